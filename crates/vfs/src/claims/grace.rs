@@ -20,22 +20,40 @@ struct Shared {
     period: Mutex<Period>,
 }
 
+/// Makes durable that nobody reclaims any more: whether it is.
+type BeforeEnd = Box<dyn Fn() -> bool + Send + Sync>;
+
 #[derive(Default)]
 struct Period {
     until: Nanos,
+    /// However much is claimed again, it ends then.
+    latest: Nanos,
     recorded: HashSet<RecordId>,
-    before_end: Option<Box<dyn Fn() -> bool + Send + Sync>>,
+    before_end: Option<BeforeEnd>,
 }
 
 /// While this is there, the grace period does not end.
 pub(super) struct InGrace<'a> {
-    _period: MutexGuard<'a, Period>,
+    period: MutexGuard<'a, Period>,
+}
+
+/// Who claims things again one after another has so long from one to the next.
+const STEP: Nanos = Nanos(2_000_000_000);
+/// By how much that extends a grace period at most.
+const EXTENSION_MAX: Nanos = Nanos(30_000_000_000);
+
+impl InGrace<'_> {
+    /// Something was claimed again: there may be more.
+    pub(super) fn note_reclaim(&mut self, now: Nanos) {
+        let Period { until, latest, .. } = &mut *self.period;
+        *until = (*until).max(Nanos(now.0.saturating_add(STEP.0)).min(*latest));
+    }
 }
 
 impl Grace {
-    /// A grace period until `until`, or until all who are recorded have reclaimed.
+    /// A grace period until `until`, or until all who are recorded have reclaimed; half a minute longer while some still do.
     pub fn new(until: Nanos, recorded: impl IntoIterator<Item = RecordId>) -> Self {
-        Self::begin(Period { until, recorded: recorded.into_iter().collect(), before_end: None })
+        Self::begin(until, recorded, None)
     }
 
     /// The same. Before it ends, `before_end` makes durable that nobody reclaims any more; it goes on for as long as that returns false.
@@ -44,11 +62,16 @@ impl Grace {
         recorded: impl IntoIterator<Item = RecordId>,
         before_end: impl Fn() -> bool + Send + Sync + 'static,
     ) -> Self {
-        let before_end = Some(Box::new(before_end) as _);
-        Self::begin(Period { until, recorded: recorded.into_iter().collect(), before_end })
+        Self::begin(until, recorded, Some(Box::new(before_end)))
     }
 
-    fn begin(period: Period) -> Self {
+    fn begin(
+        until: Nanos,
+        recorded: impl IntoIterator<Item = RecordId>,
+        before_end: Option<BeforeEnd>,
+    ) -> Self {
+        let latest = Nanos(until.0.saturating_add(EXTENSION_MAX.0));
+        let period = Period { until, latest, recorded: recorded.into_iter().collect(), before_end };
         let is_active = AtomicBool::new(!period.recorded.is_empty());
         Self(Arc::new(Shared { is_active, period: Mutex::new(period) }))
     }
@@ -62,7 +85,7 @@ impl Grace {
     /// Has it last for as long as the result is kept, if it does.
     pub(super) fn hold(&self) -> Option<InGrace<'_>> {
         let period = self.is_active().then(|| self.period())?;
-        self.is_active().then_some(InGrace { _period: period })
+        self.is_active().then_some(InGrace { period })
     }
 
     /// This client has reclaimed all it wants, or never will.
@@ -112,6 +135,21 @@ impl fmt::Debug for Grace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_goes_on_while_something_is_claimed_again_but_not_for_ever() {
+        let grace = Grace::new(Nanos(9 * STEP.0), [RecordId(1)]);
+        for step in 1..100 {
+            match grace.hold() {
+                Some(mut in_grace) => in_grace.note_reclaim(Nanos(step * STEP.0)),
+                None => break,
+            }
+            let end = if step < 9 { 9 * STEP.0 } else { (step + 1) * STEP.0 };
+            assert_eq!(grace.deadline(), Some(Nanos(end.min(9 * STEP.0 + EXTENSION_MAX.0))));
+            grace.expire(Nanos((step + 1) * STEP.0 - 1));
+        }
+        assert!(!grace.is_active());
+    }
 
     #[test]
     fn it_ends_only_once_that_is_durable() {

@@ -101,11 +101,17 @@ impl Claims {
     pub fn apply(&self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
         let Some(reclaims) = request.new_claim() else { return self.apply_to_shard(now, file, request) };
         // Held, so that what is reclaimed is there before the grace period ends.
-        let in_grace = self.grace.hold();
-        match (in_grace.is_some(), reclaims) {
-            (true, false) => (Verdict::Refused(Conflict::Grace), Vec::new()),
-            (false, true) => (Verdict::Refused(Conflict::NoGrace), Vec::new()),
-            _ => self.apply_to_shard(now, file, request),
+        match (self.grace.hold(), reclaims) {
+            (Some(_), false) => (Verdict::Refused(Conflict::Grace), Vec::new()),
+            (None, true) => (Verdict::Refused(Conflict::NoGrace), Vec::new()),
+            (None, false) => self.apply_to_shard(now, file, request),
+            (Some(mut in_grace), true) => {
+                let answer = self.apply_to_shard(now, file, request);
+                if matches!(answer.0, Verdict::Granted(_)) {
+                    in_grace.note_reclaim(now);
+                }
+                answer
+            }
         }
     }
 
