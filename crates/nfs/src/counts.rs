@@ -99,8 +99,8 @@ impl ThreadCounts {
     /// An operation of a COMPOUND.
     #[inline]
     pub(crate) fn add_operation(&mut self, minor: u32, op: Op) {
-        let is_known = op.0 < Op::ACCESS.0 || op.0 as usize >= NUMBERS;
-        self.add(minor as usize + 1, if is_known { 0 } else { op.0 });
+        let is_other = op.0 < Op::ACCESS.0 || op.0 as usize >= NUMBERS;
+        self.add(minor as usize + 1, if is_other { 0 } else { op.0 });
     }
 
     #[inline]
