@@ -51,7 +51,7 @@ fn mask(bits: u32, file_type: FileType) -> AceMask {
 
 /// The nine bits of the mode that says what a list says; `ATTRNOTSUPP` if none does.
 pub(super) fn to_mode(acl: &Acl<'_>) -> Result<u32, Stop> {
-    if !acl.0.iter().all(is_of_classes) {
+    if !acl.0.iter().all(|ace| says_nothing(ace) || is_of_classes(ace)) {
         return Err(Stop::Status(Status::ATTRNOTSUPP));
     }
     let of = |classes: &[&[u8]]| allowed(acl, classes);
@@ -64,6 +64,11 @@ pub(super) fn to_mode(acl: &Acl<'_>) -> Result<u32, Stop> {
         return Err(Stop::Status(Status::ATTRNOTSUPP));
     }
     Ok(owner << 6 | group << 3 | everyone)
+}
+
+/// Whether an entry is as if it were not there, whomever it is about: it allows or denies no right.
+fn says_nothing(ace: &Ace<'_>) -> bool {
+    matches!(ace.acetype, AceType::ACCESS_ALLOWED | AceType::ACCESS_DENIED) && ace.access_mask == AceMask(0)
 }
 
 /// Whether an entry allows or denies one of the three classes something, now and not to what is made later.
@@ -157,6 +162,10 @@ mod tests {
         assert_eq!(to_mode(&Acl(vec![])).ok(), Some(0));
         let denied_first = vec![ace(DENY, GROUP, 2), generic(EVERYONE, 1)];
         assert_eq!(to_mode(&Acl(denied_first)).ok(), Some(0o444));
+        // Who is named and given nothing has nothing.
+        let nobody = Ace { who: b"42", ..ace(ALLOW, OWNER, 0) };
+        let inherited = Ace { acetype: DENY, flag: AceFlag::FILE_INHERIT_ACE, ..nobody };
+        assert_eq!(to_mode(&Acl(vec![nobody, generic(EVERYONE, 1), inherited])).ok(), Some(0o444));
     }
 
     #[test]
@@ -171,6 +180,7 @@ mod tests {
             ("a group", vec![group]),
             ("inheritance", vec![inherited]),
             ("an audit", vec![audit]),
+            ("an audit of nothing", vec![Ace { access_mask: AceMask(0), ..audit }]),
             ("a type that there is not", vec![unknown]),
             ("appending alone", vec![ace(ALLOW, OWNER, 4)]),
             (
