@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use vfs::caller::INVALID_ID;
 use vfs::{Blocking, FsError, FsResult};
@@ -50,6 +50,8 @@ pub struct IdNames {
     users: Known,
     groups: Known,
     lookups: AtomicUsize,
+    /// The second from which a failure is logged again: clients choose what is looked up, and how often.
+    quiet_until: AtomicU64,
 }
 
 /// Why a text is no domain.
@@ -75,7 +77,14 @@ impl IdNames {
             return Err(BadDomain(domain.to_owned()));
         }
         let [users, groups] = [Known::default(), Known::default()];
-        Ok(Self { domain: domain.into(), host, users, groups, lookups: AtomicUsize::new(0) })
+        Ok(Self {
+            domain: domain.into(),
+            host,
+            users,
+            groups,
+            lookups: AtomicUsize::new(0),
+            quiet_until: AtomicU64::new(0),
+        })
     }
 
     /// What a number is called, with the domain; `None` if it has no name that could be sent, or the host cannot say.
@@ -98,7 +107,9 @@ impl IdNames {
             Ok(Some(name)) if is_sendable(&name) => (Some(format!("{name}@{}", self.domain).into()), FOUND_S),
             Ok(_) => (None, MISSING_S),
             Err(error) => {
-                tracing::warn!(?kind, id, %error, "the name of a number cannot be looked up");
+                if self.is_loud(now) {
+                    tracing::warn!(?kind, id, %error, "the name of a number cannot be looked up");
+                }
                 (None, FAILED_S)
             }
         };
@@ -121,12 +132,20 @@ impl IdNames {
         }
         let _turn = Turn::take(&self.lookups).ok_or(FsError::Delay)?;
         let id = self.host.id(kind, name).map_err(|error| {
-            tracing::warn!(?kind, name, %error, "the number of a name cannot be looked up");
+            if self.is_loud(now) {
+                tracing::warn!(?kind, name, %error, "the number of a name cannot be looked up");
+            }
             FsError::Delay
         })?;
         let id = id.filter(|&id| id != INVALID_ID);
         ids.remember(name.into(), id, now, if id.is_some() { FOUND_S } else { MISSING_S });
         Ok(id)
+    }
+
+    /// Whether a failure is logged: one in some seconds.
+    fn is_loud(&self, now: u64) -> bool {
+        let is_due = |until: u64| (until <= now).then_some(now + FAILED_S);
+        self.quiet_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok()
     }
 
     fn known(&self, kind: IdKind) -> &Known {

@@ -146,3 +146,11 @@ fn a_domain_is_a_name_of_letters() {
         assert!(!is_good(domain), "{domain:?}");
     }
 }
+
+#[test]
+fn failures_are_logged_now_and_then() {
+    let (names, _) = names();
+    let logged = (0..25).filter(|&now| (0..100).any(|_| names.is_loud(now))).collect::<Vec<u64>>();
+    assert_eq!(logged, [0, 10, 20]);
+    assert!(!names.is_loud(20));
+}
