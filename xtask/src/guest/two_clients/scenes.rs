@@ -166,6 +166,8 @@ impl Clients {
         let (opens, returns) = (self.two.run(&opened)?, self.two.run(&returned)?);
         self.two.run("echo more >>/mnt/4.2/written")?;
         ensure!(self.two.run(&opened)? == opens, "writing was not delegated");
+        let size = self.one.run("stat -c %s /mnt/4.1/written")?;
+        ensure!(size == "10|", "the file has a size of {size}");
         self.one.run("grep more /mnt/4.1/written")?;
         ensure!(self.two.run(&returned)? != returns, "the delegation was not given back");
         self.two.run("echo locked >/mnt/4.2/locked")?;
