@@ -5,6 +5,8 @@ use std::fmt;
 use nfs_wire::v3::{FileHandle, StableHow, WriteVerf};
 use nfs_wire::v4;
 
+use crate::error::Error;
+
 /// Most bytes asked for in one listing.
 pub(super) const LISTING_MAX: u32 = 64 << 10;
 
@@ -82,6 +84,31 @@ pub struct Listed {
     pub handle: Option<Handle>,
 }
 
+/// A listing on its way: what it has brought, and where it goes on.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub(super) cookie: u64,
+    pub(super) cookieverf: [u8; 8],
+    pub(super) listed: Vec<Listed>,
+}
+
+impl Listing {
+    /// Asks for one page after another to the end of the directory. `page` takes the next one in, and says whether it
+    /// was the last.
+    pub(super) fn read(mut page: impl FnMut(&mut Self) -> Result<bool, Error>) -> Result<Vec<Listed>, Error> {
+        let mut listing = Self::default();
+        loop {
+            let before = listing.cookie;
+            if page(&mut listing)? {
+                return Ok(listing.listed);
+            }
+            if listing.cookie == before {
+                return Err(Error::Protocol("a listing neither goes on nor ends".to_owned()));
+            }
+        }
+    }
+}
+
 /// How safe a WRITE is, as NFSv4 says it.
 pub(crate) fn stable_in_v4(stable: StableHow) -> v4::StableHow {
     match stable {
@@ -97,5 +124,26 @@ pub(crate) fn stable_in_v3(stable: v4::StableHow) -> StableHow {
         v4::StableHow::Unstable => StableHow::Unstable,
         v4::StableHow::DataSync => StableHow::DataSync,
         v4::StableHow::FileSync => StableHow::FileSync,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_goes_on_to_its_end_or_not_at_all() {
+        let mut asked = Vec::new();
+        let pages = Listing::read(|listing| {
+            asked.push(listing.cookie);
+            listing.cookie += 2;
+            Ok(listing.cookie == 6)
+        });
+        assert_eq!((pages.unwrap(), asked), (Vec::new(), vec![0, 2, 4]));
+        let stuck = Listing::read(|listing| {
+            listing.cookie = 7;
+            Ok(false)
+        });
+        assert!(stuck.unwrap_err().to_string().contains("neither goes on nor ends"));
     }
 }

@@ -13,7 +13,7 @@ use nfs_wire::v3::{
 use xdr::{Decode, Encode};
 
 use super::connection::{Connection, Identity};
-use super::object::{Attributes, Chunk, Handle, LISTING_MAX, Limits, Listed, Written};
+use super::object::{Attributes, Chunk, Handle, LISTING_MAX, Limits, Listed, Listing, Written};
 use crate::error::Error;
 use crate::target::Target;
 
@@ -124,36 +124,28 @@ impl V3 {
 
     /// READDIRPLUS to the end of the directory; without `.` and `..`.
     pub(super) fn list(&mut self, dir: &Handle) -> Result<Vec<Listed>, Error> {
-        let (mut listed, mut cookie, mut cookieverf) = (Vec::new(), 0, [0; 8]);
-        loop {
+        Listing::read(|listing| {
             let arguments = ReaddirplusArgs {
                 dir: dir.wire(),
-                cookie,
-                cookieverf,
+                cookie: listing.cookie,
+                cookieverf: listing.cookieverf,
                 dircount: LISTING_MAX,
                 maxcount: LISTING_MAX,
             };
             let ok = self.call::<ReaddirplusOk<'_>, ReaddirFail>(Procedure::READDIRPLUS, dir, &arguments)?;
-            let before = cookie;
             for entry in ok.entries.iter() {
-                cookie = entry.cookie;
+                listing.cookie = entry.cookie;
                 if entry.name != b"." && entry.name != b".." {
-                    let handle = entry.name_handle.map(Handle::from);
-                    listed.push(Listed {
+                    listing.listed.push(Listed {
                         name: entry.name.to_vec(),
                         attributes: entry.name_attributes.map(Attributes::from),
-                        handle,
+                        handle: entry.name_handle.map(Handle::from),
                     });
                 }
             }
-            cookieverf = ok.cookieverf;
-            if ok.eof {
-                return Ok(listed);
-            }
-            if cookie == before {
-                return Err(Error::Protocol("READDIRPLUS neither goes on nor ends".to_owned()));
-            }
-        }
+            listing.cookieverf = ok.cookieverf;
+            Ok(ok.eof)
+        })
     }
 
     /// FSINFO of the export.

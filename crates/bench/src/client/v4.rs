@@ -12,7 +12,7 @@ use xdr::{Decode, Encode, Reader};
 
 use super::connection::Identity;
 use super::object::{
-    Attributes, Chunk, Handle, LISTING_MAX, Limits, Listed, Written, stable_in_v3, stable_in_v4,
+    Attributes, Chunk, Handle, LISTING_MAX, Limits, Listed, Listing, Written, stable_in_v3, stable_in_v4,
 };
 use super::session::{ClientState, OVERHEAD, open, putfh, unexpected};
 use crate::error::Error;
@@ -142,11 +142,10 @@ impl V4 {
 
     /// READDIR to the end of the directory.
     pub(super) fn list(&mut self, dir: &Handle) -> Result<Vec<Listed>, Error> {
-        let (mut listed, mut cookie, mut cookieverf) = (Vec::new(), 0, [0; 8]);
-        loop {
+        Listing::read(|listing| {
             let arguments = ReaddirArgs {
-                cookie,
-                cookieverf,
+                cookie: listing.cookie,
+                cookieverf: listing.cookieverf,
                 dircount: LISTING_MAX,
                 maxcount: LISTING_MAX,
                 attr_request: ASKED,
@@ -155,20 +154,14 @@ impl V4 {
                 OpReply::Readdir(Reply::Ok(ok)) => ok,
                 other => return Err(unexpected(&other)),
             };
-            let before = cookie;
-            for Entry { cookie: next, name, attrs } in ok.entries.iter() {
-                cookie = next;
+            for Entry { cookie, name, attrs } in ok.entries.iter() {
+                listing.cookie = cookie;
                 let Values { attributes, handle, .. } = Values::of(&attrs)?;
-                listed.push(Listed { name: name.to_vec(), attributes: Some(attributes), handle });
+                listing.listed.push(Listed { name: name.to_vec(), attributes: Some(attributes), handle });
             }
-            cookieverf = ok.cookieverf;
-            if ok.eof {
-                return Ok(listed);
-            }
-            if cookie == before {
-                return Err(Error::Protocol("READDIR neither goes on nor ends".to_owned()));
-            }
-        }
+            listing.cookieverf = ok.cookieverf;
+            Ok(ok.eof)
+        })
     }
 
     /// What the server takes and gives, and the session with it.

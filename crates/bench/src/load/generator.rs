@@ -459,6 +459,17 @@ impl Generator for PlanGenerator {
         self.next_operation(worker, due, context.now, calls);
     }
 
+    /// What a schedule would have taken away later goes now.
+    fn end(&mut self, calls: &mut Calls, context: &mut RunContext) {
+        for index in 0..self.workers.len() {
+            let worker = &mut self.workers[index];
+            if worker.created && worker.left == 0 {
+                worker.leaving = true;
+                self.next_operation(index, context.now, context.now, calls);
+            }
+        }
+    }
+
     /// Judges the reply, and, where its operation is done with it, counts that and begins the worker's next,
     /// unless the load is ending.
     #[inline]

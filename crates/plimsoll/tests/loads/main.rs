@@ -172,9 +172,13 @@ fn more_calls_in_flight_than_a_session_has_slots_take_several() {
 fn a_load_ends_what_it_began() {
     let host = Host::new(30);
     let (address, seen) = wiretap(host.address);
-    for op in [Op::Mix, Op::Open, Op::OpenRead, Op::Create] {
+    for op in [Op::Mix, Op::Open, Op::OpenRead, Op::Create, Op::Rename] {
         run(&host.plan(address, "4.1", op));
+        // A schedule leaves pauses, in one of which the load ends.
+        run(&Plan { rate: Some(100.0), ..host.plan(address, "4.1", op) });
     }
+    let scratch = std::fs::read_dir(host.dir.path().join("plimsoll-bench/scratch")).unwrap();
+    assert_eq!(scratch.count(), 0);
     let seen = seen.lock().unwrap();
     for (begun, ended) in [
         (v4::Op::EXCHANGE_ID, v4::Op::DESTROY_CLIENTID),
