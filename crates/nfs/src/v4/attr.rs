@@ -8,6 +8,7 @@ mod locations;
 mod owner;
 mod subject;
 mod table;
+mod times;
 mod wish;
 
 pub(super) use subject::{Subject, System, encode_place};
@@ -36,6 +37,9 @@ pub(super) fn getattr(ops: &mut Ops<'_, '_>, args: GetattrArgs, w: &mut Writer<'
 /// RFC 8881 §18.30. Nothing is set if not everything can be.
 pub(super) fn setattr(ops: &mut Ops<'_, '_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> Done {
     ops.may_wait()?;
+    if !(args.obj_attributes.attrmask & times::KEPT_TIMES).is_empty() {
+        return times::set(ops, &args, w);
+    }
     let file = ops.file()?;
     let (mut set, attrsset) = wished(ops, &args.obj_attributes, When::Later)?;
     if let (Some(mode), false) = (&mut set.mode, attrsset.contains(attr::MODE)) {

@@ -40,13 +40,15 @@ enum Kind {
     Read,
     /// What it has written, too.
     Write,
+    /// And the times of access and modification (RFC 9754 §5).
+    WriteAttrs,
 }
 
 impl Kind {
     fn caching(self) -> Caching {
         match self {
             Self::Read => Caching::READ | Caching::HANDLE,
-            Self::Write => Caching::READ | Caching::WRITE | Caching::HANDLE,
+            Self::Write | Self::WriteAttrs => Caching::READ | Caching::WRITE | Caching::HANDLE,
         }
     }
 }
@@ -81,13 +83,18 @@ fn wanted(ops: &Ops<'_, '_>, args: &OpenArgs<'_>, access: Access) -> Result<Kind
         // It was opened with the delegation that there is.
         (OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_), _) => Err(None),
         (OpenClaim::Previous(Read | ReadAttrs), _) if !writes => Ok(Kind::Read),
-        (OpenClaim::Previous(Write | WriteAttrs), _) if delegates_writing => Ok(Kind::Write),
+        (OpenClaim::Previous(WriteAttrs), _) if ops.delegates_times() => Ok(Kind::WriteAttrs),
+        (OpenClaim::Previous(Write), _) if delegates_writing => Ok(Kind::Write),
         (OpenClaim::Previous(_), _) => Err(None),
         (_, ShareAccess::WANT_NO_DELEG) => Err(Some(NOT_WANTED)),
         (_, ShareAccess::WANT_CANCEL) => Err(Some(CANCELLED)),
         _ if !writes => Ok(Kind::Read),
         // What is open for writing can only be delegated for writing.
-        (_, want) if delegates_writing && want != ShareAccess::WANT_READ_DELEG => Ok(Kind::Write),
+        (_, want) if delegates_writing && want != ShareAccess::WANT_READ_DELEG => {
+            let keeps_times =
+                ops.delegates_times() && args.share_access.contains(ShareAccess::WANT_DELEG_TIMESTAMPS);
+            Ok(if keeps_times { Kind::WriteAttrs } else { Kind::Write })
+        }
         _ => Err(Some(RESOURCE)),
     }
 }
@@ -121,15 +128,17 @@ fn grant(
     // Locked until the delegation is in the table, where a recall looks for it.
     let mut held = client.held();
     if let Some(index) = held.delegation_of(&place) {
-        let upgrades = kind == Kind::Write && held.delegation(index).is_ok_and(|has| has.writing.is_none());
+        let upgrades = kind != Kind::Read && held.delegation(index).is_ok_and(|has| has.writing.is_none());
         return Err(if upgrades { NOT_SUPP_UPGRADE } else { RESOURCE });
     }
     let holder = holder(state, client, &mut held, file);
     lease(file, holder, kind, state.lease_s, reclaims).ok_or(CONTENTION)?;
     let handle = file.handle().bytes();
-    let writing = (kind == Kind::Write).then(|| {
+    let writing = (kind != Kind::Read).then(|| {
         let bytes_max = file.volume().limits().file_bytes_max;
-        state.writers.add(place, Writer::new(&client.callbacks, holder, handle, bytes_max))
+        let mut writer = Writer::new(&client.callbacks, holder, handle, bytes_max);
+        writer.keeps_times = kind == Kind::WriteAttrs;
+        state.writers.add(place, writer)
     });
     let writer = writing.as_ref().map(|writing| Arc::clone(&writing.writer));
     let delegation = DelegationState {
@@ -170,7 +179,8 @@ fn begin(client: &Client, file: &File, given: &Given) -> Result<OpenDelegation<'
         Some(writer) => {
             writer.begin(attrs.change);
             let space_limit = SpaceLimit::Size(attrs.size.saturating_add(room(file)));
-            OpenDelegation::Write(WriteDelegation { stateid, recall, space_limit, permissions })
+            let write = WriteDelegation { stateid, recall, space_limit, permissions };
+            if writer.keeps_times { OpenDelegation::WriteAttrs(write) } else { OpenDelegation::Write(write) }
         }
     })
 }
@@ -240,6 +250,11 @@ pub(super) fn delegreturn(ops: &mut Ops<'_, '_>, args: &DelegreturnArgs) -> Done
 }
 
 impl Ops<'_, '_> {
+    /// Whether clients may keep times of files that are delegated to them for writing.
+    pub(super) fn delegates_times(&self) -> bool {
+        self.minor >= 2 && self.call.service.v4.delegates_writing
+    }
+
     /// Who the client is to those who hold claims on a file, so that its own delegations are not in its way.
     pub(super) fn by(&self, file: &File) -> By {
         let Ok(client) = self.client() else { return By::Anonymous };

@@ -11,9 +11,9 @@ use super::state::client::Client;
 use super::state::held::{FileId, Held, Holding, OpenState, State};
 use crate::call::File;
 use nfs_wire::v4::{
-    Bitmap, ChangeInfo, CloseArgs, CreateHow, FreeStateidArgs, OpenArgs, OpenClaim, OpenDowngradeArgs,
-    OpenFlag, OpenOk, OpenResult, ShareAccess, ShareDeny, StateOwner, Stateid, Status, TestStateidArgs,
-    TestStateidOk,
+    Bitmap, ChangeInfo, CloseArgs, CreateHow, FreeStateidArgs, OpenArgs, OpenClaim, OpenDelegation,
+    OpenDowngradeArgs, OpenFlag, OpenOk, OpenResult, ShareAccess, ShareDeny, StateOwner, Stateid, Status,
+    TestStateidArgs, TestStateidOk,
 };
 use std::sync::Arc;
 use vfs::claims::{self, By, Conflict, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
@@ -80,6 +80,13 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
     let delegation = offer(ops, &client, &target.file, args, access)?;
     let is_told = ops.minor > 0 && client.callbacks.is_reachable();
     let notifies = if is_told { OpenResult::MAY_NOTIFY_LOCK } else { OpenResult(0) };
+    let (stateid, left_out) = match instead_of_open(ops, args, stateid, &delegation) {
+        Some(delegated) => {
+            client.close(&stateid);
+            (delegated, OpenResult::NO_OPEN_STATEID)
+        }
+        None => (stateid, OpenResult(0)),
+    };
     ops.current = Some(Place::File(target.file));
     ops.stateid = Some(stateid);
     reply(
@@ -87,11 +94,31 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
         &OpenOk {
             stateid,
             cinfo: target.cinfo,
-            rflags: OpenResult::LOCKTYPE_POSIX | confirmation(&client, args) | notifies,
+            rflags: OpenResult::LOCKTYPE_POSIX | confirmation(&client, args) | notifies | left_out,
             attrset: target.attrset,
             delegation,
         },
     )
+}
+
+/// The stateid of a delegation that a client wants in place of an open (RFC 9754 §4): nothing is denied others with it, and the open is
+/// none that the owner had before.
+fn instead_of_open(
+    ops: &Ops<'_, '_>,
+    args: &OpenArgs<'_>,
+    opened: Stateid,
+    delegation: &OpenDelegation<'_>,
+) -> Option<Stateid> {
+    let is_wanted =
+        ops.delegates_times() && args.share_access.contains(ShareAccess::WANT_OPEN_XOR_DELEGATION);
+    if !is_wanted || args.share_deny != ShareDeny::NONE || opened.seqid != 1 {
+        return None;
+    }
+    match delegation {
+        OpenDelegation::Read(read) | OpenDelegation::ReadAttrs(read) => Some(read.stateid),
+        OpenDelegation::Write(write) | OpenDelegation::WriteAttrs(write) => Some(write.stateid),
+        OpenDelegation::None | OpenDelegation::NoneExt(_) => None,
+    }
 }
 
 /// Only regular files are opened and locked.

@@ -8,12 +8,14 @@
 use super::core::{File, check_writable};
 use super::opened::check_regular;
 use crate::access::{self, Access};
-use crate::attrs::{Attrs, Change, SetAttrs, SetTime};
-use crate::backend::Blocking;
+use crate::attrs::{Attrs, Change, SetAttrs, SetTime, Time};
+use crate::backend::{Blocking, SyncScope};
 use crate::caller::Caller;
 use crate::claims::{By, Claims, HolderId, Io, IoKind, LockOwner, Request, Span, Stream, Verdict};
+use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 use crate::name::Name;
+use std::cell::Cell;
 
 impl File {
     /// Asks those who hold something of this file before its data or attributes are read or changed. [`FsError::Delay`]
@@ -49,6 +51,36 @@ impl File {
     /// Who may write to this file without saying so, by a delegation that nobody has asked for.
     pub fn writer(&self) -> Option<HolderId> {
         self.volume().held()?.writer(&self.key())
+    }
+
+    /// Takes over times from a client that keeps them for this file: later ones than it has, and none later than `now`. Whether the
+    /// time of modification is one of them. Nobody is asked.
+    pub fn keep_times(
+        &self,
+        accessed: Option<Time>,
+        modified: Option<Time>,
+        now: Time,
+        pending: Option<&mut PendingSync>,
+    ) -> FsResult<bool> {
+        let later = |time: Option<Time>, has: Time| {
+            time.map(|time| time.min(now)).filter(|time| *time > has).map(SetTime::To)
+        };
+        let is_modified = Cell::new(false);
+        let authorize = |attrs: &Attrs| {
+            let accessed = later(accessed, attrs.accessed);
+            let modified = later(modified, attrs.modified);
+            is_modified.set(modified.is_some());
+            let set = SetAttrs { accessed, modified, ..SetAttrs::default() };
+            if set.is_empty() { Err(FsError::GuardMismatch) } else { Ok(set) }
+        };
+        match self.node.change_attrs(&authorize) {
+            Err(FsError::GuardMismatch) => return Ok(false),
+            changed => _ = changed?,
+        }
+        if let Some(pending) = pending {
+            self.require_sync(pending, SyncScope::All);
+        }
+        Ok(is_modified.get())
     }
 
     /// Has the file's times and change counter say that somebody has written where nobody sees it. Nobody is asked.

@@ -5,7 +5,7 @@ use super::super::place::Place;
 use super::super::pseudo;
 use super::locations::Locations;
 use super::owner::Naming;
-use super::table;
+use super::{table, times};
 use crate::handle::Handle;
 use nfs_wire::v4::{Bitmap, Fsid, Status, attr};
 use std::net::IpAddr;
@@ -18,6 +18,8 @@ pub(in crate::v4) struct System<'s> {
     pub(in crate::v4) minor: u32,
     /// How long a client keeps its state without a sign of life, in seconds.
     pub(in crate::v4) lease_s: u32,
+    /// Whether clients may keep times of files that are delegated to them for writing.
+    pub(super) delegates_times: bool,
     /// How users and groups are named.
     pub(super) naming: Naming<'s>,
     export: Option<&'s Export>,
@@ -108,6 +110,7 @@ impl<'s> System<'s> {
         Self {
             minor: ops.minor,
             lease_s: state.lease_s,
+            delegates_times: ops.delegates_times(),
             naming: Naming::of(ops),
             export,
             blocking: call.blocking,
@@ -157,7 +160,8 @@ impl<'s> System<'s> {
 impl Subject<'_> {
     /// The attributes that it has, those among them that can only be set.
     pub(in crate::v4) fn supported(&self) -> Bitmap {
-        self.had_of(&table::supported(self.system.minor))
+        let had = self.had_of(&table::supported(self.system.minor));
+        if self.system.delegates_times { had | times::KEPT_TIMES } else { had }
     }
 
     /// Those of the attributes that it has.

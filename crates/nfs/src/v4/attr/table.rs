@@ -128,7 +128,7 @@ attributes! {
     // RFC 8276. Linux asks at the top only, and takes the answer for all that is below.
     attr::XATTR_SUPPORT, 2, Never, |s| s.system.is_pseudo() || s.system.capabilities().xattrs.is_some();
     // RFC 9754.
-    attr::OPEN_ARGUMENTS, 2, Never, |_s| OPEN_ARGUMENTS;
+    attr::OPEN_ARGUMENTS, 2, Never, |s| open_arguments(s);
 }
 
 /// What OPEN understands.
@@ -154,6 +154,13 @@ const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
         CreateMode::Exclusive41 as u32,
     ]),
 };
+
+/// The same where clients may keep times.
+fn open_arguments(subject: &Subject<'_>) -> OpenArguments {
+    let kept = [OpenArgsWant::DELEG_TIMESTAMPS.0, OpenArgsWant::OPEN_XOR_DELEGATION.0];
+    let more = if subject.system.delegates_times { Bitmap::of(&kept) } else { Bitmap::EMPTY };
+    OpenArguments { share_access_want: OPEN_ARGUMENTS.share_access_want | more, ..OPEN_ARGUMENTS }
+}
 
 /// The latest minor version that an attribute is of.
 const MINOR_MAX: u32 = 2;

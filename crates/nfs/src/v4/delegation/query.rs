@@ -42,8 +42,16 @@ fn ask(ops: &Ops<'_, '_>, file: &File) -> Result<Option<u64>, Stop> {
     match writer.look(file.volume().now()) {
         Look::Known(written) => {
             let stored = file.attrs(Blocking::Allowed)?.size;
-            if writer.note(&written, stored) {
-                file.note_modified()?;
+            if let Some(is_changed) = writer.note(&written, stored) {
+                let is_told = match written.times {
+                    Some((accessed, modified)) => {
+                        file.keep_times(Some(accessed), Some(modified), ops.call.now, None)?
+                    }
+                    None => false,
+                };
+                if is_changed && !is_told {
+                    file.note_modified()?;
+                }
             }
             Ok(Some(written.size))
         }

@@ -3,16 +3,16 @@
 
 use super::callbacks::Callbacks;
 use super::channel::{Asker, Callback};
-use nfs_wire::v4::attr::{CHANGE, SIZE};
+use nfs_wire::v4::attr::{CHANGE, SIZE, TIME_DELEG_ACCESS, TIME_DELEG_MODIFY};
 use nfs_wire::v4::callback::{Argument, GetattrArgs};
-use nfs_wire::v4::{Bitmap, Fattr, FileHandle};
+use nfs_wire::v4::{Bitmap, Fattr, FileHandle, NfsTime};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use vfs::claims::HolderId;
 use vfs::qos::Nanos;
-use vfs::{FileKey, VolumeId};
-use xdr::Reader;
+use vfs::{FileKey, Time, VolumeId};
+use xdr::{Decode, Reader};
 
 /// The files that are delegated for writing.
 #[derive(Default)]
@@ -29,6 +29,8 @@ pub(crate) struct Writer {
     handle: Box<[u8]>,
     /// How long the file can be.
     bytes_max: u64,
+    /// Whether the client keeps the file's times, too (RFC 9754 §5).
+    pub(crate) keeps_times: bool,
     /// The file's change counter when the client was told of the delegation.
     change: Mutex<Option<u64>>,
     question: Mutex<Question>,
@@ -48,6 +50,8 @@ pub(crate) struct Written {
     pub(crate) size: u64,
     /// The change counter as the client has it: the one that it was given, or a larger one once it has written.
     change: u64,
+    /// If the client keeps the times: of access and of modification.
+    pub(crate) times: Option<(Time, Time)>,
     /// The file's own times and change counter say so already.
     is_noted: bool,
 }
@@ -118,8 +122,21 @@ impl Writers {
 impl Writer {
     /// A client that knows a file by `handle`, which is never longer than `bytes_max`.
     pub(crate) fn new(callbacks: &Arc<Callbacks>, holder: HolderId, handle: &[u8], bytes_max: u64) -> Self {
-        let (callbacks, handle) = (Arc::downgrade(callbacks), handle.into());
-        Self { holder, callbacks, handle, bytes_max, change: Mutex::default(), question: Mutex::default() }
+        Self {
+            holder,
+            callbacks: Arc::downgrade(callbacks),
+            handle: handle.into(),
+            bytes_max,
+            keeps_times: false,
+            change: Mutex::default(),
+            question: Mutex::default(),
+        }
+    }
+
+    /// What it is asked for.
+    fn asked(&self) -> Bitmap {
+        let all = [CHANGE, SIZE, TIME_DELEG_ACCESS, TIME_DELEG_MODIFY];
+        Bitmap::of(if self.keeps_times { &all } else { &all[..2] })
     }
 
     /// The client is told of the delegation of a file with this change counter.
@@ -146,26 +163,27 @@ impl Writer {
         *question = Question { number: question.number + 1, asked: Some(now), answer: None };
         let number = question.number;
         drop(question);
-        let attr_request = Bitmap::of(&[CHANGE, SIZE]);
-        let ask = Argument::Getattr(GetattrArgs { fh: FileHandle(&self.handle), attr_request });
+        let args = GetattrArgs { fh: FileHandle(&self.handle), attr_request: self.asked() };
+        let ask = Argument::Getattr(args);
         let asker = Arc::clone(self) as Arc<dyn Asker>;
         callbacks.call(Callback::asking(&ask, asker, number));
         Look::Wait
     }
 
-    /// Whether the client has written to a file of this size, and nobody has noted that yet: who asks does so now.
-    pub(crate) fn note(&self, written: &Written, size: u64) -> bool {
+    /// Whether the client has written to a file of this size; `None` if that is noted already. Who asks first notes it.
+    pub(crate) fn note(&self, written: &Written, size: u64) -> Option<bool> {
         let is_changed = *lock(&self.change) != Some(written.change) || written.size != size;
         let mut question = lock(&self.question);
-        let Some(answer) = question.answer.as_mut().filter(|answer| *answer == written) else { return false };
-        is_changed && !std::mem::replace(&mut answer.is_noted, true)
+        let answer = question.answer.as_mut().filter(|answer| *answer == written)?;
+        (!std::mem::replace(&mut answer.is_noted, true)).then_some(is_changed)
     }
 }
 
 impl Asker for Writer {
     /// What cannot be is no answer.
     fn answered(&self, number: u64, attributes: &Fattr<'_>) {
-        let Some(written) = read(attributes).filter(|written| written.size <= self.bytes_max) else { return };
+        let written = read(attributes, &self.asked()).filter(|written| written.size <= self.bytes_max);
+        let Some(written) = written else { return };
         let mut question = lock(&self.question);
         if question.number == number && question.answer.is_none() {
             question.answer = Some(written);
@@ -174,13 +192,21 @@ impl Asker for Writer {
 }
 
 /// What the attributes say, if they are those that were asked for.
-fn read(attributes: &Fattr<'_>) -> Option<Written> {
-    if attributes.attrmask != Bitmap::of(&[CHANGE, SIZE]) {
+fn read(attributes: &Fattr<'_>, asked: &Bitmap) -> Option<Written> {
+    if attributes.attrmask != *asked {
         return None;
     }
     let mut reader = Reader::new(attributes.attr_vals);
     let (change, size) = (reader.u64().ok()?, reader.u64().ok()?);
-    (reader.remaining() == 0).then_some(Written { size, change, is_noted: false })
+    let mut time = || NfsTime::decode(&mut reader).ok().and_then(kept_time);
+    let times = if asked.contains(TIME_DELEG_ACCESS) { Some((time()?, time()?)) } else { None };
+    (reader.remaining() == 0).then_some(Written { size, change, times, is_noted: false })
+}
+
+/// A time that a client keeps, if it is one.
+pub(crate) fn kept_time(time: NfsTime) -> Option<Time> {
+    let NfsTime { seconds, nseconds: nanos } = time;
+    (nanos < 1_000_000_000).then_some(Time { seconds, nanos })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -165,6 +165,10 @@ impl Rig {
                     let permissions = Ace { who: b"EVERYONE@", ..write.permissions };
                     OpenDelegation::Write(WriteDelegation { permissions, ..write })
                 }
+                OpenDelegation::WriteAttrs(write) => {
+                    let permissions = Ace { who: b"EVERYONE@", ..write.permissions };
+                    OpenDelegation::WriteAttrs(WriteDelegation { permissions, ..write })
+                }
                 OpenDelegation::None => OpenDelegation::None,
                 OpenDelegation::NoneExt(why) => OpenDelegation::NoneExt(why),
                 other => panic!("{other:?}"),
