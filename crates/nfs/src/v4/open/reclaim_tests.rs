@@ -27,7 +27,7 @@ struct Rig {
     seqid: Cell<u32>,
 }
 
-const END: Nanos = Nanos(45);
+const END: Nanos = Nanos(45_000_000_000);
 
 impl Rig {
     fn new() -> Self {
