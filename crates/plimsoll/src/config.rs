@@ -216,4 +216,12 @@ mod tests {
             assert!(error.contains(complaint), "{error}");
         }
     }
+
+    #[test]
+    fn files_are_delegated_for_writing_where_that_is_said() {
+        let is_set = |text| parse(text).unwrap().nfs.listen().write_delegations;
+        assert!(!is_set(""));
+        assert!(is_set("[nfs]\nwrite_delegations = true"));
+        assert!(parse("[nfs]\nwrite_delegations = 1").is_err());
+    }
 }
