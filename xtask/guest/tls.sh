@@ -2,7 +2,7 @@
 #
 # Parameters (environment): HOST; PORT of a server that allows TLS, with the volumes /any, /tls and /mtls, named for what their
 # rules ask for; STRICT_PORT of one that requires TLS, with the volume /any. Files in /job: ca.pem, by which the servers are known;
-# client.pem and client.key, a certificate that they trust; stranger.pem, which nobody trusts and which issued nothing.
+# plimsoll, server.pem and server.key for a server in the guest; client.pem and client.key, a certificate that they trust; stranger.pem, which nobody trusts and which issued nothing.
 # CONNECTIONS of the first mount. At `PLIMSOLL-GUEST-MARK tls` and `… mtls` the host looks how the connections of the mount that is
 # there are protected; at `… kill` it kills the first server and starts it again.
 # Every check prints `ok NAME` or `FAIL NAME why`; the exit status is 1 if any failed.
@@ -11,7 +11,7 @@
 . /job/operations
 # The script's own output, for marks from within checks.
 exec 3>&1
-chmod 600 /job/client.key
+chmod 600 /job/client.key /job/server.key
 
 # daemon AUTHORITY [shows]: starts tlshd, which believes AUTHORITY; with `shows` it has the client's certificate.
 daemon() {
@@ -79,6 +79,27 @@ required() {
     refused "access denied" attach_at "$mnt" "$STRICT_PORT" 3 tls any
 }
 
+# A server in the guest, whose kernel has TLS: it does what the handshake has agreed on, for the server as for the client.
+in_the_kernel() {
+    local served=/tmp/served HOST=127.0.0.1
+    mkdir -p $served
+    /job/plimsoll export $served --listen $HOST:2049 --no-portmap --squash none --state /tmp/state \
+        --tls allow --tls-cert /job/server.pem --tls-key /job/server.key >/tmp/server.log 2>&1 &
+    local server=$! before
+    until grep -q mount /tmp/server.log; do sleep 0.2; done
+    before=$(sockets_of_the_kernel)
+    attach_at "$mnt" 2049 "$1" tls served
+    same $(($(sockets_of_the_kernel) - before)) 2
+    transfers
+    cp "$oracle/random" $served/random
+    cmp "$oracle/random" "$mnt/random"
+    detach
+    kill $server
+    wait $server
+    rm -rf $served /tmp/state
+}
+sockets_of_the_kernel() { awk '$1 == "TlsCurrTxSw" { print $2 }' /proc/net/tls_stat; }
+
 all_of_it() { # version, xprtsec, option
     local label=$2.$1
     check "$label.mount" attach "$1" "$2" "$2" "$3"
@@ -116,6 +137,8 @@ daemon ca.pem shows
 check refused.mtls.4.2.clear-with-certificate not_mounted "No such file" 4.2 none mtls
 all_of_it 4.1 mtls
 check mtls.3 version3 mtls
+check kernel.4.2 in_the_kernel 4.2
+check kernel.3 in_the_kernel 3
 daemon stranger.pem
 check refused.stranger not_mounted "access denied" 4.2 tls any
 say "tls: $failures failed"

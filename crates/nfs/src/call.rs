@@ -31,6 +31,8 @@ pub struct Call<'c> {
     pub protocol: ProtocolId,
     /// How its connection is protected.
     pub protection: Protection,
+    /// Whether its reply may hold pages of files.
+    pub moves_pages: bool,
     /// Who the client says is calling.
     pub credential: &'c Arc<Credential>,
     /// The time of day at the start of this batch of calls.
@@ -118,10 +120,10 @@ impl Call<'_> {
         self.peer.ip().to_canonical()
     }
 
-    /// Whether so many bytes of a file go to the client without a copy. What is to be encrypted must be in memory.
+    /// Whether so many bytes of a file go to the client without a copy.
     #[inline]
     pub fn splices(&self, bytes: usize) -> bool {
-        bytes >= SPLICE_BYTES_MIN && self.protection == Protection::Plain
+        bytes >= SPLICE_BYTES_MIN && self.moves_pages
     }
 
     /// Where it comes from, and where it has reached us.

@@ -74,6 +74,7 @@ impl Desk {
             endpoint: self.endpoint.map(|address| address.parse().unwrap()),
             protocol: crate::v3::PROTOCOL,
             protection: self.protection,
+            moves_pages: true,
             credential,
             now: NOW,
             blocking: Blocking::Allowed,

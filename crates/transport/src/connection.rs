@@ -13,7 +13,7 @@ use crate::outbox::Outbox;
 use crate::protocol::Protocol;
 use crate::queue::Queue;
 use crate::resources::Resources;
-use crate::transform::{Opened, Transform};
+use crate::transform::{HandOver, Opened, Transform};
 use rustix::event::epoll::{self, EventFlags};
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -92,6 +92,8 @@ pub struct Connection<P: Protocol> {
 struct Outgoing {
     queue: Outbox,
     transform: Option<Box<dyn Transform>>,
+    /// How many bytes the socket may still send where it does the transform's work.
+    left: Option<u64>,
     handshake: Option<Handshake>,
     /// What the event loop is to wait for, and what it does wait for.
     reads: bool,
@@ -114,6 +116,7 @@ impl<P: Protocol> Connection<P> {
         let outgoing = Outgoing {
             queue: Outbox::default(),
             transform: None,
+            left: None,
             handshake: None,
             reads: true,
             writes: false,
@@ -162,7 +165,7 @@ impl<P: Protocol> Connection<P> {
         if outgoing.is_broken {
             return out.clear();
         }
-        if let Err(error) = outgoing.seal(out) {
+        if let Err(error) = outgoing.count(out).and_then(|()| outgoing.seal(out)) {
             out.clear();
             return self.break_off(outgoing, &error);
         }
@@ -228,7 +231,8 @@ impl<P: Protocol> Connection<P> {
     /// Counts a handshake that is about to begin with a transform. `false`: none may begin, because a call is in progress whose
     /// reply would come in between, there is a transform already, or there are too many handshakes.
     pub fn begin_handshake(&self) -> bool {
-        if self.is_busy() || !self.queue.is_empty() || self.is_transformed() {
+        let has_begun = self.is_transformed() || self.protection() != Protection::Plain;
+        if self.is_busy() || !self.queue.is_empty() || has_begun {
             return false;
         }
         let Some(handshake) = Handshake::begin(&self.resources, self.queue.client()) else { return false };
@@ -257,7 +261,26 @@ impl<P: Protocol> Connection<P> {
         if !answer.is_empty() {
             self.send_sealed(&mut outgoing, &mut answer);
         }
+        let is_between = opened.as_ref().is_ok_and(|opened| opened.used == wire.len() && !opened.is_closed);
+        if is_between && outgoing.handshake.is_none() && outgoing.queue.is_empty() {
+            self.hand_over(&mut outgoing);
+        }
         opened
+    }
+
+    /// Lets the socket do the transform's work if it can.
+    fn hand_over(&self, outgoing: &mut Outgoing) {
+        match outgoing.transform.take().map(|transform| transform.hand_over(self.socket.as_fd())) {
+            Some(HandOver::Stays(transform)) => outgoing.transform = Some(transform),
+            Some(HandOver::Done(most)) => {
+                outgoing.left = Some(most);
+                self.transformed.store(false, Ordering::SeqCst);
+            }
+            Some(HandOver::Failed) => {
+                self.break_off(outgoing, &io::Error::other("a transform was not handed over"));
+            }
+            None => {}
+        }
     }
 
     /// Tells the other side that nothing follows, if a transform has a way to say so and all that came before has left.
@@ -445,6 +468,15 @@ impl<P: Protocol> Connection<P> {
 }
 
 impl Outgoing {
+    /// Counts what the socket seals; an error means that it may not leave.
+    fn count(&mut self, out: &Outbox) -> io::Result<()> {
+        if let Some(left) = &mut self.left {
+            let more = left.checked_sub(out.pending() as u64);
+            *left = more.ok_or_else(|| io::Error::other("the keys of the connection are used up"))?;
+        }
+        Ok(())
+    }
+
     /// Puts what stands for `out` on the wire in its place.
     fn seal(&mut self, out: &mut Outbox) -> io::Result<()> {
         let Some(transform) = &mut self.transform else { return Ok(()) };

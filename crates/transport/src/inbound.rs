@@ -11,6 +11,7 @@ use crate::message::{Frame, Malformed};
 use crate::protocol::{Plan, Protocol};
 use crate::resources::Resources;
 use crate::upload::{Uploading, is_long};
+use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -18,6 +19,7 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use vfs::Protection;
 
 thread_local! {
     /// Where bytes are received that a transform opens.
@@ -204,8 +206,16 @@ impl<P: Protocol> Inbound<P> {
         }
         let Some(buffer) = &mut self.buffer else { return Received::NoBuffer };
         let result = { socket }.read(&mut buffer.room()[..most]);
-        if let Ok(count) = result {
-            buffer.filled += count;
+        match &result {
+            Ok(count) => buffer.filled += *count,
+            // A TLS record that is no data: the client's last word, or other keys, which the kernel does not take.
+            Err(error)
+                if error.raw_os_error() == Some(Errno::IO.raw_os_error())
+                    && connection.protection() != Protection::Plain =>
+            {
+                return Received::Closed;
+            }
+            Err(_) => {}
         }
         received(result)
     }

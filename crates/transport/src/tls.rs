@@ -1,8 +1,9 @@
 //! TLS as a transform: version 1.3 alone, by rustls, without threads or sockets of its own.
 
+use crate::kernel_tls;
 use crate::limits::HANDSHAKE_BYTES_MAX;
 use crate::message::Malformed;
-use crate::transform::{Opened, Transform};
+use crate::transform::{HandOver, Opened, Transform};
 use rustls::RootCertStore;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -14,6 +15,7 @@ use rustls::server::{
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, WriteTraffic};
 use rustls::version::TLS13;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, PoisonError, RwLock};
 use vfs::Protection;
 
@@ -94,6 +96,8 @@ fn config(pem: &Pem, protocol: &[u8]) -> io::Result<ServerConfig> {
     // A session that is resumed would outlive the certificates that it began with.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
+    // For the kernel, which does the rest where it can.
+    config.enable_secret_extraction = true;
     Ok(config)
 }
 
@@ -166,6 +170,20 @@ impl Transform for TlsConnection {
         let has_certificate = self.connection.peer_certificates().is_some_and(|chain| !chain.is_empty());
         let protection = if has_certificate { Protection::Verified } else { Protection::Encrypted };
         (!self.connection.is_handshaking() && !self.has_failed).then_some(protection)
+    }
+
+    fn hand_over(self: Box<Self>, socket: BorrowedFd<'_>) -> HandOver {
+        if self.protection().is_none() || !kernel_tls::prepare(socket) {
+            return HandOver::Stays(self);
+        }
+        let extracted = self.connection.dangerous_into_kernel_connection().map_err(io::Error::other);
+        match extracted.and_then(|(secrets, _)| kernel_tls::install(socket, &secrets)) {
+            Ok(()) => HandOver::Done(kernel_tls::KEY_BYTES_MAX),
+            Err(error) => {
+                tracing::warn!(%error, "the kernel does not take the keys of a TLS connection");
+                HandOver::Failed
+            }
+        }
     }
 }
 

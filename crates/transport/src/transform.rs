@@ -4,6 +4,7 @@
 //! for what counts and chains over all bytes of a connection, in the order in which they leave.
 
 use crate::message::Malformed;
+use std::os::fd::BorrowedFd;
 use vfs::Protection;
 
 /// Turns what is sent into what goes over the wire, and back.
@@ -21,6 +22,20 @@ pub trait Transform: Send {
 
     /// How it protects the connection; `None` while both sides still agree on it.
     fn protection(&self) -> Option<Protection>;
+
+    /// Leaves its work to the kernel's socket, if that can do it: asked when nothing that it has sealed waits to be sent, and
+    /// nothing that it should open has been received.
+    fn hand_over(self: Box<Self>, socket: BorrowedFd<'_>) -> HandOver;
+}
+
+/// Who does a transform's work from now on.
+pub enum HandOver {
+    /// The transform, as before.
+    Stays(Box<dyn Transform>),
+    /// The socket. How many bytes it may send until the connection has to end.
+    Done(u64),
+    /// Nobody: the connection has to end.
+    Failed,
 }
 
 /// What a transform has opened.

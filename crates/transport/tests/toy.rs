@@ -7,12 +7,13 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use transport::{
-    Body, Connection, Context, Dispatch, Endpoints, Frame, Late, Malformed, Opened, Outbox, PartData, Plan,
-    Progress, Protocol, Role, Server, Settings, Transform,
+    Body, Connection, Context, Dispatch, Endpoints, Frame, HandOver, Late, Malformed, Opened, Outbox,
+    PartData, Plan, Progress, Protocol, Role, Server, Settings, Transform,
 };
 use vfs::qos::{Demand, Gate, Kind, Limits, Pacer, Toll};
 use vfs::{Blocking, FsError, Protection, Volume};
@@ -38,6 +39,8 @@ struct Echo {
     gate: Option<Arc<Gate>>,
     /// Whether calls may panic that wait for it.
     may_panic: AtomicBool,
+    /// Ciphers leave their work to the socket, which takes so many bytes.
+    hands_over: Option<u64>,
 }
 
 /// A call: what is asked, and its number.
@@ -174,7 +177,10 @@ impl Protocol for Echo {
             b'r' => self.heard.lock().unwrap().push(message.to_vec()),
             b't' => {
                 push(cx.out, message);
-                return Progress::Switch(Box::new(Cipher::default()));
+                return Progress::Switch(Box::new(Cipher {
+                    hands_over: self.hands_over,
+                    ..Cipher::default()
+                }));
             }
             b'm' => push(cx.out, &[b'm', u8::from(cx.moves_pages())]),
             b'p' => panic!("a call panics, as it should"),
@@ -269,6 +275,7 @@ fn summary(call: Call, bytes: usize, sum: u64, parts: usize, refusal: Option<FsE
 struct Cipher {
     sealed: u8,
     opened: u8,
+    hands_over: Option<u64>,
 }
 
 impl Cipher {
@@ -310,6 +317,13 @@ impl Transform for Cipher {
 
     fn protection(&self) -> Option<Protection> {
         Some(Protection::Encrypted)
+    }
+
+    fn hand_over(self: Box<Self>, _: BorrowedFd<'_>) -> HandOver {
+        match self.hands_over {
+            Some(most) => HandOver::Done(most),
+            None => HandOver::Stays(self),
+        }
     }
 }
 
@@ -532,6 +546,27 @@ fn what_follows_the_announcement_at_once_is_sealed_already() {
     assert_eq!(client.receive(), b"t\x01");
     client.begin_cipher();
     assert_eq!(client.receive(), [b'e', 2, 3]);
+}
+
+#[test]
+fn a_transform_leaves_its_work_to_the_socket_between_two_messages() {
+    let running = Running::new(Echo { hands_over: Some(2000), ..Echo::default() });
+    let mut client = running.connect();
+    assert_eq!(client.ask(b"m\x01"), b"m\x01");
+    assert_eq!(client.ask(b"t\x01"), b"t\x01");
+    // The socket is one that changes nothing.
+    let mut sealed = Vec::new();
+    Cipher::default().seal(&[0, 0, 0, 3, b'e', 2, 3, 0, 0, 0, 2, b'm', 4], &mut sealed).unwrap();
+    client.stream.write_all(&sealed[..6]).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    client.stream.write_all(&sealed[6..]).unwrap();
+    assert_eq!(client.receive(), [b'e', 2, 3]);
+    assert_eq!(client.receive(), b"m\x01", "pages of files go out again");
+    let long = [b'e'; 1900];
+    assert_eq!(client.ask(&long), long);
+    client.send(&[&long]);
+    let mut end = [0; 1];
+    assert!(!matches!(client.stream.read(&mut end), Ok(1..)), "the keys are used up");
 }
 
 fn long_body(len: usize) -> Vec<u8> {

@@ -406,6 +406,7 @@ impl Rpc {
     #[inline]
     fn call<'c>(&'c self, cx: &'c mut Context<'_, Self>, call: &'c RpcCall) -> (Call<'c>, &'c mut Outbox) {
         let transport::Endpoints { peer, local } = cx.connection.ends;
+        let moves_pages = cx.moves_pages();
         let call = Call {
             service: &self.service,
             namespace: &cx.memory.namespace,
@@ -414,6 +415,7 @@ impl Rpc {
             endpoint: cx.connection.session.endpoint,
             protocol: call.protocol(),
             protection: cx.connection.protection(),
+            moves_pages,
             credential: &call.credential,
             now: cx.now,
             blocking: cx.blocking,

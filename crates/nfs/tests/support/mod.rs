@@ -227,6 +227,7 @@ impl World {
                 endpoint: self.endpoint,
                 protocol: routed.protocol(),
                 protection: vfs::Protection::Plain,
+                moves_pages: true,
                 credential: &routed.credential,
                 now: self.clock.now(),
                 blocking: self.blocking,

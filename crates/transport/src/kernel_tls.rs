@@ -1,0 +1,86 @@
+//! TLS by the kernel (kTLS): once both sides have agreed on keys it seals what a socket sends and opens what it receives, so that
+//! pages of files leave without passing through this process. Linux has it as the module `tls`; its
+//! Documentation/networking/tls.rst says what the options of sockets mean.
+
+use nix::errno::Errno;
+use nix::libc::{
+    TLS_1_3_VERSION, TLS_CIPHER_AES_GCM_128, TLS_CIPHER_AES_GCM_256, TLS_CIPHER_CHACHA20_POLY1305,
+    tls_crypto_info, tls12_crypto_info_aes_gcm_128, tls12_crypto_info_aes_gcm_256,
+    tls12_crypto_info_chacha20_poly1305,
+};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{TcpTlsRx, TcpTlsTx, TcpUlp, TlsCryptoInfo};
+use rustls::{ConnectionTrafficSecrets, ExtractedSecrets};
+use std::array::TryFromSliceError;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How many bytes the kernel seals with one key: 2^24 records of 16 KiB (RFC 8446 §5.5). Changing keys under way it cannot
+/// before Linux 6.14.
+pub(crate) const KEY_BYTES_MAX: u64 = 1 << 38;
+
+/// The kernel has turned out not to have it.
+static IS_MISSING: AtomicBool = AtomicBool::new(false);
+
+/// Readies a socket for [`install`], if the kernel has TLS; what passes stays as it is until then.
+pub(crate) fn prepare(socket: BorrowedFd<'_>) -> bool {
+    if IS_MISSING.load(Ordering::Relaxed) {
+        return false;
+    }
+    match setsockopt(&socket, TcpUlp::default(), b"tls") {
+        Ok(()) => true,
+        Err(error) => {
+            if !IS_MISSING.swap(error == Errno::ENOENT, Ordering::Relaxed) {
+                tracing::debug!(%error, "the kernel does no TLS");
+            }
+            false
+        }
+    }
+}
+
+/// From now on the kernel seals what is sent and opens what is received next.
+pub(crate) fn install(socket: BorrowedFd<'_>, secrets: &ExtractedSecrets) -> io::Result<()> {
+    setsockopt(&socket, TcpTlsTx, &info(&secrets.tx)?)?;
+    setsockopt(&socket, TcpTlsRx, &info(&secrets.rx)?)?;
+    Ok(())
+}
+
+/// Keys as the kernel takes them, with the number of the next record.
+fn info((sequence, secrets): &(u64, ConnectionTrafficSecrets)) -> io::Result<TlsCryptoInfo> {
+    let head = |cipher_type| tls_crypto_info { version: TLS_1_3_VERSION, cipher_type };
+    let rec_seq = sequence.to_be_bytes();
+    let wrong = |_: TryFromSliceError| io::Error::from(io::ErrorKind::InvalidData);
+    Ok(match secrets {
+        ConnectionTrafficSecrets::Aes128Gcm { key, iv } => {
+            let (salt, iv) = salted(iv.as_ref()).map_err(wrong)?;
+            let key = key.as_ref().try_into().map_err(wrong)?;
+            let info = head(TLS_CIPHER_AES_GCM_128);
+            TlsCryptoInfo::Aes128Gcm(tls12_crypto_info_aes_gcm_128 { info, iv, key, salt, rec_seq })
+        }
+        ConnectionTrafficSecrets::Aes256Gcm { key, iv } => {
+            let (salt, iv) = salted(iv.as_ref()).map_err(wrong)?;
+            let key = key.as_ref().try_into().map_err(wrong)?;
+            let info = head(TLS_CIPHER_AES_GCM_256);
+            TlsCryptoInfo::Aes256Gcm(tls12_crypto_info_aes_gcm_256 { info, iv, key, salt, rec_seq })
+        }
+        ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => {
+            let (iv, key) = (iv.as_ref().try_into().map_err(wrong)?, key.as_ref().try_into().map_err(wrong)?);
+            let info = head(TLS_CIPHER_CHACHA20_POLY1305);
+            TlsCryptoInfo::Chacha20Poly1305(tls12_crypto_info_chacha20_poly1305 {
+                info,
+                iv,
+                key,
+                salt: [],
+                rec_seq,
+            })
+        }
+        _ => return Err(io::ErrorKind::Unsupported.into()),
+    })
+}
+
+/// The two parts that the kernel makes of an initialization vector.
+fn salted(iv: &[u8]) -> Result<([u8; 4], [u8; 8]), TryFromSliceError> {
+    let (salt, iv) = iv.split_at(iv.len().min(4));
+    Ok((salt.try_into()?, iv.try_into()?))
+}
