@@ -261,8 +261,8 @@ impl<P: Protocol> Connection<P> {
         if !answer.is_empty() {
             self.send_sealed(&mut outgoing, &mut answer);
         }
-        let is_between = opened.as_ref().is_ok_and(|opened| opened.used == wire.len() && !opened.is_closed);
-        if is_between && outgoing.handshake.is_none() && outgoing.queue.is_empty() {
+        let has_all = opened.as_ref().is_ok_and(|opened| opened.used == wire.len() && !opened.is_closed);
+        if has_all && !wire.is_empty() && outgoing.handshake.is_none() && outgoing.queue.is_empty() {
             self.hand_over(&mut outgoing);
         }
         opened
