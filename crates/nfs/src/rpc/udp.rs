@@ -127,6 +127,7 @@ fn answer(
             endpoint: None,
             protocol: routed.protocol(),
             protection: Protection::Plain,
+            moves_pages: false,
             credential: &routed.credential,
             now: clock::now(),
             blocking: Blocking::Allowed,
