@@ -8,7 +8,7 @@ use crate::fs_uid::may_own;
 use crate::index::Index;
 use crate::key::{self, Form};
 use crate::limit::Limit;
-use crate::nature::{Nature, file_bytes_max, keeps_xattrs};
+use crate::nature::{Nature, file_bytes_max, keeps_xattrs, may_trust};
 use crate::node::{Node, Rights};
 use crate::options::Options;
 use crate::owner::{self, Owner};
@@ -65,6 +65,8 @@ pub(crate) struct Mount {
     pub(crate) memory: bool,
     /// Files carry extended attributes.
     pub(crate) xattrs: bool,
+    /// Our own ones can be kept from everybody else.
+    pub(crate) trusted_xattrs: bool,
     /// The most links a file may have.
     pub(crate) links_max: u32,
     /// The largest size a file may have.
@@ -107,6 +109,7 @@ impl Mount {
         Ok(Self {
             root_id: (stat.st_dev, stat.st_ino),
             xattrs: keeps_xattrs(&root),
+            trusted_xattrs: may_trust(&root),
             root,
             root_key,
             mount_id,

@@ -3,7 +3,9 @@
 use crate::error::refused;
 use crate::project;
 use crate::sys;
-use rustix::fs::{Mode, OFlags, SeekFrom, Stat, fgetxattr_query, fstatvfs, major, minor, openat, seek};
+use rustix::fs::{
+    Mode, OFlags, SeekFrom, Stat, fgetxattr_query, fremovexattr, fstatvfs, major, minor, openat, seek,
+};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -67,6 +69,12 @@ pub(crate) fn file_bytes_max(dir: &OwnedFd) -> u64 {
 pub(crate) fn keeps_xattrs(dir: &OwnedFd) -> bool {
     let asked = fgetxattr_query(dir, "user.none");
     !matches!(asked, Err(Errno::OPNOTSUPP | Errno::NOSYS))
+}
+
+/// Whether this process may set attributes of class `trusted.` in the file system of `dir`: only then is it told that there is
+/// none to remove.
+pub(crate) fn may_trust(dir: &OwnedFd) -> bool {
+    fremovexattr(dir, "trusted.plimsoll.none") == Err(Errno::NODATA)
 }
 
 /// The state of the file system that `file` lies on.

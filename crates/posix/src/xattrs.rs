@@ -1,25 +1,37 @@
 //! Extended attributes: those of the kernel's class `user.`, without that prefix. What this service itself keeps there
-//! (`user.plimsoll.*`) has no [`XattrName`], so it is neither listed nor found.
+//! (`plimsoll.*`, of class `trusted.` where the process may, else `user.`) is never listed.
 
+use crate::attr::proc_path;
 use crate::error::refused;
 use crate::node::{Node, Rights};
-use rustix::fs::{XattrFlags, fgetxattr, fgetxattr_query, flistxattr, fremovexattr, fsetxattr};
+use rustix::fs::{XattrFlags, fgetxattr, fgetxattr_query, flistxattr, fremovexattr, fsetxattr, getxattr};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use vfs::xattrs::{XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, check_room, page};
 use vfs::{AuthorizeXattr, Change, FileType, FsError, FsResult, SetXattr, XattrName, XattrSink, Xattrs};
 
 const PREFIX: &[u8] = b"user.";
+/// Of our own, where the process may: nobody else on this machine but root sees or changes those.
+const TRUSTED: &[u8] = b"trusted.";
 /// The longest name that the kernel takes behind the prefix.
 pub(crate) const NAME_BYTES_MAX: usize = XATTR_NAME_BYTES_MAX - PREFIX.len();
 /// The longest list of names that the kernel returns (`XATTR_LIST_MAX`).
 const LIST_BYTES_MAX: usize = 64 << 10;
 
+/// Most values are shorter.
+const VALUE_BYTES: usize = 256;
+
 impl Xattrs for Node {
     fn get(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
-        let (fd, name) = (self.carrier()?, full(name)?);
-        let mut value = vec![0; XATTR_VALUE_BYTES_MAX];
-        let read = fgetxattr(fd, &*name, &mut value[..]);
+        let full_name = self.full(name)?;
+        // Our own ones are looked at far more often than files are read, so that opens nothing.
+        let fd = if name.is_own() { self.fd() } else { self.carrier()? };
+        let mut value = vec![0; VALUE_BYTES];
+        let mut read = value_of(fd, &full_name, &mut value);
+        if read == Err(Errno::RANGE) {
+            value.resize(XATTR_VALUE_BYTES_MAX, 0);
+            read = value_of(fd, &full_name, &mut value);
+        }
         self.check_here()?;
         value.truncate(read.map_err(xattr_refused)?);
         Ok(value)
@@ -46,7 +58,7 @@ impl Xattrs for Node {
         self.change_xattrs(name, authorize, |fd, full_name| {
             let names = list(fd)?;
             let others = bare_names(&names).filter(|&other| other != name).filter_map(|other| {
-                let value = fgetxattr_query(fd, &*full(other).ok()?).ok()?;
+                let value = fgetxattr_query(fd, &*self.full(other).ok()?).ok()?;
                 Some((other.bytes().len(), value))
             });
             check_room(others, name, value)?;
@@ -69,7 +81,7 @@ impl Node {
         let mut held = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;
-        let (fd, name) = (self.carrier()?, full(name)?);
+        let (fd, name) = (self.carrier()?, self.full(name)?);
         act(fd, &name)?;
         Ok(Change { before, after: held.attrs_after(&before)? })
     }
@@ -85,17 +97,27 @@ impl Node {
         }
     }
 
+    /// The kernel's name of an attribute.
+    fn full(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
+        if name.bytes().len() > NAME_BYTES_MAX {
+            return Err(FsError::NameTooLong);
+        }
+        let prefix = if name.is_own() && self.mount.trusted_xattrs { TRUSTED } else { PREFIX };
+        Ok([prefix, name.bytes()].concat())
+    }
+
     /// Of a file that was let go meanwhile the descriptor shows nothing.
     fn check_here(&self) -> FsResult<()> {
         if self.is_gone() { Err(FsError::Stale) } else { Ok(()) }
     }
 }
 
-fn full(name: XattrName<'_>) -> FsResult<Vec<u8>> {
-    if name.bytes().len() > NAME_BYTES_MAX {
-        return Err(FsError::NameTooLong);
+/// Fills `value` from an attribute of what `fd` has open, `O_PATH` or not.
+fn value_of(fd: BorrowedFd<'_>, name: &[u8], value: &mut [u8]) -> Result<usize, Errno> {
+    match fgetxattr(fd, name, &mut *value) {
+        Err(Errno::BADF) => getxattr(proc_path(fd), name, value),
+        read => read,
     }
-    Ok([PREFIX, name.bytes()].concat())
 }
 
 /// The names of all attributes of what `fd` has open, of every class, each with a NUL at its end.

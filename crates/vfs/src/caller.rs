@@ -14,6 +14,8 @@ pub enum Proof {
     None,
     /// It says so. The export's rules say which clients are believed.
     Claimed,
+    /// It has proven it, with a secret that it shares with the service.
+    Proven,
 }
 
 /// Who a call comes from, as the client says: shared by all calls that say the same.

@@ -3,15 +3,19 @@
 //! A [`File`] is reached through an [`Export`] and remembers which. What has to do with names and attributes are verbs of
 //! it, each told who calls; data is behind [`Opened`], which only an authorization gives. Every protocol comes through
 //! here, so that the same file gives the same answer whoever asks. The verbs are grouped by family: [`opened`] (data),
-//! [`attr`], [`dir`] and [`create`] (names), and where the storage has them [`ranges`] and [`xattrs`].
+//! [`attr`], [`dir`] and [`create`] (names), where the storage has them [`ranges`], [`xattrs`] and [`kept`], and
+//! [`watching`] all of that.
 
 mod attr;
 mod claims;
 mod core;
 mod create;
 mod dir;
+mod kept;
 mod opened;
 mod ranges;
+mod sides;
+mod watching;
 mod xattrs;
 
 pub use attr::{AccessReply, Guard};
@@ -19,3 +23,4 @@ pub use core::{Created, File, Resolved};
 pub use create::{Disposition, ExclusiveKey};
 pub use dir::{Listing, OpenedDir};
 pub use opened::{Opened, Reserved, Stability};
+pub use sides::Sides;

@@ -19,6 +19,7 @@ pub mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod faulty;
 pub mod file;
+pub mod kept;
 pub mod key;
 #[cfg(any(test, feature = "testing"))]
 pub mod memfs;
@@ -32,6 +33,7 @@ pub mod traffic;
 #[cfg(any(test, feature = "testing"))]
 pub mod unchecked;
 pub mod volume;
+pub mod watch;
 pub mod xattrs;
 
 pub use access::Access;
@@ -47,6 +49,7 @@ pub use error::{FsError, FsResult};
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::Faulty;
 pub use file::{Created, Disposition, ExclusiveKey, File, Opened, OpenedDir, Reserved, Resolved, Stability};
+pub use kept::Kept;
 pub use key::{FileKey, KeyHasher};
 #[cfg(any(test, feature = "testing"))]
 pub use memfs::{MemFs, provisioner::MemProvisioner};
@@ -60,4 +63,4 @@ pub use ranges::{Ranges, Seek, Span};
 #[cfg(any(test, feature = "testing"))]
 pub use unchecked::UncheckedNode;
 pub use volume::Volume;
-pub use xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};
+pub use xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs, XattrsSize};

@@ -299,6 +299,23 @@ impl ExportRule {
         self.clients.is_empty() || self.clients.iter().any(|range| range.contains(client))
     }
 
+    /// Whether whom it is for is treated as by `other`.
+    pub fn treats_like(&self, other: &Self) -> bool {
+        let Self {
+            clients: _,
+            protocols: _,
+            no_access,
+            read_only,
+            squash,
+            anonymous_uid,
+            anonymous_gid,
+            protection,
+        } = self;
+        (*no_access, *read_only, *squash, *protection)
+            == (other.no_access, other.read_only, other.squash, other.protection)
+            && (*anonymous_uid, *anonymous_gid) == (other.anonymous_uid, other.anonymous_gid)
+    }
+
     /// What this rule makes of a credential: whose rights a call has. A client that names no user, or
     /// [`INVALID_ID`], is the anonymous one whatever is squashed: no caller has that number as user or group.
     pub fn caller(&self, credential: &Arc<Credential>) -> Caller {

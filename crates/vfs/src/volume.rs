@@ -7,11 +7,13 @@ use crate::capabilities::Capabilities;
 use crate::claims::{Claims, Effect, Grace, Link, Stream, Timeouts};
 use crate::durable::{Durability, PendingSync};
 use crate::error::{FsError, FsResult};
+use crate::kept::KeptCache;
 use crate::key::FileKey;
 use crate::name::Name;
 use crate::namespace::VolumeId;
 use crate::qos::{Demand, Gate, Nanos, Toll};
 use crate::traffic::{Reads, Traffic};
+use crate::watch::Watches;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -28,8 +30,12 @@ pub struct Volume {
     instance: u64,
     gate: Arc<Gate>,
     traffic: Traffic,
+    /// What was read of what is kept with its files.
+    kept: KeptCache,
     /// Who holds what of its files; made for the first who does.
     claims: OnceLock<Claims>,
+    /// Who is told of changes.
+    watches: Arc<Watches>,
     clock: Box<dyn Fn() -> Nanos + Send + Sync>,
 }
 
@@ -56,7 +62,9 @@ impl Volume {
             instance,
             gate,
             traffic: Traffic::default(),
+            kept: KeptCache::default(),
             claims: OnceLock::new(),
+            watches: Arc::default(),
             clock: Box::new(Nanos::default),
         }
     }
@@ -106,6 +114,18 @@ impl Volume {
         self.claims.get().filter(|claims| !claims.is_empty())
     }
 
+    /// Who is told of changes.
+    #[inline]
+    pub(crate) fn watches(&self) -> &Arc<Watches> {
+        &self.watches
+    }
+
+    /// Whether anybody is told of changes in it.
+    #[inline]
+    pub fn is_watched(&self) -> bool {
+        self.watches.is_any()
+    }
+
     /// The clock of its claims.
     pub fn now(&self) -> Nanos {
         (self.clock)()
@@ -145,10 +165,12 @@ impl Volume {
             let now = (entry.object)()?;
             if now.file_id == found.attrs.file_id { Ok(()) } else { Err(FsError::NotFound) }
         };
+        let child = self.watches.child(&dir, name);
         match found.attrs.file_type {
             FileType::Directory => dir.remove_dir(name, &is_same)?,
             _ => dir.remove(name, &is_same)?,
         };
+        self.watches.removed(&self.root, &dir, &link.name, child);
         let mut pending = PendingSync::default();
         self.require_sync(&mut pending, &dir, SyncScope::All);
         let synced = pending.sync_all();
@@ -175,6 +197,11 @@ impl Volume {
     #[inline]
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
+    }
+
+    /// What was read of what is kept with its files.
+    pub(crate) fn kept(&self) -> &KeptCache {
+        &self.kept
     }
 
     /// Where the data of READs was; `None` where the storage cannot tell what memory has.

@@ -44,6 +44,11 @@ impl<'a> XattrName<'a> {
         }
     }
 
+    /// Whether it is one of this service's own.
+    pub fn is_own(self) -> bool {
+        self.0.starts_with(RESERVED)
+    }
+
     /// The bytes of the name.
     pub fn bytes(self) -> &'a [u8] {
         self.0
@@ -57,10 +62,24 @@ impl<'a> XattrName<'a> {
     }
 }
 
+impl XattrName<'static> {
+    /// What this service keeps with a file: [`crate::Kept`]. Nobody reaches it by a name of theirs, and no list has it.
+    pub const KEPT: Self = Self(b"plimsoll.kept");
+}
+
 impl fmt::Debug for XattrName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.0.escape_ascii())
     }
+}
+
+/// What the attributes of a file take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XattrsSize {
+    /// How many there are.
+    pub count: usize,
+    /// Bytes of their names and values.
+    pub bytes: usize,
 }
 
 /// Whether an attribute to be set may be there already.
@@ -81,6 +100,8 @@ pub type AuthorizeXattr<'a> = &'a dyn Fn(&Attrs) -> FsResult<()>;
 pub type XattrSink<'s> = dyn FnMut(XattrName<'_>, u64) -> ControlFlow<()> + 's;
 
 /// The extended attributes of a file.
+///
+/// The room for a service's own attributes ([`XattrName::is_own`]) is not that of the others, and no list has them.
 ///
 /// Only regular files and directories carry any: on anything else every verb is [`FsError::NotSupported`].
 /// Changes promise what those of [`crate::Node`] do, and are durable after `sync(All)` of the node.
@@ -123,6 +144,9 @@ pub fn check_room(
     if value.len() > XATTR_VALUE_BYTES_MAX {
         return Err(FsError::FileTooBig);
     }
+    if name.is_own() {
+        return Ok(());
+    }
     let lengths = others.chain([(name.0.len(), value.len())]);
     let bytes: usize = lengths.map(|(name, value)| name + value + XATTR_OVERHEAD_BYTES).sum();
     if bytes > XATTRS_BYTES_MAX { Err(FsError::NoSpace) } else { Ok(()) }
@@ -144,6 +168,14 @@ mod tests {
         for good in [&b"..."[..], b"..", b"/", b"user.plimsoll.owner", b"security.capability", b"plimsoll"] {
             assert_eq!(XattrName::new(good).map(XattrName::bytes), Ok(good));
         }
+    }
+
+    #[test]
+    fn what_the_service_keeps_needs_no_room_of_others() {
+        let full = || std::iter::once((1, XATTRS_BYTES_MAX));
+        assert_eq!(check_room(full(), XattrName::KEPT, b"record"), Ok(()));
+        assert_eq!(check_room(full(), XattrName(b"x"), b""), Err(FsError::NoSpace));
+        assert_eq!(XattrName::new(XattrName::KEPT.bytes()), Err(FsError::Access));
     }
 
     #[test]

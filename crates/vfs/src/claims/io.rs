@@ -74,10 +74,8 @@ impl FileClaims {
 
     /// A name is about to go: those who keep the file open for later let it go, and delegations are returned.
     pub(super) fn unlink(&mut self, step: &mut Step<'_>, by: By, waits: bool) -> Verdict {
-        let actor = match self.actor(by) {
-            Ok(actor) => actor,
-            Err(conflict) => return Verdict::Refused(conflict),
-        };
+        // Perhaps with an open of another file, whose name this one gives way to.
+        let actor = self.actor(by).unwrap_or_default();
         if self.break_leases(step, actor, Stream::default(), |_| Caching::HANDLE) {
             return self.wait_for_recall(step, actor.holder, waits);
         }

@@ -14,6 +14,7 @@ family!("xattrs":
     a_backend_says_whether_it_has_them, a_value_is_read_back, create_and_replace_look_first, a_removed_attribute_is_gone,
     names_are_bytes, a_list_comes_in_pages, values_are_bounded, nothing_else_carries_any, only_the_change_shows,
     a_refusal_leaves_all_as_it_was, attributes_go_with_the_file, a_removed_file_has_none,
+    what_the_service_keeps_is_apart,
 );
 
 /// A file and a directory; none if the backend keeps no attributes.
@@ -327,4 +328,24 @@ fn a_removed_file_has_none(fixture: &Fixture) -> Outcome {
     refused("a list", xattrs.list(0, &mut |_, _| ControlFlow::Continue(())), gone)?;
     refused("a setting", xattrs.set(key("key"), b"", SetXattr::Either, &|_| Ok(())), gone)?;
     refused("a removal", xattrs.remove(key("key"), &|_| Ok(())), gone)
+}
+
+fn what_the_service_keeps_is_apart(fixture: &Fixture) -> Outcome {
+    for node in carriers(fixture)? {
+        let xattrs = of(&node)?;
+        let own = XattrName::KEPT;
+        refused("what was not kept", xattrs.get(own), &[FsError::NotFound])?;
+        for record in [&b"record"[..], b"", &[1; 300]] {
+            change("a record", &node, || xattrs.set(own, record, SetXattr::Either, &|_| Ok(())))?;
+            eq("the record", xattrs.get(own)?, record.to_vec())?;
+        }
+        eq("names", names(&node)?.len(), 0)?;
+        set(&node, "kept", b"value")?;
+        eq("names", names(&node)?, vec![b"kept".to_vec()])?;
+        let again = fixture.backend.node(&node.key(), Blocking::Allowed)?;
+        eq("the record by its key", of(&again)?.get(own)?.len(), 300)?;
+        xattrs.remove(own, &|_| Ok(()))?;
+        refused("a removed record", xattrs.get(own), &[FsError::NotFound])?;
+    }
+    Ok(())
 }

@@ -30,6 +30,8 @@ pub struct AccessReply {
     pub delete: bool,
     /// Run a file.
     pub execute: bool,
+    /// Change its mode and times as its owner, or as root.
+    pub owns: bool,
 }
 
 impl File {
@@ -48,6 +50,7 @@ impl File {
             extend: write,
             delete: is_dir && write,
             execute: !is_dir && has.has(Access::EXECUTE),
+            owns: !caller.read_only && (caller.is_root() || caller.uid == attrs.uid),
         })
     }
 

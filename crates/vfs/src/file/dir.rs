@@ -92,15 +92,25 @@ impl File {
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
         })?;
         self.names_changed(pending);
+        self.tell_added(name.bytes(), false);
         Ok(self.created(made))
+    }
+
+    /// Whether `caller` may take the name of something with these attributes out of this directory now.
+    pub fn authorize_removal(&self, caller: &Caller, object: &Attrs, blocking: Blocking) -> FsResult<()> {
+        let dir = self.node.attrs(blocking)?;
+        check_dir_change(&dir, caller)?;
+        access::check_sticky(&dir, object, caller)
     }
 
     /// Removes the name of anything but a directory.
     pub fn remove(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         let name = self.old_name(caller, name)?;
         self.ask_before_unlink(caller, name)?;
+        let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
         let change = self.node.remove(name, &|entry| check_removal(caller, entry))?;
         self.names_changed(pending);
+        volume.watches().removed(volume.root(), &self.node, name.bytes(), child);
         Ok(change)
     }
 
@@ -112,8 +122,10 @@ impl File {
             named => named?,
         };
         self.ask_before_unlink(caller, name)?;
+        let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
         let change = self.node.remove_dir(name, &|entry| check_removal(caller, entry))?;
         self.names_changed(pending);
+        volume.watches().removed(volume.root(), &self.node, name.bytes(), child);
         Ok(change)
     }
 
@@ -138,9 +150,13 @@ impl File {
         let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| check_move(caller, from, to, across);
         self.ask_before_unlink(caller, from_name)?;
         to_dir.ask_before_unlink(caller, to_name)?;
+        let (root, watches) = (self.volume().root(), self.volume().watches());
+        let [moved, replaced] =
+            [(self, from_name), (to_dir, to_name)].map(|(dir, name)| watches.child(&dir.node, name));
         let changes = self.node.rename(from_name, &to_dir.node, to_name, &authorize)?;
         self.names_changed(pending);
         to_dir.names_changed(pending);
+        watches.renamed(root, (&self.node, from), (&to_dir.node, to), moved, replaced);
         Ok(changes)
     }
 

@@ -6,8 +6,9 @@ use crate::attrs::STICKY;
 use crate::claims::{IoKind, Span};
 use crate::{
     Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, PendingSync, SetXattr, SyncScope,
-    XattrName, XattrSink, Xattrs,
+    XattrName, XattrSink, Xattrs, XattrsSize,
 };
+use std::ops::ControlFlow;
 
 impl File {
     /// The value of an attribute of a file that `caller` may read. [`FsError::NotFound`] if it is not there.
@@ -22,6 +23,35 @@ impl File {
         let xattrs = self.xattrs()?;
         access::check(&self.attrs(Blocking::Allowed)?, caller, Access::READ)?;
         xattrs.list(cookie, sink)
+    }
+
+    /// What the attributes of this file take, which has `attrs`: nothing if it carries none.
+    pub fn xattrs_size(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<XattrsSize> {
+        let carries = matches!(attrs.file_type, FileType::Regular | FileType::Directory);
+        let Some(xattrs) = self.node.xattrs().filter(|_| carries) else { return Ok(XattrsSize::default()) };
+        let slot = self.volume().kept().slot(&self.key());
+        if let Some(size) = slot.recall_xattrs(attrs) {
+            return Ok(size);
+        }
+        if blocking == Blocking::Never {
+            return Err(FsError::WouldWait);
+        }
+        let mut names = Vec::new();
+        xattrs.list(0, &mut |name, _| {
+            names.push(name.bytes().to_vec());
+            ControlFlow::Continue(())
+        })?;
+        let mut size = XattrsSize { count: names.len(), bytes: 0 };
+        for name in names {
+            match xattrs.get(XattrName::new(&name)?) {
+                Ok(value) => size.bytes += name.len() + value.len(),
+                // It went away meanwhile.
+                Err(FsError::NotFound) => size.count -= 1,
+                Err(error) => return Err(error),
+            }
+        }
+        slot.remember_xattrs(attrs, size);
+        Ok(size)
     }
 
     /// Sets an attribute of a file that `caller` may write.

@@ -25,7 +25,8 @@ impl Xattrs for MemNode {
         authorize: AuthorizeXattr<'_>,
     ) -> FsResult<Change> {
         self.change_xattrs(authorize, |inode| {
-            let others = inode.xattrs.iter().filter(|(other, _)| ***other != *name.bytes());
+            let is_other = |other: &[u8]| other != name.bytes() && XattrName::new(other).is_ok();
+            let others = inode.xattrs.iter().filter(|(other, _)| is_other(other));
             check_room(others.map(|(name, value)| (name.len(), value.len())), name, value)?;
             match (how, inode.xattrs.contains_key(name.bytes())) {
                 (SetXattr::Create, true) => return Err(FsError::Exists),

@@ -1,0 +1,63 @@
+//! [`Sides`]: what a copy takes of the volume that it comes from, and of the one that it goes to.
+
+use super::opened::Opened;
+use crate::qos::{Demand, Kind, Toll};
+use crate::volume::Volume;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// The volumes of a copy, which may be one. Of two, the source pays for reading and the target for writing.
+pub struct Sides<'s> {
+    source: &'s Volume,
+    target: &'s Volume,
+    client: IpAddr,
+}
+
+impl<'s> Sides<'s> {
+    /// Those of a copy that `client` asks for.
+    pub fn new(source: &'s Opened<'_>, target: &'s Opened<'_>, client: IpAddr) -> Self {
+        Self { source: source.file().volume(), target: target.file().volume(), client }
+    }
+
+    /// Whether these are two volumes.
+    pub fn are_two(&self) -> bool {
+        self.source.id() != self.target.id()
+    }
+
+    /// Whether any of them is limited.
+    pub fn is_limited(&self) -> bool {
+        self.source.gate().is_limited() || self.target.gate().is_limited()
+    }
+
+    /// What copying so many bytes takes of the source, if that is another volume than the target.
+    pub fn source_toll(&self, bytes: u64) -> Option<Toll> {
+        self.are_two().then(|| self.source.toll(self.client, demand(Kind::Read, bytes))).flatten()
+    }
+
+    /// What copying so many bytes takes of the target.
+    pub fn target_toll(&self, bytes: u64) -> Option<Toll> {
+        self.target.toll(self.client, demand(Kind::Write, self.at_target(bytes)))
+    }
+
+    /// What so many copied bytes are at the target: in one volume each is read and written.
+    pub fn at_target(&self, bytes: u64) -> u64 {
+        if self.are_two() { bytes } else { bytes.saturating_mul(2) }
+    }
+
+    /// Counts bytes that were copied as read, where the source is another volume than the target.
+    pub fn count_read(&self, bytes: u64, time: Duration) {
+        if self.are_two() {
+            self.source.traffic().count(Kind::Read, 1, bytes, time);
+        }
+    }
+
+    /// Counts bytes that were copied at both.
+    pub fn count(&self, bytes: u64, time: Duration) {
+        self.count_read(bytes, time);
+        self.target.traffic().count(Kind::Write, 1, self.at_target(bytes), time);
+    }
+}
+
+fn demand(kind: Kind, bytes: u64) -> Demand {
+    Demand { kind, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
+}
