@@ -29,6 +29,21 @@ pub struct ThreadCounts {
     untold: u32,
 }
 
+/// Counts the operations of a COMPOUND.
+pub(crate) struct CompoundCounts<'c> {
+    operations: &'c mut [u64; NUMBERS],
+    untold: &'c mut u32,
+}
+
+impl CompoundCounts<'_> {
+    #[inline]
+    pub(crate) fn add(&mut self, op: Op) {
+        let is_other = op.0 < Op::ACCESS.0 || op.0 as usize >= NUMBERS;
+        self.operations[if is_other { 0 } else { op.0 as usize }] += 1;
+        *self.untold += 1;
+    }
+}
+
 /// What clients have asked for over a version of NFS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionCounts {
@@ -84,31 +99,19 @@ impl ThreadCounts {
     /// A call of version 3.
     #[inline]
     pub(crate) fn add_procedure(&mut self, procedure: Procedure) {
-        self.add(0, procedure.0);
         self.calls[0] += 1;
-    }
-
-    /// A COMPOUND.
-    #[inline]
-    pub(crate) fn add_compound(&mut self, minor: u32) {
-        if let Some(calls) = self.calls.get_mut(minor as usize + 1) {
-            *calls += 1;
-        }
-    }
-
-    /// An operation of a COMPOUND.
-    #[inline]
-    pub(crate) fn add_operation(&mut self, minor: u32, op: Op) {
-        let is_other = op.0 < Op::ACCESS.0 || op.0 as usize >= NUMBERS;
-        self.add(minor as usize + 1, if is_other { 0 } else { op.0 });
-    }
-
-    #[inline]
-    fn add(&mut self, version: usize, number: u32) {
-        if let Some(count) = self.operations.get_mut(version).and_then(|of| of.get_mut(number as usize)) {
+        if let Some(count) = self.operations[0].get_mut(procedure.0 as usize) {
             *count += 1;
             self.untold += 1;
         }
+    }
+
+    /// A COMPOUND, whose operations are counted by what is returned.
+    #[inline]
+    pub(crate) fn compound(&mut self, minor: u32) -> Option<CompoundCounts<'_>> {
+        let version = (minor as usize).checked_add(1)?;
+        *self.calls.get_mut(version)? += 1;
+        Some(CompoundCounts { operations: self.operations.get_mut(version)?, untold: &mut self.untold })
     }
 
     /// Tells what was counted if that is much.
@@ -146,13 +149,14 @@ mod tests {
         let [mut one, mut other] = [ThreadCounts::new(&told), ThreadCounts::new(&told)];
         one.add_procedure(Procedure::READ);
         one.add_procedure(Procedure(77));
-        for minor in [0, 2, 2, 3, u32::MAX] {
-            one.add_compound(minor);
-            one.add_operation(minor, Op::GETATTR);
+        for minor in [0, 2, 2] {
+            one.compound(minor).unwrap().add(Op::GETATTR);
         }
-        other.add_operation(2, Op::GETATTR);
+        assert!(one.compound(3).is_none() && one.compound(u32::MAX).is_none());
+        other.compound(2).unwrap().add(Op::GETATTR);
+        let mut compound = other.compound(1).unwrap();
         for op in [Op(0), Op(1), Op(2), Op::ILLEGAL, Op(80), Op(u32::MAX)] {
-            other.add_operation(1, op);
+            compound.add(op);
         }
         let counted = |version: usize| told.counted().swap_remove(version);
         assert_eq!(counted(3).operations, [], "nothing is told yet");
@@ -164,7 +168,7 @@ mod tests {
         assert_eq!(of(1).collect::<Vec<_>>(), ["getattr 1"]);
         assert_eq!(of(2).collect::<Vec<_>>(), ["illegal 6"]);
         assert_eq!(of(3).collect::<Vec<_>>(), ["getattr 3"]);
-        assert_eq!([0, 1, 2, 3].map(|version| counted(version).calls), [2, 1, 0, 2]);
+        assert_eq!([0, 1, 2, 3].map(|version| counted(version).calls), [2, 1, 1, 3]);
         assert_eq!([0, 1, 2, 3].map(|version| counted(version).minor), [None, Some(0), Some(1), Some(2)]);
     }
 
@@ -179,11 +183,11 @@ mod tests {
         let told = Arc::new(CallCounts::default());
         let mut counts = ThreadCounts::new(&told);
         for _ in 1..UNTOLD_MAX {
-            counts.add_operation(1, Op::READ);
+            counts.compound(1).unwrap().add(Op::READ);
             counts.tell_if_much();
         }
         assert_eq!(told.counted()[2].operations, []);
-        counts.add_operation(1, Op::READ);
+        counts.compound(1).unwrap().add(Op::READ);
         counts.tell_if_much();
         assert_eq!(told.counted()[2].operations, [("read".to_owned(), UNTOLD_MAX.into())]);
     }

@@ -71,8 +71,9 @@ pub const INTRODUCTIONS_MAX: usize = 1024;
 pub const CLIENT_OPEN_OWNERS_MAX: usize = 16_384;
 /// The same of all clients: with the longest names and replies, 160 MiB.
 pub const OPEN_OWNERS_MAX: usize = 65_536;
-/// Sessions of all clients at most, and of one address a quarter of them.
-pub const SESSIONS_MAX: usize = 4096;
+/// Sessions of all clients at most, and of one address a quarter of them. Clients that come back while they are still known have
+/// a second one for a time.
+pub const SESSIONS_MAX: usize = CLIENTS_MAX;
 /// Operations in one COMPOUND at most.
 pub const COMPOUND_OPERATIONS_MAX: u32 = 64;
 /// A reply of a session that is longer is not kept for a repetition.

@@ -1,9 +1,10 @@
 //! How often one client may call what no volume's limits count.
 
 use crate::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S, CLIENT_RECORDS_PER_S};
+use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use vfs::qos::{Gate, Limits, Pacer};
+use vfs::qos::{Demand, Gate, Kind, Limits, Pacer, Toll};
 
 /// Gates for such calls.
 pub struct CallRates {
@@ -28,4 +29,9 @@ impl CallRates {
     pub fn unbounded() -> Self {
         Self { commits: Gate::open(), mounts: Gate::open(), records: Gate::open() }
     }
+}
+
+/// What a client pays for one such call.
+pub(crate) fn toll(gate: &Arc<Gate>, client: IpAddr) -> Toll {
+    Toll::new(gate, client, Demand { kind: Kind::Other, bytes: 0 })
 }

@@ -3,6 +3,7 @@
 use crate::clients::Counted;
 use crate::clock;
 use crate::congestion;
+use crate::context::Late;
 use crate::handshake::Handshake;
 use crate::limits::{
     CALLS_IN_PROGRESS_MAX, CONNECTION_VOLUMES_MAX, TURN_BYTES_MAX, UNREAD_REPLY_BYTES_MAX,
@@ -71,6 +72,8 @@ pub struct Connection<P: Protocol> {
     in_progress: AtomicU32,
     /// Bytes of replies that the client has not read: a copy of what `outgoing` knows, for a look without the lock.
     unread: AtomicUsize,
+    /// Bytes of long replies being made.
+    pub(crate) making: AtomicUsize,
     /// The event loop has stopped taking calls and wants to be told when it may go on.
     paused: AtomicBool,
     /// A storage thread receives in the event loop's place: the loop cannot go on before it is released.
@@ -91,6 +94,8 @@ pub struct Connection<P: Protocol> {
 
 struct Outgoing {
     queue: Outbox,
+    /// What the queue counts as among what all clients have left unread: the memory that it takes.
+    counted: usize,
     transform: Option<Box<dyn Transform>>,
     /// How many bytes the socket may still send where it does the transform's work.
     left: Option<u64>,
@@ -115,6 +120,7 @@ impl<P: Protocol> Connection<P> {
     ) -> Self {
         let outgoing = Outgoing {
             queue: Outbox::default(),
+            counted: 0,
             transform: None,
             left: None,
             handshake: None,
@@ -136,6 +142,7 @@ impl<P: Protocol> Connection<P> {
             outgoing: Mutex::new(outgoing),
             in_progress: AtomicU32::new(0),
             unread: AtomicUsize::new(0),
+            making: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             leased: AtomicBool::new(false),
             transformed: AtomicBool::new(false),
@@ -206,7 +213,7 @@ impl<P: Protocol> Connection<P> {
                     outgoing.queue = Outbox::default();
                 }
                 outgoing.writes = !done;
-                self.count_unread(&outgoing);
+                self.count_unread(&mut outgoing);
                 self.watch_for(&mut outgoing);
             }
             Err(error) => self.break_off(&mut outgoing, &error),
@@ -310,7 +317,9 @@ impl<P: Protocol> Connection<P> {
 
     /// Whether the client reads its replies, so that it may have more of them.
     pub(crate) fn takes_replies(&self) -> bool {
-        self.unread.load(Ordering::SeqCst) < UNREAD_REPLY_BYTES_MAX && !self.is_flooded()
+        let unread = self.unread.load(Ordering::SeqCst);
+        let is_full = self.resources.unread.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_FULL;
+        unread < if is_full { 1 } else { UNREAD_REPLY_BYTES_MAX }
     }
 
     /// Notes that a call was for this volume.
@@ -367,11 +376,6 @@ impl<P: Protocol> Connection<P> {
         self.home.submit(self, work);
     }
 
-    /// Whether clients have left so much unread that this one, which is one of them, cannot get a long reply.
-    pub(crate) fn is_flooded(&self) -> bool {
-        self.has_unread() && self.resources.unread.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_FULL
-    }
-
     /// Stops or resumes watching for calls. Of a pause the loop is told when calls that waited are done.
     pub(crate) fn set_paused(&self, paused: bool) {
         self.paused.store(paused, Ordering::SeqCst);
@@ -416,6 +420,11 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
+    /// An answer of which the client was told that it comes later: the call counts as one in progress from now on.
+    pub fn late(self: &Arc<Self>) -> Late<P> {
+        Late::new(self)
+    }
+
     /// Ends the connection, which its event loop will notice: the client gets no answer here, comes back on another one
     /// and asks again.
     pub fn close(&self) {
@@ -427,14 +436,24 @@ impl<P: Protocol> Connection<P> {
         self.unread.load(Ordering::SeqCst) > 0
     }
 
+    /// Forgets what the client has not read, and what it would get: its connection ends.
+    pub(crate) fn forget_unread(&self) {
+        let mut outgoing = self.lock();
+        outgoing.is_broken = true;
+        outgoing.queue = Outbox::default();
+        self.count_unread(&mut outgoing);
+        self.close();
+    }
+
     /// Whether calls are in progress or replies wait for the client.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_progress.load(Ordering::SeqCst) > 0 || self.has_unread()
     }
 
-    fn count_unread(&self, outgoing: &Outgoing) {
-        let now = outgoing.queue.pending();
-        let before = self.unread.swap(now, Ordering::SeqCst);
+    fn count_unread(&self, outgoing: &mut Outgoing) {
+        self.unread.store(outgoing.queue.pending(), Ordering::SeqCst);
+        let now = if outgoing.queue.is_empty() { 0 } else { outgoing.queue.held() };
+        let before = std::mem::replace(&mut outgoing.counted, now);
         self.resources.unread.fetch_add(now, Ordering::SeqCst);
         self.resources.unread.fetch_sub(before, Ordering::SeqCst);
     }
@@ -504,6 +523,7 @@ thread_local! {
 
 impl<P: Protocol> Drop for Connection<P> {
     fn drop(&mut self) {
-        self.resources.unread.fetch_sub(self.unread.load(Ordering::SeqCst), Ordering::SeqCst);
+        let outgoing = self.outgoing.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.resources.unread.fetch_sub(outgoing.counted, Ordering::SeqCst);
     }
 }

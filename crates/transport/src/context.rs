@@ -57,7 +57,7 @@ pub struct Late<P: Protocol> {
 }
 
 impl<P: Protocol> Late<P> {
-    fn new(connection: &Arc<Connection<P>>) -> Self {
+    pub(crate) fn new(connection: &Arc<Connection<P>>) -> Self {
         connection.begin_calls(1);
         Self { connection: Arc::clone(connection) }
     }

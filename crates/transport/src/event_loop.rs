@@ -2,6 +2,7 @@
 
 mod admitted;
 mod spill;
+mod unread;
 
 use crate::clients::Counted;
 use crate::connection::{Connection, Watch};
@@ -347,6 +348,7 @@ impl<P: Protocol> EventLoop<P> {
 
     /// Deals with what was received, and leaves the rest with the connection or with a storage thread.
     fn serve(&mut self, token: u64) {
+        self.shed_unread();
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(inbound) = &mut entry.inbound else { return };
         let connection = Arc::clone(&entry.connection);
@@ -393,6 +395,7 @@ impl<P: Protocol> EventLoop<P> {
     fn tick(&mut self) {
         self.ticks += 1;
         self.shed();
+        self.shed_unread();
         self.shared.protocol.tick(self.runner.memory());
         let (ticks, stalled_s) = (self.ticks, self.shared.settings.stalled_s);
         let stalled = |entry: &Entry<P>| {

@@ -3,6 +3,7 @@
 use crate::connection::{Connection, Work};
 use crate::lease::Lease;
 use crate::limits::LONG_REPLY_BYTES;
+use crate::long_reply::LongReply;
 use crate::message::Role;
 use crate::protocol::Protocol;
 use crate::runner::Runner;
@@ -15,6 +16,7 @@ pub(crate) struct Job<P: Protocol> {
     task: Task<P>,
     /// What it counts as while it is in progress.
     weight: u32,
+    reply_bytes_max: u32,
 }
 
 enum Task<P: Protocol> {
@@ -31,27 +33,28 @@ impl<P: Protocol> Job<P> {
             Work::Call { call, message, .. } => connection.protocol.reply_bytes_max(call, message),
             Work::Resume { at, .. } => connection.protocol.reply_bytes_max_at(at),
         };
-        Self::new(connection, Task::Work(work), 1 + reply_bytes_max / LONG_REPLY_BYTES)
+        Self::new(connection, Task::Work(work), reply_bytes_max)
     }
 
     /// All that a connection sends for a while.
     pub(crate) fn lease(connection: &Arc<Connection<P>>, lease: Lease<P>) -> Self {
-        Self::new(connection, Task::Lease(Box::new(lease)), 1)
+        Self::new(connection, Task::Lease(Box::new(lease)), 0)
     }
 
-    fn new(connection: &Arc<Connection<P>>, task: Task<P>, weight: u32) -> Self {
+    fn new(connection: &Arc<Connection<P>>, task: Task<P>, reply_bytes_max: u32) -> Self {
+        let weight = 1 + reply_bytes_max / LONG_REPLY_BYTES;
         connection.begin_calls(weight);
-        Self { connection: Arc::clone(connection), task, weight }
+        Self { connection: Arc::clone(connection), task, weight, reply_bytes_max }
     }
 
     /// Does the work and sends the replies.
     pub(crate) fn run(self) {
-        let Self { connection, task, weight } = self;
+        let Self { connection, task, weight, reply_bytes_max } = self;
         let run = || {
             let role = if matches!(task, Task::Lease(_)) { Role::Lease } else { Role::Job };
             let mut runner = Runner::new(connection.protocol.memory(role, 0));
-            // With this, the reply may be a long one.
-            let is_refused = weight > 1 && connection.is_flooded();
+            let making = LongReply::begin(&connection, reply_bytes_max as usize);
+            let is_refused = making.is_none();
             match task {
                 Task::Work(Work::Call { call, message, charge, received }) => {
                     runner.begin(&connection, received);

@@ -38,8 +38,16 @@ pub const SCARCE_RECEIVE_BYTES: usize = 16 << 10;
 pub const UNREAD_REPLY_BYTES_MAX: usize = 2 << 20;
 /// Bytes of replies that all connections together may leave unread before each must read what it has first.
 pub const UNREAD_TOTAL_BYTES_MAX: usize = 64 << 20;
-/// Past this, calls that were taken before and have long replies are answered with "try again later".
+/// Past this, with the long replies being made, calls that were taken before and have long replies are answered with "try
+/// again later" if their connection has left anything unread, or has as much being made as it may leave unread.
 pub const UNREAD_TOTAL_BYTES_FULL: usize = 2 * UNREAD_TOTAL_BYTES_MAX;
+/// Past this, connections end whose unread replies have not moved for longest.
+pub const UNREAD_TOTAL_BYTES_SHED: usize = 2 * UNREAD_TOTAL_BYTES_FULL;
+/// Past this, with the long replies being made, no long reply is made until connections have ended.
+pub const UNREAD_TOTAL_BYTES_MOST: usize = UNREAD_TOTAL_BYTES_SHED + UNREAD_TOTAL_BYTES_MAX;
+/// Longer replies are long ones. Of shorter ones, those to all calls of one connection in progress are less than it may leave
+/// unread.
+pub const SHORT_REPLY_BYTES_MAX: usize = 8 << 10;
 /// Calls of one connection, and bytes of their replies, that are answered before the next connection has its turn.
 pub const TURN_CALLS_MAX: u32 = 128;
 /// See [`TURN_CALLS_MAX`].
@@ -84,4 +92,5 @@ pub const CACHED_FILES_MAX: usize = 16_384;
 pub const CACHED_FILES_MIN: usize = 64;
 
 const _: () = assert!(CACHED_FILES_MAX.is_power_of_two());
+const _: () = assert!(CALLS_IN_PROGRESS_MAX as usize * SHORT_REPLY_BYTES_MAX <= UNREAD_REPLY_BYTES_MAX);
 const _: () = assert!(WHOLE_MESSAGE_BYTES_MAX + (64 << 10) <= BUFFER_BYTES);

@@ -100,6 +100,11 @@ impl Outbox {
         self.bytes.len() - self.sent + self.pipes.iter().map(|piped| piped.pipe.held()).sum::<usize>()
     }
 
+    /// Bytes of memory and of pipes that this takes, those of what has left among them until all has.
+    pub(crate) fn held(&self) -> usize {
+        self.bytes.capacity() + self.pipes.iter().map(|piped| piped.pipe.held()).sum::<usize>()
+    }
+
     /// Whether all has left.
     #[inline]
     pub fn is_empty(&self) -> bool {

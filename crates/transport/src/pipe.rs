@@ -102,7 +102,7 @@ impl Pipe {
     }
 
     /// Moves all that is in the pipe into memory.
-    pub(crate) fn read_into(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+    pub fn read_into(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         let start = bytes.len();
         bytes.resize(start + self.held, 0);
         let mut at = start;

@@ -15,8 +15,10 @@ pub(crate) struct Resources {
     pub(crate) leased: AtomicUsize,
     /// No new calls are taken.
     pub(crate) stopping: AtomicBool,
-    /// Bytes of replies that clients have not read.
+    /// Bytes that replies take which clients have not read.
     pub(crate) unread: AtomicUsize,
+    /// Bytes of long replies being made.
+    pub(crate) making: AtomicUsize,
     /// What is queued for the limits of volumes.
     pub(crate) queued: Arc<Totals>,
     /// Jobs that wait for a storage thread.
@@ -36,6 +38,7 @@ impl Resources {
             leased: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             unread: AtomicUsize::new(0),
+            making: AtomicUsize::new(0),
             queued: Arc::default(),
             jobs: Arc::default(),
             spilled: AtomicUsize::new(0),

@@ -127,7 +127,7 @@ pub struct Stats {
     pub connections_max: usize,
     /// Bytes of calls that are queued for their volumes' limits.
     pub queued_bytes: usize,
-    /// Bytes of replies that clients have not read.
+    /// Bytes that replies take which clients have not read as a whole.
     pub unread_bytes: usize,
     /// Bytes of unfinished messages outside of receive buffers.
     pub spilled_bytes: usize,

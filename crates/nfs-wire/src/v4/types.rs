@@ -303,15 +303,15 @@ impl Stateid {
 /// what lies beyond: no such attribute is supported. Encoding leaves out words of zeros at the end.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Bitmap {
-    words: [u32; Self::WORDS],
+    bits: u128,
 }
 
 impl Bitmap {
     /// Numbers below this are kept.
-    pub const CAPACITY: u32 = 256;
+    pub const CAPACITY: u32 = u128::BITS;
     const WORDS: usize = Self::CAPACITY as usize / 32;
     /// The set without members.
-    pub const EMPTY: Self = Self { words: [0; Self::WORDS] };
+    pub const EMPTY: Self = Self { bits: 0 };
 
     /// The set of `numbers`.
     ///
@@ -327,27 +327,34 @@ impl Bitmap {
         set
     }
 
+    /// The members, a bit each.
+    #[inline]
+    pub const fn bits(&self) -> u128 {
+        self.bits
+    }
+
     /// Adds `number`.
     ///
     /// # Panics
     /// If it is [`Self::CAPACITY`] or more.
     #[inline]
     pub const fn insert(&mut self, number: u32) {
-        self.words[number as usize / 32] |= 1 << (number % 32);
+        assert!(number < Self::CAPACITY);
+        self.bits |= 1 << number;
     }
 
     /// Takes `number` out, if it is a member.
     #[inline]
     pub const fn remove(&mut self, number: u32) {
         if number < Self::CAPACITY {
-            self.words[number as usize / 32] &= !(1 << (number % 32));
+            self.bits &= !(1 << number);
         }
     }
 
     /// Whether `number` is a member.
     #[inline]
     pub const fn contains(&self, number: u32) -> bool {
-        number < Self::CAPACITY && self.words[number as usize / 32] & 1 << (number % 32) != 0
+        number < Self::CAPACITY && self.bits & 1 << number != 0
     }
 
     /// Whether every member of `other` is one of this.
@@ -359,26 +366,24 @@ impl Bitmap {
     /// Whether there is no member.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        *self == Self::EMPTY
+        self.bits == 0
     }
 
     /// The members that `other` does not have.
     #[inline]
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
-        Self { words: std::array::from_fn(|index| self.words[index] & !other.words[index]) }
+        Self { bits: self.bits & !other.bits }
     }
 
     /// The members in ascending order, as values follow each other in an [`Fattr`].
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = u32> + use<> {
-        let words = self.words.into_iter().zip((0..).step_by(32));
-        words.flat_map(|(mut word, first)| {
-            std::iter::from_fn(move || {
-                let bit = (word != 0).then(|| word.trailing_zeros())?;
-                word &= word - 1;
-                Some(first + bit)
-            })
+        let mut bits = self.bits;
+        std::iter::from_fn(move || {
+            let number = (bits != 0).then(|| bits.trailing_zeros())?;
+            bits &= bits - 1;
+            Some(number)
         })
     }
 }
@@ -388,7 +393,7 @@ impl BitAnd for Bitmap {
 
     #[inline]
     fn bitand(self, other: Self) -> Self {
-        Self { words: std::array::from_fn(|index| self.words[index] & other.words[index]) }
+        Self { bits: self.bits & other.bits }
     }
 }
 
@@ -397,7 +402,7 @@ impl BitOr for Bitmap {
 
     #[inline]
     fn bitor(self, other: Self) -> Self {
-        Self { words: std::array::from_fn(|index| self.words[index] | other.words[index]) }
+        Self { bits: self.bits | other.bits }
     }
 }
 
@@ -410,9 +415,10 @@ impl fmt::Debug for Bitmap {
 impl Encode for Bitmap {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
-        let length = self.words.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
-        w.length(length);
-        self.words[..length].iter().for_each(|&word| w.u32(word));
+        let bytes = self.bits.to_le_bytes();
+        let words = (Self::CAPACITY - self.bits.leading_zeros()).div_ceil(32) as usize;
+        w.length(words);
+        bytes.as_chunks().0[..words].iter().for_each(|&word| w.u32(u32::from_le_bytes(word)));
     }
 }
 
@@ -420,12 +426,10 @@ impl Decode<'_> for Bitmap {
     #[inline]
     fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let length = r.u32()? as usize;
-        let mut words = [0; Self::WORDS];
-        for word in words.iter_mut().take(length) {
-            *word = r.u32()?;
-        }
-        r.fixed(length.saturating_sub(Self::WORDS).saturating_mul(4))?;
-        Ok(Self { words })
+        let words = r.fixed(length.saturating_mul(4))?.as_chunks().0.iter().take(Self::WORDS);
+        let shifted =
+            words.zip((0..).step_by(32)).map(|(&word, bit)| u128::from(u32::from_be_bytes(word)) << bit);
+        Ok(Self { bits: shifted.fold(0, |all, word| all | word) })
     }
 }
 

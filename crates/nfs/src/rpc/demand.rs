@@ -3,10 +3,10 @@
 use super::dispatch::{RpcCall, Sideband, Target};
 use crate::handle::HandleSigner;
 use crate::service::Service;
-use crate::{v3, v4};
+use crate::{rates, v3, v4};
 use nfs_wire::v3::Procedure;
 use std::sync::Arc;
-use vfs::qos::{Demand, Gate, Kind, Toll, is_anything_limited};
+use vfs::qos::{Toll, is_anything_limited};
 use vfs::{Export, Namespace, Origin};
 
 /// What a call with these arguments must pay; `None` if that is nothing, or if it will be refused anyway.
@@ -18,8 +18,7 @@ pub(super) fn toll(
     namespace: &Namespace,
     origin: Origin,
 ) -> Option<Toll> {
-    let rated =
-        |gate: &Arc<Gate>| Some(Toll::new(gate, origin.client, Demand { kind: Kind::Other, bytes: 0 }));
+    let rated = |gate| Some(rates::toll(gate, origin.client));
     let (export, demand) = match call.target {
         Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
         Target::Sideband(Sideband::Mount(_, nfs_wire::mount::Procedure::MNT)) => {

@@ -2,11 +2,10 @@
 //!
 //! [`server`] is RPC as a protocol of [`transport`]: [`record`] finds the calls in what was received, [`dispatch`] the
 //! procedures, [`demand`] what they must pay, [`replay`] what was done before; [`reply`] writes the headers of replies; [`tls`]
-//! is asked for by a call. [`parking`] puts calls off for a moment; [`udp`] answers calls in datagrams, without a server.
+//! is asked for by a call. [`udp`] answers calls in datagrams, without a server.
 
 pub(crate) mod demand;
 pub mod dispatch;
-pub(crate) mod parking;
 pub(crate) mod programs;
 mod record;
 pub mod replay;

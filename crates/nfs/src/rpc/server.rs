@@ -2,7 +2,6 @@
 
 use super::demand::toll;
 use super::dispatch::{RpcCall, Sideband, Target, route};
-use super::parking::{Parked, Parking};
 use super::programs::{Programs, Reach};
 use super::record::parse_frame;
 use super::replay::{InProgress, Verdict, Waiter};
@@ -11,7 +10,10 @@ use super::tls::{self, TlsPolicy};
 use crate::cache::{CachedFile, HandleCache};
 use crate::call::Call;
 use crate::counts::{CallCounts, ThreadCounts, VersionCounts};
-use crate::limits::{CACHED_CREDENTIALS, CACHED_NAMES, LEASE_CACHE_ENTRIES, RECORD_BYTES_MAX};
+use crate::limits::{
+    CACHED_CREDENTIALS, CACHED_NAMES, LEASE_CACHE_ENTRIES, PARKED_BYTES_MAX, PARKED_CALLS_MAX,
+    RECORD_BYTES_MAX,
+};
 use crate::service::Service;
 use crate::v3::large::LargeWrite;
 use crate::v4;
@@ -26,8 +28,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use transport::{
-    Body, CallStats, Connection, Context, Frame, Late, Listeners, Malformed, Outbox, PartData, Plan,
-    Progress, Protocol, Role,
+    Body, CallStats, Connection, Context, Frame, Late, Listeners, Malformed, Outbox, Parked, Parking,
+    PartData, Plan, Progress, Protocol, Role,
 };
 pub use transport::{Client, Settings, Users};
 use vfs::traffic::ReadFrom;
@@ -611,7 +613,8 @@ impl Server {
         settings: Settings,
     ) -> io::Result<Self> {
         let (handle_hits, handle_misses) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (parking, counts) = (Parking::new(), Arc::default());
+        let parking = Parking::new("nfs-parked", PARKED_CALLS_MAX, PARKED_BYTES_MAX);
+        let counts = Arc::default();
         let rpc = Arc::new(Rpc { service, parking, handle_hits, handle_misses, counts });
         let own = |(listener, programs): (TcpListener, Programs)| {
             let tls = tls.clone().filter(|_| !programs.portmap);

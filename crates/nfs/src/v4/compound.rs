@@ -5,11 +5,12 @@ use super::place::Place;
 use super::state::binding::Binding;
 use super::state::session::SlotInUse;
 use super::state::v40::Unsynced;
+use super::table::{self, Traits};
 use super::{fail_tail, fh, run_operation};
 use crate::call::Call;
 use crate::rpc::demand::reached;
 use crate::rpc::reply::Records;
-use nfs_wire::v4::{Argument, CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteHead, WriteOk};
+use nfs_wire::v4::{CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteHead, WriteOk};
 use std::time::Duration;
 use transport::{Outbox, Start};
 use vfs::qos::{Demand, Kind, is_anything_limited};
@@ -177,11 +178,21 @@ pub(crate) fn run(
     suspended: Option<Box<Suspended>>,
     out: &mut Outbox,
 ) -> Result<Ended, Malformed> {
-    let mut running = Running::begin(call, binding, args, out)?;
+    let mut reader = Reader::new(args);
+    let head = CompoundHead::decode(&mut reader)?;
+    let mut running = Running::begin(call, binding, args, (head, reader), out);
     if let Some(suspended) = suspended {
         running.resume(*suspended, out);
     }
-    Ok(running.advance(0, out))
+    Ok(match running.run(0, out) {
+        Ok(()) => Ended::Replied(running.end(out)),
+        Err(Pause::Blocks(at)) => Ended::WouldBlock(Box::new(running.suspend(at, out))),
+        Err(Pause::Held(at)) => {
+            // What was paid is settled with what was done; what follows pays by itself.
+            running.ops.paid = None;
+            Ended::Held(Box::new(running.suspend(at, out)))
+        }
+    })
 }
 
 /// Runs the operations before a WRITE whose data are yet to come, and finds out what its stateid allows.
@@ -193,7 +204,9 @@ pub(super) fn run_before(
     write: &WriteHead,
 ) -> Result<(Suspended, Result<Kept, Status>), Malformed> {
     let mut out = Outbox::default();
-    let mut running = Running::begin(call, binding, args, &mut out)?;
+    let mut reader = Reader::new(args);
+    let head = CompoundHead::decode(&mut reader)?;
+    let mut running = Running::begin(call, binding, args, (head, reader), &mut out);
     running.ops.patience = 0;
     // Uploads are done where they may wait.
     let _never_waits = running.run(left, &mut out);
@@ -237,15 +250,15 @@ struct Running<'o, 'c, 'a> {
 }
 
 impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
-    /// Reads the head of a compound, and writes that of its results.
+    /// Begins a compound whose head was read, and writes that of its results.
+    #[inline]
     fn begin(
         call: &'o mut Call<'c>,
         binding: &'o Binding,
         args: &'a [u8],
+        (head, reader): (CompoundHead<'a>, Reader<'a>),
         out: &mut Outbox,
-    ) -> Result<Self, Malformed> {
-        let mut reader = Reader::new(args);
-        let head = CompoundHead::decode(&mut reader)?;
+    ) -> Self {
         let (start, first_byte) = (out.start(), out.bytes().len());
         CompoundReplyHead { status: Status::OK, tag: head.tag, operations: 0 }.encode(&mut out.writer());
         let ops = Ops {
@@ -254,6 +267,7 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
             saved: None,
             stateid: None,
             saved_stateid: None,
+            written: None,
             slot: None,
             unsynced: Vec::new(),
             operations: head.operations,
@@ -276,7 +290,7 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
         if !minors.contains(&head.minorversion) {
             (progress.left, progress.status) = (0, Status::MINOR_VERS_MISMATCH);
         }
-        Ok(Self { ops, args, reader, progress, start, first_byte })
+        Self { ops, args, reader, progress, start, first_byte }
     }
 
     /// Goes on where a compound was suspended.
@@ -293,19 +307,6 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
         // Both were good when they were put there; what has gone since is stale to the next operation.
         ops.current = current.and_then(|handle| fh::place(ops, &handle).ok());
         ops.saved = saved.and_then(|handle| fh::place(ops, &handle).ok());
-    }
-
-    /// Does the operations until so many are left, and ends or suspends the compound.
-    fn advance(mut self, left: u32, out: &mut Outbox) -> Ended {
-        match self.run(left, out) {
-            Ok(()) => Ended::Replied(self.end(out)),
-            Err(Pause::Blocks(at)) => Ended::WouldBlock(Box::new(self.suspend(at, out))),
-            Err(Pause::Held(at)) => {
-                // What was paid is settled with what was done; what follows pays by itself.
-                self.ops.paid = None;
-                Ended::Held(Box::new(self.suspend(at, out)))
-            }
-        }
     }
 
     /// Does the operations until so many are left.
@@ -382,24 +383,24 @@ fn next(
     compound: Start,
     out: &mut Outbox,
 ) -> Result<(Op, Status), Stop> {
-    let number = match Op::decode(reader) {
-        Ok(number) => number,
+    let op = match Op::decode(reader) {
+        Ok(op) => op,
         Err(Malformed(_)) => return Ok((Op::ILLEGAL, refuse(Op::ILLEGAL, Status::BADXDR, out))),
     };
-    let (op, allowed) = super::table::check(ops, number, done);
-    if let Err(status) = allowed {
-        return Ok((op, refuse(op, status, out)));
-    }
+    let traits = match table::check(ops, op, done) {
+        Ok(traits) => traits,
+        Err((op, status)) => return Ok((op, refuse(op, status, out))),
+    };
     // What changes something is refused before, what does not after its result is there.
-    if !super::table::is_repeatable(op)
+    if traits.has(Traits::LASTS)
         && let Err(status) = ops.check_room(written(compound, out) + RESULT_BYTES)
     {
         return Ok((op, refuse(op, status, out)));
     }
-    match paid_argument(ops, op, reader) {
-        Ok(argument) => Ok((op, perform(ops, op, argument, compound, out)?)),
-        Err(status) => Ok((op, refuse(op, status, out))),
+    if op != Op::GETATTR {
+        ops.written = None;
     }
+    Ok((op, perform(ops, (op, traits), reader, compound, out)?))
 }
 
 /// How long the reply is so far.
@@ -407,27 +408,11 @@ fn written(compound: Start, out: &Outbox) -> usize {
     out.len_since(compound) + HEADER_BYTES
 }
 
-/// Reads the argument of an operation, which pays for it.
-fn paid_argument<'a>(ops: &mut Ops<'_, '_>, op: Op, reader: &mut Reader<'a>) -> Result<Argument<'a>, Status> {
-    let before = reader.clone().rest();
-    let argument = Argument::decode_body(op, reader).map_err(|Malformed(_)| Status::BADXDR)?;
-    if op == Op::SEQUENCE {
-        ops.checksum = super::session::checksum(reader.clone().rest());
-    }
-    if ops.minor == 0 && super::v40::is_numbered(op) {
-        // What has a number pays where its end counts.
-        ops.checksum = super::v40::checksum(op, &before[..before.len() - reader.remaining()]);
-    } else if let Some(demand) = super::price(&argument) {
-        ops.pay(demand)?;
-    }
-    Ok(argument)
-}
-
 /// Does an operation and writes its result: its status.
 fn perform(
     ops: &mut Ops<'_, '_>,
-    op: Op,
-    argument: Argument<'_>,
+    (op, traits): (Op, Traits),
+    reader: &mut Reader<'_>,
     compound: Start,
     out: &mut Outbox,
 ) -> Result<Status, Stop> {
@@ -436,8 +421,8 @@ fn perform(
     op.encode(&mut w);
     let result = w.len();
     Status::OK.encode(&mut w);
-    let refused = match run_operation(ops, argument, out) {
-        Ok(()) if super::table::is_repeatable(op) => ops.check_room(written(compound, out)).err(),
+    let refused = match run_operation(ops, op, reader, out) {
+        Ok(()) if !traits.has(Traits::LASTS) => ops.check_room(written(compound, out)).err(),
         Ok(()) => {
             if let Some(slot) = &mut ops.slot {
                 slot.note_change();
@@ -448,7 +433,7 @@ fn perform(
             out.writer().patch_u32(result, status.0);
             return Ok(status);
         }
-        Err(Stop::Status(status)) => Some(super::table::status_in(ops.minor, status)),
+        Err(Stop::Status(status)) => Some(table::status_in(ops.minor, status)),
         // The client asks again.
         Err(Stop::Held) if ops.patience == 0 || ops.call.pending.added() > flushes => Some(Status::DELAY),
         // A backend that will not wait where it may: the same.
@@ -459,7 +444,7 @@ fn perform(
         out.abandon(start);
         return Ok(refuse(op, status, out));
     }
-    if super::table::replaces_handle(op) {
+    if traits.has(Traits::MOVES) {
         ops.stateid = None;
     }
     Ok(Status::OK)
@@ -478,7 +463,7 @@ mod tests {
     use super::*;
     use crate::testing::{Desk, export, rule};
     use crate::v4::testing::{Client, at};
-    use nfs_wire::v4::{FileHandle, PutfhArgs, ReadArgs, ReadPlusArgs};
+    use nfs_wire::v4::{Argument, FileHandle, PutfhArgs, ReadArgs, ReadPlusArgs};
     use std::num::NonZeroU64;
     use std::sync::Arc;
     use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};

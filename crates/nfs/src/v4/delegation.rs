@@ -252,7 +252,7 @@ pub(super) fn delegreturn(ops: &mut Ops<'_, '_>, args: &DelegreturnArgs) -> Done
 impl Ops<'_, '_> {
     /// Whether clients may keep times of files that are delegated to them for writing.
     pub(super) fn delegates_times(&self) -> bool {
-        self.minor >= 2 && self.call.service.v4.delegates_writing
+        self.call.service.v4.delegates_times(self.minor)
     }
 
     /// Who the client is to those who hold claims on a file, so that its own delegations are not in its way.

@@ -4,6 +4,7 @@ use super::open::{check_file, file_id};
 use super::ops::{Done, Kept, Ops, Stop, reply};
 use crate::call::{Call, File};
 use crate::limits::TRANSFER_BYTES_MAX;
+use crate::rates;
 use crate::rpc::reply::Records;
 use nfs_wire::v4::{CommitArgs, CommitOk, ReadArgs, StableHow, Stateid, Status, WriteArgs, WriteOk};
 use std::os::fd::AsFd;
@@ -140,7 +141,8 @@ pub(super) fn write(ops: &mut Ops<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<
         }
     };
     let count = length(args.data.len());
-    opened.write(args.offset, args.data, stability(args.stable), ops.call.pending)?;
+    let change = opened.write(args.offset, args.data, stability(args.stable), ops.call.pending)?;
+    ops.written = Some(change.after);
     ops.count_data(count.into());
     reply(w, &WriteOk { count, committed: args.stable, writeverf })
 }
@@ -153,10 +155,14 @@ pub(super) fn stability(how: StableHow) -> Stability {
     }
 }
 
-/// RFC 8881 §18.3. Whoever has the file open for writing may commit, and whoever may write it.
+/// RFC 8881 §18.3. Whoever has the file open for writing may commit, and whoever may write it. Each COMMIT pays by itself, as a
+/// compound may have many: a client that commits too often is put off, and then told to come later.
 pub(super) fn commit(ops: &mut Ops<'_, '_>, _args: &CommitArgs, w: &mut Writer<'_>) -> Done {
     let file = ops.file()?;
-    let (_, verifier) = file.authorize_write(&file.caller)?.commit()?;
+    let opened = file.authorize_write(&file.caller)?;
+    let toll = rates::toll(&ops.call.service.rates.commits, ops.call.peer.ip());
+    let _paid = toll.pay().map_err(|_| Stop::Held)?;
+    let (_, verifier) = opened.commit()?;
     reply(w, &CommitOk { writeverf: verifier.to_be_bytes() })
 }
 

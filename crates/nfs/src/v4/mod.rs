@@ -31,10 +31,10 @@ mod xattr;
 use crate::counts::ThreadCounts;
 use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
 use nfs_wire::v4::{
-    Argument, Bitmap, CompoundHead, CompoundReplyHead, GetattrArgs, Op, PutfhArgs, ReadArgs, SequenceArgs,
-    Status, WriteHead,
+    Argument, Bitmap, CompoundHead, CompoundReplyHead, Op, PutfhArgs, ReadArgs, Status, WriteArgs, WriteHead,
 };
 use ops::{Done, Ops, Stop};
+use table::Traits;
 use transport::{Dispatch, Outbox};
 use vfs::ProtocolId;
 use vfs::qos::{Demand, Kind};
@@ -76,51 +76,52 @@ impl Default for Outline {
 }
 
 /// Looks through the arguments of a COMPOUND, and counts what is asked for.
-pub(crate) fn outline(args: &[u8], mut counts: Option<&mut ThreadCounts>) -> Outline {
-    let minor = CompoundHead::decode(&mut Reader::new(args)).map_or(0, |head| head.minorversion);
-    let mut outline = Outline { minor, ..Outline::default() };
-    let (mut read, mut writes) = (0u32, false);
-    if let Some(counts) = &mut counts {
-        counts.add_compound(minor);
-    }
-    look_through(args, |glance| {
+pub(crate) fn outline(args: &[u8], counts: Option<&mut ThreadCounts>) -> Outline {
+    let mut r = Reader::new(args);
+    let Ok(head) = CompoundHead::decode(&mut r) else { return Outline::default() };
+    let minor = head.minorversion;
+    let mut counts = counts.and_then(|counts| counts.compound(minor));
+    let (mut first, mut traits, mut read, mut writes) = (None, Traits::NONE, 0u32, false);
+    look_through(&mut r, head.operations, |glance| {
         if let Some(counts) = &mut counts {
-            counts.add_operation(minor, glance.op);
+            counts.add(glance.op);
         }
-        if outline.first == Op::ILLEGAL {
-            outline.first = glance.op;
-        }
-        outline.is_recorded |= table::is_recorded(glance.op);
-        outline.is_once |= minor == 0 && table::is_once(glance.op);
-        if !table::is_inline(glance.op) {
-            outline.dispatch = Dispatch::Batched;
-        }
+        first = first.or(Some(glance.op));
+        traits = traits.or(Traits::of(glance.op));
         read = read.saturating_add(glance.read);
         writes |= matches!(glance.op, Op::WRITE | Op::COPY);
     });
-    outline.reply_bytes_max = read.min(TRANSFER_BYTES_MAX);
-    outline.kind = match (read, writes) {
-        (_, true) => Kind::Write,
-        (0, false) => Kind::Other,
-        (_, false) => Kind::Read,
-    };
-    outline
+    Outline {
+        minor,
+        first: first.unwrap_or(Op::ILLEGAL),
+        is_once: minor == 0 && traits.has(Traits::ONCE),
+        is_recorded: traits.has(Traits::RECORDED),
+        dispatch: if traits.has(Traits::WAITS) { Dispatch::Batched } else { Dispatch::Inline },
+        kind: match (read, writes) {
+            (_, true) => Kind::Write,
+            (0, false) => Kind::Other,
+            (_, false) => Kind::Read,
+        },
+        reply_bytes_max: read.min(TRANSFER_BYTES_MAX),
+    }
 }
 
 /// What a COMPOUND is about to take, and the handle that says where; `None` without a handle. Its READs and WRITEs pay
 /// together; one without pays as one operation on metadata. One that has its client recorded pays for that instead (`rates.rs`),
 /// and what else it does pays by itself.
 pub(crate) fn demand(args: &[u8]) -> Option<(&[u8], Demand)> {
+    let mut r = Reader::new(args);
+    let head = CompoundHead::decode(&mut r).ok()?;
     let (mut handle, mut read, mut written, mut copied) = (None, 0u32, 0u32, 0u32);
-    let mut is_recorded = false;
-    look_through(args, |glance| {
-        is_recorded |= table::is_recorded(glance.op);
+    let mut traits = Traits::NONE;
+    look_through(&mut r, head.operations, |glance| {
+        traits = traits.or(Traits::of(glance.op));
         handle = glance.handle.or(handle);
         read = read.saturating_add(glance.read);
         written = written.saturating_add(glance.written);
         copied = copied.saturating_add(glance.copied.saturating_mul(2));
     });
-    let handle = handle.filter(|_| !is_recorded);
+    let handle = handle.filter(|_| !traits.has(Traits::RECORDED));
     // No reply has more data than one transfer, so what is asked for beyond that is not read.
     let read = read.min(2 * TRANSFER_BYTES_MAX);
     let (kind, bytes) = match (read, written.saturating_add(copied)) {
@@ -133,17 +134,25 @@ pub(crate) fn demand(args: &[u8]) -> Option<(&[u8], Demand)> {
 
 /// What an operation pays by itself, if it looks at a file.
 fn price(argument: &Argument<'_>) -> Option<Demand> {
-    let data = |kind, bytes: usize| Some(Demand { kind, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) });
     match argument {
-        Argument::Sequence(_) | Argument::Putfh(_) | Argument::Putrootfh | Argument::Putpubfh => None,
-        Argument::Getfh | Argument::Savefh | Argument::Restorefh => None,
-        Argument::Read(args) => data(Kind::Read, args.count.min(TRANSFER_BYTES_MAX) as usize),
-        Argument::ReadPlus(args) => data(Kind::Read, args.count.min(TRANSFER_BYTES_MAX) as usize),
-        Argument::Readdir(args) => data(Kind::Read, args.maxcount.min(LISTING_BYTES_MAX) as usize),
-        Argument::Write(args) => data(Kind::Write, args.data.len()),
-        Argument::Copy(args) => data(Kind::Write, 2 * copied(args.count) as usize),
-        _ => data(Kind::Other, 0),
+        Argument::Putrootfh
+        | Argument::Putpubfh
+        | Argument::Getfh
+        | Argument::Savefh
+        | Argument::Restorefh => None,
+        Argument::ReadPlus(args) => Some(data(Kind::Read, args.count.min(TRANSFER_BYTES_MAX))),
+        Argument::Readdir(args) => Some(data(Kind::Read, args.maxcount.min(LISTING_BYTES_MAX))),
+        Argument::Copy(args) => Some(data(Kind::Write, copied(args.count).saturating_mul(2))),
+        _ => Some(METADATA),
     }
+}
+
+/// An operation on metadata.
+const METADATA: Demand = Demand { kind: Kind::Other, bytes: 0 };
+
+/// An operation on so many bytes of data.
+fn data(kind: Kind, bytes: u32) -> Demand {
+    Demand { kind, bytes }
 }
 
 /// What an operation is seen to be before it is run.
@@ -163,34 +172,36 @@ fn copied(count: u64) -> u32 {
     u32::try_from(if count == 0 { all } else { count.min(all) }).unwrap_or(u32::MAX)
 }
 
+/// Words of `SEQUENCE4args`: the session, three numbers and a flag (RFC 8881 §18.46.1).
+const SEQUENCE_WORDS: usize = 8;
+
 /// Shows the operations of a COMPOUND up to the first that cannot be read, or whose data are not there.
-fn look_through<'a>(args: &'a [u8], mut see: impl FnMut(Glance<'a>)) {
-    let mut r = Reader::new(args);
-    let Ok(head) = CompoundHead::decode(&mut r) else { return };
-    for _ in 0..head.operations {
-        let Ok(op) = Op::decode(&mut r) else { return };
+#[inline]
+fn look_through<'a>(r: &mut Reader<'a>, operations: u32, mut see: impl FnMut(Glance<'a>)) {
+    for _ in 0..operations {
+        let Ok(op) = Op::decode(r) else { return };
         let mut glance = Glance { op, handle: None, read: 0, written: 0, copied: 0 };
-        if op == Op::WRITE {
-            let Ok(write) = WriteHead::decode(&mut r) else { return };
-            glance.written = write.data_length.min(TRANSFER_BYTES_MAX);
-            see(glance);
-            if r.fixed(write.data_length as usize).is_err() {
-                return;
-            }
-            continue;
-        }
-        // What nearly every compound has is looked at without a value for any operation.
+        // Data that follow, which need not be there.
+        let mut data = 0;
+        // What nearly every compound has is passed over, or looked at, without a value for any operation.
         let looked = match op {
-            Op::SEQUENCE => SequenceArgs::decode(&mut r).map(drop),
-            Op::PUTFH => PutfhArgs::decode(&mut r).map(|args| glance.handle = Some(args.object.0)),
-            Op::GETATTR => GetattrArgs::decode(&mut r).map(drop),
-            Op::READ => ReadArgs::decode(&mut r).map(|args| glance.read = args.count.min(TRANSFER_BYTES_MAX)),
-            _ => look_at(op, &mut r, &mut glance),
+            Op::SEQUENCE => r.words::<SEQUENCE_WORDS>().map(drop),
+            Op::PUTFH => PutfhArgs::decode(r).map(|args| glance.handle = Some(args.object.0)),
+            Op::GETATTR => r.u32().and_then(|words| r.fixed((words as usize).saturating_mul(4))).map(drop),
+            Op::READ => ReadArgs::decode(r).map(|args| glance.read = args.count.min(TRANSFER_BYTES_MAX)),
+            Op::WRITE => WriteHead::decode(r).map(|write| {
+                data = write.data_length;
+                glance.written = data.min(TRANSFER_BYTES_MAX);
+            }),
+            _ => look_at(op, r, &mut glance),
         };
         if looked.is_err() {
             return;
         }
         see(glance);
+        if r.fixed(data as usize).is_err() {
+            return;
+        }
     }
 }
 
@@ -205,27 +216,64 @@ fn look_at(op: Op, r: &mut Reader<'_>, glance: &mut Glance<'_>) -> Result<(), Ma
     Ok(())
 }
 
-/// Does one operation; its number and NFS4_OK are written.
-fn run_operation(ops: &mut Ops<'_, '_>, argument: Argument<'_>, out: &mut Outbox) -> Done {
+/// Reads the arguments of one operation, which pays for it, and does it; its number and NFS4_OK are written.
+#[inline]
+fn run_operation(ops: &mut Ops<'_, '_>, op: Op, r: &mut Reader<'_>, out: &mut Outbox) -> Done {
     use crate::rpc::reply::Records;
-    if let Argument::Read(args) = &argument {
-        return file::read(ops, args, out);
+    // What nearly every compound has is done without a value for any operation.
+    match op {
+        Op::SEQUENCE => {
+            let args = arguments(r)?;
+            ops.checksum = session::checksum(r.rest());
+            session::sequence(ops, &args, &mut out.writer())
+        }
+        Op::PUTFH => fh::putfh(ops, arguments(r)?, &mut out.writer()),
+        Op::GETATTR => {
+            let args = arguments(r)?;
+            ops.pay(METADATA)?;
+            attr::getattr(ops, args, &mut out.writer())
+        }
+        Op::READ => {
+            let args: ReadArgs = arguments(r)?;
+            ops.pay(data(Kind::Read, args.count.min(TRANSFER_BYTES_MAX)))?;
+            file::read(ops, &args, out)
+        }
+        Op::WRITE => {
+            let args: WriteArgs<'_> = arguments(r)?;
+            ops.pay(data(Kind::Write, u32::try_from(args.data.len()).unwrap_or(u32::MAX)))?;
+            file::write(ops, &args, &mut out.writer())
+        }
+        _ => run_other(ops, op, r, out),
+    }
+}
+
+/// The arguments of an operation. Of a call that cannot be read, its result is BADXDR.
+#[inline]
+fn arguments<'a, A: Decode<'a>>(r: &mut Reader<'a>) -> Result<A, Stop> {
+    A::decode(r).map_err(|Malformed(_)| Stop::Status(Status::BADXDR))
+}
+
+fn run_other(ops: &mut Ops<'_, '_>, op: Op, r: &mut Reader<'_>, out: &mut Outbox) -> Done {
+    use crate::rpc::reply::Records;
+    let before = r.rest();
+    let argument = Argument::decode_body(op, r).map_err(|Malformed(_)| Stop::Status(Status::BADXDR))?;
+    if ops.minor == 0 && v40::is_numbered(op) {
+        // What has a number pays where its end counts.
+        ops.checksum = v40::checksum(op, &before[..before.len() - r.remaining()]);
+        return v40::in_sequence(ops, &argument, &mut out.writer());
+    }
+    if let Some(demand) = price(&argument) {
+        ops.pay(demand)?;
     }
     if let Argument::ReadPlus(args) = &argument {
         return read_plus::read_plus(ops, args, out);
     }
     let w = &mut out.writer();
-    if ops.minor == 0 && v40::is_numbered(argument.op()) {
-        return v40::in_sequence(ops, &argument, w);
-    }
     match argument {
-        Argument::Sequence(args) => session::sequence(ops, &args, w),
-        Argument::Putfh(args) => fh::putfh(ops, args, w),
         Argument::Putrootfh | Argument::Putpubfh => fh::putrootfh(ops, w),
         Argument::Getfh => fh::getfh(ops, w),
         Argument::Savefh => fh::savefh(ops, w),
         Argument::Restorefh => fh::restorefh(ops, w),
-        Argument::Getattr(args) => attr::getattr(ops, args, w),
         Argument::Setattr(args) => attr::setattr(ops, args, w),
         Argument::Access(args) => attr::access(ops, args, w),
         Argument::Verify(args) => attr::verify(ops, args, w),
@@ -249,7 +297,6 @@ fn run_operation(ops: &mut Ops<'_, '_>, argument: Argument<'_>, out: &mut Outbox
         Argument::Lock(args) => lock::lock(ops, &args, w),
         Argument::Lockt(args) => lock::lockt(ops, &args, w),
         Argument::Locku(args) => lock::locku(ops, &args, w),
-        Argument::Write(args) => file::write(ops, &args, w),
         Argument::Commit(args) => file::commit(ops, &args, w),
         Argument::Seek(args) => ranges::seek(ops, &args, w),
         Argument::Allocate(args) => ranges::allocate(ops, &args),
@@ -300,9 +347,7 @@ const _: () = assert!(crate::handle::HANDLE_BYTES_MAX <= nfs_wire::v4::FHSIZE as
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nfs_wire::v4::{
-        CopyArgs, FileHandle, PutfhArgs, ReadArgs, ReclaimCompleteArgs, StableHow, Stateid, WriteArgs,
-    };
+    use nfs_wire::v4::{CopyArgs, FileHandle, PutfhArgs, ReadArgs, ReclaimCompleteArgs, StableHow, Stateid};
 
     fn read(count: u32) -> Argument<'static> {
         Argument::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count })

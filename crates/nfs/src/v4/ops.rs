@@ -12,7 +12,7 @@ use crate::limits::RECORD_BYTES_MAX;
 use nfs_wire::v4::{ClientId, StateOwner, Stateid, Status};
 use std::sync::Arc;
 use vfs::qos::{Demand, is_anything_limited};
-use vfs::{FsError, Opened, VolumeId};
+use vfs::{Attrs, FsError, Opened, VolumeId};
 use xdr::{Encode, Writer};
 
 /// What the operations of a compound share.
@@ -30,6 +30,8 @@ pub(super) struct Ops<'o, 'c> {
     /// What the operation before has given for [`Stateid::CURRENT`], and what is saved with the handle.
     pub(super) stateid: Option<Stateid>,
     pub(super) saved_stateid: Option<Stateid>,
+    /// The attributes of the current file, right behind a WRITE.
+    pub(super) written: Option<Attrs>,
     /// The slot in which it is done, once SEQUENCE was.
     pub(super) slot: Option<SlotInUse>,
     /// In 4.0, the requests of owners whose changes are not durable yet.

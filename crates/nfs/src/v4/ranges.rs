@@ -2,7 +2,6 @@
 
 use super::ops::{Done, Ops, Stop};
 use super::state::copier::Copying;
-use super::state::sides::Sides;
 use crate::call::File;
 use nfs_wire::v4::{
     AllocateArgs, CloneArgs, CopyArgs, CopyOk, CopyRequirements, DataContent, DeallocateArgs,
@@ -12,6 +11,7 @@ use nfs_wire::v4::{
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::access::Access;
+use vfs::file::Sides;
 use vfs::qos::Toll;
 use vfs::{Blocking, FsError, Opened, PendingSync, Seek, Span, Stability};
 use xdr::{Encode, Writer};

@@ -271,3 +271,58 @@ pub(super) fn reclaim_complete(ops: &mut Ops<'_, '_>, args: &ReclaimCompleteArgs
         Err(Stop::Status(Status::COMPLETE_ALREADY))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::SESSIONS_MAX;
+    use crate::testing::{Desk, export, rule};
+    use crate::v4::testing::Client;
+
+    fn name(number: usize) -> [u8; 8] {
+        number.to_be_bytes()
+    }
+
+    /// A client with a session, among a thousand behind its address that have one each.
+    fn crowd() -> Client {
+        let client = Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
+        (1..1000).for_each(|number| _ = client.try_session(&name(number)).unwrap());
+        client
+    }
+
+    #[test]
+    fn a_thousand_clients_of_one_address_come_back_while_they_are_still_known() {
+        let client = crowd();
+        for number in 1..1000 {
+            let again = client.try_session(&name(number));
+            assert!(again.is_ok(), "client {number} has a second session: {again:?}");
+        }
+    }
+
+    #[test]
+    fn sessions_are_bounded_and_no_address_takes_all() {
+        let mut client = crowd();
+        (1000..SESSIONS_MAX / 4).for_each(|_| _ = client.try_session(&name(1)).unwrap());
+        assert_eq!(client.try_session(&name(1)), Err(Status::DELAY));
+        assert_eq!(client.try_session(&name(2)), Err(Status::DELAY));
+        for host in 1..4 {
+            client.reconnect(&format!("10.2.0.{host}:700"));
+            let of_host = |number| [&[host][..], &name(number)].concat();
+            (0..SESSIONS_MAX / 4).for_each(|number| _ = client.try_session(&of_host(number)).unwrap());
+            assert_eq!(client.try_session(&of_host(0)), Err(Status::DELAY));
+        }
+        client.reconnect("10.2.0.9:700");
+        assert_eq!(client.try_session(b"last"), Err(Status::DELAY));
+    }
+
+    #[test]
+    fn a_client_that_has_restarted_needs_no_room_beside_what_it_had() {
+        let mut client = crowd();
+        (1000..SESSIONS_MAX / 4).for_each(|_| _ = client.try_session(&name(1)).unwrap());
+        client.lose_memory();
+        assert!(client.try_session(&name(2)).is_ok(), "one for one");
+        assert_eq!(client.try_session(&name(2)), Err(Status::DELAY));
+        assert!(client.try_session(&name(1)).is_ok(), "one for more than a thousand");
+        assert!(client.try_session(&name(2)).is_ok());
+    }
+}

@@ -5,12 +5,69 @@ use crate::limits::COMPOUND_OPERATIONS_MAX;
 use nfs_wire::v4::{Op, Status};
 
 /// What is known of an operation before it is looked at.
+#[derive(Clone, Copy)]
 struct Known {
     /// The minor versions that have it, a bit each.
     minors: u8,
     needs: Needs,
-    /// Whether it can be tried on a thread that must not wait.
-    is_inline: bool,
+    traits: Traits,
+}
+
+/// What is so of an operation whatever it is asked for, or of any of several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Traits(u8);
+
+impl Traits {
+    pub(super) const NONE: Self = Self(0);
+    /// It cannot be tried on a thread that must not wait.
+    pub(super) const WAITS: Self = Self(1);
+    /// Once it is done, it cannot be taken back by not telling of it.
+    pub(super) const LASTS: Self = Self(2);
+    /// It has its client recorded for a restart, at once or before it opens something.
+    pub(super) const RECORDED: Self = Self(4);
+    /// In 4.0, it may do something else when it comes again.
+    pub(super) const ONCE: Self = Self(8);
+    /// It gives another current filehandle and no stateid that goes with it (RFC 8881 §16.2.3.1.2).
+    pub(super) const MOVES: Self = Self(16);
+
+    /// Those of an operation.
+    #[inline]
+    pub(super) fn of(op: Op) -> Self {
+        known(op).map_or(Self::NONE, |known| known.traits)
+    }
+
+    #[inline]
+    pub(super) fn has(self, one: Self) -> bool {
+        self.0 & one.0 != 0
+    }
+
+    #[inline]
+    pub(super) const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    const fn known(op: Op, is_inline: bool) -> Self {
+        let only_looks = is_inline
+            || matches!(
+                op,
+                Op::READDIR | Op::READLINK | Op::LOOKUPP | Op::SECINFO | Op::SECINFO_NO_NAME | Op::LOCKT
+            )
+            || matches!(op, Op::GETXATTR | Op::LISTXATTRS | Op::SEEK | Op::TEST_STATEID);
+        let is_same_again = only_looks || matches!(op, Op::WRITE | Op::COMMIT | Op::RENEW);
+        let is_recorded = matches!(op, Op::RECLAIM_COMPLETE | Op::SETCLIENTID_CONFIRM);
+        let moves =
+            matches!(op, Op::PUTFH | Op::PUTROOTFH | Op::PUTPUBFH | Op::LOOKUP | Op::LOOKUPP | Op::CREATE);
+        Self::WAITS
+            .only_if(!is_inline)
+            .or(Self::LASTS.only_if(!only_looks))
+            .or(Self::ONCE.only_if(!is_same_again))
+            .or(Self::RECORDED.only_if(is_recorded))
+            .or(Self::MOVES.only_if(moves))
+    }
+
+    const fn only_if(self, is_so: bool) -> Self {
+        if is_so { self } else { Self::NONE }
+    }
 }
 
 /// What must have come before an operation.
@@ -31,30 +88,51 @@ const V42: u8 = 4;
 const ALL: u8 = V40 | V41 | V42;
 const SESSIONS: u8 = V41 | V42;
 
+/// What is known of each operation by number, so that asking is one look.
+static KNOWN: [Option<Known>; NUMBERS] = {
+    let mut all = [None; NUMBERS];
+    let mut number = 0;
+    while number < NUMBERS {
+        #[expect(clippy::cast_possible_truncation, reason = "below NUMBERS")]
+        let op = Op(number as u32);
+        all[number] = find(op);
+        number += 1;
+    }
+    all
+};
+/// Numbers of operations are below this.
+const NUMBERS: usize = V42_LAST as usize + 1;
+
 /// What is known of an operation; `None` if no minor version has it.
-const fn known(op: Op) -> Option<Known> {
-    match op {
-        Op::SEQUENCE => Some(Known { minors: SESSIONS, needs: Needs::First, is_inline: true }),
+#[inline]
+fn known(op: Op) -> Option<Known> {
+    KNOWN.get(op.0 as usize).copied().flatten()
+}
+
+const fn find(op: Op) -> Option<Known> {
+    let (minors, needs, is_inline) = match op {
+        Op::SEQUENCE => (SESSIONS, Needs::First, true),
         Op::BIND_CONN_TO_SESSION
         | Op::EXCHANGE_ID
         | Op::CREATE_SESSION
         | Op::DESTROY_SESSION
-        | Op::DESTROY_CLIENTID => Some(Known { minors: SESSIONS, needs: Needs::Alone, is_inline: false }),
+        | Op::DESTROY_CLIENTID => (SESSIONS, Needs::Alone, false),
         Op::ACCESS | Op::GETATTR | Op::GETFH | Op::LOOKUP | Op::NVERIFY | Op::PUTFH | Op::PUTPUBFH => {
-            inline()
+            (ALL, Needs::Session, true)
         }
-        Op::PUTROOTFH | Op::READ | Op::RESTOREFH | Op::SAVEFH | Op::VERIFY => inline(),
-        Op::READ_PLUS => Some(Known { minors: V42, needs: Needs::Session, is_inline: true }),
+        Op::PUTROOTFH | Op::READ | Op::RESTOREFH | Op::SAVEFH | Op::VERIFY => (ALL, Needs::Session, true),
+        Op::READ_PLUS => (V42, Needs::Session, true),
         Op::OPEN_CONFIRM | Op::RENEW | Op::SETCLIENTID | Op::SETCLIENTID_CONFIRM | Op::RELEASE_LOCKOWNER => {
-            offloaded(V40)
+            (V40, Needs::Session, false)
         }
         op => match op.0 {
-            OLD_FIRST..=OLD_LAST => offloaded(ALL),
-            SESSIONS_FIRST..=SESSIONS_LAST => offloaded(SESSIONS),
-            V42_FIRST..=V42_LAST => offloaded(V42),
-            _ => None,
+            OLD_FIRST..=OLD_LAST => (ALL, Needs::Session, false),
+            SESSIONS_FIRST..=SESSIONS_LAST => (SESSIONS, Needs::Session, false),
+            V42_FIRST..=V42_LAST => (V42, Needs::Session, false),
+            _ => return None,
         },
-    }
+    };
+    Some(Known { minors, needs, traits: Traits::known(op, is_inline) })
 }
 
 /// Operations are numbered by the minor version that brought them.
@@ -65,39 +143,6 @@ const SESSIONS_LAST: u32 = Op::RECLAIM_COMPLETE.0;
 const V42_FIRST: u32 = Op::ALLOCATE.0;
 const V42_LAST: u32 = Op::REMOVEXATTR.0;
 
-const fn inline() -> Option<Known> {
-    Some(Known { minors: ALL, needs: Needs::Session, is_inline: true })
-}
-
-const fn offloaded(minors: u8) -> Option<Known> {
-    Some(Known { minors, needs: Needs::Session, is_inline: false })
-}
-
-/// Whether the operation can be tried on a thread that must not wait.
-pub(super) fn is_inline(op: Op) -> bool {
-    known(op).is_none_or(|known| known.is_inline)
-}
-
-/// Whether the operation has its client recorded for a restart, at once or before it opens something.
-pub(super) fn is_recorded(op: Op) -> bool {
-    matches!(op, Op::RECLAIM_COMPLETE | Op::SETCLIENTID_CONFIRM)
-}
-
-/// Whether an operation that was done may be taken back by not telling of it.
-pub(super) fn is_repeatable(op: Op) -> bool {
-    is_inline(op)
-        || matches!(
-            op,
-            Op::READDIR | Op::READLINK | Op::LOOKUPP | Op::SECINFO | Op::SECINFO_NO_NAME | Op::LOCKT
-        )
-        || matches!(op, Op::GETXATTR | Op::LISTXATTRS | Op::SEEK | Op::TEST_STATEID)
-}
-
-/// Whether an operation of 4.0 that comes again may do something else than the first time.
-pub(super) fn is_once(op: Op) -> bool {
-    !is_repeatable(op) && !matches!(op, Op::WRITE | Op::COMMIT | Op::RENEW)
-}
-
 /// The status of a failure as a minor version has it: 4.0 knows none of those that came later (RFC 7530 §13.1).
 pub(super) fn status_in(minor: u32, status: Status) -> Status {
     match status {
@@ -107,25 +152,23 @@ pub(super) fn status_in(minor: u32, status: Status) -> Status {
     }
 }
 
-/// Whether an operation gives another current filehandle and no stateid that goes with it (RFC 8881 §16.2.3.1.2).
-pub(super) fn replaces_handle(op: Op) -> bool {
-    matches!(op, Op::PUTFH | Op::PUTROOTFH | Op::PUTPUBFH | Op::LOOKUP | Op::LOOKUPP | Op::CREATE)
-}
-
-/// The operation that a number stands for in this compound, after `done` others, and whether it may be done now.
-pub(super) fn check(ops: &Ops<'_, '_>, number: Op, done: u32) -> (Op, Result<(), Status>) {
+/// What is so of an operation that may be done now, after `done` others of its compound. If it may not be: what its number
+/// stands for in this compound, and why.
+#[inline]
+pub(super) fn check(ops: &Ops<'_, '_>, number: Op, done: u32) -> Result<Traits, (Op, Status)> {
     let known = known(number).filter(|known| known.minors & 1 << ops.minor != 0);
-    let Some(known) = known else { return (Op::ILLEGAL, Err(Status::OP_ILLEGAL)) };
+    let known = known.ok_or((Op::ILLEGAL, Status::OP_ILLEGAL))?;
     if ops.minor == 0 {
         // Since 4.1, sessions have bounds of their own.
         let is_too_long = ops.operations > COMPOUND_OPERATIONS_MAX;
-        return (number, if is_too_long { Err(Status::RESOURCE) } else { Ok(()) });
+        return if is_too_long { Err((number, Status::RESOURCE)) } else { Ok(known.traits) };
     }
-    let allowed = match known.needs {
-        Needs::First if done > 0 => Err(Status::SEQUENCE_POS),
-        Needs::Session if ops.slot.is_none() => Err(Status::OP_NOT_IN_SESSION),
-        Needs::Alone if ops.slot.is_none() && (done > 0 || ops.operations > 1) => Err(Status::NOT_ONLY_OP),
-        _ => Ok(()),
-    };
-    (number, allowed)
+    match known.needs {
+        Needs::First if done > 0 => Err((number, Status::SEQUENCE_POS)),
+        Needs::Session if ops.slot.is_none() => Err((number, Status::OP_NOT_IN_SESSION)),
+        Needs::Alone if ops.slot.is_none() && (done > 0 || ops.operations > 1) => {
+            Err((number, Status::NOT_ONLY_OP))
+        }
+        _ => Ok(known.traits),
+    }
 }

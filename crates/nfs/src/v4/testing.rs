@@ -157,12 +157,21 @@ impl Client {
 
     /// The client with this name begins anew, with nothing.
     pub(super) fn restart(&mut self, ownerid: &[u8]) {
-        self.sequence.set(0);
+        self.lose_memory();
+        self.be(ownerid);
+    }
+
+    /// Who introduces itself from now on has begun anew.
+    pub(super) fn lose_memory(&mut self) {
         self.verifier = self.verifier.map(|byte| byte + 1);
-        self.session = Some(self.begin_session(ownerid));
     }
 
     fn begin_session(&self, ownerid: &[u8]) -> SessionId {
+        self.try_session(ownerid).unwrap()
+    }
+
+    /// A session of the client with this name, another one if it has one.
+    pub(super) fn try_session(&self, ownerid: &[u8]) -> Result<SessionId, Status> {
         let introduction = ExchangeIdArgs {
             clientowner: ClientOwner { verifier: self.verifier, ownerid },
             flags: ExchangeIdFlags(0),
@@ -196,10 +205,10 @@ impl Client {
             sec_parms: vec![],
         };
         let results = self.run_alone(&Argument::CreateSession(creation));
-        let [OpReply::CreateSession(CreateSessionReply::Ok(session))] = &*results.all() else {
-            panic!("{:?}", results.all())
-        };
-        session.sessionid
+        match &*results.all() {
+            [OpReply::CreateSession(CreateSessionReply::Ok(session))] => Ok(session.sessionid),
+            _ => Err(results.status()),
+        }
     }
 
     /// Goes on over another connection, from this address.

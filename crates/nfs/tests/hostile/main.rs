@@ -23,7 +23,8 @@ use support::gate::{Control, Gate};
 use support::object::{name, new_inode};
 use support::{BOB, VOLUME, call, decode, trusting};
 use transport::limits::{
-    BUFFER_BYTES, BUFFERS_MAX, QUEUED_CLIENT_BYTES_MAX, STORAGE_THREADS_MAX, UNREAD_TOTAL_BYTES_FULL,
+    BUFFER_BYTES, BUFFERS_MAX, QUEUED_CLIENT_BYTES_MAX, STORAGE_THREADS_MAX, UNREAD_REPLY_BYTES_MAX,
+    UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MOST,
 };
 use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
 use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode, Volume};
@@ -239,30 +240,67 @@ fn send_until_blocked(client: &mut Client, calls: &[u8]) -> usize {
     sent
 }
 
+/// What is left unread of them, receive buffers, and for each storage thread a reply being made and what its outbox keeps.
+fn most_mib(unread: usize) -> u64 {
+    let threads = STORAGE_THREADS_MAX * (TRANSFER_BYTES_MAX as usize + (2 << 20));
+    (unread + BUFFERS_MAX * BUFFER_BYTES + threads) as u64 >> 20
+}
+
+/// Many at a time are made where reads wait for storage: none of them may be more than the connections may have.
 #[test]
 fn replies_that_nobody_reads_are_bounded() {
-    // What is unread, receive buffers, and for each storage thread a reply being made and what its outbox keeps.
-    let threads = STORAGE_THREADS_MAX * (TRANSFER_BYTES_MAX as usize + (2 << 20));
-    let most_mib = (UNREAD_TOTAL_BYTES_FULL + BUFFERS_MAX * BUFFER_BYTES + threads) as u64 >> 20;
-    for cold in [false, true] {
+    const CLIENTS: usize = 40;
+    for (cold, count) in [(false, 64 << 10), (true, 1 << 20), (true, 100 << 10)] {
         let f = fixture();
         f.control.cold_reads.store(cold, Ordering::SeqCst);
         let mut good = f.running.connect();
-        let call = record(9, BOB, Procedure::READ, &f.read(if cold { 1 << 20 } else { 64 << 10 }));
-        let calls = call.repeat(1000);
-        within_mib(most_mib, |look| {
+        let calls = record(9, BOB, Procedure::READ, &f.read(count)).repeat(1000);
+        within_mib(most_mib(UNREAD_TOTAL_BYTES_FULL), |look| {
             let mut all = Vec::new();
-            for _ in 0..40 {
+            for _ in 0..CLIENTS {
                 let mut bad = f.running.connect();
                 let sent = send_until_blocked(&mut bad, &calls);
                 assert!(sent < 64 << 20, "the server takes calls for ever");
                 all.push(bad);
                 look();
+                let unread = f.running.server.view().stats().transport.unread_bytes;
+                let most = UNREAD_TOTAL_BYTES_FULL + CLIENTS * UNREAD_REPLY_BYTES_MAX;
+                assert!(unread <= most, "{unread} bytes are unread");
             }
             f.assert_others_served(&mut good);
             // One of them begins to read: whole replies come, and in the end all that were taken.
             let first = &mut all[0];
             assert!((0..100).all(|_| first.receive().xid == 9));
+        });
+    }
+}
+
+/// On so many connections that what each may leave unread is more than all may.
+#[test]
+fn connections_that_leave_too_much_unread_together_end() {
+    const CLIENTS: usize = 500;
+    raise_descriptors();
+    for cold in [false, true] {
+        let f = fixture();
+        f.control.cold_reads.store(cold, Ordering::SeqCst);
+        let mut good = f.running.connect();
+        let calls = record(9, BOB, Procedure::READ, &f.read(1 << 20)).repeat(12);
+        within_mib(most_mib(UNREAD_TOTAL_BYTES_MOST), |look| {
+            let mut all: Vec<Client> = Vec::new();
+            for _ in 0..CLIENTS {
+                let mut bad = f.running.connect();
+                // So that the replies lie in the server and not in the kernel.
+                rustix::net::sockopt::set_socket_recv_buffer_size(&bad.stream, 64 << 10).unwrap();
+                bad.send_bytes(&calls).unwrap();
+                all.push(bad);
+                look();
+                let unread = f.running.server.view().stats().transport.unread_bytes;
+                // Besides, what one turn of a connection brings on each of the two event loops.
+                let most = UNREAD_TOTAL_BYTES_MOST + 2 * (2 << 20);
+                assert!(unread <= most, "{unread} bytes are unread");
+            }
+            wait_until("the end of some", || f.running.server.view().connections() < CLIENTS);
+            f.assert_others_served(&mut good);
         });
     }
 }

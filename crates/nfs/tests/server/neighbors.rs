@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::Pacer;
 use vfs::{Backend, MemFs, UncheckedNode, panics};
-use xdr::Encode;
+use xdr::{Decode, Encode, Reader};
 
 struct Fixture {
     running: Running,
@@ -192,4 +192,55 @@ fn one_client_commits_mounts_and_is_recorded_only_so_often() {
     let per_s = u32::try_from(CLIENT_RECORDS_PER_S).unwrap();
     let took = time_for(&f, per_s * 3 / 2, &complete);
     assert!(took > Duration::from_millis(1300), "{took:?} for clients of 1.5 s to be recorded");
+}
+
+/// COMMITs of NFSv4.0, many in each compound, and how each compound ended: all of its COMMITs are done, or the client is to come
+/// later.
+struct Commits {
+    compound: Vec<u8>,
+    each: u32,
+}
+
+impl Commits {
+    fn new(f: &Fixture, each: u32) -> Self {
+        let put = v4::Argument::Putfh(v4::PutfhArgs { object: v4::FileHandle(&f.file) }).to_bytes();
+        let commit = v4::Argument::Commit(v4::CommitArgs { offset: 0, count: 0 }).to_bytes();
+        let head = head(1, BOB, v4::VERSION, v4::Procedure::COMPOUND.0);
+        let compound = v4::CompoundHead { tag: b"", minorversion: 0, operations: 1 + each }.to_bytes();
+        let body = [head, compound, put, commit.repeat(each as usize)].concat();
+        Self { compound: [&mark(true, body.len())[..], &body].concat(), each }
+    }
+
+    /// How many were done of one compound.
+    fn done(&self, client: &mut Client) -> u32 {
+        let results = client.receive().results;
+        let head = v4::CompoundReplyHead::decode(&mut Reader::new(&results)).unwrap();
+        match head.status {
+            v4::Status::OK => assert_eq!(head.operations, 1 + self.each),
+            v4::Status::DELAY => return head.operations - 2,
+            other => panic!("{other:?}"),
+        }
+        self.each
+    }
+}
+
+/// However many a compound has, and whatever COMMITs of NFSv3 the same client makes.
+#[test]
+fn one_client_commits_over_nfs4_only_as_often() {
+    let f = Fixture::rated(settings(), CallRates::new(&Pacer::start().unwrap()));
+    let commits = Commits::new(&f, 10);
+    let per_s = u32::try_from(CLIENT_COMMITS_PER_S).unwrap();
+    let compounds = 3 * per_s / commits.each;
+    let mut client = f.running.connect();
+    let start = Instant::now();
+    client.send_bytes(&commits.compound.repeat(compounds as usize)).unwrap();
+    let done: u32 = (0..compounds).map(|_| commits.done(&mut client)).sum();
+    let took = start.elapsed();
+    // A fifth of a second is there at once, see `one_client_commits_mounts_and_is_recorded_only_so_often`.
+    let most = f64::from(per_s) * (took.as_secs_f64() + 0.2);
+    assert!(done >= commits.each && f64::from(done) <= most, "{done} COMMITs within {took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?} for what is refused");
+    let mut other = Client::connect_as([127, 0, 0, 2], f.running.address);
+    other.send_bytes(&commits.compound).unwrap();
+    assert_eq!(commits.done(&mut other), commits.each, "others wait, too");
 }

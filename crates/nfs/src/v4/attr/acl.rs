@@ -1,7 +1,8 @@
 //! Access control lists as far as mode bits say them: entries for the owner, the group and everybody (RFC 8881 §6.3, §6.4).
 //!
 //! Each of the three classes of a mode is shown what the mode allows it, and denied before that what a later entry would
-//! allow it. A list that says more than a mode can keep is refused, not kept in part.
+//! allow it. A list that says more than a mode can keep is refused, not kept in part. What tools write along with reading and
+//! writing is taken as said by these.
 
 use super::super::ops::Stop;
 use nfs_wire::v4::Status;
@@ -17,9 +18,11 @@ const ALWAYS: AceMask = AceMask(AceMask::READ_ATTRIBUTES.0 | AceMask::READ_ACL.0
 /// What the owner is not refused besides.
 const OWNERS: AceMask = AceMask(AceMask::WRITE_ATTRIBUTES.0 | AceMask::WRITE_ACL.0);
 const WRITE: AceMask = AceMask(AceMask::WRITE_DATA.0 | AceMask::APPEND_DATA.0);
-/// What goes with reading and with writing, and is nothing of its own here: a mode has no other bits for it.
+/// What goes with reading and with writing, and is nothing of its own here: a mode has no other bits for it. The generic "write"
+/// of tools has what only the owner may do among it: others are not given that, as a server is to be stricter rather than laxer
+/// than a list that it cannot follow (RFC 8881 §6.2.1.3.1).
 const WITH_READ: AceMask = AceMask::READ_NAMED_ATTRS;
-const WITH_WRITE: AceMask = AceMask(AceMask::WRITE_NAMED_ATTRS.0 | AceMask::DELETE_CHILD.0);
+const WITH_WRITE: AceMask = AceMask(AceMask::WRITE_NAMED_ATTRS.0 | AceMask::DELETE_CHILD.0 | OWNERS.0);
 
 /// The list that says what a mode says.
 pub(super) fn of_mode(mode: u32, file_type: FileType) -> Acl<'static> {
@@ -168,6 +171,47 @@ mod tests {
         assert_eq!(to_mode(&Acl(vec![nobody, generic(EVERYONE, 1), inherited])).ok(), Some(0o444));
     }
 
+    /// The masks of `R`, `W` and `X` in nfs4-acl-tools 0.3.7, which leaves out DELETE_CHILD for what is no directory.
+    fn aliases(bits: u32, file_type: FileType) -> u32 {
+        let write = if file_type == FileType::Directory { 0x16_01d6 } else { 0x16_0196 };
+        let masks = [(4, 0x12_0089), (2, write), (1, 0x12_00a0)];
+        masks.into_iter().filter(|(bit, _)| bits & bit != 0).fold(0, |all, (_, mask)| all | mask)
+    }
+
+    #[test]
+    fn generic_permissions_of_tools_are_bits_of_a_mode() {
+        for file_type in [FileType::Regular, FileType::Directory] {
+            for mode in 0..0o1000 {
+                let [owner, group, everyone] = [mode >> 6 & 7, mode >> 3 & 7, mode & 7];
+                let entry = |acetype, who, bits| ace(acetype, who, aliases(bits, file_type));
+                let allowed = [(OWNER, owner), (GROUP, group), (EVERYONE, everyone)]
+                    .map(|(who, bits)| entry(ALLOW, who, bits));
+                // What everybody is allowed, the owner and the group are.
+                let expected = (owner | everyone) << 6 | (group | everyone) << 3 | everyone;
+                assert_eq!(to_mode(&Acl(allowed.to_vec())).ok(), Some(expected), "{mode:o}: {allowed:?}");
+                // Unless they are denied it before.
+                let [for_owner, for_group, for_all] = allowed;
+                let denied = [
+                    for_owner,
+                    entry(DENY, OWNER, !owner & 7),
+                    for_group,
+                    entry(DENY, GROUP, !group & 7),
+                    for_all,
+                ];
+                assert_eq!(to_mode(&Acl(denied.to_vec())).ok(), Some(mode), "{mode:o}: {denied:?}");
+            }
+        }
+        // The one that the tool is mostly asked for: a directory that its group may change.
+        let shared =
+            [ace(ALLOW, OWNER, 0x16_01ff), ace(ALLOW, GROUP, 0x16_01ff), ace(ALLOW, EVERYONE, 0x12_00a9)];
+        assert_eq!(to_mode(&Acl(shared.to_vec())).ok(), Some(0o775));
+        assert_eq!(
+            of_mode(0o775, FileType::Directory).0[1].access_mask.0 & 0x4_0100,
+            0,
+            "a group changes modes"
+        );
+    }
+
     #[test]
     fn what_a_mode_cannot_keep_is_refused() {
         let named = Ace { who: b"alice@example.org", ..ace(ALLOW, OWNER, 1) };
@@ -189,6 +233,10 @@ mod tests {
             ),
             ("removing children alone", vec![ace(ALLOW, OWNER, 0x40)]),
             ("changing modes, for others", vec![ace(ALLOW, EVERYONE, 0x4_0000)]),
+            ("changing modes, for others who read", vec![ace(ALLOW, GROUP, 0x16_0089)]),
+            ("changing times, for others who run it", vec![ace(ALLOW, GROUP, 0x12_01a0)]),
+            ("writing, and giving away", vec![ace(ALLOW, GROUP, 0x1e_01d6)]),
+            ("writing, and being removed", vec![ace(ALLOW, GROUP, 0x17_01d6)]),
             ("giving away", vec![ace(ALLOW, OWNER, 0x8_0000)]),
             ("a bit that there is not", vec![ace(ALLOW, OWNER, 1 << 30)]),
             ("a group that takes from its owner", vec![ace(DENY, GROUP, 6), ace(ALLOW, OWNER, 7)]),

@@ -1,6 +1,7 @@
 //! Users and groups as attributes: by number, or by name in a domain (RFC 8881 §5.9).
 
-use super::super::ops::{Ops, Stop};
+use super::super::ops::Stop;
+use super::super::state::State;
 use crate::names::{IdKind, IdNames};
 use nfs_wire::v4::Status;
 use std::sync::Arc;
@@ -26,10 +27,9 @@ pub(super) enum Owner {
 impl<'n> Naming<'n> {
     /// That of a call.
     #[inline]
-    pub(in crate::v4) fn of(ops: &'n Ops<'_, '_>) -> Self {
-        let state = &ops.call.service.v4;
+    pub(in crate::v4) fn of(state: &'n State, blocking: Blocking) -> Self {
         let names = state.names.as_ref();
-        Self { names, now: if names.is_some() { state.second() } else { 0 }, blocking: ops.call.blocking }
+        Self { names, now: if names.is_some() { state.second() } else { 0 }, blocking }
     }
 
     /// Who has a number. Who has no name is sent as the number.

@@ -3,30 +3,26 @@
 use super::super::ops::{Done, Ops, Stop};
 use super::super::place::Place;
 use super::super::pseudo;
+use super::super::state::State;
 use super::locations::Locations;
 use super::owner::Naming;
 use super::{table, times};
+use crate::call::Call;
 use crate::handle::Handle;
 use nfs_wire::v4::{Bitmap, Fsid, Status, attr};
 use std::net::IpAddr;
-use vfs::{Attrs, Blocking, Capabilities, Export, FsError, FsLimits, FsResult, FsStat, Volume};
+use vfs::{Attrs, Blocking, Capabilities, Export, FileType, FsError, FsLimits, FsResult, FsStat, Volume};
 use xdr::Writer;
 
 /// A file system: a volume, or the directories above the exports.
 pub(in crate::v4) struct System<'s> {
     /// The minor version that is spoken.
     pub(in crate::v4) minor: u32,
-    /// How long a client keeps its state without a sign of life, in seconds.
-    pub(in crate::v4) lease_s: u32,
-    /// Whether clients may keep times of files that are delegated to them for writing.
-    pub(super) delegates_times: bool,
-    /// How users and groups are named.
-    pub(super) naming: Naming<'s>,
+    state: &'s State,
     export: Option<&'s Export>,
     blocking: Blocking,
-    /// The address at which the client has reached us, and the port at all addresses.
+    /// The address at which the client has reached us.
     local: IpAddr,
-    port: u16,
 }
 
 /// An object whose attributes are asked for.
@@ -36,7 +32,7 @@ pub(in crate::v4) struct Subject<'s> {
     /// Its filehandle; it may be left out where that is not asked for.
     pub(in crate::v4) handle: Option<&'s Handle>,
     /// Its own.
-    pub(in crate::v4) attrs: Attrs,
+    pub(in crate::v4) attrs: &'s Attrs,
     /// The number of what is covered by it, or its own.
     pub(in crate::v4) mounted_on: u64,
 }
@@ -49,43 +45,43 @@ pub(super) fn of_current<R>(
     read: impl FnOnce(&Subject<'_>) -> Result<R, Stop>,
 ) -> Result<R, Stop> {
     let written = ops.ask_writer(attributes)?;
-    let place = ops.current.take().ok_or(Stop::Status(Status::NOFILEHANDLE))?;
-    let attrs = match &place {
-        Place::File(file) => ops.call.attrs(file),
-        Place::Pseudo(place) => place.attrs(ops.call),
+    let (call, minor) = (&mut *ops.call, ops.minor);
+    let place = ops.current.as_ref().ok_or(Stop::Status(Status::NOFILEHANDLE))?;
+    let mut attrs = match (place, ops.written) {
+        // A WRITE has just looked at them.
+        (Place::File(_), Some(attrs)) => attrs,
+        (Place::File(file), None) => call.attrs(file)?,
+        (Place::Pseudo(place), _) => place.attrs(call)?,
     };
-    let attrs = attrs.map(|attrs| Attrs { size: written.unwrap_or(attrs.size), ..attrs });
-    let done = attrs.map_err(Stop::from).and_then(|attrs| of_place(ops, &place, attrs, read));
-    ops.current = Some(place);
-    done
+    if let Some(size) = written {
+        attrs.size = size;
+    }
+    of_place(call, minor, place, &attrs, read)
 }
 
 /// Reads attributes of an object that has `attrs`.
 #[inline]
 fn of_place<R>(
-    ops: &Ops<'_, '_>,
+    call: &Call<'_>,
+    minor: u32,
     place: &Place,
-    attrs: Attrs,
+    attrs: &Attrs,
     read: impl FnOnce(&Subject<'_>) -> Result<R, Stop>,
 ) -> Result<R, Stop> {
-    let (export, covered) = match place {
-        Place::File(file) if file.is_root() => {
-            (Some(file.export()), pseudo::mounted_on(&ops.call.service.signer, file.export()))
+    match place {
+        Place::File(file) => {
+            let system = System::new(call, minor, Some(file.export()));
+            let is_root = attrs.file_type == FileType::Directory && file.is_root();
+            let covered = is_root.then(|| pseudo::mounted_on(&call.service.signer, file.export())).flatten();
+            let mounted_on = covered.unwrap_or(attrs.file_id);
+            read(&Subject { system: &system, handle: Some(file.handle()), attrs, mounted_on })
         }
-        Place::File(file) => (Some(file.export()), None),
-        Place::Pseudo(_) => (None, None),
-    };
-    let system = System::new(ops, export.map(|export| &**export));
-    let own;
-    let handle = match place {
-        Place::File(file) => file.handle(),
         Place::Pseudo(place) => {
-            own = place.handle(&ops.call.service.signer);
-            &own
+            let system = System::new(call, minor, None);
+            let handle = place.handle(&call.service.signer);
+            read(&Subject { system: &system, handle: Some(&handle), attrs, mounted_on: attrs.file_id })
         }
-    };
-    let mounted_on = covered.unwrap_or(attrs.file_id);
-    read(&Subject { system: &system, handle: Some(handle), attrs, mounted_on })
+    }
 }
 
 /// Writes attributes of what is at a place as a `fattr4`.
@@ -99,24 +95,30 @@ pub(in crate::v4) fn encode_place(
         Place::File(file) => file.attrs(ops.call.blocking),
         Place::Pseudo(place) => place.attrs(ops.call),
     }?;
-    of_place(ops, place, attrs, |subject| table::encode(request, subject, w))
+    of_place(ops.call, ops.minor, place, &attrs, |subject| table::encode(request, subject, w))
 }
 
 impl<'s> System<'s> {
     /// The volume of an export; the directories above the exports if there is none.
     #[inline]
-    pub(in crate::v4) fn new(ops: &'s Ops<'_, '_>, export: Option<&'s Export>) -> Self {
-        let (state, call) = (&ops.call.service.v4, &ops.call);
-        Self {
-            minor: ops.minor,
-            lease_s: state.lease_s,
-            delegates_times: ops.delegates_times(),
-            naming: Naming::of(ops),
-            export,
-            blocking: call.blocking,
-            local: call.local,
-            port: state.port,
-        }
+    pub(in crate::v4) fn new(call: &Call<'s>, minor: u32, export: Option<&'s Export>) -> Self {
+        Self { minor, state: &call.service.v4, export, blocking: call.blocking, local: call.local }
+    }
+
+    /// How long a client keeps its state without a sign of life, in seconds.
+    pub(super) fn lease_s(&self) -> u32 {
+        self.state.lease_s
+    }
+
+    /// Whether clients may keep times of files that are delegated to them for writing.
+    pub(super) fn delegates_times(&self) -> bool {
+        self.state.delegates_times(self.minor)
+    }
+
+    /// How users and groups are named.
+    #[inline]
+    pub(super) fn naming(&self) -> Naming<'s> {
+        Naming::of(self.state, self.blocking)
     }
 
     fn volume(&self) -> Option<&'s Volume> {
@@ -126,7 +128,7 @@ impl<'s> System<'s> {
     pub(super) fn locations(&self) -> Locations<'s> {
         let (path, endpoints) =
             self.export.map_or(("/", &[][..]), |export| (&export.path, &export.endpoints));
-        Locations { path, local: self.local, endpoints, port: self.port }
+        Locations { path, local: self.local, endpoints, port: self.state.port }
     }
 
     pub(super) fn fsid(&self) -> Fsid {
@@ -161,7 +163,7 @@ impl Subject<'_> {
     /// The attributes that it has, those among them that can only be set.
     pub(in crate::v4) fn supported(&self) -> Bitmap {
         let had = self.had_of(&table::supported(self.system.minor));
-        if self.system.delegates_times { had | times::KEPT_TIMES } else { had }
+        if self.system.delegates_times() { had | times::KEPT_TIMES } else { had }
     }
 
     /// Those of the attributes that it has.

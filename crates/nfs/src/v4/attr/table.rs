@@ -53,7 +53,6 @@ macro_rules! attributes {
         },)*];
 
         /// Writes the value of an attribute.
-        #[inline]
         fn write(number: u32, subject: &Subject<'_>, w: &mut Writer<'_>) -> FsResult<()> {
             match number {
                 $($($number => {
@@ -62,6 +61,16 @@ macro_rules! attributes {
                 })?)*
                 _ => {}
             }
+            Ok(())
+        }
+
+        /// Writes the values of these attributes, which are known when this is compiled, in one go.
+        #[inline]
+        fn write_all<const MASK: u128>(subject: &Subject<'_>, w: &mut Writer<'_>) -> FsResult<()> {
+            $($(if MASK & 1 << $number != 0 {
+                let $subject = subject;
+                $value.encode(w);
+            })?)*
             Ok(())
         }
     };
@@ -80,7 +89,7 @@ attributes! {
     attr::FSID, 0, Never, |s| s.system.fsid();
     // A volume that is exported twice has two filehandles for every file.
     attr::UNIQUE_HANDLES, 0, Never, |_s| false;
-    attr::LEASE_TIME, 0, Never, |s| s.system.lease_s;
+    attr::LEASE_TIME, 0, Never, |s| s.system.lease_s();
     attr::RDATTR_ERROR, 0, Never, |_s| Status::OK;
     attr::ACL, 0, Always, |s| acl::of_mode(s.attrs.mode, s.attrs.file_type);
     attr::ACLSUPPORT, 0, Never, |_s| AclSupport::ALLOW_ACL | AclSupport::DENY_ACL;
@@ -103,8 +112,8 @@ attributes! {
     attr::MODE, 0, Always, |s| s.attrs.mode;
     attr::NO_TRUNC, 0, Never, |_s| true;
     attr::NUMLINKS, 0, Never, |s| s.attrs.links;
-    attr::OWNER, 0, Always, |s| s.system.naming.owner(IdKind::User, s.attrs.uid)?;
-    attr::OWNER_GROUP, 0, Always, |s| s.system.naming.owner(IdKind::Group, s.attrs.gid)?;
+    attr::OWNER, 0, Always, |s| s.system.naming().owner(IdKind::User, s.attrs.uid)?;
+    attr::OWNER_GROUP, 0, Always, |s| s.system.naming().owner(IdKind::Group, s.attrs.gid)?;
     attr::RAWDEV, 0, Never, |s| SpecData { specdata1: s.attrs.device.major, specdata2: s.attrs.device.minor };
     attr::SPACE_AVAIL, 0, Never, |s| s.system.stat()?.bytes_available;
     attr::SPACE_FREE, 0, Never, |s| s.system.stat()?.bytes_free;
@@ -130,6 +139,31 @@ attributes! {
     // RFC 9754.
     attr::OPEN_ARGUMENTS, 2, Never, |s| open_arguments(s);
 }
+
+/// What Linux asks of a file.
+pub(super) const OF_A_FILE: u128 = Bitmap::of(&[
+    attr::TYPE,
+    attr::CHANGE,
+    attr::SIZE,
+    attr::FSID,
+    attr::FILEID,
+    attr::MODE,
+    attr::NUMLINKS,
+    attr::OWNER,
+    attr::OWNER_GROUP,
+    attr::RAWDEV,
+    attr::SPACE_USED,
+    attr::TIME_ACCESS,
+    attr::TIME_METADATA,
+    attr::TIME_MODIFY,
+    attr::MOUNTED_ON_FILEID,
+])
+.bits();
+/// What it asks of each name that it lists.
+pub(super) const OF_A_NAME: u128 = OF_A_FILE | Bitmap::of(&[attr::RDATTR_ERROR, attr::FILEHANDLE]).bits();
+/// What it asks behind a change of data.
+pub(super) const OF_A_CHANGE: u128 =
+    Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::SPACE_USED, attr::TIME_METADATA, attr::TIME_MODIFY]).bits();
 
 /// What OPEN understands.
 const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
@@ -158,7 +192,7 @@ const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
 /// The same where clients may keep times.
 fn open_arguments(subject: &Subject<'_>) -> OpenArguments {
     let kept = [OpenArgsWant::DELEG_TIMESTAMPS.0, OpenArgsWant::OPEN_XOR_DELEGATION.0];
-    let more = if subject.system.delegates_times { Bitmap::of(&kept) } else { Bitmap::EMPTY };
+    let more = if subject.system.delegates_times() { Bitmap::of(&kept) } else { Bitmap::EMPTY };
     OpenArguments { share_access_want: OPEN_ARGUMENTS.share_access_want | more, ..OPEN_ARGUMENTS }
 }
 
@@ -233,7 +267,12 @@ pub(in crate::v4) fn check_request(request: &Bitmap, minor: u32) -> Done {
 pub(in crate::v4) fn encode(request: &Bitmap, subject: &Subject<'_>, w: &mut Writer<'_>) -> Done {
     check_request(request, subject.system.minor)?;
     let given = subject.had_of(request);
-    values(&given, w, |w| given.iter().try_for_each(|number| write(number, subject, w)))
+    values(&given, w, |w| match given.bits() {
+        OF_A_FILE => write_all::<OF_A_FILE>(subject, w),
+        OF_A_NAME => write_all::<OF_A_NAME>(subject, w),
+        OF_A_CHANGE => write_all::<OF_A_CHANGE>(subject, w),
+        _ => given.iter().try_for_each(|number| write(number, subject, w)),
+    })
 }
 
 /// Writes what of the attributes is known of an entry without looking at it, as a `fattr4`, with why no more

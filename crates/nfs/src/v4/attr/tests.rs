@@ -4,8 +4,8 @@ use crate::testing::{Desk, NOW, export, rule, words};
 use crate::v4::testing::{Client, at, opening};
 use nfs_wire::v4::attr::{ModeUmask, SetTime};
 use nfs_wire::v4::{
-    Argument, CreateArgs, CreateType, GetattrOk, NfsTime, Op, OpReply, OpenClaim, ReclaimCompleteArgs, Reply,
-    ShareAccess, Stateid,
+    Argument, CreateArgs, CreateType, GetattrOk, NfsTime, Op, OpReply, OpenClaim, ReaddirArgs,
+    ReclaimCompleteArgs, Reply, ShareAccess, Stateid,
 };
 use std::sync::Arc;
 use vfs::{Caller, Disposition, Export, ExportId, FileKey, PendingSync, SetAttrs};
@@ -84,7 +84,7 @@ fn attributes_of_a_file_byte_by_byte() {
 #[test]
 fn what_is_not_there_is_not_given() {
     let client = client(2);
-    let unknown = [attr::SIZE, attr::MIMETYPE, attr::SEC_LABEL, 255];
+    let unknown = [attr::SIZE, attr::MIMETYPE, attr::SEC_LABEL, 127];
     assert_eq!(client.attrs(F, &unknown), (Bitmap::of(&[attr::SIZE]), words(&[0, 5])));
     assert_eq!(client.attrs(F, &[attr::RDATTR_ERROR]), (Bitmap::EMPTY, vec![]), "of listings alone");
     for write_only in [attr::TIME_ACCESS_SET, attr::TIME_MODIFY_SET, attr::MODE_UMASK] {
@@ -325,4 +325,68 @@ fn who_has_a_file_open_sets_its_size_whatever_the_mode() {
     assert_eq!(attrs_of_f(&client).size, 2);
     let unknown = Stateid { other: [9; 12], ..writes };
     assert_eq!(cut(&client, unknown), Status::BAD_STATEID);
+}
+
+#[test]
+fn what_linux_asks_for_is_what_each_attribute_is_by_itself() {
+    let client = client(1);
+    let numbers_of = |usual: u128| (0..Bitmap::CAPACITY).filter(move |number| usual & 1 << number != 0);
+    let one = |number| match number {
+        attr::RDATTR_ERROR => words(&[0]),
+        _ => client.attrs(F, &[number]).1,
+    };
+    for usual in [table::OF_A_FILE, table::OF_A_CHANGE] {
+        let numbers: Vec<u32> = numbers_of(usual).collect();
+        let one_by_one = numbers.iter().flat_map(|&number| one(number)).collect();
+        assert_eq!(client.attrs(F, &numbers), (Bitmap::of(&numbers), one_by_one));
+    }
+    let numbers: Vec<u32> = numbers_of(table::OF_A_NAME).collect();
+    let attr_request = Bitmap::of(&numbers);
+    let list = ReaddirArgs { cookie: 0, cookieverf: [0; 8], dircount: 4096, maxcount: 4096, attr_request };
+    let results = client.ask(&at(&F[..1], [Argument::Readdir(list)]));
+    let all = results.all();
+    let Some(OpReply::Readdir(Reply::Ok(listed))) = all.last() else { panic!("{all:?}") };
+    let listed: Vec<_> = listed.entries.iter().map(|entry| (entry.name, entry.attrs)).collect();
+    let one_by_one: Vec<u8> = numbers.iter().flat_map(|&number| one(number)).collect();
+    assert_eq!(listed, [(&b"f"[..], Fattr { attrmask: attr_request, attr_vals: &one_by_one })]);
+}
+
+/// SIZE and CHANGE of what GETATTR has told in these results.
+fn told(results: &crate::v4::testing::Results) -> Vec<(u64, u64)> {
+    let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
+    let of = |reply: &OpReply<'_>| match reply {
+        OpReply::Getattr(Reply::Ok(ok)) => {
+            let (change, size) = ok.obj_attributes.attr_vals.split_at(8);
+            Some((word(size), word(change)))
+        }
+        _ => None,
+    };
+    results.all().iter().filter_map(of).collect()
+}
+
+#[test]
+fn getattr_behind_a_write_tells_what_the_write_has_left_and_of_no_other_file() {
+    let client = client(1);
+    let look = || Argument::Getattr(GetattrArgs { attr_request: Bitmap::of(&[attr::CHANGE, attr::SIZE]) });
+    let write = |offset, data| {
+        let (stateid, stable) = (Stateid::ANONYMOUS, nfs_wire::v4::StableHow::Unstable);
+        Argument::Write(nfs_wire::v4::WriteArgs { stateid, offset, stable, data })
+    };
+    let before = told(&client.ask(&at(F, [look()])))[0];
+    let all = told(&client.ask(&at(F, [write(5, b"more"), look(), look(), write(9, b"!"), look()])));
+    let now = attrs_of_f(&client);
+    assert_eq!(all[0], all[1], "asked again, nothing has changed");
+    assert!(before.1 < all[0].1 && all[0].1 < all[2].1, "{before:?} {all:?}");
+    assert_eq!((all[0].0, all[2]), (9, (now.size, now.change)));
+
+    let two = words(&[0, 2]);
+    let cut = setattr(&[attr::SIZE], &two);
+    let all =
+        told(&client.ask(&at(F, [write(0, b"x"), cut, look(), write(20, b"y"), Argument::Lookupp, look()])));
+    let dir = told(&client.ask(&at(&[b"e"], [look()])));
+    assert_eq!(all, [(2, all[0].1)], "a file has no parent, and the rest is not done");
+    let (file, parent) = (client.handle(F), client.handle(&[b"e"]));
+    let put = crate::v4::testing::put;
+    let all = told(&client.ask(&[put(&file), write(0, b"z"), put(&parent), look()]));
+    assert_eq!(all, dir, "the directory's own");
 }

@@ -27,7 +27,7 @@ pub(in crate::v4) fn wished(
     fattr: &Fattr<'_>,
     when: When,
 ) -> Result<(SetAttrs, Bitmap), Stop> {
-    let (minor, naming) = (ops.minor, Naming::of(ops));
+    let (minor, naming) = (ops.minor, Naming::of(&ops.call.service.v4, ops.call.blocking));
     let mask = fattr.attrmask;
     if !table::supported(minor).contains_all(&mask) {
         return Err(Stop::Status(Status::ATTRNOTSUPP));

@@ -55,7 +55,7 @@ fn list_dir(ops: &mut Ops<'_, '_>, dir: &File, after: u64, page: &mut Page<'_, '
     let covering = pseudo::covering_all(ops.call, dir)?;
     let ops = &*ops;
     let entries = Entries {
-        system: System::new(ops, Some(dir.export())),
+        system: System::new(ops.call, ops.minor, Some(dir.export())),
         signer: &ops.call.service.signer,
         export: dir.export_id(),
     };
@@ -88,12 +88,8 @@ impl Entries<'_> {
             return encode_unknown(request, error, entry.file_id, w);
         };
         let handle = request.contains(attr::FILEHANDLE).then(|| self.signer.sign(self.export, key));
-        let subject = Subject {
-            system: &self.system,
-            handle: handle.as_ref(),
-            attrs: *attrs,
-            mounted_on: attrs.file_id,
-        };
+        let subject =
+            Subject { system: &self.system, handle: handle.as_ref(), attrs, mounted_on: attrs.file_id };
         encode(request, &subject, w)
     }
 }

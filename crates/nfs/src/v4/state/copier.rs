@@ -3,7 +3,6 @@
 use super::channel::Callback;
 use super::client::Client;
 use super::copies::CopyProgress;
-use super::sides::Sides;
 use crate::limits::{COPIES_MAX, COPY_THREADS_MAX};
 use crate::v4::status::status;
 use nfs_wire::v4::callback::{Argument, OffloadArgs, OffloadInfo};
@@ -12,6 +11,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Instant;
+use vfs::file::Sides;
 use vfs::qos::{Charge, Toll, Wait, Waiter};
 use vfs::{FsError, Opened, Origin, PendingSync, SharedNamespace, Span, Stability, panics};
 

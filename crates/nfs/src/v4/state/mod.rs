@@ -16,7 +16,6 @@ pub mod records;
 pub(crate) mod session;
 pub(crate) mod share;
 pub mod shown;
-pub(crate) mod sides;
 pub(crate) mod slots;
 pub(crate) mod v40;
 pub(crate) mod waiting;
@@ -222,9 +221,7 @@ impl State {
         let session = Arc::new(Session::new(id, Arc::clone(client), (back.minor, fore), &self.kept_bytes));
         {
             let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-            let address = client.principal.address;
-            let near = sessions.values().filter(|other| other.client.principal.address == address).count();
-            if sessions.len() >= SESSIONS_MAX || near >= SESSIONS_MAX / 4 {
+            if !has_room(sessions.values().map(|session| &*session.client), client) {
                 return Err(Status::DELAY);
             }
             client.count_session(true);
@@ -303,6 +300,11 @@ impl State {
         }
     }
 
+    /// Whether clients that speak a minor version may keep times of files that are delegated to them for writing.
+    pub(crate) fn delegates_times(&self, minor: u32) -> bool {
+        minor >= 2 && self.delegates_writing
+    }
+
     /// The seconds since the start.
     pub(crate) fn second(&self) -> u64 {
         self.second.load(Ordering::Relaxed)
@@ -348,6 +350,17 @@ impl State {
     fn clients(&self) -> MutexGuard<'_, Clients> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a client may have another session beside these, each given by its client. Those that the client had before its
+/// restart end with it.
+fn has_room<'c>(sessions: impl Iterator<Item = &'c Client>, client: &Client) -> bool {
+    let (mut all, mut near) = (0, 0);
+    for other in sessions.filter(|other| other.id == client.id || other.owner != client.owner) {
+        all += 1;
+        near += usize::from(other.principal.address == client.principal.address);
+    }
+    all < SESSIONS_MAX && near < SESSIONS_MAX / 4
 }
 
 /// What a client holds yields to whoever wants it.

@@ -1,6 +1,5 @@
 //! Calls that are put off for some milliseconds: no thread waits with them.
 
-use crate::limits::{PARKED_BYTES_MAX, PARKED_CALLS_MAX};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant};
 use vfs::panics;
 
 /// What goes on later.
-pub(crate) trait Parked: Send + 'static {
+pub trait Parked: Send + 'static {
     /// The memory it takes, in bytes.
     fn bytes(&self) -> usize;
 
@@ -17,9 +16,12 @@ pub(crate) trait Parked: Send + 'static {
 }
 
 /// A lot of calls that go on when their time has come. One thread sees to that, made with the first of them.
-pub(crate) struct Parking<T>(Arc<Lot<T>>);
+pub struct Parking<T>(Arc<Lot<T>>);
 
 struct Lot<T> {
+    name: &'static str,
+    calls_max: usize,
+    bytes_max: usize,
     parked: Mutex<Calls<T>>,
     changed: Condvar,
 }
@@ -32,21 +34,22 @@ struct Calls<T> {
 }
 
 impl<T: Parked> Parking<T> {
-    /// Nothing yet.
-    pub(crate) fn new() -> Self {
+    /// Nothing yet. `name` is its thread's; it takes so many calls, and so many bytes of them.
+    pub fn new(name: &'static str, calls_max: usize, bytes_max: usize) -> Self {
         let calls = Calls { by_time: BTreeMap::new(), bytes: 0, number: 0, has_thread: false };
-        Self(Arc::new(Lot { parked: Mutex::new(calls), changed: Condvar::new() }))
+        let (parked, changed) = (Mutex::new(calls), Condvar::new());
+        Self(Arc::new(Lot { name, calls_max, bytes_max, parked, changed }))
     }
 
     /// Puts a call off. It comes back if too many are put off already, or there is no thread to go on with it.
-    pub(crate) fn park(&self, call: T, time: Duration) -> Result<(), T> {
+    pub fn park(&self, call: T, time: Duration) -> Result<(), T> {
         let mut parked = self.0.lock();
-        if parked.by_time.len() >= PARKED_CALLS_MAX || parked.bytes + call.bytes() > PARKED_BYTES_MAX {
+        if parked.by_time.len() >= self.0.calls_max || parked.bytes + call.bytes() > self.0.bytes_max {
             return Err(call);
         }
         if !parked.has_thread {
             let lot = Arc::downgrade(&self.0);
-            let name = "nfs-parked".to_owned();
+            let name = self.0.name.to_owned();
             if thread::Builder::new().name(name).spawn(move || work(&lot)).is_err() {
                 return Err(call);
             }
@@ -94,6 +97,9 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
 
+    const CALLS_MAX: usize = 100;
+    const BYTES_MAX: usize = 1000;
+
     struct Call(Sender<usize>, usize);
 
     impl Parked for Call {
@@ -108,7 +114,7 @@ mod tests {
 
     #[test]
     fn calls_go_on_when_their_time_has_come() {
-        let (parking, (done, goes_on)) = (Parking::new(), channel());
+        let (parking, (done, goes_on)) = (Parking::new("parked", 3, 6), channel());
         let began = Instant::now();
         for (bytes, time) in [(3, 60), (1, 1), (2, 30)] {
             assert!(parking.park(Call(done.clone(), bytes), Duration::from_millis(time)).is_ok());
@@ -121,11 +127,11 @@ mod tests {
 
     #[test]
     fn so_many_are_put_off_and_so_many_bytes() {
-        let (parking, (done, _goes_on)) = (Parking::new(), channel());
+        let (parking, (done, _goes_on)) = (Parking::new("parked", CALLS_MAX, BYTES_MAX), channel());
         let long = Duration::from_secs(3600);
         let park = |bytes| parking.park(Call(done.clone(), bytes), long).is_ok();
-        assert!(park(PARKED_BYTES_MAX - 1));
+        assert!(park(BYTES_MAX - 1));
         assert!(!park(2) && park(1), "no more bytes");
-        assert_eq!((0..2 * PARKED_CALLS_MAX).filter(|_| park(0)).count(), PARKED_CALLS_MAX - 2);
+        assert_eq!((0..2 * CALLS_MAX).filter(|_| park(0)).count(), CALLS_MAX - 2);
     }
 }

@@ -1,0 +1,33 @@
+//! Replies that nobody reads, over all connections: past a bound, connections end.
+
+use super::EventLoop;
+use crate::limits::UNREAD_TOTAL_BYTES_SHED;
+use crate::protocol::Protocol;
+use std::sync::atomic::Ordering;
+
+impl<P: Protocol> EventLoop<P> {
+    /// Whether clients leave more unread than they may at any time.
+    #[inline]
+    pub(super) fn is_glutted(&self) -> bool {
+        self.shared.resources.unread.load(Ordering::Relaxed) > UNREAD_TOTAL_BYTES_SHED
+    }
+
+    /// Ends the connections whose unread replies have not moved for longest while there is too much.
+    pub(super) fn shed_unread(&mut self) {
+        if !self.is_glutted() {
+            return;
+        }
+        let holders = self.connections.iter().filter(|(_, entry)| entry.connection.has_unread());
+        let mut holders: Vec<(u32, u64)> = holders.map(|(&token, entry)| (entry.moved, token)).collect();
+        holders.sort_unstable();
+        for (_, token) in holders {
+            if !self.is_glutted() {
+                break;
+            }
+            if let Some(entry) = self.connections.get(&token) {
+                entry.connection.forget_unread();
+            }
+            self.end(token, Some("unread replies while clients leave too many"));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Long replies being made: counted before they are, because many at a time would get past what clients may leave unread.
+
+use crate::connection::Connection;
+use crate::limits::{
+    SHORT_REPLY_BYTES_MAX, UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MOST,
+};
+use crate::protocol::Protocol;
+use crate::resources::Resources;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A reply that a storage thread makes, counted, if it is a long one, until it has left or lies with what its client has not read.
+pub(crate) struct LongReply<'a> {
+    making: &'a AtomicUsize,
+    resources: &'a Resources,
+    bytes: usize,
+}
+
+impl<'a> LongReply<'a> {
+    /// Counts a reply of at most so many bytes. `None`: it must not be made now. Once clients leave too much unread, a
+    /// connection may have as much being made as it may leave unread, and none while it has left anything; past
+    /// [`UNREAD_TOTAL_BYTES_MOST`], none is made at all.
+    pub(crate) fn begin<P: Protocol>(connection: &'a Connection<P>, bytes: usize) -> Option<Self> {
+        let (making, resources) = (&connection.making, &*connection.resources);
+        if bytes <= SHORT_REPLY_BYTES_MAX {
+            return Some(Self { making, resources, bytes: 0 });
+        }
+        let before = making.fetch_add(bytes, Ordering::SeqCst);
+        let total = resources.making.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        let reply = Self { making, resources, bytes };
+        let total = total + resources.unread.load(Ordering::SeqCst);
+        let has_enough = before > 0 && before + bytes > UNREAD_REPLY_BYTES_MAX || connection.has_unread();
+        let is_refused = total > UNREAD_TOTAL_BYTES_FULL && has_enough || total > UNREAD_TOTAL_BYTES_MOST;
+        (!is_refused).then_some(reply)
+    }
+}
+
+impl Drop for LongReply<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.making.fetch_sub(self.bytes, Ordering::SeqCst);
+            self.resources.making.fetch_sub(self.bytes, Ordering::SeqCst);
+        }
+    }
+}
