@@ -1,0 +1,38 @@
+//! Who is calling: SPNEGO and NTLMv2, users and groups of our own, and security identifiers.
+//!
+//! [`Acceptor`] takes a client's tokens and says whose they are; [`Resolver`] says who that is here, as a
+//! [`vfs::Credential`]; [`Accounts`] are the users and groups of this service and answer both. Nothing here opens a socket or
+//! a file, looks at a clock or draws a random number: time and randomness are arguments.
+
+#![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
+
+mod acceptor;
+mod accounts;
+mod authority;
+mod der;
+mod initiator;
+mod limits;
+mod names;
+mod ntlm;
+mod refusal;
+mod resolver;
+mod secret;
+mod sid;
+mod spnego;
+#[cfg(test)]
+mod tests;
+mod time;
+
+pub use acceptor::{Accepted, Acceptor, Step};
+pub use accounts::{Accounts, Conflict, Group, Mapping, SharedAccounts, User};
+pub use authority::{Account, Authority, MicPolicy, Random};
+pub use initiator::{Credentials, Initiator};
+pub use limits::*;
+pub use names::{AccountName, ServerNames, WindowsName, folded};
+pub use refusal::Refusal;
+pub use resolver::{Id, Identity, NotMapped, Principal, PrincipalKind, Resolver};
+pub use secret::{NtHash, Secrets, SessionKey};
+pub use sid::Sid;
+pub use spnego::hint;
+pub use time::FileTime;

@@ -1,0 +1,169 @@
+//! Entries of a listing, MS-FSCC §2.4: chains in which each entry says where the next one begins.
+#![allow(
+    missing_docs,
+    reason = "a type's first line cites the section that explains its fields, which keep their names"
+)]
+
+use crate::chain::ChainWriter;
+use crate::dir::DirectoryClass;
+use crate::error::ReparseTag;
+use crate::types::FileAttributes;
+use crate::{Encode, FileTime, Writer};
+
+/// Each entry begins at a multiple of this.
+const ALIGNMENT: usize = 8;
+/// Bytes of `ShortName`, its length and what is reserved; there are no short names.
+const SHORT_NAME: usize = 26;
+
+/// What all classes together say of an entry; each has a part of it. Without an offset of the next entry, and with a `FileIndex`
+/// of 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectoryEntry<'a> {
+    pub creation_time: FileTime,
+    pub last_access_time: FileTime,
+    pub last_write_time: FileTime,
+    pub change_time: FileTime,
+    pub end_of_file: u64,
+    pub allocation_size: u64,
+    pub file_attributes: FileAttributes,
+    pub ea_size: u32,
+    pub reparse_tag: ReparseTag,
+    pub file_id: u64,
+    /// In UTF-16.
+    pub file_name: &'a [u16],
+}
+
+/// Whether a server knows a class of listings.
+pub fn is_known(class: DirectoryClass) -> bool {
+    matches!(
+        class,
+        DirectoryClass::DIRECTORY
+            | DirectoryClass::FULL_DIRECTORY
+            | DirectoryClass::BOTH_DIRECTORY
+            | DirectoryClass::NAMES
+            | DirectoryClass::ID_BOTH_DIRECTORY
+            | DirectoryClass::ID_FULL_DIRECTORY
+            | DirectoryClass::ID_EXTD_DIRECTORY
+    )
+}
+
+impl DirectoryEntry<'_> {
+    /// Appends the entry behind the offset of the next one.
+    fn encode(&self, class: DirectoryClass, w: &mut Writer<'_>) {
+        w.zeros(4);
+        if class != DirectoryClass::NAMES {
+            let times = [self.creation_time, self.last_access_time, self.last_write_time, self.change_time];
+            crate::encode_list(&times, w);
+            self.end_of_file.encode(w);
+            self.allocation_size.encode(w);
+            self.file_attributes.encode(w);
+        }
+        w.length::<u32>(2 * self.file_name.len());
+        // A file with a reparse tag says that in place of the size of its extended attributes (MS-FSCC §2.4.17).
+        let is_reparse = self.file_attributes.contains(FileAttributes::REPARSE_POINT);
+        let ea_size = if is_reparse { self.reparse_tag.0 } else { self.ea_size };
+        match class {
+            DirectoryClass::FULL_DIRECTORY => ea_size.encode(w),
+            DirectoryClass::BOTH_DIRECTORY => {
+                ea_size.encode(w);
+                w.zeros(SHORT_NAME);
+            }
+            DirectoryClass::ID_BOTH_DIRECTORY => {
+                ea_size.encode(w);
+                w.zeros(SHORT_NAME + 2);
+                self.file_id.encode(w);
+            }
+            DirectoryClass::ID_FULL_DIRECTORY => {
+                ea_size.encode(w);
+                w.zeros(4);
+                self.file_id.encode(w);
+            }
+            DirectoryClass::ID_EXTD_DIRECTORY => {
+                self.ea_size.encode(w);
+                self.reparse_tag.encode(w);
+                self.file_id.encode(w);
+                w.zeros(8);
+            }
+            _ => {}
+        }
+        crate::encode_list(self.file_name, w);
+    }
+}
+
+/// Writes entries into a bounded buffer.
+#[derive(Debug)]
+pub struct ListingWriter {
+    class: DirectoryClass,
+    chain: ChainWriter,
+}
+
+impl ListingWriter {
+    /// Entries of `class` from where `w` is, at most `bytes_max` bytes of them.
+    pub fn new(class: DirectoryClass, w: &Writer<'_>, bytes_max: usize) -> Self {
+        Self { class, chain: ChainWriter::new(ALIGNMENT, w, bytes_max) }
+    }
+
+    /// Appends an entry. `false`: it does not fit, and nothing has changed.
+    pub fn push(&mut self, entry: &DirectoryEntry<'_>, w: &mut Writer<'_>) -> bool {
+        self.chain.push(w, |w| entry.encode(self.class, w))
+    }
+
+    /// Whether there is no entry yet.
+    pub fn is_empty(&self) -> bool {
+        self.chain.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(class: DirectoryClass, names: &[&[u16]], bytes_max: usize) -> (Vec<u8>, Vec<bool>) {
+        // The buffer does not begin at a multiple of anything.
+        let mut out = vec![0xee; 3];
+        let mut w = Writer::new(&mut out);
+        w.zeros(2);
+        let mut listing = ListingWriter::new(class, &w, bytes_max);
+        let entries =
+            names.iter().map(|file_name| DirectoryEntry { file_name, file_id: 7, ..Default::default() });
+        let fits = entries.map(|entry| listing.push(&entry, &mut w)).collect();
+        (out.split_off(5), fits)
+    }
+
+    #[test]
+    fn the_name_is_where_each_class_has_it() {
+        for (class, fixed) in [
+            (DirectoryClass::DIRECTORY, 64),
+            (DirectoryClass::FULL_DIRECTORY, 68),
+            (DirectoryClass::ID_FULL_DIRECTORY, 80),
+            (DirectoryClass::BOTH_DIRECTORY, 94),
+            (DirectoryClass::ID_BOTH_DIRECTORY, 104),
+            (DirectoryClass::ID_EXTD_DIRECTORY, 88),
+            (DirectoryClass::NAMES, 12),
+        ] {
+            let (bytes, _) = listing(class, &[&[0x61, 0x62]], 200);
+            assert_eq!(bytes.len(), fixed + 4, "{class:?}");
+            assert_eq!(bytes[fixed..], [0x61, 0, 0x62, 0], "{class:?}");
+            assert!(is_known(class));
+        }
+        assert!(!is_known(DirectoryClass(0x99)));
+    }
+
+    #[test]
+    fn entries_are_chained_and_the_last_ends_the_chain() {
+        let (bytes, fits) = listing(DirectoryClass::NAMES, &[&[0x61], &[0x62], &[0x63]], 46);
+        assert_eq!(fits, [true, true, true]);
+        assert_eq!(bytes.len(), 46);
+        assert_eq!((bytes[0], bytes[16], bytes[32]), (16, 16, 0));
+        assert_eq!(bytes[14..16], [0, 0], "what lies between is filled up");
+    }
+
+    #[test]
+    fn what_does_not_fit_leaves_no_trace() {
+        let (bytes, fits) = listing(DirectoryClass::NAMES, &[&[0x61], &[0x62]], 29);
+        assert_eq!(fits, [true, false]);
+        assert_eq!((bytes.len(), bytes[0]), (14, 0));
+        let (bytes, fits) = listing(DirectoryClass::NAMES, &[&[0x61]], 13);
+        assert_eq!((bytes.len(), fits), (0, vec![false]));
+    }
+}

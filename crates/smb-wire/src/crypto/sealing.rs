@@ -1,0 +1,176 @@
+//! Encryption of messages, MS-SMB2 §3.1.4.3 and §3.2.5.1.1.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aes::{Aes128, Aes256};
+use ccm::Ccm;
+use ccm::aead::AeadInOut;
+use ccm::consts::{U11, U16};
+use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
+
+use super::Forged;
+use crate::Decode;
+use crate::negotiate::Cipher;
+use crate::transform::{
+    TRANSFORM_AAD_OFFSET, TRANSFORM_SIGNATURE_OFFSET, TRANSFORM_SIZE, TransformFlags, TransformHeader,
+};
+
+/// Every nonce of a key was used: the session must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoncesUsedUp;
+
+impl fmt::Display for NoncesUsedUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("every nonce of the encryption key was used")
+    }
+}
+
+impl std::error::Error for NoncesUsedUp {}
+
+/// A key of one direction with its cipher, ready to use: for one [`Sealer`] or [`Opener`].
+pub struct SealingKey(Keyed);
+
+enum Keyed {
+    Gcm(LessSafeKey),
+    Ccm128(Ccm<Aes128, U16, U11>),
+    Ccm256(Ccm<Aes256, U16, U11>),
+}
+
+impl SealingKey {
+    /// `None`: no such cipher, or its keys are of another length.
+    pub(super) fn new(cipher: Cipher, key: &[u8]) -> Option<Self> {
+        let gcm = |algorithm: &'static Algorithm| {
+            UnboundKey::new(algorithm, key).ok().map(|key| Keyed::Gcm(LessSafeKey::new(key)))
+        };
+        let keyed = match cipher {
+            Cipher::AES_128_GCM => gcm(&AES_128_GCM),
+            Cipher::AES_256_GCM => gcm(&AES_256_GCM),
+            Cipher::AES_128_CCM => ccm::KeyInit::new_from_slice(key).ok().map(Keyed::Ccm128),
+            Cipher::AES_256_CCM => ccm::KeyInit::new_from_slice(key).ok().map(Keyed::Ccm256),
+            _ => None,
+        };
+        keyed.map(Self)
+    }
+
+    /// Encrypts `text` in place and returns its tag.
+    fn seal(&self, nonce: &[u8; 16], header: &[u8], text: &mut [u8]) -> [u8; 16] {
+        const SHORT: &str = "a message is shorter than 4 GiB";
+        match &self.0 {
+            Keyed::Gcm(key) => {
+                let nonce = Nonce::assume_unique_for_key(start(nonce));
+                let tag = key.seal_in_place_separate_tag(nonce, Aad::from(header), text).expect(SHORT);
+                *tag.as_ref().first_chunk().expect("the tag of GCM is 16 bytes")
+            }
+            Keyed::Ccm128(key) => {
+                key.encrypt_inout_detached(&start(nonce).into(), header, text.into()).expect(SHORT).into()
+            }
+            Keyed::Ccm256(key) => {
+                key.encrypt_inout_detached(&start(nonce).into(), header, text.into()).expect(SHORT).into()
+            }
+        }
+    }
+
+    /// Decrypts `text` in place, if its tag is right.
+    fn open(&self, nonce: &[u8; 16], header: &[u8], text: &mut [u8], tag: [u8; 16]) -> Result<(), Forged> {
+        let is_right = match &self.0 {
+            Keyed::Gcm(key) => {
+                let nonce = Nonce::assume_unique_for_key(start(nonce));
+                key.open_in_place_separate_tag(nonce, Aad::from(header), tag.into(), text, 0..).is_ok()
+            }
+            Keyed::Ccm128(key) => {
+                key.decrypt_inout_detached(&start(nonce).into(), header, text.into(), &tag.into()).is_ok()
+            }
+            Keyed::Ccm256(key) => {
+                key.decrypt_inout_detached(&start(nonce).into(), header, text.into(), &tag.into()).is_ok()
+            }
+        };
+        if is_right { Ok(()) } else { Err(Forged) }
+    }
+}
+
+/// The first bytes of the header's `Nonce`: 12 for GCM, 11 for CCM.
+fn start<const N: usize>(nonce: &[u8; 16]) -> [u8; N] {
+    *nonce.first_chunk().expect("the nonce of a cipher is part of the header's")
+}
+
+/// Encrypts what one side sends in a session, over all its channels.
+#[derive(Debug)]
+pub struct Sealer {
+    key: SealingKey,
+    /// The first eight bytes of the next nonce. The others are zeros.
+    next: AtomicU64,
+}
+
+impl Sealer {
+    /// Of a key that nothing was encrypted with yet.
+    pub fn new(key: SealingKey) -> Self {
+        Self { key, next: AtomicU64::new(0) }
+    }
+
+    /// Encrypts in place what follows the first [`TRANSFORM_SIZE`] bytes of `message`, a message or a compound, and writes
+    /// the transform header there.
+    ///
+    /// # Panics
+    /// If `message` is shorter than a transform header, or its text longer than 4 GiB.
+    pub fn seal(&self, session_id: u64, message: &mut [u8]) -> Result<(), NoncesUsedUp> {
+        let count = |next: u64| next.checked_add(1);
+        let counter = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
+        let counter = counter.map_err(|_| NoncesUsedUp)?;
+        let mut nonce = [0; 16];
+        nonce[..8].copy_from_slice(&counter.to_le_bytes());
+        self.seal_with(nonce, session_id, message);
+        Ok(())
+    }
+
+    fn seal_with(&self, nonce: [u8; 16], session_id: u64, message: &mut [u8]) {
+        let (head, text) =
+            message.split_first_chunk_mut::<TRANSFORM_SIZE>().expect("a message has room for its header");
+        *head = TransformHeader {
+            signature: [0; 16],
+            nonce,
+            original_message_size: u32::try_from(text.len()).expect("a message is shorter than 4 GiB"),
+            flags: TransformFlags::ENCRYPTED,
+            session_id,
+        }
+        .to_array();
+        let tag = self.key.seal(&nonce, &head[TRANSFORM_AAD_OFFSET..], text);
+        head[TRANSFORM_SIGNATURE_OFFSET..TRANSFORM_AAD_OFFSET].copy_from_slice(&tag);
+    }
+}
+
+/// Decrypts what the other side sends in a session, over all its channels.
+#[derive(Debug)]
+pub struct Opener(SealingKey);
+
+impl Opener {
+    /// Of the other side's key.
+    pub fn new(key: SealingKey) -> Self {
+        Self(key)
+    }
+
+    /// Decrypts a message in place, from its transform header to its end, and returns what was encrypted. What is no such
+    /// message, or says another length than it has, is forged as well; what `message` holds then is unspecified.
+    pub fn open<'a>(&self, message: &'a mut [u8]) -> Result<&'a mut [u8], Forged> {
+        let header = TransformHeader::from_bytes(message).map_err(|_| Forged)?;
+        let (head, text) = message.split_first_chunk_mut::<TRANSFORM_SIZE>().ok_or(Forged)?;
+        let is_whole = u32::try_from(text.len()) == Ok(header.original_message_size);
+        if !is_whole || header.flags != TransformFlags::ENCRYPTED {
+            return Err(Forged);
+        }
+        self.0.open(&header.nonce, &head[TRANSFORM_AAD_OFFSET..], text, header.signature)?;
+        Ok(text)
+    }
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Keyed::Gcm(_) => "SealingKey(GCM)",
+            Keyed::Ccm128(_) | Keyed::Ccm256(_) => "SealingKey(CCM)",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! The door for fuzzers and the smoke test: every decoder under one selector. No part of the interface.
+
+use crate::{
+    Decode, Encode, apple, chain, classes, compound, contexts, copy, create, dir, durable, ea, error,
+};
+use crate::{
+    file, fsctl, header, info, ioctl, lease, lock, negotiate, notify, oplock, posix, ranges, reparse,
+};
+use crate::{rpc, security, session, smb1, transform, tree};
+
+/// Decodes bytes that may be anything. `false`: malformed.
+///
+/// # Panics
+/// If a value that was decoded does not survive encoding and decoding again.
+pub type Decoder = fn(&[u8]) -> bool;
+
+macro_rules! decoders {
+    ($($type:ty),* $(,)?) => {
+        &[$((stringify!($type), |bytes| {
+            let Ok(value) = <$type>::from_bytes(bytes) else { return false };
+            let encoded = value.to_bytes();
+            let again = <$type>::from_bytes(&encoded).expect("what was encoded decodes");
+            assert_eq!(again, value);
+            assert_eq!(again.to_bytes(), encoded);
+            true
+        })),*]
+    };
+}
+
+/// The messages, both directions.
+pub const MESSAGES: &[(&str, Decoder)] = decoders![
+    header::Header,
+    transform::TransformHeader,
+    transform::CompressionTransform,
+    smb1::Smb1Negotiate<'_>,
+    negotiate::NegotiateRequest<'_>,
+    negotiate::NegotiateResponse<'_>,
+    session::SessionSetupRequest<'_>,
+    session::SessionSetupResponse<'_>,
+    session::Empty,
+    tree::TreeConnectRequest<'_>,
+    tree::TreeConnectResponse,
+    create::CreateRequest<'_>,
+    create::CreateResponse<'_>,
+    file::CloseRequest,
+    file::CloseResponse,
+    file::FlushRequest,
+    file::ReadRequest<'_>,
+    file::ReadResponse<&[u8]>,
+    file::WriteRequest<&[u8]>,
+    file::WriteResponse,
+    lock::LockRequest,
+    dir::QueryDirectoryRequest<'_>,
+    dir::ChangeNotifyRequest,
+    dir::OutputResponse<&[u8]>,
+    info::QueryInfoRequest<'_>,
+    info::SetInfoRequest<'_>,
+    info::SetInfoResponse,
+    ioctl::IoctlRequest<'_>,
+    ioctl::IoctlResponse<'_>,
+    oplock::OplockBreak,
+    oplock::LeaseBreakNotification,
+    oplock::LeaseBreakAck,
+    error::ErrorResponse<'_>,
+    error::ErrorContext<'_>,
+    error::SymlinkError<'_>,
+];
+
+/// The data of create contexts, what IOCTL carries, entries of chains, and security descriptors.
+pub const CONTEXTS: &[(&str, Decoder)] = decoders![
+    lease::Lease,
+    durable::DurableRequest,
+    durable::DurableResponse,
+    durable::DurableReconnect,
+    durable::DurableRequestV2,
+    durable::DurableResponseV2,
+    durable::DurableReconnectV2,
+    durable::AppInstanceId,
+    durable::AppInstanceVersion,
+    security::SecurityDescriptor,
+    posix::PosixRequest,
+    posix::PosixInformation,
+    posix::FileSystemPosixInformation,
+    apple::ServerQuery,
+    apple::ServerAnswer<'_>,
+    reparse::ReparseData<'_>,
+    ranges::ZeroData,
+    ranges::AllocatedRange,
+    ranges::FileLevelTrim,
+    ranges::RegionRequest,
+    ranges::FileRegion,
+    copy::ResumeKeyResponse,
+    copy::CopyChunkCopy,
+    copy::CopyChunkResponse,
+    copy::DuplicateExtents,
+    copy::DuplicateExtentsEx,
+    copy::SnapshotArray<'_>,
+    ea::FullEa<'_>,
+    notify::NotifyInformation<'_>,
+];
+
+/// Information classes, the simplest create contexts, and what IOCTL negotiates.
+pub const CLASSES: &[(&str, Decoder)] = decoders![
+    classes::file::BasicInformation,
+    classes::file::StandardInformation,
+    classes::file::InternalInformation,
+    classes::file::EaInformation,
+    classes::file::AccessInformation,
+    classes::file::PositionInformation,
+    classes::file::ModeInformation,
+    classes::file::AlignmentInformation,
+    classes::file::NameInformation<'_>,
+    classes::file::AllInformation<'_>,
+    classes::file::NetworkOpenInformation,
+    classes::file::AttributeTagInformation,
+    classes::file::CompressionInformation,
+    classes::file::SizeInformation,
+    classes::file::DispositionInformation,
+    classes::file::DispositionInformationEx,
+    classes::file::RenameInformation<'_>,
+    classes::file::RenameInformationEx<'_>,
+    classes::file_system::VolumeInformation<'_>,
+    classes::file_system::SizeInformation,
+    classes::file_system::FullSizeInformation,
+    classes::file_system::DeviceInformation,
+    classes::file_system::ControlInformation,
+    classes::file_system::AttributeInformation<'_>,
+    classes::file_system::SectorSizeInformation,
+    classes::file_system::ObjectIdInformation,
+    contexts::MaximalAccess,
+    contexts::OnDiskId,
+    fsctl::ValidateNegotiateRequest,
+    fsctl::ValidateNegotiateResponse,
+    fsctl::ObjectIdBuffer,
+    fsctl::PipeWait<'_>,
+];
+
+/// Walks through bytes that may be a compound. `false`: malformed.
+pub fn compound(bytes: &[u8]) -> bool {
+    let mut length = 0;
+    for message in compound::messages(bytes) {
+        let Ok(message) = message else { return false };
+        assert!(message.bytes.len() >= header::HEADER_SIZE, "a message holds its header");
+        length += message.bytes.len();
+    }
+    assert_eq!(length, bytes.len(), "the messages are all of the bytes");
+    true
+}
+
+/// Walks through bytes that may be any chain. `false`: malformed.
+pub fn chains(bytes: &[u8]) -> bool {
+    let changes = notify::changes(bytes).all(|change| change.is_ok());
+    let attributes = ea::full_eas(bytes).all(|attribute| attribute.is_ok());
+    let names = ea::asked_names(bytes).all(|name| name.is_ok());
+    let entries = chain::entries(8, bytes).map_while(Result::ok).map(<[u8]>::len).sum::<usize>();
+    assert!(entries <= bytes.len(), "entries do not overlap");
+    changes || attributes || names
+}
+
+/// Writes bytes that may be anything to a pipe that offers every interface, in two parts, decodes the arguments of what is
+/// called, and reads the replies. `false`: a client's side would not send this.
+pub fn pipe(bytes: &[u8]) -> bool {
+    const OFFERED: &[rpc::Syntax] = &[rpc::srvsvc::INTERFACE, rpc::wkssvc::INTERFACE, rpc::lsarpc::INTERFACE];
+    let mut association = rpc::Association::new("\\PIPE\\fuzz", OFFERED);
+    let answer = |call: rpc::Call<'_>| {
+        match call.interface {
+            rpc::srvsvc::INTERFACE => rpc::srvsvc::Call::decode(call.opnum, call.stub).map(drop)?,
+            rpc::wkssvc::INTERFACE => rpc::wkssvc::Call::decode(call.opnum, call.stub).map(drop)?,
+            _ => rpc::lsarpc::Call::decode(call.opnum, call.stub).map(drop)?,
+        }
+        Ok(call.stub.to_vec())
+    };
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    let is_taken = [first, second].into_iter().all(|part| association.write(part, answer).is_ok());
+    let mut most = rpc::UNREAD_MAX + rpc::REQUEST_MAX + bytes.len();
+    while let Some(part) = association.read(1000) {
+        assert!(!part.bytes.is_empty() && part.bytes.len() <= most, "replies are read to their end");
+        most -= part.bytes.len();
+    }
+    is_taken
+}
+
+/// Runs the decoder of `table` that the first byte picks on the other bytes.
+pub fn decode(table: &[(&str, Decoder)], input: &[u8]) -> bool {
+    let Some((selector, bytes)) = input.split_first() else { return false };
+    let (_, decoder) = table[usize::from(*selector) % table.len()];
+    decoder(bytes)
+}

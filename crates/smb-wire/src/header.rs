@@ -1,0 +1,223 @@
+//! The header of every message, MS-SMB2 §2.2.1.
+
+use crate::sets::{bit_set, open_set};
+use crate::{Decode, Encode, Malformed, NtStatus, Reader, Writer};
+
+/// Bytes of the header.
+pub const HEADER_SIZE: usize = 64;
+/// Where `Flags` is in the header.
+pub const FLAGS_OFFSET: usize = 16;
+/// Where `NextCommand` is in the header.
+pub const NEXT_COMMAND_OFFSET: usize = 20;
+/// Where `MessageId` is in the header.
+pub const MESSAGE_ID_OFFSET: usize = 24;
+/// Where `Signature` is in the header: its last 16 bytes.
+pub const SIGNATURE_OFFSET: usize = 48;
+
+open_set! {
+    /// `ProtocolId`, the first four bytes of whatever arrives, as a little-endian number.
+    pub struct ProtocolId: u32 {
+        // 0xFF 'SMB', MS-CIFS §2.2.3.1.
+        SMB1 = 0x424d_53ff,
+        // 0xFE 'SMB', MS-SMB2 §2.2.1.
+        SMB2 = 0x424d_53fe,
+        // 0xFD 'SMB', MS-SMB2 §2.2.41.
+        TRANSFORM = 0x424d_53fd,
+        // 0xFC 'SMB', MS-SMB2 §2.2.42.
+        COMPRESSION_TRANSFORM = 0x424d_53fc,
+    }
+
+    /// `Command`, MS-SMB2 §2.2.1.2.
+    pub struct Command: u16 {
+        NEGOTIATE = 0x0000,
+        SESSION_SETUP = 0x0001,
+        LOGOFF = 0x0002,
+        TREE_CONNECT = 0x0003,
+        TREE_DISCONNECT = 0x0004,
+        CREATE = 0x0005,
+        CLOSE = 0x0006,
+        FLUSH = 0x0007,
+        READ = 0x0008,
+        WRITE = 0x0009,
+        LOCK = 0x000a,
+        IOCTL = 0x000b,
+        CANCEL = 0x000c,
+        ECHO = 0x000d,
+        QUERY_DIRECTORY = 0x000e,
+        CHANGE_NOTIFY = 0x000f,
+        QUERY_INFO = 0x0010,
+        SET_INFO = 0x0011,
+        OPLOCK_BREAK = 0x0012,
+        SERVER_TO_CLIENT_NOTIFICATION = 0x0013,
+    }
+}
+
+bit_set! {
+    /// `Flags`, MS-SMB2 §2.2.1.2. `ASYNC_COMMAND` is [`Routing`]'s alone: reading takes it out of these, writing puts it in.
+    pub struct Flags: u32 {
+        SERVER_TO_REDIR = 0x1,
+        ASYNC_COMMAND = 0x2,
+        RELATED_OPERATIONS = 0x4,
+        SIGNED = 0x8,
+        PRIORITY_MASK = 0x70,
+        DFS_OPERATIONS = 0x1000_0000,
+        REPLAY_OPERATION = 0x2000_0000,
+    }
+}
+
+/// What the header's form depends on: MS-SMB2 §2.2.1.1 or §2.2.1.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// Names a tree connect. The four bytes before that are reserved; some clients put a process there.
+    Sync {
+        /// Reserved.
+        process_id: u32,
+        /// `TreeId`.
+        tree_id: u32,
+    },
+    /// Names a request that is answered later.
+    Async {
+        /// `AsyncId`.
+        async_id: u64,
+    },
+}
+
+/// `SMB2 Packet Header`, MS-SMB2 §2.2.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the message costs, in units of 64 KiB.
+    pub credit_charge: u16,
+    /// Of a response; in a request since 3.0, its low half is the channel sequence.
+    pub status: NtStatus,
+    /// What is asked or answered.
+    pub command: Command,
+    /// Credits asked for or granted.
+    pub credits: u16,
+    /// But for `ASYNC_COMMAND`.
+    pub flags: Flags,
+    /// From this header to the next one of a compound; 0 in the last.
+    pub next_command: u32,
+    /// Ties a response to its request.
+    pub message_id: u64,
+    /// Tree connect, or request answered later.
+    pub routing: Routing,
+    /// Of the session.
+    pub session_id: u64,
+    /// Zeros where the message is not signed.
+    pub signature: [u8; 16],
+}
+
+impl Header {
+    /// The tree connect that a synchronous message names; 0 otherwise.
+    pub const fn tree_id(&self) -> u32 {
+        match self.routing {
+            Routing::Sync { tree_id, .. } => tree_id,
+            Routing::Async { .. } => 0,
+        }
+    }
+
+    /// The id that an asynchronous message names.
+    pub const fn async_id(&self) -> Option<u64> {
+        match self.routing {
+            Routing::Sync { .. } => None,
+            Routing::Async { async_id } => Some(async_id),
+        }
+    }
+
+    /// The channel sequence of a request, MS-SMB2 §2.2.1.2.
+    pub const fn channel_sequence(&self) -> u16 {
+        let [low, high, ..] = self.status.0.to_le_bytes();
+        u16::from_le_bytes([low, high])
+    }
+
+    /// The header of a request.
+    pub const fn request(command: Command, message_id: u64, session_id: u64, tree_id: u32) -> Self {
+        Self {
+            credit_charge: 1,
+            status: NtStatus::SUCCESS,
+            command,
+            credits: 1,
+            flags: Flags::empty(),
+            next_command: 0,
+            message_id,
+            routing: Routing::Sync { process_id: 0, tree_id },
+            session_id,
+            signature: [0; 16],
+        }
+    }
+
+    /// The header of a response to the request with this header: its command, identifiers and relation; no credits.
+    pub const fn response(&self, status: NtStatus) -> Self {
+        Self {
+            status,
+            credits: 0,
+            flags: self
+                .flags
+                .and(Flags(Flags::RELATED_OPERATIONS.0 | Flags::REPLAY_OPERATION.0))
+                .or(Flags::SERVER_TO_REDIR),
+            next_command: 0,
+            signature: [0; 16],
+            ..*self
+        }
+    }
+}
+
+impl Encode for Header {
+    fn encode(&self, w: &mut Writer<'_>) {
+        ProtocolId::SMB2.encode(w);
+        w.u16(64);
+        self.credit_charge.encode(w);
+        self.status.encode(w);
+        self.command.encode(w);
+        self.credits.encode(w);
+        match self.routing {
+            Routing::Sync { .. } => self.flags.without(Flags::ASYNC_COMMAND),
+            Routing::Async { .. } => self.flags.or(Flags::ASYNC_COMMAND),
+        }
+        .encode(w);
+        self.next_command.encode(w);
+        self.message_id.encode(w);
+        match self.routing {
+            Routing::Sync { process_id, tree_id } => {
+                process_id.encode(w);
+                tree_id.encode(w);
+            }
+            Routing::Async { async_id } => async_id.encode(w),
+        }
+        self.session_id.encode(w);
+        self.signature.encode(w);
+    }
+}
+
+impl Decode<'_> for Header {
+    fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        if ProtocolId::decode(r)? != ProtocolId::SMB2 {
+            return Err(Malformed("not an SMB2 header"));
+        }
+        r.structure_size(64)?;
+        let credit_charge = Decode::decode(r)?;
+        let status = Decode::decode(r)?;
+        let command = Decode::decode(r)?;
+        let credits = Decode::decode(r)?;
+        let flags = Flags::decode(r)?;
+        let next_command = Decode::decode(r)?;
+        let message_id = Decode::decode(r)?;
+        let routing = if flags.contains(Flags::ASYNC_COMMAND) {
+            Routing::Async { async_id: Decode::decode(r)? }
+        } else {
+            Routing::Sync { process_id: Decode::decode(r)?, tree_id: Decode::decode(r)? }
+        };
+        Ok(Self {
+            credit_charge,
+            status,
+            command,
+            credits,
+            flags: flags.without(Flags::ASYNC_COMMAND),
+            next_command,
+            message_id,
+            routing,
+            session_id: Decode::decode(r)?,
+            signature: Decode::decode(r)?,
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! The headers around encrypted and compressed messages, MS-SMB2 §2.2.41 and §2.2.42.
+#![allow(
+    missing_docs,
+    reason = "a type's first line cites the section that explains its fields, which keep their names"
+)]
+
+use crate::header::ProtocolId;
+use crate::negotiate::CompressionAlgorithm;
+use crate::sets::bit_set;
+use crate::{Decode, Encode, Malformed, Reader, Wire, Writer};
+
+/// Bytes of a transform header.
+pub const TRANSFORM_SIZE: usize = 52;
+/// Where `Signature` is in a transform header.
+pub const TRANSFORM_SIGNATURE_OFFSET: usize = 4;
+/// Where the bytes that are authenticated start: behind the signature.
+pub const TRANSFORM_AAD_OFFSET: usize = 20;
+
+bit_set! {
+    /// `Flags`, MS-SMB2 §2.2.41; before 3.1.1 the field is `EncryptionAlgorithm`, and AES-128-CCM is 1 as well.
+    pub struct TransformFlags: u16 {
+        ENCRYPTED = 0x1,
+    }
+}
+
+/// `SMB2 TRANSFORM_HEADER`, MS-SMB2 §2.2.41.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransformHeader {
+    pub signature: [u8; 16],
+    /// CCM uses the first 11 bytes, GCM the first 12.
+    pub nonce: [u8; 16],
+    pub original_message_size: u32,
+    pub flags: TransformFlags,
+    pub session_id: u64,
+}
+
+impl TransformHeader {
+    /// The header on the wire, for a message that is encrypted in place.
+    pub fn to_array(&self) -> [u8; TRANSFORM_SIZE] {
+        let mut bytes = [0; TRANSFORM_SIZE];
+        bytes[..4].copy_from_slice(&ProtocolId::TRANSFORM.0.to_le_bytes());
+        bytes[TRANSFORM_SIGNATURE_OFFSET..TRANSFORM_AAD_OFFSET].copy_from_slice(&self.signature);
+        bytes[20..36].copy_from_slice(&self.nonce);
+        bytes[36..40].copy_from_slice(&self.original_message_size.to_le_bytes());
+        bytes[42..44].copy_from_slice(&self.flags.0.to_le_bytes());
+        bytes[44..].copy_from_slice(&self.session_id.to_le_bytes());
+        bytes
+    }
+}
+
+impl Encode for TransformHeader {
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(&self.to_array());
+    }
+}
+
+impl Decode<'_> for TransformHeader {
+    fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        if ProtocolId::decode(r)? != ProtocolId::TRANSFORM {
+            return Err(Malformed("not a transform header"));
+        }
+        let signature = Decode::decode(r)?;
+        let nonce = Decode::decode(r)?;
+        let original_message_size = Decode::decode(r)?;
+        r.skip(2)?;
+        Ok(Self {
+            signature,
+            nonce,
+            original_message_size,
+            flags: Decode::decode(r)?,
+            session_id: Decode::decode(r)?,
+        })
+    }
+}
+
+bit_set! {
+    /// `Flags`, MS-SMB2 §2.2.42.
+    pub struct CompressionTransformFlags: u16 {
+        CHAINED = 0x1,
+    }
+}
+
+/// `SMB2_COMPRESSION_TRANSFORM_HEADER_UNCHAINED`, MS-SMB2 §2.2.42.1, and the first of the chained, §2.2.42.2, whose
+/// `offset` is the length of its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
+pub struct CompressionTransform {
+    pub protocol_id: ProtocolId,
+    pub original_compressed_segment_size: u32,
+    pub compression_algorithm: CompressionAlgorithm,
+    pub flags: CompressionTransformFlags,
+    pub offset: u32,
+}
