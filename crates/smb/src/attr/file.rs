@@ -1,0 +1,152 @@
+//! What a file says of itself (MS-FSA §2.1.5.12).
+
+use super::info::Info;
+use crate::ea::{self, Listed};
+use crate::names::to_wire;
+use crate::open::Open;
+use crate::ops::{Ops, Stop};
+use crate::shown::Shown;
+use smb_wire::classes::FileClass;
+use smb_wire::classes::file::{
+    AccessInformation, AlignmentInformation, AllInformation, AttributeTagInformation, BasicInformation,
+    CompressionInformation, EaInformation, InternalInformation, ModeInformation, NameInformation,
+    NetworkOpenInformation, PositionInformation, StandardInformation, StreamInformation,
+};
+use smb_wire::info::QueryInfoRequest;
+use smb_wire::types::AccessMask;
+use smb_wire::{NtStatus, Utf16};
+use vfs::{Attrs, Kept};
+
+/// Bytes of `FileAllInformation` and `FileNameInformation` that a client must have room for: up to the name's first character,
+/// aligned (MS-FSA §2.1.5.12).
+const ALL_FIXED: usize = 104;
+const NAME_FIXED: usize = 8;
+
+pub(super) fn query(ops: &Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> Result<Info, Stop> {
+    let class = FileClass(args.file_info_class);
+    // Whatever tells of attributes needs the right to read them; what else there is, an open is enough for.
+    let tells_attributes = matches!(
+        class,
+        FileClass::BASIC | FileClass::ALL | FileClass::NETWORK_OPEN | FileClass::ATTRIBUTE_TAG
+    );
+    if tells_attributes {
+        open.check(AccessMask::READ_ATTRIBUTES)?;
+    }
+    let attrs = open.file.attrs(ops.blocking)?;
+    let kept = if tells_attributes { open.file.kept(&attrs, ops.blocking)? } else { Kept::default() };
+    let shown = Shown::of(&attrs, &kept);
+    Ok(match class {
+        FileClass::BASIC => Info::fixed(&basic(&shown)),
+        FileClass::STANDARD => Info::fixed(&standard(open, &attrs, &shown)),
+        FileClass::INTERNAL => Info::fixed(&InternalInformation { index_number: attrs.file_id }),
+        FileClass::EA => Info::fixed(&EaInformation { ea_size: ea::size(ops, open, &attrs)? }),
+        FileClass::ACCESS => Info::fixed(&AccessInformation { access_flags: open.granted }),
+        FileClass::POSITION => Info::fixed(&position(open)),
+        FileClass::MODE => Info::fixed(&ModeInformation { mode: open.mode() }),
+        FileClass::ALIGNMENT => Info::fixed(&AlignmentInformation::default()),
+        FileClass::ALL => all(open, &attrs, &shown, ea::size(ops, open, &attrs)?)?,
+        FileClass::NORMALIZED_NAME => {
+            let name = path_of(open, "")?;
+            Info::with_name(&NameInformation { file_name: utf16(&name)? }, NAME_FIXED)
+        }
+        // No file has a second name of eight and three characters.
+        FileClass::ALTERNATE_NAME => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
+        FileClass::NETWORK_OPEN => Info::fixed(&network_open(&shown)),
+        FileClass::ATTRIBUTE_TAG => Info::fixed(&AttributeTagInformation {
+            file_attributes: shown.attributes,
+            reparse_tag: shown.reparse_tag.unwrap_or_default(),
+        }),
+        FileClass::STREAM => streams(open, &shown)?,
+        FileClass::COMPRESSION => Info::fixed(&CompressionInformation {
+            compressed_file_size: shown.size,
+            ..CompressionInformation::default()
+        }),
+        FileClass::FULL_EA => {
+            let Listed { bytes, is_cut } = ea::query(ops, open, args)?;
+            Info { bytes, fixed: 0, is_cut }
+        }
+        _ => return Err(NtStatus::INVALID_INFO_CLASS.into()),
+    })
+}
+
+fn basic(shown: &Shown) -> BasicInformation {
+    BasicInformation {
+        creation_time: shown.created,
+        last_access_time: shown.accessed,
+        last_write_time: shown.written,
+        change_time: shown.changed,
+        file_attributes: shown.attributes,
+    }
+}
+
+fn standard(open: &Open, attrs: &Attrs, shown: &Shown) -> StandardInformation {
+    StandardInformation {
+        allocation_size: shown.allocation,
+        end_of_file: shown.size,
+        // The one that is to be deleted counts no more (MS-FSA §2.1.5.12.27).
+        number_of_links: attrs.links.saturating_sub(u32::from(open.deletes())),
+        delete_pending: open.deletes(),
+        directory: open.is_dir(),
+    }
+}
+
+fn network_open(shown: &Shown) -> NetworkOpenInformation {
+    NetworkOpenInformation {
+        creation_time: shown.created,
+        last_access_time: shown.accessed,
+        last_write_time: shown.written,
+        change_time: shown.changed,
+        allocation_size: shown.allocation,
+        end_of_file: shown.size,
+        file_attributes: shown.attributes,
+    }
+}
+
+fn position(open: &Open) -> PositionInformation {
+    PositionInformation { current_byte_offset: open.position() }
+}
+
+fn all(open: &Open, attrs: &Attrs, shown: &Shown, ea_size: u32) -> Result<Info, Stop> {
+    let name = path_of(open, "\\")?;
+    let all = AllInformation {
+        basic: basic(shown),
+        standard: standard(open, attrs, shown),
+        internal: InternalInformation { index_number: attrs.file_id },
+        ea: EaInformation { ea_size },
+        access: AccessInformation { access_flags: open.granted },
+        position: position(open),
+        mode: ModeInformation { mode: open.mode() },
+        alignment: AlignmentInformation::default(),
+        file_name: utf16(&name)?,
+    };
+    Ok(Info::with_name(&all, ALL_FIXED))
+}
+
+/// The streams of a file: its data. A directory has none.
+fn streams(open: &Open, shown: &Shown) -> Result<Info, Stop> {
+    if open.opened().is_none() {
+        return Ok(Info { bytes: Vec::new(), fixed: 0, is_cut: false });
+    }
+    let name: Vec<u8> = "::$DATA".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    Ok(Info::fixed(&StreamInformation {
+        stream_size: shown.size,
+        stream_allocation_size: shown.allocation,
+        stream_name: utf16(&name)?,
+    }))
+}
+
+/// The path of a file from the root of its share, in UTF-16, behind `root`.
+fn path_of(open: &Open, root: &str) -> Result<Vec<u8>, NtStatus> {
+    let mut units: Vec<u16> = root.encode_utf16().collect();
+    for (i, name) in open.place().path.iter().enumerate() {
+        if i > 0 {
+            units.push(u16::from(b'\\'));
+        }
+        units.extend(to_wire(name).ok_or(NtStatus::OBJECT_NAME_INVALID)?);
+    }
+    Ok(units.into_iter().flat_map(u16::to_le_bytes).collect())
+}
+
+fn utf16(bytes: &[u8]) -> Result<Utf16<'_>, NtStatus> {
+    Utf16::new(bytes).map_err(|_| NtStatus::INTERNAL_ERROR)
+}

@@ -1,0 +1,551 @@
+//! A message: one command, or several in a compound (MS-SMB2 §3.3.5.2.7), and the replies to them.
+//!
+//! Commands are done one after the other. Where one has to wait, the chain is kept with what was answered so far, and goes on at
+//! that command later.
+
+use crate::channel::Channel;
+use crate::connect::origin;
+use crate::connection::Connection;
+use crate::later::{Asked, Cancel, Interim, Waker};
+use crate::limits::{COMPOUND_COMMANDS_MAX, COMPOUND_REPLY_BYTES_MAX, CREDIT_BYTES};
+use crate::ops::{Ops, Stop};
+use crate::sequence::Outstanding;
+use crate::service::Service;
+use crate::session::Session;
+use crate::table::{Needs, Row, demand, row};
+use crate::tree::Disk;
+use smb_wire::compound::{self, Message};
+use smb_wire::crypto::signing::{self, sign_all};
+use smb_wire::error::ErrorResponse;
+use smb_wire::header::{Command, Flags, HEADER_SIZE, Header, NEXT_COMMAND_OFFSET, Routing};
+use smb_wire::{Encode, FileId, NtStatus, Writer};
+use std::sync::Arc;
+use std::time::Instant;
+use transport::{CallStats, Endpoints, Malformed};
+use vfs::qos::is_anything_limited;
+use vfs::{Blocking, Namespace, PendingSync, Time, VolumeId};
+
+/// What all commands of a message are given.
+pub(crate) struct Base<'c> {
+    pub(crate) service: &'c Service,
+    pub(crate) connection: &'c Connection,
+    pub(crate) namespace: &'c Arc<Namespace>,
+    pub(crate) ends: Endpoints,
+    pub(crate) blocking: Blocking,
+    pub(crate) now: Time,
+    pub(crate) pending: &'c mut PendingSync,
+    pub(crate) stats: &'c mut CallStats<Arc<Disk>>,
+}
+
+impl Base<'_> {
+    /// What a command with this header is given, behind what the one before it has left.
+    fn ops(&mut self, header: Header, previous: &Previous) -> Ops<'_> {
+        let channel = self.connection.channel(header.session_id);
+        let valid = channel.as_ref().filter(|channel| channel.is_valid());
+        let signer = valid.and_then(|channel| channel.signing()).cloned();
+        let tree = valid.and_then(|channel| channel.session.tree(header.tree_id()));
+        Ops {
+            service: self.service,
+            connection: self.connection,
+            namespace: self.namespace,
+            ends: self.ends,
+            blocking: self.blocking,
+            now: self.now,
+            pending: self.pending,
+            stats: self.stats,
+            header,
+            channel,
+            signer,
+            tree,
+            file: previous.file,
+            failed: previous.failed,
+            outstanding: None,
+            waker: None,
+            woken: None,
+            cancel: None,
+            is_last: true,
+            bytes: 0,
+        }
+    }
+}
+
+/// How far a message is done.
+#[derive(Default)]
+pub(crate) struct Chain {
+    /// The session by whose key the message was encrypted, if it was.
+    pub(crate) sealed_by: Option<Arc<Session>>,
+    /// Where the next command begins in the message.
+    at: usize,
+    previous: Previous,
+    pub(crate) replies: Vec<Reply>,
+    /// The volume whose limits the message has paid as a whole.
+    pub(crate) paid: Option<VolumeId>,
+    /// Where the command begins that has paid by itself.
+    paid_at: Option<usize>,
+    /// Since when something is in the way of the next command.
+    pub(crate) delayed_since: Option<Instant>,
+    /// What the next command is refused with, because it was put off for too long.
+    pub(crate) gives_up: Option<NtStatus>,
+    /// What wakes the next command, if it waits or has waited.
+    waker: Option<Waker>,
+    /// That the next command is being done, as its open counts it.
+    outstanding: Option<Outstanding>,
+    /// The client was told that it is answered later.
+    has_interim: bool,
+    /// What waits.
+    pub(crate) waits: Option<Waits>,
+    /// The bytes of the commands that are not done yet.
+    rest_bytes: usize,
+}
+
+/// A command that waits.
+pub(crate) struct Waits {
+    pub(crate) waker: Waker,
+    pub(crate) cancel: Cancel,
+    pub(crate) asker: Asker,
+}
+
+/// Who is answered later, and to what.
+pub(crate) struct Asker {
+    /// The header of the request, with the ids that it takes over.
+    header: Header,
+    signer: Option<Arc<signing::Key>>,
+}
+
+/// What related commands take over from the one before.
+#[derive(Default)]
+struct Previous {
+    /// Whether there was one, and then its session and tree connect.
+    ids: Option<(u64, u32)>,
+    file: Option<FileId>,
+    failed: Option<NtStatus>,
+}
+
+/// A reply that was written.
+pub(crate) struct Reply {
+    pub(crate) header: Header,
+    /// Where it begins, from the first one.
+    start: usize,
+    /// Whose key it is signed with.
+    signer: Option<Arc<signing::Key>>,
+}
+
+/// How a chain ended, for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// All of it is done.
+    Replied,
+    /// The next command has to wait for the storage.
+    WouldBlock,
+    /// Something stands in the way of the next command.
+    Delayed,
+    /// The next command is done when it is woken.
+    Later,
+    /// The connection ends.
+    Disconnected,
+}
+
+/// Checks that a message is a chain of commands, and uses the message ids of all of them.
+pub(crate) fn take_ids(connection: &Connection, message: &[u8]) -> Result<(), Malformed> {
+    for (count, request) in compound::messages(message).enumerate() {
+        let header = request.map_err(|malformed| Malformed(malformed.0))?.header;
+        if count == COMPOUND_COMMANDS_MAX {
+            return Err(Malformed("a compound of too many commands"));
+        }
+        // It names the request that it is about.
+        if header.command != Command::CANCEL {
+            connection.take_ids(header.message_id, header.credit_charge)?;
+        }
+    }
+    Ok(())
+}
+
+impl Chain {
+    pub(crate) fn new(sealed_by: Option<Arc<Session>>, paid: Option<VolumeId>) -> Self {
+        Self { sealed_by, paid, ..Self::default() }
+    }
+
+    /// Does the commands of `message` that are not done yet. Replies are appended to `out`, where the first begins at `base`.
+    pub(crate) fn run(
+        &mut self,
+        with: &mut Base<'_>,
+        message: &[u8],
+        out: &mut Vec<u8>,
+        base: usize,
+    ) -> Ended {
+        while let Some(Ok(request)) = compound::messages(self.rest(message)).next() {
+            let start = out.len();
+            self.rest_bytes = message.len() - self.at;
+            if let Err(ended) = self.command(with, &request, out, base) {
+                out.truncate(start);
+                return ended;
+            }
+            self.delayed_since = None;
+            if request.header.next_command == 0 {
+                break;
+            }
+            self.at += request.bytes.len();
+        }
+        Ended::Replied
+    }
+
+    fn command(
+        &mut self,
+        with: &mut Base<'_>,
+        request: &Message<'_>,
+        out: &mut Vec<u8>,
+        base: usize,
+    ) -> Result<(), Ended> {
+        let mut header = request.header;
+        let is_related = header.flags.contains(Flags::RELATED_OPERATIONS);
+        if let (true, Some((session_id, tree_id))) = (is_related, self.previous.ids) {
+            (header.session_id, header.routing) = (session_id, Routing::Sync { process_id: 0, tree_id });
+        }
+        if header.command == Command::CANCEL {
+            cancel(with.connection, request, self.sealed_by.as_ref());
+            return Ok(());
+        }
+        let previous = if is_related { std::mem::take(&mut self.previous) } else { Previous::default() };
+        let connection = with.connection;
+        let mut ops = with.ops(header, &previous);
+        ops.outstanding = self.outstanding.take();
+        (ops.waker, ops.is_last) = (self.waker.take(), request.header.next_command == 0);
+        ops.woken = ops.waker.as_ref().and_then(Waker::take_woken);
+        ops.bytes = self.rest_bytes + out.len() - base;
+        let is_alone = self.at == 0 && request.header.next_command == 0;
+        let first =
+            if is_related && previous.ids.is_none() { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) };
+        let has_room = out.len() - base < COMPOUND_REPLY_BYTES_MAX;
+        if let Some(before) = self.replies.last() {
+            compound::link(out, base + before.start);
+        }
+        let start = out.len();
+        let mut w = Writer::new(out);
+        w.zeros(HEADER_SIZE);
+        let done = first
+            .and(self.gives_up.take().map_or(Ok(()), Err))
+            .and(if has_room { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) })
+            .and_then(|()| admitted(&ops, request, self.sealed_by.as_ref(), is_alone))
+            .map_err(Stop::from)
+            .and_then(|row| self.pay(&ops, request).map(|()| row))
+            .and_then(|row| (row.run)(&mut ops, request.bytes, &mut w));
+        let status = match done {
+            Ok(status) => status,
+            Err(Stop::Status(status)) => {
+                w.truncate(HEADER_SIZE);
+                ErrorResponse::default().encode(&mut w);
+                status
+            }
+            Err(stop) => {
+                self.previous = previous;
+                return Err(self.stopped(stop, ops));
+            }
+        };
+        let Ops { header, channel, signer, file, waker, .. } = ops;
+        self.previous = Previous {
+            ids: Some((header.session_id, header.tree_id())),
+            file,
+            failed: status.is_error().then_some(status),
+        };
+        let signer = signer.filter(|_| self.sealed_by.is_none());
+        let reply = self.final_header(connection, &header, status, signer.is_some(), waker.as_ref());
+        out[start..start + HEADER_SIZE].copy_from_slice(&reply.to_bytes());
+        note_reply(connection, channel.as_deref(), &reply, signer.as_deref(), &mut out[start..]);
+        self.replies.push(Reply { header: reply, start: start - base, signer });
+        Ok(())
+    }
+
+    /// The header of the reply to a request, which need not wait any longer if it has.
+    fn final_header(
+        &mut self,
+        connection: &Connection,
+        request: &Header,
+        status: NtStatus,
+        is_signed: bool,
+        waker: Option<&Waker>,
+    ) -> Header {
+        let Some(waker) = waker else { return header_of(connection, request, status, is_signed) };
+        waker.finish();
+        if !std::mem::take(&mut self.has_interim) {
+            return header_of(connection, request, status, is_signed);
+        }
+        // The credits came with the interim reply (MS-SMB2 §3.3.4.2).
+        let reply = request.response(status);
+        let flags = if is_signed { reply.flags | Flags::SIGNED } else { reply.flags };
+        Header { routing: Routing::Async { async_id: waker.asked().async_id }, flags, ..reply }
+    }
+
+    /// Tells the client that the next command is answered later, if it is to be told. It is not signed: its signature would have the
+    /// same nonce as that of the reply (MS-SMB2 §3.3.4.1.1).
+    pub(crate) fn interim(&mut self, connection: &Connection, waits: &Waits, out: &mut Vec<u8>, base: usize) {
+        let asked = waits.waker.asked();
+        if asked.interim == Interim::Never || std::mem::replace(&mut self.has_interim, true) {
+            return;
+        }
+        let reply = header_of(connection, &waits.asker.header, NtStatus::PENDING, false);
+        let routing = Routing::Async { async_id: asked.async_id };
+        self.push(Header { routing, ..reply }, None, out, base);
+    }
+
+    /// Whether the client was told that the next command is answered later.
+    pub(crate) fn has_interim(&self) -> bool {
+        self.has_interim
+    }
+
+    /// Answers the next command, which waits, with an error.
+    pub(crate) fn end(
+        &mut self,
+        connection: &Connection,
+        asker: Asker,
+        waker: &Waker,
+        status: NtStatus,
+        (out, base): (&mut Vec<u8>, usize),
+    ) {
+        let Asker { header, signer } = asker;
+        let signer = signer.filter(|_| self.sealed_by.is_none());
+        let reply = self.final_header(connection, &header, status, signer.is_some(), Some(waker));
+        self.push(reply, signer, out, base);
+    }
+
+    fn push(&mut self, header: Header, signer: Option<Arc<signing::Key>>, out: &mut Vec<u8>, base: usize) {
+        if let Some(before) = self.replies.last() {
+            compound::link(out, base + before.start);
+        }
+        self.replies.push(Reply { header, start: out.len() - base, signer });
+        compound::push(out, &header, &ErrorResponse::default());
+    }
+
+    /// The replies so far, which end `out` and leave by themselves.
+    pub(crate) fn split(&mut self, out: &mut [u8], base: usize) -> Self {
+        let replies = std::mem::take(&mut self.replies);
+        if let Some(last) = replies.last() {
+            out[base + last.start + NEXT_COMMAND_OFFSET..][..4].fill(0);
+        }
+        Self { sealed_by: self.sealed_by.clone(), replies, ..Self::default() }
+    }
+
+    /// The commands of `message` that are not done yet, as a message of their own.
+    pub(crate) fn cut(&mut self, message: &[u8]) -> Vec<u8> {
+        let rest = self.rest(message).to_vec();
+        self.paid_at = self.paid_at.filter(|at| *at == self.at).map(|_| 0);
+        self.at = 0;
+        rest
+    }
+
+    /// Whether nothing follows the next command of `message`.
+    pub(crate) fn is_at_last(&self, message: &[u8]) -> bool {
+        let next = compound::messages(self.rest(message)).next();
+        next.is_none_or(|next| next.is_ok_and(|next| next.header.next_command == 0))
+    }
+
+    /// Goes on with a command that was woken, or ends it.
+    pub(crate) fn woken(&mut self, waker: Waker, ends_with: Option<NtStatus>) {
+        (self.waker, self.gives_up) = (Some(waker), ends_with);
+    }
+
+    /// How a command ended that has no reply now.
+    fn stopped(&mut self, stop: Stop, ops: Ops<'_>) -> Ended {
+        let Ops { header, signer, waker, cancel, outstanding, .. } = ops;
+        (self.waker, self.outstanding) = (waker, outstanding);
+        match stop {
+            Stop::Delayed => Ended::Delayed,
+            Stop::Disconnect => Ended::Disconnected,
+            Stop::WouldBlock | Stop::Status(_) => Ended::WouldBlock,
+            Stop::Later => {
+                let waits = self.waker.take().zip(cancel);
+                self.waits =
+                    waits.map(|(waker, cancel)| Waits { waker, cancel, asker: Asker { header, signer } });
+                Ended::Later
+            }
+        }
+    }
+
+    /// Pays for the next command if the message has not paid for its volume: whatever tree connects the commands of a message are
+    /// of, nothing is done in a limited volume for nothing.
+    fn pay(&mut self, ops: &Ops<'_>, request: &Message<'_>) -> Result<(), Stop> {
+        let Some(disk) = ops.tree.as_ref().and_then(|tree| tree.disk()) else { return Ok(()) };
+        let volume = &disk.export.volume;
+        if !is_anything_limited() || self.paid == Some(volume.id()) || self.paid_at == Some(self.at) {
+            return Ok(());
+        }
+        let demand = demand(request);
+        let Some(toll) = volume.toll(ops.ends.peer.ip().to_canonical(), demand) else { return Ok(()) };
+        let mut charge = toll.pay().map_err(|_| Stop::Delayed)?;
+        charge.spend(demand.bytes);
+        self.paid_at = Some(self.at);
+        Ok(())
+    }
+
+    /// The commands of `message` that are not done yet.
+    pub(crate) fn rest<'m>(&self, message: &'m [u8]) -> &'m [u8] {
+        message.get(self.at..).unwrap_or_default()
+    }
+
+    /// Signs the replies, which begin at `base` and end `out`.
+    pub(crate) fn sign(&self, out: &mut [u8], base: usize) {
+        let ends = self.replies.iter().skip(1).map(|next| next.start).chain([out.len() - base]);
+        let mut signed = Vec::with_capacity(self.replies.len());
+        let mut rest = &mut out[base..];
+        for (reply, end) in self.replies.iter().zip(ends) {
+            let (message, behind) = rest.split_at_mut(end - reply.start);
+            rest = behind;
+            if let Some(key) = &reply.signer {
+                signed.push((&**key, message));
+            }
+        }
+        // Several of one key take little longer than one.
+        sign_all(&mut signed);
+    }
+
+    /// Writes a refusal in place of each reply.
+    pub(crate) fn refuse(&mut self, status: NtStatus, out: &mut Vec<u8>, base: usize) {
+        let count = self.replies.len();
+        for (i, reply) in self.replies.iter_mut().enumerate() {
+            reply.start = out.len() - base;
+            reply.header.status = status;
+            compound::push(out, &reply.header, &ErrorResponse::default());
+            if i + 1 < count {
+                compound::link(out, base + reply.start);
+            }
+        }
+    }
+
+    /// Notes a refusal for each command of a message, to be written by [`Chain::refuse`].
+    pub(crate) fn refuse_all(&mut self, connection: &Connection, message: &[Header]) {
+        for header in message.iter().filter(|header| header.command != Command::CANCEL) {
+            let channel = connection.channel(header.session_id);
+            let channel = channel.filter(|channel| self.sealed_by.is_none() && channel.is_valid());
+            let signer = channel.and_then(|channel| channel.signing().cloned());
+            let reply = header_of(connection, header, NtStatus::INSUFFICIENT_RESOURCES, signer.is_some());
+            self.replies.push(Reply { header: reply, start: 0, signer });
+        }
+    }
+}
+
+/// The header of the reply to a request, with as many credits as there are for it. Who signs is answered as if it were signed even
+/// where there is no key any longer: clients take nothing else.
+fn header_of(connection: &Connection, request: &Header, status: NtStatus, is_signed: bool) -> Header {
+    let credits = connection.grant(request.credits, is_pressed(connection, request));
+    let reply = Header { credits, ..request.response(status) };
+    let signs =
+        is_signed || status == NtStatus::USER_SESSION_DELETED && request.flags.contains(Flags::SIGNED);
+    let flags = if signs { reply.flags | Flags::SIGNED } else { reply.flags };
+    Header { flags, ..reply }
+}
+
+/// Whether calls wait for a limit of the volume that a request is about: its client is to have fewer on their way.
+fn is_pressed(connection: &Connection, request: &Header) -> bool {
+    if !is_anything_limited() {
+        return false;
+    }
+    let channel = connection.channel(request.session_id);
+    let tree = channel.and_then(|channel| channel.session.tree(request.tree_id()));
+    tree.as_ref().and_then(|tree| tree.disk()).is_some_and(|disk| {
+        let gate = disk.export.volume.gate();
+        gate.is_limited() && gate.throttled().1 > 0
+    })
+}
+
+/// Adds a reply to what keys are made of, if it is part of that (MS-SMB2 §3.3.5.4, §3.3.5.5): as it leaves, with its signature.
+fn note_reply(
+    connection: &Connection,
+    channel: Option<&Channel>,
+    header: &Header,
+    signer: Option<&signing::Key>,
+    reply: &mut [u8],
+) {
+    match (header.command, header.status) {
+        (Command::NEGOTIATE, NtStatus::SUCCESS) => connection.preauth().update(reply),
+        (Command::SESSION_SETUP, NtStatus::MORE_PROCESSING_REQUIRED) => {
+            if let Some(key) = signer {
+                key.sign(reply);
+            }
+            if let Some(channel) = channel {
+                channel.note_reply(reply);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// How a command is done, if its session and tree connect are there and its signature is right.
+fn admitted(
+    ops: &Ops<'_>,
+    request: &Message<'_>,
+    sealed_by: Option<&Arc<Session>>,
+    is_alone: bool,
+) -> Result<&'static Row, NtStatus> {
+    let command = request.header.command;
+    let row = row(command).ok_or(NtStatus::INVALID_PARAMETER)?;
+    if ops.connection.negotiated().is_none() && command != Command::NEGOTIATE {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let channel = ops.channel.as_ref().filter(|channel| channel.is_valid());
+    if let Some(channel) = channel {
+        check_protection(ops, request, channel, sealed_by)?;
+    } else if sealed_by.is_some() {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    check_charge(request)?;
+    match row.needs {
+        Needs::BeAlone if !is_alone => return Err(NtStatus::INVALID_PARAMETER),
+        Needs::BeAlone | Needs::Nothing => {}
+        Needs::Session | Needs::Tree => _ = channel.ok_or(NtStatus::USER_SESSION_DELETED)?,
+    }
+    if row.needs == Needs::Tree {
+        let tree = ops.tree()?;
+        if let Some(disk) = tree.disk() {
+            if !disk.is_served(ops.namespace, || origin(ops)) && command != Command::TREE_DISCONNECT {
+                return Err(NtStatus::NETWORK_NAME_DELETED);
+            }
+            if disk.must_seal && sealed_by.is_none() {
+                return Err(NtStatus::ACCESS_DENIED);
+            }
+        }
+    }
+    Ok(row)
+}
+
+/// Signature and encryption of a request of an established session (MS-SMB2 §3.3.5.2.4, §3.3.5.2.11).
+fn check_protection(
+    ops: &Ops<'_>,
+    request: &Message<'_>,
+    channel: &Channel,
+    sealed_by: Option<&Arc<Session>>,
+) -> Result<(), NtStatus> {
+    if is_protected(request, channel, sealed_by) {
+        return Ok(());
+    }
+    if sealed_by.is_none() {
+        let (peer, is_signed) = (ops.ends.peer, request.header.flags.contains(Flags::SIGNED));
+        tracing::warn!(%peer, command = ?request.header.command, is_signed, "a request without a valid signature is refused");
+    }
+    Err(NtStatus::ACCESS_DENIED)
+}
+
+fn is_protected(request: &Message<'_>, channel: &Channel, sealed_by: Option<&Arc<Session>>) -> bool {
+    match sealed_by {
+        Some(sealer) => Arc::ptr_eq(sealer, &channel.session),
+        None => request.header.flags.contains(Flags::SIGNED) && channel.verify(request.bytes),
+    }
+}
+
+/// CANCEL (MS-SMB2 §3.3.5.16), which has no reply. It is for requests of its own session and connection.
+fn cancel(connection: &Connection, request: &Message<'_>, sealed_by: Option<&Arc<Session>>) {
+    let header = &request.header;
+    let channel = connection.channel(header.session_id).filter(|channel| channel.is_valid());
+    let Some(channel) = channel.filter(|channel| is_protected(request, channel, sealed_by)) else { return };
+    let is_meant = |asked: &Asked| match header.async_id() {
+        Some(async_id) => asked.async_id == async_id,
+        None => asked.message_id == header.message_id,
+    };
+    channel.session.waiting().cancel(|asked| asked.connection == connection.number && is_meant(asked));
+}
+
+/// What a request moves must be paid for with its credits (MS-SMB2 §3.3.5.2.5).
+fn check_charge(request: &Message<'_>) -> Result<(), NtStatus> {
+    let length = crate::table::payload_bytes(request);
+    let needed = 1 + length.saturating_sub(1) / CREDIT_BYTES;
+    let charge = u32::from(request.header.credit_charge.max(1));
+    if charge < needed { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }
+}

@@ -1,0 +1,138 @@
+//! TREE_CONNECT and TREE_DISCONNECT (MS-SMB2 §3.3.5.7, §3.3.5.8).
+
+use crate::connection::Connection;
+use crate::limits::SESSION_TREES_MAX;
+use crate::names::folded;
+use crate::ops::{Done, Ops, Stop};
+use crate::session::Session;
+use crate::tree::{Disk, PROTOCOL, Share, share_name};
+use smb_wire::header::Routing;
+use smb_wire::session::Empty;
+use smb_wire::tree::{
+    ShareCapabilities, ShareFlags, ShareType, TreeConnectFlags, TreeConnectRequest, TreeConnectResponse,
+};
+use smb_wire::types::AccessMask;
+use smb_wire::{NtStatus, Writer};
+use std::sync::Arc;
+use vfs::{Export, ExportRule, Origin, Protection};
+
+/// The share of pipes.
+pub(crate) const IPC: &str = "IPC$";
+
+/// MS-SMB2 §3.3.5.7.
+pub(crate) fn connect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
+    let args: TreeConnectRequest<'_> = Ops::decode(request)?;
+    if args.flags.contains(TreeConnectFlags::EXTENSION_PRESENT) {
+        return Err(NtStatus::NOT_SUPPORTED.into());
+    }
+    let session = Arc::clone(ops.session()?);
+    let path: Vec<u16> = args.path.units().collect();
+    let name = share_of(&path).ok_or(NtStatus::BAD_NETWORK_NAME)?;
+    let share = if folded(name) == folded(&IPC.encode_utf16().collect::<Vec<_>>()) {
+        Share::Pipe
+    } else {
+        Share::Disk(Arc::new(disk(ops, &session, name)?))
+    };
+    let must_seal = matches!(&share, Share::Disk(disk) if disk.must_seal);
+    let response = TreeConnectResponse {
+        share_type: if matches!(share, Share::Pipe) { ShareType::PIPE } else { ShareType::DISK },
+        share_flags: if must_seal { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NO_CACHING },
+        capabilities: ShareCapabilities::empty(),
+        maximal_access: maximal_access(&share),
+    };
+    let tree_id = session.add_tree(share, SESSION_TREES_MAX).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+    ops.header.routing = Routing::Sync { process_id: 0, tree_id };
+    ops.reply(w, &response)
+}
+
+/// MS-SMB2 §3.3.5.8.
+pub(crate) fn disconnect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
+    let _: Empty = Ops::decode(request)?;
+    let tree = Arc::clone(ops.tree()?);
+    ops.session()?.remove_tree(&ops.service.counts, &tree);
+    if let Some(disk) = tree.disk() {
+        disk.delete_closed();
+    }
+    ops.reply(w, &Empty)
+}
+
+/// The share of `\\server\share`.
+fn share_of(path: &[u16]) -> Option<&[u16]> {
+    let backslash = u16::from(b'\\');
+    let rest = path.strip_prefix(&[backslash, backslash])?;
+    let server = rest.iter().position(|&unit| unit == backslash)?;
+    let name = &rest[server + 1..];
+    (!name.is_empty() && !name.contains(&backslash)).then_some(name)
+}
+
+/// The export of a share's name, as the session's user may use it.
+fn disk(ops: &Ops<'_>, session: &Session, name: &[u16]) -> Result<Disk, Stop> {
+    // Of a session without a user, pipes are all there is.
+    let identity = session.identity().ok_or(NtStatus::ACCESS_DENIED)?;
+    let wanted = folded(name);
+    let is_named =
+        |export: &&Arc<Export>| folded(&share_name(export).encode_utf16().collect::<Vec<_>>()) == wanted;
+    let export = ops.namespace.exports().iter().find(is_named).ok_or(NtStatus::BAD_NETWORK_NAME)?;
+    let rule = export.rule(origin(ops)).ok_or(NtStatus::ACCESS_DENIED)?;
+    let must_seal = rule.protection > Protection::Plain;
+    if must_seal && !can_seal(ops.connection) {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    Ok(Disk::new(export, rule.caller(&identity.credential), must_seal))
+}
+
+/// The exports that the session's user may use, and by which rules.
+pub(crate) fn visible<'c>(ops: &Ops<'c>) -> impl Iterator<Item = (&'c Arc<Export>, &'c ExportRule)> {
+    let from = origin(ops);
+    let exports = ops.namespace.exports().iter();
+    exports.filter_map(move |export| Some((export, export.rule(from)?)))
+}
+
+fn can_seal(connection: &Connection) -> bool {
+    connection.negotiated().is_some_and(|negotiated| negotiated.cipher.is_some())
+}
+
+/// Where a call of this message comes from. A share that wants encryption is connected to without it: what follows is refused.
+pub(crate) fn origin(ops: &Ops<'_>) -> Origin {
+    Origin {
+        client: ops.ends.peer.ip().to_canonical(),
+        endpoint: None,
+        protocol: PROTOCOL,
+        protection: Protection::Encrypted,
+    }
+}
+
+/// `MaximalAccess`: what the user may do with the root of the share, whatever its files say.
+fn maximal_access(share: &Share) -> AccessMask {
+    match share {
+        Share::Disk(disk) if disk.caller.read_only => READ_ONLY,
+        Share::Disk(_) | Share::Pipe => AccessMask::FILE_ALL,
+    }
+}
+
+/// What does not change anything.
+const READ_ONLY: AccessMask = AccessMask(
+    AccessMask::READ_DATA.0
+        | AccessMask::READ_EA.0
+        | AccessMask::EXECUTE.0
+        | AccessMask::READ_ATTRIBUTES.0
+        | AccessMask::READ_CONTROL.0
+        | AccessMask::SYNCHRONIZE.0,
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_the_second_part_of_a_path() {
+        let name = |path: &str| {
+            let path: Vec<u16> = path.encode_utf16().collect();
+            share_of(&path).map(|name| String::from_utf16(name).unwrap())
+        };
+        assert_eq!(name("\\\\host\\share").as_deref(), Some("share"));
+        for bad in ["", "\\", "\\\\", "\\\\host", "\\\\host\\", "\\\\host\\a\\b", "host\\share"] {
+            assert_eq!(name(bad), None, "{bad:?}");
+        }
+    }
+}

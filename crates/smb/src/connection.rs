@@ -1,0 +1,136 @@
+//! What is known of one connection (MS-SMB2 §3.3.1.7).
+
+use crate::channel::{Channel, ChannelConnection};
+use crate::counts::lock;
+use crate::credits::SequenceWindow;
+use crate::later::Allowance;
+use crate::limits::{CONNECTION_SESSIONS_MAX, CONNECTION_WAITING_BYTES_MAX, CONNECTION_WAITING_MAX};
+use crate::negotiated::Negotiated;
+use crate::service::Service;
+use crate::session::Session;
+use smb_wire::NtStatus;
+use smb_wire::crypto::Preauth;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use transport::Malformed;
+
+/// `Connection`.
+pub(crate) struct Connection {
+    pub(crate) service: Arc<Service>,
+    /// Tells connections apart.
+    pub(crate) number: u64,
+    /// What may wait of its requests.
+    pub(crate) waiting: Arc<Allowance>,
+    negotiated: OnceLock<Negotiated>,
+    /// `PreauthIntegrityHashValue`, up to the reply to NEGOTIATE.
+    preauth: Mutex<Preauth>,
+    window: Mutex<SequenceWindow>,
+    /// `SessionTable`: the sessions as this connection has them.
+    channels: Mutex<HashMap<u64, Arc<Channel>>>,
+    itself: Weak<Self>,
+}
+
+impl Connection {
+    pub(crate) fn new(service: &Arc<Service>) -> Arc<Self> {
+        Arc::new_cyclic(|itself| Self {
+            service: Arc::clone(service),
+            number: service.counts.next_id(),
+            waiting: Arc::new(Allowance::new(CONNECTION_WAITING_MAX, CONNECTION_WAITING_BYTES_MAX)),
+            negotiated: OnceLock::new(),
+            preauth: Mutex::default(),
+            window: Mutex::new(SequenceWindow::new()),
+            channels: Mutex::default(),
+            itself: itself.clone(),
+        })
+    }
+
+    /// Another channel of this session, over this connection.
+    pub(crate) fn new_channel(&self, session: Arc<Session>) -> Arc<Channel> {
+        Arc::new(Channel::new(session, self.itself.clone(), self.preauth().clone()))
+    }
+
+    /// What was agreed on, once it was.
+    pub(crate) fn negotiated(&self) -> Option<&Negotiated> {
+        self.negotiated.get()
+    }
+
+    /// Settles what was agreed on; it can be done once.
+    pub(crate) fn settle(&self, negotiated: Negotiated) -> Result<(), NtStatus> {
+        self.negotiated.set(negotiated).map_err(|_| NtStatus::INVALID_PARAMETER)
+    }
+
+    pub(crate) fn preauth(&self) -> MutexGuard<'_, Preauth> {
+        lock(&self.preauth)
+    }
+
+    /// Uses the message ids of a request.
+    pub(crate) fn take_ids(&self, id: u64, charge: u16) -> Result<(), Malformed> {
+        lock(&self.window).take(id, charge)
+    }
+
+    /// Grants message ids with a reply; fewer while others wait for the same limits.
+    pub(crate) fn grant(&self, wanted: u16, is_pressed: bool) -> u16 {
+        lock(&self.window).grant(wanted, is_pressed)
+    }
+
+    /// A session as this connection has it, be it bound already or not.
+    pub(crate) fn channel(&self, session_id: u64) -> Option<Arc<Channel>> {
+        lock(&self.channels).get(&session_id).cloned()
+    }
+
+    /// Whether anybody has logged in.
+    pub(crate) fn is_logged_on(&self) -> bool {
+        lock(&self.channels).values().any(|channel| channel.is_valid())
+    }
+
+    /// Adds a channel that is being set up, if there may be one more.
+    pub(crate) fn add_channel(&self, channel: &Arc<Channel>, setups_max: usize) -> Result<(), NtStatus> {
+        let mut channels = lock(&self.channels);
+        // What was to be a channel of a session that has ended is found by nobody.
+        channels.retain(|_, channel| !channel.session.is_over());
+        let setups = channels.values().filter(|channel| !channel.is_bound()).count();
+        if channels.len() >= CONNECTION_SESSIONS_MAX || setups >= setups_max {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        channels.insert(channel.session.id, Arc::clone(channel));
+        Ok(())
+    }
+
+    /// Takes a channel away. Its session ends with the last of them, or if it was not set up yet.
+    pub(crate) fn remove_channel(&self, session_id: u64) {
+        let removed = lock(&self.channels).remove(&session_id);
+        if let Some(channel) = removed {
+            self.part_with(&channel);
+        }
+    }
+
+    /// Ends a session over all its channels.
+    pub(crate) fn end_session(&self, session_id: u64) {
+        let removed = lock(&self.channels).remove(&session_id);
+        if let Some(channel) = removed {
+            self.service.end_session(&channel.session);
+        }
+    }
+
+    fn part_with(&self, channel: &Arc<Channel>) {
+        let session = &channel.session;
+        session.waiting().close(|asked| asked.connection == self.number);
+        let is_last = channel.is_bound() && session.remove_channel(channel);
+        if is_last || !session.is_established() {
+            self.service.end_session(session);
+        }
+    }
+}
+
+impl ChannelConnection for Connection {
+    fn forget(&self, session_id: u64) {
+        lock(&self.channels).remove(&session_id);
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let channels = std::mem::take(&mut *lock(&self.channels));
+        channels.values().for_each(|channel| self.part_with(channel));
+    }
+}

@@ -1,0 +1,317 @@
+//! CREATE: opening and making files (MS-SMB2 §3.3.5.9, MS-FSA §2.1.5.1).
+
+mod access;
+mod attributes;
+mod contexts;
+mod walk;
+
+use crate::ipc;
+use crate::later::Interim;
+use crate::limits::{CREATE_TRIES, PATH_NAMES_MAX};
+use crate::names;
+use crate::open::{NewOpen, Open, Place};
+use crate::ops::{Done, Ops, Stop};
+use crate::shown::Shown;
+use crate::status::of_conflict;
+use crate::tree::{Disk, Share};
+use access::{claimed, data_access, mode_of, of_attrs};
+use contexts::Answers;
+use smb_wire::create::{
+    CreateAction, CreateDisposition, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags,
+    ImpersonationLevel, OplockLevel, ShareAccess,
+};
+use smb_wire::types::{AccessMask, FileAttributes};
+use smb_wire::{FileId, NtStatus, Writer};
+use std::sync::Arc;
+use vfs::claims::{By, Conflict, OpenId, OpenRequest, Request, Stream, Verdict};
+use vfs::{Access, Attrs, Blocking, Disposition, File, FileType, FsError, FsResult, SetAttrs};
+use walk::Target;
+
+pub(crate) use access::{rights_of_bits, without_generic};
+pub(crate) use walk::{find, parent_of};
+
+/// A file as CREATE has found or made it.
+struct Chosen {
+    place: Place,
+    file: File,
+    attrs: Attrs,
+    granted: AccessMask,
+    action: CreateAction,
+}
+
+/// MS-SMB2 §3.3.5.9.
+pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
+    let args: CreateRequest<'_> = Ops::decode(request)?;
+    check(&args)?;
+    let disk = match &ops.tree()?.share {
+        Share::Disk(disk) => Arc::clone(disk),
+        Share::Pipe => return ipc::create(ops, &args, granted_freely(&args), w),
+    };
+    ops.stats.target = Some(Arc::clone(&disk));
+    let path = names::path(&args.name.units().collect::<Vec<_>>())?;
+    if path.len() > PATH_NAMES_MAX {
+        return Err(NtStatus::OBJECT_NAME_INVALID.into());
+    }
+    for _ in 0..CREATE_TRIES {
+        let chosen = match walk::walk(&disk, &path)? {
+            Target::Found { place, file, attrs } => take(&args, &disk, place, file, attrs)?,
+            Target::Missing(place) => match make(ops, &args, &disk, place) {
+                // Somebody else was faster.
+                Err(Stop::Status(NtStatus::OBJECT_NAME_COLLISION)) if !must_make(&args) => continue,
+                made => made?,
+            },
+        };
+        let (action, is_dir) = (chosen.action, chosen.attrs.file_type == FileType::Directory);
+        let (open, attrs) = keep(ops, &args, &disk, chosen)?;
+        ops.file = Some(open.id);
+        let shown = open.shown(&attrs)?;
+        let flags = if shown.reparse_tag.is_some() && !is_dir {
+            CreateResponseFlags::REPARSEPOINT
+        } else {
+            CreateResponseFlags::empty()
+        };
+        let answers = Answers::to(&args.contexts, &open, &attrs);
+        let response = CreateResponse {
+            oplock_level: OplockLevel::NONE,
+            flags,
+            create_action: action,
+            creation_time: shown.created,
+            last_access_time: shown.accessed,
+            last_write_time: shown.written,
+            change_time: shown.changed,
+            allocation_size: shown.allocation,
+            end_of_file: shown.size,
+            file_attributes: shown.attributes,
+            file_id: open.id,
+            contexts: answers.on_wire(),
+        };
+        return ops.reply(w, &response);
+    }
+    Err(Stop::Delayed)
+}
+
+/// What is wrong with a request, whatever it names.
+fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
+    let (options, disposition) = (args.create_options, args.create_disposition);
+    let replaces = matches!(
+        disposition,
+        CreateDisposition::SUPERSEDE | CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF
+    );
+    let is_dir = options.contains(CreateOptions::DIRECTORY_FILE);
+    let deletes = options.contains(CreateOptions::DELETE_ON_CLOSE);
+    let desired = without_generic(args.desired_access);
+    let may_delete = desired.intersects(AccessMask::DELETE | AccessMask::MAXIMUM_ALLOWED);
+    let known = AccessMask::FILE_ALL | AccessMask::MAXIMUM_ALLOWED | AccessMask::ACCESS_SYSTEM_SECURITY;
+    let known_share = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;
+    if args.impersonation_level > ImpersonationLevel::DELEGATE {
+        return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
+    }
+    if disposition > CreateDisposition::OVERWRITE_IF
+        || !args.share_access.without(known_share).is_empty()
+        || is_dir && options.contains(CreateOptions::NON_DIRECTORY_FILE)
+        || is_dir && replaces
+        || deletes && !may_delete
+    {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if desired.is_empty() || !desired.without(known).is_empty() {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    if desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
+        return Err(NtStatus::PRIVILEGE_NOT_HELD);
+    }
+    if options.contains(CreateOptions::OPEN_BY_FILE_ID) {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    attributes::check(args)?;
+    // Of no snapshot is anything there yet (MS-SMB2 §2.2.13.2.7).
+    if args.contexts.find(b"TWrp").is_some() {
+        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+    }
+    Ok(())
+}
+
+/// The rights asked for, where nothing stands against any.
+fn granted_freely(args: &CreateRequest<'_>) -> AccessMask {
+    let desired = without_generic(args.desired_access);
+    if desired.contains(AccessMask::MAXIMUM_ALLOWED) { AccessMask::FILE_ALL } else { desired }
+}
+
+/// Whether the name must be free.
+fn must_make(args: &CreateRequest<'_>) -> bool {
+    args.create_disposition == CreateDisposition::CREATE
+}
+
+/// A file that is there already (MS-FSA §2.1.5.1.2).
+fn take(
+    args: &CreateRequest<'_>,
+    disk: &Disk,
+    place: Place,
+    file: File,
+    attrs: Attrs,
+) -> Result<Chosen, Stop> {
+    if must_make(args) {
+        return Err(NtStatus::OBJECT_NAME_COLLISION.into());
+    }
+    let is_dir = attrs.file_type == FileType::Directory;
+    let options = args.create_options;
+    if is_dir && options.contains(CreateOptions::NON_DIRECTORY_FILE) {
+        return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
+    }
+    if !is_dir && options.contains(CreateOptions::DIRECTORY_FILE) {
+        return Err(NtStatus::NOT_A_DIRECTORY.into());
+    }
+    let (action, overwrites) = match args.create_disposition {
+        CreateDisposition::SUPERSEDE => (CreateAction::SUPERSEDED, true),
+        CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF => (CreateAction::OVERWRITTEN, true),
+        _ => (CreateAction::OPENED, false),
+    };
+    if is_dir && overwrites {
+        return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
+    }
+    if attrs.file_type == FileType::Symlink && !options.contains(CreateOptions::OPEN_REPARSE_POINT) {
+        return Err(NtStatus::IO_REPARSE_TAG_NOT_HANDLED.into());
+    }
+    let kept = file.kept(&attrs, Blocking::Allowed)?;
+    if kept.is_damaged {
+        let (volume, file) = (disk.export.volume.name(), attrs.file_id);
+        tracing::warn!(volume, file, "what is kept with a file is damaged, and counts as nothing");
+    }
+    let shown = Shown::of(&attrs, &kept);
+    if overwrites {
+        attributes::check_overwrite(args, &shown)?;
+    }
+    let maximal = maximal(disk, &place, &file, &attrs)?;
+    let desired = without_generic(args.desired_access);
+    let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
+    let needed = if overwrites { asked | AccessMask::WRITE_DATA } else { asked };
+    if !maximal.contains(needed) {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    let granted = if desired.contains(AccessMask::MAXIMUM_ALLOWED) { maximal } else { asked };
+    let deletes = options.contains(CreateOptions::DELETE_ON_CLOSE);
+    if deletes && (place.entry.is_none() || !granted.contains(AccessMask::DELETE)) {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    if deletes && shown.attributes.contains(FileAttributes::READONLY) {
+        return Err(NtStatus::CANNOT_DELETE.into());
+    }
+    Ok(Chosen { place, file, attrs, granted, action })
+}
+
+/// All rights of the user on a file.
+fn maximal(disk: &Disk, place: &Place, file: &File, attrs: &Attrs) -> FsResult<AccessMask> {
+    let reply = file.access(&disk.caller, Blocking::Allowed)?;
+    let shown = Shown::of(attrs, &file.kept(attrs, Blocking::Allowed)?);
+    let may_remove =
+        |(dir, _): &(File, Vec<u8>)| dir.authorize_removal(&disk.caller, attrs, Blocking::Allowed).is_ok();
+    let is_dir = attrs.file_type == FileType::Directory;
+    let of_attrs = of_attrs(&reply, is_dir, place.entry.as_ref().is_some_and(may_remove));
+    Ok(of_attrs.without(attributes::refused(attrs, &shown)))
+}
+
+/// A file or directory that is made (MS-FSA §2.1.5.1.1).
+fn make(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: Place) -> Result<Chosen, Stop> {
+    if matches!(args.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE) {
+        return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());
+    }
+    let Some((dir, name)) = &place.entry else { return Err(NtStatus::OBJECT_NAME_INVALID.into()) };
+    let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
+    let is_read_only = args.file_attributes.contains(FileAttributes::READONLY) && !is_dir;
+    if is_read_only && args.create_options.contains(CreateOptions::DELETE_ON_CLOSE) {
+        return Err(NtStatus::CANNOT_DELETE.into());
+    }
+    let mode = attributes::mode_of_new(ops, args, disk, dir)?;
+    let set = SetAttrs { mode, ..SetAttrs::default() };
+    let made = if is_dir {
+        dir.make_dir(&disk.caller, name, &set, ops.pending)
+    } else {
+        dir.create(&disk.caller, name, Disposition::CreateNew, &set, ops.pending)
+    };
+    let made = made.map_err(|error| match error {
+        // Whoever may not add names learns it as from Windows.
+        FsError::ReadOnly => Stop::Status(NtStatus::ACCESS_DENIED),
+        error => error.into(),
+    })?;
+    let attrs = attributes::of_new(&made.file, made.attrs, &disk.caller, args, ops.pending)?;
+    let granted = granted_freely(args);
+    Ok(Chosen { file: made.file, attrs, granted, action: CreateAction::CREATED, place })
+}
+
+/// Claims the file and keeps it open, empty if it is overwritten.
+fn keep(
+    ops: &mut Ops<'_>,
+    args: &CreateRequest<'_>,
+    disk: &Arc<Disk>,
+    chosen: Chosen,
+) -> Result<(Arc<Open>, Attrs), Stop> {
+    let Chosen { place, file, mut attrs, granted, action } = chosen;
+    let truncates = matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN);
+    let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
+    let opened = if attrs.file_type == FileType::Regular {
+        let access = data_access(granted);
+        let opened = match action {
+            CreateAction::CREATED => file.open_new(&disk.caller, access, Blocking::Allowed)?.0,
+            _ => file.open(&disk.caller, access, Blocking::Allowed)?.0,
+        };
+        Some(opened.into_owned())
+    } else {
+        None
+    };
+    // Whoever empties a file writes it, whatever else it is opened for.
+    let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };
+    let request = OpenRequest {
+        holder: disk.holder,
+        stream: Stream::default(),
+        access: claimed(granted | writes, args.share_access),
+        truncates,
+        is_mandatory: true,
+        is_advisory: false,
+        lease: None,
+        delete_on_close: if deletes { place.link() } else { None },
+        reclaims: false,
+        waits: false,
+    };
+    let claim = claim(ops, disk, &file, request)?;
+    let by = By::Open(claim);
+    let number = ops.service.counts.next_id();
+    let open = Open::new(NewOpen {
+        id: FileId { persistent: number, volatile: number },
+        disk: Arc::clone(disk),
+        file: file.clone(),
+        file_type: attrs.file_type,
+        opened: opened.map(|opened| opened.held_by(by)),
+        granted,
+        mode: mode_of(args.create_options),
+        claim,
+        place,
+        deletes,
+        channel_sequence: ops.header.channel_sequence(),
+    });
+    if truncates {
+        let set = SetAttrs { size: Some(0), ..SetAttrs::default() };
+        let (writing, _) = file.open(&disk.caller, Access::WRITE, Blocking::Allowed)?;
+        attrs = writing.into_owned().held_by(by).set_attrs(&disk.caller, &set, ops.pending)?.after;
+        attrs = attributes::of_emptied(&open, attrs, args, ops.pending)?;
+        file.claim(&Request::Downgrade { open: claim, access: claimed(granted, args.share_access) });
+    }
+    let session = Arc::clone(ops.session()?);
+    Ok((session.add_open(&ops.service.counts, open)?, attrs))
+}
+
+/// Claims the file, once those have answered who have to give up something first.
+fn claim(ops: &mut Ops<'_>, disk: &Disk, file: &File, request: OpenRequest) -> Result<OpenId, Stop> {
+    let mut verdict = file.claim(&Request::Open(request.clone()));
+    if let Verdict::Refused(Conflict::Recalling) = verdict {
+        let waker = ops.waker(None, NtStatus::CANCELLED, Interim::Always)?;
+        verdict = file.claim(&Request::Open(OpenRequest { waits: true, ..request }));
+        if let Verdict::Wait(ticket) = verdict {
+            return Err(ops.wait_for_claim(disk, file, ticket, &waker));
+        }
+    }
+    match verdict {
+        Verdict::Granted(granted) => granted.open.ok_or(Stop::Status(NtStatus::INTERNAL_ERROR)),
+        Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
+        Verdict::Wait(_) => Err(Stop::Delayed),
+    }
+}

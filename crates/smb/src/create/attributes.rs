@@ -1,0 +1,138 @@
+//! What CREATE makes of the attributes that it is given (MS-FSA §2.1.5.1): those of a new file, and of one that is emptied.
+
+use crate::descriptor::Classes;
+use crate::ea;
+use crate::open::Open;
+use crate::ops::{Ops, Stop};
+use crate::shown::{KEPT, Shown, kept_flags};
+use crate::tree::Disk;
+use smb_wire::contexts::SD_BUFFER;
+use smb_wire::create::{CreateOptions, CreateRequest};
+use smb_wire::ea::EA_BUFFER;
+use smb_wire::security::{Control, SecurityDescriptor};
+use smb_wire::types::{AccessMask, FileAttributes};
+use smb_wire::{Decode, NtStatus};
+use vfs::attrs::SET_GID;
+use vfs::{Attrs, Blocking, Caller, File, FileType, FsError, PendingSync};
+
+/// What a client may ask for (MS-FSA §2.1.5.1): what is an attribute of files at all.
+const KNOWN: FileAttributes = FileAttributes(
+    KEPT.0
+        | FileAttributes::DIRECTORY.0
+        | FileAttributes::NORMAL.0
+        | FileAttributes::SPARSE_FILE.0
+        | FileAttributes::REPARSE_POINT.0
+        | FileAttributes::COMPRESSED.0
+        | FileAttributes::ENCRYPTED.0
+        | FileAttributes::INTEGRITY_STREAM.0
+        | FileAttributes::NO_SCRUB_DATA.0,
+);
+
+/// Refuses what no file can have, and what a directory cannot.
+pub(super) fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
+    let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
+    let (asked, never) = (args.file_attributes, FileAttributes::TEMPORARY);
+    if !asked.without(KNOWN).is_empty() || is_dir && asked.intersects(never) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    args.contexts.find(EA_BUFFER).map_or(Ok(()), |bytes| ea::parse(bytes).map(drop))
+}
+
+/// Refuses to empty a file that is hidden or of the system where the client does not say that it is
+/// (MS-FSA §2.1.5.1.2).
+pub(super) fn check_overwrite(args: &CreateRequest<'_>, shown: &Shown) -> Result<(), NtStatus> {
+    let marks = FileAttributes::HIDDEN | FileAttributes::SYSTEM;
+    let unsaid = (shown.attributes & marks).without(args.file_attributes);
+    if unsaid.is_empty() { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
+}
+
+/// The mode that a new file in `dir` is to have, where its descriptor comes with the request (MS-SMB2 §2.2.13.2.2).
+pub(super) fn mode_of_new(
+    ops: &Ops<'_>,
+    args: &CreateRequest<'_>,
+    disk: &Disk,
+    dir: &File,
+) -> Result<Option<u32>, Stop> {
+    let Some(bytes) = args.contexts.find(SD_BUFFER) else { return Ok(None) };
+    let descriptor = SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
+    let dir = dir.attrs(Blocking::Allowed)?;
+    let (caller, is_dir) = (&disk.caller, args.create_options.contains(CreateOptions::DIRECTORY_FILE));
+    let gid = if dir.mode & SET_GID != 0 { dir.gid } else { caller.gid };
+    let classes = Classes::of(&*ops.service.resolver, caller.uid, gid)?;
+    if descriptor.owner.is_some_and(|owner| owner != classes.owner) {
+        return Err(NtStatus::INVALID_OWNER.into());
+    }
+    if !descriptor.control.contains(Control::DACL_PRESENT) {
+        return Ok(None);
+    }
+    let file_type = if is_dir { FileType::Directory } else { FileType::Regular };
+    Ok(Some(classes.mode(descriptor.dacl.as_ref(), file_type, 0)?))
+}
+
+/// The rights that a file that is read-only gives nobody (MS-FSA §2.1.5.1.2.1).
+pub(super) fn refused(attrs: &Attrs, shown: &Shown) -> AccessMask {
+    let is_bound =
+        attrs.file_type == FileType::Regular && shown.attributes.contains(FileAttributes::READONLY);
+    if is_bound { AccessMask::WRITE_DATA | AccessMask::APPEND_DATA } else { AccessMask::empty() }
+}
+
+/// Keeps with a new file what it was asked to have; its attributes then.
+pub(super) fn of_new(
+    file: &File,
+    attrs: Attrs,
+    caller: &Caller,
+    args: &CreateRequest<'_>,
+    pending: &mut PendingSync,
+) -> Result<Attrs, Stop> {
+    let attrs = keep_flags(file, caller, attrs, args.file_attributes, pending)?;
+    set_eas(file, caller, attrs, args, pending)
+}
+
+/// Gives a file that was emptied the attributes that a new one would have; those it has then.
+pub(super) fn of_emptied(
+    open: &Open,
+    attrs: Attrs,
+    args: &CreateRequest<'_>,
+    pending: &mut PendingSync,
+) -> Result<Attrs, Stop> {
+    let (file, caller) = (&open.file, &open.disk.caller);
+    ea::clear(file, caller, &attrs, pending)?;
+    let attrs = file.attrs(Blocking::Allowed)?;
+    let attrs = keep_flags(file, caller, attrs, args.file_attributes, pending)?;
+    set_eas(file, caller, attrs, args, pending)
+}
+
+fn keep_flags(
+    file: &File,
+    caller: &Caller,
+    attrs: Attrs,
+    asked: FileAttributes,
+    pending: &mut PendingSync,
+) -> Result<Attrs, Stop> {
+    let kept = file.kept(&attrs, Blocking::Allowed)?;
+    let wanted = match attrs.file_type {
+        FileType::Regular => (asked & KEPT) | FileAttributes::ARCHIVE,
+        _ => asked & KEPT,
+    };
+    if wanted == kept_flags(attrs.file_type, &kept) {
+        return Ok(attrs);
+    }
+    match file.keep(caller, |kept| kept.flags = Some(wanted.0), pending) {
+        // The storage has no room for it, and a file is made all the same.
+        Err(FsError::NotSupported) => Ok(attrs),
+        kept => Ok(kept?.after),
+    }
+}
+
+/// Sets the extended attributes that come with the request (MS-SMB2 §2.2.13.2.1).
+fn set_eas(
+    file: &File,
+    caller: &Caller,
+    attrs: Attrs,
+    args: &CreateRequest<'_>,
+    pending: &mut PendingSync,
+) -> Result<Attrs, Stop> {
+    let Some(bytes) = args.contexts.find(EA_BUFFER) else { return Ok(attrs) };
+    ea::apply(file, caller, &ea::parse(bytes)?, pending)?;
+    Ok(file.attrs(Blocking::Allowed)?)
+}

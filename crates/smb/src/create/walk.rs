@@ -1,0 +1,104 @@
+//! From a path to a file: name by name, as it is spelled, and where that is not there without case.
+
+use crate::limits::FOLDED_ENTRIES_MAX;
+use crate::names::{folded, to_wire};
+use crate::open::Place;
+use crate::ops::Stop;
+use crate::tree::Disk;
+use smb_wire::NtStatus;
+use std::ops::ControlFlow;
+use vfs::{Attrs, Blocking, Caller, File, FileType, FsError, FsResult, Resolved};
+
+/// What a path leads to.
+pub(super) enum Target {
+    Found {
+        place: Place,
+        file: File,
+        attrs: Attrs,
+    },
+    /// Nothing has the last name; all others are there.
+    Missing(Place),
+}
+
+/// Follows a path from the root of a share.
+pub(super) fn walk(disk: &Disk, path: &[Vec<u8>]) -> Result<Target, Stop> {
+    let root = disk.export.root();
+    let Some((last, dirs)) = path.split_last() else {
+        let attrs = root.attrs(Blocking::Allowed)?;
+        return Ok(Target::Found { place: Place { entry: None, path: Vec::new() }, file: root, attrs });
+    };
+    let (dir, mut found_path) = descend(disk, root, dirs)?;
+    match find(&dir, &disk.caller, last) {
+        Ok((name, Resolved { file, attrs })) => {
+            found_path.push(name.clone());
+            let place = Place { entry: Some((dir, name)), path: found_path };
+            Ok(Target::Found { place, file, attrs })
+        }
+        Err(FsError::NotFound) => {
+            found_path.push(last.clone());
+            Ok(Target::Missing(Place { entry: Some((dir, last.clone())), path: found_path }))
+        }
+        Err(error) => Err(on_the_way(error)),
+    }
+}
+
+/// The directory in which the last name of a path is, or is to be, and the path to it as it is stored.
+pub(crate) fn parent_of(disk: &Disk, path: &[Vec<u8>]) -> Result<(File, Vec<Vec<u8>>), Stop> {
+    let dirs = path.split_last().map_or(&[][..], |(_, dirs)| dirs);
+    descend(disk, disk.export.root(), dirs)
+}
+
+fn descend(disk: &Disk, from: File, names: &[Vec<u8>]) -> Result<(File, Vec<Vec<u8>>), Stop> {
+    let (mut dir, mut path) = (from, Vec::with_capacity(names.len() + 1));
+    for name in names {
+        let (stored, found) = find(&dir, &disk.caller, name).map_err(on_the_way)?;
+        if found.attrs.file_type != FileType::Directory {
+            return Err(NtStatus::OBJECT_PATH_NOT_FOUND.into());
+        }
+        dir = found.file;
+        path.push(stored);
+    }
+    Ok((dir, path))
+}
+
+/// What is wrong with a directory on the way.
+fn on_the_way(error: FsError) -> Stop {
+    match error {
+        FsError::NotFound | FsError::NotDirectory | FsError::Stale => NtStatus::OBJECT_PATH_NOT_FOUND.into(),
+        error => error.into(),
+    }
+}
+
+/// What has a name in a directory, and that name as it is stored: spelled like this, or else without case.
+pub(crate) fn find(dir: &File, caller: &Caller, name: &[u8]) -> FsResult<(Vec<u8>, Resolved)> {
+    let opened = dir.open_dir(caller, Blocking::Allowed)?;
+    match opened.lookup(name, Blocking::Allowed) {
+        Err(FsError::NotFound) => {}
+        found => return Ok((name.to_vec(), found?)),
+    }
+    let stored = find_folded(dir, caller, name)?;
+    let found = opened.lookup(&stored, Blocking::Allowed)?;
+    Ok((stored, found))
+}
+
+/// The first name in a directory that differs from `name` by case alone.
+fn find_folded(dir: &File, caller: &Caller, name: &[u8]) -> FsResult<Vec<u8>> {
+    let wanted = folded(&to_wire(name).ok_or(FsError::NotFound)?);
+    let (mut found, mut seen) = (None, 0);
+    let listed = dir.read_dir(caller, 0, false, &mut |entry| {
+        seen += 1;
+        if to_wire(entry.name).is_some_and(|wire| folded(&wire) == wanted) {
+            found = Some(entry.name.to_vec());
+        }
+        if found.is_some() || seen == FOLDED_ENTRIES_MAX {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    match listed {
+        // Who may not list a directory finds names as they are spelled.
+        Ok(_) | Err(FsError::Access) => found.ok_or(FsError::NotFound),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,172 @@
+//! QUERY_DIRECTORY (MS-SMB2 §3.3.5.18, MS-FSA §2.1.5.6).
+
+use crate::create::find;
+use crate::limits::TRANSACT_BYTES_MAX;
+use crate::names::{Pattern, component, to_wire};
+use crate::open::Open;
+use crate::ops::{Done, Ops, Stop};
+use crate::scan::{Scan, Wanted};
+use crate::shown::Shown;
+use smb_wire::classes::listing::{DirectoryEntry, ListingWriter, is_known};
+use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDirectoryRequest};
+use smb_wire::types::AccessMask;
+use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
+use std::ops::ControlFlow;
+use vfs::qos::Kind;
+use vfs::{Blocking, FsError};
+
+/// Where in the reply, behind its header, the length of the entries is.
+const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
+
+/// MS-SMB2 §3.3.5.18.
+pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
+    let args: QueryDirectoryRequest<'_> = Ops::decode(request)?;
+    let open = ops.open(args.file_id)?;
+    if !is_known(args.file_information_class) {
+        return Err(NtStatus::INVALID_INFO_CLASS.into());
+    }
+    if !open.is_dir() {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    open.check(AccessMask::LIST_DIRECTORY)?;
+    ops.count(Kind::Read, 0);
+    // Who has room for more is told as much as there is for others.
+    let room = usize::try_from(args.output_buffer_length.min(TRANSACT_BYTES_MAX)).unwrap_or(usize::MAX);
+    // The length is not 0, so that nothing stands in place of the entries.
+    OutputResponse { output: Elsewhere { offset: 0, length: 1 } }.encode(w);
+    let start = w.position();
+    let mut scan = open.scan();
+    let is_first = begin(&mut scan, &args)?;
+    let mut page = Page {
+        listing: ListingWriter::new(args.file_information_class, w, room),
+        is_single: args.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY),
+        needs_attrs: args.file_information_class != DirectoryClass::NAMES,
+        is_full: false,
+    };
+    if !scan.is_over {
+        match scan.pattern.clone() {
+            Some(Wanted::Name(name)) => one(&open, &mut scan, &name, &mut page, w)?,
+            Some(Wanted::Pattern(pattern)) => several(&open, &mut scan, &pattern, &mut page, w)?,
+            None => return Err(NtStatus::INTERNAL_ERROR.into()),
+        }
+    }
+    if page.listing.is_empty() {
+        return Err(Stop::Status(match (page.is_full, is_first) {
+            (true, _) => NtStatus::INFO_LENGTH_MISMATCH,
+            (false, true) => NtStatus::NO_SUCH_FILE,
+            (false, false) => NtStatus::NO_MORE_FILES,
+        }));
+    }
+    let bytes = w.position() - start;
+    w.patch::<u32>(LENGTH_AT, bytes);
+    ops.count(Kind::Read, bytes);
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Takes up what a request says of where to begin. Whether it is the first of its scan.
+fn begin(scan: &mut Scan, args: &QueryDirectoryRequest<'_>) -> Result<bool, NtStatus> {
+    let reopens = args.flags.contains(QueryDirectoryFlags::REOPEN);
+    let restarts = reopens || args.flags.contains(QueryDirectoryFlags::RESTART_SCANS);
+    if restarts {
+        (scan.cookie, scan.is_over) = (0, false);
+    }
+    let is_first = scan.pattern.is_none() || restarts;
+    // What is looked for stays, unless the scan begins anew.
+    if is_first && (!args.file_name.is_empty() || scan.pattern.is_none()) {
+        let wire: Vec<u16> = args.file_name.units().collect();
+        let wire = if wire.is_empty() { vec![u16::from(b'*')] } else { wire };
+        let pattern = Pattern::new(&wire).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
+        scan.pattern = Some(match pattern.is_one_name() {
+            true => Wanted::Name(component(&wire).map_err(|_| NtStatus::OBJECT_NAME_INVALID)?),
+            false => Wanted::Pattern(pattern),
+        });
+    }
+    Ok(is_first)
+}
+
+/// A reply to be filled.
+struct Page {
+    listing: ListingWriter,
+    is_single: bool,
+    needs_attrs: bool,
+    /// An entry did not fit.
+    is_full: bool,
+}
+
+impl Page {
+    /// Whether the entry was taken.
+    fn push(&mut self, name: &[u16], shown: Option<Shown>, file_id: u64, w: &mut Writer<'_>) -> bool {
+        let shown = shown.unwrap_or_default();
+        let entry = DirectoryEntry {
+            creation_time: shown.created,
+            last_access_time: shown.accessed,
+            last_write_time: shown.written,
+            change_time: shown.changed,
+            end_of_file: shown.size,
+            allocation_size: shown.allocation,
+            file_attributes: shown.attributes,
+            ea_size: 0,
+            reparse_tag: shown.reparse_tag.unwrap_or_default(),
+            file_id,
+            file_name: name,
+        };
+        let is_taken = self.listing.push(&entry, w);
+        self.is_full |= !is_taken;
+        is_taken
+    }
+}
+
+/// The one entry that has a name.
+fn one(open: &Open, scan: &mut Scan, name: &[u8], page: &mut Page, w: &mut Writer<'_>) -> Result<(), Stop> {
+    let (stored, found) = match find(&open.file, &open.disk.caller, name) {
+        Err(FsError::NotFound) => {
+            scan.is_over = true;
+            return Ok(());
+        }
+        found => found?,
+    };
+    let wire = to_wire(&stored).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
+    let kept = found.file.kept(&found.attrs, Blocking::Allowed)?;
+    scan.is_over = page.push(&wire, Some(Shown::of(&found.attrs, &kept)), found.attrs.file_id, w);
+    Ok(())
+}
+
+/// As many entries as there is room for, from where the scan is.
+fn several(
+    open: &Open,
+    scan: &mut Scan,
+    pattern: &Pattern,
+    page: &mut Page,
+    w: &mut Writer<'_>,
+) -> Result<(), Stop> {
+    let caller = &open.disk.caller;
+    // Attributes of the directory above do not come with the entries.
+    let parent = match open.file.open_dir(caller, Blocking::Allowed) {
+        Ok(dir) if page.needs_attrs => dir.lookup(b"..", Blocking::Allowed).ok(),
+        _ => None,
+    };
+    let mut cookie = scan.cookie;
+    let listed = open.file.read_dir(caller, cookie, page.needs_attrs, &mut |entry| {
+        if page.is_single && !page.listing.is_empty() {
+            return ControlFlow::Break(());
+        }
+        if let Some(wire) = to_wire(entry.name).filter(|wire| pattern.matches(wire)) {
+            let object = match entry.name {
+                b".." => parent.as_ref().map(|found| (found.file.key(), found.attrs)),
+                _ => entry.object,
+            };
+            // What went away meanwhile has nothing that could be shown.
+            let shown = object.map(|(key, attrs)| {
+                Shown::of(&attrs, &open.disk.export.kept(&key, &attrs).unwrap_or_default())
+            });
+            if !page.push(&wire, shown, entry.file_id, w) {
+                return ControlFlow::Break(());
+            }
+        }
+        cookie = entry.cookie;
+        ControlFlow::Continue(())
+    })?;
+    scan.cookie = cookie;
+    scan.is_over = listed.at_end;
+    Ok(())
+}

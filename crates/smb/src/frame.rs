@@ -1,0 +1,48 @@
+//! Where messages end: a zero and a length of three bytes before each (MS-SMB2 §2.1).
+
+use crate::limits::MESSAGE_BYTES_MAX;
+use transport::{Frame, Malformed};
+
+/// Bytes before each message.
+pub(crate) const FRAMING: usize = 4;
+
+/// What the front of the received bytes is.
+pub(crate) fn parse(have: &[u8]) -> Result<Frame, Malformed> {
+    let Some(head) = have.first_chunk::<FRAMING>() else {
+        return Ok(Frame::Incomplete { framing: FRAMING, len: 0 });
+    };
+    let len = usize::try_from(u32::from_be_bytes(*head)).unwrap_or(usize::MAX);
+    if head[0] != 0 {
+        return Err(Malformed("the first byte of a message's length is not 0"));
+    }
+    if len == 0 || len > MESSAGE_BYTES_MAX {
+        return Err(Malformed("a message that is empty or too long"));
+    }
+    let end = FRAMING + len;
+    let is_whole = have.len() >= end;
+    Ok(if is_whole { Frame::Message(FRAMING..end) } else { Frame::Incomplete { framing: FRAMING, len } })
+}
+
+/// Writes the length of what begins at `start` and ends `out` into its first four bytes.
+pub(crate) fn finish(out: &mut [u8], start: usize) {
+    let len = u32::try_from(out.len() - start - FRAMING).unwrap_or(u32::MAX);
+    out[start..start + FRAMING].copy_from_slice(&len.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_as_long_as_it_says_and_not_longer_than_any_may_be() {
+        assert_eq!(parse(&[0, 0, 0]), Ok(Frame::Incomplete { framing: 4, len: 0 }));
+        assert_eq!(parse(&[0, 0, 0, 2, 7]), Ok(Frame::Incomplete { framing: 4, len: 2 }));
+        assert_eq!(parse(&[0, 0, 0, 2, 7, 8, 9]), Ok(Frame::Message(4..6)));
+        assert!(parse(&[0; 4]).is_err() && parse(&[1, 0, 0, 2, 7, 8]).is_err());
+        let longest = u32::try_from(MESSAGE_BYTES_MAX).unwrap();
+        assert!(parse(&longest.to_be_bytes()).is_ok() && parse(&(longest + 1).to_be_bytes()).is_err());
+        let mut out = vec![9, 0, 0, 0, 0, 1, 2, 3];
+        finish(&mut out, 1);
+        assert_eq!(out, [9, 0, 0, 0, 3, 1, 2, 3]);
+    }
+}

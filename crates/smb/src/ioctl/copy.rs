@@ -1,0 +1,240 @@
+//! Copies by the server: SRV_REQUEST_RESUME_KEY and SRV_COPYCHUNK (MS-SMB2 §3.3.5.15.5, §3.3.5.15.6).
+
+use super::answer::{Answer, room};
+use crate::connect::origin;
+use crate::limits::{COPY_BYTES_MAX, COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX};
+use crate::open::Open;
+use crate::ops::{Ops, Stop};
+use crate::status::of_fs_error;
+use smb_wire::copy::{CopyChunk, CopyChunkCopy, CopyChunkResponse, ResumeKey, ResumeKeyResponse};
+use smb_wire::ioctl::{CtlCode, IoctlRequest};
+use smb_wire::types::AccessMask;
+use smb_wire::{Decode, Encode, FileId, NtStatus};
+use std::sync::Arc;
+use std::time::Instant;
+use vfs::file::Sides;
+use vfs::qos::{Kind, Toll};
+use vfs::{Access, Blocking, FsError, FsResult, Opened, PendingSync, Span, Stability};
+
+/// What a request is told that asks for more than there is in one (MS-SMB2 §3.3.5.15.6.2).
+const LIMITS: CopyChunkResponse = CopyChunkResponse {
+    chunks_written: COPY_CHUNKS_MAX,
+    chunk_bytes_written: COPY_CHUNK_BYTES_MAX,
+    total_bytes_written: COPY_BYTES_MAX,
+};
+/// Bytes of a [`CopyChunkResponse`].
+const RESPONSE_BYTES: usize = 12;
+
+/// The key that stands for an open: its number. It is looked for among the opens of the session that gives it, so it is worth
+/// nothing to anybody else, and nothing once the file is closed.
+fn key_of(id: FileId) -> ResumeKey {
+    let mut key = [0; 24];
+    key[..8].copy_from_slice(&id.persistent.to_le_bytes());
+    key[8..16].copy_from_slice(&id.volatile.to_le_bytes());
+    ResumeKey(key)
+}
+
+fn id_of(key: ResumeKey) -> Option<FileId> {
+    let (persistent, rest) = key.0.split_first_chunk()?;
+    let (volatile, _) = rest.split_first_chunk()?;
+    let id = FileId { persistent: u64::from_le_bytes(*persistent), volatile: u64::from_le_bytes(*volatile) };
+    (key_of(id) == key).then_some(id)
+}
+
+/// Another file that the session has open, in a share that is still served.
+pub(super) fn source(ops: &Ops<'_>, id: FileId) -> Result<Option<Arc<Open>>, Stop> {
+    let open = ops.session()?.open(id);
+    Ok(open.filter(|open| open.disk.is_served(ops.namespace, || origin(ops))))
+}
+
+/// MS-SMB2 §3.3.5.15.5.
+pub(super) fn resume_key(_: &Ops<'_>, open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+    let response = ResumeKeyResponse { resume_key: key_of(open.id) };
+    Answer::whole(args, &response, NtStatus::INVALID_PARAMETER)
+}
+
+/// MS-SMB2 §3.3.5.15.6, to a file from one whose key is given.
+pub(super) fn copy_chunks(
+    ops: &mut Ops<'_>,
+    target: &Arc<Open>,
+    args: &IoctlRequest<'_>,
+) -> Result<Answer, Stop> {
+    let asked = CopyChunkCopy::from_bytes(args.input)?;
+    if room(args) < RESPONSE_BYTES {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    let id = id_of(asked.source_key).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    let source = source(ops, id)?.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    if !are_within_limits(&asked.chunks) {
+        return Ok(answer(NtStatus::INVALID_PARAMETER, &LIMITS));
+    }
+    let from = source.data(Access::READ)?;
+    let to = target.data(Access::WRITE)?;
+    target.check(AccessMask::WRITE_DATA)?;
+    if args.ctl_code == CtlCode::SRV_COPYCHUNK {
+        target.check(AccessMask::READ_DATA)?;
+    }
+    let sides = Sides::new(from, to, ops.ends.peer.ip().to_canonical());
+    let total = total(&asked.chunks);
+    // The message has paid at the target.
+    let mut charge = sides.source_toll(total).map(Toll::pay).transpose().map_err(|_| Stop::Delayed)?;
+    let stability = if target.writes_through() { Stability::Data } else { Stability::Unstable };
+    let began = Instant::now();
+    ops.count(Kind::Write, 0);
+    let mut copier = Copier { from, to, stability, pending: ops.pending, done: CopyChunkResponse::default() };
+    let copied = copier.all(&asked.chunks);
+    let done = copier.done;
+    let bytes = u64::from(done.total_bytes_written);
+    sides.count_read(bytes, began.elapsed());
+    if let Some(charge) = &mut charge {
+        charge.spend(done.total_bytes_written);
+    }
+    ops.count(Kind::Write, usize::try_from(sides.at_target(bytes)).unwrap_or(usize::MAX));
+    match copied {
+        Ok(()) => Ok(answer(NtStatus::SUCCESS, &done)),
+        // Nothing is done yet: it is tried again as a whole.
+        Err(Stop::Delayed) if done == CopyChunkResponse::default() => Err(Stop::Delayed),
+        Err(Stop::Delayed) => Ok(answer(of_fs_error(FsError::Delay), &done)),
+        Err(Stop::Status(status)) => Ok(answer(status, &done)),
+        Err(stop) => Err(stop),
+    }
+}
+
+fn answer(status: NtStatus, response: &CopyChunkResponse) -> Answer {
+    Answer { status, output: response.to_bytes() }
+}
+
+/// Without chunks, macOS asks for the whole file where it was told that it may; it is not.
+fn are_within_limits(chunks: &[CopyChunk]) -> bool {
+    let count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+    (1..=COPY_CHUNKS_MAX).contains(&count)
+        && chunks.iter().all(|chunk| (1..=COPY_CHUNK_BYTES_MAX).contains(&chunk.length))
+        && total(chunks) <= u64::from(COPY_BYTES_MAX)
+}
+
+fn total(chunks: &[CopyChunk]) -> u64 {
+    chunks.iter().map(|chunk| u64::from(chunk.length)).sum()
+}
+
+/// How many bytes a request copies; 0 if it is refused, or is none of copies. Limits of volumes are paid by it.
+pub(crate) fn copied_bytes(args: &IoctlRequest<'_>) -> u32 {
+    if !matches!(args.ctl_code, CtlCode::SRV_COPYCHUNK | CtlCode::SRV_COPYCHUNK_WRITE) {
+        return 0;
+    }
+    let asked = CopyChunkCopy::from_bytes(args.input).ok().filter(|asked| are_within_limits(&asked.chunks));
+    asked.map_or(0, |asked| u32::try_from(total(&asked.chunks)).unwrap_or(u32::MAX))
+}
+
+/// A copy on its way.
+struct Copier<'c> {
+    from: &'c Opened<'static>,
+    to: &'c Opened<'static>,
+    stability: Stability,
+    pending: &'c mut PendingSync,
+    done: CopyChunkResponse,
+}
+
+impl Copier<'_> {
+    /// One chunk after the other; what was copied before one that fails stays.
+    fn all(&mut self, chunks: &[CopyChunk]) -> Result<(), Stop> {
+        for chunk in chunks {
+            let size = self.from.size(Blocking::Allowed)?;
+            let end = chunk.source_offset.checked_add(u64::from(chunk.length));
+            if end.is_none_or(|end| end > size) {
+                // It goes past the end of the source (MS-SMB2 §3.3.5.15.6).
+                return Err(NtStatus::INVALID_VIEW_SIZE.into());
+            }
+            self.one(chunk)?;
+            self.done.chunks_written += 1;
+            self.done.chunk_bytes_written = 0;
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, chunk: &CopyChunk) -> Result<(), Stop> {
+        let (mut at, mut left) = (0, u64::from(chunk.length));
+        while left > 0 {
+            let target = chunk.target_offset.checked_add(at).ok_or(FsError::FileTooBig)?;
+            let span = Span { source: chunk.source_offset + at, target, len: left };
+            let copied = self.part(&span)?;
+            if copied == 0 {
+                // The source was cut off meanwhile.
+                return Err(NtStatus::INVALID_VIEW_SIZE.into());
+            }
+            (at, left) = (at + copied, left - copied);
+            let bytes = u32::try_from(copied).unwrap_or(u32::MAX);
+            self.done.chunk_bytes_written += bytes;
+            self.done.total_bytes_written += bytes;
+        }
+        Ok(())
+    }
+
+    /// A range, perhaps only its beginning, by the storage where it can, and else by reading and writing.
+    fn part(&mut self, span: &Span) -> FsResult<u64> {
+        match self.from.copy_to(self.to, span, self.stability, self.pending) {
+            Ok((bytes, _)) => Ok(bytes),
+            Err(FsError::CrossVolume | FsError::Invalid | FsError::NotSupported) => self.by_memory(span),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A chunk at most, so that what overlaps itself is read before it is written.
+    fn by_memory(&mut self, span: &Span) -> FsResult<u64> {
+        let len = usize::try_from(span.len).unwrap_or(usize::MAX);
+        let mut data = Vec::new();
+        let read = self.from.read(span.source, len, &mut data, Blocking::Allowed)?;
+        self.to.write(span.target, &data, self.stability, self.pending)?;
+        Ok(read as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smb_wire::ioctl::IoctlFlags;
+
+    #[test]
+    fn a_key_is_an_opens_or_nothing() {
+        let id = FileId { persistent: 7, volatile: u64::MAX - 1 };
+        assert_eq!(id_of(key_of(id)), Some(id));
+        let mut key = key_of(id);
+        key.0[23] = 1;
+        assert_eq!(id_of(key), None);
+    }
+
+    #[test]
+    fn what_is_refused_pays_nothing() {
+        let asked = |length| {
+            let chunk = CopyChunk { source_offset: 0, target_offset: 0, length };
+            CopyChunkCopy { source_key: key_of(FileId::PREVIOUS), chunks: vec![chunk; 3] }.to_bytes()
+        };
+        let bytes = |ctl_code, input: &[u8]| {
+            copied_bytes(&IoctlRequest {
+                ctl_code,
+                file_id: FileId::PREVIOUS,
+                input,
+                max_input_response: 0,
+                output: &[],
+                max_output_response: 12,
+                flags: IoctlFlags::IS_FSCTL,
+            })
+        };
+        assert_eq!(bytes(CtlCode::SRV_COPYCHUNK, &asked(1000)), 3000);
+        assert_eq!(bytes(CtlCode::SRV_COPYCHUNK_WRITE, &asked(1000)), 3000);
+        assert_eq!(bytes(CtlCode::SET_ZERO_DATA, &asked(1000)), 0);
+        assert_eq!(bytes(CtlCode::SRV_COPYCHUNK, &asked(u32::MAX)), 0);
+        assert_eq!(bytes(CtlCode::SRV_COPYCHUNK, &asked(1000)[..50]), 0);
+    }
+
+    #[test]
+    fn what_a_request_may_ask_is_bounded() {
+        let chunk = |length| CopyChunk { source_offset: 0, target_offset: 0, length };
+        let (most, longest) = (usize::try_from(COPY_CHUNKS_MAX).unwrap(), COPY_CHUNK_BYTES_MAX);
+        assert!(are_within_limits(&vec![chunk(1); most]) && !are_within_limits(&vec![chunk(1); most + 1]));
+        assert!(are_within_limits(&[chunk(longest); 16]) && !are_within_limits(&[chunk(longest); 17]));
+        for wrong in [0, longest + 1, u32::MAX] {
+            assert!(!are_within_limits(&[chunk(1), chunk(wrong)]), "{wrong}");
+        }
+        assert!(!are_within_limits(&[]));
+    }
+}

@@ -1,0 +1,84 @@
+//! Which shares there are, and what the server is (MS-SRVS, MS-WKST).
+
+use crate::connect::{IPC, visible};
+use crate::names::folded;
+use crate::ops::Ops;
+use crate::tree::share_name;
+use smb_wire::rpc::srvsvc::{
+    self, Server, ServerType, Share, ShareKind, ShareModifiers, server_get_info_results, share_enum_results,
+    share_get_info_results,
+};
+use smb_wire::rpc::wkssvc::{self, Workstation, wksta_get_info_results};
+use smb_wire::rpc::{Call, Fault, Win32Error};
+use smb_wire::tree::ShareFlags;
+use vfs::Protection;
+
+/// The version of Windows that clients are told: one that speaks these dialects.
+const VERSION: (u32, u32) = (10, 0);
+
+/// Does a call of `srvsvc`.
+pub(super) fn server(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
+    let results = match srvsvc::Call::decode(call.opnum, call.stub)? {
+        srvsvc::Call::ShareEnum { level, resume_handle, .. } => {
+            share_enum_results(level, resume_handle, &shares(ops))
+        }
+        srvsvc::Call::ShareGetInfo { net_name, level } => {
+            let wanted = folded(&net_name.units().collect::<Vec<_>>());
+            let shares = shares(ops);
+            let is_named =
+                |share: &&Share<'_>| folded(&share.net_name.encode_utf16().collect::<Vec<_>>()) == wanted;
+            let share = shares.iter().find(is_named).ok_or(Win32Error::NERR_NET_NAME_NOT_FOUND);
+            share_get_info_results(level, share)
+        }
+        srvsvc::Call::ServerGetInfo { level } => {
+            let server = Server {
+                name: &ops.service.authority.names.netbios,
+                version_major: VERSION.0,
+                version_minor: VERSION.1,
+                server_type: ServerType::WORKSTATION
+                    | ServerType::SERVER
+                    | ServerType::NT
+                    | ServerType::SERVER_NT,
+                comment: "",
+                users: u32::MAX,
+            };
+            server_get_info_results(level, &server)
+        }
+    };
+    Ok(results)
+}
+
+/// Does a call of `wkssvc`.
+pub(super) fn workstation(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
+    let wkssvc::Call::WkstaGetInfo { level } = wkssvc::Call::decode(call.opnum, call.stub)?;
+    let names = &ops.service.authority.names;
+    let workstation = Workstation {
+        computer_name: &names.netbios,
+        lan_group: &names.netbios_domain,
+        version_major: VERSION.0,
+        version_minor: VERSION.1,
+        logged_on_users: 0,
+    };
+    Ok(wksta_get_info_results(level, &workstation))
+}
+
+/// The shares that this client can connect to. Where their files are stored is told to nobody.
+fn shares<'c>(ops: &Ops<'c>) -> Vec<Share<'c>> {
+    let share = |net_name, kind, modifiers, flags| Share {
+        net_name,
+        kind,
+        modifiers,
+        remark: "",
+        path: "",
+        max_uses: u32::MAX,
+        current_uses: 0,
+        flags,
+    };
+    let disks = visible(ops).map(|(export, rule)| {
+        let is_sealed = rule.protection > Protection::Plain;
+        let flags = if is_sealed { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NO_CACHING };
+        share(share_name(export), ShareKind::DISKTREE, ShareModifiers::empty(), flags)
+    });
+    let ipc = share(IPC, ShareKind::IPC, ShareModifiers::SPECIAL, ShareFlags::NO_CACHING);
+    disks.chain([ipc]).collect()
+}

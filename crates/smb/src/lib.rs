@@ -1,0 +1,53 @@
+//! SMB 2.1 to 3.1.1 (MS-SMB2) over the files of [`vfs`].
+//!
+//! [`server`] is SMB as a protocol of [`transport`]: it frames messages, opens and seals what is encrypted, and hands chains of
+//! commands on. A `chain` does them one after the other by the `table` of commands; the commands are grouped by
+//! family as those of NFS are. What a client has lies in its `connection`, its `session`s, `tree` connects and `open`s.
+//! Share modes and deletion are claims of [`vfs::claims`]: this crate represents them, and decides nothing of them.
+
+#![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
+
+mod attempts;
+mod attr;
+mod chain;
+mod channel;
+mod connect;
+mod connection;
+mod counts;
+mod create;
+mod credits;
+mod descriptor;
+mod dir;
+mod ea;
+mod file;
+mod frame;
+mod holder;
+mod ioctl;
+mod ipc;
+mod keys;
+mod later;
+pub mod limits;
+mod lock;
+mod lock_sequences;
+mod names;
+mod negotiate;
+mod negotiated;
+mod notify;
+mod open;
+mod ops;
+mod pipe;
+mod scan;
+mod sequence;
+pub mod server;
+pub mod service;
+mod session;
+mod setattr;
+mod setup;
+mod shown;
+mod status;
+mod table;
+mod tree;
+mod watching;
+
+pub use tree::PROTOCOL;

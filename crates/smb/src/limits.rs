@@ -1,0 +1,94 @@
+//! Every bound of this crate, in one place.
+
+use std::time::Duration;
+
+/// The most bytes that one READ or WRITE moves.
+pub const IO_BYTES_MAX: u32 = 1 << 20;
+/// The most bytes of a listing, of attributes or of another result.
+pub const TRANSACT_BYTES_MAX: u32 = 1 << 20;
+/// What a WRITE may take besides its data: the headers of a sealed message, its own, and what a client puts between.
+pub const MESSAGE_EXTRA_BYTES: usize = 4096;
+/// The longest message.
+pub const MESSAGE_BYTES_MAX: usize = IO_BYTES_MAX as usize + MESSAGE_EXTRA_BYTES;
+/// Bytes that one credit pays for (MS-SMB2 §3.1.5.2).
+pub const CREDIT_BYTES: u32 = 64 << 10;
+/// Message ids that one connection may have granted and unused, as of Windows.
+pub const CREDITS_MAX: u32 = 8192;
+/// The same while calls wait for a limit of the volume that a client uses: it is granted nothing until it has less.
+pub const CREDITS_PRESSED_MAX: u32 = 128;
+/// Message ids from the lowest unused one to the highest granted one; 2 KiB of bits.
+pub const WINDOW_IDS_MAX: usize = 2 * CREDITS_MAX as usize;
+/// Commands of one compound.
+pub const COMPOUND_COMMANDS_MAX: usize = 64;
+/// Bytes of the reply to a compound, past which its further commands are refused.
+pub const COMPOUND_REPLY_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+/// Dialects of one NEGOTIATE, and its contexts.
+pub const DIALECTS_MAX: usize = 64;
+/// See [`DIALECTS_MAX`].
+pub const NEGOTIATE_CONTEXTS_MAX: usize = 16;
+/// Sessions of one connection.
+pub const CONNECTION_SESSIONS_MAX: usize = 1024;
+/// Connections of one session, as many as of Windows.
+pub const SESSION_CHANNELS_MAX: usize = 32;
+/// Sessions of one connection that are being set up.
+pub const CONNECTION_SETUPS_MAX: usize = 16;
+/// Refused logins that one address has at once, and how long it is until there is another.
+pub const REFUSED_AT_ONCE_MAX: u32 = 20;
+/// See [`REFUSED_AT_ONCE_MAX`].
+pub const REFUSED_EVERY: Duration = Duration::from_secs(1);
+/// Addresses whose refused logins are known; those beyond share theirs.
+pub const ADDRESSES_MAX: usize = 4096;
+/// Tree connects of one session.
+pub const SESSION_TREES_MAX: usize = 1024;
+/// Opens of one session.
+pub const SESSION_OPENS_MAX: usize = 16_384;
+/// Pipes of one session, which count as opens as well.
+pub const SESSION_PIPES_MAX: usize = 32;
+/// Pipes of all sessions: each may keep a MiB that its client does not read.
+pub const PIPES_MAX: usize = 512;
+/// Opens of all sessions.
+pub const OPENS_MAX: usize = 262_144;
+/// Extended attributes that one request sets or asks for by name: more than a file can have.
+pub const EAS_MAX: usize = 1024;
+/// Byte ranges of one LOCK (MS-SMB2 §3.3.5.14 lets a server choose).
+pub const LOCKS_MAX: usize = 64;
+/// Chunks of one SRV_COPYCHUNK, bytes of each, and of all of them, as of Windows (MS-SMB2 §3.3.3).
+pub const COPY_CHUNKS_MAX: u32 = 256;
+/// See [`COPY_CHUNKS_MAX`].
+pub const COPY_CHUNK_BYTES_MAX: u32 = 1 << 20;
+/// See [`COPY_CHUNKS_MAX`].
+pub const COPY_BYTES_MAX: u32 = 16 << 20;
+/// Ranges of one FILE_LEVEL_TRIM that are processed; the client is told how many that were.
+pub const TRIM_RANGES_MAX: usize = 1024;
+/// Names on the way to a file.
+pub const PATH_NAMES_MAX: usize = 256;
+/// Bytes of changes that an open keeps until its client asks for them.
+pub const NOTIFY_BYTES_MAX: usize = 64 << 10;
+/// UTF-16 units of a pattern that names are compared with.
+pub const PATTERN_UNITS_MAX: usize = 255;
+/// Entries that a look-up without case looks at in a directory.
+pub const FOLDED_ENTRIES_MAX: usize = 1 << 20;
+/// Times that a CREATE looks again for a name that others make and remove meanwhile.
+pub const CREATE_TRIES: u32 = 8;
+/// Milliseconds between two tries of a call that something stands in the way of, and in which it has to succeed: clients wait
+/// longer.
+pub const RETRY_MS: u64 = 20;
+/// See [`RETRY_MS`].
+pub const RETRY_MS_MAX: u64 = 15_000;
+/// Calls that are put off, and the memory they take.
+pub const PARKED_CALLS_MAX: usize = 16_384;
+/// See [`PARKED_CALLS_MAX`].
+pub const PARKED_BYTES_MAX: usize = 16 << 20;
+/// Requests of one connection that are answered later (Windows has as many, MS-SMB2 §3.3.4.2), and the memory they take.
+pub const CONNECTION_WAITING_MAX: usize = 511;
+/// See [`CONNECTION_WAITING_MAX`].
+pub const CONNECTION_WAITING_BYTES_MAX: usize = 4 << 20;
+/// The same of all connections.
+pub const WAITING_MAX: usize = 65_536;
+/// See [`WAITING_MAX`].
+pub const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Seconds without a call after which a connection is ended. What it holds open goes with it, so this is long; clients that
+/// watch their connections send an ECHO each minute.
+pub const IDLE_S: u32 = 4 * 3600;
+
+const _: () = assert!(MESSAGE_BYTES_MAX < 1 << 24, "the length on the wire has three bytes");

@@ -1,0 +1,136 @@
+//! LOCK: byte ranges (MS-SMB2 §3.3.5.14, MS-FSA §2.1.5.8).
+
+use crate::later::Interim;
+use crate::limits::LOCKS_MAX;
+use crate::open::Open;
+use crate::ops::{Done, Ops, Stop};
+use crate::status::of_conflict;
+use smb_wire::lock::{LockElement, LockFlags, LockRequest};
+use smb_wire::negotiate::Capabilities;
+use smb_wire::session::Empty;
+use smb_wire::{NtStatus, Writer};
+use vfs::claims::{self, Conflict, Outcome, Queueing, Request, Span, Stream, Verdict};
+use vfs::qos::Nanos;
+
+/// MS-SMB2 §3.3.5.14.
+pub(crate) fn lock(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
+    let args: LockRequest = Ops::decode(request)?;
+    let open = ops.open(args.file_id)?;
+    if args.locks.is_empty() || args.locks.len() > LOCKS_MAX {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    if open.opened().is_none() {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
+    }
+    let sequences = has_sequences(ops).then_some(&open.lock_sequences);
+    if sequences.is_some_and(|sequences| sequences.was_done(args.lock_sequence)) {
+        return ops.reply(w, &Empty);
+    }
+    let unlocks = args.locks[0].flags == LockFlags::UNLOCK;
+    if !unlocks && args.locks.len() > 1 && args.locks.iter().any(may_wait) {
+        // Of several ranges none is waited for (MS-SMB2 §3.3.5.14.2).
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    let mut taken = Vec::with_capacity(args.locks.len());
+    for element in &args.locks {
+        match one(ops, &open, element, unlocks) {
+            Ok(span) => taken.push(span),
+            Err(stop) => {
+                // What was locked by this request is let go; what was unlocked stays so (MS-SMB2 §3.3.5.14.1, §3.3.5.14.2).
+                if !unlocks {
+                    taken.into_iter().try_for_each(|span| unlock(&open, span))?;
+                }
+                return Err(stop);
+            }
+        }
+    }
+    if let Some(sequences) = sequences {
+        sequences.note_done(args.lock_sequence);
+    }
+    ops.reply(w, &Empty)
+}
+
+/// Whether requests for ranges can come twice: the client may have several connections.
+fn has_sequences(ops: &Ops<'_>) -> bool {
+    let agreed = ops.connection.negotiated();
+    agreed.is_some_and(|agreed| agreed.capabilities.contains(Capabilities::MULTI_CHANNEL))
+}
+
+fn may_wait(element: &LockElement) -> bool {
+    !element.flags.intersects(LockFlags::FAIL_IMMEDIATELY | LockFlags::UNLOCK)
+}
+
+/// Does what one element says, and gives its bytes.
+fn one(ops: &mut Ops<'_>, open: &Open, element: &LockElement, unlocks: bool) -> Result<Span, Stop> {
+    let (span, is_exclusive) = step(element, unlocks)?;
+    match unlocks {
+        true => unlock(open, span)?,
+        false if may_wait(element) => take_or_wait(ops, open, span, is_exclusive)?,
+        false => take(open, span, is_exclusive)?,
+    }
+    Ok(span)
+}
+
+/// The bytes of an element, and whether they are for one alone.
+fn step(element: &LockElement, unlocks: bool) -> Result<(Span, bool), NtStatus> {
+    let kind = element.flags.without(LockFlags::FAIL_IMMEDIATELY);
+    let is_exclusive = kind == LockFlags::EXCLUSIVE_LOCK;
+    let is_good = match unlocks {
+        true => element.flags == LockFlags::UNLOCK,
+        false => is_exclusive || kind == LockFlags::SHARED_LOCK,
+    };
+    if !is_good {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let span = Span::new(element.offset, element.length).ok_or(NtStatus::INVALID_LOCK_RANGE)?;
+    Ok((span, is_exclusive))
+}
+
+fn take(open: &Open, span: Span, is_exclusive: bool) -> Result<(), NtStatus> {
+    granted(&ask(open, span, is_exclusive, Queueing::Never), NtStatus::LOCK_NOT_GRANTED)
+}
+
+/// Takes a range, or waits for it until it is canceled.
+fn take_or_wait(ops: &mut Ops<'_>, open: &Open, span: Span, is_exclusive: bool) -> Result<(), Stop> {
+    match ops.woken {
+        Some(Outcome::Granted) => return Ok(()),
+        Some(Outcome::TimedOut | Outcome::Canceled) => return Err(NtStatus::CANCELLED.into()),
+        Some(Outcome::Again) | None => {}
+    }
+    if take(open, span, is_exclusive).is_ok() {
+        return Ok(());
+    }
+    let waker = ops.waker(Some(open.id), NtStatus::RANGE_NOT_LOCKED, Interim::OfLast)?;
+    match ask(open, span, is_exclusive, Queueing::Until(Nanos(u64::MAX))) {
+        Verdict::Wait(ticket) => Err(ops.wait_for_claim(&open.disk, &open.file, ticket, &waker)),
+        verdict => Ok(granted(&verdict, NtStatus::LOCK_NOT_GRANTED)?),
+    }
+}
+
+fn ask(open: &Open, span: Span, is_exclusive: bool, queueing: Queueing) -> Verdict {
+    open.file.claim(&Request::Lock(claims::LockRequest {
+        owner: open.lock_owner(),
+        open: Some(open.claim()),
+        stream: Stream::default(),
+        span,
+        is_exclusive,
+        is_enforced: true,
+        reclaims: false,
+        queueing,
+    }))
+}
+
+fn unlock(open: &Open, span: Span) -> Result<(), NtStatus> {
+    let request =
+        Request::Unlock { owner: open.lock_owner(), stream: Stream::default(), span, enforced: true };
+    granted(&open.file.claim(&request), NtStatus::RANGE_NOT_LOCKED)
+}
+
+/// What became of a request; `not_held` where there is no such range.
+fn granted(verdict: &Verdict, otherwise: NtStatus) -> Result<(), NtStatus> {
+    match verdict {
+        Verdict::Granted(_) => Ok(()),
+        Verdict::Refused(Conflict::NotHeld) | Verdict::Wait(_) => Err(otherwise),
+        Verdict::Refused(conflict) => Err(of_conflict(*conflict).unwrap_or(otherwise)),
+    }
+}

@@ -1,0 +1,229 @@
+//! Names: UTF-16 with backslashes on the wire, bytes in directories.
+//!
+//! Bytes are UTF-8, in which a surrogate that stands alone is kept as WTF-8 has it. Characters that Windows reserves are
+//! in the private use area on the wire, as macOS and cifs.ko put them there ("SFM"), and stored as what they mean. A name that is no
+//! such text cannot be told to clients, and is not shown.
+
+mod pattern;
+
+pub(crate) use pattern::Pattern;
+
+use smb_wire::NtStatus;
+
+/// The characters that names must not have, and what stands for them on the wire.
+const RESERVED: [(char, u16); 8] = [
+    ('"', 0xf020),
+    ('*', 0xf021),
+    (':', 0xf022),
+    ('<', 0xf023),
+    ('>', 0xf024),
+    ('?', 0xf025),
+    ('\\', 0xf026),
+    ('|', 0xf027),
+];
+/// What stands for a blank and a period at the end of a name.
+const LAST_BLANK: u16 = 0xf028;
+const LAST_PERIOD: u16 = 0xf029;
+/// What stands for control characters: this, and the character.
+const CONTROL: u16 = 0xf000;
+
+/// The name of a file as a client gives it: the names on the way from the share's root, none for the root itself. Only the
+/// data of a file can be named ("name::$DATA"): other streams are not there.
+pub(crate) fn path(wire: &[u16]) -> Result<Vec<Vec<u8>>, NtStatus> {
+    if wire.is_empty() {
+        return Ok(Vec::new());
+    }
+    let wire = wire.strip_suffix(&[u16::from(b'\\')]).unwrap_or(wire);
+    let wire = without_data_stream(wire)?;
+    if wire.first() == Some(&u16::from(b'\\')) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    wire.split(|&unit| unit == u16::from(b'\\')).map(component).collect()
+}
+
+/// One name of a path.
+pub(crate) fn component(wire: &[u16]) -> Result<Vec<u8>, NtStatus> {
+    let dot = u16::from(b'.');
+    if wire.is_empty() || wire == [dot] || wire == [dot, dot] {
+        return Err(NtStatus::OBJECT_PATH_SYNTAX_BAD);
+    }
+    let mut bytes = Vec::with_capacity(wire.len());
+    for unit in char::decode_utf16(wire.iter().copied()) {
+        match unit {
+            Ok(c) => push(&mut bytes, stored(c).ok_or(NtStatus::OBJECT_NAME_INVALID)?),
+            Err(lone) => bytes.extend(surrogate(lone.unpaired_surrogate())),
+        }
+    }
+    if bytes == b"." || bytes == b".." {
+        return Err(NtStatus::OBJECT_NAME_INVALID);
+    }
+    Ok(bytes)
+}
+
+/// A name as it is put on the wire; `None` if it is no text.
+pub(crate) fn to_wire(name: &[u8]) -> Option<Vec<u16>> {
+    if name == b"." || name == b".." {
+        return Some(name.iter().copied().map(u16::from).collect());
+    }
+    let mut wire = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while !rest.is_empty() {
+        match std::str::from_utf8(rest) {
+            Ok(text) => {
+                extend(&mut wire, text);
+                rest = &[];
+            }
+            Err(error) => {
+                let (text, more) = rest.split_at(error.valid_up_to());
+                extend(&mut wire, std::str::from_utf8(text).ok()?);
+                let (lone, more) = more.split_first_chunk::<3>()?;
+                wire.push(lone_surrogate(*lone)?);
+                rest = more;
+            }
+        }
+    }
+    if let Some(last) = wire.last_mut() {
+        match *last {
+            0x20 => *last = LAST_BLANK,
+            0x2e => *last = LAST_PERIOD,
+            _ => {}
+        }
+    }
+    Some(wire)
+}
+
+/// A name as names are compared: without case.
+pub(crate) fn folded(wire: &[u16]) -> Vec<u16> {
+    let mut folded = Vec::with_capacity(wire.len());
+    for unit in char::decode_utf16(wire.iter().copied()) {
+        match unit {
+            Ok(c) => folded.extend_from_slice(fold(c).encode_utf16(&mut [0; 2])),
+            Err(lone) => folded.push(lone.unpaired_surrogate()),
+        }
+    }
+    folded
+}
+
+/// The character that stands for both cases; names keep their length.
+fn fold(c: char) -> char {
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(one), None) => one,
+        _ => c,
+    }
+}
+
+/// "name::$DATA" is "name". Whatever else has a colon names another stream.
+fn without_data_stream(wire: &[u16]) -> Result<&[u16], NtStatus> {
+    let Some(colon) = wire.iter().position(|&unit| unit == u16::from(b':')) else { return Ok(wire) };
+    let (name, stream) = wire.split_at(colon);
+    let data: Vec<u16> = "::$DATA".encode_utf16().collect();
+    match folded(stream) == data {
+        true if !name.is_empty() => Ok(name),
+        _ if stream.contains(&u16::from(b'\\')) => Err(NtStatus::OBJECT_NAME_INVALID),
+        _ => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+    }
+}
+
+/// What a character of a name on the wire is in a directory; `None` for those that are not allowed.
+fn stored(c: char) -> Option<char> {
+    let unit = u16::try_from(u32::from(c)).ok();
+    match unit {
+        Some(0xf001..=0xf01f) => return char::from_u32(u32::from(c) - u32::from(CONTROL)),
+        Some(LAST_BLANK) => return Some(' '),
+        Some(LAST_PERIOD) => return Some('.'),
+        _ => {}
+    }
+    if let Some((stands_for, _)) = RESERVED.iter().find(|(_, wire)| Some(*wire) == unit) {
+        return Some(*stands_for);
+    }
+    let is_reserved = RESERVED.iter().any(|(reserved, _)| *reserved == c);
+    (!is_reserved && c != '/' && u32::from(c) >= 0x20).then_some(c)
+}
+
+fn extend(wire: &mut Vec<u16>, text: &str) {
+    for c in text.chars() {
+        match RESERVED.iter().find(|(reserved, _)| *reserved == c) {
+            Some((_, on_wire)) => wire.push(*on_wire),
+            None if u32::from(c) < 0x20 => wire.push(CONTROL + u16::try_from(u32::from(c)).unwrap_or(0)),
+            None => wire.extend_from_slice(c.encode_utf16(&mut [0; 2])),
+        }
+    }
+}
+
+fn push(bytes: &mut Vec<u8>, c: char) {
+    bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+/// A surrogate that stands alone, as WTF-8 has it.
+fn surrogate(unit: u16) -> [u8; 3] {
+    let six = |shift: u16| u8::try_from(unit >> shift & 0x3f).unwrap_or(0);
+    [0xe0 | u8::try_from(unit >> 12).unwrap_or(0), 0x80 | six(6), 0x80 | six(0)]
+}
+
+fn lone_surrogate([first, second, third]: [u8; 3]) -> Option<u16> {
+    let is_one = first == 0xed && (0xa0..=0xbf).contains(&second) && (0x80..=0xbf).contains(&third);
+    is_one.then(|| 0xd000 | u16::from(second & 0x3f) << 6 | u16::from(third & 0x3f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(text: &str) -> Vec<u16> {
+        text.encode_utf16().collect()
+    }
+
+    #[test]
+    fn a_path_is_split_and_stored_clean() {
+        assert_eq!(path(&[]), Ok(vec![]));
+        assert_eq!(path(&wire("a\\bü")), Ok(vec![b"a".to_vec(), "bü".as_bytes().to_vec()]));
+        assert_eq!(path(&wire("a\\")), Ok(vec![b"a".to_vec()]));
+        assert_eq!(path(&wire("f::$data")), Ok(vec![b"f".to_vec()]));
+        assert_eq!(path(&wire("f:s")), Err(NtStatus::OBJECT_NAME_NOT_FOUND));
+        assert_eq!(path(&wire("f::$INDEX_ALLOCATION")), Err(NtStatus::OBJECT_NAME_NOT_FOUND));
+        assert_eq!(path(&wire("\\a")), Err(NtStatus::INVALID_PARAMETER));
+        for bad in ["..", "a\\..\\b", ".", "a\\\\b"] {
+            assert_eq!(path(&wire(bad)), Err(NtStatus::OBJECT_PATH_SYNTAX_BAD), "{bad}");
+        }
+        for bad in ["a/b", "a*", "a?", "<", "a|b", "a\u{1}", "a\0b", "\"", ":\\a"] {
+            let refused = path(&wire(bad)).unwrap_err();
+            assert!(
+                [NtStatus::OBJECT_NAME_INVALID, NtStatus::OBJECT_NAME_NOT_FOUND].contains(&refused),
+                "{bad:?}: {refused:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_name_on_the_wire_leads_out_of_a_directory() {
+        for bad in ["\u{f029}", ".\u{f029}", "\u{f029}\u{f029}"] {
+            assert_eq!(component(&wire(bad)), Err(NtStatus::OBJECT_NAME_INVALID), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_name_that_is_text_comes_back_from_the_wire() {
+        for name in ["a", "a b", "what?", "a:b", "end ", "end.", "\u{1}\u{1f}", "\"*:<>?\\|", "𝒳y", "..."]
+        {
+            let on_wire = to_wire(name.as_bytes()).unwrap();
+            assert!(
+                on_wire.iter().all(|unit| !matches!(unit, 0x22 | 0x2a | 0x3a | 0x5c | 0..0x20)),
+                "{name:?}"
+            );
+            assert_eq!(component(&on_wire), Ok(name.as_bytes().to_vec()), "{name:?}");
+        }
+        assert_eq!(to_wire(b"end.").unwrap().last(), Some(&LAST_PERIOD));
+        let lone = [0xd800, 0x61, 0xdfff];
+        let stored = component(&lone).unwrap();
+        assert_eq!(to_wire(&stored).unwrap(), lone);
+        assert_eq!(to_wire(b"\xff"), None);
+        assert_eq!(to_wire(b"a\xc3"), None);
+    }
+
+    #[test]
+    fn names_are_compared_without_case() {
+        assert_eq!(folded(&wire("Straße Ünî 𐐨")), folded(&wire("sTRAßE üNÎ 𐐀")));
+        assert_ne!(folded(&wire("ss")), folded(&wire("ß")), "a name keeps its length");
+    }
+}

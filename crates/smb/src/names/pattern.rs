@@ -1,0 +1,138 @@
+//! Which names of a directory a client wants: FsRtlIsNameInExpression (MS-FSA §2.1.4.4).
+
+use super::folded;
+use crate::limits::PATTERN_UNITS_MAX;
+
+const STAR: u16 = 0x2a;
+const QUESTION: u16 = 0x3f;
+const DOT: u16 = 0x2e;
+/// `<`: any number of characters up to the last period.
+const DOS_STAR: u16 = 0x3c;
+/// `>`: one character, or none before a period and at the end.
+const DOS_QUESTION: u16 = 0x3e;
+/// `"`: a period, or nothing at the end.
+const DOS_DOT: u16 = 0x22;
+
+/// What names must look like, in the case that names are compared in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pattern(Vec<u16>);
+
+impl Pattern {
+    /// A pattern as a client gives it; `None` if it is too long.
+    pub(crate) fn new(wire: &[u16]) -> Option<Self> {
+        (wire.len() <= PATTERN_UNITS_MAX).then(|| Self(folded(wire)))
+    }
+
+    /// Whether every name matches.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.0 == [STAR]
+    }
+
+    /// Whether at most one name matches.
+    pub(crate) fn is_one_name(&self) -> bool {
+        !self.0.iter().any(|unit| [STAR, QUESTION, DOS_STAR, DOS_QUESTION, DOS_DOT].contains(unit))
+    }
+
+    /// Whether a name, as it is on the wire, matches.
+    pub(crate) fn matches(&self, name: &[u16]) -> bool {
+        if self.is_everything() {
+            return true;
+        }
+        let name = folded(name);
+        let last_dot = name.iter().rposition(|&unit| unit == DOT);
+        // Which prefixes of the pattern match the part of the name that was looked at.
+        let mut reached = vec![false; self.0.len() + 1];
+        reached[0] = true;
+        self.skip_empty(&mut reached, name.first().copied());
+        for (at, &unit) in name.iter().enumerate() {
+            let mut next = vec![false; reached.len()];
+            for (i, &wanted) in self.0.iter().enumerate().filter(|(i, _)| reached[*i]) {
+                match wanted {
+                    STAR => next[i] = true,
+                    DOS_STAR => {
+                        if unit != DOT || last_dot.is_some_and(|last| at < last) {
+                            next[i] = true;
+                        } else {
+                            // The last period ends it, and is taken by it too.
+                            next[i + 1] = true;
+                        }
+                    }
+                    QUESTION => next[i + 1] = true,
+                    DOS_QUESTION if unit != DOT => next[i + 1] = true,
+                    DOS_DOT if unit == DOT => next[i + 1] = true,
+                    _ if wanted == unit => next[i + 1] = true,
+                    _ => {}
+                }
+            }
+            reached = next;
+            self.skip_empty(&mut reached, name.get(at + 1).copied());
+        }
+        reached[self.0.len()]
+    }
+
+    /// Passes over what needs no character before `next`.
+    fn skip_empty(&self, reached: &mut [bool], next: Option<u16>) {
+        for (i, &wanted) in self.0.iter().enumerate() {
+            let may_be_empty = match wanted {
+                STAR | DOS_STAR => true,
+                DOS_QUESTION => next.is_none_or(|unit| unit == DOT),
+                DOS_DOT => next.is_none(),
+                _ => false,
+            };
+            if reached[i] && may_be_empty {
+                reached[i + 1] = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, name: &str) -> bool {
+        let wire = |text: &str| text.encode_utf16().collect::<Vec<_>>();
+        Pattern::new(&wire(pattern)).unwrap().matches(&wire(name))
+    }
+
+    #[test]
+    fn wildcards_match_as_in_windows() {
+        for (pattern, name) in [
+            ("*", "anything.at.all"),
+            ("*.txt", "a.TXT"),
+            ("a?c", "abc"),
+            ("ABC", "abc"),
+            ("*.*", "a.b"),
+            ("<.txt", "a.b.txt"),
+            ("<", "noext"),
+            ("<.", "a."),
+            ("a>>>", "ab"),
+            (">>>>.txt", "ab.txt"),
+            ("abc\"", "abc"),
+            ("abc\"txt", "abc.txt"),
+            ("<\"*", "abc"),
+            ("<\"*", "a.b.c"),
+            ("a*b*c", "axxbyyc"),
+            ("", ""),
+        ] {
+            assert!(matches(pattern, name), "{pattern:?} {name:?}");
+        }
+        for (pattern, name) in [
+            ("*.txt", "atxt"),
+            ("a?c", "ac"),
+            ("abc", "abcd"),
+            ("*.*", "ab"),
+            ("a>", "abc"),
+            ("abc\"", "abcx"),
+        ] {
+            assert!(!matches(pattern, name), "{pattern:?} {name:?}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_costs_no_more_than_its_length_times_the_name() {
+        let name = "a".repeat(255);
+        assert!(!matches(&("*a".repeat(120) + "b"), &name));
+        assert!(Pattern::new(&[0x2a; PATTERN_UNITS_MAX + 1]).is_none());
+    }
+}

@@ -1,0 +1,173 @@
+//! NEGOTIATE: which dialect, which algorithms (MS-SMB2 §3.3.5.3, §3.3.5.4).
+
+use crate::connection::Connection;
+use crate::limits::{DIALECTS_MAX, IO_BYTES_MAX, NEGOTIATE_CONTEXTS_MAX, TRANSACT_BYTES_MAX};
+use crate::negotiated::Negotiated;
+use crate::ops::{Done, Ops, Stop};
+use crate::service::Service;
+use smb_wire::fsctl::{ValidateNegotiateRequest, ValidateNegotiateResponse};
+use smb_wire::negotiate::{
+    Capabilities, Cipher, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse, SecurityMode,
+    SigningAlgorithm,
+};
+use smb_wire::smb1::Smb1Negotiate;
+use smb_wire::types::Dialect;
+use smb_wire::{Decode, FileTime, NtStatus, Writer};
+use vfs::Time;
+
+/// The dialects, the one that is liked best first.
+const DIALECTS: [Dialect; 4] = [Dialect::SMB311, Dialect::SMB302, Dialect::SMB300, Dialect::SMB210];
+/// The ciphers, the one that is liked best first.
+const CIPHERS: [Cipher; 4] =
+    [Cipher::AES_128_GCM, Cipher::AES_256_GCM, Cipher::AES_128_CCM, Cipher::AES_256_CCM];
+/// The signing algorithms of 3.1.1, the one that is liked best first.
+const SIGNING: [SigningAlgorithm; 3] =
+    [SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256];
+/// What the reply says of signing. It is always required.
+pub(crate) const SECURITY_MODE: SecurityMode =
+    SecurityMode(SecurityMode::SIGNING_ENABLED.0 | SecurityMode::SIGNING_REQUIRED.0);
+const SALT_BYTES: usize = 32;
+
+/// MS-SMB2 §3.3.5.4.
+pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
+    let args: NegotiateRequest<'_> = Ops::decode(request)?;
+    if args.dialects.is_empty() || args.dialects.len() > DIALECTS_MAX {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    let dialect = DIALECTS.into_iter().find(|known| args.dialects.contains(known));
+    let dialect = dialect.ok_or(NtStatus::NOT_SUPPORTED)?;
+    let mut negotiated = Negotiated {
+        dialect,
+        client_guid: args.client_guid,
+        client_capabilities: args.capabilities,
+        client_security_mode: args.security_mode,
+        capabilities: Capabilities::LARGE_MTU,
+        cipher: None,
+        signing: match dialect {
+            Dialect::SMB210 => SigningAlgorithm::HMAC_SHA256,
+            _ => SigningAlgorithm::AES_CMAC,
+        },
+    };
+    if dialect != Dialect::SMB210 {
+        negotiated.capabilities |= args.capabilities.and(Capabilities::MULTI_CHANNEL);
+    }
+    let mut salt = [0; SALT_BYTES];
+    let mut contexts = Vec::new();
+    if dialect == Dialect::SMB311 {
+        (ops.service.random)(&mut salt);
+        contexts = agree(&args.contexts, &mut negotiated, &salt)?;
+    } else if dialect != Dialect::SMB210 && args.capabilities.contains(Capabilities::ENCRYPTION) {
+        negotiated.capabilities |= Capabilities::ENCRYPTION;
+        negotiated.cipher = Some(Cipher::AES_128_CCM);
+    }
+    let hint = identity::hint();
+    let answer = NegotiateResponse {
+        contexts,
+        ..response(ops.service, ops.now, dialect, negotiated.capabilities, &hint)
+    };
+    ops.connection.settle(negotiated)?;
+    ops.connection.preauth().update(request);
+    ops.reply(w, &answer)
+}
+
+/// What is answered to the contexts of a client with 3.1.1, and agreed on by that.
+fn agree<'a>(
+    contexts: &[NegotiateContext<'_>],
+    negotiated: &mut Negotiated,
+    salt: &'a [u8],
+) -> Result<Vec<NegotiateContext<'a>>, Stop> {
+    if contexts.len() > NEGOTIATE_CONTEXTS_MAX {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    let mut answers = Vec::new();
+    for context in contexts {
+        let is_again = |answer: &NegotiateContext<'_>| answer.context_type() == context.context_type();
+        if answers.iter().any(is_again) {
+            return Err(NtStatus::INVALID_PARAMETER.into());
+        }
+        match context {
+            NegotiateContext::Preauth { hash_algorithms, .. } => {
+                if !hash_algorithms.contains(&HashAlgorithm::SHA_512) {
+                    return Err(NtStatus::SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP.into());
+                }
+                let hash_algorithms = vec![HashAlgorithm::SHA_512];
+                answers.push(NegotiateContext::Preauth { hash_algorithms, salt });
+            }
+            NegotiateContext::Encryption(offered) => {
+                negotiated.cipher = CIPHERS.into_iter().find(|cipher| offered.contains(cipher));
+                // 0: none of them (MS-SMB2 §3.3.5.4).
+                answers.push(NegotiateContext::Encryption(vec![negotiated.cipher.unwrap_or_default()]));
+            }
+            NegotiateContext::Signing(offered) => {
+                let chosen = SIGNING.into_iter().find(|algorithm| offered.contains(algorithm));
+                negotiated.signing = chosen.ok_or(NtStatus::INVALID_PARAMETER)?;
+                answers.push(NegotiateContext::Signing(vec![negotiated.signing]));
+            }
+            _ => {}
+        }
+    }
+    let is_preauth = |answer: &NegotiateContext<'_>| matches!(answer, NegotiateContext::Preauth { .. });
+    if answers.iter().any(is_preauth) { Ok(answers) } else { Err(NtStatus::INVALID_PARAMETER.into()) }
+}
+
+fn response<'a>(
+    service: &Service,
+    now: Time,
+    dialect: Dialect,
+    capabilities: Capabilities,
+    security_buffer: &'a [u8],
+) -> NegotiateResponse<'a> {
+    NegotiateResponse {
+        security_mode: SECURITY_MODE,
+        dialect,
+        server_guid: service.guid,
+        capabilities,
+        max_transact_size: TRANSACT_BYTES_MAX,
+        max_read_size: IO_BYTES_MAX,
+        max_write_size: IO_BYTES_MAX,
+        system_time: FileTime::from_unix(now.seconds, now.nanos),
+        server_start_time: FileTime::NONE,
+        security_buffer,
+        contexts: Vec::new(),
+    }
+}
+
+/// The answer to a client that begins with SMB1 and has SMB2 as well: it asks again, in SMB2 (MS-SMB2 §3.3.5.3.1). `None` where
+/// it has nothing that we have.
+pub(crate) fn multi_protocol(connection: &Connection, message: &[u8], now: Time) -> Option<Vec<u8>> {
+    let asked = Smb1Negotiate::from_bytes(message).ok()?;
+    if !asked.offers(Smb1Negotiate::SMB2_WILDCARD) || connection.negotiated().is_some() {
+        return None;
+    }
+    connection.take_ids(0, 1).ok()?;
+    let hint = identity::hint();
+    let capabilities = Capabilities::LARGE_MTU;
+    let body = response(&connection.service, now, Dialect::SMB2_WILDCARD, capabilities, &hint);
+    let header = smb_wire::header::Header::request(smb_wire::header::Command::NEGOTIATE, 0, 0, 0);
+    let header = smb_wire::header::Header {
+        credits: connection.grant(1, false),
+        ..header.response(NtStatus::SUCCESS)
+    };
+    let mut out = Vec::new();
+    smb_wire::compound::push(&mut out, &header, &body);
+    Some(out)
+}
+
+/// What a client that asks is told of the negotiation (MS-SMB2 §3.3.5.15.12); `None` if somebody on the way has changed it.
+pub(crate) fn validated(
+    negotiated: &Negotiated,
+    service: &Service,
+    asked: &ValidateNegotiateRequest,
+) -> Option<ValidateNegotiateResponse> {
+    let best = DIALECTS.into_iter().find(|known| asked.dialects.contains(known));
+    let is_same = best == Some(negotiated.dialect)
+        && asked.capabilities == negotiated.client_capabilities
+        && asked.guid == negotiated.client_guid
+        && asked.security_mode == negotiated.client_security_mode;
+    is_same.then_some(ValidateNegotiateResponse {
+        capabilities: negotiated.capabilities,
+        guid: service.guid,
+        security_mode: SECURITY_MODE,
+        dialect: negotiated.dialect,
+    })
+}

@@ -1,0 +1,262 @@
+//! Opens: what a client has open, and its claim on the file (MS-SMB2 §3.3.1.10).
+
+use crate::lock_sequences::LockSequences;
+use crate::scan::Scan;
+use crate::sequence::Sequences;
+use crate::shown::Shown;
+use crate::tree::Disk;
+use crate::watching::Watching;
+use smb_wire::classes::file::Mode;
+use smb_wire::types::AccessMask;
+use smb_wire::{FileId, NtStatus};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use vfs::claims::{Link, LockOwner, OpenId, Request, Verdict};
+use vfs::watch::{What, Wish};
+use vfs::{
+    Access, Attrs, Blocking, Change, File, FileType, FsError, FsResult, Opened, PendingSync, SetAttrs,
+    SetTime,
+};
+
+/// `Open`: a file as a client has it open.
+pub(crate) struct Open {
+    pub(crate) id: FileId,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) file: File,
+    pub(crate) file_type: FileType,
+    /// The way to the data, if it has any.
+    opened: Option<Opened<'static>>,
+    /// `Open.GrantedAccess`.
+    pub(crate) granted: AccessMask,
+    claim: OpenId,
+    mode: AtomicU32,
+    position: AtomicU64,
+    place: Mutex<Place>,
+    scan: Mutex<Scan>,
+    deletes: AtomicBool,
+    /// Whether what is written through this open leaves the time of the last write as it is (MS-FSA §2.1.1.6,
+    /// `Open.UserSetModificationTime`).
+    pub(crate) keeps_written: AtomicBool,
+    /// The same of the change time, where attributes are set (`Open.UserSetChangeTime`).
+    pub(crate) keeps_changed: AtomicBool,
+    /// Where a list of extended attributes goes on (`Open.NextEaEntry`).
+    pub(crate) next_ea: AtomicU64,
+    /// What of the directory is watched, once anything is.
+    watching: OnceLock<Arc<Watching>>,
+    /// Which of its requests come from before.
+    pub(crate) sequences: Sequences,
+    pub(crate) lock_sequences: LockSequences,
+    is_closed: AtomicBool,
+}
+
+/// What an [`Open`] is made of.
+pub(crate) struct NewOpen {
+    pub(crate) id: FileId,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) file: File,
+    pub(crate) file_type: FileType,
+    pub(crate) opened: Option<Opened<'static>>,
+    pub(crate) granted: AccessMask,
+    pub(crate) mode: Mode,
+    pub(crate) claim: OpenId,
+    pub(crate) place: Place,
+    pub(crate) deletes: bool,
+    pub(crate) channel_sequence: u16,
+}
+
+/// Where a file was found: its directory, and its name there; none for the root of a share.
+#[derive(Clone)]
+pub(crate) struct Place {
+    pub(crate) entry: Option<(File, Vec<u8>)>,
+    /// The names on the way from the root of the share, as they are stored.
+    pub(crate) path: Vec<Vec<u8>>,
+}
+
+impl Place {
+    /// The name as the table of claims knows it.
+    pub(crate) fn link(&self) -> Option<Link> {
+        let (dir, name) = self.entry.as_ref()?;
+        Some(Link { parent: dir.key(), name: name.clone().into() })
+    }
+}
+
+impl Open {
+    pub(crate) fn new(new: NewOpen) -> Self {
+        let NewOpen {
+            id,
+            disk,
+            file,
+            file_type,
+            opened,
+            granted,
+            mode,
+            claim,
+            place,
+            deletes,
+            channel_sequence,
+        } = new;
+        Self {
+            id,
+            disk,
+            file,
+            file_type,
+            opened,
+            granted,
+            claim,
+            mode: AtomicU32::new(mode.0),
+            position: AtomicU64::new(0),
+            place: Mutex::new(place),
+            scan: Mutex::new(Scan::default()),
+            deletes: AtomicBool::new(deletes),
+            keeps_written: AtomicBool::new(false),
+            keeps_changed: AtomicBool::new(false),
+            next_ea: AtomicU64::new(0),
+            watching: OnceLock::new(),
+            sequences: Sequences::new(channel_sequence),
+            lock_sequences: LockSequences::default(),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The way to the data, if the open has all of `access`.
+    pub(crate) fn data(&self, access: Access) -> Result<&Opened<'static>, NtStatus> {
+        match &self.opened {
+            Some(opened) if opened.allows(access) => Ok(opened),
+            Some(_) => Err(NtStatus::ACCESS_DENIED),
+            None => Err(NtStatus::INVALID_DEVICE_REQUEST),
+        }
+    }
+
+    /// The way to the data, with whatever access.
+    pub(crate) fn opened(&self) -> Option<&Opened<'static>> {
+        self.opened.as_ref()
+    }
+
+    /// How it was opened, or is used by now (MS-FSCC §2.4.26).
+    pub(crate) fn mode(&self) -> Mode {
+        Mode(self.mode.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.mode.store(mode.0, Ordering::Relaxed);
+    }
+
+    /// Whether every write is to be durable before its reply leaves.
+    pub(crate) fn writes_through(&self) -> bool {
+        self.mode().contains(Mode::WRITE_THROUGH)
+    }
+
+    /// Where what was last read or written ends, or the client has said (MS-FSCC §2.4.35). Nothing here begins there.
+    pub(crate) fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_position(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
+    }
+
+    /// `STATUS_ACCESS_DENIED` unless any of `rights` was granted.
+    pub(crate) fn check(&self, rights: AccessMask) -> Result<(), NtStatus> {
+        if self.granted.intersects(rights) { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
+    }
+
+    /// The open to the table of claims.
+    pub(crate) fn claim(&self) -> OpenId {
+        self.claim
+    }
+
+    /// Whose byte ranges are this open's.
+    pub(crate) fn lock_owner(&self) -> LockOwner {
+        LockOwner { holder: self.disk.holder, owner: self.id.volatile }
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.file_type == FileType::Directory
+    }
+
+    pub(crate) fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn scan(&self) -> MutexGuard<'_, Scan> {
+        self.scan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file's attributes as they are shown.
+    pub(crate) fn shown(&self, attrs: &Attrs) -> FsResult<Shown> {
+        Ok(Shown::of(attrs, &self.file.kept(attrs, Blocking::Allowed)?))
+    }
+
+    /// After a write that changed the file so: gives it back the time of the last write, if that is not to change by itself. Who may
+    /// write a file and does not own it cannot.
+    pub(crate) fn keep_written(&self, change: &Change, pending: &mut PendingSync) -> FsResult<()> {
+        if !self.keeps_written.load(Ordering::Relaxed) || change.before.modified == change.after.modified {
+            return Ok(());
+        }
+        let modified = Some(SetTime::To(change.before.modified));
+        let set = SetAttrs { modified, ..SetAttrs::default() };
+        match self.file.set_attrs(&self.disk.caller, &set, None, pending) {
+            Err(FsError::NotOwner) => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
+    /// What of the directory is watched; the first who asks says what.
+    pub(crate) fn watching(&self, wish: impl FnOnce() -> Wish) -> FsResult<Arc<Watching>> {
+        if let Some(watching) = self.watching.get() {
+            return Ok(Arc::clone(watching));
+        }
+        let watching = Arc::new(Watching::start(&self.file, wish())?);
+        Ok(Arc::clone(self.watching.get_or_init(|| watching)))
+    }
+
+    /// Tells those who watch its directory that the file was changed through this open.
+    pub(crate) fn tell_modified(&self, what: What) {
+        if !self.file.volume().is_watched() {
+            return;
+        }
+        let entry = self.place().entry.clone();
+        if let Some((dir, name)) = entry {
+            dir.tell_modified(&name, what);
+        }
+    }
+
+    /// Whether the file goes when this open does, as far as this open decides it.
+    pub(crate) fn deletes(&self) -> bool {
+        self.deletes.load(Ordering::Relaxed)
+    }
+
+    /// Has the file go with its last open, or stay after all.
+    pub(crate) fn set_delete(&self, deletes: bool) -> Verdict {
+        let place = self.place();
+        let link = if deletes { place.link() } else { None };
+        let verdict = self.file.claim(&Request::SetDelete { open: self.claim, link, waits: false });
+        if matches!(verdict, Verdict::Granted(_)) {
+            self.deletes.store(deletes, Ordering::Relaxed);
+            drop(place);
+            self.tell_deleting();
+        }
+        verdict
+    }
+
+    /// Tells those who watch the directory that it goes, if it does.
+    fn tell_deleting(&self) {
+        if self.deletes() && self.is_dir() {
+            self.file.tell_deleting();
+        }
+    }
+
+    /// Gives the claim back, once. What is to be deleted then is deleted when claims expire.
+    pub(crate) fn close(&self) {
+        if !self.is_closed.swap(true, Ordering::SeqCst) {
+            self.tell_deleting();
+            self.file.claim(&Request::Close(self.claim));
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

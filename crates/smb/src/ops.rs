@@ -1,0 +1,251 @@
+//! What the commands of a message share: who asks, over what, and how they end.
+
+use crate::channel::Channel;
+use crate::connection::Connection;
+use crate::later::{Asked, Cancel, Interim, Waker};
+use crate::open::Open;
+use crate::pipe::Pipe;
+use crate::sequence::Outstanding;
+use crate::service::Service;
+use crate::session::Session;
+use crate::status::of_fs_error;
+use crate::tree::{Disk, Tree};
+use smb_wire::crypto::signing;
+use smb_wire::header::Header;
+use smb_wire::types::Dialect;
+use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Writer};
+use std::sync::Arc;
+use transport::{CallStats, Endpoints};
+use vfs::claims::{By, Io, IoKind, Outcome, Request, Span, Stream, Ticket, Verdict};
+use vfs::qos::Kind;
+use vfs::{Blocking, File, FsError, Namespace, PendingSync, Time};
+
+/// How a command ended that has a reply of its own: the status of that. Anything else is an error, which has no body.
+pub(crate) type Done = Result<NtStatus, Stop>;
+
+/// Why a command has no reply of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It is refused.
+    Status(NtStatus),
+    /// It has to wait for the storage, which it may not here.
+    WouldBlock,
+    /// Somebody else has to give way first: it is to be tried again.
+    Delayed,
+    /// It is done again when it is woken ([`Ops::wait`]).
+    Later,
+    /// It ends the connection: what was said before cannot be trusted.
+    Disconnect,
+}
+
+impl From<NtStatus> for Stop {
+    fn from(status: NtStatus) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl From<FsError> for Stop {
+    fn from(error: FsError) -> Self {
+        match error {
+            FsError::WouldWait => Self::WouldBlock,
+            FsError::Delay => Self::Delayed,
+            error => Self::Status(of_fs_error(error)),
+        }
+    }
+}
+
+impl From<Malformed> for Stop {
+    fn from(_: Malformed) -> Self {
+        Self::Status(NtStatus::INVALID_PARAMETER)
+    }
+}
+
+/// What a command is given besides its request.
+pub(crate) struct Ops<'c> {
+    pub(crate) service: &'c Service,
+    pub(crate) connection: &'c Connection,
+    pub(crate) namespace: &'c Arc<Namespace>,
+    pub(crate) ends: Endpoints,
+    pub(crate) blocking: Blocking,
+    pub(crate) now: Time,
+    pub(crate) pending: &'c mut PendingSync,
+    pub(crate) stats: &'c mut CallStats<Arc<Disk>>,
+    /// The header of the request, with the ids that related commands take over, and those that the command makes.
+    pub(crate) header: Header,
+    /// The session of the request as its connection has it, be it bound already or not.
+    pub(crate) channel: Option<Arc<Channel>>,
+    /// What the reply is signed with, unless it is encrypted.
+    pub(crate) signer: Option<Arc<signing::Key>>,
+    pub(crate) tree: Option<Arc<Tree>>,
+    /// The file of the commands before it in a compound.
+    pub(crate) file: Option<FileId>,
+    /// How the command before it failed, if it did.
+    pub(crate) failed: Option<NtStatus>,
+    /// That the request is being done, as its open counts it.
+    pub(crate) outstanding: Option<Outstanding>,
+    /// What wakes the request, if it waits or has waited.
+    pub(crate) waker: Option<Waker>,
+    /// How it was woken, if it has waited.
+    pub(crate) woken: Option<Outcome>,
+    /// How it stops waiting.
+    pub(crate) cancel: Option<Cancel>,
+    /// Whether it is the last one of its message.
+    pub(crate) is_last: bool,
+    /// The memory it takes while it waits.
+    pub(crate) bytes: usize,
+}
+
+impl Ops<'_> {
+    /// The structure behind the header of a request.
+    pub(crate) fn decode<'a, T: Decode<'a>>(request: &'a [u8]) -> Result<T, Malformed> {
+        let mut r = smb_wire::Reader::new(request);
+        r.skip(smb_wire::header::HEADER_SIZE)?;
+        T::decode(&mut r)
+    }
+
+    /// Writes the reply of a command that has succeeded.
+    #[expect(clippy::unused_self, reason = "a reply is one to a command")]
+    pub(crate) fn reply(&self, w: &mut Writer<'_>, reply: &impl Encode) -> Done {
+        reply.encode(w);
+        Ok(NtStatus::SUCCESS)
+    }
+
+    /// Counts what a command has read or written: the commands of a message add up.
+    pub(crate) fn count(&mut self, kind: Kind, bytes: usize) {
+        if self.stats.kind != Kind::Write {
+            self.stats.kind = kind;
+        }
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.stats.bytes = self.stats.bytes.saturating_add(bytes);
+    }
+
+    /// The session of the request.
+    pub(crate) fn session(&self) -> Result<&Arc<Session>, NtStatus> {
+        let channel = self.channel.as_ref().ok_or(NtStatus::USER_SESSION_DELETED)?;
+        Ok(&channel.session)
+    }
+
+    /// The tree connect of the request.
+    pub(crate) fn tree(&self) -> Result<&Arc<Tree>, NtStatus> {
+        self.tree.as_ref().ok_or(NtStatus::NETWORK_NAME_DELETED)
+    }
+
+    /// What wakes this request, which is about `file` and ends with `closed_with` when that is closed. From now on it is one of those
+    /// that are answered later, of which there are only so many.
+    pub(crate) fn waker(
+        &mut self,
+        file: Option<FileId>,
+        closed_with: NtStatus,
+        interim: Interim,
+    ) -> Result<Waker, NtStatus> {
+        if let Some(waker) = &self.waker {
+            return Ok(waker.clone());
+        }
+        if interim == Interim::OfLast && !self.is_last {
+            return Err(NtStatus::INTERNAL_ERROR);
+        }
+        let asked = Asked {
+            async_id: self.service.counts.next_id(),
+            connection: self.connection.number,
+            message_id: self.header.message_id,
+            tree_id: self.header.tree_id(),
+            file,
+            closed_with,
+            interim,
+        };
+        let too_many = NtStatus::INSUFFICIENT_RESOURCES;
+        let ours = self.connection.waiting.take(self.bytes).ok_or(too_many)?;
+        let all = self.service.waiting.take(self.bytes).ok_or(too_many)?;
+        let waker = Waker::new(self.session()?.waiting(), asked, [ours, all])
+            .ok_or(NtStatus::USER_SESSION_DELETED)?;
+        self.waker = Some(waker.clone());
+        Ok(waker)
+    }
+
+    /// Has the request wait for its [`Waker`], which somebody has by now.
+    pub(crate) fn wait(&mut self, cancel: Cancel) -> Stop {
+        self.cancel = Some(cancel);
+        Stop::Later
+    }
+
+    /// Has the request wait for a ticket of a claim on `file` that `disk` was given.
+    pub(crate) fn wait_for_claim(&mut self, disk: &Disk, file: &File, ticket: Ticket, waker: &Waker) -> Stop {
+        let cancel = disk.claimant.wait(file, ticket, waker);
+        self.wait(cancel)
+    }
+
+    /// Has the request wait until others have given up what stands in the way of reading or writing through `open`. Its client is not
+    /// told.
+    pub(crate) fn wait_for_io(&mut self, open: &Open, kind: IoKind, span: Span) -> Stop {
+        let by = By::Open(open.claim());
+        let request = Request::Io(Io { by, stream: Stream::default(), kind, span, waits: true });
+        self.wait_for_verdict(open, &open.file, &request)
+    }
+
+    /// The same before the name of `file` changes, which `open` is for or will replace.
+    pub(crate) fn wait_for_name(&mut self, open: &Open, file: &File) -> Stop {
+        let request = Request::Unlink { by: By::Open(open.claim()), waits: true };
+        self.wait_for_verdict(open, file, &request)
+    }
+
+    fn wait_for_verdict(&mut self, open: &Open, file: &File, request: &Request) -> Stop {
+        let waker = match self.waker(Some(open.id), NtStatus::FILE_CLOSED, Interim::Never) {
+            Ok(waker) => waker,
+            Err(status) => return status.into(),
+        };
+        match file.claim(request) {
+            Verdict::Wait(ticket) => self.wait_for_claim(&open.disk, file, ticket, &waker),
+            // What was in the way has gone, or is no lease.
+            Verdict::Granted(_) | Verdict::Refused(_) => Stop::Delayed,
+        }
+    }
+
+    /// A file id of a request; in a compound, perhaps that of the command before.
+    fn resolved(&self, id: FileId) -> Result<FileId, NtStatus> {
+        match id {
+            // What failed made no file (MS-SMB2 §3.3.5.2.7.2).
+            FileId::PREVIOUS => self.file.ok_or(self.failed.unwrap_or(NtStatus::FILE_CLOSED)),
+            id => Ok(id),
+        }
+    }
+
+    /// A pipe of the request's session and tree connect, if that is IPC$.
+    pub(crate) fn pipe(&mut self, id: FileId) -> Result<Option<Arc<Pipe>>, NtStatus> {
+        let tree = self.tree()?;
+        if tree.disk().is_some() {
+            return Ok(None);
+        }
+        let id = self.resolved(id)?;
+        let pipe = self.session()?.pipe(id).filter(|pipe| pipe.tree_id == tree.id);
+        let pipe = pipe.ok_or(NtStatus::FILE_CLOSED)?;
+        self.file = Some(id);
+        Ok(Some(pipe))
+    }
+
+    /// A file of the request's session and share that is open.
+    pub(crate) fn open(&mut self, id: FileId) -> Result<Arc<Open>, NtStatus> {
+        if self.pipe(id)?.is_some() {
+            // What is asked is none of a pipe's.
+            return Err(NtStatus::INVALID_DEVICE_REQUEST);
+        }
+        let id = self.resolved(id)?;
+        let open = self.session()?.open(id).ok_or(NtStatus::FILE_CLOSED)?;
+        let is_of_tree = self.tree()?.disk().is_some_and(|disk| Arc::ptr_eq(disk, &open.disk));
+        if !is_of_tree {
+            return Err(NtStatus::FILE_CLOSED);
+        }
+        self.file = Some(id);
+        self.stats.target = Some(Arc::clone(&open.disk));
+        self.count_outstanding(&open)?;
+        Ok(open)
+    }
+
+    /// Counts the request as one of its open, once, for clients that say which of theirs come from before (MS-SMB2 §3.3.5.2.10).
+    fn count_outstanding(&mut self, open: &Arc<Open>) -> Result<(), NtStatus> {
+        let dialect = self.connection.negotiated().map(|negotiated| negotiated.dialect);
+        if self.outstanding.is_none() && dialect != Some(Dialect::SMB210) {
+            self.outstanding = open.sequences.count(&self.header)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,661 @@
+//! SMB as a protocol of the transport, and the server that speaks it.
+
+use crate::chain::{Asker, Base, Chain, Ended, Waits, take_ids};
+use crate::connection::Connection;
+use crate::frame::{self, FRAMING};
+use crate::later::{Cancel, Suspension, Waker};
+use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY_MS, RETRY_MS_MAX};
+use crate::negotiate::multi_protocol;
+use crate::service::Service;
+use crate::session::Session;
+use crate::status::of_fs_error;
+use crate::table::{demand_of_all, dispatch, reply_bytes_max};
+use crate::tree::Disk;
+use smb_wire::compound;
+use smb_wire::header::{Header, ProtocolId};
+use smb_wire::transform::{TRANSFORM_SIZE, TransformHeader};
+use smb_wire::{Decode, NtStatus};
+use std::io;
+use std::net::TcpListener;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use transport::{
+    Body, CallStats, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, Parked, Parking, PartData,
+    Plan, Progress, Protocol, Role,
+};
+pub use transport::{Client, Settings, Stats, Users};
+use vfs::qos::{Toll, is_anything_limited};
+use vfs::{Blocking, FsError, Namespace, VolumeId};
+
+/// SMB over TCP.
+struct Smb {
+    service: Arc<Service>,
+    /// Calls that go on when others may have given way.
+    parking: Parking<ParkedCall>,
+}
+
+/// What one thread remembers: what is served, as of the start of this batch of calls.
+struct Memory {
+    namespace: Arc<Namespace>,
+}
+
+/// What an encrypted message says, and whose key it was encrypted with.
+type Opened = (Vec<u8>, Arc<Session>);
+
+/// A message that was planned.
+struct Call {
+    connection: Arc<Connection>,
+    /// What it was encrypted as, if it was.
+    opened: Option<Opened>,
+    /// Whether its message ids are used: not if too little of it is there to know them all.
+    is_taken: bool,
+    /// The headers of its commands, once their ids are used.
+    heads: Vec<Header>,
+    /// The volume whose limits it pays as a whole.
+    paid: Option<VolumeId>,
+}
+
+/// Where a call goes on.
+enum Continuation {
+    /// At a command that would have blocked, or has something in its way.
+    Suspended(Box<Suspended>),
+    /// At its reply, which waits for flushes.
+    Replied(Box<Replied>),
+}
+
+struct Suspended {
+    connection: Arc<Connection>,
+    message: Vec<u8>,
+    chain: Chain,
+    /// The replies so far, without their framing.
+    replies: Vec<u8>,
+    /// What was done for them.
+    stats: CallStats<Arc<Disk>>,
+}
+
+/// Replies that wait for flushes.
+struct Replied {
+    chain: Chain,
+    /// What waits behind them.
+    held: Option<Held>,
+}
+
+/// A command that is about to wait.
+struct Held {
+    waker: Waker,
+    cancel: Cancel,
+    waiting: Box<WaitingCall>,
+}
+
+/// A call whose next command waits to be woken.
+struct WaitingCall {
+    /// Not kept alive: what waits goes with its connection.
+    connection: Weak<transport::Connection<Smb>>,
+    asker: Asker,
+    message: Vec<u8>,
+    chain: Chain,
+    replies: Vec<u8>,
+    stats: CallStats<Arc<Disk>>,
+}
+
+/// A call that goes on after a while.
+struct ParkedCall {
+    late: Late<Smb>,
+    suspended: Box<Suspended>,
+}
+
+/// A message that is put together in memory: what is signed or encrypted is looked at as a whole.
+struct Upload {
+    call: Call,
+    message: Vec<u8>,
+    refusal: Option<FsError>,
+}
+
+impl Protocol for Smb {
+    type Listener = ();
+    type Session = Arc<Connection>;
+    type Memory = Memory;
+    type Target = Arc<Disk>;
+    type Call = Call;
+    type Continuation = Continuation;
+    type Upload = Upload;
+
+    const MESSAGE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+    const HEAD_BYTES: usize = FRAMING + TRANSFORM_SIZE + smb_wire::file::WRITE_HEAD_SIZE;
+
+    fn session(&self, (): &(), _: Endpoints) -> Arc<Connection> {
+        Connection::new(&self.service)
+    }
+
+    fn memory(&self, _: Role, _: usize) -> Memory {
+        Memory { namespace: self.service.namespace.load_full() }
+    }
+
+    fn begin_turn(&self, memory: &mut Memory) {
+        let current = self.service.namespace.load();
+        if !Arc::ptr_eq(&current, &memory.namespace) {
+            memory.namespace = Arc::clone(&current);
+        }
+    }
+
+    fn frame(&self, have: &[u8], _: bool) -> Result<Frame, Malformed> {
+        frame::parse(have)
+    }
+
+    fn plan(
+        &self,
+        connection: &transport::Connection<Self>,
+        _: &mut Memory,
+        message: &[u8],
+        out: &mut Outbox,
+    ) -> Result<Option<Plan<Call>>, Malformed> {
+        let ours = &connection.session;
+        // Nobody else makes us keep a message of a megabyte.
+        let streams = ours.is_logged_on();
+        let protocol_id = ProtocolId::from_bytes(message).map_err(malformed)?;
+        if protocol_id == ProtocolId::SMB1 {
+            let answer = multi_protocol(ours, message, transport::clock::now());
+            let answer = answer.ok_or(Malformed("SMB1 is not spoken"))?;
+            push(out, &answer);
+            return Ok(None);
+        }
+        // Of a message that is not there as a whole, not all commands are known: they pay when it is their turn.
+        let mut call = Call {
+            connection: Arc::clone(ours),
+            opened: None,
+            is_taken: false,
+            heads: Vec::new(),
+            paid: None,
+        };
+        if protocol_id == ProtocolId::TRANSFORM {
+            let header = TransformHeader::from_bytes(message).map_err(malformed)?;
+            let size = usize::try_from(header.original_message_size).unwrap_or(usize::MAX);
+            if size > message.len().saturating_sub(TRANSFORM_SIZE) {
+                return Ok(Some(Plan { call, dispatch: Dispatch::Batched, toll: None, streams }));
+            }
+            call.opened = Some(open(ours, message)?);
+        } else if let Ok(first) = Header::from_bytes(message)
+            && !compound::messages(message).all(|request| request.is_ok())
+        {
+            let is_alone = first.next_command == 0;
+            let toll = if is_alone { self.toll(connection, message, &mut call.paid) } else { None };
+            return Ok(Some(Plan { call, dispatch: Dispatch::Batched, toll, streams }));
+        }
+        let plain = call.opened.as_ref().map_or(message, |(plain, _)| plain);
+        take_ids(ours, plain)?;
+        let toll = self.toll(connection, plain, &mut call.paid);
+        (call.heads, call.is_taken) = (heads(plain), true);
+        let dispatch = dispatch(&call.heads);
+        Ok(Some(Plan { call, dispatch, toll, streams }))
+    }
+
+    fn reply_bytes_max(&self, call: &Call, message: &[u8]) -> u32 {
+        let message = call.opened.as_ref().map_or(message, |(plain, _)| plain);
+        reply_bytes_max(message)
+    }
+
+    fn reply_bytes_max_at(&self, at: &Continuation) -> u32 {
+        match at {
+            Continuation::Suspended(suspended) => reply_bytes_max(&suspended.message),
+            Continuation::Replied(_) => 0,
+        }
+    }
+
+    fn run(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Continuation> {
+        let paid = call.paid;
+        match enter(call, message) {
+            Ok(Some((plain, session))) => self.go_on(cx, Chain::new(Some(session), paid), &plain, &[]),
+            Ok(None) => self.go_on(cx, Chain::new(None, paid), message, &[]),
+            Err(error) => end(cx, error),
+        }
+    }
+
+    fn resume(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
+        match at {
+            Continuation::Suspended(suspended) => {
+                let Suspended { message, chain, replies, stats, .. } = *suspended;
+                cx.stats = stats;
+                self.go_on(cx, chain, &message, &replies)
+            }
+            // Its reply is there already.
+            Continuation::Replied(_) => Progress::Done,
+        }
+    }
+
+    fn synced(&self, at: Continuation, _: Option<&[u8]>) {
+        if let Continuation::Replied(replied) = at
+            && let Some(held) = replied.held
+        {
+            held.wait();
+        }
+    }
+
+    fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {
+        let mut chain = match at {
+            Continuation::Replied(replied) => {
+                let Replied { chain, held } = *replied;
+                if let Some(Held { waker, cancel, .. }) = held {
+                    cancel();
+                    waker.finish();
+                }
+                chain
+            }
+            Continuation::Suspended(suspended) => {
+                let Suspended { connection, message, mut chain, .. } = *suspended;
+                chain.refuse_all(&connection, &heads(chain.rest(&message)));
+                chain
+            }
+        };
+        refuse(&mut chain, of_fs_error(error), out);
+    }
+
+    fn refuse(&self, call: &Call, error: FsError, out: &mut Outbox) {
+        let sealed_by = call.opened.as_ref().map(|(_, session)| Arc::clone(session));
+        let mut chain = Chain::new(sealed_by, None);
+        chain.refuse_all(&call.connection, &call.heads);
+        refuse(&mut chain, of_fs_error(error), out);
+    }
+
+    fn begin_upload(
+        &self,
+        call: Call,
+        _: &[u8],
+        message_bytes: usize,
+        refusal: Option<FsError>,
+    ) -> Result<(Upload, Body), Malformed> {
+        let message = Vec::with_capacity(message_bytes.min(MESSAGE_BYTES_MAX));
+        Ok((Upload { call, message, refusal }, Body { start: 0, len: message_bytes }))
+    }
+
+    fn upload(&self, _: &mut Context<'_, Self>, upload: &mut Upload, _: usize, data: PartData<'_>) -> usize {
+        let len = data.len();
+        match data {
+            PartData::Bytes(bytes) => upload.message.extend_from_slice(bytes),
+            PartData::Pipe(mut pipe) => match pipe.read_into(&mut upload.message) {
+                Ok(()) => pipe.emptied(),
+                Err(error) => {
+                    tracing::error!(%error, "a part of a message cannot be read from its pipe");
+                    upload.refusal = Some(FsError::Io);
+                }
+            },
+        }
+        len
+    }
+
+    fn finish_upload(&self, cx: &mut Context<'_, Self>, upload: Upload, _: &[u8]) -> Progress<Continuation> {
+        let Upload { call, message, refusal } = upload;
+        let (connection, paid) = (Arc::clone(&call.connection), call.paid);
+        let (message, sealed_by) = match enter(call, &message) {
+            Ok(Some((plain, session))) => (plain, Some(session)),
+            Ok(None) => (message, None),
+            Err(error) => return end(cx, error),
+        };
+        let mut chain = Chain::new(sealed_by, paid);
+        let Some(error) = refusal else { return self.go_on(cx, chain, &message, &[]) };
+        chain.refuse_all(&connection, &heads(&message));
+        refuse(&mut chain, of_fs_error(error), cx.out);
+        Progress::Done
+    }
+}
+
+impl Smb {
+    /// Does a chain from where it is. `before` is what was replied so far.
+    fn go_on(
+        &self,
+        cx: &mut Context<'_, Self>,
+        chain: Chain,
+        message: &[u8],
+        before: &[u8],
+    ) -> Progress<Continuation> {
+        let flushes = cx.pending.added();
+        self.attempt(cx, chain, message, before, flushes)
+    }
+
+    /// The same; `flushes` were pending before it began.
+    fn attempt(
+        &self,
+        cx: &mut Context<'_, Self>,
+        mut chain: Chain,
+        message: &[u8],
+        before: &[u8],
+        flushes: usize,
+    ) -> Progress<Continuation> {
+        let (ends, ours) = (cx.ends(), Arc::clone(cx.session()));
+        let out = cx.out.bytes();
+        let frame_start = out.len();
+        let base = frame_start + head_bytes(&chain);
+        out.resize(base, 0);
+        out.extend_from_slice(before);
+        let mut with = Base {
+            service: &self.service,
+            connection: &ours,
+            namespace: &cx.memory.namespace,
+            ends,
+            blocking: cx.blocking,
+            now: cx.now,
+            pending: cx.pending,
+            stats: &mut cx.stats,
+        };
+        match chain.run(&mut with, message, out, base) {
+            Ended::Replied => {
+                finish(&chain, cx.out.bytes(), frame_start);
+                if cx.pending.added() == flushes {
+                    return Progress::Done;
+                }
+                Progress::AfterSync(Continuation::Replied(Box::new(Replied { chain, held: None })))
+            }
+            Ended::Disconnected => {
+                out.truncate(frame_start);
+                cx.connection.close();
+                Progress::Done
+            }
+            Ended::Later => self.wait(cx, chain, message, (frame_start, base), flushes),
+            ended => {
+                let replies = out[base..].to_vec();
+                out.truncate(frame_start);
+                let message = message.to_vec();
+                let stats = std::mem::take(&mut cx.stats);
+                let suspended = Box::new(Suspended { connection: ours, message, chain, replies, stats });
+                if ended == Ended::WouldBlock && cx.blocking == Blocking::Never {
+                    return Progress::WouldBlock(Continuation::Suspended(suspended));
+                }
+                self.put_off(cx, suspended, flushes)
+            }
+        }
+    }
+
+    /// Leaves a call to whoever wakes it. Its client is told, unless it need not be, together with what is answered already.
+    fn wait(
+        &self,
+        cx: &mut Context<'_, Self>,
+        mut chain: Chain,
+        message: &[u8],
+        (frame_start, base): (usize, usize),
+        flushes: usize,
+    ) -> Progress<Continuation> {
+        let Some(waits) = chain.waits.take() else { return Progress::Done };
+        let (is_pending, had_interim) = (cx.pending.added() > flushes, chain.has_interim());
+        let ours = Arc::clone(cx.session());
+        let stats = std::mem::take(&mut cx.stats);
+        let out = cx.out.bytes();
+        chain.interim(&ours, &waits, out, base);
+        // Replies leave with the interim one, and what waits for flushes with those of this turn.
+        let leaves = is_pending || chain.has_interim() != had_interim;
+        let sent = leaves.then(|| chain.split(out, base));
+        let replies = if leaves { Vec::new() } else { out[base..].to_vec() };
+        let Waits { waker, cancel, asker } = waits;
+        let message = chain.cut(message);
+        let connection = Arc::downgrade(cx.connection);
+        let held = Held {
+            waker,
+            cancel,
+            waiting: Box::new(WaitingCall { connection, asker, message, chain, replies, stats }),
+        };
+        if let Some(sent) = sent {
+            finish(&sent, out, frame_start);
+            if is_pending {
+                return Progress::AfterSync(Continuation::Replied(Box::new(Replied {
+                    chain: sent,
+                    held: Some(held),
+                })));
+            }
+            // At once: the reply may be there before this turn is over.
+            let mut interim = Outbox::default();
+            interim.bytes().extend_from_slice(&out[frame_start..]);
+            cx.connection.send(&mut interim);
+        }
+        cx.out.bytes().truncate(frame_start);
+        held.wait();
+        Progress::Done
+    }
+
+    /// Puts a call off that something stands in the way of. Where that takes too long, or too many are put off, it is refused.
+    fn put_off(
+        &self,
+        cx: &mut Context<'_, Self>,
+        mut suspended: Box<Suspended>,
+        flushes: usize,
+    ) -> Progress<Continuation> {
+        let since = *suspended.chain.delayed_since.get_or_insert_with(Instant::now);
+        // What waits for a flush is told of when that is done, and not after something else.
+        let is_over = since.elapsed() > Duration::from_millis(RETRY_MS_MAX) || cx.pending.added() > flushes;
+        let late = cx.detach();
+        let parked = ParkedCall { late, suspended };
+        let refused = match is_over {
+            true => Some(parked),
+            false => self.parking.park(parked, Duration::from_millis(RETRY_MS)).err(),
+        };
+        let Some(ParkedCall { suspended, .. }) = refused else { return Progress::Detached };
+        let Suspended { message, mut chain, replies, stats, .. } = *suspended;
+        cx.stats = stats;
+        chain.gives_up = Some(NtStatus::SHARING_VIOLATION);
+        self.attempt(cx, chain, &message, &replies, flushes)
+    }
+
+    /// What a message must pay, for the volume that its first command is for, which is noted. Commands of other volumes pay by
+    /// themselves; whoever has no session and tree connect pays nothing, and gets nothing.
+    fn toll(
+        &self,
+        connection: &transport::Connection<Self>,
+        message: &[u8],
+        paid: &mut Option<VolumeId>,
+    ) -> Option<Toll> {
+        if !is_anything_limited() {
+            return None;
+        }
+        let first = compound::messages(message).flatten().next()?.header;
+        let channel = connection.session.channel(first.session_id).filter(|channel| channel.is_valid())?;
+        let tree = channel.session.tree(first.tree_id())?;
+        let volume = &tree.disk()?.export.volume;
+        let toll = volume.toll(connection.ends.peer.ip().to_canonical(), demand_of_all(message))?;
+        *paid = Some(volume.id());
+        Some(toll)
+    }
+}
+
+impl Parked for ParkedCall {
+    fn bytes(&self) -> usize {
+        self.suspended.message.len() + self.suspended.replies.len()
+    }
+
+    fn go_on(self) {
+        self.late.resume(Continuation::Suspended(self.suspended));
+    }
+}
+
+impl Held {
+    fn wait(self) {
+        self.waker.suspend(self.cancel, self.waiting);
+    }
+}
+
+impl WaitingCall {
+    fn go_on(self, waker: Waker, ends_with: Option<NtStatus>) {
+        let Self { connection, message, mut chain, replies, stats, .. } = self;
+        let Some(connection) = connection.upgrade() else { return waker.finish() };
+        chain.woken(waker, ends_with);
+        let ours = Arc::clone(&connection.session);
+        let suspended = Suspended { connection: ours, message, chain, replies, stats };
+        connection.late().resume(Continuation::Suspended(Box::new(suspended)));
+    }
+}
+
+impl Suspension for WaitingCall {
+    fn resume(self: Box<Self>, waker: Waker) {
+        self.go_on(waker, None);
+    }
+
+    fn end(self: Box<Self>, waker: Waker, status: NtStatus) {
+        if !self.chain.is_at_last(&self.message) {
+            // What follows it in its message is still to be done.
+            return self.go_on(waker, Some(status));
+        }
+        let Self { connection, asker, mut chain, replies, .. } = *self;
+        let Some(connection) = connection.upgrade() else { return waker.finish() };
+        let mut outbox = Outbox::default();
+        let out = outbox.bytes();
+        let base = head_bytes(&chain);
+        out.resize(base, 0);
+        out.extend_from_slice(&replies);
+        chain.end(&connection.session, asker, &waker, status, (out, base));
+        finish(&chain, out, 0);
+        connection.send(&mut outbox);
+    }
+}
+
+fn malformed(malformed: smb_wire::Malformed) -> Malformed {
+    Malformed(malformed.0)
+}
+
+/// The headers of a message's commands.
+fn heads(message: &[u8]) -> Vec<Header> {
+    compound::messages(message).map_while(Result::ok).map(|request| request.header).collect()
+}
+
+/// What a message says that is there as a whole by now, if it was encrypted. Its message ids are used.
+fn enter(call: Call, message: &[u8]) -> Result<Option<Opened>, Malformed> {
+    if call.is_taken {
+        return Ok(call.opened);
+    }
+    let is_sealed = ProtocolId::from_bytes(message) == Ok(ProtocolId::TRANSFORM);
+    let opened = is_sealed.then(|| open(&call.connection, message)).transpose()?;
+    take_ids(&call.connection, opened.as_ref().map_or(message, |(plain, _)| plain))?;
+    Ok(opened)
+}
+
+/// Ends a connection whose message cannot be answered.
+fn end(cx: &Context<'_, Smb>, error: Malformed) -> Progress<Continuation> {
+    tracing::info!(peer = %cx.connection.ends.peer, %error, "a connection is ended");
+    cx.connection.close();
+    Progress::Done
+}
+
+/// The message in an encrypted one, and whose key it was encrypted with.
+fn open(connection: &Connection, message: &[u8]) -> Result<Opened, Malformed> {
+    let header = TransformHeader::from_bytes(message).map_err(malformed)?;
+    let channel = connection.channel(header.session_id).filter(|channel| channel.is_valid());
+    let session = &channel.ok_or(Malformed("an encrypted message of no session"))?.session;
+    let keys = session.keys().ok_or(Malformed("an encrypted message of no session"))?;
+    let plain = keys.open(message).ok_or(Malformed("an encrypted message that was changed on the way"))?;
+    Ok((plain, Arc::clone(session)))
+}
+
+/// Bytes before the first reply of a chain.
+fn head_bytes(chain: &Chain) -> usize {
+    FRAMING + if chain.sealed_by.is_some() { TRANSFORM_SIZE } else { 0 }
+}
+
+/// Signs or encrypts the replies of a chain and frames them. Without any, there is no message.
+fn finish(chain: &Chain, out: &mut Vec<u8>, start: usize) {
+    if chain.replies.is_empty() {
+        return out.truncate(start);
+    }
+    match &chain.sealed_by {
+        None => chain.sign(out, start + FRAMING),
+        Some(session) => {
+            let is_sealed = session.keys().is_some_and(|keys| keys.seal(session.id, out, start + FRAMING));
+            if !is_sealed {
+                tracing::error!("the keys of a session are used up: it gets no more replies");
+                return out.truncate(start);
+            }
+        }
+    }
+    frame::finish(out, start);
+}
+
+/// Refuses all commands of a chain that have a reply.
+fn refuse(chain: &mut Chain, status: NtStatus, out: &mut Outbox) {
+    let out = out.bytes();
+    let start = out.len();
+    let base = start + head_bytes(chain);
+    out.resize(base, 0);
+    chain.refuse(status, out, base);
+    finish(chain, out, start);
+}
+
+fn push(out: &mut Outbox, message: &[u8]) {
+    let out = out.bytes();
+    let start = out.len();
+    out.extend_from_slice(&[0; FRAMING]);
+    out.extend_from_slice(message);
+    frame::finish(out, start);
+}
+
+/// A look at a running server.
+#[derive(Clone)]
+pub struct View {
+    transport: transport::View<Smb>,
+    service: Arc<Service>,
+}
+
+/// What clients have over SMB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Connections now.
+    pub connections: usize,
+    /// Sessions: users who are logged in.
+    pub sessions: usize,
+    /// Files and pipes that they have open.
+    pub opens: usize,
+    /// Logins that were refused since the start.
+    pub refused_logins: u64,
+}
+
+impl View {
+    /// Connections now.
+    pub fn connections(&self) -> usize {
+        self.transport.connections()
+    }
+
+    /// What clients have.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            connections: self.connections(),
+            sessions: self.service.sessions(),
+            opens: self.service.counts.opens(),
+            refused_logins: self.service.counts.refused(),
+        }
+    }
+
+    /// Everybody who is connected.
+    pub fn clients(&self) -> Vec<Client> {
+        self.transport.clients()
+    }
+
+    /// The connections that a call to a volume was answered on within this time.
+    pub fn users(&self, within: Duration) -> Users {
+        self.transport.users(within)
+    }
+
+    /// How it does.
+    pub fn stats(&self) -> Stats {
+        self.transport.stats()
+    }
+}
+
+/// A running server.
+pub struct Server {
+    server: transport::Server<Smb>,
+    service: Arc<Service>,
+}
+
+impl Server {
+    /// Serves `service` on these listeners.
+    pub fn start(service: Arc<Service>, listeners: Vec<TcpListener>, settings: Settings) -> io::Result<Self> {
+        let parking = Parking::new("smb-parked", PARKED_CALLS_MAX, PARKED_BYTES_MAX);
+        let listeners = listeners.into_iter().map(|listener| (listener, ())).collect();
+        let smb = Arc::new(Smb { service: Arc::clone(&service), parking });
+        let server = transport::Server::start(smb, "smb", listeners, settings)?;
+        Ok(Self { server, service })
+    }
+
+    /// A look at it.
+    pub fn view(&self) -> View {
+        View { transport: self.server.view(), service: Arc::clone(&self.service) }
+    }
+
+    /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
+    pub fn stop(self, patience: Duration) {
+        self.server.stop(patience);
+    }
+}

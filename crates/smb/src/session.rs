@@ -1,0 +1,298 @@
+//! Sessions, and what a session has (MS-SMB2 §3.3.1.8).
+
+use crate::channel::Channel;
+use crate::counts::{Counts, lock};
+use crate::keys::Keys;
+use crate::later::Waiting;
+use crate::limits::{OPENS_MAX, PIPES_MAX, SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPES_MAX};
+use crate::negotiated::Negotiated;
+use crate::open::Open;
+use crate::pipe::Pipe;
+use crate::tree::{Share, Tree};
+use identity::Identity;
+use smb_wire::{FileId, NtStatus};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+/// `Session`.
+pub(crate) struct Session {
+    pub(crate) id: u64,
+    established: OnceLock<Established>,
+    is_over: AtomicBool,
+    /// `ChannelList`: those that are bound.
+    channels: Mutex<Vec<Weak<Channel>>>,
+    held: Mutex<Held>,
+    waiting: Arc<Waiting>,
+}
+
+/// Whose a session is, what it was set up with, and its keys.
+struct Established {
+    identity: Option<Identity>,
+    negotiated: Negotiated,
+    keys: Keys,
+}
+
+#[derive(Default)]
+struct Held {
+    trees: HashMap<u32, Arc<Tree>>,
+    last_tree: u32,
+    opens: HashMap<FileId, Arc<Open>>,
+    pipes: HashMap<FileId, Arc<Pipe>>,
+}
+
+impl Session {
+    pub(crate) fn new(id: u64) -> Self {
+        Self {
+            id,
+            established: OnceLock::new(),
+            is_over: AtomicBool::new(false),
+            channels: Mutex::default(),
+            held: Mutex::default(),
+            waiting: Arc::default(),
+        }
+    }
+
+    /// Whether it was set up, be it over or not.
+    pub(crate) fn is_established(&self) -> bool {
+        self.established.get().is_some()
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    /// Whose it is; nobody's before it is set up.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        self.established.get()?.identity.as_ref()
+    }
+
+    /// What was agreed on over the connection that it was set up on.
+    pub(crate) fn negotiated(&self) -> Option<&Negotiated> {
+        self.established.get().map(|established| &established.negotiated)
+    }
+
+    /// Whether it is this user's. Who is nobody is not the same as another who is nobody.
+    pub(crate) fn is_of(&self, identity: Option<&Identity>) -> bool {
+        let uid = |identity: Option<&Identity>| identity.map(|identity| identity.credential.uid);
+        uid(identity).is_some() && uid(identity) == uid(self.identity())
+    }
+
+    /// Its keys, once it is set up.
+    pub(crate) fn keys(&self) -> Option<&Keys> {
+        self.established.get().map(|established| &established.keys)
+    }
+
+    /// Gives it its user and its keys, once.
+    pub(crate) fn establish(
+        &self,
+        negotiated: &Negotiated,
+        identity: Option<Identity>,
+        keys: Keys,
+    ) -> Result<(), NtStatus> {
+        let negotiated = negotiated.clone();
+        let established = self.established.set(Established { identity, negotiated, keys });
+        established.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)
+    }
+
+    /// The channels that are bound, the newest first.
+    pub(crate) fn channels(&self) -> Vec<Arc<Channel>> {
+        lock(&self.channels).iter().rev().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether there may be one more channel.
+    pub(crate) fn has_room_for_channel(&self) -> bool {
+        lock(&self.channels).len() < SESSION_CHANNELS_MAX
+    }
+
+    /// Adds a channel, if there may be one more.
+    pub(crate) fn add_channel(&self, channel: &Arc<Channel>) -> Result<(), NtStatus> {
+        let mut channels = lock(&self.channels);
+        if self.is_over() {
+            return Err(NtStatus::USER_SESSION_DELETED);
+        }
+        if channels.len() >= SESSION_CHANNELS_MAX {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        channels.push(Arc::downgrade(channel));
+        Ok(())
+    }
+
+    /// Takes a channel away whose connection is gone. Whether none is left: then none is added any more.
+    pub(crate) fn remove_channel(&self, channel: &Arc<Channel>) -> bool {
+        let mut channels = lock(&self.channels);
+        channels.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(channel)));
+        let is_last = channels.is_empty();
+        if is_last {
+            self.is_over.store(true, Ordering::SeqCst);
+        }
+        is_last
+    }
+
+    /// Its requests that are answered later.
+    pub(crate) fn waiting(&self) -> &Arc<Waiting> {
+        &self.waiting
+    }
+
+    pub(crate) fn tree(&self, id: u32) -> Option<Arc<Tree>> {
+        lock(&self.held).trees.get(&id).cloned()
+    }
+
+    /// All its tree connects.
+    pub(crate) fn trees(&self) -> Vec<Arc<Tree>> {
+        lock(&self.held).trees.values().cloned().collect()
+    }
+
+    /// Connects to a share, unless the session has `trees_max` already.
+    pub(crate) fn add_tree(&self, share: Share, trees_max: usize) -> Option<u32> {
+        let mut held = lock(&self.held);
+        if held.trees.len() >= trees_max || self.is_over.load(Ordering::SeqCst) {
+            return None;
+        }
+        let id = loop {
+            held.last_tree = held.last_tree.wrapping_add(1);
+            // 0 and the last number mean none (MS-SMB2 §2.2.1.2).
+            if !matches!(held.last_tree, 0 | u32::MAX) && !held.trees.contains_key(&held.last_tree) {
+                break held.last_tree;
+            }
+        };
+        held.trees.insert(id, Arc::new(Tree { id, share }));
+        Some(id)
+    }
+
+    /// Ends a tree connect and closes what is open by it.
+    pub(crate) fn remove_tree(&self, counts: &Counts, tree: &Arc<Tree>) {
+        let mut held = lock(&self.held);
+        held.trees.remove(&tree.id);
+        let of_tree =
+            |_: &FileId, open: &mut Arc<Open>| tree.disk().is_some_and(|disk| Arc::ptr_eq(disk, &open.disk));
+        let opens: Vec<Arc<Open>> = held.opens.extract_if(of_tree).map(|(_, open)| open).collect();
+        let pipes = held.pipes.extract_if(|_, pipe| pipe.tree_id == tree.id).count();
+        drop(held);
+        self.waiting.close(|asked| asked.tree_id == tree.id);
+        close_all(counts, opens);
+        counts.uncount_pipes(pipes);
+    }
+
+    pub(crate) fn open(&self, id: FileId) -> Option<Arc<Open>> {
+        lock(&self.held).opens.get(&id).cloned()
+    }
+
+    /// What is open and is like this.
+    pub(crate) fn opens_where(&self, is: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {
+        lock(&self.held).opens.values().filter(|open| is(open)).cloned().collect()
+    }
+
+    /// Keeps an open. One that there is no room for is closed.
+    pub(crate) fn add_open(&self, counts: &Counts, open: Open) -> Result<Arc<Open>, NtStatus> {
+        let open = Arc::new(open);
+        let mut held = lock(&self.held);
+        let has_room = held.has_room() && !self.is_over.load(Ordering::SeqCst);
+        if !has_room || !counts.count_open(OPENS_MAX) {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        held.opens.insert(open.id, Arc::clone(&open));
+        Ok(open)
+    }
+
+    /// Lets an open go; whoever took it out closes it.
+    pub(crate) fn remove_open(&self, counts: &Counts, id: FileId) -> Option<Arc<Open>> {
+        let open = lock(&self.held).opens.remove(&id)?;
+        counts.uncount_opens(1);
+        self.waiting.close(|asked| asked.file == Some(id));
+        Some(open)
+    }
+
+    pub(crate) fn pipe(&self, id: FileId) -> Option<Arc<Pipe>> {
+        lock(&self.held).pipes.get(&id).cloned()
+    }
+
+    /// Keeps a pipe, if there is room for one more.
+    pub(crate) fn add_pipe(&self, counts: &Counts, pipe: Pipe) -> Result<(), NtStatus> {
+        let mut held = lock(&self.held);
+        let has_room = held.has_room() && held.pipes.len() < SESSION_PIPES_MAX;
+        if !has_room || self.is_over.load(Ordering::SeqCst) || !counts.count_pipe(PIPES_MAX, OPENS_MAX) {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        held.pipes.insert(pipe.id, Arc::new(pipe));
+        Ok(())
+    }
+
+    /// Lets a pipe go, and what was answered over it and not read.
+    pub(crate) fn remove_pipe(&self, counts: &Counts, id: FileId) -> Option<Arc<Pipe>> {
+        let pipe = lock(&self.held).pipes.remove(&id)?;
+        counts.uncount_pipes(1);
+        self.waiting.close(|asked| asked.file == Some(id));
+        Some(pipe)
+    }
+
+    /// Ends the session: everything it has is closed.
+    pub(crate) fn end(&self, counts: &Counts) {
+        let mut held = lock(&self.held);
+        self.is_over.store(true, Ordering::SeqCst);
+        let Held { trees, opens, pipes, .. } = std::mem::take(&mut *held);
+        drop(held);
+        self.waiting.close_all();
+        close_all(counts, opens.into_values().collect());
+        counts.uncount_pipes(pipes.len());
+        drop(trees);
+    }
+}
+
+impl Held {
+    fn has_room(&self) -> bool {
+        self.opens.len() + self.pipes.len() < SESSION_OPENS_MAX
+    }
+}
+
+/// Closes opens that nobody finds any longer.
+fn close_all(counts: &Counts, opens: Vec<Arc<Open>>) {
+    counts.uncount_opens(opens.len());
+    opens.iter().for_each(|open| open.close());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipe::Speaks;
+    use smb_wire::rpc::{Association, srvsvc};
+    use smb_wire::types::AccessMask;
+
+    fn add(session: &Session, counts: &Counts, tree_id: u32) -> Result<FileId, NtStatus> {
+        let number = counts.next_id();
+        let id = FileId { persistent: number, volatile: number };
+        let association = Association::new("", &[srvsvc::INTERFACE]);
+        let pipe = Pipe::new(id, tree_id, AccessMask::FILE_ALL, Speaks::Server, association);
+        session.add_pipe(counts, pipe).map(|()| id)
+    }
+
+    #[test]
+    fn pipes_are_bounded_and_go_with_their_tree_connect_and_session() {
+        let (session, counts) = (Session::new(1), Counts::default());
+        let ipc = session.add_tree(Share::Pipe, 2).unwrap();
+        let other = session.add_tree(Share::Pipe, 2).unwrap();
+        let ids: Vec<FileId> = (1..SESSION_PIPES_MAX).map(|_| add(&session, &counts, ipc).unwrap()).collect();
+        let kept = add(&session, &counts, other).unwrap();
+        assert_eq!(add(&session, &counts, ipc), Err(NtStatus::INSUFFICIENT_RESOURCES));
+        assert!(session.remove_pipe(&counts, ids[0]).is_some());
+        assert!(session.remove_pipe(&counts, ids[0]).is_none(), "it is closed");
+        add(&session, &counts, ipc).unwrap();
+        assert!(!counts.count_pipe(SESSION_PIPES_MAX, usize::MAX), "pipes are counted");
+        assert!(!counts.count_open(SESSION_PIPES_MAX), "pipes count as opens");
+        session.remove_tree(&counts, &session.tree(ipc).unwrap());
+        assert!(session.pipe(ids[1]).is_none() && session.pipe(kept).is_some());
+        session.end(&counts);
+        assert!(session.pipe(kept).is_none());
+        assert!(counts.count_pipe(1, 1), "nothing is counted any longer");
+        assert_eq!(add(&session, &counts, other), Err(NtStatus::INSUFFICIENT_RESOURCES), "it is over");
+    }
+
+    #[test]
+    fn a_pipe_past_the_opens_is_not_counted() {
+        let counts = Counts::default();
+        assert!(!counts.count_pipe(1, 0));
+        assert!(counts.count_pipe(1, 1));
+        assert!(!counts.count_pipe(1, 2));
+    }
+}

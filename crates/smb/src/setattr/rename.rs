@@ -1,0 +1,154 @@
+//! New names: FileRenameInformation and FileLinkInformation (MS-FSA §2.1.5.15.11, §2.1.5.15.6).
+
+use super::others;
+use crate::create::{find, parent_of};
+use crate::limits::PATH_NAMES_MAX;
+use crate::names;
+use crate::open::{Open, Place};
+use crate::ops::{Ops, Stop};
+use crate::status::of_conflict;
+use smb_wire::NtStatus;
+use smb_wire::classes::file::RenameInformation;
+use smb_wire::types::AccessMask;
+use std::sync::Arc;
+use vfs::claims::{self, By, OpenId, OpenRequest, Request, Rights, Stream, Verdict};
+use vfs::{File, FileType, FsError, Resolved};
+
+/// Where a file is to be.
+struct Goal {
+    dir: File,
+    /// As it is stored, where something has the name already.
+    name: Vec<u8>,
+    path: Vec<Vec<u8>>,
+    /// What has the name already, and is another file.
+    replaced: Option<Resolved>,
+}
+
+pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation<'_>) -> Result<(), Stop> {
+    open.check(AccessMask::DELETE)?;
+    let goal = goal(open, args)?;
+    let from = open.place().entry.clone();
+    // The root of a share has no name.
+    let (from_dir, from_name) = from.ok_or(NtStatus::ACCESS_DENIED)?;
+    if goal.path.starts_with(&open.place().path) && goal.path.len() > open.place().path.len() {
+        // A directory does not come to lie below itself.
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    others::check_nothing_below(ops, open)?;
+    let taken = goal.replaced.as_ref().map(|replaced| take_over(open, replaced)).transpose()?;
+    let parent = write_to(open, &goal.dir)?;
+    // Its own leases stand in nobody's way.
+    let caller = &mut open.disk.caller.clone();
+    caller.by = By::Open(open.claim());
+    let renamed = from_dir.rename(caller, &from_name, &goal.dir, &goal.name, ops.pending);
+    drop((taken, parent));
+    renamed.map_err(|error| match error {
+        FsError::NotFound => Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND),
+        FsError::Delay => ops.wait_for_name(open, &open.file),
+        error => error.into(),
+    })?;
+    let to = Place { entry: Some((goal.dir, goal.name)), path: goal.path };
+    let from = std::mem::replace(&mut *open.place(), to.clone());
+    if open.deletes() {
+        // What goes with the last open is the name that the file has now.
+        open.set_delete(true);
+    }
+    others::follow(ops, open, &from, &to);
+    Ok(())
+}
+
+pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation<'_>) -> Result<(), Stop> {
+    let goal = goal(open, args)?;
+    if open.is_dir() {
+        return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
+    }
+    let caller = &open.disk.caller;
+    if let Some(replaced) = &goal.replaced {
+        let _taken = take_over(open, replaced)?;
+        goal.dir.remove(caller, &goal.name, ops.pending)?;
+    }
+    goal.dir.link(caller, &open.file, &goal.name, ops.pending)?;
+    Ok(())
+}
+
+/// Where a request wants a file to be, if it may be there.
+fn goal(open: &Open, args: &RenameInformation<'_>) -> Result<Goal, Stop> {
+    if args.root_directory != 0 {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    let wire: Vec<u16> = args.file_name.units().collect();
+    let path = names::path(wire.strip_prefix(&[u16::from(b'\\')]).unwrap_or(&wire))?;
+    let Some(name) = path.last().filter(|_| path.len() <= PATH_NAMES_MAX).cloned() else {
+        return Err(NtStatus::OBJECT_NAME_INVALID.into());
+    };
+    let (dir, mut path) = parent_of(&open.disk, &path)?;
+    let (name, replaced) = match find(&dir, &open.disk.caller, &name) {
+        // Another case of its own name is a name like any other.
+        Ok((_, found)) if found.file.key() == open.file.key() => (name, None),
+        Ok((stored, found)) if args.replace_if_exists => (stored, Some(found)),
+        Ok(_) => return Err(NtStatus::OBJECT_NAME_COLLISION.into()),
+        Err(FsError::NotFound) => (name, None),
+        Err(error) => return Err(error.into()),
+    };
+    path.push(name.clone());
+    Ok(Goal { dir, name, path, replaced })
+}
+
+/// A claim that lasts for as long as a name changes.
+struct Taken {
+    file: File,
+    claim: OpenId,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.file.claim(&Request::Close(self.claim));
+    }
+}
+
+/// A directory takes a name: it is written to, and nobody may be about to delete it or keep others from writing (MS-FSA
+/// §2.1.5.15.11).
+fn write_to(open: &Open, dir: &File) -> Result<Taken, Stop> {
+    take(
+        open,
+        dir,
+        claims::Access { rights: Rights::WRITE, deny: Rights::DELETE },
+        NtStatus::SHARING_VIOLATION,
+    )
+}
+
+/// A file is replaced: nobody has it open, and nobody opens it meanwhile.
+fn take_over(open: &Open, replaced: &Resolved) -> Result<Taken, Stop> {
+    if replaced.attrs.file_type == FileType::Directory {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    let all = Rights::READ | Rights::WRITE | Rights::DELETE;
+    let access = claims::Access { rights: Rights::DELETE, deny: all };
+    // Whoever has it open keeps it (MS-FSA §2.1.5.15.11).
+    take(open, &replaced.file, access, NtStatus::ACCESS_DENIED)
+}
+
+/// Claims a file; `in_use` where somebody has it open otherwise.
+fn take(open: &Open, file: &File, access: claims::Access, in_use: NtStatus) -> Result<Taken, Stop> {
+    let request = Request::Open(OpenRequest {
+        holder: open.disk.holder,
+        stream: Stream::default(),
+        access,
+        truncates: false,
+        is_mandatory: true,
+        is_advisory: true,
+        lease: None,
+        delete_on_close: None,
+        reclaims: false,
+        waits: false,
+    });
+    match file.claim(&request) {
+        Verdict::Granted(granted) => {
+            let claim = granted.open.ok_or(NtStatus::INTERNAL_ERROR)?;
+            Ok(Taken { file: file.clone(), claim })
+        }
+        Verdict::Refused(claims::Conflict::Share) => Err(in_use.into()),
+        Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
+        Verdict::Wait(_) => Err(Stop::Delayed),
+    }
+}

@@ -1,0 +1,138 @@
+//! What of a file's attributes clients are shown: what the file system says, and what is kept besides ([`Kept`]).
+
+use smb_wire::FileTime;
+use smb_wire::error::ReparseTag;
+use smb_wire::types::FileAttributes;
+use vfs::{Attrs, FileType, Kept, Time};
+
+/// Mode bits without any of which a file is read-only.
+pub(crate) const WRITE_BITS: u32 = 0o222;
+/// Directories say nothing of their size.
+const NO_SIZE: u64 = 0;
+
+/// Attributes that are kept with a file as a client sets them (MS-FSA §2.1.5.15.2).
+pub(crate) const KEPT: FileAttributes = FileAttributes(
+    FileAttributes::HIDDEN.0
+        | FileAttributes::SYSTEM.0
+        | FileAttributes::READONLY.0
+        | FileAttributes::ARCHIVE.0
+        | FileAttributes::TEMPORARY.0
+        | FileAttributes::OFFLINE.0
+        | FileAttributes::NOT_CONTENT_INDEXED.0,
+);
+/// Attributes that are kept, and that FSCTLs set.
+const KEPT_BY_FSCTL: FileAttributes = FileAttributes::SPARSE_FILE;
+
+/// Attributes as they are on the wire: what the file system says, and what is kept besides ([`Kept`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) attributes: FileAttributes,
+    pub(crate) reparse_tag: Option<ReparseTag>,
+    pub(crate) created: FileTime,
+    pub(crate) accessed: FileTime,
+    pub(crate) written: FileTime,
+    pub(crate) changed: FileTime,
+    pub(crate) allocation: u64,
+    pub(crate) size: u64,
+}
+
+impl Shown {
+    pub(crate) fn of(attrs: &Attrs, kept: &Kept) -> Self {
+        let is_dir = attrs.file_type == FileType::Directory;
+        let reparse_tag = match attrs.file_type {
+            FileType::Regular | FileType::Directory => None,
+            FileType::Symlink => Some(ReparseTag::SYMLINK),
+            FileType::Fifo => Some(ReparseTag::LX_FIFO),
+            FileType::Character => Some(ReparseTag::LX_CHR),
+            FileType::Block => Some(ReparseTag::LX_BLK),
+            FileType::Socket => Some(ReparseTag::AF_UNIX),
+        };
+        let mut attributes = kept_flags(attrs.file_type, kept);
+        // What nobody may write is read-only, whether anybody has said so or not.
+        let is_read_only = attrs.file_type == FileType::Regular && attrs.mode & WRITE_BITS == 0;
+        let further = [
+            (is_dir, FileAttributes::DIRECTORY),
+            (is_read_only, FileAttributes::READONLY),
+            (reparse_tag.is_some(), FileAttributes::REPARSE_POINT),
+        ];
+        for (_, attribute) in further.into_iter().filter(|(has, _)| *has) {
+            attributes |= attribute;
+        }
+        if attributes.is_empty() {
+            attributes = FileAttributes::NORMAL;
+        }
+        Self {
+            attributes,
+            reparse_tag,
+            created: shown_time(kept.born(attrs).unwrap_or(attrs.modified.min(attrs.changed))),
+            accessed: shown_time(attrs.accessed),
+            written: shown_time(attrs.modified),
+            changed: shown_time(kept.changed(attrs)),
+            allocation: if is_dir { NO_SIZE } else { attrs.used },
+            size: if is_dir { NO_SIZE } else { attrs.size },
+        }
+    }
+}
+
+/// The attributes that are kept with a file, or that a new one has.
+pub(crate) fn kept_flags(file_type: FileType, kept: &Kept) -> FileAttributes {
+    let (possible, default) = match file_type {
+        // A new file is to be archived (MS-FSA §2.1.5.1.1).
+        FileType::Regular => (KEPT | KEPT_BY_FSCTL, FileAttributes::ARCHIVE),
+        FileType::Directory => (KEPT, FileAttributes::empty()),
+        _ => return FileAttributes::empty(),
+    };
+    kept.flags.map_or(default, FileAttributes) & possible
+}
+
+pub(crate) fn shown_time(time: Time) -> FileTime {
+    FileTime::from_unix(time.seconds, time.nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_those_of_the_kind_of_file() {
+        let attrs = |file_type, mode| Attrs {
+            file_type,
+            mode,
+            links: 1,
+            uid: 0,
+            gid: 0,
+            size: 5,
+            used: 4096,
+            device: vfs::Device::default(),
+            file_id: 1,
+            accessed: Time { seconds: 3, nanos: 0 },
+            modified: Time { seconds: 2, nanos: 0 },
+            changed: Time { seconds: 4, nanos: 0 },
+            change: 1,
+            born: None,
+        };
+        let file = Shown::of(&attrs(FileType::Regular, 0o644), &Kept::default());
+        assert_eq!((file.attributes, file.size, file.allocation), (FileAttributes::ARCHIVE, 5, 4096));
+        assert_eq!(file.created, file.written, "the file was there then");
+        let read_only = Shown::of(&attrs(FileType::Regular, 0o444), &Kept::default());
+        assert_eq!(read_only.attributes, FileAttributes::ARCHIVE | FileAttributes::READONLY);
+        let dir = Shown::of(&attrs(FileType::Directory, 0o555), &Kept::default());
+        assert_eq!((dir.attributes, dir.size), (FileAttributes::DIRECTORY, 0));
+        let link = Shown::of(&attrs(FileType::Symlink, 0o777), &Kept::default());
+        assert_eq!(link.reparse_tag, Some(ReparseTag::SYMLINK));
+        assert_eq!(link.attributes, FileAttributes::REPARSE_POINT);
+        let keeps = |file_type, mode, flags: FileAttributes| {
+            let mut kept = Kept::default();
+            kept.flags = Some(flags.0);
+            Shown::of(&attrs(file_type, mode), &kept).attributes
+        };
+        assert_eq!(keeps(FileType::Regular, 0o644, FileAttributes::empty()), FileAttributes::NORMAL);
+        let all = FileAttributes(u32::MAX);
+        assert_eq!(
+            keeps(FileType::Regular, 0o644, all),
+            KEPT | KEPT_BY_FSCTL,
+            "what is no attribute of it is none"
+        );
+        assert_eq!(keeps(FileType::Directory, 0o755, all), KEPT | FileAttributes::DIRECTORY);
+    }
+}

@@ -1,0 +1,45 @@
+//! `FsError` to the statuses of MS-ERREF.
+
+use smb_wire::NtStatus;
+use vfs::FsError;
+use vfs::claims::Conflict;
+
+/// The status of an error, the same for every command. Those that wait are no statuses of their own: the call goes on elsewhere,
+/// or again, and has this one where it cannot.
+pub(crate) fn of_fs_error(error: FsError) -> NtStatus {
+    match error {
+        FsError::NotOwner | FsError::Access => NtStatus::ACCESS_DENIED,
+        FsError::NotFound => NtStatus::OBJECT_NAME_NOT_FOUND,
+        FsError::Io => NtStatus::IO_DEVICE_ERROR,
+        FsError::NoDevice => NtStatus::NO_SUCH_DEVICE,
+        FsError::Exists => NtStatus::OBJECT_NAME_COLLISION,
+        FsError::CrossVolume => NtStatus::NOT_SAME_DEVICE,
+        FsError::NotDirectory => NtStatus::NOT_A_DIRECTORY,
+        FsError::IsDirectory => NtStatus::FILE_IS_A_DIRECTORY,
+        FsError::Invalid | FsError::GuardMismatch | FsError::FileTooBig => NtStatus::INVALID_PARAMETER,
+        FsError::NoSpace => NtStatus::DISK_FULL,
+        FsError::ReadOnly => NtStatus::MEDIA_WRITE_PROTECTED,
+        FsError::TooManyLinks => NtStatus::TOO_MANY_LINKS,
+        FsError::NameTooLong => NtStatus::OBJECT_NAME_INVALID,
+        FsError::NotEmpty => NtStatus::DIRECTORY_NOT_EMPTY,
+        FsError::Quota => NtStatus::DISK_FULL,
+        FsError::Stale | FsError::BadHandle => NtStatus::FILE_CLOSED,
+        FsError::NotSupported | FsError::BadType => NtStatus::NOT_SUPPORTED,
+        FsError::TooSmall => NtStatus::BUFFER_TOO_SMALL,
+        FsError::Locked => NtStatus::FILE_LOCK_CONFLICT,
+        FsError::WouldWait | FsError::Delay | FsError::Resource => NtStatus::INSUFFICIENT_RESOURCES,
+    }
+}
+
+/// Why a claim was refused. `None`: it is to be asked for again.
+pub(crate) fn of_conflict(conflict: Conflict) -> Option<NtStatus> {
+    Some(match conflict {
+        Conflict::Share => NtStatus::SHARING_VIOLATION,
+        Conflict::DeletePending => NtStatus::DELETE_PENDING,
+        Conflict::Range { .. } => NtStatus::LOCK_NOT_GRANTED,
+        Conflict::Recalling | Conflict::Grace => return None,
+        Conflict::NoGrace | Conflict::NotHeld => NtStatus::FILE_CLOSED,
+        Conflict::Denied => NtStatus::ACCESS_DENIED,
+        Conflict::TooMany => NtStatus::INSUFFICIENT_RESOURCES,
+    })
+}

@@ -1,0 +1,161 @@
+//! From a command to what it needs, how it may be done, and its handler.
+
+use crate::limits::{IO_BYTES_MAX, TRANSACT_BYTES_MAX};
+use crate::ops::{Done, Ops};
+use crate::{attr, connect, create, dir, file, ioctl, lock, negotiate, notify, setattr, setup};
+use smb_wire::compound::{self, Message};
+use smb_wire::dir::{ChangeNotifyRequest, QueryDirectoryRequest};
+use smb_wire::file::{ReadRequest, WriteRequest};
+use smb_wire::header::{Command, Header};
+use smb_wire::info::{QueryInfoRequest, SetInfoRequest};
+use smb_wire::ioctl::IoctlRequest;
+use smb_wire::{Elsewhere, Writer};
+use transport::Dispatch;
+use vfs::qos::{Demand, Kind};
+
+/// What must be there for a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing; but it is the only one of its message, because its bytes are part of what the keys are made of.
+    BeAlone,
+    /// Nothing.
+    Nothing,
+    /// A session.
+    Session,
+    /// A tree connect, and its session.
+    Tree,
+}
+
+/// Does a command: the bytes of its request from the header on, and where the reply goes behind its header.
+type Handler = fn(&mut Ops<'_>, &[u8], &mut Writer<'_>) -> Done;
+
+/// How a command is done.
+pub(crate) struct Row {
+    pub(crate) needs: Needs,
+    dispatch: Dispatch,
+    pub(crate) run: Handler,
+}
+
+const fn new(needs: Needs, dispatch: Dispatch, run: Handler) -> Row {
+    Row { needs, dispatch, run }
+}
+
+static NEGOTIATE: Row = new(Needs::BeAlone, Dispatch::Inline, negotiate::negotiate);
+static SESSION_SETUP: Row = new(Needs::BeAlone, Dispatch::Batched, setup::setup);
+static LOGOFF: Row = new(Needs::Session, Dispatch::Batched, setup::logoff);
+static TREE_CONNECT: Row = new(Needs::Session, Dispatch::Batched, connect::connect);
+static TREE_DISCONNECT: Row = new(Needs::Tree, Dispatch::Batched, connect::disconnect);
+static CREATE: Row = new(Needs::Tree, Dispatch::Batched, create::create);
+static CLOSE: Row = new(Needs::Tree, Dispatch::Batched, file::close);
+static FLUSH: Row = new(Needs::Tree, Dispatch::Batched, file::flush);
+static READ: Row = new(Needs::Tree, Dispatch::Inline, file::read);
+static WRITE: Row = new(Needs::Tree, Dispatch::Batched, file::write);
+static LOCK: Row = new(Needs::Tree, Dispatch::Batched, lock::lock);
+static IOCTL: Row = new(Needs::Tree, Dispatch::Batched, ioctl::ioctl);
+static ECHO: Row = new(Needs::Nothing, Dispatch::Inline, setup::echo);
+static QUERY_DIRECTORY: Row = new(Needs::Tree, Dispatch::Batched, dir::query);
+static CHANGE_NOTIFY: Row = new(Needs::Tree, Dispatch::Batched, notify::change_notify);
+static QUERY_INFO: Row = new(Needs::Tree, Dispatch::Inline, attr::query);
+static SET_INFO: Row = new(Needs::Tree, Dispatch::Batched, setattr::set);
+
+/// How a command is done that a client may send; CANCEL is none that is answered.
+pub(crate) fn row(command: Command) -> Option<&'static Row> {
+    Some(match command {
+        Command::NEGOTIATE => &NEGOTIATE,
+        Command::SESSION_SETUP => &SESSION_SETUP,
+        Command::LOGOFF => &LOGOFF,
+        Command::TREE_CONNECT => &TREE_CONNECT,
+        Command::TREE_DISCONNECT => &TREE_DISCONNECT,
+        Command::CREATE => &CREATE,
+        Command::CLOSE => &CLOSE,
+        Command::FLUSH => &FLUSH,
+        Command::READ => &READ,
+        Command::WRITE => &WRITE,
+        Command::LOCK => &LOCK,
+        Command::IOCTL => &IOCTL,
+        Command::ECHO => &ECHO,
+        Command::QUERY_DIRECTORY => &QUERY_DIRECTORY,
+        Command::CHANGE_NOTIFY => &CHANGE_NOTIFY,
+        Command::QUERY_INFO => &QUERY_INFO,
+        Command::SET_INFO => &SET_INFO,
+        _ => return None,
+    })
+}
+
+/// How a message may be done: what is one command that mostly needs no storage, at once.
+pub(crate) fn dispatch(heads: &[Header]) -> Dispatch {
+    match heads {
+        [only] if only.command == Command::CANCEL => Dispatch::Inline,
+        [only] => row(only.command).map_or(Dispatch::Inline, |row| row.dispatch),
+        _ => Dispatch::Batched,
+    }
+}
+
+/// What a command moves, for the limits of volumes.
+pub(crate) fn demand(request: &Message<'_>) -> Demand {
+    let kind = match request.header.command {
+        Command::READ | Command::QUERY_DIRECTORY => Kind::Read,
+        Command::WRITE => Kind::Write,
+        Command::IOCTL => {
+            // What is copied within a volume is read and written.
+            let copied = Ops::decode(request.bytes).map_or(0, |args| ioctl::copied_bytes(&args));
+            let kind = if copied > 0 { Kind::Write } else { Kind::Other };
+            return Demand { kind, bytes: copied.saturating_mul(2) };
+        }
+        _ => return Demand { kind: Kind::Other, bytes: 0 },
+    };
+    Demand { kind, bytes: moved_bytes(request) }
+}
+
+/// What a command may move at most: nothing longer is read, written or told, whatever a request has room for.
+fn moved_bytes(request: &Message<'_>) -> u32 {
+    payload_bytes(request).min(IO_BYTES_MAX.max(TRANSACT_BYTES_MAX))
+}
+
+/// What the replies to all commands of a message may have of data.
+pub(crate) fn reply_bytes_max(message: &[u8]) -> u32 {
+    let moves = |header: &Header| {
+        matches!(header.command, Command::READ | Command::WRITE | Command::QUERY_DIRECTORY | Command::IOCTL)
+    };
+    let requests = compound::messages(message).flatten().filter(|request| moves(&request.header));
+    requests.map(|request| moved_bytes(&request)).fold(0, u32::saturating_add)
+}
+
+/// What all commands of a message move.
+pub(crate) fn demand_of_all(message: &[u8]) -> Demand {
+    let nothing = Demand { kind: Kind::Other, bytes: 0 };
+    compound::messages(message).flatten().map(|request| demand(&request)).fold(nothing, |all, one| Demand {
+        kind: match (all.kind, one.kind) {
+            (Kind::Write, _) | (_, Kind::Write) => Kind::Write,
+            (Kind::Read, _) | (_, Kind::Read) => Kind::Read,
+            (Kind::Other, Kind::Other) => Kind::Other,
+        },
+        bytes: all.bytes.saturating_add(one.bytes),
+    })
+}
+
+/// `SendPayloadSize` or the expected response payload size, whichever is more (MS-SMB2 §3.3.5.2.5). A request that is none is
+/// refused by its handler.
+pub(crate) fn payload_bytes(request: &Message<'_>) -> u32 {
+    let bytes = request.bytes;
+    let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let counted = match request.header.command {
+        Command::READ => Ops::decode::<ReadRequest<'_>>(bytes).map(|read| read.length),
+        Command::WRITE => Ops::decode::<WriteRequest<Elsewhere>>(bytes)
+            .map(|write| u32::try_from(write.data.length).unwrap_or(u32::MAX)),
+        Command::QUERY_DIRECTORY => {
+            Ops::decode::<QueryDirectoryRequest<'_>>(bytes).map(|query| query.output_buffer_length)
+        }
+        Command::CHANGE_NOTIFY => {
+            Ops::decode::<ChangeNotifyRequest>(bytes).map(|notify| notify.output_buffer_length)
+        }
+        Command::QUERY_INFO => Ops::decode::<QueryInfoRequest<'_>>(bytes)
+            .map(|query| query.output_buffer_length.max(length(query.input))),
+        Command::SET_INFO => Ops::decode::<SetInfoRequest<'_>>(bytes).map(|set| length(set.buffer)),
+        Command::IOCTL => Ops::decode::<IoctlRequest<'_>>(bytes).map(|ioctl| {
+            length(ioctl.input).max(ioctl.max_input_response.saturating_add(ioctl.max_output_response))
+        }),
+        _ => Ok(0),
+    };
+    counted.unwrap_or(0)
+}

@@ -1,0 +1,313 @@
+//! A session over several connections.
+
+use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, wait_until};
+use smb::limits::SESSION_CHANNELS_MAX;
+use smb_wire::fsctl::InterfaceCapabilities;
+use smb_wire::header::Command;
+use smb_wire::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
+use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
+use smb_wire::negotiate::{Capabilities, Cipher, NegotiateResponse, SigningAlgorithm};
+use smb_wire::session::Empty;
+use smb_wire::types::Dialect;
+use smb_wire::{FileId, Guid, NtStatus};
+
+/// A connection that has agreed on this, and nothing else.
+fn connected(rig: &Rig, offer: &Offer) -> Client {
+    let mut client = rig.connect();
+    client.negotiate(offer);
+    client
+}
+
+/// Another channel of a session.
+pub(crate) fn channel_of(rig: &Rig, first: &Client, offer: &Offer) -> Client {
+    let mut second = connected(rig, offer);
+    second.bind(first, ALICE).unwrap();
+    second
+}
+
+fn offers() -> Vec<Offer> {
+    let signed = |algorithm| Offer { signing: vec![algorithm], ..Offer::default() };
+    let mut offers = [Dialect::SMB300, Dialect::SMB302].map(Offer::of).to_vec();
+    offers.extend(
+        [SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256].map(signed),
+    );
+    offers
+}
+
+#[test]
+fn a_session_is_one_over_all_its_channels() {
+    let rig = Rig::new();
+    for offer in offers() {
+        let mut first = rig.alice_with(&offer);
+        let mut second = channel_of(&rig, &first, &offer);
+        let file = first.open("file", Opening::default());
+        assert_eq!(second.write(file, 0, b"by the second").status(), NtStatus::SUCCESS, "{offer:?}");
+        assert_eq!(first.get("file"), b"by the second");
+        (first.seals, second.seals) = (true, true);
+        assert_eq!(second.write(file, 0, b"sealed").status(), NtStatus::SUCCESS);
+        assert_eq!(first.write(file, 0, b"sealed").status(), NtStatus::SUCCESS);
+        (first.seals, second.seals) = (false, false);
+        assert_eq!(second.close(file).status(), NtStatus::SUCCESS);
+        first.read(file, 0, 1).assert_refused(NtStatus::FILE_CLOSED);
+    }
+}
+
+#[test]
+fn a_session_lasts_until_its_last_channel_goes() {
+    let rig = Rig::new();
+    let first = rig.alice();
+    let of_session = first.keys();
+    let mut second = channel_of(&rig, &first, &Offer::default());
+    let file = second.open("mine", Opening::alone());
+    drop(first);
+    wait_until(|| rig.connections() == 1);
+    assert_eq!(second.write(file, 0, b"x").status(), NtStatus::SUCCESS);
+    // What binds is always signed with the key of the first channel, also when that is gone.
+    second.set_keys(of_session);
+    let third = channel_of(&rig, &second, &Offer::default());
+    drop(second);
+    wait_until(|| rig.connections() == 1);
+    let mut other = rig.alice();
+    other.create("mine", Opening::default()).assert_refused(NtStatus::SHARING_VIOLATION);
+    drop(third);
+    wait_until(|| other.create("mine", Opening::default()).status() == NtStatus::SUCCESS);
+}
+
+#[test]
+fn logging_off_and_a_wrong_password_end_a_session_over_all_its_channels() {
+    let rig = Rig::new();
+    for fails in [false, true] {
+        let mut first = rig.alice();
+        let mut second = channel_of(&rig, &first, &Offer::default());
+        first.open("mine", Opening::alone());
+        if fails {
+            assert_eq!(second.try_log_on((ALICE.0, "wrong"), 0), Err(NtStatus::LOGON_FAILURE));
+        } else {
+            assert_eq!(second.call(Command::LOGOFF, &Empty).status(), NtStatus::SUCCESS);
+        }
+        for client in [&mut first, &mut second] {
+            client.create("mine", Opening::alone()).assert_refused(NtStatus::USER_SESSION_DELETED);
+        }
+        let mut other = rig.alice();
+        other.open("mine", Opening::alone());
+        assert_eq!(
+            connected(&rig, &Offer::default()).bind(&first, ALICE),
+            Err(NtStatus::USER_SESSION_DELETED)
+        );
+    }
+}
+
+#[test]
+fn each_channel_has_a_key_of_its_own() {
+    let rig = Rig::new();
+    let mut first = rig.alice();
+    let mut second = channel_of(&rig, &first, &Offer::default());
+    let own = second.keys();
+    second.borrow_session(&first);
+    first.set_keys(own);
+    for client in [&mut first, &mut second] {
+        client.checks = false;
+        client.create("file", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
+    }
+}
+
+#[test]
+fn a_channel_does_nothing_until_it_is_bound() {
+    let rig = Rig::new();
+    let mut first = rig.alice();
+    let file = first.open("file", Opening::default());
+    let mut second = connected(&rig, &Offer::default());
+    second.borrow_session(&first);
+    second.tree_id = first.tree_id;
+    second.read(file, 0, 1).assert_refused(NtStatus::USER_SESSION_DELETED);
+    assert_eq!(second.start_binding(), NtStatus::MORE_PROCESSING_REQUIRED);
+    second.read(file, 0, 1).assert_refused(NtStatus::USER_SESSION_DELETED);
+    second.call(Command::LOGOFF, &Empty).assert_refused(NtStatus::USER_SESSION_DELETED);
+    // It is no session that could be set up either.
+    assert_eq!(second.try_log_on(ALICE, 0), Err(NtStatus::USER_SESSION_DELETED));
+    assert_eq!(first.write(file, 0, b"x").status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn who_binds_a_channel_is_the_sessions_user_and_has_its_key() {
+    let rig = Rig::new();
+    let mut first = rig.alice();
+    let file = first.open("file", Opening::default());
+    let bind = |user| connected(&rig, &Offer::default()).bind(&first, user);
+    assert_eq!(bind(BOB), Err(NtStatus::ACCESS_DENIED));
+    assert_eq!(bind((ALICE.0, "wrong")), Err(NtStatus::LOGON_FAILURE));
+    // The key of another session of the same user.
+    let mut other = rig.alice();
+    other.session_id = first.session_id;
+    assert_eq!(connected(&rig, &Offer::default()).bind(&other, ALICE), Err(NtStatus::ACCESS_DENIED));
+    let mut unsigned = connected(&rig, &Offer::default());
+    unsigned.signs = false;
+    assert_eq!(unsigned.bind(&first, ALICE), Err(NtStatus::INVALID_PARAMETER));
+    other.session_id ^= 1;
+    assert_eq!(connected(&rig, &Offer::default()).bind(&other, ALICE), Err(NtStatus::USER_SESSION_DELETED));
+    other.session_id = 0;
+    assert_eq!(connected(&rig, &Offer::default()).bind(&other, ALICE), Err(NtStatus::USER_SESSION_DELETED));
+    assert_eq!(first.write(file, 0, b"x").status(), NtStatus::SUCCESS, "the session is as it was");
+}
+
+/// A refused authentication leaves nothing: whoever is the right user may come over the same connection.
+#[test]
+fn a_connection_that_failed_to_be_bound_can_be() {
+    let rig = Rig::new();
+    let first = rig.alice();
+    let mut second = connected(&rig, &Offer::default());
+    assert_eq!(second.bind(&first, BOB), Err(NtStatus::ACCESS_DENIED));
+    second.create("file", Opening::default()).assert_refused(NtStatus::USER_SESSION_DELETED);
+    second.bind(&first, ALICE).unwrap();
+    second.open("file", Opening::default());
+}
+
+#[test]
+fn channels_have_agreed_on_the_same() {
+    let rig = Rig::new();
+    let signed = |algorithm| Offer { signing: vec![algorithm], ..Offer::default() };
+    let (gmac, cmac) = (signed(SigningAlgorithm::AES_GMAC), signed(SigningAlgorithm::AES_CMAC));
+    let hmac = signed(SigningAlgorithm::HMAC_SHA256);
+    let ccm = Offer { ciphers: vec![Cipher::AES_128_CCM], ..Offer::default() };
+    let plain = Offer { ciphers: Vec::new(), ..Offer::default() };
+    let [old, middle, newer] = [Dialect::SMB210, Dialect::SMB300, Dialect::SMB302].map(Offer::of);
+    let elsewhere = Offer { client_guid: Guid([8; 16]), ..Offer::default() };
+    let refused = [
+        (&old, &old, NtStatus::REQUEST_NOT_ACCEPTED),
+        (&middle, &old, NtStatus::REQUEST_NOT_ACCEPTED),
+        (&old, &middle, NtStatus::INVALID_PARAMETER),
+        (&middle, &newer, NtStatus::INVALID_PARAMETER),
+        (&cmac, &newer, NtStatus::INVALID_PARAMETER),
+        (&gmac, &newer, NtStatus::REQUEST_OUT_OF_SEQUENCE),
+        (&gmac, &old, NtStatus::REQUEST_OUT_OF_SEQUENCE),
+        (&gmac, &cmac, NtStatus::REQUEST_OUT_OF_SEQUENCE),
+        (&cmac, &gmac, NtStatus::NOT_SUPPORTED),
+        (&newer, &gmac, NtStatus::NOT_SUPPORTED),
+        (&gmac, &ccm, NtStatus::INVALID_PARAMETER),
+        (&gmac, &plain, NtStatus::INVALID_PARAMETER),
+    ];
+    for (of_first, of_second, status) in refused {
+        let first = rig.alice_with(of_first);
+        let mut second = connected(&rig, of_second);
+        assert_eq!(second.bind(&first, ALICE), Err(status), "{of_first:?} {of_second:?}");
+    }
+    // A client's number is no secret: it proves nothing, and Windows does not compare it either.
+    for (of_first, of_second) in [(&cmac, &hmac), (&hmac, &cmac), (&gmac, &elsewhere)] {
+        let first = rig.alice_with(of_first);
+        let mut second = connected(&rig, of_second);
+        second.bind(&first, ALICE).unwrap();
+        second.open("file", Opening::default());
+    }
+}
+
+#[test]
+fn a_connection_is_a_channel_of_a_session_once() {
+    let rig = Rig::new();
+    let mut first = rig.alice();
+    let mut second = channel_of(&rig, &first, &Offer::default());
+    let own = second.keys();
+    // Signed as what binds is, it is forged to a channel that is bound.
+    second.checks = false;
+    assert_eq!(second.bind(&first, ALICE), Err(NtStatus::ACCESS_DENIED));
+    second.checks = true;
+    second.set_keys(own);
+    assert_eq!(second.start_binding(), NtStatus::REQUEST_NOT_ACCEPTED);
+    assert_eq!(first.start_binding(), NtStatus::REQUEST_NOT_ACCEPTED);
+    // Nor is a session that is only being set up.
+    let mut begun = connected(&rig, &Offer::default());
+    begun.start_log_on();
+    assert_eq!(begun.start_binding(), NtStatus::REQUEST_NOT_ACCEPTED);
+    second.open("file", Opening::default());
+}
+
+#[test]
+fn channels_are_bounded() {
+    let rig = Rig::new();
+    let first = rig.alice();
+    let mut channels: Vec<Client> =
+        (1..SESSION_CHANNELS_MAX).map(|_| channel_of(&rig, &first, &Offer::default())).collect();
+    let mut beyond = connected(&rig, &Offer::default());
+    assert_eq!(beyond.bind(&first, ALICE), Err(NtStatus::INSUFFICIENT_RESOURCES));
+    channels.pop();
+    wait_until(|| rig.connections() == SESSION_CHANNELS_MAX);
+    beyond.bind(&first, ALICE).unwrap();
+}
+
+#[test]
+fn channels_that_are_never_bound_are_bounded() {
+    let rig = Rig::new();
+    let mut client = connected(&rig, &Offer::default());
+    let firsts: Vec<Client> = (0..=smb::limits::CONNECTION_SETUPS_MAX).map(|_| rig.alice()).collect();
+    let started = firsts.iter().map(|first| {
+        client.borrow_session(first);
+        client.start_binding()
+    });
+    let started: Vec<NtStatus> = started.collect();
+    let (last, others) = started.split_last().unwrap();
+    assert!(others.iter().all(|&status| status == NtStatus::MORE_PROCESSING_REQUIRED));
+    assert_eq!(*last, NtStatus::INSUFFICIENT_RESOURCES);
+}
+
+fn query_interfaces(client: &mut Client, room: u32) -> crate::rig::Reply {
+    let request = IoctlRequest {
+        ctl_code: CtlCode::QUERY_NETWORK_INTERFACE_INFO,
+        file_id: FileId::PREVIOUS,
+        max_input_response: 0,
+        max_output_response: room,
+        flags: IoctlFlags::IS_FSCTL,
+        input: &[],
+        output: &[],
+    };
+    client.call(Command::IOCTL, &request)
+}
+
+#[test]
+fn a_client_is_told_of_the_address_it_has_come_to() {
+    let rig = Rig::new();
+    let mut client = rig.connect();
+    let reply = client.negotiate(&Offer::default());
+    let agreed: NegotiateResponse<'_> = reply.body();
+    assert!(agreed.capabilities.contains(Capabilities::MULTI_CHANNEL));
+    client.log_on(ALICE);
+    client.mount(SHARE);
+    let reply = query_interfaces(&mut client, 65_536);
+    let told: IoctlResponse<'_> = reply.body();
+    assert_eq!((told.output.len(), &told.output[..4]), (152, &[0; 4][..]));
+    assert_eq!(told.output[8..12], InterfaceCapabilities::RSS_CAPABLE.0.to_le_bytes());
+    assert_eq!(told.output[24..32], [2, 0, 0, 0, 127, 0, 0, 1]);
+    query_interfaces(&mut client, 151).assert_refused(NtStatus::BUFFER_TOO_SMALL);
+}
+
+#[test]
+fn a_client_without_channels_is_told_of_no_interfaces() {
+    let rig = Rig::new();
+    let single = Offer { capabilities: Capabilities::LARGE_MTU, ..Offer::default() };
+    for offer in [single, Offer::of(Dialect::SMB210)] {
+        let mut client = rig.alice_with(&offer);
+        query_interfaces(&mut client, 65_536).assert_refused(NtStatus::NOT_SUPPORTED);
+    }
+}
+
+/// Nobody is there to be answered any more.
+#[test]
+fn what_waits_ends_with_its_channel() {
+    let rig = Rig::new();
+    let (mut first, mut other) = (rig.alice(), rig.alice());
+    let (file, theirs) = (first.open("file", Opening::default()), other.open("file", Opening::default()));
+    let mut second = channel_of(&rig, &first, &Offer::default());
+    let range = |flags, file_id| LockRequest {
+        lock_sequence: LockSequence(0),
+        file_id,
+        locks: vec![LockElement { offset: 0, length: 1, flags }],
+    };
+    let now = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
+    assert_eq!(other.call(Command::LOCK, &range(now, theirs)).status(), NtStatus::SUCCESS);
+    let waits = second.request(Command::LOCK, &range(LockFlags::EXCLUSIVE_LOCK, file));
+    second.send_protected(waits);
+    assert_eq!(second.reply().status(), NtStatus::PENDING);
+    drop(second);
+    wait_until(|| rig.connections() == 2);
+    assert_eq!(other.call(Command::LOCK, &range(LockFlags::UNLOCK, theirs)).status(), NtStatus::SUCCESS);
+    assert_eq!(other.call(Command::LOCK, &range(now, theirs)).status(), NtStatus::SUCCESS);
+    assert_eq!(first.write(file, 10, b"x").status(), NtStatus::SUCCESS, "the session goes on");
+}

@@ -1,0 +1,193 @@
+//! Several commands in one message.
+
+use crate::rig::{Client, Opening, Rig, chained, message, name, read, write};
+use smb_wire::create::{CreateDisposition, CreateResponse};
+use smb_wire::file::{CloseFlags, CloseRequest, ReadResponse, WriteResponse};
+use smb_wire::header::{Command, Flags, Header, NEXT_COMMAND_OFFSET};
+use smb_wire::session::{Empty, SessionSetupFlags};
+use smb_wire::{Encode, FileId, NtStatus};
+
+const CLOSE: CloseRequest = CloseRequest { flags: CloseFlags(0), file_id: FileId::PREVIOUS };
+
+/// A command that goes on with what the one before it has.
+fn related(client: &mut Client, command: Command, body: &impl Encode, charge: u16) -> Vec<u8> {
+    let header = client.header(command, charge);
+    let (flags, session_id) = (Flags::RELATED_OPERATIONS, u64::MAX);
+    message(&Header { flags, session_id, ..header }, body)
+}
+
+fn statuses(replies: &[crate::rig::Reply]) -> Vec<NtStatus> {
+    replies.iter().map(crate::rig::Reply::status).collect()
+}
+
+#[test]
+fn related_commands_use_the_file_of_the_one_before() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    for seals in [false, true] {
+        client.seals = seals;
+        let create = client.request(Command::CREATE, &Opening::default().request(&name("file")));
+        let put = related(&mut client, Command::WRITE, &write(FileId::PREVIOUS, 0, b"odd"), 1);
+        let get = related(&mut client, Command::READ, &read(FileId::PREVIOUS, 1, 100), 1);
+        let close = related(&mut client, Command::CLOSE, &CLOSE, 1);
+        let replies = client.chain(vec![create, put, get, close]);
+        assert_eq!(statuses(&replies), [NtStatus::SUCCESS; 4]);
+        assert_eq!(replies[1].body::<WriteResponse>().count, 3);
+        assert_eq!(replies[2].body::<ReadResponse<&[u8]>>().data, b"dd");
+        for reply in &replies[..3] {
+            let length = u32::try_from(reply.bytes.len()).unwrap();
+            assert_eq!(reply.header.next_command, length, "the next one begins where this one ends");
+            assert_eq!(length % 8, 0);
+        }
+        for reply in &replies[1..] {
+            assert!(reply.header.flags.contains(Flags::RELATED_OPERATIONS | Flags::SERVER_TO_REDIR));
+            assert_eq!(
+                (reply.header.session_id, reply.header.tree_id()),
+                (client.session_id, client.tree_id)
+            );
+        }
+        assert_eq!(replies[3].header.next_command, 0);
+        let file = replies[0].body::<CreateResponse<'_>>().file_id;
+        client.close(file).assert_refused(NtStatus::FILE_CLOSED);
+    }
+}
+
+#[test]
+fn what_follows_a_failure_fails_like_it() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let wire = name("none");
+    let create = client.request(Command::CREATE, &Opening::by(CreateDisposition::OPEN).request(&wire));
+    let get = related(&mut client, Command::READ, &read(FileId::PREVIOUS, 0, 1), 1);
+    let close = related(&mut client, Command::CLOSE, &CLOSE, 1);
+    let replies = client.chain(vec![create, get, close]);
+    assert_eq!(statuses(&replies), [NtStatus::OBJECT_NAME_NOT_FOUND; 3]);
+}
+
+#[test]
+fn a_failure_after_the_file_was_found_leaves_it_to_the_rest() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let create = client.request(Command::CREATE, &Opening::default().request(&name("empty")));
+    let get = related(&mut client, Command::READ, &read(FileId::PREVIOUS, 0, 1), 1);
+    let close = related(&mut client, Command::CLOSE, &CLOSE, 1);
+    let replies = client.chain(vec![create, get, close]);
+    assert_eq!(statuses(&replies), [NtStatus::SUCCESS, NtStatus::END_OF_FILE, NtStatus::SUCCESS]);
+}
+
+#[test]
+fn unrelated_commands_know_nothing_of_each_other() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let wire = name("none");
+    let missing = client.request(Command::CREATE, &Opening::by(CreateDisposition::OPEN).request(&wire));
+    let made = client.request(Command::CREATE, &Opening::default().request(&wire));
+    let close = client.request(Command::CLOSE, &CLOSE);
+    let echo = client.request(Command::ECHO, &Empty);
+    let replies = client.chain(vec![missing, made, close, echo]);
+    let expected =
+        [NtStatus::OBJECT_NAME_NOT_FOUND, NtStatus::SUCCESS, NtStatus::FILE_CLOSED, NtStatus::SUCCESS];
+    assert_eq!(statuses(&replies), expected);
+}
+
+#[test]
+fn the_first_command_is_related_to_nothing() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let close = related(&mut client, Command::CLOSE, &CLOSE, 1);
+    let echo = client.request(Command::ECHO, &Empty);
+    let replies = client.chain(vec![close, echo]);
+    assert_eq!(replies[0].status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(replies[1].status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn what_keys_are_made_of_stands_alone() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let setup = client.setup_request(&[1; 20], 0, SessionSetupFlags::empty());
+    let echo = client.request(Command::ECHO, &Empty);
+    let replies = client.chain(vec![setup, echo]);
+    assert_eq!(statuses(&replies), [NtStatus::INVALID_PARAMETER, NtStatus::SUCCESS]);
+}
+
+#[test]
+fn a_session_that_ends_in_a_compound_is_over_for_the_rest_of_it() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let logoff = client.request(Command::LOGOFF, &Empty);
+    let wire = name("file");
+    let create = related(&mut client, Command::CREATE, &Opening::default().request(&wire), 1);
+    let replies = client.chain(vec![logoff, create]);
+    assert_eq!(statuses(&replies), [NtStatus::SUCCESS, NtStatus::USER_SESSION_DELETED]);
+}
+
+#[test]
+fn a_next_command_that_points_into_or_past_the_message_ends_the_connection() {
+    let rig = Rig::new();
+    for next in [8_u32, 56, 65, 100, 4096, u32::MAX, u32::MAX - 7] {
+        let mut client = rig.alice();
+        let mut first = client.signed(Command::ECHO, &Empty);
+        first.resize(72, 0);
+        first[NEXT_COMMAND_OFFSET..][..4].copy_from_slice(&next.to_le_bytes());
+        let second = client.signed(Command::ECHO, &Empty);
+        client.send(&[first, second].concat());
+        client.assert_ended();
+    }
+}
+
+#[test]
+fn a_compound_has_so_many_commands_and_no_more() {
+    let rig = Rig::new();
+    let most = smb::limits::COMPOUND_COMMANDS_MAX;
+    let mut client = rig.alice();
+    let echoes = (0..most).map(|_| client.request(Command::ECHO, &Empty)).collect();
+    assert_eq!(client.chain(echoes).len(), most);
+    let echoes = (0..=most).map(|_| client.request(Command::ECHO, &Empty)).collect();
+    client.send_protected(chained(echoes));
+    client.assert_ended();
+}
+
+#[test]
+fn the_replies_to_a_compound_are_bounded() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let length = smb::limits::IO_BYTES_MAX;
+    let file = client.open("file", Opening::default());
+    client.write(file, 0, &vec![1; 1 << 20]);
+    let reads = (0..5)
+        .map(|_| {
+            let header = client.header(Command::READ, 16);
+            message(&header, &read(file, 0, length))
+        })
+        .collect();
+    let found = statuses(&client.chain(reads));
+    assert_eq!(found[..3], [NtStatus::SUCCESS; 3]);
+    assert_eq!(found[3..], [NtStatus::INSUFFICIENT_RESOURCES; 2]);
+}
+
+/// A message of more than 192 KiB comes in by parts.
+#[test]
+fn a_long_compound_is_done_like_a_short_one() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let data: Vec<u8> = (0..900_000_u32).map(|i| u8::try_from(i % 253).unwrap()).collect();
+    for seals in [false, true] {
+        client.seals = seals;
+        // The head of a message that is long ends in the second command, or in the third.
+        for echoes in [0, 1] {
+            let mut commands = Vec::new();
+            for _ in 0..echoes {
+                commands.push(client.request(Command::ECHO, &Empty));
+            }
+            commands.push(client.request(Command::CREATE, &Opening::default().request(&name("long"))));
+            let body = write(FileId::PREVIOUS, 0, &data);
+            commands.push(related(&mut client, Command::WRITE, &body, 16));
+            commands.push(related(&mut client, Command::CLOSE, &CLOSE, 1));
+            let replies = client.chain(commands);
+            assert_eq!(statuses(&replies), vec![NtStatus::SUCCESS; 3 + echoes]);
+            let file = client.open("long", Opening::default());
+            assert!(client.data(file, 0, 900_000) == data);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! What no client says that means well.
+
+use crate::rig::{Offer, Opening, Rig, message, wait_until, write};
+use smb_wire::FileId;
+use smb_wire::NtStatus;
+use smb_wire::classes::FileClass;
+use smb_wire::header::{Command, Header};
+use smb_wire::session::Empty;
+
+#[test]
+fn a_message_id_is_used_once() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let request = client.signed(Command::ECHO, &Empty);
+    client.send(&request);
+    client.reply();
+    client.send(&request);
+    client.assert_ended();
+}
+
+#[test]
+fn the_id_of_a_long_message_is_used_once_as_well() {
+    let rig = Rig::new();
+    for seals in [false, true] {
+        let mut client = rig.alice();
+        client.seals = seals;
+        let file = client.open("file", Opening::default());
+        let data = vec![1; 500_000];
+        let header = client.header(Command::WRITE, 8);
+        let request = message(&header, &write(file, 0, &data));
+        client.send_protected(request.clone());
+        assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+        client.send_protected(request);
+        client.assert_ended();
+    }
+}
+
+#[test]
+fn ids_that_were_not_granted_end_the_connection() {
+    let rig = Rig::new();
+    let beyond = |client: &crate::rig::Client| client.next_id + u64::try_from(client.credits).unwrap();
+    for (at, charge) in [(0, 1), (-1, 2), (1000, 1), (i64::MAX, u16::MAX)] {
+        let mut client = rig.alice();
+        let message_id = beyond(&client).wrapping_add_signed(at);
+        let header = Header { message_id, credit_charge: charge, ..client.header(Command::ECHO, 1) };
+        client.send_protected(message(&header, &Empty));
+        client.assert_ended();
+    }
+    // The last that was granted is none of them.
+    let mut client = rig.alice();
+    let last = beyond(&client) - 1;
+    let header = Header { message_id: last, ..client.header(Command::ECHO, 1) };
+    client.send_protected(message(&header, &Empty));
+    assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn credits_are_granted_up_to_a_bound() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    for _ in 0..140 {
+        client.call(Command::ECHO, &Empty);
+        assert!(client.credits <= i64::from(smb::limits::CREDITS_MAX));
+    }
+    assert_eq!(client.credits, i64::from(smb::limits::CREDITS_MAX));
+}
+
+#[test]
+fn lengths_that_no_message_has_end_the_connection() {
+    let rig = Rig::new();
+    let most = u32::try_from(smb::limits::MESSAGE_BYTES_MAX).unwrap();
+    for length in [0, most + 1, 0x00ff_ffff, 0x0100_0040, u32::MAX, 0x8100_0044] {
+        let mut client = rig.connect();
+        client.send_raw(&length.to_be_bytes());
+        client.assert_ended();
+    }
+}
+
+#[test]
+fn messages_that_are_none_end_the_connection() {
+    let rig = Rig::new();
+    let mut short = Header::request(Command::ECHO, 0, 0, 0);
+    short.credit_charge = 0;
+    let short = message(&short, &Empty);
+    let texts: [&[u8]; 6] =
+        [b"GET / HTTP/1.1\r\n\r\n", b"\xfeSMB", b"\xfdSMB", b"\xfcSMBxxxxxxxxxxxxxxxxxx", b"x", &short[..63]];
+    for text in texts {
+        let mut client = rig.connect();
+        client.send(text);
+        client.assert_ended();
+    }
+}
+
+#[test]
+fn an_encrypted_message_of_no_session_ends_the_connection() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let sealed = client.sealed(Command::ECHO, &Empty);
+    let mut other = rig.connect();
+    other.send(&sealed);
+    other.assert_ended();
+    client.send(&sealed);
+    client.seals = true;
+    assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+}
+
+/// Nobody who has not logged on makes the server keep a long message for them.
+#[test]
+fn a_long_message_is_for_those_who_have_logged_on() {
+    let rig = Rig::new();
+    let head = message(&Header::request(Command::WRITE, 1, 0, 0), &write(FileId::default(), 0, &[]));
+    let mut sealed_head = vec![0xfd, b'S', b'M', b'B'];
+    sealed_head.resize(36, 7);
+    sealed_head.extend([0xff, 0xff, 0, 0, 0, 0, 1, 0]);
+    for head in [head, sealed_head] {
+        let mut client = rig.connect();
+        client.negotiate(&Offer::default());
+        let length = u32::try_from(smb::limits::MESSAGE_BYTES_MAX).unwrap();
+        client.send_raw(&[&length.to_be_bytes()[..], &head, &[0; 200]].concat());
+        client.assert_ended();
+    }
+}
+
+#[test]
+fn half_a_message_keeps_nobody_else_waiting() {
+    let rig = Rig::new();
+    let mut halves = Vec::new();
+    for sent in [1, 4, 5, 70, 300] {
+        let mut client = rig.alice();
+        let file = client.open("half", Opening::default());
+        let header = client.header(Command::WRITE, 16);
+        let request = message(&header, &write(file, 0, &[9; 1 << 20]));
+        let length = u32::try_from(request.len()).unwrap();
+        let whole = [&length.to_be_bytes()[..], &request].concat();
+        client.send_raw(&whole[..sent]);
+        halves.push(client);
+    }
+    let mut client = rig.alice();
+    client.put("whole", b"done");
+    assert_eq!(client.get("whole"), b"done");
+    let file = client.open("half", Opening::default());
+    client.read(file, 0, 1).assert_refused(NtStatus::END_OF_FILE);
+    drop(halves);
+    wait_until(|| rig.connections() == 1);
+}
+
+#[test]
+fn a_connection_that_breaks_closes_its_files() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let alone = Opening { share: smb_wire::create::ShareAccess::empty(), ..Opening::default() };
+    client.open("mine", alone);
+    let mut other = rig.alice();
+    other.create("mine", Opening::default()).assert_refused(NtStatus::SHARING_VIOLATION);
+    drop(client);
+    wait_until(|| other.action("mine", Opening::default()).is_ok());
+}
+
+#[test]
+fn structures_that_are_cut_short_are_refused() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let commands = [
+        Command::TREE_CONNECT,
+        Command::CREATE,
+        Command::CLOSE,
+        Command::FLUSH,
+        Command::READ,
+        Command::WRITE,
+        Command::LOCK,
+        Command::IOCTL,
+        Command::QUERY_DIRECTORY,
+        Command::CHANGE_NOTIFY,
+        Command::QUERY_INFO,
+        Command::SET_INFO,
+        Command::OPLOCK_BREAK,
+        Command(0x0014),
+        Command(0xffff),
+        Command::NEGOTIATE,
+    ];
+    for command in commands {
+        // Whatever it has to say, this is not its size.
+        client.call(command, &Empty).assert_refused(NtStatus::INVALID_PARAMETER);
+    }
+    let header = client.header(Command::ECHO, 1);
+    client.send_protected(message(&header, &0_u16));
+    client.reply().assert_refused(NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn buffers_outside_of_their_message_are_refused() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    // DataOffset and Length of a WRITE.
+    for (offset, length) in [(112, 6), (112, u32::MAX), (111, 5), (0, 5), (u16::MAX, 1), (117, 1)] {
+        let mut request = client.request(Command::WRITE, &write(file, 0, b"12345"));
+        request[66..68].copy_from_slice(&u16::to_le_bytes(offset));
+        request[68..72].copy_from_slice(&u32::to_le_bytes(length));
+        client.send_protected(request);
+        client.reply().assert_refused(NtStatus::INVALID_PARAMETER);
+    }
+    client.read(file, 0, 1).assert_refused(NtStatus::END_OF_FILE);
+}
+
+#[test]
+fn a_long_command_that_is_no_write_is_answered() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    let long = vec![0_u8; 300_000];
+    let request = smb_wire::info::SetInfoRequest {
+        info_type: smb_wire::info::InfoType::FILE,
+        file_info_class: FileClass::END_OF_FILE.0,
+        buffer: &long,
+        additional_information: smb_wire::info::SecurityInformation::empty(),
+        file_id: file,
+    };
+    assert_eq!(client.call_charged(Command::SET_INFO, &request, 5).status(), NtStatus::SUCCESS);
+    client.call_charged(Command::SET_INFO, &request, 4).assert_refused(NtStatus::INVALID_PARAMETER);
+    assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn opens_are_bounded() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let looking = Opening { access: smb_wire::types::AccessMask::READ_ATTRIBUTES, ..Opening::dir() };
+    let (most, at_once) = (smb::limits::SESSION_OPENS_MAX, smb::limits::COMPOUND_COMMANDS_MAX);
+    let names: Vec<Vec<u8>> = (0..at_once).map(|i| crate::rig::name(&format!("dir{i}"))).collect();
+    for _ in 0..most / at_once {
+        let creates = names.iter().map(|name| client.request(Command::CREATE, &looking.request(name)));
+        let creates = creates.collect();
+        assert!(client.chain(creates).iter().all(|reply| reply.status() == NtStatus::SUCCESS));
+    }
+    client.create("", looking).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
+    // What was refused is not held either.
+    rig.alice().create("", looking);
+}
+
+#[test]
+fn tree_connects_are_bounded() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    for _ in 1..smb::limits::SESSION_TREES_MAX {
+        assert_eq!(client.tree_connect("docs").status(), NtStatus::SUCCESS);
+    }
+    client.tree_connect("docs").assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
+    assert_eq!(client.call(Command::TREE_DISCONNECT, &Empty).status(), NtStatus::SUCCESS);
+    assert_eq!(client.tree_connect("docs").status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn cancel_is_not_answered_and_uses_no_id() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let header = Header { credit_charge: 0, ..Header::request(Command::CANCEL, 0, client.session_id, 0) };
+    client.send(&message(&header, &Empty));
+    assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+}

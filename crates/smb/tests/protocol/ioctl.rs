@@ -1,0 +1,133 @@
+//! IOCTL of files.
+
+mod copy;
+mod ranges;
+
+use crate::rig::{Opening, Rig, output};
+use smb_wire::create::CreateOptions;
+use smb_wire::error::SymlinkFlags;
+use smb_wire::fsctl::PipeWait;
+use smb_wire::ioctl::CtlCode;
+use smb_wire::reparse::{ReparseData, SymbolicLink};
+use smb_wire::types::AccessMask;
+use smb_wire::{Decode, Encode, FileId, NtStatus, Utf16};
+use vfs::{Caller, PendingSync, SetAttrs, Special};
+
+/// A file that was just made.
+fn new_file(rig: &Rig) -> (crate::rig::Client, FileId) {
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    (client, file)
+}
+
+#[test]
+fn what_no_file_knows_is_refused() {
+    let rig = Rig::new();
+    let (mut client, file) = new_file(&rig);
+    let unknown = [CtlCode::OFFLOAD_READ, CtlCode::GET_INTEGRITY_INFORMATION, CtlCode(0x0009_ffff)];
+    for code in unknown {
+        client.ioctl(file, code, &[0; 32], 64).assert_refused(NtStatus::INVALID_DEVICE_REQUEST);
+    }
+    let resilient = CtlCode::LMR_REQUEST_RESILIENCY;
+    client.ioctl(file, resilient, &[0; 8], 0).assert_refused(NtStatus::INVALID_DEVICE_REQUEST);
+    client.close(file);
+    for code in [CtlCode::SRV_REQUEST_RESUME_KEY, CtlCode::GET_COMPRESSION, CtlCode::SET_ZERO_DATA] {
+        client.ioctl(file, code, &[], 64).assert_refused(NtStatus::FILE_CLOSED);
+    }
+}
+
+#[test]
+fn a_reply_is_no_longer_than_any_may_be() {
+    let rig = Rig::new();
+    let (mut client, file) = new_file(&rig);
+    let too_much = smb::limits::TRANSACT_BYTES_MAX + 1;
+    let request = crate::rig::ioctl(file, CtlCode::GET_COMPRESSION, &[], too_much);
+    let reply = client.call_charged(smb_wire::header::Command::IOCTL, &request, 32);
+    reply.assert_refused(NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn files_are_not_compressed() {
+    let rig = Rig::new();
+    let (mut client, file) = new_file(&rig);
+    let reply = client.ioctl(file, CtlCode::GET_COMPRESSION, &[], 2);
+    assert_eq!((reply.status(), output(&reply)), (NtStatus::SUCCESS, &[0, 0][..]));
+    client.ioctl(file, CtlCode::GET_COMPRESSION, &[], 1).assert_refused(NtStatus::INVALID_PARAMETER);
+    let mut set = |input: &[u8]| client.ioctl(file, CtlCode::SET_COMPRESSION, input, 0).status();
+    assert_eq!(set(&[0, 0]), NtStatus::SUCCESS);
+    assert_eq!(set(&[1, 0]), NtStatus::NOT_SUPPORTED);
+    assert_eq!(set(&[0]), NtStatus::INVALID_PARAMETER);
+    let reader = client.open("file", Opening { access: AccessMask::READ_DATA, ..Opening::default() });
+    client.ioctl(reader, CtlCode::SET_COMPRESSION, &[0, 0], 0).assert_refused(NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn there_are_no_snapshots() {
+    let rig = Rig::new();
+    let (mut client, file) = new_file(&rig);
+    let reply = client.ioctl(file, CtlCode::SRV_ENUMERATE_SNAPSHOTS, &[], 16);
+    assert_eq!(output(&reply), [0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
+    let short = client.ioctl(file, CtlCode::SRV_ENUMERATE_SNAPSHOTS, &[], 15);
+    short.assert_refused(NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn object_ids_are_different() {
+    let rig = Rig::new();
+    let (mut client, file) = new_file(&rig);
+    let other = client.open("other", Opening::default());
+    let mut id = |file| output(&client.ioctl(file, CtlCode::CREATE_OR_GET_OBJECT_ID, &[], 64)).to_vec();
+    let (one, two) = (id(file), id(other));
+    assert_eq!(one.len(), 64);
+    assert_ne!(one, two);
+    assert_eq!(one, id(file));
+    let short = client.ioctl(file, CtlCode::CREATE_OR_GET_OBJECT_ID, &[], 63);
+    short.assert_refused(NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn a_link_says_where_it_leads() {
+    let rig = Rig::new();
+    let (mut client, file) = new_file(&rig);
+    let root = rig.namespace.load().exports()[0].root();
+    for (name, target) in [("near", "dir/x"), ("far", "/a")] {
+        let (caller, mut pending) = (Caller::new(1000, 100, []), PendingSync::default());
+        let link = Special::Symlink(target.as_bytes());
+        root.make_special(&caller, name.as_bytes(), link, &SetAttrs::default(), &mut pending).unwrap();
+    }
+    let options = CreateOptions::OPEN_REPARSE_POINT;
+    let link = Opening { options, access: AccessMask::READ_ATTRIBUTES, ..Opening::default() };
+    for (name, target, flags) in
+        [("near", "dir\\x", SymlinkFlags::RELATIVE), ("far", "\\a", SymlinkFlags::empty())]
+    {
+        let open = client.open(name, link);
+        let reply = client.ioctl(open, CtlCode::GET_REPARSE_POINT, &[], 4096);
+        let target = crate::rig::name(target);
+        let target = Utf16::new(&target).unwrap();
+        let link = SymbolicLink { substitute_name: target, print_name: target, flags };
+        assert_eq!(ReparseData::from_bytes(output(&reply)), Ok(ReparseData::SymbolicLink(link)));
+        let cut = client.ioctl(open, CtlCode::GET_REPARSE_POINT, &[], 9);
+        assert_eq!((cut.status(), output(&cut).len()), (NtStatus::BUFFER_OVERFLOW, 9));
+        client.ioctl(open, CtlCode::GET_REPARSE_POINT, &[], 7).assert_refused(NtStatus::BUFFER_TOO_SMALL);
+    }
+    let none = client.ioctl(file, CtlCode::GET_REPARSE_POINT, &[], 4096);
+    none.assert_refused(NtStatus::NOT_A_REPARSE_POINT);
+}
+
+#[test]
+fn pipes_that_are_there_are_not_waited_for() {
+    let rig = Rig::new();
+    let (mut client, _) = new_file(&rig);
+    let wait = |name: &str| {
+        let name = crate::rig::name(name);
+        PipeWait { timeout: 0, timeout_specified: false, name: Utf16::new(&name).unwrap() }.to_bytes()
+    };
+    let mut ask = |name: &str| client.ioctl(FileId::PREVIOUS, CtlCode::PIPE_WAIT, &wait(name), 0).status();
+    assert_eq!(ask("srvsvc"), NtStatus::INVALID_DEVICE_REQUEST, "no pipe is in a share of files");
+    client.mount("IPC$");
+    let mut ask = |name: &str| client.ioctl(FileId::PREVIOUS, CtlCode::PIPE_WAIT, &wait(name), 0).status();
+    assert_eq!(ask("SRVSVC"), NtStatus::SUCCESS);
+    assert_eq!(ask("spoolss"), NtStatus::OBJECT_NAME_NOT_FOUND);
+    let cut = client.ioctl(FileId::PREVIOUS, CtlCode::PIPE_WAIT, &wait("srvsvc")[..20], 0);
+    cut.assert_refused(NtStatus::INVALID_PARAMETER);
+}

@@ -1,0 +1,215 @@
+//! Requests that are answered later: interim replies, CANCEL, and what ends what waits.
+
+use crate::rig::{Client, Opening, Reply, Rig, wait_until};
+use smb_wire::header::{Command, Flags, Header, Routing};
+use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
+use smb_wire::session::Empty;
+use smb_wire::{FileId, NtStatus};
+
+const ALONE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
+const WAITS: LockFlags = LockFlags::EXCLUSIVE_LOCK;
+
+fn request(file_id: FileId, offset: u64, flags: LockFlags) -> LockRequest {
+    let locks = vec![LockElement { offset, length: 1, flags }];
+    LockRequest { lock_sequence: LockSequence(0), file_id, locks }
+}
+
+fn lock(client: &mut Client, file_id: FileId, offset: u64, flags: LockFlags) -> NtStatus {
+    client.call(Command::LOCK, &request(file_id, offset, flags)).status()
+}
+
+/// The interim reply to a request, and its `AsyncId`.
+#[track_caller]
+fn async_id(reply: &Reply) -> u64 {
+    assert_eq!(reply.status(), NtStatus::PENDING);
+    assert!(!reply.header.flags.contains(Flags::SIGNED), "it would share the nonce of the reply");
+    reply.header.async_id().expect("an asynchronous reply")
+}
+
+/// A LOCK that waits: its interim reply.
+#[track_caller]
+fn waiting_lock(client: &mut Client, file_id: FileId, offset: u64) -> Reply {
+    let lock = client.request(Command::LOCK, &request(file_id, offset, WAITS));
+    client.send_protected(lock);
+    client.reply()
+}
+
+/// CANCEL of what an interim reply tells of, by whichever of its ids.
+fn cancel(client: &mut Client, interim: &Header, by_async_id: bool) {
+    let routing = if by_async_id { interim.routing } else { Routing::Sync { process_id: 0, tree_id: 0 } };
+    let header =
+        Header { routing, ..Header::request(Command::CANCEL, interim.message_id, client.session_id, 0) };
+    client.send_protected(crate::rig::message(&header, &Empty));
+}
+
+/// One client that has a byte of a file, and another that waits for it.
+fn with_a_waiter(test: impl FnOnce(&Rig, (&mut Client, FileId), (&mut Client, FileId), Reply)) {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
+    assert_eq!(lock(&mut one, mine, 3, ALONE), NtStatus::SUCCESS);
+    let interim = waiting_lock(&mut two, theirs, 3);
+    test(&rig, (&mut one, mine), (&mut two, theirs), interim);
+}
+
+#[test]
+fn a_lock_waits_for_its_turn() {
+    with_a_waiter(|_, (one, mine), (two, theirs), interim| {
+        let id = async_id(&interim);
+        assert!(interim.header.credits > 0, "credits come with the interim reply");
+        assert_eq!(two.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS, "its connection goes on");
+        assert_eq!(lock(one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
+        let granted = two.reply();
+        assert_eq!((granted.status(), granted.header.async_id()), (NtStatus::SUCCESS, Some(id)));
+        assert_eq!((granted.header.credits, granted.header.message_id), (0, interim.header.message_id));
+        assert!(granted.header.flags.contains(Flags::SIGNED));
+        assert_eq!(lock(one, mine, 3, ALONE), NtStatus::LOCK_NOT_GRANTED, "it has the byte");
+        assert_eq!(lock(two, theirs, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
+    });
+}
+
+#[test]
+fn a_lock_that_need_not_wait_is_answered_at_once() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    let reply = waiting_lock(&mut client, file, 3);
+    assert_eq!((reply.status(), reply.header.async_id()), (NtStatus::SUCCESS, None));
+}
+
+#[test]
+fn what_waits_is_canceled_by_either_of_its_ids() {
+    for by_async_id in [true, false] {
+        with_a_waiter(|_, (one, mine), (two, theirs), interim| {
+            cancel(two, &interim.header, by_async_id);
+            let reply = two.reply();
+            reply.assert_refused(NtStatus::CANCELLED);
+            assert_eq!(reply.header.async_id(), Some(async_id(&interim)));
+            assert!(reply.header.flags.contains(Flags::SIGNED));
+            // Twice is once, and the range is nobody's when it is let go.
+            cancel(two, &interim.header, by_async_id);
+            assert_eq!(lock(one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
+            assert_eq!(lock(one, mine, 3, ALONE), NtStatus::SUCCESS);
+            assert_eq!(lock(two, theirs, 3, ALONE), NtStatus::LOCK_NOT_GRANTED);
+        });
+    }
+}
+
+#[test]
+fn nobody_cancels_what_is_anothers() {
+    with_a_waiter(|rig, (one, mine), (two, _), interim| {
+        // Another session, by ids that it has guessed.
+        cancel(one, &interim.header, true);
+        cancel(&mut rig.alice(), &interim.header, false);
+        // Its own, without a signature, and signed with nobody's key.
+        let routing = interim.header.routing;
+        let unsigned = Header { routing, ..Header::request(Command::CANCEL, 0, two.session_id, 0) };
+        two.send(&crate::rig::message(&unsigned, &Empty));
+        let forged = Header { flags: Flags::SIGNED, signature: [7; 16], ..unsigned };
+        two.send(&crate::rig::message(&forged, &Empty));
+        assert_eq!(one.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+        assert_eq!(two.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+        assert_eq!(lock(one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
+        assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+    });
+}
+
+#[test]
+fn what_waits_ends_with_its_file() {
+    let ends: [fn(&mut Client, FileId) -> NtStatus; 3] = [
+        |client, file| {
+            let close =
+                smb_wire::file::CloseRequest { flags: smb_wire::file::CloseFlags::empty(), file_id: file };
+            let close = client.request(Command::CLOSE, &close);
+            client.send_protected(close);
+            client.reply().status()
+        },
+        |client, _| {
+            let disconnect = client.request(Command::TREE_DISCONNECT, &Empty);
+            client.send_protected(disconnect);
+            client.reply().status()
+        },
+        |client, _| {
+            let logoff = client.request(Command::LOGOFF, &Empty);
+            client.send_protected(logoff);
+            client.reply().status()
+        },
+    ];
+    for end in ends {
+        with_a_waiter(|_, (one, mine), (two, theirs), interim| {
+            assert_eq!(end(two, theirs), NtStatus::RANGE_NOT_LOCKED);
+            assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+            async_id(&interim);
+            assert_eq!(lock(one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
+            assert_eq!(lock(one, mine, 3, ALONE), NtStatus::SUCCESS, "nobody waits before it");
+        });
+    }
+}
+
+#[test]
+fn what_waits_ends_with_its_connection() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
+    assert_eq!(lock(&mut one, mine, 3, ALONE), NtStatus::SUCCESS);
+    async_id(&waiting_lock(&mut two, theirs, 3));
+    drop(two);
+    wait_until(|| rig.connections() == 1);
+    assert_eq!(lock(&mut one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut one, mine, 3, ALONE), NtStatus::SUCCESS);
+}
+
+#[test]
+fn only_so_many_requests_of_a_connection_wait() {
+    with_a_waiter(|_, (one, mine), (two, theirs), _| {
+        for _ in 1..smb::limits::CONNECTION_WAITING_MAX {
+            async_id(&waiting_lock(two, theirs, 3));
+        }
+        waiting_lock(two, theirs, 3).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
+        let last = two.next_id - 2;
+        let header = Header::request(Command::LOCK, last, two.session_id, 0);
+        cancel(two, &header, false);
+        two.reply().assert_refused(NtStatus::CANCELLED);
+        async_id(&waiting_lock(two, theirs, 3));
+        assert_eq!(lock(one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
+        assert_eq!(two.reply().status(), NtStatus::SUCCESS, "the first of them has its turn");
+    });
+}
+
+#[test]
+fn of_a_message_the_last_lock_alone_waits() {
+    with_a_waiter(|_, (one, mine), (two, theirs), _| {
+        let waits = two.request(Command::LOCK, &request(theirs, 3, WAITS));
+        let echo = two.request(Command::ECHO, &Empty);
+        let statuses: Vec<NtStatus> = two.chain(vec![waits, echo]).iter().map(Reply::status).collect();
+        assert_eq!(statuses, [NtStatus::INTERNAL_ERROR, NtStatus::SUCCESS]);
+        let echo = two.request(Command::ECHO, &Empty);
+        let waits = two.request(Command::LOCK, &request(theirs, 3, WAITS));
+        let replies = two.chain(vec![echo, waits]);
+        assert_eq!(replies[0].status(), NtStatus::SUCCESS);
+        let id = async_id(&replies[1]);
+        // The first that waits has its turn first.
+        assert_eq!(lock(one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
+        assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+        cancel(two, &replies[1].header, true);
+        let reply = two.reply();
+        assert_eq!((reply.status(), reply.header.async_id()), (NtStatus::CANCELLED, Some(id)));
+    });
+}
+
+#[test]
+fn a_sealed_session_is_answered_sealed_also_later() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
+    two.seals = true;
+    assert_eq!(lock(&mut one, mine, 3, ALONE), NtStatus::SUCCESS);
+    // Whatever arrives is opened, or the test fails.
+    let interim = waiting_lock(&mut two, theirs, 3);
+    async_id(&interim);
+    cancel(&mut two, &interim.header, true);
+    two.reply().assert_refused(NtStatus::CANCELLED);
+    async_id(&waiting_lock(&mut two, theirs, 3));
+    assert_eq!(lock(&mut one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+}

@@ -1,0 +1,73 @@
+//! LOCK.
+
+use crate::rig::{Client, Opening, Rig};
+use smb_wire::header::Command;
+use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
+use smb_wire::{FileId, NtStatus};
+
+pub(crate) const ALONE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
+const SHARED: LockFlags = LockFlags(LockFlags::SHARED_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
+const UNLOCK: LockFlags = LockFlags::UNLOCK;
+
+pub(crate) fn lock(client: &mut Client, file_id: FileId, ranges: &[(u64, u64, LockFlags)]) -> NtStatus {
+    let element = |&(offset, length, flags): &_| LockElement { offset, length, flags };
+    let locks = ranges.iter().map(element).collect();
+    let request = LockRequest { lock_sequence: LockSequence(0), file_id, locks };
+    client.call(Command::LOCK, &request).status()
+}
+
+#[test]
+fn locks_bind_every_other_open() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    one.put("file", b"0123456789");
+    let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
+    assert_eq!(lock(&mut one, mine, &[(2, 3, ALONE)]), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut two, theirs, &[(4, 1, SHARED)]), NtStatus::LOCK_NOT_GRANTED);
+    two.read(theirs, 0, 10).assert_refused(NtStatus::FILE_LOCK_CONFLICT);
+    two.write(theirs, 4, b"x").assert_refused(NtStatus::FILE_LOCK_CONFLICT);
+    assert_eq!(two.data(theirs, 5, 5), b"56789");
+    assert_eq!(one.data(mine, 2, 3), b"234");
+    // Another open of the same client is another.
+    let second = one.open("file", Opening::default());
+    one.read(second, 2, 1).assert_refused(NtStatus::FILE_LOCK_CONFLICT);
+    assert_eq!(lock(&mut one, mine, &[(2, 2, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED);
+    assert_eq!(lock(&mut one, mine, &[(2, 3, UNLOCK)]), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut two, theirs, &[(2, 3, SHARED)]), NtStatus::SUCCESS);
+    assert_eq!(one.data(mine, 2, 3), b"234");
+    one.write(mine, 2, b"x").assert_refused(NtStatus::FILE_LOCK_CONFLICT);
+    two.close(theirs);
+    assert_eq!(one.write(mine, 2, b"x").status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_lock_that_fails_takes_nothing() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
+    assert_eq!(lock(&mut two, theirs, &[(10, 1, ALONE)]), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut one, mine, &[(0, 5, ALONE), (10, 1, ALONE)]), NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(lock(&mut two, theirs, &[(0, 5, ALONE)]), NtStatus::SUCCESS);
+}
+
+#[test]
+fn locks_that_make_no_sense_are_refused() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    let wrong = NtStatus::INVALID_PARAMETER;
+    assert_eq!(lock(&mut client, file, &[]), wrong);
+    assert_eq!(lock(&mut client, file, &[(0, 1, LockFlags(0))]), wrong);
+    assert_eq!(lock(&mut client, file, &[(0, 1, ALONE), (2, 1, UNLOCK)]), wrong);
+    // What comes before the wrong one is done, and stays done.
+    assert_eq!(lock(&mut client, file, &[(0, 1, UNLOCK), (2, 1, ALONE)]), NtStatus::RANGE_NOT_LOCKED);
+    assert_eq!(lock(&mut client, file, &[(0, 1, ALONE)]), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut client, file, &[(0, 1, UNLOCK), (2, 1, ALONE)]), wrong);
+    assert_eq!(lock(&mut client, file, &[(0, 1, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED);
+    assert_eq!(lock(&mut client, file, &[(0, 1, LockFlags(UNLOCK.0 | 1))]), wrong);
+    assert_eq!(lock(&mut client, file, &[(u64::MAX, 2, ALONE)]), NtStatus::INVALID_LOCK_RANGE);
+    let many = vec![(0, 1, SHARED); smb::limits::LOCKS_MAX + 1];
+    assert_eq!(lock(&mut client, file, &many), wrong);
+    let dir = client.open("dir", Opening::dir());
+    assert_eq!(lock(&mut client, dir, &[(0, 1, ALONE)]), NtStatus::INVALID_DEVICE_REQUEST);
+}

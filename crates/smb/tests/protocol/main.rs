@@ -1,0 +1,22 @@
+//! SMB over sockets: literal requests in, replies checked field by field.
+
+mod attr;
+mod channels;
+mod compound;
+mod dir;
+mod ea;
+mod file;
+mod hostile;
+mod ioctl;
+mod kept;
+mod later;
+mod lock;
+mod negotiate;
+mod neighbors;
+mod notify;
+mod rename;
+mod rig;
+mod security;
+mod sequence;
+mod session;
+mod share;

@@ -1,0 +1,201 @@
+//! NEGOTIATE.
+
+use crate::rig::{Offer, Rig, ioctl, output};
+use smb_wire::fsctl::{ValidateNegotiateRequest, ValidateNegotiateResponse};
+use smb_wire::header::{Command, Header};
+use smb_wire::ioctl::CtlCode;
+use smb_wire::negotiate::{
+    Capabilities, Cipher, ContextType, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse,
+    SecurityMode, SigningAlgorithm,
+};
+use smb_wire::smb1::Smb1Negotiate;
+use smb_wire::types::Dialect;
+use smb_wire::{Decode, Encode, FileId, FileTime, Guid, NtStatus};
+
+const MIB: u32 = 1 << 20;
+
+#[test]
+fn the_best_dialect_that_both_have_is_chosen() {
+    let all = [Dialect::SMB202, Dialect::SMB210, Dialect::SMB300, Dialect::SMB302, Dialect::SMB311];
+    let rig = Rig::new();
+    for (count, best) in all.iter().enumerate().skip(1) {
+        let mut client = rig.connect();
+        let reply = client.negotiate(&Offer { dialects: all[..=count].to_vec(), ..Offer::default() });
+        let answer: NegotiateResponse<'_> = reply.body();
+        assert_eq!(answer.dialect, *best);
+        let both = SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED;
+        assert_eq!(answer.security_mode, both, "signing is required of {best:?}");
+        let sizes = (answer.max_transact_size, answer.max_read_size, answer.max_write_size);
+        assert_eq!(sizes, (MIB, MIB, MIB));
+        let seals = [Dialect::SMB300, Dialect::SMB302].contains(best);
+        let encryption = if seals { Capabilities::ENCRYPTION } else { Capabilities::empty() };
+        let several = *best != Dialect::SMB210;
+        let channels = if several { Capabilities::MULTI_CHANNEL } else { Capabilities::empty() };
+        assert_eq!(answer.capabilities, Capabilities::LARGE_MTU | encryption | channels);
+        assert_eq!(answer.security_buffer, identity::hint());
+        assert_eq!(answer.server_start_time, FileTime::NONE);
+        assert_eq!(answer.contexts.is_empty(), *best != Dialect::SMB311);
+        assert_eq!(reply.header.credits, 64, "as many as were asked for");
+        assert_eq!(reply.header.session_id, 0);
+    }
+}
+
+#[test]
+fn a_client_without_a_common_dialect_is_refused() {
+    let rig = Rig::new();
+    for dialects in [vec![Dialect::SMB202], vec![Dialect(0x0777)], vec![Dialect::SMB2_WILDCARD]] {
+        let mut client = rig.connect();
+        let reply = client.call(Command::NEGOTIATE, &Offer { dialects, ..Offer::default() }.request());
+        reply.assert_refused(NtStatus::NOT_SUPPORTED);
+    }
+    for count in [0, 65] {
+        let mut client = rig.connect();
+        let dialects = vec![Dialect::SMB300; count];
+        let reply = client.call(Command::NEGOTIATE, &Offer { dialects, ..Offer::default() }.request());
+        reply.assert_refused(NtStatus::INVALID_PARAMETER);
+    }
+}
+
+fn contexts_of(rig: &Rig, contexts: Vec<NegotiateContext<'static>>) -> Result<Vec<ContextType>, NtStatus> {
+    let offer = Offer::of(Dialect::SMB311).request();
+    let mut client = rig.connect();
+    let reply = client.call(Command::NEGOTIATE, &NegotiateRequest { contexts, ..offer });
+    if reply.status().is_error() {
+        return Err(reply.status());
+    }
+    Ok(reply.body::<NegotiateResponse<'_>>().contexts.iter().map(NegotiateContext::context_type).collect())
+}
+
+#[test]
+fn contexts_are_answered_once_and_unknown_ones_not_at_all() {
+    let rig = Rig::new();
+    let hash_algorithms = vec![HashAlgorithm(7), HashAlgorithm::SHA_512];
+    let preauth = NegotiateContext::Preauth { hash_algorithms, salt: &[1; 32] };
+    let no_hash = NegotiateContext::Preauth { hash_algorithms: vec![HashAlgorithm(7)], salt: &[] };
+    let other = NegotiateContext::Other { context_type: ContextType(0x7777), data: &[1, 2, 3] };
+    let cipher = |cipher| NegotiateContext::Encryption(vec![Cipher(0x99), cipher]);
+    let signing = |algorithm| NegotiateContext::Signing(vec![algorithm]);
+    let answered = contexts_of(&rig, vec![preauth.clone(), other.clone(), cipher(Cipher::AES_256_CCM)]);
+    let expected = [ContextType::PREAUTH_INTEGRITY_CAPABILITIES, ContextType::ENCRYPTION_CAPABILITIES];
+    assert_eq!(answered, Ok(expected.to_vec()));
+    assert_eq!(contexts_of(&rig, vec![]), Err(NtStatus::INVALID_PARAMETER), "3.1.1 needs the hash");
+    assert_eq!(contexts_of(&rig, vec![cipher(Cipher::AES_128_GCM)]), Err(NtStatus::INVALID_PARAMETER));
+    assert_eq!(contexts_of(&rig, vec![preauth.clone(), preauth.clone()]), Err(NtStatus::INVALID_PARAMETER));
+    assert_eq!(contexts_of(&rig, vec![no_hash]), Err(NtStatus::SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP));
+    let unknown = signing(SigningAlgorithm(9));
+    assert_eq!(contexts_of(&rig, vec![preauth.clone(), unknown]), Err(NtStatus::INVALID_PARAMETER));
+    let many = [vec![preauth], vec![other; 16]].concat();
+    assert_eq!(contexts_of(&rig, many), Err(NtStatus::INVALID_PARAMETER));
+}
+
+#[test]
+fn the_algorithms_that_are_liked_best_are_chosen() {
+    let rig = Rig::new();
+    let mut client = rig.connect();
+    let reply = client.negotiate(&Offer {
+        ciphers: vec![Cipher::AES_128_CCM, Cipher::AES_256_GCM],
+        signing: vec![SigningAlgorithm::HMAC_SHA256, SigningAlgorithm::AES_CMAC],
+        ..Offer::default()
+    });
+    let answer: NegotiateResponse<'_> = reply.body();
+    let [NegotiateContext::Preauth { hash_algorithms, salt }, encryption, signing] = &answer.contexts[..]
+    else {
+        panic!("{:?}", answer.contexts)
+    };
+    assert_eq!((&hash_algorithms[..], salt.len()), (&[HashAlgorithm::SHA_512][..], 32));
+    assert_eq!(encryption, &NegotiateContext::Encryption(vec![Cipher::AES_256_GCM]));
+    assert_eq!(signing, &NegotiateContext::Signing(vec![SigningAlgorithm::AES_CMAC]));
+    let mut client = rig.connect();
+    let reply = client.negotiate(&Offer { ciphers: vec![Cipher(0x99)], ..Offer::default() });
+    let none = NegotiateContext::Encryption(vec![Cipher(0)]);
+    assert!(reply.body::<NegotiateResponse<'_>>().contexts.contains(&none));
+}
+
+#[test]
+fn a_client_that_begins_with_smb1_asks_again_with_smb2() {
+    let rig = Rig::new();
+    let mut client = rig.connect();
+    let dialects: Vec<&[u8]> = vec![b"NT LM 0.12", Smb1Negotiate::SMB202, Smb1Negotiate::SMB2_WILDCARD];
+    client.send(&Smb1Negotiate { dialects }.to_bytes());
+    let reply = client.reply();
+    let answer: NegotiateResponse<'_> = reply.body();
+    assert_eq!((reply.header.command, reply.header.message_id), (Command::NEGOTIATE, 0));
+    assert_eq!((answer.dialect, reply.header.credits), (Dialect::SMB2_WILDCARD, 1));
+    // The first id is used.
+    client.next_id = 1;
+    assert_eq!(client.negotiate(&Offer::default()).body::<NegotiateResponse<'_>>().dialect, Dialect::SMB311);
+    client.log_on(crate::rig::ALICE);
+    client.mount(crate::rig::SHARE);
+    let again = Smb1Negotiate { dialects: vec![Smb1Negotiate::SMB2_WILDCARD] };
+    client.send(&again.to_bytes());
+    client.assert_ended();
+}
+
+#[test]
+fn smb1_alone_is_not_spoken() {
+    let rig = Rig::new();
+    for dialects in [vec![&b"NT LM 0.12"[..]], vec![], vec![Smb1Negotiate::SMB202]] {
+        let mut client = rig.connect();
+        client.send(&Smb1Negotiate { dialects }.to_bytes());
+        client.assert_ended();
+    }
+}
+
+#[test]
+fn what_was_agreed_on_is_agreed_on_once() {
+    let rig = Rig::new();
+    let mut client = rig.connect();
+    client.negotiate(&Offer::default());
+    let again = client.call(Command::NEGOTIATE, &Offer::default().request());
+    again.assert_refused(NtStatus::INVALID_PARAMETER);
+    client.log_on(crate::rig::ALICE);
+}
+
+#[test]
+fn nothing_comes_before_it() {
+    let rig = Rig::new();
+    let mut client = rig.connect();
+    let header = Header::request(Command::ECHO, 0, 0, 0);
+    client.send(&crate::rig::message(&header, &smb_wire::session::Empty));
+    client.reply().assert_refused(NtStatus::INVALID_PARAMETER);
+}
+
+fn validate(dialects: &[Dialect], offer: &Offer) -> Vec<u8> {
+    let asked = ValidateNegotiateRequest {
+        capabilities: offer.capabilities,
+        guid: Guid([9; 16]),
+        security_mode: SecurityMode::SIGNING_ENABLED,
+        dialects: dialects.to_vec(),
+    };
+    asked.to_bytes()
+}
+
+const VALIDATE: CtlCode = CtlCode::VALIDATE_NEGOTIATE_INFO;
+
+#[test]
+fn a_client_that_asks_is_told_what_was_agreed_on() {
+    let rig = Rig::new();
+    let offer = Offer { dialects: vec![Dialect::SMB210, Dialect::SMB302], ..Offer::default() };
+    let mut client = rig.alice_with(&offer);
+    let asked = validate(&offer.dialects, &offer);
+    let refused = client.ioctl(FileId::PREVIOUS, VALIDATE, &asked, 23);
+    refused.assert_refused(NtStatus::INVALID_PARAMETER);
+    let reply = client.ioctl(FileId::PREVIOUS, VALIDATE, &asked, 24);
+    let told = ValidateNegotiateResponse::from_bytes(output(&reply)).unwrap();
+    assert_eq!(told.dialect, Dialect::SMB302);
+    let agreed = Capabilities::LARGE_MTU | Capabilities::MULTI_CHANNEL | Capabilities::ENCRYPTION;
+    assert_eq!(told.capabilities, agreed);
+    assert_eq!(told.security_mode, SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED);
+}
+
+#[test]
+fn a_negotiation_that_was_changed_on_the_way_ends_the_connection() {
+    let rig = Rig::new();
+    let offer = Offer { dialects: vec![Dialect::SMB210], ..Offer::default() };
+    let mut client = rig.alice_with(&offer);
+    // Somebody has taken 3.0.2 out.
+    let asked = validate(&[Dialect::SMB210, Dialect::SMB302], &offer);
+    let request = client.request(Command::IOCTL, &ioctl(FileId::PREVIOUS, VALIDATE, &asked, 24));
+    client.send_protected(request);
+    client.assert_ended();
+}

@@ -1,0 +1,164 @@
+//! What others hold of the same files, who come by another protocol.
+
+use crate::rig::{Client, Opening, Rig, wait_until};
+use smb_wire::NtStatus;
+use smb_wire::create::{CreateDisposition, ShareAccess};
+use smb_wire::header::{Command, Flags};
+use smb_wire::session::Empty;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vfs::claims::{
+    Access, Caching, Effect, Holder, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenId, OpenRequest,
+    Request, Rights, Stream, Verdict,
+};
+use vfs::{Blocking, Caller, File};
+
+/// A client of another protocol: it counts what it is told.
+#[derive(Default)]
+struct Neighbor(AtomicUsize);
+
+impl Holder for Neighbor {
+    fn deliver(&self, _: Effect) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Neighbor {
+    fn new(rig: &Rig) -> (Arc<Self>, HolderId) {
+        let neighbor = Arc::new(Self::default());
+        let id = rig.volume.claims().attach(Arc::clone(&neighbor) as _);
+        (neighbor, id)
+    }
+}
+
+/// The file of this name, as it is behind all protocols.
+fn find(rig: &Rig, name: &[u8]) -> File {
+    let root = rig.namespace.load().exports()[0].root();
+    let dir = root.open_dir(&Caller::new(0, 0, []), Blocking::Allowed).unwrap();
+    dir.lookup(name, Blocking::Allowed).unwrap().file
+}
+
+fn hold(file: &File, holder: HolderId, access: Access, lease: Option<LeaseRequest>) -> Verdict {
+    file.claim(&Request::Open(OpenRequest {
+        holder,
+        stream: Stream::default(),
+        access,
+        truncates: false,
+        is_mandatory: false,
+        is_advisory: false,
+        lease,
+        delete_on_close: None,
+        reclaims: false,
+        waits: false,
+    }))
+}
+
+fn granted(verdict: &Verdict) -> OpenId {
+    let Verdict::Granted(granted) = verdict else { panic!("{verdict:?}") };
+    granted.open.unwrap()
+}
+
+#[test]
+fn share_modes_are_those_of_every_protocol() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("file", b"data");
+    let (file, (_, holder)) = (find(&rig, b"file"), Neighbor::new(&rig));
+    let denies_write = Access { rights: Rights::READ, deny: Rights::WRITE };
+    let open = granted(&hold(&file, holder, denies_write, None));
+    client.create("file", Opening::default()).assert_refused(NtStatus::SHARING_VIOLATION);
+    file.claim(&Request::Close(open));
+    let alone = Opening { share: ShareAccess::empty(), ..Opening::default() };
+    let mine = client.open("file", alone);
+    let reads = Access { rights: Rights::READ, deny: Rights::NONE };
+    assert!(matches!(hold(&file, holder, reads, None), Verdict::Refused(_)));
+    client.close(mine);
+    granted(&hold(&file, holder, reads, None));
+}
+
+/// One that caches writes for itself is asked back; who opens the file waits for that, and nobody else.
+fn with_a_delegation(test: impl FnOnce(&Rig, &mut Client, &dyn Fn())) {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("file", b"data");
+    let (file, (neighbor, holder)) = (find(&rig, b"file"), Neighbor::new(&rig));
+    let want = Caching::READ | Caching::WRITE;
+    let lease = LeaseRequest { kind: LeaseKind::Delegation, want, answers_within: None };
+    let access = Access { rights: Rights::READ | Rights::WRITE, deny: Rights::NONE };
+    let open = granted(&hold(&file, holder, access, Some(lease)));
+    let give_back = || {
+        wait_until(|| neighbor.0.load(Ordering::SeqCst) > 0);
+        let (key, keeps) = (LeaseKey::Delegation(holder), Caching::NONE);
+        file.claim(&Request::Acknowledge { key, stream: Stream::default(), keeps });
+        file.claim(&Request::Close(open));
+    };
+    test(&rig, &mut client, &give_back);
+}
+
+#[test]
+fn an_open_waits_for_what_another_protocol_has_cached() {
+    with_a_delegation(|rig, client, give_back| {
+        let wire = crate::rig::name("file");
+        let opening = Opening::by(CreateDisposition::OPEN);
+        let create = client.request(Command::CREATE, &opening.request(&wire));
+        client.send_protected(create);
+        let interim = client.reply();
+        assert_eq!(interim.status(), NtStatus::PENDING);
+        // Its connection goes on, and others' as well.
+        assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+        rig.alice().put("other", b"meanwhile");
+        give_back();
+        let reply = client.reply();
+        assert_eq!((reply.header.command, reply.status()), (Command::CREATE, NtStatus::SUCCESS));
+        assert_eq!(reply.header.async_id(), interim.header.async_id());
+    });
+}
+
+#[test]
+fn a_client_that_goes_while_it_waits_leaves_nothing() {
+    with_a_delegation(|rig, client, give_back| {
+        let mut gone = rig.alice();
+        let wire = crate::rig::name("file");
+        let alone = Opening { share: ShareAccess::empty(), ..Opening::by(CreateDisposition::OPEN) };
+        let create = gone.request(Command::CREATE, &alone.request(&wire));
+        gone.send_protected(create);
+        assert_eq!(gone.reply().status(), NtStatus::PENDING);
+        assert_eq!(gone.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+        drop(gone);
+        give_back();
+        wait_until(|| rig.connections() == 1);
+        wait_until(|| client.action("file", alone).is_ok());
+    });
+}
+
+/// What was changed before it in the message is told of once it is durable, and not after something else.
+#[test]
+fn an_open_behind_a_change_waits_by_itself() {
+    with_a_delegation(|_, client, give_back| {
+        let (made, held) = (crate::rig::name("made"), crate::rig::name("file"));
+        let make = client.request(Command::CREATE, &Opening::default().request(&made));
+        let open = client.request(Command::CREATE, &Opening::by(CreateDisposition::OPEN).request(&held));
+        let statuses: Vec<_> = client.chain(vec![make, open]).iter().map(crate::rig::Reply::status).collect();
+        assert_eq!(statuses, [NtStatus::SUCCESS, NtStatus::PENDING]);
+        give_back();
+        assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+    });
+}
+
+/// What follows it in the message waits with it, and is answered with it.
+#[test]
+fn what_follows_an_open_that_waits_finds_its_file() {
+    with_a_delegation(|_, client, give_back| {
+        let held = crate::rig::name("file");
+        let open = client.request(Command::CREATE, &Opening::by(CreateDisposition::OPEN).request(&held));
+        let header = client.header(Command::READ, 1);
+        let related = smb_wire::header::Header { flags: Flags::RELATED_OPERATIONS, ..header };
+        let read = crate::rig::message(&related, &crate::rig::read(smb_wire::FileId::PREVIOUS, 0, 4));
+        let interim = client.chain(vec![open, read]);
+        assert_eq!(interim.iter().map(crate::rig::Reply::status).collect::<Vec<_>>(), [NtStatus::PENDING]);
+        give_back();
+        let replies = client.replies();
+        assert_eq!(replies[0].header.async_id(), interim[0].header.async_id());
+        assert_eq!(replies[1].body::<smb_wire::file::ReadResponse<&[u8]>>().data, b"data");
+    });
+}

@@ -1,0 +1,552 @@
+//! A client that says what a test wants, and checks the protection of whatever it is answered.
+
+use super::random;
+use identity::{Credentials, Initiator, NtHash};
+use smb_wire::compound;
+use smb_wire::crypto::kdf::KeySource;
+use smb_wire::crypto::sealing::{Opener, Sealer};
+use smb_wire::crypto::{Preauth, signing};
+use smb_wire::error::ErrorResponse;
+use smb_wire::header::{Command, Flags, HEADER_SIZE, Header};
+use smb_wire::negotiate::{
+    Capabilities, Cipher, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse, SecurityMode,
+    SigningAlgorithm,
+};
+use smb_wire::session::{
+    SessionFlags, SessionSecurityMode, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
+};
+use smb_wire::transform::TRANSFORM_SIZE;
+use smb_wire::tree::{TreeConnectFlags, TreeConnectRequest, TreeConnectResponse};
+use smb_wire::types::Dialect;
+use smb_wire::{Decode, Encode, Guid, NtStatus, Reader, Utf16};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// How long a client waits for anything.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Credits that it asks for with each request.
+const CREDITS: u16 = 64;
+
+/// What a client offers.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pub(crate) dialects: Vec<Dialect>,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) ciphers: Vec<Cipher>,
+    pub(crate) signing: Vec<SigningAlgorithm>,
+    pub(crate) client_guid: Guid,
+}
+
+impl Default for Offer {
+    fn default() -> Self {
+        Self {
+            dialects: vec![Dialect::SMB210, Dialect::SMB300, Dialect::SMB302, Dialect::SMB311],
+            capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION | Capabilities::MULTI_CHANNEL,
+            ciphers: vec![Cipher::AES_128_GCM, Cipher::AES_128_CCM],
+            signing: vec![SigningAlgorithm::AES_GMAC],
+            client_guid: Guid([9; 16]),
+        }
+    }
+}
+
+impl Offer {
+    /// This dialect alone.
+    pub(crate) fn of(dialect: Dialect) -> Self {
+        Self { dialects: vec![dialect], ..Self::default() }
+    }
+
+    fn contexts(&self) -> Vec<NegotiateContext<'static>> {
+        let hash_algorithms = vec![HashAlgorithm::SHA_512];
+        let mut contexts = vec![NegotiateContext::Preauth { hash_algorithms, salt: &[7; 32] }];
+        if !self.ciphers.is_empty() {
+            contexts.push(NegotiateContext::Encryption(self.ciphers.clone()));
+        }
+        if !self.signing.is_empty() {
+            contexts.push(NegotiateContext::Signing(self.signing.clone()));
+        }
+        contexts
+    }
+
+    pub(crate) fn request(&self) -> NegotiateRequest<'static> {
+        NegotiateRequest {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: self.capabilities,
+            client_guid: self.client_guid,
+            dialects: self.dialects.clone(),
+            contexts: self.contexts(),
+        }
+    }
+}
+
+/// A reply to one command.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) header: Header,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn status(&self) -> NtStatus {
+        self.header.status
+    }
+
+    /// What a reply says that is no refusal.
+    #[track_caller]
+    pub(crate) fn body<'a, T: Decode<'a>>(&'a self) -> T {
+        assert!(!self.status().is_error(), "{:?} is refused with {:?}", self.header.command, self.status());
+        self.read()
+    }
+
+    /// What a reply says, whatever its status.
+    #[track_caller]
+    pub(crate) fn read<'a, T: Decode<'a>>(&'a self) -> T {
+        T::decode(&mut Reader::starting_at(&self.bytes, HEADER_SIZE)).unwrap()
+    }
+
+    /// It is refused like this, and says nothing else.
+    #[track_caller]
+    pub(crate) fn assert_refused(&self, status: NtStatus) {
+        assert_eq!(self.status(), status, "{:?}", self.header.command);
+        let said: ErrorResponse<'_> = self.read();
+        assert_eq!((said.context_count, said.data), (0, &[][..]));
+    }
+}
+
+/// What was agreed on with the server.
+#[derive(Clone, Copy, Debug)]
+struct Agreed {
+    dialect: Dialect,
+    cipher: Option<Cipher>,
+    signing: SigningAlgorithm,
+}
+
+/// The keys of a session as one connection has it.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    signing: Arc<signing::Key>,
+    sealing: Option<Arc<(Sealer, Opener)>>,
+}
+
+/// A connection with at most one session.
+pub(crate) struct Client {
+    socket: TcpStream,
+    agreed: Option<Agreed>,
+    preauth: Preauth,
+    keys: Option<Keys>,
+    pub(crate) next_id: u64,
+    pub(crate) session_id: u64,
+    pub(crate) tree_id: u32,
+    /// Whether requests are signed, once there is a key.
+    pub(crate) signs: bool,
+    /// Whether they are encrypted instead.
+    pub(crate) seals: bool,
+    /// Whether signatures of replies are checked as they come.
+    pub(crate) checks: bool,
+    /// The channel sequence of its requests.
+    pub(crate) channel_sequence: u16,
+    /// Whether it says that it sends them again.
+    pub(crate) replays: bool,
+    /// Credits that were granted, without those that were used.
+    pub(crate) credits: i64,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        Self {
+            socket,
+            agreed: None,
+            preauth: Preauth::default(),
+            keys: None,
+            next_id: 0,
+            session_id: 0,
+            tree_id: 0,
+            signs: true,
+            seals: false,
+            checks: true,
+            channel_sequence: 0,
+            replays: false,
+            credits: 1,
+        }
+    }
+
+    // Bytes.
+
+    pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
+        // A connection that the server has ended takes nothing, which the next read tells.
+        let _ = self.socket.write_all(bytes);
+    }
+
+    /// Sends one message.
+    pub(crate) fn send(&mut self, message: &[u8]) {
+        let length = u32::try_from(message.len()).unwrap();
+        self.send_raw(&[&length.to_be_bytes(), message].concat());
+    }
+
+    /// The next message; `None`: the connection is at its end.
+    pub(crate) fn receive(&mut self) -> Option<Vec<u8>> {
+        let length = u32::from_be_bytes(self.read_exact(4)?.try_into().unwrap());
+        Some(self.read_exact(usize::try_from(length).unwrap()).expect("the rest of a message"))
+    }
+
+    fn read_exact(&mut self, length: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        match self.socket.read_exact(&mut bytes) {
+            Ok(()) => Some(bytes),
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+                None
+            }
+            Err(error) => panic!("the server does not answer: {error}"),
+        }
+    }
+
+    /// The server ends the connection, and says nothing.
+    #[track_caller]
+    pub(crate) fn assert_ended(&mut self) {
+        assert!(self.receive().is_none(), "the server goes on");
+    }
+
+    // Requests.
+
+    /// The header of the next request, which costs `charge` credits.
+    pub(crate) fn header(&mut self, command: Command, charge: u16) -> Header {
+        let message_id = self.next_id;
+        self.next_id += u64::from(charge);
+        self.credits -= i64::from(charge);
+        let header = Header::request(command, message_id, self.session_id, self.tree_id);
+        let flags = if self.replays { Flags::REPLAY_OPERATION } else { Flags::empty() };
+        let status = NtStatus(u32::from(self.channel_sequence));
+        Header { credits: CREDITS, credit_charge: charge, flags, status, ..header }
+    }
+
+    /// A request with the next message id, without protection.
+    pub(crate) fn request(&mut self, command: Command, body: &impl Encode) -> Vec<u8> {
+        let header = self.header(command, 1);
+        message(&header, body)
+    }
+
+    /// Sends commands that are one message already, protected as the client protects.
+    pub(crate) fn send_protected(&mut self, mut chain: Vec<u8>) {
+        match &self.keys {
+            Some(Keys { sealing: Some(sealing), .. }) if self.seals => {
+                chain.splice(0..0, [0; TRANSFORM_SIZE]);
+                sealing.0.seal(self.session_id, &mut chain).unwrap();
+            }
+            Some(keys) if self.signs => sign_each(&keys.signing, &mut chain),
+            _ => {}
+        }
+        self.send(&chain);
+    }
+
+    /// The replies in the next message; none if the connection ends. Their protection is checked.
+    pub(crate) fn replies(&mut self) -> Vec<Reply> {
+        let Some(mut message) = self.receive() else { return Vec::new() };
+        let keys = self.keys.as_ref();
+        let is_sealed = message[0] == 0xfd;
+        if is_sealed {
+            let sealing = keys.and_then(|keys| keys.sealing.as_ref()).expect("a key to open it");
+            message = sealing.1.open(&mut message).expect("what the server has sealed").to_vec();
+        }
+        assert_eq!(is_sealed, self.seals, "replies are protected as requests are");
+        let replies: Vec<Reply> = compound::messages(&message)
+            .map(|reply| {
+                let reply = reply.unwrap();
+                // There is no key for a session that is over.
+                let is_signed = reply.header.flags.contains(Flags::SIGNED)
+                    && reply.header.status != NtStatus::USER_SESSION_DELETED;
+                if let Some(keys) = keys.filter(|_| !is_sealed && is_signed && self.checks) {
+                    assert!(keys.signing.verify(reply.bytes).is_ok(), "the signature of {:?}", reply.header);
+                }
+                Reply { header: reply.header, bytes: reply.bytes.to_vec() }
+            })
+            .collect();
+        self.credits += replies.iter().map(|reply| i64::from(reply.header.credits)).sum::<i64>();
+        replies
+    }
+
+    /// The only reply in the next message.
+    #[track_caller]
+    pub(crate) fn reply(&mut self) -> Reply {
+        let mut replies = self.replies();
+        assert_eq!(replies.len(), 1, "one reply is expected");
+        let reply = replies.remove(0);
+        assert!(reply.header.flags.contains(Flags::SERVER_TO_REDIR));
+        reply
+    }
+
+    /// One command and its reply.
+    #[track_caller]
+    pub(crate) fn call(&mut self, command: Command, body: &impl Encode) -> Reply {
+        self.call_charged(command, body, 1)
+    }
+
+    /// The same of a command that pays for more than 64 KiB.
+    #[track_caller]
+    pub(crate) fn call_charged(&mut self, command: Command, body: &impl Encode, charge: u16) -> Reply {
+        let header = self.header(command, charge);
+        self.send_protected(message(&header, body));
+        let reply = self.reply();
+        assert_eq!((reply.header.command, reply.header.message_id), (command, header.message_id));
+        let has_session = reply.status() != NtStatus::USER_SESSION_DELETED;
+        let must_be_signed = self.keys.is_some() && self.signs && !self.seals && has_session;
+        assert!(!must_be_signed || reply.header.flags.contains(Flags::SIGNED), "a reply without signature");
+        reply
+    }
+
+    /// Several commands in one message, and their replies.
+    #[track_caller]
+    pub(crate) fn chain(&mut self, commands: Vec<Vec<u8>>) -> Vec<Reply> {
+        let chain = chained(commands);
+        self.send_protected(chain);
+        self.replies()
+    }
+
+    /// The same of a session without keys any longer.
+    #[track_caller]
+    pub(crate) fn call_unprotected(&mut self, command: Command, body: &impl Encode) -> Reply {
+        let request = self.request(command, body);
+        self.send(&request);
+        self.reply()
+    }
+
+    /// A request with the next message id, signed.
+    pub(crate) fn signed(&mut self, command: Command, body: &impl Encode) -> Vec<u8> {
+        let mut request = self.request(command, body);
+        self.keys.as_ref().expect("a key").signing.sign(&mut request);
+        request
+    }
+
+    /// A request with the next message id, encrypted.
+    pub(crate) fn sealed(&mut self, command: Command, body: &impl Encode) -> Vec<u8> {
+        let request = self.request(command, body);
+        let mut sealed = [vec![0; TRANSFORM_SIZE], request].concat();
+        let sealing = self.keys.as_ref().and_then(|keys| keys.sealing.as_ref()).expect("a key");
+        sealing.0.seal(self.session_id, &mut sealed).unwrap();
+        sealed
+    }
+
+    // Setting up.
+
+    /// NEGOTIATE, as it must succeed. What it is answered.
+    #[track_caller]
+    pub(crate) fn negotiate(&mut self, offer: &Offer) -> Reply {
+        let request = self.request(Command::NEGOTIATE, &offer.request());
+        self.send(&request);
+        let reply = self.reply();
+        let answer: NegotiateResponse<'_> = reply.body();
+        let is_new = answer.dialect == Dialect::SMB311;
+        let mut agreed = Agreed {
+            dialect: answer.dialect,
+            cipher: (!is_new && answer.capabilities.contains(Capabilities::ENCRYPTION))
+                .then_some(Cipher::AES_128_CCM),
+            signing: match answer.dialect {
+                Dialect::SMB210 => SigningAlgorithm::HMAC_SHA256,
+                _ => SigningAlgorithm::AES_CMAC,
+            },
+        };
+        for context in &answer.contexts {
+            match context {
+                NegotiateContext::Encryption(chosen) => agreed.cipher = Some(chosen[0]),
+                NegotiateContext::Signing(chosen) => agreed.signing = chosen[0],
+                _ => {}
+            }
+        }
+        self.agreed = Some(agreed);
+        self.preauth.update(&request);
+        self.preauth.update(&reply.bytes);
+        reply
+    }
+
+    /// SESSION_SETUP as a user, as it must succeed.
+    #[track_caller]
+    pub(crate) fn log_on(&mut self, user: (&str, &str)) {
+        self.try_log_on(user, 0).unwrap();
+    }
+
+    /// SESSION_SETUP as a user who had a session before, or 0; what refuses it.
+    pub(crate) fn try_log_on(&mut self, user: (&str, &str), previous: u64) -> Result<(), NtStatus> {
+        self.authenticate(user, previous, SessionSetupFlags::empty())
+    }
+
+    /// SESSION_SETUP that adds this connection to the session of another, as the user who has it; what refuses it.
+    pub(crate) fn bind(&mut self, first: &Self, user: (&str, &str)) -> Result<(), NtStatus> {
+        self.borrow_session(first);
+        self.tree_id = first.tree_id;
+        self.authenticate(user, 0, SessionSetupFlags::BINDING)
+    }
+
+    /// What follows is for the session of another connection, and signed with its keys.
+    pub(crate) fn borrow_session(&mut self, first: &Self) {
+        (self.session_id, self.keys) = (first.session_id, first.keys.clone());
+    }
+
+    /// The first step of adding this connection to the session it has borrowed, and how it is answered.
+    pub(crate) fn start_binding(&mut self) -> NtStatus {
+        let nt_hash = NtHash::of_password("");
+        let credentials = Credentials { user: String::new(), domain: String::new(), nt_hash };
+        let token = Initiator::new(credentials, "files").start();
+        let request = self.setup_request(&token, 0, SessionSetupFlags::BINDING);
+        self.send_protected(request);
+        self.reply().status()
+    }
+
+    /// The keys it has now.
+    pub(crate) fn keys(&self) -> Option<Keys> {
+        self.keys.clone()
+    }
+
+    /// Takes keys that it had before.
+    pub(crate) fn set_keys(&mut self, keys: Option<Keys>) {
+        self.keys = keys;
+    }
+
+    fn authenticate(
+        &mut self,
+        (user, password): (&str, &str),
+        previous: u64,
+        flags: SessionSetupFlags,
+    ) -> Result<(), NtStatus> {
+        let nt_hash = NtHash::of_password(password);
+        let credentials = Credentials { user: user.to_owned(), domain: "FILES".to_owned(), nt_hash };
+        let mut initiator = Initiator::new(credentials, "files");
+        let mut preauth = self.preauth.clone();
+        let mut setup = |client: &mut Self, token: &[u8]| {
+            let mut request = client.setup_request(token, previous, flags);
+            if let Some(keys) = client.keys.as_ref().filter(|_| client.signs && !client.seals) {
+                keys.signing.sign(&mut request);
+            }
+            preauth.update(&request);
+            client.send_protected(request);
+            let reply = client.reply();
+            if reply.status() == NtStatus::MORE_PROCESSING_REQUIRED {
+                preauth.update(&reply.bytes);
+            }
+            (reply, preauth.clone())
+        };
+        let (reply, _) = setup(self, &initiator.start());
+        if reply.status() != NtStatus::MORE_PROCESSING_REQUIRED {
+            return Err(reply.status());
+        }
+        self.session_id = reply.header.session_id;
+        let challenge: SessionSetupResponse<'_> = reply.read();
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let now = identity::FileTime::from_unix(since);
+        let token = initiator.step(challenge.security_buffer, now, &mut random).unwrap();
+        // What binds a channel is the first that the channel's own key signs.
+        let before = self.keys.clone();
+        let binds = flags.contains(SessionSetupFlags::BINDING);
+        let checks = std::mem::replace(&mut self.checks, !binds);
+        let (reply, preauth) = setup(self, &token);
+        self.checks = checks;
+        if reply.status() != NtStatus::SUCCESS {
+            return Err(reply.status());
+        }
+        let done: SessionSetupResponse<'_> = reply.body();
+        assert_eq!(done.session_flags, SessionFlags::empty());
+        let key = initiator.finish(done.security_buffer).unwrap();
+        if before.is_none() || binds {
+            let sealing = before.and_then(|keys| keys.sealing);
+            let own = self.derive(key.as_bytes(), &preauth);
+            self.keys = Some(Keys { sealing: sealing.or(own.sealing), ..own });
+        }
+        assert!(reply.header.flags.contains(Flags::SIGNED), "the last step is signed");
+        assert!(self.keys.as_ref().unwrap().signing.verify(&reply.bytes).is_ok());
+        Ok(())
+    }
+
+    /// What comes next is no session's.
+    pub(crate) fn forget_session(&mut self) {
+        (self.session_id, self.keys) = (0, None);
+    }
+
+    /// The first step of SESSION_SETUP, and how it is answered.
+    pub(crate) fn start_log_on(&mut self) -> NtStatus {
+        let nt_hash = NtHash::of_password("");
+        let credentials = Credentials { user: String::new(), domain: String::new(), nt_hash };
+        let request =
+            self.setup_request(&Initiator::new(credentials, "files").start(), 0, SessionSetupFlags::empty());
+        self.send(&request);
+        let reply = self.reply();
+        self.session_id = reply.header.session_id;
+        reply.status()
+    }
+
+    pub(crate) fn setup_request(&mut self, token: &[u8], previous: u64, flags: SessionSetupFlags) -> Vec<u8> {
+        let body = SessionSetupRequest {
+            flags,
+            security_mode: SessionSecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities::empty(),
+            channel: 0,
+            security_buffer: token,
+            previous_session_id: previous,
+        };
+        self.request(Command::SESSION_SETUP, &body)
+    }
+
+    fn derive(&self, session_key: &[u8], preauth: &Preauth) -> Keys {
+        let Agreed { dialect, cipher, signing } = self.agreed.expect("NEGOTIATE comes first");
+        let source = KeySource { dialect, session_key, preauth };
+        let sealing = cipher.filter(|_| dialect != Dialect::SMB210).map(|cipher| {
+            let sealer = Sealer::new(source.client_to_server(cipher).unwrap());
+            Arc::new((sealer, Opener::new(source.server_to_client(cipher).unwrap())))
+        });
+        Keys { signing: Arc::new(signing::Key::new(signing, &source.signing()).unwrap()), sealing }
+    }
+
+    /// TREE_CONNECT, whatever is answered.
+    #[track_caller]
+    pub(crate) fn tree_connect(&mut self, share: &str) -> Reply {
+        let path = utf16(&format!("\\\\files.example.org\\{share}"));
+        let path = Utf16::new(&path).unwrap();
+        self.call(Command::TREE_CONNECT, &TreeConnectRequest { flags: TreeConnectFlags::empty(), path })
+    }
+
+    /// TREE_CONNECT, as it must succeed. Commands are for this share from now on.
+    #[track_caller]
+    pub(crate) fn mount(&mut self, share: &str) {
+        let reply = self.tree_connect(share);
+        let _: TreeConnectResponse = reply.body();
+        self.tree_id = reply.header.tree_id();
+    }
+}
+
+/// Header and body.
+pub(crate) fn message(header: &Header, body: &impl Encode) -> Vec<u8> {
+    let mut out = Vec::new();
+    compound::push(&mut out, header, body);
+    out
+}
+
+/// Several messages as one, each filled up to the next.
+pub(crate) fn chained(commands: Vec<Vec<u8>>) -> Vec<u8> {
+    let mut out: Vec<u8> = Vec::new();
+    let mut last = None;
+    for command in commands {
+        if let Some(start) = last {
+            compound::link(&mut out, start);
+        }
+        last = Some(out.len());
+        out.extend(command);
+    }
+    out
+}
+
+/// Signs each message of a compound.
+pub(crate) fn sign_each(key: &signing::Key, chain: &mut [u8]) {
+    let lengths: Vec<usize> =
+        compound::messages(chain).map_while(Result::ok).map(|message| message.bytes.len()).collect();
+    let mut rest = chain;
+    for length in lengths {
+        let (message, more) = rest.split_at_mut(length);
+        key.sign(message);
+        rest = more;
+    }
+}
+
+pub(crate) fn utf16(text: &str) -> Vec<u8> {
+    text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+}

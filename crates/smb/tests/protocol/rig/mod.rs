@@ -1,0 +1,143 @@
+//! A server over volumes in memory, and clients of it.
+
+mod client;
+mod files;
+
+pub(crate) use client::{Client, Offer, Reply, chained, message};
+pub(crate) use files::{Opening, ioctl, name, output, query, read, write};
+
+use identity::{Accounts, NtHash, ServerNames, SharedAccounts, Sid, User};
+use smb::server::{Server, Settings};
+use smb::service::Service;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use vfs::{
+    Caller, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, SetAttrs, SharedNamespace, Time,
+    Volume, VolumeId,
+};
+
+/// The users: name and password.
+pub(crate) const ALICE: (&str, &str) = ("alice", "secret");
+pub(crate) const BOB: (&str, &str) = ("bob", "other");
+/// The share that most tests work on.
+pub(crate) const SHARE: &str = "docs";
+/// A second one.
+pub(crate) const OTHER: &str = "spare";
+/// What the clock of the volumes shows: 2001-09-09 01:46:40.
+pub(crate) const NOW: Time = Time { seconds: 1_000_000_000, nanos: 0 };
+
+/// A running server of two shares.
+pub(crate) struct Rig {
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) namespace: SharedNamespace,
+    address: SocketAddr,
+    server: Option<Server>,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self::with(ExportRule::everybody(), |volume| volume)
+    }
+
+    pub(crate) fn with_rule(rule: ExportRule) -> Self {
+        Self::with(rule, |volume| volume)
+    }
+
+    /// [`SHARE`] by this rule, on a volume made so.
+    pub(crate) fn with(rule: ExportRule, make: impl FnOnce(Volume) -> Volume) -> Self {
+        let volume = |id, name| {
+            let fs = MemFs::new(Arc::new(|| NOW));
+            Volume::new(VolumeId(id), name, Arc::new(fs), Durability::Sync, 7)
+        };
+        let (docs, spare) = (Arc::new(make(volume(0x0101, SHARE))), Arc::new(volume(0x0202, OTHER)));
+        let namespace = Arc::new(Namespace::new([
+            Export::new("/docs", Arc::clone(&docs), vec![rule]),
+            Export::new("/spare", spare, vec![ExportRule::everybody()]),
+        ]));
+        open_to_all(&namespace);
+        let namespace: SharedNamespace = Arc::new(namespace.into());
+        let service = Service::new(
+            Arc::clone(&namespace),
+            ServerNames::of_host("files.example.org"),
+            SharedAccounts::new(accounts()),
+            Box::new(random),
+        );
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let settings = Settings::for_descriptors(1, 1000);
+        let server = Server::start(Arc::new(service), vec![listener], settings).unwrap();
+        Self { volume: docs, namespace, address, server: Some(server) }
+    }
+
+    /// A connection on which nothing was said.
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Alice with 3.1.1, at [`SHARE`].
+    pub(crate) fn alice(&self) -> Client {
+        self.alice_with(&Offer::default())
+    }
+
+    /// Alice with another offer, at [`SHARE`].
+    pub(crate) fn alice_with(&self, offer: &Offer) -> Client {
+        let mut client = self.connect();
+        client.negotiate(offer);
+        client.log_on(ALICE);
+        client.mount(SHARE);
+        client
+    }
+
+    /// Connections that the server has now.
+    pub(crate) fn connections(&self) -> usize {
+        self.server.as_ref().unwrap().view().connections()
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop(Duration::from_millis(200));
+        }
+    }
+}
+
+/// Everybody may make files in the roots.
+fn open_to_all(namespace: &Namespace) {
+    let set = SetAttrs { mode: Some(0o777), ..SetAttrs::default() };
+    for export in namespace.exports() {
+        let mut pending = PendingSync::default();
+        export.root().set_attrs(&Caller::new(0, 0, []), &set, None, &mut pending).unwrap();
+    }
+}
+
+fn accounts() -> Accounts {
+    let user = |(name, password): (&str, &str), uid| User {
+        name: name.parse().unwrap(),
+        uid,
+        gid: 100,
+        nt_hash: Some(NtHash::of_password(password)),
+    };
+    let users = vec![user(ALICE, 1000), user(BOB, 1001)];
+    Accounts::none(Sid::machine([1, 2, 3]), "FILES").with(users, vec![], vec![], None).unwrap()
+}
+
+/// Bytes that are different each time, which is all that tests want of randomness.
+fn random(bytes: &mut [u8]) {
+    static DRAWN: AtomicU64 = AtomicU64::new(1);
+    for chunk in bytes.chunks_mut(8) {
+        let drawn = DRAWN.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        chunk.copy_from_slice(&drawn.to_be_bytes()[..chunk.len()]);
+    }
+}
+
+/// Waits for what happens elsewhere, for a while.
+pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < Duration::from_secs(8), "it does not happen");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

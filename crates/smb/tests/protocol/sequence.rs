@@ -1,0 +1,139 @@
+//! Requests that are sent again, or come from before a connection was lost.
+
+use crate::channels::channel_of;
+use crate::rig::{Client, Offer, Opening, Reply, Rig};
+use smb_wire::header::Command;
+use smb_wire::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
+use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
+use smb_wire::negotiate::Capabilities;
+use smb_wire::session::Empty;
+use smb_wire::types::Dialect;
+use smb_wire::{FileId, NtStatus};
+
+const ALONE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
+
+fn lock(client: &mut Client, file_id: FileId, flags: LockFlags, sequence: u32) -> NtStatus {
+    let locks = vec![LockElement { offset: 0, length: 1, flags }];
+    let request = LockRequest { lock_sequence: LockSequence(sequence), file_id, locks };
+    client.call(Command::LOCK, &request).status()
+}
+
+fn object_id(client: &mut Client, file_id: FileId) -> Reply {
+    let request = IoctlRequest {
+        ctl_code: CtlCode::CREATE_OR_GET_OBJECT_ID,
+        file_id,
+        max_input_response: 0,
+        max_output_response: 64,
+        flags: IoctlFlags::IS_FSCTL,
+        input: &[],
+        output: &[],
+    };
+    client.call(Command::IOCTL, &request)
+}
+
+#[test]
+fn what_changes_a_file_is_not_done_once_a_later_sequence_was_seen() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    let late = NtStatus::FILE_NOT_AVAILABLE;
+    let ok = NtStatus::SUCCESS;
+    let steps = [
+        (0, ok),
+        (0x8000, late),
+        (0xffff, late),
+        (0x7fff, ok),
+        (0x7ffe, late),
+        (0, late),
+        (0x8000, ok),
+        (0xffff, ok),
+        (0, ok),
+        (0xffff, late),
+    ];
+    for (sequence, status) in steps {
+        client.channel_sequence = sequence;
+        for replays in [false, true] {
+            client.replays = replays;
+            assert_eq!(client.write(file, 0, b"x").status(), status, "{sequence:x} {replays}");
+            assert_eq!(object_id(&mut client, file).status(), status, "{sequence:x} {replays}");
+            // What changes nothing does no harm.
+            assert_eq!(client.read(file, 0, 1).status(), ok, "{sequence:x} {replays}");
+        }
+    }
+}
+
+#[test]
+fn clients_of_smb_2_1_have_no_sequence() {
+    let rig = Rig::new();
+    let mut client = rig.alice_with(&Offer::of(Dialect::SMB210));
+    let file = client.open("file", Opening::default());
+    for sequence in [0, 0x8000, 1] {
+        client.channel_sequence = sequence;
+        assert_eq!(client.write(file, 0, b"x").status(), NtStatus::SUCCESS);
+    }
+}
+
+/// A request that still waits might be done after what is sent again.
+#[test]
+fn what_is_sent_again_is_not_done_while_what_was_sent_before_is_on_its_way() {
+    let rig = Rig::new();
+    let (mut first, mut other) = (rig.alice(), rig.alice());
+    let mut second = channel_of(&rig, &first, &Offer::default());
+    let (file, theirs) = (first.open("file", Opening::default()), other.open("file", Opening::default()));
+    assert_eq!(lock(&mut other, theirs, ALONE, 0), NtStatus::SUCCESS);
+    let waits = LockRequest {
+        lock_sequence: LockSequence(0),
+        file_id: file,
+        locks: vec![LockElement { offset: 0, length: 1, flags: LockFlags::EXCLUSIVE_LOCK }],
+    };
+    let waits = first.request(Command::LOCK, &waits);
+    first.send_protected(waits);
+    assert_eq!(first.reply().status(), NtStatus::PENDING);
+    (second.channel_sequence, second.replays) = (1, true);
+    assert_eq!(second.write(file, 10, b"x").status(), NtStatus::FILE_NOT_AVAILABLE);
+    assert_eq!(second.write(file, 10, b"x").status(), NtStatus::FILE_NOT_AVAILABLE);
+    assert_eq!(second.read(file, 10, 1).status(), NtStatus::END_OF_FILE, "reading does no harm");
+    second.replays = false;
+    assert_eq!(second.write(file, 10, b"y").status(), NtStatus::SUCCESS, "what is new");
+    assert_eq!(lock(&mut other, theirs, LockFlags::UNLOCK, 0), NtStatus::SUCCESS);
+    assert_eq!(first.reply().status(), NtStatus::SUCCESS);
+    second.replays = true;
+    assert_eq!(second.write(file, 10, b"x").status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_lock_that_was_done_is_not_done_again() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    let of = |index: u32, number: u32| index << 4 | number;
+    for index in [1, 64] {
+        assert_eq!(lock(&mut client, file, ALONE, of(index, 1)), NtStatus::SUCCESS);
+        assert_eq!(lock(&mut client, file, ALONE, of(index, 1)), NtStatus::SUCCESS, "again");
+        assert_eq!(lock(&mut client, file, ALONE, of(index, 2)), NtStatus::LOCK_NOT_GRANTED);
+        assert_eq!(lock(&mut client, file, ALONE, of(index, 2)), NtStatus::LOCK_NOT_GRANTED, "it failed");
+        assert_eq!(lock(&mut client, file, LockFlags::UNLOCK, of(index, 3)), NtStatus::SUCCESS);
+        assert_eq!(lock(&mut client, file, LockFlags::UNLOCK, of(index, 3)), NtStatus::SUCCESS, "again");
+        assert_eq!(lock(&mut client, file, LockFlags::UNLOCK, of(index, 4)), NtStatus::RANGE_NOT_LOCKED);
+    }
+    // Of an index that is none, and of another open, nothing is known.
+    for index in [0, 65] {
+        assert_eq!(lock(&mut client, file, ALONE, of(index, 1)), NtStatus::SUCCESS);
+        assert_eq!(lock(&mut client, file, ALONE, of(index, 1)), NtStatus::LOCK_NOT_GRANTED);
+        assert_eq!(lock(&mut client, file, LockFlags::UNLOCK, 0), NtStatus::SUCCESS);
+    }
+    assert_eq!(lock(&mut client, file, ALONE, of(2, 1)), NtStatus::SUCCESS);
+    let other = client.open("file", Opening::default());
+    assert_eq!(lock(&mut client, other, ALONE, of(2, 1)), NtStatus::LOCK_NOT_GRANTED);
+}
+
+#[test]
+fn locks_of_clients_with_one_connection_have_no_sequence() {
+    let rig = Rig::new();
+    let single = Offer { capabilities: Capabilities::LARGE_MTU, ..Offer::default() };
+    let mut client = rig.alice_with(&single);
+    let file = client.open("file", Opening::default());
+    assert_eq!(lock(&mut client, file, ALONE, 0x11), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut client, file, ALONE, 0x11), NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+}

@@ -1,0 +1,280 @@
+//! Rules and limits of shares.
+
+use crate::rig::{
+    ALICE, Client, OTHER, Offer, Opening, Rig, SHARE, ioctl, message, output, read, wait_until, write,
+};
+use smb::limits::CREDITS_PRESSED_MAX;
+use smb_wire::classes::FileClass;
+use smb_wire::classes::file::DispositionInformation;
+use smb_wire::copy::{CopyChunk, CopyChunkCopy, ResumeKeyResponse};
+use smb_wire::create::{CreateDisposition, CreateOptions};
+use smb_wire::header::Command;
+use smb_wire::ioctl::CtlCode;
+use smb_wire::session::Empty;
+use smb_wire::tree::{ShareFlags, TreeConnectResponse};
+use smb_wire::types::{AccessMask, Dialect};
+use smb_wire::{Decode, Encode, NtStatus};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
+use vfs::{Blocking, Caller, Export, ExportRule, Namespace, Protection, ProtocolSet};
+
+fn logged_on(rig: &Rig, offer: &Offer) -> crate::rig::Client {
+    let mut client = rig.connect();
+    client.negotiate(offer);
+    client.log_on(ALICE);
+    client
+}
+
+#[test]
+fn a_rule_without_smb_lets_nobody_in() {
+    let protocols = ProtocolSet::of_bits(!(1 << smb::PROTOCOL.0));
+    let rig = Rig::with_rule(ExportRule { protocols, ..ExportRule::everybody() });
+    let mut client = logged_on(&rig, &Offer::default());
+    client.tree_connect(SHARE).assert_refused(NtStatus::ACCESS_DENIED);
+    assert_eq!(client.tree_connect("spare").status(), NtStatus::SUCCESS);
+    let rig = Rig::with_rule(ExportRule { no_access: true, ..ExportRule::everybody() });
+    let mut client = logged_on(&rig, &Offer::default());
+    client.tree_connect(SHARE).assert_refused(NtStatus::ACCESS_DENIED);
+    let clients = vec!["192.0.2.0/24".parse().unwrap()];
+    let rig = Rig::with_rule(ExportRule { clients, ..ExportRule::everybody() });
+    let mut client = logged_on(&rig, &Offer::default());
+    client.tree_connect(SHARE).assert_refused(NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn nothing_is_changed_through_a_read_only_export() {
+    let rig = Rig::with_rule(ExportRule { read_only: true, ..ExportRule::everybody() });
+    let mut client = logged_on(&rig, &Offer::default());
+    let reply = client.tree_connect(SHARE);
+    let rights = reply.body::<TreeConnectResponse>().maximal_access;
+    let changing =
+        AccessMask::WRITE_DATA | AccessMask::APPEND_DATA | AccessMask::DELETE | AccessMask::WRITE_DAC;
+    assert!(!rights.intersects(changing) && rights.contains(AccessMask::READ_DATA), "{rights:?}");
+    client.tree_id = reply.header.tree_id();
+    client.create("new", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
+    client.create("dir", Opening::dir()).assert_refused(NtStatus::ACCESS_DENIED);
+    let open = |access| Opening { access, ..Opening::by(CreateDisposition::OPEN) };
+    for access in [AccessMask::WRITE_DATA, AccessMask::GENERIC_WRITE, AccessMask::DELETE] {
+        let options = CreateOptions::DIRECTORY_FILE;
+        let root = Opening { options, ..open(access) };
+        client.create("", root).assert_refused(NtStatus::ACCESS_DENIED);
+    }
+    let root = client.open("", open(AccessMask::MAXIMUM_ALLOWED));
+    let disposition = DispositionInformation { delete_pending: true };
+    let status = client.set(root, FileClass::DISPOSITION, &disposition);
+    assert_eq!(status, NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn a_share_that_wants_encryption_says_so_and_refuses_the_rest() {
+    let rig = Rig::with_rule(ExportRule { protection: Protection::Encrypted, ..ExportRule::everybody() });
+    let mut client = logged_on(&rig, &Offer::default());
+    let reply = client.tree_connect(SHARE);
+    assert!(reply.body::<TreeConnectResponse>().share_flags.contains(ShareFlags::ENCRYPT_DATA));
+    client.tree_id = reply.header.tree_id();
+    client.create("file", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
+    client.seals = true;
+    client.put("file", b"sealed");
+    assert_eq!(client.get("file"), b"sealed");
+    let mut old = logged_on(&rig, &Offer::of(Dialect::SMB210));
+    old.tree_connect(SHARE).assert_refused(NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn a_share_stays_when_its_rules_change_for_others_alone() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    let serve = |path: &str, rules: Vec<ExportRule>| {
+        let export = Export::new(path, Arc::clone(&rig.volume), rules);
+        rig.namespace.store(Arc::new(Namespace::new([export])));
+    };
+    let of = |clients: &str, read_only| {
+        let clients = vec![clients.parse().unwrap()];
+        ExportRule { clients, read_only, ..ExportRule::everybody() }
+    };
+    serve("/docs", vec![of("192.0.2.0/24", true), of("127.0.0.0/8", false)]);
+    assert_eq!(client.write(file, 0, b"x").status(), NtStatus::SUCCESS);
+    serve("/docs", vec![of("192.0.2.0/24", false)]);
+    client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
+    serve("/other", vec![of("127.0.0.0/8", false)]);
+    client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
+    serve("/docs", vec![of("127.0.0.0/8", false)]);
+    assert_eq!(client.write(file, 0, b"x").status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_share_that_is_served_otherwise_by_now_is_gone() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    let changed = ExportRule { read_only: true, ..ExportRule::everybody() };
+    let export = Export::new("/docs", Arc::clone(&rig.volume), vec![changed]);
+    rig.namespace.store(Arc::new(Namespace::new([export])));
+    client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
+    client.create("other", Opening::default()).assert_refused(NtStatus::NETWORK_NAME_DELETED);
+    assert_eq!(client.call(Command::TREE_DISCONNECT, &Empty).status(), NtStatus::SUCCESS);
+    client.tree_connect("spare").assert_refused(NtStatus::BAD_NETWORK_NAME);
+    client.mount(SHARE);
+    client.create("new", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
+}
+
+/// What comes past a limit waits for it, and comes once it is lifted. Messages that come in by parts wait as well.
+/// A rig whose first volume can be limited.
+fn limited() -> (Rig, Arc<Gate>, Arc<Pacer>) {
+    let pacer = Pacer::start().unwrap();
+    let gate: Arc<Gate> = Arbiter::new(&Limits::NONE.into(), &pacer).gate(VolumeLimits::default());
+    let rig = Rig::with(ExportRule::everybody(), |volume| volume.with_gate(Arc::clone(&gate)));
+    (rig, gate, pacer)
+}
+
+/// So many bytes a second; 0 is no limit.
+fn limit(gate: &Gate, bytes: u64) {
+    let all = Limits { bytes: NonZeroU64::new(bytes), ..Limits::NONE };
+    gate.set_limits(VolumeLimits { all, ..VolumeLimits::default() });
+}
+
+#[test]
+fn the_limits_of_a_volume_are_kept() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    for (seals, length) in [(false, 1000), (true, 1000), (false, 600_000)] {
+        client.seals = seals;
+        limit(&gate, 1);
+        let data = vec![7; length];
+        // The first finds nothing owed.
+        client.write(file, 0, &data);
+        let charge = u16::try_from(length.div_ceil(1 << 16)).unwrap();
+        let header = client.header(Command::WRITE, charge);
+        let request = message(&header, &write(file, 0, &data));
+        client.send_protected(request.clone());
+        // Another volume is not held up, nor another client of this one that moves nothing.
+        rig.alice().call(Command::ECHO, &Empty);
+        wait_until(|| gate.throttled().1 > 0);
+        limit(&gate, 0);
+        assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+        // Its id is used, though it waited.
+        if length > 1000 {
+            client.send_protected(request);
+            client.assert_ended();
+        }
+    }
+}
+
+/// All commands of a message pay, and none of what they have done is given back.
+#[test]
+fn the_commands_of_a_message_are_paid_for_together() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    client.write(file, 0, &[7; 60_000]);
+    limit(&gate, 60_000);
+    let get = |client: &mut Client, length| {
+        let header = client.header(Command::READ, 1);
+        message(&header, &read(file, 0, length))
+    };
+    // Half a second's worth in two, and nearly nothing at the end.
+    let commands: Vec<_> = [29_000, 29_000, 1].iter().map(|&length| get(&mut client, length)).collect();
+    assert!(client.chain(commands).iter().all(|reply| reply.status() == NtStatus::SUCCESS));
+    let waiting = gate.throttled().1;
+    let next = get(&mut client, 60_000);
+    client.send_protected(next);
+    wait_until(|| gate.throttled().1 > waiting);
+    limit(&gate, 0);
+    assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+}
+
+/// A message that begins in another volume takes nothing of a limited one for nothing.
+#[test]
+fn commands_pay_for_the_volume_that_they_are_for() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    let limited_tree = client.tree_id;
+    client.mount(OTHER);
+    let other_tree = client.tree_id;
+    let elsewhere = client.open("file", Opening::default());
+    limit(&gate, 1);
+    for is_first in [true, false] {
+        client.tree_id = other_tree;
+        let header = client.header(Command::READ, 1);
+        let outer = message(&header, &read(elsewhere, 0, 1));
+        client.tree_id = limited_tree;
+        let header = client.header(Command::WRITE, 1);
+        let inner = message(&header, &write(file, 0, &[7; 1000]));
+        let chain = crate::rig::chained(vec![outer, inner]);
+        client.send_protected(chain);
+        if !is_first {
+            // The first has found nothing owed; this one waits, and others do not.
+            assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+            limit(&gate, 0);
+        }
+        let statuses: Vec<_> = client.replies().iter().map(crate::rig::Reply::status).collect();
+        assert_eq!(statuses, [NtStatus::END_OF_FILE, NtStatus::SUCCESS]);
+    }
+}
+
+/// Copies are read and written: the volume that they come from pays, and the one that they go to.
+#[test]
+fn copies_keep_to_the_limits_of_both_volumes() {
+    for (from, to) in [(SHARE, SHARE), (SHARE, OTHER), (OTHER, SHARE)] {
+        let (rig, gate, _pacer) = limited();
+        let mut client = rig.alice();
+        client.mount(from);
+        client.put("from", &[7; 1000]);
+        let source = client.open("from", Opening::default());
+        let key = client.ioctl(source, CtlCode::SRV_REQUEST_RESUME_KEY, &[], 32);
+        let source_key = ResumeKeyResponse::from_bytes(output(&key)).unwrap().resume_key;
+        client.mount(to);
+        let target = client.open("to", Opening::default());
+        let chunk = |target_offset| CopyChunk { source_offset: 0, target_offset, length: 1000 };
+        let asked = |offset| CopyChunkCopy { source_key, chunks: vec![chunk(offset)] }.to_bytes();
+        limit(&gate, 1);
+        // The first finds nothing owed.
+        assert_eq!(client.ioctl(target, CtlCode::SRV_COPYCHUNK, &asked(0), 12).status(), NtStatus::SUCCESS);
+        let header = client.header(Command::IOCTL, 1);
+        client.send_protected(message(&header, &ioctl(target, CtlCode::SRV_COPYCHUNK, &asked(1000), 12)));
+        std::thread::sleep(Duration::from_millis(100));
+        let root = rig.namespace.load().exports()[usize::from(to == OTHER)].root();
+        let reader = Caller::new(1000, 100, []);
+        let dir = root.open_dir(&reader, Blocking::Allowed).unwrap();
+        let size = || dir.lookup(b"to", Blocking::Allowed).unwrap().attrs.size;
+        assert_eq!(size(), 1000, "from {from} to {to}, while it waits");
+        limit(&gate, 0);
+        assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+        assert_eq!(size(), 2000);
+    }
+}
+
+/// The limiter speaks through credits: who has many is granted none while calls wait.
+#[test]
+fn credits_are_withheld_while_calls_wait_for_a_limit() {
+    let (rig, gate, _pacer) = limited();
+    let (mut client, mut other) = (rig.alice(), rig.alice());
+    let file = client.open("file", Opening::default());
+    let theirs = other.open("file", Opening::default());
+    let few = i64::from(CREDITS_PRESSED_MAX);
+    let ask = |client: &mut Client| client.query(file, FileClass::STANDARD, 100).header.credits;
+    while client.credits < 2 * few {
+        assert!(ask(&mut client) > 1);
+    }
+    let all = Limits { write_bytes: NonZeroU64::new(1), ..Limits::NONE };
+    gate.set_limits(VolumeLimits { all, ..VolumeLimits::default() });
+    other.write(theirs, 0, &[7; 1000]);
+    let header = other.header(Command::WRITE, 1);
+    other.send_protected(message(&header, &write(theirs, 0, &[7; 1000])));
+    wait_until(|| gate.throttled().1 > 0);
+    while client.credits > few {
+        assert_eq!(ask(&mut client), 0);
+    }
+    // It is never left without.
+    for _ in 0..10 {
+        assert_eq!(ask(&mut client), 1);
+    }
+    limit(&gate, 0);
+    assert_eq!(other.reply().status(), NtStatus::SUCCESS);
+    assert!(ask(&mut client) > 1);
+}
