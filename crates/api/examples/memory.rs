@@ -14,6 +14,9 @@ fn main() {
     client.create_pool(&pool).expect("a pool");
     let volume = api::model::NewVolume::new("standing", "standing", 1 << 40);
     client.create_volume(&api::client::Terms::none(), &volume).expect("a volume");
+    client.create_user(&api::model::NewUser::new("standing", 1000)).expect("a user");
+    let group = api::model::NewGroup { name: "standing".to_owned(), gid: 1000, members: None };
+    client.create_group(&group).expect("a group");
     let mut output = std::io::stdout();
     writeln!(output, "{} {}", rig.server.url(), rig.token).expect("somebody who reads");
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).expect("an end");

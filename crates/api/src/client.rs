@@ -1,6 +1,7 @@
 //! Asking a service, one request at a time, on the thread that asks.
 
 mod transport;
+mod users;
 
 pub use crate::metrics::{Sample, Samples};
 pub use transport::{Error, Result, Target};
@@ -9,7 +10,8 @@ use crate::endpoint::{JSON, MERGE_PATCH, encoded};
 use crate::metrics::NoSample;
 use crate::model::{
     Client as Connected, Level, LevelAsked, LevelLimits, MountTargets, NewPool, NewToken, NewVolume, Nfs,
-    Operation, Page, Pool, PoolPatch, Rules, Secret, Stats, Token, Version, Volume, VolumePatch, Warning,
+    Operation, Page, Pool, PoolPatch, Rules, Secret, Smb, Stats, Token, Version, Volume, VolumePatch,
+    Warning,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -143,6 +145,11 @@ impl Client {
     /// How a volume is mounted.
     pub fn mount_targets(&self, volume: &str) -> Result<MountTargets> {
         self.value(&Request::get(path("volumes", volume) + "/mount-targets"))
+    }
+
+    /// How SMB is served.
+    pub fn smb(&self) -> Result<Smb> {
+        self.value(&Request::get("/v1/smb"))
     }
 
     /// The export rules of a volume.

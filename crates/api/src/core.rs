@@ -67,6 +67,26 @@ impl Versioned for control::Volume {
     }
 }
 
+impl Versioned for control::User {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.created_ms
+    }
+}
+
+impl Versioned for control::Group {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn created_ms(&self) -> u64 {
+        self.created_ms
+    }
+}
+
 impl Core {
     /// A volume as the data plane has it, found without waiting for a change that is under way if it is exported.
     pub(crate) fn served(&self, volume: &control::Volume) -> Option<Arc<vfs::Volume>> {

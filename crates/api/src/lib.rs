@@ -27,6 +27,8 @@ mod tls;
 
 pub use auth::{ADMIN_TOKEN_FILE, bootstrap};
 pub use openapi::document as openapi;
-pub use plane::{Connected, MountTarget, Nfs4State, NfsCalls, NfsService, Plane, PlaneStats, Users};
+pub use plane::{
+    Connected, MountTarget, Nfs4State, NfsCalls, NfsService, Plane, PlaneStats, SmbService, Users,
+};
 pub use server::{Dependencies, Server, Settings};
 pub use tls::Tls;

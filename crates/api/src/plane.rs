@@ -24,6 +24,9 @@ pub trait Plane: Send + Sync {
     /// Where NFS is served.
     fn nfs(&self) -> NfsService;
 
+    /// Where SMB is served, and what clients have over it; `None` if it is not.
+    fn smb(&self) -> Option<SmbService>;
+
     /// How a volume is mounted over a protocol: at an endpoint, or at the service's own address, with the `least` protection
     /// that any of its rules asks for. `None` of a protocol that is not served.
     fn mount_target(
@@ -63,6 +66,21 @@ pub struct NfsService {
     pub v3_locks: Result<(), String>,
 }
 
+/// SMB, and what clients have over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SmbService {
+    /// Where it is served.
+    pub address: SocketAddr,
+    /// Connections now.
+    pub connections: usize,
+    /// Users who are logged in, each as often as they are.
+    pub sessions: usize,
+    /// Files and pipes that are open.
+    pub opens: usize,
+    /// Logins that were refused since the start.
+    pub refused_logins: u64,
+}
+
 /// How a volume is mounted over a protocol at an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountTarget {
@@ -70,7 +88,7 @@ pub struct MountTarget {
     pub protocol: Protocol,
     /// The address; unspecified if it is any of this machine.
     pub address: IpAddr,
-    /// For `mount -t nfs -o`.
+    /// For `mount -o`, of the type `nfs` or, over SMB, `cifs`.
     pub options: String,
     /// Whether clients that mount so lock files for each other.
     pub has_locks: bool,

@@ -60,6 +60,7 @@ impl From<Error> for Problem {
                 (StatusCode::UNPROCESSABLE_ENTITY, "refused", "The service level does not have it")
             }
             Error::Taken { .. } => (StatusCode::CONFLICT, "taken", "The path is another volume's"),
+            Error::NumberTaken { .. } => (StatusCode::CONFLICT, "number-taken", "The number is another's"),
             Error::Version { .. } => return Self::stale(error.to_string()),
             Error::Busy { .. } => (StatusCode::CONFLICT, "busy", "Clients use the volume"),
             Error::InUse { .. } => (StatusCode::CONFLICT, "in-use", "There are volumes in the pool"),

@@ -44,6 +44,17 @@ pub enum Error {
         /// The volume that has it.
         volume: String,
     },
+    /// Another user or group has the number.
+    NumberTaken {
+        /// What kind of thing.
+        kind: Kind,
+        /// What the number is: `uid` or `gid`.
+        word: &'static str,
+        /// The number.
+        number: u32,
+        /// Who has it.
+        name: String,
+    },
     /// It changed since the version that the request names.
     Version {
         /// What kind of thing.
@@ -137,6 +148,9 @@ impl fmt::Display for Error {
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Taken { share, volume } => {
                 write!(f, "the path /{share} is that of the volume {volume}: choose another share name")
+            }
+            Self::NumberTaken { kind, word, number, name } => {
+                write!(f, "the {word} {number} is that of the {kind} {name}: choose another one")
             }
             Self::Version { kind, name, wanted, found } => write!(
                 f,

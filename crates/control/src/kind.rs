@@ -9,6 +9,10 @@ pub enum Kind {
     Pool,
     /// A [`crate::Volume`].
     Volume,
+    /// A [`crate::User`].
+    User,
+    /// A [`crate::Group`].
+    Group,
     /// A [`crate::Token`].
     Token,
     /// A [`crate::Operation`].
@@ -28,5 +32,5 @@ pub enum State {
     Deleting,
 }
 
-words!(Kind: Pool = "pool", Volume = "volume", Token = "token", Operation = "operation");
+words!(Kind: Pool = "pool", Volume = "volume", User = "user", Group = "group", Token = "token", Operation = "operation");
 words!(State: Creating = "creating", Ready = "ready", Updating = "updating", Deleting = "deleting");

@@ -136,13 +136,16 @@ fn check_protocols(level: Level, protocols: Protocols) -> Result<()> {
     Ok(())
 }
 
-/// Refuses protocols that this version does not serve: such a volume would be there, and nobody could mount it.
-pub(crate) fn check_served(protocols: Protocols) -> Result<()> {
-    if Protocols::SERVED.include(protocols) {
+/// Refuses protocols that are not served: such a volume would be there, and nobody could mount it.
+pub(crate) fn check_served(protocols: Protocols, served: Protocols) -> Result<()> {
+    if served.include(protocols) {
         return Ok(());
     }
-    let what = format!("a volume over the protocols \"{protocols}\", some of which are not served yet");
-    Err(Error::invalid(what, Protocols::SERVED.to_string()))
+    let missing = protocols.without(served);
+    let what = format!(
+        "a volume over \"{missing}\", which is not served (SMB is, if \"plimsoll serve\" has --smb-listen)"
+    );
+    Err(Error::invalid(what, served.to_string()))
 }
 
 fn check_rules(level: Level, volume: &Volume) -> Result<()> {

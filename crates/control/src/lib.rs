@@ -1,4 +1,4 @@
-//! What is served: pools, volumes, and who may mount them.
+//! What is served: pools, volumes, and who may mount them; users and groups.
 //!
 //! [`Service`] is the one door. A change is checked against its level (`envelope`), written to the store in a transaction
 //! together with a record of who asked for it, done to the storage (`vfs::Provisioner`), and shown to the data plane: its
@@ -11,6 +11,7 @@
 mod endpoint;
 mod error;
 mod hosts;
+mod key_file;
 mod kind;
 mod levels;
 mod meters;
@@ -21,6 +22,7 @@ mod pool;
 mod protocol;
 mod reconcile;
 mod rule;
+mod seal;
 mod service;
 mod shape;
 mod store;
@@ -28,6 +30,7 @@ mod store;
 mod tests;
 mod together;
 mod token;
+mod user;
 mod volume;
 mod warning;
 mod words;
@@ -35,6 +38,8 @@ mod words;
 pub use endpoint::{ENDPOINTS_MAX, Listeners};
 pub use error::{Error, Result};
 pub use hosts::Resolve;
+pub use identity::{ACCOUNT_NAME_CHARS_MAX, AccountName, ID_MAX as ACCOUNT_ID_MAX, NtHash, WindowsName};
+pub use key_file::KeyFile;
 pub use kind::{Kind, State};
 pub use levels::{RULES_MAX, default_root};
 pub use name::{
@@ -48,5 +53,9 @@ pub use rule::{Access, Client, Clients, ExportRule};
 pub use service::{Clock, Dependencies, Entropy, Mounts, PAGE_MAX, Page, Service};
 pub use store::{STORE_FILE, StoreError};
 pub use token::{Role, Secret, TOKENS_MAX, Token};
+pub use user::{
+    GROUPS_OF_USER_MAX, Group, MEMBERSHIPS_MAX, NewGroup, NewUser, PASSWORD_UNITS_MAX, User, UserChange,
+    WINDOWS_NAMES_MAX, account_name, password, windows_name,
+};
 pub use volume::{NewVolume, Volume, VolumeChange};
 pub use warning::Warning;

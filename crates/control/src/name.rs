@@ -16,6 +16,12 @@ pub const LABEL_KEY_BYTES_MAX: usize = 512;
 /// Bytes of a label's value.
 pub const LABEL_VALUE_BYTES_MAX: usize = 256;
 
+/// UTF-16 units of the name of a share of SMB.
+const SMB_SHARE_UNITS_MAX: usize = 80;
+/// What it cannot have in it.
+const SMB_SHARE_RESERVED: [char; 14] =
+    ['\\', '"', '[', ']', ':', '|', '<', '>', '+', '=', ';', ',', '?', '*'];
+
 /// Text attached to a pool or volume, for whoever manages it.
 pub type Labels = BTreeMap<String, String>;
 
@@ -67,6 +73,34 @@ names! {
 impl From<&VolumeName> for ShareName {
     fn from(name: &VolumeName) -> Self {
         Self(name.0.clone())
+    }
+}
+
+impl ShareName {
+    /// The same in the spelling by which shares of SMB are found: in any case, with as many characters.
+    pub(crate) fn folded(&self) -> String {
+        let upper = |c: char| {
+            let mut upper = c.to_uppercase();
+            upper.next().filter(|_| upper.next().is_none()).unwrap_or(c)
+        };
+        self.0.chars().map(upper).collect()
+    }
+
+    /// Refuses what cannot name a share of SMB: more characters than `share` has in MS-SMB2 §2.2.9, one that means something
+    /// to clients (MS-FSCC §2.1.6), and the names of pipes and of what the server itself has.
+    pub(crate) fn check_smb(&self) -> Result<(), Error> {
+        let is_long = self.0.encode_utf16().count() > SMB_SHARE_UNITS_MAX;
+        let is_own = ["IPC$", "PIPE", "MAILSLOT"].contains(&&*self.folded());
+        if !is_long && !is_own && !self.0.contains(SMB_SHARE_RESERVED) {
+            return Ok(());
+        }
+        let reserved: String = SMB_SHARE_RESERVED.iter().collect();
+        Err(Error::invalid(
+            format!("{:?} cannot name a share of SMB", self.0),
+            format!(
+                "1 to {SMB_SHARE_UNITS_MAX} characters without {reserved}, and not IPC$, PIPE or MAILSLOT"
+            ),
+        ))
     }
 }
 
@@ -145,6 +179,20 @@ mod tests {
             let error = bad.parse::<VolumeName>().unwrap_err().to_string();
             assert!(error.contains("cannot name a volume") && error.contains("1 to 255 bytes"), "{error}");
         }
+    }
+
+    #[test]
+    fn shares_of_smb_have_names_that_clients_can_ask_for() {
+        let share = |name: &str| name.parse::<ShareName>().unwrap();
+        for good in ["tools-2026", "Größe", "admin$", &"x".repeat(80)] {
+            assert!(share(good).check_smb().is_ok(), "{good:?}");
+        }
+        for bad in ["ipc$", "Pipe", "mailslot", "a:b", "a\\b", "a*", &"x".repeat(81)] {
+            let error = share(bad).check_smb().unwrap_err().to_string();
+            assert!(error.contains("cannot name a share of SMB") && error.contains("IPC$"), "{error}");
+        }
+        assert_eq!(share("Tools-Ü").folded(), share("tOOLS-ü").folded());
+        assert_ne!(share("ß").folded(), share("ss").folded());
     }
 
     #[test]

@@ -12,25 +12,32 @@ use std::sync::Arc;
 use vfs::{Cidr, Export};
 
 /// A volume as the data plane has it; `None` if it is not exported.
-pub(crate) fn export(volume: &Volume, served: &Arc<vfs::Volume>, hosts: &Hosts) -> Option<Export> {
-    let rules =
-        || volume.rules.iter().filter_map(|rule| served_rule(rule, volume.protocols, hosts)).collect();
-    let export = || Export::new(volume.path(), Arc::clone(served), rules()).at(volume.endpoints.clone());
-    is_served(volume).then(export)
+pub(crate) fn export(
+    volume: &Volume,
+    open: &Arc<vfs::Volume>,
+    hosts: &Hosts,
+    served: Protocols,
+) -> Option<Export> {
+    let protocols = volume.protocols.and(served);
+    let rules = || volume.rules.iter().filter_map(|rule| served_rule(rule, protocols, hosts)).collect();
+    let export = || Export::new(volume.path(), Arc::clone(open), rules()).at(volume.endpoints.clone());
+    let is_there = matches!(volume.state, State::Ready | State::Updating);
+    (is_there && !protocols.is_empty()).then(export)
 }
 
-/// What is to be said of a volume's rules, protocols and endpoints, with the addresses where nobody listens.
+/// What is to be said of a volume's rules, protocols and endpoints, with the protocols that are served and the addresses where
+/// nobody listens.
 pub(crate) fn warnings(
     volume: &Volume,
     hosts: &Hosts,
+    served: Protocols,
     not_listening: &BTreeMap<IpAddr, String>,
 ) -> Vec<Warning> {
     let name = || volume.name.clone();
     let mut warnings = Vec::new();
     warnings.extend(volume.rules.is_empty().then(|| Warning::NoRules { volume: name() }));
-    warnings.extend(
-        volume.protocols.and(Protocols::SERVED).is_empty().then(|| Warning::NotServed { volume: name() }),
-    );
+    let protocols = volume.protocols.without(served);
+    warnings.extend((!protocols.is_empty()).then(|| Warning::NotServed { volume: name(), protocols }));
     for host in volume.rules.iter().flat_map(|rule| rule.clients.hosts()) {
         warnings.extend(hosts.failure(host).map(|reason| Warning::UnknownHost {
             volume: name(),
@@ -46,19 +53,14 @@ pub(crate) fn warnings(
     warnings
 }
 
-fn is_served(volume: &Volume) -> bool {
-    matches!(volume.state, State::Ready | State::Updating)
-        && !volume.protocols.and(Protocols::SERVED).is_empty()
-}
-
 /// The rule as the data plane has it. There, no clients means everybody: a rule of which no client is known is left out.
-fn served_rule(rule: &ExportRule, of_volume: Protocols, hosts: &Hosts) -> Option<vfs::ExportRule> {
+fn served_rule(rule: &ExportRule, served: Protocols, hosts: &Hosts) -> Option<vfs::ExportRule> {
     let ranges = |client: &Client| match client {
         Client::Range(range) => vec![*range],
         Client::Host(name) => hosts.addresses(name).iter().copied().map(Cidr::from).collect(),
     };
     let clients: Vec<Cidr> = rule.clients.iter().flat_map(ranges).collect();
-    let protocols = rule.protocols.and(of_volume).and(Protocols::SERVED);
+    let protocols = rule.protocols.and(served);
     let holds = !protocols.is_empty() && !clients.is_empty();
     holds.then_some(vfs::ExportRule {
         clients,

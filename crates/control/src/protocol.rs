@@ -36,22 +36,22 @@ impl Protocols {
     /// Every protocol there is.
     pub const ALL: Self = Self(31);
 
-    /// Those that are served today.
-    pub const SERVED: Self = Self(23);
+    /// All versions of NFS.
+    pub const NFS: Self = Self(23);
 
     /// The same as the data plane knows them: the numbers are those that servers have (`nfs`: versions 3, 4.1, 4.2, SMB, and
     /// version 4.0).
-    pub(crate) fn ids(self) -> vfs::ProtocolSet {
+    pub fn ids(self) -> vfs::ProtocolSet {
         vfs::ProtocolSet::of_bits(self.0)
     }
 
-    /// Those that are served and any of these rules lets somebody in over.
+    /// Those that any of these rules lets somebody in over.
     pub fn of_rules(rules: &[vfs::ExportRule]) -> Self {
         let allows = |&protocol: &Protocol| {
             let id = vfs::ProtocolId(u8::try_from(bit(protocol).trailing_zeros()).unwrap_or(u8::MAX));
             rules.iter().any(|rule| !rule.no_access && rule.protocols.contains(id))
         };
-        Self::SERVED.iter().filter(allows).collect()
+        Self::ALL.iter().filter(allows).collect()
     }
 
     /// Whether `protocol` is among them.
@@ -68,6 +68,12 @@ impl Protocols {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
+    }
+
+    /// Those that are not among `others`.
+    #[must_use]
+    pub fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
     }
 
     /// Whether there is none.
@@ -132,6 +138,8 @@ mod tests {
         let both: Protocols = [Protocol::NfsV3, Protocol::Smb].into_iter().collect();
         assert!(both.include(Protocols::NFS_V3) && !Protocols::NFS_V3.include(both));
         assert_eq!(both.and(Protocols::NFS_V3), Protocols::NFS_V3);
+        assert_eq!(both.without(Protocols::NFS_V3).to_string(), "smb");
+        assert_eq!(Protocols::ALL.without(Protocols::NFS).to_string(), "smb");
         assert!(Protocols::NFS_V3.and("smb".parse().unwrap()).is_empty());
         assert_eq!(Protocols::ALL.iter().collect::<Protocols>(), Protocols::ALL);
         for (protocol, number) in [("nfsv3", 0), ("nfsv4.1", 1), ("nfsv4.2", 2), ("nfsv4.0", 4)] {

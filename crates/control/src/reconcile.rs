@@ -19,6 +19,7 @@ use vfs::{FsError, FsResult, VolumeId};
 impl Service {
     pub(crate) fn reconcile(&self) -> Result<()> {
         let mut live = self.live();
+        self.load_accounts(&mut live)?;
         let volumes = self.read(|store| Ok(store::volume::all(store)?))?;
         live.together = Together::of(volumes.iter());
         let known: HashSet<VolumeId> = volumes.iter().map(|volume| volume.id).collect();
@@ -63,7 +64,7 @@ impl Service {
         let gate = live.meters.apply(&pool, &volume).map_err(|_| FsError::Invalid)?;
         let served = self.open_storage(&volume, gate, self.dependencies.grace.clone())?;
         self.dependencies.provisioner.set_capacity(volume.id, levels::capacity(&pool, &volume))?;
-        let open = Open::new(volume, served, &live.hosts);
+        let open = Open::new(volume, served, &live.hosts, self.protocols());
         live.open.insert(open.row.name.clone(), open);
         Ok(())
     }

@@ -16,7 +16,7 @@ pub enum Role {
     Read,
     /// Change pools, volumes and their rules.
     Operate,
-    /// Make and revoke tokens too.
+    /// Make and revoke tokens, users and groups too.
     Admin,
 }
 

@@ -108,13 +108,13 @@ pub struct VolumeChange {
 }
 
 impl Volume {
-    /// The protocols over which it can be mounted: its own as far as they are served and any of its rules allows them. Without
-    /// rules nobody may mount it yet, and they are those that rules to come may allow.
-    pub fn mountable(&self) -> Protocols {
+    /// The protocols over which it can be mounted: its own as far as they are `served` and any of its rules allows them.
+    /// Without rules nobody may mount it yet, and they are those that rules to come may allow.
+    pub fn mountable(&self, served: Protocols) -> Protocols {
         let lets_in = |rule: &&ExportRule| rule.access != Access::NoAccess;
         let allowed = self.rules.iter().filter(lets_in).flat_map(|rule| rule.protocols.iter()).collect();
         let allowed = if self.rules.is_empty() { Protocols::ALL } else { allowed };
-        self.protocols.and(Protocols::SERVED).and(allowed)
+        self.protocols.and(served).and(allowed)
     }
 }
 

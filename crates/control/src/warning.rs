@@ -1,9 +1,11 @@
 //! What an operator should know, though nothing was refused.
 
 use crate::name::{PoolName, VolumeName};
+use crate::protocol::Protocols;
 use envelope::Bytes;
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use vfs::{FsError, VolumeId};
 
 /// Something that works, but perhaps not as somebody believes.
@@ -58,10 +60,12 @@ pub enum Warning {
         /// The volume.
         volume: VolumeName,
     },
-    /// A volume is served over none of its protocols yet.
+    /// A volume is not served over some of its protocols.
     NotServed {
         /// The volume.
         volume: VolumeName,
+        /// Those.
+        protocols: Protocols,
     },
     /// A volume is not served at one of its endpoints.
     EndpointDown {
@@ -71,6 +75,13 @@ pub enum Warning {
         address: IpAddr,
         /// Why.
         reason: String,
+    },
+    /// Users cannot log in, because their passwords were sealed with another key.
+    LockedOut {
+        /// How many.
+        users: usize,
+        /// The file of the key.
+        key: PathBuf,
     },
     /// A rule names a host whose addresses could not be looked up.
     UnknownHost {
@@ -123,12 +134,20 @@ impl fmt::Display for Warning {
             Self::NoRules { volume } => {
                 write!(f, "nobody may mount the volume {volume}: it has no export rule, add one")
             }
-            Self::NotServed { volume } => {
-                write!(f, "the volume {volume} cannot be mounted: none of its protocols is served yet")
-            }
+            Self::NotServed { volume, protocols } => write!(
+                f,
+                "the volume {volume} is not served over {protocols}: the service was started without --smb-listen"
+            ),
             Self::EndpointDown { volume, address, reason } => write!(
                 f,
                 "the volume {volume} is not served at its endpoint {address}: {reason}; the service keeps trying"
+            ),
+            Self::LockedOut { users, key } => write!(
+                f,
+                "{users} user{} cannot log in: {} is not the key that their passwords were sealed with. Put that one back \
+                 and restart, or set their passwords anew",
+                if *users == 1 { "" } else { "s" },
+                key.display()
             ),
             Self::UnknownHost { volume, host, reason, has_addresses } => {
                 let meanwhile =

@@ -119,12 +119,14 @@ fn open(dir: &Path) -> (Service, Dirs) {
         mounts: Arc::new(Nobody),
         listeners: Arc::new(Nobody),
         resolver: Arc::new(Nobody),
+        host: "files".to_owned(),
         clock: Box::new(move || u64::try_from(now() / 1_000_000).unwrap()),
         // No secret, but never the same twice.
         entropy: Box::new(move |bytes| {
             let low = now().to_be_bytes();
             bytes.copy_from_slice(&low[low.len() - bytes.len()..]);
         }),
+        served: control::Protocols::NFS,
         instance: 1,
     });
     (service.unwrap(), dirs())

@@ -348,6 +348,7 @@ fn plane(document: &mut Document, core: &Core) {
     document.gauge("plimsoll_waiting_calls", help).sample(&[], waiting);
     nfs_calls(document, core);
     nfs4(document, core);
+    smb(document, core);
     let name = "plimsoll_handle_cache_hits_total";
     document.counter(name, "File handles that were remembered.").sample(&[], stats.handle_hits);
     let name = "plimsoll_handle_cache_misses_total";
@@ -373,6 +374,21 @@ fn nfs_calls(document: &mut Document, core: &Core) {
             operations.sample(&[("protocol", name(version.protocol)), ("operation", operation)], count);
         }
     }
+}
+
+/// What clients have over SMB, if it is served.
+fn smb(document: &mut Document, core: &Core) {
+    let Some(served) = core.plane.smb() else { return };
+    let gauges = [
+        ("plimsoll_smb_connections", "Connections of SMB clients.", served.connections),
+        ("plimsoll_smb_sessions", "Users who are logged in over SMB.", served.sessions),
+        ("plimsoll_smb_open_files", "Files and pipes that SMB clients have open.", served.opens),
+    ];
+    for (name, help, value) in gauges {
+        document.gauge(name, help).sample(&[], value);
+    }
+    let help = "Logins over SMB that were refused.";
+    document.counter("plimsoll_smb_refused_logins_total", help).sample(&[], served.refused_logins);
 }
 
 /// A number of things that a client of NFSv4 has.

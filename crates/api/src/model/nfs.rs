@@ -41,9 +41,9 @@ pub struct MountTarget {
     /// The address; left out if it is any of this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The path.
+    /// The path; of SMB, the name of the share behind a `/`.
     pub path: String,
-    /// For `mount -t nfs -o`.
+    /// For `mount -o`, of the type `nfs` or, for SMB, `cifs`.
     pub options: String,
     /// Whether clients that mount so lock files for each other. With `nolock` their locks are their own.
     pub locks: bool,

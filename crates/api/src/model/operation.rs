@@ -13,7 +13,7 @@ pub struct Operation {
     pub actor: String,
     /// `create`, `update` or `delete`.
     pub verb: String,
-    /// What kind of thing it is about: `pool`, `volume`, `token`.
+    /// What kind of thing it is about: `pool`, `volume`, `user`, `group`, `token`.
     pub kind: String,
     /// The thing's name.
     pub name: String,

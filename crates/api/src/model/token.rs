@@ -12,7 +12,7 @@ words! {
         Read = "read",
         /// Change pools, volumes and their rules.
         Operate = "operate",
-        /// Make and revoke tokens too.
+        /// Make and revoke tokens, users and groups too.
         Admin = "admin",
     }
 }

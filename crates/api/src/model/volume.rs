@@ -97,7 +97,7 @@ pub struct NewVolume {
     /// What is set of what its level lets be set.
     #[serde(default)]
     pub settings: VolumeSettings,
-    /// Over which protocols it is served; NFSv3 if left out. One that is not served yet is refused.
+    /// Over which protocols it is served; NFSv3 if left out. One that the service does not serve is refused.
     #[serde(
         default,
         deserialize_with = "super::words::given_protocols",

@@ -1,6 +1,7 @@
 //! The operations of the native interface, by family.
 
 mod client;
+mod group;
 mod level;
 mod operation;
 mod paging;
@@ -8,6 +9,7 @@ mod pool;
 mod process;
 mod rule;
 mod token;
+mod user;
 mod volume;
 
 use crate::endpoint::Endpoint;
@@ -18,6 +20,8 @@ pub(crate) fn all() -> Vec<Endpoint> {
         pool::endpoints(),
         volume::endpoints(),
         rule::endpoints(),
+        user::endpoints(),
+        group::endpoints(),
         level::endpoints(),
         operation::endpoints(),
         client::endpoints(),

@@ -3,7 +3,8 @@
 use super::paging::page_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain, TEXT, Text};
-use crate::model::{Nfs, Page, PageAsked, Problem, V3Locks, Version, Warning, protocols_of};
+use crate::model::{Nfs, Page, PageAsked, Problem, Smb, V3Locks, Version, Warning, protocols_of};
+use crate::plane::SmbService;
 use crate::{metrics, openapi};
 use axum::http::{Method, StatusCode};
 use control::{Protocols, Role};
@@ -24,6 +25,12 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         ),
         Endpoint::new((Method::GET, "/v1/version"), (TAG, "getVersion", "What is running."), look, version),
         Endpoint::new((Method::GET, "/v1/nfs"), (TAG, "getNfs", "How NFS is served."), look, nfs),
+        Endpoint::new(
+            (Method::GET, "/v1/smb"),
+            (TAG, "getSmb", "How SMB is served, and what clients have over it."),
+            look,
+            smb,
+        ),
         endpoint("/metrics", "getMetrics", "Metrics in Prometheus' text format.", Needs::Metrics, metrics),
         endpoint("/healthz", "getHealth", "Whether the process answers.", everybody, health),
         endpoint(
@@ -62,8 +69,22 @@ fn nfs(call: &Call, _: Plain, _: NoBody) -> Result<Json<Nfs>, Problem> {
     let reason = served.v3_locks.err();
     Ok(Json(Nfs {
         address: served.address.to_string(),
-        protocols: protocols_of(Protocols::SERVED),
+        protocols: protocols_of(call.service().protocols().and(Protocols::NFS)),
         v3_locks: V3Locks { reachable: reason.is_none(), reason },
+    }))
+}
+
+fn smb(call: &Call, _: Plain, _: NoBody) -> Result<Json<Smb>, Problem> {
+    let served = call.core.plane.smb();
+    let number = |of: fn(&SmbService) -> usize| {
+        served.as_ref().map_or(0, |served| u64::try_from(of(served)).unwrap_or(u64::MAX))
+    };
+    Ok(Json(Smb {
+        address: served.as_ref().map(|served| served.address.to_string()),
+        connections: number(|of| of.connections),
+        sessions: number(|of| of.sessions),
+        open_files: number(|of| of.opens),
+        refused_logins: served.as_ref().map_or(0, |served| served.refused_logins),
     }))
 }
 

@@ -127,7 +127,7 @@ fn mount_targets(call: &Call, _: Plain, _: NoBody) -> Result<Json<MountTargets>,
     let volume = call.service().volume(&call.name(Kind::Volume)?)?;
     let endpoints = volume.endpoints.iter().copied().map(Some);
     let endpoints = if volume.endpoints.is_empty() { vec![None] } else { endpoints.collect() };
-    let protocols: Vec<_> = volume.mountable().iter().collect();
+    let protocols: Vec<_> = volume.mountable(call.service().protocols()).iter().collect();
     let least = volume.rules.iter().map(|rule| rule.protection).min().unwrap_or_default();
     let targets = endpoints.into_iter().flat_map(|endpoint| {
         protocols.iter().filter_map(move |&protocol| call.core.plane.mount_target(protocol, endpoint, least))

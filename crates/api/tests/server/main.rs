@@ -8,3 +8,4 @@ mod raw;
 mod rig;
 mod security;
 mod statuses;
+mod users;

@@ -2,7 +2,8 @@
 
 use api::client::{Client, Error, Target};
 use api::{
-    Connected, Dependencies, MountTarget, NfsCalls, NfsService, Plane, PlaneStats, Server, Settings, Users,
+    Connected, Dependencies, MountTarget, NfsCalls, NfsService, Plane, PlaneStats, Server, Settings,
+    SmbService, Users,
 };
 use control::{Listeners, Mounts, Resolve, Service};
 use envelope::Protocol;
@@ -65,6 +66,11 @@ impl Plane for Told {
         NfsService { address: "127.0.0.1:2049".parse().unwrap(), v3_locks: Err(why) }
     }
 
+    fn smb(&self) -> Option<SmbService> {
+        let address = "127.0.0.1:445".parse().unwrap();
+        Some(SmbService { address, connections: 4, sessions: 3, opens: 2, refused_logins: 1 })
+    }
+
     fn mount_target(
         &self,
         protocol: Protocol,
@@ -118,6 +124,7 @@ pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Ar
         mounts: Arc::new(Clients(Arc::clone(plane))),
         listeners: Arc::clone(plane) as _,
         resolver: Arc::new(NoNames),
+        host: "files".to_owned(),
         clock: Box::new(|| {
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
             u64::try_from(since.as_millis()).unwrap()
@@ -125,6 +132,7 @@ pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Ar
         entropy: Box::new(move |bytes| {
             std::io::Read::read_exact(&mut *random.lock().unwrap(), bytes).unwrap();
         }),
+        served: control::Protocols::NFS,
         instance: 1,
     };
     Arc::new(Service::open(dependencies).unwrap())

@@ -101,7 +101,7 @@ fn every_operation_asks_for_its_token_before_anything_else() {
     let mut asked = 0;
     for (path, operations) in api::openapi()["paths"].as_object().unwrap() {
         let path = path.replace("{provider}", "anf").replace("{level}", "premium").replace("{id}", "1");
-        let path = path.replace("{name}", "x");
+        let path = path.replace("{name}", "x").replace("{user}", "y");
         for (method, operation) in operations.as_object().unwrap() {
             let status = |authorization: &str| {
                 let method = method.to_uppercase();

@@ -250,6 +250,9 @@ fn a_volume_says_how_it_is_mounted_at_each_of_its_addresses() {
     let [a, b] = v41;
     let both = [(Protocol::NfsV3, five, false), a, (Protocol::NfsV3, six, false), b];
     assert_eq!(shown(), both, "rules may come");
+    let smb = client.smb().unwrap();
+    assert_eq!((smb.address.as_deref(), smb.connections, smb.sessions), (Some("127.0.0.1:445"), 4, 3));
+    assert_eq!((smb.open_files, smb.refused_logins), (2, 1));
     let nfs = client.nfs().unwrap();
     assert!(!nfs.v3_locks.reachable && nfs.v3_locks.reason.unwrap().contains("--no-portmap"));
 }

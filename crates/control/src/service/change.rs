@@ -104,7 +104,7 @@ impl Service {
         }
         levels::check_volume(&after.pool, new)?;
         if old.protocols != new.protocols {
-            levels::check_served(new.protocols)?;
+            levels::check_served(new.protocols, self.protocols())?;
         }
         self.check_share(new)?;
         levels::check_together(&after.pool, &live.together.with(&after.pool, new), force)

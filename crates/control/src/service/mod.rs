@@ -1,12 +1,16 @@
-//! The one door to what is served. Sibling files are its families: [`pool`], [`volume`] and its [`change`], [`token`].
+//! The one door to what is served. Sibling files are its families: [`pool`], [`volume`] and its [`change`],
+//! [`user`] and [`group`] with what they share ([`account`]), [`token`].
 //!
 //! Two locks, taken in this order: `live` is held for the whole of a change, so that changes come one after the other; the
 //! store is locked for a transaction or a look, so that looking never waits for a disk. Only the removal of a volume's storage
 //! goes on without `live`, because it can take long: the volume's state keeps others away.
 
+mod account;
 mod change;
+mod group;
 mod pool;
 mod token;
+mod user;
 mod volume;
 
 pub(crate) use change::PoolAndVolume;
@@ -19,13 +23,16 @@ use crate::meters::Meters;
 use crate::name::{PoolName, VolumeName};
 use crate::operation::{Operation, OperationId, Terms, UNCHANGED, Verb};
 use crate::pool::Pool;
+use crate::protocol::Protocols;
 use crate::rule::ExportRule;
+use crate::seal::{Seal, key_file};
 use crate::store::{self, Store, operation::Begun};
 use crate::together::Together;
 use crate::volume::Volume;
 use crate::warning::Warning;
 use crate::{levels, namespace};
 use envelope::Bytes;
+use identity::{Accounts, SharedAccounts, Sid};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
@@ -51,7 +58,7 @@ pub trait Mounts: Send + Sync {
 
 /// What a service depends on.
 pub struct Dependencies {
-    /// The data directory, for the store.
+    /// The data directory, for the store and the key of passwords.
     pub dir: PathBuf,
     /// Makes the volumes' storage.
     pub provisioner: Arc<dyn Provisioner>,
@@ -67,10 +74,14 @@ pub struct Dependencies {
     pub listeners: Arc<dyn Listeners>,
     /// Looks up the hosts that rules name.
     pub resolver: Arc<dyn Resolve>,
+    /// The name of this machine, which is the domain of its users.
+    pub host: String,
     /// The time of records.
     pub clock: Clock,
-    /// For the numbers of volumes, and tokens.
+    /// For the numbers of volumes, tokens, and the sealing of passwords.
     pub entropy: Entropy,
+    /// The protocols that this process serves.
+    pub served: Protocols,
     /// A number that differs at every start of the process.
     pub instance: u64,
 }
@@ -80,6 +91,7 @@ pub struct Service {
     pub(crate) dependencies: Dependencies,
     pub(crate) live: Mutex<Live>,
     store: Mutex<Store>,
+    accounts: SharedAccounts,
 }
 
 /// What is there besides the store.
@@ -89,6 +101,10 @@ pub(crate) struct Live {
     pub(crate) meters: Meters,
     pub(crate) hosts: Hosts,
     pub(crate) together: Together,
+    /// What seals passwords, once there is a key.
+    seal: Option<Seal>,
+    /// Users whose passwords it does not open.
+    locked_out: usize,
     /// Volumes whose storage is being removed.
     removing: HashSet<VolumeId>,
     /// What the start found.
@@ -105,15 +121,15 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    pub(crate) fn new(row: Volume, served: Arc<vfs::Volume>, hosts: &Hosts) -> Self {
+    pub(crate) fn new(row: Volume, served: Arc<vfs::Volume>, hosts: &Hosts, over: Protocols) -> Self {
         let mut open = Self { row, served, export: None };
-        open.renew(hosts);
+        open.renew(hosts, over);
         open
     }
 
-    /// Makes its export be what its row says. Whether it is another now.
-    fn renew(&mut self, hosts: &Hosts) -> bool {
-        let export = namespace::export(&self.row, &self.served, hosts);
+    /// Makes its export be what its row says, over the protocols that are served. Whether it is another now.
+    fn renew(&mut self, hosts: &Hosts, over: Protocols) -> bool {
+        let export = namespace::export(&self.row, &self.served, hosts, over);
         let is_same = match (&export, &self.export) {
             (Some(new), Some(old)) => {
                 (&new.path, &new.rules, &new.endpoints) == (&old.path, &old.rules, &old.endpoints)
@@ -150,12 +166,20 @@ impl Service {
             meters: Meters::new(Arc::clone(&dependencies.pacer)),
             hosts: Hosts::default(),
             together: Together::default(),
+            seal: None,
+            locked_out: 0,
             removing: HashSet::new(),
             startup_warnings: Vec::new(),
         };
-        let service = Self { dependencies, live: Mutex::new(live), store: Mutex::new(store) };
+        let accounts = SharedAccounts::new(Accounts::none(Sid::machine([0; 3]), ""));
+        let service = Self { dependencies, live: Mutex::new(live), store: Mutex::new(store), accounts };
         service.reconcile()?;
         Ok(service)
+    }
+
+    /// The protocols that this process serves.
+    pub fn protocols(&self) -> Protocols {
+        self.dependencies.served
     }
 
     /// How far the counts are that some volumes need after a crash before they can be changed.
@@ -177,9 +201,9 @@ impl Service {
 
     /// What an operator should know.
     pub fn warnings(&self) -> Result<Vec<Warning>> {
-        let (mut warnings, hosts) = {
+        let (mut warnings, hosts, locked_out) = {
             let live = self.live();
-            (live.startup_warnings.clone(), live.hosts.clone())
+            (live.startup_warnings.clone(), live.hosts.clone(), live.locked_out)
         };
         let (pools, volumes) = self.read(|store| {
             let mut pools = Vec::new();
@@ -195,6 +219,10 @@ impl Service {
             }
             _ => true,
         });
+        if locked_out > 0 {
+            let key = key_file(&self.dependencies.dir).path().to_owned();
+            warnings.push(Warning::LockedOut { users: locked_out, key });
+        }
         let promised = Bytes(pools.iter().fold(0_u64, |sum, (pool, _)| sum.saturating_add(pool.size.0)));
         let room = self.dependencies.provisioner.room().map_err(Error::storage("say how large it is"))?;
         if room.is_full() {
@@ -206,9 +234,10 @@ impl Service {
         for (pool, taken) in pools.into_iter().filter(|(pool, taken)| taken.bytes > pool.size) {
             warnings.push(Warning::OverPool { pool: pool.name, size: pool.size, taken: taken.bytes });
         }
-        let not_listening = self.not_listening();
-        warnings
-            .extend(volumes.iter().flat_map(|volume| namespace::warnings(volume, &hosts, &not_listening)));
+        let (served, not_listening) = (self.protocols(), self.not_listening());
+        warnings.extend(
+            volumes.iter().flat_map(|volume| namespace::warnings(volume, &hosts, served, &not_listening)),
+        );
         warnings.extend(self.counting().failed.into_iter().filter_map(|(id, error)| {
             let volume = volumes.iter().find(|volume| volume.id == id)?;
             Some(Warning::NotCounted { volume: volume.name.clone(), error })
@@ -230,7 +259,7 @@ impl Service {
         if live.hosts != before {
             let Live { open, hosts, .. } = &mut *live;
             let mut is_other = false;
-            open.values_mut().for_each(|open| is_other |= open.renew(hosts));
+            open.values_mut().for_each(|open| is_other |= open.renew(hosts, self.protocols()));
             if is_other {
                 self.publish(&live);
             }
@@ -288,7 +317,7 @@ impl Service {
         let Some(open) = live.open.get_mut(&volume.name) else { return Ok(()) };
         live.meters.apply(pool, volume)?;
         open.row = volume.clone();
-        if open.renew(&live.hosts) {
+        if open.renew(&live.hosts, self.dependencies.served) {
             self.publish(live);
         }
         Ok(())

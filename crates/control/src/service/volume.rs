@@ -11,6 +11,7 @@ use crate::protocol::Protocols;
 use crate::rule::{ExportRule, check_id};
 use crate::store;
 use crate::volume::{NewVolume, Volume, VolumeChange};
+use envelope::Protocol;
 use rusqlite::Connection;
 use std::sync::Arc;
 use vfs::claims::Grace;
@@ -75,7 +76,7 @@ impl Service {
         check_root(&volume.root)?;
         check_endpoints(&volume.endpoints)?;
         levels::check_volume(pool, &volume)?;
-        levels::check_served(volume.protocols)?;
+        levels::check_served(volume.protocols, self.protocols())?;
         self.check_share(&volume)?;
         Ok(volume)
     }
@@ -92,15 +93,22 @@ impl Service {
         }
     }
 
-    /// Refuses a volume whose path is another's.
+    /// Refuses a volume whose path is another's, or over SMB the name of whose share is.
     pub(super) fn check_share(&self, volume: &Volume) -> Result<()> {
         let found = self.read(|store| Ok(store::volume::find_share(store, &volume.share)?))?;
-        match found.filter(|other| other.name != volume.name) {
-            None => Ok(()),
-            Some(other) => {
-                Err(Error::Taken { share: volume.share.to_string(), volume: other.name.to_string() })
-            }
+        let taken = |other| Error::Taken { share: volume.share.to_string(), volume: other };
+        if let Some(other) = found.filter(|other| other.name != volume.name) {
+            return Err(taken(other.name.to_string()));
         }
+        if !volume.protocols.contains(Protocol::Smb) {
+            return Ok(());
+        }
+        volume.share.check_smb()?;
+        let shares = self.read(|store| Ok(store::volume::shares_over(store, Protocol::Smb)?))?;
+        let is_same = |(name, share): &(VolumeName, ShareName)| {
+            *name != volume.name && share.folded() == volume.share.folded()
+        };
+        shares.into_iter().find(is_same).map_or(Ok(()), |(name, _)| Err(taken(name.to_string())))
     }
 
     /// The second half of a creation: storage, then the word that it is there. If the storage refuses, nothing is left.
@@ -128,7 +136,7 @@ impl Service {
             store::volume::update(store, &volume)?;
             Ok(store::operation::end(store, operation, Outcome::Succeeded, self.now_ms())?)
         })?;
-        let open = Open::new(volume.clone(), served, &live.hosts);
+        let open = Open::new(volume.clone(), served, &live.hosts, self.protocols());
         live.open.insert(volume.name.clone(), open);
         self.publish(live);
         Ok(Done { value: volume, operation })

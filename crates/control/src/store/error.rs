@@ -28,6 +28,26 @@ pub enum StoreError {
     },
     /// The disk is full.
     Full(PathBuf),
+    /// Others may read a key.
+    KeyExposed {
+        /// The file.
+        path: PathBuf,
+        /// Its mode bits.
+        mode: u32,
+        /// What they could do with it, and what to do.
+        stakes: &'static str,
+    },
+    /// A key has another length.
+    KeyLength {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes.
+        found: usize,
+        /// Bytes of a key.
+        wanted: usize,
+    },
+    /// The cipher failed, which nothing explains.
+    Cipher,
     /// It cannot be made or looked at.
     File(PathBuf, std::io::Error),
     /// SQLite says no.
@@ -57,7 +77,14 @@ impl fmt::Display for StoreError {
                  files on its volumes or elsewhere on the disk, or enlarge the disk; then ask again",
                 path.parent().unwrap_or(path).display()
             ),
-            Self::File(path, error) => write!(f, "the store {}: {error}", path.display()),
+            Self::KeyExposed { path, mode, stakes } => {
+                write!(f, "others may read or change {} (mode {mode:03o}): {stakes}", path.display())
+            }
+            Self::KeyLength { path, found, wanted } => {
+                write!(f, "the key {} has {found} bytes instead of {wanted}", path.display())
+            }
+            Self::Cipher => f.write_str("a password could not be sealed"),
+            Self::File(path, error) => write!(f, "the store's file {}: {error}", path.display()),
             Self::Sqlite(error) => write!(f, "the store failed: {error}"),
         }
     }

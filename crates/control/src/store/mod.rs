@@ -2,13 +2,16 @@
 //!
 //! Each submodule is one table: its functions take a connection, so that they run inside of a transaction or outside.
 
+pub(crate) mod account;
 pub(crate) mod endpoint;
 mod error;
+pub(crate) mod group;
 pub(crate) mod label;
 pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod rule;
 pub(crate) mod token;
+pub(crate) mod user;
 pub(crate) mod volume;
 
 pub use error::StoreError;
@@ -28,11 +31,12 @@ pub const STORE_FILE: &str = "plimsoll.db";
 /// What marks the file as ours (`PRAGMA application_id`): "Plim".
 const APPLICATION_ID: i32 = 0x506c_696d;
 /// The steps from an empty file to today's tables: never changed once released, only added to.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("0001_served.sql"),
     include_str!("0002_tokens.sql"),
     include_str!("0003_endpoints.sql"),
     include_str!("0004_xprtsec.sql"),
+    include_str!("0005_users.sql"),
 ];
 
 /// Called just before and just after each commit: tests end the process there.

@@ -3,8 +3,9 @@
 use super::{endpoint, label, rule, unreadable, word};
 use crate::kind::State;
 use crate::name::{PoolName, ShareName, VolumeName};
+use crate::protocol::Protocols;
 use crate::volume::Volume;
-use envelope::{Bytes, Level};
+use envelope::{Bytes, Level, Protocol};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
 use vfs::{Durability, Root, VolumeId};
 
@@ -68,6 +69,20 @@ pub(crate) fn find(connection: &Connection, name: &VolumeName) -> Result<Option<
 /// The volume mounted at that path.
 pub(crate) fn find_share(connection: &Connection, share: &ShareName) -> Result<Option<Volume>> {
     one(connection, "volume.share = ?1", share.as_str())
+}
+
+/// The volumes that have this protocol among theirs, and where they are mounted.
+pub(crate) fn shares_over(
+    connection: &Connection,
+    protocol: Protocol,
+) -> Result<Vec<(VolumeName, ShareName)>> {
+    let mut select = connection.prepare("SELECT name, share, protocols FROM volume")?;
+    let found = select.query_map([], |row| {
+        let protocols: Protocols = word(row, "protocols", |text| text.parse().ok())?;
+        let names = (VolumeName::stored(row.get("name")?), ShareName::stored(row.get("share")?));
+        Ok(protocols.contains(protocol).then_some(names))
+    })?;
+    found.filter_map(Result::transpose).collect()
 }
 
 /// Whether there is a volume of that number.

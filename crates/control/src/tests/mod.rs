@@ -3,12 +3,14 @@
 mod change;
 mod crash;
 mod endpoints;
+mod groups;
 mod growth;
 mod pool;
 mod rig;
 mod rules;
 mod store;
 mod token;
+mod users;
 mod volume;
 
 #[test]

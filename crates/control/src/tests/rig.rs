@@ -2,8 +2,8 @@
 
 use crate::store::Store;
 use crate::{
-    Actor, Dependencies, Listeners, Mounts, NewPool, NewVolume, PoolName, Resolve, Result, Service, Terms,
-    Volume, VolumeName, Warning,
+    Actor, Dependencies, Listeners, Mounts, NewPool, NewVolume, PoolName, Protocols, Resolve, Result,
+    Service, Terms, Volume, VolumeName, Warning,
 };
 use envelope::{Bytes, Level};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +34,8 @@ pub(super) struct Rig {
     /// The volumes that were opened, one after the other.
     pub(super) opened: Arc<Mutex<Vec<VolumeId>>>,
     drawn: Arc<AtomicU64>,
+    /// The protocols that the next run serves.
+    served: Protocols,
 }
 
 /// Ends the service at a step of one's choice.
@@ -204,7 +206,13 @@ impl Rig {
             removals: Arc::default(),
             opened: Arc::default(),
             drawn: Arc::default(),
+            served: Protocols::NFS,
         }
+    }
+
+    /// The same, whose next run serves these protocols.
+    pub(super) fn serving(self, served: Protocols) -> Self {
+        Self { served, ..self }
     }
 
     /// A new run of the process.
@@ -224,12 +232,14 @@ impl Rig {
             mounts: Arc::new(Used(Arc::clone(&self.clients))),
             listeners: Arc::clone(&self.heard) as _,
             resolver: Arc::clone(&self.names) as _,
+            host: "files-1.example.org".to_owned(),
             clock: Box::new(move || now_ms.fetch_add(1, Ordering::SeqCst)),
             // The first number has the highest bit, which the store's integers keep for the sign.
             entropy: Box::new(move |bytes| {
                 let drawn = u64::MAX - drawn.fetch_add(1, Ordering::SeqCst);
                 bytes.iter_mut().zip(drawn.to_be_bytes().iter().cycle()).for_each(|(to, from)| *to = *from);
             }),
+            served: self.served,
             instance: 1,
         };
         let mut store = Store::open(self.dir.path())?;

@@ -172,22 +172,74 @@ fn what_is_served_over_no_protocol_of_ours_is_not_in_the_namespace() {
     };
     let error = over("smb").unwrap_err().to_string();
     assert!(
-        error.contains("not served yet") && error.ends_with("allowed: nfsv3,nfsv4.0,nfsv4.1,nfsv4.2"),
+        error.contains("is not served") && error.ends_with("allowed: nfsv3,nfsv4.0,nfsv4.1,nfsv4.2"),
         "{error}"
     );
     assert!(over("nfsv3,smb").is_err() && over("nfsv3,nfsv4.1").is_ok() && over("nfsv3").is_ok());
-    // An earlier version took it.
+    // Another run had it.
     let earlier = Volume { protocols: "smb".parse().unwrap(), ..service.volume(&volume("v")).unwrap() };
     service.change(|store| Ok(crate::store::volume::update(store, &earlier)?)).unwrap();
     drop(service);
     let service = rig.open();
     assert!(rig.namespace.load().exports().is_empty());
-    assert_eq!(service.warnings().unwrap(), [Warning::NotServed { volume: volume("v") }]);
+    let protocols = "smb".parse().unwrap();
+    assert_eq!(service.warnings().unwrap(), [Warning::NotServed { volume: volume("v"), protocols }]);
     let change = VolumeChange { size: Some(Bytes::gib(500)), ..VolumeChange::default() };
     service.update_volume(&terms(), &volume("v"), &change).unwrap();
     let change = VolumeChange { protocols: Some(Protocols::NFS_V3), ..VolumeChange::default() };
     service.update_volume(&terms(), &volume("v"), &change).unwrap();
     assert!(lets_in(&rig, "10.0.0.7").is_some());
+}
+
+/// A volume of ours at this path, over these protocols.
+fn over(name: &str, share: &str, protocols: &str) -> NewVolume {
+    let (share, protocols) = (Some(share.parse().unwrap()), Some(protocols.parse().unwrap()));
+    NewVolume { share, protocols, ..new_volume(name, "free", 100) }
+}
+
+#[test]
+fn shares_of_smb_are_told_apart_in_any_case() {
+    let rig = Rig::new().serving(Protocols::ALL);
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("free", Level::Unlimited, 10)).unwrap();
+    let make = |new: &NewVolume| service.create_volume(&terms(), new).map(drop);
+    make(&over("a", "Tools", "smb,nfsv3")).unwrap();
+    make(&over("b", "tools", "nfsv3")).unwrap();
+    let taken = |result: Result<()>, by: &str| {
+        assert!(matches!(&result, Err(Error::Taken { volume, .. }) if volume == by), "{result:?}");
+    };
+    taken(make(&over("c", "TOOLS", "smb")), "a");
+    let change =
+        |name, change: &VolumeChange| service.update_volume(&terms(), &volume(name), change).map(drop);
+    let protocols = Some("smb".parse().unwrap());
+    taken(change("b", &VolumeChange { protocols, ..VolumeChange::default() }), "a");
+    let share = Some("other".parse().unwrap());
+    change("b", &VolumeChange { share: share.clone(), protocols, ..VolumeChange::default() }).unwrap();
+    let share = Some("toolS".parse().unwrap());
+    taken(change("b", &VolumeChange { share, ..VolumeChange::default() }), "a");
+    assert!(matches!(make(&over("d", "ipc$", "smb")), Err(Error::Invalid { .. })));
+    make(&over("d", "ipc$", "nfsv3")).unwrap();
+}
+
+#[test]
+fn a_run_without_smb_says_so_and_serves_the_rest() {
+    let rig = Rig::new().serving(Protocols::ALL);
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("free", Level::Unlimited, 10)).unwrap();
+    service.create_volume(&terms(), &over("v", "v", "smb,nfsv3")).unwrap();
+    set(&service, &[rule("0.0.0.0/0")]).unwrap();
+    let over = |rig: &Rig| {
+        let namespace = rig.namespace.load();
+        let found = namespace.resolve("/v").map(|(export, _)| Protocols::of_rules(&export.rules));
+        found.unwrap_or_default().to_string()
+    };
+    assert_eq!((over(&rig), service.warnings().unwrap()), ("nfsv3,smb".to_owned(), vec![]));
+    drop(service);
+    let rig = rig.serving(Protocols::NFS);
+    let service = rig.open();
+    assert_eq!(over(&rig), "nfsv3");
+    let protocols = "smb".parse().unwrap();
+    assert_eq!(service.warnings().unwrap(), [Warning::NotServed { volume: volume("v"), protocols }]);
 }
 
 #[test]

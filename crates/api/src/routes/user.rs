@@ -1,0 +1,71 @@
+//! Users.
+
+use super::paging::{limit, page};
+use crate::core::Call;
+use crate::endpoint::{Endpoint, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
+use crate::model::{NewUser, Operation, Page, PageAsked, Problem, User, UserPatch};
+use axum::http::Method;
+use control::{AccountName, Kind, Role};
+
+const TAG: &str = "users";
+const ALL: &str = "/v1/users";
+const ONE: &str = "/v1/users/{name}";
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    let (look, admin) = (Needs::Role(Role::Read), Needs::Role(Role::Admin));
+    vec![
+        Endpoint::new((Method::GET, ALL), (TAG, "listUsers", "Users by name."), look, list),
+        Endpoint::new(
+            (Method::POST, ALL),
+            (TAG, "createUser", "Makes a user. One of that name that is as asked for is left as it is."),
+            admin,
+            create,
+        )
+        .refuses(&[409, 422]),
+        Endpoint::new((Method::GET, ONE), (TAG, "getUser", "A user."), look, one),
+        Endpoint::new(
+            (Method::PATCH, ONE),
+            (TAG, "changeUser", "Changes a user: its password, its primary group, its Windows names."),
+            admin,
+            change,
+        )
+        .conditional()
+        .refuses(&[422]),
+        Endpoint::new(
+            (Method::DELETE, ONE),
+            (TAG, "deleteUser", "Removes a user, also from its groups. Files keep its number."),
+            admin,
+            delete,
+        )
+        .conditional(),
+    ]
+}
+
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<User>>, Problem> {
+    let users = call.service().users(asked.page_token.as_deref(), limit(&asked)?)?;
+    Ok(Json(page(&users)))
+}
+
+fn create(call: &Call, _: Plain, Json(new): Json<NewUser>) -> Result<Made<User>, Problem> {
+    let done = call.service().create_user(&call.terms(false), &new.try_into()?)?;
+    Ok(Made::of(&done, ALL, done.value.name.as_str()))
+}
+
+fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<User>, Problem> {
+    Ok(Tagged::of(&call.service().user(&call.name(Kind::User)?)?))
+}
+
+fn change(call: &Call, _: Plain, Patch(patch): Patch<UserPatch>) -> Result<Tagged<User>, Problem> {
+    let (service, name): (_, AccountName) = (call.service(), call.name(Kind::User)?);
+    let change = patch.change()?;
+    let look = || service.user(&name);
+    let done = call.change(false, look, |_, terms| service.update_user(terms, &name, &change))?;
+    Ok(Tagged::of(&done.value))
+}
+
+fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> {
+    let (service, name): (_, AccountName) = (call.service(), call.name(Kind::User)?);
+    let look = || service.user(&name);
+    let operation = call.change(false, look, |_, terms| service.delete_user(terms, &name))?;
+    Ok(Json(Operation::from(&operation)))
+}

@@ -1,0 +1,116 @@
+//! Files that hold a secret key and nothing else.
+
+use crate::store::StoreError;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// A file with a key of `N` random bytes, for its owner alone.
+pub struct KeyFile<const N: usize> {
+    path: PathBuf,
+    /// What others could do with the key, and what to do if they have it.
+    stakes: &'static str,
+}
+
+impl<const N: usize> KeyFile<N> {
+    /// The file at `path`. `stakes` ends the error that others may read it: `whoever has it can …`.
+    pub fn new(path: impl Into<PathBuf>, stakes: &'static str) -> Self {
+        Self { path: path.into(), stakes }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The key, if there is one.
+    pub fn read(&self) -> Result<Option<[u8; N]>, StoreError> {
+        let mut file = match File::open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|error| self.failed(error))?,
+        };
+        let mode = file.metadata().map_err(|error| self.failed(error))?.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(StoreError::KeyExposed { path: self.path.clone(), mode, stakes: self.stakes });
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| self.failed(error))?;
+        let found = bytes.len();
+        let wrong = |_| StoreError::KeyLength { path: self.path.clone(), found, wanted: N };
+        bytes.try_into().map(Some).map_err(wrong)
+    }
+
+    /// The key, made now if there is none.
+    pub fn read_or_make(&self, random: impl FnOnce(&mut [u8])) -> Result<[u8; N], StoreError> {
+        if let Some(key) = self.read()? {
+            return Ok(key);
+        }
+        let mut key = [0; N];
+        random(&mut key);
+        match self.place(&key) {
+            // Somebody else was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                self.read()?.ok_or_else(|| self.failed(error))
+            }
+            placed => placed.map(|()| key).map_err(|error| self.failed(error)),
+        }
+    }
+
+    /// Written under another name and linked into place, so that a crash leaves either no key or a whole one.
+    fn place(&self, key: &[u8]) -> std::io::Result<()> {
+        let draft = self.path.with_extension(format!("new-{}", std::process::id()));
+        // One that a process of the same number left when it crashed.
+        _ = fs::remove_file(&draft);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        let placed = file
+            .write_all(key)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| fs::hard_link(&draft, &self.path));
+        fs::remove_file(&draft)?;
+        placed?;
+        self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+    }
+
+    fn failed(&self, error: std::io::Error) -> StoreError {
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => StoreError::Full(self.path.clone()),
+            _ => StoreError::File(self.path.clone(), error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_key_is_made_once_and_kept_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = KeyFile::<16>::new(dir.path().join("handle.key"), "whoever has it can forge handles");
+        assert_eq!(key.read().unwrap(), None);
+        assert_eq!(key.read_or_make(|bytes| bytes.fill(7)).unwrap(), [7; 16]);
+        assert_eq!(fs::metadata(key.path()).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(key.read_or_make(|bytes| bytes.fill(8)).unwrap(), [7; 16]);
+        assert_eq!(key.read().unwrap(), Some([7; 16]));
+        for mode in [0o640, 0o604, 0o620] {
+            fs::set_permissions(key.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let error = key.read_or_make(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(&format!("mode {mode:03o}")) && error.contains("forge"), "{error}");
+        }
+        fs::remove_file(key.path()).unwrap();
+        fs::write(key.path(), b"short").unwrap();
+        fs::set_permissions(key.path(), fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(key.read().unwrap_err().to_string().contains("5 bytes instead of 16"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no drafts are left");
+    }
+
+    #[test]
+    fn a_draft_that_a_crash_left_is_in_nobody_s_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = KeyFile::<16>::new(dir.path().join("a.key"), "");
+        fs::write(dir.path().join(format!("a.new-{}", std::process::id())), b"half").unwrap();
+        assert_eq!(key.read_or_make(|bytes| bytes.fill(7)).unwrap(), [7; 16]);
+    }
+}

@@ -1,0 +1,105 @@
+//! NT hashes as the store has them: sealed with a key that is in a file of its own.
+//!
+//! Whoever logs in with NTLM proves to know the NT hash, so the service must have it, and whoever steals it can log in. A copy of
+//! the store without the key says nothing of it (`docs/decisions/0039-users.md`).
+
+use crate::error::Result;
+use crate::key_file::KeyFile;
+use crate::store::StoreError;
+use identity::NtHash;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use std::path::Path;
+
+/// The file of the key in the data directory.
+pub(crate) const KEY_FILE: &str = "users.key";
+const KEY_BYTES: usize = 32;
+
+/// What seals and opens them.
+pub(crate) struct Seal(LessSafeKey);
+
+/// Where the key is, or will be.
+pub(crate) fn key_file(dir: &Path) -> KeyFile<KEY_BYTES> {
+    KeyFile::new(dir.join(KEY_FILE), "whoever has it and the store can log in as any user. Make it 0600")
+}
+
+impl Seal {
+    /// The one whose key is in `dir`, if there is a key.
+    pub(crate) fn find(dir: &Path) -> Result<Option<Self>> {
+        key_file(dir).read()?.map(Self::new).transpose()
+    }
+
+    /// The one whose key is in `dir`, made now if there is none.
+    pub(crate) fn find_or_make(dir: &Path, random: impl FnOnce(&mut [u8])) -> Result<Self> {
+        Self::new(key_file(dir).read_or_make(random)?)
+    }
+
+    fn new(key: [u8; KEY_BYTES]) -> Result<Self> {
+        let key = UnboundKey::new(&AES_256_GCM, &key).map_err(|_| StoreError::Cipher)?;
+        Ok(Self(LessSafeKey::new(key)))
+    }
+
+    /// The hash of the user `name`: a nonce, then the sealed hash, then the tag. `random` must never give the same twice.
+    pub(crate) fn seal(&self, name: &str, hash: &NtHash, random: impl FnOnce(&mut [u8])) -> Result<Vec<u8>> {
+        let mut nonce = [0; NONCE_LEN];
+        random(&mut nonce);
+        let mut sealed = *hash.as_bytes();
+        let tag = self.0.seal_in_place_separate_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(bound_to(name)),
+            &mut sealed,
+        );
+        let tag = tag.map_err(|_| StoreError::Cipher)?;
+        Ok([&nonce, &sealed[..], tag.as_ref()].concat())
+    }
+
+    /// What [`Seal::seal`] sealed for this user with this key.
+    pub(crate) fn open(&self, name: &str, sealed: &[u8]) -> Option<NtHash> {
+        let (&nonce, sealed) = sealed.split_first_chunk::<NONCE_LEN>()?;
+        let mut opened = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let hash = self.0.open_in_place(nonce, Aad::from(bound_to(name)), &mut opened).ok()?;
+        (*hash).try_into().ok().map(NtHash::from_bytes)
+    }
+}
+
+/// What a sealed hash is bound to: the hash of one user is none of another's.
+fn bound_to(name: &str) -> Vec<u8> {
+    [b"plimsoll nt hash 1\0", name.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_key_and_the_user_open_what_was_sealed() {
+        let seal = Seal::new([7; 32]).unwrap();
+        let hash = NtHash::of_password("Password");
+        let sealed = seal.seal("alice", &hash, |nonce| nonce.fill(1)).unwrap();
+        assert_eq!(sealed.len(), 12 + 16 + 16);
+        assert!(!sealed.windows(4).any(|part| part == &hash.as_bytes()[..4]));
+        assert_eq!(seal.open("alice", &sealed), Some(hash));
+        assert_eq!(seal.open("bob", &sealed), None);
+        assert_eq!(Seal::new([8; 32]).unwrap().open("alice", &sealed), None);
+        for place in 0..sealed.len() {
+            let mut forged = sealed.clone();
+            forged[place] ^= 1;
+            assert_eq!(seal.open("alice", &forged), None, "byte {place}");
+            assert_eq!(seal.open("alice", &sealed[..place]), None, "{place} bytes");
+        }
+        let again = seal.seal("alice", &hash, |nonce| nonce.fill(2)).unwrap();
+        assert!(again[12..28] != sealed[12..28], "the same password is another text each time");
+    }
+
+    /// So that a store outlives this code: NIST's AES-256-GCM, checked with another implementation.
+    #[test]
+    fn what_was_sealed_once_is_opened_for_good() {
+        let seal = Seal::new([7; 32]).unwrap();
+        let sealed = seal.seal("alice", &NtHash::of_password("Password"), |nonce| nonce.fill(1)).unwrap();
+        let hex: String = sealed.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(
+            hex,
+            "010101010101010101010101d21515f7f5af51c4675692c6b338a863b22a18e12acd21e9aa12e9b052f100ef"
+        );
+    }
+}

@@ -1,0 +1,104 @@
+//! What users and groups have in common: each change is checked as a whole, and then everybody who logs in sees it.
+
+use super::{Live, Service};
+use crate::error::{Error, Result};
+use crate::kind::Kind;
+use crate::seal::Seal;
+use crate::store;
+use identity::{Accounts, Conflict, ID_MAX, NtHash, ServerNames, SharedAccounts};
+use rusqlite::Connection;
+
+/// All users and groups of a store.
+struct Loaded {
+    accounts: Accounts,
+    /// Users whose passwords the key here does not open.
+    locked_out: usize,
+}
+
+impl Service {
+    /// The users and groups: whoever lets clients log in asks them. They are always those of the last change.
+    pub fn accounts(&self) -> SharedAccounts {
+        self.accounts.clone()
+    }
+
+    /// Shows the users and groups of the store.
+    pub(crate) fn load_accounts(&self, live: &mut Live) -> Result<()> {
+        live.seal = Seal::find(&self.dependencies.dir)?;
+        let loaded = self.read(|store| self.loaded(store, live.seal.as_ref()))?;
+        self.show_accounts(live, loaded);
+        Ok(())
+    }
+
+    /// One transaction that changes users or groups. What does not go together is not committed.
+    pub(super) fn change_accounts<T>(
+        &self,
+        live: &mut Live,
+        change: impl FnOnce(&Connection) -> Result<T>,
+    ) -> Result<T> {
+        let seal = live.seal.as_ref();
+        let (value, loaded) = self.change(|store| Ok((change(store)?, self.loaded(store, seal)?)))?;
+        self.show_accounts(live, loaded);
+        Ok(value)
+    }
+
+    /// A password of the user `name` as the store has it. The key is made with the first.
+    pub(super) fn sealed(&self, live: &mut Live, name: &str, hash: &NtHash) -> Result<Vec<u8>> {
+        let (random, dir) = (&self.dependencies.entropy, &self.dependencies.dir);
+        let seal = match live.seal.take() {
+            Some(seal) => seal,
+            None => {
+                let _lent = self.dependencies.provisioner.lend_room();
+                Seal::find_or_make(dir, random)?
+            }
+        };
+        live.seal.insert(seal).seal(name, hash, random)
+    }
+
+    fn show_accounts(&self, live: &mut Live, loaded: Loaded) {
+        self.accounts.store(loaded.accounts);
+        live.locked_out = loaded.locked_out;
+    }
+
+    fn loaded(&self, store: &Connection, seal: Option<&Seal>) -> Result<Loaded> {
+        let mut locked_out = 0;
+        let mut users = Vec::new();
+        for (mut user, sealed) in store::account::users(store)? {
+            if let Some(sealed) = sealed {
+                user.nt_hash = seal.and_then(|seal| seal.open(user.name.as_str(), &sealed));
+                locked_out += usize::from(user.nt_hash.is_none());
+            }
+            users.push(user);
+        }
+        let domain = ServerNames::of_host(&self.dependencies.host).netbios;
+        let none = Accounts::none(store::account::machine(store)?, &domain);
+        let (groups, mappings) = (store::account::groups(store)?, store::account::mappings(store)?);
+        Ok(Loaded { accounts: none.with(users, groups, mappings, None)?, locked_out })
+    }
+}
+
+/// Refuses a number that another user or group has.
+pub(super) fn check_number(kind: Kind, number: u32, taken_by: Option<String>) -> Result<()> {
+    let word = if kind == Kind::Group { "gid" } else { "uid" };
+    match taken_by {
+        Some(name) => Err(Error::NumberTaken { kind, word, number, name }),
+        None if !(1..=ID_MAX).contains(&number) => {
+            Err(Error::invalid(format!("the {word} {number}"), format!("1 to {ID_MAX}")))
+        }
+        None => Ok(()),
+    }
+}
+
+impl From<Conflict> for Error {
+    fn from(conflict: Conflict) -> Self {
+        let allowed = match &conflict {
+            Conflict::Name(_) => "a name that differs by more than case".to_owned(),
+            Conflict::Number(_) => "a number that nobody has".to_owned(),
+            Conflict::OutOfRange(_) => format!("numbers from 1 to {ID_MAX}; 0 for a primary group too"),
+            Conflict::NoUser(_) => "a user of this service".to_owned(),
+            Conflict::Shadowed(_) => "DOMAIN\\NAME, or a name that no other user has".to_owned(),
+            Conflict::Mapping(_) => "each Windows name once".to_owned(),
+            Conflict::TooMany(most) => format!("at most {most} users, groups, and Windows names, each"),
+        };
+        Self::invalid(conflict.to_string(), allowed)
+    }
+}

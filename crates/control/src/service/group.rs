@@ -1,0 +1,152 @@
+//! Groups: made, filled, removed, looked at.
+
+use super::account::check_number;
+use super::{Page, Service, UNCHANGED, check_version, store};
+use crate::error::{Error, Result};
+use crate::kind::Kind;
+use crate::operation::{Done, Operation, Terms, Verb};
+use crate::user::{GROUPS_OF_USER_MAX, Group, MEMBERSHIPS_MAX, NewGroup, User};
+use identity::AccountName;
+use rusqlite::Connection;
+
+impl Service {
+    /// Makes a group. One of that name that is as asked for is left as it is.
+    pub fn create_group(&self, terms: &Terms, new: &NewGroup) -> Result<Done<Group>> {
+        let mut live = self.live();
+        let thing = (Kind::Group, new.name.as_str());
+        if let Some(group) = self.read(|store| Ok(store::group::find(store, &new.name)?))? {
+            let differs = new.differs_from(&group);
+            if !differs.is_empty() {
+                return Err(Error::Conflict { kind: Kind::Group, name: new.name.to_string(), differs });
+            }
+            let operation = self.change(|store| self.record(store, terms, Verb::Create, thing, UNCHANGED))?;
+            return Ok(Done { value: group, operation });
+        }
+        let now = self.now_ms();
+        let mut members = new.members.clone().unwrap_or_default();
+        members.sort();
+        members.dedup();
+        let mut group = Group {
+            row: 0,
+            name: new.name.clone(),
+            gid: new.gid,
+            members,
+            version: 1,
+            created_ms: now,
+            changed_ms: now,
+        };
+        let operation = self.change_accounts(&mut live, |store| {
+            check_number(Kind::Group, group.gid, store::group::name_of_gid(store, group.gid)?)?;
+            store::group::insert(store, &mut group)?;
+            check_memberships(store, group.members.len())?;
+            for name in &group.members {
+                let found = store::user::find(store, name)?;
+                put_in(store, &group, &found.ok_or_else(|| Error::not_found(Kind::User, name))?)?;
+            }
+            self.record(store, terms, Verb::Create, thing, &format!("gid {}", group.gid))
+        })?;
+        Ok(Done { value: group, operation })
+    }
+
+    /// Puts a user into a group.
+    pub fn add_member(&self, terms: &Terms, name: &AccountName, member: &AccountName) -> Result<Done<Group>> {
+        let detail = format!("{member} added");
+        self.change_members(terms, name, member, &detail, |group, user| {
+            (!group.members.contains(&user.name)).then_some(add as Step)
+        })
+    }
+
+    /// Takes a user out of a group.
+    pub fn remove_member(
+        &self,
+        terms: &Terms,
+        name: &AccountName,
+        member: &AccountName,
+    ) -> Result<Done<Group>> {
+        let detail = format!("{member} removed");
+        self.change_members(terms, name, member, &detail, |group, user| {
+            group.members.contains(&user.name).then_some(remove as Step)
+        })
+    }
+
+    /// Removes a group. Files keep its number.
+    pub fn delete_group(&self, terms: &Terms, name: &AccountName) -> Result<Operation> {
+        let mut live = self.live();
+        let group = self.find_group(name)?;
+        check_version(terms, Kind::Group, name.as_str(), group.version)?;
+        self.change_accounts(&mut live, |store| {
+            store::group::delete(store, &group)?;
+            self.record(store, terms, Verb::Delete, (Kind::Group, name.as_str()), "")
+        })
+    }
+
+    /// A group.
+    pub fn group(&self, name: &AccountName) -> Result<Group> {
+        self.find_group(name)
+    }
+
+    /// Groups by name: those after `after`, which is [`Page::next`] of the part before.
+    pub fn groups(&self, after: Option<&str>, most: usize) -> Result<Page<Group>> {
+        let after = after.unwrap_or("");
+        self.page(most, |store, most| store::group::list(store, after, most), |group| group.name.to_string())
+    }
+
+    fn change_members(
+        &self,
+        terms: &Terms,
+        name: &AccountName,
+        member: &AccountName,
+        detail: &str,
+        step: impl FnOnce(&Group, &User) -> Option<Step>,
+    ) -> Result<Done<Group>> {
+        let mut live = self.live();
+        let (mut group, user) = (self.find_group(name)?, self.find_user(member)?);
+        let thing = (Kind::Group, name.as_str());
+        check_version(terms, Kind::Group, name.as_str(), group.version)?;
+        let Some(step) = step(&group, &user) else {
+            let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
+            return Ok(Done { value: group, operation });
+        };
+        (group.version, group.changed_ms) = (group.version + 1, self.now_ms());
+        let operation = self.change_accounts(&mut live, |store| {
+            step(store, &group, &user)?;
+            store::group::update(store, &group)?;
+            self.record(store, terms, Verb::Update, thing, detail)
+        })?;
+        Ok(Done { value: self.find_group(name)?, operation })
+    }
+
+    fn find_group(&self, name: &AccountName) -> Result<Group> {
+        let found = self.read(|store| Ok(store::group::find(store, name)?))?;
+        found.ok_or_else(|| Error::not_found(Kind::Group, name))
+    }
+}
+
+/// What is done to a group and a user.
+type Step = fn(&Connection, &Group, &User) -> Result<()>;
+
+fn add(store: &Connection, group: &Group, user: &User) -> Result<()> {
+    check_memberships(store, 1)?;
+    put_in(store, group, user)
+}
+
+/// Refuses further memberships past what there may be.
+fn check_memberships(store: &Connection, further: usize) -> Result<()> {
+    if store::group::memberships(store)? + further > MEMBERSHIPS_MAX {
+        let allowed = format!("at most {MEMBERSHIPS_MAX} memberships of all users in all groups");
+        return Err(Error::invalid("a further member", allowed));
+    }
+    Ok(())
+}
+
+fn put_in(store: &Connection, group: &Group, user: &User) -> Result<()> {
+    if user.groups.len() >= GROUPS_OF_USER_MAX {
+        let what = format!("a further group of the user {}", user.name);
+        return Err(Error::invalid(what, format!("at most {GROUPS_OF_USER_MAX}, besides the primary one")));
+    }
+    Ok(store::group::add_member(store, group, user)?)
+}
+
+fn remove(store: &Connection, group: &Group, user: &User) -> Result<()> {
+    Ok(store::group::remove_member(store, group, user)?)
+}

@@ -1,0 +1,121 @@
+//! Users: made, changed, removed, looked at.
+
+use super::account::check_number;
+use super::{Live, Page, Service, UNCHANGED, check_version, store};
+use crate::error::{Error, Result};
+use crate::kind::Kind;
+use crate::operation::{Done, Operation, Terms, Verb};
+use crate::user::{NewUser, User, UserChange, WINDOWS_NAMES_MAX};
+use identity::{AccountName, NtHash, WindowsName};
+
+impl Service {
+    /// Makes a user. One of that name that is as asked for is left as it is.
+    pub fn create_user(&self, terms: &Terms, new: &NewUser) -> Result<Done<User>> {
+        new.windows_names.as_deref().map_or(Ok(()), check_windows_names)?;
+        let mut live = self.live();
+        let thing = (Kind::User, new.name.as_str());
+        if let Some(user) = self.read(|store| Ok(store::user::find(store, &new.name)?))? {
+            let differs = new.differs_from(&user, self.password_of(&live, &user)?.as_ref());
+            if !differs.is_empty() {
+                return Err(Error::Conflict { kind: Kind::User, name: new.name.to_string(), differs });
+            }
+            let operation = self.change(|store| self.record(store, terms, Verb::Create, thing, UNCHANGED))?;
+            return Ok(Done { value: user, operation });
+        }
+        let now = self.now_ms();
+        let mut user = User {
+            row: 0,
+            name: new.name.clone(),
+            uid: new.uid,
+            gid: new.gid.unwrap_or(new.uid),
+            windows_names: new.windows_names.clone().unwrap_or_default(),
+            groups: Vec::new(),
+            has_password: new.password.is_some(),
+            version: 1,
+            created_ms: now,
+            changed_ms: now,
+        };
+        let sealed = self.sealed_for(&mut live, &new.name, new.password.as_ref())?;
+        let detail = format!("uid {}, gid {}", user.uid, user.gid);
+        let operation = self.change_accounts(&mut live, |store| {
+            check_number(Kind::User, user.uid, store::user::name_of_uid(store, user.uid)?)?;
+            store::user::insert(store, &mut user)?;
+            store::user::set_nt_hash(store, &user, sealed.as_deref())?;
+            self.record(store, terms, Verb::Create, thing, &detail)
+        })?;
+        Ok(Done { value: user, operation })
+    }
+
+    /// Changes a user.
+    pub fn update_user(&self, terms: &Terms, name: &AccountName, change: &UserChange) -> Result<Done<User>> {
+        change.windows_names.as_deref().map_or(Ok(()), check_windows_names)?;
+        let mut live = self.live();
+        let before = self.find_user(name)?;
+        let thing = (Kind::User, name.as_str());
+        check_version(terms, Kind::User, name.as_str(), before.version)?;
+        let (mut user, changes) = before.changed(change);
+        if changes.is_empty() {
+            let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
+            return Ok(Done { value: before, operation });
+        }
+        (user.version, user.changed_ms) = (before.version + 1, self.now_ms());
+        let sealed = self.sealed_for(&mut live, name, change.password.flatten().as_ref())?;
+        let operation = self.change_accounts(&mut live, |store| {
+            store::user::update(store, &user)?;
+            if change.password.is_some() {
+                store::user::set_nt_hash(store, &user, sealed.as_deref())?;
+            }
+            self.record(store, terms, Verb::Update, thing, &changes.join(", "))
+        })?;
+        Ok(Done { value: user, operation })
+    }
+
+    /// Removes a user, also from its groups. Files keep its number.
+    pub fn delete_user(&self, terms: &Terms, name: &AccountName) -> Result<Operation> {
+        let mut live = self.live();
+        let user = self.find_user(name)?;
+        check_version(terms, Kind::User, name.as_str(), user.version)?;
+        self.change_accounts(&mut live, |store| {
+            store::user::delete(store, &user)?;
+            self.record(store, terms, Verb::Delete, (Kind::User, name.as_str()), "")
+        })
+    }
+
+    /// A user.
+    pub fn user(&self, name: &AccountName) -> Result<User> {
+        self.find_user(name)
+    }
+
+    /// Users by name: those after `after`, which is [`Page::next`] of the part before.
+    pub fn users(&self, after: Option<&str>, most: usize) -> Result<Page<User>> {
+        let after = after.unwrap_or("");
+        self.page(most, |store, most| store::user::list(store, after, most), |user| user.name.to_string())
+    }
+
+    pub(super) fn find_user(&self, name: &AccountName) -> Result<User> {
+        let found = self.read(|store| Ok(store::user::find(store, name)?))?;
+        found.ok_or_else(|| Error::not_found(Kind::User, name))
+    }
+
+    fn sealed_for(
+        &self,
+        live: &mut Live,
+        name: &AccountName,
+        password: Option<&NtHash>,
+    ) -> Result<Option<Vec<u8>>> {
+        password.map(|hash| self.sealed(live, name.as_str(), hash)).transpose()
+    }
+
+    fn password_of(&self, live: &Live, user: &User) -> Result<Option<NtHash>> {
+        let sealed = self.read(|store| Ok(store::user::nt_hash(store, user)?))?;
+        Ok(sealed.and_then(|sealed| live.seal.as_ref()?.open(user.name.as_str(), &sealed)))
+    }
+}
+
+fn check_windows_names(names: &[WindowsName]) -> Result<()> {
+    if names.len() > WINDOWS_NAMES_MAX {
+        let what = format!("{} Windows names of a user", names.len());
+        return Err(Error::invalid(what, format!("at most {WINDOWS_NAMES_MAX}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,170 @@
+//! Users and groups of the service's own: who logs in with a password (SMB), and as which numbers.
+
+use crate::error::{Error, Result};
+use identity::{AccountName, NtHash, WindowsName};
+use std::collections::BTreeSet;
+
+/// UTF-16 units of a password, as many as Windows takes.
+pub const PASSWORD_UNITS_MAX: usize = 256;
+/// Windows names of a user.
+pub const WINDOWS_NAMES_MAX: usize = 16;
+/// Groups that a user is in besides the primary one.
+pub const GROUPS_OF_USER_MAX: usize = 256;
+/// Memberships of all users in all groups.
+pub const MEMBERSHIPS_MAX: usize = 65_536;
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub(crate) row: i64,
+    /// Its name. Case does not tell users apart.
+    pub name: AccountName,
+    /// Its number, which files have as their owner.
+    pub uid: u32,
+    /// The number of its primary group, which may be one of the clients' own.
+    pub gid: u32,
+    /// Who it is to Windows besides, by name or by domain and name.
+    pub windows_names: Vec<WindowsName>,
+    /// The groups that it is in, by name.
+    pub groups: Vec<AccountName>,
+    /// Whether it has a password. Without one it cannot log in.
+    pub has_password: bool,
+    /// Grows with every change, for `ETag` and `If-Match`.
+    pub version: u64,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// When it was last changed.
+    pub changed_ms: u64,
+}
+
+/// What a new user shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewUser {
+    /// Its name.
+    pub name: AccountName,
+    /// Its number.
+    pub uid: u32,
+    /// The number of its primary group; that of the user if it is left out.
+    pub gid: Option<u32>,
+    /// Who it is to Windows besides: nobody if it is left out.
+    pub windows_names: Option<Vec<WindowsName>>,
+    /// The hash of its password.
+    pub password: Option<NtHash>,
+}
+
+/// What shall be different in a user; `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserChange {
+    /// Another primary group.
+    pub gid: Option<u32>,
+    /// Other Windows names, all of them.
+    pub windows_names: Option<Vec<WindowsName>>,
+    /// Another password; `Some(None)` takes it away.
+    pub password: Option<Option<NtHash>>,
+}
+
+/// A group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    pub(crate) row: i64,
+    /// Its name. Case does not tell groups apart.
+    pub name: AccountName,
+    /// Its number, which files have as their group.
+    pub gid: u32,
+    /// The users in it, by name.
+    pub members: Vec<AccountName>,
+    /// Grows with every change, for `ETag` and `If-Match`.
+    pub version: u64,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// When it was last changed.
+    pub changed_ms: u64,
+}
+
+/// What a new group shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewGroup {
+    /// Its name.
+    pub name: AccountName,
+    /// Its number.
+    pub gid: u32,
+    /// The users in it: nobody if it is left out.
+    pub members: Option<Vec<AccountName>>,
+}
+
+/// The name of a user or group.
+pub fn account_name(text: &str) -> Result<AccountName> {
+    let allowed = || format!("{}, and no dot at the end", AccountName::ALLOWED);
+    text.parse().map_err(|_| Error::invalid(format!("{text:?} cannot name a user or group"), allowed()))
+}
+
+/// The name of a Windows user.
+pub fn windows_name(text: &str) -> Result<WindowsName> {
+    let what = || format!("{text:?} cannot be the name of a Windows user");
+    text.parse().map_err(|_| Error::invalid(what(), WindowsName::ALLOWED))
+}
+
+/// The hash of a password, which is all that is kept of it.
+pub fn password(text: &str) -> Result<NtHash> {
+    let units = text.encode_utf16().count();
+    if !(1..=PASSWORD_UNITS_MAX).contains(&units) || text.contains(char::is_control) {
+        let allowed = format!("1 to {PASSWORD_UNITS_MAX} characters without control characters");
+        return Err(Error::invalid("this password", allowed));
+    }
+    Ok(NtHash::of_password(text))
+}
+
+impl NewUser {
+    /// A user with a group of its own, and without a password.
+    pub fn new(name: AccountName, uid: u32) -> Self {
+        Self { name, uid, gid: None, windows_names: None, password: None }
+    }
+
+    /// The properties in which `user`, whose password is `known`, is another. What is left open is not compared.
+    pub(crate) fn differs_from(&self, user: &User, known: Option<&NtHash>) -> Vec<&'static str> {
+        crate::volume::those([
+            ("uid", self.uid != user.uid),
+            ("gid", self.gid.is_some_and(|gid| gid != user.gid)),
+            ("windows names", self.windows_names.as_ref().is_some_and(|names| *names != user.windows_names)),
+            ("password", self.password.as_ref().is_some_and(|password| known != Some(password))),
+        ])
+    }
+}
+
+impl User {
+    /// What `change` makes of it, and the properties it changes, in words. A password that is given is always another one:
+    /// nobody finds out so what it was.
+    pub(crate) fn changed(&self, change: &UserChange) -> (Self, Vec<String>) {
+        let user = Self {
+            gid: change.gid.unwrap_or(self.gid),
+            windows_names: change.windows_names.clone().unwrap_or_else(|| self.windows_names.clone()),
+            has_password: change.password.map_or(self.has_password, |password| password.is_some()),
+            ..self.clone()
+        };
+        let mut changes = Vec::new();
+        if user.gid != self.gid {
+            changes.push(format!("gid {} → {}", self.gid, user.gid));
+        }
+        changes.extend((user.windows_names != self.windows_names).then(|| "windows names".to_owned()));
+        match change.password {
+            Some(Some(_)) => changes.push("password".to_owned()),
+            Some(None) if self.has_password => changes.push("no password".to_owned()),
+            Some(None) | None => {}
+        }
+        (user, changes)
+    }
+}
+
+impl NewGroup {
+    /// A group without members.
+    pub fn new(name: AccountName, gid: u32) -> Self {
+        Self { name, gid, members: None }
+    }
+
+    /// The properties in which `group` is another.
+    pub(crate) fn differs_from(&self, group: &Group) -> Vec<&'static str> {
+        let set = |names: &[AccountName]| names.iter().map(AccountName::folded).collect::<BTreeSet<_>>();
+        let members = self.members.as_ref().is_some_and(|members| set(members) != set(&group.members));
+        crate::volume::those([("gid", self.gid != group.gid), ("members", members)])
+    }
+}
