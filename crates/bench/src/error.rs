@@ -5,6 +5,7 @@ use std::{fmt, io};
 use nfs_wire::mount::Status as MountStatus;
 use nfs_wire::v3::Status;
 use nfs_wire::v4;
+use smb_wire::NtStatus;
 use xdr::Malformed;
 
 /// With these a server says that the caller may not do it.
@@ -12,11 +13,19 @@ const DENIED: [Status; 3] = [Status::ACCES, Status::PERM, Status::ROFS];
 /// The same in NFSv4.
 const DENIED_4: [v4::Status; 3] = [v4::Status::ACCESS, v4::Status::PERM, v4::Status::ROFS];
 
+/// The same over SMB.
+const DENIED_SMB: [NtStatus; 2] = [NtStatus::ACCESS_DENIED, NtStatus::MEDIA_WRITE_PROTECTED];
+/// What is asked for of refusals, and what SMB says in its place.
+const SAME: [(Status, NtStatus); 2] =
+    [(Status::NOENT, NtStatus::OBJECT_NAME_NOT_FOUND), (Status::EXIST, NtStatus::OBJECT_NAME_COLLISION)];
+
 /// Whether a text that ends with a status ends with one of these.
 pub(crate) fn tells_denial(text: &str) -> bool {
     let by_mount = format!("{:?}", MountStatus::ACCES);
     let since_4 = DENIED_4.iter().map(|status| format!("{status:?}"));
-    let mut denials = DENIED.iter().map(|status| format!("{status:?}")).chain([by_mount]).chain(since_4);
+    let over_smb = DENIED_SMB.iter().map(|status| format!("{status:?}"));
+    let by_status = DENIED.iter().map(|status| format!("{status:?}"));
+    let mut denials = by_status.chain([by_mount]).chain(since_4).chain(over_smb);
     denials.any(|status| text.ends_with(&status))
 }
 
@@ -66,8 +75,10 @@ impl Error {
     /// Whether a call was refused with this status, in whatever version: those that are asked for here have the
     /// same name in all.
     pub fn is(&self, wanted: Status) -> bool {
+        let Self::Refused { status, .. } = self else { return false };
         let name = |status: &str| status.split_once("ERR_").map(|(_, name)| name.to_owned());
-        matches!(self, Self::Refused { status, .. } if name(status) == name(&format!("{wanted:?}")))
+        let over_smb = SAME.iter().any(|(one, other)| *one == wanted && format!("{other:?}") == *status);
+        over_smb || name(status).is_some_and(|said| Some(said) == name(&format!("{wanted:?}")))
     }
 
     /// Whether the target does not let the caller change anything; also where an agent says so.
@@ -122,6 +133,12 @@ impl std::error::Error for Error {}
 
 impl From<Malformed> for Error {
     fn from(malformed: Malformed) -> Self {
+        Self::Protocol(malformed.to_string())
+    }
+}
+
+impl From<smb_wire::Malformed> for Error {
+    fn from(malformed: smb_wire::Malformed) -> Self {
         Self::Protocol(malformed.to_string())
     }
 }

@@ -31,6 +31,7 @@ pub mod observer;
 mod pattern;
 mod private_dir;
 pub mod run;
+mod smb;
 mod target;
 pub mod workload;
 

@@ -8,10 +8,11 @@ use serde::{Serialize, Serializer};
 
 use crate::error::Error;
 
-/// The port of NFS where a target names none.
+/// The ports of NFS and SMB where a target names none.
 const NFS_PORT: u16 = 2049;
+const SMB_PORT: u16 = 445;
 
-/// Which version of NFS a target is spoken to in.
+/// In which version of which protocol a target is spoken to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Version {
     /// NFSv3.
@@ -21,16 +22,80 @@ pub enum Version {
     V41,
     /// NFSv4.2.
     V42,
+    /// SMB 3.1.1.
+    Smb(Protection),
+}
+
+/// What a client of SMB protects its messages with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protection {
+    /// Nothing, once it is connected to the share.
+    None,
+    /// Signatures by HMAC-SHA256.
+    Hmac,
+    /// Signatures by AES-128-CMAC.
+    Cmac,
+    /// Signatures by AES-128-GMAC.
+    #[default]
+    Gmac,
+    /// Encryption with AES-128-CCM.
+    Ccm128,
+    /// Encryption with AES-128-GCM.
+    Gcm128,
+    /// Encryption with AES-256-CCM.
+    Ccm256,
+    /// Encryption with AES-256-GCM.
+    Gcm256,
+}
+
+impl Protection {
+    /// Each with what a target says of it.
+    const SAID: [(Self, &'static str); 8] = [
+        (Self::Gmac, "sign=gmac"),
+        (Self::Cmac, "sign=cmac"),
+        (Self::Hmac, "sign=hmac"),
+        (Self::None, "sign=none"),
+        (Self::Gcm128, "seal=gcm"),
+        (Self::Ccm128, "seal=ccm"),
+        (Self::Gcm256, "seal=gcm256"),
+        (Self::Ccm256, "seal=ccm256"),
+    ];
+
+    fn said(self) -> &'static str {
+        Self::SAID.iter().find(|(one, _)| *one == self).map_or("", |(_, said)| said)
+    }
+}
+
+impl FromStr for Protection {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::SAID.iter().find(|(_, said)| *said == text);
+        found.map(|(protection, _)| *protection).ok_or_else(|| {
+            let allowed = Self::SAID.map(|(_, said)| said).join(", ");
+            format!("?{text} says no protection of messages; allowed are {allowed}")
+        })
+    }
 }
 
 impl Version {
     /// The minor version of NFSv4.
     pub fn minor(self) -> Option<u32> {
         match self {
-            Self::V3 => None,
+            Self::V3 | Self::Smb(_) => None,
             Self::V41 => Some(1),
             Self::V42 => Some(2),
         }
+    }
+
+    /// Whether it is SMB.
+    pub fn is_smb(self) -> bool {
+        matches!(self, Self::Smb(_))
+    }
+
+    /// Whether data of messages may be left unread: nothing else in them depends on it.
+    pub(crate) fn is_plain(self) -> bool {
+        !matches!(self, Self::Smb(protection) if protection != Protection::None)
     }
 }
 
@@ -54,26 +119,30 @@ impl fmt::Display for Version {
             Self::V3 => "NFSv3",
             Self::V41 => "NFSv4.1",
             Self::V42 => "NFSv4.2",
+            Self::Smb(_) => "SMB 3.1.1",
         })
     }
 }
 
 /// `nfs://HOST[:PORT][,HOST[:PORT]]…/EXPORT[?version=VERSION]`: an export, the addresses at which it is served,
-/// and how it is spoken to.
+/// and how it is spoken to. `smb://USER@HOST[:PORT][,HOST[:PORT]]…/SHARE[/PATH][?sign=HOW|?seal=HOW]`: the same of a
+/// share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// A name or an address, without brackets.
     pub host: String,
-    /// Where NFS listens.
+    /// Where NFS or SMB listens.
     pub port: u16,
     /// Where MOUNT listens; by default where NFS does.
     pub mount_port: u16,
-    /// Further addresses at which the same export is served, with the ports of NFS there.
+    /// Further addresses at which the same export is served, with the ports there.
     pub others: Vec<(String, u16)>,
-    /// The exported path, with its leading slash.
+    /// The exported path, or the share and the path in it, with its leading slash.
     pub export: String,
-    /// Which version of NFS is spoken.
+    /// What is spoken.
     pub version: Version,
+    /// Who logs in over SMB.
+    pub user: Option<String>,
 }
 
 /// Addresses of a target at most.
@@ -121,9 +190,9 @@ impl Target {
         };
         let mut joined = first.clone();
         for other in others {
-            if other.version != first.version {
+            if (other.version, &other.user) != (first.version, &first.user) {
                 return Err(Error::Plan(format!(
-                    "{first} and {other} are of different versions; several targets are the addresses of one"
+                    "{first} and {other} are of different versions or users; several targets are the addresses of one"
                 )));
             }
             if other.export != first.export {
@@ -136,6 +205,13 @@ impl Target {
         }
         joined.check().map_err(Error::Plan)?;
         Ok(joined)
+    }
+
+    /// The share, and the directory in it that is worked in, its names divided as SMB divides them.
+    pub(crate) fn share(&self) -> (&str, String) {
+        let path = self.export.trim_matches('/');
+        let (share, directory) = path.split_once('/').unwrap_or((path, ""));
+        (share, directory.replace('/', "\\"))
     }
 
     fn check(&self) -> Result<(), String> {
@@ -156,14 +232,14 @@ fn resolve(host: &str, port: u16) -> Result<SocketAddr, Error> {
 }
 
 /// `HOST[:PORT]`, an IPv6 address in brackets.
-fn server(text: &str) -> Option<(String, u16)> {
+fn server(text: &str, port_by_default: u16) -> Option<(String, u16)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
         None => text.split_at(text.find(':').unwrap_or(text.len())),
     };
     let port = match port.strip_prefix(':') {
         Some(port) => port.parse().ok().filter(|&port| port != 0)?,
-        None if port.is_empty() => NFS_PORT,
+        None if port.is_empty() => port_by_default,
         None => return None,
     };
     (!host.is_empty()).then(|| (host.to_owned(), port))
@@ -173,26 +249,64 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "\"{text}\" is no target; write nfs://HOST[:PORT]/EXPORT, like nfs://127.0.0.1:2049/data, with commas \
-                 between several addresses of the same export and ?version=4.1 or ?version=4.2 at the end for those \
-                 versions of NFS"
-            )
-        };
-        let (place, export) =
-            text.strip_prefix("nfs://").and_then(|rest| rest.split_once('/')).ok_or_else(wrong)?;
-        let (export, version) = match export.split_once('?') {
-            Some((export, asked)) => (export, asked.strip_prefix("version=").ok_or_else(wrong)?.parse()?),
-            None => (export, Version::default()),
-        };
-        let mut servers = place.split(',').map(|text| server(text).ok_or_else(wrong));
-        let (host, port) = servers.next().ok_or_else(wrong)??;
-        let others = servers.collect::<Result<_, _>>()?;
-        let target = Self { host, port, mount_port: port, others, export: format!("/{export}"), version };
-        target.check()?;
-        Ok(target)
+        match text.strip_prefix("smb://") {
+            Some(rest) => smb(rest).ok_or_else(|| {
+                format!(
+                    "\"{text}\" is no target; write smb://USER@HOST[:PORT]/SHARE, like smb://alice@127.0.0.1/data, with commas \
+                     between several addresses of the same share, and ?sign=HOW or ?seal=HOW at the end for a protection other \
+                     than signatures by AES-128-GMAC"
+                )
+            })?,
+            None => nfs(text),
+        }
     }
+}
+
+/// A target of NFS.
+fn nfs(text: &str) -> Result<Target, String> {
+    let wrong = || {
+        format!(
+            "\"{text}\" is no target; write nfs://HOST[:PORT]/EXPORT, like nfs://127.0.0.1:2049/data, with commas \
+             between several addresses of the same export and ?version=4.1 or ?version=4.2 at the end for those \
+             versions of NFS"
+        )
+    };
+    let (place, export) =
+        text.strip_prefix("nfs://").and_then(|rest| rest.split_once('/')).ok_or_else(wrong)?;
+    let (export, version) = match export.split_once('?') {
+        Some((export, asked)) => (export, asked.strip_prefix("version=").ok_or_else(wrong)?.parse()?),
+        None => (export, Version::default()),
+    };
+    target(place, NFS_PORT, export, version, None).ok_or_else(wrong)?
+}
+
+/// A target of SMB, without what it begins with; `None`: it is none at all.
+fn smb(rest: &str) -> Option<Result<Target, String>> {
+    let (place, share) = rest.split_once('/')?;
+    let (user, place) = place.rsplit_once('@').filter(|(user, _)| !user.is_empty())?;
+    let (share, asked) = share.split_once('?').map_or((share, None), |(share, asked)| (share, Some(asked)));
+    if share.split('/').next().is_none_or(str::is_empty) {
+        return None;
+    }
+    match asked.map_or(Ok(Protection::default()), str::parse) {
+        Ok(protection) => target(place, SMB_PORT, share, Version::Smb(protection), Some(user.to_owned())),
+        Err(wrong) => Some(Err(wrong)),
+    }
+}
+
+/// What is served at these addresses; `None`: one of them is none.
+fn target(
+    place: &str,
+    port: u16,
+    export: &str,
+    version: Version,
+    user: Option<String>,
+) -> Option<Result<Target, String>> {
+    let mut servers = place.split(',').map(|text| server(text, port));
+    let (host, port) = servers.next()??;
+    let others = servers.collect::<Option<_>>()?;
+    let target = Target { host, port, mount_port: port, others, export: format!("/{export}"), version, user };
+    Some(target.check().map(|()| target))
 }
 
 impl fmt::Display for Target {
@@ -203,11 +317,17 @@ impl fmt::Display for Target {
         };
         let all = std::iter::once((&self.host, self.port))
             .chain(self.others.iter().map(|(host, port)| (host, *port)));
-        write!(f, "nfs://{}{}", all.map(server).collect::<Vec<_>>().join(","), self.export)?;
+        let (scheme, user) = match &self.user {
+            Some(user) => ("smb", format!("{user}@")),
+            None => ("nfs", String::new()),
+        };
+        write!(f, "{scheme}://{user}{}{}", all.map(server).collect::<Vec<_>>().join(","), self.export)?;
         match self.version {
             Version::V3 => Ok(()),
             Version::V41 => f.write_str("?version=4.1"),
             Version::V42 => f.write_str("?version=4.2"),
+            Version::Smb(protection) if protection == Protection::default() => Ok(()),
+            Version::Smb(protection) => write!(f, "?{}", protection.said()),
         }
     }
 }
@@ -272,6 +392,30 @@ mod tests {
         }
         let both = [target("nfs://h/x").unwrap(), target("nfs://i/x?version=4.1").unwrap()];
         assert!(Target::joined(&both).unwrap_err().to_string().contains("of different versions"));
+    }
+
+    #[test]
+    fn a_share_is_named_with_its_user() {
+        let target = |text: &str| text.parse::<Target>();
+        for (text, port, protection, share) in [
+            ("smb://alice@h/docs", 445, Protection::Gmac, ("docs", "")),
+            ("smb://alice@h:4450/docs/a/b?sign=none", 4450, Protection::None, ("docs", "a\\b")),
+            ("smb://CORP\\bob@[::1]:9,h/docs/?seal=ccm256", 9, Protection::Ccm256, ("docs", "")),
+        ] {
+            let parsed = target(text).unwrap();
+            assert_eq!((parsed.port, parsed.version), (port, Version::Smb(protection)));
+            assert_eq!(parsed.share(), (share.0, share.1.to_owned()));
+            assert_eq!(target(&parsed.to_string()).unwrap(), parsed);
+        }
+        for text in
+            ["smb://h/docs", "smb://@h/docs", "smb://a@h", "smb://a@h/", "smb://a@h:0/x", "smb://a@/x"]
+        {
+            assert!(target(text).unwrap_err().contains("smb://USER@HOST[:PORT]/SHARE"), "{text}");
+        }
+        for text in ["smb://a@h/x?sign=md5", "smb://a@h/x?version=3", "smb://a@h/x?"] {
+            assert!(target(text).unwrap_err().contains("allowed are sign=gmac, sign=cmac"), "{text}");
+        }
+        assert!(target("nfs://h/x?sign=gmac").is_err());
     }
 
     #[test]

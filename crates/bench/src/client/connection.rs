@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::{Duration, SystemTime};
 
+use identity::NtHash;
 use nfs_wire::rpc::{
     Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark, ReplyBody, ReplyHeader,
 };
@@ -31,12 +32,15 @@ pub struct Identity {
     pub source: Option<IpAddr>,
     /// Call from a port below 1024, which many Linux servers demand (`secure` in exports(5)). Takes root.
     pub privileged_port: bool,
+    /// What the user of SMB logs in with, whose name is in the target.
+    pub nt_hash: Option<NtHash>,
 }
 
 impl Identity {
     /// The user with this id, from any port.
     pub fn new(uid: u32, gid: u32) -> Self {
-        Self { uid, gid, machine: "plimsoll-bench".to_owned(), source: None, privileged_port: false }
+        let machine = "plimsoll-bench".to_owned();
+        Self { uid, gid, machine, source: None, privileged_port: false, nt_hash: None }
     }
 
     /// Connects to `address` in the way asked for.

@@ -1,20 +1,22 @@
-//! A synchronous NFS client: one call at a time, every status but success an error.
+//! A synchronous client of NFS and SMB: one call at a time, every status but success an error.
 //!
 //! - `object`: handles, and what is told of files.
-//! - `v3`: over NFSv3. `v4`: over NFSv4.1 and 4.2. A target says which of them ([`Version`](crate::Version)).
+//! - `v3`: over NFSv3. `v4`: over NFSv4.1 and 4.2. `smb`: over SMB 3.1.1. A target says which of them ([`Version`](crate::Version)).
 //! - `session`: a client of NFSv4 and its sessions; the load's connections share those. `lease`: keeps it alive.
 
 mod connection;
 pub(crate) mod lease;
 mod object;
 pub(crate) mod session;
+mod smb;
 mod v3;
 mod v4;
 
 use nfs_wire::v3::{StableHow, Status, WriteVerf};
 
 use crate::error::Error;
-use crate::target::Target;
+use crate::target::{Target, Version};
+use smb::Smb;
 use v3::V3;
 use v4::V4;
 
@@ -31,6 +33,7 @@ pub struct Client(Dialect);
 enum Dialect {
     V3(V3),
     V4(Box<V4>),
+    Smb(Box<Smb>),
 }
 
 /// The same verb of either dialect.
@@ -39,16 +42,18 @@ macro_rules! either {
         match &mut $client.0 {
             Dialect::V3($dialect) => $call,
             Dialect::V4($dialect) => $call,
+            Dialect::Smb($dialect) => $call,
         }
     };
 }
 
 impl Client {
-    /// Finds the export's root: asks MOUNT over NFSv3, looks its path up over NFSv4.
+    /// Finds the export's root: asks MOUNT over NFSv3, looks its path up over NFSv4, connects to the share over SMB.
     pub fn mount(target: &Target, identity: &Identity) -> Result<Self, Error> {
-        let dialect = match target.version.minor() {
-            None => Dialect::V3(V3::mount(target, identity)?),
-            Some(minor) => Dialect::V4(Box::new(V4::mount(target, identity, minor)?)),
+        let dialect = match (target.version, target.version.minor()) {
+            (Version::Smb(_), _) => Dialect::Smb(Box::new(Smb::mount(target, identity)?)),
+            (_, None) => Dialect::V3(V3::mount(target, identity)?),
+            (_, Some(minor)) => Dialect::V4(Box::new(V4::mount(target, identity, minor)?)),
         };
         Ok(Self(dialect))
     }
@@ -58,6 +63,7 @@ impl Client {
         match &self.0 {
             Dialect::V3(v3) => v3.root(),
             Dialect::V4(v4) => v4.root(),
+            Dialect::Smb(smb) => smb.root(),
         }
     }
 

@@ -6,11 +6,12 @@ use nfs_wire::v3::{FileHandle, StableHow, WriteVerf};
 use nfs_wire::v4;
 
 use crate::error::Error;
+use crate::smb::requests::utf16;
 
 /// Most bytes asked for in one listing.
 pub(super) const LISTING_MAX: u32 = 64 << 10;
 
-/// A file handle of its own.
+/// A file handle of its own; over SMB, which has none, a path.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Handle(pub(super) Vec<u8>);
 
@@ -18,6 +19,12 @@ impl Handle {
     /// As the wire wants it.
     pub fn wire(&self) -> FileHandle<'_> {
         FileHandle(&self.0)
+    }
+
+    /// Over SMB: the path from the root of the share, in UTF-16LE.
+    pub(crate) fn path(&self) -> Result<Vec<u8>, Error> {
+        let wrong = |_| Error::Protocol(format!("{self:?} is no path"));
+        str::from_utf8(&self.0).map(utf16).map_err(wrong)
     }
 }
 

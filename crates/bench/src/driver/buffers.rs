@@ -50,6 +50,27 @@ impl Outbox {
         self.heads.extend_from_slice(bytes);
     }
 
+    /// Adds a message of SMB that `write` appends, framed and protected already; a slot's payload follows it.
+    #[inline]
+    pub(crate) fn push_message(&mut self, payload: Option<(usize, u32)>, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.heads.len();
+        write(&mut self.heads);
+        self.add(start, payload);
+    }
+
+    /// Adds what was appended since `start` to what is to be sent, and a slot's payload behind it.
+    #[inline]
+    fn add(&mut self, start: usize, payload: Option<(usize, u32)>) {
+        let end = self.heads.len();
+        match self.segments.last_mut() {
+            Some(Segment::Head(range)) if range.end == start => range.end = end,
+            _ => self.segments.push(Segment::Head(start..end)),
+        }
+        if let Some((slot, length)) = payload {
+            self.segments.push(Segment::Payload { slot, range: 0..length as usize });
+        }
+    }
+
     /// Replaces bytes of the calls not yet sent, from `at` on, counted as [`Self::begin`] counts.
     #[inline]
     pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
@@ -71,13 +92,7 @@ impl Outbox {
         let mark = RecordMark { last: true, length: head + payload.map_or(0, |(_, length)| length) };
         self.heads[start..start + 4].copy_from_slice(&mark.to_word().to_be_bytes());
         self.heads[start + 4..start + 8].copy_from_slice(&xid.to_be_bytes());
-        match self.segments.last_mut() {
-            Some(Segment::Head(range)) if range.end == start => range.end = end,
-            _ => self.segments.push(Segment::Head(start..end)),
-        }
-        if let Some((slot, length)) = payload {
-            self.segments.push(Segment::Payload { slot, range: 0..length as usize });
-        }
+        self.add(start, payload);
         if !tail.is_empty() {
             self.heads.extend_from_slice(tail);
             match self.segments.last_mut() {
@@ -165,12 +180,34 @@ pub(crate) enum Record {
     Cut(Range<usize>, usize),
 }
 
+/// What stands before each record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// RFC 5531 §11: a mark before each fragment.
+    RecordMark,
+    /// MS-SMB2 §2.1: a zero, and the length in three bytes.
+    Smb,
+}
+
+impl Framing {
+    /// What these four bytes say.
+    #[inline]
+    fn mark(self, word: u32) -> RecordMark {
+        match self {
+            Self::RecordMark => RecordMark::from_word(word),
+            // A word of anything but a length is a length that is refused.
+            Self::Smb => RecordMark { last: true, length: word },
+        }
+    }
+}
+
 /// Received bytes.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    framing: Framing,
     /// Drop what of a record goes beyond its first bytes.
     discards: bool,
     /// Bytes yet to drop of the record whose first `end` bytes are kept.
@@ -180,9 +217,9 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     /// For records of up to `longest` bytes; see [`crate::load::Plan::discards`].
-    pub(crate) fn new(longest: usize, discards: bool) -> Self {
+    pub(crate) fn new(longest: usize, framing: Framing, discards: bool) -> Self {
         let room = (2 * (longest + RecordMark::SIZE)).max(256 << 10);
-        Self { bytes: vec![0; room], start: 0, end: 0, discards, dropping: 0, dropped: 0 }
+        Self { bytes: vec![0; room], start: 0, end: 0, framing, discards, dropping: 0, dropped: 0 }
     }
 
     /// One receive. `Ok(0)` is the end of the stream.
@@ -213,7 +250,7 @@ impl Inbox {
         loop {
             let have = self.end - self.start;
             let Some(word) = self.bytes[self.start..self.end].first_chunk() else { break };
-            let mark = RecordMark::from_word(u32::from_be_bytes(*word));
+            let mark = self.framing.mark(u32::from_be_bytes(*word));
             let length = RecordMark::SIZE + mark.length as usize;
             // Half of the room, so that the rest always fits behind a record that begins in the first half.
             if length > self.bytes.len() / 2 {
@@ -246,8 +283,8 @@ impl Inbox {
 
     /// The bytes of a record.
     #[inline]
-    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
-        &self.bytes[range]
+    pub(crate) fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        &mut self.bytes[range]
     }
 
     /// Joins the fragment at the start, mark and all `length` bytes, with the one behind it (RFC 5531 §11).

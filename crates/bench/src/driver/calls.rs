@@ -6,6 +6,7 @@ use super::buffers::Outbox;
 use crate::client;
 use crate::error::Error;
 use crate::pattern::Payload;
+use crate::smb::{Channel, Request};
 
 /// Calls not yet sent and calls not yet answered. A call has a slot; the low bits of its xid are the slot's
 /// number.
@@ -16,8 +17,20 @@ pub(crate) struct Calls {
     /// answered.
     pub(crate) payloads: Vec<Payload>,
     pub(super) in_flight: usize,
+    numbering: Numbering,
+    /// What went wrong since calls were sent.
+    pub(super) wrong: Option<Error>,
     slots: Vec<Slot>,
     slots_max: usize,
+}
+
+/// How replies find their calls.
+#[derive(Debug)]
+enum Numbering {
+    /// By the low bits of RPC's xid.
+    Xids,
+    /// By SMB's message ids, which the server grants.
+    MessageIds(Box<Channel>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +43,13 @@ impl Calls {
     /// For at most `slots_max` calls in flight, a power of two; `depth` of them are usual.
     pub(crate) fn new(slots_max: usize, depth: usize) -> Self {
         debug_assert!(slots_max.is_power_of_two(), "the bits of an xid are divided");
-        let (payloads, slots) = (Vec::new(), Vec::new());
-        Self { outbox: Outbox::new(depth), payloads, in_flight: 0, slots, slots_max }
+        let (payloads, slots, numbering) = (Vec::new(), Vec::new(), Numbering::Xids);
+        Self { outbox: Outbox::new(depth), payloads, in_flight: 0, numbering, wrong: None, slots, slots_max }
+    }
+
+    /// The same, of a connection of SMB.
+    pub(crate) fn of_channel(self, channel: Channel) -> Self {
+        Self { numbering: Numbering::MessageIds(Box::new(channel)), ..self }
     }
 
     /// Makes a slot; `None` when there are as many as the xid's low bits can name.
@@ -93,9 +111,57 @@ impl Calls {
         self.outbox.unsent(&self.payloads)
     }
 
+    /// A call over SMB: requests in one message, in flight in `slot`. So many bytes of a payload are the data of the last one.
+    /// That they take no more credits than there are [`Channel::affords`] says before; what goes wrong here is told when calls
+    /// are sent.
+    #[inline]
+    pub(crate) fn send(&mut self, slot: usize, requests: &[Request<'_>], payload: Option<(usize, u32)>) {
+        let Numbering::MessageIds(channel) = &mut self.numbering else { return };
+        self.in_flight += 1;
+        let data = payload.map(|(slot, length)| &self.payloads[slot].bytes()[..length as usize]);
+        let behind = payload.filter(|_| channel.leaves_data_behind());
+        let wrong = &mut self.wrong;
+        self.outbox.push_message(behind, |out| {
+            if let Err(error) = channel.push(requests, data, slot, out) {
+                wrong.get_or_insert(error);
+            }
+        });
+    }
+
+    /// What a connection of SMB has.
+    #[inline]
+    pub(crate) fn channel(&self) -> Option<&Channel> {
+        match &self.numbering {
+            Numbering::Xids => None,
+            Numbering::MessageIds(channel) => Some(channel),
+        }
+    }
+
+    /// Calls that are sent and not answered.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// The slot of the call that this answers, and the reply in the clear; `None` where more is to come.
+    #[inline]
+    pub(super) fn take_reply<'b>(&mut self, bytes: &'b mut [u8]) -> Result<Option<(usize, &'b [u8])>, Error> {
+        match &mut self.numbering {
+            Numbering::Xids => {
+                let xid = xdr::Reader::new(bytes).u32()?;
+                self.answered(xid).map(|slot| Some((slot, &*bytes)))
+            }
+            Numbering::MessageIds(channel) => {
+                let answered = channel.take_reply(bytes)?;
+                self.in_flight -= usize::from(answered.is_some());
+                Ok(answered)
+            }
+        }
+    }
+
     /// The slot of the call that was answered under `xid`.
     #[inline]
-    pub(super) fn answered(&mut self, xid: u32) -> Result<usize, Error> {
+    fn answered(&mut self, xid: u32) -> Result<usize, Error> {
         let index = xid as usize % self.slots_max;
         match self.slots.get_mut(index) {
             Some(slot) if slot.in_flight && slot.xid == xid => slot.in_flight = false,

@@ -199,3 +199,40 @@ pub(crate) mod replies {
         bytes
     }
 }
+
+#[cfg(test)]
+pub(crate) mod requests {
+    //! Calls that were made, as tests look at them.
+
+    use nfs_wire::rpc::{CallHeader, RecordMark};
+    use nfs_wire::v4::{Argument, CompoundHead, PROGRAM, Procedure, VERSION};
+
+    use super::*;
+
+    /// The operations of each call in these records, which are COMPOUNDs of a minor version.
+    pub(crate) fn operations(mut records: &[u8], minor: u32) -> Vec<Vec<Argument<'_>>> {
+        let mut calls = Vec::new();
+        while let Some((word, behind)) = records.split_first_chunk() {
+            let mark = RecordMark::from_word(u32::from_be_bytes(*word));
+            assert!(mark.last);
+            let (record, rest) = behind.split_at(mark.length as usize);
+            let mut r = Reader::new(record);
+            let header = CallHeader::decode(&mut r).unwrap();
+            assert_eq!((header.prog, header.vers, header.proc), (PROGRAM, VERSION, Procedure::COMPOUND.0));
+            let head = CompoundHead::decode(&mut r).unwrap();
+            assert_eq!((head.tag, head.minorversion), (&b""[..], minor));
+            calls.push((0..head.operations).map(|_| Argument::decode(&mut r).unwrap()).collect());
+            assert_eq!(r.remaining(), 0);
+            records = rest;
+        }
+        assert!(records.is_empty(), "part of a record");
+        calls
+    }
+
+    /// Those of the only call.
+    pub(crate) fn only_call(record: &[u8], minor: u32) -> Vec<Argument<'_>> {
+        let mut calls = operations(record, minor);
+        assert_eq!(calls.len(), 1);
+        calls.remove(0)
+    }
+}

@@ -3,9 +3,6 @@
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 
-use nfs_wire::rpc::ReplyHeader;
-use xdr::{Decode, Reader};
-
 use super::buffers::{Inbox, Record};
 use super::calls::Calls;
 use super::generator::{Generator, Reply, RunContext};
@@ -53,10 +50,8 @@ impl<G: Generator> Connection<G> {
                 Record::Whole(range) => (range, 0),
                 Record::Cut(range, missing) => (range, missing),
             };
-            let mut results = Reader::new(self.inbox.bytes(range));
-            let header = ReplyHeader::decode(&mut results)?;
-            let slot = self.calls.answered(header.xid)?;
-            self.generator.complete(slot, Reply { header, results, missing }, &mut self.calls, context)?;
+            let Some((slot, bytes)) = self.calls.take_reply(self.inbox.bytes_mut(range))? else { continue };
+            self.generator.complete(slot, Reply { bytes, missing }, &mut self.calls, context)?;
         }
         Ok(())
     }
@@ -64,6 +59,9 @@ impl<G: Generator> Connection<G> {
     /// Sends what the socket takes; has it told under `number` when a full socket takes more.
     pub(super) fn flush(&mut self, epoll: &OwnedFd, number: u64) -> Result<(), Error> {
         self.has_begun = false;
+        if let Some(wrong) = self.calls.wrong.take() {
+            return Err(wrong);
+        }
         let Calls { outbox, payloads, in_flight, .. } = &mut self.calls;
         self.socket.flush(outbox, payloads, epoll, number, *in_flight)
     }

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use nfs_wire::v3::Procedure;
 use nfs_wire::v4::Op;
 use report::result::{Direction, Second};
+use smb_wire::header::Command;
 
 use crate::engine::control::{Control, moment};
 use crate::error::Error;
@@ -20,7 +21,7 @@ const TIME_MAX_NS: u64 = 120 * SECOND_NS;
 const DESCRIBED_MAX: usize = 8;
 /// Procedures of NFSv3.
 pub(crate) const PROCEDURES: usize = 22;
-/// Numbers of procedures of NFSv3 and of operations of NFSv4.
+/// Numbers of procedures of NFSv3, of operations of NFSv4, and of commands of SMB.
 const CALLS: usize = 80;
 
 /// Nanoseconds since the load began, for all threads alike, and the window that is measured.
@@ -221,6 +222,7 @@ impl OpCounters {
     pub(crate) fn wire(&self) -> BTreeMap<String, u64> {
         let name = |number| match self.version {
             Version::V41 | Version::V42 if number > 0 => format!("{:?}", Op(number)).replace("OP_", ""),
+            Version::Smb(_) => format!("{:?}", Command(u16::try_from(number).unwrap_or(u16::MAX))),
             _ => format!("{:?}", Procedure(number)).replace("NFSPROC3_", ""),
         };
         let called = (0..).zip(self.wire).filter(|(_, calls)| *calls > 0);

@@ -1,7 +1,9 @@
 //! Processor time.
 
-use std::fs;
+use std::collections::HashMap;
+use std::ops::Range;
 use std::time::Duration;
+use std::{fs, io};
 
 use rustix::time::ClockId;
 
@@ -13,18 +15,42 @@ fn of_this_thread() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// User and system time of a process with all its threads, ended ones too, in the kernel's ticks (10 ms).
+/// User and system time of a process and of all that it has begun, ended ones too, in the kernel's ticks (10 ms): a server may
+/// have a process for each client.
 pub(crate) fn of_process(pid: u32) -> Result<Duration, Error> {
-    let path = format!("/proc/{pid}/stat");
-    let stat = fs::read_to_string(&path).map_err(Error::io(format!("read {path} for the server's CPU")))?;
-    // The name, in parentheses, may hold anything; utime and stime are the 12th and 13th field after it
-    // (proc(5)).
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let mut fields =
-        after_name.split_ascii_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
-    let ticks = fields.next().zip(fields.next()).map(|(user, system)| user + system);
-    let ticks = ticks.ok_or_else(|| Error::Plan(format!("{path} is not as proc(5) describes it")))?;
+    let stats = family(pid).map_err(Error::io("read /proc for the server's CPU"))?;
+    // utime, stime, and those of children that have ended.
+    let ticks = stats.iter().map(|stat| number(stat, 11..15)).sum::<u64>();
     Ok(Duration::from_nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
+}
+
+/// The `stat` of a process, behind its name, and of all processes below it.
+fn family(pid: u32) -> io::Result<Vec<String>> {
+    let mut all = HashMap::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        // Processes end while one looks.
+        let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        // The name, in parentheses, may hold anything (proc(5)).
+        let stat = stat.rsplit_once(')').map_or("", |(_, rest)| rest).to_owned();
+        all.insert(pid, stat);
+    }
+    let nobody = || io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}"));
+    let mut found = vec![(pid, all.remove(&pid).ok_or_else(nobody)?)];
+    let mut at = 0;
+    while let Some(&(parent, _)) = found.get(at) {
+        // The parent is the second field behind the name.
+        found.extend(all.extract_if(|_, stat| number(stat, 1..2) == u64::from(parent)));
+        at += 1;
+    }
+    Ok(found.into_iter().map(|(_, stat)| stat).collect())
+}
+
+/// The sum of some fields of a `stat`, counted from behind the name.
+fn number(stat: &str, fields: Range<usize>) -> u64 {
+    let fields = stat.split_ascii_whitespace().skip(fields.start).take(fields.len());
+    fields.filter_map(|field| field.parse::<u64>().ok()).sum()
 }
 
 /// The thread's processor time from the window's start to its end.
@@ -68,5 +94,22 @@ mod tests {
         }
         assert!(of_process(std::process::id()).unwrap() - process >= Duration::from_millis(30));
         assert!(of_process(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn work_of_children_counts_while_they_run_and_after() {
+        let before = of_process(std::process::id()).unwrap();
+        let burn =
+            "end=$(($(date +%s%N) + 150000000)); while [ $(date +%s%N) -lt $end ]; do :; done; read -r _";
+        let mut child = std::process::Command::new("sh");
+        let child = child.args(["-c", burn]).stdin(std::process::Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+        let while_it_runs = of_process(std::process::id()).unwrap();
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        let after = of_process(std::process::id()).unwrap();
+        assert!(while_it_runs - before >= Duration::from_millis(20), "{:?}", while_it_runs - before);
+        assert!(after >= while_it_runs, "{after:?} {while_it_runs:?}");
     }
 }

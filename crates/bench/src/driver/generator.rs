@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use nfs_wire::rpc::ReplyHeader;
-use xdr::Reader;
+use xdr::{Decode, Reader};
 
 use super::calls::Calls;
 use super::counters::OpCounters;
+use super::fault::{Fault, accepted};
 use crate::error::Error;
 
 /// The load of one connection, made by workers that each have one operation at a time.
@@ -38,13 +39,22 @@ pub(crate) trait Generator: Send {
     ) -> Result<(), Error>;
 }
 
-/// A reply as it came.
+/// A reply as it came: a record of RPC, or the messages that one frame of SMB holds, in the clear.
 #[derive(Debug)]
 pub(crate) struct Reply<'a> {
-    pub(crate) header: ReplyHeader<'a>,
-    pub(crate) results: Reader<'a>,
+    pub(crate) bytes: &'a [u8],
     /// Bytes of a READ's data that were dropped unread.
     pub(crate) missing: usize,
+}
+
+impl<'a> Reply<'a> {
+    /// The results of an accepted call of RPC.
+    #[inline]
+    pub(crate) fn results(&self) -> Result<Reader<'a>, Fault> {
+        let mut results = Reader::new(self.bytes);
+        accepted(&ReplyHeader::decode(&mut results)?)?;
+        Ok(results)
+    }
 }
 
 /// When a worker of a connection begins its next operation.

@@ -6,7 +6,7 @@
 //! - [`counters`]: what a thread counts.
 //!
 //! Calls are encoded once and patched; calls that one receive set free leave in one send; a reply finds its
-//! call by the xid. Nothing is allocated per call.
+//! call by the xid, and over SMB by the message id. Over NFS nothing is allocated per call.
 
 pub(crate) mod buffers;
 pub(crate) mod calls;

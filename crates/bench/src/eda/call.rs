@@ -69,7 +69,8 @@ impl Call<'_> {
     /// Under which number it is counted.
     pub(super) fn number(&self, version: Version) -> u32 {
         match version {
-            Version::V3 => v3::procedure(self).0,
+            // Job sets are of NFS: a share is refused before there is a call.
+            Version::V3 | Version::Smb(_) => v3::procedure(self).0,
             Version::V41 | Version::V42 => v4::operation(self).0,
         }
     }
@@ -77,7 +78,7 @@ impl Call<'_> {
     /// Its procedure or operation by name.
     pub(super) fn name(&self, version: Version) -> String {
         match version {
-            Version::V3 => format!("{:?}", v3::procedure(self)),
+            Version::V3 | Version::Smb(_) => format!("{:?}", v3::procedure(self)),
             Version::V41 | Version::V42 => format!("{:?}", v4::operation(self)),
         }
     }

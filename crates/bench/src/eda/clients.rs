@@ -8,7 +8,7 @@ use super::{v3, v4};
 use crate::client::Identity;
 use crate::client::lease::LeaseKeeper;
 use crate::client::session::ClientState;
-use crate::driver::buffers::Inbox;
+use crate::driver::buffers::{Framing, Inbox};
 use crate::driver::calls::Calls;
 use crate::driver::connection::Connection;
 use crate::engine::job::Job;
@@ -100,5 +100,10 @@ fn connection(
             "more than {WORKERS_MAX} processes for a connection; use more connections or clients"
         )));
     }
-    Connection::new(stream, calls, Inbox::new(transfer_max + REPLY_OVERHEAD, false), generator)
+    Connection::new(
+        stream,
+        calls,
+        Inbox::new(transfer_max + REPLY_OVERHEAD, Framing::RecordMark, false),
+        generator,
+    )
 }

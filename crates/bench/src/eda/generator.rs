@@ -6,7 +6,7 @@ use crate::client;
 use crate::driver::calls::Calls;
 use crate::driver::compound::{AGAIN_NS, Refusal};
 use crate::driver::counters::{Completed, SECOND_NS};
-use crate::driver::fault::{Fault, accepted};
+use crate::driver::fault::Fault;
 use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
 use crate::pattern::Payload;
@@ -211,10 +211,10 @@ impl Generator for ProcessGenerator {
         worker.in_flight = false;
         let call = worker.process.call();
         context.counters.count_call(call.number(worker.process.version()), context.now);
-        let judged = match (accepted(&reply.header), &mut self.dialect) {
+        let judged = match (reply.results(), &mut self.dialect) {
             (Err(fault), _) => Err(fault.into()),
-            (Ok(()), Dialect::V3(_)) => v3::judge(&call, reply.results).map_err(Refusal::from),
-            (Ok(()), Dialect::V4(_, places)) => v4::judge(&call, &mut places[index], reply.results),
+            (Ok(results), Dialect::V3(_)) => v3::judge(&call, results).map_err(Refusal::from),
+            (Ok(results), Dialect::V4(_, places)) => v4::judge(&call, &mut places[index], results),
         };
         let event = match judged {
             Ok(answer) => worker.process.answer(answer, context.now)?,

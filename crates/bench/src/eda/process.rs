@@ -63,6 +63,16 @@ pub(super) struct Settings {
     pub gather: Option<u32>,
 }
 
+#[cfg(test)]
+impl Settings {
+    /// Attributes are cached, and calls are long.
+    pub(super) const fn cached(version: Version) -> Self {
+        let (read_max, write_max) = (1 << 20, 1 << 20);
+        let (stable, attribute_cache, gather) = (StableHow::Unstable, true, None);
+        Self { version, read_max, write_max, stable, attribute_cache, gather }
+    }
+}
+
 /// What follows from a beginning or a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {

@@ -58,6 +58,7 @@ impl Nfs {
 
     /// Asks the server what there is.
     fn look(&self) -> Result<TargetFacts, Error> {
+        self.check()?;
         let mut client = Client::mount(&self.target, &self.identity())?;
         let limits = client.limits()?;
         Ok(TargetFacts {
@@ -73,8 +74,19 @@ impl Nfs {
         })
     }
 
+    /// Shares are for loads of one kind of call.
+    fn check(&self) -> Result<(), Error> {
+        if self.target.version.is_smb() {
+            let text =
+                format!("{} is a share, and scenarios run over NFS; bench load takes shares", self.target);
+            return Err(Error::Plan(text));
+        }
+        Ok(())
+    }
+
     /// The export, in the version that a job asks for.
     fn target_for(&self, job: &Job) -> Result<Target, Error> {
+        self.check()?;
         let version = match job.protocol {
             None => self.target.version,
             Some(Protocol::NfsV3) => Version::V3,

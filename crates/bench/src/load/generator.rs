@@ -1,5 +1,6 @@
 //! The load of a plan on one connection: which call is next, and what its reply means for it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,15 +8,14 @@ use nfs_wire::v3::WriteVerf;
 use report::scenario::limits::DEPTH_MAX;
 
 use super::call::{Call, low};
+use super::dialect::{self, Dialect};
 use super::plan::{Kind, Op, Placement, Plan};
-use super::reply::{self, Good, Slot};
+use super::reply::{Good, Slot};
 use super::stream::{ReadMix, Stream};
-use super::v4::Place;
-use super::{v3, v4};
 use crate::driver::calls::Calls;
 use crate::driver::compound::{AGAIN_NS, Refusal};
 use crate::driver::counters::{Completed, OpCounters, nanoseconds};
-use crate::driver::fault::{Fault, accepted};
+use crate::driver::fault::Fault;
 use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
 use crate::pattern::{FileOffset, Payload, Random};
@@ -23,13 +23,6 @@ use crate::target::Version;
 
 /// In the ledger: a call on this block is in flight.
 const IN_FLIGHT: u32 = 1 << 31;
-
-/// Calls of one client, prepared in the version that is spoken.
-#[derive(Debug)]
-pub(super) enum Templates {
-    V3(Box<v3::Templates>),
-    V4(Box<v4::Templates>),
-}
 
 /// One operation at a time of the application: one call, or the calls of its parts.
 #[derive(Clone, Debug)]
@@ -63,8 +56,6 @@ pub(super) struct Worker {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) plan: Plan,
-    /// Of each client.
-    templates: Vec<Templates>,
     streams: Vec<Stream>,
     read_mix: ReadMix,
     /// Nanoseconds between two operations of a worker, where there is a schedule.
@@ -78,7 +69,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(plan: Plan, templates: Vec<Templates>) -> Self {
+    pub(super) fn new(plan: Plan) -> Self {
         let workers = match plan.placement {
             Placement::Jobs(jobs) => plan.clients * jobs * plan.depth,
             Placement::Shared => plan.connections_total() * plan.depth,
@@ -87,11 +78,8 @@ impl Shared {
         let (parts, blocks_per_file) = (plan.parts(), plan.blocks_per_file().max(1));
         let transfer = u32::try_from(plan.transfer()).unwrap_or(u32::MAX);
         let (streams, read_mix) = (Stream::all(&plan), ReadMix::default());
-        let numbers = Kind::ALL.map(|kind| match plan.target.version {
-            Version::V3 => v3::procedure(kind).map_or(0, |procedure| procedure.0),
-            Version::V41 | Version::V42 => v4::operation(kind).0,
-        });
-        Self { plan, templates, streams, read_mix, interval, parts, transfer, blocks_per_file, numbers }
+        let numbers = Kind::ALL.map(|kind| dialect::number(kind, plan.target.version));
+        Self { plan, streams, read_mix, interval, parts, transfer, blocks_per_file, numbers }
     }
 }
 
@@ -103,8 +91,9 @@ pub(super) struct PlanGenerator {
     number: usize,
     pub(super) client: usize,
     slots: Vec<Slot>,
-    /// Of each slot, over NFSv4; empty over NFSv3.
-    places: Vec<Place>,
+    dialect: Dialect,
+    /// Slots whose calls wait for credits.
+    starved: VecDeque<usize>,
     workers: Vec<Worker>,
     /// Good operations in the window.
     pub(super) ops: u64,
@@ -118,13 +107,13 @@ pub(super) struct PlanGenerator {
 }
 
 impl PlanGenerator {
-    /// The load on connection `connection` of this generator's client `client`, and its calls. Over NFSv4 it
-    /// has a place for each of [`Self::slots`].
+    /// The load on connection `connection` of this generator's client `client`, and its calls, of which there are
+    /// [`Self::slots`] at a time.
     pub(super) fn new(
         shared: Arc<Shared>,
         client: usize,
         connection: usize,
-        places: Vec<Place>,
+        dialect: Dialect,
     ) -> (Self, Calls) {
         let plan = &shared.plan;
         let number = client * plan.connections + connection;
@@ -159,7 +148,8 @@ impl PlanGenerator {
             ledger: vec![0; usize::try_from(blocks).unwrap_or(0)],
             verf: None,
             restarts: 0,
-            places,
+            dialect,
+            starved: VecDeque::new(),
             shared,
         };
         (generator, calls)
@@ -195,7 +185,7 @@ impl PlanGenerator {
     fn opening(&self) -> Option<Kind> {
         let plan = &self.shared.plan;
         match (plan.op, plan.target.version) {
-            (Op::OpenRead, Version::V41 | Version::V42) => Some(Kind::Open),
+            (Op::OpenRead, Version::V41 | Version::V42 | Version::Smb(_)) => Some(Kind::Open),
             (Op::OpenRead, Version::V3) if !plan.attribute_cache => Some(Kind::Getattr),
             _ => None,
         }
@@ -212,7 +202,7 @@ impl PlanGenerator {
     #[inline]
     fn following(&self, first: usize, kind: Kind) -> Option<(Kind, usize)> {
         let failed = self.workers[self.slots[first].worker as usize].failed;
-        let is_open = self.places.get(first).is_some_and(Place::is_open);
+        let is_open = self.dialect.has_open(first);
         match (self.shared.plan.op, kind) {
             (Op::OpenRead, Kind::Getattr | Kind::Open) if !failed => Some((Kind::Read, self.shared.parts)),
             (Op::OpenRead, Kind::Read) | (_, Kind::Create) if is_open => Some((Kind::Close, 1)),
@@ -220,12 +210,38 @@ impl PlanGenerator {
         }
     }
 
-    /// Puts a call into the outbox.
+    /// Makes a call, at once or when there are credits for it.
     #[inline]
     fn issue(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
-        let slot = &mut self.slots[index];
-        slot.kind = kind;
-        let worker = slot.worker as usize;
+        self.slots[index].kind = kind;
+        if self.starved.is_empty() && self.dialect.affords(kind, self.shared.transfer, calls) {
+            self.push(index, kind, calls);
+        } else {
+            self.starved.push_back(index);
+        }
+    }
+
+    /// Makes the calls that waited for credits and have them now.
+    #[inline]
+    fn feed(&mut self, calls: &mut Calls) -> Result<(), Error> {
+        while let Some(&index) = self.starved.front() {
+            let kind = self.slots[index].kind;
+            if self.dialect.affords(kind, self.shared.transfer, calls) {
+                self.starved.pop_front();
+                self.push(index, kind, calls);
+            } else if calls.in_flight() == 0 {
+                return Err(Error::Protocol("everything is answered, and there are no credits".to_owned()));
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a call into the outbox.
+    #[inline]
+    fn push(&mut self, index: usize, kind: Kind, calls: &mut Calls) {
+        let worker = self.slots[index].worker as usize;
         let object = self.object(index, kind);
         let other = if kind == Kind::Rename { self.own_directory(index, 1) } else { 0 };
         let (slot, worker) = (&self.slots[index], &self.workers[worker]);
@@ -245,10 +261,7 @@ impl PlanGenerator {
             connection: self.number,
             serial: worker.serial,
         };
-        match &self.shared.templates[self.client] {
-            Templates::V3(templates) => templates.push(&call, calls),
-            Templates::V4(templates) => templates.push(&call, &mut self.places[index], calls),
-        }
+        self.dialect.push(&call, calls);
     }
 
     /// Which object a call of this kind goes to.
@@ -483,12 +496,7 @@ impl Generator for PlanGenerator {
         let call = &self.slots[slot];
         let (worker, kind) = (call.worker as usize, call.kind);
         let plan = &self.shared.plan;
-        let judged = match (accepted(&reply.header), self.places.get_mut(slot)) {
-            (Err(fault), _) => Err(fault.into()),
-            (Ok(()), None) => reply::judge(plan, call, reply.results, reply.missing).map_err(Refusal::from),
-            (Ok(()), Some(place)) => v4::reply::judge(plan, call, place, reply.results, reply.missing),
-        };
-        let good = match judged {
+        let good = match self.dialect.judge(plan, call, slot, &reply) {
             Ok(good) => {
                 context.counters.count_call(self.shared.numbers[kind as usize], context.now);
                 Some(good)
@@ -496,7 +504,7 @@ impl Generator for PlanGenerator {
             Err(Refusal::Later) => {
                 context.counters.count_call(self.shared.numbers[kind as usize], context.now);
                 context.arm(context.now + AGAIN_NS, self.workers.len() + slot);
-                return Ok(());
+                return self.feed(calls);
             }
             Err(Refusal::Fault(Fault::Counted { what, detail })) => {
                 context.counters.error(&kind.name(plan.target.version), &what, &detail);
@@ -512,7 +520,7 @@ impl Generator for PlanGenerator {
         if state.left == 0 {
             self.finish(slot, kind, good.map_or(0, |good| good.entries), calls, context);
         }
-        Ok(())
+        self.feed(calls)
     }
 }
 

@@ -18,5 +18,6 @@ pub(super) fn identity(plan: &Plan, index: usize) -> Identity {
         machine: format!("plimsoll-bench-{index}"),
         source: plan.sources.get(index % plan.sources.len().max(1)).copied(),
         privileged_port: plan.privileged_port,
+        nt_hash: plan.nt_hash,
     }
 }

@@ -1,10 +1,11 @@
 //! The load of a plan: one kind of call, or a mix of two, with many in flight on every connection.
 //!
-//! - `generator`: which call is next. `v3`, `v4`: the calls, and over NFSv4 their replies. `reply`: those of
-//!   NFSv3.
-//! - `sessions`: what clients of NFSv4 have at the server besides connections.
+//! - `generator`: which call is next. `v3`, `v4`, `smb`: the calls, and over NFSv4 and SMB their replies. `reply`: those of
+//!   NFSv3. `dialect`: which of them a connection speaks.
+//! - `sessions`: what clients have at the server: connections, and over NFSv4 and SMB sessions.
 
 mod call;
+mod dialect;
 mod file_set;
 mod generator;
 mod identity;
@@ -12,6 +13,7 @@ mod plan;
 mod reply;
 mod report;
 mod sessions;
+mod smb;
 mod stream;
 mod v3;
 mod v4;
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ::report::scenario::Stability;
 
-use crate::driver::buffers::Inbox;
+use crate::driver::buffers::{Framing, Inbox};
 use crate::driver::connection::Connection;
 use crate::driver::counters::{Clock, OpCounters, nanoseconds};
 use crate::driver::{self, cpu};
@@ -36,7 +38,7 @@ use call::LISTING_MAX;
 use generator::{PlanGenerator, Shared};
 use identity::{identity, setup_client};
 use report::Facts;
-use sessions::Sessions;
+use sessions::{Attached, Sessions};
 
 pub(crate) use file_set::{FileSet, LaidOut};
 pub(crate) use plan::stable_how;
@@ -127,16 +129,19 @@ impl Prepared {
         let clients = clients
             .map(|(client, identity)| sessions.client(plan, client, identity, &file_set))
             .collect::<Result<Vec<_>, Error>>()?;
-        let (templates, attached): (Vec<_>, Vec<_>) =
-            clients.into_iter().map(|client| (client.templates, client.connections)).unzip();
-        let shared = Arc::new(Shared::new(plan.clone(), templates));
+        let shared = Arc::new(Shared::new(plan.clone()));
         let data = if plan.op.transfers() { plan.transfer() } else { 0 };
         let longest = usize::try_from(data).unwrap_or(0).max(LISTING_MAX as usize) + REPLY_OVERHEAD;
         let mut connections = Vec::with_capacity(plan.connections_total());
-        for (client, attached) in attached.into_iter().enumerate() {
-            for (connection, (stream, places)) in attached.into_iter().enumerate() {
-                let (generator, calls) = PlanGenerator::new(Arc::clone(&shared), client, connection, places);
-                let inbox = Inbox::new(longest, plan.discards());
+        let framing = if plan.target.version.is_smb() { Framing::Smb } else { Framing::RecordMark };
+        for (client, attached) in clients.into_iter().enumerate() {
+            for (connection, Attached { stream, dialect, channel }) in attached.into_iter().enumerate() {
+                let (generator, calls) = PlanGenerator::new(Arc::clone(&shared), client, connection, dialect);
+                let calls = match channel {
+                    Some(channel) => calls.of_channel(channel),
+                    None => calls,
+                };
+                let inbox = Inbox::new(longest, framing, plan.discards());
                 connections.push(Connection::new(stream, calls, inbox, generator)?);
             }
         }
@@ -167,7 +172,7 @@ impl Prepared {
     /// What follows a load of its own: commits what it wrote, reads it back, and removes it, as the plan
     /// says.
     fn finish(
-        &self,
+        &mut self,
         plan: &Plan,
         facts: &mut Facts,
         progress: &mut dyn FnMut(Progress),
@@ -189,6 +194,8 @@ impl Prepared {
             facts.read_back = true;
         }
         if plan.cleanup {
+            // What they have open over SMB is there as long as they are.
+            self.connections.clear();
             FileSet::clear(&mut client)?;
         }
         Ok(())

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use identity::NtHash;
 use nfs_wire::v3::StableHow;
 use report::result::Direction;
 use report::scenario::Stability;
@@ -38,7 +39,7 @@ pub enum Op {
     Lookup,
     /// ACCESS to the data files.
     Access,
-    /// OPEN and then CLOSE of the data files, of NFSv4 alone.
+    /// OPEN and then CLOSE of the data files, of NFSv4 alone; over SMB CREATE and CLOSE.
     Open,
     /// CREATE and then REMOVE of new names; over NFSv4 OPEN, which makes the name, CLOSE, and REMOVE.
     Create,
@@ -172,11 +173,31 @@ impl Kind {
         }
     }
 
-    /// What it is called in a version of NFS.
+    /// What it is called in a version of NFS, or over SMB.
     pub fn name(self, version: Version) -> String {
         match (self, version) {
             (Self::Readdirplus, Version::V41 | Version::V42) => "READDIR".to_owned(),
+            (kind, Version::Smb(_)) => kind.name_over_smb().to_owned(),
             _ => self.to_string(),
+        }
+    }
+}
+
+impl Kind {
+    /// All requests that a call is made of over SMB.
+    fn name_over_smb(self) -> &'static str {
+        match self {
+            Self::Null => "ECHO",
+            Self::Getattr | Self::Access => "QUERY_INFO",
+            Self::Lookup => "CREATE+QUERY_INFO+CLOSE",
+            Self::Read => "READ",
+            Self::Write => "WRITE",
+            Self::Create | Self::Open => "CREATE",
+            Self::Remove => "CREATE+CLOSE",
+            Self::Rename => "CREATE+SET_INFO+CLOSE",
+            Self::Readdirplus => "QUERY_DIRECTORY",
+            Self::Commit => "FLUSH",
+            Self::Close => "CLOSE",
         }
     }
 }
@@ -251,6 +272,9 @@ pub struct Plan {
     pub gid: u32,
     /// Call from ports below 1024.
     pub privileged_port: bool,
+    /// What the target's user logs in with over SMB.
+    #[serde(skip)]
+    pub nt_hash: Option<NtHash>,
     /// Threads; by default one a core, but not more than connections.
     pub threads: Option<usize>,
     /// The server's process, where it runs on this machine, to account its CPU.
@@ -292,6 +316,7 @@ impl Plan {
             uid: 0,
             gid: 0,
             privileged_port: false,
+            nt_hash: None,
             threads: None,
             server_pid: None,
             cleanup: false,
@@ -344,15 +369,25 @@ impl Plan {
     /// Whether payload of replies is dropped in the kernel instead of being copied out: only where nobody
     /// looks at it and the second receive it takes is worth it.
     pub(crate) fn discards(&self) -> bool {
-        self.op.transfers() && self.op != Op::Write && !self.verify && self.transfer() >= 32 << 10
+        self.op.transfers()
+            && self.op != Op::Write
+            && !self.verify
+            && self.transfer() >= 32 << 10
+            && self.target.version.is_plain()
     }
 
     /// Says what cannot be done and what can.
     pub fn check(&self) -> Result<(), Error> {
         if self.op == Op::Open && self.target.version == Version::V3 {
-            let text =
-                format!("--op open is of NFSv4; write ?version=4.1 or ?version=4.2 behind {}", self.target);
+            let text = format!(
+                "--op open is of NFSv4 and SMB; write ?version=4.1 or ?version=4.2 behind {}",
+                self.target
+            );
             return Err(Error::Plan(text));
+        }
+        if self.op == Op::Access && self.target.version.is_smb() {
+            let text = "--op access is of NFS: over SMB a file is opened with the rights that are wanted (--op open)";
+            return Err(Error::Plan(text.to_owned()));
         }
         let range = |what: &str, value: usize, max: usize| match value {
             value if (1..=max).contains(&value) => Ok(()),

@@ -70,8 +70,10 @@ pub(super) struct Transferred<'a> {
     /// That of the data, as its own length says.
     pub(super) length: u32,
     pub(super) eof: bool,
-    /// With its padding.
+    /// The data, with the padding that it has on the wire.
     pub(super) data: &'a [u8],
+    /// How long that should be, with what was dropped.
+    pub(super) padded: usize,
     /// Bytes of it that were dropped unread.
     pub(super) missing: usize,
 }
@@ -80,12 +82,9 @@ impl Transferred<'_> {
     /// Whether it is what the call in `slot` asked for.
     #[inline]
     pub(super) fn judge(self, plan: &Plan, slot: &Slot) -> Result<Good, Fault> {
-        let Self { count, length, eof, data, missing } = self;
+        let Self { count, length, eof, data, padded, missing } = self;
         let sent = data.len() + missing;
-        if sent != (length as usize).next_multiple_of(4)
-            || length != count
-            || u64::from(count) > plan.transfer()
-        {
+        if sent != padded || length != count || u64::from(count) > plan.transfer() {
             let wrong = format!(
                 "READ of {} bytes: count {count}, data length {length}, {sent} bytes sent",
                 plan.transfer()
@@ -116,7 +115,8 @@ fn read(plan: &Plan, slot: &Slot, r: &mut Reader<'_>, missing: usize) -> Result<
     }
     PostOpAttr::decode(r)?;
     let (count, eof, length) = (r.u32()?, r.bool()?, r.u32()?);
-    Transferred { count, length, eof, data: r.rest(), missing }.judge(plan, slot)
+    let padded = (length as usize).next_multiple_of(4);
+    Transferred { count, length, eof, data: r.rest(), padded, missing }.judge(plan, slot)
 }
 
 #[inline]

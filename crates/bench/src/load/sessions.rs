@@ -1,20 +1,24 @@
-//! What the clients of a load have at the server: connections, and over NFSv4 sessions and open files.
+//! What the clients of a load have at the server: connections, and over NFSv4 and SMB sessions and open files.
 
 use std::net::TcpStream;
 use std::ops::Range;
+use std::sync::Arc;
 
 use nfs_wire::v4::{ShareAccess, Stateid};
 
+use super::dialect::Dialect;
 use super::file_set::FileSet;
-use super::generator::{PlanGenerator, Templates};
-use super::plan::Plan;
+use super::generator::PlanGenerator;
+use super::plan::{Kind, Plan};
 use super::stream::Stream;
 use super::v4::{Origin, Place};
-use super::{v3, v4};
+use super::{smb, v3, v4};
 use crate::client::Identity;
 use crate::client::lease::LeaseKeeper;
 use crate::client::session::ClientState;
 use crate::error::Error;
+use crate::smb::{Channel, Session};
+use crate::target::Version;
 
 /// The clients of a load at the server, while the load lives.
 #[derive(Debug, Default)]
@@ -23,46 +27,99 @@ pub(super) struct Sessions {
     keeper: LeaseKeeper,
 }
 
-/// One client: its calls, and each connection with the slots of its session that belong to it.
+/// One connection of a client, and how calls are made on it.
 #[derive(Debug)]
 pub(super) struct Attached {
-    pub(super) templates: Templates,
-    pub(super) connections: Vec<(TcpStream, Vec<Place>)>,
+    pub(super) stream: TcpStream,
+    pub(super) dialect: Dialect,
+    /// Over SMB.
+    pub(super) channel: Option<Channel>,
+}
+
+impl Attached {
+    fn new(stream: TcpStream, dialect: Dialect) -> Self {
+        Self { stream, dialect, channel: None }
+    }
 }
 
 impl Sessions {
-    /// Connects client `client`, and over NFSv4 gives it a session and opens the files that it works on.
+    /// Connects client `client`, and over NFSv4 and SMB gives it sessions and opens the files that it works on.
     pub(super) fn client(
         &mut self,
         plan: &Plan,
         client: usize,
         identity: &Identity,
         file_set: &FileSet,
-    ) -> Result<Attached, Error> {
+    ) -> Result<Vec<Attached>, Error> {
         let (target, number) = (&plan.target, plan.first_client + client);
-        let Some(minor) = target.version.minor() else {
-            let address = target.address_for(number)?;
-            let connect = |_| Ok((identity.connect(address)?, Vec::new()));
-            let connections = (0..plan.connections).map(connect).collect::<Result<_, Error>>()?;
-            let templates = Templates::V3(Box::new(v3::Templates::new(file_set, identity)));
-            return Ok(Attached { templates, connections });
-        };
+        let connections = 0..plan.connections;
+        match target.version {
+            Version::V3 => {
+                let address = target.address_for(number)?;
+                let templates = Arc::new(v3::Templates::new(file_set, identity));
+                let attach = |_| {
+                    let dialect = Dialect::V3(Arc::clone(&templates));
+                    Ok(Attached::new(identity.connect(address)?, dialect))
+                };
+                connections.map(attach).collect()
+            }
+            Version::V41 => self.with_session(plan, client, identity, file_set, 1),
+            Version::V42 => self.with_session(plan, client, identity, file_set, 2),
+            Version::Smb(_) => connections
+                .map(|connection| over_smb(plan, (client, connection), identity, file_set))
+                .collect(),
+        }
+    }
+
+    /// Connects a client of NFSv4.
+    fn with_session(
+        &mut self,
+        plan: &Plan,
+        client: usize,
+        identity: &Identity,
+        file_set: &FileSet,
+        minor: u32,
+    ) -> Result<Vec<Attached>, Error> {
+        let (target, number) = (&plan.target, plan.first_client + client);
         let slots: Vec<usize> =
             (0..plan.connections).map(|connection| PlanGenerator::slots(plan, client, connection)).collect();
         let total = u32::try_from(slots.iter().sum::<usize>()).unwrap_or(u32::MAX);
         let mut state = ClientState::new(target, number, identity, minor, total)?;
         let opens = open_files(plan, client, file_set, &mut state)?;
         let origin = Origin { identity, minor, client_id: state.id, opens };
-        let templates = Templates::V4(Box::new(v4::Templates::new(file_set, &origin)));
+        let templates = Arc::new(v4::Templates::new(file_set, &origin));
         let mut places = (0..).zip(state.other_slots()).map(|(owner, slot)| Place::new(slot, owner));
         let connect = |slots| {
             let stream = state.connect(target, number)?;
-            Ok((stream, places.by_ref().take(slots).collect()))
+            let places = places.by_ref().take(slots).collect();
+            Ok(Attached::new(stream, Dialect::V4(Arc::clone(&templates), places)))
         };
         let connections = slots.into_iter().map(connect).collect::<Result<_, Error>>()?;
         self.keeper.keep(state)?;
-        Ok(Attached { templates, connections })
+        Ok(connections)
     }
+}
+
+/// Connects one connection of a client over SMB, with a session of its own.
+fn over_smb(
+    plan: &Plan,
+    (client, connection): (usize, usize),
+    identity: &Identity,
+    file_set: &FileSet,
+) -> Result<Attached, Error> {
+    let mut session = Session::open(&plan.target, plan.first_client + client, identity)?;
+    let slots = PlanGenerator::slots(plan, client, connection);
+    let opens = smb::Opens::new(plan, files_of(plan, client), slots, file_set, &mut session)?;
+    let (stream, channel) = session.into_parts();
+    let transfer = u32::try_from(plan.transfer()).unwrap_or(u32::MAX);
+    // Of all calls the longest.
+    let charge = smb::charge(Kind::Read, transfer).max(smb::charge(Kind::Lookup, transfer));
+    if !channel.affords(charge) {
+        return Err(Error::Plan(format!(
+            "a call takes {charge} credits; this server grants less ({channel:?})"
+        )));
+    }
+    Ok(Attached { stream, dialect: Dialect::Smb(Box::new(opens)), channel: Some(channel) })
 }
 
 /// Opens the data files that a client works on with stateids of its own; of the others the stateid is that

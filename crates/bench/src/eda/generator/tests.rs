@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use nfs_wire::rpc::{Accepted, CallHeader, OpaqueAuth, RecordMark, ReplyBody, ReplyHeader};
-use nfs_wire::v3::{FileHandle, StableHow};
+use nfs_wire::rpc::ReplyHeader;
+use nfs_wire::v3::FileHandle;
 use nfs_wire::v4::{
-    AccessOk, Argument, Bitmap, ChangeInfo, CompoundHead, Fattr, GetattrOk, Op, OpReply, OpenDelegation,
-    OpenOk, OpenResult, ReadOk, Reply as Result4, Stateid, Status, WriteOk,
+    AccessOk, Argument, Bitmap, ChangeInfo, Fattr, GetattrOk, Op, OpReply, OpenDelegation, OpenOk,
+    OpenResult, ReadOk, Reply as Result4, Stateid, Status, WriteOk,
 };
-use xdr::{Decode, Reader};
 
 use super::*;
 use crate::client::{Handle, Identity};
 use crate::driver::compound::RIGHTS;
 use crate::driver::compound::replies::{compound, slot};
+use crate::driver::compound::requests::operations;
 use crate::driver::counters::{Clock, OpCounters};
 use crate::eda::mix::{BACKEND, Operation};
 use crate::eda::population::Population;
@@ -43,15 +43,7 @@ impl Rig {
         let handle = |number: u8| Handle::from(FileHandle(&[number]));
         let directories = (100..105).map(handle).collect();
         let population = Population::new(&BACKEND, 0, directories, handle(99), (0..20).map(handle).collect());
-        let settings = Settings {
-            version: Version::V41,
-            read_max: 1 << 20,
-            write_max: 1 << 20,
-            stable: StableHow::Unstable,
-            attribute_cache: true,
-            gather: None,
-        };
-        let process = Process::new(settings, Schedule::new(&BACKEND, 1, 3), population);
+        let process = Process::new(Settings::cached(Version::V41), Schedule::new(&BACKEND, 1, 3), population);
         let places = vec![v4::Place::new(slot(1), 3)];
         let dialect = Dialect::V4(v4::Origin::new(&Identity::new(0, 0), 1, 5), places);
         let generator = ProcessGenerator::new(dialect, 0, vec![Worker::new(process, 3)], 1 << 16, 1);
@@ -72,18 +64,9 @@ impl Rig {
     /// The calls since the last look, each by its last operation that is not about attributes and rights.
     fn sent(&mut self) -> Vec<Op> {
         let unsent = self.calls.unsent();
-        let (mut rest, mut sent) = (&unsent[self.looked..], Vec::new());
-        while !rest.is_empty() {
-            let length = RecordMark::from_word(u32::from_be_bytes(rest[..4].try_into().unwrap())).length;
-            let (record, behind) = rest[4..].split_at(length as usize);
-            let mut r = Reader::new(record);
-            CallHeader::decode(&mut r).unwrap();
-            let head = CompoundHead::decode(&mut r).unwrap();
-            let all = (0..head.operations).map(|_| Argument::decode(&mut r).unwrap().op());
-            let is_main = |op: &Op| ![Op::GETATTR, Op::ACCESS].contains(op);
-            sent.extend(all.filter(is_main).last());
-            rest = behind;
-        }
+        let is_main = |op: &Op| ![Op::GETATTR, Op::ACCESS].contains(op);
+        let main = |call: &Vec<Argument<'_>>| call.iter().map(Argument::op).rfind(is_main);
+        let sent = operations(&unsent[self.looked..], 1).iter().filter_map(main).collect();
         self.looked = unsent.len();
         sent
     }
@@ -93,8 +76,8 @@ impl Rig {
         self.context.now = now;
         self.answered += 1;
         let reply = compound(status, self.answered, results);
-        let body = ReplyBody::Accepted(OpaqueAuth::default(), Accepted::Success);
-        let reply = Reply { header: ReplyHeader { xid: 0, body }, results: Reader::new(&reply), missing: 0 };
+        let reply = [&ReplyHeader::success(0)[..], &reply].concat();
+        let reply = Reply { bytes: &reply, missing: 0 };
         self.generator.complete(0, reply, &mut self.calls, &mut self.context).unwrap();
     }
 

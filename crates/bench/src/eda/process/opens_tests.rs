@@ -7,14 +7,7 @@ use crate::pattern::Payload;
 use nfs_wire::v3::FileHandle;
 use nfs_wire::v4::ShareAccess;
 
-const SETTINGS: Settings = Settings {
-    version: Version::V41,
-    read_max: 1 << 20,
-    write_max: 1 << 20,
-    stable: StableHow::Unstable,
-    attribute_cache: true,
-    gather: None,
-};
+const SETTINGS: Settings = Settings::cached(Version::V41);
 const VERF: WriteVerf = [7; 8];
 
 /// A process whose files have handles 0, 1, …, and what it has asked for.

@@ -12,14 +12,7 @@ use crate::eda::v3;
 use crate::pattern::Payload;
 
 const NOW: u64 = 5_000_000;
-const CACHED: Settings = Settings {
-    version: Version::V3,
-    read_max: 1 << 20,
-    write_max: 1 << 20,
-    stable: StableHow::Unstable,
-    attribute_cache: true,
-    gather: None,
-};
+const CACHED: Settings = Settings::cached(Version::V3);
 const UNCACHED: Settings = Settings { attribute_cache: false, ..CACHED };
 
 /// A process whose files have handles 0, 1, …, its directories 100, 101, …, the scratch directory 99.

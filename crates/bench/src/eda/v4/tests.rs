@@ -1,4 +1,3 @@
-use nfs_wire::rpc::CallHeader;
 use nfs_wire::v3::{
     AccessArgs as AccessArgs3, CommitArgs as CommitArgs3, DirOpArgs, SetattrArgs as SetattrArgs3,
 };
@@ -6,11 +5,11 @@ use nfs_wire::v4::{
     ChangeInfo, GetattrOk, OpReply, OpenArgs, OpenDelegation, OpenResult, Reply, SequenceArgs, ShareDeny,
     Status, WriteArgs,
 };
-use xdr::Decode;
 
 use super::super::call::WriteHead;
 use super::*;
 use crate::driver::compound::replies::{SESSION, compound, slot};
+use crate::driver::compound::requests::only_call;
 use crate::driver::fault::Fault;
 use crate::pattern::Payload;
 use nfs_wire::v3::GetattrArgs as GetattrArgs3;
@@ -34,15 +33,7 @@ fn sent(call: &Call<'_>, look: impl FnOnce(&[Argument<'_>], bool)) {
     origin.push(call, UNDER, &mut place, (0, payload), &mut calls);
     assert_eq!(place.slot.sequence, 2);
     let unsent = calls.unsent();
-    let mark = RecordMark::from_word(u32::from_be_bytes(unsent[..4].try_into().unwrap()));
-    assert_eq!((mark.last, mark.length as usize), (true, unsent.len() - 4));
-    let mut r = Reader::new(&unsent[4..]);
-    let header = CallHeader::decode(&mut r).unwrap();
-    assert_eq!((header.prog, header.vers, header.proc), (PROGRAM, VERSION, Procedure::COMPOUND.0));
-    let head = CompoundHead::decode(&mut r).unwrap();
-    assert_eq!((head.tag, head.minorversion), (&b""[..], 1));
-    let all: Vec<_> = (0..head.operations).map(|_| Argument::decode(&mut r).unwrap()).collect();
-    assert_eq!(r.remaining(), 0);
+    let all = only_call(&unsent, 1);
     let Argument::Sequence(sequence) = all[0] else { panic!("{all:?}") };
     let SequenceArgs { sessionid, sequenceid, slotid, highest_slotid, cachethis } = sequence;
     assert_eq!((sessionid, sequenceid, slotid, highest_slotid), (SESSION, 1, 2, 8));

@@ -67,7 +67,9 @@ pub(in crate::load) fn judge(
 fn read(plan: &Plan, slot: &Slot, r: &mut Results<'_, '_>, missing: usize) -> Result<Good, Refusal> {
     let ok = r.succeeded::<ReadOkHead>(Op::READ)?;
     let data = r.rest();
-    let read = Transferred { count: ok.data_length, length: ok.data_length, eof: ok.eof, data, missing };
+    let (count, length) = (ok.data_length, ok.data_length);
+    let padded = (length as usize).next_multiple_of(4);
+    let read = Transferred { count, length, eof: ok.eof, data, padded, missing };
     Ok(read.judge(plan, slot)?)
 }
 

@@ -1,23 +1,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs_wire::rpc::{Accepted, CallHeader, OpaqueAuth, RecordMark, ReplyBody, ReplyHeader};
+use nfs_wire::rpc::ReplyHeader;
 use nfs_wire::v4::{
     self, AccessOk, Argument, ChangeInfo, CompoundReplyHead, GetattrOk, OpReply, OpenArgs, OpenDelegation,
     OpenOk, OpenResult, PutfhArgs, ReadArgs, ReadOk, ReaddirArgs, RemoveArgs, RenameArgs, Reply,
     SequenceArgs, SequenceStatus, ShareDeny, Status, WriteArgs, WriteOk,
 };
-use xdr::{Decode, Reader};
+use xdr::Reader;
 
 use super::*;
 use crate::driver::compound::Refusal;
 use crate::driver::compound::replies::{SESSION, compound, slot};
+use crate::driver::compound::requests::{only_call, operations};
 use crate::driver::counters::{Clock, OpCounters};
 use crate::driver::fault::Fault;
 use crate::driver::generator::{Generator, Reply as Answer, RunContext};
 use crate::engine::control::Control;
 use crate::load::Op as LoadOp;
-use crate::load::generator::{PlanGenerator, Shared, Templates as Prepared};
+use crate::load::dialect::Dialect;
+use crate::load::generator::{PlanGenerator, Shared};
 use crate::load::plan::Plan;
 use crate::load::reply::Slot;
 use crate::pattern::FileOffset;
@@ -39,9 +41,8 @@ fn generator(plan: Plan) -> (PlanGenerator, Calls) {
     let file_set = FileSet::with_handles(vec![handle(1)], vec![handle(2)], vec![handle(3)]);
     let identity = Identity::new(0, 0);
     let origin = Origin { identity: &identity, minor: 2, client_id: 5, opens: vec![OPEN] };
-    let templates = Prepared::V4(Box::new(Templates::new(&file_set, &origin)));
-    let shared = Arc::new(Shared::new(plan, vec![templates]));
-    PlanGenerator::new(shared, 0, 0, vec![Place::new(slot(1), 11)])
+    let dialect = Dialect::V4(Arc::new(Templates::new(&file_set, &origin)), vec![Place::new(slot(1), 11)]);
+    PlanGenerator::new(Arc::new(Shared::new(plan)), 0, 0, dialect)
 }
 
 fn context(plan: &Plan) -> RunContext {
@@ -54,16 +55,7 @@ fn context(plan: &Plan) -> RunContext {
 /// The operations of the one call that is not yet sent.
 fn with_operations(calls: &Calls, look: impl FnOnce(&[Argument<'_>])) {
     let unsent = calls.unsent();
-    let mark = RecordMark::from_word(u32::from_be_bytes(unsent[..4].try_into().unwrap()));
-    assert_eq!((mark.last, mark.length as usize), (true, unsent.len() - 4));
-    let mut r = Reader::new(&unsent[4..]);
-    let header = CallHeader::decode(&mut r).unwrap();
-    assert_eq!((header.prog, header.vers, header.proc), (PROGRAM, VERSION, Procedure::COMPOUND.0));
-    let head = CompoundHead::decode(&mut r).unwrap();
-    assert_eq!((head.tag, head.minorversion), (&b""[..], 2));
-    let all: Vec<_> = (0..head.operations).map(|_| Argument::decode(&mut r).unwrap()).collect();
-    assert_eq!(r.remaining(), 0);
-    look(&all);
+    look(&only_call(&unsent, 2));
 }
 
 fn sequence(cachethis: bool, sequenceid: u32) -> Argument<'static> {
@@ -245,8 +237,8 @@ fn answer(
     results: &[u8],
 ) {
     context.now = now;
-    let body = ReplyBody::Accepted(OpaqueAuth::default(), Accepted::Success);
-    let reply = Answer { header: ReplyHeader { xid: 0, body }, results: Reader::new(results), missing: 0 };
+    let reply = [&ReplyHeader::success(0)[..], results].concat();
+    let reply = Answer { bytes: &reply, missing: 0 };
     generator.complete(0, reply, calls, context).unwrap();
 }
 
@@ -325,44 +317,21 @@ fn names_are_renamed_and_removed() {
     let closed = [attributes(), OpReply::Close(Reply::Ok(OPEN))];
     answer(&mut generator, &mut calls, &mut context, 2, &compound(Status::OK, 2, &closed));
     let renamed = calls.unsent();
-    let operations = |record: &[u8], look: &dyn Fn(&[Argument<'_>])| {
-        let mut r = Reader::new(&record[4..]);
-        CallHeader::decode(&mut r).unwrap();
-        let head = CompoundHead::decode(&mut r).unwrap();
-        look(&(0..head.operations).map(|_| Argument::decode(&mut r).unwrap()).collect::<Vec<_>>());
-    };
     // The last records: CLOSE of what GETFH named, then RENAME to the next name.
-    let close_at = made.len() - last_record(&made);
-    operations(&made[close_at..], &|found| {
-        let close = Argument::Close(CloseArgs { seqid: 0, open_stateid: OPEN });
-        assert_eq!(found, [sequence(true, 2), putfh(&[4; 6]), getattr(CONSISTENCY), close]);
-    });
-    operations(&renamed[made.len()..], &|found| {
-        let (oldname, newname) = (b"000000000000000000000001", b"000000000000000000000002");
-        let rename = Argument::Rename(RenameArgs { oldname, newname });
-        assert_eq!(found, [sequence(true, 3), putfh(&[3; 5]), Argument::Savefh, putfh(&[3; 5]), rename]);
-    });
+    let close = Argument::Close(CloseArgs { seqid: 0, open_stateid: OPEN });
+    let closing = [sequence(true, 2), putfh(&[4; 6]), getattr(CONSISTENCY), close];
+    assert_eq!(operations(&made, 2).last().unwrap(), &closing);
+    let (oldname, newname) = (b"000000000000000000000001", b"000000000000000000000002");
+    let rename = Argument::Rename(RenameArgs { oldname, newname });
+    let renaming = [sequence(true, 3), putfh(&[3; 5]), Argument::Savefh, putfh(&[3; 5]), rename];
+    assert_eq!(only_call(&renamed[made.len()..], 2), renaming);
     // The end: what was made goes.
     let cinfo = ChangeInfo { atomic: true, before: 1, after: 2 };
     let ok = v4::RenameOk { source_cinfo: cinfo, target_cinfo: cinfo };
     let after = [OpReply::Savefh(Status::OK), OpReply::Putfh(Status::OK), OpReply::Rename(Reply::Ok(ok))];
     let end = 4_000_000_000_000;
     answer(&mut generator, &mut calls, &mut context, end, &compound(Status::OK, 3, &after));
-    operations(&calls.unsent()[renamed.len()..], &|found| {
-        let remove = Argument::Remove(RemoveArgs { target: b"000000000000000000000002" });
-        assert_eq!(found, [sequence(true, 4), putfh(&[3; 5]), remove]);
-    });
-}
-
-/// Bytes of the last of several records.
-fn last_record(bytes: &[u8]) -> usize {
-    let mut rest = bytes;
-    loop {
-        let mark = RecordMark::from_word(u32::from_be_bytes(rest[..4].try_into().unwrap()));
-        let length = 4 + mark.length as usize;
-        if length == rest.len() {
-            return length;
-        }
-        rest = &rest[length..];
-    }
+    let remove = Argument::Remove(RemoveArgs { target: b"000000000000000000000002" });
+    let removing = [sequence(true, 4), putfh(&[3; 5]), remove];
+    assert_eq!(only_call(&calls.unsent()[renamed.len()..], 2), removing);
 }
