@@ -18,6 +18,9 @@ pub(crate) struct Announcement {
     pub(crate) api: String,
     /// NFS and MOUNT.
     pub(crate) nfs: SocketAddr,
+    /// SMB, if it is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) smb: Option<SocketAddr>,
 }
 
 impl Announcement {
@@ -76,7 +79,8 @@ mod tests {
     fn what_was_told_is_read_and_taken_back() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Announcement::read(dir.path()).unwrap(), None);
-        let told = Announcement { api: "http://127.0.0.1:1".into(), nfs: "[::1]:2050".parse().unwrap() };
+        let told =
+            Announcement { api: "http://127.0.0.1:1".into(), nfs: "[::1]:2050".parse().unwrap(), smb: None };
         told.write(dir.path()).unwrap();
         assert_eq!(Announcement::read(dir.path()).unwrap(), Some(told));
         Announcement::remove(dir.path());

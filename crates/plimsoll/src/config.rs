@@ -19,6 +19,8 @@ pub(crate) struct Config {
     pub(crate) data: PathBuf,
     /// NFS and what belongs to it.
     pub(crate) nfs: NfsConfig,
+    /// SMB.
+    pub(crate) smb: SmbConfig,
     /// The API, over which everything is managed.
     pub(crate) api: ApiConfig,
 }
@@ -53,6 +55,14 @@ pub(crate) struct NfsConfig {
     pub(crate) tls: TlsSettings,
 }
 
+/// `[smb]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SmbConfig {
+    /// Address and port; SMB is not served without.
+    pub(crate) listen: Option<SocketAddr>,
+}
+
 /// `[api]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -73,7 +83,12 @@ pub(crate) struct ApiConfig {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { data: state::default_dir(), nfs: NfsConfig::default(), api: ApiConfig::default() }
+        Self {
+            data: state::default_dir(),
+            nfs: NfsConfig::default(),
+            smb: SmbConfig::default(),
+            api: ApiConfig::default(),
+        }
     }
 }
 
@@ -198,6 +213,9 @@ mod tests {
         assert_eq!(config.nfs.listen.to_string(), "127.0.0.1:2049");
         assert_eq!(config.api.listen.to_string(), "127.0.0.1:2050");
         assert!(config.api.settings().unwrap().tls.is_none());
+        assert_eq!(config.smb.listen, None);
+        let smb = parse("[smb]\nlisten = \"0.0.0.0:445\"").unwrap().smb;
+        assert_eq!(smb.listen, Some("0.0.0.0:445".parse().unwrap()));
         let half = parse("[api]\nkey = \"key.pem\"\n").unwrap();
         assert!(half.api.settings().err().unwrap().to_string().contains("\"certificate\" too"));
         let config =
@@ -208,6 +226,7 @@ mod tests {
             ("[nfs]\nlisten = \"2049\"", "invalid socket address"),
             ("[nfs]\nthreads = -1", "line 2"),
             ("[api]\nlisten = \"127.0.0.1\"", "invalid socket address"),
+            ("[smb]\nusers = \"u\"", "unknown field `users`"),
             ("[api]\ninsecure = 1", "expected a boolean"),
             ("[nfs.tls]\nmode = \"always\"", "expected one of `off`, `allow`, `require`"),
             ("[nfs.tls]\ncert = \"cert.pem\"", "unknown field `cert`"),

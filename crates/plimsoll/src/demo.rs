@@ -56,7 +56,7 @@ const HELD_S: usize = 3;
 
 /// Serves, measures, and goes on serving unless told otherwise.
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let host = Host::start(&args.data, &args.listen)?;
+    let host = Host::start(&args.data, &args.listen, None)?;
     let durability = Durability::from(args.durability);
     make_volume(&host, FREE, "plimsoll/unlimited", Bytes::tib(1), Bytes::tib(1), durability)?;
     make_volume(&host, HELD, HELD_LEVEL, HELD_POOL, HELD_SIZES[0], durability)?;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         terminal::fail(&format!("the demo failed: {error:#}"));
     }
     if measured.is_err() || args.once {
-        host.frontend.stop();
+        host.stop();
         return Ok(if measured.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let announce = || {
@@ -75,7 +75,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         print!("{}", host.frontend.mounting().commands_of(&namespace));
     };
     run_until_told(announce, host.tasks());
-    host.frontend.stop();
+    host.stop();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -103,7 +103,7 @@ fn make_volume(
     let possible: Protocols = pool.level.info().protocols.iter().copied().collect();
     let volume = NewVolume {
         root: Some(ROOT),
-        protocols: is_new.then(|| possible.and(Protocols::SERVED)),
+        protocols: is_new.then(|| possible.and(Protocols::NFS)),
         durability: Some(durability),
         rules: Some(vec![everybody]),
         ..NewVolume::new(name.parse()?, pool.name, size)
@@ -154,7 +154,15 @@ fn target(host: &Host, name: &str) -> Target {
     let address = host.frontend.address();
     let ip = if address.ip().is_unspecified() { "127.0.0.1".into() } else { address.ip().to_string() };
     let (port, export) = (address.port(), format!("/{name}"));
-    Target { host: ip, port, mount_port: port, others: Vec::new(), export, version: Version::default() }
+    Target {
+        host: ip,
+        port,
+        mount_port: port,
+        others: Vec::new(),
+        export,
+        version: Version::default(),
+        user: None,
+    }
 }
 
 /// Shows how far the demo is: a bar on a terminal, a line for each step elsewhere.

@@ -3,17 +3,22 @@
 use crate::manage::{self, words};
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told, share_descriptors};
 use crate::periodic::Task;
-use crate::state;
+use crate::smb_frontend::{SmbFrontend, SmbListen};
+use crate::{state, volumes};
 use anyhow::{Context, bail};
 use api::model::{Durability, Protection, Squash};
 use clap::Args;
+use control::Protocols;
+use envelope::Protocol;
+use nfs::handle::HandleSigner;
 use posix::{Options, ResourceBudget, Store};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use vfs::claims::Grace;
 use vfs::qos::Pacer;
-use vfs::{Cidr, Export, ExportRule, Namespace, Volume, VolumeId};
+use vfs::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Volume, VolumeId};
 
 /// The arguments of `export`.
 #[derive(Debug, Args)]
@@ -22,6 +27,7 @@ use vfs::{Cidr, Export, ExportRule, Namespace, Volume, VolumeId};
   plimsoll export /srv/projects
   plimsoll export /srv/a /srv/b --listen 0.0.0.0:2049 --allow 10.1.0.0/16 --squash none
   plimsoll export ./build --read-only --name artifacts
+  plimsoll export /srv/projects --protocols smb,nfsv4.2 --smb-users users.toml
 
 Who may mount a volume of a running \"plimsoll serve\":
   plimsoll export add v1 --allow 10.1.0.0/16
@@ -52,8 +58,13 @@ pub(crate) struct ExportArgs {
     /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)
     #[arg(long, value_parser = words::durability(), default_value = "sync")]
     durability: Durability,
+    /// Protocols they are served over [default: all versions of NFS]
+    #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
+    protocols: Vec<api::model::Protocol>,
     #[command(flatten)]
     listen: Listen,
+    #[command(flatten)]
+    smb: SmbListen,
     /// Directory for the key that signs file handles; clients must mount anew if it is lost [default:
     /// /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, value_name = "DIR")]
@@ -71,51 +82,97 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
             args.dirs.len()
         );
     }
+    let protocols = args.protocols();
+    if args.smb.smb_users.is_some() && !protocols.contains(Protocol::Smb) {
+        bail!("--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2");
+    }
+    let state_dir = args.state.clone().unwrap_or_else(state::default_dir);
+    state::make_dir(&state_dir)?;
+    let signer = state::handle_signer(&state_dir)?;
+    let budget = ResourceBudget::of_process();
+    let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
+    let stable = state::stable(&state_dir, pacer.now(), &args.listen.lease)?;
+    let (exports, stores) = open_all(&args, &signer, &pacer, &stable.grace, &budget)?;
+    let namespace = Arc::new(Namespace::new(exports));
+    let shared: SharedNamespace = Arc::new(Arc::clone(&namespace).into());
+    let smb = protocols.contains(Protocol::Smb);
+    let smb = smb.then(|| {
+        let accounts = args.smb.accounts(&signer)?;
+        SmbFrontend::start(Arc::clone(&shared), accounts, args.smb.smb_listen, &args.listen)
+    });
+    let smb = smb.transpose()?;
+    let nfs = !protocols.and(Protocols::NFS).is_empty();
+    let nfs = nfs.then(|| NfsFrontend::start(Arc::clone(&shared), signer, &pacer, stable, &args.listen));
+    let nfs = nfs.transpose()?;
+    let nfs_view = nfs.as_ref().map(NfsFrontend::view);
+    let smb_view = smb.as_ref().map(SmbFrontend::view);
+    let tick = move || {
+        stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
+        let nfs = nfs_view.as_ref().map_or(0, |view| view.connections());
+        let smb = smb_view.as_ref().map_or(0, |view| view.connections());
+        share_descriptors(&budget, nfs + smb);
+    };
+    // At once: whoever has read the first line may read no more.
+    let announce = || {
+        let nfs = nfs.as_ref().map(|nfs| nfs.mounting().commands_of(&namespace));
+        let smb = smb.as_ref().map(|smb| smb.commands_of(&namespace));
+        print!("{}{}", nfs.unwrap_or_default(), smb.unwrap_or_default());
+    };
+    let tasks = [Task::new("tick", TICK, tick), volumes::expire_claims(shared)];
+    let of_nfs = nfs.iter().flat_map(|nfs| {
+        let renew = nfs.keep_registered().into_iter().chain(nfs.renew_certificate());
+        [nfs.tend_locks()].into_iter().chain(renew)
+    });
+    run_until_told(announce, tasks.into_iter().chain(of_nfs));
+    smb.into_iter().for_each(SmbFrontend::stop);
+    nfs.into_iter().for_each(NfsFrontend::stop);
+    Ok(ExitCode::SUCCESS)
+}
+
+impl ExportArgs {
+    /// Over which protocols the directories are served.
+    fn protocols(&self) -> Protocols {
+        match self.protocols.is_empty() {
+            true => Protocols::NFS,
+            false => self.protocols.iter().map(|&protocol| Protocol::from(protocol)).collect(),
+        }
+    }
+}
+
+/// Opens all directories and makes volumes of them, each with its export.
+fn open_all(
+    args: &ExportArgs,
+    signer: &HandleSigner,
+    pacer: &Arc<Pacer>,
+    grace: &Grace,
+    budget: &Arc<ResourceBudget>,
+) -> anyhow::Result<(Vec<Export>, Vec<Arc<Store>>)> {
     let rule = ExportRule {
         clients: args.allow.clone(),
+        protocols: args.protocols().ids(),
         read_only: args.read_only,
         squash: args.squash.into(),
         protection: args.xprtsec.into(),
         ..ExportRule::everybody()
     };
-    let state_dir = args.state.unwrap_or_else(state::default_dir);
-    state::make_dir(&state_dir)?;
-    let signer = state::handle_signer(&state_dir)?;
     let instance = state::instance()?;
-    let budget = ResourceBudget::of_process();
-    let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
-    let stable = state::stable(&state_dir, pacer.now(), &args.listen.lease)?;
     let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;
         if !names.insert(name.clone()) {
             bail!("two directories would be exported as /{name}; serve them one by one with --name");
         }
-        let options = Options { budget: Arc::clone(&budget), ..Options::default() };
+        let options = Options { budget: Arc::clone(budget), ..Options::default() };
         let store = Store::open(dir, options).with_context(|| format!("cannot serve {}", dir.display()))?;
         say_what_is_different(&name, &store);
         let id = VolumeId(signer.number(&name));
         let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.into(), instance);
-        let (path, clock) = (format!("/{name}"), Arc::clone(&pacer));
-        let volume = Arc::new(volume.with_clock(move || clock.now()).with_grace(stable.grace.clone()));
+        let (path, clock) = (format!("/{name}"), Arc::clone(pacer));
+        let volume = Arc::new(volume.with_clock(move || clock.now()).with_grace(grace.clone()));
         exports.push(Export::new(path, volume, vec![rule.clone()]));
         stores.push(store);
     }
-    let namespace = Arc::new(Namespace::new(exports));
-    let shared = Arc::new(Arc::clone(&namespace).into());
-    let frontend = NfsFrontend::start(shared, signer, &pacer, stable, &args.listen)?;
-    let view = frontend.view();
-    // At once: whoever has read the first line may read no more.
-    let announce = || print!("{}", frontend.mounting().commands_of(&namespace));
-    let tick = move || {
-        stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
-        share_descriptors(&budget, &view);
-    };
-    let tasks = [Task::new("tick", TICK, tick), frontend.expire_claims(), frontend.tend_locks()];
-    let tasks = tasks.into_iter().chain(frontend.keep_registered()).chain(frontend.renew_certificate());
-    run_until_told(announce, tasks);
-    frontend.stop();
-    Ok(ExitCode::SUCCESS)
+    Ok((exports, stores))
 }
 
 /// Says at the start what an operator would otherwise find out by surprise.

@@ -1,27 +1,22 @@
-//! A managed service: volumes from the store, over NFS, within their limits.
+//! A managed service: volumes from the store, over NFS and SMB, within their limits.
 
 use crate::endpoints::EndpointListeners;
-use crate::mounting::Mounting;
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, share_descriptors};
 use crate::periodic::Task;
-use crate::state;
+use crate::plane::{Connections, MountedVolumes, Served};
+use crate::smb_frontend::SmbFrontend;
+use crate::{state, volumes};
 use anyhow::Context;
-use api::{Connected, MountTarget, Nfs4State, NfsCalls, NfsService, Plane, PlaneStats, Users};
-use control::{Dependencies, Mounts, Resolve, Service};
-use envelope::Protocol;
-use nfs::counts::VersionCounts;
-use nfs::rpc::server::{Client, View};
-use nfs::v4::state::shown::ShownClient;
+use control::{Dependencies, Protocols, Resolve, Service};
 use posix::{Options, ResourceBudget, Volumes};
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
-use vfs::{LentRoom, Namespace, Protection, Provisioner, SharedNamespace, VolumeId};
+use vfs::{LentRoom, Namespace, Provisioner, SharedNamespace};
 
 /// Volumes that are served and managed.
 pub(crate) struct Host {
@@ -29,6 +24,8 @@ pub(crate) struct Host {
     pub(crate) control: Arc<Service>,
     /// NFS.
     pub(crate) frontend: NfsFrontend,
+    /// SMB, if it is served.
+    smb: Option<SmbFrontend>,
     endpoints: Arc<EndpointListeners>,
     volumes: Arc<Volumes>,
     budget: Arc<ResourceBudget>,
@@ -37,116 +34,6 @@ pub(crate) struct Host {
 
 /// After this the hosts that rules name are looked up again.
 const REFRESH: Duration = Duration::from_secs(60);
-
-/// Who uses volumes, once there is a server that can be asked.
-#[derive(Default)]
-struct MountedVolumes(OnceLock<View>);
-
-impl Mounts for MountedVolumes {
-    fn clients_of(&self, volume: VolumeId) -> usize {
-        let clients = self.0.get().map(View::clients).unwrap_or_default();
-        clients.iter().filter(|client| client.volumes.contains_key(&volume)).count()
-    }
-}
-
-/// NFS, as the API tells of it.
-struct Nfs {
-    view: View,
-    mounting: Mounting,
-    is_stopping: Arc<AtomicBool>,
-}
-
-impl Plane for Nfs {
-    fn clients(&self) -> Vec<Connected> {
-        let mut nfs4: BTreeMap<IpAddr, Vec<Nfs4State>> = BTreeMap::new();
-        for client in self.view.nfs4_clients() {
-            // Where it was last.
-            if let Some(&address) = client.addresses.last() {
-                nfs4.entry(address.to_canonical()).or_default().push(nfs4_state(client));
-            }
-        }
-        let connected = |client: Client| Connected {
-            nfs4: nfs4.remove(&client.address.to_canonical()).unwrap_or_default(),
-            address: client.address,
-            connections: client.connections,
-            connected: client.connected,
-            encrypted: client.encrypted,
-            verified: client.verified,
-            waiting: client.waiting,
-            endpoints: client.endpoints,
-            volumes: client.volumes,
-        };
-        let mut all: Vec<Connected> = self.view.clients().into_iter().map(connected).collect();
-        all.extend(nfs4.into_iter().map(|(address, nfs4)| Connected { nfs4, ..Connected::away(address) }));
-        all
-    }
-
-    fn users(&self, within: Duration) -> Users {
-        self.view.users(within)
-    }
-
-    fn stats(&self) -> PlaneStats {
-        let stats = self.view.stats();
-        PlaneStats {
-            connections: stats.transport.connections,
-            connections_max: stats.transport.connections_max,
-            queued_bytes: stats.transport.queued_bytes,
-            unread_bytes: stats.transport.unread_bytes,
-            spilled_bytes: stats.transport.spilled_bytes,
-            handle_hits: stats.handle_hits,
-            handle_misses: stats.handle_misses,
-            panics: vfs::panics::caught(),
-        }
-    }
-
-    fn nfs_calls(&self) -> Vec<NfsCalls> {
-        let calls = |VersionCounts { minor, calls, operations }| NfsCalls {
-            protocol: minor.map_or(Protocol::NfsV3, protocol),
-            calls,
-            operations,
-        };
-        self.view.counts().into_iter().map(calls).collect()
-    }
-
-    fn nfs(&self) -> NfsService {
-        self.mounting.service()
-    }
-
-    fn mount_target(
-        &self,
-        protocol: Protocol,
-        endpoint: Option<IpAddr>,
-        least: Protection,
-    ) -> Option<MountTarget> {
-        self.mounting.target(protocol, endpoint, least)
-    }
-
-    fn is_ready(&self) -> bool {
-        !self.is_stopping.load(Ordering::Relaxed)
-    }
-}
-
-/// A minor version of 4.
-fn protocol(minor: u32) -> Protocol {
-    match minor {
-        0 => Protocol::NfsV40,
-        1 => Protocol::NfsV41,
-        _ => Protocol::NfsV42,
-    }
-}
-
-fn nfs4_state(client: ShownClient) -> Nfs4State {
-    Nfs4State {
-        owner: String::from_utf8_lossy(&client.owner).into_owned(),
-        protocols: client.minors.iter().copied().map(protocol).collect(),
-        sessions: client.sessions,
-        slots: client.slots,
-        opens: client.opens,
-        ranges: client.ranges,
-        delegations: client.delegations,
-        silent: client.silent,
-    }
-}
 
 /// The system's own look-up of hosts.
 struct SystemResolver;
@@ -159,7 +46,7 @@ impl Resolve for SystemResolver {
 
 impl Host {
     /// Opens the data directory, finishes what an earlier run left unfinished, listens, and starts to serve.
-    pub(crate) fn start(data: &Path, listen: &Listen) -> anyhow::Result<Self> {
+    pub(crate) fn start(data: &Path, listen: &Listen, smb: Option<SocketAddr>) -> anyhow::Result<Self> {
         state::make_dir(data)?;
         let budget = ResourceBudget::of_process();
         let options = Options { budget: Arc::clone(&budget), ..Options::default() };
@@ -179,17 +66,22 @@ impl Host {
             mounts: Arc::clone(&mounted) as _,
             listeners: Arc::clone(&endpoints) as _,
             resolver: Arc::new(SystemResolver),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             clock: Box::new(now_ms),
             entropy: Box::new(state::must_random),
+            served: if smb.is_some() { Protocols::ALL } else { Protocols::NFS },
             instance: state::instance()?,
         };
         let _lent = volumes.lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(dependencies)?);
-        let frontend = NfsFrontend::start(namespace, state::handle_signer(data)?, &pacer, stable, listen)?;
-        _ = mounted.0.set(frontend.view());
+        let signer = state::handle_signer(data)?;
+        let start_smb = |at| SmbFrontend::start(Arc::clone(&namespace), control.accounts(), at, listen);
+        let smb = smb.map(start_smb).transpose()?;
+        let frontend = NfsFrontend::start(namespace, signer, &pacer, stable, listen)?;
+        mounted.set(Connections { nfs: frontend.view(), smb: smb.as_ref().map(SmbFrontend::view) });
         endpoints.start(frontend.endpoints(), frontend.address());
-        Ok(Self { control, frontend, endpoints, volumes, budget, is_stopping: Arc::default() })
+        Ok(Self { control, frontend, smb, endpoints, volumes, budget, is_stopping: Arc::default() })
     }
 
     /// Gives up what is kept aside for a full disk, if it is full, until the answer is dropped.
@@ -199,13 +91,29 @@ impl Host {
 
     /// The same volumes for the API.
     pub(crate) fn api_dependencies(&self) -> api::Dependencies {
-        let plane = Arc::new(Nfs {
-            view: self.frontend.view(),
+        let plane = Arc::new(Served {
+            connections: self.connections(),
             mounting: self.frontend.mounting().clone(),
+            smb: self.smb_address(),
             is_stopping: Arc::clone(&self.is_stopping),
         });
         let namespace = self.frontend.shared_namespace();
         api::Dependencies { service: Arc::clone(&self.control), plane, namespace }
+    }
+
+    fn connections(&self) -> Connections {
+        Connections { nfs: self.frontend.view(), smb: self.smb.as_ref().map(SmbFrontend::view) }
+    }
+
+    /// Where SMB is served, if it is.
+    pub(crate) fn smb_address(&self) -> Option<SocketAddr> {
+        self.smb.as_ref().map(SmbFrontend::address)
+    }
+
+    /// Ends the service: no new calls, answers to those in flight, everything on disk.
+    pub(crate) fn stop(self) {
+        self.smb.into_iter().for_each(SmbFrontend::stop);
+        self.frontend.stop();
     }
 
     /// Tells whoever asks that clients should look elsewhere.
@@ -215,11 +123,11 @@ impl Host {
 
     /// What is to be done again and again. Looking up hosts may wait long for a name server.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = Task> + use<> {
-        let (volumes, budget, view) =
-            (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.frontend.view());
+        let (volumes, budget, connections) =
+            (Arc::clone(&self.volumes), Arc::clone(&self.budget), self.connections());
         let tick = move || {
             volumes.sweep(IDLE_TICKS);
-            share_descriptors(&budget, &view);
+            share_descriptors(&budget, connections.count());
         };
         let control = Arc::clone(&self.control);
         let look_up = move || {
@@ -229,8 +137,10 @@ impl Host {
         };
         let [tick, look_up] = [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)];
         let frontend = &self.frontend;
-        let tasks = [tick, look_up, frontend.expire_claims(), frontend.tend_locks(), self.endpoints.task()];
-        tasks.into_iter().chain(frontend.keep_registered()).chain(frontend.renew_certificate())
+        let claims = volumes::expire_claims(frontend.shared_namespace());
+        let tasks = [tick, look_up, claims, frontend.tend_locks(), self.endpoints.task()];
+        let smb = self.smb.as_ref().map(SmbFrontend::end_what_is_gone);
+        tasks.into_iter().chain(frontend.keep_registered()).chain(frontend.renew_certificate()).chain(smb)
     }
 
     /// Says what an operator should know.
@@ -275,7 +185,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let Arguments { listen } =
             Arguments::parse_from(["serve", "--listen", "127.0.0.1:0", "--no-portmap"]);
-        let host = Host::start(data.path(), &listen).unwrap();
+        let host = Host::start(data.path(), &listen, None).unwrap();
         let (terms, size) = (Terms::by(Actor::new("test")), envelope::Bytes::gib(100));
         let pool = NewPool::new("p".parse().unwrap(), "plimsoll/unlimited".parse().unwrap(), size);
         host.control.create_pool(&terms, &pool).unwrap();
@@ -311,6 +221,6 @@ mod tests {
             "{effect:?}"
         );
         assert!(claims.is_empty());
-        host.frontend.stop();
+        host.stop();
     }
 }

@@ -21,13 +21,17 @@ mod nfs_frontend;
 mod output;
 mod page;
 mod periodic;
+mod plane;
 mod ports;
 mod serve;
 mod shell;
 mod size;
+mod smb_frontend;
+mod smb_users;
 mod state;
 mod terminal;
 mod tls;
+mod volumes;
 
 use std::process::ExitCode;
 
@@ -61,7 +65,7 @@ enum Command {
     Serve(serve::ServeArgs),
     #[command(flatten)]
     Manage(manage::Command),
-    /// Serve existing directories over NFSv3 until Ctrl-C, without configuration; or manage who may mount a volume.
+    /// Serve existing directories over NFS or SMB until Ctrl-C, without configuration; or manage who may mount a volume.
     Export(Box<export::ExportArgs>),
     /// Try it: create volumes, serve them, drive them over real sockets, show the figures, go on serving.
     Demo(demo::DemoArgs),

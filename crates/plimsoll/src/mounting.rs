@@ -1,4 +1,4 @@
-//! How clients mount what is served: a command for each version of NFS, and whether version 3's locks can be reached.
+//! How clients mount what is served: a command for each version of NFS and for SMB, and whether version 3's locks can be reached.
 
 use crate::shell::quoted;
 use api::{MountTarget, NfsService};
@@ -9,6 +9,9 @@ use vfs::{Durability, Export, Namespace, Protection};
 
 /// Where clients look for NFS unless they are told otherwise (RFC 1813 §2.1, RFC 8881 §2.9.3).
 pub(crate) const NFS_PORT: u16 = 2049;
+
+/// Where clients look for SMB unless they are told otherwise (MS-SMB2 §2.1).
+const SMB_PORT: u16 = 445;
 
 /// Where NFS is served, and who leads clients there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +52,8 @@ impl Mounting {
             protocols.iter().filter_map(move |protocol| self.target(protocol, endpoint, least))
         });
         let of = |target: MountTarget| {
-            command(&target.options, &host(target.address), &export.path, export.volume.durability())
+            let host = host(target.address);
+            command(target.protocol, &target.options, &host, &export.path, export.volume.durability())
         };
         targets.map(of).collect()
     }
@@ -116,9 +120,29 @@ impl Mounting {
     }
 }
 
+/// How SMB is mounted at the address where it is served.
+pub(crate) fn smb_target(address: SocketAddr) -> MountTarget {
+    let port = match address.port() {
+        SMB_PORT => String::new(),
+        port => format!(",port={port}"),
+    };
+    let options = format!("vers=3.1.1,username=USER{port}");
+    MountTarget { protocol: Protocol::Smb, address: address.ip(), options, has_locks: true }
+}
+
 /// A command that mounts.
-pub(crate) fn command(options: &str, host: &str, path: &str, durability: Durability) -> String {
-    format!("mount -t nfs -o {options} {host}:{} /mnt{}", quoted(path), note(durability))
+pub(crate) fn command(
+    protocol: Protocol,
+    options: &str,
+    host: &str,
+    path: &str,
+    durability: Durability,
+) -> String {
+    let (kind, source) = match protocol {
+        Protocol::Smb => ("cifs", quoted(&format!("//{host}{path}")).into_owned()),
+        _ => ("nfs", format!("{host}:{}", quoted(path))),
+    };
+    format!("mount -t {kind} -o {options} {source} /mnt{}", note(durability))
 }
 
 /// An address as `mount` takes it.
@@ -193,11 +217,22 @@ mod tests {
 
     #[test]
     fn odd_paths_are_quoted_and_durability_is_told() {
-        let odd = command("vers=4.2", &host("::1".parse().unwrap()), "/it's;x", Durability::Relaxed);
+        let odd = command(
+            Protocol::NfsV42,
+            "vers=4.2",
+            &host("::1".parse().unwrap()),
+            "/it's;x",
+            Durability::Relaxed,
+        );
         assert!(
             odd.starts_with(r"mount -t nfs -o vers=4.2 [::1]:'/it'\''s;x' /mnt   (durability: r"),
             "{odd}"
         );
         assert_eq!(host("0.0.0.0".parse().unwrap()), "HOST");
+        let smb = |address: &str| smb_target(address.parse().unwrap()).options;
+        assert_eq!(smb("10.0.0.1:445"), "vers=3.1.1,username=USER");
+        assert_eq!(smb("[::1]:4450"), "vers=3.1.1,username=USER,port=4450");
+        let share = command(Protocol::Smb, "vers=3.1.1", "10.0.0.1", "/a b", Durability::Sync);
+        assert_eq!(share, "mount -t cifs -o vers=3.1.1 '//10.0.0.1/a b' /mnt");
     }
 }

@@ -7,6 +7,7 @@ use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
 use crate::state::Stable;
 use crate::tls::{ServerTls, TlsSettings};
+use crate::volumes;
 use anyhow::Context;
 use clap::Args;
 use nfs::handle::HandleSigner;
@@ -72,6 +73,13 @@ pub(crate) struct Listen {
     pub(crate) tls: TlsSettings,
 }
 
+impl Listen {
+    /// How many threads receive and answer calls.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
+    }
+}
+
 /// NFS for a namespace.
 pub(crate) struct NfsFrontend {
     server: Server,
@@ -85,7 +93,7 @@ pub(crate) struct NfsFrontend {
 }
 
 /// How long the end waits for calls in flight.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// How often rpcbind is asked whether it still knows our programs.
 const REGISTER: Duration = Duration::from_secs(10);
 /// How often files and descriptors are looked after.
@@ -125,14 +133,12 @@ impl NfsFrontend {
             locks: stable.locks,
             registered: ports.mapped(&served)?,
         });
-        let threads =
-            listen.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
         let (mut listeners, datagrams) = ports.into_sockets();
         listeners.push((listener, NFS_PROGRAMS));
         let settings = Settings {
             client_connections_max: listen.connections_per_client.get(),
             idle_s: listen.idle_timeout.get(),
-            ..Settings::for_descriptors(threads, descriptors())
+            ..Settings::for_descriptors(listen.threads(), descriptors())
         };
         let policy = tls.as_ref().map(|tls| tls.policy.clone());
         let server = Server::start(Arc::clone(&service), listeners, policy, settings)?;
@@ -168,21 +174,6 @@ impl NfsFrontend {
             service.locks.tick();
             service.v4.tick();
         })
-    }
-
-    /// What ends claims on files when their time is over.
-    pub(crate) fn expire_claims(&self) -> Task {
-        let namespace = self.shared_namespace();
-        let expire = move || {
-            for export in namespace.load().exports() {
-                let volume = &export.volume;
-                if let Err(error) = volume.expire_claims(volume.now()) {
-                    let volume = volume.name();
-                    tracing::error!(volume, %error, "cannot remove a file that goes with its last open");
-                }
-            }
-        };
-        Task::new("claims", TICK, expire)
     }
 
     /// Where NFS is served.
@@ -223,11 +214,7 @@ impl NfsFrontend {
         }
         drop(self.datagrams);
         self.server.stop(PATIENCE);
-        for export in self.namespace.load().exports() {
-            if let Err(error) = export.volume.sync() {
-                tracing::error!(volume = export.volume.name(), %error, "the last flush failed");
-            }
-        }
+        volumes::sync_all(&self.namespace.load());
     }
 }
 
@@ -251,13 +238,13 @@ pub(crate) fn until_told(announce: impl FnOnce()) {
 }
 
 /// Gives files the descriptors that connections do not use.
-pub(crate) fn share_descriptors(budget: &ResourceBudget, view: &View) {
-    budget.set_nodes_max(files_max(descriptors(), view.connections()));
+pub(crate) fn share_descriptors(budget: &ResourceBudget, connections: usize) {
+    budget.set_nodes_max(files_max(descriptors(), connections));
 }
 
 /// How many descriptors this process may have. [`ResourceBudget::of_process`] has raised the limit as far as
 /// it goes.
-fn descriptors() -> usize {
+pub(crate) fn descriptors() -> usize {
     let most = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
     most.unwrap_or(usize::MAX)
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 #[command(after_help = "Examples:
   plimsoll serve
   plimsoll serve --data /srv/plimsoll --listen 0.0.0.0:2049
+  plimsoll serve --listen 0.0.0.0:2049 --smb-listen 0.0.0.0:445
   plimsoll serve --config /etc/plimsoll.toml
 
 Then, from another terminal:
@@ -32,6 +33,9 @@ pub(crate) struct ServeArgs {
     /// Address and port for NFS and MOUNT [default: that of the configuration, or 127.0.0.1:2049]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
+    /// Address and port for SMB, which is served to the users of the service ("plimsoll user") [default: that of the configuration; else SMB is not served]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    smb_listen: Option<SocketAddr>,
     /// Address and port for the API, over which everything is managed [default: that of the configuration, or 127.0.0.1:2050]
     #[arg(long, value_name = "ADDRESS:PORT")]
     api: Option<SocketAddr>,
@@ -48,21 +52,23 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     config.data = args.data.unwrap_or(config.data);
     config.nfs.listen = args.listen.unwrap_or(config.nfs.listen);
     config.nfs.tls = args.tls.or(config.nfs.tls);
+    config.smb.listen = args.smb_listen.or(config.smb.listen);
     config.api.listen = args.api.unwrap_or(config.api.listen);
     let settings = config.api.settings()?;
-    let host = Host::start(&config.data, &config.nfs.listen())?;
+    let host = Host::start(&config.data, &config.nfs.listen(), config.smb.listen)?;
     let served = serve(&host, &config, &settings);
-    host.frontend.stop();
+    host.stop();
     served.map(|()| ExitCode::SUCCESS)
 }
 
-/// Serves the API beside NFS until told to stop.
+/// Serves the API beside NFS and SMB until told to stop.
 fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Result<()> {
     let lent = host.lend_room();
     let made =
         api::bootstrap(&host.control, &config.data).context("cannot make the first token of the API")?;
     let api = api::Server::start(host.api_dependencies(), settings).with_context(|| failed(&config.api))?;
-    let announcement = Announcement { api: url(&api, &config.api), nfs: host.frontend.address() };
+    let announcement =
+        Announcement { api: url(&api, &config.api), nfs: host.frontend.address(), smb: host.smb_address() };
     if let Err(error) = announcement.write(&config.data) {
         tracing::warn!("commands need --url {}: {error:#}", announcement.api);
     }
@@ -79,6 +85,7 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
 fn announce(data: &Path, at: &Announcement, new_token: Option<&Path>) {
     println!("Data  {}", data.display());
     println!("NFS   {}", at.nfs);
+    at.smb.iter().for_each(|smb| println!("SMB   {smb}"));
     println!("API   {}", at.api);
     let token = data.join(api::ADMIN_TOKEN_FILE);
     match (new_token, token.exists()) {

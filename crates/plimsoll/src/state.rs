@@ -1,15 +1,16 @@
 //! What the process keeps between two runs, in its state directory (`docs/formats/data-directory.md`).
 
 use crate::lease::LeaseArgs;
-use anyhow::{Context, bail};
+use anyhow::Context;
+use control::KeyFile;
 use nfs::handle::HandleSigner;
 use nfs::nlm::locks::Locks;
 use nfs::nsm::LockHosts;
 use nfs::stable::StableDir;
 use nfs::v4::state::records::Records;
-use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::claims::Grace;
@@ -70,9 +71,9 @@ pub(crate) fn instance() -> anyhow::Result<u64> {
 
 /// The signer of all handles: the key in `dir`, made at the first start.
 pub(crate) fn handle_signer(dir: &Path) -> anyhow::Result<HandleSigner> {
-    let path = dir.join(KEY_FILE);
-    let key = read_or_make_key(&path).with_context(|| format!("the handle key {}", path.display()))?;
-    Ok(HandleSigner::new(key))
+    let stakes = "whoever has the key can forge handles. Make it 0600, or remove it and mount anew";
+    let file = KeyFile::<KEY_BYTES>::new(dir.join(KEY_FILE), stakes);
+    Ok(HandleSigner::new(file.read_or_make(must_random).context("the key of file handles")?))
 }
 
 /// What is known of clients from the last run.
@@ -132,59 +133,20 @@ fn has_ended(records: &Records) -> bool {
     ended.is_ok()
 }
 
-fn read_or_make_key(path: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
-    match make_key(path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        made => return made.context("cannot make it"),
-    }
-    let mut file = fs::File::open(path).context("cannot open it")?;
-    let mode = file.metadata()?.mode() & 0o777;
-    if mode & 0o077 != 0 {
-        bail!(
-            "others can read it (mode {mode:03o}): whoever has it can forge handles. Make it 0600, or remove it and mount anew"
-        );
-    }
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).context("cannot read it")?;
-    let found = bytes.len();
-    bytes.try_into().map_err(|_| anyhow::anyhow!("it has {found} bytes instead of {KEY_BYTES}"))
-}
-
-/// Made under another name and linked into place, so that a crash leaves either no key or a whole one.
-fn make_key(path: &Path) -> std::io::Result<[u8; KEY_BYTES]> {
-    if path.exists() {
-        return Err(ErrorKind::AlreadyExists.into());
-    }
-    let mut key = [0; KEY_BYTES];
-    random(&mut key).map_err(std::io::Error::other)?;
-    let draft = path.with_extension(format!("new-{}", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    let placed =
-        file.write_all(&key).and_then(|()| file.sync_all()).and_then(|()| fs::hard_link(&draft, path));
-    fs::remove_file(&draft)?;
-    placed?;
-    path.parent().map_or(Ok(()), |dir| fs::File::open(dir)?.sync_all())?;
-    Ok(key)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn the_key_is_made_once_and_kept_private() {
+    fn the_key_of_handles_is_kept_private() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(KEY_FILE);
-        let made = read_or_make_key(&path).unwrap();
+        let made = handle_signer(dir.path()).unwrap().number("x");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(read_or_make_key(&path).unwrap(), made);
+        assert_eq!(handle_signer(dir.path()).unwrap().number("x"), made);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(read_or_make_key(&path).unwrap_err().to_string().contains("forge"));
-        fs::remove_file(&path).unwrap();
-        fs::write(&path, b"short").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(read_or_make_key(&path).unwrap_err().to_string().contains("5 bytes"));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no drafts are left");
+        let error = format!("{:#}", handle_signer(dir.path()).err().unwrap());
+        assert!(error.contains("handle.key (mode 644)") && error.contains("forge"), "{error}");
     }
 }

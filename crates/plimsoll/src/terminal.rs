@@ -4,7 +4,8 @@
 //! wanted, in pipes and with `NO_COLOR` or `CLICOLOR=0`.
 
 use anstyle::{AnsiColor, Style};
-use anyhow::Context;
+use anyhow::{Context, bail};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{ErrorKind, IsTerminal, Write};
 
 /// What is narrower is taken to be as wide as this: tables would be all line breaks.
@@ -57,6 +58,45 @@ pub(crate) fn columns() -> Option<usize> {
     let own = || rustix::termios::tcgetwinsize(out).ok().map(|size| usize::from(size.ws_col));
     let columns = told.or_else(own).filter(|columns| *columns > 0).unwrap_or(COLUMNS);
     Some(columns.max(COLUMNS_MIN))
+}
+
+/// What whoever is at the terminal types, which nobody sees there.
+pub(crate) fn ask_secret(question: &str) -> anyhow::Result<String> {
+    let mut line = String::new();
+    {
+        let _hidden = Hidden::begin().context("cannot hide what is typed")?;
+        eprint!("{}", printable(question));
+        std::io::stdin().read_line(&mut line).context("cannot read what is typed")?;
+    }
+    eprintln!();
+    if line.contains(INTERRUPT) {
+        bail!("interrupted");
+    }
+    Ok(line.strip_suffix('\n').unwrap_or(&line).to_owned())
+}
+
+/// Ctrl-C, as a character.
+const INTERRUPT: char = '\u{3}';
+
+/// A terminal that does not show what is typed, until this is dropped. Meanwhile Ctrl-C is a character, so that it does not
+/// end the process and leave the terminal so.
+struct Hidden(Termios);
+
+impl Hidden {
+    fn begin() -> std::io::Result<Self> {
+        let before = tcgetattr(std::io::stdin())?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &hidden)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // There is nothing else to be done about a terminal that is gone.
+        _ = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
+    }
 }
 
 /// Prints; whoever does not want to read on is no error.

@@ -6,24 +6,31 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use bench::Target;
 use bench::load::{self, Op, Order, Plan, Progress, Report};
 use clap::{Args, ValueEnum};
 use envelope::{parse_count, parse_duration, parse_size};
+use identity::NtHash;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::scenario::Stability;
 
 use crate::form::json;
+use crate::manage::without_line_end;
 use crate::output;
+use crate::state::read_secret;
 use crate::terminal::{Tone, print, unpainted};
 
+/// Where in the environment the password of a share's user is.
+const PASSWORD_VARIABLE: &str = "PLIMSOLL_SMB_PASSWORD";
 /// Steps of a progress bar.
 const STEPS: u64 = 1000;
 
 /// The arguments of `bench load`.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// The server and its export: nfs://HOST[:PORT]/EXPORT[?version=3|4.1|4.2]
+    /// The server and its export: nfs://HOST[:PORT]/EXPORT[?version=3|4.1|4.2], or its share:
+    /// smb://USER@HOST[:PORT]/SHARE[?sign=gmac|cmac|hmac|none or ?seal=gcm|ccm|gcm256|ccm256]
     target: Target,
     /// Which calls to make
     #[arg(long, value_enum)]
@@ -86,6 +93,10 @@ pub(crate) struct LoadArgs {
     /// Group id of the caller
     #[arg(long, default_value_t = 0)]
     gid: u32,
+    /// File with the password of a share's user, which nobody but its owner may read; one line end is not part of it
+    /// [default: the environment's PLIMSOLL_SMB_PASSWORD]
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
     /// Call from ports below 1024, which many Linux servers demand
     #[arg(long)]
     privileged_port: bool,
@@ -95,7 +106,7 @@ pub(crate) struct LoadArgs {
     /// Threads of the generator, at most one a connection [default: one a core]
     #[arg(long)]
     threads: Option<usize>,
-    /// Process id of the server, if it runs on this machine: its CPU time per call is reported
+    /// Process id of the server, if it runs on this machine: its CPU time per call is reported, with that of its children
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// Remove the files afterwards; without it the next run uses them again
@@ -117,26 +128,26 @@ enum OpArg {
     Write,
     /// READ and WRITE, by --read.
     Mix,
-    /// GETATTR of the data files.
+    /// GETATTR of the data files; over SMB QUERY_INFO.
     Getattr,
-    /// LOOKUP of random names, as stat does.
+    /// LOOKUP of random names, as stat does; over SMB CREATE, QUERY_INFO and CLOSE in one message.
     #[value(alias = "stat")]
     Lookup,
     /// ACCESS to the data files.
     Access,
-    /// OPEN of the data files, then CLOSE, of NFSv4 alone.
+    /// OPEN of the data files, then CLOSE, of NFSv4 alone; over SMB CREATE and CLOSE.
     Open,
     /// CREATE of a new name, then REMOVE of it; over NFSv4 OPEN, CLOSE and REMOVE.
     #[value(alias = "unlink")]
     Create,
     /// RENAME of empty files, from directory to directory.
     Rename,
-    /// READDIRPLUS through a large directory; over NFSv4 READDIR.
+    /// READDIRPLUS through a large directory; over NFSv4 READDIR, over SMB QUERY_DIRECTORY.
     #[value(alias = "readdir")]
     Readdirplus,
-    /// COMMIT of the data files.
+    /// COMMIT of the data files; over SMB FLUSH.
     Commit,
-    /// NULL: what the transport alone costs.
+    /// NULL: what the transport alone costs; over SMB ECHO.
     Null,
 }
 
@@ -163,12 +174,29 @@ pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     let (json, text) = (arguments.json.clone(), arguments.output.clone());
     json.iter().chain(&text).filter(|path| !is_standard(path)).try_for_each(|path| output::check(path))?;
     let bar = progress_bar();
-    let plan = plan(arguments);
+    let nt_hash = password(&arguments)?.map(|password| NtHash::of_password(&password));
+    let plan = Plan { nt_hash, ..plan(arguments) };
     let report = load::run(&plan, &mut |progress| show(&bar, progress));
     bar.finish_and_clear();
     let report = report.map_err(|wrong| wrong.at(&plan.target.to_string()))?;
     write_report(&report, json.as_deref(), text.as_deref())?;
     Ok(if report.errors_total() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The password of a share's user.
+fn password(arguments: &LoadArgs) -> anyhow::Result<Option<String>> {
+    let Some(user) = &arguments.target.user else { return Ok(None) };
+    let text = match &arguments.password_file {
+        Some(path) => {
+            read_secret(path).with_context(|| format!("cannot read the password in {}", path.display()))?
+        }
+        None => std::env::var(PASSWORD_VARIABLE).with_context(|| {
+            format!(
+                "the password of {user} is not known: give --password-file FILE or set {PASSWORD_VARIABLE}"
+            )
+        })?,
+    };
+    Ok(Some(without_line_end(&text).to_owned()))
 }
 
 fn plan(arguments: LoadArgs) -> Plan {

@@ -203,11 +203,11 @@ mod tests {
                 write_delegations: false,
                 tls: Default::default(),
             };
-            let host = Host::start(dir.path(), &listen).unwrap();
+            let host = Host::start(dir.path(), &listen, None).unwrap();
             api::bootstrap(&host.control, dir.path()).unwrap();
             let api = api::Server::start(host.api_dependencies(), &api::Settings::new(any)).unwrap();
             let url = format!("http://{}", api.local_addr());
-            Announcement { api: url, nfs: host.frontend.address() }.write(dir.path()).unwrap();
+            Announcement { api: url, nfs: host.frontend.address(), smb: None }.write(dir.path()).unwrap();
             let running = Self { dir, host, api };
             let session = running.named().open().unwrap();
             session.ask(make).unwrap();
@@ -224,7 +224,7 @@ mod tests {
 
         fn stop(self) {
             self.api.stop(Duration::from_secs(1));
-            self.host.frontend.stop();
+            self.host.stop();
         }
     }
 

@@ -56,20 +56,32 @@ pub(crate) struct TermsArgs {
     /// Do it although clients are connected, more is stored than will fit, or a pool will be overbooked
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    version: VersionArgs,
+}
+
+/// In what version something is changed.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct VersionArgs {
     /// Do it only if nobody else has changed it since: the version that `show` tells
     #[arg(long, value_name = "VERSION")]
     if_version: Option<String>,
 }
 
+impl VersionArgs {
+    pub(crate) fn terms(&self) -> Terms {
+        self.if_version.iter().fold(Terms::none(), |terms, version| terms.at(format!("\"{version}\"")))
+    }
+}
+
 impl TermsArgs {
     pub(crate) fn terms(&self) -> Terms {
-        let terms = Terms::none().forced(self.force);
-        self.if_version.iter().fold(terms, |terms, version| terms.at(format!("\"{version}\"")))
+        self.version.terms().forced(self.force)
     }
 
     /// These terms, and if they name no version, that with this tag.
     pub(crate) fn terms_or(&self, etag: String) -> Terms {
-        if self.if_version.is_some() { self.terms() } else { self.terms().at(etag) }
+        if self.version.if_version.is_some() { self.terms() } else { self.terms().at(etag) }
     }
 }
 
@@ -267,7 +279,8 @@ impl Session {
                 (None, Some(nfs)) => mounting::host(nfs.ip()),
                 (None, None) => self.host().to_owned(),
             };
-            mounting::command(&target.options, &host, &target.path, volume.durability.into())
+            let protocol = target.protocol.into();
+            mounting::command(protocol, &target.options, &host, &target.path, volume.durability.into())
         };
         Ok(targets.iter().map(command).collect())
     }

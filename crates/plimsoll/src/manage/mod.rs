@@ -4,21 +4,25 @@ mod client;
 mod client_check;
 mod connection;
 mod export;
+mod group;
 mod level;
 mod limits;
 pub(crate) mod names;
 mod operation;
+mod password;
 mod pool;
 mod settings;
 mod status;
 pub(crate) mod table;
 mod token;
+mod user;
 mod volume;
 mod watch;
 pub(crate) mod words;
 
 pub(crate) use connection::{ServiceArgs, Session};
 pub(crate) use export::{Command as ExportCommand, RuleFlags, run as run_export};
+pub(crate) use password::without_line_end;
 pub(crate) use table::Table;
 
 use clap::Subcommand;
@@ -31,6 +35,10 @@ pub(crate) enum Command {
     Pool(pool::PoolArgs),
     /// Manage volumes: what clients mount.
     Volume(volume::VolumeArgs),
+    /// Manage users: who logs in with a password.
+    User(user::UserArgs),
+    /// Manage groups of users.
+    Group(group::GroupArgs),
     /// Show service levels: what a size promises, and who says so. Needs no running service.
     #[command(subcommand)]
     Level(level::Command),
@@ -53,6 +61,8 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Pool(args) => done(pool::run(args)),
         Command::Volume(args) => done(volume::run(args)),
+        Command::User(args) => done(user::run(args)),
+        Command::Group(args) => done(group::run(args)),
         Command::Level(command) => done(level::run(command)),
         Command::Client(command) => client::run(command),
         Command::Operation(args) => done(operation::run(args)),

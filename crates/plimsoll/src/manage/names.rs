@@ -31,6 +31,20 @@ pub(crate) fn volumes() -> ArgValueCandidates {
     })
 }
 
+/// The users there are.
+pub(crate) fn users() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(|client| Ok(client.users()?.into_iter().map(|user| user.name).collect()))
+    })
+}
+
+/// The groups there are.
+pub(crate) fn groups() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        candidates(|client| Ok(client.groups()?.into_iter().map(|group| group.name).collect()))
+    })
+}
+
 /// The tokens there are.
 pub(crate) fn tokens() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {

@@ -4,7 +4,7 @@ use super::connection::{Reach, Session, advice};
 use super::limits::rounded;
 use super::table::{Cell, Facts, Table};
 use crate::terminal::{Tone, fold, printable};
-use api::model::{Nfs, V3Locks, Version, Warning};
+use api::model::{Nfs, Smb, V3Locks, Version, Warning};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -41,6 +41,7 @@ struct Status {
     url: String,
     version: Version,
     nfs: Nfs,
+    smb: Smb,
     is_ready: bool,
     /// How far the counts are after a crash, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,6 +64,13 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
         let protocols: Vec<&str> = status.nfs.protocols.iter().map(|protocol| protocol.as_str()).collect();
         facts.add("NFS", format!("{}: {}", status.nfs.address, protocols.join(", ")));
         facts.add("NFSv3 locks", locks(&status.nfs.v3_locks));
+        match &status.smb.address {
+            Some(address) => facts.add(
+                "SMB",
+                format!("{address}: {} sessions, {} open files", status.smb.sessions, status.smb.open_files),
+            ),
+            None => facts.add("SMB", "not served: see --smb-listen of \"plimsoll serve\""),
+        }
         match status.is_ready {
             true => facts.add("Ready", "yes"),
             false => facts.add_cell("Ready", Cell::from("no: clients cannot mount").tone(Tone::Bad)),
@@ -102,6 +110,7 @@ fn gather(session: &Session) -> anyhow::Result<Status> {
         url: session.url().to_owned(),
         version: session.ask(|client| client.version())?,
         nfs: session.ask(|client| client.nfs())?,
+        smb: session.ask(|client| client.smb())?,
         is_ready: readiness.is_ok(),
         counting: readiness.ok().flatten(),
         pools: pools.len(),

@@ -88,7 +88,7 @@ pub(crate) fn role() -> impl TypedValueParser<Value = Role> {
     word_of(&[
         ("read", "look"),
         ("operate", "change pools, volumes and their rules too"),
-        ("admin", "make and revoke tokens too"),
+        ("admin", "make and revoke tokens, users and groups too"),
     ])
 }
 

@@ -76,8 +76,8 @@ fn a_set_runs_at_its_rate_over_every_version_and_leaves_nothing() {
             let small = ["read-file", "random-read", "write-file", "random-write", "create"];
             let opened = part.operations.iter().filter(|one| small.contains(&one.name.as_str()));
             let opened: u64 = opened.map(|one| one.ops).sum();
-            // Streams add a few.
-            assert!((opened..opened + 20).contains(&wire["OPEN"]), "{opened} {wire:?}");
+            // Streams add a few; an operation that ends after the measuring has begun may have opened its file before.
+            assert!((opened - 10..opened + 20).contains(&wire["OPEN"]), "{opened} {wire:?}");
             assert!(wire["OPEN"].abs_diff(wire["CLOSE"]) <= 10, "{wire:?}");
             assert!(wire["READ"] > 3 * 75 && wire["COMMIT"] > 20 && wire["SETATTR"] > 0, "{wire:?}");
             assert!(wire["CREATE"] > 0 && wire["REMOVE"] > 0, "{wire:?}");

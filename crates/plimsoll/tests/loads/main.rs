@@ -6,6 +6,7 @@ mod eda;
 mod job;
 #[path = "../support/server.rs"]
 mod server;
+mod smb;
 mod wiretap;
 
 use std::net::SocketAddr;

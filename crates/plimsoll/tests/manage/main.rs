@@ -17,3 +17,7 @@ mod page;
 mod rig;
 mod secure;
 mod size;
+#[path = "../../../vfs/tests/support/skip.rs"]
+mod skip;
+mod smb;
+mod users;

@@ -6,6 +6,7 @@ use api::client::{Client, Samples, Target};
 use bench::load::{Op, Plan, Progress};
 use nfs_wire::v3::StableHow;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const MIB: f64 = 1_048_576.0;
@@ -75,11 +76,23 @@ fn evict(dir: &Path) -> bool {
         } else if entry.metadata().unwrap().len() >= 1 << 20 {
             let file = std::fs::File::open(entry.path()).unwrap();
             file.sync_all().unwrap();
-            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-            is_elsewhere &= rustix::fs::fstatfs(&file).unwrap().f_type != TMPFS;
+            if rustix::fs::fstatfs(&file).unwrap().f_type == TMPFS {
+                is_elsewhere = false;
+                continue;
+            }
+            // Pages that the kernel has in hand for a moment stay.
+            eventually("no page is in memory", || {
+                rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+                pages_in_memory(&entry.path()) == 0
+            });
         }
     }
     is_elsewhere
+}
+
+fn pages_in_memory(file: &Path) -> u64 {
+    let counted = Command::new("fincore").args(["--noheadings", "--output", "PAGES"]).arg(file).output();
+    String::from_utf8(counted.unwrap().stdout).unwrap().trim().parse().unwrap()
 }
 
 const TMPFS: rustix::fs::FsWord = 0x0102_1994;

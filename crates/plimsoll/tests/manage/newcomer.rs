@@ -63,13 +63,15 @@ fn what_is_not_served_is_refused_and_not_ready() {
     for protocols in ["smb", "nfsv3,smb"] {
         let said = service.refuses(&[&create[..], &["--protocols", protocols]].concat());
         assert!(
-            said.contains("not served yet") && said.contains("allowed: nfsv3,nfsv4.0,nfsv4.1,nfsv4.2"),
+            said.contains("is not served")
+                && said.contains("--smb-listen")
+                && said.contains("allowed: nfsv3,nfsv4.0,nfsv4.1,nfsv4.2"),
             "{said}"
         );
     }
     service.says(&create);
     let said = service.refuses(&["volume", "update", "v1", "--protocols", "smb"]);
-    assert!(said.contains("not served yet"), "{said}");
+    assert!(said.contains("is not served"), "{said}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A client of NFSv4.1 with one session on one connection, for tests.
+//! A client of NFSv4.1 or later with one session on one connection, for tests.
 
 use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark};
 use nfs_wire::v4::{
@@ -16,6 +16,8 @@ const REPLY_HEADER_BYTES: usize = 24;
 
 pub struct Session {
     stream: TcpStream,
+    /// The minor version that it asks in.
+    pub minor: u32,
     id: SessionId,
     sequence: u32,
 }
@@ -26,7 +28,7 @@ impl Session {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        Ok(Self { stream, id: [0; 16], sequence: 0 })
+        Ok(Self { stream, minor: 1, id: [0; 16], sequence: 0 })
     }
 
     /// Introduces the client with this name, and makes its session.
@@ -85,7 +87,7 @@ impl Session {
         let mut call = vec![0; 4];
         let w = &mut Writer::new(&mut call);
         header.encode(w);
-        CompoundHead { tag: b"", minorversion: 1, operations: count }.encode(w);
+        CompoundHead { tag: b"", minorversion: self.minor, operations: count }.encode(w);
         operations.iter().for_each(|operation| operation.encode(w));
         let length = u32::try_from(call.len() - 4).unwrap();
         call[..4].copy_from_slice(&RecordMark { last: true, length }.to_word().to_be_bytes());

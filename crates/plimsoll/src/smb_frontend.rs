@@ -1,0 +1,112 @@
+//! SMB at its port.
+
+use crate::mounting::{self, host, smb_target};
+use crate::nfs_frontend::{Listen, PATIENCE, TICK, descriptors};
+use crate::periodic::Task;
+use crate::{smb_users, state, volumes};
+use anyhow::{Context, bail};
+use clap::Args;
+use identity::{ServerNames, SharedAccounts};
+use nfs::handle::HandleSigner;
+use smb::server::{Server, Settings, View};
+use smb::service::Service;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use vfs::{Namespace, SharedNamespace};
+
+/// The part of the connections that the descriptors allow which are SMB's: one in this many.
+const CONNECTIONS_SHARE: usize = 8;
+
+/// Where SMB is served, and to whom.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "SMB")]
+pub(crate) struct SmbListen {
+    /// Address and port for SMB; port 0 is any free one
+    #[arg(long, default_value = "127.0.0.1:445", value_name = "ADDRESS:PORT", requires = "smb_users")]
+    pub(crate) smb_listen: SocketAddr,
+    /// Who may log in over SMB: a TOML file that only its owner may read
+    #[arg(long, value_name = "FILE")]
+    pub(crate) smb_users: Option<PathBuf>,
+}
+
+/// SMB for a namespace.
+pub(crate) struct SmbFrontend {
+    server: Server,
+    service: Arc<Service>,
+    address: SocketAddr,
+    namespace: SharedNamespace,
+}
+
+impl SmbListen {
+    /// Who may log in.
+    pub(crate) fn accounts(&self, signer: &HandleSigner) -> anyhow::Result<SharedAccounts> {
+        let Some(users) = &self.smb_users else {
+            bail!("SMB clients log in as a user: name a file of users with --smb-users")
+        };
+        smb_users::read(users, &server_names().netbios, signer)
+    }
+}
+
+/// The names of this server, which are those of the host.
+fn server_names() -> ServerNames {
+    ServerNames::of_host(&rustix::system::uname().nodename().to_string_lossy())
+}
+
+impl SmbFrontend {
+    /// Listens and starts to serve these users.
+    pub(crate) fn start(
+        namespace: SharedNamespace,
+        accounts: SharedAccounts,
+        smb_listen: SocketAddr,
+        listen: &Listen,
+    ) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(smb_listen).with_context(|| {
+            format!("cannot listen on {smb_listen} for SMB; choose another port with --smb-listen")
+        })?;
+        let address = listener.local_addr()?;
+        let random = Box::new(state::must_random);
+        let service = Arc::new(Service::new(Arc::clone(&namespace), server_names(), accounts, random));
+        let settings = Settings::for_descriptors(listen.threads(), descriptors());
+        let settings = Settings {
+            connections_max: settings.connections_max.div_ceil(CONNECTIONS_SHARE),
+            client_connections_max: listen.connections_per_client.get(),
+            idle_s: smb::limits::IDLE_S,
+            ..settings
+        };
+        let server = Server::start(Arc::clone(&service), vec![listener], settings)?;
+        Ok(Self { server, service, address, namespace })
+    }
+
+    /// A look at the server.
+    pub(crate) fn view(&self) -> View {
+        self.server.view()
+    }
+
+    /// Where SMB is served.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What ends the sessions of users, and the connections to volumes, that are there no longer.
+    pub(crate) fn end_what_is_gone(&self) -> Task {
+        let service = Arc::clone(&self.service);
+        Task::new("sessions", TICK, move || service.end_what_is_gone())
+    }
+
+    /// The commands that mount what is served, a line each.
+    pub(crate) fn commands_of(&self, namespace: &Namespace) -> String {
+        let target = smb_target(self.address);
+        let commands = namespace.exports().iter().map(|export| {
+            let (host, durability) = (host(target.address), export.volume.durability());
+            mounting::command(target.protocol, &target.options, &host, &export.path, durability) + "\n"
+        });
+        commands.collect()
+    }
+
+    /// Ends the service: no new calls, answers to those in flight, everything on disk.
+    pub(crate) fn stop(self) {
+        self.server.stop(PATIENCE);
+        volumes::sync_all(&self.namespace.load());
+    }
+}

@@ -1,0 +1,176 @@
+//! Loads over SMB against a server in this process: every protection, every operation, and what is refused.
+
+use std::fs;
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::smb::server::{Server, Settings};
+use ::smb::service::Service;
+use bench::load::{Kind, Op, Plan, Report};
+use bench::{Error, load};
+use identity::{Accounts, NtHash, ServerNames, SharedAccounts, Sid, User};
+use vfs::{Export, ExportRule, Namespace};
+
+const PASSWORD: &str = "a secret";
+
+/// A server with the share `v`; it stops when this is dropped.
+struct Running {
+    address: SocketAddr,
+    server: Option<Server>,
+    directory: tempfile::TempDir,
+}
+
+impl Running {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let volume = Arc::new(crate::server::volume(7, directory.path()));
+        let export = Export::new("/v", volume, vec![ExportRule::everybody()]);
+        // Nobody logs in as root.
+        let (uid, gid) = match rustix::process::geteuid().as_raw() {
+            0 => (1000, 100),
+            own => (own, rustix::process::getegid().as_raw()),
+        };
+        let nt_hash = Some(NtHash::of_password(PASSWORD));
+        let users = vec![User { name: "alice".parse().unwrap(), uid, gid, nt_hash }];
+        let accounts = Accounts::none(Sid::machine([1, 2, 3]), "FILES").with(users, vec![], vec![], None);
+        let service = Service::new(
+            Arc::new(Arc::new(Namespace::new([export])).into()),
+            ServerNames::of_host("files.example.org"),
+            SharedAccounts::new(accounts.unwrap()),
+            Box::new(random),
+        );
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let settings = Settings::for_descriptors(2, 1 << 16);
+        let server = Some(Server::start(Arc::new(service), vec![listener], settings).unwrap());
+        Self { address, server, directory }
+    }
+
+    /// A short load on few blocks, with its bytes checked where it moves any.
+    fn plan(&self, op: Op, how: &str) -> Plan {
+        let target = format!("smb://alice@{}/v/below{how}", self.address);
+        Plan {
+            verify: op.transfers(),
+            block: 8 << 10,
+            size: 1 << 20,
+            files: 2,
+            entries: 700,
+            connections: 2,
+            depth: 8,
+            time: Duration::from_millis(200),
+            warm_up: Duration::from_millis(50),
+            threads: Some(1),
+            nt_hash: Some(NtHash::of_password(PASSWORD)),
+            ..Plan::new(target.parse().unwrap(), op)
+        }
+    }
+}
+
+fn random(bytes: &mut [u8]) {
+    fs::File::open("/dev/urandom").unwrap().read_exact(bytes).unwrap();
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop(Duration::from_secs(1));
+        }
+    }
+}
+
+fn run(plan: &Plan) -> Result<Report, Error> {
+    load::run(plan, &mut |_| ())
+}
+
+#[track_caller]
+fn good(plan: &Plan, kinds: &[Kind]) -> Report {
+    let report = run(plan).unwrap();
+    assert_eq!(report.errors_total(), 0, "{:?}", report.error_details);
+    for &kind in kinds {
+        assert!(report.kind(kind).is_some_and(|kind| kind.ops > 0), "{:?} {kind:?}: {report}", plan.op);
+    }
+    report
+}
+
+#[test]
+fn data_comes_back_as_it_was_written_under_every_protection() {
+    let server = Running::new();
+    make_below(&server);
+    for how in ["", "?sign=cmac", "?sign=hmac", "?seal=gcm", "?seal=ccm", "?seal=gcm256", "?seal=ccm256"] {
+        let report = good(&server.plan(Op::Mix, how), &[Kind::Read, Kind::Write]);
+        assert!(report.read_back, "{how}");
+    }
+    let large = Plan { block: 1 << 20, size: 8 << 20, depth: 2, ..server.plan(Op::Mix, "?seal=gcm") };
+    good(&Plan { verify: false, ..large.clone() }, &[Kind::Read, Kind::Write]);
+    good(&Plan { op: Op::Read, ..large }, &[Kind::Read]);
+}
+
+#[test]
+fn every_operation_is_made_and_leaves_nothing_behind() {
+    let server = Running::new();
+    make_below(&server);
+    for (op, kinds) in [
+        (Op::Null, &[Kind::Null][..]),
+        (Op::Getattr, &[Kind::Getattr]),
+        (Op::Lookup, &[Kind::Lookup]),
+        (Op::Open, &[Kind::Open, Kind::Close]),
+        (Op::Create, &[Kind::Create, Kind::Remove]),
+        (Op::Rename, &[Kind::Rename]),
+        (Op::Commit, &[Kind::Commit]),
+        (Op::OpenRead, &[Kind::Read]),
+    ] {
+        good(&server.plan(op, ""), kinds);
+    }
+    let listed =
+        good(&Plan { cleanup: true, ..server.plan(Op::Readdirplus, "?seal=gcm") }, &[Kind::Readdirplus]);
+    assert!(listed.kinds[0].entries_per_s > 0.0, "{listed}");
+    let left = fs::read_dir(server.directory.path().join("below")).unwrap().count();
+    assert_eq!(left, 0, "everything is removed");
+}
+
+#[test]
+fn calls_wait_for_credits_that_are_fewer_than_the_depth_takes() {
+    let server = Running::new();
+    make_below(&server);
+    // 64 calls of 16 credits each; a connection has 512.
+    let plan = Plan {
+        block: 1 << 20,
+        size: 128 << 20,
+        files: 1,
+        depth: 64,
+        connections: 1,
+        verify: false,
+        ..server.plan(Op::Read, "")
+    };
+    good(&plan, &[Kind::Read]);
+}
+
+#[test]
+fn a_load_that_cannot_be_made_says_why() {
+    let server = Running::new();
+    make_below(&server);
+    let refused = |plan: Plan| run(&plan).unwrap_err().to_string();
+    let wrong = Plan { nt_hash: Some(NtHash::of_password("another")), ..server.plan(Op::Null, "") };
+    assert!(refused(wrong).contains("SESSION_SETUP as alice: the server answered LOGON_FAILURE"));
+    let none = refused(Plan { nt_hash: None, ..server.plan(Op::Null, "") });
+    assert!(none.contains("takes the password of alice"), "{none}");
+    assert!(refused(server.plan(Op::Access, "")).contains("--op access is of NFS"));
+    let target = format!("smb://alice@{}/nowhere", server.address);
+    let nowhere = refused(Plan::new(target.parse().unwrap(), Op::Null));
+    assert!(nowhere.contains("takes the password"), "{nowhere}");
+    let nowhere =
+        Plan { nt_hash: Some(NtHash::of_password(PASSWORD)), ..Plan::new(target.parse().unwrap(), Op::Null) };
+    assert!(refused(nowhere).contains("TREE_CONNECT to nowhere: the server answered BAD_NETWORK_NAME"));
+}
+
+/// The directory in the share that loads work in.
+fn make_below(server: &Running) {
+    let below = server.directory.path().join("below");
+    fs::create_dir(&below).unwrap();
+    for open in [server.directory.path(), &below] {
+        fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+}
