@@ -9,9 +9,11 @@ use anyhow::{Context, bail, ensure};
 
 use crate::cargo;
 use crate::packages;
-use crate::plimsoll::{Options, Plimsoll};
-use crate::process;
+use crate::plimsoll::{self, Options, Plimsoll};
+use crate::process::{self, Process};
 use crate::random::Random;
+use crate::samba;
+use crate::server::free_port;
 
 /// No multiple of any transfer or block size.
 const FILE_BYTES: usize = (5 << 20) + 4099;
@@ -37,11 +39,14 @@ struct Stage {
     local: PathBuf,
     log: PathBuf,
     server: Plimsoll,
+    /// The same directory over SMB, and where.
+    smb: Process,
+    smb_port: u16,
 }
 
 type Check = (&'static str, fn(&Stage) -> anyhow::Result<()>);
 
-const CHECKS: [Check; 16] = [
+const CHECKS: [Check; 18] = [
     ("nfs-cp to the export", |stage| copy_in(stage, V3)),
     ("nfs-cp from the export", |stage| copy_out(stage, V3)),
     ("nfs-cat", |stage| cat(stage, V3)),
@@ -55,6 +60,8 @@ const CHECKS: [Check; 16] = [
     ("nfs-rs", |stage| nfs_rs(stage, "3")),
     ("nfs-rs over 4.1", |stage| nfs_rs(stage, "4.1")),
     ("nfs-rs over 4.2", |stage| nfs_rs(stage, "4.2")),
+    ("smbclient to the share and back", smbclient),
+    ("smbclient with a wrong password", smbclient_refused),
     ("plimsoll bench: read, verified", |stage| stage.load("read", &[])),
     ("plimsoll bench: write, verified", |stage| stage.load("write", &["--stable", "file-sync"])),
     ("plimsoll bench: mix, verified", |stage| stage.load("mix", &["--connections", "16"])),
@@ -91,6 +98,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     stage.server.stop()?;
+    let status = stage.smb.terminate(CHECK_MAX)?;
+    ensure!(status.success(), "the server of SMB ended with {status}");
     ensure!(failed.is_empty(), "{} failed: {}", failed.len(), failed.join(", "));
     ensure!(passed > 0, "no check has such a name");
     eprintln!("interop: {passed} checks passed");
@@ -110,7 +119,10 @@ impl Stage {
             prefix: Vec::new(),
             work: work.to_owned(),
         })?;
-        Ok(Self { binary, export, local, log: work.join("clients.log"), server })
+        std::os::unix::fs::chown(&export, Some(samba::USER.id), Some(samba::USER.id))?;
+        let smb_port = free_port()?;
+        let smb = plimsoll::serve_smb(&binary, &[&export], smb_port, work)?;
+        Ok(Self { binary, export, local, log: work.join("clients.log"), server, smb, smb_port })
     }
 
     /// A file of the export as libnfs and nfs-rs name it; both take the ports there.
@@ -130,6 +142,38 @@ impl Stage {
             "bench", "load", &target, "--op", op, "--verify", "--time", "2s", "--files", "4", "--size", "32m",
         ];
         self.run(&[&[binary], fixed.as_slice(), more].concat())
+    }
+}
+
+impl Stage {
+    fn smbclient(
+        &self,
+        password: &str,
+        dialect: &str,
+        protection: &str,
+        commands: &str,
+    ) -> anyhow::Result<Vec<u8>> {
+        let share = format!("//127.0.0.1{}", self.server.exports[0]);
+        let port = self.smb_port.to_string();
+        let user = format!("{}%{password}", samba::USER.name);
+        let protection = format!("--client-protection={protection}");
+        output(
+            "smbclient",
+            &[
+                &share,
+                "-p",
+                &port,
+                "-U",
+                &user,
+                "-m",
+                dialect,
+                &protection,
+                "-s",
+                "/dev/null",
+                "-c",
+                commands,
+            ],
+        )
     }
 }
 
@@ -194,6 +238,39 @@ fn nfs_rs(stage: &Stage, version: &str) -> anyhow::Result<()> {
     stage.run(&[text(&program)?, &url])
 }
 
+/// Writes, lists, renames, reads back and removes over each dialect, signed and encrypted.
+fn smbclient(stage: &Stage) -> anyhow::Result<()> {
+    let (source, back, data) = (stage.local.join("smb-in"), stage.local.join("smb-out"), content(4));
+    fs::write(&source, &data)?;
+    let commands = format!(
+        "mkdir d; put {} d\\in; rename d\\in d\\Moved; ls d\\*; get D\\moved {}; del d\\Moved; rmdir d",
+        text(&source)?,
+        text(&back)?
+    );
+    for (dialect, protection) in [
+        ("SMB2_10", "sign"),
+        ("SMB3_00", "sign"),
+        ("SMB3_11", "sign"),
+        ("SMB3_02", "encrypt"),
+        ("SMB3_11", "encrypt"),
+    ] {
+        let listed = stage.smbclient(samba::USER.password, dialect, protection, &commands);
+        let listed = String::from_utf8(listed.with_context(|| format!("{dialect}, {protection}"))?)?;
+        ensure!(listed.contains("Moved"), "{dialect}: no file `Moved` in\n{listed}");
+        same(&fs::read(&back)?, &data)?;
+        fs::remove_file(&back)?;
+        ensure!(!stage.export.join("d").exists(), "{dialect}: the directory is still there");
+    }
+    Ok(())
+}
+
+fn smbclient_refused(stage: &Stage) -> anyhow::Result<()> {
+    let refused = stage.smbclient("another password", "SMB3_11", "sign", "ls");
+    let why = refused.err().context("a wrong password is taken")?;
+    ensure!(why.to_string().contains("NT_STATUS_LOGON_FAILURE"), "{why}");
+    Ok(())
+}
+
 /// Bytes that repeat nowhere.
 fn content(seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
@@ -213,7 +290,7 @@ fn same(found: &[u8], expected: &[u8]) -> anyhow::Result<()> {
 fn output(program: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
     let output =
         Command::new(program).args(arguments).output().with_context(|| format!("cannot run {program}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = [&*output.stderr, &*output.stdout].map(String::from_utf8_lossy).concat();
     ensure!(output.status.success(), "{program} {}: {}: {said}", arguments.join(" "), output.status);
     Ok(output.stdout)
 }

@@ -17,9 +17,11 @@ mod plimsoll;
 mod process;
 mod prove;
 mod random;
+mod samba;
 mod sandbox;
 mod server;
 mod tidy;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -37,8 +39,10 @@ enum Task {
     Tidy,
     /// Clients of others, libnfs and nfs-rs, against a server of this tree.
     Interop(interop::Args),
+    /// Samba's tests of SMB against a server of this tree.
+    Smbtorture(torture::Args),
     /// The server against NFS-Ganesha and other builds in one interleaved run.
-    Perf(perf::Args),
+    Perf(Box<perf::Args>),
     /// Kill a server with SIGKILL under load, again and again, and check what it acknowledged.
     Crash(crash::Args),
     /// Every statement of the published pages, by the commands that show it.
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Task::Test(args) => ci::quick(&args),
         Task::Tidy => tidy::run(),
         Task::Interop(args) => interop::run(&args),
+        Task::Smbtorture(args) => torture::run(&args),
         Task::Perf(args) => perf::run(&args),
         Task::Crash(args) => crash::run(&args),
         Task::Pages(args) => pages::run(&args),

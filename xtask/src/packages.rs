@@ -13,6 +13,7 @@ type Tool = (&'static str, &'static str);
 /// Of the tests and of `interop`.
 pub(crate) const FOR_TESTS: &[Tool] = &[
     ("nfs-ls", "libnfs-utils"),
+    ("smbclient", "smbclient"),
     ("mke2fs", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),

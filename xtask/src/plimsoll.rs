@@ -1,6 +1,8 @@
 //! A running `plimsoll export`, reached where the mount lines it prints say.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command};
 use std::sync::mpsc::{self, Receiver};
@@ -9,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use crate::process::{self, Process};
+use crate::samba;
 
 /// How long it may take from its start to its mount lines.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -74,6 +77,32 @@ impl Plimsoll {
         }
         Ok(())
     }
+}
+
+/// Serves directories over SMB at a port of this machine, to [`USER`](samba::USER), each as a share that is named like it.
+pub(crate) fn serve_smb(
+    binary: &Path,
+    directories: &[&Path],
+    port: u16,
+    work: &Path,
+) -> anyhow::Result<Process> {
+    let (users, log) = (work.join("users.toml"), work.join("plimsoll-smb.log"));
+    let samba::User { name, id, password } = samba::USER;
+    fs::write(&users, format!("[[user]]\nname = \"{name}\"\nuid = {id}\npassword = \"{password}\"\n"))?;
+    fs::set_permissions(&users, fs::Permissions::from_mode(0o600))?;
+    let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
+    let mut argv = vec![text(binary)?, "export".to_owned()];
+    for directory in directories {
+        argv.push(text(directory)?);
+    }
+    let address = format!("127.0.0.1:{port}");
+    argv.extend(["--protocols", "smb", "--smb-listen", &address].map(String::from));
+    argv.extend(["--smb-users".to_owned(), text(&users)?]);
+    argv.extend(["--state".to_owned(), text(&work.join("state-smb"))?]);
+    let output = process::append_to(&log)?;
+    let server = Process::start(&argv, output.try_clone()?.into(), output.into())?;
+    samba::wait_for(port).with_context(|| format!("see {}", log.display()))?;
+    Ok(server)
 }
 
 impl Options {

@@ -90,6 +90,7 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         with_binary("kernel client 13", &["guest", "kernel-client", "--suite", "trixie"], 15)?
             .after(&["build", IMAGE_13]),
         with_binary("tls", &["guest", "tls"], 12)?.after(&["build", IMAGE_13]),
+        with_binary("smb", &["guest", "smb"], 10)?.after(&["build", IMAGE]),
         xtask("quota", &["guest", "quota"], 20)?.after(&["test programs", IMAGE]),
         with_binary("power cut on ext4", &["guest", "power-cut", "--fs", "ext4"], 10)?
             .after(&["build", IMAGE]),

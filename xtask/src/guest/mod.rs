@@ -10,6 +10,7 @@ mod machine;
 mod power_cut;
 mod prove;
 mod quota;
+mod smb;
 mod tls;
 mod tune;
 mod two_clients;
@@ -33,6 +34,8 @@ pub(crate) enum Task {
     KernelClient(kernel_client::Args),
     /// The kernel's client over TLS.
     Tls(tls::Args),
+    /// The Linux kernel's SMB client in the guest, against a server on this machine.
+    Smb(smb::Args),
     /// Two guests at one server: locks between them, over its crash, and after one was cut off.
     TwoClients(two_clients::Args),
     /// Cut the power of a guest that serves a file system, again and again, and check what it acknowledged.
@@ -84,6 +87,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         Task::Run(args) => run_script(args),
         Task::KernelClient(args) => kernel_client::run(args),
         Task::Tls(args) => tls::run(args),
+        Task::Smb(args) => smb::run(args),
         Task::TwoClients(args) => two_clients::run(args),
         Task::PowerCut(args) => power_cut::run(args),
         Task::Hold(args) => hold::run(args),

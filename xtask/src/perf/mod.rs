@@ -12,6 +12,7 @@ mod isolation;
 mod report;
 mod rows;
 mod sample;
+mod smb;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,10 @@ use sample::{Method, Sample};
   cargo xtask perf --against ../before/target/release/plimsoll --no-ganesha
   cargo xtask perf --isolation
   cargo xtask perf --idle 1000 --exports 256 --no-ganesha --json perf-out/burdens.json")]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// The server that is judged, and the generator; by default this tree's, built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
@@ -82,12 +86,22 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
+/// What else is compared.
+#[derive(clap::Subcommand)]
+enum Other {
+    /// Over SMB, against Samba's server.
+    Smb(smb::Args),
+}
+
 /// Rounds below which an aim is not judged: single samples are up to 20 % off.
 const AIM_ROUNDS_MIN: usize = 9;
 /// Rounds with which a difference of 2 % can be told from noise.
 const AGAINST_ROUNDS: usize = 15;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(Other::Smb(args)) = &args.other {
+        return smb::run(args);
+    }
     let rounds = args.rounds.unwrap_or(if args.against.is_some() { AGAINST_ROUNDS } else { AIM_ROUNDS_MIN });
     ensure!(rounds > 0 && args.seconds > 0.0, "--rounds and --seconds are positive");
     let cores = std::thread::available_parallelism()?.get();
@@ -235,6 +249,7 @@ fn tell(reports: &[RowReport], rounds: usize, json: Option<&Path>) -> anyhow::Re
         (BoundKind::Floor, "aims"),
         (BoundKind::V3, "aims of NFSv4.1 beside NFSv3"),
         (BoundKind::Ganesha, "aims of NFSv4.1 beside NFS-Ganesha"),
+        (BoundKind::Samba, "aims beside Samba"),
         (BoundKind::Burden, "bounds on burdens"),
     ] {
         let (kept, missed): (Vec<_>, Vec<_>) = bounds(reports, kind).partition(|(_, bound)| bound.is_kept());
@@ -246,7 +261,7 @@ fn tell(reports: &[RowReport], rounds: usize, json: Option<&Path>) -> anyhow::Re
             );
         }
     }
-    let has_aims = [BoundKind::Floor, BoundKind::V3, BoundKind::Ganesha]
+    let has_aims = [BoundKind::Floor, BoundKind::V3, BoundKind::Ganesha, BoundKind::Samba]
         .into_iter()
         .any(|kind| bounds(reports, kind).next().is_some());
     if rounds < AIM_ROUNDS_MIN && has_aims {

@@ -72,6 +72,8 @@ pub(super) enum BoundKind {
     V3,
     /// Ours over NFSv4.1 by NFS-Ganesha over NFSv4.1.
     Ganesha,
+    /// Ours over SMB by Samba's.
+    Samba,
 }
 
 impl Bound {
@@ -87,7 +89,7 @@ impl fmt::Display for Bound {
         let whose = match self.kind {
             BoundKind::Burden | BoundKind::V3 => "",
             BoundKind::Ganesha => "ours 4.1 ",
-            BoundKind::Floor | BoundKind::Against => "ours ",
+            BoundKind::Floor | BoundKind::Against | BoundKind::Samba => "ours ",
         };
         write!(f, "{verdict}: {whose}{:.3} ×, at most {:.2} ×", self.found, self.max)
     }
@@ -108,6 +110,22 @@ impl Spread {
     }
 }
 
+impl ContenderReport {
+    fn new(name: String, rounds: Vec<Sample>, ratio: Spread, bound: Option<Bound>) -> Self {
+        let median = |value: fn(&Sample) -> f64| Spread::of(rounds.iter().map(value).collect()).median;
+        Self {
+            name,
+            ops_per_s: median(|sample| sample.ops_per_s),
+            cpu_us_per_op: median(|sample| sample.cpu_us_per_op),
+            p50_ms: median(|sample| sample.p50_ms),
+            p99_ms: median(|sample| sample.p99_ms),
+            ratio,
+            bound,
+            rounds,
+        }
+    }
+}
+
 impl RowReport {
     /// `samples` holds one list for each contender, in the order of the rounds.
     pub(super) fn new(row: &Row, contenders: &[Contender], samples: Vec<Vec<Sample>>) -> Self {
@@ -117,24 +135,29 @@ impl RowReport {
         let base_v41: Option<Vec<f64>> = over_v41.map(cpu);
         let taking_part = contenders.iter().zip(samples).filter(|(contender, _)| contender.takes_part(row));
         let reports = taking_part.map(|(contender, rounds)| {
-            let median = |value: fn(&Sample) -> f64| Spread::of(rounds.iter().map(value).collect()).median;
             let pairs = || rounds.iter().map(|sample| sample.cpu_us_per_op).zip(&base);
             let ratio = Spread::of(pairs().map(|(theirs, ours)| theirs / ours).collect());
             let judged = base_v41.as_ref().filter(|_| contender.bound == Some(BoundKind::Ganesha));
             let judged = rounds.iter().map(|sample| sample.cpu_us_per_op).zip(judged.unwrap_or(&base));
             let ours_to_theirs = Spread::of(judged.map(|(theirs, ours)| ours / theirs).collect());
-            ContenderReport {
-                name: contender.name_in(row),
-                ops_per_s: median(|sample| sample.ops_per_s),
-                cpu_us_per_op: median(|sample| sample.cpu_us_per_op),
-                p50_ms: median(|sample| sample.p50_ms),
-                p99_ms: median(|sample| sample.p99_ms),
-                ratio,
-                bound: bound(row, contender, ratio.median, ours_to_theirs.median),
-                rounds,
-            }
+            let bound = bound(row, contender, ratio.median, ours_to_theirs.median);
+            ContenderReport::new(contender.name_in(row), rounds, ratio, bound)
         });
         Self { key: row.key.to_owned(), title: row.title.to_owned(), contenders: reports.collect() }
+    }
+
+    /// A row of ours and Samba's, in which ours is to take at most this many times as much.
+    pub(super) fn beside_samba(key: &str, title: &str, [ours, theirs]: [Vec<Sample>; 2], most: f64) -> Self {
+        let pairs = || ours.iter().zip(&theirs).map(|(our, their)| (our.cpu_us_per_op, their.cpu_us_per_op));
+        let found = Spread::of(pairs().map(|(our, their)| our / their).collect()).median;
+        let to_ours = Spread::of(pairs().map(|(our, their)| their / our).collect());
+        let bound = Bound { kind: BoundKind::Samba, found, max: most };
+        let own = Spread { median: 1.0, min: 1.0, max: 1.0 };
+        let contenders = vec![
+            ContenderReport::new("plimsoll".to_owned(), ours, own, None),
+            ContenderReport::new("smbd".to_owned(), theirs, to_ours, Some(bound)),
+        ];
+        Self { key: key.to_owned(), title: title.to_owned(), contenders }
     }
 
     /// What makes the row doubtful.
@@ -168,7 +191,7 @@ impl RowReport {
 fn bound(row: &Row, contender: &Contender, ratio: f64, ours_to_theirs: f64) -> Option<Bound> {
     let kind = contender.bound?;
     let (found, max) = match kind {
-        BoundKind::Floor => (ours_to_theirs, row.floor_max),
+        BoundKind::Floor | BoundKind::Samba => (ours_to_theirs, row.floor_max),
         BoundKind::Against => (ours_to_theirs, AGAINST_MAX),
         BoundKind::Burden => (ratio, BURDEN_MAX),
         BoundKind::V3 => (ratio, row.v41?.v3_max),

@@ -110,25 +110,30 @@ pub(super) const ROWS: [Row; 15] = [
 ];
 
 impl Row {
-    /// What the generator is told; later arguments win over the common ones.
+    /// What the generator is told.
     pub(super) fn arguments(&self, speaks_v41: bool, seconds: f64, size: &str) -> Vec<String> {
         let load = self.v41.filter(|_| speaks_v41).and_then(|v41| v41.load).unwrap_or(self.load);
-        let mut arguments = vec!["--op".to_owned()];
-        arguments.extend(load.split(' ').map(String::from));
-        let mut common = |name: &str, value: String| {
-            if !arguments.iter().any(|argument| argument == name) {
-                arguments.extend([name.to_owned(), value]);
-            }
-        };
-        common("--connections", "1".to_owned());
-        common("--depth", "16".to_owned());
-        common("--files", "1".to_owned());
-        common("--size", size.to_owned());
-        common("--entries", ENTRIES.to_string());
-        common("--time", format!("{}ms", (seconds.min(self.seconds_max) * 1000.0).round()));
-        common("--warm-up", "500ms".to_owned());
-        arguments
+        arguments(load, seconds.min(self.seconds_max), size)
     }
+}
+
+/// What the generator is told for a load; later arguments win over the common ones.
+pub(super) fn arguments(load: &str, seconds: f64, size: &str) -> Vec<String> {
+    let mut arguments = vec!["--op".to_owned()];
+    arguments.extend(load.split(' ').map(String::from));
+    let mut common = |name: &str, value: String| {
+        if !arguments.iter().any(|argument| argument == name) {
+            arguments.extend([name.to_owned(), value]);
+        }
+    };
+    common("--connections", "1".to_owned());
+    common("--depth", "16".to_owned());
+    common("--files", "1".to_owned());
+    common("--size", size.to_owned());
+    common("--entries", ENTRIES.to_string());
+    common("--time", format!("{}ms", (seconds * 1000.0).round()));
+    common("--warm-up", "500ms".to_owned());
+    arguments
 }
 
 #[cfg(test)]

@@ -49,21 +49,32 @@ impl Method<'_> {
     }
 
     fn measure(&self, row: &Row, contender: &Contender, server: &Running) -> anyhow::Result<Sample> {
+        let endpoint = &server.endpoint;
+        let mut arguments = row.arguments(contender.speaks_v41, self.seconds, self.size);
+        arguments.extend(["--mount-port".to_owned(), endpoint.mount_port.to_string()]);
+        self.load(&contender.target(endpoint), &arguments, server.pid, row.per_entry)
+    }
+
+    /// Runs the generator at a target of the server with this process.
+    pub(super) fn load(
+        &self,
+        target: &str,
+        arguments: &[String],
+        pid: u32,
+        per_entry: bool,
+    ) -> anyhow::Result<Sample> {
         let json = self.log.with_extension("json");
         let json_path = json.to_str().context("a path that is not UTF-8")?;
-        let endpoint = &server.endpoint;
-        let target = contender.target(endpoint);
         let generator = self.generator.to_str().context("a path that is not UTF-8")?;
-        let (mount_port, pid) = (endpoint.mount_port.to_string(), server.pid.to_string());
-        let mut argv = vec!["taskset", "-c", GENERATOR_CORE, generator, "bench", "load", &target];
-        argv.extend(["--mount-port", &mount_port, "--pid", &pid, "--json", json_path]);
-        let arguments = row.arguments(contender.speaks_v41, self.seconds, self.size);
+        let process = pid.to_string();
+        let mut argv = vec!["taskset", "-c", GENERATOR_CORE, generator, "bench", "load", target];
+        argv.extend(["--pid", &process, "--json", json_path]);
         argv.extend(arguments.iter().map(String::as_str));
-        let before = Ticks::now(server.pid)?;
+        let before = Ticks::now(pid)?;
         process::run(&argv, self.log, SAMPLE_MAX)?;
-        let other_cores = Ticks::now(server.pid)?.others_since(&before);
+        let other_cores = Ticks::now(pid)?.others_since(&before);
         let report = serde_json::from_slice(&fs::read(&json)?).context("the generator's result")?;
-        Sample::from_report(&report, row.per_entry, other_cores)
+        Sample::from_report(&report, per_entry, other_cores)
     }
 }
 
@@ -111,8 +122,7 @@ impl Ticks {
     fn now(server: u32) -> anyhow::Result<Self> {
         let machine = fs::read_to_string("/proc/stat")?;
         let own = fs::read_to_string("/proc/self/stat")?;
-        let server = fs::read_to_string(format!("/proc/{server}/stat")).context("the server has ended")?;
-        let ours = fields(after_name(&own), 11..15) + fields(after_name(&server), 11..13);
+        let ours = fields(after_name(&own), 11..15) + with_children(server)?;
         Ok(Self { at: Instant::now(), all: machine_busy(&machine), ours })
     }
 
@@ -121,6 +131,22 @@ impl Ticks {
         let elapsed = (self.at - before.at).as_secs_f64() * TICKS_PER_SECOND;
         (ticks / elapsed.max(1.0)).max(0.0)
     }
+}
+
+/// Ticks of a process, of its children, which have none, and of those that have ended.
+fn with_children(pid: u32) -> anyhow::Result<f64> {
+    let of = |pid: &str| fs::read_to_string(format!("/proc/{pid}/stat"));
+    let mut ticks = fields(after_name(&of(&pid.to_string()).context("the server has ended")?), 11..15);
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        // Processes end while one looks; what is no process has no such file.
+        let Some(stat) = name.to_str().and_then(|name| of(name).ok()) else { continue };
+        // The parent is the second field.
+        if fields(after_name(&stat), 1..2) == f64::from(pid) && name != "self" && name != "thread-self" {
+            ticks += fields(after_name(&stat), 11..15);
+        }
+    }
+    Ok(ticks)
 }
 
 /// All but idle (4th) and waiting for a disk (5th), up to what a hypervisor took (8th; proc(5)).

@@ -10,23 +10,40 @@ use super::file::File;
 pub(super) type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
 
 /// A new crate gets its row here, and its place in ARCHITECTURE.md.
-pub(super) const EDGES: [Row<'_>; 14] = [
+pub(super) const EDGES: [Row<'_>; 18] = [
     ("xdr-derive", &[], &[]),
     ("xdr", &["xdr-derive"], &[]),
     ("vfs", &[], &[]),
+    ("identity", &["vfs"], &[]),
     ("transport", &["vfs"], &[]),
     ("posix", &["vfs"], &[]),
     ("nfs-wire", &["xdr"], &[]),
+    ("smb-wire-derive", &[], &[]),
+    ("smb-wire", &["smb-wire-derive"], &[]),
     ("nfs", &["nfs-wire", "transport", "vfs", "xdr"], &[]),
+    ("smb", &["identity", "smb-wire", "transport", "vfs"], &[]),
     ("envelope", &[], &[]),
-    ("control", &["envelope", "vfs"], &[]),
-    ("api", &["control", "envelope", "vfs"], &[]),
+    ("control", &["envelope", "identity", "vfs"], &[]),
+    ("api", &["control", "envelope", "vfs"], &["identity"]),
     ("report", &["envelope"], &[]),
-    ("bench", &["envelope", "nfs-wire", "report", "xdr"], &[]),
+    ("bench", &["envelope", "identity", "nfs-wire", "report", "smb-wire", "xdr"], &[]),
     // Its tests call a running server word by word.
     (
         "plimsoll",
-        &["api", "bench", "control", "envelope", "nfs", "nfs-wire", "posix", "report", "transport", "vfs"],
+        &[
+            "api",
+            "bench",
+            "control",
+            "envelope",
+            "identity",
+            "nfs",
+            "nfs-wire",
+            "posix",
+            "report",
+            "smb",
+            "transport",
+            "vfs",
+        ],
         &["xdr"],
     ),
     ("xtask", &[], &[]),
@@ -54,7 +71,7 @@ pub(super) const LARGE: [Large<'_>; 0] = [];
 /// A crate above [`SHARE_MAX`].
 pub(super) type Large<'a> = (&'a str, f64, &'a str);
 /// Outside the workspace.
-pub(super) const FUZZ_EDGES: [Row<'_>; 1] = [("fuzz", &["nfs-wire"], &[])];
+pub(super) const FUZZ_EDGES: [Row<'_>; 1] = [("fuzz", &["identity", "nfs-wire", "smb-wire"], &[])];
 /// The heading in ARCHITECTURE.md under which each external crate has its line.
 const DEPENDENCIES: &str = "## Dependencies";
 

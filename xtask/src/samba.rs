@@ -1,0 +1,200 @@
+//! Samba 4.22 of Debian's backports, beside whatever Samba is installed: the peer, and its test suite `smbtorture`.
+//!
+//! Debian 12 itself has 4.17, whose suite has fewer tests. The packages are unpacked below `target` and installed nowhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+
+use crate::process::{self, Process};
+
+/// Where Samba looks for its modules, whatever it is told.
+const MODULES: &str = "/usr/lib/x86_64-linux-gnu/samba";
+const PACKAGES: [&str; 3] = ["samba-testsuite", "samba", "smbclient"];
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const DOWNLOAD_MAX: Duration = Duration::from_secs(600);
+const START_MAX: Duration = Duration::from_secs(30);
+/// A share with all that its file system can keep.
+pub(crate) const COMPLETE: &str = "vfs objects = streams_xattr\nea support = yes\nkernel share modes = no\n\
+                                   posix locking = no\nkernel oplocks = no\ndurable handles = yes\n";
+/// A share as Samba makes it by itself.
+pub(crate) const PLAIN: &str = "";
+/// Runs a program that finds the modules unpacked in `$0` where it looks for them.
+const WITH_MODULES: &str = "mkdir -p /usr/lib/x86_64-linux-gnu/samba && mount --bind \"$0\" /usr/lib/x86_64-linux-gnu/samba && exec \"$@\"";
+
+/// The unpacked packages.
+#[derive(Clone, Debug)]
+pub(crate) struct Samba {
+    root: PathBuf,
+}
+
+/// Who logs in to the servers that tests start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct User {
+    pub(crate) name: &'static str,
+    /// On this machine, where Samba wants it to be there; what is shared is theirs.
+    pub(crate) id: u32,
+    pub(crate) password: &'static str,
+}
+
+/// See [`User`].
+pub(crate) const USER: User = User { name: "nobody", id: 65534, password: "torture" };
+
+impl Samba {
+    /// Downloads and unpacks what is not there yet.
+    pub(crate) fn unpacked() -> anyhow::Result<Self> {
+        let home = process::target_dir().join("samba");
+        let (root, done) = (home.join("root"), home.join("unpacked"));
+        if !done.exists() {
+            process::empty_dir(&home)?;
+            download(&home)?;
+            for package in fs::read_dir(home.join("cache/archives"))? {
+                let package = package?.path();
+                if package.extension().is_some_and(|extension| extension == "deb") {
+                    let argv = ["dpkg-deb", "-x", text(&package)?, text(&root)?];
+                    process::run(&argv, &home.join("log"), DOWNLOAD_MAX)?;
+                }
+            }
+            fs::write(&done, "")?;
+        }
+        Ok(Self { root })
+    }
+
+    /// One of its programs, by its path below `/usr`.
+    pub(crate) fn command(&self, program: &str) -> Command {
+        let libraries = self.root.join("usr/lib/x86_64-linux-gnu");
+        let modules = self.root.join(MODULES.trim_start_matches('/'));
+        let mut command = Command::new(self.root.join("usr").join(program));
+        command.env("LD_LIBRARY_PATH", format!("{}:{}", libraries.display(), modules.display()));
+        command
+    }
+
+    /// Serves directories, each as a share with these settings.
+    pub(crate) fn serve(
+        &self,
+        shares: &[(String, PathBuf)],
+        settings: &str,
+        port: u16,
+        work: &Path,
+    ) -> anyhow::Result<Process> {
+        for directory in ["private", "lock", "state", "cache", "pid", "ncalrpc", "log"] {
+            fs::create_dir_all(work.join(directory))?;
+        }
+        let file = work.join("smb.conf");
+        fs::write(&file, configuration(shares, settings, port, work))?;
+        self.add_user(&file)?;
+        let modules = self.root.join(MODULES.trim_start_matches('/'));
+        let smbd = self.command("sbin/smbd");
+        let library_path = format!(
+            "LD_LIBRARY_PATH={}:{}",
+            text(&self.root.join("usr/lib/x86_64-linux-gnu"))?,
+            text(&modules)?
+        );
+        let argv = [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            WITH_MODULES,
+            text(&modules)?,
+            "env",
+            &library_path,
+            &smbd.get_program().to_string_lossy(),
+            "--foreground",
+            "--configfile",
+            text(&file)?,
+        ];
+        let log = process::append_to(&work.join("smbd.log"))?;
+        let argv = argv.map(String::from);
+        let server = Process::start(&argv, log.try_clone()?.into(), Stdio::from(log))?;
+        wait_for(port)?;
+        Ok(server)
+    }
+
+    fn add_user(&self, settings: &Path) -> anyhow::Result<()> {
+        use std::io::Write;
+        let mut child = self.command("bin/smbpasswd");
+        let child = child.arg("-c").arg(settings).args(["-L", "-a", "-s", USER.name]);
+        let mut child = child.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+        let password = format!("{0}\n{0}\n", USER.password);
+        child.stdin.take().context("no input")?.write_all(password.as_bytes())?;
+        ensure!(child.wait()?.success(), "smbpasswd did not take the user {}", USER.name);
+        Ok(())
+    }
+}
+
+/// Waits until somebody listens at a port of this machine.
+pub(crate) fn wait_for(port: u16) -> anyhow::Result<()> {
+    let deadline = Instant::now() + START_MAX;
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        ensure!(Instant::now() < deadline, "nobody listens at port {port}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// By an apt that has lists and a cache of its own, and knows what is installed.
+fn download(home: &Path) -> anyhow::Result<()> {
+    for directory in ["lists/partial", "cache/archives/partial"] {
+        fs::create_dir_all(home.join(directory))?;
+    }
+    let mirror = mirror()?;
+    let sources = home.join("sources.list");
+    let source = |suite| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
+    fs::write(&sources, ["bookworm", "bookworm-backports"].map(source).concat())?;
+    let options = [
+        format!("Dir::Etc::sourcelist={}", sources.display()),
+        "Dir::Etc::sourceparts=/dev/null".to_owned(),
+        format!("Dir::State::lists={}", home.join("lists").display()),
+        format!("Dir::Cache={}", home.join("cache").display()),
+    ];
+    let options: Vec<&str> = options.iter().flat_map(|option| ["-o", option]).collect();
+    let apt = |arguments: &[&str]| {
+        let argv = [&["apt-get", "-y"], options.as_slice(), arguments].concat();
+        process::run(&argv, &home.join("log"), DOWNLOAD_MAX)
+    };
+    apt(&["update"])?;
+    let install = ["-t", "bookworm-backports", "--no-install-recommends", "--download-only", "install"];
+    apt(&[install.as_slice(), &PACKAGES].concat())
+}
+
+/// The mirror that this machine's apt asks for Debian 12.
+fn mirror() -> anyhow::Result<String> {
+    let policy = process::output(
+        Path::new("/"),
+        "apt-get",
+        &["indextargets", "--format", "$(REPO_URI) $(CODENAME)", "Created-By: Packages"],
+    )?;
+    let policy = String::from_utf8_lossy(&policy).into_owned();
+    let known = policy.lines().find_map(|line| line.trim().strip_suffix(" bookworm").map(str::to_owned));
+    known.context("apt has no source of Debian 12 (bookworm)")
+}
+
+fn configuration(shares: &[(String, PathBuf)], settings: &str, port: u16, work: &Path) -> String {
+    let at = |name: &str| work.join(name).display().to_string();
+    let global = format!(
+        "[global]\nworkgroup = TORTURE\nserver role = standalone\nsmb ports = {port}\ninterfaces = 127.0.0.1\n\
+         bind interfaces only = yes\nprivate dir = {}\nlock directory = {}\nstate directory = {}\n\
+         cache directory = {}\npid directory = {}\nncalrpc dir = {}\nlog file = {}/%m.log\n\
+         passdb backend = tdbsam:{}/passdb.tdb\nload printers = no\ndisable spoolss = yes\nmap to guest = never\n",
+        at("private"),
+        at("lock"),
+        at("state"),
+        at("cache"),
+        at("pid"),
+        at("ncalrpc"),
+        at("log"),
+        at("private"),
+    );
+    let share = |(name, directory): &(String, PathBuf)| {
+        format!("[{name}]\npath = {}\nread only = no\n{settings}", directory.display())
+    };
+    shares.iter().fold(global, |all, one| all + &share(one))
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
+}

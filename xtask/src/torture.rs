@@ -1,0 +1,281 @@
+//! `cargo xtask smbtorture`: Samba's tests of SMB2 and 3 against this tree's server, or against Samba's own.
+//!
+//! A process for each test, and a share for the tests of a group that run one after another. A test has passed when it ends
+//! well and says `success:`. What is expected not to pass is listed, a line and a reason each; a test of the list that passes
+//! is as wrong as one that fails beside it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::packages;
+use crate::plimsoll;
+use crate::process;
+use crate::samba::{COMPLETE, Samba, USER};
+use crate::server::free_port;
+
+/// What is no test of behaviour: benchmarks, and those that run until they are stopped.
+const LEFT_OUT: [&str; 4] = ["smb2.bench", "smb2.maxfid", "smb2.hold-", "smb2.scan"];
+/// What guesses so many passwords that its address is not listened to for a while: it runs when all others are done.
+const GUESSES: &str = "smb2.secleak";
+/// Most that a test may take: `smb2.notify.mask` sleeps for more than 70 s.
+const TEST_MAX: Duration = Duration::from_secs(120);
+/// Most tests that share a share.
+const SHARE_TESTS_MAX: usize = 12;
+
+/// `smbtorture`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The server's binary; built by `cargo build --release`.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Samba's own server instead.
+    #[arg(long)]
+    smbd: bool,
+    /// Only tests whose name begins with this, such as `smb2.lock`.
+    #[arg(long)]
+    only: Option<String>,
+    /// Tests at a time.
+    #[arg(long, default_value_t = 8)]
+    jobs: usize,
+    /// Where the shares' directories are made; it decides on the file system.
+    #[arg(long)]
+    directory: Option<PathBuf>,
+}
+
+/// Tests that run one after another in a share of their own.
+struct Group {
+    share: String,
+    tests: Vec<String>,
+}
+
+/// How a test ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Ended {
+    Passed,
+    Skipped,
+    Failed,
+    /// It did not end in time.
+    Stuck,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Passed => "passed",
+            Self::Skipped => "skipped",
+            Self::Failed => "failed",
+            Self::Stuck => "stuck",
+        })
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    packages::require(packages::FOR_TESTS)?;
+    let samba = Samba::unpacked()?;
+    let work = process::target_dir().join("smbtorture");
+    process::empty_dir(&work)?;
+    let groups = groups(&tests(&samba, args.only.as_deref())?);
+    ensure!(!groups.is_empty(), "no test has such a name");
+    let home = args.directory.clone().unwrap_or_else(|| work.join("shares"));
+    process::empty_dir(&home)?;
+    let mut shares = Vec::new();
+    for group in &groups {
+        let directory = home.join(&group.share);
+        fs::create_dir_all(&directory)?;
+        std::os::unix::fs::chown(&directory, Some(USER.id), Some(USER.id))?;
+        shares.push((group.share.clone(), directory));
+    }
+    let directories: Vec<&Path> = shares.iter().map(|(_, directory)| directory.as_path()).collect();
+    let port = free_port()?;
+    let server = if args.smbd {
+        samba.serve(&shares, COMPLETE, port, &work)?
+    } else {
+        plimsoll::serve_smb(&process::binary(args.binary.as_deref()), &directories, port, &work)?
+    };
+    let (guessing, others) = groups.into_iter().partition(|group| group.tests[0].starts_with(GUESSES));
+    let mut ended = all(&samba, others, port, args.jobs, &work)?;
+    ended.extend(all(&samba, guessing, port, args.jobs, &work)?);
+    server.terminate(Duration::from_secs(60))?;
+    report(&ended, &work)?;
+    if args.smbd { Ok(()) } else { judge(&ended) }
+}
+
+/// The suite's tests of SMB2 and 3.
+fn tests(samba: &Samba, only: Option<&str>) -> anyhow::Result<Vec<String>> {
+    let output = samba.command("bin/smbtorture").arg("--list").output()?;
+    ensure!(output.status.success(), "smbtorture does not list its tests");
+    let names = String::from_utf8(output.stdout)?;
+    let is_wanted = |name: &&str| {
+        name.starts_with("smb2.")
+            && !LEFT_OUT.iter().any(|left_out| name.starts_with(left_out))
+            && only.is_none_or(|only| name.starts_with(only))
+    };
+    Ok(names.lines().map(str::trim).filter(is_wanted).map(str::to_owned).collect())
+}
+
+/// Tests of one family, as many as one share takes.
+fn groups(tests: &[String]) -> Vec<Group> {
+    let mut families: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for test in tests {
+        let family = test.split('.').nth(1).unwrap_or(test);
+        families.entry(family).or_default().push(test.clone());
+    }
+    let split = families.iter().flat_map(|(family, tests)| {
+        tests
+            .chunks(SHARE_TESTS_MAX)
+            .enumerate()
+            .map(move |(number, tests)| Group { share: format!("{family}-{number}"), tests: tests.to_vec() })
+    });
+    let mut groups: Vec<Group> = split.collect();
+    // What takes longest ends last: it is begun first.
+    groups.sort_by_key(|group| group.tests.len());
+    groups
+}
+
+/// Runs all, some at a time.
+fn all(
+    samba: &Samba,
+    groups: Vec<Group>,
+    port: u16,
+    jobs: usize,
+    work: &Path,
+) -> anyhow::Result<BTreeMap<String, Ended>> {
+    let (groups, ended) = (Mutex::new(groups), Mutex::new(BTreeMap::new()));
+    let worker = || -> anyhow::Result<()> {
+        loop {
+            let Some(group) = groups.lock().map_err(|_| poisoned())?.pop() else { return Ok(()) };
+            for test in &group.tests {
+                let how = one(samba, test, &group.share, port, work)?;
+                eprintln!("smbtorture: {test}: {how}");
+                ended.lock().map_err(|_| poisoned())?.insert(test.clone(), how);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| poisoned())?)
+    })?;
+    ended.into_inner().map_err(|_| poisoned())
+}
+
+fn poisoned() -> anyhow::Error {
+    anyhow::anyhow!("a worker has ended before its time")
+}
+
+/// Runs a test; what it says is kept beside the others.
+fn one(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> anyhow::Result<Ended> {
+    let log = work.join(format!("{test}.log"));
+    let file = process::append_to(&log)?;
+    let user = format!("{}%{}", USER.name, USER.password);
+    let mut command = samba.command("bin/smbtorture");
+    command.args([
+        &format!("//127.0.0.1/{share}"),
+        "-p",
+        &port.to_string(),
+        "-U",
+        &user,
+        "-s",
+        "/dev/null",
+        test,
+    ]);
+    let mut child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
+    let deadline = Instant::now() + TEST_MAX;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill()?;
+            child.wait()?;
+            return Ok(Ended::Stuck);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    Ok(how(status.success(), &String::from_utf8_lossy(&fs::read(&log)?)))
+}
+
+fn how(ended_well: bool, said: &str) -> Ended {
+    let says = |word: &str| said.lines().any(|line| line.starts_with(word));
+    match ended_well {
+        true if says("success:") => Ended::Passed,
+        _ if says("skip:") && !says("failure:") && !says("error:") => Ended::Skipped,
+        _ => Ended::Failed,
+    }
+}
+
+fn report(ended: &BTreeMap<String, Ended>, work: &Path) -> anyhow::Result<()> {
+    let lines = ended.iter().map(|(test, how)| format!("{how:8} {test}\n"));
+    fs::write(work.join("results"), lines.collect::<String>())?;
+    let count = |wanted| ended.values().filter(|how| **how == wanted).count();
+    eprintln!(
+        "smbtorture: {} passed, {} failed, {} stuck, {} skipped, of {}",
+        count(Ended::Passed),
+        count(Ended::Failed),
+        count(Ended::Stuck),
+        count(Ended::Skipped),
+        ended.len()
+    );
+    Ok(())
+}
+
+/// Compares with what is expected.
+fn judge(ended: &BTreeMap<String, Ended>) -> anyhow::Result<()> {
+    let list = process::workspace().join("conformance/smbtorture/expected.txt");
+    let list = fs::read_to_string(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    let expected = expected(&list)?;
+    let is_wrong =
+        |(test, how): &(&String, &Ended)| (**how == Ended::Passed) == expected.contains_key(test.as_str());
+    let wrong: Vec<String> =
+        ended.iter().filter(is_wrong).map(|(test, how)| format!("{test} has {how}")).collect();
+    if !wrong.is_empty() {
+        bail!("other than conformance/smbtorture/expected.txt says:\n{}", wrong.join("\n"));
+    }
+    Ok(())
+}
+
+/// The tests that are expected not to pass, each with its reason.
+fn expected(list: &str) -> anyhow::Result<BTreeMap<&str, &str>> {
+    let lines = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (test, reason) = line.split_once(": ").with_context(|| format!("`{line}` has no reason"))?;
+            Ok((test, reason))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_success_that_ends_well_has_passed() {
+        assert_eq!(how(true, "time: 1\nsuccess: a\n"), Ended::Passed);
+        assert_eq!(how(false, "success: a\n"), Ended::Failed);
+        assert_eq!(how(true, "no word\n"), Ended::Failed);
+        assert_eq!(how(true, "skip: a [\nno leases\n]\n"), Ended::Skipped);
+        assert_eq!(how(false, "skip: a [\n]\nfailure: b [\n]\n"), Ended::Failed);
+    }
+
+    #[test]
+    fn families_are_split_over_shares_and_the_longest_comes_first() {
+        let tests: Vec<String> = (0..30).map(|number| format!("smb2.lock.{number}")).collect();
+        let groups = groups(&[&tests[..], &["smb2.connect".to_owned()]].concat());
+        let shares: Vec<_> = groups.iter().map(|group| (&*group.share, group.tests.len())).collect();
+        assert_eq!(shares, [("connect-0", 1), ("lock-2", 6), ("lock-0", 12), ("lock-1", 12)]);
+    }
+
+    #[test]
+    fn every_expectation_has_a_reason() {
+        let list = "# Comment\n\nsmb2.a.b: why\n";
+        assert_eq!(expected(list).unwrap(), BTreeMap::from([("smb2.a.b", "why")]));
+        assert!(expected("smb2.a.b\n").is_err());
+    }
+}
