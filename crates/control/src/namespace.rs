@@ -20,7 +20,10 @@ pub(crate) fn export(
 ) -> Option<Export> {
     let protocols = volume.protocols.and(served);
     let rules = || volume.rules.iter().filter_map(|rule| served_rule(rule, protocols, hosts)).collect();
-    let export = || Export::new(volume.path(), Arc::clone(open), rules()).at(volume.endpoints.clone());
+    let export = || {
+        let export = Export::new(volume.path(), Arc::clone(open), rules());
+        export.at(volume.endpoints.clone()).shared(volume.smb.0)
+    };
     let is_there = matches!(volume.state, State::Ready | State::Updating);
     (is_there && !protocols.is_empty()).then(export)
 }

@@ -4,6 +4,7 @@ use crate::kind::State;
 use crate::name::{Labels, PoolName, ShareName, VolumeName};
 use crate::protocol::Protocols;
 use crate::rule::{Access, ExportRule};
+use crate::smb::SmbSettings;
 use envelope::{Bytes, Level, VolumeSettings};
 use std::net::IpAddr;
 use vfs::{Durability, Root, VolumeId};
@@ -30,6 +31,8 @@ pub struct Volume {
     pub settings: VolumeSettings,
     /// Over which protocols it is served.
     pub protocols: Protocols,
+    /// What holds for it as a share.
+    pub smb: SmbSettings,
     /// Mode and owner its root directory was given; clients may have changed them since.
     pub root: Root,
     /// Whether the root directory is still to be given them.
@@ -70,6 +73,8 @@ pub struct NewVolume {
     pub settings: VolumeSettings,
     /// Over which protocols it is served; by default NFSv3.
     pub protocols: Option<Protocols>,
+    /// What holds for it as a share; by default [`SmbSettings::default`].
+    pub smb: Option<SmbSettings>,
     /// Mode and owner of its root directory; by default [`crate::default_root`].
     pub root: Option<Root>,
     /// What its acknowledgements promise; by default [`Durability::Sync`]. It never changes.
@@ -97,6 +102,8 @@ pub struct VolumeChange {
     pub settings: Option<VolumeSettings>,
     /// Other protocols, all of them.
     pub protocols: Option<Protocols>,
+    /// Other settings as a share, all of them.
+    pub smb: Option<SmbSettings>,
     /// Another mode and owner of the root directory.
     pub root: Option<Root>,
     /// Other rules, all of them.
@@ -129,6 +136,7 @@ impl NewVolume {
             level: None,
             settings: VolumeSettings::default(),
             protocols: None,
+            smb: None,
             root: None,
             durability: None,
             rules: None,
@@ -149,6 +157,7 @@ impl NewVolume {
             ("level", self.level != volume.level),
             ("settings", self.settings != volume.settings),
             ("protocols", other(self.protocols.as_ref(), &volume.protocols)),
+            ("smb", other(self.smb.as_ref(), &volume.smb)),
             ("root", other(self.root.as_ref(), &volume.root)),
             ("durability", other(self.durability.as_ref(), &volume.durability)),
             ("rules", other(self.rules.as_ref(), &volume.rules)),
@@ -194,6 +203,7 @@ impl Volume {
             level: new(change.level.as_ref(), &self.level),
             settings: new(change.settings.as_ref(), &self.settings),
             protocols: new(change.protocols.as_ref(), &self.protocols),
+            smb: new(change.smb.as_ref(), &self.smb),
             root: new(change.root.as_ref(), &self.root),
             // A wish for the mode it was given is a wish too: clients may have changed it since.
             root_due: change.root.is_some(),
@@ -214,6 +224,12 @@ impl Volume {
         }
         if volume.protocols != self.protocols {
             changes.push(format!("protocols {} → {}", self.protocols, volume.protocols));
+        }
+        if volume.smb != self.smb {
+            let words = |of: SmbSettings| {
+                if of == SmbSettings::default() { "default".to_owned() } else { of.to_string() }
+            };
+            changes.push(format!("smb {} → {}", words(self.smb), words(volume.smb)));
         }
         if volume.root_due {
             changes.push(format!("root {:o} {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));

@@ -8,7 +8,7 @@ use crate::{state, volumes};
 use anyhow::{Context, bail};
 use api::model::{Durability, Protection, Squash};
 use clap::Args;
-use control::Protocols;
+use control::{Protocols, SmbAssignment};
 use envelope::Protocol;
 use nfs::handle::HandleSigner;
 use posix::{Options, ResourceBudget, Store};
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use vfs::claims::Grace;
 use vfs::qos::Pacer;
-use vfs::{Cidr, Export, ExportRule, Namespace, SharedNamespace, Volume, VolumeId};
+use vfs::{Cidr, Export, ExportRule, Namespace, ShareSettings, SharedNamespace, Volume, VolumeId};
 
 /// The arguments of `export`.
 #[derive(Debug, Args)]
@@ -65,6 +65,9 @@ pub(crate) struct ExportArgs {
     listen: Listen,
     #[command(flatten)]
     smb: SmbListen,
+    /// Settings of the shares, with commas between them, like encryption=required,signing=off: those of "plimsoll volume create"
+    #[arg(long = "smb", value_name = "SETTING=VALUE", value_delimiter = ',', help_heading = "SMB")]
+    smb_settings: Vec<SmbAssignment>,
     /// Directory for the key that signs file handles; clients must mount anew if it is lost [default:
     /// /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, value_name = "DIR")]
@@ -83,6 +86,9 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let protocols = args.protocols();
+    if !args.smb_settings.is_empty() && !protocols.contains(Protocol::Smb) {
+        bail!("--smb is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2");
+    }
     if args.smb.smb_users.is_some() && !protocols.contains(Protocol::Smb) {
         bail!("--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2");
     }
@@ -155,6 +161,8 @@ fn open_all(
         protection: args.xprtsec.into(),
         ..ExportRule::everybody()
     };
+    let mut share = ShareSettings::default();
+    args.smb_settings.iter().for_each(|setting| setting.apply(&mut share));
     let instance = state::instance()?;
     let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {
@@ -169,7 +177,7 @@ fn open_all(
         let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.into(), instance);
         let (path, clock) = (format!("/{name}"), Arc::clone(pacer));
         let volume = Arc::new(volume.with_clock(move || clock.now()).with_grace(grace.clone()));
-        exports.push(Export::new(path, volume, vec![rule.clone()]));
+        exports.push(Export::new(path, volume, vec![rule.clone()]).shared(share));
         stores.push(store);
     }
     Ok((exports, stores))

@@ -56,7 +56,7 @@ pub use memfs::{MemFs, provisioner::MemProvisioner};
 pub use name::Name;
 pub use namespace::{
     Cidr, Export, ExportId, ExportRule, Namespace, Origin, Protection, ProtocolId, ProtocolSet, PseudoDir,
-    SharedNamespace, Squash, VolumeId,
+    ShareSettings, SharedNamespace, Squash, VolumeId,
 };
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
 pub use ranges::{Ranges, Seek, Span};

@@ -1,8 +1,10 @@
 //! What is served to whom: an immutable snapshot that the data plane reads and only management replaces.
 
 mod pseudo;
+mod share;
 
 pub use pseudo::PseudoDir;
+pub use share::ShareSettings;
 
 use crate::caller::INVALID_ID;
 use crate::caller::{Caller, Credential, Proof};
@@ -140,6 +142,8 @@ pub struct Export {
     pub rules: Vec<ExportRule>,
     /// Addresses at which it is served besides the service's own. At an address that is not among them it is not there.
     pub endpoints: Vec<IpAddr>,
+    /// What holds for it as a share.
+    pub share: ShareSettings,
 }
 
 /// All exports at one moment.
@@ -243,13 +247,26 @@ impl Namespace {
 impl Export {
     /// The first export of a volume.
     pub fn new(path: impl Into<String>, volume: Arc<Volume>, rules: Vec<ExportRule>) -> Self {
-        Self { id: volume.id().into(), path: path.into(), volume, rules, endpoints: Vec::new() }
+        Self {
+            id: volume.id().into(),
+            path: path.into(),
+            volume,
+            rules,
+            endpoints: Vec::new(),
+            share: ShareSettings::default(),
+        }
     }
 
     /// The same, served at these addresses too.
     #[must_use]
     pub fn at(self, endpoints: Vec<IpAddr>) -> Self {
         Self { endpoints, ..self }
+    }
+
+    /// The same, with these settings as a share.
+    #[must_use]
+    pub fn shared(self, share: ShareSettings) -> Self {
+        Self { share, ..self }
     }
 
     /// Whether it is served where a call has reached us.

@@ -3,7 +3,8 @@
 use super::pool::{LabelsPatch, relabeled};
 use super::words::words;
 use super::{
-    Labels, LevelName, Merge, NAME, Protocol, Rule, Timestamp, VolumeSettings, protocols_of, to_protocols,
+    Labels, LevelName, Merge, NAME, Protocol, Rule, SmbSettings, Timestamp, VolumeSettings, protocols_of,
+    to_protocols,
 };
 use control::{Error, ExportRule, VolumeChange};
 use envelope::Bytes;
@@ -55,6 +56,8 @@ pub struct Volume {
     pub settings: VolumeSettings,
     /// Over which protocols it is served.
     pub protocols: Vec<Protocol>,
+    /// What holds for it as a share of SMB.
+    pub smb: SmbSettings,
     /// Mode and owner that its root directory was given.
     pub root: Root,
     /// What its acknowledgements promise.
@@ -105,6 +108,10 @@ pub struct NewVolume {
     )]
     #[schemars(with = "Vec<Protocol>", length(min = 1, max = control::PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
+    /// What holds for it as a share of SMB; the defaults if left out.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SmbSettings")]
+    pub smb: Option<SmbSettings>,
     /// Mode and owner of its root directory. If left out, that of root, with its provider's mode: 0770 at the levels of Azure
     /// NetApp Files and Google Cloud NetApp Volumes, 0755 at those of Filestore and of Plimsoll.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
@@ -161,6 +168,10 @@ pub struct VolumePatch {
     )]
     #[schemars(with = "Vec<Protocol>", length(min = 1, max = control::PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
+    /// Other settings as a share of SMB; `null` makes one the default.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SmbSettings")]
+    pub smb: Option<Merge<SmbSettings>>,
     /// Another mode and owner of the root directory.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Root")]
@@ -205,6 +216,7 @@ impl NewVolume {
             level: None,
             settings: VolumeSettings::default(),
             protocols: None,
+            smb: None,
             root: None,
             durability: None,
             rules: None,
@@ -226,6 +238,7 @@ impl From<&control::Volume> for Volume {
             path: of.path(),
             settings: VolumeSettings::from(&of.settings),
             protocols: protocols_of(of.protocols),
+            smb: of.smb.into(),
             root: Root { mode: format!("{:04o}", of.root.mode), uid: of.root.uid, gid: of.root.gid },
             durability: of.durability.into(),
             rules: of.rules.iter().map(Rule::from).collect(),
@@ -291,6 +304,7 @@ impl TryFrom<NewVolume> for control::NewVolume {
             level: of.level.map(|level| level.0),
             settings: of.settings.into(),
             protocols: of.protocols.map(|protocols| to_protocols(&protocols)),
+            smb: of.smb.map(Into::into),
             root: of.root.as_ref().map(vfs::Root::try_from).transpose()?,
             durability: of.durability.map(Into::into),
             rules: of.rules.as_deref().map(to_rules).transpose()?,
@@ -306,6 +320,7 @@ impl VolumePatch {
         let merge = |patch: &Merge<VolumeSettings>| {
             patch.applied(&VolumeSettings::from(&now.settings)).map(envelope::VolumeSettings::from)
         };
+        let shared = |patch: &Merge<SmbSettings>| patch.applied(&now.smb.into()).map(Into::into);
         Ok(VolumeChange {
             pool: self.pool.as_ref().map(|pool| pool.parse()).transpose()?,
             size: self.size_bytes.map(Bytes),
@@ -313,6 +328,7 @@ impl VolumePatch {
             level: self.level.map(|level| level.map(|level| level.0)),
             settings: self.settings.as_ref().map(merge).transpose()?,
             protocols: self.protocols.as_deref().map(to_protocols),
+            smb: self.smb.as_ref().map(shared).transpose()?,
             root: self.root.as_ref().map(vfs::Root::try_from).transpose()?,
             rules: self.rules.as_deref().map(to_rules).transpose()?,
             endpoints: self.endpoints.as_deref().map(to_endpoints).transpose()?,

@@ -132,7 +132,8 @@ impl Open {
         let export = namespace::export(&self.row, &self.served, hosts, over);
         let is_same = match (&export, &self.export) {
             (Some(new), Some(old)) => {
-                (&new.path, &new.rules, &new.endpoints) == (&old.path, &old.rules, &old.endpoints)
+                (&new.path, &new.rules, &new.endpoints, new.share)
+                    == (&old.path, &old.rules, &old.endpoints, old.share)
             }
             (new, old) => new.is_none() && old.is_none(),
         };

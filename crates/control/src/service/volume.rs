@@ -62,6 +62,7 @@ impl Service {
             size_lowest: new.size,
             settings: new.settings.clone(),
             protocols: new.protocols.unwrap_or(Protocols::NFS_V3),
+            smb: new.smb.unwrap_or_default(),
             root: new.root.unwrap_or_else(|| levels::default_root(new.level.unwrap_or(pool.level))),
             root_due: false,
             durability: new.durability.unwrap_or_default(),

@@ -20,9 +20,9 @@ pub(crate) fn row_of(id: VolumeId) -> i64 {
 /// Adds a volume with its labels, rules and endpoints.
 pub(crate) fn insert(connection: &Connection, volume: &Volume) -> Result<()> {
     connection.execute(
-        "INSERT INTO volume (id, name, durability, created_ms, pool, share, level, size, size_lowest, settings, protocols,
+        "INSERT INTO volume (id, name, durability, created_ms, pool, share, level, size, size_lowest, settings, protocols, smb,
              root_mode, root_uid, root_gid, root_due, state, version, changed_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, '', NULL, 0, 0, '', '', 0, 0, 0, 0, '', 0, 0)",
+         VALUES (?1, ?2, ?3, ?4, ?5, '', NULL, 0, 0, '', '', '', 0, 0, 0, 0, '', 0, 0)",
         params![
             row_of(volume.id),
             volume.name.as_str(),
@@ -38,13 +38,14 @@ pub(crate) fn insert(connection: &Connection, volume: &Volume) -> Result<()> {
 pub(crate) fn update(connection: &Connection, volume: &Volume) -> Result<()> {
     connection.execute(
         "UPDATE volume SET pool = :pool, share = :share, level = :level, size = :size, size_lowest = :lowest,
-             settings = :settings, protocols = :protocols, root_mode = :mode, root_uid = :uid, root_gid = :gid, root_due = :due,
+             settings = :settings, protocols = :protocols, smb = :smb, root_mode = :mode, root_uid = :uid, root_gid = :gid, root_due = :due,
              state = :state, version = :version, changed_ms = :changed
          WHERE id = :id",
         named_params! {
             ":id": row_of(volume.id), ":pool": volume.pool_row, ":share": volume.share.as_str(),
             ":level": volume.level.map(Level::name), ":size": volume.size.0, ":lowest": volume.size_lowest.0,
             ":settings": super::to_text(&volume.settings)?, ":protocols": volume.protocols.to_string(),
+            ":smb": volume.smb.to_string(),
             ":mode": volume.root.mode, ":uid": volume.root.uid, ":gid": volume.root.gid,
             ":due": volume.root_due, ":state": volume.state.as_str(), ":version": volume.version,
             ":changed": volume.changed_ms,
@@ -148,6 +149,7 @@ fn read(row: &Row<'_>) -> Result<Volume> {
         size_lowest: Bytes(row.get("size_lowest")?),
         settings: super::from_text(&settings).ok_or_else(|| unreadable("settings", settings))?,
         protocols: word(row, "protocols", |text| text.parse().ok())?,
+        smb: word(row, "smb", |text| text.parse().ok())?,
         root: Root { mode: row.get("root_mode")?, uid: row.get("root_uid")?, gid: row.get("root_gid")? },
         root_due: row.get("root_due")?,
         durability: word(row, "durability", durability_of)?,

@@ -1,10 +1,10 @@
 //! Volumes: made as asked for, refused with the reason, removed only when nobody minds.
 
 use super::rig::{Blows, Rig, furnished, new_pool, new_volume, pool, terms, volume};
-use crate::{Error, NewVolume, Outcome, Protocols, State, VolumeChange, Warning};
+use crate::{Error, NewVolume, Outcome, Protocols, SmbSettings, State, VolumeChange, Warning};
 use envelope::{Bytes, Level};
 use std::sync::atomic::Ordering;
-use vfs::{Blocking, Durability, FsError, Provisioner, Root, VolumeId};
+use vfs::{Blocking, Durability, FsError, Provisioner, Root, ShareSettings, VolumeId};
 
 #[test]
 fn a_volume_is_made_served_and_found_again() {
@@ -264,4 +264,25 @@ fn a_start_opens_small_volumes_before_large_ones() {
     rig.opened.lock().unwrap().clear();
     let _service = rig.open();
     assert_eq!(*rig.opened.lock().unwrap(), expected);
+}
+
+#[test]
+fn settings_of_the_share_hold_at_once_and_after_a_restart() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    let shown = |rig: &Rig| rig.namespace.load().resolve("/v").map(|(export, _)| export.share);
+    assert_eq!(shown(&rig), Some(ShareSettings::default()));
+    let smb: SmbSettings = "encryption=required,oplocks=off".parse().unwrap();
+    let change = VolumeChange { smb: Some(smb), ..VolumeChange::default() };
+    let done = service.update_volume(&terms(), &volume("v"), &change).unwrap();
+    assert_eq!(done.operation.detail, "smb default → encryption=required,oplocks=off");
+    assert_eq!(shown(&rig), Some(smb.0));
+    drop(service);
+    let service = rig.open();
+    assert_eq!(service.volume(&volume("v")).unwrap().smb, smb);
+    assert_eq!(shown(&rig), Some(smb.0));
+    // What is left open is not compared; what is said is.
+    assert!(service.create_volume(&terms(), &new_volume("v", "p", 1024)).is_ok());
+    let said = NewVolume { smb: Some(SmbSettings::default()), ..new_volume("v", "p", 1024) };
+    assert!(matches!(service.create_volume(&terms(), &said), Err(Error::Conflict { .. })));
 }

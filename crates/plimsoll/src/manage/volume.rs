@@ -12,10 +12,11 @@ use super::{names, watch, words};
 use crate::terminal::Tone;
 use api::client::Tagged;
 use api::model::{
-    Ceilings, Durability, EndpointStats, LevelName, NewVolume, Owner, Protocol, Root, Rules, State, Stats,
-    Volume, VolumePatch,
+    Ceilings, Durability, EndpointStats, LevelName, Merge, NewVolume, Owner, Protocol, Root, Rules, State,
+    Stats, Volume, VolumePatch,
 };
 use clap::{Args, Subcommand};
+use control::{SmbAssignment, SmbSettings};
 use envelope::Bytes;
 use std::iter::{once, repeat};
 use std::net::IpAddr;
@@ -37,6 +38,7 @@ enum Command {
   plimsoll volume create v2 --pool p1 --size 512GiB --allow 10.1.9.0/24 --owner 1000:1000
   plimsoll volume create v3 --pool p1 --size 1TiB --shape gcnv-extreme-nfs3-8k-rand
   plimsoll volume create v4 --pool p1 --size 1TiB --endpoint 10.1.0.5,10.1.0.6
+  plimsoll volume create v5 --pool p1 --size 1TiB --protocols smb --smb encryption=required,browsable=off
 
 Without --allow nobody may mount it (at the levels of ANF and Filestore: everybody): see \"plimsoll export add\".")]
     Create(Box<Create>),
@@ -126,6 +128,9 @@ struct Create {
     /// Protocols it is served over [default: nfsv3]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
+    /// Settings as a share of SMB, with commas between them: encryption=off|required, signing=off|required, browsable=on|off, access-based-enumeration=on|off, continuously-available=on|off, oplocks=on|off, change-notify=on|off [default: signing=required; browsable, oplocks and change-notify on]
+    #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',')]
+    smb: Vec<SmbAssignment>,
     /// Address it is served at besides the service's own, repeatable: clients are spread over them
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     endpoint: Vec<IpAddr>,
@@ -167,6 +172,9 @@ struct Update {
     /// All protocols it is served over
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
+    /// Settings as a share of SMB to change, like encryption=required,browsable=off: those of "volume create"
+    #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',')]
+    smb: Vec<SmbAssignment>,
     /// All addresses it is served at besides the service's own, repeatable
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     endpoint: Vec<IpAddr>,
@@ -226,6 +234,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         level: args.level,
         settings: args.settings.settings(args.large),
         protocols: Some(args.protocols).filter(|protocols| !protocols.is_empty()),
+        smb: (!args.smb.is_empty()).then(|| args.smb.into_iter().collect()),
         root,
         durability: args.durability,
         rules: args.rule.rule().map(|rule| vec![rule]),
@@ -353,6 +362,8 @@ fn describe(
     facts.maybe("Pool limits", shared(stats).map(summary));
     let protocols: Vec<&str> = volume.protocols.iter().map(|protocol| protocol.as_str()).collect();
     facts.add("Protocols", protocols.join(", "));
+    let smb = SmbSettings::from(volume.smb.clone()).to_string();
+    facts.maybe("SMB", Some(smb.replace(',', ", ")).filter(|words| !words.is_empty()));
     facts.add("Root", format!("mode {}, owner {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
     facts.add("Durability", durability_words(volume.durability));
     for (name, endpoint) in once("Endpoints").chain(repeat("")).zip(&stats.endpoints) {
@@ -398,6 +409,7 @@ impl Update {
                 self.unset.iter().filter_map(|property| property.name()),
             ),
             protocols: Some(self.protocols.clone()).filter(|protocols| !protocols.is_empty()),
+            smb: (!self.smb.is_empty()).then(|| Merge::set(&self.smb.iter().copied().collect())),
             root: before.and_then(|before| words::root(self.mode.as_ref(), self.owner, before.value.root)),
             endpoints: (self.no_endpoints || !self.endpoint.is_empty()).then(|| texts(&self.endpoint)),
             labels: labels_patch(&self.label, &self.unlabel),

@@ -109,7 +109,7 @@ mod tests {
     use crate::durable::Durability;
     use crate::file::Disposition;
     use crate::memfs::MemFs;
-    use crate::namespace::{ExportId, VolumeId};
+    use crate::namespace::{ExportId, ShareSettings, VolumeId};
     use crate::volume::Volume;
 
     use std::sync::atomic::{AtomicI64, Ordering};
@@ -132,6 +132,7 @@ mod tests {
             volume: Arc::new(volume),
             rules: Vec::new(),
             endpoints: Vec::new(),
+            share: ShareSettings::default(),
         });
         let (root, user) = (export.root(), Caller::new(1, 1, []));
         let mode = SetAttrs { mode: Some(0o777), ..SetAttrs::default() };

@@ -1,0 +1,55 @@
+//! What holds for an export as a whole where a protocol shares it by name.
+
+/// The settings of a share. Protocols that know no shares, as NFS, do not look at them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShareSettings {
+    /// Whether messages must be encrypted.
+    pub encryption: bool,
+    /// Whether messages must be signed, or encrypted instead.
+    pub signing: bool,
+    /// Whether it is listed among the shares. It can be used by its name in any case.
+    pub browsable: bool,
+    /// Whether listings leave out what the caller may not read.
+    pub access_based_enumeration: bool,
+    /// Whether what is open survives the server.
+    pub continuously_available: bool,
+    /// Whether clients are told what they may cache.
+    pub oplocks: bool,
+    /// Whether clients can be told what changes in a directory.
+    pub change_notify: bool,
+}
+
+impl Default for ShareSettings {
+    fn default() -> Self {
+        Self {
+            encryption: false,
+            signing: true,
+            browsable: true,
+            access_based_enumeration: false,
+            continuously_available: false,
+            oplocks: true,
+            change_notify: true,
+        }
+    }
+}
+
+impl ShareSettings {
+    /// Whether messages that are protected as `other` asks are protected as this asks.
+    pub fn is_met_by(&self, other: &Self) -> bool {
+        self.encryption <= other.encryption && self.signing <= (other.signing || other.encryption)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encrypted_needs_no_signature() {
+        let (signed, plain) =
+            (ShareSettings::default(), ShareSettings { signing: false, ..ShareSettings::default() });
+        let sealed = ShareSettings { encryption: true, ..plain };
+        assert!(plain.is_met_by(&signed) && signed.is_met_by(&sealed) && plain.is_met_by(&sealed));
+        assert!(!signed.is_met_by(&plain) && !sealed.is_met_by(&signed));
+    }
+}
