@@ -229,7 +229,8 @@ fn a_silent_server_is_waited_for_once_and_not_for_each_client() {
 fn what_a_version_has_not_is_refused_in_words() {
     let host = Host::new(30);
     let open = load::run(&host.plan(host.address, "3", Op::Open), &mut |_| {}).unwrap_err().to_string();
-    assert!(open.contains("--op open is of NFSv4; write ?version=4.1 or ?version=4.2"), "{open}");
+    let words = "--op open is of NFSv4 and SMB; write ?version=4.1 or ?version=4.2";
+    assert!(open.contains(words), "{open}");
     let target = format!("nfs://{}/nowhere?version=4.1", host.address).parse().unwrap();
     let plan = Plan::new(target, Op::Getattr);
     let nowhere = load::run(&plan, &mut |_| {}).unwrap_err().to_string();
