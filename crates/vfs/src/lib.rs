@@ -19,6 +19,7 @@ pub mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod faulty;
 pub mod file;
+pub mod folded;
 pub mod kept;
 pub mod key;
 #[cfg(any(test, feature = "testing"))]

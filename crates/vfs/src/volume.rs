@@ -7,6 +7,7 @@ use crate::capabilities::Capabilities;
 use crate::claims::{Claims, Effect, Grace, Link, Stream, Timeouts};
 use crate::durable::{Durability, PendingSync};
 use crate::error::{FsError, FsResult};
+use crate::folded::{NameChange, NameIndexes};
 use crate::kept::KeptCache;
 use crate::key::FileKey;
 use crate::name::Name;
@@ -36,6 +37,8 @@ pub struct Volume {
     claims: OnceLock<Claims>,
     /// Who is told of changes.
     watches: Arc<Watches>,
+    /// Names that were looked for by another spelling.
+    names: NameIndexes,
     clock: Box<dyn Fn() -> Nanos + Send + Sync>,
 }
 
@@ -65,6 +68,7 @@ impl Volume {
             kept: KeptCache::default(),
             claims: OnceLock::new(),
             watches: Arc::default(),
+            names: NameIndexes::default(),
             clock: Box::new(Nanos::default),
         }
     }
@@ -120,6 +124,12 @@ impl Volume {
         &self.watches
     }
 
+    /// Names that were looked for by another spelling.
+    #[inline]
+    pub(crate) fn names(&self) -> &NameIndexes {
+        &self.names
+    }
+
     /// Whether anybody is told of changes in it.
     #[inline]
     pub fn is_watched(&self) -> bool {
@@ -166,10 +176,11 @@ impl Volume {
             if now.file_id == found.attrs.file_id { Ok(()) } else { Err(FsError::NotFound) }
         };
         let child = self.watches.child(&dir, name);
-        match found.attrs.file_type {
+        let change = match found.attrs.file_type {
             FileType::Directory => dir.remove_dir(name, &is_same)?,
             _ => dir.remove(name, &is_same)?,
         };
+        self.names.changed(&link.parent, &change, || vec![NameChange::Removed(link.name.clone())]);
         self.watches.removed(&self.root, &dir, &link.name, child);
         let mut pending = PendingSync::default();
         self.require_sync(&mut pending, &dir, SyncScope::All);

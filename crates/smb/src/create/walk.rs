@@ -1,12 +1,10 @@
 //! From a path to a file: name by name, as it is spelled, and where that is not there without case.
 
-use crate::limits::FOLDED_ENTRIES_MAX;
 use crate::names::{folded, to_wire};
 use crate::open::Place;
 use crate::ops::Stop;
 use crate::tree::Disk;
 use smb_wire::NtStatus;
-use std::ops::ControlFlow;
 use vfs::{Attrs, Blocking, Caller, File, FileType, FsError, FsResult, Resolved};
 
 /// What a path leads to.
@@ -76,29 +74,12 @@ pub(crate) fn find(dir: &File, caller: &Caller, name: &[u8]) -> FsResult<(Vec<u8
         Err(FsError::NotFound) => {}
         found => return Ok((name.to_vec(), found?)),
     }
-    let stored = find_folded(dir, caller, name)?;
+    let stored = dir.find_folded(caller, name, spelling)?.ok_or(FsError::NotFound)?;
     let found = opened.lookup(&stored, Blocking::Allowed)?;
     Ok((stored, found))
 }
 
-/// The first name in a directory that differs from `name` by case alone.
-fn find_folded(dir: &File, caller: &Caller, name: &[u8]) -> FsResult<Vec<u8>> {
-    let wanted = folded(&to_wire(name).ok_or(FsError::NotFound)?);
-    let (mut found, mut seen) = (None, 0);
-    let listed = dir.read_dir(caller, 0, false, &mut |entry| {
-        seen += 1;
-        if to_wire(entry.name).is_some_and(|wire| folded(&wire) == wanted) {
-            found = Some(entry.name.to_vec());
-        }
-        if found.is_some() || seen == FOLDED_ENTRIES_MAX {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    });
-    match listed {
-        // Who may not list a directory finds names as they are spelled.
-        Ok(_) | Err(FsError::Access) => found.ok_or(FsError::NotFound),
-        Err(error) => Err(error),
-    }
+/// What names have in common that differ by case alone; nothing of what cannot be told to clients.
+fn spelling(name: &[u8]) -> Option<Vec<u8>> {
+    Some(folded(&to_wire(name)?).into_iter().flat_map(u16::to_le_bytes).collect())
 }

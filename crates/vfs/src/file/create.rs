@@ -82,7 +82,7 @@ impl File {
         match self.node.create(name, &authorize) {
             Ok(made) => {
                 self.names_changed(pending);
-                self.tell_added(name.bytes(), false);
+                self.tell_added(name.bytes(), false, &made.dir);
                 self.finish(caller, made, set, pending)
             }
             Err(FsError::Exists) => self.take_existing(caller, &new, pending),
@@ -108,7 +108,7 @@ impl File {
             Ok(new_inode(attrs, caller, set, 0o755, true))
         })?;
         self.names_changed(pending);
-        self.tell_added(name.bytes(), true);
+        self.tell_added(name.bytes(), true, &made.dir);
         self.finish(caller, made, set, pending)
     }
 
@@ -141,7 +141,7 @@ impl File {
             Ok(new_inode(attrs, caller, &set, default_mode, false))
         })?;
         self.names_changed(pending);
-        self.tell_added(name.bytes(), false);
+        self.tell_added(name.bytes(), false, &made.dir);
         self.finish(caller, made, &set, pending)
     }
 

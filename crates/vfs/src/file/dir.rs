@@ -8,7 +8,12 @@ use crate::backend::{Blocking, EntryRef, EntrySink, SyncScope};
 use crate::caller::Caller;
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
+use crate::folded::{Fold, Known, NameChange};
 use crate::name::Name;
+use std::ops::ControlFlow;
+
+/// Entries that a look-up by another spelling looks at in a directory.
+const FOLDED_ENTRIES_MAX: usize = 1 << 20;
 
 /// What a listing starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +78,31 @@ impl File {
         Ok(Listing { dir: attrs, at_end: self.node.read_dir(cookie, plus, sink)? })
     }
 
+    /// The name in this directory that is like `name` to `fold`, as it is stored. Who may not list the directory finds none.
+    pub fn find_folded(&self, caller: &Caller, name: &[u8], fold: Fold) -> FsResult<Option<Vec<u8>>> {
+        let attrs = self.node.attrs(Blocking::Allowed)?;
+        check_is_dir(&attrs)?;
+        if access::check(&attrs, caller, Access::READ).is_err() {
+            return Ok(None);
+        }
+        let (indexes, key) = (self.volume().names(), self.key());
+        if let Known::Stored(stored) = indexes.find(&key, attrs.change, name, fold) {
+            return Ok(stored);
+        }
+        let wanted = fold(name);
+        let (mut names, mut found) = (Vec::<Box<[u8]>>::new(), None);
+        let listed = self.node.read_dir(0, false, &mut |entry| {
+            if found.is_none() && fold(entry.name) == wanted {
+                found = Some(entry.name.to_vec());
+            }
+            names.push(entry.name.into());
+            if names.len() < FOLDED_ENTRIES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        let is_whole = matches!(listed, Ok(true));
+        indexes.listed(&key, attrs.change, is_whole.then_some(names), fold);
+        listed.map(|_| found)
+    }
+
     /// Gives `target` a further name in this directory. It must have been reached by the same export
     /// ([`FsError::CrossVolume`]).
     pub fn link(
@@ -92,7 +122,7 @@ impl File {
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
         })?;
         self.names_changed(pending);
-        self.tell_added(name.bytes(), false);
+        self.tell_added(name.bytes(), false, &made.dir);
         Ok(self.created(made))
     }
 
@@ -110,6 +140,7 @@ impl File {
         let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
         let change = self.node.remove(name, &|entry| check_removal(caller, entry))?;
         self.names_changed(pending);
+        self.index_changed(&change, || vec![NameChange::Removed(name.bytes().into())]);
         volume.watches().removed(volume.root(), &self.node, name.bytes(), child);
         Ok(change)
     }
@@ -125,6 +156,7 @@ impl File {
         let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
         let change = self.node.remove_dir(name, &|entry| check_removal(caller, entry))?;
         self.names_changed(pending);
+        self.index_changed(&change, || vec![NameChange::Removed(name.bytes().into())]);
         volume.watches().removed(volume.root(), &self.node, name.bytes(), child);
         Ok(change)
     }
@@ -156,8 +188,20 @@ impl File {
         let changes = self.node.rename(from_name, &to_dir.node, to_name, &authorize)?;
         self.names_changed(pending);
         to_dir.names_changed(pending);
+        let (gone, new) = (NameChange::Removed(from.into()), NameChange::Added(to.into()));
+        if across {
+            self.index_changed(&changes.0, || vec![gone]);
+            to_dir.index_changed(&changes.1, || vec![new]);
+        } else {
+            self.index_changed(&changes.0, || vec![gone, new]);
+        }
         watches.renamed(root, (&self.node, from), (&to_dir.node, to), moved, replaced);
         Ok(changes)
+    }
+
+    /// After names in this directory have changed: those that are found by other spellings.
+    pub(super) fn index_changed(&self, change: &Change, what: impl FnOnce() -> Vec<NameChange>) {
+        self.volume().names().changed(&self.key(), change, what);
     }
 
     /// After names in this directory have changed: the flush, and those who keep a listing.

@@ -1,8 +1,10 @@
 //! Being told of what others change.
 
 use super::core::{File, check_is_dir};
+use crate::attrs::Change;
 use crate::backend::Blocking;
 use crate::error::FsResult;
+use crate::folded::NameChange;
 use crate::watch::{Action, Tell, Watch, What, Wish};
 
 impl File {
@@ -25,9 +27,10 @@ impl File {
         self.volume().watches().gone(&self.key());
     }
 
-    /// Tells those who watch this directory of a name that is new in it.
-    pub(super) fn tell_added(&self, name: &[u8], is_dir: bool) {
+    /// Tells those who watch this directory, and who looks names up in it by other spellings, of a name that is new in it.
+    pub(super) fn tell_added(&self, name: &[u8], is_dir: bool, change: &Change) {
         let volume = self.volume();
+        self.index_changed(change, || vec![NameChange::Added(name.into())]);
         volume.watches().names_changed(volume.root(), &self.node, &[(Action::Added, name)], is_dir);
     }
 }
