@@ -49,6 +49,7 @@ fn lease(volume: &Volume, file: &File, holder: Arc<dyn Holder>) {
             kind: LeaseKind::Shared { client: 7, key: 1 },
             want: Caching::READ,
             answers_within: None,
+            epoch: 0,
         }),
         delete_on_close: None,
         reclaims: false,

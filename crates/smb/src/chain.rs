@@ -3,6 +3,7 @@
 //! Commands are done one after the other. Where one has to wait, the chain is kept with what was answered so far, and goes on at
 //! that command later.
 
+use crate::breaks::CacheUse;
 use crate::channel::Channel;
 use crate::connect::origin;
 use crate::connection::Connection;
@@ -63,6 +64,8 @@ impl Base<'_> {
             waker: None,
             woken: None,
             cancel: None,
+            unanswered: Vec::new(),
+            is_sealed: false,
             is_last: true,
             bytes: 0,
         }
@@ -94,6 +97,8 @@ pub(crate) struct Chain {
     has_interim: bool,
     /// What waits.
     pub(crate) waits: Option<Waits>,
+    /// Caches of which the client learns with the replies so far.
+    pub(crate) unanswered: Vec<CacheUse>,
     /// The bytes of the commands that are not done yet.
     rest_bytes: usize,
 }
@@ -210,6 +215,7 @@ impl Chain {
         let mut ops = with.ops(header, &previous);
         ops.outstanding = self.outstanding.take();
         (ops.waker, ops.is_last) = (self.waker.take(), request.header.next_command == 0);
+        ops.is_sealed = self.sealed_by.is_some();
         ops.woken = ops.waker.as_ref().and_then(Waker::take_woken);
         ops.bytes = self.rest_bytes + out.len() - base;
         let is_alone = self.at == 0 && request.header.next_command == 0;
@@ -241,7 +247,8 @@ impl Chain {
                 return Err(self.stopped(stop, ops));
             }
         };
-        let Ops { header, channel, signer, file, waker, .. } = ops;
+        let Ops { header, channel, signer, file, waker, unanswered, .. } = ops;
+        self.unanswered.extend(unanswered);
         self.previous = Previous {
             ids: Some((header.session_id, header.tree_id())),
             file,
@@ -321,7 +328,8 @@ impl Chain {
         if let Some(last) = replies.last() {
             out[base + last.start + NEXT_COMMAND_OFFSET..][..4].fill(0);
         }
-        Self { sealed_by: self.sealed_by.clone(), replies, ..Self::default() }
+        let unanswered = std::mem::take(&mut self.unanswered);
+        Self { sealed_by: self.sealed_by.clone(), replies, unanswered, ..Self::default() }
     }
 
     /// The commands of `message` that are not done yet, as a message of their own.

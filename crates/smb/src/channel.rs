@@ -8,6 +8,7 @@ use identity::{Acceptor, Authority, Identity, SessionKey, Step};
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Preauth, signing};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use transport::Outbox;
 
 /// `Channel`, from the first request that authenticates over it.
 pub(crate) struct Channel {
@@ -21,6 +22,12 @@ pub(crate) struct Channel {
 pub(crate) trait ChannelConnection: Send + Sync {
     /// Takes the channel of a session away that is over.
     fn forget(&self, session_id: u64);
+
+    /// Tells connections apart.
+    fn number(&self) -> u64;
+
+    /// Sends a message that is no reply, without waiting for the client. `false` where the connection is gone.
+    fn send(&self, message: &mut Outbox) -> bool;
 }
 
 /// A channel that is being set up, or authenticates again.

@@ -13,7 +13,7 @@ use smb_wire::tree::{
 };
 use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Writer};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use vfs::{Export, ExportRule, Origin, Protection};
 
 /// The share of pipes.
@@ -66,7 +66,7 @@ fn share_of(path: &[u16]) -> Option<&[u16]> {
 }
 
 /// The export of a share's name, as the session's user may use it.
-fn disk(ops: &Ops<'_>, session: &Session, name: &[u16]) -> Result<Disk, Stop> {
+fn disk(ops: &Ops<'_>, session: &Arc<Session>, name: &[u16]) -> Result<Disk, Stop> {
     // Of a session without a user, pipes are all there is.
     let identity = session.identity().ok_or(NtStatus::ACCESS_DENIED)?;
     let wanted = folded(name);
@@ -78,7 +78,8 @@ fn disk(ops: &Ops<'_>, session: &Session, name: &[u16]) -> Result<Disk, Stop> {
     if must_seal && !can_seal(ops.connection) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    Ok(Disk::new(export, rule.caller(&identity.credential), must_seal))
+    let client: Weak<Session> = Arc::downgrade(session);
+    Ok(Disk::new(client, export, rule.caller(&identity.credential), must_seal))
 }
 
 /// The exports that the session's user may use, and by which rules.

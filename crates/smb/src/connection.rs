@@ -12,7 +12,13 @@ use smb_wire::NtStatus;
 use smb_wire::crypto::Preauth;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
-use transport::Malformed;
+use transport::{Malformed, Outbox};
+
+/// What takes messages to a client, without waiting for it.
+pub(crate) trait Sender: Send + Sync {
+    /// Sends messages, or queues them.
+    fn send(&self, messages: &mut Outbox);
+}
 
 /// `Connection`.
 pub(crate) struct Connection {
@@ -27,6 +33,7 @@ pub(crate) struct Connection {
     window: Mutex<SequenceWindow>,
     /// `SessionTable`: the sessions as this connection has them.
     channels: Mutex<HashMap<u64, Arc<Channel>>>,
+    sender: OnceLock<Weak<dyn Sender>>,
     itself: Weak<Self>,
 }
 
@@ -40,8 +47,17 @@ impl Connection {
             preauth: Mutex::default(),
             window: Mutex::new(SequenceWindow::new()),
             channels: Mutex::default(),
+            sender: OnceLock::new(),
             itself: itself.clone(),
         })
+    }
+
+    /// What is sent besides replies leaves through this from now on.
+    pub(crate) fn attach<S: Sender + 'static>(&self, sender: &Arc<S>) {
+        self.sender.get_or_init(|| {
+            let sender: Weak<S> = Arc::downgrade(sender);
+            sender
+        });
     }
 
     /// Another channel of this session, over this connection.
@@ -125,6 +141,15 @@ impl Connection {
 impl ChannelConnection for Connection {
     fn forget(&self, session_id: u64) {
         lock(&self.channels).remove(&session_id);
+    }
+
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn send(&self, message: &mut Outbox) -> bool {
+        let sender = self.sender.get().and_then(Weak::upgrade);
+        sender.map(|sender| sender.send(message)).is_some()
     }
 }
 

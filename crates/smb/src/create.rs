@@ -2,6 +2,7 @@
 
 mod access;
 mod attributes;
+mod caching;
 mod contexts;
 mod walk;
 
@@ -15,19 +16,21 @@ use crate::shown::Shown;
 use crate::status::of_conflict;
 use crate::tree::{Disk, Share};
 use access::{claimed, data_access, mode_of, of_attrs};
+use caching::{Answer, Wish};
 use contexts::Answers;
 use smb_wire::create::{
     CreateAction, CreateDisposition, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags,
-    ImpersonationLevel, OplockLevel, ShareAccess,
+    ImpersonationLevel, ShareAccess,
 };
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{FileId, NtStatus, Writer};
 use std::sync::Arc;
-use vfs::claims::{By, Conflict, OpenId, OpenRequest, Request, Stream, Verdict};
+use vfs::claims::{By, Conflict, Granted, OpenRequest, Request, Stream, Verdict};
 use vfs::{Access, Attrs, Blocking, Disposition, File, FileType, FsError, FsResult, SetAttrs};
 use walk::Target;
 
 pub(crate) use access::{rights_of_bits, without_generic};
+pub(crate) use caching::lessee;
 pub(crate) use walk::{find, parent_of};
 
 /// A file as CREATE has found or made it.
@@ -62,7 +65,7 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
             },
         };
         let (action, is_dir) = (chosen.action, chosen.attrs.file_type == FileType::Directory);
-        let (open, attrs) = keep(ops, &args, &disk, chosen)?;
+        let (open, attrs, caching) = keep(ops, &args, &disk, chosen)?;
         ops.file = Some(open.id);
         let shown = open.shown(&attrs)?;
         let flags = if shown.reparse_tag.is_some() && !is_dir {
@@ -70,9 +73,9 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
         } else {
             CreateResponseFlags::empty()
         };
-        let answers = Answers::to(&args.contexts, &open, &attrs);
+        let answers = Answers::to(&args.contexts, &open, &attrs, caching.lease);
         let response = CreateResponse {
-            oplock_level: OplockLevel::NONE,
+            oplock_level: caching.level,
             flags,
             create_action: action,
             creation_time: shown.created,
@@ -216,6 +219,7 @@ fn make(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: Place) 
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());
     }
     let Some((dir, name)) = &place.entry else { return Err(NtStatus::OBJECT_NAME_INVALID.into()) };
+    caching::check_new(ops, args)?;
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
     let is_read_only = args.file_attributes.contains(FileAttributes::READONLY) && !is_dir;
     if is_read_only && args.create_options.contains(CreateOptions::DELETE_ON_CLOSE) {
@@ -244,7 +248,7 @@ fn keep(
     args: &CreateRequest<'_>,
     disk: &Arc<Disk>,
     chosen: Chosen,
-) -> Result<(Arc<Open>, Attrs), Stop> {
+) -> Result<(Arc<Open>, Attrs, Answer), Stop> {
     let Chosen { place, file, mut attrs, granted, action } = chosen;
     let truncates = matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN);
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
@@ -260,6 +264,7 @@ fn keep(
     };
     // Whoever empties a file writes it, whatever else it is opened for.
     let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };
+    let wish = Wish::of(ops, args, disk, (&file, attrs.file_type))?;
     let request = OpenRequest {
         holder: disk.holder,
         stream: Stream::default(),
@@ -267,16 +272,19 @@ fn keep(
         truncates,
         is_mandatory: true,
         is_advisory: false,
-        lease: None,
+        lease: wish.request(),
         delete_on_close: if deletes { place.link() } else { None },
         reclaims: false,
         waits: false,
     };
-    let claim = claim(ops, disk, &file, request)?;
+    let granted_claim = claim(ops, disk, &file, request)?;
+    let claim = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
     let by = By::Open(claim);
     let number = ops.service.counts.next_id();
+    let id = FileId { persistent: number, volatile: number };
+    let (cached, answer) = wish.granted(ops, disk, id, &granted_claim);
     let open = Open::new(NewOpen {
-        id: FileId { persistent: number, volatile: number },
+        id,
         disk: Arc::clone(disk),
         file: file.clone(),
         file_type: attrs.file_type,
@@ -287,7 +295,12 @@ fn keep(
         place,
         deletes,
         channel_sequence: ops.header.channel_sequence(),
+        cached,
     });
+    if !granted_claim.caching.is_none() {
+        // A change that has begun before is done before the client caches anything.
+        attrs = file.pass_changes()?;
+    }
     if truncates {
         let set = SetAttrs { size: Some(0), ..SetAttrs::default() };
         let (writing, _) = file.open(&disk.caller, Access::WRITE, Blocking::Allowed)?;
@@ -296,11 +309,11 @@ fn keep(
         file.claim(&Request::Downgrade { open: claim, access: claimed(granted, args.share_access) });
     }
     let session = Arc::clone(ops.session()?);
-    Ok((session.add_open(&ops.service.counts, open)?, attrs))
+    Ok((session.add_open(&ops.service.counts, open)?, attrs, answer))
 }
 
 /// Claims the file, once those have answered who have to give up something first.
-fn claim(ops: &mut Ops<'_>, disk: &Disk, file: &File, request: OpenRequest) -> Result<OpenId, Stop> {
+fn claim(ops: &mut Ops<'_>, disk: &Disk, file: &File, request: OpenRequest) -> Result<Granted, Stop> {
     let mut verdict = file.claim(&Request::Open(request.clone()));
     if let Verdict::Refused(Conflict::Recalling) = verdict {
         let waker = ops.waker(None, NtStatus::CANCELLED, Interim::Always)?;
@@ -310,7 +323,7 @@ fn claim(ops: &mut Ops<'_>, disk: &Disk, file: &File, request: OpenRequest) -> R
         }
     }
     match verdict {
-        Verdict::Granted(granted) => granted.open.ok_or(Stop::Status(NtStatus::INTERNAL_ERROR)),
+        Verdict::Granted(granted) => Ok(granted),
         Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
         Verdict::Wait(_) => Err(Stop::Delayed),
     }

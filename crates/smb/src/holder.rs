@@ -1,15 +1,17 @@
 //! A tree connect as the table of claims reaches it.
 
+use crate::breaks::{Break, Breaks, Client};
 use crate::counts::lock;
 use crate::later::{Cancel, Waker};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use vfs::File;
 use vfs::claims::{Effect, Holder, Outcome, Request, Ticket, Verdict};
 
 /// Whoever holds the claims of a tree connect, and waits for those of others.
-#[derive(Default)]
 pub(crate) struct Claimant {
+    /// What its client is told of its caches.
+    pub(crate) breaks: Arc<Breaks>,
     waiting: Mutex<Tickets>,
 }
 
@@ -24,15 +26,20 @@ impl Holder for Claimant {
     fn deliver(&self, effect: Effect) {
         match effect {
             Effect::Resume { ticket, outcome, .. } => self.resume(ticket, outcome),
-            Effect::Recall { .. }
-            | Effect::Revoked { .. }
-            | Effect::Notify { .. }
-            | Effect::Remove { .. } => {}
+            Effect::Recall { key, from, to, epoch, acknowledge, .. } => {
+                self.breaks.tell(key, Break { from, to, epoch, acknowledge });
+            }
+            // Who loses a cache for want of an answer is not told (MS-SMB2 §3.3.6.1).
+            Effect::Revoked { .. } | Effect::Notify { .. } | Effect::Remove { .. } => {}
         }
     }
 }
 
 impl Claimant {
+    pub(crate) fn new(client: Weak<dyn Client>) -> Self {
+        Self { breaks: Breaks::new(client), waiting: Mutex::default() }
+    }
+
     /// Has a request woken when the ticket of a claim on `file` is over. Every ticket that a tree connect is given comes here once.
     pub(crate) fn wait(self: &Arc<Self>, file: &File, ticket: Ticket, waker: &Waker) -> Cancel {
         let mut waiting = lock(&self.waiting);

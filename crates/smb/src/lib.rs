@@ -3,13 +3,14 @@
 //! [`server`] is SMB as a protocol of [`transport`]: it frames messages, opens and seals what is encrypted, and hands chains of
 //! commands on. A `chain` does them one after the other by the `table` of commands; the commands are grouped by
 //! family as those of NFS are. What a client has lies in its `connection`, its `session`s, `tree` connects and `open`s.
-//! Share modes and deletion are claims of [`vfs::claims`]: this crate represents them, and decides nothing of them.
+//! Share modes, deletion and caches are claims of [`vfs::claims`]: this crate represents them, and decides nothing of them.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
 mod attempts;
 mod attr;
+mod breaks;
 mod chain;
 mod channel;
 mod connect;
@@ -27,6 +28,7 @@ mod ioctl;
 mod ipc;
 mod keys;
 mod later;
+mod leases;
 pub mod limits;
 mod lock;
 mod lock_sequences;
@@ -35,6 +37,7 @@ mod negotiate;
 mod negotiated;
 mod notify;
 mod open;
+mod oplock;
 mod ops;
 mod pipe;
 mod scan;

@@ -41,7 +41,7 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
         client_guid: args.client_guid,
         client_capabilities: args.capabilities,
         client_security_mode: args.security_mode,
-        capabilities: Capabilities::LARGE_MTU,
+        capabilities: Capabilities::LARGE_MTU | Capabilities::LEASING,
         cipher: None,
         signing: match dialect {
             Dialect::SMB210 => SigningAlgorithm::HMAC_SHA256,
@@ -49,7 +49,8 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
         },
     };
     if dialect != Dialect::SMB210 {
-        negotiated.capabilities |= args.capabilities.and(Capabilities::MULTI_CHANNEL);
+        negotiated.capabilities |=
+            args.capabilities.and(Capabilities::MULTI_CHANNEL) | Capabilities::DIRECTORY_LEASING;
     }
     let mut salt = [0; SALT_BYTES];
     let mut contexts = Vec::new();

@@ -1,5 +1,7 @@
 //! Opens: what a client has open, and its claim on the file (MS-SMB2 §3.3.1.10).
 
+use crate::counts::lock;
+use crate::leases::Cached;
 use crate::lock_sequences::LockSequences;
 use crate::scan::Scan;
 use crate::sequence::Sequences;
@@ -46,6 +48,8 @@ pub(crate) struct Open {
     /// Which of its requests come from before.
     pub(crate) sequences: Sequences,
     pub(crate) lock_sequences: LockSequences,
+    /// What the client may cache with it, as it is told of that.
+    cached: Mutex<Option<Cached>>,
     is_closed: AtomicBool,
 }
 
@@ -62,6 +66,7 @@ pub(crate) struct NewOpen {
     pub(crate) place: Place,
     pub(crate) deletes: bool,
     pub(crate) channel_sequence: u16,
+    pub(crate) cached: Option<Cached>,
 }
 
 /// Where a file was found: its directory, and its name there; none for the root of a share.
@@ -94,6 +99,7 @@ impl Open {
             place,
             deletes,
             channel_sequence,
+            cached,
         } = new;
         Self {
             id,
@@ -114,6 +120,7 @@ impl Open {
             watching: OnceLock::new(),
             sequences: Sequences::new(channel_sequence),
             lock_sequences: LockSequences::default(),
+            cached: Mutex::new(cached),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -163,6 +170,11 @@ impl Open {
     /// The open to the table of claims.
     pub(crate) fn claim(&self) -> OpenId {
         self.claim
+    }
+
+    /// Whether it has a lease, in place of an oplock.
+    pub(crate) fn has_lease(&self) -> bool {
+        lock(&self.cached).as_ref().is_some_and(Cached::is_lease)
     }
 
     /// Whose byte ranges are this open's.
@@ -251,6 +263,8 @@ impl Open {
         if !self.is_closed.swap(true, Ordering::SeqCst) {
             self.tell_deleting();
             self.file.claim(&Request::Close(self.claim));
+            let cached = lock(&self.cached).take();
+            drop(cached);
         }
     }
 }

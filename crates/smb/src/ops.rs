@@ -1,5 +1,6 @@
 //! What the commands of a message share: who asks, over what, and how they end.
 
+use crate::breaks::CacheUse;
 use crate::channel::Channel;
 use crate::connection::Connection;
 use crate::later::{Asked, Cancel, Interim, Waker};
@@ -89,6 +90,10 @@ pub(crate) struct Ops<'c> {
     pub(crate) woken: Option<Outcome>,
     /// How it stops waiting.
     pub(crate) cancel: Option<Cancel>,
+    /// Caches of which the client learns with the reply.
+    pub(crate) unanswered: Vec<CacheUse>,
+    /// Whether the message was encrypted.
+    pub(crate) is_sealed: bool,
     /// Whether it is the last one of its message.
     pub(crate) is_last: bool,
     /// The memory it takes while it waits.

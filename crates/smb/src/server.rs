@@ -1,7 +1,7 @@
 //! SMB as a protocol of the transport, and the server that speaks it.
 
 use crate::chain::{Asker, Base, Chain, Ended, Waits, take_ids};
-use crate::connection::Connection;
+use crate::connection::{Connection, Sender};
 use crate::frame::{self, FRAMING};
 use crate::later::{Cancel, Suspension, Waker};
 use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY_MS, RETRY_MS_MAX};
@@ -222,12 +222,14 @@ impl Protocol for Smb {
         }
     }
 
-    fn synced(&self, at: Continuation, _: Option<&[u8]>) {
-        if let Continuation::Replied(replied) = at
-            && let Some(held) = replied.held
+    fn synced(&self, mut at: Continuation, _: Option<&[u8]>) -> Option<Continuation> {
+        if let Continuation::Replied(replied) = &mut at
+            && let Some(held) = replied.held.take()
         {
             held.wait();
         }
+        // What its replies tell of caches is held back until they have left.
+        Some(at)
     }
 
     fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {
@@ -321,6 +323,7 @@ impl Smb {
         flushes: usize,
     ) -> Progress<Continuation> {
         let (ends, ours) = (cx.ends(), Arc::clone(cx.session()));
+        ours.attach(cx.connection);
         let out = cx.out.bytes();
         let frame_start = out.len();
         let base = frame_start + head_bytes(&chain);
@@ -340,6 +343,9 @@ impl Smb {
             Ended::Replied => {
                 finish(&chain, cx.out.bytes(), frame_start);
                 if cx.pending.added() == flushes {
+                    if !chain.unanswered.is_empty() {
+                        send_now(cx, frame_start);
+                    }
                     return Progress::Done;
                 }
                 Progress::AfterSync(Continuation::Replied(Box::new(Replied { chain, held: None })))
@@ -399,10 +405,8 @@ impl Smb {
                     held: Some(held),
                 })));
             }
-            // At once: the reply may be there before this turn is over.
-            let mut interim = Outbox::default();
-            interim.bytes().extend_from_slice(&out[frame_start..]);
-            cx.connection.send(&mut interim);
+            // The reply may be there before this turn is over.
+            send_now(cx, frame_start);
         }
         cx.out.bytes().truncate(frame_start);
         held.wait();
@@ -450,6 +454,12 @@ impl Smb {
         let toll = volume.toll(connection.ends.peer.ip().to_canonical(), demand_of_all(message))?;
         *paid = Some(volume.id());
         Some(toll)
+    }
+}
+
+impl Sender for transport::Connection<Smb> {
+    fn send(&self, messages: &mut Outbox) {
+        Self::send(self, messages);
     }
 }
 
@@ -561,6 +571,15 @@ fn finish(chain: &Chain, out: &mut Vec<u8>, start: usize) {
         }
     }
     frame::finish(out, start);
+}
+
+/// Sends what begins at `start` before the turn is over, so that it is there before what follows from elsewhere.
+fn send_now(cx: &mut Context<'_, Smb>, start: usize) {
+    let out = cx.out.bytes();
+    let mut first = Outbox::default();
+    first.bytes().extend_from_slice(&out[start..]);
+    out.truncate(start);
+    cx.connection.send(&mut first);
 }
 
 /// Refuses all commands of a chain that have a reply.

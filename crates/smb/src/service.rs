@@ -3,6 +3,7 @@
 use crate::attempts::Attempts;
 use crate::counts::{Counts, lock};
 use crate::later::Allowance;
+use crate::leases::LeaseTables;
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
 use crate::open::Open;
 use crate::session::Session;
@@ -30,6 +31,7 @@ pub struct Service {
     pub(crate) counts: Counts,
     /// What may wait of all requests.
     pub(crate) waiting: Arc<Allowance>,
+    pub(crate) leases: LeaseTables,
     /// Logins that were refused.
     pub(crate) attempts: Attempts,
     /// `GlobalSessionTable`.
@@ -62,6 +64,7 @@ impl Service {
             random,
             counts: Counts::default(),
             waiting: Arc::new(Allowance::new(WAITING_MAX, WAITING_BYTES_MAX)),
+            leases: LeaseTables::default(),
             attempts: Attempts::default(),
             sessions: Mutex::default(),
         }

@@ -1,5 +1,6 @@
 //! Sessions, and what a session has (MS-SMB2 §3.3.1.8).
 
+use crate::breaks::Client;
 use crate::channel::Channel;
 use crate::counts::{Counts, lock};
 use crate::keys::Keys;
@@ -14,6 +15,7 @@ use smb_wire::{FileId, NtStatus};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use transport::Outbox;
 
 /// `Session`.
 pub(crate) struct Session {
@@ -237,6 +239,23 @@ impl Session {
         close_all(counts, opens.into_values().collect());
         counts.uncount_pipes(pipes.len());
         drop(trees);
+    }
+}
+
+impl Client for Session {
+    fn session_id(&self) -> u64 {
+        self.id
+    }
+
+    fn seal(&self, message: &mut [u8], start: usize) -> bool {
+        self.keys().is_some_and(|keys| keys.seal(self.id, message, start))
+    }
+
+    fn send(&self, first: u64, message: &mut Outbox) {
+        let channels = self.channels();
+        let mut connections: Vec<_> = channels.iter().filter_map(|channel| channel.connection()).collect();
+        connections.sort_by_key(|connection| connection.number() != first);
+        _ = connections.iter().any(|connection| connection.send(message));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::limits::{IO_BYTES_MAX, TRANSACT_BYTES_MAX};
 use crate::ops::{Done, Ops};
-use crate::{attr, connect, create, dir, file, ioctl, lock, negotiate, notify, setattr, setup};
+use crate::{attr, connect, create, dir, file, ioctl, lock, negotiate, notify, oplock, setattr, setup};
 use smb_wire::compound::{self, Message};
 use smb_wire::dir::{ChangeNotifyRequest, QueryDirectoryRequest};
 use smb_wire::file::{ReadRequest, WriteRequest};
@@ -56,6 +56,7 @@ static ECHO: Row = new(Needs::Nothing, Dispatch::Inline, setup::echo);
 static QUERY_DIRECTORY: Row = new(Needs::Tree, Dispatch::Batched, dir::query);
 static CHANGE_NOTIFY: Row = new(Needs::Tree, Dispatch::Batched, notify::change_notify);
 static QUERY_INFO: Row = new(Needs::Tree, Dispatch::Inline, attr::query);
+static OPLOCK_BREAK: Row = new(Needs::Tree, Dispatch::Inline, oplock::acknowledge);
 static SET_INFO: Row = new(Needs::Tree, Dispatch::Batched, setattr::set);
 
 /// How a command is done that a client may send; CANCEL is none that is answered.
@@ -78,6 +79,7 @@ pub(crate) fn row(command: Command) -> Option<&'static Row> {
         Command::CHANGE_NOTIFY => &CHANGE_NOTIFY,
         Command::QUERY_INFO => &QUERY_INFO,
         Command::SET_INFO => &SET_INFO,
+        Command::OPLOCK_BREAK => &OPLOCK_BREAK,
         _ => return None,
     })
 }

@@ -1,7 +1,8 @@
 //! Shares and tree connects (MS-SMB2 §3.3.1.6, §3.3.1.9): a share is an export, and its name what NFS mounts.
 
+use crate::breaks::Client;
 use crate::holder::Claimant;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use vfs::claims::{By, HolderId};
 use vfs::{Caller, Export, Namespace, Origin, ProtocolId, Volume};
 
@@ -47,8 +48,13 @@ pub(crate) fn share_name(export: &Export) -> &str {
 }
 
 impl Disk {
-    pub(crate) fn new(export: &Arc<Export>, mut caller: Caller, must_seal: bool) -> Self {
-        let claimant = Arc::new(Claimant::default());
+    pub(crate) fn new(
+        client: Weak<dyn Client>,
+        export: &Arc<Export>,
+        mut caller: Caller,
+        must_seal: bool,
+    ) -> Self {
+        let claimant = Arc::new(Claimant::new(client));
         let holder = export.volume.claims().attach(Arc::clone(&claimant) as _);
         caller.by = By::Holder(holder);
         Self { export: Arc::clone(export), caller, holder, claimant, must_seal }

@@ -103,8 +103,9 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// Goes on with a call that would have blocked.
     fn resume(&self, cx: &mut Context<'_, Self>, at: Self::Continuation) -> Progress<Self::Continuation>;
 
-    /// The flushes are done that a reply waited for, which leaves now. Its bytes, unless part of it lies in a pipe.
-    fn synced(&self, at: Self::Continuation, reply: Option<&[u8]>);
+    /// The flushes are done that a reply waited for, which leaves now. Its bytes, unless part of it lies in a pipe. What is
+    /// given back is dropped when the reply has left.
+    fn synced(&self, at: Self::Continuation, reply: Option<&[u8]>) -> Option<Self::Continuation>;
 
     /// Answers a call that cannot go on: the flushes failed that its reply waited for, or there is no room for a reply.
     fn fail(&self, at: Self::Continuation, error: FsError, out: &mut Outbox);

@@ -464,10 +464,11 @@ impl<P: Protocol> Runner<P> {
 
     fn sync(&mut self, connection: &Connection<P>) {
         let protocol = &*connection.protocol;
+        let mut leaving = Vec::new();
         match self.pending.sync_all() {
             Ok(()) => {
                 for Held { at, start, end } in self.held_calls.drain(..) {
-                    protocol.synced(at, self.held.between(start, end));
+                    leaving.extend(protocol.synced(at, self.held.between(start, end)));
                 }
             }
             // Nothing that waited for this flush may be acknowledged; that unstable writes may be lost as well, the volume's
@@ -482,6 +483,7 @@ impl<P: Protocol> Runner<P> {
             }
         }
         connection.send(&mut self.held);
+        drop(leaving);
         self.held_counters.count(self.received.elapsed(), |volume| connection.note_volume(volume));
     }
 }

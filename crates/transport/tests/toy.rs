@@ -202,12 +202,13 @@ impl Protocol for Echo {
         Progress::Done
     }
 
-    fn synced(&self, at: Later, reply: Option<&[u8]>) {
+    fn synced(&self, at: Later, reply: Option<&[u8]>) -> Option<Later> {
         let mut expected = Outbox::default();
         let start = expected.start();
         push(&mut expected, &at.0);
         assert_eq!(reply, expected.since(start));
         self.synced.fetch_add(1, Ordering::SeqCst);
+        None
     }
 
     fn fail(&self, at: Later, error: FsError, out: &mut Outbox) {

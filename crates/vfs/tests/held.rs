@@ -86,7 +86,7 @@ impl World {
     fn lease(&self, file: &File, want: Caching) -> (OpenId, LeaseKey) {
         let kind = LeaseKind::Shared { client: 7, key: 1 };
         let access = Open { rights: Rights::READ, deny: Rights::NONE };
-        let open = self.open(file, access, Some(LeaseRequest { kind, want, answers_within: None }));
+        let open = self.open(file, access, Some(LeaseRequest { kind, want, answers_within: None, epoch: 0 }));
         (open, LeaseKey::Shared { client: 7, key: 1 })
     }
 
@@ -335,7 +335,7 @@ fn a_caller_known_as_a_holder_recalls_the_delegations_of_others_alone() {
     let mut w = World::new();
     let access = Open { rights: Rights::READ, deny: Rights::NONE };
     let want = Caching::READ | Caching::HANDLE;
-    let delegation = LeaseRequest { kind: LeaseKind::Delegation, want, answers_within: None };
+    let delegation = LeaseRequest { kind: LeaseKind::Delegation, want, answers_within: None, epoch: 0 };
     w.open(&w.file.clone(), access, Some(delegation));
     let key = LeaseKey::Delegation(w.holder);
     let mut own = root();

@@ -266,7 +266,7 @@ impl Protocol for Rpc {
         }
     }
 
-    fn synced(&self, at: Continuation, reply: Option<&[u8]>) {
+    fn synced(&self, at: Continuation, reply: Option<&[u8]>) -> Option<Continuation> {
         let record = reply.and_then(|reply| reply.get(RecordMark::SIZE..));
         match at {
             Continuation::Replied(replied) => {
@@ -278,6 +278,7 @@ impl Protocol for Rpc {
             }
             Continuation::Blocked(_) | Continuation::Compound(_) => {}
         }
+        None
     }
 
     fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {

@@ -6,6 +6,7 @@ use crate::shown::shown_time;
 use crate::status::of_fs_error;
 use smb_wire::contexts::{MaximalAccess, OnDiskId};
 use smb_wire::create::{CreateContext, CreateContexts};
+use smb_wire::lease::Lease;
 use smb_wire::types::AccessMask;
 use smb_wire::{Encode, NtStatus};
 use vfs::Attrs;
@@ -14,7 +15,7 @@ use vfs::Attrs;
 pub(super) struct Answers(Vec<(&'static [u8], Vec<u8>)>);
 
 impl Answers {
-    pub(super) fn to(asked: &CreateContexts<'_>, open: &Open, attrs: &Attrs) -> Self {
+    pub(super) fn to(asked: &CreateContexts<'_>, open: &Open, attrs: &Attrs, lease: Option<Lease>) -> Self {
         let maximal = asked.find(MaximalAccess::NAME).map(|data| {
             let answer = maximal_access(data, open, attrs);
             (MaximalAccess::NAME, answer.to_bytes())
@@ -24,7 +25,8 @@ impl Answers {
             let answer = OnDiskId { disk_file_id: attrs.file_id, volume_id };
             (OnDiskId::NAME, answer.to_bytes())
         });
-        Self(maximal.into_iter().chain(id).collect())
+        let lease = lease.map(|lease| (Lease::NAME, lease.to_bytes()));
+        Self(maximal.into_iter().chain(id).chain(lease).collect())
     }
 
     pub(super) fn on_wire(&self) -> CreateContexts<'_> {

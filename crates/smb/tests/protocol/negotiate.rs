@@ -30,8 +30,10 @@ fn the_best_dialect_that_both_have_is_chosen() {
         let seals = [Dialect::SMB300, Dialect::SMB302].contains(best);
         let encryption = if seals { Capabilities::ENCRYPTION } else { Capabilities::empty() };
         let several = *best != Dialect::SMB210;
-        let channels = if several { Capabilities::MULTI_CHANNEL } else { Capabilities::empty() };
-        assert_eq!(answer.capabilities, Capabilities::LARGE_MTU | encryption | channels);
+        let of_three = Capabilities::MULTI_CHANNEL | Capabilities::DIRECTORY_LEASING;
+        let of_three = if several { of_three } else { Capabilities::empty() };
+        let of_all = Capabilities::LARGE_MTU | Capabilities::LEASING;
+        assert_eq!(answer.capabilities, of_all | encryption | of_three);
         assert_eq!(answer.security_buffer, identity::hint());
         assert_eq!(answer.server_start_time, FileTime::NONE);
         assert_eq!(answer.contexts.is_empty(), *best != Dialect::SMB311);
@@ -184,7 +186,8 @@ fn a_client_that_asks_is_told_what_was_agreed_on() {
     let told = ValidateNegotiateResponse::from_bytes(output(&reply)).unwrap();
     assert_eq!(told.dialect, Dialect::SMB302);
     let agreed = Capabilities::LARGE_MTU | Capabilities::MULTI_CHANNEL | Capabilities::ENCRYPTION;
-    assert_eq!(told.capabilities, agreed);
+    let caches = Capabilities::LEASING | Capabilities::DIRECTORY_LEASING;
+    assert_eq!(told.capabilities, agreed | caches);
     assert_eq!(told.security_mode, SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED);
 }
 

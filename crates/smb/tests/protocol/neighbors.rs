@@ -83,7 +83,7 @@ fn with_a_delegation(test: impl FnOnce(&Rig, &mut Client, &dyn Fn())) {
     client.put("file", b"data");
     let (file, (neighbor, holder)) = (find(&rig, b"file"), Neighbor::new(&rig));
     let want = Caching::READ | Caching::WRITE;
-    let lease = LeaseRequest { kind: LeaseKind::Delegation, want, answers_within: None };
+    let lease = LeaseRequest { kind: LeaseKind::Delegation, want, answers_within: None, epoch: 0 };
     let access = Access { rights: Rights::READ | Rights::WRITE, deny: Rights::NONE };
     let open = granted(&hold(&file, holder, access, Some(lease)));
     let give_back = || {

@@ -26,6 +26,8 @@ pub struct Granted {
     pub caching: Caching,
     /// How often the lease has changed (MS-SMB2 2.2.13.2.10).
     pub epoch: u16,
+    /// Its holder has been asked for some of it.
+    pub is_breaking: bool,
 }
 
 /// Why not.

@@ -49,6 +49,7 @@ impl Lease {
         granted.lease = Some(self.key);
         granted.caching = self.target;
         granted.epoch = self.epoch;
+        granted.is_breaking = self.is_breaking();
     }
 
     fn change(&mut self, to: Caching) {
@@ -195,8 +196,9 @@ impl FileClaims {
             return;
         }
         let (deadline, answers_within) = (None, request.answers_within);
+        let epoch = request.epoch.wrapping_add(1);
         let lease =
-            Lease { key, holder, stream, have: allowed, target: allowed, deadline, answers_within, epoch: 1 };
+            Lease { key, holder, stream, have: allowed, target: allowed, deadline, answers_within, epoch };
         lease.describe(granted);
         self.leases.push(lease);
     }

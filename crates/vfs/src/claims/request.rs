@@ -143,6 +143,8 @@ pub struct LeaseRequest {
     pub want: Caching,
     /// How long its holder may take for an answer when it is asked back; `None`: as [`super::Timeouts`] say.
     pub answers_within: Option<Nanos>,
+    /// How often it has changed before, if it is new (MS-SMB2 2.2.13.2.10).
+    pub epoch: u16,
 }
 
 /// The rules of a lease.

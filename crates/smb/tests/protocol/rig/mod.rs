@@ -1,8 +1,10 @@
 //! A server over volumes in memory, and clients of it.
 
+mod caching;
 mod client;
 mod files;
 
+pub(crate) use caching::{granted, key, lease, lease_v2, state};
 pub(crate) use client::{Client, Offer, Reply, chained, message};
 pub(crate) use files::{Opening, ioctl, name, output, query, read, write};
 

@@ -92,7 +92,8 @@ fn a_write_ends_reading_and_handles_at_once() {
 #[test]
 fn oplocks_are_not_exempt_for_their_client() {
     let mut rig = Rig::new();
-    let batch = Some(LeaseRequest { kind: LeaseKind::Oplock, want: caching("RWH"), answers_within: None });
+    let batch =
+        Some(LeaseRequest { kind: LeaseKind::Oplock, want: caching("RWH"), answers_within: None, epoch: 0 });
     let first = with_lease(&mut rig, 1, batch);
     assert_eq!(first.caching, caching("RWH"));
     rig.waits(&Request::Open(OpenRequest { lease: batch, ..opening(1, read_write()) }));
@@ -105,8 +106,14 @@ fn oplocks_are_not_exempt_for_their_client() {
 fn delegations_count_in_full_until_returned() {
     let mut rig = Rig::new();
     let reading = Access { rights: Rights::READ, deny: Rights::NONE };
-    let want =
-        |want| Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching(want), answers_within: None });
+    let want = |want| {
+        Some(LeaseRequest {
+            kind: LeaseKind::Delegation,
+            want: caching(want),
+            answers_within: None,
+            epoch: 0,
+        })
+    };
     let open = |holder, access, lease| Request::Open(OpenRequest { lease, ..opening(holder, access) });
     let first = rig.granted(&open(1, reading, want("R")));
     assert_eq!(first.caching, caching("RH"));
@@ -147,6 +154,7 @@ fn a_lease_may_have_its_own_time_for_the_answer() {
         kind: LeaseKind::Delegation,
         want: caching("R"),
         answers_within: Some(Nanos(7 * SECOND)),
+        epoch: 0,
     };
     with_lease(&mut rig, 1, Some(lease));
     let ticket = rig.waits(&Request::Open(opening(2, read_write())));
@@ -193,7 +201,12 @@ fn attributes_are_cached_with_delegations_alone() {
     with_lease(
         &mut rig,
         1,
-        Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching("RW"), answers_within: None }),
+        Some(LeaseRequest {
+            kind: LeaseKind::Delegation,
+            want: caching("RW"),
+            answers_within: None,
+            epoch: 0,
+        }),
     );
     assert_eq!(rig.refused(&io(By::Anonymous, IoKind::SetAttrs)), Conflict::Recalling);
     rig.granted(&io(By::Holder(HolderId(1)), IoKind::SetAttrs));
@@ -203,7 +216,7 @@ fn attributes_are_cached_with_delegations_alone() {
 fn who_looks_at_attributes_asks_who_may_have_written() {
     let want = |want| {
         let want = caching(want);
-        Some(LeaseRequest { kind: LeaseKind::Delegation, want, answers_within: None })
+        Some(LeaseRequest { kind: LeaseKind::Delegation, want, answers_within: None, epoch: 0 })
     };
     let mut rig = Rig::new();
     with_lease(&mut rig, 1, shared(1, "RWH"));
@@ -221,8 +234,12 @@ fn who_looks_at_attributes_asks_who_may_have_written() {
 
 #[test]
 fn a_test_for_a_range_asks_who_may_hold_ranges_that_nobody_knows_of() {
-    let lease =
-        Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching("RWH"), answers_within: None });
+    let lease = Some(LeaseRequest {
+        kind: LeaseKind::Delegation,
+        want: caching("RWH"),
+        answers_within: None,
+        epoch: 0,
+    });
     let mut rig = Rig::new();
     with_lease(&mut rig, 1, lease);
     rig.granted(&Request::TestLock(locking(1, 0, 9, true)));
@@ -238,7 +255,7 @@ fn nobody_caches_writing_where_another_holds_a_range() {
     for kind in [LeaseKind::Delegation, LeaseKind::Oplock, LeaseKind::Shared { client: 1, key: 1 }] {
         let mut rig = Rig::new();
         rig.granted(&Request::Lock(locking(2, 0, 9, false)));
-        let lease = Some(LeaseRequest { kind, want: caching("RWH"), answers_within: None });
+        let lease = Some(LeaseRequest { kind, want: caching("RWH"), answers_within: None, epoch: 0 });
         assert!(!with_lease(&mut rig, 1, lease).caching.contains(Caching::WRITE), "{kind:?}");
     }
 }

@@ -123,6 +123,7 @@ pub(super) fn shared(key: u128, want: &str) -> Option<LeaseRequest> {
         kind: LeaseKind::Shared { client: 1, key },
         want: caching(want),
         answers_within: None,
+        epoch: 0,
     })
 }
 

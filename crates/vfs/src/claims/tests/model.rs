@@ -322,7 +322,7 @@ fn open_step(rig: &mut Rig, model: &mut Model, step: &Step) {
         'D' => Some(LeaseKind::Delegation),
         _ => None,
     };
-    let lease = wanted.map(|kind| LeaseRequest { kind, want: caching(want), answers_within: None });
+    let lease = wanted.map(|kind| LeaseRequest { kind, want: caching(want), answers_within: None, epoch: 0 });
     let words = wanted.map(|_| (kind, key, want));
     let request = OpenRequest { lease, truncates, waits: false, ..opening(holder, access) };
     // A kept handle would be asked for before a refusal: `shares.rs` has that.

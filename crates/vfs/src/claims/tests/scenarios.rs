@@ -174,7 +174,12 @@ fn queued_lock(holder: u64, start: u64) -> Request {
 #[test]
 fn an_expired_delegation_does_not_hold_others_up() {
     let mut rig = Rig::new();
-    let lease = Some(LeaseRequest { kind: LeaseKind::Delegation, want: caching("RW"), answers_within: None });
+    let lease = Some(LeaseRequest {
+        kind: LeaseKind::Delegation,
+        want: caching("RW"),
+        answers_within: None,
+        epoch: 0,
+    });
     let open = rig.open(OpenRequest { lease, ..opening(1, read_write()) });
     rig.granted(&Request::Close(open));
     let ticket = rig.waits(&Request::Open(opening(2, read_write())));

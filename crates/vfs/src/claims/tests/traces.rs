@@ -151,6 +151,7 @@ impl World {
                     kind,
                     want: Caching::ALL_SETS[want],
                     answers_within: None,
+                    epoch: 0,
                 });
                 let access = Access { rights: Rights::ALL_SETS[rights], deny: Rights::ALL_SETS[deny] };
                 let request = OpenRequest { lease, truncates, ..opening(holder, access) };

@@ -1,0 +1,273 @@
+//! Breaks: what the client of a tree connect is told of the caches that it has to give up (MS-SMB2 §3.3.4.6, §3.3.4.7).
+//!
+//! A break follows the reply to the CREATE that gave the cache: a client takes none of a cache that it does not know yet.
+
+use crate::counts::lock;
+use crate::frame::{self, FRAMING};
+use smb_wire::create::OplockLevel;
+use smb_wire::header::{Command, Flags, Header};
+use smb_wire::oplock::{
+    BreakReason, LeaseBreakFlags, LeaseBreakNotification, LeaseKey, LeaseState, OplockBreak,
+};
+use smb_wire::transform::TRANSFORM_SIZE;
+use smb_wire::{FileId, compound};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+use transport::Outbox;
+use vfs::claims::{self, Caching, OpenId};
+
+/// The message id of what is no reply (MS-SMB2 §3.3.4.6).
+const UNSOLICITED: u64 = u64::MAX;
+
+/// A session, as breaks reach its client.
+pub(crate) trait Client: Send + Sync {
+    /// `SessionId`.
+    fn session_id(&self) -> u64;
+
+    /// Encrypts what follows the room for a transform header at `start`; `false` where that cannot be.
+    fn seal(&self, message: &mut [u8], start: usize) -> bool;
+
+    /// Sends a message over the first of its connections that takes it; `first` is tried first. Does not wait.
+    fn send(&self, first: u64, message: &mut Outbox);
+}
+
+/// The caches of a tree connect's client, and what it is told of them.
+pub(crate) struct Breaks {
+    client: Weak<dyn Client>,
+    caches: Mutex<Caches>,
+}
+
+#[derive(Default)]
+struct Caches {
+    known: HashMap<claims::LeaseKey, Cache>,
+    /// CREATEs that ask for an oplock and do not know yet by which open they have it.
+    asking: usize,
+    /// Breaks of such oplocks.
+    early: HashMap<OpenId, Break>,
+}
+
+struct Cache {
+    told: Told,
+    /// Opens that have it, and CREATEs that ask for it.
+    uses: usize,
+    /// CREATEs whose replies have not left.
+    unanswered: usize,
+    /// What the client is told when they have: the last break says all.
+    held: Option<Break>,
+}
+
+/// How a client is told of a cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub(crate) name: CacheName,
+    /// Whether it was asked for in an encrypted message.
+    pub(crate) is_sealed: bool,
+    /// Over which connection it was asked for: the first that is tried.
+    pub(crate) connection: u64,
+}
+
+/// What a client knows a cache by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CacheName {
+    Oplock(FileId),
+    Lease {
+        key: LeaseKey,
+        /// Of the second version, which counts how often it has changed.
+        has_epoch: bool,
+    },
+}
+
+/// A step of a break.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Break {
+    pub(crate) from: Caching,
+    pub(crate) to: Caching,
+    pub(crate) epoch: u16,
+    pub(crate) acknowledge: bool,
+}
+
+/// A CREATE that asks for an oplock.
+pub(crate) struct Asking(Arc<Breaks>);
+
+/// That an open has a cache, or a CREATE whose reply has not left.
+pub(crate) struct CacheUse {
+    breaks: Arc<Breaks>,
+    key: claims::LeaseKey,
+    is_unanswered: bool,
+}
+
+/// What a CREATE that was granted a cache keeps: with its open, and until its reply has left.
+pub(crate) struct NewCache {
+    pub(crate) open: CacheUse,
+    pub(crate) reply: CacheUse,
+}
+
+impl Breaks {
+    pub(crate) fn new(client: Weak<dyn Client>) -> Arc<Self> {
+        Arc::new(Self { client, caches: Mutex::default() })
+    }
+
+    /// Notes that an oplock is about to be claimed.
+    pub(crate) fn ask(self: &Arc<Self>) -> Asking {
+        lock(&self.caches).asking += 1;
+        Asking(Arc::clone(self))
+    }
+
+    /// Notes that a CREATE asks for a cache, or has got it.
+    pub(crate) fn add(self: &Arc<Self>, key: claims::LeaseKey, told: Told) -> NewCache {
+        let mut caches = lock(&self.caches);
+        let held = match key {
+            claims::LeaseKey::Oplock(open) => caches.early.remove(&open),
+            claims::LeaseKey::Shared { .. } | claims::LeaseKey::Delegation(_) => None,
+        };
+        let cache = caches.known.entry(key).or_insert(Cache { told, uses: 0, unanswered: 0, held });
+        cache.uses += 2;
+        cache.unanswered += 1;
+        let new = |is_unanswered| CacheUse { breaks: Arc::clone(self), key, is_unanswered };
+        NewCache { open: new(false), reply: new(true) }
+    }
+
+    /// Tells the client that a cache has to be given up, as soon as it knows that it has it.
+    pub(crate) fn tell(&self, key: claims::LeaseKey, step: Break) {
+        let mut caches = lock(&self.caches);
+        let told = match caches.known.get_mut(&key) {
+            Some(cache) if cache.unanswered > 0 => {
+                cache.held = Some(step);
+                return;
+            }
+            Some(cache) => cache.told,
+            None => {
+                if let claims::LeaseKey::Oplock(open) = key
+                    && caches.asking > 0
+                {
+                    caches.early.insert(open, step);
+                }
+                return;
+            }
+        };
+        drop(caches);
+        self.send(&told, step);
+    }
+
+    /// Who hears nothing has lost the cache when the time for an answer is over.
+    fn send(&self, told: &Told, step: Break) {
+        let Some(client) = self.client.upgrade() else { return };
+        if let Some(mut message) = notification(&*client, told, step) {
+            client.send(told.connection, &mut message);
+        }
+    }
+
+    fn release(&self, key: claims::LeaseKey, is_unanswered: bool) {
+        let mut caches = lock(&self.caches);
+        let Some(cache) = caches.known.get_mut(&key) else { return };
+        cache.uses -= 1;
+        cache.unanswered -= usize::from(is_unanswered);
+        let told = cache.told;
+        let due = if cache.unanswered == 0 { cache.held.take() } else { None };
+        if cache.uses == 0 {
+            caches.known.remove(&key);
+            return;
+        }
+        drop(caches);
+        if let Some(step) = due {
+            self.send(&told, step);
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut caches = lock(&self.0.caches);
+        caches.asking -= 1;
+        if caches.asking == 0 {
+            caches.early.clear();
+        }
+    }
+}
+
+impl Drop for CacheUse {
+    fn drop(&mut self) {
+        self.breaks.release(self.key, self.is_unanswered);
+    }
+}
+
+/// What is sent: unsigned, and encrypted where what asked for the cache was.
+fn notification(client: &dyn Client, told: &Told, step: Break) -> Option<Outbox> {
+    let mut outbox = Outbox::default();
+    let out = outbox.bytes();
+    out.resize(FRAMING + if told.is_sealed { TRANSFORM_SIZE } else { 0 }, 0);
+    let header = |session_id| Header {
+        credit_charge: 0,
+        credits: 0,
+        flags: Flags::SERVER_TO_REDIR,
+        ..Header::request(Command::OPLOCK_BREAK, UNSOLICITED, session_id, 0)
+    };
+    match told.name {
+        CacheName::Oplock(file_id) => {
+            let oplock_level = level_of(step.to);
+            compound::push(out, &header(client.session_id()), &OplockBreak { oplock_level, file_id });
+        }
+        CacheName::Lease { key, has_epoch } => {
+            let flags =
+                if step.acknowledge { LeaseBreakFlags::ACK_REQUIRED } else { LeaseBreakFlags::empty() };
+            let body = LeaseBreakNotification {
+                new_epoch: if has_epoch { step.epoch } else { 0 },
+                flags,
+                lease_key: key,
+                current_lease_state: state_of(step.from),
+                new_lease_state: state_of(step.to),
+                break_reason: BreakReason(0),
+                access_mask_hint: 0,
+                share_mask_hint: 0,
+            };
+            compound::push(out, &header(0), &body);
+        }
+    }
+    if told.is_sealed && !client.seal(out, FRAMING) {
+        return None;
+    }
+    frame::finish(out, 0);
+    Some(outbox)
+}
+
+/// An oplock as it is on the wire.
+pub(crate) fn level_of(caching: Caching) -> OplockLevel {
+    if caching.contains(Caching::HANDLE) {
+        OplockLevel::BATCH
+    } else if caching.contains(Caching::WRITE) {
+        OplockLevel::EXCLUSIVE
+    } else if caching.contains(Caching::READ) {
+        OplockLevel::II
+    } else {
+        OplockLevel::NONE
+    }
+}
+
+/// What an oplock allows; `None` for what is none.
+pub(crate) fn caching_of_level(level: OplockLevel) -> Option<Caching> {
+    Some(match level {
+        OplockLevel::NONE => Caching::NONE,
+        OplockLevel::II => Caching::READ,
+        OplockLevel::EXCLUSIVE => Caching::READ | Caching::WRITE,
+        OplockLevel::BATCH => Caching::READ | Caching::WRITE | Caching::HANDLE,
+        _ => return None,
+    })
+}
+
+const STATES: [(LeaseState, Caching); 3] = [
+    (LeaseState::READ_CACHING, Caching::READ),
+    (LeaseState::WRITE_CACHING, Caching::WRITE),
+    (LeaseState::HANDLE_CACHING, Caching::HANDLE),
+];
+
+/// A lease as it is on the wire.
+pub(crate) fn state_of(caching: Caching) -> LeaseState {
+    let has = STATES.into_iter().filter(|(_, bit)| caching.contains(*bit));
+    has.fold(LeaseState::empty(), |all, (state, _)| all | state)
+}
+
+/// What a lease allows.
+pub(crate) fn caching_of_state(state: LeaseState) -> Caching {
+    let has = STATES.into_iter().filter(|(bit, _)| state.contains(*bit));
+    has.fold(Caching::NONE, |all, (_, bit)| all | bit)
+}

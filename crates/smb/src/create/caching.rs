@@ -1,0 +1,165 @@
+//! What a CREATE asks to cache, and what it is given of it (MS-SMB2 §3.3.5.9, §3.3.5.9.8, §3.3.5.9.11).
+
+use crate::breaks::{
+    Asking, CacheName, NewCache, Told, caching_of_level, caching_of_state, level_of, state_of,
+};
+use crate::leases::{Cached, LeaseUse, Lessee};
+use crate::ops::Ops;
+use crate::tree::Disk;
+use smb_wire::create::{CreateRequest, OplockLevel};
+use smb_wire::lease::{Lease, LeaseFlags, LeaseV1, LeaseV2};
+use smb_wire::negotiate::Capabilities;
+use smb_wire::oplock::LeaseKey;
+use smb_wire::{Decode, FileId, NtStatus};
+use vfs::claims::{self, Caching, Granted, LeaseKind, LeaseRequest, Stream};
+use vfs::{File, FileType};
+
+/// Whose leases this request's are; nobody's before there is a user.
+pub(crate) fn lessee(ops: &Ops<'_>) -> Option<Lessee> {
+    let client_guid = ops.connection.negotiated()?.client_guid;
+    let uid = ops.session().ok()?.identity()?.credential.uid;
+    Some(Lessee { client_guid, uid })
+}
+
+/// The lease that a request asks for.
+pub(super) fn lease_of(ops: &Ops<'_>, args: &CreateRequest<'_>) -> Option<Lease> {
+    if args.requested_oplock_level != OplockLevel::LEASE {
+        return None;
+    }
+    let lease = Lease::from_bytes(args.contexts.find(Lease::NAME)?).ok()?;
+    let has_directories = ops.connection.negotiated()?.capabilities.contains(Capabilities::DIRECTORY_LEASING);
+    (has_directories || matches!(lease, Lease::V1(_))).then_some(lease)
+}
+
+/// Whether a request may make a file: not with the key of a lease that another one has (MS-SMB2 §3.3.5.9.8).
+pub(super) fn check_new(ops: &Ops<'_>, args: &CreateRequest<'_>) -> Result<(), NtStatus> {
+    match (lease_of(ops, args), lessee(ops)) {
+        (Some(lease), Some(lessee)) if ops.service.leases.is_used(lessee, lease.lease_key()) => {
+            Err(NtStatus::INVALID_PARAMETER)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The wish of a CREATE, before its file is claimed.
+pub(super) enum Wish {
+    Nothing,
+    Oplock { want: Caching, asking: Asking },
+    Lease(Box<LeaseWish>),
+}
+
+pub(super) struct LeaseWish {
+    want: Caching,
+    asked: Lease,
+    lease: LeaseUse,
+    new: NewCache,
+}
+
+/// What the client is answered.
+pub(super) struct Answer {
+    pub(super) level: OplockLevel,
+    pub(super) lease: Option<Lease>,
+}
+
+impl Wish {
+    /// What `args` ask of a file of this type.
+    pub(super) fn of(
+        ops: &Ops<'_>,
+        args: &CreateRequest<'_>,
+        disk: &Disk,
+        (file, file_type): (&File, FileType),
+    ) -> Result<Self, NtStatus> {
+        let is_dir = file_type == FileType::Directory;
+        if let (Some(asked), Some(lessee)) = (lease_of(ops, args), lessee(ops)) {
+            let want = caching_of_state(asked.lease_state());
+            let want = match (file_type, &asked) {
+                (FileType::Regular, _) => want,
+                // Nobody writes a listing (MS-SMB2 §3.3.5.9.11).
+                (FileType::Directory, Lease::V2(_)) => want.without(Caching::WRITE),
+                _ => return Ok(Self::Nothing),
+            };
+            let lease = ops.service.leases.take(lessee, asked.lease_key(), file, Stream::default())?;
+            let LeaseKind::Shared { client, key } = lease.kind() else { return Ok(Self::Nothing) };
+            let has_epoch = matches!(asked, Lease::V2(_));
+            let name = CacheName::Lease { key: asked.lease_key(), has_epoch };
+            let new =
+                disk.claimant.breaks.add(claims::LeaseKey::Shared { client, key }, told(ops, disk, name));
+            return Ok(Self::Lease(Box::new(LeaseWish { want, asked, lease, new })));
+        }
+        match caching_of_level(args.requested_oplock_level) {
+            Some(want) if !want.is_none() && !is_dir && file_type == FileType::Regular => {
+                Ok(Self::Oplock { want, asking: disk.claimant.breaks.ask() })
+            }
+            _ => Ok(Self::Nothing),
+        }
+    }
+
+    /// As the table of claims is asked.
+    pub(super) fn request(&self) -> Option<LeaseRequest> {
+        let (kind, want, epoch) = match self {
+            Self::Nothing => return None,
+            Self::Oplock { want, .. } => (LeaseKind::Oplock, *want, 0),
+            Self::Lease(wish) => (wish.lease.kind(), wish.want, epoch_of(&wish.asked)),
+        };
+        Some(LeaseRequest { kind, want, answers_within: None, epoch })
+    }
+
+    /// What comes of it, now that the file is claimed: what its open keeps, and what the client is answered.
+    pub(super) fn granted(
+        self,
+        ops: &mut Ops<'_>,
+        disk: &Disk,
+        file_id: FileId,
+        granted: &Granted,
+    ) -> (Option<Cached>, Answer) {
+        let none = Answer { level: OplockLevel::NONE, lease: None };
+        match self {
+            Self::Nothing => (None, none),
+            Self::Oplock { asking, .. } => {
+                let Some(key) = granted.lease.filter(|_| !granted.caching.is_none()) else {
+                    return (None, none);
+                };
+                let told = told(ops, disk, CacheName::Oplock(file_id));
+                let NewCache { open, reply } = disk.claimant.breaks.add(key, told);
+                drop(asking);
+                ops.unanswered.push(reply);
+                (Some(Cached::new(None, open)), Answer { level: level_of(granted.caching), lease: None })
+            }
+            Self::Lease(wish) => {
+                let LeaseWish { asked, lease, new: NewCache { open, reply }, .. } = *wish;
+                ops.unanswered.push(reply);
+                let answer = Answer { level: OplockLevel::LEASE, lease: Some(answer(&asked, granted)) };
+                (Some(Cached::new(Some(lease), open)), answer)
+            }
+        }
+    }
+}
+
+fn told(ops: &Ops<'_>, disk: &Disk, name: CacheName) -> Told {
+    Told { name, is_sealed: ops.is_sealed || disk.must_seal, connection: ops.connection.number }
+}
+
+fn epoch_of(asked: &Lease) -> u16 {
+    match asked {
+        Lease::V1(_) => 0,
+        Lease::V2(lease) => lease.epoch,
+    }
+}
+
+/// The lease as it is now.
+fn answer(asked: &Lease, granted: &Granted) -> Lease {
+    let lease_state = state_of(granted.caching);
+    let breaking = if granted.is_breaking { LeaseFlags::BREAK_IN_PROGRESS } else { LeaseFlags::empty() };
+    match asked {
+        Lease::V1(lease) => {
+            Lease::V1(LeaseV1 { lease_key: lease.lease_key, lease_state, lease_flags: breaking })
+        }
+        Lease::V2(lease) => {
+            let flags = breaking | lease.flags.and(LeaseFlags::PARENT_LEASE_KEY_SET);
+            let has_parent = !flags.and(LeaseFlags::PARENT_LEASE_KEY_SET).is_empty();
+            let parent_lease_key = if has_parent { lease.parent_lease_key } else { LeaseKey::default() };
+            let epoch = granted.epoch;
+            Lease::V2(LeaseV2 { lease_key: lease.lease_key, lease_state, flags, parent_lease_key, epoch })
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Leases: what is granted to whom, how they are broken, and what is answered (MS-SMB2 §3.3.4.7, §3.3.5.9.8, §3.3.5.22.2).
+
+use crate::rig::{ALICE, BOB, Offer, Opening, Rig, SHARE, lease, lease_v2, state};
+use smb_wire::create::{CreateAction, CreateDisposition, OplockLevel};
+use smb_wire::header::Command;
+use smb_wire::lease::{Lease, LeaseFlags};
+use smb_wire::types::Dialect;
+use smb_wire::{Guid, NtStatus};
+
+#[test]
+fn states_are_granted_as_they_exist() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    for (wants, gets) in
+        [("R", "R"), ("RH", "RH"), ("RW", "RW"), ("RWH", "RWH"), ("H", ""), ("W", ""), ("WH", ""), ("", "")]
+    {
+        let open = client.open_lease("file", Opening::default(), lease(1, wants));
+        open.assert_state(gets);
+        assert!(matches!(open.lease, Some(Lease::V1(_))));
+        client.close(open.file_id);
+    }
+}
+
+#[test]
+fn a_lease_needs_its_context_and_its_level() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.ask("file", Opening::default(), OplockLevel::LEASE, None);
+    let without = crate::rig::granted(&client.reply());
+    assert_eq!((without.level, without.lease), (OplockLevel::NONE, None));
+    client.ask("file", Opening::default(), OplockLevel::NONE, Some(lease(1, "RWH")));
+    let with = crate::rig::granted(&client.reply());
+    assert_eq!((with.level, with.lease), (OplockLevel::NONE, None));
+    // The second version came with 3.0.
+    let mut old = rig.alice_with(&Offer::of(Dialect::SMB210));
+    let second = old.open_lease("other", Opening::default(), lease_v2(2, "RWH", 7, None));
+    assert_eq!((second.level, second.lease), (OplockLevel::NONE, None));
+    old.open_lease("other", Opening::default(), lease(2, "R")).assert_state("R");
+}
+
+#[test]
+fn a_lease_is_its_clients_over_all_connections() {
+    let rig = Rig::new();
+    let (mut one, mut same, mut other) = (rig.alice_at(1), rig.alice_at(1), rig.alice_at(2));
+    one.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
+    let again = same.open_lease("file", Opening::default(), lease(1, "R"));
+    again.assert_state("RWH");
+    same.write(again.file_id, 0, b"mine");
+    one.assert_quiet();
+    // The same key of another client is another lease.
+    other.ask("file", Opening::default(), OplockLevel::LEASE, Some(lease(1, "RWH")));
+    one.assert_lease_break(1, "RWH", "RH", true);
+    assert_eq!(other.reply().status(), NtStatus::PENDING);
+    assert_eq!(same.acknowledge_lease(1, "RH"), NtStatus::SUCCESS, "any connection answers");
+    crate::rig::granted(&other.reply()).assert_state("RH");
+    // With the connection that had it first, the lease goes on.
+    drop(one);
+    let theirs = other.open_lease("file", Opening::default(), lease(1, "RH"));
+    let write = other.request(Command::WRITE, &crate::rig::write(theirs.file_id, 0, b"anew"));
+    other.send_protected(write);
+    same.assert_lease_break(1, "RH", "", true);
+    assert_eq!(same.data(again.file_id, 0, 8), b"mine", "nothing was written yet");
+    assert_eq!(same.acknowledge_lease(1, ""), NtStatus::SUCCESS);
+    assert_eq!(other.reply().status(), NtStatus::SUCCESS);
+    assert_eq!(same.data(again.file_id, 0, 8), b"anew");
+}
+
+#[test]
+fn a_key_is_one_files() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("there", b"data");
+    let mine = client.open_lease("file", Opening::default(), lease(1, "RWH"));
+    for path in ["there", "new"] {
+        client.ask(path, Opening::default(), OplockLevel::LEASE, Some(lease(1, "R")));
+        client.reply().assert_refused(NtStatus::INVALID_PARAMETER);
+    }
+    client.ask("there", Opening::by(CreateDisposition::OVERWRITE), OplockLevel::LEASE, Some(lease(1, "R")));
+    client.reply().assert_refused(NtStatus::INVALID_PARAMETER);
+    assert_eq!(client.get("there"), b"data");
+    assert_eq!(client.action("new", Opening::by(CreateDisposition::CREATE)), Ok(CreateAction::CREATED));
+    client.close(mine.file_id);
+    client.open_lease("there", Opening::default(), lease(1, "RWH")).assert_state("RWH");
+}
+
+#[test]
+fn the_second_version_counts_from_where_its_client_does() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    let opening = Opening::default();
+    let Some(Lease::V2(first)) = one.open_lease("file", opening, lease_v2(1, "RH", 0x7777, Some(5))).lease
+    else {
+        panic!("a lease of the second version")
+    };
+    assert_eq!((first.epoch, first.lease_state), (0x7778, state("RH")));
+    assert_eq!((first.flags, first.parent_lease_key), (LeaseFlags::PARENT_LEASE_KEY_SET, crate::rig::key(5)));
+    let Some(Lease::V2(more)) = one.open_lease("file", opening, lease_v2(1, "RWH", 0, None)).lease else {
+        panic!("a lease of the second version")
+    };
+    assert_eq!((more.epoch, more.lease_state, more.flags), (0x7779, state("RWH"), LeaseFlags::empty()));
+    two.ask("file", opening, OplockLevel::NONE, None);
+    let told = one.lease_break();
+    assert_eq!((told.new_epoch, told.new_lease_state), (0x777a, state("RH")));
+    // Who opens it meanwhile hears that a break is on its way.
+    let Some(Lease::V2(meanwhile)) = one.open_lease("file", opening, lease_v2(1, "R", 0, None)).lease else {
+        panic!("a lease of the second version")
+    };
+    assert_eq!(meanwhile.flags, LeaseFlags::BREAK_IN_PROGRESS);
+}
+
+#[test]
+fn answers_that_are_none_change_nothing() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    one.open_lease("file", Opening::default(), lease(1, "RWH"));
+    assert_eq!(one.acknowledge_lease(1, "RH"), NtStatus::UNSUCCESSFUL, "nobody has asked");
+    assert_eq!(one.acknowledge_lease(2, "RH"), NtStatus::OBJECT_NAME_NOT_FOUND);
+    two.ask("file", Opening::default(), OplockLevel::NONE, None);
+    one.assert_lease_break(1, "RWH", "RH", true);
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    // Another client by the same key; another user who has seen both the client's number and the key.
+    assert_eq!(two.acknowledge_lease(1, ""), NtStatus::OBJECT_NAME_NOT_FOUND);
+    let mut bob = rig.connect();
+    bob.negotiate(&Offer { client_guid: Guid([1; 16]), ..Offer::default() });
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    assert_eq!(bob.acknowledge_lease(1, ""), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(one.acknowledge_lease(1, "RWH"), NtStatus::REQUEST_NOT_ACCEPTED, "more than it may keep");
+    two.assert_quiet();
+    assert_eq!(one.acknowledge_lease(1, "R"), NtStatus::SUCCESS, "less is as well");
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+    assert_eq!(one.acknowledge_lease(1, "R"), NtStatus::UNSUCCESSFUL, "it was answered");
+}
+
+#[test]
+fn a_user_with_the_number_and_the_key_of_another_has_a_lease_of_its_own() {
+    let rig = Rig::new();
+    let mut alice = rig.alice_at(1);
+    alice.open_lease("file", Opening::default(), lease(1, "RWH"));
+    let mut bob = rig.connect();
+    bob.negotiate(&Offer { client_guid: Guid([1; 16]), ..Offer::default() });
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    let access = smb_wire::types::AccessMask::GENERIC_READ;
+    bob.ask("file", Opening { access, ..Opening::default() }, OplockLevel::LEASE, Some(lease(1, "R")));
+    alice.assert_lease_break(1, "RWH", "RH", true);
+    // Its key may be another file's as well.
+    let mut again = rig.connect();
+    again.negotiate(&Offer { client_guid: Guid([3; 16]), ..Offer::default() });
+    again.log_on(ALICE);
+    again.mount(SHARE);
+    again.open_lease("another", Opening::default(), lease(1, "R")).assert_state("R");
+}
+
+#[test]
+fn a_break_of_what_was_asked_for_in_secret_is_secret() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    one.seals = true;
+    one.open_lease("file", Opening::default(), lease(1, "RWH"));
+    two.ask("file", Opening::default(), OplockLevel::NONE, None);
+    one.assert_lease_break(1, "RWH", "RH", true);
+}
+
+#[test]
+fn another_channel_is_told_when_one_has_gone() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    let mut channel = rig.connect();
+    channel.negotiate(&Offer { client_guid: Guid([1; 16]), ..Offer::default() });
+    channel.bind(&one, ALICE).unwrap();
+    one.open_lease("file", Opening::default(), lease(1, "RWH"));
+    drop(one);
+    crate::rig::wait_until(|| rig.connections() == 2);
+    two.ask("file", Opening::default(), OplockLevel::NONE, None);
+    channel.assert_lease_break(1, "RWH", "RH", true);
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    assert_eq!(channel.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+}

@@ -1,0 +1,129 @@
+//! Oplocks: what is granted, how it is broken, and what is answered (MS-SMB2 §3.3.4.6, §3.3.5.22.1).
+
+use crate::rig::{Opening, Rig};
+use smb_wire::create::{CreateDisposition, OplockLevel};
+use smb_wire::{FileId, NtStatus};
+
+#[test]
+fn the_first_open_is_granted_what_it_asks_for() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    for level in [OplockLevel::NONE, OplockLevel::II, OplockLevel::EXCLUSIVE, OplockLevel::BATCH] {
+        let open = client.open_oplock("file", Opening::default(), level);
+        assert_eq!((open.level, open.lease), (level, None));
+        client.close(open.file_id);
+    }
+    let unknown = client.open_oplock("file", Opening::default(), OplockLevel(0x55));
+    assert_eq!(unknown.level, OplockLevel::NONE);
+    let dir = client.open_oplock("dir", Opening::dir(), OplockLevel::BATCH);
+    assert_eq!(dir.level, OplockLevel::NONE);
+}
+
+#[test]
+fn an_open_of_another_waits_until_what_was_written_is_there() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let mine = one.open_oplock("file", Opening::default(), OplockLevel::BATCH);
+    two.ask("file", Opening::default(), OplockLevel::BATCH, None);
+    let told = one.oplock_break();
+    assert_eq!((told.oplock_level, told.file_id), (OplockLevel::II, mine.file_id));
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    one.write(mine.file_id, 0, b"late");
+    assert_eq!(one.acknowledge_oplock(mine.file_id, OplockLevel::II), NtStatus::SUCCESS);
+    let theirs = crate::rig::granted(&two.reply());
+    assert_eq!(theirs.level, OplockLevel::II, "both read from now on");
+    assert_eq!(two.data(theirs.file_id, 0, 8), b"late");
+    // A write ends reading, and nobody is waited for.
+    two.write(theirs.file_id, 0, b"anew");
+    assert_eq!(one.oplock_break().oplock_level, OplockLevel::NONE);
+    two.assert_quiet();
+}
+
+#[test]
+fn what_opens_the_file_for_its_attributes_or_closes_breaks_nothing() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let mine = one.open_oplock("file", Opening::default(), OplockLevel::EXCLUSIVE);
+    let access = smb_wire::types::AccessMask::READ_ATTRIBUTES;
+    let theirs = two.open("file", Opening { access, ..Opening::by(CreateDisposition::OPEN) });
+    two.close(theirs);
+    one.assert_quiet();
+    one.close(mine.file_id);
+    assert_eq!(one.acknowledge_oplock(mine.file_id, OplockLevel::NONE), NtStatus::FILE_CLOSED);
+}
+
+#[test]
+fn a_close_answers_as_well() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let mine = one.open_oplock("file", Opening::alone(), OplockLevel::BATCH);
+    two.ask("file", Opening::default(), OplockLevel::NONE, None);
+    assert_eq!(one.oplock_break().file_id, mine.file_id);
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    one.close(mine.file_id);
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn who_keeps_the_file_after_a_break_refuses_others() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let mine = one.open_oplock("file", Opening::alone(), OplockLevel::BATCH);
+    two.ask("file", Opening::default(), OplockLevel::NONE, None);
+    assert_eq!(one.oplock_break().oplock_level, OplockLevel::II);
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    assert_eq!(one.acknowledge_oplock(mine.file_id, OplockLevel::II), NtStatus::SUCCESS);
+    two.reply().assert_refused(NtStatus::SHARING_VIOLATION);
+}
+
+#[test]
+fn answers_that_are_none_change_nothing() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let mine = one.open_oplock("file", Opening::default(), OplockLevel::BATCH);
+    let ack = |client: &mut crate::rig::Client, level| client.acknowledge_oplock(mine.file_id, level);
+    // Nobody has asked.
+    assert_eq!(ack(&mut one, OplockLevel::II), NtStatus::INVALID_OPLOCK_PROTOCOL);
+    assert_eq!(ack(&mut one, OplockLevel::NONE), NtStatus::INVALID_DEVICE_STATE);
+    two.ask("file", Opening::default(), OplockLevel::NONE, None);
+    assert_eq!(one.oplock_break().oplock_level, OplockLevel::II);
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    // Another session's, by the number that it has guessed; a level that is none.
+    let mut other = rig.alice();
+    assert_eq!(ack(&mut other, OplockLevel::NONE), NtStatus::FILE_CLOSED);
+    assert_eq!(ack(&mut one, OplockLevel::LEASE), NtStatus::INVALID_PARAMETER);
+    assert_eq!(ack(&mut one, OplockLevel(0x55)), NtStatus::INVALID_PARAMETER);
+    let nothing = FileId { persistent: 77, volatile: 77 };
+    assert_eq!(one.acknowledge_oplock(nothing, OplockLevel::NONE), NtStatus::FILE_CLOSED);
+    two.assert_quiet();
+    // Who wants to keep more than it may loses all.
+    assert_eq!(ack(&mut one, OplockLevel::BATCH), NtStatus::INVALID_OPLOCK_PROTOCOL);
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+    assert_eq!(ack(&mut one, OplockLevel::II), NtStatus::INVALID_OPLOCK_PROTOCOL, "it was answered");
+}
+
+#[test]
+fn a_break_of_what_was_asked_for_in_secret_is_secret() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    one.seals = true;
+    let mine = one.open_oplock("file", Opening::default(), OplockLevel::BATCH);
+    two.ask("file", Opening::default(), OplockLevel::NONE, None);
+    // The client of these tests takes nothing that is not encrypted now.
+    assert_eq!(one.oplock_break().file_id, mine.file_id);
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    assert_eq!(one.acknowledge_oplock(mine.file_id, OplockLevel::NONE), NtStatus::SUCCESS);
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn who_goes_without_an_answer_is_not_waited_for() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    one.open_oplock("file", Opening::alone(), OplockLevel::BATCH);
+    two.ask("file", Opening::default(), OplockLevel::NONE, None);
+    one.oplock_break();
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    drop(one);
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+}
