@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const VERSIONS: usize = 4;
 /// Numbers of procedures and operations are below this. Version 4 has no operation 0, which is where others are counted.
 const NUMBERS: usize = 80;
-/// A thread that has so many operations to tell tells them.
+/// A thread that has so many calls to tell tells them.
 const UNTOLD_MAX: u32 = 256;
 
 /// What all threads have told.
@@ -32,15 +32,15 @@ pub struct ThreadCounts {
 /// Counts the operations of a COMPOUND.
 pub(crate) struct CompoundCounts<'c> {
     operations: &'c mut [u64; NUMBERS],
-    untold: &'c mut u32,
 }
 
 impl CompoundCounts<'_> {
     #[inline]
     pub(crate) fn add(&mut self, op: Op) {
-        let is_other = op.0 < Op::ACCESS.0 || op.0 as usize >= NUMBERS;
-        self.operations[if is_other { 0 } else { op.0 as usize }] += 1;
-        *self.untold += 1;
+        match self.operations.get_mut(op.0 as usize) {
+            Some(count) if op.0 >= Op::ACCESS.0 => *count += 1,
+            _ => self.operations[0] += 1,
+        }
     }
 }
 
@@ -100,9 +100,9 @@ impl ThreadCounts {
     #[inline]
     pub(crate) fn add_procedure(&mut self, procedure: Procedure) {
         self.calls[0] += 1;
+        self.untold += 1;
         if let Some(count) = self.operations[0].get_mut(procedure.0 as usize) {
             *count += 1;
-            self.untold += 1;
         }
     }
 
@@ -111,7 +111,8 @@ impl ThreadCounts {
     pub(crate) fn compound(&mut self, minor: u32) -> Option<CompoundCounts<'_>> {
         let version = (minor as usize).checked_add(1)?;
         *self.calls.get_mut(version)? += 1;
-        Some(CompoundCounts { operations: self.operations.get_mut(version)?, untold: &mut self.untold })
+        self.untold += 1;
+        Some(CompoundCounts { operations: self.operations.get_mut(version)? })
     }
 
     /// Tells what was counted if that is much.

@@ -4,7 +4,7 @@
     reason = "a type's first line cites the section that explains its fields, which keep their names"
 )]
 
-use xdr::Xdr;
+use xdr::{Encode, Writer, Xdr};
 
 use super::{
     ARRAY_MAX, Bitmap, ClientId, GssService, NfsTime, OPAQUE_LIMIT, Reply, SessionId, TEXT_MAX, Text,
@@ -308,6 +308,7 @@ pub struct SequenceArgs {
 
 /// `SEQUENCE4resok`, RFC 8881 §18.46.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+#[xdr(decode)]
 pub struct SequenceOk {
     pub sessionid: SessionId,
     pub sequenceid: u32,
@@ -315,6 +316,19 @@ pub struct SequenceOk {
     pub highest_slotid: u32,
     pub target_highest_slotid: u32,
     pub status_flags: SequenceStatus,
+}
+
+/// By hand: every reply in a session holds one, and one append is several times faster than six.
+impl Encode for SequenceOk {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        let slots = [self.sequenceid, self.slotid, self.highest_slotid, self.target_highest_slotid];
+        let mut bytes = [0; 36];
+        bytes[..16].copy_from_slice(&self.sessionid);
+        bytes[16..32].copy_from_slice(slots.map(u32::to_be_bytes).as_flattened());
+        bytes[32..].copy_from_slice(&self.status_flags.0.to_be_bytes());
+        w.fixed(&bytes);
+    }
 }
 
 /// `SEQUENCE4res`, RFC 8881 §18.46.2.

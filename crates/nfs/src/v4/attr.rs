@@ -4,6 +4,7 @@
 //! call.
 
 mod acl;
+mod block;
 mod locations;
 mod owner;
 mod subject;

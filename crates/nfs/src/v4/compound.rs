@@ -250,8 +250,8 @@ struct Running<'o, 'c, 'a> {
 }
 
 impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
-    /// Begins a compound whose head was read, and writes that of its results.
-    #[inline]
+    /// Begins a compound whose head was read, and writes that of its results. It is large, and made where it stays.
+    #[inline(always)]
     fn begin(
         call: &'o mut Call<'c>,
         binding: &'o Binding,
@@ -261,36 +261,37 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
     ) -> Self {
         let (start, first_byte) = (out.start(), out.bytes().len());
         CompoundReplyHead { status: Status::OK, tag: head.tag, operations: 0 }.encode(&mut out.writer());
-        let ops = Ops {
-            minor: head.minorversion,
-            current: None,
-            saved: None,
-            stateid: None,
-            saved_stateid: None,
-            written: None,
-            slot: None,
-            unsynced: Vec::new(),
-            operations: head.operations,
-            bytes: args.len(),
-            checksum: 0,
-            paid: paid(call, args),
-            patience: PAUSES,
-            is_last: false,
-            call,
-            binding,
+        let (left, status) = if call.service.v4.minors.contains(&head.minorversion) {
+            (head.operations, Status::OK)
+        } else {
+            (0, Status::MINOR_VERS_MISMATCH)
         };
-        let minors = &ops.call.service.v4.minors;
-        let mut progress = Progress {
-            left: head.operations,
-            done: 0,
-            status: Status::OK,
-            unsynced: None,
-            is_replayed: false,
-        };
-        if !minors.contains(&head.minorversion) {
-            (progress.left, progress.status) = (0, Status::MINOR_VERS_MISMATCH);
+        let paid = paid(call, args);
+        Self {
+            ops: Ops {
+                minor: head.minorversion,
+                current: None,
+                saved: None,
+                stateid: None,
+                saved_stateid: None,
+                written: None,
+                slot: None,
+                unsynced: Vec::new(),
+                operations: head.operations,
+                bytes: args.len(),
+                checksum: 0,
+                paid,
+                patience: PAUSES,
+                is_last: false,
+                call,
+                binding,
+            },
+            args,
+            reader,
+            progress: Progress { left, done: 0, status, unsynced: None, is_replayed: false },
+            start,
+            first_byte,
         }
-        Self { ops, args, reader, progress, start, first_byte }
     }
 
     /// Goes on where a compound was suspended.
@@ -311,18 +312,18 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
 
     /// Does the operations until so many are left.
     fn run(&mut self, left: u32, out: &mut Outbox) -> Result<(), Pause> {
-        while self.progress.is_running() && self.progress.left > left {
+        while self.progress.left > left && self.progress.is_running() {
             let at = self.args.len() - self.reader.remaining();
-            let (before, flushes) = (out.start(), self.ops.call.pending.added());
+            let before = Before { start: out.start(), flushes: self.ops.call.pending.added() };
             self.ops.is_last = self.progress.left == 1;
-            // What waits for a flush is told of when that is done, not after a pause.
-            if self.progress.unsynced.is_some() {
-                self.ops.patience = 0;
-            }
-            match next(&mut self.ops, &mut self.reader, self.progress.done, self.start, out) {
+            match next(&mut self.ops, &mut self.reader, self.progress.done, (self.start, before), out) {
                 Ok((op, status)) => {
-                    let needs_sync = self.ops.call.pending.added() > flushes;
-                    let results = || out.between(self.start, before).unwrap_or_default().to_vec();
+                    let needs_sync = self.ops.call.pending.added() > before.flushes;
+                    // What waits for a flush is told of when that is done, not after a pause.
+                    if needs_sync {
+                        self.ops.patience = 0;
+                    }
+                    let results = || out.between(self.start, before.start).unwrap_or_default().to_vec();
                     self.progress.count(op, status, needs_sync, results);
                 }
                 Err(Stop::Replay(results)) => {
@@ -331,12 +332,12 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
                     self.progress.is_replayed = true;
                 }
                 Err(Stop::Held) => {
-                    out.abandon(before);
+                    out.abandon(before.start);
                     self.ops.patience -= 1;
                     return Err(Pause::Held(at));
                 }
                 Err(Stop::WouldWait | Stop::Status(_) | Stop::Written(_)) => {
-                    out.abandon(before);
+                    out.abandon(before.start);
                     return Err(Pause::Blocks(at));
                 }
             }
@@ -345,15 +346,21 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
     }
 
     /// Says how it ended and how many results there are.
-    fn end(self, out: &mut Outbox) -> Results {
-        let Progress { done, status, unsynced, is_replayed, .. } = self.progress;
-        if is_replayed {
+    fn end(&mut self, out: &mut Outbox) -> Results {
+        let progress = &mut self.progress;
+        if progress.is_replayed {
             return Results::default();
         }
-        patch(out.bytes(), self.first_byte, status, done);
-        Results { slot: self.ops.slot, owners: self.ops.unsynced, unsynced }
+        patch(out.bytes(), self.first_byte, progress.status, progress.done);
+        Results {
+            slot: self.ops.slot.take(),
+            owners: std::mem::take(&mut self.ops.unsynced),
+            unsynced: progress.unsynced.take(),
+        }
     }
 
+    /// What is left of it. Seldom done: apart, so that it is not made ready for.
+    #[inline(never)]
     fn suspend(self, at: usize, out: &mut Outbox) -> Suspended {
         let ops = self.ops;
         let handle = |place: Option<Place>| place.map(|place| place.handle(ops.call).bytes().to_vec());
@@ -375,12 +382,21 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
     }
 }
 
-/// Does the next operation and writes its result: its status. Of a call that cannot be read, that is BADXDR.
+/// Where an operation begins: in the results, and among the flushes that were added before it.
+#[derive(Clone, Copy)]
+struct Before {
+    start: Start,
+    flushes: usize,
+}
+
+/// Does the next operation of the compound whose results begin at `compound`, and writes its own: its status. Of a call that
+/// cannot be read, that is BADXDR.
+#[inline]
 fn next(
     ops: &mut Ops<'_, '_>,
     reader: &mut Reader<'_>,
     done: u32,
-    compound: Start,
+    (compound, before): (Start, Before),
     out: &mut Outbox,
 ) -> Result<(Op, Status), Stop> {
     let op = match Op::decode(reader) {
@@ -400,7 +416,7 @@ fn next(
     if op != Op::GETATTR {
         ops.written = None;
     }
-    Ok((op, perform(ops, (op, traits), reader, compound, out)?))
+    Ok((op, perform(ops, (op, traits), reader, (compound, before), out)?))
 }
 
 /// How long the reply is so far.
@@ -409,18 +425,17 @@ fn written(compound: Start, out: &Outbox) -> usize {
 }
 
 /// Does an operation and writes its result: its status.
+#[inline]
 fn perform(
     ops: &mut Ops<'_, '_>,
     (op, traits): (Op, Traits),
     reader: &mut Reader<'_>,
-    compound: Start,
+    (compound, before): (Start, Before),
     out: &mut Outbox,
 ) -> Result<Status, Stop> {
-    let (start, flushes) = (out.start(), ops.call.pending.added());
-    let mut w = out.writer();
-    op.encode(&mut w);
-    let result = w.len();
-    Status::OK.encode(&mut w);
+    // The operation, and NFS4_OK.
+    out.writer().u64(u64::from(op.0) << 32);
+    let end_of_head = out.bytes().len();
     let refused = match run_operation(ops, op, reader, out) {
         Ok(()) if !traits.has(Traits::LASTS) => ops.check_room(written(compound, out)).err(),
         Ok(()) => {
@@ -430,18 +445,20 @@ fn perform(
             None
         }
         Err(Stop::Written(status)) => {
-            out.writer().patch_u32(result, status.0);
+            out.writer().patch_u32(end_of_head - 4, status.0);
             return Ok(status);
         }
         Err(Stop::Status(status)) => Some(table::status_in(ops.minor, status)),
         // The client asks again.
-        Err(Stop::Held) if ops.patience == 0 || ops.call.pending.added() > flushes => Some(Status::DELAY),
+        Err(Stop::Held) if ops.patience == 0 || ops.call.pending.added() > before.flushes => {
+            Some(Status::DELAY)
+        }
         // A backend that will not wait where it may: the same.
         Err(Stop::WouldWait) if ops.call.blocking == Blocking::Allowed => Some(Status::DELAY),
         Err(stop) => return Err(stop),
     };
     if let Some(status) = refused {
-        out.abandon(start);
+        out.abandon(before.start);
         return Ok(refuse(op, status, out));
     }
     if traits.has(Traits::MOVES) {

@@ -81,7 +81,7 @@ pub(crate) fn outline(args: &[u8], counts: Option<&mut ThreadCounts>) -> Outline
     let Ok(head) = CompoundHead::decode(&mut r) else { return Outline::default() };
     let minor = head.minorversion;
     let mut counts = counts.and_then(|counts| counts.compound(minor));
-    let (mut first, mut traits, mut read, mut writes) = (None, Traits::NONE, 0u32, false);
+    let (mut first, mut traits, mut read) = (None, Traits::NONE, 0u32);
     look_through(&mut r, head.operations, |glance| {
         if let Some(counts) = &mut counts {
             counts.add(glance.op);
@@ -89,7 +89,6 @@ pub(crate) fn outline(args: &[u8], counts: Option<&mut ThreadCounts>) -> Outline
         first = first.or(Some(glance.op));
         traits = traits.or(Traits::of(glance.op));
         read = read.saturating_add(glance.read);
-        writes |= matches!(glance.op, Op::WRITE | Op::COPY);
     });
     Outline {
         minor,
@@ -97,7 +96,7 @@ pub(crate) fn outline(args: &[u8], counts: Option<&mut ThreadCounts>) -> Outline
         is_once: minor == 0 && traits.has(Traits::ONCE),
         is_recorded: traits.has(Traits::RECORDED),
         dispatch: if traits.has(Traits::WAITS) { Dispatch::Batched } else { Dispatch::Inline },
-        kind: match (read, writes) {
+        kind: match (read, traits.has(Traits::WRITES)) {
             (_, true) => Kind::Write,
             (0, false) => Kind::Other,
             (_, false) => Kind::Read,
@@ -199,7 +198,7 @@ fn look_through<'a>(r: &mut Reader<'a>, operations: u32, mut see: impl FnMut(Gla
             return;
         }
         see(glance);
-        if r.fixed(data as usize).is_err() {
+        if data > 0 && r.fixed(data as usize).is_err() {
             return;
         }
     }
@@ -217,7 +216,7 @@ fn look_at(op: Op, r: &mut Reader<'_>, glance: &mut Glance<'_>) -> Result<(), Ma
 }
 
 /// Reads the arguments of one operation, which pays for it, and does it; its number and NFS4_OK are written.
-#[inline]
+#[inline(always)]
 fn run_operation(ops: &mut Ops<'_, '_>, op: Op, r: &mut Reader<'_>, out: &mut Outbox) -> Done {
     use crate::rpc::reply::Records;
     // What nearly every compound has is done without a value for any operation.

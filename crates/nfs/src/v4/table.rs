@@ -29,11 +29,13 @@ impl Traits {
     pub(super) const ONCE: Self = Self(8);
     /// It gives another current filehandle and no stateid that goes with it (RFC 8881 §16.2.3.1.2).
     pub(super) const MOVES: Self = Self(16);
+    /// It writes data.
+    pub(super) const WRITES: Self = Self(32);
 
     /// Those of an operation.
     #[inline]
     pub(super) fn of(op: Op) -> Self {
-        known(op).map_or(Self::NONE, |known| known.traits)
+        known(op).traits
     }
 
     #[inline]
@@ -63,6 +65,7 @@ impl Traits {
             .or(Self::ONCE.only_if(!is_same_again))
             .or(Self::RECORDED.only_if(is_recorded))
             .or(Self::MOVES.only_if(moves))
+            .or(Self::WRITES.only_if(matches!(op, Op::WRITE | Op::COPY)))
     }
 
     const fn only_if(self, is_so: bool) -> Self {
@@ -89,8 +92,8 @@ const ALL: u8 = V40 | V41 | V42;
 const SESSIONS: u8 = V41 | V42;
 
 /// What is known of each operation by number, so that asking is one look.
-static KNOWN: [Option<Known>; NUMBERS] = {
-    let mut all = [None; NUMBERS];
+static KNOWN: [Known; NUMBERS] = {
+    let mut all = [UNKNOWN; NUMBERS];
     let mut number = 0;
     while number < NUMBERS {
         #[expect(clippy::cast_possible_truncation, reason = "below NUMBERS")]
@@ -103,13 +106,16 @@ static KNOWN: [Option<Known>; NUMBERS] = {
 /// Numbers of operations are below this.
 const NUMBERS: usize = V42_LAST as usize + 1;
 
-/// What is known of an operation; `None` if no minor version has it.
+/// An operation that no minor version has.
+const UNKNOWN: Known = Known { minors: 0, needs: Needs::Session, traits: Traits::NONE };
+
+/// What is known of an operation.
 #[inline]
-fn known(op: Op) -> Option<Known> {
-    KNOWN.get(op.0 as usize).copied().flatten()
+fn known(op: Op) -> &'static Known {
+    KNOWN.get(op.0 as usize).unwrap_or(&UNKNOWN)
 }
 
-const fn find(op: Op) -> Option<Known> {
+const fn find(op: Op) -> Known {
     let (minors, needs, is_inline) = match op {
         Op::SEQUENCE => (SESSIONS, Needs::First, true),
         Op::BIND_CONN_TO_SESSION
@@ -129,10 +135,10 @@ const fn find(op: Op) -> Option<Known> {
             OLD_FIRST..=OLD_LAST => (ALL, Needs::Session, false),
             SESSIONS_FIRST..=SESSIONS_LAST => (SESSIONS, Needs::Session, false),
             V42_FIRST..=V42_LAST => (V42, Needs::Session, false),
-            _ => return None,
+            _ => return UNKNOWN,
         },
     };
-    Some(Known { minors, needs, traits: Traits::known(op, is_inline) })
+    Known { minors, needs, traits: Traits::known(op, is_inline) }
 }
 
 /// Operations are numbered by the minor version that brought them.
@@ -156,8 +162,10 @@ pub(super) fn status_in(minor: u32, status: Status) -> Status {
 /// stands for in this compound, and why.
 #[inline]
 pub(super) fn check(ops: &Ops<'_, '_>, number: Op, done: u32) -> Result<Traits, (Op, Status)> {
-    let known = known(number).filter(|known| known.minors & 1 << ops.minor != 0);
-    let known = known.ok_or((Op::ILLEGAL, Status::OP_ILLEGAL))?;
+    let known = known(number);
+    if known.minors & 1 << ops.minor == 0 {
+        return Err((Op::ILLEGAL, Status::OP_ILLEGAL));
+    }
     if ops.minor == 0 {
         // Since 4.1, sessions have bounds of their own.
         let is_too_long = ops.operations > COMPOUND_OPERATIONS_MAX;

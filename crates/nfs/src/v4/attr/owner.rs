@@ -72,12 +72,22 @@ impl Encode for Owner {
 /// A number as a text of digits.
 #[inline]
 fn encode_number(id: u32, w: &mut Writer<'_>) {
-    let length = id.checked_ilog10().unwrap_or(0) as usize + 1;
-    let (mut digits, mut rest) = ([[0; 4]; 3], id);
-    for digit in digits.as_flattened_mut()[..length].iter_mut().rev() {
-        *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+    // The last digit is found first: what is put in front of others stands below them.
+    let (mut digits, mut length, mut rest) = (0u128, 0, id);
+    loop {
+        digits = digits << 8 | u128::from(b'0' + (rest % 10).to_le_bytes()[0]);
+        length += 1;
         rest /= 10;
+        if rest == 0 {
+            break;
+        }
     }
     w.length(length);
-    digits[..length.div_ceil(4)].iter().for_each(|word| w.u32(u32::from_be_bytes(*word)));
+    let start = w.len();
+    // Twelve bytes at once, then as many as are needed.
+    w.fixed(&digits.to_le_bytes()[..DIGITS_MAX.next_multiple_of(4)]);
+    w.truncate(start + length.next_multiple_of(4));
 }
+
+/// Digits of the largest number.
+const DIGITS_MAX: usize = 10;

@@ -1,5 +1,6 @@
 //! Owners by name in a domain.
 
+use super::owner::Owner;
 use super::*;
 use crate::names::{HostIds, IdKind, IdNames};
 use crate::testing::{Desk, export, rule};
@@ -88,4 +89,12 @@ fn a_name_is_looked_up_where_that_may_take_long_and_then_told_at_once() {
     // The name of the file itself has to be looked up first.
     client.handle(F);
     assert_eq!([ask(&client), ask(&client)], [true, false]);
+}
+
+#[test]
+fn a_number_is_its_digits_whatever_their_count() {
+    for id in [0, 9, 10, 9_999, 10_000, 99_999_999, 100_000_000, u32::MAX] {
+        let text = id.to_string();
+        assert_eq!(Owner::Number(id).to_bytes(), text.as_bytes().to_bytes(), "{id}");
+    }
 }

@@ -5,6 +5,7 @@
 
 use super::super::ops::{Done, Stop};
 use super::acl;
+use super::block::Block;
 use super::subject::Subject;
 use super::wish::When;
 use crate::limits::TRANSFER_BYTES_MAX;
@@ -211,6 +212,27 @@ const WRITE_ONLY: Bitmap = {
     }
     all
 };
+/// Writes what Linux asks of a file, or of a name in a listing.
+#[inline]
+fn write_object<const IS_NAME: bool>(subject: &Subject<'_>, w: &mut Writer<'_>) -> FsResult<()> {
+    let (attrs, system) = (subject.attrs, subject.system);
+    let (fsid, naming) = (system.fsid(), system.naming());
+    let kind = file_type(attrs.file_type) as u32;
+    let what = Block::<36>::new().u32(kind).u64(attrs.change).u64(attrs.size).u64(fsid.major).u64(fsid.minor);
+    what.write(w);
+    if IS_NAME {
+        Status::OK.encode(w);
+        subject.handle.map_or(&[][..], |handle| handle.bytes()).encode(w);
+    }
+    Block::<16>::new().u64(attrs.file_id).u32(attrs.mode).u32(attrs.links).write(w);
+    naming.owner(IdKind::User, attrs.uid)?.encode(w);
+    naming.owner(IdKind::Group, attrs.gid)?.encode(w);
+    let device = Block::<60>::new().u32(attrs.device.major).u32(attrs.device.minor).u64(attrs.used);
+    let times = device.time(attrs.accessed).time(attrs.changed).time(attrs.modified);
+    times.u64(subject.mounted_on).write(w);
+    Ok(())
+}
+
 /// What is known of an entry without its attributes.
 const ENTRY: Bitmap = Bitmap::of(&[attr::RDATTR_ERROR, attr::FILEID, attr::MOUNTED_ON_FILEID]);
 
@@ -265,15 +287,23 @@ pub(in crate::v4) fn check_request(request: &Bitmap, minor: u32) -> Done {
 /// Writes those of the attributes that there are, as a `fattr4`.
 #[inline]
 pub(in crate::v4) fn encode(request: &Bitmap, subject: &Subject<'_>, w: &mut Writer<'_>) -> Done {
+    // What Linux asks for can be read of every object, in every minor version.
+    match request.bits() {
+        OF_A_FILE => return values(request, w, |w| write_object::<false>(subject, w)),
+        OF_A_NAME => return values(request, w, |w| write_object::<true>(subject, w)),
+        OF_A_CHANGE => return values(request, w, |w| write_all::<OF_A_CHANGE>(subject, w)),
+        _ => {}
+    }
     check_request(request, subject.system.minor)?;
     let given = subject.had_of(request);
-    values(&given, w, |w| match given.bits() {
-        OF_A_FILE => write_all::<OF_A_FILE>(subject, w),
-        OF_A_NAME => write_all::<OF_A_NAME>(subject, w),
-        OF_A_CHANGE => write_all::<OF_A_CHANGE>(subject, w),
-        _ => given.iter().try_for_each(|number| write(number, subject, w)),
-    })
+    values(&given, w, |w| given.iter().try_for_each(|number| write(number, subject, w)))
 }
+
+const _: () = {
+    let asked = OF_A_NAME | OF_A_CHANGE;
+    assert!(asked & !SUPPORTED[0].bits() == 0 && asked & WRITE_ONLY.bits() == 0);
+    assert!(asked & Bitmap::of(&[attr::TIME_CREATE, attr::CLONE_BLKSIZE]).bits() == 0);
+};
 
 /// Writes what of the attributes is known of an entry without looking at it, as a `fattr4`, with why no more
 /// is.
