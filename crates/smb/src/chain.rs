@@ -7,6 +7,7 @@ use crate::breaks::CacheUse;
 use crate::channel::Channel;
 use crate::connect::origin;
 use crate::connection::Connection;
+use crate::durable::Creation;
 use crate::later::{Asked, Cancel, Interim, Waker};
 use crate::limits::{COMPOUND_COMMANDS_MAX, COMPOUND_REPLY_BYTES_MAX, CREDIT_BYTES};
 use crate::ops::{Ops, Stop};
@@ -64,6 +65,7 @@ impl Base<'_> {
             waker: None,
             woken: None,
             cancel: None,
+            creation: None,
             unanswered: Vec::new(),
             is_sealed: false,
             is_last: true,
@@ -93,6 +95,8 @@ pub(crate) struct Chain {
     waker: Option<Waker>,
     /// That the next command is being done, as its open counts it.
     outstanding: Option<Outstanding>,
+    /// The same, as a CREATE that may come again.
+    creation: Option<Creation>,
     /// The client was told that it is answered later.
     has_interim: bool,
     /// What waits.
@@ -213,7 +217,7 @@ impl Chain {
         let previous = if is_related { std::mem::take(&mut self.previous) } else { Previous::default() };
         let connection = with.connection;
         let mut ops = with.ops(header, &previous);
-        ops.outstanding = self.outstanding.take();
+        (ops.outstanding, ops.creation) = (self.outstanding.take(), self.creation.take());
         (ops.waker, ops.is_last) = (self.waker.take(), request.header.next_command == 0);
         ops.is_sealed = self.sealed_by.is_some();
         ops.woken = ops.waker.as_ref().and_then(Waker::take_woken);
@@ -353,8 +357,8 @@ impl Chain {
 
     /// How a command ended that has no reply now.
     fn stopped(&mut self, stop: Stop, ops: Ops<'_>) -> Ended {
-        let Ops { header, signer, waker, cancel, outstanding, .. } = ops;
-        (self.waker, self.outstanding) = (waker, outstanding);
+        let Ops { header, signer, waker, cancel, outstanding, creation, .. } = ops;
+        (self.waker, self.outstanding, self.creation) = (waker, outstanding, creation);
         match stop {
             Stop::Delayed => Ended::Delayed,
             Stop::Disconnect => Ended::Disconnected,

@@ -4,6 +4,7 @@ mod access;
 mod attributes;
 mod caching;
 mod contexts;
+mod durable;
 mod walk;
 
 use crate::ipc;
@@ -18,12 +19,14 @@ use crate::tree::{Disk, Share};
 use access::{claimed, data_access, mode_of, of_attrs};
 use caching::{Answer, Wish};
 use contexts::Answers;
+use durable::{Asked, Known};
 use smb_wire::create::{
     CreateAction, CreateDisposition, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags,
     ImpersonationLevel, ShareAccess,
 };
+use smb_wire::lease::Lease;
 use smb_wire::types::{AccessMask, FileAttributes};
-use smb_wire::{FileId, NtStatus, Writer};
+use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::Arc;
 use vfs::claims::{By, Conflict, Granted, OpenRequest, Request, Stream, Verdict};
 use vfs::{Access, Attrs, Blocking, Disposition, File, FileType, FsError, FsResult, SetAttrs};
@@ -45,16 +48,31 @@ struct Chosen {
 /// MS-SMB2 §3.3.5.9.
 pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
     let args: CreateRequest<'_> = Ops::decode(request)?;
-    check(&args)?;
     let disk = match &ops.tree()?.share {
         Share::Disk(disk) => Arc::clone(disk),
-        Share::Pipe => return ipc::create(ops, &args, granted_freely(&args), w),
+        Share::Pipe => {
+            check(&args)?;
+            return ipc::create(ops, &args, granted_freely(&args), w);
+        }
     };
     ops.stats.target = Some(Arc::clone(&disk));
+    let asked = Asked::of(ops, &args.contexts)?;
+    let known = match asked {
+        // Of everything else that such a request says nothing counts.
+        Asked::Reconnect(wanted) => Some(durable::reconnect(ops, &args, &disk, wanted)?),
+        asked => durable::replayed(ops, &args, &disk, &asked)?,
+    };
+    if let Some(Known { open, action, caching, is_told }) = known {
+        let attrs = open.file.attrs(Blocking::Allowed)?;
+        let asked = if is_told { asked } else { Asked::Nothing };
+        return answer(ops, (&args, &asked), Made { open, attrs, action, caching }, w);
+    }
+    check(&args)?;
     let path = names::path(&args.name.units().collect::<Vec<_>>())?;
     if path.len() > PATH_NAMES_MAX {
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     }
+    let mut has_deleted = false;
     for _ in 0..CREATE_TRIES {
         let chosen = match walk::walk(&disk, &path)? {
             Target::Found { place, file, attrs } => take(&args, &disk, place, file, attrs)?,
@@ -64,33 +82,67 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
                 made => made?,
             },
         };
-        let (action, is_dir) = (chosen.action, chosen.attrs.file_type == FileType::Directory);
-        let (open, attrs, caching) = keep(ops, &args, &disk, chosen)?;
-        ops.file = Some(open.id);
-        let shown = open.shown(&attrs)?;
-        let flags = if shown.reparse_tag.is_some() && !is_dir {
-            CreateResponseFlags::REPARSEPOINT
-        } else {
-            CreateResponseFlags::empty()
+        let action = chosen.action;
+        let (open, attrs, caching) = match keep(ops, (&args, &asked), &disk, chosen) {
+            // An open without a connection may have been the last of a file that was to go with it.
+            Err(Stop::Status(NtStatus::DELETE_PENDING)) if !has_deleted => {
+                disk.delete_closed();
+                has_deleted = true;
+                continue;
+            }
+            kept => kept?,
         };
-        let answers = Answers::to(&args.contexts, &open, &attrs, caching.lease);
-        let response = CreateResponse {
-            oplock_level: caching.level,
-            flags,
-            create_action: action,
-            creation_time: shown.created,
-            last_access_time: shown.accessed,
-            last_write_time: shown.written,
-            change_time: shown.changed,
-            allocation_size: shown.allocation,
-            end_of_file: shown.size,
-            file_attributes: shown.attributes,
-            file_id: open.id,
-            contexts: answers.on_wire(),
-        };
-        return ops.reply(w, &response);
+        if let Some(creation) = ops.creation.take() {
+            creation.done(&open, action);
+        }
+        return answer(ops, (&args, &asked), Made { open, attrs, action, caching }, w);
     }
     Err(Stop::Delayed)
+}
+
+/// An open as its client is told of it.
+struct Made {
+    open: Arc<Open>,
+    attrs: Attrs,
+    action: CreateAction,
+    caching: Answer,
+}
+
+fn answer(
+    ops: &mut Ops<'_>,
+    (args, asked): (&CreateRequest<'_>, &Asked),
+    made: Made,
+    w: &mut Writer<'_>,
+) -> Done {
+    let Made { open, attrs, action, caching } = made;
+    ops.file = Some(open.id);
+    let shown = open.shown(&attrs)?;
+    let flags = if shown.reparse_tag.is_some() && !open.is_dir() {
+        CreateResponseFlags::REPARSEPOINT
+    } else {
+        CreateResponseFlags::empty()
+    };
+    let answers = Answers::to(
+        &args.contexts,
+        &open,
+        &attrs,
+        [caching.lease.map(|lease| (Lease::NAME, lease.to_bytes())), asked.answer(&open)],
+    );
+    let response = CreateResponse {
+        oplock_level: caching.level,
+        flags,
+        create_action: action,
+        creation_time: shown.created,
+        last_access_time: shown.accessed,
+        last_write_time: shown.written,
+        change_time: shown.changed,
+        allocation_size: shown.allocation,
+        end_of_file: shown.size,
+        file_attributes: shown.attributes,
+        file_id: open.id,
+        contexts: answers.on_wire(),
+    };
+    ops.reply(w, &response)
 }
 
 /// What is wrong with a request, whatever it names.
@@ -245,7 +297,7 @@ fn make(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: Place) 
 /// Claims the file and keeps it open, empty if it is overwritten.
 fn keep(
     ops: &mut Ops<'_>,
-    args: &CreateRequest<'_>,
+    (args, asked): (&CreateRequest<'_>, &Asked),
     disk: &Arc<Disk>,
     chosen: Chosen,
 ) -> Result<(Arc<Open>, Attrs, Answer), Stop> {
@@ -264,6 +316,7 @@ fn keep(
     };
     // Whoever empties a file writes it, whatever else it is opened for.
     let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };
+    let instance = durable::fail_over(ops, args, asked, &file)?;
     let wish = Wish::of(ops, args, disk, (&file, attrs.file_type))?;
     let request = OpenRequest {
         holder: disk.holder,
@@ -280,8 +333,7 @@ fn keep(
     let granted_claim = claim(ops, disk, &file, request)?;
     let claim = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
     let by = By::Open(claim);
-    let number = ops.service.counts.next_id();
-    let id = FileId { persistent: number, volatile: number };
+    let id = asked.new_id(ops);
     let (cached, answer) = wish.granted(ops, disk, id, &granted_claim);
     let open = Open::new(NewOpen {
         id,
@@ -308,8 +360,13 @@ fn keep(
         attrs = attributes::of_emptied(&open, attrs, args, ops.pending)?;
         file.claim(&Request::Downgrade { open: claim, access: claimed(granted, args.share_access) });
     }
-    let session = Arc::clone(ops.session()?);
-    Ok((session.add_open(&ops.service.counts, open)?, attrs, answer))
+    if let Some(instance) = instance {
+        open.set_instance(instance);
+    }
+    asked.grant(ops, &open, granted_claim.caching);
+    let open = Arc::new(open);
+    ops.session()?.add_open(&ops.service.counts, &open)?;
+    Ok((open, attrs, answer))
 }
 
 /// Claims the file, once those have answered who have to give up something first.

@@ -63,6 +63,16 @@ impl Cached {
     pub(crate) fn is_lease(&self) -> bool {
         self.lease.is_some()
     }
+
+    /// The lease, if it is one.
+    pub(crate) fn lease(&self) -> Option<&LeaseUse> {
+        self.lease.as_ref()
+    }
+
+    /// The same for another tree connect, whose client is told by `told`.
+    pub(crate) fn moved(self, told: CacheUse) -> Self {
+        Self { lease: self.lease, _told: told }
+    }
 }
 
 impl LeaseTables {
@@ -106,9 +116,19 @@ impl LeaseTables {
 }
 
 impl LeaseUse {
+    /// Its key.
+    pub(crate) fn key(&self) -> LeaseKey {
+        self.key
+    }
+
     /// What the table of claims knows the lease by.
     pub(crate) fn kind(&self) -> claims::LeaseKind {
         claims::LeaseKind::Shared { client: self.client, key: u128::from_le_bytes(self.key.0) }
+    }
+
+    /// The same, as the name of the lease.
+    pub(crate) fn shared(&self) -> claims::LeaseKey {
+        claims::LeaseKey::Shared { client: self.client, key: u128::from_le_bytes(self.key.0) }
     }
 }
 

@@ -20,6 +20,7 @@ mod create;
 mod credits;
 mod descriptor;
 mod dir;
+mod durable;
 mod ea;
 mod file;
 mod frame;

@@ -48,6 +48,14 @@ pub const SESSION_PIPES_MAX: usize = 32;
 pub const PIPES_MAX: usize = 512;
 /// Opens of all sessions.
 pub const OPENS_MAX: usize = 262_144;
+/// How long an open waits for its client that was lost, in milliseconds: where the client leaves it to us, and at most.
+pub const DURABLE_MS_DEFAULT: u32 = 60_000;
+/// See [`DURABLE_MS_DEFAULT`].
+pub const DURABLE_MS_MAX: u32 = 300_000;
+/// Opens that wait for clients that were lost: of one user, and of all.
+pub const DISCONNECTED_OF_USER_MAX: usize = 4096;
+/// See [`DISCONNECTED_OF_USER_MAX`].
+pub const DISCONNECTED_MAX: usize = 16_384;
 /// Extended attributes that one request sets or asks for by name: more than a file can have.
 pub const EAS_MAX: usize = 1024;
 /// Byte ranges of one LOCK (MS-SMB2 §3.3.5.14 lets a server choose).

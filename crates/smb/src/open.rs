@@ -1,7 +1,8 @@
 //! Opens: what a client has open, and its claim on the file (MS-SMB2 §3.3.1.10).
 
 use crate::counts::lock;
-use crate::leases::Cached;
+use crate::durable::{Durable, Instance, Origin};
+use crate::leases::{Cached, LeaseUse};
 use crate::lock_sequences::LockSequences;
 use crate::scan::Scan;
 use crate::sequence::Sequences;
@@ -9,11 +10,13 @@ use crate::shown::Shown;
 use crate::tree::Disk;
 use crate::watching::Watching;
 use smb_wire::classes::file::Mode;
+use smb_wire::oplock::LeaseKey;
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use vfs::claims::{Link, LockOwner, OpenId, Request, Verdict};
+use vfs::claims::{self, Caching, Granted, Link, LockOwner, OpenId, Request, Verdict};
+use vfs::qos::Nanos;
 use vfs::watch::{What, Wish};
 use vfs::{
     Access, Attrs, Blocking, Change, File, FileType, FsError, FsResult, Opened, PendingSync, SetAttrs,
@@ -50,6 +53,12 @@ pub(crate) struct Open {
     pub(crate) lock_sequences: LockSequences,
     /// What the client may cache with it, as it is told of that.
     cached: Mutex<Option<Cached>>,
+    /// How it outlives its connection, if it does.
+    durable: OnceLock<Durable>,
+    /// The CREATE that it came of, if that may come again.
+    origin: OnceLock<Origin>,
+    /// The application that it is of, if that may go on elsewhere.
+    instance: OnceLock<Instance>,
     is_closed: AtomicBool,
 }
 
@@ -65,6 +74,13 @@ pub(crate) struct NewOpen {
     pub(crate) claim: OpenId,
     pub(crate) place: Place,
     pub(crate) deletes: bool,
+    pub(crate) channel_sequence: u16,
+    pub(crate) cached: Option<Cached>,
+}
+
+/// What changes of an open when its client comes back.
+pub(crate) struct Back {
+    pub(crate) volatile: u64,
     pub(crate) channel_sequence: u16,
     pub(crate) cached: Option<Cached>,
 }
@@ -121,6 +137,9 @@ impl Open {
             sequences: Sequences::new(channel_sequence),
             lock_sequences: LockSequences::default(),
             cached: Mutex::new(cached),
+            durable: OnceLock::new(),
+            origin: OnceLock::new(),
+            instance: OnceLock::new(),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -177,9 +196,79 @@ impl Open {
         lock(&self.cached).as_ref().is_some_and(Cached::is_lease)
     }
 
+    /// The key of its lease, if it has one.
+    pub(crate) fn lease_key(&self) -> Option<LeaseKey> {
+        lock(&self.cached).as_ref().and_then(Cached::lease).map(LeaseUse::key)
+    }
+
+    /// How it outlives its connection, if it does.
+    pub(crate) fn durable(&self) -> Option<Durable> {
+        self.durable.get().copied()
+    }
+
+    /// Has it outlive its connection.
+    pub(crate) fn set_durable(&self, durable: Durable) {
+        _ = self.durable.set(durable);
+    }
+
+    /// The CREATE that it came of, if that may come again.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        self.origin.get()
+    }
+
+    pub(crate) fn set_origin(&self, origin: Origin) {
+        _ = self.origin.set(origin);
+    }
+
+    /// The application that it is of, if that may go on elsewhere.
+    pub(crate) fn instance(&self) -> Option<&Instance> {
+        self.instance.get()
+    }
+
+    pub(crate) fn set_instance(&self, instance: Instance) {
+        _ = self.instance.set(instance);
+    }
+
+    /// Whether its claim was taken away, because something conflicted with it or its time was over.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.file.granted_of(self.claim).is_none()
+    }
+
+    /// Has it wait for its client. `false`: it does not, because the client has not kept its handle cached (MS-SMB2 §3.3.7.1), or
+    /// locks bytes that others may write meanwhile, for which Windows closes it.
+    pub(crate) fn disconnect(&self, durable: Durable) -> bool {
+        let Some(Granted { caching, .. }) = self.file.granted_of(self.claim) else { return false };
+        let is_locked = || self.file.holds_ranges(self.lock_owner());
+        if !caching.contains(Caching::HANDLE) || !caching.contains(Caching::WRITE) && is_locked() {
+            return false;
+        }
+        let until = self.file.volume().now().0.saturating_add(u64::from(durable.timeout_ms) * 1_000_000);
+        let durable = claims::Durable { until: Nanos(until), is_persistent: false };
+        let verdict = self.file.claim(&Request::Disconnect { open: self.claim, durable });
+        matches!(verdict, Verdict::Granted(_))
+    }
+
+    /// Gives it to the tree connect of a client that has come back, if it is still there. Its ranges and its lease come with it.
+    pub(crate) fn reconnect(&mut self, disk: &Arc<Disk>, back: Back) -> Option<Granted> {
+        let Back { volatile, channel_sequence, cached } = back;
+        let request = Request::Reconnect { open: self.claim, holder: disk.holder };
+        let Verdict::Granted(granted) = self.file.claim(&request) else { return None };
+        self.id.volatile = volatile;
+        self.disk = Arc::clone(disk);
+        self.sequences = Sequences::new(channel_sequence);
+        self.cached = Mutex::new(cached);
+        Some(granted)
+    }
+
+    /// What the client is told of its lease or oplock, to be told anew.
+    pub(crate) fn take_cached(&self) -> Option<Cached> {
+        lock(&self.cached).take()
+    }
+
     /// Whose byte ranges are this open's.
     pub(crate) fn lock_owner(&self) -> LockOwner {
-        LockOwner { holder: self.disk.holder, owner: self.id.volatile }
+        // The other half of its id changes when its client comes back.
+        LockOwner { holder: self.disk.holder, owner: self.claim.0 }
     }
 
     pub(crate) fn is_dir(&self) -> bool {

@@ -3,6 +3,7 @@
 use crate::breaks::CacheUse;
 use crate::channel::Channel;
 use crate::connection::Connection;
+use crate::durable::Creation;
 use crate::later::{Asked, Cancel, Interim, Waker};
 use crate::open::Open;
 use crate::pipe::Pipe;
@@ -90,6 +91,8 @@ pub(crate) struct Ops<'c> {
     pub(crate) woken: Option<Outcome>,
     /// How it stops waiting.
     pub(crate) cancel: Option<Cancel>,
+    /// That the request is a CREATE under way, as it may come again.
+    pub(crate) creation: Option<Creation>,
     /// Caches of which the client learns with the reply.
     pub(crate) unanswered: Vec<CacheUse>,
     /// Whether the message was encrypted.

@@ -2,6 +2,7 @@
 
 use crate::attempts::Attempts;
 use crate::counts::{Counts, lock};
+use crate::durable::Handles;
 use crate::later::Allowance;
 use crate::leases::LeaseTables;
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
@@ -32,6 +33,8 @@ pub struct Service {
     /// What may wait of all requests.
     pub(crate) waiting: Arc<Allowance>,
     pub(crate) leases: LeaseTables,
+    /// `GlobalOpenTable`, as far as it is of opens without a session, and of those that may be asked for twice.
+    pub(crate) handles: Arc<Handles>,
     /// Logins that were refused.
     pub(crate) attempts: Attempts,
     /// `GlobalSessionTable`.
@@ -65,6 +68,7 @@ impl Service {
             counts: Counts::default(),
             waiting: Arc::new(Allowance::new(WAITING_MAX, WAITING_BYTES_MAX)),
             leases: LeaseTables::default(),
+            handles: Arc::default(),
             attempts: Attempts::default(),
             sessions: Mutex::default(),
         }
@@ -86,16 +90,29 @@ impl Service {
         }
     }
 
-    /// Ends a session: nobody finds it any longer, over no connection, and everything it has is closed.
+    /// Ends a session: nobody finds it any longer, over no connection. What it has open is closed, unless it is durable
+    /// (MS-SMB2 §3.3.5.6, §3.3.7.1).
     pub(crate) fn end_session(&self, session: &Session) {
-        lock(&self.sessions).remove(&session.id);
-        session.end(&self.counts);
-        for connection in session.channels().iter().filter_map(|channel| channel.connection()) {
-            connection.forget(session.id);
+        let opens = self.forget(session);
+        for open in opens {
+            if let Err(open) = self.handles.keep(open) {
+                open.close();
+            }
         }
     }
 
-    /// Ends the sessions of users and the tree connects to volumes who are gone. To be called every second or so.
+    /// Has nobody find a session any longer, and gives what it has open.
+    fn forget(&self, session: &Session) -> Vec<Arc<Open>> {
+        lock(&self.sessions).remove(&session.id);
+        let opens = session.end(&self.counts);
+        for connection in session.channels().iter().filter_map(|channel| channel.connection()) {
+            connection.forget(session.id);
+        }
+        opens
+    }
+
+    /// Ends the sessions of users and the tree connects to volumes who are gone, and lets durable opens go whose time is over. To be
+    /// called every second or so.
     pub fn end_what_is_gone(&self) {
         let namespace = self.namespace.load();
         let is_nobody = |of: &Identity| {
@@ -103,7 +120,7 @@ impl Service {
         };
         for session in self.all_sessions() {
             if session.identity().is_some_and(is_nobody) {
-                self.end_session(&session);
+                self.forget(&session).iter().for_each(|open| open.close());
                 continue;
             }
             for tree in session.trees() {
@@ -112,6 +129,7 @@ impl Service {
                 }
             }
         }
+        self.handles.sweep(|open| namespace.export(open.disk.export.id).is_none());
     }
 
     /// Sessions that are set up.
@@ -126,6 +144,17 @@ impl Service {
     /// What is open over all sessions and is like this.
     pub(crate) fn opens_where(&self, is: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {
         self.all_sessions().iter().flat_map(|session| session.opens_where(&is)).collect()
+    }
+
+    /// Closes an open, whatever session has it.
+    pub(crate) fn close(&self, open: &Arc<Open>) {
+        let is_its =
+            |session: &&Arc<Session>| session.open(open.id).is_some_and(|known| Arc::ptr_eq(&known, open));
+        let sessions = self.all_sessions();
+        if let Some(session) = sessions.iter().find(is_its) {
+            session.remove_open(&self.counts, open.id);
+        }
+        open.close();
     }
 
     pub(crate) fn session(&self, id: u64) -> Option<Arc<Session>> {

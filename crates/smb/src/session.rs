@@ -186,16 +186,15 @@ impl Session {
         lock(&self.held).opens.values().filter(|open| is(open)).cloned().collect()
     }
 
-    /// Keeps an open. One that there is no room for is closed.
-    pub(crate) fn add_open(&self, counts: &Counts, open: Open) -> Result<Arc<Open>, NtStatus> {
-        let open = Arc::new(open);
+    /// Keeps an open, if there is room for it.
+    pub(crate) fn add_open(&self, counts: &Counts, open: &Arc<Open>) -> Result<(), NtStatus> {
         let mut held = lock(&self.held);
         let has_room = held.has_room() && !self.is_over.load(Ordering::SeqCst);
         if !has_room || !counts.count_open(OPENS_MAX) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
-        held.opens.insert(open.id, Arc::clone(&open));
-        Ok(open)
+        held.opens.insert(open.id, Arc::clone(open));
+        Ok(())
     }
 
     /// Lets an open go; whoever took it out closes it.
@@ -229,16 +228,17 @@ impl Session {
         Some(pipe)
     }
 
-    /// Ends the session: everything it has is closed.
-    pub(crate) fn end(&self, counts: &Counts) {
+    /// Ends the session. What was open is the caller's, to be closed or kept; everything else goes.
+    pub(crate) fn end(&self, counts: &Counts) -> Vec<Arc<Open>> {
         let mut held = lock(&self.held);
         self.is_over.store(true, Ordering::SeqCst);
         let Held { trees, opens, pipes, .. } = std::mem::take(&mut *held);
         drop(held);
         self.waiting.close_all();
-        close_all(counts, opens.into_values().collect());
+        counts.uncount_opens(opens.len());
         counts.uncount_pipes(pipes.len());
         drop(trees);
+        opens.into_values().collect()
     }
 }
 

@@ -11,7 +11,7 @@ use smb_wire::lease::{Lease, LeaseFlags, LeaseV1, LeaseV2};
 use smb_wire::negotiate::Capabilities;
 use smb_wire::oplock::LeaseKey;
 use smb_wire::{Decode, FileId, NtStatus};
-use vfs::claims::{self, Caching, Granted, LeaseKind, LeaseRequest, Stream};
+use vfs::claims::{self, Caching, Granted, LeaseKind, LeaseRequest, OpenId, Stream};
 use vfs::{File, FileType};
 
 /// Whose leases this request's are; nobody's before there is a user.
@@ -143,6 +143,33 @@ fn epoch_of(asked: &Lease) -> u16 {
     match asked {
         Lease::V1(_) => 0,
         Lease::V2(lease) => lease.epoch,
+    }
+}
+
+/// What an open has that its client has come back for, over another tree connect and by another id.
+pub(super) fn moved(
+    ops: &mut Ops<'_>,
+    disk: &Disk,
+    (cached, open): (Cached, OpenId),
+    (file_id, asked): (FileId, Option<&Lease>),
+) -> Cached {
+    let (key, name) = match (cached.lease(), asked) {
+        (Some(lease), Some(asked)) => {
+            let has_epoch = matches!(asked, Lease::V2(_));
+            (lease.shared(), CacheName::Lease { key: lease.key(), has_epoch })
+        }
+        _ => (claims::LeaseKey::Oplock(open), CacheName::Oplock(file_id)),
+    };
+    let NewCache { open, reply } = disk.claimant.breaks.add(key, told(ops, disk, name));
+    ops.unanswered.push(reply);
+    cached.moved(open)
+}
+
+/// What the client is told of a cache that it has already.
+pub(super) fn again(asked: Option<&Lease>, granted: &Granted) -> Answer {
+    match asked {
+        Some(asked) => Answer { level: OplockLevel::LEASE, lease: Some(answer(asked, granted)) },
+        None => Answer { level: level_of(granted.caching), lease: None },
     }
 }
 

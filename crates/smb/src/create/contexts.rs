@@ -6,7 +6,6 @@ use crate::shown::shown_time;
 use crate::status::of_fs_error;
 use smb_wire::contexts::{MaximalAccess, OnDiskId};
 use smb_wire::create::{CreateContext, CreateContexts};
-use smb_wire::lease::Lease;
 use smb_wire::types::AccessMask;
 use smb_wire::{Encode, NtStatus};
 use vfs::Attrs;
@@ -15,7 +14,12 @@ use vfs::Attrs;
 pub(super) struct Answers(Vec<(&'static [u8], Vec<u8>)>);
 
 impl Answers {
-    pub(super) fn to(asked: &CreateContexts<'_>, open: &Open, attrs: &Attrs, lease: Option<Lease>) -> Self {
+    pub(super) fn to(
+        asked: &CreateContexts<'_>,
+        open: &Open,
+        attrs: &Attrs,
+        more: [Option<(&'static [u8], Vec<u8>)>; 2],
+    ) -> Self {
         let maximal = asked.find(MaximalAccess::NAME).map(|data| {
             let answer = maximal_access(data, open, attrs);
             (MaximalAccess::NAME, answer.to_bytes())
@@ -25,8 +29,7 @@ impl Answers {
             let answer = OnDiskId { disk_file_id: attrs.file_id, volume_id };
             (OnDiskId::NAME, answer.to_bytes())
         });
-        let lease = lease.map(|lease| (Lease::NAME, lease.to_bytes()));
-        Self(maximal.into_iter().chain(id).chain(lease).collect())
+        Self(maximal.into_iter().chain(id).chain(more.into_iter().flatten()).collect())
     }
 
     pub(super) fn on_wire(&self) -> CreateContexts<'_> {

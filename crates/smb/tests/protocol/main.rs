@@ -4,6 +4,7 @@ mod attr;
 mod channels;
 mod compound;
 mod dir;
+mod durable;
 mod ea;
 mod file;
 mod hostile;

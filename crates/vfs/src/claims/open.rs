@@ -48,7 +48,7 @@ impl FileClaims {
 
     pub(super) fn open(&mut self, step: &mut Step<'_>, request: &OpenRequest) -> Verdict {
         let OpenRequest { holder, stream, access, .. } = *request;
-        if self.deletions.iter().any(|gone| gone.stream == stream || gone.stream == Stream::default()) {
+        if self.is_deleted(stream) {
             return Verdict::Refused(Conflict::DeletePending);
         }
         if self.opens.len() >= CLAIMS_MAX {
@@ -62,6 +62,10 @@ impl FileClaims {
         let waits = request.waits && !request.reclaims;
         if let Some(verdict) = self.make_way(step, actor, stream, access, request.truncates, waits) {
             return verdict;
+        }
+        // An open that has given way may have been the last one of what is to be deleted.
+        if self.is_deleted(stream) {
+            return Verdict::Refused(Conflict::DeletePending);
         }
         let id = OpenId(step.id());
         step.touched.push(holder);
@@ -83,6 +87,22 @@ impl FileClaims {
             self.grant_lease(id, wanted, &mut granted);
         }
         Verdict::Granted(granted)
+    }
+
+    /// Whether it goes when its last open does.
+    fn is_deleted(&self, stream: Stream) -> bool {
+        self.deletions.iter().any(|gone| gone.stream == stream || gone.stream == Stream::default())
+    }
+
+    /// What an open has got, as it is now; `None` if there is no such open.
+    pub(super) fn granted_of(&self, id: OpenId) -> Option<Granted> {
+        let open = self.open_of(id)?;
+        let mut granted = Granted { open: Some(id), ..Granted::default() };
+        let is_its = |lease: &&Lease| Some(lease.key) == open.lease && lease.stream == open.stream;
+        if let Some(lease) = self.leases.iter().find(is_its) {
+            lease.describe(&mut granted);
+        }
+        Some(granted)
     }
 
     /// What stands against an open: share modes, then caches.

@@ -1,8 +1,8 @@
 //! [`Claims`]: the claims of a volume between threads.
 
 use super::{
-    By, Conflict, Counts, Effect, Grace, Holder, HolderId, Io, IoKind, LeaseKey, LockOwner, Request, Span,
-    Stream, Table, Timeouts, Verdict,
+    By, Conflict, Counts, Effect, Grace, Granted, Holder, HolderId, Io, IoKind, LeaseKey, LockOwner, OpenId,
+    Request, Span, Stream, Table, Timeouts, Verdict,
 };
 use crate::qos::Nanos;
 use crate::{FileKey, FsError, FsResult};
@@ -166,6 +166,11 @@ impl Claims {
     pub fn writer(&self, file: &FileKey) -> Option<HolderId> {
         let may_be = self.bind(IoKind::ReadAttrs) && self.shard(file).counts.bind(IoKind::ReadAttrs);
         if may_be { lock(&self.shard(file).table).writer(file) } else { None }
+    }
+
+    /// See [`Table::granted_of`].
+    pub fn granted_of(&self, file: &FileKey, open: OpenId) -> Option<Granted> {
+        lock(&self.shard(file).table).granted_of(file, open)
     }
 
     /// See [`Table::ranges_of`].

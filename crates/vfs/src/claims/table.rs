@@ -2,7 +2,9 @@
 
 use super::held::{Binds, FileClaims};
 use super::step::{Step, done};
-use super::{By, Conflict, Effect, HolderId, Io, LockOwner, Request, Span, Stream, Timeouts, Verdict};
+use super::{
+    By, Conflict, Effect, Granted, HolderId, Io, LockOwner, OpenId, Request, Span, Stream, Timeouts, Verdict,
+};
 use crate::key::{FileKey, KeyHasher};
 use crate::qos::Nanos;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -74,6 +76,11 @@ impl Table {
     pub fn writer(&self, file: &FileKey) -> Option<HolderId> {
         let lease = self.files.get(file)?.leases.iter().find(|lease| lease.delegates_writing())?;
         (!self.lapsed.contains(&lease.holder)).then_some(lease.holder)
+    }
+
+    /// What an open of a file has got, as it is now; `None` if there is no such open.
+    pub fn granted_of(&self, file: &FileKey, open: OpenId) -> Option<Granted> {
+        self.files.get(file)?.granted_of(open)
     }
 
     /// Answers a request about a file.

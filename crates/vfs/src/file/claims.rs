@@ -11,7 +11,9 @@ use crate::access::{self, Access};
 use crate::attrs::{Attrs, Change, SetAttrs, SetTime, Time};
 use crate::backend::{Blocking, SyncScope};
 use crate::caller::Caller;
-use crate::claims::{By, Claims, HolderId, Io, IoKind, LockOwner, Request, Span, Stream, Verdict};
+use crate::claims::{
+    By, Claims, Granted, HolderId, Io, IoKind, LockOwner, OpenId, Request, Span, Stream, Verdict,
+};
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 use crate::name::Name;
@@ -138,6 +140,11 @@ impl File {
     pub fn claim(&self, request: &Request) -> Verdict {
         let volume = self.volume();
         volume.claims().request(volume.now(), &self.key(), request)
+    }
+
+    /// What an open of this file has got, as it is now; `None` if there is no such open.
+    pub fn granted_of(&self, open: OpenId) -> Option<Granted> {
+        self.volume().held()?.granted_of(&self.key(), open)
     }
 
     /// Whether an owner holds any byte of this file.

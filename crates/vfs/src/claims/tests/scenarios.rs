@@ -138,6 +138,22 @@ fn a_durable_open_without_a_conflict_comes_back_with_all_it_had() {
 }
 
 #[test]
+fn nobody_opens_what_goes_with_an_open_that_gives_way() {
+    let mut rig = Rig::new();
+    let alone = Access { rights: Rights::WRITE | Rights::DELETE, deny: Rights::WRITE };
+    let request = OpenRequest { lease: shared(1, "RWH"), delete_on_close: Some(link()), ..opening(1, alone) };
+    let open = rig.open(request);
+    let granted = rig.table.granted_of(&key(1), open).unwrap();
+    assert_eq!((granted.open, granted.lease), (Some(open), Some(shared_key(1))));
+    assert_eq!(granted.caching, caching("RWH"));
+    rig.granted(&disconnect(open, false));
+    assert_eq!(rig.refused(&Request::Open(opening(2, alone))), Conflict::DeletePending);
+    assert_eq!(rig.take(), [revoked(1, open), removed(0)]);
+    assert_eq!(rig.table.granted_of(&key(1), open), None);
+    rig.open(opening(2, alone));
+}
+
+#[test]
 fn expired_holders_keep_what_nobody_wants() {
     let mut rig = Rig::new();
     let alone = Access { rights: Rights::WRITE, deny: Rights::WRITE };

@@ -1,0 +1,220 @@
+//! Opens that outlive their connections, and CREATEs that come twice (MS-SMB2 §3.3.1.4, §3.3.1.10, §3.3.7.1).
+//!
+//! An open without a session stays here until its client comes back, until something conflicts with it, or until its time is over:
+//! the last two are for the table of claims to say, which keeps it as disconnected. What it has given away is looked for once a
+//! second.
+
+use crate::counts::lock;
+use crate::leases::Lessee;
+use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX};
+use crate::open::Open;
+use smb_wire::create::CreateAction;
+use smb_wire::{Guid, NtStatus};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, Weak};
+
+/// How an open outlives its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Durable {
+    /// `DurableOwner` and `ClientGuid`.
+    pub(crate) owner: Lessee,
+    /// `CreateGuid`, of the second version.
+    pub(crate) create_guid: Option<Guid>,
+    /// `DurableOpenTimeout` in milliseconds.
+    pub(crate) timeout_ms: u32,
+}
+
+/// `AppInstanceId` and `AppInstanceVersion`: the application that an open is of, which may go on at another client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instance {
+    pub(crate) owner: Lessee,
+    pub(crate) id: Guid,
+    /// The high and the low half; zeros for none.
+    pub(crate) version: (u64, u64),
+}
+
+impl Instance {
+    /// Whether it goes on as `self` what was `other`: the same application of the same user at another client.
+    pub(crate) fn follows(&self, other: &Self) -> bool {
+        self.id == other.id
+            && self.owner.uid == other.owner.uid
+            && self.owner.client_guid != other.owner.client_guid
+    }
+}
+
+/// Opens without a session, and CREATEs by the names that clients give them.
+#[derive(Default)]
+pub(crate) struct Handles(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    /// By the persistent half of their ids.
+    disconnected: HashMap<u64, Arc<Open>>,
+    /// How many of them each user has.
+    of_users: HashMap<u32, usize>,
+    created: HashMap<CreationKey, Created>,
+    lastcreation: u64,
+}
+
+type CreationKey = (Lessee, Guid);
+
+/// What became of a CREATE with a `CreateGuid`.
+struct Created {
+    /// Tells it from another one by the same name.
+    number: u64,
+    /// The open, once there is one.
+    open: Option<Weak<Open>>,
+}
+
+/// A CREATE with a `CreateGuid`, and the open that came of it: known as long as this is there.
+pub(crate) struct Creation {
+    handles: Arc<Handles>,
+    key: CreationKey,
+    number: u64,
+}
+
+/// A CREATE with a `CreateGuid` that was made known.
+pub(crate) enum Begun {
+    /// It is the first.
+    New(Creation),
+    /// It was done before, and this is what came of it.
+    Before(Arc<Open>),
+}
+
+/// What an open keeps of the CREATE it came of.
+pub(crate) struct Origin {
+    pub(crate) action: CreateAction,
+    creation: Creation,
+}
+
+impl Handles {
+    /// Makes a CREATE known. One that is known already must say that it is sent again (MS-SMB2 §3.3.5.9.10), and is not to be while
+    /// the first is under way.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        owner: Lessee,
+        create_guid: Guid,
+        is_replay: bool,
+    ) -> Result<Begun, NtStatus> {
+        let key = (owner, create_guid);
+        let mut table = lock(&self.0);
+        if let Some(created) = table.created.get(&key) {
+            let is_pending = created.open.is_none();
+            let open = created.open.as_ref().and_then(Weak::upgrade);
+            match open {
+                _ if (is_pending || open.is_some()) && !is_replay => {
+                    return Err(NtStatus::DUPLICATE_OBJECTID);
+                }
+                _ if is_pending => return Err(NtStatus::FILE_NOT_AVAILABLE),
+                Some(open) => return Ok(Begun::Before(open)),
+                // It is being closed.
+                None => {}
+            }
+        }
+        table.lastcreation += 1;
+        let number = table.lastcreation;
+        table.created.insert(key, Created { number, open: None });
+        Ok(Begun::New(Creation { handles: Arc::clone(self), key, number }))
+    }
+
+    /// Keeps an open that has lost its session. It comes back if it does not outlive that, or there is no room.
+    pub(crate) fn keep(&self, open: Arc<Open>) -> Result<(), Arc<Open>> {
+        let Some(durable) = open.durable().filter(|durable| open.disconnect(*durable)) else {
+            return Err(open);
+        };
+        let mut table = lock(&self.0);
+        let Table { disconnected, of_users, .. } = &mut *table;
+        let of_user = of_users.get(&durable.owner.uid).copied().unwrap_or_default();
+        if disconnected.len() >= DISCONNECTED_MAX || of_user >= DISCONNECTED_OF_USER_MAX {
+            return Err(open);
+        }
+        let Entry::Vacant(entry) = disconnected.entry(open.id.persistent) else { return Err(open) };
+        entry.insert(open);
+        of_users.insert(durable.owner.uid, of_user + 1);
+        Ok(())
+    }
+
+    /// Takes an open without a session out, for its client that is back and passes `check`.
+    pub(crate) fn take(
+        &self,
+        persistent: u64,
+        check: impl FnOnce(&Open) -> Result<(), NtStatus>,
+    ) -> Result<Open, Taking> {
+        let mut table = lock(&self.0);
+        let Entry::Occupied(entry) = table.disconnected.entry(persistent) else {
+            return Err(Taking::Refused(NtStatus::OBJECT_NAME_NOT_FOUND));
+        };
+        check(entry.get()).map_err(Taking::Refused)?;
+        let open = match Arc::try_unwrap(entry.remove()) {
+            Ok(open) => open,
+            Err(open) => {
+                table.disconnected.insert(persistent, open);
+                return Err(Taking::Busy);
+            }
+        };
+        table.uncount(&open);
+        Ok(open)
+    }
+
+    /// Lets those go that are lost, or are like this.
+    pub(crate) fn sweep(&self, is_over: impl Fn(&Open) -> bool) {
+        let mut table = lock(&self.0);
+        let over = |_: &u64, open: &mut Arc<Open>| open.is_lost() || is_over(open);
+        let gone: Vec<Arc<Open>> = table.disconnected.extract_if(over).map(|(_, open)| open).collect();
+        gone.iter().for_each(|open| table.uncount(open));
+        drop(table);
+        gone.iter().for_each(|open| open.close());
+    }
+}
+
+/// Why an open could not be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taking {
+    Refused(NtStatus),
+    /// Requests of the connection that is gone are still being done.
+    Busy,
+}
+
+impl Table {
+    fn uncount(&mut self, open: &Open) {
+        let Some(durable) = open.durable() else { return };
+        if let Entry::Occupied(mut of_user) = self.of_users.entry(durable.owner.uid) {
+            *of_user.get_mut() -= 1;
+            if *of_user.get() == 0 {
+                of_user.remove();
+            }
+        }
+    }
+}
+
+impl Creation {
+    /// Notes what came of it.
+    pub(crate) fn done(self, open: &Arc<Open>, action: CreateAction) {
+        let mut table = lock(&self.handles.0);
+        if let Some(created) = table.created.get_mut(&self.key) {
+            created.open = Some(Arc::downgrade(open));
+        }
+        drop(table);
+        open.set_origin(Origin { action, creation: self });
+    }
+}
+
+impl Origin {
+    /// The open is another value by now.
+    pub(crate) fn moved(&self, open: &Arc<Open>) {
+        let creation = &self.creation;
+        if let Some(created) = lock(&creation.handles.0).created.get_mut(&creation.key) {
+            created.open = Some(Arc::downgrade(open));
+        }
+    }
+}
+
+impl Drop for Creation {
+    fn drop(&mut self) {
+        let mut table = lock(&self.handles.0);
+        if table.created.get(&self.key).is_some_and(|created| created.number == self.number) {
+            table.created.remove(&self.key);
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Opens that outlive their connections, and CREATEs that come twice (MS-SMB2 §3.3.5.9.6 to §3.3.5.9.13).
+
+use crate::rig::{ALICE, BOB, Client, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, name, wait_until};
+use smb_wire::create::{
+    CreateAction, CreateContext, CreateContexts, CreateOptions, CreateRequest, CreateResponse, OplockLevel,
+};
+use smb_wire::durable::{
+    AppInstanceId, AppInstanceVersion, DurableFlags, DurableReconnect, DurableReconnectV2, DurableRequest,
+    DurableRequestV2, DurableResponseV2,
+};
+use smb_wire::header::Command;
+use smb_wire::lease::Lease;
+use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
+use smb_wire::session::Empty;
+use smb_wire::types::Dialect;
+use smb_wire::{Decode, Encode, FileId, Guid, NtStatus};
+use std::time::Duration;
+
+type Context = (&'static [u8], Vec<u8>);
+
+fn v1() -> Context {
+    (DurableRequest::NAME, DurableRequest.to_bytes())
+}
+
+fn v2(guid: u8, timeout: u32) -> Context {
+    let request = DurableRequestV2 { timeout, flags: DurableFlags::empty(), create_guid: Guid([guid; 16]) };
+    (DurableRequestV2::NAME, request.to_bytes())
+}
+
+fn back(file_id: FileId) -> Context {
+    (DurableReconnect::NAME, DurableReconnect { file_id }.to_bytes())
+}
+
+fn back_v2(file_id: FileId, guid: u8) -> Context {
+    let flags = DurableFlags::empty();
+    let request = DurableReconnectV2 { file_id, create_guid: Guid([guid; 16]), flags };
+    (DurableReconnectV2::NAME, request.to_bytes())
+}
+
+fn instance(id: u8) -> Context {
+    (AppInstanceId::NAME, AppInstanceId { app_instance_id: Guid([id; 16]) }.to_bytes())
+}
+
+fn version(low: u64) -> Context {
+    let version = AppInstanceVersion { app_instance_version_high: 0, app_instance_version_low: low };
+    (AppInstanceVersion::NAME, version.to_bytes())
+}
+
+fn leased(asked: Lease) -> Context {
+    (Lease::NAME, asked.to_bytes())
+}
+
+/// Asks to open a file with an oplock or a lease and these contexts.
+fn ask(client: &mut Client, path: &str, opening: Opening, level: OplockLevel, contexts: &[Context]) {
+    let wire = name(path);
+    let contexts = contexts.iter().map(|(name, data)| CreateContext { name, data }).collect();
+    let request = CreateRequest {
+        requested_oplock_level: level,
+        contexts: CreateContexts(contexts),
+        ..opening.request(&wire)
+    };
+    let message = client.request(Command::CREATE, &request);
+    client.send_protected(message);
+}
+
+/// The same, with the reply.
+fn create(
+    client: &mut Client,
+    path: &str,
+    opening: Opening,
+    level: OplockLevel,
+    contexts: &[Context],
+) -> Reply {
+    ask(client, path, opening, level, contexts);
+    client.reply()
+}
+
+/// The same alone, by a batch oplock.
+fn batch(client: &mut Client, path: &str, contexts: &[Context]) -> Reply {
+    create(client, path, Opening::alone(), OplockLevel::BATCH, contexts)
+}
+
+/// Comes back for a file: nothing but the contexts counts.
+fn again(client: &mut Client, path: &str, contexts: &[Context]) -> Reply {
+    create(client, path, Opening::default(), OplockLevel::NONE, contexts)
+}
+
+fn id(reply: &Reply) -> FileId {
+    assert_eq!(reply.status(), NtStatus::SUCCESS);
+    reply.body::<CreateResponse<'_>>().file_id
+}
+
+fn has(reply: &Reply, name: &[u8]) -> bool {
+    reply.body::<CreateResponse<'_>>().contexts.find(name).is_some()
+}
+
+/// Loses a connection.
+#[track_caller]
+fn lose(rig: &Rig, client: Client) {
+    let before = rig.connections();
+    drop(client);
+    wait_until(|| rig.connections() < before);
+    // What it had is kept or closed right after.
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+fn lock(client: &mut Client, file_id: FileId, flags: LockFlags) -> NtStatus {
+    let locks = vec![LockElement { offset: 0, length: 9, flags }];
+    let request = LockRequest { lock_sequence: LockSequence(0), file_id, locks };
+    client.call(Command::LOCK, &request).status()
+}
+
+#[test]
+fn an_open_with_a_batch_oplock_waits_for_its_client() {
+    let rig = Rig::new();
+    for (asks, comes_back) in [(v1(), None), (v2(1, 0), Some(1)), (v2(2, 0), None)] {
+        let mut client = rig.alice();
+        let opened = batch(&mut client, "file", &[asks.clone()]);
+        assert!(has(&opened, asks.0));
+        let old = id(&opened);
+        client.write(old, 0, b"mine");
+        assert_eq!(lock(&mut client, old, LockFlags::EXCLUSIVE_LOCK), NtStatus::SUCCESS);
+        lose(&rig, client);
+        let mut client = rig.alice();
+        client.read(old, 0, 4).assert_refused(NtStatus::FILE_CLOSED);
+        let wanted = comes_back.map_or_else(|| back(old), |guid| back_v2(old, guid));
+        let reply = again(&mut client, "any name", &[wanted]);
+        let new = id(&reply);
+        let body = reply.body::<CreateResponse<'_>>();
+        assert_eq!((body.oplock_level, body.create_action), (OplockLevel::BATCH, CreateAction::OPENED));
+        assert_eq!((body.end_of_file, new.persistent), (4, old.persistent));
+        assert_ne!(new.volatile, old.volatile);
+        assert!(!has(&reply, asks.0));
+        client.read(old, 0, 4).assert_refused(NtStatus::FILE_CLOSED);
+        assert_eq!(client.data(new, 0, 4), b"mine");
+        assert_eq!(lock(&mut client, new, LockFlags::UNLOCK), NtStatus::SUCCESS, "its range came with it");
+        // It is asked for its oplock by the id that it has now.
+        let mut other = rig.alice();
+        other.ask("file", Opening::default(), OplockLevel::NONE, None);
+        assert_eq!(client.oplock_break().file_id, new);
+        assert_eq!(client.close(new).status(), NtStatus::SUCCESS);
+        again(&mut client, "file", &[back(old)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
+    }
+}
+
+#[test]
+fn what_is_not_cached_for_its_handle_is_not_kept() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    for level in [OplockLevel::NONE, OplockLevel::II, OplockLevel::EXCLUSIVE] {
+        for asks in [v1(), v2(1, 0)] {
+            let reply = create(&mut client, "file", Opening::default(), level, &[asks.clone()]);
+            assert!(!has(&reply, asks.0), "{level:?}");
+            client.close(id(&reply));
+        }
+    }
+    let reply = create(&mut client, "file", Opening::alone(), OplockLevel::EXCLUSIVE, &[v1()]);
+    lose(&rig, client);
+    let mut client = rig.alice();
+    again(&mut client, "file", &[back(id(&reply))]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
+    client.open("file", Opening::alone());
+}
+
+#[test]
+fn whoever_wants_the_file_ends_the_wait() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let reply = batch(&mut client, "file", &[v2(1, 0)]);
+    lose(&rig, client);
+    let mut other = rig.alice();
+    let theirs = other.open("file", Opening::alone());
+    again(&mut other, "file", &[back_v2(id(&reply), 1)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(other.close(theirs).status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn logging_off_keeps_what_is_durable_and_leaving_the_share_does_not() {
+    let rig = Rig::new();
+    for (command, kept) in [(Command::LOGOFF, true), (Command::TREE_DISCONNECT, false)] {
+        let mut client = rig.alice();
+        let reply = batch(&mut client, "file", &[v1()]);
+        assert_eq!(client.call(command, &Empty).status(), NtStatus::SUCCESS);
+        let mut client = rig.alice();
+        let status = again(&mut client, "file", &[back(id(&reply))]).status();
+        assert_eq!(status == NtStatus::SUCCESS, kept, "{command:?}: {status:?}");
+        drop(client);
+    }
+}
+
+#[test]
+fn a_session_that_takes_over_finds_what_the_one_before_had_open() {
+    let rig = Rig::new();
+    let mut first = rig.alice();
+    let reply = batch(&mut first, "file", &[v1()]);
+    again(&mut first, "file", &[back(id(&reply))]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
+    let mut second = rig.connect();
+    second.negotiate(&Offer::default());
+    second.try_log_on(ALICE, first.session_id).unwrap();
+    second.mount(SHARE);
+    let new = id(&again(&mut second, "file", &[back(id(&reply))]));
+    assert_eq!(second.write(new, 0, b"x").status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn nobody_else_gets_an_open() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let old = id(&batch(&mut client, "file", &[v2(1, 0)]));
+    lose(&rig, client);
+    let unknown = NtStatus::OBJECT_NAME_NOT_FOUND;
+    let mut bob = rig.connect();
+    bob.negotiate(&Offer::default());
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    again(&mut bob, "file", &[back(old)]).assert_refused(NtStatus::ACCESS_DENIED);
+    again(&mut bob, "file", &[back_v2(old, 1)]).assert_refused(NtStatus::ACCESS_DENIED);
+    let mut client = rig.alice();
+    again(&mut client, "file", &[back_v2(old, 2)]).assert_refused(unknown);
+    again(&mut client, "file", &[back_v2(old, 0)]).assert_refused(unknown);
+    let wrong = FileId { persistent: old.persistent ^ 1, ..old };
+    again(&mut client, "file", &[back(wrong)]).assert_refused(unknown);
+    again(&mut client, "file", &[back(FileId::PREVIOUS)]).assert_refused(unknown);
+    again(&mut client, "file", &[back(old), leased(lease(1, "RWH"))]).assert_refused(unknown);
+    client.mount(OTHER);
+    again(&mut client, "file", &[back(old)]).assert_refused(unknown);
+    client.mount(SHARE);
+    let both = [back_v2(old, 1), v2(1, 0)];
+    again(&mut client, "file", &both).assert_refused(NtStatus::INVALID_PARAMETER);
+    again(&mut client, "file", &[back(old), back_v2(old, 1)]).assert_refused(NtStatus::INVALID_PARAMETER);
+    again(&mut client, "file", &[v1(), v2(1, 0)]).assert_refused(NtStatus::INVALID_PARAMETER);
+    let short = (DurableReconnect::NAME, vec![0; 3]);
+    again(&mut client, "file", &[short]).assert_refused(NtStatus::INVALID_PARAMETER);
+    id(&again(&mut client, "file", &[back_v2(old, 1)]));
+}
+
+#[test]
+fn an_open_with_a_lease_is_its_clients_by_its_key_and_name() {
+    let rig = Rig::new();
+    let mut client = rig.alice_at(1);
+    let asks = [v2(1, 0), leased(lease(7, "RWH"))];
+    let old = id(&create(&mut client, "File", Opening::default(), OplockLevel::LEASE, &asks));
+    lose(&rig, client);
+    let unknown = NtStatus::OBJECT_NAME_NOT_FOUND;
+    let wanted = |key| [back_v2(old, 1), leased(lease(key, ""))];
+    again(&mut rig.alice_at(2), "file", &wanted(7)).assert_refused(unknown);
+    let mut client = rig.alice_at(1);
+    again(&mut client, "file", &wanted(8)).assert_refused(unknown);
+    again(&mut client, "file", &wanted(7)[..1]).assert_refused(unknown);
+    again(&mut client, "other", &wanted(7)).assert_refused(NtStatus::INVALID_PARAMETER);
+    let reply = again(&mut client, "file", &wanted(7));
+    let new = id(&reply);
+    let body = reply.body::<CreateResponse<'_>>();
+    let granted = Lease::from_bytes(body.contexts.find(Lease::NAME).unwrap()).unwrap();
+    assert_eq!(granted.lease_state(), crate::rig::state("RWH"));
+    // It is told of breaks where it is now.
+    let mut other = rig.alice_at(2);
+    other.ask("file", Opening::default(), OplockLevel::NONE, None);
+    client.assert_lease_break(7, "RWH", "RH", true);
+    client.close(new);
+}
+
+#[test]
+fn a_time_that_a_client_asks_for_is_bounded_and_kept() {
+    let rig = Rig::new();
+    for (asks, gets) in [(0, 60_000), (1000, 1000), (u32::MAX, 300_000)] {
+        let mut client = rig.alice();
+        let reply = batch(&mut client, "file", &[v2(1, asks)]);
+        let body = reply.body::<CreateResponse<'_>>();
+        let answer =
+            DurableResponseV2::from_bytes(body.contexts.find(DurableRequestV2::NAME).unwrap()).unwrap();
+        assert_eq!((answer.timeout, answer.flags), (gets, DurableFlags::empty()));
+        client.close(id(&reply));
+    }
+}
+
+#[test]
+fn the_second_version_is_of_smb_3() {
+    let rig = Rig::new();
+    let mut client = rig.alice_with(&Offer::of(Dialect::SMB210));
+    let reply = batch(&mut client, "file", &[v2(1, 0)]);
+    assert!(!has(&reply, DurableRequestV2::NAME));
+    client.close(id(&reply));
+    assert!(has(&batch(&mut client, "file", &[v1()]), DurableRequest::NAME));
+}
+
+#[test]
+fn what_is_to_be_deleted_goes_when_somebody_wants_its_name() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let opening = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::alone() };
+    let old = id(&create(&mut client, "file", opening, OplockLevel::BATCH, &[v1()]));
+    client.write(old, 0, b"data");
+    lose(&rig, client);
+    let mut other = rig.alice();
+    assert_eq!(other.action("file", Opening::default()), Ok(CreateAction::CREATED));
+}
+
+#[test]
+fn a_create_that_comes_again_is_done_once() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let first = batch(&mut client, "file", &[v2(1, 0)]);
+    batch(&mut client, "file", &[v2(1, 0)]).assert_refused(NtStatus::DUPLICATE_OBJECTID);
+    client.replays = true;
+    let again = batch(&mut client, "file", &[v2(1, 0)]);
+    assert_eq!(id(&again), id(&first));
+    assert_eq!(again.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
+    assert!(has(&again, DurableRequestV2::NAME));
+    // With a lease it is another one.
+    let asks = [v2(1, 0), leased(lease(1, "RWH"))];
+    let opening = Opening::alone();
+    create(&mut client, "file", opening, OplockLevel::LEASE, &asks).assert_refused(NtStatus::ACCESS_DENIED);
+    client.replays = false;
+    assert_eq!(client.close(id(&first)).status(), NtStatus::SUCCESS);
+    let new = batch(&mut client, "file", &[v2(1, 0)]);
+    assert_ne!(id(&new), id(&first), "what was closed is forgotten");
+    // Another user's are others, whatever names they have.
+    let mut bob = rig.connect();
+    bob.negotiate(&Offer::default());
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    assert_eq!(batch(&mut bob, "other", &[v2(1, 0)]).status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_create_that_failed_is_forgotten() {
+    let rig = Rig::new();
+    let (mut client, mut other) = (rig.alice(), rig.alice());
+    let theirs = other.open("file", Opening::alone());
+    for _ in 0..2 {
+        batch(&mut client, "file", &[v2(1, 0)]).assert_refused(NtStatus::SHARING_VIOLATION);
+    }
+    other.close(theirs);
+    assert_eq!(batch(&mut client, "file", &[v2(1, 0)]).status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_create_that_comes_again_while_it_waits_is_refused() {
+    let rig = Rig::new();
+    let (mut holder, mut client) = (rig.alice_at(1), rig.alice_at(2));
+    let held = create(&mut holder, "file", Opening::default(), OplockLevel::BATCH, &[]);
+    ask(&mut client, "file", Opening::default(), OplockLevel::NONE, &[v2(1, 0)]);
+    assert_eq!(client.reply().status(), NtStatus::PENDING);
+    holder.oplock_break();
+    create(&mut client, "file", Opening::default(), OplockLevel::NONE, &[v2(1, 0)])
+        .assert_refused(NtStatus::DUPLICATE_OBJECTID);
+    client.replays = true;
+    create(&mut client, "file", Opening::default(), OplockLevel::NONE, &[v2(1, 0)])
+        .assert_refused(NtStatus::FILE_NOT_AVAILABLE);
+    holder.close(id(&held));
+    let done = client.reply();
+    let again = create(&mut client, "file", Opening::default(), OplockLevel::NONE, &[v2(1, 0)]);
+    assert_eq!(id(&again), id(&done));
+}
+
+#[test]
+fn an_application_that_goes_on_elsewhere_takes_its_files_with_it() {
+    let rig = Rig::new();
+    let (mut first, mut second) = (rig.alice_at(1), rig.alice_at(2));
+    let old = id(&batch(&mut first, "file", &[v2(1, 0), instance(5), version(3)]));
+    // Bob knows its id.
+    let mut bob = rig.connect();
+    bob.negotiate(&Offer { client_guid: Guid([3; 16]), ..Offer::default() });
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    let shared = Opening { access: smb_wire::types::AccessMask::READ_ATTRIBUTES, ..Opening::default() };
+    create(&mut bob, "file", shared, OplockLevel::NONE, &[v2(1, 0), instance(5)]);
+    assert_eq!(first.write(old, 0, b"x").status(), NtStatus::SUCCESS);
+    batch(&mut second, "file", &[v2(2, 0), instance(5), version(3)])
+        .assert_refused(NtStatus::FILE_FORCED_CLOSED);
+    let new = id(&batch(&mut second, "file", &[v2(2, 0), instance(5), version(4)]));
+    first.write(old, 0, b"x").assert_refused(NtStatus::FILE_CLOSED);
+    first.close(old).assert_refused(NtStatus::FILE_CLOSED);
+    assert_eq!(second.write(new, 0, b"y").status(), NtStatus::SUCCESS);
+}
