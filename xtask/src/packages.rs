@@ -14,6 +14,7 @@ type Tool = (&'static str, &'static str);
 pub(crate) const FOR_TESTS: &[Tool] = &[
     ("nfs-ls", "libnfs-utils"),
     ("smbclient", "smbclient"),
+    ("rpcclient", "smbclient"),
     ("mke2fs", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("mkfs.btrfs", "btrfs-progs"),

@@ -86,10 +86,7 @@ pub(crate) fn serve_smb(
     port: u16,
     work: &Path,
 ) -> anyhow::Result<Process> {
-    let (users, log) = (work.join("users.toml"), work.join("plimsoll-smb.log"));
-    let samba::User { name, id, password } = samba::USER;
-    fs::write(&users, format!("[[user]]\nname = \"{name}\"\nuid = {id}\npassword = \"{password}\"\n"))?;
-    fs::set_permissions(&users, fs::Permissions::from_mode(0o600))?;
+    let (users, log) = (smb_users(work)?, work.join("plimsoll-smb.log"));
     let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
     let mut argv = vec![text(binary)?, "export".to_owned()];
     for directory in directories {
@@ -103,6 +100,15 @@ pub(crate) fn serve_smb(
     let server = Process::start(&argv, output.try_clone()?.into(), output.into())?;
     samba::wait_for(port).with_context(|| format!("see {}", log.display()))?;
     Ok(server)
+}
+
+/// A file in `work` that lets [`USER`](samba::USER) log in.
+pub(crate) fn smb_users(work: &Path) -> anyhow::Result<PathBuf> {
+    let users = work.join("users.toml");
+    let samba::User { name, id, password } = samba::USER;
+    fs::write(&users, format!("[[user]]\nname = \"{name}\"\nuid = {id}\npassword = \"{password}\"\n"))?;
+    fs::set_permissions(&users, fs::Permissions::from_mode(0o600))?;
+    Ok(users)
 }
 
 impl Options {

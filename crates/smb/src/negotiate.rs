@@ -145,7 +145,9 @@ pub(crate) fn multi_protocol(connection: &Connection, message: &[u8], now: Time)
     let capabilities = Capabilities::LARGE_MTU;
     let body = response(&connection.service, now, Dialect::SMB2_WILDCARD, capabilities, &hint);
     let header = smb_wire::header::Header::request(smb_wire::header::Command::NEGOTIATE, 0, 0, 0);
+    // What SMB1 did not say of the request is zero, the charge as well (MS-SMB2 §3.3.5.3.1); some clients see to it.
     let header = smb_wire::header::Header {
+        credit_charge: 0,
         credits: connection.grant(1, false),
         ..header.response(NtStatus::SUCCESS)
     };

@@ -100,7 +100,7 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         command("schemathesis", "conformance/schemathesis/run 25", 15).after(&["test programs"]),
         command("fio-plot", "conformance/fio-plot/run", 10).after(&["test programs"]),
         with_binary("crash", &["crash"], 5)?.after(&["build"]),
-        with_binary("interop", &["interop"], 10)?.after(&["build", "test programs"]),
+        with_binary("interop", &["interop"], 20)?.after(&["build", "test programs"]),
         with_binary("pages", &["pages"], 12)?.after(&["build"]),
         with_binary("docs", &["docs"], 12)?.after(&["build"]),
         tests("doc tests", &["--doc"], &[]),

@@ -123,6 +123,7 @@ fn a_client_that_begins_with_smb1_asks_again_with_smb2() {
     let answer: NegotiateResponse<'_> = reply.body();
     assert_eq!((reply.header.command, reply.header.message_id), (Command::NEGOTIATE, 0));
     assert_eq!((answer.dialect, reply.header.credits), (Dialect::SMB2_WILDCARD, 1));
+    assert_eq!(reply.header.credit_charge, 0);
     // The first id is used.
     client.next_id = 1;
     assert_eq!(client.negotiate(&Offer::default()).body::<NegotiateResponse<'_>>().dialect, Dialect::SMB311);

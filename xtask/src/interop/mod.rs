@@ -1,5 +1,7 @@
 //! `cargo xtask interop`: clients of others against `plimsoll export`, and our own with every byte verified.
 
+pub(crate) mod smb;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,6 +20,8 @@ use crate::server::free_port;
 /// No multiple of any transfer or block size.
 const FILE_BYTES: usize = (5 << 20) + 4099;
 const CHECK_MAX: Duration = Duration::from_secs(300);
+/// What it may take to compile the clients in Rust, and to install those in Python.
+const BUILD_MAX: Duration = Duration::from_secs(900);
 
 /// `interop`.
 #[derive(clap::Args)]
@@ -46,7 +50,7 @@ struct Stage {
 
 type Check = (&'static str, fn(&Stage) -> anyhow::Result<()>);
 
-const CHECKS: [Check; 18] = [
+const CHECKS: [Check; 24] = [
     ("nfs-cp to the export", |stage| copy_in(stage, V3)),
     ("nfs-cp from the export", |stage| copy_out(stage, V3)),
     ("nfs-cat", |stage| cat(stage, V3)),
@@ -60,8 +64,14 @@ const CHECKS: [Check; 18] = [
     ("nfs-rs", |stage| nfs_rs(stage, "3")),
     ("nfs-rs over 4.1", |stage| nfs_rs(stage, "4.1")),
     ("nfs-rs over 4.2", |stage| nfs_rs(stage, "4.2")),
-    ("smbclient to the share and back", smbclient),
-    ("smbclient with a wrong password", smbclient_refused),
+    ("smbclient to the share and back", smb::smbclient),
+    ("smbclient with a wrong password", smb::smbclient_refused),
+    ("rpcclient", |stage| smb::rpcclient(stage, "sign")),
+    ("rpcclient, encrypted", |stage| smb::rpcclient(stage, "encrypt")),
+    ("impacket", |stage| smb::python(stage, "impacket_client.py")),
+    ("smbprotocol", |stage| smb::python(stage, "smbprotocol_client.py")),
+    ("the crate smb", |stage| smb::rust(stage, "smb")),
+    ("the crate smb2", |stage| smb::rust(stage, "smb2")),
     ("plimsoll bench: read, verified", |stage| stage.load("read", &[])),
     ("plimsoll bench: write, verified", |stage| stage.load("write", &["--stable", "file-sync"])),
     ("plimsoll bench: mix, verified", |stage| stage.load("mix", &["--connections", "16"])),
@@ -145,38 +155,6 @@ impl Stage {
     }
 }
 
-impl Stage {
-    fn smbclient(
-        &self,
-        password: &str,
-        dialect: &str,
-        protection: &str,
-        commands: &str,
-    ) -> anyhow::Result<Vec<u8>> {
-        let share = format!("//127.0.0.1{}", self.server.exports[0]);
-        let port = self.smb_port.to_string();
-        let user = format!("{}%{password}", samba::USER.name);
-        let protection = format!("--client-protection={protection}");
-        output(
-            "smbclient",
-            &[
-                &share,
-                "-p",
-                &port,
-                "-U",
-                &user,
-                "-m",
-                dialect,
-                &protection,
-                "-s",
-                "/dev/null",
-                "-c",
-                commands,
-            ],
-        )
-    }
-}
-
 fn copy_in(stage: &Stage, version: &str) -> anyhow::Result<()> {
     let (source, mut data) = (stage.local.join("in"), content(1));
     if version == V4 {
@@ -236,39 +214,6 @@ fn nfs_rs(stage: &Stage, version: &str) -> anyhow::Result<()> {
     let url = stage.url("", &format!("&version={version}&noresvport=true"));
     let program = cargo::program_of("nfs_rs", &["build", "--example", "nfs_rs"])?;
     stage.run(&[text(&program)?, &url])
-}
-
-/// Writes, lists, renames, reads back and removes over each dialect, signed and encrypted.
-fn smbclient(stage: &Stage) -> anyhow::Result<()> {
-    let (source, back, data) = (stage.local.join("smb-in"), stage.local.join("smb-out"), content(4));
-    fs::write(&source, &data)?;
-    let commands = format!(
-        "mkdir d; put {} d\\in; rename d\\in d\\Moved; ls d\\*; get D\\moved {}; del d\\Moved; rmdir d",
-        text(&source)?,
-        text(&back)?
-    );
-    for (dialect, protection) in [
-        ("SMB2_10", "sign"),
-        ("SMB3_00", "sign"),
-        ("SMB3_11", "sign"),
-        ("SMB3_02", "encrypt"),
-        ("SMB3_11", "encrypt"),
-    ] {
-        let listed = stage.smbclient(samba::USER.password, dialect, protection, &commands);
-        let listed = String::from_utf8(listed.with_context(|| format!("{dialect}, {protection}"))?)?;
-        ensure!(listed.contains("Moved"), "{dialect}: no file `Moved` in\n{listed}");
-        same(&fs::read(&back)?, &data)?;
-        fs::remove_file(&back)?;
-        ensure!(!stage.export.join("d").exists(), "{dialect}: the directory is still there");
-    }
-    Ok(())
-}
-
-fn smbclient_refused(stage: &Stage) -> anyhow::Result<()> {
-    let refused = stage.smbclient("another password", "SMB3_11", "sign", "ls");
-    let why = refused.err().context("a wrong password is taken")?;
-    ensure!(why.to_string().contains("NT_STATUS_LOGON_FAILURE"), "{why}");
-    Ok(())
 }
 
 /// Bytes that repeat nowhere.
