@@ -115,7 +115,7 @@ fn an_open_with_a_batch_oplock_waits_for_its_client() {
     let rig = Rig::new();
     for (asks, comes_back) in [(v1(), None), (v2(1, 0), Some(1)), (v2(2, 0), None)] {
         let mut client = rig.alice();
-        let opened = batch(&mut client, "file", &[asks.clone()]);
+        let opened = batch(&mut client, "file", std::slice::from_ref(&asks));
         assert!(has(&opened, asks.0));
         let old = id(&opened);
         client.write(old, 0, b"mine");
@@ -149,7 +149,7 @@ fn what_is_not_cached_for_its_handle_is_not_kept() {
     let mut client = rig.alice();
     for level in [OplockLevel::NONE, OplockLevel::II, OplockLevel::EXCLUSIVE] {
         for asks in [v1(), v2(1, 0)] {
-            let reply = create(&mut client, "file", Opening::default(), level, &[asks.clone()]);
+            let reply = create(&mut client, "file", Opening::default(), level, std::slice::from_ref(&asks));
             assert!(!has(&reply, asks.0), "{level:?}");
             client.close(id(&reply));
         }
