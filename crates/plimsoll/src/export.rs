@@ -124,7 +124,8 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         let smb = smb.as_ref().map(|smb| smb.commands_of(&namespace));
         print!("{}{}", nfs.unwrap_or_default(), smb.unwrap_or_default());
     };
-    let tasks = [Task::new("tick", TICK, tick), volumes::expire_claims(shared)];
+    let streams = volumes::sweep_streams(SharedNamespace::clone(&shared));
+    let tasks = [Task::new("tick", TICK, tick), volumes::expire_claims(shared), streams];
     let of_nfs = nfs.iter().flat_map(|nfs| {
         let renew = nfs.keep_registered().into_iter().chain(nfs.renew_certificate());
         [nfs.tend_locks()].into_iter().chain(renew)

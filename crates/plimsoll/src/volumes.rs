@@ -18,6 +18,18 @@ pub(crate) fn expire_claims(namespace: SharedNamespace) -> Task {
     Task::new("claims", TICK, expire)
 }
 
+/// What removes streams whose files have gone without this process, once after each start.
+pub(crate) fn sweep_streams(namespace: SharedNamespace) -> Task {
+    let sweep = move || {
+        for export in namespace.load().exports() {
+            if let Err(error) = export.volume.sweep_streams() {
+                tracing::debug!(volume = export.volume.name(), %error, "streams without files are not looked for");
+            }
+        }
+    };
+    Task::new("streams", TICK, sweep)
+}
+
 /// Has everything on disk.
 pub(crate) fn sync_all(namespace: &Namespace) {
     for export in namespace.exports() {

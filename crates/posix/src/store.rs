@@ -107,6 +107,11 @@ impl Backend for Store {
         self.mount.flush_failures.load(Ordering::SeqCst)
     }
 
+    fn proves_gone(&self) -> bool {
+        // Where keys are looked for in the tree, a directory that cannot be read hides what is in it.
+        self.mount.index.is_none()
+    }
+
     fn knows_memory(&self) -> bool {
         self.mount.memory || !self.mount.no_nowait.load(Ordering::Relaxed)
     }

@@ -4,6 +4,7 @@ mod file;
 mod file_system;
 mod info;
 mod security;
+mod streams;
 
 use crate::ipc;
 use crate::limits::TRANSACT_BYTES_MAX;

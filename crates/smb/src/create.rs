@@ -5,12 +5,13 @@ mod attributes;
 mod caching;
 mod contexts;
 mod durable;
+mod streams;
 mod walk;
 
 use crate::ipc;
 use crate::later::Interim;
 use crate::limits::{CREATE_TRIES, PATH_NAMES_MAX};
-use crate::names;
+use crate::names::{self, Part};
 use crate::open::{NewOpen, Open, Place};
 use crate::ops::{Done, Ops, Stop};
 use crate::shown::Shown;
@@ -28,12 +29,13 @@ use smb_wire::lease::Lease;
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::Arc;
-use vfs::claims::{By, Conflict, Granted, OpenRequest, Request, Stream, Verdict};
+use vfs::claims::{By, Conflict, Granted, OpenRequest, Request, Verdict};
 use vfs::{Access, Attrs, Blocking, Disposition, File, FileType, FsError, FsResult, SetAttrs};
 use walk::Target;
 
 pub(crate) use access::{rights_of_bits, without_generic};
 pub(crate) use caching::lessee;
+pub(crate) use streams::find as find_stream;
 pub(crate) use walk::{find, parent_of};
 
 /// A file as CREATE has found or made it.
@@ -68,19 +70,16 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
         return answer(ops, (&args, &asked), Made { open, attrs, action, caching }, w);
     }
     check(&args)?;
-    let path = names::path(&args.name.units().collect::<Vec<_>>())?;
+    let (path, part) = names::path_and_part(&args.name.units().collect::<Vec<_>>())?;
     if path.len() > PATH_NAMES_MAX {
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     }
     let mut has_deleted = false;
     for _ in 0..CREATE_TRIES {
-        let chosen = match walk::walk(&disk, &path)? {
-            Target::Found { place, file, attrs } => take(&args, &disk, place, file, attrs)?,
-            Target::Missing(place) => match make(ops, &args, &disk, place) {
-                // Somebody else was faster.
-                Err(Stop::Status(NtStatus::OBJECT_NAME_COLLISION)) if !must_make(&args) => continue,
-                made => made?,
-            },
+        let chosen = match choose(ops, &args, &disk, &path, &part) {
+            // Somebody else was faster.
+            Err(Stop::Status(NtStatus::OBJECT_NAME_COLLISION)) if !must_make(&args) => continue,
+            chosen => chosen?,
         };
         let action = chosen.action;
         let (open, attrs, caching) = match keep(ops, (&args, &asked), &disk, chosen) {
@@ -143,6 +142,27 @@ fn answer(
         contexts: answers.on_wire(),
     };
     ops.reply(w, &response)
+}
+
+/// What is at `path`, made where the request says so.
+fn choose(
+    ops: &mut Ops<'_>,
+    args: &CreateRequest<'_>,
+    disk: &Disk,
+    path: &[Vec<u8>],
+    part: &Part,
+) -> Result<Chosen, Stop> {
+    let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
+    match (walk::walk(disk, path)?, part) {
+        (target, Part::Stream(name)) => streams::choose(ops, args, disk, target, name),
+        // Whoever says that the data are meant wants no directory.
+        (_, Part::Data) if is_dir => Err(NtStatus::NOT_A_DIRECTORY.into()),
+        (Target::Found { attrs, .. }, Part::Data) if attrs.file_type == FileType::Directory => {
+            Err(NtStatus::FILE_IS_A_DIRECTORY.into())
+        }
+        (Target::Found { place, file, attrs }, _) => take(args, disk, place, file, attrs),
+        (Target::Missing(place), _) => make(ops, args, disk, place),
+    }
 }
 
 /// What is wrong with a request, whatever it names.
@@ -245,7 +265,7 @@ fn take(
     }
     let granted = if desired.contains(AccessMask::MAXIMUM_ALLOWED) { maximal } else { asked };
     let deletes = options.contains(CreateOptions::DELETE_ON_CLOSE);
-    if deletes && (place.entry.is_none() || !granted.contains(AccessMask::DELETE)) {
+    if deletes && (place.deletion(&file).is_none() || !granted.contains(AccessMask::DELETE)) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     if deletes && shown.attributes.contains(FileAttributes::READONLY) {
@@ -260,8 +280,12 @@ fn maximal(disk: &Disk, place: &Place, file: &File, attrs: &Attrs) -> FsResult<A
     let shown = Shown::of(attrs, &file.kept(attrs, Blocking::Allowed)?);
     let may_remove =
         |(dir, _): &(File, Vec<u8>)| dir.authorize_removal(&disk.caller, attrs, Blocking::Allowed).is_ok();
-    let is_dir = attrs.file_type == FileType::Directory;
-    let of_attrs = of_attrs(&reply, is_dir, place.entry.as_ref().is_some_and(may_remove));
+    let may_remove = match place.stream {
+        // Whoever may write a file may remove its streams.
+        Some(_) => reply.modify,
+        None => place.entry.as_ref().is_some_and(may_remove),
+    };
+    let of_attrs = of_attrs(&reply, attrs.file_type == FileType::Directory, may_remove);
     Ok(of_attrs.without(attributes::refused(attrs, &shown)))
 }
 
@@ -320,13 +344,13 @@ fn keep(
     let wish = Wish::of(ops, args, disk, (&file, attrs.file_type))?;
     let request = OpenRequest {
         holder: disk.holder,
-        stream: Stream::default(),
+        stream: file.stream(),
         access: claimed(granted | writes, args.share_access),
         truncates,
         is_mandatory: true,
         is_advisory: false,
         lease: wish.request(),
-        delete_on_close: if deletes { place.link() } else { None },
+        delete_on_close: if deletes { place.deletion(&file) } else { None },
         reclaims: false,
         waits: false,
     };
@@ -357,7 +381,11 @@ fn keep(
         let set = SetAttrs { size: Some(0), ..SetAttrs::default() };
         let (writing, _) = file.open(&disk.caller, Access::WRITE, Blocking::Allowed)?;
         attrs = writing.into_owned().held_by(by).set_attrs(&disk.caller, &set, ops.pending)?.after;
-        attrs = attributes::of_emptied(&open, attrs, args, ops.pending)?;
+        if !file.is_stream() {
+            // A file that is replaced begins anew (MS-FSA §2.1.5.1.2.1).
+            file.remove_streams(&disk.caller)?;
+            attrs = attributes::of_emptied(&open, attrs, args, ops.pending)?;
+        }
         file.claim(&Request::Downgrade { open: claim, access: claimed(granted, args.share_access) });
     }
     if let Some(instance) = instance {

@@ -74,6 +74,8 @@ pub const PATH_NAMES_MAX: usize = 256;
 pub const NOTIFY_BYTES_MAX: usize = 64 << 10;
 /// UTF-16 units of a pattern that names are compared with.
 pub const PATTERN_UNITS_MAX: usize = 255;
+/// UTF-16 units of a stream's name (MS-FSCC §2.1.5.3).
+pub const STREAM_UNITS_MAX: usize = 255;
 /// Times that a CREATE looks again for a name that others make and remove meanwhile.
 pub const CREATE_TRIES: u32 = 8;
 /// Milliseconds between two tries of a call that something stands in the way of, and in which it has to succeed: clients wait

@@ -9,7 +9,7 @@ use smb_wire::lock::{LockElement, LockFlags, LockRequest};
 use smb_wire::negotiate::Capabilities;
 use smb_wire::session::Empty;
 use smb_wire::{NtStatus, Writer};
-use vfs::claims::{self, Conflict, Outcome, Queueing, Request, Span, Stream, Verdict};
+use vfs::claims::{self, Conflict, Outcome, Queueing, Request, Span, Verdict};
 use vfs::qos::Nanos;
 
 /// MS-SMB2 §3.3.5.14.
@@ -111,7 +111,7 @@ fn ask(open: &Open, span: Span, is_exclusive: bool, queueing: Queueing) -> Verdi
     open.file.claim(&Request::Lock(claims::LockRequest {
         owner: open.lock_owner(),
         open: Some(open.claim()),
-        stream: Stream::default(),
+        stream: open.file.stream(),
         span,
         is_exclusive,
         is_enforced: true,
@@ -122,7 +122,7 @@ fn ask(open: &Open, span: Span, is_exclusive: bool, queueing: Queueing) -> Verdi
 
 fn unlock(open: &Open, span: Span) -> Result<(), NtStatus> {
     let request =
-        Request::Unlock { owner: open.lock_owner(), stream: Stream::default(), span, enforced: true };
+        Request::Unlock { owner: open.lock_owner(), stream: open.file.stream(), span, enforced: true };
     granted(&open.file.claim(&request), NtStatus::RANGE_NOT_LOCKED)
 }
 

@@ -8,6 +8,7 @@ mod pattern;
 
 pub(crate) use pattern::Pattern;
 
+use crate::limits::STREAM_UNITS_MAX;
 use smb_wire::NtStatus;
 
 /// The characters that names must not have, and what stands for them on the wire.
@@ -24,17 +25,47 @@ const RESERVED: [(char, u16); 8] = [
 /// What stands for a blank and a period at the end of a name.
 const LAST_BLANK: u16 = 0xf028;
 const LAST_PERIOD: u16 = 0xf029;
+/// What stands between a file's name and a stream's.
+const COLON: u16 = b':' as u16;
+/// The type of all streams that clients name.
+pub(crate) const DATA: &str = "$DATA";
 /// What stands for control characters: this, and the character.
 const CONTROL: u16 = 0xf000;
 
-/// The name of a file as a client gives it: the names on the way from the share's root, none for the root itself. Only the
-/// data of a file can be named ("name::$DATA"): other streams are not there.
+/// What of a file a name is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The file or directory.
+    Whole,
+    /// The data of a file, said so: "name::$DATA".
+    Data,
+    /// The stream of this name.
+    Stream(Vec<u8>),
+}
+
+/// The name of a file as a client gives it, without a part: the names on the way from the share's root, none for the root itself.
 pub(crate) fn path(wire: &[u16]) -> Result<Vec<Vec<u8>>, NtStatus> {
+    match path_and_part(wire)? {
+        (path, Part::Whole | Part::Data) => Ok(path),
+        (_, Part::Stream(_)) => Err(NtStatus::OBJECT_NAME_INVALID),
+    }
+}
+
+/// The name of a file as a client gives it, and what of the file it wants.
+pub(crate) fn path_and_part(wire: &[u16]) -> Result<(Vec<Vec<u8>>, Part), NtStatus> {
+    let (path, part) = match wire.iter().position(|&unit| unit == COLON) {
+        None => (wire, Part::Whole),
+        Some(at) => (&wire[..at], part(&wire[at + 1..])?),
+    };
+    Ok((whole(path)?, part))
+}
+
+/// The names of a path in which no stream is named.
+fn whole(wire: &[u16]) -> Result<Vec<Vec<u8>>, NtStatus> {
     if wire.is_empty() {
         return Ok(Vec::new());
     }
     let wire = wire.strip_suffix(&[u16::from(b'\\')]).unwrap_or(wire);
-    let wire = without_data_stream(wire)?;
     if wire.first() == Some(&u16::from(b'\\')) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
@@ -65,6 +96,19 @@ pub(crate) fn to_wire(name: &[u8]) -> Option<Vec<u16>> {
     if name == b"." || name == b".." {
         return Some(name.iter().copied().map(u16::from).collect());
     }
+    let mut wire = decoded(name, extend)?;
+    if let Some(last) = wire.last_mut() {
+        match *last {
+            0x20 => *last = LAST_BLANK,
+            0x2e => *last = LAST_PERIOD,
+            _ => {}
+        }
+    }
+    Some(wire)
+}
+
+/// Bytes as UTF-16, each piece of text by `extend`; `None` if they are no text.
+fn decoded(name: &[u8], extend: impl Fn(&mut Vec<u16>, &str)) -> Option<Vec<u16>> {
     let mut wire = Vec::with_capacity(name.len());
     let mut rest = name;
     while !rest.is_empty() {
@@ -80,13 +124,6 @@ pub(crate) fn to_wire(name: &[u8]) -> Option<Vec<u16>> {
                 wire.push(lone_surrogate(*lone)?);
                 rest = more;
             }
-        }
-    }
-    if let Some(last) = wire.last_mut() {
-        match *last {
-            0x20 => *last = LAST_BLANK,
-            0x2e => *last = LAST_PERIOD,
-            _ => {}
         }
     }
     Some(wire)
@@ -113,16 +150,40 @@ fn fold(c: char) -> char {
     }
 }
 
-/// "name::$DATA" is "name". Whatever else has a colon names another stream.
-fn without_data_stream(wire: &[u16]) -> Result<&[u16], NtStatus> {
-    let Some(colon) = wire.iter().position(|&unit| unit == u16::from(b':')) else { return Ok(wire) };
-    let (name, stream) = wire.split_at(colon);
-    let data: Vec<u16> = "::$DATA".encode_utf16().collect();
-    match folded(stream) == data {
-        true if !name.is_empty() => Ok(name),
-        _ if stream.contains(&u16::from(b'\\')) => Err(NtStatus::OBJECT_NAME_INVALID),
-        _ => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+/// What the part behind the first colon of a name means: "stream" or "stream:type" (MS-FSCC §2.1.5.3). Directories are told by their
+/// names, so the type is always that of data.
+pub(crate) fn part(wire: &[u16]) -> Result<Part, NtStatus> {
+    let never = [0, u16::from(b'\\'), u16::from(b'/')];
+    let (name, kind) = match wire.iter().position(|&unit| unit == COLON) {
+        None => (wire, None),
+        Some(at) => (&wire[..at], Some(&wire[at + 1..])),
+    };
+    let is_data = kind.is_none_or(|kind| folded(kind) == DATA.encode_utf16().collect::<Vec<_>>());
+    if !is_data || name.len() > STREAM_UNITS_MAX || name.iter().any(|unit| never.contains(unit)) {
+        return Err(NtStatus::OBJECT_NAME_INVALID);
     }
+    match (name.is_empty(), kind) {
+        (true, None) => Err(NtStatus::OBJECT_NAME_INVALID),
+        (true, Some(_)) => Ok(Part::Data),
+        (false, _) => Ok(Part::Stream(text(name))),
+    }
+}
+
+/// UTF-16 as bytes, each character as it is.
+fn text(wire: &[u16]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(wire.len());
+    for unit in char::decode_utf16(wire.iter().copied()) {
+        match unit {
+            Ok(c) => push(&mut bytes, c),
+            Err(lone) => bytes.extend(surrogate(lone.unpaired_surrogate())),
+        }
+    }
+    bytes
+}
+
+/// The name of a stream as it is put on the wire; `None` if it is no text.
+pub(crate) fn stream_to_wire(name: &[u8]) -> Option<Vec<u16>> {
+    decoded(name, |wire, text| wire.extend(text.encode_utf16()))
 }
 
 /// What a character of a name on the wire is in a directory; `None` for those that are not allowed.
@@ -180,19 +241,47 @@ mod tests {
         assert_eq!(path(&wire("a\\bü")), Ok(vec![b"a".to_vec(), "bü".as_bytes().to_vec()]));
         assert_eq!(path(&wire("a\\")), Ok(vec![b"a".to_vec()]));
         assert_eq!(path(&wire("f::$data")), Ok(vec![b"f".to_vec()]));
-        assert_eq!(path(&wire("f:s")), Err(NtStatus::OBJECT_NAME_NOT_FOUND));
-        assert_eq!(path(&wire("f::$INDEX_ALLOCATION")), Err(NtStatus::OBJECT_NAME_NOT_FOUND));
+        assert_eq!(path(&wire("f:s")), Err(NtStatus::OBJECT_NAME_INVALID), "a stream is no file");
         assert_eq!(path(&wire("\\a")), Err(NtStatus::INVALID_PARAMETER));
         for bad in ["..", "a\\..\\b", ".", "a\\\\b"] {
             assert_eq!(path(&wire(bad)), Err(NtStatus::OBJECT_PATH_SYNTAX_BAD), "{bad}");
         }
         for bad in ["a/b", "a*", "a?", "<", "a|b", "a\u{1}", "a\0b", "\"", ":\\a"] {
-            let refused = path(&wire(bad)).unwrap_err();
-            assert!(
-                [NtStatus::OBJECT_NAME_INVALID, NtStatus::OBJECT_NAME_NOT_FOUND].contains(&refused),
-                "{bad:?}: {refused:?}"
-            );
+            assert_eq!(path(&wire(bad)), Err(NtStatus::OBJECT_NAME_INVALID), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_stream_is_named_behind_the_last_name_of_a_path() {
+        let stream = |name: &str| Ok(Part::Stream(name.as_bytes().to_vec()));
+        let part_of = |text: &str| path_and_part(&wire(text)).map(|(_, part)| part);
+        assert_eq!(part_of("a\\b:s"), stream("s"));
+        assert_eq!(path_and_part(&wire("a\\b:s")).unwrap().0, [b"a", b"b"]);
+        assert_eq!(part_of("f: \u{1}?*<s> .:$data"), stream(" \u{1}?*<s> ."), "all but three characters");
+        assert_eq!(part_of(":s"), stream("s"), "of the root of the share");
+        assert_eq!(part_of("f:$DATA"), stream("$DATA"));
+        assert_eq!(part_of("f::$DATA"), Ok(Part::Data));
+        assert_eq!(part_of("f:..:$DATA"), stream(".."));
+        let long = "x".repeat(255);
+        assert_eq!(part_of(&format!("f:{long}")), stream(&long));
+        for bad in [
+            "f:",
+            "f:s:",
+            "f:s:$DATA:",
+            "f:s:x",
+            "f::$INDEX_ALLOCATION",
+            "f:a\\b",
+            "f:a/b",
+            "f:a\0",
+            "a:s\\b",
+        ] {
+            assert_eq!(part_of(bad), Err(NtStatus::OBJECT_NAME_INVALID), "{bad:?}");
+        }
+        assert_eq!(part_of(&format!("f:{long}x")), Err(NtStatus::OBJECT_NAME_INVALID));
+        let odd = [0x3f, 0xd800, 0xe000];
+        let Ok(Part::Stream(stored)) = part(&odd) else { panic!("a stream") };
+        assert_eq!(stream_to_wire(&stored).unwrap(), odd);
+        assert_eq!(stream_to_wire(b"\xff"), None);
     }
 
     #[test]

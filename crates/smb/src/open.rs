@@ -91,13 +91,23 @@ pub(crate) struct Place {
     pub(crate) entry: Option<(File, Vec<u8>)>,
     /// The names on the way from the root of the share, as they are stored.
     pub(crate) path: Vec<Vec<u8>>,
+    /// The name of the stream, if it is not the file as such.
+    pub(crate) stream: Option<Vec<u8>>,
 }
 
 impl Place {
-    /// The name as the table of claims knows it.
+    /// The file's name as the table of claims knows it.
     pub(crate) fn link(&self) -> Option<Link> {
         let (dir, name) = self.entry.as_ref()?;
         Some(Link { parent: dir.key(), name: name.clone().into() })
+    }
+
+    /// What goes with the last open of `file`, if that is to be deleted: its name, or that of the stream.
+    pub(crate) fn deletion(&self, file: &File) -> Option<Link> {
+        match &self.stream {
+            Some(stream) => Some(Link { parent: file.key(), name: stream.clone().into() }),
+            None => self.link(),
+        }
     }
 }
 
@@ -330,7 +340,7 @@ impl Open {
     /// Has the file go with its last open, or stay after all.
     pub(crate) fn set_delete(&self, deletes: bool) -> Verdict {
         let place = self.place();
-        let link = if deletes { place.link() } else { None };
+        let link = if deletes { place.deletion(&self.file) } else { None };
         let verdict = self.file.claim(&Request::SetDelete { open: self.claim, link, waits: false });
         if matches!(verdict, Verdict::Granted(_)) {
             self.deletes.store(deletes, Ordering::Relaxed);

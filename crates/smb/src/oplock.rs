@@ -6,7 +6,7 @@ use crate::ops::{Done, Ops, Stop};
 use smb_wire::create::OplockLevel;
 use smb_wire::oplock::{BreakAck, LeaseBreakAck, LeaseBreakFlags, OplockBreak};
 use smb_wire::{NtStatus, Writer};
-use vfs::claims::{Caching, Conflict, LeaseKey, Request, Stream, Verdict};
+use vfs::claims::{Caching, Conflict, LeaseKey, Request, Verdict};
 
 /// MS-SMB2 §3.3.5.22.
 pub(crate) fn acknowledge(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
@@ -25,7 +25,7 @@ fn of_oplock(ops: &mut Ops<'_>, args: &OplockBreak, w: &mut Writer<'_>) -> Done 
     }
     let key = LeaseKey::Oplock(open.claim());
     let acknowledged =
-        |keeps| open.file.claim(&Request::Acknowledge { key, stream: Stream::default(), keeps });
+        |keeps| open.file.claim(&Request::Acknowledge { key, stream: open.file.stream(), keeps });
     match acknowledged(keeps) {
         Verdict::Granted(_) => ops.reply(w, args),
         Verdict::Refused(Conflict::Denied) => {

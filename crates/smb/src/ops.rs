@@ -18,7 +18,7 @@ use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Writer};
 use std::sync::Arc;
 use transport::{CallStats, Endpoints};
-use vfs::claims::{By, Io, IoKind, Outcome, Request, Span, Stream, Ticket, Verdict};
+use vfs::claims::{By, Io, IoKind, Outcome, Request, Span, Ticket, Verdict};
 use vfs::qos::Kind;
 use vfs::{Blocking, File, FsError, Namespace, PendingSync, Time};
 
@@ -186,7 +186,7 @@ impl Ops<'_> {
     /// told.
     pub(crate) fn wait_for_io(&mut self, open: &Open, kind: IoKind, span: Span) -> Stop {
         let by = By::Open(open.claim());
-        let request = Request::Io(Io { by, stream: Stream::default(), kind, span, waits: true });
+        let request = Request::Io(Io { by, stream: open.file.stream(), kind, span, waits: true });
         self.wait_for_verdict(open, &open.file, &request)
     }
 
@@ -248,10 +248,14 @@ impl Ops<'_> {
         Ok(open)
     }
 
+    /// Whether this is the dialect of the connection.
+    pub(crate) fn speaks(&self, dialect: Dialect) -> bool {
+        self.connection.negotiated().is_some_and(|negotiated| negotiated.dialect == dialect)
+    }
+
     /// Counts the request as one of its open, once, for clients that say which of theirs come from before (MS-SMB2 §3.3.5.2.10).
     fn count_outstanding(&mut self, open: &Arc<Open>) -> Result<(), NtStatus> {
-        let dialect = self.connection.negotiated().map(|negotiated| negotiated.dialect);
-        if self.outstanding.is_none() && dialect != Some(Dialect::SMB210) {
+        if self.outstanding.is_none() && !self.speaks(Dialect::SMB210) {
             self.outstanding = open.sequences.count(&self.header)?;
         }
         Ok(())

@@ -3,6 +3,7 @@
 mod others;
 mod rename;
 mod security;
+mod streams;
 
 use crate::ea;
 use crate::open::Open;
@@ -215,7 +216,7 @@ fn given(time: FileTime) -> Option<Time> {
 fn dispose(ops: &mut Ops<'_>, open: &Open, deletes: bool, ignores_read_only: bool) -> Result<(), Stop> {
     open.check(AccessMask::DELETE)?;
     if deletes {
-        if open.place().entry.is_none() {
+        if open.place().deletion(&open.file).is_none() {
             return Err(NtStatus::CANNOT_DELETE.into());
         }
         let attrs = open.file.attrs(Blocking::Allowed)?;

@@ -163,6 +163,11 @@ pub trait Backend: Send + Sync {
     /// flush of the same file begins, so whoever asks after a flush that succeeded knows of every failure before it.
     fn flush_failures(&self) -> u64;
 
+    /// Whether [`crate::FsError::Stale`] of [`Backend::node`] says for certain that a file is gone, and not only that it is not found.
+    fn proves_gone(&self) -> bool {
+        true
+    }
+
     /// Whether reading with [`Blocking::Never`] succeeds wherever memory has the data. Storage that cannot
     /// tell says [`crate::FsError::WouldWait`] to every such read, which then says nothing.
     fn knows_memory(&self) -> bool {

@@ -3,7 +3,7 @@
 //! A [`File`] is reached through an [`Export`] and remembers which. What has to do with names and attributes are verbs of
 //! it, each told who calls; data is behind [`Opened`], which only an authorization gives. Every protocol comes through
 //! here, so that the same file gives the same answer whoever asks. The verbs are grouped by family: [`opened`] (data),
-//! [`attr`], [`dir`] and [`create`] (names), where the storage has them [`ranges`], [`xattrs`] and [`kept`], and
+//! [`attr`], [`dir`] and [`create`] (names), where the storage has them [`ranges`], [`xattrs`], [`kept`] and [`streams`], and
 //! [`watching`] all of that.
 
 mod attr;
@@ -15,6 +15,7 @@ mod kept;
 mod opened;
 mod ranges;
 mod sides;
+mod streams;
 mod watching;
 mod xattrs;
 
@@ -24,3 +25,4 @@ pub use create::{Disposition, ExclusiveKey};
 pub use dir::{Listing, OpenedDir};
 pub use opened::{Opened, Reserved, Stability};
 pub use sides::Sides;
+pub use streams::StreamSink;

@@ -30,6 +30,7 @@ pub mod panics;
 pub mod provision;
 pub mod qos;
 pub mod ranges;
+pub mod streams;
 pub mod traffic;
 #[cfg(any(test, feature = "testing"))]
 pub mod unchecked;

@@ -13,6 +13,7 @@ use crate::key::FileKey;
 use crate::name::Name;
 use crate::namespace::VolumeId;
 use crate::qos::{Demand, Gate, Nanos, Toll};
+use crate::streams::StreamTree;
 use crate::traffic::{Reads, Traffic};
 use crate::watch::Watches;
 use std::net::IpAddr;
@@ -35,6 +36,8 @@ pub struct Volume {
     kept: KeptCache,
     /// Who holds what of its files; made for the first who does.
     claims: OnceLock<Claims>,
+    /// Where the named streams of its files are.
+    streams: StreamTree,
     /// Who is told of changes.
     watches: Arc<Watches>,
     /// Names that were looked for by another spelling.
@@ -67,6 +70,7 @@ impl Volume {
             traffic: Traffic::default(),
             kept: KeptCache::default(),
             claims: OnceLock::new(),
+            streams: StreamTree::default(),
             watches: Arc::default(),
             names: NameIndexes::default(),
             clock: Box::new(Nanos::default),
@@ -151,10 +155,12 @@ impl Volume {
         }
         let mut result = Ok(());
         for left in claims.deliver(claims.expire(now)) {
-            if let Effect::Remove { file, stream, link } = left
-                && stream == Stream::default()
-            {
-                result = match self.remove_deleted(claims, now, &file, &link) {
+            if let Effect::Remove { file, stream, link } = left {
+                let removed = match stream == Stream::default() {
+                    true => self.remove_deleted(claims, now, &file, &link),
+                    false => self.remove_stream(&file, stream, &link.name),
+                };
+                result = match removed {
                     // Somebody else was faster.
                     Ok(()) | Err(FsError::NotFound | FsError::Stale) => result,
                     Err(error) => Err(error),
@@ -176,11 +182,13 @@ impl Volume {
             if now.file_id == found.attrs.file_id { Ok(()) } else { Err(FsError::NotFound) }
         };
         let child = self.watches.child(&dir, name);
+        let named = self.may_have_streams(&dir, name);
         let change = match found.attrs.file_type {
             FileType::Directory => dir.remove_dir(name, &is_same)?,
             _ => dir.remove(name, &is_same)?,
         };
         self.names.changed(&link.parent, &change, || vec![NameChange::Removed(link.name.clone())]);
+        self.remove_streams_of_gone(named);
         self.watches.removed(&self.root, &dir, &link.name, child);
         let mut pending = PendingSync::default();
         self.require_sync(&mut pending, &dir, SyncScope::All);
@@ -218,6 +226,16 @@ impl Volume {
     /// Where the data of READs was; `None` where the storage cannot tell what memory has.
     pub fn reads(&self) -> Option<Reads> {
         self.backend.knows_memory().then(|| self.traffic.reads())
+    }
+
+    /// Where the named streams of its files are.
+    pub(crate) fn streams(&self) -> &StreamTree {
+        &self.streams
+    }
+
+    /// Whether a file that is not found is gone for certain.
+    pub(crate) fn proves_gone(&self) -> bool {
+        self.backend.proves_gone()
     }
 
     /// The root directory.

@@ -143,10 +143,8 @@ pub struct StreamInformation<'a> {
     pub stream_name: Utf16<'a>,
 }
 
-/// The last, or only, entry.
 impl Encode for StreamInformation<'_> {
     fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(0);
         w.length::<u32>(self.stream_name.bytes().len());
         self.stream_size.encode(w);
         self.stream_allocation_size.encode(w);
@@ -253,7 +251,7 @@ mod tests {
         let stream_name = Utf16::new(&name).unwrap();
         let bytes =
             StreamInformation { stream_size: 5, stream_allocation_size: 4096, stream_name }.to_bytes();
-        assert_eq!(bytes[..16], [0, 0, 0, 0, 14, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(bytes.len(), 24 + 14);
+        assert_eq!(bytes[..12], [14, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(bytes.len(), 20 + 14);
     }
 }

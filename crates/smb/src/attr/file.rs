@@ -1,8 +1,9 @@
 //! What a file says of itself (MS-FSA §2.1.5.12).
 
 use super::info::Info;
+use super::streams;
 use crate::ea::{self, Listed};
-use crate::names::to_wire;
+use crate::names::{stream_to_wire, to_wire};
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
 use crate::shown::Shown;
@@ -10,10 +11,10 @@ use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{
     AccessInformation, AlignmentInformation, AllInformation, AttributeTagInformation, BasicInformation,
     CompressionInformation, EaInformation, InternalInformation, ModeInformation, NameInformation,
-    NetworkOpenInformation, PositionInformation, StandardInformation, StreamInformation,
+    NetworkOpenInformation, PositionInformation, StandardInformation,
 };
 use smb_wire::info::QueryInfoRequest;
-use smb_wire::types::AccessMask;
+use smb_wire::types::{AccessMask, Dialect};
 use smb_wire::{NtStatus, Utf16};
 use vfs::{Attrs, Kept};
 
@@ -45,6 +46,10 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> 
         FileClass::MODE => Info::fixed(&ModeInformation { mode: open.mode() }),
         FileClass::ALIGNMENT => Info::fixed(&AlignmentInformation::default()),
         FileClass::ALL => all(open, &attrs, &shown, ea::size(ops, open, &attrs)?)?,
+        FileClass::NORMALIZED_NAME if !ops.speaks(Dialect::SMB311) => {
+            // MS-SMB2 §3.3.5.20.1.
+            return Err(NtStatus::NOT_SUPPORTED.into());
+        }
         FileClass::NORMALIZED_NAME => {
             let name = path_of(open, "")?;
             Info::with_name(&NameInformation { file_name: utf16(&name)? }, NAME_FIXED)
@@ -56,7 +61,7 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> 
             file_attributes: shown.attributes,
             reparse_tag: shown.reparse_tag.unwrap_or_default(),
         }),
-        FileClass::STREAM => streams(open, &shown)?,
+        FileClass::STREAM => streams::query(ops, open, args.output_buffer_length)?,
         FileClass::COMPRESSION => Info::fixed(&CompressionInformation {
             compressed_file_size: shown.size,
             ..CompressionInformation::default()
@@ -122,27 +127,19 @@ fn all(open: &Open, attrs: &Attrs, shown: &Shown, ea_size: u32) -> Result<Info, 
     Ok(Info::with_name(&all, ALL_FIXED))
 }
 
-/// The streams of a file: its data. A directory has none.
-fn streams(open: &Open, shown: &Shown) -> Result<Info, Stop> {
-    if open.opened().is_none() {
-        return Ok(Info { bytes: Vec::new(), fixed: 0, is_cut: false });
-    }
-    let name: Vec<u8> = "::$DATA".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    Ok(Info::fixed(&StreamInformation {
-        stream_size: shown.size,
-        stream_allocation_size: shown.allocation,
-        stream_name: utf16(&name)?,
-    }))
-}
-
 /// The path of a file from the root of its share, in UTF-16, behind `root`.
 fn path_of(open: &Open, root: &str) -> Result<Vec<u8>, NtStatus> {
     let mut units: Vec<u16> = root.encode_utf16().collect();
-    for (i, name) in open.place().path.iter().enumerate() {
+    let place = open.place();
+    for (i, name) in place.path.iter().enumerate() {
         if i > 0 {
             units.push(u16::from(b'\\'));
         }
         units.extend(to_wire(name).ok_or(NtStatus::OBJECT_NAME_INVALID)?);
+    }
+    if let Some(stream) = &place.stream {
+        units.push(u16::from(b':'));
+        units.extend(stream_to_wire(stream).ok_or(NtStatus::OBJECT_NAME_INVALID)?);
     }
     Ok(units.into_iter().flat_map(u16::to_le_bytes).collect())
 }

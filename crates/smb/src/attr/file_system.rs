@@ -100,11 +100,12 @@ fn device(is_read_only: bool) -> DeviceInformation {
     }
 }
 
-/// What clients may try. Descriptors, streams and reparse points are not there yet.
+/// What clients may try. Descriptors and reparse points are not there yet.
 fn attributes(volume: &Volume, is_read_only: bool) -> FileSystemAttributes {
     let clones = volume.capabilities().ranges.is_some_and(|ranges| ranges.clone_bytes.is_some());
     let always = FileSystemAttributes::CASE_PRESERVED_NAMES
         | FileSystemAttributes::UNICODE_ON_DISK
+        | FileSystemAttributes::NAMED_STREAMS
         | FileSystemAttributes::SUPPORTS_HARD_LINKS;
     let is_sparse = volume.capabilities().ranges.is_some() && volume.capabilities().xattrs.is_some();
     let some = [

@@ -11,7 +11,7 @@ use smb_wire::lease::{Lease, LeaseFlags, LeaseV1, LeaseV2};
 use smb_wire::negotiate::Capabilities;
 use smb_wire::oplock::LeaseKey;
 use smb_wire::{Decode, FileId, NtStatus};
-use vfs::claims::{self, Caching, Granted, LeaseKind, LeaseRequest, OpenId, Stream};
+use vfs::claims::{self, Caching, Granted, LeaseKind, LeaseRequest, OpenId};
 use vfs::{File, FileType};
 
 /// Whose leases this request's are; nobody's before there is a user.
@@ -78,7 +78,7 @@ impl Wish {
                 (FileType::Directory, Lease::V2(_)) => want.without(Caching::WRITE),
                 _ => return Ok(Self::Nothing),
             };
-            let lease = ops.service.leases.take(lessee, asked.lease_key(), file, Stream::default())?;
+            let lease = ops.service.leases.take(lessee, asked.lease_key(), file, file.stream())?;
             let LeaseKind::Shared { client, key } = lease.kind() else { return Ok(Self::Nothing) };
             let has_epoch = matches!(asked, Lease::V2(_));
             let name = CacheName::Lease { key: asked.lease_key(), has_epoch };

@@ -23,18 +23,22 @@ pub(super) fn walk(disk: &Disk, path: &[Vec<u8>]) -> Result<Target, Stop> {
     let root = disk.export.root();
     let Some((last, dirs)) = path.split_last() else {
         let attrs = root.attrs(Blocking::Allowed)?;
-        return Ok(Target::Found { place: Place { entry: None, path: Vec::new() }, file: root, attrs });
+        return Ok(Target::Found {
+            place: Place { entry: None, path: Vec::new(), stream: None },
+            file: root,
+            attrs,
+        });
     };
     let (dir, mut found_path) = descend(disk, root, dirs)?;
     match find(&dir, &disk.caller, last) {
         Ok((name, Resolved { file, attrs })) => {
             found_path.push(name.clone());
-            let place = Place { entry: Some((dir, name)), path: found_path };
+            let place = Place { entry: Some((dir, name)), path: found_path, stream: None };
             Ok(Target::Found { place, file, attrs })
         }
         Err(FsError::NotFound) => {
             found_path.push(last.clone());
-            Ok(Target::Missing(Place { entry: Some((dir, last.clone())), path: found_path }))
+            Ok(Target::Missing(Place { entry: Some((dir, last.clone())), path: found_path, stream: None }))
         }
         Err(error) => Err(on_the_way(error)),
     }

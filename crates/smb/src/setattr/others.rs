@@ -36,7 +36,7 @@ pub(super) fn follow(ops: &Ops<'_>, open: &Arc<Open>, from: &Place, to: &Place) 
         if Arc::ptr_eq(&other, open) || place.link() != from.link() {
             continue;
         }
-        *place = to.clone();
+        *place = Place { stream: place.stream.take(), ..to.clone() };
         drop(place);
         if other.deletes() {
             // What goes with the last open is the name that the file has now.

@@ -1,6 +1,6 @@
 //! New names: FileRenameInformation and FileLinkInformation (MS-FSA §2.1.5.15.11, §2.1.5.15.6).
 
-use super::others;
+use super::{others, streams};
 use crate::create::{find, parent_of};
 use crate::limits::PATH_NAMES_MAX;
 use crate::names;
@@ -11,7 +11,7 @@ use smb_wire::NtStatus;
 use smb_wire::classes::file::RenameInformation;
 use smb_wire::types::AccessMask;
 use std::sync::Arc;
-use vfs::claims::{self, By, OpenId, OpenRequest, Request, Rights, Stream, Verdict};
+use vfs::claims::{self, By, OpenId, OpenRequest, Request, Rights, Verdict};
 use vfs::{File, FileType, FsError, Resolved};
 
 /// Where a file is to be.
@@ -26,6 +26,9 @@ struct Goal {
 
 pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation<'_>) -> Result<(), Stop> {
     open.check(AccessMask::DELETE)?;
+    if open.file.is_stream() {
+        return streams::rename(ops, open, args);
+    }
     let goal = goal(open, args)?;
     let from = open.place().entry.clone();
     // The root of a share has no name.
@@ -47,7 +50,7 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
         FsError::Delay => ops.wait_for_name(open, &open.file),
         error => error.into(),
     })?;
-    let to = Place { entry: Some((goal.dir, goal.name)), path: goal.path };
+    let to = Place { entry: Some((goal.dir, goal.name)), path: goal.path, stream: None };
     let from = std::mem::replace(&mut *open.place(), to.clone());
     if open.deletes() {
         // What goes with the last open is the name that the file has now.
@@ -95,7 +98,7 @@ fn goal(open: &Open, args: &RenameInformation<'_>) -> Result<Goal, Stop> {
 }
 
 /// A claim that lasts for as long as a name changes.
-struct Taken {
+pub(super) struct Taken {
     file: File,
     claim: OpenId,
 }
@@ -129,10 +132,15 @@ fn take_over(open: &Open, replaced: &Resolved) -> Result<Taken, Stop> {
 }
 
 /// Claims a file; `in_use` where somebody has it open otherwise.
-fn take(open: &Open, file: &File, access: claims::Access, in_use: NtStatus) -> Result<Taken, Stop> {
+pub(super) fn take(
+    open: &Open,
+    file: &File,
+    access: claims::Access,
+    in_use: NtStatus,
+) -> Result<Taken, Stop> {
     let request = Request::Open(OpenRequest {
         holder: open.disk.holder,
-        stream: Stream::default(),
+        stream: file.stream(),
         access,
         truncates: false,
         is_mandatory: true,

@@ -23,3 +23,4 @@ mod security;
 mod sequence;
 mod session;
 mod share;
+mod streams;

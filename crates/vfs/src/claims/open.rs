@@ -16,6 +16,23 @@ impl Access {
     }
 }
 
+/// Whether an open of one stream and another of perhaps another stream cannot be at a time. Who deletes the file deletes all of its
+/// streams (MS-FSA 2.1.5.1.2.2).
+fn conflicts((stream, access): (Stream, Access), (other_stream, other): (Stream, Access)) -> bool {
+    let whole = Stream::default();
+    let deletes = |file: Access, of_stream: Access| {
+        file.rights.contains(Rights::DELETE)
+            && !of_stream.rights.is_none()
+            && of_stream.deny.intersects(Rights::DELETE)
+    };
+    match (stream == whole, other_stream == whole) {
+        _ if stream == other_stream => access.conflicts(other),
+        (true, false) => deletes(access, other),
+        (false, true) => deletes(other, access),
+        _ => false,
+    }
+}
+
 impl Open {
     pub(super) fn actor(&self) -> Actor {
         Actor { holder: Some(self.holder), open: Some(self.id), key: self.lease }
@@ -143,7 +160,7 @@ impl FileClaims {
         waits: bool,
     ) -> Option<Verdict> {
         let against = |open: &&Open| {
-            Some(open.id) != actor.open && open.stream == stream && open.access.conflicts(access)
+            Some(open.id) != actor.open && conflicts((open.stream, open.access), (stream, access))
         };
         let yielding: Vec<OpenId> =
             self.opens.iter().filter(against).filter(|open| open.yields(step)).map(|open| open.id).collect();

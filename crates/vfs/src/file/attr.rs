@@ -76,6 +76,15 @@ impl File {
     ) -> FsResult<Change> {
         check_writable(setter.caller)?;
         set.check_ids()?;
+        if let (Some(size), true) = (set.size, self.is_stream()) {
+            let resized = self.resize_stream(&setter, size, pending)?;
+            let set = SetAttrs { size: None, ..*set };
+            return if set.is_empty() {
+                Ok(resized)
+            } else {
+                self.set_attrs_as(setter, &set, guard, pending)
+            };
+        }
         let authorize = |attrs: &Attrs| {
             if guard.is_some_and(|changed| changed != attrs.changed) {
                 return Err(FsError::GuardMismatch);
@@ -91,13 +100,13 @@ impl File {
             Ok(set)
         };
         if set.is_empty() {
-            let attrs = self.node.attrs(Blocking::Allowed)?;
+            let attrs = self.attrs(Blocking::Allowed)?;
             authorize(&attrs)?;
             return Ok(Change { before: attrs, after: attrs });
         }
         let change = self.node.change_attrs(&authorize)?;
         self.require_sync(pending, SyncScope::All);
-        Ok(change)
+        self.shown_change(change)
     }
 }
 

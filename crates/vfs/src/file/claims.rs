@@ -11,9 +11,7 @@ use crate::access::{self, Access};
 use crate::attrs::{Attrs, Change, SetAttrs, SetTime, Time};
 use crate::backend::{Blocking, SyncScope};
 use crate::caller::Caller;
-use crate::claims::{
-    By, Claims, Granted, HolderId, Io, IoKind, LockOwner, OpenId, Request, Span, Stream, Verdict,
-};
+use crate::claims::{By, Claims, Granted, HolderId, Io, IoKind, LockOwner, OpenId, Request, Span, Verdict};
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 use crate::name::Name;
@@ -27,7 +25,7 @@ impl File {
         match self.volume().held().filter(|claims| claims.bind(kind)) {
             None => Ok(()),
             Some(claims) => {
-                self.ask(claims, Io { by, stream: Stream::default(), kind, span: span(), waits: false })
+                self.ask(claims, Io { by, stream: self.stream(), kind, span: span(), waits: false })
             }
         }
     }
@@ -131,7 +129,7 @@ impl File {
         if access.has(Access::WRITE) {
             check_writable(caller)?;
         }
-        let attrs = self.node.attrs(blocking)?;
+        let attrs = self.attrs(blocking)?;
         check_regular(&attrs)?;
         access::check_data(&attrs, caller, access)
     }
@@ -155,8 +153,8 @@ impl File {
     /// Waits for changes of this file that began before: after it, every change has seen what is held.
     pub fn pass_changes(&self) -> FsResult<Attrs> {
         // A change that is refused takes the lock, and changes nothing.
-        match self.node.change_attrs(&|_| Err(FsError::GuardMismatch)) {
-            Err(FsError::GuardMismatch) | Ok(_) => self.node.attrs(Blocking::Allowed),
+        match self.data().change_attrs(&|_| Err(FsError::GuardMismatch)) {
+            Err(FsError::GuardMismatch) | Ok(_) => self.attrs(Blocking::Allowed),
             Err(error) => Err(error),
         }
     }

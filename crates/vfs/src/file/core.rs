@@ -4,6 +4,7 @@ use crate::access::{self, Access};
 use crate::attrs::{Attrs, Change, FileType};
 use crate::backend::{Blocking, NodeRef, SyncScope};
 use crate::caller::Caller;
+use crate::claims::Stream;
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
@@ -16,6 +17,16 @@ use std::sync::Arc;
 pub struct File {
     export: Arc<Export>,
     pub(super) node: NodeRef,
+    /// The named stream that this is, if it is not the file's own data.
+    pub(super) stream: Option<Arc<NamedStream>>,
+}
+
+/// A named stream of a file.
+pub(super) struct NamedStream {
+    /// Its data.
+    pub(super) node: NodeRef,
+    /// What the table of claims knows it by.
+    pub(super) number: Stream,
 }
 
 /// What a name led to.
@@ -39,13 +50,13 @@ pub struct Created {
 impl Export {
     /// The root directory, as reached through this export.
     pub fn root(self: &Arc<Self>) -> File {
-        File { export: Arc::clone(self), node: Arc::clone(self.volume.root()) }
+        File { export: Arc::clone(self), node: Arc::clone(self.volume.root()), stream: None }
     }
 
     /// The file of a key, as reached through this export. [`FsError::Stale`] if it is gone, [`FsError::BadHandle`] if no key
     /// looks like that.
     pub fn file(self: &Arc<Self>, key: &FileKey, blocking: Blocking) -> FsResult<File> {
-        Ok(File { export: Arc::clone(self), node: self.volume.node(key, blocking)? })
+        Ok(File { export: Arc::clone(self), node: self.volume.node(key, blocking)?, stream: None })
     }
 }
 
@@ -62,15 +73,15 @@ impl File {
         &self.export.volume
     }
 
-    /// The key that finds it again.
+    /// The key that finds it again; of a stream, that of its file.
     pub fn key(&self) -> FileKey {
         self.node.key()
     }
 
-    /// Whether both are the same file of the same export, held at the same time.
+    /// Whether both are the same file, or stream of a file, of the same export, held at the same time.
     #[inline]
     pub fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.node, &other.node) && Arc::ptr_eq(&self.export, &other.export)
+        Arc::ptr_eq(self.data(), other.data()) && Arc::ptr_eq(&self.export, &other.export)
     }
 
     /// Whether it is the root directory of its export.
@@ -80,15 +91,25 @@ impl File {
         Arc::ptr_eq(&self.node, root) || self.node.key() == root.key()
     }
 
-    /// The attributes now. [`FsError::Stale`] once it has no name left.
+    /// The attributes now; those of a stream are its file's, but for the size. [`FsError::Stale`] once it has no name left.
     #[inline]
     pub fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
-        self.node.attrs(blocking)
+        let attrs = self.node.attrs(blocking)?;
+        match &self.stream {
+            None => Ok(attrs),
+            Some(stream) => Ok(stream.attrs(&attrs, &stream.node.attrs(blocking)?)),
+        }
+    }
+
+    /// Where the data are.
+    #[inline]
+    pub(super) fn data(&self) -> &NodeRef {
+        self.stream.as_ref().map_or(&self.node, |stream| &stream.node)
     }
 
     /// Another file of the same export.
     pub(super) fn beside(&self, node: NodeRef) -> Self {
-        Self { export: Arc::clone(&self.export), node }
+        Self { export: Arc::clone(&self.export), node, stream: None }
     }
 
     /// [`FsError::CrossVolume`] unless `other` was reached by the same export: what one export admits says nothing of what

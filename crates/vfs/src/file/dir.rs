@@ -75,7 +75,11 @@ impl File {
         access::check(&attrs, caller, Access::READ)?;
         // Attributes of entries are what a look-up would give: without `x` on the directory there are none.
         let plus = plus && access::check(&attrs, caller, Access::EXECUTE).is_ok();
-        Ok(Listing { dir: attrs, at_end: self.node.read_dir(cookie, plus, sink)? })
+        let at_end = self.node.read_dir(cookie, plus, &mut |entry| match entry.name {
+            name if name == Name::STREAMS.bytes() => ControlFlow::Continue(()),
+            _ => sink(entry),
+        })?;
+        Ok(Listing { dir: attrs, at_end })
     }
 
     /// The name in this directory that is like `name` to `fold`, as it is stored. Who may not list the directory finds none.
@@ -92,6 +96,9 @@ impl File {
         let wanted = fold(name);
         let (mut names, mut found) = (Vec::<Box<[u8]>>::new(), None);
         let listed = self.node.read_dir(0, false, &mut |entry| {
+            if entry.name == Name::STREAMS.bytes() {
+                return ControlFlow::Continue(());
+            }
             if found.is_none() && fold(entry.name) == wanted {
                 found = Some(entry.name.to_vec());
             }
@@ -138,9 +145,11 @@ impl File {
         let name = self.old_name(caller, name)?;
         self.ask_before_unlink(caller, name)?;
         let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
+        let named = volume.may_have_streams(&self.node, name);
         let change = self.node.remove(name, &|entry| check_removal(caller, entry))?;
         self.names_changed(pending);
         self.index_changed(&change, || vec![NameChange::Removed(name.bytes().into())]);
+        volume.remove_streams_of_gone(named);
         volume.watches().removed(volume.root(), &self.node, name.bytes(), child);
         Ok(change)
     }
@@ -154,9 +163,11 @@ impl File {
         };
         self.ask_before_unlink(caller, name)?;
         let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
+        let named = volume.may_have_streams(&self.node, name);
         let change = self.node.remove_dir(name, &|entry| check_removal(caller, entry))?;
         self.names_changed(pending);
         self.index_changed(&change, || vec![NameChange::Removed(name.bytes().into())]);
+        volume.remove_streams_of_gone(named);
         volume.watches().removed(volume.root(), &self.node, name.bytes(), child);
         Ok(change)
     }
@@ -185,6 +196,7 @@ impl File {
         let (root, watches) = (self.volume().root(), self.volume().watches());
         let [moved, replaced] =
             [(self, from_name), (to_dir, to_name)].map(|(dir, name)| watches.child(&dir.node, name));
+        let overwritten = self.volume().may_have_streams(&to_dir.node, to_name);
         let changes = self.node.rename(from_name, &to_dir.node, to_name, &authorize)?;
         self.names_changed(pending);
         to_dir.names_changed(pending);
@@ -195,6 +207,7 @@ impl File {
         } else {
             self.index_changed(&changes.0, || vec![gone, new]);
         }
+        self.volume().remove_streams_of_gone(overwritten);
         watches.renamed(root, (&self.node, from), (&to_dir.node, to), moved, replaced);
         Ok(changes)
     }

@@ -55,19 +55,25 @@ pub struct Opened<'f> {
     pin: Option<Arc<Pin>>,
 }
 
-/// Keeps a file that loses its last name.
-struct Pin(NodeRef);
+/// Keeps a file that loses its last name, and the stream of it that is open.
+struct Pin(File);
 
 impl Pin {
-    fn new(node: &NodeRef) -> Self {
-        node.pin();
-        Self(NodeRef::clone(node))
+    fn new(file: &File) -> Self {
+        file.node.pin();
+        if file.stream.is_some() {
+            file.data().pin();
+        }
+        Self(file.clone())
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        self.0.unpin();
+        self.0.node.unpin();
+        if self.0.stream.is_some() {
+            self.0.data().unpin();
+        }
     }
 }
 
@@ -82,7 +88,7 @@ impl File {
         if access.has(Access::WRITE) {
             check_writable(caller)?;
         }
-        let attrs = self.node.attrs(blocking)?;
+        let attrs = self.attrs(blocking)?;
         check_regular(&attrs)?;
         access::check(&attrs, caller, access)?;
         Ok((self.opened(caller, access, false), attrs))
@@ -95,7 +101,7 @@ impl File {
         access: Access,
         blocking: Blocking,
     ) -> FsResult<(Opened<'f>, Attrs)> {
-        let attrs = self.node.attrs(blocking)?;
+        let attrs = self.attrs(blocking)?;
         check_regular(&attrs)?;
         access::check_data(&attrs, caller, access)?;
         Ok((self.opened(caller, access, false), attrs))
@@ -109,7 +115,7 @@ impl File {
         caller: &'f Caller,
         blocking: Blocking,
     ) -> FsResult<(Opened<'f>, Attrs)> {
-        let attrs = self.node.attrs(blocking)?;
+        let attrs = self.attrs(blocking)?;
         check_regular(&attrs)?;
         access::check_data(&attrs, caller, Access::READ)?;
         Ok((self.opened(caller, Access::READ, false), attrs))
@@ -148,7 +154,7 @@ impl Opened<'_> {
     /// long as this is kept, even if it loses its last name.
     #[must_use]
     pub fn held_by(self, by: By) -> Self {
-        let pin = matches!(by, By::Open(_)).then(|| Arc::new(Pin::new(&self.file.node)));
+        let pin = matches!(by, By::Open(_)).then(|| Arc::new(Pin::new(&self.file)));
         Self { by, pin, ..self }
     }
 
@@ -161,7 +167,7 @@ impl Opened<'_> {
     /// How long the file is now: to read it, whoever keeps it open needs no more of its attributes.
     #[inline]
     pub fn size(&self, blocking: Blocking) -> FsResult<u64> {
-        self.file.node.size(blocking)
+        self.file.data().size(blocking)
     }
 
     /// Appends up to `len` bytes at `offset` to `into` and returns how many; fewer only at the end of the file. After an
@@ -169,14 +175,14 @@ impl Opened<'_> {
     #[inline]
     pub fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
         self.check_read(offset, len as u64)?;
-        self.file.node.read(offset, len, into, blocking)
+        self.file.data().read(offset, len, into, blocking)
     }
 
     /// A descriptor to splice `len` bytes at `offset` from, with [`Blocking::Never`] only if all of them are in memory;
     /// `None` where [`Opened::read`] serves better, or says why not.
     pub fn pages(&self, offset: u64, len: usize, blocking: Blocking) -> Option<Arc<OwnedFd>> {
         self.check_read(offset, len as u64).ok()?;
-        self.file.node.descriptor(offset, len, blocking)
+        self.file.data().descriptor(offset, len, blocking)
     }
 
     /// Writes all of `data` at `offset`. Set-id bits go unless root writes.
@@ -190,25 +196,25 @@ impl Opened<'_> {
         self.check_write(offset, data.len())?;
         let change = self
             .file
-            .node
+            .data()
             .write(offset, data, &|attrs| self.authorize_change(attrs, offset, data.len() as u64))?;
         self.stabilize(stability, pending);
-        Ok(change)
+        self.file.data_changed(change)
     }
 
     /// Takes what a write of `len` bytes at `offset` in several parts needs before the first of them, so that it is done
     /// whole or refused whole.
     pub fn reserve(&self, offset: u64, len: usize) -> FsResult<Reserved> {
         self.check_write(offset, len)?;
-        self.file.node.reserve(offset, len, &|attrs| self.authorize_change(attrs, offset, len as u64))?;
-        Ok(Reserved { file: NodeRef::clone(&self.file.node), offset, len })
+        self.file.data().reserve(offset, len, &|attrs| self.authorize_change(attrs, offset, len as u64))?;
+        Ok(Reserved { file: NodeRef::clone(self.file.data()), offset, len })
     }
 
     /// As [`Opened::write`], unstable, for the `len` bytes that `pipe` holds.
     pub fn write_from_pipe(&self, offset: u64, pipe: BorrowedFd<'_>, len: usize) -> FsResult<Change> {
         self.check_write(offset, len)?;
         let authorize = |attrs: &Attrs| self.authorize_change(attrs, offset, len as u64);
-        self.file.node.write_from_pipe(offset, pipe, len, &authorize)
+        self.file.data_changed(self.file.data().write_from_pipe(offset, pipe, len, &authorize)?)
     }
 
     /// As [`File::set_attrs`], where a new size needs no more than that the file was opened for writing, as with
@@ -225,8 +231,8 @@ impl Opened<'_> {
     pub fn stabilize(&self, stability: Stability, pending: &mut PendingSync) {
         match stability {
             Stability::Unstable => {}
-            Stability::Data => self.file.require_sync(pending, SyncScope::Data),
-            Stability::File => self.file.require_sync(pending, SyncScope::All),
+            Stability::Data => self.file.require_data_sync(pending, SyncScope::Data),
+            Stability::File => self.file.require_data_sync(pending, SyncScope::All),
         }
     }
 
@@ -235,8 +241,8 @@ impl Opened<'_> {
     /// readers cannot load the disk.
     pub fn commit(&self) -> FsResult<(Change, u64)> {
         self.check(Access::WRITE)?;
-        let (node, volume) = (&self.file.node, self.file.volume());
-        let attrs = node.attrs(Blocking::Allowed)?;
+        let (node, volume) = (self.file.data(), self.file.volume());
+        let attrs = self.file.attrs(Blocking::Allowed)?;
         self.check_rights(&attrs)?;
         if volume.durability() == Durability::Sync {
             node.sync(SyncScope::All)?;

@@ -56,7 +56,7 @@ impl Opened<'_> {
     pub fn reaches(&self, target: &Opened<'_>) -> FsResult<()> {
         let (source, target) = (self.file(), target.file());
         let is_near =
-            std::ptr::eq(source.volume(), target.volume()) || self.ranges()?.shares_storage(&target.node);
+            std::ptr::eq(source.volume(), target.volume()) || self.ranges()?.shares_storage(target.data());
         if is_near { Ok(()) } else { Err(FsError::CrossVolume) }
     }
 
@@ -70,7 +70,7 @@ impl Opened<'_> {
         pending: &mut PendingSync,
     ) -> FsResult<(u64, Change)> {
         let copy = |authorize: AuthorizeWrite<'_>| {
-            self.check_source(target, span)?.copy_to(&target.file().node, span, authorize)
+            self.check_source(target, span)?.copy_to(target.file().data(), span, authorize)
         };
         target.change(span.target, span.len, stability, pending, copy)
     }
@@ -85,7 +85,7 @@ impl Opened<'_> {
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         let clone = |authorize: AuthorizeWrite<'_>| {
-            self.check_source(target, span)?.clone_to(&target.file().node, span, authorize)
+            self.check_source(target, span)?.clone_to(target.file().data(), span, authorize)
         };
         target.change(span.target, span.len, stability, pending, clone)
     }
@@ -113,6 +113,6 @@ impl Opened<'_> {
     }
 
     fn ranges(&self) -> FsResult<&dyn Ranges> {
-        self.file().node.ranges().ok_or(FsError::NotSupported)
+        self.file().data().ranges().ok_or(FsError::NotSupported)
     }
 }

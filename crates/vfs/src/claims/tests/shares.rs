@@ -51,6 +51,23 @@ fn another_stream_is_another_file() {
 }
 
 #[test]
+fn who_deletes_a_file_meets_those_who_keep_a_stream_of_it() {
+    let keeps = Access { rights: Rights::READ, deny: Rights::DELETE };
+    let deletes = Access { rights: Rights::DELETE, deny: Rights::NONE };
+    let of_stream = |number, access| OpenRequest { stream: Stream(number), ..opening(1, access) };
+    let mut rig = Rig::new();
+    let stream = rig.open(of_stream(1, keeps));
+    assert_eq!(rig.refused(&Request::Open(opening(2, deletes))), Conflict::Share);
+    rig.open(of_stream(2, deletes));
+    rig.open(of_stream(3, Access { rights: Rights::NONE, ..keeps }));
+    rig.granted(&Request::Close(stream));
+    let file = rig.open(opening(2, deletes));
+    assert_eq!(rig.refused(&Request::Open(of_stream(1, keeps))), Conflict::Share);
+    rig.granted(&Request::Close(file));
+    rig.open(of_stream(1, keeps));
+}
+
+#[test]
 fn grows_and_shrinks() {
     let mut rig = Rig::new();
     let reading = Access { rights: Rights::READ, deny: Rights::NONE };

@@ -1,0 +1,144 @@
+//! Named streams on real file systems: as files, over a restart, as an ordinary user, and what others on the machine do to them.
+
+mod fixture;
+
+use fixture::{AS_NOBODY, DIR, GROUNDS, Ground, MODE, Tree, new_inode, run_again};
+use posix::{Options, Store};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::{
+    Access, Blocking, Caller, Disposition, Durability, Export, ExportRule, File, FsError, PendingSync,
+    SetAttrs, Stability, Volume, VolumeId,
+};
+
+const HIDDEN: &str = ".plimsoll-streams";
+
+fn caller() -> Caller {
+    let own = new_inode(0);
+    Caller::new(own.uid, own.gid, [])
+}
+
+/// The root of a volume over the tree, as after a start.
+fn start(path: &Path) -> File {
+    let store = Store::open(path, Options::default()).expect("a store");
+    let volume = Arc::new(Volume::new(VolumeId(1), "v", store, Durability::Sync, 1));
+    Arc::new(Export::new("/v", volume, vec![ExportRule::everybody()])).root()
+}
+
+fn make(root: &File, name: &[u8]) -> File {
+    let set = SetAttrs { mode: Some(0o644), ..SetAttrs::default() };
+    let made = root.create(&caller(), name, Disposition::CreateNew, &set, &mut PendingSync::default());
+    made.unwrap().file
+}
+
+fn find(root: &File, name: &[u8]) -> File {
+    root.open_dir(&caller(), Blocking::Allowed).unwrap().lookup(name, Blocking::Allowed).unwrap().file
+}
+
+/// A stream with this content, on disk.
+fn put(file: &File, name: &[u8], data: &[u8]) -> Result<(), FsError> {
+    let mut pending = PendingSync::default();
+    let stream = file.make_stream(&caller(), name, &mut pending)?;
+    let caller = caller();
+    let (opened, _) = stream.open(&caller, Access::WRITE, Blocking::Allowed)?;
+    opened.write(0, data, Stability::File, &mut pending)?;
+    pending.sync_all()
+}
+
+fn get(file: &File, name: &[u8]) -> Vec<u8> {
+    let (stream, caller, mut data) = (file.find_stream(name).unwrap(), caller(), Vec::new());
+    let (opened, _) = stream.open(&caller, Access::READ, Blocking::Allowed).unwrap();
+    opened.read(0, 1 << 20, &mut data, Blocking::Allowed).unwrap();
+    data
+}
+
+/// How many files have streams, as the machine sees it.
+fn hidden(path: &Path) -> usize {
+    fs::read_dir(path.join(HIDDEN)).map_or(0, Iterator::count)
+}
+
+fn live_and_go(path: &Path) {
+    let root = start(path);
+    let file = make(&root, b"file");
+    put(&file, b"small", b"small").unwrap();
+    put(&file, b"large", &vec![7; 300_000]).unwrap();
+    put(&root, b"of the root", b"root").unwrap();
+    let mode = fs::metadata(path.join(HIDDEN)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "nobody else enters");
+    fs::rename(path.join("file"), path.join("moved")).unwrap();
+    drop((root, file));
+    let root = start(path);
+    let file = find(&root, b"moved");
+    assert_eq!((get(&file, b"small"), get(&file, b"large").len()), (b"small".to_vec(), 300_000));
+    root.remove(&caller(), b"moved", &mut PendingSync::default()).unwrap();
+    assert_eq!((hidden(path), get(&root, b"of the root")), (1, b"root".to_vec()));
+}
+
+#[test]
+fn streams_live_and_go_with_their_file() {
+    for ground in GROUNDS {
+        let Some(tree) = Tree::new(ground) else { continue };
+        live_and_go(&tree.path);
+    }
+}
+
+#[test]
+fn an_ordinary_user_has_streams_too() {
+    if !rustix::process::geteuid().is_root() {
+        // Then the other test has shown it.
+        return;
+    }
+    let Some(tree) = Tree::new(Ground::Tmpfs) else { return };
+    std::os::unix::fs::chown(&tree.path, Some(fixture::NOBODY), Some(fixture::NOBODY)).unwrap();
+    run_again(&tree, "streams", &AS_NOBODY);
+}
+
+#[test]
+#[ignore = "started by others with fewer rights"]
+fn inner() {
+    assert_eq!(std::env::var(MODE).as_deref(), Ok("streams"));
+    live_and_go(&PathBuf::from(std::env::var_os(DIR).unwrap()));
+}
+
+#[test]
+fn what_others_leave_behind_is_swept_after_a_start() {
+    let Some(tree) = Tree::new(Ground::Disk) else { return };
+    let root = start(&tree.path);
+    for name in [&b"goes"[..], b"stays"] {
+        put(&make(&root, name), b"s", b"stream").unwrap();
+    }
+    fs::create_dir(tree.path.join(HIDDEN).join("no key")).unwrap();
+    fs::remove_file(tree.path.join("goes")).unwrap();
+    drop(root);
+    let root = start(&tree.path);
+    while !root.volume().sweep_streams().unwrap() {}
+    let swept = if rustix::process::geteuid().is_root() { 2 } else { 3 };
+    assert_eq!(hidden(&tree.path), swept, "what is no key is left alone");
+    assert_eq!(get(&find(&root, b"stays"), b"s"), b"stream");
+}
+
+#[test]
+fn a_planted_tree_is_not_used() {
+    let Some(tree) = Tree::new(Ground::Disk) else { return };
+    let elsewhere = tempfile::tempdir().unwrap();
+    let root = start(&tree.path);
+    let file = make(&root, b"file");
+    symlink(elsewhere.path(), tree.path.join(HIDDEN)).unwrap();
+    assert_eq!(put(&file, b"s", b"stream"), Err(FsError::NotSupported));
+    fs::remove_file(tree.path.join(HIDDEN)).unwrap();
+    fs::create_dir(tree.path.join(HIDDEN)).unwrap();
+    fs::set_permissions(tree.path.join(HIDDEN), fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(put(&file, b"s", b"stream"), Err(FsError::NotSupported), "others enter");
+    fs::remove_dir(tree.path.join(HIDDEN)).unwrap();
+    assert_eq!(put(&file, b"s", b"stream"), Ok(()));
+    // A link in the place of a file's directory is not followed.
+    let own = fs::read_dir(tree.path.join(HIDDEN)).unwrap().next().unwrap().unwrap().path();
+    fs::rename(&own, elsewhere.path().join("away")).unwrap_or_else(|_| fs::remove_dir_all(&own).unwrap());
+    symlink(elsewhere.path(), &own).unwrap();
+    assert!(put(&file, b"t", b"stream").is_err());
+    assert!(file.find_stream(b"s").is_err());
+    assert!(fs::read_dir(elsewhere.path()).unwrap().all(|entry| entry.unwrap().file_name() != ":t"));
+    assert_eq!(fs::metadata(tree.path.join("file")).unwrap().nlink(), 1);
+}

@@ -1,0 +1,83 @@
+//! Named streams in CREATE: finding one, making one with its file (MS-FSA §2.1.5.1).
+
+use super::walk::Target;
+use super::{Chosen, granted_freely, make, maximal, must_make, take, without_generic};
+use crate::names::{folded, stream_to_wire};
+use crate::open::Place;
+use crate::ops::{Ops, Stop};
+use crate::tree::Disk;
+use smb_wire::NtStatus;
+use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateRequest};
+use smb_wire::types::AccessMask;
+use vfs::{Blocking, File, FileType, FsError, FsResult};
+
+/// The stream `name` of what is at `target`, made where the request says so.
+pub(super) fn choose(
+    ops: &mut Ops<'_>,
+    args: &CreateRequest<'_>,
+    disk: &Disk,
+    target: Target,
+    name: &[u8],
+) -> Result<Chosen, Stop> {
+    if args.create_options.contains(CreateOptions::DIRECTORY_FILE) {
+        return Err(NtStatus::NOT_A_DIRECTORY.into());
+    }
+    let (place, file, granted) = match target {
+        Target::Found { place, file, attrs } => {
+            if attrs.file_type == FileType::Symlink {
+                return Err(NtStatus::IO_REPARSE_TAG_NOT_HANDLED.into());
+            }
+            match find(&file, name) {
+                Ok((stored, stream)) => {
+                    let attrs = stream.attrs(Blocking::Allowed)?;
+                    return take(args, disk, Place { stream: Some(stored), ..place }, stream, attrs);
+                }
+                Err(FsError::NotFound) if makes(args) => {}
+                Err(FsError::NotFound) => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
+                Err(error) => return Err(error.into()),
+            }
+            let place = Place { stream: Some(name.to_vec()), ..place };
+            let maximal = maximal(disk, &place, &file, &attrs)?;
+            let desired = without_generic(args.desired_access);
+            let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
+            if !maximal.contains(asked | AccessMask::WRITE_DATA) {
+                return Err(NtStatus::ACCESS_DENIED.into());
+            }
+            let granted = if desired == asked { asked } else { maximal };
+            (place, file, granted)
+        }
+        Target::Missing(place) => {
+            let made = make(ops, args, disk, place)?;
+            (Place { stream: Some(name.to_vec()), ..made.place }, made.file, granted_freely(args))
+        }
+    };
+    let stream = match file.make_stream(&disk.caller, name, ops.pending) {
+        // Somebody else was faster.
+        Err(FsError::Exists) if !must_make(args) => return Err(Stop::Delayed),
+        made => made?,
+    };
+    let attrs = stream.attrs(Blocking::Allowed)?;
+    Ok(Chosen { place, file: stream, attrs, granted, action: CreateAction::CREATED })
+}
+
+fn makes(args: &CreateRequest<'_>) -> bool {
+    !matches!(args.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE)
+}
+
+/// The stream of a name, and that name as it is stored: spelled like this, or else without case.
+pub(crate) fn find(file: &File, name: &[u8]) -> FsResult<(Vec<u8>, File)> {
+    match file.find_stream(name) {
+        Err(FsError::NotFound) => {}
+        found => return Ok((name.to_vec(), found?)),
+    }
+    let wanted = folded(&stream_to_wire(name).ok_or(FsError::NotFound)?);
+    let mut stored = None;
+    file.list_streams(&mut |name, _, _| {
+        if stream_to_wire(name).is_some_and(|wire| folded(&wire) == wanted) {
+            stored = Some(name.to_vec());
+        }
+    })?;
+    let stored = stored.ok_or(FsError::NotFound)?;
+    let stream = file.find_stream(&stored)?;
+    Ok((stored, stream))
+}
