@@ -1,6 +1,7 @@
 //! CREATE: opening and making files (MS-SMB2 §3.3.5.9, MS-FSA §2.1.5.1).
 
 mod access;
+mod apple;
 mod attributes;
 mod caching;
 mod contexts;

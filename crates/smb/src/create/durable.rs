@@ -3,7 +3,7 @@
 use super::caching::{self, Answer, lessee};
 use crate::durable::{Begun, Durable, Instance, Taking};
 use crate::limits::{DURABLE_MS_DEFAULT, DURABLE_MS_MAX};
-use crate::names;
+use crate::names::{self, Part};
 use crate::open::{Back, Open};
 use crate::ops::{Ops, Stop};
 use crate::tree::Disk;
@@ -287,6 +287,13 @@ fn is_name_of(args: &CreateRequest<'_>, open: &Open) -> bool {
         let names = path.iter().map(|name| names::to_wire(name).map(|name| names::folded(&name)));
         names.collect::<Option<Vec<_>>>()
     };
-    let asked = names::path(&args.name.units().collect::<Vec<_>>());
-    asked.is_ok_and(|asked| folded(&asked) == folded(&open.place().path))
+    let Ok((path, part)) = names::path_and_part(&args.name.units().collect::<Vec<_>>()) else { return false };
+    let folded_stream = |name: &[u8]| names::stream_to_wire(name).map(|name| names::folded(&name));
+    let place = open.place();
+    let is_of_part = match (&part, &place.stream) {
+        (Part::Stream(asked), Some(stream)) => folded_stream(asked) == folded_stream(stream),
+        (Part::Whole | Part::Data, None) => true,
+        _ => false,
+    };
+    is_of_part && folded(&path) == folded(&place.path)
 }
