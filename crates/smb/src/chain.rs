@@ -20,6 +20,7 @@ use smb_wire::compound::{self, Message};
 use smb_wire::crypto::signing::{self, sign_all};
 use smb_wire::error::ErrorResponse;
 use smb_wire::header::{Command, Flags, HEADER_SIZE, Header, NEXT_COMMAND_OFFSET, Routing};
+use smb_wire::types::Dialect;
 use smb_wire::{Encode, FileId, NtStatus, Writer};
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,7 +45,7 @@ impl Base<'_> {
     fn ops(&mut self, header: Header, previous: &Previous) -> Ops<'_> {
         let channel = self.connection.channel(header.session_id);
         let valid = channel.as_ref().filter(|channel| channel.is_valid());
-        let signer = valid.and_then(|channel| channel.signing()).cloned();
+        let signer = valid.and_then(|channel| signer(channel, &header));
         let tree = valid.and_then(|channel| channel.session.tree(header.tree_id()));
         Ops {
             service: self.service,
@@ -235,8 +236,8 @@ impl Chain {
         let done = first
             .and(self.gives_up.take().map_or(Ok(()), Err))
             .and(if has_room { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) })
-            .and_then(|()| admitted(&ops, request, self.sealed_by.as_ref(), is_alone))
             .map_err(Stop::from)
+            .and_then(|()| admitted(&ops, request, self.sealed_by.as_ref(), is_alone))
             .and_then(|row| self.pay(&ops, request).map(|()| row))
             .and_then(|row| (row.run)(&mut ops, request.bytes, &mut w));
         let status = match done {
@@ -427,11 +428,18 @@ impl Chain {
         for header in message.iter().filter(|header| header.command != Command::CANCEL) {
             let channel = connection.channel(header.session_id);
             let channel = channel.filter(|channel| self.sealed_by.is_none() && channel.is_valid());
-            let signer = channel.and_then(|channel| channel.signing().cloned());
+            let signer = channel.and_then(|channel| signer(&channel, header));
             let reply = header_of(connection, header, NtStatus::INSUFFICIENT_RESOURCES, signer.is_some());
             self.replies.push(Reply { header: reply, start: 0, signer });
         }
     }
+}
+
+/// The key that the reply to a request is signed with: as the request was, and in any case where the session must be
+/// (MS-SMB2 §3.3.4.1.1).
+fn signer(channel: &Channel, request: &Header) -> Option<Arc<signing::Key>> {
+    let signs = request.flags.contains(Flags::SIGNED) || channel.session.must_sign();
+    channel.signing().filter(|_| signs).cloned()
 }
 
 /// The header of the reply to a request, with as many credits as there are for it. Who signs is answered as if it were signed even
@@ -486,21 +494,21 @@ fn admitted(
     request: &Message<'_>,
     sealed_by: Option<&Arc<Session>>,
     is_alone: bool,
-) -> Result<&'static Row, NtStatus> {
+) -> Result<&'static Row, Stop> {
     let command = request.header.command;
     let row = row(command).ok_or(NtStatus::INVALID_PARAMETER)?;
     if ops.connection.negotiated().is_none() && command != Command::NEGOTIATE {
-        return Err(NtStatus::INVALID_PARAMETER);
+        return Err(NtStatus::INVALID_PARAMETER.into());
     }
     let channel = ops.channel.as_ref().filter(|channel| channel.is_valid());
     if let Some(channel) = channel {
         check_protection(ops, request, channel, sealed_by)?;
     } else if sealed_by.is_some() {
-        return Err(NtStatus::ACCESS_DENIED);
+        return Err(NtStatus::ACCESS_DENIED.into());
     }
     check_charge(request)?;
     match row.needs {
-        Needs::BeAlone if !is_alone => return Err(NtStatus::INVALID_PARAMETER),
+        Needs::BeAlone if !is_alone => return Err(NtStatus::INVALID_PARAMETER.into()),
         Needs::BeAlone | Needs::Nothing => {}
         Needs::Session | Needs::Tree => _ = channel.ok_or(NtStatus::USER_SESSION_DELETED)?,
     }
@@ -508,10 +516,10 @@ fn admitted(
         let tree = ops.tree()?;
         if let Some(disk) = tree.disk() {
             if !disk.is_served(ops.namespace, || origin(ops)) && command != Command::TREE_DISCONNECT {
-                return Err(NtStatus::NETWORK_NAME_DELETED);
+                return Err(NtStatus::NETWORK_NAME_DELETED.into());
             }
             if disk.must_seal && sealed_by.is_none() {
-                return Err(NtStatus::ACCESS_DENIED);
+                return Err(NtStatus::ACCESS_DENIED.into());
             }
         }
     }
@@ -524,21 +532,26 @@ fn check_protection(
     request: &Message<'_>,
     channel: &Channel,
     sealed_by: Option<&Arc<Session>>,
-) -> Result<(), NtStatus> {
+) -> Result<(), Stop> {
     if is_protected(request, channel, sealed_by) {
-        return Ok(());
+        let is_bare = sealed_by.is_none() && !request.header.flags.contains(Flags::SIGNED);
+        // With 3.1.1 it proves that the negotiation was not changed on the way (MS-SMB2 §3.3.5.7).
+        let proves = request.header.command == Command::TREE_CONNECT
+            && ops.connection.negotiated().is_some_and(|negotiated| negotiated.dialect == Dialect::SMB311);
+        return if is_bare && proves { Err(Stop::Disconnect) } else { Ok(()) };
     }
     if sealed_by.is_none() {
         let (peer, is_signed) = (ops.ends.peer, request.header.flags.contains(Flags::SIGNED));
         tracing::warn!(%peer, command = ?request.header.command, is_signed, "a request without a valid signature is refused");
     }
-    Err(NtStatus::ACCESS_DENIED)
+    Err(NtStatus::ACCESS_DENIED.into())
 }
 
 fn is_protected(request: &Message<'_>, channel: &Channel, sealed_by: Option<&Arc<Session>>) -> bool {
     match sealed_by {
         Some(sealer) => Arc::ptr_eq(sealer, &channel.session),
-        None => request.header.flags.contains(Flags::SIGNED) && channel.verify(request.bytes),
+        None if request.header.flags.contains(Flags::SIGNED) => channel.verify(request.bytes),
+        None => !channel.session.must_sign(),
     }
 }
 

@@ -109,6 +109,7 @@ impl Channel {
         negotiated: &Negotiated,
         identity: Option<Identity>,
         key: &SessionKey,
+        must_sign: bool,
     ) -> Result<(), NtStatus> {
         if self.session.is_established() {
             let is_same = self.session.is_of(identity.as_ref());
@@ -125,7 +126,7 @@ impl Channel {
         let preauth = lock(&self.setup).preauth.clone();
         let keys = Keys::derive(negotiated, key, &preauth).ok_or(NtStatus::LOGON_FAILURE)?;
         let signing = Arc::clone(keys.signing());
-        self.session.establish(negotiated, identity, keys)?;
+        self.session.establish(negotiated, identity, keys, must_sign)?;
         self.bind(signing)
     }
 

@@ -33,10 +33,12 @@ pub(crate) fn connect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> 
     } else {
         Share::Disk(Arc::new(disk(ops, &session, name)?))
     };
-    let must_seal = matches!(&share, Share::Disk(disk) if disk.must_seal);
     let response = TreeConnectResponse {
         share_type: if matches!(share, Share::Pipe) { ShareType::PIPE } else { ShareType::DISK },
-        share_flags: if must_seal { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NO_CACHING },
+        share_flags: match &share {
+            Share::Disk(disk) => share_flags(disk.must_seal, &disk.export),
+            Share::Pipe => ShareFlags::NO_CACHING,
+        },
         capabilities: ShareCapabilities::empty(),
         maximal_access: maximal_access(&share),
     };
@@ -74,12 +76,27 @@ fn disk(ops: &Ops<'_>, session: &Arc<Session>, name: &[u16]) -> Result<Disk, Sto
         |export: &&Arc<Export>| folded(&share_name(export).encode_utf16().collect::<Vec<_>>()) == wanted;
     let export = ops.namespace.exports().iter().find(is_named).ok_or(NtStatus::BAD_NETWORK_NAME)?;
     let rule = export.rule(origin(ops)).ok_or(NtStatus::ACCESS_DENIED)?;
-    let must_seal = rule.protection > Protection::Plain;
+    // Without signatures, encryption is what tells changes on the way.
+    let must_seal = is_sealed(export, rule) || export.share.signing && !session.must_sign();
     if must_seal && !can_seal(ops.connection) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let client: Weak<Session> = Arc::downgrade(session);
     Ok(Disk::new(client, export, rule.caller(&identity.credential), must_seal))
+}
+
+/// Whether a share is encrypted for everybody.
+pub(crate) fn is_sealed(export: &Export, rule: &ExportRule) -> bool {
+    rule.protection > Protection::Plain || export.share.encryption
+}
+
+/// What clients are told of a share.
+pub(crate) fn share_flags(must_seal: bool, export: &Export) -> ShareFlags {
+    let flags = if must_seal { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NO_CACHING };
+    match export.share.access_based_enumeration {
+        true => flags | ShareFlags::ACCESS_BASED_DIRECTORY_ENUM,
+        false => flags,
+    }
 }
 
 /// The exports that the session's user may use, and by which rules.

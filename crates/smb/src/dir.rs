@@ -37,10 +37,12 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
     let start = w.position();
     let mut scan = open.scan();
     let is_first = begin(&mut scan, &args)?;
+    let hides = ops.share_settings(&open.disk).access_based_enumeration;
     let mut page = Page {
         listing: ListingWriter::new(args.file_information_class, w, room),
         is_single: args.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY),
-        needs_attrs: args.file_information_class != DirectoryClass::NAMES,
+        needs_attrs: hides || args.file_information_class != DirectoryClass::NAMES,
+        hides,
         is_full: false,
     };
     if !scan.is_over {
@@ -89,6 +91,8 @@ struct Page {
     listing: ListingWriter,
     is_single: bool,
     needs_attrs: bool,
+    /// What the caller may not read is left out.
+    hides: bool,
     /// An entry did not fit.
     is_full: bool,
 }
@@ -125,6 +129,10 @@ fn one(open: &Open, scan: &mut Scan, name: &[u8], page: &mut Page, w: &mut Write
         }
         found => found?,
     };
+    if page.hides && !found.attrs.is_readable_by(&open.disk.caller) {
+        scan.is_over = true;
+        return Ok(());
+    }
     let wire = to_wire(&stored).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
     let kept = found.file.kept(&found.attrs, Blocking::Allowed)?;
     scan.is_over = page.push(&wire, Some(Shown::of(&found.attrs, &kept)), found.attrs.file_id, w);
@@ -155,6 +163,13 @@ fn several(
                 b".." => parent.as_ref().map(|found| (found.file.key(), found.attrs)),
                 _ => entry.object,
             };
+            let is_hidden = page.hides
+                && !matches!(entry.name, b"." | b"..")
+                && !object.is_some_and(|(_, attrs)| attrs.is_readable_by(caller));
+            if is_hidden {
+                cookie = entry.cookie;
+                return ControlFlow::Continue(());
+            }
             // What went away meanwhile has nothing that could be shown.
             let shown = object.map(|(key, attrs)| {
                 Shown::of(&attrs, &open.disk.export.kept(&key, &attrs).unwrap_or_default())

@@ -1,5 +1,6 @@
 //! NEGOTIATE: which dialect, which algorithms (MS-SMB2 §3.3.5.3, §3.3.5.4).
 
+use crate::connect::visible;
 use crate::connection::Connection;
 use crate::limits::{DIALECTS_MAX, IO_BYTES_MAX, NEGOTIATE_CONTEXTS_MAX, TRANSACT_BYTES_MAX};
 use crate::negotiated::Negotiated;
@@ -23,8 +24,8 @@ const CIPHERS: [Cipher; 4] =
 /// The signing algorithms of 3.1.1, the one that is liked best first.
 const SIGNING: [SigningAlgorithm; 3] =
     [SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256];
-/// What the reply says of signing. It is always required.
-pub(crate) const SECURITY_MODE: SecurityMode =
+/// What the reply says where signing is required.
+const MUST_SIGN: SecurityMode =
     SecurityMode(SecurityMode::SIGNING_ENABLED.0 | SecurityMode::SIGNING_REQUIRED.0);
 const SALT_BYTES: usize = 32;
 
@@ -41,6 +42,7 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
         client_guid: args.client_guid,
         client_capabilities: args.capabilities,
         client_security_mode: args.security_mode,
+        security_mode: MUST_SIGN,
         capabilities: Capabilities::LARGE_MTU | Capabilities::LEASING,
         cipher: None,
         signing: match dialect {
@@ -61,14 +63,24 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
         negotiated.capabilities |= Capabilities::ENCRYPTION;
         negotiated.cipher = Some(Cipher::AES_128_CCM);
     }
+    if negotiated.cipher.is_some() && has_unsigned_share(ops) {
+        negotiated.security_mode = SecurityMode::SIGNING_ENABLED;
+    }
     let hint = identity::hint();
     let answer = NegotiateResponse {
         contexts,
+        security_mode: negotiated.security_mode,
         ..response(ops.service, ops.now, dialect, negotiated.capabilities, &hint)
     };
     ops.connection.settle(negotiated)?;
     ops.connection.preauth().update(request);
     ops.reply(w, &answer)
+}
+
+/// Whether this client may use a share that needs no signatures. Whoever cannot encrypt signs in any case: encryption takes the
+/// place of signatures in shares that need them.
+fn has_unsigned_share(ops: &Ops<'_>) -> bool {
+    visible(ops).any(|(export, _)| !export.share.signing)
 }
 
 /// What is answered to the contexts of a client with 3.1.1, and agreed on by that.
@@ -119,7 +131,7 @@ fn response<'a>(
     security_buffer: &'a [u8],
 ) -> NegotiateResponse<'a> {
     NegotiateResponse {
-        security_mode: SECURITY_MODE,
+        security_mode: MUST_SIGN,
         dialect,
         server_guid: service.guid,
         capabilities,
@@ -170,7 +182,7 @@ pub(crate) fn validated(
     is_same.then_some(ValidateNegotiateResponse {
         capabilities: negotiated.capabilities,
         guid: service.guid,
-        security_mode: SECURITY_MODE,
+        security_mode: negotiated.security_mode,
         dialect: negotiated.dialect,
     })
 }

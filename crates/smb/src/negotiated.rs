@@ -11,6 +11,8 @@ pub(crate) struct Negotiated {
     pub(crate) client_guid: Guid,
     pub(crate) client_capabilities: Capabilities,
     pub(crate) client_security_mode: SecurityMode,
+    /// What we have answered of signing.
+    pub(crate) security_mode: SecurityMode,
     /// What we have answered, for clients that ask whether it has arrived.
     pub(crate) capabilities: Capabilities,
     pub(crate) cipher: Option<Cipher>,

@@ -34,6 +34,9 @@ pub(crate) fn change_notify(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     open.check(AccessMask::LIST_DIRECTORY)?;
+    if !ops.share_settings(&open.disk).change_notify {
+        return Err(NtStatus::NOT_SUPPORTED.into());
+    }
     let watching = open.watching(|| wish(&open, &args)).map_err(|error| match error {
         FsError::Delay => NtStatus::INSUFFICIENT_RESOURCES.into(),
         error => Stop::from(error),

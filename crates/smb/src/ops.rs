@@ -20,7 +20,7 @@ use std::sync::Arc;
 use transport::{CallStats, Endpoints};
 use vfs::claims::{By, Io, IoKind, Outcome, Request, Span, Ticket, Verdict};
 use vfs::qos::Kind;
-use vfs::{Blocking, File, FsError, Namespace, PendingSync, Time};
+use vfs::{Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time};
 
 /// How a command ended that has a reply of its own: the status of that. Anything else is an error, which has no body.
 pub(crate) type Done = Result<NtStatus, Stop>;
@@ -136,6 +136,11 @@ impl Ops<'_> {
     /// The tree connect of the request.
     pub(crate) fn tree(&self) -> Result<&Arc<Tree>, NtStatus> {
         self.tree.as_ref().ok_or(NtStatus::NETWORK_NAME_DELETED)
+    }
+
+    /// What holds for a share now.
+    pub(crate) fn share_settings(&self, disk: &Disk) -> ShareSettings {
+        self.namespace.export(disk.export.id).map_or(disk.export.share, |export| export.share)
     }
 
     /// What wakes this request, which is about `file` and ends with `closed_with` when that is closed. From now on it is one of those

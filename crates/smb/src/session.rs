@@ -33,6 +33,7 @@ struct Established {
     identity: Option<Identity>,
     negotiated: Negotiated,
     keys: Keys,
+    must_sign: bool,
 }
 
 #[derive(Default)]
@@ -81,6 +82,11 @@ impl Session {
         uid(identity).is_some() && uid(identity) == uid(self.identity())
     }
 
+    /// `SigningRequired`: whether all its messages are signed or encrypted.
+    pub(crate) fn must_sign(&self) -> bool {
+        self.established.get().is_none_or(|established| established.must_sign)
+    }
+
     /// Its keys, once it is set up.
     pub(crate) fn keys(&self) -> Option<&Keys> {
         self.established.get().map(|established| &established.keys)
@@ -92,9 +98,10 @@ impl Session {
         negotiated: &Negotiated,
         identity: Option<Identity>,
         keys: Keys,
+        must_sign: bool,
     ) -> Result<(), NtStatus> {
         let negotiated = negotiated.clone();
-        let established = self.established.set(Established { identity, negotiated, keys });
+        let established = self.established.set(Established { identity, negotiated, keys, must_sign });
         established.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)
     }
 

@@ -7,8 +7,10 @@ use crate::ops::{Done, Ops, Stop};
 use crate::session::Session;
 use identity::{Accepted, Account, Step};
 use smb_wire::header::Flags;
-use smb_wire::negotiate::SigningAlgorithm;
-use smb_wire::session::{Empty, SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
+use smb_wire::negotiate::{SecurityMode, SigningAlgorithm};
+use smb_wire::session::{
+    Empty, SessionFlags, SessionSecurityMode, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
+};
 use smb_wire::types::Dialect;
 use smb_wire::{FileTime, NtStatus, Writer};
 use std::sync::Arc;
@@ -42,7 +44,8 @@ pub(crate) fn setup(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
             Ok(NtStatus::MORE_PROCESSING_REQUIRED)
         }
         Step::Done(accepted) => {
-            if let Err(stop) = establish(ops, &channel, negotiated, &accepted) {
+            let must_sign = must_sign(negotiated, &args);
+            if let Err(stop) = establish(ops, &channel, negotiated, &accepted, must_sign) {
                 give_up(ops, &channel);
                 return Err(stop);
             }
@@ -144,12 +147,20 @@ fn give_up(ops: &Ops<'_>, channel: &Channel) {
     }
 }
 
+/// Whether a session that is set up like this is signed: unless neither side asks for it (MS-SMB2 §3.3.5.4, §3.3.5.5.3).
+fn must_sign(negotiated: &Negotiated, args: &SessionSetupRequest<'_>) -> bool {
+    negotiated.security_mode.contains(SecurityMode::SIGNING_REQUIRED)
+        || negotiated.client_security_mode.contains(SecurityMode::SIGNING_REQUIRED)
+        || args.security_mode.contains(SessionSecurityMode::SIGNING_REQUIRED)
+}
+
 /// Gives a session its user and its keys, or a channel its key.
 fn establish(
     ops: &Ops<'_>,
     channel: &Arc<Channel>,
     negotiated: &Negotiated,
     accepted: &Accepted,
+    must_sign: bool,
 ) -> Result<(), Stop> {
     let identity = match &accepted.account {
         Account::Anonymous => None,
@@ -159,7 +170,7 @@ fn establish(
         }
     };
     let name = identity.as_ref().map(|identity| identity.name.clone()).unwrap_or_default();
-    channel.establish(negotiated, identity, &accepted.session_key)?;
+    channel.establish(negotiated, identity, &accepted.session_key, must_sign)?;
     tracing::debug!(peer = %ops.ends.peer, user = name, dialect = ?negotiated.dialect, "a session has a channel");
     Ok(())
 }

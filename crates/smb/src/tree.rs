@@ -75,7 +75,7 @@ impl Disk {
     }
 
     /// Whether the share is still what it was when it was connected to: the same volume by the same name, whose rules let in
-    /// who comes from `origin` as they did.
+    /// who comes from `origin` as they did, and that asks for no more protection of messages.
     pub(crate) fn is_served(&self, namespace: &Namespace, origin: impl FnOnce() -> Origin) -> bool {
         let then = &*self.export;
         let Some(now) = namespace.export(then.id) else { return false };
@@ -85,6 +85,7 @@ impl Disk {
         let origin = origin();
         Arc::ptr_eq(&now.volume, &then.volume)
             && now.path == then.path
+            && now.share.is_met_by(&then.share)
             && matches!((now.rule(origin), then.rule(origin)), (Some(now), Some(then)) if now.treats_like(then))
     }
 }

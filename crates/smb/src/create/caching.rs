@@ -69,6 +69,9 @@ impl Wish {
         disk: &Disk,
         (file, file_type): (&File, FileType),
     ) -> Result<Self, NtStatus> {
+        if !ops.share_settings(disk).oplocks {
+            return Ok(Self::Nothing);
+        }
         let is_dir = file_type == FileType::Directory;
         if let (Some(asked), Some(lessee)) = (lease_of(ops, args), lessee(ops)) {
             let want = caching_of_state(asked.lease_state());

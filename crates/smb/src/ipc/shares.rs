@@ -1,6 +1,6 @@
 //! Which shares there are, and what the server is (MS-SRVS, MS-WKST).
 
-use crate::connect::{IPC, visible};
+use crate::connect::{IPC, is_sealed, share_flags, visible};
 use crate::names::folded;
 use crate::ops::Ops;
 use crate::tree::share_name;
@@ -11,7 +11,7 @@ use smb_wire::rpc::srvsvc::{
 use smb_wire::rpc::wkssvc::{self, Workstation, wksta_get_info_results};
 use smb_wire::rpc::{Call, Fault, Win32Error};
 use smb_wire::tree::ShareFlags;
-use vfs::Protection;
+use vfs::ShareSettings;
 
 /// The version of Windows that clients are told: one that speaks these dialects.
 const VERSION: (u32, u32) = (10, 0);
@@ -20,11 +20,11 @@ const VERSION: (u32, u32) = (10, 0);
 pub(super) fn server(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
     let results = match srvsvc::Call::decode(call.opnum, call.stub)? {
         srvsvc::Call::ShareEnum { level, resume_handle, .. } => {
-            share_enum_results(level, resume_handle, &shares(ops))
+            share_enum_results(level, resume_handle, &shares(ops, |share| share.browsable))
         }
         srvsvc::Call::ShareGetInfo { net_name, level } => {
             let wanted = folded(&net_name.units().collect::<Vec<_>>());
-            let shares = shares(ops);
+            let shares = shares(ops, |_| true);
             let is_named =
                 |share: &&Share<'_>| folded(&share.net_name.encode_utf16().collect::<Vec<_>>()) == wanted;
             let share = shares.iter().find(is_named).ok_or(Win32Error::NERR_NET_NAME_NOT_FOUND);
@@ -62,8 +62,8 @@ pub(super) fn workstation(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Faul
     Ok(wksta_get_info_results(level, &workstation))
 }
 
-/// The shares that this client can connect to. Where their files are stored is told to nobody.
-fn shares<'c>(ops: &Ops<'c>) -> Vec<Share<'c>> {
+/// The shares that this client can connect to and whose settings are like this. Where their files are stored is told to nobody.
+fn shares<'c>(ops: &Ops<'c>, is: impl Fn(&ShareSettings) -> bool) -> Vec<Share<'c>> {
     let share = |net_name, kind, modifiers, flags| Share {
         net_name,
         kind,
@@ -74,9 +74,8 @@ fn shares<'c>(ops: &Ops<'c>) -> Vec<Share<'c>> {
         current_uses: 0,
         flags,
     };
-    let disks = visible(ops).map(|(export, rule)| {
-        let is_sealed = rule.protection > Protection::Plain;
-        let flags = if is_sealed { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NO_CACHING };
+    let disks = visible(ops).filter(|(export, _)| is(&export.share)).map(|(export, rule)| {
+        let flags = share_flags(is_sealed(export, rule), export);
         share(share_name(export), ShareKind::DISKTREE, ShareModifiers::empty(), flags)
     });
     let ipc = share(IPC, ShareKind::IPC, ShareModifiers::SPECIAL, ShareFlags::NO_CACHING);

@@ -23,5 +23,6 @@ mod rig;
 mod security;
 mod sequence;
 mod session;
+mod settings;
 mod share;
 mod streams;

@@ -37,6 +37,7 @@ pub(crate) struct Offer {
     pub(crate) ciphers: Vec<Cipher>,
     pub(crate) signing: Vec<SigningAlgorithm>,
     pub(crate) client_guid: Guid,
+    pub(crate) security_mode: SecurityMode,
 }
 
 impl Default for Offer {
@@ -47,6 +48,7 @@ impl Default for Offer {
             ciphers: vec![Cipher::AES_128_GCM, Cipher::AES_128_CCM],
             signing: vec![SigningAlgorithm::AES_GMAC],
             client_guid: Guid([9; 16]),
+            security_mode: SecurityMode::SIGNING_ENABLED,
         }
     }
 }
@@ -71,7 +73,7 @@ impl Offer {
 
     pub(crate) fn request(&self) -> NegotiateRequest<'static> {
         NegotiateRequest {
-            security_mode: SecurityMode::SIGNING_ENABLED,
+            security_mode: self.security_mode,
             capabilities: self.capabilities,
             client_guid: self.client_guid,
             dialects: self.dialects.clone(),
