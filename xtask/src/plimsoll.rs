@@ -86,7 +86,19 @@ pub(crate) fn serve_smb(
     port: u16,
     work: &Path,
 ) -> anyhow::Result<Process> {
-    let (users, log) = (smb_users(work)?, work.join("plimsoll-smb.log"));
+    // A binary to compare with may be older than the option.
+    serve_smb_with(binary, directories, port, &[], work)
+}
+
+/// The same, with more options of `export`.
+pub(crate) fn serve_smb_with(
+    binary: &Path,
+    directories: &[&Path],
+    port: u16,
+    options: &[&str],
+    work: &Path,
+) -> anyhow::Result<Process> {
+    let (users, log) = (smb_users(work)?, work.join(format!("plimsoll-smb{}.log", options.concat())));
     let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
     let mut argv = vec![text(binary)?, "export".to_owned()];
     for directory in directories {
@@ -95,7 +107,8 @@ pub(crate) fn serve_smb(
     let address = format!("127.0.0.1:{port}");
     argv.extend(["--protocols", "smb", "--smb-listen", &address].map(String::from));
     argv.extend(["--smb-users".to_owned(), text(&users)?]);
-    argv.extend(["--state".to_owned(), text(&work.join("state-smb"))?]);
+    argv.extend(["--state".to_owned(), text(&work.join(format!("state-smb{}", options.concat())))?]);
+    argv.extend(options.iter().map(|&option| option.to_owned()));
     let output = process::append_to(&log)?;
     let server = Process::start(&argv, output.try_clone()?.into(), output.into())?;
     samba::wait_for(port).with_context(|| format!("see {}", log.display()))?;

@@ -16,7 +16,7 @@ use anyhow::{Context, bail, ensure};
 
 use crate::packages;
 use crate::plimsoll;
-use crate::process;
+use crate::process::{self, Process};
 use crate::samba::{COMPLETE, Samba, USER};
 use crate::server::free_port;
 
@@ -24,6 +24,16 @@ use crate::server::free_port;
 const LEFT_OUT: [&str; 4] = ["smb2.bench", "smb2.maxfid", "smb2.hold-", "smb2.scan"];
 /// What guesses so many passwords that its address is not listened to for a while: it runs when all others are done.
 const GUESSES: &str = "smb2.secleak";
+/// What is about access control lists: it runs on shares that they rule.
+const OF_LISTS: [&str; 7] = [
+    "smb2.acls",
+    "smb2.create.acldir",
+    "smb2.create.aclfile",
+    "smb2.create.nulldacl",
+    "smb2.delete-on-close-perms",
+    "smb2.maximum_allowed",
+    "smb2.sdread",
+];
 /// Most that a test may take: `smb2.notify.mask` sleeps for more than 70 s.
 const TEST_MAX: Duration = Duration::from_secs(120);
 /// Most tests that share a share.
@@ -52,6 +62,8 @@ pub(crate) struct Args {
 /// Tests that run one after another in a share of their own.
 struct Group {
     share: String,
+    /// Whether lists rule its share.
+    has_lists: bool,
     tests: Vec<String>,
 }
 
@@ -85,26 +97,47 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(!groups.is_empty(), "no test has such a name");
     let home = args.directory.clone().unwrap_or_else(|| work.join("shares"));
     process::empty_dir(&home)?;
-    let mut shares = Vec::new();
+    let mut shares = [Vec::new(), Vec::new()];
     for group in &groups {
         let directory = home.join(&group.share);
         fs::create_dir_all(&directory)?;
         std::os::unix::fs::chown(&directory, Some(USER.id), Some(USER.id))?;
-        shares.push((group.share.clone(), directory));
+        shares[usize::from(group.has_lists)].push((group.share.clone(), directory));
     }
-    let directories: Vec<&Path> = shares.iter().map(|(_, directory)| directory.as_path()).collect();
-    let port = free_port()?;
-    let server = if args.smbd {
-        samba.serve(&shares, COMPLETE, port, &work)?
-    } else {
-        plimsoll::serve_smb(&process::binary(args.binary.as_deref()), &directories, port, &work)?
-    };
+    let (servers, ports) = serve(args, &samba, shares, &work)?;
     let (guessing, others) = groups.into_iter().partition(|group| group.tests[0].starts_with(GUESSES));
-    let mut ended = all(&samba, others, port, args.jobs, &work)?;
-    ended.extend(all(&samba, guessing, port, args.jobs, &work)?);
-    server.terminate(Duration::from_secs(60))?;
+    let mut ended = all(&samba, others, ports, args.jobs, &work)?;
+    ended.extend(all(&samba, guessing, ports, args.jobs, &work)?);
+    for server in servers {
+        server.terminate(Duration::from_secs(60))?;
+    }
     report(&ended, &work)?;
     if args.smbd { Ok(()) } else { judge(&ended) }
+}
+
+/// Servers of the shares: of those that mode bits rule, and of those that lists rule, and their ports. Samba's own is one for both.
+fn serve(
+    args: &Args,
+    samba: &Samba,
+    [modes, lists]: [Vec<(String, PathBuf)>; 2],
+    work: &Path,
+) -> anyhow::Result<(Vec<Process>, [u16; 2])> {
+    if args.smbd {
+        let port = free_port()?;
+        let server = samba.serve(&[modes, lists].concat(), COMPLETE, port, work)?;
+        return Ok((vec![server], [port; 2]));
+    }
+    let (mut servers, mut ports, binary) = (Vec::new(), [0; 2], process::binary(args.binary.as_deref()));
+    for (number, (shares, style)) in [(modes, "unix"), (lists, "ntfs")].into_iter().enumerate() {
+        let directories: Vec<&Path> = shares.iter().map(|(_, directory)| directory.as_path()).collect();
+        if directories.is_empty() {
+            continue;
+        }
+        ports[number] = free_port()?;
+        let options = ["--security-style", style];
+        servers.push(plimsoll::serve_smb_with(&binary, &directories, ports[number], &options, work)?);
+    }
+    Ok((servers, ports))
 }
 
 /// The suite's tests of SMB2 and 3.
@@ -122,16 +155,17 @@ fn tests(samba: &Samba, only: Option<&str>) -> anyhow::Result<Vec<String>> {
 
 /// Tests of one family, as many as one share takes.
 fn groups(tests: &[String]) -> Vec<Group> {
-    let mut families: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut families: BTreeMap<(&str, bool), Vec<String>> = BTreeMap::new();
     for test in tests {
         let family = test.split('.').nth(1).unwrap_or(test);
-        families.entry(family).or_default().push(test.clone());
+        let has_lists = OF_LISTS.iter().any(|list| test.starts_with(list));
+        families.entry((family, has_lists)).or_default().push(test.clone());
     }
-    let split = families.iter().flat_map(|(family, tests)| {
-        tests
-            .chunks(SHARE_TESTS_MAX)
-            .enumerate()
-            .map(move |(number, tests)| Group { share: format!("{family}-{number}"), tests: tests.to_vec() })
+    let split = families.iter().flat_map(|(&(family, has_lists), tests)| {
+        tests.chunks(SHARE_TESTS_MAX).enumerate().map(move |(number, tests)| {
+            let style = if has_lists { "acl" } else { "" };
+            Group { share: format!("{family}{style}-{number}"), has_lists, tests: tests.to_vec() }
+        })
     });
     let mut groups: Vec<Group> = split.collect();
     // What takes longest ends last: it is begun first.
@@ -143,7 +177,7 @@ fn groups(tests: &[String]) -> Vec<Group> {
 fn all(
     samba: &Samba,
     groups: Vec<Group>,
-    port: u16,
+    ports: [u16; 2],
     jobs: usize,
     work: &Path,
 ) -> anyhow::Result<BTreeMap<String, Ended>> {
@@ -152,7 +186,7 @@ fn all(
         loop {
             let Some(group) = groups.lock().map_err(|_| poisoned())?.pop() else { return Ok(()) };
             for test in &group.tests {
-                let how = one(samba, test, &group.share, port, work)?;
+                let how = one(samba, test, &group.share, ports[usize::from(group.has_lists)], work)?;
                 eprintln!("smbtorture: {test}: {how}");
                 ended.lock().map_err(|_| poisoned())?.insert(test.clone(), how);
             }

@@ -13,7 +13,7 @@ use crate::volume::Volume;
 use envelope::{Bytes, Ceilings, Iops, Level, Owner, Protocol, Provider};
 use std::num::NonZeroU64;
 use vfs::qos::{Limits, PoolLimits, VolumeLimits};
-use vfs::{Capacity, Root, Squash};
+use vfs::{Capacity, Root, SecurityStyle, Squash};
 
 /// Rules a volume may have where its provider gives no number.
 pub const RULES_MAX: usize = 256;
@@ -105,6 +105,7 @@ pub(crate) fn check_volume(pool: &Pool, volume: &Volume) -> Result<()> {
     info.share_name.map_or(Ok(()), |rule| rule.check(volume.share.as_str()))?;
     home(pool, volume).volume_limits(&volume.declared())?;
     check_protocols(level, volume.protocols)?;
+    check_security_style(volume)?;
     check_rules(level, volume)
 }
 
@@ -134,6 +135,20 @@ fn check_protocols(level: Level, protocols: Protocols) -> Result<()> {
         return Err(Error::invalid(format!("{level}: SMB and NFS together ({protocols})"), "one of them"));
     }
     Ok(())
+}
+
+/// Lists are read and changed over SMB alone: without it nobody could give anybody a right.
+fn check_security_style(volume: &Volume) -> Result<()> {
+    match volume.security_style {
+        SecurityStyle::Ntfs if !volume.protocols.contains(Protocol::Smb) => Err(Error::invalid(
+            format!(
+                "the security style ntfs for a volume over \"{}\": its access control lists are changed over SMB",
+                volume.protocols
+            ),
+            "the security style unix, or SMB among the protocols",
+        )),
+        SecurityStyle::Unix | SecurityStyle::Ntfs => Ok(()),
+    }
 }
 
 /// Refuses protocols that are not served: such a volume would be there, and nobody could mount it.

@@ -7,7 +7,7 @@ use crate::rule::{Access, ExportRule};
 use crate::smb::SmbSettings;
 use envelope::{Bytes, Level, VolumeSettings};
 use std::net::IpAddr;
-use vfs::{Durability, Root, VolumeId};
+use vfs::{Durability, Root, SecurityStyle, VolumeId};
 
 /// A volume.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +39,8 @@ pub struct Volume {
     pub(crate) root_due: bool,
     /// What its acknowledgements promise.
     pub durability: Durability,
+    /// What decides who may do what with its files.
+    pub security_style: SecurityStyle,
     /// Who may mount it; the first rule that matches decides.
     pub rules: Vec<ExportRule>,
     /// Addresses at which it is served besides the service's own.
@@ -79,6 +81,8 @@ pub struct NewVolume {
     pub root: Option<Root>,
     /// What its acknowledgements promise; by default [`Durability::Sync`]. It never changes.
     pub durability: Option<Durability>,
+    /// What decides who may do what with its files; by default mode bits. It never changes.
+    pub security_style: Option<SecurityStyle>,
     /// Who may mount it; by default what the provider does without a policy.
     pub rules: Option<Vec<ExportRule>>,
     /// Addresses at which it is served besides the service's own; by default none.
@@ -139,6 +143,7 @@ impl NewVolume {
             smb: None,
             root: None,
             durability: None,
+            security_style: None,
             rules: None,
             endpoints: None,
             labels: Labels::new(),
@@ -160,6 +165,7 @@ impl NewVolume {
             ("smb", other(self.smb.as_ref(), &volume.smb)),
             ("root", other(self.root.as_ref(), &volume.root)),
             ("durability", other(self.durability.as_ref(), &volume.durability)),
+            ("security style", other(self.security_style.as_ref(), &volume.security_style)),
             ("rules", other(self.rules.as_ref(), &volume.rules)),
             ("endpoints", other(self.endpoints.as_ref(), &volume.endpoints)),
             ("labels", self.labels != volume.labels),

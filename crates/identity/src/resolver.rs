@@ -101,7 +101,7 @@ impl fmt::Display for NotMapped {
 impl std::error::Error for NotMapped {}
 
 /// Who every machine has.
-pub(crate) fn well_known() -> [Principal; 10] {
+pub(crate) fn well_known() -> [Principal; 11] {
     const NT_AUTHORITY: &str = "NT AUTHORITY";
     const BUILTIN: &str = "BUILTIN";
     let of = |domain: &str, name: &str, sid| Principal {
@@ -112,12 +112,13 @@ pub(crate) fn well_known() -> [Principal; 10] {
     };
     [
         of("", "Everyone", Sid::everyone()),
-        of("", "CREATOR OWNER", Sid::of(3, [0])),
-        of("", "CREATOR GROUP", Sid::of(3, [1])),
+        of("", "CREATOR OWNER", Sid::creator_owner()),
+        of("", "CREATOR GROUP", Sid::creator_group()),
+        of("", "OWNER RIGHTS", Sid::owner_rights()),
         of(NT_AUTHORITY, "NETWORK", Sid::of(5, [2])),
         of(NT_AUTHORITY, "ANONYMOUS LOGON", Sid::anonymous()),
         of(NT_AUTHORITY, "Authenticated Users", Sid::authenticated_users()),
-        of(NT_AUTHORITY, "SYSTEM", Sid::of(5, [18])),
+        of(NT_AUTHORITY, "SYSTEM", Sid::system()),
         of(BUILTIN, "Administrators", Sid::of(5, [32, 544])),
         of(BUILTIN, "Users", Sid::of(5, [32, 545])),
         of(BUILTIN, "Guests", Sid::of(5, [32, 546])),

@@ -8,6 +8,8 @@ use std::fmt;
 
 /// Parts after the authority, at most (MS-DTYP §2.4.2).
 const PARTS_MAX: usize = 15;
+/// `SECURITY_CREATOR_SID_AUTHORITY`.
+const CREATOR: u64 = 3;
 /// `SECURITY_NT_AUTHORITY`.
 const NT: u64 = 5;
 /// Of Unix users and groups, `S-1-22-1-uid` and `S-1-22-2-gid`.
@@ -39,6 +41,26 @@ impl Sid {
     /// `S-1-5-11`: those with one.
     pub fn authenticated_users() -> Self {
         Self::of(NT, [11])
+    }
+
+    /// `S-1-3-0`: whoever makes a file that inherits what is said of it.
+    pub fn creator_owner() -> Self {
+        Self::of(CREATOR, [0])
+    }
+
+    /// `S-1-3-1`: the group of whoever makes it.
+    pub fn creator_group() -> Self {
+        Self::of(CREATOR, [1])
+    }
+
+    /// `S-1-3-4`: whoever owns a file.
+    pub fn owner_rights() -> Self {
+        Self::of(CREATOR, [4])
+    }
+
+    /// `S-1-5-18`: the system.
+    pub fn system() -> Self {
+        Self::of(NT, [18])
     }
 
     /// `S-1-5-21-a-b-c`: a machine, by numbers drawn once.

@@ -5,7 +5,7 @@ use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told,
 use crate::periodic::Task;
 use crate::smb_frontend::{SmbFrontend, SmbListen};
 use crate::{state, volumes};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use api::model::{Durability, Protection, Squash};
 use clap::Args;
 use control::{Protocols, SmbAssignment};
@@ -58,6 +58,9 @@ pub(crate) struct ExportArgs {
     /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)
     #[arg(long, value_parser = words::durability(), default_value = "sync")]
     durability: Durability,
+    /// What decides who may do what: mode bits, or the access control lists of Windows
+    #[arg(long, value_parser = words::security_style(), default_value = "unix")]
+    security_style: api::model::SecurityStyle,
     /// Protocols they are served over [default: all versions of NFS]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<api::model::Protocol>,
@@ -176,6 +179,12 @@ fn open_all(
         say_what_is_different(&name, &store);
         let id = VolumeId(signer.number(&name));
         let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.into(), instance);
+        let volume = volume.with_security_style(args.security_style.into()).map_err(|_| {
+            anyhow!(
+                "--security-style ntfs needs extended attributes, which the file system of {} does not have",
+                dir.display()
+            )
+        })?;
         let (path, clock) = (format!("/{name}"), Arc::clone(pacer));
         let volume = Arc::new(volume.with_clock(move || clock.now()).with_grace(grace.clone()));
         exports.push(Export::new(path, volume, vec![rule.clone()]).shared(share));

@@ -18,7 +18,8 @@ use crate::ops::{Done, Ops, Stop};
 use crate::shown::Shown;
 use crate::status::of_conflict;
 use crate::tree::{Disk, Share};
-use access::{claimed, data_access, mode_of, of_attrs};
+use access::{claimed, data_access, mode_of, of_attrs, of_list};
+use attributes::New;
 use caching::{Answer, Wish};
 use contexts::Answers;
 use durable::{Asked, Known};
@@ -31,7 +32,9 @@ use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::Arc;
 use vfs::claims::{By, Conflict, Granted, OpenRequest, Request, Verdict};
-use vfs::{Access, Attrs, Blocking, Disposition, File, FileType, FsError, FsResult, SetAttrs};
+use vfs::{
+    Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, SecurityStyle, SetAttrs,
+};
 use walk::Target;
 
 pub(crate) use access::{rights_of_bits, without_generic};
@@ -277,17 +280,29 @@ fn take(
 
 /// All rights of the user on a file.
 fn maximal(disk: &Disk, place: &Place, file: &File, attrs: &Attrs) -> FsResult<AccessMask> {
-    let reply = file.access(&disk.caller, Blocking::Allowed)?;
+    let caller = &disk.caller;
+    let reply = file.access(caller, Blocking::Allowed)?;
     let shown = Shown::of(attrs, &file.kept(attrs, Blocking::Allowed)?);
     let may_remove =
-        |(dir, _): &(File, Vec<u8>)| dir.authorize_removal(&disk.caller, attrs, Blocking::Allowed).is_ok();
+        |(dir, _): &(File, Vec<u8>)| dir.authorize_removal(caller, file, attrs, Blocking::Allowed).is_ok();
     let may_remove = match place.stream {
         // Whoever may write a file may remove its streams.
         Some(_) => reply.modify,
         None => place.entry.as_ref().is_some_and(may_remove),
     };
-    let of_attrs = of_attrs(&reply, attrs.file_type == FileType::Directory, may_remove);
-    Ok(of_attrs.without(attributes::refused(attrs, &shown)))
+    let all = match file.rights(caller, attrs, Blocking::Allowed)? {
+        Some(rights) => {
+            let is_listed = place.entry.as_ref().map(|(dir, _)| lists(dir, caller)).transpose()?;
+            of_list(rights, is_listed == Some(true), may_remove)
+        }
+        None => of_attrs(&reply, attrs.file_type == FileType::Directory, may_remove),
+    };
+    Ok(all.without(attributes::refused(attrs, &shown)))
+}
+
+/// Whether somebody may list a directory.
+fn lists(dir: &File, caller: &Caller) -> FsResult<bool> {
+    Ok(dir.access(caller, Blocking::Allowed)?.read)
 }
 
 /// A file or directory that is made (MS-FSA §2.1.5.1.1).
@@ -302,12 +317,12 @@ fn make(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: Place) 
     if is_read_only && args.create_options.contains(CreateOptions::DELETE_ON_CLOSE) {
         return Err(NtStatus::CANNOT_DELETE.into());
     }
-    let mode = attributes::mode_of_new(ops, args, disk, dir)?;
+    let New { mode, acl } = attributes::security_of_new(ops, args, disk, dir)?;
     let set = SetAttrs { mode, ..SetAttrs::default() };
     let made = if is_dir {
-        dir.make_dir(&disk.caller, name, &set, ops.pending)
+        dir.make_dir_listed(&disk.caller, name, &set, acl.as_ref(), ops.pending)
     } else {
-        dir.create(&disk.caller, name, Disposition::CreateNew, &set, ops.pending)
+        dir.create_listed(&disk.caller, name, Disposition::CreateNew, &set, acl.as_ref(), ops.pending)
     };
     let made = made.map_err(|error| match error {
         // Whoever may not add names learns it as from Windows.
@@ -330,7 +345,8 @@ fn keep(
     let truncates = matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN);
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
     let opened = if attrs.file_type == FileType::Regular {
-        let access = data_access(granted);
+        let is_listed = file.volume().security_style() == SecurityStyle::Ntfs;
+        let access = data_access(granted, is_listed);
         let opened = match action {
             CreateAction::CREATED => file.open_new(&disk.caller, access, Blocking::Allowed)?.0,
             _ => file.open(&disk.caller, access, Blocking::Allowed)?.0,

@@ -31,6 +31,7 @@ mod keys;
 mod later;
 mod leases;
 pub mod limits;
+mod list;
 mod lock;
 mod lock_sequences;
 mod names;

@@ -144,7 +144,8 @@ fn set_basic(ops: &mut Ops<'_>, open: &Open, basic: &BasicInformation) -> Result
     let kept = open.file.kept(&attrs, Blocking::Allowed)?;
     // Who says that a file is not read-only wants somebody to be able to write it.
     let frees = !attributes.is_empty() && !attributes.contains(FileAttributes::READONLY);
-    let frees = frees && open.file_type == FileType::Regular && attrs.mode & WRITE_BITS == 0;
+    let frees =
+        frees && open.file_type == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !kept.is_listed;
     let set = SetAttrs {
         mode: frees.then_some(attrs.mode | OWNER_WRITE),
         accessed: given(basic.last_access_time).map(SetTime::To),

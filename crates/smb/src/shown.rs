@@ -49,7 +49,8 @@ impl Shown {
         };
         let mut attributes = kept_flags(attrs.file_type, kept);
         // What nobody may write is read-only, whether anybody has said so or not.
-        let is_read_only = attrs.file_type == FileType::Regular && attrs.mode & WRITE_BITS == 0;
+        let is_read_only =
+            attrs.file_type == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !kept.is_listed;
         let further = [
             (is_dir, FileAttributes::DIRECTORY),
             (is_read_only, FileAttributes::READONLY),

@@ -4,8 +4,9 @@
 //! it, each told who calls; data is behind [`Opened`], which only an authorization gives. Every protocol comes through
 //! here, so that the same file gives the same answer whoever asks. The verbs are grouped by family: [`opened`] (data),
 //! [`attr`], [`dir`] and [`create`] (names), where the storage has them [`ranges`], [`xattrs`], [`kept`] and [`streams`], and
-//! [`watching`] all of that.
+//! [`watching`] all of that. Who may do what is asked in [`acl`], whatever decides it.
 
+mod acl;
 mod attr;
 mod claims;
 mod core;
@@ -19,6 +20,8 @@ mod streams;
 mod watching;
 mod xattrs;
 
+pub use acl::SetSecurity;
+pub(crate) use acl::list_of;
 pub use attr::{AccessReply, Guard};
 pub use core::{Created, File, Resolved};
 pub use create::{Disposition, ExclusiveKey};

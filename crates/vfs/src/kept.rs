@@ -36,6 +36,8 @@ pub struct Kept {
     pub(crate) changed_at: Time,
     /// There is a record that is none of this format, which counts as none. The next change replaces it.
     pub is_damaged: bool,
+    /// Lists rule the volume, so mode bits say nothing of who may write. It is not part of the record.
+    pub is_listed: bool,
 }
 
 impl Kept {
@@ -96,6 +98,7 @@ impl Kept {
             set_changed: (has & HAS_CHANGED != 0).then_some(set_changed),
             changed_at,
             is_damaged: false,
+            is_listed: false,
         })
     }
 }
@@ -118,6 +121,7 @@ mod tests {
             set_changed: Some(Time { seconds: 5, nanos: 6 }),
             changed_at: Time { seconds: 7, nanos: 8 },
             is_damaged: false,
+            is_listed: false,
         };
         let mut bytes = [0; BYTES];
         bytes[..8].copy_from_slice(&[1, 7, 0, 0, 1, 2, 3, 4]);

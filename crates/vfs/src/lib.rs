@@ -7,6 +7,7 @@
 #![warn(unreachable_pub)]
 
 pub mod access;
+pub mod acl;
 pub mod attrs;
 pub mod backend;
 pub mod caller;
@@ -39,6 +40,7 @@ pub mod watch;
 pub mod xattrs;
 
 pub use access::Access;
+pub use acl::{Acl, SecurityStyle};
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,

@@ -1,6 +1,7 @@
 //! A volume: a backend and what is promised, limited and counted of it. Its files are reached through an
 //! [`crate::Export`].
 
+use crate::acl::SecurityStyle;
 use crate::attrs::{FileType, FsLimits, FsStat};
 use crate::backend::{Backend, Blocking, EntryRef, NodeRef, SyncScope};
 use crate::capabilities::Capabilities;
@@ -28,6 +29,7 @@ pub struct Volume {
     limits: FsLimits,
     capabilities: Capabilities,
     durability: Durability,
+    style: SecurityStyle,
     /// A number of this run of the process.
     instance: u64,
     gate: Arc<Gate>,
@@ -65,6 +67,7 @@ impl Volume {
             limits,
             capabilities,
             durability,
+            style: SecurityStyle::default(),
             instance,
             gate,
             traffic: Traffic::default(),
@@ -81,6 +84,22 @@ impl Volume {
     #[must_use]
     pub fn with_gate(self, gate: Arc<Gate>) -> Self {
         Self { gate, ..self }
+    }
+
+    /// This volume, where `style` decides who may do what. [`FsError::NotSupported`] where the storage keeps no lists.
+    pub fn with_security_style(self, style: SecurityStyle) -> FsResult<Self> {
+        match style {
+            SecurityStyle::Ntfs if self.capabilities.xattrs.is_none() => Err(FsError::NotSupported),
+            SecurityStyle::Unix | SecurityStyle::Ntfs => {
+                Ok(Self { style, watches: Arc::new(Watches::new(style)), ..self })
+            }
+        }
+    }
+
+    /// What decides who may do what with its files.
+    #[inline]
+    pub fn security_style(&self) -> SecurityStyle {
+        self.style
     }
 
     /// This volume with a clock for the deadlines of its claims.

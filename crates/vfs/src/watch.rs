@@ -4,10 +4,12 @@
 //! waits in a bounded buffer until it is taken; what does not fit is said to be too much, and whoever watches lists the directory.
 
 use crate::access::{self, Access};
+use crate::acl::{Acl, Rights, SecurityStyle};
 use crate::attrs::{Attrs, FileType};
 use crate::backend::{Blocking, NodeRef};
 use crate::caller::Caller;
 use crate::error::{FsError, FsResult};
+use crate::file::list_of;
 use crate::key::FileKey;
 use crate::name::Name;
 use std::collections::HashMap;
@@ -146,6 +148,7 @@ struct Buffer {
 /// The watches of a volume.
 #[derive(Default)]
 pub(crate) struct Watches {
+    style: SecurityStyle,
     count: AtomicUsize,
     /// Bytes that are kept.
     bytes: AtomicUsize,
@@ -263,6 +266,11 @@ impl Buffer {
 }
 
 impl Watches {
+    /// None yet, where `style` decides who may see what.
+    pub(crate) fn new(style: SecurityStyle) -> Self {
+        Self { style, ..Self::default() }
+    }
+
     /// Whether anything is watched.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
@@ -360,7 +368,7 @@ impl Watches {
     fn push(
         &self,
         key: &FileKey,
-        way: &[Attrs],
+        way: &[Passed],
         above: &[u8],
         changes: &[Change<'_>],
         what: What,
@@ -390,7 +398,7 @@ impl Watches {
             if node.key() == root {
                 return Ok(());
             }
-            way.push(node.attrs(Blocking::Allowed)?);
+            way.push(self.passed(&node)?);
             let above = node.parent()?.node;
             let name = self.name_in(&above, &node)?;
             path = if path.is_empty() { name.to_vec() } else { [&name, &b"/"[..], &path].concat() };
@@ -398,6 +406,15 @@ impl Watches {
             node = above;
         }
         Err(FsError::NameTooLong)
+    }
+
+    fn passed(&self, dir: &NodeRef) -> FsResult<Passed> {
+        let attrs = dir.attrs(Blocking::Allowed)?;
+        let acl = match self.style {
+            SecurityStyle::Unix => None,
+            SecurityStyle::Ntfs => Some(list_of(dir, &attrs)?),
+        };
+        Ok(Passed { attrs, acl })
     }
 
     /// The name of a directory in the one above it.
@@ -445,11 +462,26 @@ impl Watches {
     }
 }
 
+/// A directory on the way to a change.
+struct Passed {
+    attrs: Attrs,
+    /// Where lists rule.
+    acl: Option<Acl>,
+}
+
+impl Passed {
+    fn lets(&self, caller: &Caller, access: Access, right: Rights) -> bool {
+        match &self.acl {
+            Some(acl) => acl.granted(&self.attrs, caller).has(right),
+            None => access::check(&self.attrs, caller, access).is_ok(),
+        }
+    }
+}
+
 /// Whether somebody may list the first of these directories, and come there through the others.
-fn may_see(caller: &Caller, way: &[Attrs]) -> bool {
-    let may = |attrs, access| access::check(attrs, caller, access).is_ok();
-    way.iter().all(|attrs| may(attrs, Access::EXECUTE))
-        && way.first().is_none_or(|attrs| may(attrs, Access::READ))
+fn may_see(caller: &Caller, way: &[Passed]) -> bool {
+    way.iter().all(|passed| passed.lets(caller, Access::EXECUTE, Rights::EXECUTE))
+        && way.first().is_none_or(|passed| passed.lets(caller, Access::READ, Rights::READ))
 }
 
 #[cfg(test)]

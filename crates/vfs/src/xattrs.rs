@@ -65,6 +65,8 @@ impl<'a> XattrName<'a> {
 impl XattrName<'static> {
     /// What this service keeps with a file: [`crate::Kept`]. Nobody reaches it by a name of theirs, and no list has it.
     pub const KEPT: Self = Self(b"plimsoll.kept");
+    /// Its access control list, where a volume is ruled by them: [`crate::Acl`].
+    pub const ACL: Self = Self(b"plimsoll.acl");
 }
 
 impl fmt::Debug for XattrName<'_> {

@@ -41,7 +41,7 @@ pub use time::Timestamp;
 pub use token::{NewToken, Role, Secret, Token};
 pub use user::{Group, NewGroup, NewUser, Password, User, UserPatch};
 pub use version::Version;
-pub use volume::{Durability, NewVolume, Root, State, Volume, VolumePatch};
+pub use volume::{Durability, NewVolume, Root, SecurityStyle, State, Volume, VolumePatch};
 pub use warning::Warning;
 pub use words::{LevelName, Owner, ProfileName, Protocol, Provider, Qos, ShapeName};
 

@@ -21,6 +21,14 @@ words! {
         Relaxed = "relaxed",
     }
 
+    /// What decides who may do what with the files of a volume.
+    SecurityStyle for vfs::SecurityStyle {
+        /// Mode bits, owner and group, for every protocol.
+        Unix = "unix",
+        /// Access control lists as Windows has them, for every protocol. NFS shows mode bits, and does not change them.
+        Ntfs = "ntfs",
+    }
+
     /// How far a volume's last change is.
     State for control::State {
         /// Its storage is being made.
@@ -62,6 +70,8 @@ pub struct Volume {
     pub root: Root,
     /// What its acknowledgements promise.
     pub durability: Durability,
+    /// What decides who may do what with its files.
+    pub security_style: SecurityStyle,
     /// Who may mount it; the first rule that matches decides.
     pub rules: Vec<Rule>,
     /// Addresses at which it is served besides the service's own.
@@ -121,6 +131,10 @@ pub struct NewVolume {
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Durability")]
     pub durability: Option<Durability>,
+    /// What decides who may do what with its files: `unix` if left out. `ntfs` needs SMB among its protocols. It never changes.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SecurityStyle")]
+    pub security_style: Option<SecurityStyle>,
     /// Who may mount it; what its provider does without a policy if left out.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Rule>", length(max = control::RULES_MAX))]
@@ -219,6 +233,7 @@ impl NewVolume {
             smb: None,
             root: None,
             durability: None,
+            security_style: None,
             rules: None,
             endpoints: None,
             labels: Labels::new(),
@@ -241,6 +256,7 @@ impl From<&control::Volume> for Volume {
             smb: of.smb.into(),
             root: Root { mode: format!("{:04o}", of.root.mode), uid: of.root.uid, gid: of.root.gid },
             durability: of.durability.into(),
+            security_style: of.security_style.into(),
             rules: of.rules.iter().map(Rule::from).collect(),
             endpoints: of.endpoints.iter().map(ToString::to_string).collect(),
             labels: of.labels.clone(),
@@ -307,6 +323,7 @@ impl TryFrom<NewVolume> for control::NewVolume {
             smb: of.smb.map(Into::into),
             root: of.root.as_ref().map(vfs::Root::try_from).transpose()?,
             durability: of.durability.map(Into::into),
+            security_style: of.security_style.map(Into::into),
             rules: of.rules.as_deref().map(to_rules).transpose()?,
             endpoints: of.endpoints.as_deref().map(to_endpoints).transpose()?,
             labels: of.labels,

@@ -66,6 +66,7 @@ impl Service {
             root: new.root.unwrap_or_else(|| levels::default_root(new.level.unwrap_or(pool.level))),
             root_due: false,
             durability: new.durability.unwrap_or_default(),
+            security_style: new.security_style.unwrap_or_default(),
             rules: new.rules.clone().unwrap_or_else(|| levels::default_rules(pool.level)),
             endpoints: new.endpoints.clone().unwrap_or_default(),
             labels: new.labels.clone(),
@@ -174,6 +175,7 @@ impl Service {
         let name = volume.name.as_str();
         let instance = self.dependencies.instance;
         let served = vfs::Volume::new(volume.id, name, backend, volume.durability, instance);
+        let served = served.with_security_style(volume.security_style)?;
         let pacer = Arc::clone(&self.dependencies.pacer);
         Ok(Arc::new(served.with_gate(gate).with_clock(move || pacer.now()).with_grace(grace)))
     }

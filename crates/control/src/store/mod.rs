@@ -31,13 +31,14 @@ pub const STORE_FILE: &str = "plimsoll.db";
 /// What marks the file as ours (`PRAGMA application_id`): "Plim".
 const APPLICATION_ID: i32 = 0x506c_696d;
 /// The steps from an empty file to today's tables: never changed once released, only added to.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("0001_served.sql"),
     include_str!("0002_tokens.sql"),
     include_str!("0003_endpoints.sql"),
     include_str!("0004_xprtsec.sql"),
     include_str!("0005_users.sql"),
     include_str!("0006_smb.sql"),
+    include_str!("0007_security_style.sql"),
 ];
 
 /// Called just before and just after each commit: tests end the process there.

@@ -7,7 +7,7 @@ use crate::protocol::Protocols;
 use crate::volume::Volume;
 use envelope::{Bytes, Level, Protocol};
 use rusqlite::{Connection, OptionalExtension, Result, Row, named_params, params};
-use vfs::{Durability, Root, VolumeId};
+use vfs::{Durability, Root, SecurityStyle, VolumeId};
 
 const SELECT: &str =
     "SELECT volume.*, pool.name AS pool_name FROM volume JOIN pool ON pool.id = volume.pool WHERE";
@@ -20,13 +20,14 @@ pub(crate) fn row_of(id: VolumeId) -> i64 {
 /// Adds a volume with its labels, rules and endpoints.
 pub(crate) fn insert(connection: &Connection, volume: &Volume) -> Result<()> {
     connection.execute(
-        "INSERT INTO volume (id, name, durability, created_ms, pool, share, level, size, size_lowest, settings, protocols, smb,
-             root_mode, root_uid, root_gid, root_due, state, version, changed_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, '', NULL, 0, 0, '', '', '', 0, 0, 0, 0, '', 0, 0)",
+        "INSERT INTO volume (id, name, durability, security_style, created_ms, pool, share, level, size, size_lowest, settings,
+             protocols, smb, root_mode, root_uid, root_gid, root_due, state, version, changed_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, '', NULL, 0, 0, '', '', '', 0, 0, 0, 0, '', 0, 0)",
         params![
             row_of(volume.id),
             volume.name.as_str(),
             durability_word(volume.durability),
+            style_word(volume.security_style),
             volume.created_ms,
             volume.pool_row
         ],
@@ -134,6 +135,17 @@ fn durability_of(word: &str) -> Option<Durability> {
     [Durability::Sync, Durability::Relaxed].into_iter().find(|&one| durability_word(one) == word)
 }
 
+fn style_word(style: SecurityStyle) -> &'static str {
+    match style {
+        SecurityStyle::Unix => "unix",
+        SecurityStyle::Ntfs => "ntfs",
+    }
+}
+
+fn style_of(word: &str) -> Option<SecurityStyle> {
+    [SecurityStyle::Unix, SecurityStyle::Ntfs].into_iter().find(|&one| style_word(one) == word)
+}
+
 fn read(row: &Row<'_>) -> Result<Volume> {
     let settings: String = row.get("settings")?;
     let level: Option<String> = row.get("level")?;
@@ -153,6 +165,7 @@ fn read(row: &Row<'_>) -> Result<Volume> {
         root: Root { mode: row.get("root_mode")?, uid: row.get("root_uid")?, gid: row.get("root_gid")? },
         root_due: row.get("root_due")?,
         durability: word(row, "durability", durability_of)?,
+        security_style: word(row, "security_style", style_of)?,
         rules: Vec::new(),
         endpoints: Vec::new(),
         labels: Default::default(),

@@ -12,8 +12,8 @@ use super::{names, watch, words};
 use crate::terminal::Tone;
 use api::client::Tagged;
 use api::model::{
-    Ceilings, Durability, EndpointStats, LevelName, Merge, NewVolume, Owner, Protocol, Root, Rules, State,
-    Stats, Volume, VolumePatch,
+    Ceilings, Durability, EndpointStats, LevelName, Merge, NewVolume, Owner, Protocol, Root, Rules,
+    SecurityStyle, State, Stats, Volume, VolumePatch,
 };
 use clap::{Args, Subcommand};
 use control::{SmbAssignment, SmbSettings};
@@ -125,6 +125,9 @@ struct Create {
     /// What an acknowledged write survives; cannot be changed later [default: sync]
     #[arg(long, value_parser = words::durability())]
     durability: Option<Durability>,
+    /// What decides who may do what with its files; ntfs needs SMB [default: unix]
+    #[arg(long, value_parser = words::security_style())]
+    security_style: Option<SecurityStyle>,
     /// Protocols it is served over [default: nfsv3]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
@@ -237,6 +240,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         smb: (!args.smb.is_empty()).then(|| args.smb.into_iter().collect()),
         root,
         durability: args.durability,
+        security_style: args.security_style,
         rules: args.rule.rule().map(|rule| vec![rule]),
         endpoints: Some(texts(&args.endpoint)).filter(|endpoints| !endpoints.is_empty()),
         labels: args.label.into_iter().map(|Label(key, value)| (key, value)).collect(),
@@ -366,6 +370,7 @@ fn describe(
     facts.maybe("SMB", Some(smb.replace(',', ", ")).filter(|words| !words.is_empty()));
     facts.add("Root", format!("mode {}, owner {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
     facts.add("Durability", durability_words(volume.durability));
+    facts.add("Security style", volume.security_style.to_string());
     for (name, endpoint) in once("Endpoints").chain(repeat("")).zip(&stats.endpoints) {
         let EndpointStats { address, connections, failure } = endpoint;
         facts.add(

@@ -1,7 +1,8 @@
 //! Texts of the command line as values: names from closed lists, which shells complete, and small forms of our own.
 
 use api::model::{
-    Durability, Labels, LevelName, ProfileName, Protection, Protocol, Qos, Role, Root, ShapeName, Squash,
+    Durability, Labels, LevelName, ProfileName, Protection, Protocol, Qos, Role, Root, SecurityStyle,
+    ShapeName, Squash,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
@@ -55,6 +56,13 @@ pub(crate) fn durability() -> impl TypedValueParser<Value = Durability> {
     word_of(&[
         ("sync", "what was acknowledged as stable survives a power cut"),
         ("relaxed", "a power cut may take back the last seconds"),
+    ])
+}
+
+pub(crate) fn security_style() -> impl TypedValueParser<Value = SecurityStyle> {
+    word_of(&[
+        ("unix", "mode bits decide who may do what"),
+        ("ntfs", "access control lists decide, as Windows has them; over NFS too"),
     ])
 }
 

@@ -2,6 +2,7 @@
 
 use super::info::Info;
 use crate::descriptor::Classes;
+use crate::list;
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
 use smb_wire::NtStatus;
@@ -24,13 +25,18 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, wanted: SecurityInformation) -> 
         open.check(AccessMask::READ_CONTROL)?;
     }
     let attrs = open.file.attrs(ops.blocking)?;
+    let list = open.file.acl(&attrs, ops.blocking)?;
     let classes = Classes::of(&*ops.service.resolver, attrs.uid, attrs.gid)?;
-    let dacl = wanted.contains(SecurityInformation::DACL);
+    let (control, dacl) = match list {
+        _ if !wanted.contains(SecurityInformation::DACL) => (Control::empty(), None),
+        Some(list) => list::to_wire(&*ops.service.resolver, &list)?,
+        None => (Control::DACL_PROTECTED, Acl::new(classes.entries(&attrs))),
+    };
     Ok(Info::fixed(&SecurityDescriptor {
-        control: if dacl { Control::DACL_PROTECTED } else { Control::empty() },
+        control,
         owner: wanted.contains(SecurityInformation::OWNER).then_some(classes.owner),
         group: wanted.contains(SecurityInformation::GROUP).then_some(classes.group),
         sacl: None,
-        dacl: if dacl { Acl::new(classes.entries(&attrs)) } else { None },
+        dacl,
     }))
 }

@@ -46,6 +46,12 @@ pub(super) fn of_attrs(reply: &AccessReply, is_dir: bool, may_remove: bool) -> A
     rights.into_iter().filter(|(has, _)| *has).fold(ALWAYS, |mask, (_, more)| mask | more)
 }
 
+/// The same where lists rule, of whoever may list its directory if `sees` (MS-FSA §2.1.5.1.2.1).
+pub(super) fn of_list(rights: vfs::acl::Rights, sees: bool, may_remove: bool) -> AccessMask {
+    let more = [(sees, AccessMask::READ_ATTRIBUTES), (may_remove, AccessMask::DELETE)];
+    more.into_iter().filter(|(has, _)| *has).fold(AccessMask(rights.0), |mask, (_, more)| mask | more)
+}
+
 /// What three mode bits of a file or directory give to whom they are for.
 pub(crate) fn rights_of_bits(bits: u32, is_dir: bool) -> AccessMask {
     let (reads, writes, executes) = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
@@ -53,14 +59,16 @@ pub(crate) fn rights_of_bits(bits: u32, is_dir: bool) -> AccessMask {
     rights.into_iter().filter(|(has, _)| *has).fold(ALWAYS, |mask, (_, more)| mask | more)
 }
 
-/// What a file is opened for.
-pub(super) fn data_access(granted: AccessMask) -> Access {
+/// What a file is opened for. Where lists rule, who may only append does not write, as there is no such way to data.
+pub(super) fn data_access(granted: AccessMask, is_listed: bool) -> Access {
     let mut access = Access::NONE;
     // Who may execute a file reads it (MS-SMB2 §3.3.5.12).
     if granted.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE) {
         access = access.and(Access::READ);
     }
-    if granted.intersects(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA) {
+    let writes = AccessMask::WRITE_DATA | AccessMask::APPEND_DATA;
+    let writes = if is_listed { AccessMask::WRITE_DATA } else { writes };
+    if granted.intersects(writes) {
         access = access.and(Access::WRITE);
     }
     access

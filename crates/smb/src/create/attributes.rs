@@ -2,6 +2,7 @@
 
 use crate::descriptor::Classes;
 use crate::ea;
+use crate::list;
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
 use crate::shown::{KEPT, Shown, kept_flags};
@@ -13,7 +14,7 @@ use smb_wire::security::{Control, SecurityDescriptor};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, NtStatus};
 use vfs::attrs::SET_GID;
-use vfs::{Attrs, Blocking, Caller, File, FileType, FsError, PendingSync};
+use vfs::{Acl, Attrs, Blocking, Caller, File, FileType, FsError, PendingSync, SecurityStyle};
 
 /// What a client may ask for (MS-FSA §2.1.5.1): what is an attribute of files at all.
 const KNOWN: FileAttributes = FileAttributes(
@@ -46,27 +47,40 @@ pub(super) fn check_overwrite(args: &CreateRequest<'_>, shown: &Shown) -> Result
     if unsaid.is_empty() { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
 }
 
-/// The mode that a new file in `dir` is to have, where its descriptor comes with the request (MS-SMB2 §2.2.13.2.2).
-pub(super) fn mode_of_new(
+/// Who may do what with a new file, where its descriptor comes with the request; else what is usual.
+#[derive(Default)]
+pub(super) struct New {
+    /// Its mode, where mode bits rule.
+    pub(super) mode: Option<u32>,
+    /// Its list, where lists rule.
+    pub(super) acl: Option<Acl>,
+}
+
+/// What the descriptor of a new file in `dir` says (MS-SMB2 §2.2.13.2.2).
+pub(super) fn security_of_new(
     ops: &Ops<'_>,
     args: &CreateRequest<'_>,
     disk: &Disk,
     dir: &File,
-) -> Result<Option<u32>, Stop> {
-    let Some(bytes) = args.contexts.find(SD_BUFFER) else { return Ok(None) };
+) -> Result<New, Stop> {
+    let Some(bytes) = args.contexts.find(SD_BUFFER) else { return Ok(New::default()) };
     let descriptor = SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
     let dir = dir.attrs(Blocking::Allowed)?;
     let (caller, is_dir) = (&disk.caller, args.create_options.contains(CreateOptions::DIRECTORY_FILE));
     let gid = if dir.mode & SET_GID != 0 { dir.gid } else { caller.gid };
-    let classes = Classes::of(&*ops.service.resolver, caller.uid, gid)?;
+    let resolver = &*ops.service.resolver;
+    let classes = Classes::of(resolver, caller.uid, gid)?;
     if descriptor.owner.is_some_and(|owner| owner != classes.owner) {
         return Err(NtStatus::INVALID_OWNER.into());
     }
     if !descriptor.control.contains(Control::DACL_PRESENT) {
-        return Ok(None);
+        return Ok(New::default());
+    }
+    if disk.export.volume.security_style() == SecurityStyle::Ntfs {
+        return Ok(New { mode: None, acl: Some(list::from_wire(resolver, &descriptor)?) });
     }
     let file_type = if is_dir { FileType::Directory } else { FileType::Regular };
-    Ok(Some(classes.mode(descriptor.dacl.as_ref(), file_type, 0)?))
+    Ok(New { mode: Some(classes.mode(descriptor.dacl.as_ref(), file_type, 0)?), acl: None })
 }
 
 /// The rights that a file that is read-only gives nobody (MS-FSA §2.1.5.1.2.1).

@@ -1,14 +1,17 @@
-//! SET_INFO of a descriptor (MS-FSA §2.1.5.17), as far as owner, group and mode bits can say it.
+//! SET_INFO of a descriptor (MS-FSA §2.1.5.17): whole where lists rule, else as far as owner, group and mode bits can say it.
 
 use crate::descriptor::Classes;
+use crate::list;
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
 use identity::{Id, Sid as OurSid};
 use smb_wire::info::SecurityInformation;
-use smb_wire::security::{SecurityDescriptor, Sid};
+use smb_wire::security::{Acl, SecurityDescriptor, Sid};
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, NtStatus};
-use vfs::{Blocking, FsError, SetAttrs};
+use vfs::acl::Rights;
+use vfs::file::SetSecurity;
+use vfs::{Attrs, Blocking, FsError, SecurityStyle, SetAttrs};
 
 /// What is set here: other parts need a privilege that nobody has.
 const SETTABLE: SecurityInformation = SecurityInformation(
@@ -32,33 +35,57 @@ pub(super) fn set(
     }
     let descriptor = SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
     let attrs = open.file.attrs(Blocking::Allowed)?;
-    let mut set = SetAttrs::default();
-    if parts.contains(SecurityInformation::OWNER) {
-        let uid = match id_of(ops, descriptor.owner)? {
+    let uid = match parts.contains(SecurityInformation::OWNER) {
+        true => Some(match id_of(ops, descriptor.owner)? {
             Some(Id::User(uid)) => uid,
             _ => return Err(NtStatus::INVALID_OWNER.into()),
-        };
-        set.uid = (uid != attrs.uid).then_some(uid);
-    }
-    if parts.contains(SecurityInformation::GROUP) {
-        let gid = match id_of(ops, descriptor.group)? {
+        }),
+        false => None,
+    };
+    let gid = match parts.contains(SecurityInformation::GROUP) {
+        true => Some(match id_of(ops, descriptor.group)? {
             Some(Id::Group(gid)) => gid,
             _ => return Err(NtStatus::INVALID_PRIMARY_GROUP.into()),
-        };
-        set.gid = (gid != attrs.gid).then_some(gid);
-    }
-    if parts.contains(SecurityInformation::DACL) {
-        // The list is about those who own the file afterwards.
-        let (uid, gid) = (set.uid.unwrap_or(attrs.uid), set.gid.unwrap_or(attrs.gid));
-        let classes = Classes::of(&*ops.service.resolver, uid, gid)?;
-        let mode = classes.mode(descriptor.dacl.as_ref(), open.file_type, attrs.mode)?;
-        set.mode = (mode != attrs.mode).then_some(mode);
-    }
-    match open.file.set_attrs(&open.disk.caller, &set, None, ops.pending) {
+        }),
+        false => None,
+    };
+    let (uid, gid) = (uid.filter(|uid| *uid != attrs.uid), gid.filter(|gid| *gid != attrs.gid));
+    let sets_list = parts.contains(SecurityInformation::DACL);
+    let set = match open.file.volume().security_style() {
+        SecurityStyle::Ntfs => {
+            let resolver = &*ops.service.resolver;
+            let acl = sets_list.then(|| list::from_wire(resolver, &descriptor)).transpose()?;
+            let set = SetSecurity { uid, gid, acl };
+            open.file.set_security(&open.disk.caller, Rights(open.granted.0), &set, ops.pending)
+        }
+        SecurityStyle::Unix => {
+            // The list is about those who own the file afterwards.
+            let owners = (uid.unwrap_or(attrs.uid), gid.unwrap_or(attrs.gid));
+            let mode = match sets_list {
+                true => Some(mode_of(ops, open, &attrs, owners, descriptor.dacl.as_ref())?),
+                false => None,
+            };
+            let mode = mode.filter(|mode| *mode != attrs.mode);
+            let set = SetAttrs { uid, gid, mode, ..SetAttrs::default() };
+            open.file.set_attrs(&open.disk.caller, &set, None, ops.pending)
+        }
+    };
+    match set {
         // Nobody gives files away, or takes those of others (MS-FSA §2.1.5.17).
-        Err(FsError::NotOwner) if set.uid.is_some() => Err(NtStatus::INVALID_OWNER.into()),
+        Err(FsError::NotOwner) if uid.is_some() => Err(NtStatus::INVALID_OWNER.into()),
         set => Ok(set.map(drop)?),
     }
+}
+
+/// The mode that says what a list does, of a file with these owners.
+fn mode_of(
+    ops: &Ops<'_>,
+    open: &Open,
+    attrs: &Attrs,
+    (uid, gid): (u32, u32),
+    list: Option<&Acl>,
+) -> Result<u32, NtStatus> {
+    Classes::of(&*ops.service.resolver, uid, gid)?.mode(list, open.file_type, attrs.mode)
 }
 
 /// Whom files know by this identifier.

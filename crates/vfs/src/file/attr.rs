@@ -1,7 +1,9 @@
 //! Attributes: asking, checking, setting.
 
+use super::acl::allowed_by_list;
 use super::core::{File, check_writable};
 use crate::access::{self, Access};
+use crate::acl::Rights;
 use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime, Time};
 use crate::attrs::{MODE_BITS, SET_GID};
 use crate::backend::{Blocking, SyncScope};
@@ -13,7 +15,7 @@ use crate::error::{FsError, FsResult};
 /// Set only if the file's change time is still this one.
 pub type Guard = Option<Time>;
 
-/// What a caller may do with an object, as the mode bits say.
+/// What a caller may do with an object, as its mode bits or its list say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessReply {
     /// The attributes the answer is drawn from.
@@ -34,11 +36,32 @@ pub struct AccessReply {
     pub owns: bool,
 }
 
+impl AccessReply {
+    /// What a list that gives `rights` allows.
+    fn of_list(attrs: Attrs, caller: &Caller, rights: Rights) -> Self {
+        let is_dir = attrs.file_type == FileType::Directory;
+        let changes = |right| rights.has(right) && !caller.read_only;
+        Self {
+            attrs,
+            read: rights.has(Rights::READ),
+            lookup: is_dir && rights.has(Rights::EXECUTE),
+            modify: changes(Rights::WRITE),
+            extend: changes(Rights::APPEND),
+            delete: is_dir && changes(Rights::DELETE_CHILD),
+            execute: !is_dir && rights.has(Rights::EXECUTE),
+            owns: !caller.read_only && (caller.is_root() || caller.uid == attrs.uid),
+        }
+    }
+}
+
 impl File {
     /// What `caller` may do with this file.
     #[inline]
     pub fn access(&self, caller: &Caller, blocking: Blocking) -> FsResult<AccessReply> {
         let attrs = self.node.attrs(blocking)?;
+        if let Some(rights) = self.rights(caller, &attrs, blocking)? {
+            return Ok(AccessReply::of_list(attrs, caller, rights));
+        }
         let has = access::granted(&attrs, caller);
         let is_dir = attrs.file_type == FileType::Directory;
         let write = has.has(Access::WRITE) && !caller.read_only;
@@ -85,11 +108,15 @@ impl File {
                 self.set_attrs_as(setter, &set, guard, pending)
             };
         }
+        let rights = self.rights_of_own_list(setter.caller)?;
         let authorize = |attrs: &Attrs| {
             if guard.is_some_and(|changed| changed != attrs.changed) {
                 return Err(FsError::GuardMismatch);
             }
-            let set = allowed(&setter, attrs, set)?;
+            let set = match rights {
+                Some(rights) => allowed_by_list(rights, setter.caller, attrs, set, setter.is_open)?,
+                None => allowed(&setter, attrs, set)?,
+            };
             match set.size {
                 Some(size) if size > self.volume().limits().file_bytes_max => {
                     return Err(FsError::FileTooBig);

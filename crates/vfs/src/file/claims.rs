@@ -5,9 +5,10 @@
 //! call the backend. A change that began before a claim was granted may still be on its way: whoever grants the right to
 //! cache passes the file's lock once ([`File::pass_changes`]) before the client is told.
 
+use super::acl::Ruling;
 use super::core::{File, check_writable};
 use super::opened::check_regular;
-use crate::access::{self, Access};
+use crate::access::Access;
 use crate::attrs::{Attrs, Change, SetAttrs, SetTime, Time};
 use crate::backend::{Blocking, SyncScope};
 use crate::caller::Caller;
@@ -90,10 +91,10 @@ impl File {
 
     /// Asks those who keep the file of a name in this directory open before the name goes or changes. A name that is not
     /// there has nobody to ask, and one that `caller` may not change stays.
-    pub(super) fn ask_before_unlink(&self, caller: &Caller, name: Name<'_>) -> FsResult<()> {
+    pub(super) fn ask_before_unlink(&self, ruling: Ruling, caller: &Caller, name: Name<'_>) -> FsResult<()> {
         let Some(claims) = self.volume().held() else { return Ok(()) };
         // The verb itself says what is wrong.
-        if self.check_place(caller).is_err() {
+        if self.check_place(ruling, caller).is_err() {
             return Ok(());
         }
         let Ok(found) = self.node.lookup(name, Blocking::Allowed) else { return Ok(()) };
@@ -101,9 +102,9 @@ impl File {
     }
 
     /// Asks those who keep `target` open before `caller` gives it a further name in this directory.
-    pub(super) fn ask_before_link(&self, caller: &Caller, target: &Self) -> FsResult<()> {
+    pub(super) fn ask_before_link(&self, ruling: Ruling, caller: &Caller, target: &Self) -> FsResult<()> {
         let Some(claims) = self.volume().held() else { return Ok(()) };
-        if self.check_place(caller).is_err() {
+        if self.check_place(ruling, caller).is_err() {
             return Ok(());
         }
         claims.unlink(caller.by, || self.volume().now(), &target.key())
@@ -124,14 +125,14 @@ impl File {
         self.authorize_data(caller, if is_exclusive { Access::WRITE } else { Access::READ }, blocking)
     }
 
-    /// Whether `caller` may read or write the data of this file by its mode, whoever holds claims on it.
+    /// Whether `caller` may read or write the data of this file by its mode or list, whoever holds claims on it.
     pub fn authorize_data(&self, caller: &Caller, access: Access, blocking: Blocking) -> FsResult<()> {
         if access.has(Access::WRITE) {
             check_writable(caller)?;
         }
         let attrs = self.attrs(blocking)?;
         check_regular(&attrs)?;
-        access::check_data(&attrs, caller, access)
+        self.check_data(&attrs, caller, access, blocking)
     }
 
     /// Asks for a claim on this file, or for the end of one.

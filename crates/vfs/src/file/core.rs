@@ -1,6 +1,5 @@
 //! What a file is to a protocol, and what the families of its verbs have in common.
 
-use crate::access::{self, Access};
 use crate::attrs::{Attrs, Change, FileType};
 use crate::backend::{Blocking, NodeRef, SyncScope};
 use crate::caller::Caller;
@@ -125,13 +124,6 @@ impl File {
 
 pub(super) fn check_writable(caller: &Caller) -> FsResult<()> {
     if caller.read_only { Err(FsError::ReadOnly) } else { Ok(()) }
-}
-
-/// Checks that `caller` may change the entries of a directory with these attributes.
-pub(super) fn check_dir_change(dir: &Attrs, caller: &Caller) -> FsResult<()> {
-    check_writable(caller)?;
-    check_is_dir(dir)?;
-    access::check(dir, caller, Access::WRITE.and(Access::EXECUTE))
 }
 
 pub(super) fn check_is_dir(attrs: &Attrs) -> FsResult<()> {

@@ -1,6 +1,8 @@
 //! Making files, directories and special objects.
 
-use super::core::{Created, File, check_dir_change};
+use super::acl::NewList;
+use super::core::{Created, File};
+use crate::acl::Acl;
 use crate::attrs::{Attrs, Change, FileType, SetAttrs, Time};
 use crate::attrs::{MODE_BITS, SET_GID};
 use crate::backend::{Blocking, Made, NewInode, Special, SyncScope};
@@ -62,7 +64,21 @@ impl File {
         set: &SetAttrs,
         pending: &mut PendingSync,
     ) -> FsResult<Created> {
-        let name = self.new_name(caller, name)?;
+        self.create_listed(caller, name, disposition, set, None, pending)
+    }
+
+    /// The same with a list of its own for a new file, where lists rule.
+    pub fn create_listed(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        disposition: Disposition,
+        set: &SetAttrs,
+        acl: Option<&Acl>,
+        pending: &mut PendingSync,
+    ) -> FsResult<Created> {
+        let (ruling, list) = (self.ruling(caller, None)?, self.new_list(acl)?);
+        let name = self.new_name(ruling, caller, name)?;
         set.check_ids()?;
         let times = match disposition {
             Disposition::CreateOnce(key) => Some(key.times()),
@@ -72,10 +88,13 @@ impl File {
             return Err(FsError::Invalid);
         }
         let authorize = |attrs: &Attrs| {
-            check_dir_change(attrs, caller)?;
+            ruling.check_add(attrs, caller, false)?;
             match set.size {
                 Some(size) if size > self.volume().limits().file_bytes_max => Err(FsError::FileTooBig),
-                _ => Ok(NewInode { times, ..new_inode(attrs, caller, set, 0o644, false) }),
+                _ => {
+                    let inode = new_inode(attrs, caller, set, 0o644, false);
+                    Ok(NewInode { times, ..NewList::inode(list.as_ref(), inode, false) })
+                }
             }
         };
         let new = NewFile { name, disposition, set: *set };
@@ -83,7 +102,7 @@ impl File {
             Ok(made) => {
                 self.names_changed(pending);
                 self.tell_added(name.bytes(), false, &made.dir);
-                self.finish(caller, made, set, pending)
+                self.finish(caller, (name, made), set, list.as_ref(), pending)
             }
             Err(FsError::Exists) => self.take_existing(caller, &new, pending),
             Err(refusal @ (FsError::Access | FsError::ReadOnly)) => {
@@ -101,15 +120,28 @@ impl File {
         set: &SetAttrs,
         pending: &mut PendingSync,
     ) -> FsResult<Created> {
-        let name = self.new_name(caller, name)?;
+        self.make_dir_listed(caller, name, set, None, pending)
+    }
+
+    /// The same with a list of its own for the new directory, where lists rule.
+    pub fn make_dir_listed(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        set: &SetAttrs,
+        acl: Option<&Acl>,
+        pending: &mut PendingSync,
+    ) -> FsResult<Created> {
+        let (ruling, list) = (self.ruling(caller, None)?, self.new_list(acl)?);
+        let name = self.new_name(ruling, caller, name)?;
         set.check_ids()?;
         let made = self.node.make_dir(name, &|attrs| {
-            check_dir_change(attrs, caller)?;
-            Ok(new_inode(attrs, caller, set, 0o755, true))
+            ruling.check_add(attrs, caller, true)?;
+            Ok(NewList::inode(list.as_ref(), new_inode(attrs, caller, set, 0o755, true), true))
         })?;
         self.names_changed(pending);
         self.tell_added(name.bytes(), true, &made.dir);
-        self.finish(caller, made, set, pending)
+        self.finish(caller, (name, made), set, list.as_ref(), pending)
     }
 
     /// Makes a symbolic link, FIFO, socket or device in this directory. Devices are for root.
@@ -121,13 +153,14 @@ impl File {
         set: &SetAttrs,
         pending: &mut PendingSync,
     ) -> FsResult<Created> {
-        let name = self.new_name(caller, name)?;
+        let (ruling, list) = (self.ruling(caller, None)?, self.new_list(None)?);
+        let name = self.new_name(ruling, caller, name)?;
         set.check_ids()?;
         // The mode of a symbolic link means nothing on Linux and cannot be changed.
         let mode = if let Special::Symlink(_) = special { None } else { set.mode };
         let set = SetAttrs { mode, size: None, ..*set };
         let made = self.node.make_special(name, special, &|attrs| {
-            check_dir_change(attrs, caller)?;
+            ruling.check_add(attrs, caller, false)?;
             let default_mode = match special {
                 Special::Symlink(target) => {
                     check_target(target)?;
@@ -138,11 +171,12 @@ impl File {
                 }
                 Special::Block(_) | Special::Character(_) | Special::Fifo | Special::Socket => 0o644,
             };
-            Ok(new_inode(attrs, caller, &set, default_mode, false))
+            let list = list.as_ref().filter(|_| !matches!(special, Special::Symlink(_)));
+            Ok(NewList::inode(list, new_inode(attrs, caller, &set, default_mode, false), false))
         })?;
         self.names_changed(pending);
         self.tell_added(name.bytes(), false, &made.dir);
-        self.finish(caller, made, &set, pending)
+        self.finish(caller, (name, made), &set, None, pending)
     }
 
     /// What a backend made, as a file of this export.
@@ -151,15 +185,19 @@ impl File {
         Created { file: self.beside(found.node), attrs: found.attrs, dir }
     }
 
-    /// Sets what a new object was asked to have and could not be created with: times.
+    /// Sets what a new object was asked to have and could not be created with: its list, and times.
     fn finish(
         &self,
         caller: &Caller,
-        made: Made,
+        (name, made): (Name<'_>, Made),
         set: &SetAttrs,
+        list: Option<&NewList>,
         pending: &mut PendingSync,
     ) -> FsResult<Created> {
         let mut created = self.created(made);
+        if let Some(list) = list {
+            created.attrs = created.file.give_list(list, &created.attrs, self, name)?;
+        }
         let rest = SetAttrs { accessed: set.accessed, modified: set.modified, ..SetAttrs::default() };
         if !rest.is_empty() {
             created.attrs = created.file.set_attrs(caller, &rest, None, pending)?.after;

@@ -1,6 +1,7 @@
 //! Names: looking up, listing, linking, removing, moving.
 
-use super::core::{Created, File, Resolved, check_dir_change, check_is_dir};
+use super::acl::Ruling;
+use super::core::{Created, File, Resolved, check_is_dir};
 use crate::access::{self, Access};
 use crate::attrs::STICKY;
 use crate::attrs::{Attrs, Change, FileType};
@@ -52,7 +53,7 @@ impl File {
     pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenedDir<'_>> {
         let attrs = self.node.attrs(blocking)?;
         check_is_dir(&attrs)?;
-        access::check(&attrs, caller, Access::EXECUTE)?;
+        self.check(&attrs, caller, Access::EXECUTE, blocking)?;
         Ok(OpenedDir { dir: self, attrs })
     }
 
@@ -72,9 +73,9 @@ impl File {
     ) -> FsResult<Listing> {
         let attrs = self.node.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
-        access::check(&attrs, caller, Access::READ)?;
+        self.check(&attrs, caller, Access::READ, Blocking::Allowed)?;
         // Attributes of entries are what a look-up would give: without `x` on the directory there are none.
-        let plus = plus && access::check(&attrs, caller, Access::EXECUTE).is_ok();
+        let plus = plus && self.check(&attrs, caller, Access::EXECUTE, Blocking::Allowed).is_ok();
         let at_end = self.node.read_dir(cookie, plus, &mut |entry| match entry.name {
             name if name == Name::STREAMS.bytes() => ControlFlow::Continue(()),
             _ => sink(entry),
@@ -86,7 +87,7 @@ impl File {
     pub fn find_folded(&self, caller: &Caller, name: &[u8], fold: Fold) -> FsResult<Option<Vec<u8>>> {
         let attrs = self.node.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
-        if access::check(&attrs, caller, Access::READ).is_err() {
+        if self.check(&attrs, caller, Access::READ, Blocking::Allowed).is_err() {
             return Ok(None);
         }
         let (indexes, key) = (self.volume().names(), self.key());
@@ -120,12 +121,13 @@ impl File {
         pending: &mut PendingSync,
     ) -> FsResult<Created> {
         self.check_same_export(target)?;
-        let name = self.new_name(caller, name)?;
+        let ruling = self.ruling(caller, None)?;
+        let name = self.new_name(ruling, caller, name)?;
         // A type never changes. What there is to say against the target is said after what there is against the caller.
         let target_type = target.node.attrs(Blocking::Allowed).map(|attrs| attrs.file_type);
-        self.ask_before_link(caller, target)?;
+        self.ask_before_link(ruling, caller, target)?;
         let made = self.node.link(name, &target.node, &|attrs| {
-            check_dir_change(attrs, caller)?;
+            ruling.check_add(attrs, caller, false)?;
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
         })?;
         self.names_changed(pending);
@@ -133,20 +135,27 @@ impl File {
         Ok(self.created(made))
     }
 
-    /// Whether `caller` may take the name of something with these attributes out of this directory now.
-    pub fn authorize_removal(&self, caller: &Caller, object: &Attrs, blocking: Blocking) -> FsResult<()> {
+    /// Whether `caller` may take the name of `object`, which has `attrs`, out of this directory now.
+    pub fn authorize_removal(
+        &self,
+        caller: &Caller,
+        object: &Self,
+        attrs: &Attrs,
+        blocking: Blocking,
+    ) -> FsResult<()> {
         let dir = self.node.attrs(blocking)?;
-        check_dir_change(&dir, caller)?;
-        access::check_sticky(&dir, object, caller)
+        let ruling = self.ruling_of(caller, &dir, Some((object, attrs)), blocking)?;
+        ruling.check_removal(&EntryRef { dir: &dir, object: &|| Ok(*attrs) }, caller)
     }
 
     /// Removes the name of anything but a directory.
     pub fn remove(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
-        let name = self.old_name(caller, name)?;
-        self.ask_before_unlink(caller, name)?;
+        let ruling = self.ruling(caller, Some(name))?;
+        let name = self.old_name(ruling, caller, name)?;
+        self.ask_before_unlink(ruling, caller, name)?;
         let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
         let named = volume.may_have_streams(&self.node, name);
-        let change = self.node.remove(name, &|entry| check_removal(caller, entry))?;
+        let change = self.node.remove(name, &|entry| ruling.check_removal(entry, caller))?;
         self.names_changed(pending);
         self.index_changed(&change, || vec![NameChange::Removed(name.bytes().into())]);
         volume.remove_streams_of_gone(named);
@@ -156,15 +165,16 @@ impl File {
 
     /// Removes an empty directory.
     pub fn remove_dir(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
-        let name = match self.old_name(caller, name) {
+        let ruling = self.ruling(caller, Some(name))?;
+        let name = match self.old_name(ruling, caller, name) {
             // It holds this directory at least (RFC 1813 §3.3.13 wants this error).
             Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
             named => named?,
         };
-        self.ask_before_unlink(caller, name)?;
+        self.ask_before_unlink(ruling, caller, name)?;
         let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
         let named = volume.may_have_streams(&self.node, name);
-        let change = self.node.remove_dir(name, &|entry| check_removal(caller, entry))?;
+        let change = self.node.remove_dir(name, &|entry| ruling.check_removal(entry, caller))?;
         self.names_changed(pending);
         self.index_changed(&change, || vec![NameChange::Removed(name.bytes().into())]);
         volume.remove_streams_of_gone(named);
@@ -183,16 +193,20 @@ impl File {
         pending: &mut PendingSync,
     ) -> FsResult<(Change, Change)> {
         self.check_same_export(to_dir)?;
-        let from_name = self.old_name(caller, from)?;
+        let (from_ruling, to_ruling) = (self.ruling(caller, Some(from))?, to_dir.ruling(caller, Some(to))?);
+        let from_name = self.old_name(from_ruling, caller, from)?;
         let to_name = Name::new(to).or_else(|bad| {
-            self.check_place(caller)?;
-            to_dir.check_place(caller)?;
+            self.check_place(from_ruling, caller)?;
+            to_dir.check_place(to_ruling, caller)?;
             Err(bad)
         })?;
         let across = self.key() != to_dir.key();
-        let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| check_move(caller, from, to, across);
-        self.ask_before_unlink(caller, from_name)?;
-        to_dir.ask_before_unlink(caller, to_name)?;
+        let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| match from_ruling {
+            Ruling::Mode => check_move(caller, from, to, across),
+            Ruling::Lists { .. } => check_listed_move(caller, (from_ruling, from), (to_ruling, to)),
+        };
+        self.ask_before_unlink(from_ruling, caller, from_name)?;
+        to_dir.ask_before_unlink(to_ruling, caller, to_name)?;
         let (root, watches) = (self.volume().root(), self.volume().watches());
         let [moved, replaced] =
             [(self, from_name), (to_dir, to_name)].map(|(dir, name)| watches.child(&dir.node, name));
@@ -224,37 +238,31 @@ impl File {
     }
 
     /// The name of an entry to be changed in this directory. A bad one is told only to those who may change the directory.
-    fn old_name<'n>(&self, caller: &Caller, name: &'n [u8]) -> FsResult<Name<'n>> {
+    fn old_name<'n>(&self, ruling: Ruling, caller: &Caller, name: &'n [u8]) -> FsResult<Name<'n>> {
         Name::new(name).or_else(|bad| {
-            self.check_place(caller)?;
+            self.check_place(ruling, caller)?;
             Err(bad)
         })
     }
 
     /// As [`File::old_name`], for an entry to be made: `.` and `..` exist, always (RFC 1813 §3.3.9).
-    pub(super) fn new_name<'n>(&self, caller: &Caller, name: &'n [u8]) -> FsResult<Name<'n>> {
-        match self.old_name(caller, name) {
+    pub(super) fn new_name<'n>(&self, ruling: Ruling, caller: &Caller, name: &'n [u8]) -> FsResult<Name<'n>> {
+        match self.old_name(ruling, caller, name) {
             Err(FsError::Invalid) if matches!(name, b"." | b"..") => Err(FsError::Exists),
             named => named,
         }
     }
 
     /// Checks that `caller` may change the entries of this directory as it is now.
-    pub(super) fn check_place(&self, caller: &Caller) -> FsResult<()> {
-        check_dir_change(&self.node.attrs(Blocking::Allowed)?, caller)
+    pub(super) fn check_place(&self, ruling: Ruling, caller: &Caller) -> FsResult<()> {
+        ruling.check_change(&self.node.attrs(Blocking::Allowed)?, caller)
     }
 }
 
-/// Looks at the object where the directory is sticky; elsewhere the backend finds out whether it exists.
-fn check_removal(caller: &Caller, entry: &EntryRef<'_>) -> FsResult<()> {
-    check_dir_change(entry.dir, caller)?;
-    if is_sticky(entry.dir) { access::check_sticky(entry.dir, &(entry.object)()?, caller) } else { Ok(()) }
-}
-
-/// As [`check_removal`], for a name that is given up and one that is taken, in another directory if `across`.
+/// By mode bits: whether a name may be given up and another taken, in another directory if `across`.
 fn check_move(caller: &Caller, from: &EntryRef<'_>, to: &EntryRef<'_>, across: bool) -> FsResult<()> {
-    check_dir_change(from.dir, caller)?;
-    check_dir_change(to.dir, caller)?;
+    Ruling::Mode.check_change(from.dir, caller)?;
+    Ruling::Mode.check_change(to.dir, caller)?;
     if across || is_sticky(from.dir) {
         let moved = (from.object)()?;
         access::check_sticky(from.dir, &moved, caller)?;
@@ -268,6 +276,22 @@ fn check_move(caller: &Caller, from: &EntryRef<'_>, to: &EntryRef<'_>, across: b
     }
     match (to.object)() {
         Ok(replaced) => access::check_sticky(to.dir, &replaced, caller),
+        Err(FsError::NotFound) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// By lists: the same (MS-FSA §2.1.5.15.11).
+fn check_listed_move(
+    caller: &Caller,
+    (from_ruling, from): (Ruling, &EntryRef<'_>),
+    (to_ruling, to): (Ruling, &EntryRef<'_>),
+) -> FsResult<()> {
+    from_ruling.check_removal(from, caller)?;
+    let is_dir = (from.object)()?.file_type == FileType::Directory;
+    to_ruling.check_add(to.dir, caller, is_dir)?;
+    match (to.object)() {
+        Ok(_) => to_ruling.check_removal(to, caller),
         Err(FsError::NotFound) => Ok(()),
         Err(error) => Err(error),
     }

@@ -2,6 +2,7 @@
 
 use super::core::{File, check_writable};
 use crate::access::{self, Access};
+use crate::acl::{Rights, SecurityStyle};
 use crate::attrs::{Attrs, Change, FileType, Time};
 use crate::backend::{Blocking, SyncScope};
 use crate::caller::Caller;
@@ -25,7 +26,7 @@ impl Export {
             return Ok(Kept::default());
         }
         match self.volume.kept().slot(key).recall(attrs) {
-            Some(kept) => Ok(kept),
+            Some(kept) => Ok(self.volume.with_style(kept)),
             None => self.file(key, Blocking::Allowed)?.kept(attrs, Blocking::Allowed),
         }
     }
@@ -39,7 +40,7 @@ impl File {
         };
         let slot = self.volume().kept().slot(&self.key());
         if let Some(kept) = slot.recall(attrs) {
-            return Ok(kept);
+            return Ok(self.volume().with_style(kept));
         }
         if blocking == Blocking::Never {
             return Err(FsError::WouldWait);
@@ -50,7 +51,7 @@ impl File {
             Err(error) => return Err(error),
         };
         slot.remember(attrs, kept);
-        Ok(kept)
+        Ok(self.volume().with_style(kept))
     }
 
     /// Keeps with this file what `change` makes of what is kept now. Its owner may, and whoever may write it. That changes the file,
@@ -70,9 +71,14 @@ impl File {
         let was = self.kept(&before, Blocking::Allowed)?;
         let mut kept = Kept { is_damaged: false, set_changed: None, changed_at: Time::default(), ..was };
         change(&mut kept);
+        let rights = self.rights(caller, &before, Blocking::Allowed)?;
         let authorize = |attrs: &Attrs| {
             if !caller.is_root() && caller.uid != attrs.uid {
-                access::check(attrs, caller, Access::WRITE)?;
+                match rights {
+                    None => access::check(attrs, caller, Access::WRITE)?,
+                    Some(rights) if rights.has(Rights::WRITE_ATTRS) => {}
+                    Some(_) => return Err(FsError::Access),
+                }
             }
             self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL)
         };
@@ -95,6 +101,11 @@ impl File {
 }
 
 impl crate::Volume {
+    /// What is kept, with what the volume says besides.
+    fn with_style(&self, kept: Kept) -> Kept {
+        Kept { is_listed: self.security_style() == SecurityStyle::Ntfs, ..kept }
+    }
+
     /// Whether anything can be kept with a file that has `attrs`.
     fn keeps(&self, attrs: &Attrs) -> bool {
         let carries = matches!(attrs.file_type, FileType::Regular | FileType::Directory);

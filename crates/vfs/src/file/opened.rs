@@ -3,6 +3,7 @@
 use super::attr::Setter;
 use super::core::{File, check_writable};
 use crate::access::{self, Access};
+use crate::acl::SecurityStyle;
 use crate::attrs::{Attrs, Change, FileType, SetAttrs};
 use crate::backend::{Blocking, NodeRef, SyncScope};
 use crate::caller::Caller;
@@ -90,7 +91,7 @@ impl File {
         }
         let attrs = self.attrs(blocking)?;
         check_regular(&attrs)?;
-        access::check(&attrs, caller, access)?;
+        self.check(&attrs, caller, access, blocking)?;
         Ok((self.opened(caller, access, false), attrs))
     }
 
@@ -103,7 +104,10 @@ impl File {
     ) -> FsResult<(Opened<'f>, Attrs)> {
         let attrs = self.attrs(blocking)?;
         check_regular(&attrs)?;
-        access::check_data(&attrs, caller, access)?;
+        // Who makes a file has what was asked for, whatever list it inherits (MS-FSA §2.1.5.1.1).
+        if self.volume().security_style() == SecurityStyle::Unix {
+            access::check_data(&attrs, caller, access)?;
+        }
         Ok((self.opened(caller, access, false), attrs))
     }
 
@@ -117,16 +121,22 @@ impl File {
     ) -> FsResult<(Opened<'f>, Attrs)> {
         let attrs = self.attrs(blocking)?;
         check_regular(&attrs)?;
-        access::check_data(&attrs, caller, Access::READ)?;
+        self.check_data(&attrs, caller, Access::READ, blocking)?;
         Ok((self.opened(caller, Access::READ, false), attrs))
     }
 
     /// Lets `caller` write in this one call, if the attributes allow it that the write begins with: they are looked at
-    /// under the backend's lock, where they are fetched anyway, and not before.
+    /// under the backend's lock, where they are fetched anyway, and not before. Where lists rule, the list is looked at now.
     #[inline]
     pub fn authorize_write<'f>(&'f self, caller: &'f Caller) -> FsResult<Opened<'f>> {
         check_writable(caller)?;
-        Ok(self.opened(caller, Access::WRITE, true))
+        if self.volume().security_style() == SecurityStyle::Unix {
+            return Ok(self.opened(caller, Access::WRITE, true));
+        }
+        let attrs = self.node.attrs(Blocking::Allowed)?;
+        check_regular(&attrs)?;
+        self.check_data(&attrs, caller, Access::WRITE, Blocking::Allowed)?;
+        Ok(self.opened(caller, Access::WRITE, false))
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use super::attr::Setter;
 use super::core::{File, NamedStream, check_writable};
-use crate::access::{self, Access};
+use crate::access::Access;
 use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime};
 use crate::backend::{Blocking, NodeRef, SyncScope};
 use crate::caller::Caller;
@@ -128,7 +128,9 @@ impl File {
         check_writable(caller)?;
         let attrs = self.node.attrs(Blocking::Allowed)?;
         match attrs.file_type {
-            FileType::Regular | FileType::Directory => access::check_data(&attrs, caller, Access::WRITE),
+            FileType::Regular | FileType::Directory => {
+                self.check_data(&attrs, caller, Access::WRITE, Blocking::Allowed)
+            }
             _ => Err(FsError::NotSupported),
         }
     }
@@ -175,7 +177,8 @@ impl File {
             return Err(FsError::FileTooBig);
         }
         if !setter.is_open {
-            access::check_data(&self.node.attrs(Blocking::Allowed)?, setter.caller, Access::WRITE)?;
+            let attrs = self.node.attrs(Blocking::Allowed)?;
+            self.check_data(&attrs, setter.caller, Access::WRITE, Blocking::Allowed)?;
         }
         let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
         let change = self.data().change_attrs(&|attrs| {

@@ -2,6 +2,7 @@
 
 use super::core::{File, check_writable};
 use crate::access::{self, Access};
+use crate::acl::Rights;
 use crate::attrs::STICKY;
 use crate::claims::{IoKind, Span};
 use crate::{
@@ -14,14 +15,14 @@ impl File {
     /// The value of an attribute of a file that `caller` may read. [`FsError::NotFound`] if it is not there.
     pub fn get_xattr(&self, caller: &Caller, name: &[u8]) -> FsResult<Vec<u8>> {
         let (name, xattrs) = (XattrName::new(name)?, self.xattrs()?);
-        access::check(&self.attrs(Blocking::Allowed)?, caller, Access::READ)?;
+        self.check_reads_xattrs(caller)?;
         xattrs.get(name)
     }
 
     /// Lists the names of the attributes of a file that `caller` may read, as [`Xattrs::list`] says.
     pub fn list_xattrs(&self, caller: &Caller, cookie: u64, sink: &mut XattrSink<'_>) -> FsResult<bool> {
         let xattrs = self.xattrs()?;
-        access::check(&self.attrs(Blocking::Allowed)?, caller, Access::READ)?;
+        self.check_reads_xattrs(caller)?;
         xattrs.list(cookie, sink)
     }
 
@@ -64,7 +65,9 @@ impl File {
     ) -> FsResult<Change> {
         check_writable(caller)?;
         let name = XattrName::new(name)?;
-        let change = self.xattrs()?.set(name, value, how, &|attrs| self.authorize_xattr(caller, attrs))?;
+        let rights = self.rights(caller, &self.attrs(Blocking::Allowed)?, Blocking::Allowed)?;
+        let change =
+            self.xattrs()?.set(name, value, how, &|attrs| self.authorize_xattr(caller, rights, attrs))?;
         self.require_sync(pending, SyncScope::All);
         Ok(change)
     }
@@ -73,14 +76,20 @@ impl File {
     pub fn remove_xattr(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         check_writable(caller)?;
         let name = XattrName::new(name)?;
-        let change = self.xattrs()?.remove(name, &|attrs| self.authorize_xattr(caller, attrs))?;
+        let rights = self.rights(caller, &self.attrs(Blocking::Allowed)?, Blocking::Allowed)?;
+        let authorize = |attrs: &Attrs| self.authorize_xattr(caller, rights, attrs);
+        let change = self.xattrs()?.remove(name, &authorize)?;
         self.require_sync(pending, SyncScope::All);
         Ok(change)
     }
 
-    /// Whether `caller` may change the attributes of this file, which has `attrs`, now.
-    fn authorize_xattr(&self, caller: &Caller, attrs: &Attrs) -> FsResult<()> {
-        check_change(caller, attrs)?;
+    /// Whether `caller`, to whom a list gives `rights` if lists rule, may change the attributes of this file, which has `attrs`, now.
+    fn authorize_xattr(&self, caller: &Caller, rights: Option<Rights>, attrs: &Attrs) -> FsResult<()> {
+        match rights {
+            None => check_change(caller, attrs)?,
+            Some(rights) if rights.has(Rights::WRITE_XATTRS) => {}
+            Some(_) => return Err(FsError::Access),
+        }
         self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL)
     }
 

@@ -4,16 +4,20 @@
 //! cached record is good for as long as the number is the same, and nothing has to be told to the cache.
 
 use super::Kept;
+use crate::acl::Record;
 use crate::attrs::Attrs;
 use crate::key::FileKey;
 use crate::xattrs::XattrsSize;
 use std::array;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Records of all volumes that are remembered, one a slot: about 8 MiB.
 const SLOTS: usize = 1 << 16;
+/// Most entries of an access control list that is remembered: longer ones are read again each time. So all that are remembered take
+/// at most 50 MiB.
+const ACL_ENTRIES_REMEMBERED: usize = 16;
 /// Records that are changed at a time: a change is a look and a write, and others wait.
 const CHANGES: usize = 64;
 
@@ -23,13 +27,15 @@ static CHANGING: LazyLock<[Mutex<()>; CHANGES]> = LazyLock::new(|| array::from_f
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A record, and the state of a file that it belongs to.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Remembered {
     file: u64,
     change: u64,
     kept: Option<Kept>,
     /// What its extended attributes take.
     xattrs: Option<XattrsSize>,
+    /// Its access control list, or that it has none.
+    acl: Option<Option<Arc<Record>>>,
 }
 
 /// The records of one volume's files.
@@ -77,6 +83,19 @@ impl Slot {
     /// The same of what its extended attributes take.
     pub(crate) fn remember_xattrs(&self, attrs: &Attrs, size: XattrsSize) {
         self.of(attrs, |remembered| remembered.xattrs = Some(size));
+    }
+
+    /// The file's access control list in this state, or that it has none, if that was read.
+    pub(crate) fn recall_acl(&self, attrs: &Attrs) -> Option<Option<Arc<Record>>> {
+        self.of(attrs, |remembered| remembered.acl.clone())
+    }
+
+    /// The same of its access control list.
+    pub(crate) fn remember_acl(&self, attrs: &Attrs, acl: Option<Arc<Record>>) {
+        let entries = acl.as_ref().and_then(|record| record.acl.entries.as_ref()).map_or(0, Vec::len);
+        if entries <= ACL_ENTRIES_REMEMBERED {
+            self.of(attrs, |remembered| remembered.acl = Some(acl));
+        }
     }
 
     /// What is remembered of the file in this state, after whatever was here.

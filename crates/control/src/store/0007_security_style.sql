@@ -1,0 +1,1 @@
+ALTER TABLE volume ADD COLUMN security_style TEXT NOT NULL DEFAULT 'unix';

@@ -1,0 +1,277 @@
+//! The same where lists rule: who may do what by them, and what new files inherit.
+
+use super::*;
+use smb_wire::create::CreateOptions;
+use vfs::{Access, ExportRule, File, FsError, PendingSync, SecurityStyle, SetAttrs};
+
+const ALICES: u32 = 1000;
+const BOBS: u32 = 1001;
+
+fn rig() -> Rig {
+    let make = |volume: vfs::Volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap();
+    Rig::with(ExportRule::everybody(), make)
+}
+
+fn user(uid: u32) -> Sid {
+    let mut client_sid = vec![1, 5, 0, 0, 0, 0, 0, 5];
+    // Those of the rig's machine: 1000 and twice the number.
+    for part in [21, 1, 2, 3, 1000 + 2 * uid] {
+        client_sid.extend(part.to_le_bytes());
+    }
+    Sid::from_bytes(&client_sid).unwrap()
+}
+
+/// What NFS holds of a file.
+fn file(rig: &Rig, name: &[u8]) -> File {
+    let root = rig.namespace.load().exports()[0].root();
+    let dir = root.open_dir(&Caller::new(0, 0, []), Blocking::Allowed).unwrap();
+    dir.lookup(name, Blocking::Allowed).unwrap().file
+}
+
+fn by(access: AccessMask) -> Opening {
+    Opening { access, disposition: CreateDisposition::OPEN, ..ALL }
+}
+
+#[test]
+fn a_list_comes_back_as_it_was_set() {
+    let rig = rig();
+    let mut alice = rig.alice();
+    let made = alice.open("file", ALL);
+    let stranger = Sid::new(5, &[21, 7, 8, 9, 1234]).unwrap();
+    let mut entries = vec![
+        allow(AccessMask::READ_DATA, user(BOBS)),
+        Ace::deny(AceFlags::INHERITED, AccessMask::WRITE_DATA, stranger),
+        allow(AccessMask::DELETE, Sid::new(22, &[1, 4711]).unwrap()),
+        allow(AccessMask::READ_EA, Sid::new(22, &[2, 4711]).unwrap()),
+        Ace::deny(AceFlags::empty(), AccessMask::FILE_ALL, everyone()),
+    ];
+    for known in [(3, 0), (3, 1), (3, 4)] {
+        entries.push(allow(AccessMask::READ_DATA, Sid::new(known.0, &[known.1]).unwrap()));
+    }
+    let mut descriptor = list(&entries);
+    descriptor.control = Control::DACL_PRESENT | Control::DACL_PROTECTED;
+    assert_eq!(set(&mut alice, made, DACL, &descriptor), NtStatus::SUCCESS);
+    let said = told(&mut alice, made, DACL).unwrap();
+    assert_eq!(said.dacl, descriptor.dacl, "in this order, though no tool would write it");
+    assert!(said.control.contains(Control::DACL_PROTECTED));
+    let null = SecurityDescriptor { control: Control::DACL_PRESENT, ..SecurityDescriptor::default() };
+    assert_eq!(set(&mut alice, made, DACL, &null), NtStatus::SUCCESS);
+    let said = told(&mut alice, made, DACL).unwrap();
+    assert!(said.control.contains(Control::DACL_PRESENT) && said.dacl.is_none());
+    bob(&rig).open("file", by(AccessMask::FILE_ALL));
+    assert_eq!(set(&mut alice, made, DACL, &list(&[])), NtStatus::SUCCESS);
+    bob(&rig).create("file", by(AccessMask::READ_DATA)).assert_refused(NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn what_one_user_is_denied_no_protocol_gives() {
+    let rig = rig();
+    let (mut alice, mut bob) = (rig.alice(), bob(&rig));
+    let made = alice.open("file", ALL);
+    let denied = Ace::deny(AceFlags::empty(), AccessMask::WRITE_DATA, user(BOBS));
+    let entries = [denied, allow(AccessMask::GENERIC_ALL, everyone())];
+    assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
+    bob.create("file", by(AccessMask::WRITE_DATA)).assert_refused(NtStatus::ACCESS_DENIED);
+    bob.create("file", by(AccessMask::FILE_ALL)).assert_refused(NtStatus::ACCESS_DENIED);
+    bob.open("file", by(AccessMask::READ_DATA));
+    // Over NFS, with an open and without, and by another name.
+    let (nfs, caller) = (file(&rig, b"file"), Caller::new(BOBS, 100, []));
+    let root = rig.namespace.load().exports()[0].root();
+    root.link(&caller, &nfs, b"link", &mut PendingSync::default()).unwrap();
+    for name in [b"file", b"link"] {
+        let nfs = file(&rig, name);
+        assert_eq!(nfs.authorize_write(&caller).map(drop), Err(FsError::Access));
+        let opened = nfs.open(&caller, Access::WRITE, Blocking::Allowed);
+        assert_eq!(opened.map(drop), Err(FsError::Access));
+        assert!(nfs.authorize_read(&caller, Blocking::Allowed).is_ok());
+        let reply = nfs.access(&caller, Blocking::Allowed).unwrap();
+        assert!(reply.read && !reply.modify && reply.extend);
+        let cut = SetAttrs { size: Some(0), ..SetAttrs::default() };
+        let cut = nfs.set_attrs(&caller, &cut, None, &mut PendingSync::default());
+        assert_eq!(cut.map(drop), Err(FsError::Access));
+    }
+    assert_eq!(mode_of(&rig, b"file") & 0o222, 0o200, "a mode denies everybody what it cannot deny one");
+}
+
+#[test]
+fn nfs_changes_no_mode_and_no_owner_of_what_has_a_list() {
+    let rig = rig();
+    rig.alice().open("file", ALL);
+    let (nfs, owner) = (file(&rig, b"file"), Caller::new(ALICES, 100, [7]));
+    let had = nfs.attrs(Blocking::Allowed).unwrap();
+    let set = |caller: &Caller, set: SetAttrs| {
+        nfs.set_attrs(caller, &set, None, &mut PendingSync::default()).map(|change| change.after)
+    };
+    for caller in [&owner, &Caller::new(0, 0, [])] {
+        let mode = SetAttrs { mode: Some(0o700), ..SetAttrs::default() };
+        assert_eq!(set(caller, mode), Err(FsError::NotOwner));
+        assert_eq!(set(caller, SetAttrs { gid: Some(7), ..SetAttrs::default() }), Err(FsError::NotOwner));
+        assert_eq!(set(caller, SetAttrs { uid: Some(7), ..SetAttrs::default() }), Err(FsError::NotOwner));
+        let same = SetAttrs { mode: Some(had.mode), uid: Some(had.uid), ..SetAttrs::default() };
+        assert_eq!(set(caller, same).unwrap().mode, had.mode);
+        // What follows an exclusive creation.
+        let now = Some(vfs::SetTime::Now);
+        let follows = SetAttrs { mode: Some(0o777), accessed: now, modified: now, ..SetAttrs::default() };
+        assert_eq!(set(caller, follows).unwrap().mode, had.mode);
+    }
+}
+
+#[test]
+fn new_files_inherit_whoever_makes_them() {
+    let rig = rig();
+    let mut alice = rig.alice();
+    let dir = alice.open("dir", Opening { options: CreateOptions::DIRECTORY_FILE, ..ALL });
+    let both = AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT;
+    let creator = Sid::new(3, &[0]).unwrap();
+    let entries = [
+        Ace::allow(both, AccessMask::FILE_ALL, user(ALICES)),
+        Ace::allow(both | AceFlags::INHERIT_ONLY, AccessMask::FILE_ALL, creator),
+        Ace::allow(AceFlags::empty(), AccessMask::GENERIC_ALL, everyone()),
+    ];
+    assert_eq!(set(&mut alice, dir, DACL, &list(&entries)), NtStatus::SUCCESS);
+    let mut bob = bob(&rig);
+    let by_smb = bob.open("dir\\smb", ALL);
+    let below = file(&rig, b"dir");
+    let (caller, mut pending) = (Caller::new(BOBS, 100, []), PendingSync::default());
+    let mode = SetAttrs { mode: Some(0o777), ..SetAttrs::default() };
+    below.create(&caller, b"nfs", vfs::Disposition::CreateNew, &mode, &mut pending).unwrap();
+    below.make_dir(&caller, b"sub", &mode, &mut pending).unwrap();
+    let expected = [(user(ALICES), AccessMask::FILE_ALL), (user(BOBS), AccessMask::FILE_ALL)];
+    let plain = expected.map(|(sid, mask)| allow(mask, sid));
+    assert_eq!(told(&mut bob, by_smb, DACL).unwrap(), told_as(&plain));
+    let by_nfs = bob.open("dir\\nfs", by(AccessMask::READ_CONTROL));
+    assert_eq!(told(&mut bob, by_nfs, DACL).unwrap(), told_as(&plain));
+    let sub = bob.open("dir\\sub", by(AccessMask::READ_CONTROL));
+    let handed_on = [
+        Ace::allow(both, AccessMask::FILE_ALL, user(ALICES)),
+        allow(AccessMask::FILE_ALL, user(BOBS)),
+        Ace::allow(both | AceFlags::INHERIT_ONLY, AccessMask::FILE_ALL, creator),
+    ];
+    assert_eq!(told(&mut bob, sub, DACL).unwrap(), told_as(&handed_on));
+    // Everyone's rights were for the directory alone, whatever mode was asked for.
+    let other = Caller::new(1, 1, []);
+    let dir = below.open_dir(&caller, Blocking::Allowed).unwrap();
+    let nfs = dir.lookup(b"nfs", Blocking::Allowed).unwrap().file;
+    assert_eq!(nfs.authorize_read(&other, Blocking::Allowed).map(drop), Err(FsError::Access));
+    // What is moved in keeps its own list.
+    bob.open("moved", ALL);
+    let root = rig.namespace.load().exports()[0].root();
+    let before =
+        file(&rig, b"moved").acl(&file(&rig, b"moved").attrs(Blocking::Allowed).unwrap(), Blocking::Allowed);
+    root.rename(&caller, b"moved", &below, b"moved", &mut pending).unwrap();
+    let dir = below.open_dir(&caller, Blocking::Allowed).unwrap();
+    let moved = dir.lookup(b"moved", Blocking::Allowed).unwrap();
+    assert_eq!(moved.file.acl(&moved.attrs, Blocking::Allowed), before);
+}
+
+fn told_as(aces: &[Ace]) -> SecurityDescriptor {
+    let mut descriptor = list(aces);
+    descriptor.control = Control::DACL_PRESENT | Control::SELF_RELATIVE;
+    descriptor
+}
+
+#[test]
+fn a_name_goes_by_the_list_of_either() {
+    let rig = rig();
+    let (mut alice, mut bob) = (rig.alice(), bob(&rig));
+    let dir = alice.open("dir", Opening { options: CreateOptions::DIRECTORY_FILE, ..ALL });
+    let read = AccessMask::GENERIC_READ | AccessMask::EXECUTE;
+    let of_dir = [allow(AccessMask::FILE_ALL, user(ALICES)), allow(read, everyone())];
+    assert_eq!(set(&mut alice, dir, DACL, &list(&of_dir)), NtStatus::SUCCESS);
+    let kept = alice.open("dir\\kept", ALL);
+    let file_entries = [allow(AccessMask::FILE_ALL.without(AccessMask::DELETE), user(BOBS))];
+    assert_eq!(set(&mut alice, kept, DACL, &list(&file_entries)), NtStatus::SUCCESS);
+    let given = alice.open("dir\\given", ALL);
+    assert_eq!(
+        set(&mut alice, given, DACL, &list(&[allow(AccessMask::FILE_ALL, user(BOBS))])),
+        NtStatus::SUCCESS
+    );
+    alice.close(kept);
+    alice.close(given);
+    bob.create("dir\\kept", by(AccessMask::DELETE)).assert_refused(NtStatus::ACCESS_DENIED);
+    bob.create("dir\\new", ALL).assert_refused(NtStatus::ACCESS_DENIED);
+    let (nfs, caller, mut pending) = (file(&rig, b"dir"), Caller::new(BOBS, 100, []), PendingSync::default());
+    assert_eq!(nfs.remove(&caller, b"kept", &mut pending).map(drop), Err(FsError::Access));
+    let root = rig.namespace.load().exports()[0].root();
+    let out =
+        |name: &[u8], pending: &mut PendingSync| nfs.rename(&caller, name, &root, b"out", pending).map(drop);
+    assert_eq!(out(b"kept", &mut pending), Err(FsError::Access));
+    // Replaced is removed: nobody gets rid of a file by putting another in its place.
+    bob.open("other", ALL);
+    let over = root.rename(&caller, b"other", &nfs, b"kept", &mut pending);
+    assert_eq!(over.map(drop), Err(FsError::Access));
+    assert_eq!(out(b"given", &mut pending), Ok(()));
+    // Who may remove what is in the directory may, whatever the file says.
+    let owner = Caller::new(ALICES, 100, []);
+    nfs.remove(&owner, b"kept", &mut pending).unwrap();
+}
+
+#[test]
+fn owners_are_taken_by_those_who_may_and_given_to_nobody() {
+    let rig = rig();
+    let (mut alice, mut bob) = (rig.alice(), bob(&rig));
+    let made = alice.open("file", ALL);
+    let taking = [allow(AccessMask::WRITE_OWNER | AccessMask::READ_CONTROL, user(BOBS))];
+    assert_eq!(set(&mut alice, made, DACL, &list(&taking)), NtStatus::SUCCESS);
+    bob.create("file", by(AccessMask::WRITE_DAC)).assert_refused(NtStatus::ACCESS_DENIED);
+    let his = bob.open("file", by(AccessMask::WRITE_OWNER | AccessMask::READ_CONTROL));
+    let of = |uid| SecurityDescriptor { owner: Some(user(uid)), ..SecurityDescriptor::default() };
+    assert_eq!(set(&mut bob, his, OWNER, &of(4711)), NtStatus::INVALID_OWNER);
+    assert_eq!(set(&mut bob, his, DACL, &list(&[])), NtStatus::ACCESS_DENIED);
+    assert_eq!(set(&mut bob, his, OWNER, &of(BOBS)), NtStatus::SUCCESS);
+    assert_eq!(told(&mut bob, his, OWNER).unwrap().owner, Some(user(BOBS)));
+    assert_eq!(told(&mut bob, his, DACL).unwrap(), told_as(&taking), "the list stays");
+    bob.open("file", by(AccessMask::WRITE_DAC));
+    assert_eq!(set(&mut alice, made, OWNER, &of(ALICES)), NtStatus::SUCCESS, "her open may still");
+    // Rights of owners as the list says them take the place of what owners have anyway.
+    let owner_rights = Sid::new(3, &[4]).unwrap();
+    let entries = [allow(AccessMask::READ_DATA, owner_rights)];
+    assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
+    alice.create("file", by(AccessMask::WRITE_DAC)).assert_refused(NtStatus::ACCESS_DENIED);
+    alice.create("file", by(AccessMask::READ_CONTROL)).assert_refused(NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn a_new_file_has_the_list_of_its_descriptor() {
+    let rig = rig();
+    let mut alice = rig.alice();
+    let make = |client: &mut Client, path: &str, data: &[u8]| {
+        let wire = name(path);
+        let contexts = CreateContexts(vec![CreateContext { name: SD_BUFFER, data }]);
+        let request = CreateRequest { contexts, ..ALL.request(&wire) };
+        client.call(Command::CREATE, &request).status()
+    };
+    let entries = [allow(AccessMask::READ_DATA, user(BOBS))];
+    assert_eq!(make(&mut alice, "file", &list(&entries).to_bytes()), NtStatus::SUCCESS);
+    let made = alice.open("file", by(AccessMask::READ_CONTROL));
+    assert_eq!(told(&mut alice, made, DACL).unwrap(), told_as(&entries));
+    alice.create("file", by(AccessMask::READ_DATA)).assert_refused(NtStatus::ACCESS_DENIED);
+    assert_eq!(mode_of(&rig, b"file"), 0);
+    let whole = SecurityDescriptor { owner: Some(user(BOBS)), ..list(&entries) };
+    assert_eq!(make(&mut alice, "given", &whole.to_bytes()), NtStatus::INVALID_OWNER);
+    alice.create("given", by(AccessMask::READ_CONTROL)).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn lists_are_taken_up_to_their_bound() {
+    let rig = rig();
+    let mut alice = rig.alice();
+    let made = alice.open("file", ALL);
+    let short = allow(AccessMask::READ_DATA, everyone());
+    let most = list(&vec![short.clone(); vfs::acl::ACL_ENTRIES_MAX]);
+    assert_eq!(set(&mut alice, made, DACL, &most), NtStatus::SUCCESS);
+    let more = list(&vec![short.clone(); vfs::acl::ACL_ENTRIES_MAX + 1]);
+    assert_eq!(set(&mut alice, made, DACL, &more), NtStatus::INVALID_ACL);
+    // As long as lists are on the wire, of those whom nobody knows: more than is stored.
+    let stranger = Sid::new(5, &[1; 15]).unwrap();
+    let strangers = list(&vec![allow(AccessMask::READ_DATA, stranger); 860]);
+    assert_ne!(set(&mut alice, made, DACL, &strangers), NtStatus::SUCCESS);
+    bob(&rig).open("file", by(AccessMask::READ_DATA));
+    // What only some servers understand might deny: it is not passed over.
+    let mut bytes = list(std::slice::from_ref(&short)).to_bytes();
+    let at = bytes.len() - Acl::new(vec![short]).unwrap().to_bytes().len() + 8;
+    for ace_type in [2, 5, 9, 10, 0x11, 0xff] {
+        bytes[at] = ace_type;
+        assert_ne!(set_bytes(&mut alice, made, DACL, &bytes), NtStatus::SUCCESS, "{ace_type}");
+    }
+}

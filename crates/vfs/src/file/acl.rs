@@ -1,0 +1,413 @@
+//! Who may do what with a file, by its mode bits or by its list: asked by all other verbs; and changing lists.
+//!
+//! A list is read before the backend's lock of a file is taken, because what authorizes a change must not call the backend. So a
+//! change that was on its way when a list changed may still be made, as with files that are open.
+
+use super::core::{File, check_is_dir, check_writable};
+use crate::access::{self, Access};
+use crate::acl::{Acl, Record, Rights, SecurityStyle};
+use crate::attrs::{Attrs, Change, FileType, MODE_BITS, STICKY, SetAttrs, SetTime};
+use crate::backend::{Blocking, EntryRef, NewInode, NodeRef, SyncScope};
+use crate::caller::Caller;
+use crate::claims::{IoKind, Span};
+use crate::durable::PendingSync;
+use crate::error::{FsError, FsResult};
+use crate::name::Name;
+use crate::volume::Volume;
+use crate::xattrs::{SetXattr, XattrName};
+use std::sync::Arc;
+
+/// What is to be set of a file's security; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetSecurity {
+    /// Another owner.
+    pub uid: Option<u32>,
+    /// Another group.
+    pub gid: Option<u32>,
+    /// Another list.
+    pub acl: Option<Acl>,
+}
+
+/// What decides whether the entries of a directory may change: looked up before, asked under the backend's lock.
+#[derive(Clone, Copy)]
+pub(super) enum Ruling {
+    /// The mode bits that the directory has then.
+    Mode,
+    /// What lists gave before: in the directory, and to what has the name.
+    Lists { dir: Rights, object: Option<Object> },
+}
+
+/// What has a name, as it was when lists were looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Object {
+    file_id: u64,
+    rights: Rights,
+}
+
+impl Ruling {
+    /// Whether an entry may be added to a directory that has `dir` now.
+    pub(super) fn check_add(self, dir: &Attrs, caller: &Caller, is_dir: bool) -> FsResult<()> {
+        check_writable(caller)?;
+        check_is_dir(dir)?;
+        let needed = if is_dir { Rights::APPEND } else { Rights::WRITE };
+        match self {
+            Self::Mode => access::check(dir, caller, Access::WRITE.and(Access::EXECUTE)),
+            Self::Lists { dir, .. } if dir.has(needed) => Ok(()),
+            Self::Lists { .. } => Err(FsError::Access),
+        }
+    }
+
+    /// Whether anything in a directory that has `dir` may change.
+    pub(super) fn check_change(self, dir: &Attrs, caller: &Caller) -> FsResult<()> {
+        check_writable(caller)?;
+        check_is_dir(dir)?;
+        let any = [Rights::WRITE, Rights::APPEND, Rights::DELETE_CHILD];
+        match self {
+            Self::Mode => access::check(dir, caller, Access::WRITE.and(Access::EXECUTE)),
+            Self::Lists { dir, .. } if any.iter().any(|right| dir.has(*right)) => Ok(()),
+            Self::Lists { object: Some(object), .. } if object.rights.has(Rights::DELETE) => Ok(()),
+            Self::Lists { .. } => Err(FsError::Access),
+        }
+    }
+
+    /// Whether an entry may go: who may remove what is in the directory, or that object itself, may (MS-FSA §2.1.5.1.2.1).
+    pub(super) fn check_removal(self, entry: &EntryRef<'_>, caller: &Caller) -> FsResult<()> {
+        check_writable(caller)?;
+        check_is_dir(entry.dir)?;
+        match self {
+            Self::Mode => {
+                access::check(entry.dir, caller, Access::WRITE.and(Access::EXECUTE))?;
+                if entry.dir.mode & STICKY == 0 {
+                    return Ok(());
+                }
+                access::check_sticky(entry.dir, &(entry.object)()?, caller)
+            }
+            Self::Lists { dir, .. } if dir.has(Rights::DELETE_CHILD) => Ok(()),
+            Self::Lists { object: Some(object), .. } if object.rights.has(Rights::DELETE) => {
+                // Something else has the name by now: that is to be asked about first.
+                if (entry.object)()?.file_id == object.file_id { Ok(()) } else { Err(FsError::Delay) }
+            }
+            Self::Lists { .. } => Err(FsError::Access),
+        }
+    }
+}
+
+impl File {
+    /// What `caller` may do with this file, which has `attrs`, where lists rule: the rights of the file's own list, or of that which
+    /// its mode amounts to. `None`: mode bits rule.
+    #[inline]
+    pub fn rights(&self, caller: &Caller, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Rights>> {
+        match self.volume().security_style() {
+            SecurityStyle::Unix => Ok(None),
+            SecurityStyle::Ntfs => granted(self.volume(), &self.node, caller, attrs, blocking).map(Some),
+        }
+    }
+
+    /// The same of the file's own list, now. `None`: it has none.
+    pub(super) fn rights_of_own_list(&self, caller: &Caller) -> FsResult<Option<Rights>> {
+        if self.volume().security_style() == SecurityStyle::Unix {
+            return Ok(None);
+        }
+        let attrs = self.node.attrs(Blocking::Allowed)?;
+        let record = record(self.volume(), &self.node, &attrs, Blocking::Allowed)?;
+        Ok(record.map(|record| record.acl.granted(&attrs, caller)))
+    }
+
+    /// The list of this file, which has `attrs`; where it has none, that which its mode amounts to. `None`: mode bits rule.
+    pub fn acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Acl>> {
+        match self.volume().security_style() {
+            SecurityStyle::Unix => Ok(None),
+            SecurityStyle::Ntfs => {
+                let record = record(self.volume(), &self.node, attrs, blocking)?;
+                Ok(Some(record.map_or_else(|| Acl::of_mode(attrs), |record| record.acl.clone())))
+            }
+        }
+    }
+
+    /// Whether `caller` may see that this file is there, which has `attrs`: who may read it or change something of it, where a
+    /// directory shows only that.
+    pub fn is_visible(&self, caller: &Caller, attrs: &Attrs, blocking: Blocking) -> FsResult<bool> {
+        Ok(match self.rights(caller, attrs, blocking)? {
+            Some(rights) => rights.has(Rights::READ),
+            None => access::granted(attrs, caller).has(Access::READ),
+        })
+    }
+
+    /// [`FsError::Access`] unless `caller` has all of `wish` for this file, which has `attrs`.
+    #[inline]
+    pub(super) fn check(
+        &self,
+        attrs: &Attrs,
+        caller: &Caller,
+        wish: Access,
+        blocking: Blocking,
+    ) -> FsResult<()> {
+        match self.rights(caller, attrs, blocking)? {
+            None => access::check(attrs, caller, wish),
+            Some(rights) => check_list(rights, wish, attrs.file_type == FileType::Regular),
+        }
+    }
+
+    /// As [`File::check`] for the data of a regular file, where a protocol has no open: where mode bits rule, an owner passes.
+    #[inline]
+    pub(super) fn check_data(
+        &self,
+        attrs: &Attrs,
+        caller: &Caller,
+        wish: Access,
+        blocking: Blocking,
+    ) -> FsResult<()> {
+        match self.rights(caller, attrs, blocking)? {
+            None => access::check_data(attrs, caller, wish),
+            Some(rights) => check_list(rights, wish, true),
+        }
+    }
+
+    /// Whether `caller` may read the extended attributes of this file.
+    pub(super) fn check_reads_xattrs(&self, caller: &Caller) -> FsResult<()> {
+        let attrs = self.attrs(Blocking::Allowed)?;
+        match self.rights(caller, &attrs, Blocking::Allowed)? {
+            None => access::check(&attrs, caller, Access::READ),
+            Some(rights) if rights.has(Rights::READ_XATTRS) => Ok(()),
+            Some(_) => Err(FsError::Access),
+        }
+    }
+
+    /// What decides whether `caller` may change the entries of this directory; with a name, also what has it.
+    pub(super) fn ruling(&self, caller: &Caller, name: Option<&[u8]>) -> FsResult<Ruling> {
+        if self.volume().security_style() == SecurityStyle::Unix {
+            return Ok(Ruling::Mode);
+        }
+        let dir = self.node.attrs(Blocking::Allowed)?;
+        let name = name.and_then(|name| Name::new(name).ok());
+        // Where nothing is found, the verb itself says what is wrong.
+        let found = name.and_then(|name| self.node.lookup(name, Blocking::Allowed).ok());
+        let found = found.map(|found| (self.beside(found.node), found.attrs));
+        let object = found.as_ref().map(|(object, attrs)| (object, attrs));
+        self.ruling_of(caller, &dir, object, Blocking::Allowed)
+    }
+
+    /// The same where the directory has `dir`, and what has the name is known with its attributes.
+    pub(super) fn ruling_of(
+        &self,
+        caller: &Caller,
+        dir: &Attrs,
+        object: Option<(&Self, &Attrs)>,
+        blocking: Blocking,
+    ) -> FsResult<Ruling> {
+        let Some(rights) = self.rights(caller, dir, blocking)? else { return Ok(Ruling::Mode) };
+        let object = match object {
+            Some((object, attrs)) => {
+                let rights = object.rights(caller, attrs, blocking)?.unwrap_or_default();
+                Some(Object { file_id: attrs.file_id, rights })
+            }
+            None => None,
+        };
+        Ok(Ruling::Lists { dir: rights, object })
+    }
+
+    /// What says which list a new file in this directory is to have: `given`, or what it inherits. `None`: mode bits rule.
+    pub(super) fn new_list(&self, given: Option<&Acl>) -> FsResult<Option<NewList>> {
+        if self.volume().security_style() == SecurityStyle::Unix {
+            return Ok(None);
+        }
+        let attrs = self.node.attrs(Blocking::Allowed)?;
+        let above = self.acl(&attrs, Blocking::Allowed)?;
+        Ok(above.map(|above| NewList { above, given: given.cloned() }))
+    }
+
+    /// Gives a file that was made with `attrs` in `dir` its list; its attributes then. A file that cannot have it does not stay.
+    pub(super) fn give_list(
+        &self,
+        list: &NewList,
+        attrs: &Attrs,
+        dir: &Self,
+        name: Name<'_>,
+    ) -> FsResult<Attrs> {
+        let is_dir = attrs.file_type == FileType::Directory;
+        if !is_dir && attrs.file_type != FileType::Regular {
+            return Ok(*attrs);
+        }
+        let acl = list.of(attrs.uid, attrs.gid, is_dir);
+        let record = Record::new(acl, attrs.uid, attrs.gid, attrs.mode);
+        match self.write_list(record, &|_| Ok(())) {
+            Ok(change) => Ok(change.after),
+            Err(error) => {
+                let is_it = |entry: &EntryRef<'_>| {
+                    if (entry.object)()?.file_id == attrs.file_id { Ok(()) } else { Err(FsError::NotFound) }
+                };
+                // Where it cannot go it has a mode that gives no more than the list.
+                let _ =
+                    if is_dir { dir.node.remove_dir(name, &is_it) } else { dir.node.remove(name, &is_it) };
+                Err(error)
+            }
+        }
+    }
+
+    /// Sets owner, group and list of a file, where lists rule: `held` are rights that an open has, beside those that the list gives
+    /// now. Whoever may become its owner makes nobody else that, and gives it to no group but one of theirs (MS-FSA §2.1.5.17).
+    pub fn set_security(
+        &self,
+        caller: &Caller,
+        held: Rights,
+        set: &SetSecurity,
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
+        check_writable(caller)?;
+        SetAttrs { uid: set.uid, gid: set.gid, ..SetAttrs::default() }.check_ids()?;
+        let _changing = self.volume().kept().slot(&self.key()).lock_change();
+        let before = self.node.attrs(Blocking::Allowed)?;
+        let rights = self.rights(caller, &before, Blocking::Allowed)?.ok_or(FsError::NotSupported)? | held;
+        let uid = set.uid.filter(|uid| *uid != before.uid);
+        let gid = set.gid.filter(|gid| *gid != before.gid);
+        if (uid.is_some() || gid.is_some()) && !rights.has(Rights::WRITE_OWNER)
+            || set.acl.is_some() && !rights.has(Rights::WRITE_ACL)
+        {
+            return Err(FsError::Access);
+        }
+        let gives_away =
+            uid.is_some_and(|uid| uid != caller.uid) || gid.is_some_and(|gid| !caller.is_in(gid));
+        if gives_away && !caller.is_root() {
+            return Err(FsError::NotOwner);
+        }
+        let acl = match &set.acl {
+            Some(acl) => acl.clone(),
+            None => self.acl(&before, Blocking::Allowed)?.unwrap_or_default(),
+        };
+        let (new_uid, new_gid) = (uid.unwrap_or(before.uid), gid.unwrap_or(before.gid));
+        let mode = before.mode & !0o777 | acl.mode(new_uid, new_gid);
+        // Until owner and mode are those of the record, the file is ruled by its mode, which gives nobody more than the old list.
+        let record = Record::new(acl, new_uid, new_gid, mode);
+        let ask = |_: &Attrs| self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL);
+        let mut after = self.write_list(record, &ask)?.after;
+        if uid.is_some() || gid.is_some() || mode != before.mode {
+            let set = SetAttrs { uid, gid, mode: Some(mode), ..SetAttrs::default() };
+            after = self.node.set_attrs(&set)?.after;
+        }
+        self.require_sync(pending, SyncScope::All);
+        Ok(Change { before, after })
+    }
+
+    fn write_list(&self, record: Record, authorize: &dyn Fn(&Attrs) -> FsResult<()>) -> FsResult<Change> {
+        let xattrs = self.node.xattrs().ok_or(FsError::NotSupported)?;
+        xattrs.set(XattrName::ACL, &record.encode(), SetXattr::Either, authorize)
+    }
+}
+
+/// What may be set of the attributes of a file whose own list gives `rights`.
+pub(super) fn allowed_by_list(
+    rights: Rights,
+    caller: &Caller,
+    attrs: &Attrs,
+    set: &SetAttrs,
+    is_open: bool,
+) -> FsResult<SetAttrs> {
+    let mut set = *set;
+    let owns = caller.is_root() || caller.uid == attrs.uid;
+    // A mode that comes with both times is what clients say of a file that they have just made exclusively (RFC 1813 §3.3.8).
+    let says_of_new = matches!((set.accessed, set.modified), (Some(SetTime::Now), Some(SetTime::Now)));
+    let is_same = |mode: u32| (mode ^ attrs.mode) & MODE_BITS == 0;
+    if says_of_new || set.mode.is_some_and(is_same) || attrs.file_type == FileType::Symlink {
+        set.mode = None;
+    }
+    set.uid = set.uid.filter(|uid| *uid != attrs.uid);
+    set.gid = set.gid.filter(|gid| *gid != attrs.gid);
+    if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
+        // The list says who may do what, and nothing else does.
+        return Err(FsError::NotOwner);
+    }
+    if set.size.is_some() && !is_open && !rights.has(Rights::WRITE) {
+        return Err(FsError::Access);
+    }
+    if (set.accessed.is_some() || set.modified.is_some()) && !owns && !rights.has(Rights::WRITE_ATTRS) {
+        return Err(FsError::Access);
+    }
+    Ok(set)
+}
+
+/// Where the list of a new file comes from.
+pub(super) struct NewList {
+    above: Acl,
+    given: Option<Acl>,
+}
+
+impl NewList {
+    fn of(&self, uid: u32, gid: u32, is_dir: bool) -> Acl {
+        self.given.clone().unwrap_or_else(|| self.above.inherited(uid, gid, is_dir))
+    }
+
+    /// What is made with the list: it has the mode that says no more than the list, so that nobody ever has more than that.
+    pub(super) fn inode(list: Option<&Self>, inode: NewInode, is_dir: bool) -> NewInode {
+        let Some(list) = list else { return inode };
+        let mode = list.of(inode.uid, inode.gid, is_dir).mode(inode.uid, inode.gid);
+        NewInode { mode, ..inode }
+    }
+}
+
+/// The list that rules a file with `attrs`, read anew: its own, or that of its mode.
+pub(crate) fn list_of(node: &NodeRef, attrs: &Attrs) -> FsResult<Acl> {
+    let record = read(node)?.filter(|record| record.is_of(attrs));
+    Ok(record.map_or_else(|| Acl::of_mode(attrs), |record| record.acl))
+}
+
+/// The record of a file, if it has any that is one.
+fn read(node: &NodeRef) -> FsResult<Option<Record>> {
+    match node.xattrs().map(|xattrs| xattrs.get(XattrName::ACL)) {
+        Some(Ok(bytes)) => Ok(Record::decode(&bytes)),
+        Some(Err(FsError::NotFound)) | None => Ok(None),
+        Some(Err(error)) => Err(error),
+    }
+}
+
+/// What lists give `caller` of a file of `volume`.
+fn granted(
+    volume: &Volume,
+    node: &NodeRef,
+    caller: &Caller,
+    attrs: &Attrs,
+    blocking: Blocking,
+) -> FsResult<Rights> {
+    Ok(match record(volume, node, attrs, blocking)? {
+        Some(record) => record.acl.granted(attrs, caller),
+        None => Acl::of_mode(attrs).granted(attrs, caller),
+    })
+}
+
+/// The list of a file that has `attrs`, if it has one that belongs to its owner, group and mode. What is no record counts as none.
+fn record(
+    volume: &Volume,
+    node: &NodeRef,
+    attrs: &Attrs,
+    blocking: Blocking,
+) -> FsResult<Option<Arc<Record>>> {
+    let carries = matches!(attrs.file_type, FileType::Regular | FileType::Directory);
+    if !carries {
+        return Ok(None);
+    }
+    let slot = volume.kept().slot(&node.key());
+    let known = slot.recall_acl(attrs);
+    if known.is_none() && blocking == Blocking::Never {
+        return Err(FsError::WouldWait);
+    }
+    let record = match known {
+        Some(known) => known,
+        None => {
+            let record = read(node)?.map(Arc::new);
+            slot.remember_acl(attrs, record.clone());
+            record
+        }
+    };
+    Ok(record.filter(|record| record.is_of(attrs)))
+}
+
+/// [`FsError::Access`] unless `rights` are enough for `wish`. Who may run a file may read it (RFC 1813 §4.4, MS-SMB2 §3.3.5.12).
+fn check_list(rights: Rights, wish: Access, is_file: bool) -> FsResult<()> {
+    let reads = rights.has(Rights::READ) || is_file && rights.has(Rights::EXECUTE);
+    let wishes = [
+        (Access::READ, reads),
+        (Access::WRITE, rights.has(Rights::WRITE)),
+        (Access::EXECUTE, rights.has(Rights::EXECUTE)),
+    ];
+    let is_given = wishes.into_iter().all(|(access, has)| has || !wish.has(access));
+    if is_given { Ok(()) } else { Err(FsError::Access) }
+}
