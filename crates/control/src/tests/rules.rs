@@ -222,6 +222,28 @@ fn shares_of_smb_are_told_apart_in_any_case() {
 }
 
 #[test]
+fn lists_rule_a_volume_for_good_and_only_with_smb() {
+    let rig = Rig::new().serving(Protocols::ALL);
+    let service = rig.open();
+    service.create_pool(&terms(), &new_pool("free", Level::Unlimited, 10)).unwrap();
+    let security_style = Some(vfs::SecurityStyle::Ntfs);
+    let ntfs = |protocols| NewVolume { security_style, ..over("v", "v", protocols) };
+    let refused = service.create_volume(&terms(), &ntfs("nfsv3")).map(drop);
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    service.create_volume(&terms(), &ntfs("smb,nfsv3")).unwrap();
+    let protocols = Some(Protocols::NFS_V3);
+    let change = VolumeChange { protocols, ..VolumeChange::default() };
+    let refused = service.update_volume(&terms(), &volume("v"), &change).map(drop);
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    drop(service);
+    let service = rig.open();
+    set(&service, &[rule("0.0.0.0/0")]).unwrap();
+    let namespace = rig.namespace.load();
+    let (export, _) = namespace.resolve("/v").unwrap();
+    assert_eq!(export.volume.security_style(), vfs::SecurityStyle::Ntfs, "after a restart");
+}
+
+#[test]
 fn a_run_without_smb_says_so_and_serves_the_rest() {
     let rig = Rig::new().serving(Protocols::ALL);
     let service = rig.open();
