@@ -269,7 +269,7 @@ fn take(
     }
     let granted = if desired.contains(AccessMask::MAXIMUM_ALLOWED) { maximal } else { asked };
     let deletes = options.contains(CreateOptions::DELETE_ON_CLOSE);
-    if deletes && (place.deletion(&file).is_none() || !granted.contains(AccessMask::DELETE)) {
+    if deletes && (place.deletion(&file, None).is_none() || !granted.contains(AccessMask::DELETE)) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     if deletes && shown.attributes.contains(FileAttributes::READONLY) {
@@ -319,10 +319,12 @@ fn make(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: Place) 
     }
     let New { mode, acl } = attributes::security_of_new(ops, args, disk, dir)?;
     let set = SetAttrs { mode, ..SetAttrs::default() };
+    let mut caller = disk.caller.clone();
+    caller.listing = caching::listing_of(ops, args);
     let made = if is_dir {
-        dir.make_dir_listed(&disk.caller, name, &set, acl.as_ref(), ops.pending)
+        dir.make_dir_listed(&caller, name, &set, acl.as_ref(), ops.pending)
     } else {
-        dir.create_listed(&disk.caller, name, Disposition::CreateNew, &set, acl.as_ref(), ops.pending)
+        dir.create_listed(&caller, name, Disposition::CreateNew, &set, acl.as_ref(), ops.pending)
     };
     let made = made.map_err(|error| match error {
         // Whoever may not add names learns it as from Windows.
@@ -358,6 +360,7 @@ fn keep(
     // Whoever empties a file writes it, whatever else it is opened for.
     let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };
     let instance = durable::fail_over(ops, args, asked, &file)?;
+    let listing = caching::listing_of(ops, args);
     let wish = Wish::of(ops, args, disk, (&file, attrs.file_type))?;
     let request = OpenRequest {
         holder: disk.holder,
@@ -367,7 +370,7 @@ fn keep(
         is_mandatory: true,
         is_advisory: false,
         lease: wish.request(),
-        delete_on_close: if deletes { place.deletion(&file) } else { None },
+        delete_on_close: if deletes { place.deletion(&file, listing) } else { None },
         reclaims: false,
         waits: false,
     };
@@ -389,6 +392,7 @@ fn keep(
         deletes,
         channel_sequence: ops.header.channel_sequence(),
         cached,
+        listing,
     });
     if !granted_claim.caching.is_none() {
         // A change that has begun before is done before the client caches anything.
@@ -403,6 +407,7 @@ fn keep(
             file.remove_streams(&disk.caller)?;
             attrs = attributes::of_emptied(&open, attrs, args, ops.pending)?;
         }
+        open.tell_listing_changed();
         file.claim(&Request::Downgrade { open: claim, access: claimed(granted, args.share_access) });
     }
     if let Some(instance) = instance {

@@ -105,6 +105,12 @@ impl LeaseTables {
         tables.clients.get(&lessee).is_some_and(|table| table.leases.contains_key(&key))
     }
 
+    /// What the table of claims knows a client's lease by; `None` of who has none.
+    pub(crate) fn key_of(&self, lessee: Lessee, key: LeaseKey) -> Option<claims::LeaseKey> {
+        let client = lock(&self.0).clients.get(&lessee)?.client;
+        Some(claims::LeaseKey::Shared { client, key: u128::from_le_bytes(key.0) })
+    }
+
     /// Which file a lease is of, and what the table of claims knows it by.
     pub(crate) fn find(&self, lessee: Lessee, key: LeaseKey) -> Option<(File, Stream, claims::LeaseKey)> {
         let tables = lock(&self.0);

@@ -59,6 +59,8 @@ pub(crate) struct Open {
     origin: OnceLock<Origin>,
     /// The application that it is of, if that may go on elsewhere.
     instance: OnceLock<Instance>,
+    /// The lease of its directory whose holder knows what this open changes there (MS-SMB2 §2.2.13.2.10, `ParentLeaseKey`).
+    pub(crate) listing: Option<claims::LeaseKey>,
     is_closed: AtomicBool,
 }
 
@@ -76,6 +78,7 @@ pub(crate) struct NewOpen {
     pub(crate) deletes: bool,
     pub(crate) channel_sequence: u16,
     pub(crate) cached: Option<Cached>,
+    pub(crate) listing: Option<claims::LeaseKey>,
 }
 
 /// What changes of an open when its client comes back.
@@ -97,16 +100,16 @@ pub(crate) struct Place {
 
 impl Place {
     /// The file's name as the table of claims knows it.
-    pub(crate) fn link(&self) -> Option<Link> {
+    pub(crate) fn link(&self, listing: Option<claims::LeaseKey>) -> Option<Link> {
         let (dir, name) = self.entry.as_ref()?;
-        Some(Link { parent: dir.key(), name: name.clone().into() })
+        Some(Link { parent: dir.key(), name: name.clone().into(), listing })
     }
 
     /// What goes with the last open of `file`, if that is to be deleted: its name, or that of the stream.
-    pub(crate) fn deletion(&self, file: &File) -> Option<Link> {
+    pub(crate) fn deletion(&self, file: &File, listing: Option<claims::LeaseKey>) -> Option<Link> {
         match &self.stream {
-            Some(stream) => Some(Link { parent: file.key(), name: stream.clone().into() }),
-            None => self.link(),
+            Some(stream) => Some(Link { parent: file.key(), name: stream.clone().into(), listing: None }),
+            None => self.link(listing),
         }
     }
 }
@@ -126,6 +129,7 @@ impl Open {
             deletes,
             channel_sequence,
             cached,
+            listing,
         } = new;
         Self {
             id,
@@ -150,6 +154,7 @@ impl Open {
             durable: OnceLock::new(),
             origin: OnceLock::new(),
             instance: OnceLock::new(),
+            listing,
             is_closed: AtomicBool::new(false),
         }
     }
@@ -321,8 +326,16 @@ impl Open {
         Ok(Arc::clone(self.watching.get_or_init(|| watching)))
     }
 
-    /// Tells those who watch its directory that the file was changed through this open.
+    /// Tells those who keep the listing of its directory that what it shows of the file has changed.
+    pub(crate) fn tell_listing_changed(&self) {
+        if let Some((dir, _)) = &self.place().entry {
+            dir.tell_listing_changed(self.listing);
+        }
+    }
+
+    /// Tells those who watch its directory, or keep its listing, that the file was changed through this open.
     pub(crate) fn tell_modified(&self, what: What) {
+        self.tell_listing_changed();
         if !self.file.volume().is_watched() {
             return;
         }
@@ -340,7 +353,7 @@ impl Open {
     /// Has the file go with its last open, or stay after all.
     pub(crate) fn set_delete(&self, deletes: bool) -> Verdict {
         let place = self.place();
-        let link = if deletes { place.deletion(&self.file) } else { None };
+        let link = if deletes { place.deletion(&self.file, self.listing) } else { None };
         let verdict = self.file.claim(&Request::SetDelete { open: self.claim, link, waits: false });
         if matches!(verdict, Verdict::Granted(_)) {
             self.deletes.store(deletes, Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Who is asking.
 
-use crate::claims::By;
+use crate::claims::{By, LeaseKey};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -78,6 +78,8 @@ pub struct Caller {
     pub read_only: bool,
     /// Who it is to those who hold claims on files: its own do not stand in its way.
     pub by: By,
+    /// Whose listings of the directories in which it changes names are right already.
+    pub listing: Option<LeaseKey>,
 }
 
 impl Caller {
@@ -88,7 +90,7 @@ impl Caller {
 
     /// A caller with the rights of `identity`.
     pub(crate) fn of(identity: Arc<Credential>, read_only: bool) -> Self {
-        Self { identity, read_only, by: By::Anonymous }
+        Self { identity, read_only, by: By::Anonymous, listing: None }
     }
 
     /// Whether mode bits do not bind this caller.

@@ -212,7 +212,7 @@ impl Volume {
         let mut pending = PendingSync::default();
         self.require_sync(&mut pending, &dir, SyncScope::All);
         let synced = pending.sync_all();
-        claims.listing_changed(|| now, &link.parent, None)?;
+        claims.listing_changed(|| now, &link.parent, link.listing)?;
         synced
     }
 

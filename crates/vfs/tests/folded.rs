@@ -65,7 +65,7 @@ fn a_file_that_goes_with_its_last_open_is_found_no_more() {
     assert_eq!(find(&top, "GONE").as_deref(), Some("Gone"));
     let holder = volume.claims().attach(Arc::new(Nobody));
     let access = Access { rights: Rights::DELETE, deny: Rights::NONE };
-    let link = Link { parent: top.key(), name: b"Gone"[..].into() };
+    let link = Link { parent: top.key(), name: b"Gone"[..].into(), listing: None };
     let request = OpenRequest {
         holder,
         stream: Stream::default(),

@@ -280,7 +280,7 @@ fn a_file_goes_with_an_open_whose_time_is_over_and_nothing_that_has_its_name_by_
         let mut w = World::new();
         let access = Open { rights: Rights::DELETE, deny: Rights::NONE };
         let open = w.open(&w.file, access, None);
-        let link = Some(Link { parent: w.top.key(), name: (*b"file").into() });
+        let link = Some(Link { parent: w.top.key(), name: (*b"file").into(), listing: None });
         let requests = [
             Request::SetDelete { open, link, waits: false },
             Request::Disconnect { open, durable: Durable { until: Nanos(SECOND), is_persistent: true } },

@@ -31,6 +31,11 @@ pub(super) fn lease_of(ops: &Ops<'_>, args: &CreateRequest<'_>) -> Option<Lease>
     (has_directories || matches!(lease, Lease::V1(_))).then_some(lease)
 }
 
+/// The lease of a directory whose holder knows what this request and its open change of the listing.
+pub(super) fn listing_of(ops: &Ops<'_>, args: &CreateRequest<'_>) -> Option<claims::LeaseKey> {
+    ops.service.leases.key_of(lessee(ops)?, lease_of(ops, args)?.parent_lease_key()?)
+}
+
 /// Whether a request may make a file: not with the key of a lease that another one has (MS-SMB2 §3.3.5.9.8).
 pub(super) fn check_new(ops: &Ops<'_>, args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     match (lease_of(ops, args), lessee(ops)) {

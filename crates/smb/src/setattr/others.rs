@@ -33,7 +33,7 @@ pub(super) fn follow(ops: &Ops<'_>, open: &Arc<Open>, from: &Place, to: &Place) 
     for other in ops.service.opens_where(is_other) {
         let mut place = other.place();
         // The file may have other names, by which others have it open.
-        if Arc::ptr_eq(&other, open) || place.link() != from.link() {
+        if Arc::ptr_eq(&other, open) || place.link(None) != from.link(None) {
             continue;
         }
         *place = Place { stream: place.stream.take(), ..to.clone() };

@@ -43,6 +43,7 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
     // Its own leases stand in nobody's way.
     let caller = &mut open.disk.caller.clone();
     caller.by = By::Open(open.claim());
+    caller.listing = open.listing;
     let renamed = from_dir.rename(caller, &from_name, &goal.dir, &goal.name, ops.pending);
     drop((taken, parent));
     renamed.map_err(|error| match error {
@@ -65,7 +66,8 @@ pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation
     if open.is_dir() {
         return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
     }
-    let caller = &open.disk.caller;
+    let caller = &mut open.disk.caller.clone();
+    caller.listing = open.listing;
     if let Some(replaced) = &goal.replaced {
         let _taken = take_over(open, replaced)?;
         goal.dir.remove(caller, &goal.name, ops.pending)?;

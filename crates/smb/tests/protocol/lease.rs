@@ -178,3 +178,60 @@ fn another_channel_is_told_when_one_has_gone() {
     assert_eq!(channel.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);
     assert_eq!(two.reply().status(), NtStatus::SUCCESS);
 }
+
+/// What callers of other protocols do, who have no opens.
+#[test]
+fn others_neither_read_nor_write_before_what_is_cached_is_given_back() {
+    let rig = Rig::new();
+    let mut client = rig.alice_at(1);
+    let open = client.open_lease("file", Opening::default(), lease(1, "RWH"));
+    client.write(open.file_id, 0, b"data");
+    let caller = vfs::Caller::new(0, 0, []);
+    let file = crate::neighbors::find(&rig, b"file");
+    let read = || {
+        let (opened, _) = file.open(&caller, vfs::Access::READ, vfs::Blocking::Allowed).unwrap();
+        let mut data = Vec::new();
+        opened.read(0, 16, &mut data, vfs::Blocking::Allowed).map(|_| data)
+    };
+    let write = || {
+        let (opened, _) = file.open(&caller, vfs::Access::WRITE, vfs::Blocking::Allowed).unwrap();
+        let mut pending = vfs::PendingSync::default();
+        opened.write(0, b"anew", vfs::Stability::File, &mut pending).map(|_| ())
+    };
+    assert_eq!(read(), Err(vfs::FsError::Delay));
+    client.assert_lease_break(1, "RWH", "RH", true);
+    client.write(open.file_id, 0, b"late");
+    assert_eq!(read(), Err(vfs::FsError::Delay), "it was not answered yet");
+    assert_eq!(client.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);
+    assert_eq!(read(), Ok(b"late".to_vec()));
+    assert_eq!(write(), Err(vfs::FsError::Delay));
+    client.assert_lease_break(1, "RH", "", true);
+    assert_eq!(client.acknowledge_lease(1, ""), NtStatus::SUCCESS);
+    assert_eq!(write(), Ok(()));
+    assert_eq!(client.data(open.file_id, 0, 8), b"anew");
+}
+
+#[test]
+fn a_listing_is_cached_until_somebody_else_changes_the_directory() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    let dir = one.open_lease("dir", Opening::dir(), lease_v2(1, "RWH", 0, None));
+    dir.assert_state("RH");
+    // Its own, by the key that says so.
+    one.open_lease("dir\\mine", Opening::default(), lease_v2(2, "RWH", 0, Some(1)));
+    one.assert_quiet();
+    // The same key of another client is none of its.
+    two.open_lease("dir\\theirs", Opening::default(), lease_v2(2, "RWH", 0, Some(1)));
+    one.assert_lease_break(1, "RH", "", true);
+    assert_eq!(one.acknowledge_lease(1, ""), NtStatus::SUCCESS);
+    one.close(dir.file_id);
+    // A change of what the listing shows, by who says nothing.
+    one.open_lease("dir", Opening::dir(), lease_v2(1, "RH", 7, None)).assert_state("RH");
+    let theirs = two.open("dir\\more", Opening::default());
+    one.assert_lease_break(1, "RH", "", true);
+    two.close(theirs);
+    // The first version has none of directories.
+    two.put("dir\\file", b"data");
+    let first = two.open_lease("dir", Opening::dir(), lease(9, "RH"));
+    assert_eq!((first.level, first.lease), (OplockLevel::NONE, None));
+}

@@ -32,7 +32,7 @@ impl Neighbor {
 }
 
 /// The file of this name, as it is behind all protocols.
-fn find(rig: &Rig, name: &[u8]) -> File {
+pub(crate) fn find(rig: &Rig, name: &[u8]) -> File {
     let root = rig.namespace.load().exports()[0].root();
     let dir = root.open_dir(&Caller::new(0, 0, []), Blocking::Allowed).unwrap();
     dir.lookup(name, Blocking::Allowed).unwrap().file

@@ -11,7 +11,7 @@ impl FileClaims {
             Request::Open(request) => self.open(step, request),
             Request::Upgrade { open, access, waits, .. } => self.upgrade(step, *open, *access, *waits),
             Request::Downgrade { open, access } => self.downgrade(*open, *access),
-            Request::Close(open) => self.close(*open),
+            Request::Close(open) => self.close(step, *open),
             Request::Disconnect { open, durable } => self.disconnect(*open, *durable),
             Request::Reconnect { open, holder } => self.reconnect(step, *open, *holder),
             Request::SetDelete { open, link, waits } => self.set_delete(step, *open, link.as_ref(), *waits),
@@ -36,6 +36,8 @@ impl FileClaims {
                 step.resume(&waiter, Outcome::Again);
             }
             self.grant_queued(step);
+            // An open that gave way to it may have been the last one.
+            self.remove_deleted(step);
         }
     }
 
@@ -78,7 +80,7 @@ impl FileClaims {
         let opens: Vec<OpenId> =
             self.opens.iter().filter(|open| open.holder == holder).map(|open| open.id).collect();
         for open in opens {
-            self.remove_open(open);
+            self.remove_open(step, open);
         }
         let before = self.ranges.len() + self.leases.len();
         self.ranges.retain(|range| range.owner.holder != holder);

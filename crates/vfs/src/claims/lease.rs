@@ -1,6 +1,6 @@
 //! Leases: what may be granted, and how they are broken.
 
-use super::held::{FileClaims, Lease, Open};
+use super::held::{FileClaims, Lease, Open, Range};
 use super::step::{Actor, Step, done};
 use super::{
     Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Lost, OpenId, Rights,
@@ -47,7 +47,8 @@ impl Lease {
 
     pub(super) fn describe(&self, granted: &mut Granted) {
         granted.lease = Some(self.key);
-        granted.caching = self.target;
+        // While a shared lease is being broken its client has all of it still (MS-SMB2 3.3.5.9.8).
+        granted.caching = if self.is_delegation() { self.target } else { self.have };
         granted.epoch = self.epoch;
         granted.is_breaking = self.is_breaking();
     }
@@ -61,8 +62,8 @@ impl Lease {
 
 /// What is left after the next step of a break that has to end `must_go`.
 ///
-/// One bit a step, writing first: what was written must be sent before a handle is closed. A write by somebody else ends
-/// reading and the handle at once. Oplocks know two levels (MS-FSA 2.1.4.12), delegations are returned as a whole.
+/// One bit a step, writing first: what was written must be sent before a handle is closed. A write or truncation by somebody
+/// else ends everything at once. Oplocks know two levels (MS-FSA 2.1.4.12), delegations are returned as a whole.
 pub(super) fn next_step(key: LeaseKey, have: Caching, must_go: Caching) -> Caching {
     let go = have.and(must_go);
     match key {
@@ -70,8 +71,8 @@ pub(super) fn next_step(key: LeaseKey, have: Caching, must_go: Caching) -> Cachi
         LeaseKey::Delegation(_) => Caching::NONE,
         LeaseKey::Oplock(_) if go.contains(READ) => Caching::NONE,
         LeaseKey::Oplock(_) => READ,
-        LeaseKey::Shared { .. } if go.contains(WRITE) => have.without(WRITE),
         LeaseKey::Shared { .. } if go.contains(READ) => Caching::NONE,
+        LeaseKey::Shared { .. } if go.contains(WRITE) => have.without(WRITE),
         LeaseKey::Shared { .. } => have.without(HANDLE),
     }
 }
@@ -181,9 +182,11 @@ impl FileClaims {
         let allowed = legal(request.kind, self.allowed(id, key, request.want));
         if let Some(at) = self.lease_at(key, stream) {
             let lease = &mut self.leases[at];
-            // A lease only grows here (MS-SMB2 3.3.5.9.8), and not while it is being broken.
+            // A lease only grows here (MS-SMB2 3.3.5.9.8), to all that is wanted or not at all, and not while it is being broken.
+            let is_whole = lease.have.is_none() || allowed == legal(request.kind, request.want);
             if !lease.is_breaking()
                 && !lease.is_delegation()
+                && is_whole
                 && allowed != lease.have
                 && allowed.contains(lease.have)
             {
@@ -196,7 +199,8 @@ impl FileClaims {
             return;
         }
         let (deadline, answers_within) = (None, request.answers_within);
-        let epoch = request.epoch.wrapping_add(1);
+        // What is not given is no change (MS-SMB2 3.3.5.9.11).
+        let epoch = request.epoch.wrapping_add(u16::from(!allowed.is_none()));
         let lease =
             Lease { key, holder, stream, have: allowed, target: allowed, deadline, answers_within, epoch };
         lease.describe(granted);
@@ -216,23 +220,38 @@ impl FileClaims {
         };
         // A holder's other leases too: each allows what it says, whoever has it.
         let foreign = || self.leases.iter().filter(|lease| lease.stream == open.stream && lease.key != key);
-        let is_locked = self.ranges.iter().any(|range| {
-            range.stream == open.stream && range.is_exclusive && range.owner.holder != open.holder
-        });
+        // What is cached is the client's with all its opens, or the open's and the lease's alone: so are the ranges that it may keep.
+        let is_foreign = |range: &&Range| {
+            let is_own = match range.open.filter(|_| !is_delegation).and_then(|open| self.open_of(open)) {
+                Some(open) => is_own(open),
+                None => range.owner.holder == open.holder,
+            };
+            range.stream == open.stream && !is_own
+        };
+        let is_locked = self.ranges.iter().filter(is_foreign).any(|range| range.is_exclusive);
+        // An oplock knows no handle that another may ask for, and stands beside no lease that does (MS-FSA 2.1.5.18).
+        let has_handle = |lease: &Lease| lease.counted().contains(HANDLE);
+        let is_oplock = |key: LeaseKey| matches!(key, LeaseKey::Oplock(_));
+        let is_shared = |key: LeaseKey| matches!(key, LeaseKey::Shared { .. });
+        let is_crowded = is_oplock(key) && foreign().any(|lease| is_shared(lease.key) && has_handle(lease));
+        let beside_oplock =
+            is_shared(key) && foreign().any(|lease| is_oplock(lease.key) && !lease.counted().is_none());
         let is_contested = |other: &Open| {
             other.access.rights.intersects(Rights::WRITE) || other.access.deny.intersects(Rights::READ)
         };
         if foreign().any(|lease| lease.counted().intersects(WRITE))
             || is_locked
+            || is_crowded
             || (is_delegation && others().any(is_contested))
         {
             return Caching::NONE;
         }
         // Also who has given up all of it, but has not said so yet.
         let is_cached = foreign().any(|lease| !lease.have.is_none());
-        let has_ranges =
-            self.ranges.iter().any(|range| range.stream == open.stream && range.owner.holder != open.holder);
-        if others().next().is_some() || is_cached || has_ranges { want.without(WRITE) } else { want }
+        let has_ranges = self.ranges.iter().any(|range| is_foreign(&range));
+        let is_alone = others().next().is_none() && !is_cached && !has_ranges;
+        let want = if is_alone { want } else { want.without(WRITE) };
+        if beside_oplock { want.without(HANDLE) } else { want }
     }
 
     pub(super) fn acknowledge(&mut self, key: LeaseKey, stream: Stream, keeps: Caching) -> Verdict {

@@ -212,20 +212,22 @@ impl FileClaims {
         done()
     }
 
-    pub(super) fn close(&mut self, id: OpenId) -> Verdict {
-        match self.remove_open(id) {
+    pub(super) fn close(&mut self, step: &mut Step<'_>, id: OpenId) -> Verdict {
+        match self.remove_open(step, id) {
             Some(_) => done(),
             None => Verdict::Refused(Conflict::NotHeld),
         }
     }
 
     /// Removes an open with the ranges that belong to it and, if it was the last of it, its lease.
-    pub(super) fn remove_open(&mut self, id: OpenId) -> Option<Open> {
+    pub(super) fn remove_open(&mut self, step: &mut Step<'_>, id: OpenId) -> Option<Open> {
         let at = self.opens.iter().position(|open| open.id == id)?;
         let mut open = self.opens.remove(at);
         self.ranges.retain(|range| range.open != Some(id));
         if let Some(link) = open.delete_on_close.take() {
             self.delete_later(open.stream, link);
+            // Who keeps the file open for later is told to let it go; nobody waits for that.
+            self.break_leases(step, open.actor(), open.stream, |_| Caching::HANDLE);
         }
         if let Some(key) = open.lease {
             let heir =
@@ -238,7 +240,7 @@ impl FileClaims {
     }
 
     pub(super) fn revoke_open(&mut self, step: &mut Step<'_>, id: OpenId) {
-        if let Some(open) = self.remove_open(id) {
+        if let Some(open) = self.remove_open(step, id) {
             step.revoked(open.holder, Lost::Open(id));
         }
     }

@@ -195,6 +195,8 @@ pub struct Link {
     pub parent: FileKey,
     /// The name.
     pub name: Box<[u8]>,
+    /// Whose listing of the directory is right when the name has gone.
+    pub listing: Option<LeaseKey>,
 }
 
 /// Who holds a byte range: within its holder, an owner that the protocol numbers.

@@ -12,7 +12,9 @@ use crate::access::Access;
 use crate::attrs::{Attrs, Change, SetAttrs, SetTime, Time};
 use crate::backend::{Blocking, SyncScope};
 use crate::caller::Caller;
-use crate::claims::{By, Claims, Granted, HolderId, Io, IoKind, LockOwner, OpenId, Request, Span, Verdict};
+use crate::claims::{
+    By, Claims, Granted, HolderId, Io, IoKind, LeaseKey, LockOwner, OpenId, Request, Span, Verdict,
+};
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 use crate::name::Name;
@@ -110,12 +112,12 @@ impl File {
         claims.unlink(caller.by, || self.volume().now(), &target.key())
     }
 
-    /// Tells those who keep a listing of this directory that its names have changed. Nobody is waited for.
+    /// Tells those who keep a listing of this directory that it has changed, but the holder of `except`. Nobody is waited for.
     #[inline]
-    pub(super) fn tell_listing_changed(&self) {
+    pub fn tell_listing_changed(&self, except: Option<LeaseKey>) {
         if let Some(claims) = self.volume().held() {
             // It is never refused: the names have changed already.
-            let _ = claims.listing_changed(|| self.volume().now(), &self.key(), None);
+            let _ = claims.listing_changed(|| self.volume().now(), &self.key(), except);
         }
     }
 

@@ -100,7 +100,7 @@ impl File {
         let new = NewFile { name, disposition, set: *set };
         match self.node.create(name, &authorize) {
             Ok(made) => {
-                self.names_changed(pending);
+                self.names_changed(caller, pending);
                 self.tell_added(name.bytes(), false, &made.dir);
                 self.finish(caller, (name, made), set, list.as_ref(), pending)
             }
@@ -139,7 +139,7 @@ impl File {
             ruling.check_add(attrs, caller, true)?;
             Ok(NewList::inode(list.as_ref(), new_inode(attrs, caller, set, 0o755, true), true))
         })?;
-        self.names_changed(pending);
+        self.names_changed(caller, pending);
         self.tell_added(name.bytes(), true, &made.dir);
         self.finish(caller, (name, made), set, list.as_ref(), pending)
     }
@@ -174,7 +174,7 @@ impl File {
             let list = list.as_ref().filter(|_| !matches!(special, Special::Symlink(_)));
             Ok(NewList::inode(list, new_inode(attrs, caller, &set, default_mode, false), false))
         })?;
-        self.names_changed(pending);
+        self.names_changed(caller, pending);
         self.tell_added(name.bytes(), false, &made.dir);
         self.finish(caller, (name, made), &set, None, pending)
     }

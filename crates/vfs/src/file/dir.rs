@@ -130,7 +130,7 @@ impl File {
             ruling.check_add(attrs, caller, false)?;
             if target_type? == FileType::Directory { Err(FsError::IsDirectory) } else { Ok(()) }
         })?;
-        self.names_changed(pending);
+        self.names_changed(caller, pending);
         self.tell_added(name.bytes(), false, &made.dir);
         Ok(self.created(made))
     }
@@ -156,7 +156,7 @@ impl File {
         let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
         let named = volume.may_have_streams(&self.node, name);
         let change = self.node.remove(name, &|entry| ruling.check_removal(entry, caller))?;
-        self.names_changed(pending);
+        self.names_changed(caller, pending);
         self.index_changed(&change, || vec![NameChange::Removed(name.bytes().into())]);
         volume.remove_streams_of_gone(named);
         volume.watches().removed(volume.root(), &self.node, name.bytes(), child);
@@ -175,7 +175,7 @@ impl File {
         let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
         let named = volume.may_have_streams(&self.node, name);
         let change = self.node.remove_dir(name, &|entry| ruling.check_removal(entry, caller))?;
-        self.names_changed(pending);
+        self.names_changed(caller, pending);
         self.index_changed(&change, || vec![NameChange::Removed(name.bytes().into())]);
         volume.remove_streams_of_gone(named);
         volume.watches().removed(volume.root(), &self.node, name.bytes(), child);
@@ -212,8 +212,8 @@ impl File {
             [(self, from_name), (to_dir, to_name)].map(|(dir, name)| watches.child(&dir.node, name));
         let overwritten = self.volume().may_have_streams(&to_dir.node, to_name);
         let changes = self.node.rename(from_name, &to_dir.node, to_name, &authorize)?;
-        self.names_changed(pending);
-        to_dir.names_changed(pending);
+        self.names_changed(caller, pending);
+        to_dir.names_changed(caller, pending);
         let (gone, new) = (NameChange::Removed(from.into()), NameChange::Added(to.into()));
         if across {
             self.index_changed(&changes.0, || vec![gone]);
@@ -232,9 +232,9 @@ impl File {
     }
 
     /// After names in this directory have changed: the flush, and those who keep a listing.
-    pub(super) fn names_changed(&self, pending: &mut PendingSync) {
+    pub(super) fn names_changed(&self, caller: &Caller, pending: &mut PendingSync) {
         self.require_sync(pending, SyncScope::All);
-        self.tell_listing_changed();
+        self.tell_listing_changed(caller.listing);
     }
 
     /// The name of an entry to be changed in this directory. A bad one is told only to those who may change the directory.

@@ -7,10 +7,10 @@ use super::*;
 const STEPS: [(&str, &str, [&str; 3]); 14] = [
     ("RWH", "W", ["RH", "R", ""]),
     ("RWH", "H", ["RW", "R", ""]),
-    ("RWH", "RW", ["RH", "", ""]),
+    ("RWH", "RW", ["", "", ""]),
     ("RW", "W", ["R", "R", ""]),
     ("RW", "H", ["RW", "RW", "RW"]),
-    ("RW", "RW", ["R", "", ""]),
+    ("RW", "RW", ["", "", ""]),
     ("RH", "W", ["RH", "RH", "RH"]),
     ("RH", "H", ["R", "R", ""]),
     ("RH", "RW", ["", "", ""]),
@@ -258,4 +258,54 @@ fn nobody_caches_writing_where_another_holds_a_range() {
         let lease = Some(LeaseRequest { kind, want: caching("RWH"), answers_within: None, epoch: 0 });
         assert!(!with_lease(&mut rig, 1, lease).caching.contains(Caching::WRITE), "{kind:?}");
     }
+}
+
+#[test]
+fn a_lease_grows_to_all_that_is_wanted_or_not_at_all() {
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, shared(1, "R"));
+    with_lease(&mut rig, 2, shared(2, "RH"));
+    let same = with_lease(&mut rig, 1, shared(1, "RWH"));
+    assert_eq!((same.caching, same.epoch), (caching("R"), 1), "another keeps it from writing");
+    let more = with_lease(&mut rig, 1, shared(1, "RH"));
+    assert_eq!((more.caching, more.epoch), (caching("RH"), 2));
+}
+
+#[test]
+fn an_oplock_stands_beside_no_handle() {
+    let oplock = |want| {
+        let want = caching(want);
+        Some(LeaseRequest { kind: LeaseKind::Oplock, want, answers_within: None, epoch: 0 })
+    };
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, shared(1, "RH"));
+    assert_eq!(with_lease(&mut rig, 2, oplock("R")).caching, Caching::NONE);
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, oplock("R"));
+    assert_eq!(with_lease(&mut rig, 2, shared(2, "RH")).caching, caching("R"));
+}
+
+#[test]
+fn a_lease_that_is_broken_is_shown_as_it_is() {
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, shared(1, "RWH"));
+    rig.waits(&Request::Open(OpenRequest { truncates: true, ..opening(2, read_write()) }));
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), caching(""), true)]);
+    let shown = with_lease(&mut rig, 1, shared(1, "R"));
+    assert_eq!((shown.caching, shown.is_breaking, shown.epoch), (caching("RWH"), true, 2));
+    rig.acknowledge(shared_key(1), Caching::NONE);
+    let shown = with_lease(&mut rig, 1, shared(1, ""));
+    assert_eq!((shown.caching, shown.is_breaking), (Caching::NONE, false));
+}
+
+#[test]
+fn who_keeps_a_file_that_is_to_go_lets_it_go() {
+    let mut rig = Rig::new();
+    with_lease(&mut rig, 1, shared(1, "RH"));
+    let link = Link { parent: key(9), name: Box::from(&b"x"[..]), listing: None };
+    let access = Access { rights: Rights::DELETE, deny: Rights::NONE };
+    let open = rig.open(OpenRequest { delete_on_close: Some(link), ..opening(2, access) });
+    assert_eq!(rig.take(), []);
+    rig.granted(&Request::Close(open));
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RH"), caching("R"), true)]);
 }

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 const BREAKS: [(char, &str, &str, &str); 24] = [
     ('S', "RWH", "touch", "RH"),
     ('S', "RW", "touch", "R"),
-    ('S', "RWH", "change", "RH"),
-    ('S', "RW", "change", "R"),
+    ('S', "RWH", "change", ""),
+    ('S', "RW", "change", ""),
     ('S', "RH", "change", ""),
     ('S', "R", "change", ""),
     ('S', "RWH", "unlink", "RW"),
@@ -154,10 +154,14 @@ impl Model {
         let contested = others.iter().any(|open| {
             open.access.rights.contains(Rights::WRITE) || open.access.deny.contains(Rights::READ)
         });
-        let none = written || locked || (kind == 'D' && contested) || !want.contains('R');
+        let beside =
+            |kind, bit: char| leases().any(|other| other.kind == kind && counts(other).contains(bit));
+        let crowded = kind == 'O' && beside('S', 'H');
+        let none = written || locked || crowded || (kind == 'D' && contested) || !want.contains('R');
         let unlocked = self.ranges.iter().all(|range| range.holder == holder);
         let alone = others.is_empty() && leases().all(|other| other.has.is_empty()) && unlocked;
-        let has = match (none, want.contains('W') && alone, want.contains('H'), kind) {
+        let handle = want.contains('H') && !(kind == 'S' && beside('O', 'R'));
+        let has = match (none, want.contains('W') && alone, handle, kind) {
             (true, ..) => "",
             (_, true, _, 'D') | (_, true, true, _) => "RWH",
             (_, true, false, _) => "RW",
@@ -173,10 +177,11 @@ impl Model {
             }
             return has;
         };
-        if kind == 'S' && known.asked.is_none() && known.has.chars().all(|bit| has.contains(bit)) {
+        let all = has.len() == want.len() || known.has.is_empty();
+        if kind == 'S' && known.asked.is_none() && all && known.has.chars().all(|bit| has.contains(bit)) {
             known.has = has;
         }
-        known.asked.unwrap_or(known.has)
+        if kind == 'D' { known.asked.unwrap_or(known.has) } else { known.has }
     }
 
     fn close(&mut self, id: u64) {

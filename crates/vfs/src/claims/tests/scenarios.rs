@@ -5,7 +5,7 @@ use crate::FsError;
 use std::sync::{Arc, Mutex};
 
 fn link() -> Link {
-    Link { parent: key(9), name: Box::from(&b"name"[..]) }
+    Link { parent: key(9), name: Box::from(&b"name"[..]), listing: None }
 }
 
 fn removed(stream: u32) -> Effect {

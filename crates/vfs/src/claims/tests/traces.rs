@@ -85,11 +85,11 @@ impl World {
         if let Verdict::Wait(ticket) = verdict {
             assert_eq!(self.clients.waiting.insert(ticket, file), None, "a ticket comes twice");
         }
-        if let Verdict::Granted(Granted { open: Some(open), lease, caching, .. }) = verdict {
+        if let Verdict::Granted(Granted { open: Some(open), lease, caching, is_breaking, .. }) = verdict {
             if matches!(request, Request::Open(_)) {
                 self.clients.opens.push((open, file));
             }
-            if let Some(key) = lease {
+            if let Some(key) = lease.filter(|_| !is_breaking) {
                 self.clients.leases.insert((file, Stream::default(), key), caching);
             }
         }
@@ -202,7 +202,7 @@ impl World {
             }
             Step::Reconnect(_, holder) => Request::Reconnect { open, holder: HolderId(holder) },
             Step::Delete(_, set) => {
-                let link = set.then(|| Link { parent: key(9), name: Box::from(&b"x"[..]) });
+                let link = set.then(|| Link { parent: key(9), name: Box::from(&b"x"[..]), listing: None });
                 Request::SetDelete { open, link, waits: true }
             }
             _ => unreachable!(),
