@@ -91,6 +91,7 @@ fn steps() -> anyhow::Result<Vec<Step>> {
             .after(&["build", IMAGE_13]),
         with_binary("tls", &["guest", "tls"], 12)?.after(&["build", IMAGE_13]),
         with_binary("smb", &["guest", "smb"], 10)?.after(&["build", IMAGE]),
+        with_binary("crossproto", &["guest", "crossproto"], 10)?.after(&["build", IMAGE]),
         xtask("quota", &["guest", "quota"], 20)?.after(&["test programs", IMAGE]),
         with_binary("power cut on ext4", &["guest", "power-cut", "--fs", "ext4"], 10)?
             .after(&["build", IMAGE]),

@@ -1,6 +1,7 @@
 //! A Linux guest under QEMU: the kernel's NFS client against a server on the host, and power cuts of a server in the
 //! guest.
 
+mod crossproto;
 mod disk;
 mod hold;
 mod image;
@@ -36,6 +37,8 @@ pub(crate) enum Task {
     Tls(tls::Args),
     /// The Linux kernel's SMB client in the guest, against a server on this machine.
     Smb(smb::Args),
+    /// The Linux kernel's clients of SMB and NFS in one guest, at one volume of a server on this machine.
+    Crossproto(crossproto::Args),
     /// Two guests at one server: locks between them, over its crash, and after one was cut off.
     TwoClients(two_clients::Args),
     /// Cut the power of a guest that serves a file system, again and again, and check what it acknowledged.
@@ -88,6 +91,7 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
         Task::KernelClient(args) => kernel_client::run(args),
         Task::Tls(args) => tls::run(args),
         Task::Smb(args) => smb::run(args),
+        Task::Crossproto(args) => crossproto::run(args),
         Task::TwoClients(args) => two_clients::run(args),
         Task::PowerCut(args) => power_cut::run(args),
         Task::Hold(args) => hold::run(args),

@@ -1,0 +1,120 @@
+//! One volume over four protocols at once: the kernel's clients of SMB and of NFS 3, 4.1 and 4.2 in one guest, each reading what another
+//! writes; and a client of SMB on the host that holds files as no kernel does.
+//!
+//! The server is in a network namespace of its own, so that NFS has port 2049 and the port mapper port 111, as locks of version 3
+//! need. What it serves, the guest reaches at the namespace's loopback.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+
+use super::image::{Image, Suite};
+use super::machine::{Guest, HOST_ADDRESS};
+use crate::interop::smb::{environment, programs};
+use crate::plimsoll;
+use crate::process::{self, Process};
+use crate::random::seed_from_clock;
+use crate::samba::USER;
+use crate::server::{Endpoint, PLIMSOLL_EXPORT, Server, plimsoll_command};
+
+const SCRIPT: &str = include_str!("../../guest/crossproto.sh");
+const PROGRAM: &str = "xtask/guest/crossproto.pl";
+const NFS_PORT: u16 = 2049;
+const SMB_PORT: u16 = 445;
+/// A run that stops half-way but reports success would pass with fewer checks.
+const CHECKS_MIN: usize = 120;
+const HOLDER_MAX: Duration = Duration::from_secs(30);
+
+/// `guest crossproto`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The server; by default this tree's, built by `cargo build --release`.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// How many random reads, writes and truncations are tried.
+    #[arg(long, default_value_t = 100)]
+    operations: u32,
+    /// Repeats the choices of a run.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// All is killed after so many seconds.
+    #[arg(long, default_value_t = 480)]
+    timeout_s: u64,
+    /// The network namespace is there: what this command says to itself.
+    #[arg(long, hide = true)]
+    in_namespace: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let image = Image::build(Suite::Bookworm)?;
+    let work = process::target_dir().join("guest").join("crossproto");
+    let seed = args.seed.unwrap_or_else(seed_from_clock);
+    if args.in_namespace {
+        return run_in_namespace(args, &image, &work, seed);
+    }
+    process::empty_dir(&work)?;
+    // It asks the network for what it is made of.
+    environment(&work.join("python.log"))?;
+    let binary = process::binary(args.binary.as_deref()).canonicalize().context("the server is not there")?;
+    let own = std::env::current_exe()?.display().to_string();
+    let binary = binary.display().to_string();
+    let (operations, seed, timeout) =
+        (args.operations.to_string(), seed.to_string(), args.timeout_s.to_string());
+    let argv = ["unshare", "--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\"", &own];
+    let argv = argv.into_iter().chain(["guest", "crossproto", "--in-namespace", "--binary", &binary]);
+    let argv = argv.chain(["--operations", &operations, "--seed", &seed, "--timeout-s", &timeout]);
+    let argv: Vec<String> = argv.map(String::from).collect();
+    let mut inside = Process::start(&argv, Stdio::inherit(), Stdio::inherit())?;
+    let status = inside.wait(Duration::from_secs(args.timeout_s + 60))?;
+    ensure!(status.success(), "it ended with {status}");
+    Ok(())
+}
+
+fn run_in_namespace(args: &Args, image: &Image, work: &Path, seed: u64) -> anyhow::Result<()> {
+    let binary = process::binary(args.binary.as_deref());
+    let mut server = server(&binary, work)?;
+    server.start()?;
+    let guest = Guest::new(image)
+        .set("HOST", HOST_ADDRESS)
+        .set("NFS_PORT", NFS_PORT)
+        .set("SMB_PORT", SMB_PORT)
+        .set("EXPORT", PLIMSOLL_EXPORT)
+        .set("LOGIN", USER.name)
+        .set("PASSWORD", USER.password)
+        .set("ID", USER.id)
+        .set("OPERATIONS", args.operations)
+        .set("SEED", seed)
+        .file("crossproto.pl", &process::workspace().join(PROGRAM));
+    let mut running = guest.start(SCRIPT, Duration::from_secs(args.timeout_s))?;
+    running.wait_mark("hold")?;
+    let mut holder = holder(work)?;
+    running.finish()?.require_checks(CHECKS_MIN)?;
+    let status = holder.wait(HOLDER_MAX)?;
+    ensure!(status.success(), "who held files over SMB ended with {status}, see {}", work.display());
+    server.stop()
+}
+
+fn server(binary: &Path, work: &Path) -> anyhow::Result<Server> {
+    let (directory, state, users) = (work.join("export"), work.join("state"), plimsoll::smb_users(work)?);
+    std::fs::create_dir(&directory)?;
+    std::os::unix::fs::chown(&directory, Some(USER.id), Some(USER.id))?;
+    let [binary, directory, state, users] =
+        [binary, &directory, &state, &users].map(|path| path.to_str().context("a path that is not UTF-8"));
+    let mut argv = plimsoll_command(binary?, directory?, state?, &format!("127.0.0.1:{NFS_PORT}"));
+    let smb = format!("127.0.0.1:{SMB_PORT}");
+    let more = ["--protocols", "smb,nfsv3,nfsv4.1,nfsv4.2", "--smb-listen", &smb, "--smb-users", users?];
+    argv.extend(more.map(String::from));
+    Ok(Server::of(argv, Endpoint::loopback(NFS_PORT, PLIMSOLL_EXPORT), work))
+}
+
+/// Holds files open over SMB until the guest says that it is enough.
+fn holder(work: &Path) -> anyhow::Result<Process> {
+    let log = process::append_to(&work.join("holder.log"))?;
+    let python = environment(&work.join("python.log"))?.display().to_string();
+    let program = programs().join("hold.py").display().to_string();
+    let share = PLIMSOLL_EXPORT.trim_start_matches('/');
+    let argv = [&python, &program, &SMB_PORT.to_string(), share, USER.name, USER.password].map(String::from);
+    Process::start(&argv, log.try_clone()?.into(), log.into())
+}
