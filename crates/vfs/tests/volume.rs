@@ -543,6 +543,8 @@ fn a_caller_is_checked_as_the_change_is_made() {
     let dir = find(&w.export.root(), b"dir").unwrap();
     let file = w.file(alice(), &dir, "file", 0o644);
     let before = attrs(&dir);
+    // Whether anything of the volume has streams is looked up once.
+    assert_eq!(dir.remove(&alice(), b"none", &mut w.pending), Err(FsError::NotFound));
     for (who, done) in [(bob(), Err(FsError::Access)), (alice(), Ok(()))] {
         let World { pending, .. } = &mut w;
         let mut in_calls = |calls: u64, act: &mut dyn FnMut(&mut PendingSync) -> FsResult<()>| {
