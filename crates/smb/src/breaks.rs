@@ -226,7 +226,7 @@ fn notification(client: &dyn Client, told: &Told, step: Break) -> Option<Outbox>
     if told.is_sealed && !client.seal(out, FRAMING) {
         return None;
     }
-    frame::finish(out, 0);
+    frame::finish(out, 0, 0);
     Some(outbox)
 }
 

@@ -24,7 +24,7 @@ use smb_wire::types::Dialect;
 use smb_wire::{Encode, FileId, NtStatus, Writer};
 use std::sync::Arc;
 use std::time::Instant;
-use transport::{CallStats, Endpoints, Malformed};
+use transport::{CallStats, Endpoints, Malformed, Pipe};
 use vfs::qos::is_anything_limited;
 use vfs::{Blocking, Namespace, PendingSync, Time, VolumeId};
 
@@ -71,6 +71,8 @@ impl Base<'_> {
             is_sealed: false,
             is_last: true,
             bytes: 0,
+            takes_pages: false,
+            pages: None,
         }
     }
 }
@@ -106,6 +108,8 @@ pub(crate) struct Chain {
     pub(crate) unanswered: Vec<CacheUse>,
     /// The bytes of the commands that are not done yet.
     rest_bytes: usize,
+    /// Pages of a file that end the only reply.
+    pub(crate) pages: Option<Pipe>,
 }
 
 /// A command that waits.
@@ -224,6 +228,7 @@ impl Chain {
         ops.woken = ops.waker.as_ref().and_then(Waker::take_woken);
         ops.bytes = self.rest_bytes + out.len() - base;
         let is_alone = self.at == 0 && request.header.next_command == 0;
+        ops.takes_pages = is_alone && self.sealed_by.is_none() && ops.signer.is_none();
         let first =
             if is_related && previous.ids.is_none() { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) };
         let has_room = out.len() - base < COMPOUND_REPLY_BYTES_MAX;
@@ -252,7 +257,8 @@ impl Chain {
                 return Err(self.stopped(stop, ops));
             }
         };
-        let Ops { header, channel, signer, file, waker, unanswered, .. } = ops;
+        let Ops { header, channel, signer, file, waker, unanswered, pages, .. } = ops;
+        self.pages = pages;
         self.unanswered.extend(unanswered);
         self.previous = Previous {
             ids: Some((header.session_id, header.tree_id())),

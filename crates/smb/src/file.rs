@@ -1,7 +1,7 @@
 //! READ, WRITE, FLUSH and CLOSE (MS-SMB2 §3.3.5.10 to §3.3.5.13).
 
 use crate::ipc;
-use crate::limits::IO_BYTES_MAX;
+use crate::limits::{IO_BYTES_MAX, SPLICE_BYTES_MIN};
 use crate::ops::{Done, Ops, Stop};
 use smb_wire::file::{
     CloseFlags, CloseRequest, CloseResponse, FlushRequest, READ_HEAD_SIZE, ReadRequest, ReadResponse,
@@ -10,11 +10,13 @@ use smb_wire::file::{
 use smb_wire::session::Empty;
 use smb_wire::types::AccessMask;
 use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
+use std::os::fd::AsFd;
+use transport::Pipe;
 use vfs::claims::{IoKind, Span};
 use vfs::qos::Kind;
 use vfs::traffic::ReadFrom;
 use vfs::watch::What;
-use vfs::{Access, Blocking, FsError, Stability};
+use vfs::{Access, Blocking, FsError, Opened, Stability};
 
 /// Where in a READ's reply, behind its header, the length of the data is: behind the structure's size, the data's offset and a
 /// reserved byte.
@@ -37,7 +39,11 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
     ReadResponse { data, data_remaining: 0, flags: 0 }.encode(w);
     w.truncate(READ_HEAD_SIZE);
     let start = w.position();
-    let read = opened.read(args.offset, length, w.buffer_mut(), ops.blocking);
+    let pages = pages(ops, opened, args.offset, length);
+    let read = match &pages {
+        Some(pages) => Ok(pages.held()),
+        None => opened.read(args.offset, length, w.buffer_mut(), ops.blocking),
+    };
     ops.count(Kind::Read, 0);
     if let Err(FsError::WouldWait) = read {
         ops.stats.read_from = Some(ReadFrom::Storage);
@@ -46,7 +52,7 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         return Err(ops.wait_for_io(&open, IoKind::Read, Span::clamped(args.offset, u64::from(args.length))));
     }
     let read = read?;
-    debug_assert_eq!(w.position() - start, read, "what is read is appended");
+    debug_assert!(pages.is_some() || w.position() - start == read, "what is read is appended");
     let minimum = usize::try_from(args.minimum_count).unwrap_or(usize::MAX);
     if read < minimum || read == 0 && length > 0 {
         return Err(NtStatus::END_OF_FILE.into());
@@ -57,6 +63,7 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         // A structure of odd size has one byte of its buffer at least.
         w.zeros(1);
     }
+    ops.pages = pages;
     open.set_position(args.offset + read as u64);
     ops.count(Kind::Read, read);
     ops.stats.read_from = ops.stats.read_from.or(Some(match ops.blocking {
@@ -64,6 +71,26 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         Blocking::Allowed => ReadFrom::Storage,
     }));
     Ok(NtStatus::SUCCESS)
+}
+
+/// The file's own pages, where the reply may end with them and they can be had now (or the command may wait for them).
+fn pages(ops: &Ops<'_>, opened: &Opened<'_>, offset: u64, length: usize) -> Option<Pipe> {
+    if !ops.takes_pages || length < SPLICE_BYTES_MIN {
+        return None;
+    }
+    let left = opened.size(ops.blocking).ok()?.saturating_sub(offset);
+    let length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
+    if length < SPLICE_BYTES_MIN {
+        return None;
+    }
+    let descriptor = opened.pages(offset, length, ops.blocking)?;
+    let mut pipe = Pipe::take().ok()?;
+    match pipe.fill(descriptor.as_fd(), offset, length) {
+        Ok(got) if got == length => Some(pipe),
+        // Cut meanwhile, more than the pipe holds, or a file system that does not splice: an ordinary read does better.
+        // Clients take a short one for the end of the file.
+        Ok(_) | Err(_) => None,
+    }
 }
 
 /// Files end before what a signed number can say (MS-FSA §2.1.5.3, §2.1.5.4).

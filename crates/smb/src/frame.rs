@@ -23,9 +23,9 @@ pub(crate) fn parse(have: &[u8]) -> Result<Frame, Malformed> {
     Ok(if is_whole { Frame::Message(FRAMING..end) } else { Frame::Incomplete { framing: FRAMING, len } })
 }
 
-/// Writes the length of what begins at `start` and ends `out` into its first four bytes.
-pub(crate) fn finish(out: &mut [u8], start: usize) {
-    let len = u32::try_from(out.len() - start - FRAMING).unwrap_or(u32::MAX);
+/// Writes the length of what begins at `start` and ends `out`, and of `piped` bytes behind it, into its first four bytes.
+pub(crate) fn finish(out: &mut [u8], start: usize, piped: usize) {
+    let len = u32::try_from(out.len() - start - FRAMING + piped).unwrap_or(u32::MAX);
     out[start..start + FRAMING].copy_from_slice(&len.to_be_bytes());
 }
 
@@ -42,7 +42,9 @@ mod tests {
         let longest = u32::try_from(MESSAGE_BYTES_MAX).unwrap();
         assert!(parse(&longest.to_be_bytes()).is_ok() && parse(&(longest + 1).to_be_bytes()).is_err());
         let mut out = vec![9, 0, 0, 0, 0, 1, 2, 3];
-        finish(&mut out, 1);
+        finish(&mut out, 1, 0);
         assert_eq!(out, [9, 0, 0, 0, 3, 1, 2, 3]);
+        finish(&mut out, 1, 300);
+        assert_eq!(out, [9, 0, 0, 1, 0x2f, 1, 2, 3]);
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// The most bytes that one READ or WRITE moves.
 pub const IO_BYTES_MAX: u32 = 1 << 20;
+/// READs of fewer bytes are copied: moving pages costs more than that.
+pub const SPLICE_BYTES_MIN: usize = 32 << 10;
 /// The most bytes of a listing, of attributes or of another result.
 pub const TRANSACT_BYTES_MAX: u32 = 1 << 20;
 /// What a WRITE may take besides its data: the headers of a sealed message, its own, and what a client puts between.

@@ -17,7 +17,7 @@ use smb_wire::header::Header;
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Writer};
 use std::sync::Arc;
-use transport::{CallStats, Endpoints};
+use transport::{CallStats, Endpoints, Pipe as Pages};
 use vfs::claims::{By, Io, IoKind, Outcome, Request, Span, Ticket, Verdict};
 use vfs::qos::Kind;
 use vfs::{Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time};
@@ -101,6 +101,10 @@ pub(crate) struct Ops<'c> {
     pub(crate) is_last: bool,
     /// The memory it takes while it waits.
     pub(crate) bytes: usize,
+    /// Whether its reply may end with pages of a file: nothing follows it, and nothing is computed of its bytes.
+    pub(crate) takes_pages: bool,
+    /// Those pages.
+    pub(crate) pages: Option<Pages>,
 }
 
 impl Ops<'_> {

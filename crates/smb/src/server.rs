@@ -21,7 +21,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use transport::{
     Body, CallStats, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, Parked, Parking, PartData,
-    Plan, Progress, Protocol, Role,
+    Pipe, Plan, Progress, Protocol, Role,
 };
 pub use transport::{Client, Settings, Stats, Users};
 use vfs::qos::{Toll, is_anything_limited};
@@ -342,6 +342,7 @@ impl Smb {
         match chain.run(&mut with, message, out, base) {
             Ended::Replied => {
                 finish(&chain, cx.out.bytes(), frame_start);
+                chain.pages.take().into_iter().for_each(|pages| cx.out.push_pipe(pages));
                 if cx.pending.added() == flushes {
                     if !chain.unanswered.is_empty() {
                         send_now(cx, frame_start);
@@ -560,6 +561,7 @@ fn finish(chain: &Chain, out: &mut Vec<u8>, start: usize) {
     if chain.replies.is_empty() {
         return out.truncate(start);
     }
+    let piped = chain.pages.as_ref().map_or(0, Pipe::held);
     match &chain.sealed_by {
         None => chain.sign(out, start + FRAMING),
         Some(session) => {
@@ -570,7 +572,7 @@ fn finish(chain: &Chain, out: &mut Vec<u8>, start: usize) {
             }
         }
     }
-    frame::finish(out, start);
+    frame::finish(out, start, piped);
 }
 
 /// Sends what begins at `start` before the turn is over, so that it is there before what follows from elsewhere.
@@ -597,7 +599,7 @@ fn push(out: &mut Outbox, message: &[u8]) {
     let start = out.len();
     out.extend_from_slice(&[0; FRAMING]);
     out.extend_from_slice(message);
-    frame::finish(out, start);
+    frame::finish(out, start, 0);
 }
 
 /// A look at a running server.

@@ -154,7 +154,9 @@ impl Session {
         let salt = random::<32>()?;
         let mut contexts =
             vec![NegotiateContext::Preauth { hash_algorithms: vec![HashAlgorithm::SHA_512], salt: &salt }];
-        contexts.extend(cipher(protection).map(|cipher| NegotiateContext::Encryption(vec![cipher])));
+        // Servers may have only those go without signatures who could encrypt.
+        let offered = cipher(protection).or((protection == Protection::None).then_some(Cipher::AES_128_GCM));
+        contexts.extend(offered.map(|cipher| NegotiateContext::Encryption(vec![cipher])));
         contexts.push(NegotiateContext::Signing(vec![signing_algorithm(protection)]));
         let request = NegotiateRequest {
             security_mode: SecurityMode::SIGNING_ENABLED,

@@ -12,7 +12,7 @@ use ::smb::service::Service;
 use bench::load::{Kind, Op, Plan, Report};
 use bench::{Error, load};
 use identity::{Accounts, NtHash, ServerNames, SharedAccounts, Sid, User};
-use vfs::{Export, ExportRule, Namespace};
+use vfs::{Export, ExportRule, Namespace, ShareSettings};
 
 const PASSWORD: &str = "a secret";
 
@@ -25,9 +25,13 @@ struct Running {
 
 impl Running {
     fn new() -> Self {
+        Self::sharing(ShareSettings::default())
+    }
+
+    fn sharing(share: ShareSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let volume = Arc::new(crate::server::volume(7, directory.path()));
-        let export = Export::new("/v", volume, vec![ExportRule::everybody()]);
+        let export = Export::new("/v", volume, vec![ExportRule::everybody()]).shared(share);
         // Nobody logs in as root.
         let (uid, gid) = match rustix::process::geteuid().as_raw() {
             0 => (1000, 100),
@@ -106,6 +110,19 @@ fn data_comes_back_as_it_was_written_under_every_protection() {
     let large = Plan { block: 1 << 20, size: 8 << 20, depth: 2, ..server.plan(Op::Mix, "?seal=gcm") };
     good(&Plan { verify: false, ..large.clone() }, &[Kind::Read, Kind::Write]);
     good(&Plan { op: Op::Read, ..large }, &[Kind::Read]);
+}
+
+#[test]
+fn data_without_protection_comes_back_by_pages_and_by_copies() {
+    let server = Running::sharing(ShareSettings { signing: false, ..ShareSettings::default() });
+    make_below(&server);
+    for block in [4 << 10, 32 << 10, 64 << 10, 1 << 20] {
+        let plan = Plan { block, size: 16 << 20, ..server.plan(Op::Mix, "?sign=none") };
+        let report = good(&plan, &[Kind::Read, Kind::Write]);
+        assert!(report.read_back, "{block}");
+    }
+    // What is protected is on the same share as well.
+    good(&Plan { block: 64 << 10, ..server.plan(Op::Mix, "?seal=gcm") }, &[Kind::Read, Kind::Write]);
 }
 
 #[test]
