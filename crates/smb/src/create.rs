@@ -347,8 +347,7 @@ fn keep(
     let truncates = matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN);
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
     let opened = if attrs.file_type == FileType::Regular {
-        let is_listed = file.volume().security_style() == SecurityStyle::Ntfs;
-        let access = data_access(granted, is_listed);
+        let access = data_access(granted, file.volume().security_style() == SecurityStyle::Ntfs);
         let opened = match action {
             CreateAction::CREATED => file.open_new(&disk.caller, access, Blocking::Allowed)?.0,
             _ => file.open(&disk.caller, access, Blocking::Allowed)?.0,
@@ -376,7 +375,6 @@ fn keep(
     };
     let granted_claim = claim(ops, disk, &file, request)?;
     let claim = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
-    let by = By::Open(claim);
     let id = asked.new_id(ops);
     let (cached, answer) = wish.granted(ops, disk, id, &granted_claim);
     let open = Open::new(NewOpen {
@@ -384,7 +382,7 @@ fn keep(
         disk: Arc::clone(disk),
         file: file.clone(),
         file_type: attrs.file_type,
-        opened: opened.map(|opened| opened.held_by(by)),
+        opened: opened.map(|opened| opened.held_by(By::Open(claim))),
         granted,
         mode: mode_of(args.create_options),
         claim,
@@ -401,7 +399,8 @@ fn keep(
     if truncates {
         let set = SetAttrs { size: Some(0), ..SetAttrs::default() };
         let (writing, _) = file.open(&disk.caller, Access::WRITE, Blocking::Allowed)?;
-        attrs = writing.into_owned().held_by(by).set_attrs(&disk.caller, &set, ops.pending)?.after;
+        attrs =
+            writing.into_owned().held_by(By::Open(claim)).set_attrs(&disk.caller, &set, ops.pending)?.after;
         if !file.is_stream() {
             // A file that is replaced begins anew (MS-FSA §2.1.5.1.2.1).
             file.remove_streams(&disk.caller)?;
