@@ -129,7 +129,8 @@ fn one(open: &Open, scan: &mut Scan, name: &[u8], page: &mut Page, w: &mut Write
         }
         found => found?,
     };
-    if page.hides && !found.attrs.is_readable_by(&open.disk.caller) {
+    let disk = &open.disk;
+    if page.hides && !disk.export.is_visible(&found.file.key(), &found.attrs, &disk.caller)? {
         scan.is_over = true;
         return Ok(());
     }
@@ -147,7 +148,7 @@ fn several(
     page: &mut Page,
     w: &mut Writer<'_>,
 ) -> Result<(), Stop> {
-    let caller = &open.disk.caller;
+    let (caller, export) = (&open.disk.caller, &open.disk.export);
     // Attributes of the directory above do not come with the entries.
     let parent = match open.file.open_dir(caller, Blocking::Allowed) {
         Ok(dir) if page.needs_attrs => dir.lookup(b"..", Blocking::Allowed).ok(),
@@ -165,15 +166,15 @@ fn several(
             };
             let is_hidden = page.hides
                 && !matches!(entry.name, b"." | b"..")
-                && !object.is_some_and(|(_, attrs)| attrs.is_readable_by(caller));
+                && !object
+                    .is_some_and(|(key, attrs)| export.is_visible(&key, &attrs, caller).unwrap_or(false));
             if is_hidden {
                 cookie = entry.cookie;
                 return ControlFlow::Continue(());
             }
             // What went away meanwhile has nothing that could be shown.
-            let shown = object.map(|(key, attrs)| {
-                Shown::of(&attrs, &open.disk.export.kept(&key, &attrs).unwrap_or_default())
-            });
+            let shown =
+                object.map(|(key, attrs)| Shown::of(&attrs, &export.kept(&key, &attrs).unwrap_or_default()));
             if !page.push(&wire, shown, entry.file_id, w) {
                 return ControlFlow::Break(());
             }

@@ -51,14 +51,6 @@ pub fn granted(attrs: &Attrs, caller: &Caller) -> Access {
     Access(attrs.mode >> shift & 7)
 }
 
-impl Attrs {
-    /// Whether `caller` may read the object, a directory list it: whether listings show it where they leave out the rest.
-    #[inline]
-    pub fn is_readable_by(&self, caller: &Caller) -> bool {
-        granted(self, caller).has(Access::READ)
-    }
-}
-
 /// [`FsError::Access`] unless the mode bits grant all of `wish`.
 #[inline]
 pub fn check(attrs: &Attrs, caller: &Caller, wish: Access) -> FsResult<()> {

@@ -1,16 +1,18 @@
 //! Access control lists: who may do what with a file, entry by entry, where a volume is ruled by them
 //! ([`SecurityStyle::Ntfs`]). The order of entries decides, as it is stored (MS-DTYP §2.5.3.2, RFC 8881 §6.2.1).
 //!
-//! This is pure: what a list gives, what a new file inherits, and which mode bits say less than a list does.
+//! But for [`stored`], this is pure: what a list gives, what a new file inherits, and which mode bits say less than a list does.
 //! docs/formats/acl-xattr.md draws the bytes.
 
 mod record;
+mod stored;
 
 use crate::attrs::{Attrs, FileType};
 use crate::caller::{Caller, INVALID_ID, Proof};
 use std::ops::{BitAnd, BitOr, BitOrAssign};
 
 pub(crate) use record::Record;
+pub(crate) use stored::{list_of, read};
 
 /// Most entries of a list: as many as fit into 64 KiB on the wire, at 36 bytes each.
 pub const ACL_ENTRIES_MAX: usize = 1820;

@@ -21,7 +21,6 @@ mod watching;
 mod xattrs;
 
 pub use acl::SetSecurity;
-pub(crate) use acl::list_of;
 pub use attr::{AccessReply, Guard};
 pub use core::{Created, File, Resolved};
 pub use create::{Disposition, ExclusiveKey};

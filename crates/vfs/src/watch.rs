@@ -4,12 +4,11 @@
 //! waits in a bounded buffer until it is taken; what does not fit is said to be too much, and whoever watches lists the directory.
 
 use crate::access::{self, Access};
-use crate::acl::{Acl, Rights, SecurityStyle};
+use crate::acl::{Acl, Rights, SecurityStyle, list_of};
 use crate::attrs::{Attrs, FileType};
 use crate::backend::{Blocking, NodeRef};
 use crate::caller::Caller;
 use crate::error::{FsError, FsResult};
-use crate::file::list_of;
 use crate::key::FileKey;
 use crate::name::Name;
 use std::collections::HashMap;

@@ -5,14 +5,16 @@
 
 use super::core::{File, check_is_dir, check_writable};
 use crate::access::{self, Access};
-use crate::acl::{Acl, Record, Rights, SecurityStyle};
+use crate::acl::{Acl, Record, Rights, SecurityStyle, read};
 use crate::attrs::{Attrs, Change, FileType, MODE_BITS, STICKY, SetAttrs, SetTime};
 use crate::backend::{Blocking, EntryRef, NewInode, NodeRef, SyncScope};
 use crate::caller::Caller;
 use crate::claims::{IoKind, Span};
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
+use crate::key::FileKey;
 use crate::name::Name;
+use crate::namespace::Export;
 use crate::volume::Volume;
 use crate::xattrs::{SetXattr, XattrName};
 use std::sync::Arc;
@@ -92,6 +94,19 @@ impl Ruling {
     }
 }
 
+impl Export {
+    /// Whether `caller` sees that the file of `key` is there, which has `attrs`, where listings show only what one may read.
+    pub fn is_visible(self: &Arc<Self>, key: &FileKey, attrs: &Attrs, caller: &Caller) -> FsResult<bool> {
+        Ok(match self.volume.security_style() {
+            SecurityStyle::Unix => access::granted(attrs, caller).has(Access::READ),
+            SecurityStyle::Ntfs => {
+                let rights = self.file(key, Blocking::Allowed)?.rights(caller, attrs, Blocking::Allowed)?;
+                rights.is_some_and(|rights| rights.has(Rights::READ))
+            }
+        })
+    }
+}
+
 impl File {
     /// What `caller` may do with this file, which has `attrs`, where lists rule: the rights of the file's own list, or of that which
     /// its mode amounts to. `None`: mode bits rule.
@@ -122,15 +137,6 @@ impl File {
                 Ok(Some(record.map_or_else(|| Acl::of_mode(attrs), |record| record.acl.clone())))
             }
         }
-    }
-
-    /// Whether `caller` may see that this file is there, which has `attrs`: who may read it or change something of it, where a
-    /// directory shows only that.
-    pub fn is_visible(&self, caller: &Caller, attrs: &Attrs, blocking: Blocking) -> FsResult<bool> {
-        Ok(match self.rights(caller, attrs, blocking)? {
-            Some(rights) => rights.has(Rights::READ),
-            None => access::granted(attrs, caller).has(Access::READ),
-        })
     }
 
     /// [`FsError::Access`] unless `caller` has all of `wish` for this file, which has `attrs`.
@@ -341,21 +347,6 @@ impl NewList {
         let Some(list) = list else { return inode };
         let mode = list.of(inode.uid, inode.gid, is_dir).mode(inode.uid, inode.gid);
         NewInode { mode, ..inode }
-    }
-}
-
-/// The list that rules a file with `attrs`, read anew: its own, or that of its mode.
-pub(crate) fn list_of(node: &NodeRef, attrs: &Attrs) -> FsResult<Acl> {
-    let record = read(node)?.filter(|record| record.is_of(attrs));
-    Ok(record.map_or_else(|| Acl::of_mode(attrs), |record| record.acl))
-}
-
-/// The record of a file, if it has any that is one.
-fn read(node: &NodeRef) -> FsResult<Option<Record>> {
-    match node.xattrs().map(|xattrs| xattrs.get(XattrName::ACL)) {
-        Some(Ok(bytes)) => Ok(Record::decode(&bytes)),
-        Some(Err(FsError::NotFound)) | None => Ok(None),
-        Some(Err(error)) => Err(error),
     }
 }
 
