@@ -43,6 +43,14 @@ fn the_best_dialect_that_both_have_is_chosen() {
 }
 
 #[test]
+fn what_a_client_does_not_have_is_not_told() {
+    let mut client = Rig::new().connect();
+    let reply = client.negotiate(&Offer { capabilities: Capabilities::LARGE_MTU, ..Offer::default() });
+    let answer: NegotiateResponse<'_> = reply.body();
+    assert_eq!(answer.capabilities, Capabilities::LARGE_MTU | Capabilities::LEASING);
+}
+
+#[test]
 fn a_client_without_a_common_dialect_is_refused() {
     let rig = Rig::new();
     for dialects in [vec![Dialect::SMB202], vec![Dialect(0x0777)], vec![Dialect::SMB2_WILDCARD]] {

@@ -44,7 +44,10 @@ impl Default for Offer {
     fn default() -> Self {
         Self {
             dialects: vec![Dialect::SMB210, Dialect::SMB300, Dialect::SMB302, Dialect::SMB311],
-            capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION | Capabilities::MULTI_CHANNEL,
+            capabilities: Capabilities::LARGE_MTU
+                | Capabilities::ENCRYPTION
+                | Capabilities::MULTI_CHANNEL
+                | Capabilities::DIRECTORY_LEASING,
             ciphers: vec![Cipher::AES_128_GCM, Cipher::AES_128_CCM],
             signing: vec![SigningAlgorithm::AES_GMAC],
             client_guid: Guid([9; 16]),
