@@ -10,6 +10,7 @@ use smb_wire::create::{CreateRequest, OplockLevel};
 use smb_wire::lease::{Lease, LeaseFlags, LeaseV1, LeaseV2};
 use smb_wire::negotiate::Capabilities;
 use smb_wire::oplock::LeaseKey;
+use smb_wire::types::Dialect;
 use smb_wire::{Decode, FileId, NtStatus};
 use vfs::claims::{self, Caching, Granted, LeaseKind, LeaseRequest, OpenId};
 use vfs::{File, FileType};
@@ -27,8 +28,16 @@ pub(super) fn lease_of(ops: &Ops<'_>, args: &CreateRequest<'_>) -> Option<Lease>
         return None;
     }
     let lease = Lease::from_bytes(args.contexts.find(Lease::NAME)?).ok()?;
-    let has_directories = ops.connection.negotiated()?.capabilities.contains(Capabilities::DIRECTORY_LEASING);
-    (has_directories || matches!(lease, Lease::V1(_))).then_some(lease)
+    // The second version came with 3.0.
+    let has_second = ops.connection.negotiated()?.dialect != Dialect::SMB210;
+    (has_second || matches!(lease, Lease::V1(_))).then_some(lease)
+}
+
+/// Whether the client has said that it caches listings.
+fn has_directories(ops: &Ops<'_>) -> bool {
+    ops.connection
+        .negotiated()
+        .is_some_and(|negotiated| negotiated.capabilities.contains(Capabilities::DIRECTORY_LEASING))
 }
 
 /// The lease of a directory whose holder knows what this request and its open change of the listing.
@@ -83,7 +92,7 @@ impl Wish {
             let want = match (file_type, &asked) {
                 (FileType::Regular, _) => want,
                 // Nobody writes a listing (MS-SMB2 §3.3.5.9.11).
-                (FileType::Directory, Lease::V2(_)) => want.without(Caching::WRITE),
+                (FileType::Directory, Lease::V2(_)) if has_directories(ops) => want.without(Caching::WRITE),
                 _ => return Ok(Self::Nothing),
             };
             let lease = ops.service.leases.take(lessee, asked.lease_key(), file, file.stream())?;

@@ -4,6 +4,7 @@ use crate::rig::{ALICE, BOB, Offer, Opening, Rig, SHARE, lease, lease_v2, state}
 use smb_wire::create::{CreateAction, CreateDisposition, OplockLevel};
 use smb_wire::header::Command;
 use smb_wire::lease::{Lease, LeaseFlags};
+use smb_wire::negotiate::Capabilities;
 use smb_wire::types::Dialect;
 use smb_wire::{Guid, NtStatus};
 
@@ -234,4 +235,20 @@ fn a_listing_is_cached_until_somebody_else_changes_the_directory() {
     two.put("dir\\file", b"data");
     let first = two.open_lease("dir", Opening::dir(), lease(9, "RH"));
     assert_eq!((first.level, first.lease), (OplockLevel::NONE, None));
+}
+
+#[test]
+fn who_caches_no_listings_has_leases_of_files() {
+    let rig = Rig::new();
+    for dialect in [Dialect::SMB300, Dialect::SMB302, Dialect::SMB311] {
+        let capabilities = Capabilities::LARGE_MTU | Capabilities::ENCRYPTION;
+        let mut client = rig.alice_with(&Offer { capabilities, ..Offer::of(dialect) });
+        let file = client.open_lease("file", Opening::default(), lease_v2(1, "RWH", 7, None));
+        file.assert_state("RWH");
+        assert!(matches!(file.lease, Some(Lease::V2(_))));
+        let dir = client.open_lease("dir", Opening::dir(), lease_v2(2, "RH", 7, None));
+        assert_eq!((dir.level, dir.lease), (OplockLevel::NONE, None), "{dialect:?}");
+        client.close(file.file_id);
+        client.close(dir.file_id);
+    }
 }

@@ -44,7 +44,8 @@ fn the_best_dialect_that_both_have_is_chosen() {
 
 #[test]
 fn what_a_client_does_not_have_is_not_told() {
-    let mut client = Rig::new().connect();
+    let rig = Rig::new();
+    let mut client = rig.connect();
     let reply = client.negotiate(&Offer { capabilities: Capabilities::LARGE_MTU, ..Offer::default() });
     let answer: NegotiateResponse<'_> = reply.body();
     assert_eq!(answer.capabilities, Capabilities::LARGE_MTU | Capabilities::LEASING);
