@@ -250,6 +250,7 @@ fn tell(reports: &[RowReport], rounds: usize, json: Option<&Path>) -> anyhow::Re
         (BoundKind::V3, "aims of NFSv4.1 beside NFSv3"),
         (BoundKind::Ganesha, "aims of NFSv4.1 beside NFS-Ganesha"),
         (BoundKind::Samba, "aims beside Samba"),
+        (BoundKind::OwnNfs, "aims of SMB beside NFSv3"),
         (BoundKind::Burden, "bounds on burdens"),
     ] {
         let (kept, missed): (Vec<_>, Vec<_>) = bounds(reports, kind).partition(|(_, bound)| bound.is_kept());
@@ -261,7 +262,7 @@ fn tell(reports: &[RowReport], rounds: usize, json: Option<&Path>) -> anyhow::Re
             );
         }
     }
-    let has_aims = [BoundKind::Floor, BoundKind::V3, BoundKind::Ganesha, BoundKind::Samba]
+    let has_aims = [BoundKind::Floor, BoundKind::V3, BoundKind::Ganesha, BoundKind::Samba, BoundKind::OwnNfs]
         .into_iter()
         .any(|kind| bounds(reports, kind).next().is_some());
     if rounds < AIM_ROUNDS_MIN && has_aims {

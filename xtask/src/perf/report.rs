@@ -74,6 +74,8 @@ pub(super) enum BoundKind {
     Ganesha,
     /// Ours over SMB by Samba's.
     Samba,
+    /// Ours over SMB by ours over NFSv3.
+    OwnNfs,
 }
 
 impl Bound {
@@ -89,7 +91,7 @@ impl fmt::Display for Bound {
         let whose = match self.kind {
             BoundKind::Burden | BoundKind::V3 => "",
             BoundKind::Ganesha => "ours 4.1 ",
-            BoundKind::Floor | BoundKind::Against | BoundKind::Samba => "ours ",
+            BoundKind::Floor | BoundKind::Against | BoundKind::Samba | BoundKind::OwnNfs => "ours ",
         };
         write!(f, "{verdict}: {whose}{:.3} ×, at most {:.2} ×", self.found, self.max)
     }
@@ -146,16 +148,22 @@ impl RowReport {
         Self { key: row.key.to_owned(), title: row.title.to_owned(), contenders: reports.collect() }
     }
 
-    /// A row of ours and Samba's, in which ours is to take at most this many times as much.
-    pub(super) fn beside_samba(key: &str, title: &str, [ours, theirs]: [Vec<Sample>; 2], most: f64) -> Self {
+    /// A row of ours and one peer, in which ours is to take at most this many times as much.
+    pub(super) fn beside(
+        key: &str,
+        title: &str,
+        [ours, theirs]: [Vec<Sample>; 2],
+        (peer, kind): (&str, BoundKind),
+        max: f64,
+    ) -> Self {
         let pairs = || ours.iter().zip(&theirs).map(|(our, their)| (our.cpu_us_per_op, their.cpu_us_per_op));
         let found = Spread::of(pairs().map(|(our, their)| our / their).collect()).median;
         let to_ours = Spread::of(pairs().map(|(our, their)| their / our).collect());
-        let bound = Bound { kind: BoundKind::Samba, found, max: most };
+        let bound = Bound { kind, found, max };
         let own = Spread { median: 1.0, min: 1.0, max: 1.0 };
         let contenders = vec![
             ContenderReport::new("plimsoll".to_owned(), ours, own, None),
-            ContenderReport::new("smbd".to_owned(), theirs, to_ours, Some(bound)),
+            ContenderReport::new(peer.to_owned(), theirs, to_ours, Some(bound)),
         ];
         Self { key: key.to_owned(), title: title.to_owned(), contenders }
     }
@@ -191,7 +199,7 @@ impl RowReport {
 fn bound(row: &Row, contender: &Contender, ratio: f64, ours_to_theirs: f64) -> Option<Bound> {
     let kind = contender.bound?;
     let (found, max) = match kind {
-        BoundKind::Floor | BoundKind::Samba => (ours_to_theirs, row.floor_max),
+        BoundKind::Floor | BoundKind::Samba | BoundKind::OwnNfs => (ours_to_theirs, row.floor_max),
         BoundKind::Against => (ours_to_theirs, AGAINST_MAX),
         BoundKind::Burden => (ratio, BURDEN_MAX),
         BoundKind::V3 => (ratio, row.v41?.v3_max),

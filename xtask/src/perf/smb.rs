@@ -1,7 +1,7 @@
 //! `cargo xtask perf smb`: the server's CPU time per operation over SMB, against Samba's smbd in one interleaved run.
 //!
 //! Both serve a directory of the same file system to the same user, on one core, while the generator has another. Of smbd all processes
-//! count: it has one for each client.
+//! count: it has one for each client. Beside them stands our own NFSv3, for what SMB costs more than that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 
 use super::contender::SERVER_CORE;
-use super::report::RowReport;
+use super::report::{BoundKind, RowReport};
 use super::sample::{Method, Sample};
 use super::{AIM_ROUNDS_MIN, tell};
 use crate::packages;
-use crate::plimsoll;
+use crate::plimsoll::{self, Plimsoll};
 use crate::process::{self, Process};
 use crate::samba::{PLAIN, Samba, USER};
 use crate::server::free_port;
 
-/// The share of either server.
+/// The share of every server.
 const SHARE: &str = "measured";
+/// Clients may go without protection, as of smbd by itself.
+const UNSIGNED: &str = "sign=none";
 
 /// `perf smb`.
 #[derive(clap::Args)]
@@ -60,15 +62,25 @@ struct Row {
     protection: &'static str,
     /// The generator's arguments.
     load: &'static str,
-    /// The aim: at most this many times smbd's CPU time.
-    smbd_max: f64,
+    /// Whom it stands beside.
+    peer: Peer,
+    /// The aim: at most this many times the peer's CPU time.
+    peer_max: f64,
     /// Counted by names instead of calls: servers fill their replies differently.
     per_entry: bool,
 }
 
-/// Signed with AES-128-GMAC.
-const fn row(key: &'static str, title: &'static str, load: &'static str, smbd_max: f64) -> Row {
-    Row { key, title, protection: "sign=gmac", load, smbd_max, per_entry: false }
+/// Whom a row of ours stands beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    Smbd,
+    /// The same binary over NFSv3.
+    OwnNfs,
+}
+
+/// Signed with AES-128-GMAC, beside smbd.
+const fn row(key: &'static str, title: &'static str, load: &'static str, peer_max: f64) -> Row {
+    Row { key, title, protection: "sign=gmac", load, peer: Peer::Smbd, peer_max, per_entry: false }
 }
 
 /// The same under another protection.
@@ -77,11 +89,23 @@ const fn under(protection: &'static str, row: Row) -> Row {
 }
 
 /// Connections × calls in flight in the titles.
-const ROWS: [Row; 11] = [
+const ROWS: [Row; 14] = [
     row("read4k", "READ 4K random, 1 × 16", "read --block 4k", 0.20),
     row("read4k4", "READ 4K random, 4 × 16", "read --block 4k --connections 4", 0.20),
     row("write4k", "WRITE 4K, 1 × 16", "write --block 4k", 0.30),
     row("write1m", "WRITE 1M sequential, 1 × 4", "write --block 1m --pattern sequential --depth 4", 0.75),
+    Row {
+        peer: Peer::OwnNfs,
+        ..under(UNSIGNED, row("bare4k", "READ 4K random, unsigned, 1 × 16", "read --block 4k", 1.30))
+    },
+    under(
+        UNSIGNED,
+        row("bare64k", "READ 64K, unsigned, 1 × 8", "read --block 64k --pattern sequential --depth 8", 0.30),
+    ),
+    under(
+        UNSIGNED,
+        row("bare1m", "READ 1M, unsigned, 1 × 4", "read --block 1m --pattern sequential --depth 4", 0.25),
+    ),
     under(
         "sign=cmac",
         row("cmac64k", "READ 64K, CMAC, 1 × 8", "read --block 64k --pattern sequential --depth 8", 0.35),
@@ -103,6 +127,15 @@ struct Server {
     port: u16,
 }
 
+/// Everybody who is measured.
+struct Servers {
+    ours: Server,
+    /// The same where clients may go without protection.
+    unsigned: Server,
+    smbd: Server,
+    nfs: Plimsoll,
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(args.rounds > 0 && args.seconds > 0.0, "--rounds and --seconds are positive");
     packages::require(&[("taskset", "util-linux")])?;
@@ -115,7 +148,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let password = work.join("password");
     fs::write(&password, USER.password)?;
     fs::set_permissions(&password, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    let servers = [serve_ours(&binary, &work.join("plimsoll"))?, serve_samba(&samba, &work.join("smbd"))?];
+    let servers = Servers::start(&binary, &samba, &work)?;
     let log = work.join("generator.log");
     let method = Method { generator: &binary, seconds: args.seconds, size: &args.size, log: &log };
     let mut reports = Vec::new();
@@ -125,18 +158,65 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             eprintln!("perf: {}, round {round} of {}", row.title, args.rounds);
             let turns = if round % 2 == 1 { [0, 1] } else { [1, 0] };
             for index in turns {
-                samples[index].push(take(&method, row, &servers[index], &password)?);
+                let taken = servers.take(&method, row, index == 0, &password);
+                samples[index].push(taken.with_context(|| row.title)?);
             }
         }
-        let report = RowReport::beside_samba(row.key, row.title, samples, row.smbd_max);
+        let peer = match row.peer {
+            Peer::Smbd => ("smbd", BoundKind::Samba),
+            Peer::OwnNfs => ("NFSv3", BoundKind::OwnNfs),
+        };
+        let report = RowReport::beside(row.key, row.title, samples, peer, row.peer_max);
         println!("{report}");
         reports.push(report);
     }
-    for server in servers {
-        server.process.kill();
-    }
+    servers.stop()?;
     tell(&reports, args.rounds, args.json.as_deref())?;
     fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
+}
+
+impl Servers {
+    fn start(binary: &Path, samba: &Samba, work: &Path) -> anyhow::Result<Self> {
+        let options = plimsoll::Options {
+            binary: binary.to_owned(),
+            directories: vec![share_in(&work.join("nfs"))?],
+            relaxed: false,
+            prefix: ["taskset", "-c", SERVER_CORE].map(String::from).to_vec(),
+            work: work.join("nfs"),
+        };
+        Ok(Self {
+            ours: serve_ours(binary, &work.join("plimsoll"), &[])?,
+            unsigned: serve_ours(binary, &work.join("unsigned"), &["--smb", "signing=off"])?,
+            smbd: serve_samba(samba, &work.join("smbd"))?,
+            nfs: Plimsoll::start(&options)?,
+        })
+    }
+
+    /// Runs the generator against ours or the peer.
+    fn take(&self, method: &Method<'_>, row: &Row, is_ours: bool, password: &Path) -> anyhow::Result<Sample> {
+        let mut arguments = super::rows::arguments(row.load, method.seconds, method.size);
+        let server = match (is_ours, row.peer) {
+            (true, _) if row.protection == UNSIGNED => &self.unsigned,
+            (true, _) => &self.ours,
+            (false, Peer::Smbd) => &self.smbd,
+            (false, Peer::OwnNfs) => {
+                let export = self.nfs.exports.first().context("no export")?;
+                let target = format!("nfs://127.0.0.1:{}{export}", self.nfs.port);
+                arguments.extend(["--mount-port".to_owned(), self.nfs.port.to_string()]);
+                return method.load(&target, &arguments, self.nfs.id(), row.per_entry);
+            }
+        };
+        let target = format!("smb://{}@127.0.0.1:{}/{SHARE}?{}", USER.name, server.port, row.protection);
+        arguments.extend(["--password-file".to_owned(), text(password)?]);
+        method.load(&target, &arguments, server.process.id(), row.per_entry)
+    }
+
+    fn stop(self) -> anyhow::Result<()> {
+        for server in [self.ours, self.unsigned, self.smbd] {
+            server.process.kill();
+        }
+        self.nfs.stop()
+    }
 }
 
 fn chosen(only: &[String]) -> anyhow::Result<Vec<&'static Row>> {
@@ -151,18 +231,9 @@ fn chosen(only: &[String]) -> anyhow::Result<Vec<&'static Row>> {
     Ok(ROWS.iter().filter(is_chosen).collect())
 }
 
-/// Runs the generator against one server.
-fn take(method: &Method<'_>, row: &Row, server: &Server, password: &Path) -> anyhow::Result<Sample> {
-    let target = format!("smb://{}@127.0.0.1:{}/{SHARE}?{}", USER.name, server.port, row.protection);
-    let mut arguments = super::rows::arguments(row.load, method.seconds, method.size);
-    arguments.extend(["--password-file".to_owned(), text(password)?]);
-    let taken = method.load(&target, &arguments, server.process.id(), row.per_entry);
-    taken.with_context(|| format!("{} against port {}", row.title, server.port))
-}
-
-fn serve_ours(binary: &Path, work: &Path) -> anyhow::Result<Server> {
+fn serve_ours(binary: &Path, work: &Path, options: &[&str]) -> anyhow::Result<Server> {
     let (share, port) = (share_in(work)?, free_port()?);
-    pinned(Server { process: plimsoll::serve_smb(binary, &[&share], port, work)?, port })
+    pinned(Server { process: plimsoll::serve_smb_with(binary, &[&share], port, options, work)?, port })
 }
 
 fn serve_samba(samba: &Samba, work: &Path) -> anyhow::Result<Server> {
@@ -196,9 +267,10 @@ mod tests {
     #[test]
     fn rows_are_complete_and_told_apart() {
         for (index, row) in ROWS.iter().enumerate() {
-            assert!(row.smbd_max > 0.0 && !row.title.is_empty() && row.protection.contains('='), "{row:?}");
+            assert!(row.peer_max > 0.0 && !row.title.is_empty() && row.protection.contains('='), "{row:?}");
             assert!(ROWS[..index].iter().all(|other| other.key != row.key), "{row:?}");
         }
+        assert!(ROWS.iter().all(|row| row.peer == Peer::Smbd || row.protection == UNSIGNED));
         assert_eq!(chosen(&["cmac".to_owned()]).unwrap().len(), 1);
         assert!(chosen(&["reed".to_owned()]).unwrap_err().to_string().contains("read4k"));
     }
