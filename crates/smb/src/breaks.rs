@@ -121,6 +121,8 @@ impl Breaks {
             claims::LeaseKey::Shared { .. } | claims::LeaseKey::Delegation(_) => None,
         };
         let cache = caches.known.entry(key).or_insert(Cache { told, uses: 0, unanswered: 0, held });
+        // What was asked for in secret once stays secret.
+        cache.told.is_sealed |= told.is_sealed;
         cache.uses += 2;
         cache.unanswered += 1;
         let new = |is_unanswered| CacheUse { breaks: Arc::clone(self), key, is_unanswered };

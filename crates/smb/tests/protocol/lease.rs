@@ -163,6 +163,18 @@ fn a_break_of_what_was_asked_for_in_secret_is_secret() {
     one.assert_lease_break(1, "RWH", "RH", true);
 }
 
+/// Whoever sealed one of its requests for a lease is told of it in secret, whatever the first of them was.
+#[test]
+fn a_lease_that_was_asked_for_in_secret_once_is_broken_in_secret() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    one.open_lease("file", Opening::default(), lease(1, "RWH"));
+    one.seals = true;
+    one.open_lease("file", Opening::default(), lease(1, "RWH"));
+    two.ask("file", Opening::default(), OplockLevel::NONE, None);
+    one.assert_lease_break(1, "RWH", "RH", true);
+}
+
 #[test]
 fn another_channel_is_told_when_one_has_gone() {
     let rig = Rig::new();
