@@ -37,6 +37,7 @@ mod lock_sequences;
 mod names;
 mod negotiate;
 mod negotiated;
+mod nonces;
 mod notify;
 mod open;
 mod oplock;

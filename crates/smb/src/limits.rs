@@ -32,6 +32,9 @@ pub const NEGOTIATE_CONTEXTS_MAX: usize = 16;
 pub const CONNECTION_SESSIONS_MAX: usize = 1024;
 /// Connections of one session, as many as of Windows.
 pub const SESSION_CHANNELS_MAX: usize = 32;
+/// Nonces of encrypted messages that a session with several connections remembers: of the last so many, and of twice as many at
+/// most, in up to 150 KiB.
+pub const NONCES_MAX: usize = 4096;
 /// Sessions of one connection that are being set up.
 pub const CONNECTION_SETUPS_MAX: usize = 16;
 /// Refused logins that one address has at once, and how long it is until there is another.

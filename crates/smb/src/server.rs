@@ -548,6 +548,9 @@ fn open(connection: &Connection, message: &[u8]) -> Result<Opened, Malformed> {
     let session = &channel.ok_or(Malformed("an encrypted message of no session"))?.session;
     let keys = session.keys().ok_or(Malformed("an encrypted message of no session"))?;
     let plain = keys.open(message).ok_or(Malformed("an encrypted message that was changed on the way"))?;
+    if !session.is_first(&header.nonce) {
+        return Err(Malformed("an encrypted message that has come before"));
+    }
     Ok((plain, Arc::clone(session)))
 }
 

@@ -7,10 +7,12 @@ use crate::keys::Keys;
 use crate::later::Waiting;
 use crate::limits::{OPENS_MAX, PIPES_MAX, SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPES_MAX};
 use crate::negotiated::Negotiated;
+use crate::nonces::Nonces;
 use crate::open::Open;
 use crate::pipe::Pipe;
 use crate::tree::{Share, Tree};
 use identity::Identity;
+use smb_wire::negotiate::Capabilities;
 use smb_wire::{FileId, NtStatus};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +28,8 @@ pub(crate) struct Session {
     channels: Mutex<Vec<Weak<Channel>>>,
     held: Mutex<Held>,
     waiting: Arc<Waiting>,
+    /// Of encrypted messages that have come over any of its channels.
+    nonces: Nonces,
 }
 
 /// Whose a session is, what it was set up with, and its keys.
@@ -53,6 +57,7 @@ impl Session {
             channels: Mutex::default(),
             held: Mutex::default(),
             waiting: Arc::default(),
+            nonces: Nonces::default(),
         }
     }
 
@@ -90,6 +95,19 @@ impl Session {
     /// Its keys, once it is set up.
     pub(crate) fn keys(&self) -> Option<&Keys> {
         self.established.get().map(|established| &established.keys)
+    }
+
+    /// Whether others than its first channel may be added: its client has said that it has several.
+    pub(crate) fn has_channels(&self) -> bool {
+        let has =
+            |negotiated: &Negotiated| negotiated.client_capabilities.contains(Capabilities::MULTI_CHANNEL);
+        self.negotiated().is_some_and(has)
+    }
+
+    /// Whether an encrypted message with this nonce is one that has not come before. Over its connection, message ids tell as well;
+    /// so nothing is remembered where there are no others.
+    pub(crate) fn is_first(&self, nonce: &[u8; 16]) -> bool {
+        !self.has_channels() || self.nonces.is_first(nonce)
     }
 
     /// Gives it its user and its keys, once.

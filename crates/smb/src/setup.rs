@@ -96,6 +96,9 @@ fn binding(ops: &mut Ops<'_>, request: &[u8], negotiated: &Negotiated) -> Result
         ops.signer = Some(Arc::clone(keys.signing()));
     }
     check_binding(first, negotiated)?;
+    if !session.has_channels() {
+        return Err(NtStatus::REQUEST_NOT_ACCEPTED);
+    }
     if !is_signed {
         return Err(NtStatus::INVALID_PARAMETER);
     }

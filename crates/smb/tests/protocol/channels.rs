@@ -1,6 +1,6 @@
 //! A session over several connections.
 
-use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, wait_until};
+use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, wait_until, write};
 use smb::limits::SESSION_CHANNELS_MAX;
 use smb_wire::fsctl::InterfaceCapabilities;
 use smb_wire::header::Command;
@@ -310,4 +310,40 @@ fn what_waits_ends_with_its_channel() {
     assert_eq!(other.call(Command::LOCK, &range(LockFlags::UNLOCK, theirs)).status(), NtStatus::SUCCESS);
     assert_eq!(other.call(Command::LOCK, &range(now, theirs)).status(), NtStatus::SUCCESS);
     assert_eq!(first.write(file, 10, b"x").status(), NtStatus::SUCCESS, "the session goes on");
+}
+
+/// What was encrypted says nothing of the connection it was meant for, and message ids are each connection's own.
+#[test]
+fn what_was_sealed_is_done_once_whatever_channel_it_comes_by() {
+    let rig = Rig::new();
+    for offer in [Offer::default(), Offer::of(Dialect::SMB300)] {
+        let mut first = rig.alice_with(&offer);
+        let mut again = [channel_of(&rig, &first, &offer), channel_of(&rig, &first, &offer)];
+        let file = first.open("file", Opening::default());
+        first.seals = true;
+        let captured = first.sealed(Command::WRITE, &write(file, 0, b"before"));
+        first.send(&captured);
+        assert_eq!(first.reply().status(), NtStatus::SUCCESS);
+        assert_eq!(first.write(file, 0, b"behind").status(), NtStatus::SUCCESS);
+        for channel in &mut again {
+            assert!(channel.next_id <= first.next_id - 2, "they have the message's id unused");
+            channel.send(&captured);
+            channel.assert_ended();
+        }
+        assert_eq!(first.data(file, 0, 6), b"behind", "{offer:?}");
+        first.send(&captured);
+        first.assert_ended();
+    }
+}
+
+/// Who has not said that it has channels has none: what it has encrypted is not remembered for others.
+#[test]
+fn who_has_no_channels_adds_none() {
+    let rig = Rig::new();
+    let single =
+        Offer { capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION, ..Offer::default() };
+    let mut first = rig.alice_with(&single);
+    let refused = connected(&rig, &Offer::default()).bind(&first, ALICE);
+    assert_eq!(refused, Err(NtStatus::REQUEST_NOT_ACCEPTED));
+    first.open("file", Opening::default());
 }
