@@ -2,10 +2,10 @@
 
 use crate::rig::{Offer, Opening, Rig, message, wait_until, write};
 use smb_wire::FileId;
-use smb_wire::NtStatus;
 use smb_wire::classes::FileClass;
 use smb_wire::header::{Command, Header};
 use smb_wire::session::Empty;
+use smb_wire::{Decode, Encode, NtStatus};
 
 #[test]
 fn a_message_id_is_used_once() {
@@ -257,4 +257,76 @@ fn cancel_is_not_answered_and_uses_no_id() {
     let header = Header { credit_charge: 0, ..Header::request(Command::CANCEL, 0, client.session_id, 0) };
     client.send(&message(&header, &Empty));
     assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+}
+
+/// Offsets and lengths of buffers that lead before, into or behind what they are in: whatever the command.
+#[test]
+fn places_outside_of_their_message_are_refused_in_every_command() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    let wire = crate::rig::name("name");
+    let path = crate::rig::name("\\\\server\\docs");
+    let connect = smb_wire::tree::TreeConnectRequest {
+        flags: smb_wire::tree::TreeConnectFlags::empty(),
+        path: smb_wire::Utf16::new(&path).unwrap(),
+    };
+    let info = smb_wire::info::SetInfoRequest {
+        info_type: smb_wire::info::InfoType::FILE,
+        file_info_class: FileClass::END_OF_FILE.0,
+        buffer: &[0; 8],
+        additional_information: smb_wire::info::SecurityInformation::empty(),
+        file_id: file,
+    };
+    let asks = crate::rig::ioctl(file, smb_wire::ioctl::CtlCode::SET_SPARSE, &[1], 0);
+    // A request, and where its offset and its length are.
+    let requests = [
+        (client.request(Command::CREATE, &Opening::default().request(&wire)), 108, 110),
+        (client.request(Command::TREE_CONNECT, &connect), 68, 70),
+        (client.request(Command::SET_INFO, &info), 72, 68),
+        (client.request(Command::IOCTL, &asks), 88, 92),
+    ];
+    for (request, offset_at, length_at) in requests {
+        // (the offset, if it is another; the length, if it is another)
+        let places = [
+            (Some(0), None),
+            (Some(4), None),
+            (Some(63), None),
+            (Some(0xfff8), None),
+            (None, Some(0xfffe)),
+            (None, Some(4096)),
+            (Some(u16::MAX), Some(u16::MAX - 1)),
+        ];
+        for (offset, length) in places {
+            let header = Header::from_bytes(&request).unwrap();
+            let header = Header { message_id: client.header(header.command, 1).message_id, ..header };
+            let mut changed = request.clone();
+            changed[..64].copy_from_slice(&header.to_bytes());
+            if let Some(offset) = offset {
+                changed[offset_at..][..2].copy_from_slice(&offset.to_le_bytes());
+            }
+            if let Some(length) = length {
+                changed[length_at..][..2].copy_from_slice(&length.to_le_bytes());
+            }
+            client.send_protected(changed);
+            let reply = client.reply();
+            assert_eq!(reply.status(), NtStatus::INVALID_PARAMETER, "{header:?} {offset:?} {length:?}");
+        }
+    }
+    client.read(file, 0, 1).assert_refused(NtStatus::END_OF_FILE);
+}
+
+/// Commands that begin where no message begins, or inside of each other.
+#[test]
+fn commands_inside_of_each_other_end_the_connection() {
+    let rig = Rig::new();
+    for (first, second) in [(64, 68), (72, 4), (72, 12), (72, 64), (72, u32::MAX - 7), (0x8000_0000, 0)] {
+        let mut client = rig.alice();
+        let echoes = (0..3).map(|_| client.signed(Command::ECHO, &Empty)).collect();
+        let mut chain = crate::rig::chained(echoes);
+        chain[20..24].copy_from_slice(&u32::to_le_bytes(first));
+        chain[72 + 20..][..4].copy_from_slice(&u32::to_le_bytes(second));
+        client.send(&chain);
+        client.assert_ended();
+    }
 }

@@ -8,6 +8,8 @@ mod dir;
 mod durable;
 mod ea;
 mod file;
+mod floods;
+mod forged;
 mod hostile;
 mod ioctl;
 mod kept;

@@ -26,6 +26,8 @@ use std::time::{Duration, SystemTime};
 
 /// How long a client waits for anything.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// What a client says of a server that has other keys than it has.
+pub(crate) const INVALID_SIGNATURE: NtStatus = NtStatus(0xc000_a000);
 /// Credits that it asks for with each request.
 const CREDITS: u16 = 64;
 
@@ -339,8 +341,16 @@ impl Client {
     /// NEGOTIATE, as it must succeed. What it is answered.
     #[track_caller]
     pub(crate) fn negotiate(&mut self, offer: &Offer) -> Reply {
+        self.negotiate_changed(offer, |_| ())
+    }
+
+    /// The same with a request that somebody changes on its way.
+    #[track_caller]
+    pub(crate) fn negotiate_changed(&mut self, offer: &Offer, change: impl FnOnce(&mut Vec<u8>)) -> Reply {
         let request = self.request(Command::NEGOTIATE, &offer.request());
-        self.send(&request);
+        let mut sent = request.clone();
+        change(&mut sent);
+        self.send(&sent);
         let reply = self.reply();
         let answer: NegotiateResponse<'_> = reply.body();
         let is_new = answer.dialect == Dialect::SMB311;
@@ -459,8 +469,8 @@ impl Client {
             self.keys = Some(Keys { sealing: sealing.or(own.sealing), ..own });
         }
         assert!(reply.header.flags.contains(Flags::SIGNED), "the last step is signed");
-        assert!(self.keys.as_ref().unwrap().signing.verify(&reply.bytes).is_ok());
-        Ok(())
+        let is_right = self.keys.as_ref().unwrap().signing.verify(&reply.bytes).is_ok();
+        if is_right { Ok(()) } else { Err(INVALID_SIGNATURE) }
     }
 
     /// What comes next is no session's.

@@ -5,7 +5,7 @@ mod client;
 mod files;
 
 pub(crate) use caching::{granted, key, lease, lease_v2, state};
-pub(crate) use client::{Client, Offer, Reply, chained, message};
+pub(crate) use client::{Client, INVALID_SIGNATURE, Offer, Reply, chained, message};
 pub(crate) use files::{Opening, ioctl, name, output, query, read, write};
 
 use identity::{Accounts, NtHash, ServerNames, SharedAccounts, Sid, User};

@@ -1,0 +1,195 @@
+//! Clients that ask for more than anybody needs, and never for its end.
+
+use crate::rig::{Client, Opening, Rig, wait_until, write};
+use smb_wire::create::{CreateDisposition, CreateOptions};
+use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
+use smb_wire::header::{Command, Header};
+use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
+use smb_wire::session::Empty;
+use smb_wire::types::AccessMask;
+use smb_wire::{FileId, NtStatus};
+
+const MOST: usize = smb::limits::CONNECTION_WAITING_MAX;
+
+fn cancel(client: &mut Client, message_id: u64) {
+    let header = Header::request(Command::CANCEL, message_id, client.session_id, 0);
+    client.send_protected(crate::rig::message(&header, &Empty));
+}
+
+fn watch(client: &mut Client, file_id: FileId) -> NtStatus {
+    let body = ChangeNotifyRequest {
+        flags: ChangeNotifyFlags::WATCH_TREE,
+        output_buffer_length: 1 << 16,
+        file_id,
+        completion_filter: CompletionFilter(0xfff),
+    };
+    let request = client.request(Command::CHANGE_NOTIFY, &body);
+    client.send_protected(request);
+    client.reply().status()
+}
+
+fn root(client: &mut Client) -> FileId {
+    let (access, options) = (AccessMask::LIST_DIRECTORY, CreateOptions::DIRECTORY_FILE);
+    client.open("", Opening { access, options, ..Opening::by(CreateDisposition::OPEN) })
+}
+
+/// So many wait of one connection, however many directories it has open; all end with it, and others are told of changes meanwhile.
+#[test]
+fn a_flood_of_watches_has_an_end() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let roots: Vec<FileId> = (0..8).map(|_| root(&mut client)).collect();
+    for i in 0..MOST {
+        assert_eq!(watch(&mut client, roots[i % 8]), NtStatus::PENDING);
+    }
+    for root in &roots {
+        assert_eq!(watch(&mut client, *root), NtStatus::INSUFFICIENT_RESOURCES);
+    }
+    let mut other = rig.alice();
+    let theirs = root(&mut other);
+    assert_eq!(watch(&mut other, theirs), NtStatus::PENDING);
+    rig.alice().put("new", b"told");
+    assert_eq!(other.reply().status(), NtStatus::SUCCESS);
+    for _ in &roots {
+        assert_eq!(client.reply().status(), NtStatus::SUCCESS, "one of each directory is told");
+    }
+    drop(client);
+    wait_until(|| rig.connections() <= 2);
+    assert_eq!(watch(&mut other, theirs), NtStatus::SUCCESS, "what else happened to the file");
+}
+
+#[test]
+fn a_flood_of_locks_and_cancels_is_answered_one_by_one() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
+    let lock = |file_id, flags| LockRequest {
+        lock_sequence: LockSequence(0),
+        file_id,
+        locks: vec![LockElement { offset: 0, length: 1, flags }],
+    };
+    let now = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
+    assert_eq!(one.call(Command::LOCK, &lock(mine, now)).status(), NtStatus::SUCCESS);
+    for _ in 0..3 {
+        let mut waiting = Vec::new();
+        for _ in 0..200 {
+            waiting.push(two.next_id);
+            let request = two.request(Command::LOCK, &lock(theirs, LockFlags::EXCLUSIVE_LOCK));
+            two.send_protected(request);
+            assert_eq!(two.reply().status(), NtStatus::PENDING);
+        }
+        // Each is canceled, the last first, and some that are none or are over.
+        for &message_id in waiting.iter().rev() {
+            cancel(&mut two, message_id);
+            cancel(&mut two, message_id);
+            cancel(&mut two, u64::MAX);
+            let reply = two.reply();
+            assert_eq!((reply.status(), reply.header.message_id), (NtStatus::CANCELLED, message_id));
+        }
+    }
+    assert_eq!(one.call(Command::LOCK, &lock(mine, LockFlags::UNLOCK)).status(), NtStatus::SUCCESS);
+    assert_eq!(two.call(Command::LOCK, &lock(theirs, now)).status(), NtStatus::SUCCESS, "nothing is left");
+}
+
+/// Header of a unit of RPC (C706 §12.6.3.1).
+fn unit(kind: u8, flags: u8, length: u16, body: &[u8]) -> Vec<u8> {
+    let [low, high] = length.to_le_bytes();
+    [&[5, 0, kind, flags, 0x10, 0, 0, 0, low, high, 0, 0, 1, 0, 0, 0][..], body].concat()
+}
+
+/// BIND to `srvsvc` with one context.
+fn bind() -> Vec<u8> {
+    let srvsvc =
+        [0xc8, 0x4f, 0x32, 0x4b, 0x70, 0x16, 0xd3, 0x01, 0x12, 0x78, 0x5a, 0x47, 0xbf, 0x6e, 0xe1, 0x88];
+    let ndr =
+        [0x04, 0x5d, 0x88, 0x8a, 0xeb, 0x1c, 0xc9, 0x11, 0x9f, 0xe8, 0x08, 0x00, 0x2b, 0x10, 0x48, 0x60];
+    let head = [0xd0, 0x16, 0xd0, 0x16, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0];
+    let body = [&head[..], &srvsvc, &[3, 0, 0, 0], &ndr, &[2, 0, 0, 0]].concat();
+    unit(11, 3, 72, &body)
+}
+
+fn pipe(rig: &Rig) -> (Client, FileId) {
+    let mut client = rig.alice();
+    client.mount("IPC$");
+    let access = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
+    let pipe = client.open("srvsvc", Opening { access, ..Opening::by(CreateDisposition::OPEN) });
+    (client, pipe)
+}
+
+#[test]
+fn halves_of_units_are_put_together() {
+    let rig = Rig::new();
+    let (mut client, pipe) = pipe(&rig);
+    let whole = bind();
+    for byte in &whole[..71] {
+        assert_eq!(client.call(Command::WRITE, &write(pipe, 0, &[*byte])).status(), NtStatus::SUCCESS);
+    }
+    client.read(pipe, 0, 1024).assert_refused(NtStatus::PIPE_EMPTY);
+    assert_eq!(client.write(pipe, 0, &whole[71..]).status(), NtStatus::SUCCESS);
+    assert_eq!(client.read(pipe, 0, 1024).status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn units_that_are_none_close_their_pipe_alone() {
+    let rig = Rig::new();
+    let requests = |length: u16| unit(0, 3, length, &[0; 8]);
+    let hostile = [
+        // A length that is shorter than what it counts, and one that ends inside of the call's own head.
+        requests(0),
+        requests(15),
+        requests(16),
+        requests(23),
+        // Another version, another order of bytes, a kind that no client sends.
+        [&[4][..], &requests(24)[1..]].concat(),
+        [&requests(24)[..4], &[0], &requests(24)[5..]].concat(),
+        unit(12, 3, 24, &[0; 8]),
+    ];
+    for bytes in hostile {
+        let (mut client, pipe) = pipe(&rig);
+        assert_eq!(client.write(pipe, 0, &bind()).status(), NtStatus::SUCCESS);
+        assert_eq!(client.read(pipe, 0, 1024).status(), NtStatus::SUCCESS);
+        client.write(pipe, 0, &bytes).assert_refused(NtStatus::PIPE_DISCONNECTED);
+        client.read(pipe, 0, 1024).assert_refused(NtStatus::PIPE_DISCONNECTED);
+        assert_eq!(client.close(pipe).status(), NtStatus::SUCCESS);
+        client.open("srvsvc", Opening::by(CreateDisposition::OPEN));
+    }
+}
+
+#[test]
+fn a_call_that_never_ends_closes_its_pipe() {
+    let rig = Rig::new();
+    let (mut client, pipe) = pipe(&rig);
+    assert_eq!(client.write(pipe, 0, &bind()).status(), NtStatus::SUCCESS);
+    assert_eq!(client.read(pipe, 0, 1024).status(), NtStatus::SUCCESS);
+    let piece = |flags| unit(0, flags, 32_024, &[0; 32_008]);
+    let mut written = 0;
+    let mut flags = 1;
+    loop {
+        let reply = client.write(pipe, 0, &piece(flags));
+        if reply.status() == NtStatus::PIPE_DISCONNECTED {
+            break;
+        }
+        assert_eq!(reply.status(), NtStatus::SUCCESS);
+        written += 32_000;
+        assert!(written <= smb_wire::rpc::REQUEST_MAX, "it is never too much");
+        flags = 0;
+    }
+    client.open("srvsvc", Opening::by(CreateDisposition::OPEN));
+}
+
+/// Calls whose answers nobody reads are taken until they are too many, and answered again once they are read.
+#[test]
+fn answers_that_nobody_reads_are_bounded() {
+    let rig = Rig::new();
+    let (mut client, pipe) = pipe(&rig);
+    assert_eq!(client.write(pipe, 0, &bind()).status(), NtStatus::SUCCESS);
+    // An operation that is not there, with an answer of 32 bytes each: many in one message.
+    let calls = unit(0, 3, 24, &[0, 0, 0, 0, 0, 0, 0xff, 0xff]).repeat(2700);
+    let mut writes = 0;
+    while client.write(pipe, 0, &calls).status() == NtStatus::SUCCESS {
+        writes += 1;
+        assert!(writes < 20, "it is never too much");
+    }
+    assert!(client.write(pipe, 0, &calls).status().is_error());
+    assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+}

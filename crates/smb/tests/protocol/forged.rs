@@ -1,0 +1,173 @@
+//! Whoever sits between a client and the server: what is changed, relayed, or played again.
+
+use crate::rig::{ALICE, Client, INVALID_SIGNATURE, Offer, Opening, Rig, SHARE};
+use identity::{Credentials, FileTime, Initiator, NtHash};
+use smb_wire::header::{Command, HEADER_SIZE, Header};
+use smb_wire::negotiate::{Cipher, SigningAlgorithm};
+use smb_wire::session::{Empty, SessionSetupFlags, SessionSetupResponse};
+use smb_wire::types::Dialect;
+use smb_wire::{FileId, NtStatus};
+use std::time::SystemTime;
+
+/// Alice, as she answers challenges.
+fn initiator() -> Initiator {
+    let (user, password) = ALICE;
+    let nt_hash = NtHash::of_password(password);
+    Initiator::new(Credentials { user: user.to_owned(), domain: "FILES".to_owned(), nt_hash }, "files")
+}
+
+/// SESSION_SETUP with this token: how it is answered, and the server's token.
+fn setup(client: &mut Client, token: &[u8]) -> (NtStatus, Vec<u8>) {
+    let request = client.setup_request(token, 0, SessionSetupFlags::empty());
+    client.send(&request);
+    let reply = client.reply();
+    client.session_id = reply.header.session_id;
+    let is_refused = reply.status().is_error() && reply.status() != NtStatus::MORE_PROCESSING_REQUIRED;
+    let token = match is_refused {
+        true => Vec::new(),
+        false => reply.read::<SessionSetupResponse<'_>>().security_buffer.to_vec(),
+    };
+    (reply.status(), token)
+}
+
+/// What Alice answers to a challenge.
+fn answer(alice: &mut Initiator, challenge: &[u8]) -> Vec<u8> {
+    let now = FileTime::from_unix(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap());
+    alice.step(challenge, now, &mut |bytes: &mut [u8]| bytes.fill(5)).unwrap()
+}
+
+fn connected(rig: &Rig, offer: &Offer) -> Client {
+    let mut client = rig.connect();
+    client.negotiate(offer);
+    client
+}
+
+#[test]
+fn an_answer_is_to_one_challenge() {
+    let rig = Rig::new();
+    let (mut victim, mut thief) = (connected(&rig, &Offer::default()), connected(&rig, &Offer::default()));
+    let (mut alice, other) = (initiator(), initiator());
+    let (_, challenge) = setup(&mut victim, &alice.start());
+    let token = answer(&mut alice, &challenge);
+    // Over another connection, in a session of its own.
+    let (begun, _) = setup(&mut thief, &other.start());
+    assert_eq!(begun, NtStatus::MORE_PROCESSING_REQUIRED);
+    assert_eq!(setup(&mut thief, &token).0, NtStatus::LOGON_FAILURE);
+    // Over another connection, in the session it was meant for.
+    thief.session_id = victim.session_id;
+    assert_eq!(setup(&mut thief, &token).0, NtStatus::USER_SESSION_DELETED);
+    // Where it was meant for, once.
+    assert_eq!(setup(&mut victim, &token).0, NtStatus::SUCCESS);
+    let again = victim.setup_request(&token, 0, SessionSetupFlags::empty());
+    victim.send(&again);
+    victim.reply().assert_refused(NtStatus::ACCESS_DENIED);
+}
+
+/// Who relays all of an authentication has a session and not its keys: nothing that it says is believed.
+#[test]
+fn who_relays_an_authentication_can_do_nothing_with_it() {
+    let rig = Rig::new();
+    for offer in [Dialect::SMB210, Dialect::SMB300, Dialect::SMB302, Dialect::SMB311].map(Offer::of) {
+        let mut thief = connected(&rig, &offer);
+        let mut alice = initiator();
+        let (_, challenge) = setup(&mut thief, &alice.start());
+        assert_eq!(setup(&mut thief, &answer(&mut alice, &challenge)).0, NtStatus::SUCCESS);
+        thief.tree_connect(SHARE).assert_refused(NtStatus::ACCESS_DENIED);
+        thief.call(Command::LOGOFF, &Empty).assert_refused(NtStatus::ACCESS_DENIED);
+        // Nor does it add a channel.
+        let session_id = thief.session_id;
+        let mut second = connected(&rig, &offer);
+        second.session_id = session_id;
+        let binds = second.setup_request(&initiator().start(), 0, SessionSetupFlags::BINDING);
+        second.send(&binds);
+        assert!(second.reply().status().is_error());
+    }
+}
+
+/// With 3.1.1 the keys are made of everything that was said: whoever changes any of it has both sides disagree.
+#[test]
+fn a_negotiation_that_was_changed_gives_no_common_key() {
+    let rig = Rig::new();
+    let strong = Offer {
+        ciphers: vec![Cipher::AES_128_GCM, Cipher::AES_128_CCM],
+        signing: vec![SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256],
+        ..Offer::of(Dialect::SMB311)
+    };
+    // The client's capabilities, its number, and the last algorithm of the last context, which becomes another.
+    let changes: [fn(&mut Vec<u8>); 3] = [
+        |sent| sent[HEADER_SIZE + 8] ^= 0x40,
+        |sent| sent[HEADER_SIZE + 12] ^= 1,
+        |sent| {
+            let last = sent.len() - 2;
+            sent[last] ^= 2;
+        },
+    ];
+    for change in changes {
+        let mut client = rig.connect();
+        client.negotiate_changed(&strong, change);
+        client.checks = false;
+        assert_eq!(client.try_log_on(ALICE, 0), Err(INVALID_SIGNATURE));
+        client.tree_connect(SHARE).assert_refused(NtStatus::ACCESS_DENIED);
+    }
+}
+
+/// Who takes the context of the hash away, or all of them, ends the negotiation.
+#[test]
+fn a_negotiation_without_its_hash_is_refused() {
+    let rig = Rig::new();
+    let changes: [fn(&mut Vec<u8>); 3] = [
+        // NegotiateContextCount of none, and of fewer than there are.
+        |sent| sent[HEADER_SIZE + 32..][..2].fill(0),
+        // The type of the first context is unknown.
+        |sent| {
+            let at = u32::from_le_bytes(sent[HEADER_SIZE + 28..][..4].try_into().unwrap());
+            sent[usize::try_from(at).unwrap()] = 0x77;
+        },
+        // It offers no algorithm that is there.
+        |sent| {
+            let at = u32::from_le_bytes(sent[HEADER_SIZE + 28..][..4].try_into().unwrap());
+            sent[usize::try_from(at).unwrap() + 8 + 4] = 9;
+        },
+    ];
+    for change in changes {
+        let mut client = rig.connect();
+        let mut request = client.request(Command::NEGOTIATE, &Offer::of(Dialect::SMB311).request());
+        change(&mut request);
+        client.send(&request);
+        assert!(client.reply().status().is_error());
+        let mut other = rig.alice();
+        other.open("file", Opening::default());
+    }
+}
+
+/// A share that is encrypted takes nothing in clear, in no part of a message, and nothing from another session's envelope.
+#[test]
+fn nothing_in_clear_reaches_what_was_opened_in_secret() {
+    let mut rule = vfs::ExportRule::everybody();
+    rule.protection = vfs::Protection::Encrypted;
+    let rig = Rig::with_rule(rule);
+    let mut client = rig.alice();
+    client.seals = true;
+    let file = client.open("file", Opening::default());
+    assert_eq!(client.write(file, 0, b"secret").status(), NtStatus::SUCCESS);
+    client.seals = false;
+    client.read(file, 0, 6).assert_refused(NtStatus::ACCESS_DENIED);
+    client.write(file, 0, b"public").assert_refused(NtStatus::ACCESS_DENIED);
+    client.create("other", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
+    // Behind a command that needs no encryption.
+    let echo = client.request(Command::ECHO, &Empty);
+    let read = client.request(Command::READ, &crate::rig::read(file, 0, 6));
+    let replies = client.chain(vec![echo, read]);
+    assert_eq!(replies[0].status(), NtStatus::SUCCESS);
+    replies[1].assert_refused(NtStatus::ACCESS_DENIED);
+    // In the envelope of another session of the same user.
+    let mut other = rig.alice();
+    other.seals = true;
+    let header = Header { session_id: client.session_id, ..other.header(Command::READ, 1) };
+    let header = Header { routing: client.header(Command::READ, 1).routing, ..header };
+    other.send_protected(crate::rig::message(&header, &crate::rig::read(file, 0, 6)));
+    other.reply().assert_refused(NtStatus::ACCESS_DENIED);
+    client.seals = true;
+    assert_eq!(client.data(file, 0, 6), b"secret");
+    assert_ne!(file, FileId::default());
+}
