@@ -17,7 +17,7 @@ use crate::process;
 use step::Step;
 
 /// Test targets that compare rates and times with what they should be. They run alone.
-const TIMED_TESTS: [&str; 6] = ["agents", "eda", "generator", "limits", "manage", "rate"];
+const TIMED_TESTS: [&str; 6] = ["agents", "eda", "generator", "limits", "measured", "rate"];
 /// The steps that make the guests, of Debian 12 and 13; without them there are no steps in a guest.
 const IMAGE: &str = "guest image";
 const IMAGE_13: &str = "guest image 13";

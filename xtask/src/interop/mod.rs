@@ -145,6 +145,10 @@ impl Stage {
         process::run(argv, &self.log, CHECK_MAX)
     }
 
+    fn build(&self, argv: &[&str]) -> anyhow::Result<()> {
+        process::run(argv, &self.log, BUILD_MAX)
+    }
+
     fn load(&self, op: &str, more: &[&str]) -> anyhow::Result<()> {
         let binary = self.binary.to_str().context("a path that is not UTF-8")?;
         let target = format!("nfs://127.0.0.1:{}{}", self.server.port, self.server.exports[0]);
@@ -211,7 +215,7 @@ fn list(stage: &Stage, version: &str) -> anyhow::Result<()> {
 }
 
 fn nfs_rs(stage: &Stage, version: &str) -> anyhow::Result<()> {
-    let url = stage.url("", &format!("&version={version}&noresvport=true"));
+    let url = stage.url("", &format!("&version={version}&noresvport=true&readdir-buffer=32768"));
     let program = cargo::program_of("nfs_rs", &["build", "--example", "nfs_rs"])?;
     stage.run(&[text(&program)?, &url])
 }

@@ -105,8 +105,8 @@ pub(super) fn rust(stage: &Stage, program: &str) -> anyhow::Result<()> {
     let (manifest, target) = (programs().join("rust/Cargo.toml"), process::target_dir().join("smb-clients"));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let targets = ["--manifest-path", text(&manifest)?, "--target-dir", text(&target)?];
-    stage
-        .run(&[[&*cargo, "build", "--quiet", "--locked", "--bin", program].as_slice(), &targets].concat())?;
+    let build = [&*cargo, "build", "--quiet", "--locked", "--bins"];
+    stage.build(&[build.as_slice(), &targets].concat())?;
     stage.log_on(text(&target.join("debug").join(program))?, &[])
 }
 

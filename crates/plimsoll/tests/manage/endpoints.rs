@@ -113,7 +113,7 @@ fn who_is_connected_where_is_shown() {
         shown.contains("127.0.0.22, 2 connections") && shown.contains("127.0.0.23, 1 connection\n"),
         "{shown}"
     );
-    let metrics = crate::metrics::client(&service).metrics().unwrap();
+    let metrics = crate::counters::client(&service).metrics().unwrap();
     let count = |name: &str, labels: &[(&str, &str)]| metrics.count(name, labels);
     for (address, connections) in [("127.0.0.1", 1), ("127.0.0.22", 2), ("127.0.0.23", 1)] {
         assert_eq!(count("plimsoll_endpoint_connections", &[("endpoint", address)]), Some(connections));
@@ -136,7 +136,7 @@ fn an_address_that_this_machine_does_not_have_is_told_and_others_are_refused() {
     let shown = service.says(&["volume", "show", "v1"]);
     assert!(shown.contains("192.0.2.77, not served there: it is no address of this machine"), "{shown}");
     mount_at(&service, "127.0.0.32", "/v1").unwrap();
-    let metrics = crate::metrics::client(&service).metrics().unwrap();
+    let metrics = crate::counters::client(&service).metrics().unwrap();
     let labels = [("volume", "v1"), ("endpoint", "192.0.2.77")];
     assert_eq!(metrics.count("plimsoll_volume_endpoint_up", &labels), Some(0));
 

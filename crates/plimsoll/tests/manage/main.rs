@@ -1,13 +1,14 @@
 //! `plimsoll serve` and the commands that manage it, as their users have them.
 
 mod access;
+mod asked;
 mod bench;
 mod capacity;
 mod client_check;
 mod command_line;
+mod counters;
 mod counting;
 mod endpoints;
-mod example;
 mod full;
 mod life;
 mod metrics;

@@ -1,4 +1,5 @@
 //! A client that mounts what is served.
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use crate::rig::Service;
 use bench::client::{Client, Connection, Handle, Identity};

@@ -1,4 +1,5 @@
 //! A real `plimsoll serve`, driven by nothing but the commands.
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader};

@@ -1,6 +1,6 @@
 //! Volumes over SMB, with Samba's client.
 
-use crate::metrics::client;
+use crate::counters::client;
 use crate::rig::{Service, eventually};
 use crate::skip::skip;
 use std::fs::{self, Permissions};

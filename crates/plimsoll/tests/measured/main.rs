@@ -1,0 +1,13 @@
+//! What clients of a service get, measured: each test has the machine for itself.
+
+mod advice;
+#[path = "../manage/asked.rs"]
+mod asked;
+#[path = "../manage/counters.rs"]
+mod counters;
+mod example;
+mod load;
+#[path = "../manage/mount.rs"]
+mod mount;
+#[path = "../manage/rig.rs"]
+mod rig;
