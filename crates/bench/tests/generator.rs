@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use bench::engine::{Caller, Control, Engine, Job, Metadata, Nfs};
+use bench::engine::{BuiltIn, Caller, Control, Engine, Job, Metadata};
 use bench::{Error, Target};
 use report::result::Part;
 use report::scenario::{Cache, MetadataOperation, Pattern, Stability, Work};
@@ -27,7 +27,7 @@ fn measure(fault: Fault, job: &Job, seconds: u64) -> Result<Part, Error> {
 /// The same at a server that listens on this port.
 fn measure_at(port: u16, job: &Job, seconds: u64) -> Result<Part, Error> {
     let target = format!("nfs://127.0.0.1:{port}/x").parse().unwrap();
-    let mut engine = Nfs::new(target, Caller::default());
+    let mut engine = BuiltIn::new(target, Caller::default());
     engine.prepare(job, &mut |_| {})?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let control = Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap());
@@ -137,7 +137,7 @@ fn unstable_writes_are_committed_within_the_window() {
 #[test]
 fn only_the_load_is_connected_once_it_is_prepared() {
     let (port, seen) = fake::start_watched(Fault::None);
-    let mut engine = Nfs::new(format!("nfs://127.0.0.1:{port}/x").parse().unwrap(), Caller::default());
+    let mut engine = BuiltIn::new(format!("nfs://127.0.0.1:{port}/x").parse().unwrap(), Caller::default());
     engine.prepare(&job(), &mut |_| {}).unwrap();
     let patience = Instant::now() + Duration::from_secs(10);
     while seen.connections.load(Ordering::Relaxed) != job().connections {
@@ -169,7 +169,7 @@ fn repetitions_come_to_the_same_places_or_to_new_ones() {
 #[test]
 fn files_are_read_into_memory_when_they_change() {
     let (port, seen) = fake::start_watched(Fault::None);
-    let mut engine = Nfs::new(format!("nfs://127.0.0.1:{port}/x").parse().unwrap(), Caller::default());
+    let mut engine = BuiltIn::new(format!("nfs://127.0.0.1:{port}/x").parse().unwrap(), Caller::default());
     let warm = Job { cache: Cache::Warm, ..job() };
     let larger = Job { file_size: 2 << 20, ..warm.clone() };
     let mut reads = |job: &Job| {
@@ -187,7 +187,7 @@ fn files_are_read_into_memory_when_they_change() {
 #[test]
 fn files_can_be_removed_twice() {
     let target: Target = format!("nfs://127.0.0.1:{}/x", fake::start(Fault::None)).parse().unwrap();
-    let mut engines = [(); 2].map(|()| Nfs::new(target.clone(), Caller::default()));
+    let mut engines = [(); 2].map(|()| BuiltIn::new(target.clone(), Caller::default()));
     engines[0].prepare(&job(), &mut |_| {}).unwrap();
     for engine in &mut engines {
         engine.clear().unwrap();

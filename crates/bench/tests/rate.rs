@@ -5,7 +5,7 @@ mod fake;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bench::engine::{Caller, Nfs};
+use bench::engine::{BuiltIn, Caller};
 use bench::load::{self, Op, Plan};
 use bench::run::{GeneratorGroup, Order, Progress, ProgressListener, Side, Thoroughness};
 use report::document::{Report, markdown};
@@ -37,7 +37,7 @@ fn run(fault: Fault, rate: u32) -> Run {
         working_set_max: None,
     };
     let target = format!("nfs://127.0.0.1:{}/x", fake::start(fault)).parse().unwrap();
-    let generators = GeneratorGroup::new(vec![Box::new(Nfs::new(target, Caller::default()))]).unwrap();
+    let generators = GeneratorGroup::new(vec![Box::new(BuiltIn::new(target, Caller::default()))]).unwrap();
     let mut sides = [Side { generators, observer: None }];
     bench::run::run(&order, &mut sides, &AtomicBool::new(false), &mut Nobody).unwrap().remove(0)
 }

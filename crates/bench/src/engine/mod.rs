@@ -4,22 +4,22 @@
 //! lays out what the job needs, begins at the moment that [`Control`] names, tells each second how far it is,
 //! and measures in the window that the coordinator sets while the load runs.
 
+pub(crate) mod built_in;
 pub(crate) mod caller;
 pub(crate) mod control;
 pub(crate) mod interface;
 pub(crate) mod job;
-pub(crate) mod nfs;
 mod path;
 
 use crate::error::Error;
 use report::result::MountFacts;
 use std::net::IpAddr;
 
+pub use built_in::{BuiltIn, COMMIT_EVERY};
 pub use caller::Caller;
 pub use control::{Control, SECONDS_MAX, moment};
 pub use interface::Engine;
 pub use job::{Job, Metadata};
-pub use nfs::{COMMIT_EVERY, Nfs};
 pub use path::Path;
 
 /// The mount that a directory without symbolic links in its path is on, and the address of its server if it tells.
@@ -38,7 +38,7 @@ pub fn mounted(directory: &std::path::Path) -> Result<(MountFacts, Option<IpAddr
 /// It is neither; for a directory, fio is not installed.
 pub fn open(target: &str, caller: &Caller) -> Result<Box<dyn Engine>, Error> {
     if target.contains("://") {
-        return Ok(Box::new(Nfs::new(target.parse().map_err(Error::Plan)?, caller.clone())));
+        return Ok(Box::new(BuiltIn::new(target.parse().map_err(Error::Plan)?, caller.clone())));
     }
     let directory = std::path::Path::new(target);
     if !directory.is_dir() {

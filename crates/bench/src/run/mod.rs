@@ -21,8 +21,8 @@ use report::scenario::{Point, Preset, Scenario, Series, Work};
 use report::units::show_size;
 
 use crate::eda::mix;
+use crate::engine::built_in::SMALL_FILES;
 use crate::engine::job::{Job, Metadata};
-use crate::engine::nfs::SMALL_FILES;
 use crate::error::{Error, tells_denial};
 use crate::observer::Observer;
 use crate::pattern::Random;

@@ -11,7 +11,7 @@ use bench::Target;
 use bench::agent::{Agent, Remote, Token, serve, wall_clock};
 use bench::client::Identity;
 use bench::eda::Prepared;
-use bench::engine::{Caller, Control, Engine, Job, Nfs};
+use bench::engine::{BuiltIn, Caller, Control, Engine, Job};
 use nfs_wire::v4::{Op, Status};
 use report::result::Part;
 use report::scenario::{Protocol, Work};
@@ -109,7 +109,7 @@ fn versions_find_the_same_files() {
     let host = Host::new(30);
     let run = |version: &str, protocol| {
         let target: Target = format!("nfs://{}/v?version={version}", host.address).parse().unwrap();
-        let mut engine = Nfs::new(target, Caller::default());
+        let mut engine = BuiltIn::new(target, Caller::default());
         engine.prepare(&Job { protocol, ..job() }, &mut |_| {}).unwrap();
         let part = engine.run(&control(1)).unwrap();
         assert!(part.errors.is_empty(), "{:?}", part.error_details);
@@ -130,7 +130,7 @@ fn agent(token: &Token) -> Agent {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let make = Box::new(|target: &str, caller: &Caller| {
         let target: Target = target.parse().map_err(bench::Error::Plan)?;
-        Ok(Box::new(Nfs::new(target, caller.clone())) as Box<dyn Engine>)
+        Ok(Box::new(BuiltIn::new(target, caller.clone())) as Box<dyn Engine>)
     });
     serve(listener, token.clone(), make, wall_clock).unwrap()
 }

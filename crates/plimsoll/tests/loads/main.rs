@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 use bench::Target;
-use bench::engine::{Caller, Control, Engine, Job, Nfs};
+use bench::engine::{BuiltIn, Caller, Control, Engine, Job};
 use bench::load::{self, Op, Plan, Report};
 use nfs_wire::v4::{self, Status};
 use report::scenario::{Protocol, Work};
@@ -106,7 +106,7 @@ fn an_engine_tells_the_version_it_speaks() {
     let host = Host::new(30);
     for (version, name) in [("3", "NFSv3"), ("4.1", "NFSv4.1"), ("4.2", "NFSv4.2")] {
         let target = format!("nfs://{}/v?version={version}", host.address).parse().unwrap();
-        let facts = Nfs::new(target, Caller::default()).facts().unwrap();
+        let facts = BuiltIn::new(target, Caller::default()).facts().unwrap();
         assert_eq!((facts.protocol.as_str(), facts.generator), (name, format!("built-in {name} client")));
         assert_eq!(facts.target.contains("version"), version != "3");
         assert_eq!((facts.read_max, facts.write_max), (Some(1 << 20), Some(1 << 20)));
@@ -139,7 +139,7 @@ fn a_job_says_over_which_protocol_it_runs() {
         for (target, protocol, over_v4) in
             [(direct, Some(Protocol::NfsV3), false), (target, Some(Protocol::NfsV41), true)]
         {
-            let mut engine = Nfs::new(target, Caller::default());
+            let mut engine = BuiltIn::new(target, Caller::default());
             let before = reads();
             engine.prepare(&job(protocol), &mut |_| {}).unwrap();
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -151,7 +151,7 @@ fn a_job_says_over_which_protocol_it_runs() {
         }
     }
     let target = format!("nfs://{}/v", host.address).parse().unwrap();
-    let smb = Nfs::new(target, Caller::default()).prepare(&job(Some(Protocol::Smb)), &mut |_| {});
+    let smb = BuiltIn::new(target, Caller::default()).prepare(&job(Some(Protocol::Smb)), &mut |_| {});
     assert!(smb.unwrap_err().to_string().contains("speaks NFS, and not SMB"));
 }
 
@@ -216,7 +216,7 @@ fn a_silent_server_is_waited_for_once_and_not_for_each_client() {
     let host = Host::new(30);
     let (address, seen) = wiretap(host.address);
     let target = format!("nfs://{address}/v?version=4.1").parse().unwrap();
-    let mut engine = Nfs::new(target, Caller::default());
+    let mut engine = BuiltIn::new(target, Caller::default());
     engine.prepare(&Job { clients: 4, clients_total: 4, ..job(None) }, &mut |_| {}).unwrap();
     seen.lock().unwrap().is_mute = true;
     let start = Instant::now();

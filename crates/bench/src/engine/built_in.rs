@@ -1,4 +1,4 @@
-//! The built-in NFS client as an engine: many connections, many calls in flight, no mount.
+//! The built-in client as an engine: many connections, many calls in flight, no mount.
 
 use report::result::{
     ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
@@ -24,9 +24,9 @@ pub(crate) const SMALL_FILES: u64 = 64;
 /// The golden section of 2^64: repetitions that begin so far apart stay apart.
 const APART: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// An export of any NFS server.
+/// An export of any NFS server, or a share of any SMB server.
 #[derive(Debug)]
-pub struct Nfs {
+pub struct BuiltIn {
     target: Target,
     caller: Caller,
     laid_out: LaidOut,
@@ -45,7 +45,7 @@ enum Ready {
     Eda(eda::Prepared),
 }
 
-impl Nfs {
+impl BuiltIn {
     /// The export at `target`. Nothing is sent yet.
     pub fn new(target: Target, caller: Caller) -> Self {
         Self { target, caller, laid_out: LaidOut::new(), warmed: None, prepared: None }
@@ -154,7 +154,7 @@ impl Nfs {
     }
 }
 
-impl Engine for Nfs {
+impl Engine for BuiltIn {
     fn facts(&mut self) -> Result<TargetFacts, Error> {
         self.look().map_err(|wrong| wrong.at(&self.target.to_string()))
     }
