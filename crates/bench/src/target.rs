@@ -61,6 +61,27 @@ impl Protection {
         (Self::Ccm256, "seal=ccm256"),
     ];
 
+    /// With which algorithm messages are signed.
+    pub(crate) fn signing(self) -> Option<&'static str> {
+        match self {
+            Self::Hmac => Some("HMAC-SHA256"),
+            Self::Cmac => Some("AES-128-CMAC"),
+            Self::Gmac => Some("AES-128-GMAC"),
+            Self::None | Self::Ccm128 | Self::Gcm128 | Self::Ccm256 | Self::Gcm256 => None,
+        }
+    }
+
+    /// With which algorithm they are encrypted.
+    pub(crate) fn encryption(self) -> Option<&'static str> {
+        match self {
+            Self::Ccm128 => Some("AES-128-CCM"),
+            Self::Gcm128 => Some("AES-128-GCM"),
+            Self::Ccm256 => Some("AES-256-CCM"),
+            Self::Gcm256 => Some("AES-256-GCM"),
+            Self::None | Self::Hmac | Self::Cmac | Self::Gmac => None,
+        }
+    }
+
     fn said(self) -> &'static str {
         Self::SAID.iter().find(|(one, _)| *one == self).map_or("", |(_, said)| said)
     }
@@ -208,7 +229,7 @@ impl Target {
     }
 
     /// The share, and the directory in it that is worked in, its names divided as SMB divides them.
-    pub(crate) fn share(&self) -> (&str, String) {
+    pub fn share(&self) -> (&str, String) {
         let path = self.export.trim_matches('/');
         let (share, directory) = path.split_once('/').unwrap_or((path, ""));
         (share, directory.replace('/', "\\"))

@@ -1,5 +1,6 @@
 //! `plimsoll agent`: makes load on this machine for a coordinator on another one.
 
+use crate::bench::PasswordArgs;
 use crate::nfs_frontend::until_told;
 use anyhow::Context;
 use bench::agent::{Token, serve, wall_clock};
@@ -24,6 +25,8 @@ pub(crate) struct AgentArgs {
     /// File with the secret that coordinator and agents share, 16 to 1024 bytes; only its owner may have rights to it
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
+    #[command(flatten)]
+    password: PasswordArgs,
     /// Local addresses to call from, dealt to this machine's clients in turn; separated by commas
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     source: Vec<IpAddr>,
@@ -36,9 +39,12 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<ExitCode> {
     )?;
     let listener = TcpListener::bind(args.listen)
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
-    let sources = args.source;
+    let (sources, password) = (args.source, args.password);
     let make_engine = move |target: &str, caller: &Caller| {
-        engine::open(target, &Caller { sources: sources.clone(), ..caller.clone() })
+        // A directory has no user who logs in.
+        let nt_hash = target.parse().map_or(Ok(None), |target| password.nt_hash(&target));
+        let nt_hash = nt_hash.map_err(|unknown| bench::Error::Plan(format!("{unknown:#}")))?;
+        engine::open(target, &Caller { nt_hash, sources: sources.clone(), ..caller.clone() })
     };
     let agent = serve(listener, token, Box::new(make_engine), wall_clock)?;
     until_told(|| println!("Agent {}", agent.address()));

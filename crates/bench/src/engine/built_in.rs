@@ -1,7 +1,7 @@
 //! The built-in client as an engine: many connections, many calls in flight, no mount.
 
 use report::result::{
-    ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, TargetFacts,
+    ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation, Part, SmbFacts, TargetFacts,
 };
 use report::scenario::{Cache, MetadataOperation, Pattern, Protocol, Stability, Work};
 
@@ -52,13 +52,12 @@ impl BuiltIn {
     }
 
     fn identity(&self) -> Identity {
-        let Caller { uid, gid, privileged_port, .. } = self.caller;
-        Identity { privileged_port, ..Identity::new(uid, gid) }
+        let Caller { uid, gid, privileged_port, nt_hash, .. } = self.caller;
+        Identity { privileged_port, nt_hash, ..Identity::new(uid, gid) }
     }
 
     /// Asks the server what there is.
     fn look(&self) -> Result<TargetFacts, Error> {
-        self.check()?;
         let mut client = Client::mount(&self.target, &self.identity())?;
         let limits = client.limits()?;
         Ok(TargetFacts {
@@ -69,30 +68,34 @@ impl BuiltIn {
             write_max: Some(limits.write_max.into()),
             free_bytes: Some(client.free_bytes()? + FileSet::bytes(&mut client)?),
             co_located: self.target.addresses()?.into_iter().any(co_located),
+            smb: self.smb(),
             client_cache: "none: every operation goes to the server".to_owned(),
             ..TargetFacts::default()
         })
     }
 
-    /// Shares are for loads of one kind of call.
-    fn check(&self) -> Result<(), Error> {
-        if self.target.version.is_smb() {
-            let text =
-                format!("{} is a share, and scenarios run over NFS; bench load takes shares", self.target);
-            return Err(Error::Plan(text));
-        }
-        Ok(())
+    /// How a share is spoken to.
+    fn smb(&self) -> Option<SmbFacts> {
+        let Version::Smb(protection) = self.target.version else { return None };
+        Some(SmbFacts {
+            dialect: "3.1.1".to_owned(),
+            signing: protection.signing().map(str::to_owned),
+            encryption: protection.encryption().map(str::to_owned),
+            multichannel: false,
+        })
     }
 
-    /// The export, in the version that a job asks for.
+    /// The export, in the version that a job asks for, or the share.
     fn target_for(&self, job: &Job) -> Result<Target, Error> {
-        self.check()?;
+        let is_share = self.target.version.is_smb();
         let version = match job.protocol {
             None => self.target.version,
-            Some(Protocol::NfsV3) => Version::V3,
-            Some(Protocol::NfsV41) => Version::V41,
-            Some(Protocol::Smb) => {
-                return Err(Error::Plan("the built-in client speaks NFS, and not SMB".to_owned()));
+            Some(Protocol::Smb) if is_share => self.target.version,
+            Some(Protocol::NfsV3) if !is_share => Version::V3,
+            Some(Protocol::NfsV41) if !is_share => Version::V41,
+            Some(wanted) => {
+                let text = format!("the load is over {wanted}, which {} is not for", self.target);
+                return Err(Error::Plan(text));
             }
         };
         Ok(Target { version, ..self.target.clone() })
@@ -149,6 +152,7 @@ impl BuiltIn {
             uid: self.caller.uid,
             gid: self.caller.gid,
             privileged_port: self.caller.privileged_port,
+            nt_hash: self.caller.nt_hash,
             ..Plan::new(self.target_for(job)?, op)
         })
     }
@@ -164,7 +168,13 @@ impl Engine for BuiltIn {
         self.prepared = None;
         let warmed = self.warmed.take();
         if job.work == Work::EdaBlend {
-            let prepared = eda::Prepared::new(&self.target_for(job)?, &self.identity(), job, progress)?;
+            let target = self.target_for(job)?;
+            if target.version.is_smb() {
+                return Err(Error::Plan(format!(
+                    "eda-blend is made of calls of NFS, and {target} is a share"
+                )));
+            }
+            let prepared = eda::Prepared::new(&target, &self.identity(), job, progress)?;
             self.prepared = Some(Ready::Eda(prepared));
             return Ok(());
         }

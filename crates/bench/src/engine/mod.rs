@@ -32,7 +32,7 @@ pub fn mounted(directory: &std::path::Path) -> Result<(MountFacts, Option<IpAddr
     Ok((mount, server))
 }
 
-/// The engine for a target: `nfs://HOST[:PORT]/EXPORT`, or a directory of a mounted file system.
+/// The engine for a target: `nfs://HOST[:PORT]/EXPORT`, `smb://USER@HOST[:PORT]/SHARE`, or a directory of a mounted file system.
 ///
 /// # Errors
 /// It is neither; for a directory, fio is not installed.
@@ -43,7 +43,8 @@ pub fn open(target: &str, caller: &Caller) -> Result<Box<dyn Engine>, Error> {
     let directory = std::path::Path::new(target);
     if !directory.is_dir() {
         return Err(Error::Plan(format!(
-            "\"{target}\" is no target; write nfs://HOST[:PORT]/EXPORT, or a directory of a mounted file system"
+            "\"{target}\" is no target; write nfs://HOST[:PORT]/EXPORT, smb://USER@HOST[:PORT]/SHARE, or a directory of a mounted \
+             file system"
         )));
     }
     Ok(Box::new(Path::open(directory)?))

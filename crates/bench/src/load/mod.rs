@@ -209,8 +209,8 @@ impl Prepared {
 
 /// Removes what loads have left on `target`.
 pub(crate) fn clear(target: &Target, caller: &Caller) -> Result<(), Error> {
-    let Caller { uid, gid, privileged_port, .. } = *caller;
-    let plan = Plan { uid, gid, privileged_port, ..Plan::new(target.clone(), Op::Null) };
+    let Caller { uid, gid, privileged_port, nt_hash, .. } = *caller;
+    let plan = Plan { uid, gid, privileged_port, nt_hash, ..Plan::new(target.clone(), Op::Null) };
     FileSet::clear(&mut setup_client(&plan)?)
 }
 

@@ -1,7 +1,7 @@
 //! Whether a target is spoken to as a scenario asks.
 
 use report::result::TargetFacts;
-use report::scenario::{Protocol, Scenario};
+use report::scenario::{Protocol, Scenario, Series, Work};
 
 use crate::error::Error;
 
@@ -12,13 +12,34 @@ pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Err
             let (name, why) = (&series.name, reason(target, *wrong));
             return Err(Error::Plan(format!("series \"{name}\" is over {wrong}, and {why}")));
         }
+        if target.smb.is_some()
+            && let Some(what) = of_nfs_alone(series)
+        {
+            let (name, target) = (&series.name, &target.target);
+            return Err(Error::Plan(format!(
+                "series \"{name}\" {what}, which is of NFS alone, and {target} is a share; --series NAME runs others"
+            )));
+        }
     }
     Ok(())
 }
 
-/// The built-in client speaks NFSv3 and NFSv4.1; a mounted path speaks what it was mounted with.
+/// What of a series no built-in client of SMB does.
+fn of_nfs_alone(series: &Series) -> Option<&'static str> {
+    match series.work {
+        Work::EdaBlend => Some("is a mix of calls (GETATTR, ACCESS, READDIRPLUS)"),
+        // Over SMB opening a file brings its attributes.
+        Work::OpenRead if !series.attribute_caches.is_empty() => {
+            Some("is about attributes that mounts cache")
+        }
+        Work::OpenRead | Work::Transfers | Work::Metadata => None,
+    }
+}
+
+/// The built-in client speaks NFSv3 and NFSv4.1 with an export and SMB with a share; a mounted path speaks what it was
+/// mounted with.
 fn speaks(target: &TargetFacts, protocol: Protocol) -> bool {
-    let Some(mount) = &target.mount else { return protocol != Protocol::Smb };
+    let Some(mount) = &target.mount else { return target.smb.is_some() == (protocol == Protocol::Smb) };
     let version = mount.options.split(',').find_map(|option| option.strip_prefix("vers="));
     match protocol {
         Protocol::NfsV3 => mount.kind == "nfs" && version.is_none_or(|version| version == "3"),
@@ -37,14 +58,20 @@ fn reason(target: &TargetFacts, wanted: Protocol) -> String {
         Some(has) => {
             format!("{} is mounted as {} ({}); mount it {mount}", target.target, has.kind, has.options)
         }
-        None => format!("the built-in client speaks NFS; give a directory where it is mounted {mount}"),
+        None => {
+            let (kind, other) = match wanted {
+                Protocol::Smb => ("an export of NFS", "smb://USER@HOST[:PORT]/SHARE"),
+                Protocol::NfsV3 | Protocol::NfsV41 => ("a share of SMB", "nfs://HOST[:PORT]/EXPORT"),
+            };
+            format!("{} is {kind}; give {other}, or a directory where it is mounted {mount}", target.target)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::result::MountFacts;
+    use report::result::{MountFacts, SmbFacts};
     use report::scenario::by_name;
 
     fn checked(protocols: &[Protocol], mount: Option<(&str, &str)>) -> Option<String> {
@@ -66,7 +93,8 @@ mod tests {
             ..MountFacts::default()
         });
         let (target, protocol) = ("/mnt/a".to_owned(), spoken.to_owned());
-        let target = TargetFacts { target, protocol, mount, ..TargetFacts::default() };
+        let smb = spoken.starts_with("SMB").then(SmbFacts::default);
+        let target = TargetFacts { target, protocol, smb, mount, ..TargetFacts::default() };
         check(&scenario, &target).err().map(|wrong| wrong.to_string())
     }
 
@@ -82,7 +110,9 @@ mod tests {
         assert_eq!(refused("sizing", "NFSv4.2", &[NfsV41], None), None);
         let wrong = checked(&[NfsV3, Smb], None).unwrap();
         assert!(
-            wrong.contains("is over SMB, and the built-in client speaks NFS; give a directory"),
+            wrong.contains(
+                "is over SMB, and /mnt/a is an export of NFS; give smb://USER@HOST[:PORT]/SHARE, or"
+            ),
             "{wrong}"
         );
         assert!(wrong.ends_with("where it is mounted as a share (mount -t cifs)"), "{wrong}");
@@ -91,6 +121,16 @@ mod tests {
         let wrong = checked(&[NfsV41], Some(("nfs4", "rw,vers=4.2"))).unwrap();
         assert!(wrong.contains("mounted as nfs4 (rw,vers=4.2); mount it with -o vers=4.1"), "{wrong}");
         assert!(checked(&[Smb], Some(("nfs", "vers=3"))).is_some());
+        for protocols in [&[][..], &[Smb]] {
+            assert_eq!(refused("sizing", "SMB 3.1.1", protocols, None), None);
+            assert_eq!(refused("metadata", "SMB 3.1.1", protocols, None), None);
+        }
+        let wrong = refused("sizing", "SMB 3.1.1", &[NfsV3], None).unwrap();
+        assert!(wrong.contains("/mnt/a is a share of SMB; give nfs://HOST[:PORT]/EXPORT, or"), "{wrong}");
+        let wrong = refused("eda-blend", "SMB 3.1.1", &[], None).unwrap();
+        assert!(wrong.contains("\"EDA blend\" is a mix of calls (GETATTR,"), "{wrong}");
+        let wrong = refused("mount-options", "SMB 3.1.1", &[], None).unwrap();
+        assert!(wrong.contains("is about attributes that mounts cache, which is of NFS alone"), "{wrong}");
         assert!(checked(&[NfsV3], Some(("ext4", "rw"))).is_some());
     }
 }

@@ -6,23 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use bench::Target;
 use bench::load::{self, Op, Order, Plan, Progress, Report};
 use clap::{Args, ValueEnum};
 use envelope::{parse_count, parse_duration, parse_size};
-use identity::NtHash;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::scenario::Stability;
 
+use super::password::PasswordArgs;
 use crate::form::json;
-use crate::manage::without_line_end;
 use crate::output;
-use crate::state::read_secret;
 use crate::terminal::{Tone, print, unpainted};
 
-/// Where in the environment the password of a share's user is.
-const PASSWORD_VARIABLE: &str = "PLIMSOLL_SMB_PASSWORD";
 /// Steps of a progress bar.
 const STEPS: u64 = 1000;
 
@@ -93,10 +88,8 @@ pub(crate) struct LoadArgs {
     /// Group id of the caller
     #[arg(long, default_value_t = 0)]
     gid: u32,
-    /// File with the password of a share's user, which nobody but its owner may read; one line end is not part of it
-    /// [default: the environment's PLIMSOLL_SMB_PASSWORD]
-    #[arg(long, value_name = "FILE")]
-    password_file: Option<PathBuf>,
+    #[command(flatten)]
+    password: PasswordArgs,
     /// Call from ports below 1024, which many Linux servers demand
     #[arg(long)]
     privileged_port: bool,
@@ -174,29 +167,13 @@ pub(super) fn run(arguments: LoadArgs) -> anyhow::Result<ExitCode> {
     let (json, text) = (arguments.json.clone(), arguments.output.clone());
     json.iter().chain(&text).filter(|path| !is_standard(path)).try_for_each(|path| output::check(path))?;
     let bar = progress_bar();
-    let nt_hash = password(&arguments)?.map(|password| NtHash::of_password(&password));
+    let nt_hash = arguments.password.nt_hash(&arguments.target)?;
     let plan = Plan { nt_hash, ..plan(arguments) };
     let report = load::run(&plan, &mut |progress| show(&bar, progress));
     bar.finish_and_clear();
     let report = report.map_err(|wrong| wrong.at(&plan.target.to_string()))?;
     write_report(&report, json.as_deref(), text.as_deref())?;
     Ok(if report.errors_total() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The password of a share's user.
-fn password(arguments: &LoadArgs) -> anyhow::Result<Option<String>> {
-    let Some(user) = &arguments.target.user else { return Ok(None) };
-    let text = match &arguments.password_file {
-        Some(path) => {
-            read_secret(path).with_context(|| format!("cannot read the password in {}", path.display()))?
-        }
-        None => std::env::var(PASSWORD_VARIABLE).with_context(|| {
-            format!(
-                "the password of {user} is not known: give --password-file FILE or set {PASSWORD_VARIABLE}"
-            )
-        })?,
-    };
-    Ok(Some(without_line_end(&text).to_owned()))
 }
 
 fn plan(arguments: LoadArgs) -> Plan {

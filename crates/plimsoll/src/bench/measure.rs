@@ -16,7 +16,7 @@ use report::result::{Measurement, Run};
 use report::scenario::{Preset, Scenario};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::server;
+use super::{password::PasswordArgs, server};
 use crate::manage::ServiceArgs;
 use crate::output;
 use crate::terminal::{self, Tone, unpainted};
@@ -69,15 +69,24 @@ struct CallerArgs {
     /// Call from ports below 1024, which many Linux servers demand
     #[arg(long)]
     privileged_port: bool,
+    #[command(flatten)]
+    password: PasswordArgs,
     /// Local addresses to call from, dealt to the clients in turn; separated by commas
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     source: Vec<std::net::IpAddr>,
 }
 
-impl From<CallerArgs> for Caller {
-    fn from(arguments: CallerArgs) -> Self {
-        let CallerArgs { uid, gid, privileged_port, source } = arguments;
-        Self { uid, gid, privileged_port, sources: source }
+impl CallerArgs {
+    /// Who calls from this machine, or has agents call. These have their own file with the password of a share's user.
+    fn caller(&self, target: &str, has_agents: bool) -> anyhow::Result<Caller> {
+        let Self { uid, gid, privileged_port, password, source } = self;
+        let nt_hash = match target.parse() {
+            Ok(target) if !has_agents => password.nt_hash(&target)?,
+            // A directory, or what is no target at all, which is said where it is opened.
+            _ => None,
+        };
+        let (uid, gid, privileged_port, sources) = (*uid, *gid, *privileged_port, source.clone());
+        Ok(Caller { uid, gid, privileged_port, nt_hash, sources })
     }
 }
 
@@ -168,7 +177,7 @@ pub(super) fn write(run: &Run, path: &Path) -> anyhow::Result<()> {
 
 /// A target with who makes its load, and who can tell of it.
 fn side(how: &HowArgs, target: &str, is_only: bool) -> anyhow::Result<Side> {
-    let caller: Caller = how.caller.clone().into();
+    let caller = how.caller.caller(target, !how.agents.is_empty())?;
     let engines = match &how.agent_token_file {
         Some(file) if !how.agents.is_empty() => {
             let token = Token::read(file)?;

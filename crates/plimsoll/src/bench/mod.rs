@@ -4,6 +4,7 @@ mod compare;
 mod fio;
 mod load;
 mod measure;
+mod password;
 mod report;
 mod run;
 mod screen;
@@ -16,12 +17,13 @@ use clap::Subcommand;
 
 use crate::form::Form;
 
+pub(crate) use password::PasswordArgs;
 pub(crate) use report::read as read_run;
 
 /// What can be measured.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Drive an NFS server with one kind of call, or a mix of reads and writes, and measure it.
+    /// Drive a server of NFS or SMB with one kind of call, or a mix of reads and writes, and measure it.
     Load(Box<load::LoadArgs>),
     /// Run a scenario: the measurements of a published page, or your own.
     Run(Box<run::RunArgs>),

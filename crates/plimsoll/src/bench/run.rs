@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use api::model::Page;
 use bench::Target;
 use clap::Args;
+use envelope::Published;
 use report::document::cases as cases_of;
 use report::result::Run;
 use report::scenario::{self, Compared, Pair, Protocol, Scenario, Series};
@@ -27,12 +28,13 @@ Examples:
   plimsoll bench run gcnv-scale-out --target nfs://10.0.0.7/projects --preset quick
   plimsoll bench run anf-regular --target nfs://10.0.0.7/projects --series '4 KiB random' --clients 6,32
   plimsoll bench run gcnv-scale-out --target nfs://10.0.0.7,10.0.0.8/projects
+  plimsoll bench run gcnv-scale-out --protocol smb --target smb://alice@10.0.0.7/projects --password-file alice.secret
   plimsoll bench run client-tuning --case baseline=/mnt/a --case nconnect=/mnt/b --preset quick
   plimsoll bench run ./mine.toml --target nfs://10.0.0.7/projects --output mine.json")]
 pub(crate) struct RunArgs {
     /// A scenario of `plimsoll bench list`, or a TOML file with one of your own
     scenario: String,
-    /// What to measure: nfs://HOST[:PORT]/EXPORT, or a directory of a mounted file system (by the installed fio); repeatable for an export that is served at several addresses, which are dealt to the clients in turn
+    /// What to measure: nfs://HOST[:PORT]/EXPORT, smb://USER@HOST[:PORT]/SHARE[/DIR][?sign=HOW|?seal=HOW], or a directory of a mounted file system (by the installed fio); repeatable for what is served at several addresses, which are dealt to the clients in turn
     #[arg(long, required_unless_present = "case", conflicts_with = "case")]
     target: Vec<String>,
     /// A mount to be compared with others, as NAME=DIRECTORY; repeatable. The scenario is measured over each of them in turn
@@ -98,7 +100,12 @@ pub(super) fn list(form: &Form) -> anyhow::Result<ExitCode> {
 /// Runs a scenario; without a result in any point, or ended before all were measured, it ends with a failure.
 pub(super) fn run(arguments: RunArgs) -> anyhow::Result<ExitCode> {
     let mut scenario = chosen(&arguments.scenario, &arguments.series)?;
-    vary(&mut scenario, &arguments.clients, &arguments.protocol)?;
+    let is_share = |target: &String| target.starts_with("smb://");
+    let protocols = match arguments.protocol.as_slice() {
+        [] if arguments.target.iter().any(is_share) => &[Protocol::Smb],
+        given => given,
+    };
+    vary(&mut scenario, &arguments.clients, protocols)?;
     arguments.output.as_deref().map_or(Ok(()), output::check)?;
     if !arguments.case.is_empty() {
         return run_cases(&scenario, &arguments);
@@ -227,6 +234,9 @@ fn vary(scenario: &mut Scenario, clients: &[usize], protocols: &[Protocol]) -> a
         if !protocols.is_empty() {
             series.protocols = protocols.to_vec();
         }
+        if protocols == [Protocol::Smb] {
+            series.published = over_smb(&series.published);
+        }
     }
     let compared = [(Compared::Clients, clients.len()), (Compared::Protocol, protocols.len())];
     let compares: Vec<Compared> =
@@ -243,6 +253,15 @@ fn vary(scenario: &mut Scenario, clients: &[usize], protocols: &[Protocol]) -> a
         scenario.pairs.extend(pairs);
     }
     scenario.check().map_err(|wrong| anyhow::anyhow!("{}: {wrong}", scenario.name))
+}
+
+/// What the same pages say of the same loads over SMB.
+fn over_smb(published: &[String]) -> Vec<String> {
+    let twin = |name: &String| {
+        let twin = name.replace("-nfs3-", "-smb-");
+        (twin.contains("-smb-") && twin.parse::<Published>().is_ok()).then_some(twin)
+    };
+    published.iter().filter_map(twin).collect()
 }
 
 fn default_name(run: &Run) -> PathBuf {
@@ -291,6 +310,13 @@ mod tests {
         let both = varied(&[6, 32], &[Protocol::NfsV3, Protocol::NfsV41]).unwrap();
         assert_eq!(both.pairs[0].compares, [Compared::Clients, Compared::Protocol]);
         assert_eq!(both.series[0].points().len(), 5 * 2 * 2);
+        let smb = varied(&[], &[Protocol::Smb]).unwrap();
+        assert!(smb.series[0].published.is_empty(), "the page has figures of NFS");
+        let mut scenario = chosen("gcnv-scale-out", &[]).unwrap();
+        vary(&mut scenario, &[], &[Protocol::Smb]).unwrap();
+        let published: Vec<_> = scenario.series.iter().flat_map(|series| &series.published).collect();
+        assert_eq!(published[..2], ["gcnv-extreme-smb-64k-seq", "gcnv-extreme-smb-256k-seq"]);
+        assert_eq!(published.len(), 4, "Flex has no figures over SMB");
         let wrong = varied(&[0], &[]).unwrap_err().to_string();
         assert!(wrong.contains("clients has 0; allowed are 1 to 1024"), "{wrong}");
     }

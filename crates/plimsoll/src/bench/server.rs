@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use api::client::Samples;
-use api::model::{Ceilings, Rule};
+use api::model::{Ceilings, Rule, Volume};
 use bench::observer::{Observer, Sample};
 use bench::{Error, Target};
 use report::result::{Durability, ExportRule, Limits, VolumeFacts};
@@ -33,14 +33,25 @@ pub(crate) fn observe(service: &ServiceArgs, target: &Target) -> anyhow::Result<
 
 fn find(service: &ServiceArgs, target: &Target) -> anyhow::Result<ServiceObserver> {
     let session = service.open()?;
-    if let Some(nfs) = session.nfs().filter(|nfs| nfs.port() != target.port) {
+    let is_share = target.version.is_smb();
+    let (protocol, served) = if is_share { ("SMB", session.smb()) } else { ("NFS", session.nfs()) };
+    if let Some(served) = served.filter(|served| served.port() != target.port) {
         bail!(
-            "the service at {} serves NFS at {nfs}, which {target} is not: name the service of the target, or none \
+            "the service at {} serves {protocol} at {served}, which {target} is not: name the service of the target, or none \
              (--data, --url, PLIMSOLL_DATA, PLIMSOLL_URL)",
             session.url()
         );
     }
     let volumes = session.ask(|client| client.volumes())?;
+    if is_share {
+        let (share, _) = target.share();
+        let is_it = |volume: &&Volume| volume.share.to_lowercase() == share.to_lowercase();
+        let Some(volume) = volumes.iter().find(is_it) else {
+            bail!("the service at {} does not know the share {share} of {target}", session.url());
+        };
+        let volume = volume.name.clone();
+        return Ok(ServiceObserver { session, volume });
+    }
     // A directory below an export may be mounted as well; one volume's export may lie below another's.
     let above = volumes.iter().filter(|volume| is_at_or_below(&target.export, &volume.path));
     let Some(volume) = above.max_by_key(|volume| volume.path.len()) else {

@@ -119,6 +119,8 @@ pub(crate) struct Session {
     url: String,
     /// Where NFS is served, if the data directory told.
     nfs: Option<SocketAddr>,
+    /// Where SMB is served, likewise.
+    smb: Option<SocketAddr>,
     form: Form,
 }
 
@@ -168,8 +170,9 @@ impl ServiceArgs {
         let read = |path: &PathBuf| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
         let target = Target { url: url.clone(), token, issuers: self.ca.as_ref().map(read).transpose()? };
         let client = Client::new(&target).map_err(|error| said(error, &url))?;
-        let nfs = told.filter(|_| is_own).map(|told| told.nfs);
-        Ok(Session { client, url, nfs, form: Form::default() })
+        let told = told.filter(|_| is_own);
+        let (nfs, smb) = (told.as_ref().map(|told| told.nfs), told.and_then(|told| told.smb));
+        Ok(Session { client, url, nfs, smb, form: Form::default() })
     }
 
     fn token(&self, data: Option<&Path>) -> anyhow::Result<String> {
@@ -267,6 +270,11 @@ impl Session {
     /// Where NFS is served, if the data directory told.
     pub(crate) fn nfs(&self) -> Option<SocketAddr> {
         self.nfs
+    }
+
+    /// Where SMB is served, if the data directory told.
+    pub(crate) fn smb(&self) -> Option<SocketAddr> {
+        self.smb
     }
 
     /// The commands that mount a volume: one for each protocol at each of its addresses.

@@ -152,7 +152,7 @@ fn a_job_says_over_which_protocol_it_runs() {
     }
     let target = format!("nfs://{}/v", host.address).parse().unwrap();
     let smb = BuiltIn::new(target, Caller::default()).prepare(&job(Some(Protocol::Smb)), &mut |_| {});
-    assert!(smb.unwrap_err().to_string().contains("speaks NFS, and not SMB"));
+    assert!(smb.unwrap_err().to_string().starts_with("the load is over SMB, which nfs://"));
 }
 
 #[test]

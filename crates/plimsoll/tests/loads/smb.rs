@@ -5,14 +5,19 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ::smb::server::{Server, Settings};
 use ::smb::service::Service;
+use bench::engine::{BuiltIn, Caller, Control, Engine, Job, Metadata};
 use bench::load::{Kind, Op, Plan, Report};
 use bench::{Error, load};
 use identity::{Accounts, NtHash, ServerNames, SharedAccounts, Sid, User};
+use report::result::Part;
+use report::scenario::{MetadataOperation, Protocol, Work};
 use vfs::{Export, ExportRule, Namespace, ShareSettings};
+
+use crate::job::job;
 
 const PASSWORD: &str = "a secret";
 
@@ -146,6 +151,48 @@ fn every_operation_is_made_and_leaves_nothing_behind() {
     assert!(listed.kinds[0].entries_per_s > 0.0, "{listed}");
     let left = fs::read_dir(server.directory.path().join("below")).unwrap().count();
     assert_eq!(left, 0, "everything is removed");
+}
+
+/// One client's calls in a window of a second.
+fn measured(engine: &mut BuiltIn, job: &Job) -> Result<Part, Error> {
+    engine.prepare(job, &mut |_| {})?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let control = Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap());
+    control.set_window(0, 1);
+    engine.run(&control)
+}
+
+#[test]
+fn the_loads_of_scenarios_run_on_a_share() {
+    let server = Running::new();
+    make_below(&server);
+    let target = format!("smb://alice@{}/v/below?seal=gcm", server.address).parse().unwrap();
+    let nt_hash = Some(NtHash::of_password(PASSWORD));
+    let mut engine = BuiltIn::new(target, Caller { nt_hash, ..Caller::default() });
+    let facts = engine.facts().unwrap();
+    let smb = facts.smb.unwrap();
+    assert_eq!((facts.protocol.as_str(), smb.dialect.as_str()), ("SMB 3.1.1", "3.1.1"));
+    assert_eq!((smb.signing, smb.encryption.as_deref()), (None, Some("AES-128-GCM")));
+    let job = |work| Job { connections: 2, jobs: 2, depth: 4, protocol: Some(Protocol::Smb), ..job(work) };
+    let names =
+        |operation| Job { metadata: Some(Metadata { operation, directories: 2 }), ..job(Work::Metadata) };
+    for (job, calls) in [
+        (Job { read_percent: 50, ..job(Work::Transfers) }, &["READ", "WRITE"][..]),
+        (job(Work::OpenRead), &["READ"]),
+        (names(MetadataOperation::Create), &["CREATE", "CLOSE"]),
+        (names(MetadataOperation::Rename), &["SET_INFO"]),
+    ] {
+        let part = measured(&mut engine, &job).unwrap();
+        assert!(part.errors.is_empty(), "{:?}", part.error_details);
+        assert!(calls.iter().all(|&call| part.wire.get(call) > Some(&0)), "{calls:?}: {:?}", part.wire);
+    }
+    let nfs = Job { protocol: Some(Protocol::NfsV41), ..job(Work::Transfers) };
+    let nfs = measured(&mut engine, &nfs).unwrap_err().to_string();
+    assert!(nfs.starts_with("the load is over NFSv4.1, which smb://"), "{nfs}");
+    let eda = measured(&mut engine, &Job { job_sets: 1, ..job(Work::EdaBlend) }).unwrap_err().to_string();
+    assert!(eda.starts_with("eda-blend is made of calls of NFS"), "{eda}");
+    engine.clear().unwrap();
+    assert_eq!(fs::read_dir(server.directory.path().join("below")).unwrap().count(), 0);
 }
 
 #[test]

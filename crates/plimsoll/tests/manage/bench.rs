@@ -2,6 +2,8 @@
 
 use crate::rig::{Service, plimsoll};
 use serde_json::{Value, json};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
@@ -46,6 +48,41 @@ fn a_service_of_the_environment_does_not_stop_a_measurement_of_another_server() 
     let done = run(other.command(&[]).env("NO_COLOR", "1"), dir.path(), &target);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(result()["target"]["volume"]["level"], "anf/ultra");
+}
+
+#[test]
+fn a_share_is_measured_and_its_password_told_to_nobody() {
+    const PASSWORD: &str = "correct horse";
+    let service = Service::start_with(&["--smb-listen", "127.0.0.1:0"]);
+    let secret = service.data().join("secret");
+    fs::write(&secret, PASSWORD).unwrap();
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    let secret = secret.to_str().unwrap();
+    service.says(&["user", "create", "alice", "--uid", "1000", "--password-file", secret]);
+    service.says(&["pool", "create", "p1", "--level", "plimsoll/unlimited", "--size", "1TiB"]);
+    let create = ["volume", "create", "v1", "--pool", "p1", "--size", "100GiB", "--owner", "1000:1000"];
+    service.says(&[&create[..], &["--protocols", "smb", "--allow", "127.0.0.1"]].concat());
+    let announced = service.announcement();
+    let target = format!("smb://alice@{}/v1?sign=cmac", announced["smb"].as_str().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let unknown = run(service.command(&[]).env_remove("PLIMSOLL_SMB_PASSWORD"), dir.path(), &target);
+    let said = String::from_utf8(unknown.stderr).unwrap();
+    assert!(!unknown.status.success() && said.contains("the password of alice is not known"), "{said}");
+    let done = run(service.command(&[]).env("PLIMSOLL_SMB_PASSWORD", PASSWORD), dir.path(), &target);
+    let (said, told) = (String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap());
+    assert!(done.status.success(), "{told}");
+    let text = fs::read_to_string(dir.path().join("run.json")).unwrap();
+    assert!(![&said, &told, &text].iter().any(|text| text.contains(PASSWORD)));
+    let result: Value = serde_json::from_str(&text).unwrap();
+    let smb =
+        json!({"dialect": "3.1.1", "signing": "AES-128-CMAC", "encryption": null, "multichannel": false});
+    assert_eq!((&result["target"]["protocol"], &result["target"]["smb"]), (&json!("SMB 3.1.1"), &smb));
+    let measured = &result["cells"][0];
+    assert_eq!(measured["point"]["protocol"], "smb");
+    assert!(measured["summary"]["iops"]["median"].as_f64() > Some(0.0), "{measured}");
+    // The service was asked, and counts the connections of the load alone.
+    assert_eq!(result["target"]["volume"]["name"], "v1");
+    assert_eq!(measured["measurements"][0]["server"]["connections"], 1, "{measured}");
 }
 
 #[test]

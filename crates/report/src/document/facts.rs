@@ -3,7 +3,7 @@
 use super::table::Value;
 use super::words;
 use crate::curve::SET_RATE;
-use crate::result::{DoubtKind, Durability, ExportRule, Limits, Run, VolumeFacts};
+use crate::result::{DoubtKind, Durability, ExportRule, Limits, Run, SmbFacts, VolumeFacts};
 use crate::scenario::limits::BLOCK_MAX;
 use crate::scenario::{Cache, Depth, Pattern, Preset, Series, Stability, Work};
 use crate::units::show_size;
@@ -21,6 +21,7 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     add("Target", Some(target.target.clone()));
     add("Case", target.case.clone());
     add("Over", Some([target.protocol.as_str(), target.generator.as_str()].join(", by ")));
+    add("Messages", target.smb.as_ref().map(messages));
     match &target.volume {
         Some(volume) => of_volume(volume).into_iter().for_each(|(name, value)| add(name, Some(value))),
         None => add(
@@ -50,6 +51,20 @@ pub(super) fn of_run(run: &Run) -> Vec<Fact> {
     add("Page", run.scenario.page.clone());
     add("Made by", Some(format!("Plimsoll {}, seed {}", run.version, run.seed)));
     facts
+}
+
+/// How a share is spoken to.
+fn messages(smb: &SmbFacts) -> String {
+    let protected = match (&smb.signing, &smb.encryption) {
+        (_, Some(cipher)) => format!("encrypted with {cipher}"),
+        (Some(algorithm), None) => format!("signed with {algorithm}"),
+        (None, None) => "neither signed nor encrypted".to_owned(),
+    };
+    let connections = match smb.multichannel {
+        true => "the connections of a client are channels of one session",
+        false => "each connection is a session of its own",
+    };
+    format!("of SMB {}, {protected}; {connections}", smb.dialect)
 }
 
 /// How many clients each address of the target had, at the point of a series with the most clients; empty for a target with one address.

@@ -75,6 +75,9 @@ pub struct TargetFacts {
     /// What the mount is called among those that are compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,
+    /// Of a share: how it is spoken to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smb: Option<SmbFacts>,
     /// Of a mounted path: type, source and options of the mount.
     pub mount: Option<MountFacts>,
     /// Client and server are on one host.
@@ -83,6 +86,19 @@ pub struct TargetFacts {
     pub client_cache: String,
     /// What our own server says of the volume.
     pub volume: Option<VolumeFacts>,
+}
+
+/// How a share is spoken to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SmbFacts {
+    /// Of SMB: `3.1.1`.
+    pub dialect: String,
+    /// How messages are signed: `AES-128-GMAC`; nothing where they are encrypted, or not protected at all.
+    pub signing: Option<String>,
+    /// How they are encrypted: `AES-128-GCM`.
+    pub encryption: Option<String>,
+    /// Whether the connections of a client are channels of one session; else each is a session.
+    pub multichannel: bool,
 }
 
 /// The mount of a path.

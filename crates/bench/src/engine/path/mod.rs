@@ -222,6 +222,7 @@ impl Engine for Path {
             // The files of earlier runs are used again, or make room.
             free_bytes: Some(files.free_bytes()? + layout::held_bytes(&files)?),
             case: self.case.clone(),
+            smb: None,
             mount: Some(self.mount.clone()),
             co_located: mount::is_co_located(&self.mount, is_ours),
             client_cache: client_cache(access).to_owned(),

@@ -1,0 +1,38 @@
+//! The password of a share's user: in a file or in the environment, and never an argument.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use bench::Target;
+use clap::Args;
+use identity::NtHash;
+
+use crate::manage::without_line_end;
+use crate::state::read_secret;
+
+/// Where in the environment the password is.
+const VARIABLE: &str = "PLIMSOLL_SMB_PASSWORD";
+
+/// Where the password is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PasswordArgs {
+    /// File with the password of a share's user, which nobody but its owner may read; one line end is not part of it
+    /// [default: the environment's PLIMSOLL_SMB_PASSWORD]
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+}
+
+impl PasswordArgs {
+    /// What the user of a share logs in with; nothing for targets of NFS.
+    pub(crate) fn nt_hash(&self, target: &Target) -> anyhow::Result<Option<NtHash>> {
+        let Some(user) = &target.user else { return Ok(None) };
+        let text = match &self.password_file {
+            Some(path) => read_secret(path)
+                .with_context(|| format!("cannot read the password in {}", path.display()))?,
+            None => std::env::var(VARIABLE).with_context(|| {
+                format!("the password of {user} is not known: give --password-file FILE or set {VARIABLE}")
+            })?,
+        };
+        Ok(Some(NtHash::of_password(without_line_end(&text))))
+    }
+}
