@@ -42,7 +42,8 @@ pub(crate) fn connect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> 
         capabilities: ShareCapabilities::empty(),
         maximal_access: maximal_access(&share),
     };
-    let tree_id = session.add_tree(share, SESSION_TREES_MAX).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+    let tree_id = session.add_tree(&ops.service.counts, share, SESSION_TREES_MAX);
+    let tree_id = tree_id.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
     ops.header.routing = Routing::Sync { process_id: 0, tree_id };
     ops.reply(w, &response)
 }

@@ -1,18 +1,45 @@
 //! What there may be only so much of in the process, and the numbers that are given once.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Numbers, opens and pipes.
+/// Numbers, sessions, tree connects, opens and pipes.
 #[derive(Default)]
 pub(crate) struct Counts {
     last_id: AtomicU64,
+    sessions: Arc<AtomicUsize>,
+    setups: Arc<AtomicUsize>,
+    trees: Arc<AtomicUsize>,
     opens: AtomicUsize,
     pipes: AtomicUsize,
     refused: AtomicU64,
 }
 
+/// One of what is counted, until this is dropped.
+pub(crate) struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Counts {
+    /// Counts a session, if there may be one more.
+    pub(crate) fn session(&self, sessions_max: usize) -> Option<Counted> {
+        counted(&self.sessions, sessions_max)
+    }
+
+    /// Counts a session that is being set up, if there may be one more of those.
+    pub(crate) fn setup(&self, setups_max: usize) -> Option<Counted> {
+        counted(&self.setups, setups_max)
+    }
+
+    /// Counts a tree connect, if there may be one more.
+    pub(crate) fn tree(&self, trees_max: usize) -> Option<Counted> {
+        counted(&self.trees, trees_max)
+    }
+
     /// A number that was not given before, and is not 0.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
@@ -56,6 +83,10 @@ impl Counts {
         self.pipes.fetch_sub(pipes, Ordering::Relaxed);
         self.uncount_opens(pipes);
     }
+}
+
+fn counted(counter: &Arc<AtomicUsize>, max: usize) -> Option<Counted> {
+    count(counter, max).then(|| Counted(Arc::clone(counter)))
 }
 
 /// Counts one more, unless there are `max` already.

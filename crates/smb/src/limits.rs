@@ -37,6 +37,12 @@ pub const SESSION_CHANNELS_MAX: usize = 32;
 pub const NONCES_MAX: usize = 4096;
 /// Sessions of one connection that are being set up.
 pub const CONNECTION_SETUPS_MAX: usize = 16;
+/// Sessions of all connections.
+pub const SESSIONS_MAX: usize = 65_536;
+/// Those among them that are being set up, and how long that may take: nobody has proven anything yet who has one.
+pub const SETUPS_MAX: usize = 4096;
+/// See [`SETUPS_MAX`].
+pub const SETUP_TIME_MAX: Duration = Duration::from_secs(60);
 /// Refused logins that one address has at once, and how long it is until there is another.
 pub const REFUSED_AT_ONCE_MAX: u32 = 20;
 /// See [`REFUSED_AT_ONCE_MAX`].
@@ -45,6 +51,8 @@ pub const REFUSED_EVERY: Duration = Duration::from_secs(1);
 pub const ADDRESSES_MAX: usize = 4096;
 /// Tree connects of one session.
 pub const SESSION_TREES_MAX: usize = 1024;
+/// Tree connects of all sessions.
+pub const TREES_MAX: usize = 131_072;
 /// Opens of one session.
 pub const SESSION_OPENS_MAX: usize = 16_384;
 /// Pipes of one session, which count as opens as well.

@@ -12,6 +12,7 @@ use identity::{Authority, Identity, MicPolicy, Resolver, ServerNames, SharedAcco
 use smb_wire::Guid;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 use vfs::SharedNamespace;
 
 /// Where random bytes come from.
@@ -74,18 +75,18 @@ impl Service {
         }
     }
 
-    /// A session that is to be set up. Its number is drawn, so that one of an earlier start is nobody's; some clients keep 32 bits
-    /// of it.
-    pub(crate) fn new_session(&self) -> Arc<Session> {
+    /// A session that is to be set up from `now` on, if there may be one more. Its number is drawn, so that one of an earlier start is
+    /// nobody's; some clients keep 32 bits of it.
+    pub(crate) fn new_session(&self, now: Instant) -> Option<Arc<Session>> {
         let mut sessions = lock(&self.sessions);
         loop {
             let mut drawn = [0; 4];
             (self.random)(&mut drawn);
             let id = u64::from(u32::from_le_bytes(drawn));
             if id != 0 && !sessions.contains_key(&id) {
-                let session = Arc::new(Session::new(id));
+                let session = Arc::new(Session::new(id, &self.counts, now)?);
                 sessions.insert(id, Arc::downgrade(&session));
-                return session;
+                return Some(session);
             }
         }
     }
@@ -111,9 +112,19 @@ impl Service {
         opens
     }
 
-    /// Ends the sessions of users and the tree connects to volumes who are gone, and lets durable opens go whose time is over. To be
-    /// called every second or so.
+    /// Ends the sessions that are not set up in time.
+    fn end_setups(&self, now: Instant) {
+        let sessions = self.all_sessions();
+        sessions
+            .iter()
+            .filter(|session| session.is_overdue(now))
+            .for_each(|session| self.end_session(session));
+    }
+
+    /// Ends the sessions that are not set up in time, those of users and the tree connects to volumes who are gone, and lets durable
+    /// opens go whose time is over. To be called every second or so.
     pub fn end_what_is_gone(&self) {
+        self.end_setups(Instant::now());
         let namespace = self.namespace.load();
         let is_nobody = |of: &Identity| {
             self.resolver.principal("", &of.name).is_none_or(|principal| principal.sid != of.sid)
@@ -159,5 +170,59 @@ impl Service {
 
     pub(crate) fn session(&self, id: u64) -> Option<Arc<Session>> {
         lock(&self.sessions).get(&id)?.upgrade()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Connection;
+    use crate::limits::{CONNECTION_SETUPS_MAX, SETUP_TIME_MAX, SETUPS_MAX};
+    use identity::{Accounts, Sid};
+    use smb_wire::NtStatus;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+    use vfs::Namespace;
+
+    fn service() -> Arc<Service> {
+        let drawn = AtomicU32::new(1);
+        let random = move |bytes: &mut [u8]| {
+            let next = drawn.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+            bytes.iter_mut().zip(next).for_each(|(byte, next)| *byte = next);
+        };
+        let accounts = SharedAccounts::new(Accounts::none(Sid::machine([1, 2, 3]), "FILES"));
+        let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::new(Vec::<vfs::Export>::new())).into());
+        let names = ServerNames::of_host("files.example.org");
+        Arc::new(Service::new(namespace, names, accounts, Box::new(random)))
+    }
+
+    /// Begins as many sessions over a connection as it may have, until there are too many of all.
+    fn begin(service: &Arc<Service>, now: Instant) -> (Arc<Connection>, usize) {
+        let connection = Connection::new(service);
+        let begin = || {
+            let session = service.new_session(now).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+            connection.add_channel(&connection.new_channel(session), CONNECTION_SETUPS_MAX)
+        };
+        let begun = (0..CONNECTION_SETUPS_MAX).take_while(|_| begin().is_ok()).count();
+        (connection, begun)
+    }
+
+    #[test]
+    fn sessions_that_are_being_set_up_go_with_their_connection_and_in_time() {
+        let (service, now) = (service(), Instant::now());
+        let connections: Vec<_> = std::iter::repeat_with(|| begin(&service, now))
+            .take(SETUPS_MAX / CONNECTION_SETUPS_MAX)
+            .collect();
+        assert!(connections.iter().all(|(_, begun)| *begun == CONNECTION_SETUPS_MAX));
+        assert_eq!(begin(&service, now).1, 0, "others have them all");
+        drop(connections);
+        assert!(lock(&service.sessions).is_empty());
+        let (_connection, begun) = begin(&service, now);
+        assert_eq!(begun, CONNECTION_SETUPS_MAX);
+        service.end_setups(now + SETUP_TIME_MAX);
+        assert_eq!(lock(&service.sessions).len(), begun);
+        service.end_setups(now + SETUP_TIME_MAX + Duration::from_millis(1));
+        assert!(lock(&service.sessions).is_empty());
+        assert!(service.counts.setup(1).is_some(), "nothing is counted any longer");
     }
 }

@@ -2,10 +2,13 @@
 
 use crate::breaks::Client;
 use crate::channel::Channel;
-use crate::counts::{Counts, lock};
+use crate::counts::{Counted, Counts, lock};
 use crate::keys::Keys;
 use crate::later::Waiting;
-use crate::limits::{OPENS_MAX, PIPES_MAX, SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPES_MAX};
+use crate::limits::{
+    OPENS_MAX, PIPES_MAX, SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPES_MAX, SESSIONS_MAX,
+    SETUP_TIME_MAX, SETUPS_MAX, TREES_MAX,
+};
 use crate::negotiated::Negotiated;
 use crate::nonces::Nonces;
 use crate::open::Open;
@@ -17,12 +20,17 @@ use smb_wire::{FileId, NtStatus};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Instant;
 use transport::Outbox;
 
 /// `Session`.
 pub(crate) struct Session {
     pub(crate) id: u64,
     established: OnceLock<Established>,
+    /// When it was begun, and what it counts as until it is set up.
+    begun: Instant,
+    setup: Mutex<Option<Counted>>,
+    _counted: Counted,
     is_over: AtomicBool,
     /// `ChannelList`: those that are bound.
     channels: Mutex<Vec<Weak<Channel>>>,
@@ -49,21 +57,31 @@ struct Held {
 }
 
 impl Session {
-    pub(crate) fn new(id: u64) -> Self {
-        Self {
+    /// A session that is being set up from `now` on, if there may be one more.
+    pub(crate) fn new(id: u64, counts: &Counts, now: Instant) -> Option<Self> {
+        let (setup, counted) = (counts.setup(SETUPS_MAX)?, counts.session(SESSIONS_MAX)?);
+        Some(Self {
             id,
+            begun: now,
+            setup: Mutex::new(Some(setup)),
+            _counted: counted,
             established: OnceLock::new(),
             is_over: AtomicBool::new(false),
             channels: Mutex::default(),
             held: Mutex::default(),
             waiting: Arc::default(),
             nonces: Nonces::default(),
-        }
+        })
     }
 
     /// Whether it was set up, be it over or not.
     pub(crate) fn is_established(&self) -> bool {
         self.established.get().is_some()
+    }
+
+    /// Whether it should have been set up by `now`, and was not.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        !self.is_established() && now.saturating_duration_since(self.begun) > SETUP_TIME_MAX
     }
 
     /// Whether it has ended.
@@ -120,7 +138,9 @@ impl Session {
     ) -> Result<(), NtStatus> {
         let negotiated = negotiated.clone();
         let established = self.established.set(Established { identity, negotiated, keys, must_sign });
-        established.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)
+        established.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
+        *lock(&self.setup) = None;
+        Ok(())
     }
 
     /// The channels that are bound, the newest first.
@@ -171,12 +191,13 @@ impl Session {
         lock(&self.held).trees.values().cloned().collect()
     }
 
-    /// Connects to a share, unless the session has `trees_max` already.
-    pub(crate) fn add_tree(&self, share: Share, trees_max: usize) -> Option<u32> {
+    /// Connects to a share, unless the session has `trees_max` already, or there are too many in all.
+    pub(crate) fn add_tree(&self, counts: &Counts, share: Share, trees_max: usize) -> Option<u32> {
         let mut held = lock(&self.held);
         if held.trees.len() >= trees_max || self.is_over.load(Ordering::SeqCst) {
             return None;
         }
+        let counted = counts.tree(TREES_MAX)?;
         let id = loop {
             held.last_tree = held.last_tree.wrapping_add(1);
             // 0 and the last number mean none (MS-SMB2 §2.2.1.2).
@@ -184,7 +205,7 @@ impl Session {
                 break held.last_tree;
             }
         };
-        held.trees.insert(id, Arc::new(Tree { id, share }));
+        held.trees.insert(id, Arc::new(Tree { id, share, _counted: counted }));
         Some(id)
     }
 
@@ -257,6 +278,7 @@ impl Session {
     pub(crate) fn end(&self, counts: &Counts) -> Vec<Arc<Open>> {
         let mut held = lock(&self.held);
         self.is_over.store(true, Ordering::SeqCst);
+        *lock(&self.setup) = None;
         let Held { trees, opens, pipes, .. } = std::mem::take(&mut *held);
         drop(held);
         self.waiting.close_all();
@@ -313,9 +335,10 @@ mod tests {
 
     #[test]
     fn pipes_are_bounded_and_go_with_their_tree_connect_and_session() {
-        let (session, counts) = (Session::new(1), Counts::default());
-        let ipc = session.add_tree(Share::Pipe, 2).unwrap();
-        let other = session.add_tree(Share::Pipe, 2).unwrap();
+        let counts = Counts::default();
+        let session = Session::new(1, &counts, Instant::now()).unwrap();
+        let ipc = session.add_tree(&counts, Share::Pipe, 2).unwrap();
+        let other = session.add_tree(&counts, Share::Pipe, 2).unwrap();
         let ids: Vec<FileId> = (1..SESSION_PIPES_MAX).map(|_| add(&session, &counts, ipc).unwrap()).collect();
         let kept = add(&session, &counts, other).unwrap();
         assert_eq!(add(&session, &counts, ipc), Err(NtStatus::INSUFFICIENT_RESOURCES));
@@ -338,5 +361,41 @@ mod tests {
         assert!(!counts.count_pipe(1, 0));
         assert!(counts.count_pipe(1, 1));
         assert!(!counts.count_pipe(1, 2));
+    }
+
+    #[test]
+    fn sessions_are_bounded_and_those_that_are_not_set_up_more_tightly() {
+        let (counts, now) = (Counts::default(), Instant::now());
+        let new = || Session::new(1, &counts, now);
+        let mut begun: Vec<Session> = (0..SETUPS_MAX).map(|_| new().unwrap()).collect();
+        assert!(new().is_none(), "too many are being set up");
+        begun.pop();
+        begun[0].end(&counts);
+        begun.extend([new().unwrap(), new().unwrap()]);
+        assert!(new().is_none());
+        // Those that are set up are in nobody's way, up to their own bound.
+        begun.iter().for_each(|session| *lock(&session.setup) = None);
+        begun.extend((0..SETUPS_MAX).map(|_| new().unwrap()));
+        assert!(new().is_none());
+        drop(begun);
+        let others: Vec<Counted> = (0..SESSIONS_MAX).map(|_| counts.session(SESSIONS_MAX).unwrap()).collect();
+        assert!(new().is_none(), "there are too many");
+        drop(others);
+        assert!(new().is_some());
+    }
+
+    #[test]
+    fn tree_connects_of_all_sessions_are_bounded() {
+        let (counts, now) = (Counts::default(), Instant::now());
+        let sessions: Vec<Session> = (0..3).map(|_| Session::new(1, &counts, now).unwrap()).collect();
+        for _ in 0..TREES_MAX - 1 {
+            sessions[0].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
+        }
+        let id = sessions[1].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
+        assert_eq!(sessions[2].add_tree(&counts, Share::Pipe, TREES_MAX), None);
+        sessions[1].remove_tree(&counts, &sessions[1].tree(id).unwrap());
+        assert!(sessions[2].add_tree(&counts, Share::Pipe, TREES_MAX).is_some());
+        sessions[0].end(&counts);
+        assert!(counts.tree(2).is_some(), "they go with their session");
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn setup(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         binding(ops, request, negotiated)?
     } else {
         match (ops.header.session_id, &ops.channel) {
-            (0, _) => begin(ops)?,
+            (0, _) => begin(ops, tried_at)?,
             (_, Some(channel)) if !is_binding(channel) => Arc::clone(channel),
             _ => return Err(NtStatus::USER_SESSION_DELETED.into()),
         }
@@ -67,8 +67,9 @@ pub(crate) fn setup(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
 }
 
 /// The channel of a new session.
-fn begin(ops: &Ops<'_>) -> Result<Arc<Channel>, NtStatus> {
-    let channel = ops.connection.new_channel(ops.service.new_session());
+fn begin(ops: &Ops<'_>, now: Instant) -> Result<Arc<Channel>, NtStatus> {
+    let session = ops.service.new_session(now).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+    let channel = ops.connection.new_channel(session);
     if let Err(status) = ops.connection.add_channel(&channel, CONNECTION_SETUPS_MAX) {
         ops.service.end_session(&channel.session);
         return Err(status);

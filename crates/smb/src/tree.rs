@@ -1,6 +1,7 @@
 //! Shares and tree connects (MS-SMB2 §3.3.1.6, §3.3.1.9): a share is an export, and its name what NFS mounts.
 
 use crate::breaks::Client;
+use crate::counts::Counted;
 use crate::holder::Claimant;
 use std::sync::{Arc, Weak};
 use vfs::claims::{By, HolderId};
@@ -13,6 +14,8 @@ pub const PROTOCOL: ProtocolId = ProtocolId(3);
 pub(crate) struct Tree {
     pub(crate) id: u32,
     pub(crate) share: Share,
+    /// What it counts as.
+    pub(crate) _counted: Counted,
 }
 
 /// What is shared.
