@@ -36,4 +36,4 @@ mod target;
 pub mod workload;
 
 pub use error::Error;
-pub use target::{Target, Version};
+pub use target::{Protection, Target, Version};

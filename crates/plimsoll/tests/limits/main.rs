@@ -4,11 +4,17 @@
 mod adversary;
 #[path = "../support/server.rs"]
 mod server;
+#[path = "../support/shares.rs"]
+mod shares;
+mod smb;
 
-use bench::Version;
 use bench::load::{Op, Order, Plan, Progress, Report};
+use bench::{Protection, Version};
+
+use identity::NtHash;
 use report::scenario::Stability;
 use server::Running;
+use shares::Shares;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +32,7 @@ struct Host {
     pool: Arc<Arbiter>,
     gates: Vec<Arc<Gate>>,
     server: Running,
+    shares: Shares,
     dirs: Vec<tempfile::TempDir>,
     _alone: MutexGuard<'static, ()>,
 }
@@ -39,18 +46,32 @@ impl Host {
             let dir = tempfile::tempdir().unwrap();
             let gate = pool.gate(VolumeLimits::default());
             let volume = server::volume(number, dir.path()).with_gate(Arc::clone(&gate));
-            exports.push(server::export(format!("/v{number}"), volume));
+            shares::open_to_all(dir.path());
+            exports.push(Arc::new(server::export(format!("/v{number}"), volume)));
             gates.push(gate);
             dirs.push(dir);
         }
-        let server = Running::new(exports, 30);
-        Self { address: server.address, pool, gates, server, dirs, _alone: alone }
+        let (server, shares) = (Running::new(exports.clone(), 30), Shares::new(exports));
+        Self { address: server.address, pool, gates, server, shares, dirs, _alone: alone }
     }
 
     fn plan(&self, volume: usize, op: Op) -> Plan {
         let mut plan = Plan::new(format!("nfs://{}/v{volume}", self.address).parse().unwrap(), op);
         plan.time = Duration::from_secs(5);
         (plan.size, plan.files) = (32 << 20, 2);
+        plan
+    }
+
+    /// The same by alice, over this protocol.
+    fn plan_over(&self, version: Version, volume: usize, op: Op) -> Plan {
+        let mut plan = self.plan(volume, op);
+        (plan.uid, plan.gid) = shares::alice();
+        plan.target.version = version;
+        if version.is_smb() {
+            plan.target.port = self.shares.address.port();
+            plan.target.user = Some("alice".to_owned());
+            plan.nt_hash = Some(NtHash::of_password(shares::PASSWORD));
+        }
         plan
     }
 
@@ -265,31 +286,42 @@ fn a_stop_does_not_wait_for_what_waits() {
 
 #[test]
 fn a_tenant_at_its_limit_is_not_felt_next_door() {
-    is_not_felt_next_door(Version::V3);
+    is_not_felt_next_door(Version::V3, Version::V3);
 }
 
 #[test]
 fn a_tenant_at_its_limit_is_not_felt_next_door_over_version_4_1() {
-    is_not_felt_next_door(Version::V41);
+    is_not_felt_next_door(Version::V41, Version::V41);
 }
 
-/// Both the tenant and the one next door call in this version.
-fn is_not_felt_next_door(version: Version) {
+#[test]
+fn a_tenant_at_its_limit_over_smb_is_not_felt_over_nfs() {
+    is_not_felt_next_door(Version::Smb(Protection::Gcm128), Version::V3);
+}
+
+#[test]
+fn a_tenant_at_its_limit_over_nfs_is_not_felt_over_smb() {
+    is_not_felt_next_door(Version::V3, Version::Smb(Protection::Gcm128));
+}
+
+/// The tenant calls over the one protocol, the one next door over the other.
+fn is_not_felt_next_door(tenant: Version, next_door: Version) {
     let host = Host::new(2);
-    let mut loud = host.plan(0, Op::Read);
-    loud.target.version = version;
+    let mut loud = host.plan_over(tenant, 0, Op::Read);
     (loud.block, loud.connections, loud.depth) = (65_536, 4, 16);
     (loud.time, loud.threads) = (Duration::from_millis(200), Some(1));
     host.run(&loud, || ());
     loud.time = Duration::from_secs(2);
-    let mut quiet = host.plan(1, Op::Read);
-    quiet.target.version = version;
+    let mut quiet = host.plan_over(next_door, 1, Op::Read);
     (quiet.block, quiet.depth, quiet.time) = (4096, 1, Duration::from_secs(2));
     host.gates[0].set_limits(bytes(50 * MIB));
-    // The machine has other work, too: what counts is the best of some pairs.
+    // The machine has other work, too: what counts is the best of some pairs, beside reads and beside writes.
     let p99 = || host.run(&quiet, || ()).kinds[0].latency.p99_ms;
     let mut best = f64::INFINITY;
-    for op in [Op::Read, Op::Write, Op::Write, Op::Read, Op::Write] {
+    for (round, op) in [Op::Read, Op::Write, Op::Write, Op::Read, Op::Write].into_iter().enumerate() {
+        if round >= 2 && best < 2.0 {
+            break;
+        }
         let alone = p99();
         let loud = Plan { op, ..loud.clone() };
         let beside = std::thread::scope(|scope| {

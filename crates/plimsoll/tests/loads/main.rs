@@ -6,6 +6,8 @@ mod eda;
 mod job;
 #[path = "../support/server.rs"]
 mod server;
+#[path = "../support/shares.rs"]
+mod shares;
 mod smb;
 mod wiretap;
 

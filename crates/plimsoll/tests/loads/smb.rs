@@ -1,30 +1,25 @@
 //! Loads over SMB against a server in this process: every protection, every operation, and what is refused.
 
 use std::fs;
-use std::io::Read;
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ::smb::server::{Server, Settings};
-use ::smb::service::Service;
 use bench::engine::{BuiltIn, Caller, Control, Engine, Job, Metadata};
 use bench::load::{Kind, Op, Plan, Report};
 use bench::{Error, load};
-use identity::{Accounts, NtHash, ServerNames, SharedAccounts, Sid, User};
+use identity::NtHash;
 use report::result::Part;
 use report::scenario::{MetadataOperation, Protocol, Work};
-use vfs::{Export, ExportRule, Namespace, ShareSettings};
+use vfs::{Export, ExportRule, ShareSettings};
 
 use crate::job::job;
+use crate::shares::{PASSWORD, Shares, open_to_all};
 
-const PASSWORD: &str = "a secret";
-
-/// A server with the share `v`; it stops when this is dropped.
+/// A server with the share `v`.
 struct Running {
     address: SocketAddr,
-    server: Option<Server>,
+    _server: Shares,
     directory: tempfile::TempDir,
 }
 
@@ -36,26 +31,9 @@ impl Running {
     fn sharing(share: ShareSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let volume = Arc::new(crate::server::volume(7, directory.path()));
-        let export = Export::new("/v", volume, vec![ExportRule::everybody()]).shared(share);
-        // Nobody logs in as root.
-        let (uid, gid) = match rustix::process::geteuid().as_raw() {
-            0 => (1000, 100),
-            own => (own, rustix::process::getegid().as_raw()),
-        };
-        let nt_hash = Some(NtHash::of_password(PASSWORD));
-        let users = vec![User { name: "alice".parse().unwrap(), uid, gid, nt_hash }];
-        let accounts = Accounts::none(Sid::machine([1, 2, 3]), "FILES").with(users, vec![], vec![], None);
-        let service = Service::new(
-            Arc::new(Arc::new(Namespace::new([export])).into()),
-            ServerNames::of_host("files.example.org"),
-            SharedAccounts::new(accounts.unwrap()),
-            Box::new(random),
-        );
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let settings = Settings::for_descriptors(2, 1 << 16);
-        let server = Some(Server::start(Arc::new(service), vec![listener], settings).unwrap());
-        Self { address, server, directory }
+        let server =
+            Shares::new(vec![Export::new("/v", volume, vec![ExportRule::everybody()]).shared(share)]);
+        Self { address: server.address, _server: server, directory }
     }
 
     /// A short load on few blocks, with its bytes checked where it moves any.
@@ -74,18 +52,6 @@ impl Running {
             threads: Some(1),
             nt_hash: Some(NtHash::of_password(PASSWORD)),
             ..Plan::new(target.parse().unwrap(), op)
-        }
-    }
-}
-
-fn random(bytes: &mut [u8]) {
-    fs::File::open("/dev/urandom").unwrap().read_exact(bytes).unwrap();
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.stop(Duration::from_secs(1));
         }
     }
 }
@@ -235,6 +201,6 @@ fn make_below(server: &Running) {
     let below = server.directory.path().join("below");
     fs::create_dir(&below).unwrap();
     for open in [server.directory.path(), &below] {
-        fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
+        open_to_all(open);
     }
 }

@@ -19,7 +19,7 @@ pub struct Running {
 }
 
 impl Running {
-    pub fn new(exports: Vec<Export>, lease_s: u32) -> Self {
+    pub fn new(exports: Vec<impl Into<Arc<Export>>>, lease_s: u32) -> Self {
         let service = Arc::new(Service {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
             signer: HandleSigner::new([7; 16]),

@@ -8,7 +8,7 @@ use smb_wire::classes::FileClass;
 use smb_wire::classes::file::DispositionInformation;
 use smb_wire::copy::{CopyChunk, CopyChunkCopy, ResumeKeyResponse};
 use smb_wire::create::{CreateDisposition, CreateOptions};
-use smb_wire::header::Command;
+use smb_wire::header::{Command, Header};
 use smb_wire::ioctl::CtlCode;
 use smb_wire::session::Empty;
 use smb_wire::tree::{ShareFlags, TreeConnectResponse};
@@ -17,7 +17,7 @@ use smb_wire::{Decode, Encode, NtStatus};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
-use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
+use vfs::qos::{Arbiter, Gate, Kind, Limits, Pacer, VolumeLimits};
 use vfs::{Blocking, Caller, Export, ExportRule, Namespace, Protection, ProtocolSet};
 
 fn logged_on(rig: &Rig, offer: &Offer) -> crate::rig::Client {
@@ -185,6 +185,30 @@ fn the_commands_of_a_message_are_paid_for_together() {
     wait_until(|| gate.throttled().1 > waiting);
     limit(&gate, 0);
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+}
+
+/// CANCEL of a request that waits for the limit: it is answered once, after it has waited and paid once.
+#[test]
+fn a_request_that_waits_for_the_limit_is_answered_and_paid_for_once() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    limit(&gate, 1);
+    // The first finds nothing owed.
+    client.write(file, 0, &[7; 1000]);
+    let header = client.header(Command::WRITE, 1);
+    client.send_protected(message(&header, &write(file, 0, &[8; 1000])));
+    wait_until(|| gate.throttled().1 > 0);
+    let cancel = Header::request(Command::CANCEL, header.message_id, client.session_id, 0);
+    client.send_protected(message(&cancel, &Empty));
+    assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+    assert_eq!(gate.throttled().1, 1);
+    limit(&gate, 0);
+    let reply = client.reply();
+    assert_eq!((reply.status(), reply.header.message_id), (NtStatus::SUCCESS, header.message_id));
+    // The next reply is that to the next request.
+    assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+    assert_eq!(gate.throttled().0.calls[Kind::Write.index()], 1);
 }
 
 /// A message that begins in another volume takes nothing of a limited one for nothing.

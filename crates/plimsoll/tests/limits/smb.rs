@@ -1,0 +1,106 @@
+//! The same limits over SMB, alone and beside NFS.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bench::client::{Client, Identity};
+use bench::load::{Op, Plan};
+use bench::{Protection, Version};
+
+use identity::NtHash;
+use vfs::qos::{Limits, VolumeLimits};
+
+use super::{Host, MIB, all, assert_near, bytes, rate, shares};
+
+const SIGNED: Version = Version::Smb(Protection::Gmac);
+const SEALED: Version = Version::Smb(Protection::Gcm128);
+
+/// A load of two seconds. What signs takes much time where nothing is optimized, so that its limits are low.
+fn short(host: &Host, version: Version, op: Op) -> Plan {
+    let (time, warm_up) = (Duration::from_secs(2), Duration::from_millis(500));
+    Plan { time, warm_up, read_percent: 50, ..host.plan_over(version, 0, op) }
+}
+
+#[test]
+fn what_is_delivered_over_smb_keeps_to_the_limit() {
+    let host = Host::new(1);
+    for (version, mib, op, block, connections, depth) in [
+        (SIGNED, 1, Op::Write, 8192, 1, 4),
+        (SEALED, 10, Op::Mix, 8192, 8, 2),
+        (SEALED, 30, Op::Read, 1 << 20, 2, 2),
+    ] {
+        host.gates[0].set_limits(VolumeLimits::default());
+        let plan = Plan { block, connections, depth, ..short(&host, version, op) };
+        let report = host.run(&plan, || host.gates[0].set_limits(bytes(mib * MIB)));
+        let what = format!("{}: {op:?} {block} × {connections} × {depth}", plan.target);
+        assert_near(report.mib_per_s, mib as f64, 0.02, &what);
+    }
+}
+
+/// A message is an operation, also one that opens, asks and closes.
+#[test]
+fn operations_over_smb_are_counted() {
+    let host = Host::new(1);
+    for (version, op) in
+        [(SIGNED, Op::Getattr), (SEALED, Op::Read), (SIGNED, Op::Create), (SIGNED, Op::Rename)]
+    {
+        host.gates[0].set_limits(VolumeLimits::default());
+        let plan = Plan { block: 4096, ..short(&host, version, op) };
+        let limits = all(Limits { ops: rate(500), ..Limits::NONE });
+        let report = host.run(&plan, || host.gates[0].set_limits(limits));
+        // A name is made by CREATE and CLOSE.
+        let messages = if op == Op::Create { 1.5 } else { 1.0 };
+        let what = format!("{}: {op:?} at 500 operations a second", plan.target);
+        assert_near(report.ops_per_s * messages, 500.0, 0.02, &what);
+    }
+}
+
+#[test]
+fn protocols_share_the_limit_of_their_volume() {
+    let host = Host::new(1);
+    let plans = [SEALED, Version::V3].map(|version| {
+        let mut plan = short(&host, version, Op::Read);
+        (plan.block, plan.threads) = (65_536, Some(1));
+        host.run(&Plan { time: Duration::from_millis(200), ..plan.clone() }, || ());
+        plan
+    });
+    host.gates[0].set_limits(bytes(20 * MIB));
+    let rates = std::thread::scope(|scope| {
+        let running = plans.each_ref().map(|plan| scope.spawn(|| host.run(plan, || ()).mib_per_s));
+        running.map(|one| one.join().unwrap())
+    });
+    assert_near(rates[0] + rates[1], 20.0, 0.02, &format!("SMB and NFS together, {rates:.1?}"));
+}
+
+/// Nobody pays for what is refused, and nothing that was paid comes back twice: the others get all of the limit, and no more.
+#[test]
+fn what_is_refused_over_smb_neither_takes_nor_gives() {
+    let host = Host::new(1);
+    let mut plan = short(&host, SEALED, Op::Read);
+    (plan.block, plan.time) = (65_536, Duration::from_millis(200));
+    host.run(&plan, || ());
+    plan.time = Duration::from_secs(3);
+    host.gates[0].set_limits(bytes(20 * MIB));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let delivered = std::thread::scope(|scope| {
+        let refused = scope.spawn(|| {
+            let nt_hash = Some(NtHash::of_password(shares::PASSWORD));
+            let mut client =
+                Client::mount(&plan.target, &Identity { nt_hash, ..Identity::new(0, 0) }).unwrap();
+            let file = client.walk("plimsoll-bench/data-000000").unwrap();
+            let mut refused = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                // END_OF_FILE.
+                assert!(client.read(&file, 1 << 40, 1 << 18).unwrap().data.is_empty());
+                refused += 1;
+            }
+            refused
+        });
+        let report = host.run(&plan, || ());
+        is_over.store(true, Ordering::Relaxed);
+        assert!(refused.join().unwrap() > 10);
+        report.mib_per_s
+    });
+    assert_near(delivered, 20.0, 0.02, "beside reads that are refused");
+}
