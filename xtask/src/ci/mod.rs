@@ -98,6 +98,7 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         with_binary("power cut on XFS", &["guest", "power-cut", "--fs", "xfs"], 10)?.after(&["build", IMAGE]),
         with_binary("hold", &["guest", "hold"], 8)?.after(&["build", IMAGE]),
         with_binary("tune", &["guest", "tune"], 8)?.after(&["build", IMAGE]),
+        with_binary("prove in a guest", &["guest", "prove"], 10)?.after(&["build", IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 25", 15).after(&["test programs"]),
         command("fio-plot", "conformance/fio-plot/run", 10).after(&["test programs"]),
         with_binary("crash", &["crash"], 5)?.after(&["build"]),
@@ -108,7 +109,6 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         tests("timed tests", &[], &timed).alone(),
         // Two guests, which take what there is.
         with_binary("two clients", &["guest", "two-clients"], 9)?.after(&["build", IMAGE, IMAGE_13]).alone(),
-        with_binary("prove in a guest", &["guest", "prove"], 10)?.after(&["build", IMAGE]).alone(),
         with_binary("prove", &["prove"], 15)?.after(&["build"]).alone(),
     ])
 }
