@@ -44,6 +44,10 @@ struct Caches {
     asking: usize,
     /// Breaks of such oplocks.
     early: HashMap<OpenId, Break>,
+    /// Requests whose replies come before what they break.
+    pauses: usize,
+    /// What the client is told then.
+    paused: Vec<(Told, Break)>,
 }
 
 struct Cache {
@@ -89,11 +93,16 @@ pub(crate) struct Break {
 /// A CREATE that asks for an oplock.
 pub(crate) struct Asking(Arc<Breaks>);
 
-/// That an open has a cache, or a CREATE whose reply has not left.
+/// That an open has a cache, or a request whose reply has not left has to do with some.
 pub(crate) struct CacheUse {
     breaks: Arc<Breaks>,
-    key: claims::LeaseKey,
-    is_unanswered: bool,
+    of: Use,
+}
+
+#[derive(Clone, Copy)]
+enum Use {
+    Cache { key: claims::LeaseKey, is_unanswered: bool },
+    Pause,
 }
 
 /// What a CREATE that was granted a cache keeps: with its open, and until its reply has left.
@@ -125,8 +134,24 @@ impl Breaks {
         cache.told.is_sealed |= told.is_sealed;
         cache.uses += 2;
         cache.unanswered += 1;
-        let new = |is_unanswered| CacheUse { breaks: Arc::clone(self), key, is_unanswered };
+        let new =
+            |is_unanswered| CacheUse { breaks: Arc::clone(self), of: Use::Cache { key, is_unanswered } };
         NewCache { open: new(false), reply: new(true) }
+    }
+
+    /// Has what the client is told from now on follow the reply to a request.
+    pub(crate) fn pause(self: &Arc<Self>) -> CacheUse {
+        lock(&self.caches).pauses += 1;
+        CacheUse { breaks: Arc::clone(self), of: Use::Pause }
+    }
+
+    /// Tells the client what it was not told before the reply to a request.
+    fn go_on(&self) {
+        let mut caches = lock(&self.caches);
+        caches.pauses -= 1;
+        let due = if caches.pauses == 0 { std::mem::take(&mut caches.paused) } else { Vec::new() };
+        drop(caches);
+        due.iter().for_each(|(told, step)| self.send(told, *step));
     }
 
     /// Tells the client that a cache has to be given up, as soon as it knows that it has it.
@@ -147,6 +172,9 @@ impl Breaks {
                 return;
             }
         };
+        if caches.pauses > 0 {
+            return caches.paused.push((told, step));
+        }
         drop(caches);
         self.send(&told, step);
     }
@@ -189,7 +217,10 @@ impl Drop for Asking {
 
 impl Drop for CacheUse {
     fn drop(&mut self) {
-        self.breaks.release(self.key, self.is_unanswered);
+        match self.of {
+            Use::Cache { key, is_unanswered } => self.breaks.release(key, is_unanswered),
+            Use::Pause => self.breaks.go_on(),
+        }
     }
 }
 

@@ -260,8 +260,10 @@ impl Chain {
         let Ops { header, channel, signer, file, waker, unanswered, pages, .. } = ops;
         self.pages = pages;
         self.unanswered.extend(unanswered);
+        let has_session = first.is_ok() && status != NtStatus::USER_SESSION_DELETED;
         self.previous = Previous {
-            ids: Some((header.session_id, header.tree_id())),
+            // What has no session leaves none to those that follow it (MS-SMB2 §3.3.5.2.7.2).
+            ids: has_session.then(|| (header.session_id, header.tree_id())),
             file,
             failed: status.is_error().then_some(status),
         };
@@ -398,6 +400,13 @@ impl Chain {
     /// The commands of `message` that are not done yet.
     pub(crate) fn rest<'m>(&self, message: &'m [u8]) -> &'m [u8] {
         message.get(self.at..).unwrap_or_default()
+    }
+
+    /// Has the last of several replies, which begin at `base` and end `out`, end as the others do (MS-SMB2 §3.3.4.1.3).
+    pub(crate) fn pad(&self, out: &mut Vec<u8>, base: usize) {
+        if self.replies.len() > 1 {
+            out.resize(base + (out.len() - base).next_multiple_of(8), 0);
+        }
     }
 
     /// Signs the replies, which begin at `base` and end `out`.

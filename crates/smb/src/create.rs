@@ -397,10 +397,8 @@ fn keep(
         attrs = file.pass_changes()?;
     }
     if truncates {
-        let set = SetAttrs { size: Some(0), ..SetAttrs::default() };
         let (writing, _) = file.open(&disk.caller, Access::WRITE, Blocking::Allowed)?;
-        attrs =
-            writing.into_owned().held_by(By::Open(claim)).set_attrs(&disk.caller, &set, ops.pending)?.after;
+        attrs = writing.into_owned().held_by(By::Open(claim)).replace(&disk.caller, ops.pending)?.after;
         if !file.is_stream() {
             // A file that is replaced begins anew (MS-FSA §2.1.5.1.2.1).
             file.remove_streams(&disk.caller)?;

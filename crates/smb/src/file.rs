@@ -129,7 +129,7 @@ pub(crate) fn write(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         };
         open.keep_written(&change, ops.pending)?;
         let is_longer = change.before.size != change.after.size;
-        open.tell_modified(if is_longer { What::MODIFIED | What::SIZE } else { What::MODIFIED });
+        open.tell_written(if is_longer { What::MODIFIED | What::SIZE } else { What::MODIFIED });
     }
     open.set_position(offset + u64::from(length));
     ops.count(Kind::Write, args.data.len());
@@ -165,6 +165,10 @@ pub(crate) fn close(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         true => open.file.attrs(Blocking::Allowed).and_then(|attrs| open.shown(&attrs)).ok(),
         false => None,
     };
+    if open.listing.is_some() || open.deletes() {
+        // A client takes no break of a listing that it has not heard the change of.
+        ops.unanswered.push(open.disk.claimant.breaks.pause());
+    }
     open.close();
     open.disk.delete_closed();
     let response = shown.map_or(CloseResponse::default(), |shown| CloseResponse {

@@ -24,6 +24,8 @@ pub(crate) struct LeaseTables(Arc<Mutex<Tables>>);
 struct Tables {
     last_client: u128,
     clients: HashMap<Lessee, LeaseTable>,
+    /// Whose the leases of a user's clients are, by their keys: of one that several have, whoever had it last.
+    keys: HashMap<(u32, LeaseKey), Lessee>,
 }
 
 /// `LeaseTable`.
@@ -36,6 +38,8 @@ struct LeaseTable {
 struct Lease {
     file: File,
     stream: Stream,
+    /// Of the second version, which counts how often it has changed. It stays what it was first (MS-SMB2 §3.3.5.9.11).
+    has_epoch: bool,
     /// Opens that have it, and CREATEs that ask for it.
     uses: usize,
 }
@@ -46,6 +50,7 @@ pub(crate) struct LeaseUse {
     lessee: Lessee,
     key: LeaseKey,
     client: u128,
+    has_epoch: bool,
 }
 
 /// What an open's client may cache, as long as the open is there.
@@ -80,23 +85,25 @@ impl LeaseTables {
     pub(crate) fn take(
         &self,
         lessee: Lessee,
-        key: LeaseKey,
+        (key, has_epoch): (LeaseKey, bool),
         file: &File,
         stream: Stream,
     ) -> Result<LeaseUse, NtStatus> {
         let mut tables = lock(&self.0);
-        let Tables { last_client, clients } = &mut *tables;
+        let Tables { last_client, clients, keys } = &mut *tables;
         let table = clients.entry(lessee).or_insert_with(|| {
             *last_client += 1;
             LeaseTable { client: *last_client, leases: HashMap::new() }
         });
-        let new = || Lease { file: file.clone(), stream, uses: 0 };
+        let new = || Lease { file: file.clone(), stream, has_epoch, uses: 0 };
         let lease = table.leases.entry(key).or_insert_with(new);
         if place(&lease.file) != place(file) || lease.stream != stream {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         lease.uses += 1;
-        Ok(LeaseUse { tables: self.clone(), lessee, key, client: table.client })
+        keys.insert((lessee.uid, key), lessee);
+        let has_epoch = lease.has_epoch;
+        Ok(LeaseUse { tables: self.clone(), lessee, key, client: table.client, has_epoch })
     }
 
     /// Whether a lease has this key.
@@ -105,9 +112,15 @@ impl LeaseTables {
         tables.clients.get(&lessee).is_some_and(|table| table.leases.contains_key(&key))
     }
 
-    /// What the table of claims knows a client's lease by; `None` of who has none.
+    /// What the table of claims knows a client's lease by; `None` of who has none. One of another client of the same user is as good:
+    /// keys alone are compared (MS-FSA §2.1.4.12.2), but those of other users are nobody's business.
     pub(crate) fn key_of(&self, lessee: Lessee, key: LeaseKey) -> Option<claims::LeaseKey> {
-        let client = lock(&self.0).clients.get(&lessee)?.client;
+        let tables = lock(&self.0);
+        let has_it =
+            |lessee: &Lessee| tables.clients.get(lessee).is_some_and(|table| table.leases.contains_key(&key));
+        let other = || tables.keys.get(&(lessee.uid, key)).copied();
+        let holder = if has_it(&lessee) { lessee } else { other().unwrap_or(lessee) };
+        let client = tables.clients.get(&holder)?.client;
         Some(claims::LeaseKey::Shared { client, key: u128::from_le_bytes(key.0) })
     }
 
@@ -127,6 +140,11 @@ impl LeaseUse {
         self.key
     }
 
+    /// Whether it is of the second version, whichever is asked for.
+    pub(crate) fn has_epoch(&self) -> bool {
+        self.has_epoch
+    }
+
     /// What the table of claims knows the lease by.
     pub(crate) fn kind(&self) -> claims::LeaseKind {
         claims::LeaseKind::Shared { client: self.client, key: u128::from_le_bytes(self.key.0) }
@@ -141,12 +159,17 @@ impl LeaseUse {
 impl Drop for LeaseUse {
     fn drop(&mut self) {
         let mut tables = lock(&self.tables.0);
-        let Some(table) = tables.clients.get_mut(&self.lessee) else { return };
+        let Tables { clients, keys, .. } = &mut *tables;
+        let Some(table) = clients.get_mut(&self.lessee) else { return };
         let Some(lease) = table.leases.get_mut(&self.key) else { return };
         lease.uses -= 1;
         let gone = if lease.uses == 0 { table.leases.remove(&self.key) } else { None };
+        let name = (self.lessee.uid, self.key);
+        if gone.is_some() && keys.get(&name) == Some(&self.lessee) {
+            keys.remove(&name);
+        }
         if table.leases.is_empty() {
-            tables.clients.remove(&self.lessee);
+            clients.remove(&self.lessee);
         }
         drop(tables);
         drop(gone);

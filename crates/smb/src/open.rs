@@ -61,6 +61,8 @@ pub(crate) struct Open {
     instance: OnceLock<Instance>,
     /// The lease of its directory whose holder knows what this open changes there (MS-SMB2 §2.2.13.2.10, `ParentLeaseKey`).
     pub(crate) listing: Option<claims::LeaseKey>,
+    /// Whether data were written through it: the directory shows that when it is closed.
+    has_written: AtomicBool,
     is_closed: AtomicBool,
 }
 
@@ -155,6 +157,7 @@ impl Open {
             origin: OnceLock::new(),
             instance: OnceLock::new(),
             listing,
+            has_written: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -336,6 +339,16 @@ impl Open {
     /// Tells those who watch its directory, or keep its listing, that the file was changed through this open.
     pub(crate) fn tell_modified(&self, what: What) {
         self.tell_listing_changed();
+        self.tell_watchers(what);
+    }
+
+    /// The same after data were written: listings show that when the file is closed, as those of Windows do, and last as long.
+    pub(crate) fn tell_written(&self, what: What) {
+        self.has_written.store(true, Ordering::Relaxed);
+        self.tell_watchers(what);
+    }
+
+    fn tell_watchers(&self, what: What) {
         if !self.file.volume().is_watched() {
             return;
         }
@@ -374,7 +387,10 @@ impl Open {
     pub(crate) fn close(&self) {
         if !self.is_closed.swap(true, Ordering::SeqCst) {
             self.tell_deleting();
-            self.file.claim(&Request::Close(self.claim));
+            if self.has_written.load(Ordering::Relaxed) {
+                self.tell_listing_changed();
+            }
+            self.file.claim(&Request::CloseListed { open: self.claim, listing: self.listing });
             let cached = lock(&self.cached).take();
             drop(cached);
         }

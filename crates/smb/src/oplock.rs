@@ -26,6 +26,8 @@ fn of_oplock(ops: &mut Ops<'_>, args: &OplockBreak, w: &mut Writer<'_>) -> Done 
     let key = LeaseKey::Oplock(open.claim());
     let acknowledged =
         |keeps| open.file.claim(&Request::Acknowledge { key, stream: open.file.stream(), keeps });
+    let is_exclusive =
+        || open.file.granted_of(open.claim()).is_some_and(|granted| granted.caching.contains(Caching::WRITE));
     match acknowledged(keeps) {
         Verdict::Granted(_) => ops.reply(w, args),
         Verdict::Refused(Conflict::Denied) => {
@@ -33,7 +35,7 @@ fn of_oplock(ops: &mut Ops<'_>, args: &OplockBreak, w: &mut Writer<'_>) -> Done 
             acknowledged(Caching::NONE);
             Err(NtStatus::INVALID_OPLOCK_PROTOCOL.into())
         }
-        Verdict::Refused(_) if args.oplock_level == OplockLevel::NONE => {
+        Verdict::Refused(_) if args.oplock_level == OplockLevel::NONE && is_exclusive() => {
             Err(NtStatus::INVALID_DEVICE_STATE.into())
         }
         Verdict::Refused(_) | Verdict::Wait(_) => Err(NtStatus::INVALID_OPLOCK_PROTOCOL.into()),

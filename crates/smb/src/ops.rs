@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::status::of_fs_error;
 use crate::tree::{Disk, Tree};
 use smb_wire::crypto::signing;
-use smb_wire::header::Header;
+use smb_wire::header::{Flags, Header};
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Writer};
 use std::sync::Arc;
@@ -219,7 +219,10 @@ impl Ops<'_> {
 
     /// A file id of a request; in a compound, perhaps that of the command before.
     fn resolved(&self, id: FileId) -> Result<FileId, NtStatus> {
+        let is_related = self.header.flags.contains(Flags::RELATED_OPERATIONS);
         match id {
+            // Whatever a related command names, it is about the file of the one before (MS-SMB2 §3.3.5.2.7.2).
+            _ if is_related && let Some(id) = self.file => Ok(id),
             // What failed made no file (MS-SMB2 §3.3.5.2.7.2).
             FileId::PREVIOUS => self.file.ok_or(self.failed.unwrap_or(NtStatus::FILE_CLOSED)),
             id => Ok(id),

@@ -564,6 +564,7 @@ fn finish(chain: &Chain, out: &mut Vec<u8>, start: usize) {
     if chain.replies.is_empty() {
         return out.truncate(start);
     }
+    chain.pad(out, start + head_bytes(chain));
     let piped = chain.pages.as_ref().map_or(0, Pipe::held);
     match &chain.sealed_by {
         None => chain.sign(out, start + FRAMING),

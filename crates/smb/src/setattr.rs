@@ -22,7 +22,7 @@ use smb_wire::{Decode, FileTime, NtStatus, Writer};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vfs::claims::{Conflict, IoKind, Span, Verdict};
+use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
 use vfs::watch::What;
 use vfs::{Blocking, File, FileType, FsError, FsResult, Kept, SetAttrs, SetTime, Time};
 
@@ -54,7 +54,7 @@ fn set_file(ops: &mut Ops<'_>, open: &Arc<Open>, class: FileClass, bytes: &[u8])
             // Storage is taken when data are written: only less than the file has changes something.
             match open.file.attrs(Blocking::Allowed)?.size {
                 size if allocation < size => set_size(ops, open, allocation),
-                _ => Ok(()),
+                size => ask_to_write(ops, open, size),
             }
         }
         FileClass::DISPOSITION => {
@@ -111,6 +111,18 @@ fn decode<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, NtStatus> {
 
 fn size(bytes: &[u8]) -> Result<u64, NtStatus> {
     u64::try_from(decode::<SizeInformation>(bytes)?.size).map_err(|_| NtStatus::INVALID_PARAMETER)
+}
+
+/// Asks those who cache the data past `size`, as who writes there does.
+fn ask_to_write(ops: &mut Ops<'_>, open: &Open, size: u64) -> Result<(), Stop> {
+    let (by, stream, span) = (By::Open(open.claim()), open.file.stream(), Span::to_end(size));
+    let io = Io { by, stream, kind: IoKind::Write, span, waits: false };
+    match open.file.claim(&Request::Io(io)) {
+        Verdict::Granted(_) => Ok(()),
+        Verdict::Refused(Conflict::Recalling) => Err(ops.wait_for_io(open, IoKind::Write, span)),
+        Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
+        Verdict::Wait(_) => Err(Stop::Delayed),
+    }
 }
 
 fn set_size(ops: &mut Ops<'_>, open: &Open, size: u64) -> Result<(), Stop> {

@@ -16,6 +16,11 @@ const WRITE: AccessMask =
 /// What whoever may write has. Removing what lies below means nothing for files, but who asks for all rights asks for it.
 const MODIFY: AccessMask = AccessMask(WRITE.0 | AccessMask::DELETE_CHILD.0);
 
+/// What is neither data nor attributes alone (MS-FSA §2.1.4.12).
+const OTHER: AccessMask = AccessMask(
+    AccessMask::READ_EA.0 | AccessMask::WRITE_EA.0 | AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0,
+);
+
 /// The rights of files in place of generic ones (MS-DTYP §2.4.3, MS-SMB2 §2.2.13.1).
 pub(crate) fn without_generic(desired: AccessMask) -> AccessMask {
     let generic = [
@@ -92,15 +97,17 @@ pub(super) fn mode_of(options: CreateOptions) -> Mode {
 
 /// The share mode, as the table of claims has it (MS-FSA §2.1.5.1.2.2).
 pub(super) fn claimed(granted: AccessMask, share: ShareAccess) -> claims::Access {
-    let sum = |rights: [(bool, Rights); 3]| {
-        rights.into_iter().filter(|(has, _)| *has).fold(Rights::NONE, |all, (_, right)| all | right)
+    let sum = |rights: &[(bool, Rights)]| {
+        rights.iter().filter(|(has, _)| *has).fold(Rights::NONE, |all, (_, right)| all | *right)
     };
-    let rights = sum([
+    let rights = sum(&[
         (granted.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE), Rights::READ),
         (granted.intersects(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA), Rights::WRITE),
         (granted.contains(AccessMask::DELETE), Rights::DELETE),
+        (granted.contains(AccessMask::READ_CONTROL), Rights::DESCRIPTOR),
+        (granted.intersects(OTHER), Rights::OTHER),
     ]);
-    let deny = sum([
+    let deny = sum(&[
         (!share.contains(ShareAccess::READ), Rights::READ),
         (!share.contains(ShareAccess::WRITE), Rights::WRITE),
         (!share.contains(ShareAccess::DELETE), Rights::DELETE),

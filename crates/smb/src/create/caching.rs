@@ -95,10 +95,10 @@ impl Wish {
                 (FileType::Directory, Lease::V2(_)) if has_directories(ops) => want.without(Caching::WRITE),
                 _ => return Ok(Self::Nothing),
             };
-            let lease = ops.service.leases.take(lessee, asked.lease_key(), file, file.stream())?;
+            let named = (asked.lease_key(), matches!(asked, Lease::V2(_)));
+            let lease = ops.service.leases.take(lessee, named, file, file.stream())?;
             let LeaseKind::Shared { client, key } = lease.kind() else { return Ok(Self::Nothing) };
-            let has_epoch = matches!(asked, Lease::V2(_));
-            let name = CacheName::Lease { key: asked.lease_key(), has_epoch };
+            let name = CacheName::Lease { key: asked.lease_key(), has_epoch: lease.has_epoch() };
             let new =
                 disk.claimant.breaks.add(claims::LeaseKey::Shared { client, key }, told(ops, disk, name));
             return Ok(Self::Lease(Box::new(LeaseWish { want, asked, lease, new })));
@@ -145,6 +145,7 @@ impl Wish {
             Self::Lease(wish) => {
                 let LeaseWish { asked, lease, new: NewCache { open, reply }, .. } = *wish;
                 ops.unanswered.push(reply);
+                let asked = as_version(asked, lease.has_epoch());
                 let answer = Answer { level: OplockLevel::LEASE, lease: Some(answer(&asked, granted)) };
                 (Some(Cached::new(Some(lease), open)), answer)
             }
@@ -171,9 +172,8 @@ pub(super) fn moved(
     (file_id, asked): (FileId, Option<&Lease>),
 ) -> Cached {
     let (key, name) = match (cached.lease(), asked) {
-        (Some(lease), Some(asked)) => {
-            let has_epoch = matches!(asked, Lease::V2(_));
-            (lease.shared(), CacheName::Lease { key: lease.key(), has_epoch })
+        (Some(lease), Some(_)) => {
+            (lease.shared(), CacheName::Lease { key: lease.key(), has_epoch: lease.has_epoch() })
         }
         _ => (claims::LeaseKey::Oplock(open), CacheName::Oplock(file_id)),
     };
@@ -187,6 +187,23 @@ pub(super) fn again(asked: Option<&Lease>, granted: &Granted) -> Answer {
     match asked {
         Some(asked) => Answer { level: OplockLevel::LEASE, lease: Some(answer(asked, granted)) },
         None => Answer { level: level_of(granted.caching), lease: None },
+    }
+}
+
+/// What is asked for, in the version that its lease has.
+fn as_version(asked: Lease, has_epoch: bool) -> Lease {
+    match asked {
+        Lease::V1(LeaseV1 { lease_key, lease_state, lease_flags }) if has_epoch => Lease::V2(LeaseV2 {
+            lease_key,
+            lease_state,
+            flags: lease_flags,
+            parent_lease_key: LeaseKey::default(),
+            epoch: 0,
+        }),
+        Lease::V2(LeaseV2 { lease_key, lease_state, flags, .. }) if !has_epoch => {
+            Lease::V1(LeaseV1 { lease_key, lease_state, lease_flags: flags })
+        }
+        asked => asked,
     }
 }
 

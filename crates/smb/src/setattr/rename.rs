@@ -44,8 +44,15 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
     let caller = &mut open.disk.caller.clone();
     caller.by = By::Open(open.claim());
     caller.listing = open.listing;
+    let after_reply = open.disk.claimant.breaks.pause();
     let renamed = from_dir.rename(caller, &from_name, &goal.dir, &goal.name, ops.pending);
     drop((taken, parent));
+    if renamed.is_ok() {
+        // A client takes no break of a listing that it has not heard the change of.
+        ops.unanswered.push(after_reply);
+    } else {
+        drop(after_reply);
+    }
     renamed.map_err(|error| match error {
         FsError::NotFound => Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND),
         FsError::Delay => ops.wait_for_name(open, &open.file),
@@ -67,12 +74,16 @@ pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation
         return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
     }
     let caller = &mut open.disk.caller.clone();
+    caller.by = By::Open(open.claim());
     caller.listing = open.listing;
+    // A client takes no break of a listing that it has not heard the change of.
+    let after_reply = open.disk.claimant.breaks.pause();
     if let Some(replaced) = &goal.replaced {
         let _taken = take_over(open, replaced)?;
         goal.dir.remove(caller, &goal.name, ops.pending)?;
     }
     goal.dir.link(caller, &open.file, &goal.name, ops.pending)?;
+    ops.unanswered.push(after_reply);
     Ok(())
 }
 

@@ -102,6 +102,55 @@ fn the_first_command_is_related_to_nothing() {
 }
 
 #[test]
+fn what_is_related_to_no_session_has_none() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let header = Header { session_id: 77, ..client.header(Command::ECHO, 1) };
+    let commands = [
+        related(&mut client, Command::CLOSE, &CLOSE, 1),
+        related(&mut client, Command::CLOSE, &CLOSE, 1),
+        message(&Header { command: Command::CLOSE, ..header }, &CLOSE),
+        related(&mut client, Command::CLOSE, &CLOSE, 1),
+    ];
+    let replies = client.chain(commands.to_vec());
+    let wrong = NtStatus::INVALID_PARAMETER;
+    assert_eq!(statuses(&replies), [wrong, wrong, NtStatus::USER_SESSION_DELETED, wrong]);
+}
+
+#[test]
+fn whatever_file_a_related_command_names_is_the_one_of_the_one_before() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let other = client.open("other", Opening::default());
+    let create = client.request(Command::CREATE, &Opening::default().request(&name("file")));
+    let put = related(&mut client, Command::WRITE, &write(other, 0, b"data"), 1);
+    let unknown = FileId { persistent: u64::MAX, volatile: 0 };
+    let close = related(&mut client, Command::CLOSE, &CloseRequest { file_id: unknown, ..CLOSE }, 1);
+    let replies = client.chain(vec![create, put, close]);
+    assert_eq!(statuses(&replies), [NtStatus::SUCCESS; 3]);
+    assert_eq!(client.get("file"), b"data");
+    client.read(other, 0, 4).assert_refused(NtStatus::END_OF_FILE);
+}
+
+#[test]
+fn the_last_of_several_replies_is_as_long_as_if_another_followed() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("file", b"odd");
+    let file = client.open("file", Opening::default());
+    for seals in [false, true] {
+        client.seals = seals;
+        let reads = [
+            client.request(Command::READ, &read(file, 0, 3)),
+            client.request(Command::READ, &read(file, 0, 3)),
+        ];
+        let replies = client.chain(reads.to_vec());
+        assert_eq!(replies.iter().map(|reply| reply.bytes.len()).collect::<Vec<_>>(), [88, 88]);
+        assert_eq!(client.read(file, 0, 3).bytes.len(), 64 + 16 + 3, "alone, it ends with its data");
+    }
+}
+
+#[test]
 fn what_keys_are_made_of_stands_alone() {
     let rig = Rig::new();
     let mut client = rig.alice();

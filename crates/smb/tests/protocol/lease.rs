@@ -1,11 +1,11 @@
 //! Leases: what is granted to whom, how they are broken, and what is answered (MS-SMB2 §3.3.4.7, §3.3.5.9.8, §3.3.5.22.2).
 
-use crate::rig::{ALICE, BOB, Offer, Opening, Rig, SHARE, lease, lease_v2, state};
+use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, lease, lease_v2, state};
 use smb_wire::create::{CreateAction, CreateDisposition, OplockLevel};
 use smb_wire::header::Command;
 use smb_wire::lease::{Lease, LeaseFlags};
 use smb_wire::negotiate::Capabilities;
-use smb_wire::types::Dialect;
+use smb_wire::types::{AccessMask, Dialect};
 use smb_wire::{Guid, NtStatus};
 
 #[test]
@@ -233,8 +233,10 @@ fn a_listing_is_cached_until_somebody_else_changes_the_directory() {
     // Its own, by the key that says so.
     one.open_lease("dir\\mine", Opening::default(), lease_v2(2, "RWH", 0, Some(1)));
     one.assert_quiet();
-    // The same key of another client is none of its.
+    // Keys alone are compared (MS-FSA 2.1.4.12.2): another client of its user knows this one of it.
     two.open_lease("dir\\theirs", Opening::default(), lease_v2(2, "RWH", 0, Some(1)));
+    one.assert_quiet();
+    two.open_lease("dir\\others", Opening::default(), lease_v2(3, "RWH", 0, Some(9)));
     one.assert_lease_break(1, "RH", "", true);
     assert_eq!(one.acknowledge_lease(1, ""), NtStatus::SUCCESS);
     one.close(dir.file_id);
@@ -263,4 +265,137 @@ fn who_caches_no_listings_has_leases_of_files() {
         client.close(file.file_id);
         client.close(dir.file_id);
     }
+}
+
+/// A directory that everybody may write to, and the client who has the lease 1 of it.
+fn listed(rig: &Rig) -> Client {
+    let mut client = rig.alice_at(1);
+    let dir = client.open("dir", Opening::dir());
+    client.close(dir);
+    let set = vfs::SetAttrs { mode: Some(0o777), ..vfs::SetAttrs::default() };
+    let dir = crate::neighbors::find(rig, b"dir");
+    dir.set_attrs(&vfs::Caller::new(0, 0, []), &set, None, &mut vfs::PendingSync::default()).unwrap();
+    let opening = Opening { access: AccessMask::LIST_DIRECTORY, ..Opening::dir() };
+    client.open_lease("dir", opening, lease_v2(1, "RH", 0, None)).assert_state("RH");
+    client
+}
+
+#[test]
+fn a_key_that_another_user_has_seen_keeps_no_listing() {
+    let rig = Rig::new();
+    let mut alice = listed(&rig);
+    let mut bob = rig.connect();
+    bob.negotiate(&Offer { client_guid: Guid([1; 16]), ..Offer::default() });
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    bob.open_lease("dir\\file", Opening::default(), lease_v2(2, "RWH", 0, Some(1)));
+    alice.assert_lease_break(1, "RH", "", true);
+}
+
+#[test]
+fn a_listing_shows_what_was_written_when_the_file_is_closed() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (listed(&rig), rig.alice_at(2));
+    let theirs = two.open_lease("dir\\file", Opening::default(), lease_v2(2, "RWH", 0, Some(1))).file_id;
+    let unknown = two.open_lease("dir\\file", Opening::default(), lease_v2(2, "RWH", 0, None)).file_id;
+    two.write(theirs, 0, b"data");
+    two.close(theirs);
+    one.assert_quiet();
+    two.write(unknown, 0, b"data");
+    one.assert_quiet();
+    two.close(unknown);
+    one.assert_lease_break(1, "RH", "", true);
+}
+
+#[test]
+fn a_client_hears_of_its_own_change_before_its_listing_is_broken() {
+    let rig = Rig::new();
+    let mut client = listed(&rig);
+    let file = client.open_lease("dir\\a", Opening::default(), lease_v2(2, "RWH", 0, Some(1))).file_id;
+    client.close(file);
+    let file = client.open_lease("dir\\a", Opening::default(), lease_v2(2, "RWH", 0, Some(9))).file_id;
+    assert_eq!(crate::attr::rename(&mut client, file, "dir\\b", false), NtStatus::SUCCESS);
+    client.assert_lease_break(1, "RH", "", true);
+    // Its own lease of the file is not in the way of a further name.
+    assert_eq!(client.acknowledge_lease(1, ""), NtStatus::SUCCESS);
+    assert_eq!(crate::rename::link(&mut client, file, "dir\\c"), NtStatus::SUCCESS);
+    client.assert_quiet();
+}
+
+#[test]
+fn who_deletes_a_file_and_who_closes_it_last_agree_whose_listing_is_right() {
+    let rig = Rig::new();
+    for (closes_last, breaks) in [(1, false), (9, true)] {
+        let mut client = listed(&rig);
+        let mut open = |key, parent| {
+            client.open_lease("dir\\file", Opening::default(), lease_v2(key, "R", 0, Some(parent))).file_id
+        };
+        let (first, last) = (open(2, 1), open(3, closes_last));
+        // The file was made with the right key, and opened again with perhaps another.
+        assert_eq!(crate::attr::dispose(&mut client, first, true), NtStatus::SUCCESS);
+        client.close(first);
+        client.assert_quiet();
+        assert_eq!(client.close(last).status(), NtStatus::SUCCESS);
+        if breaks {
+            client.assert_lease_break(1, "RH", "", true);
+        }
+        client.assert_quiet();
+    }
+}
+
+#[test]
+fn a_lease_stays_of_the_version_that_was_asked_for_first() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    one.open_lease("second", Opening::default(), lease_v2(1, "R", 7, None));
+    let again = one.open_lease("second", Opening::default(), lease(1, "RWH"));
+    let Some(Lease::V2(second)) = again.lease else { panic!("a lease of the second version") };
+    assert_eq!((second.lease_state, second.epoch), (state("RWH"), 9));
+    two.ask("second", Opening::default(), OplockLevel::NONE, None);
+    assert_eq!(one.lease_break().new_epoch, 10);
+    one.open_lease("first", Opening::default(), lease(2, "R"));
+    let again = one.open_lease("first", Opening::default(), lease_v2(2, "RWH", 7, None));
+    let Some(Lease::V1(first)) = again.lease else { panic!("a lease of the first version") };
+    assert_eq!(first.lease_state, state("RWH"));
+    two.ask("first", Opening::default(), OplockLevel::NONE, None);
+    assert_eq!(one.lease_break().new_epoch, 0);
+}
+
+#[test]
+fn opens_of_attributes_and_of_the_descriptor_break_nothing() {
+    let rig = Rig::new();
+    let breaks = [
+        (AccessMask::READ_ATTRIBUTES | AccessMask::WRITE_ATTRIBUTES, false),
+        (AccessMask::READ_CONTROL | AccessMask::SYNCHRONIZE, false),
+        (AccessMask::READ_EA, true),
+        (AccessMask::WRITE_EA, true),
+        (AccessMask::WRITE_DAC, true),
+        (AccessMask::WRITE_OWNER, true),
+        (AccessMask::DELETE, true),
+    ];
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    for (number, (access, breaks)) in (1..).zip(breaks) {
+        let path = &format!("file{number}");
+        let mine = one.open_lease(path, Opening::default(), lease(number, "RWH"));
+        two.ask(path, Opening { access, ..Opening::by(CreateDisposition::OPEN) }, OplockLevel::NONE, None);
+        if breaks {
+            one.assert_lease_break(number, "RWH", "RH", true);
+            assert_eq!(two.reply().status(), NtStatus::PENDING);
+        }
+        one.assert_quiet();
+        one.close(mine.file_id);
+        assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+    }
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let mine = one.open_oplock("oplock", Opening::default(), OplockLevel::BATCH);
+    let access = AccessMask::READ_CONTROL;
+    two.ask("oplock", Opening { access, ..Opening::by(CreateDisposition::OPEN) }, OplockLevel::NONE, None);
+    assert_eq!(one.oplock_break().file_id, mine.file_id, "of oplocks, more goes");
+    // Who reads the descriptor is not alone with the file, though.
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    let opening = |access| Opening { access, ..Opening::default() };
+    two.open("other", opening(AccessMask::READ_ATTRIBUTES));
+    one.open_lease("other", Opening::default(), lease(1, "RWH")).assert_state("RWH");
+    two.open("third", opening(AccessMask::READ_CONTROL));
+    one.open_lease("third", Opening::default(), lease(2, "RWH")).assert_state("RH");
 }

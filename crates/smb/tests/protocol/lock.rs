@@ -1,6 +1,7 @@
 //! LOCK.
 
 use crate::rig::{Client, Opening, Rig};
+use smb_wire::create::CreateDisposition;
 use smb_wire::header::Command;
 use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
 use smb_wire::{FileId, NtStatus};
@@ -70,4 +71,21 @@ fn locks_that_make_no_sense_are_refused() {
     assert_eq!(lock(&mut client, file, &many), wrong);
     let dir = client.open("dir", Opening::dir());
     assert_eq!(lock(&mut client, dir, &[(0, 1, ALONE)]), NtStatus::INVALID_DEVICE_REQUEST);
+}
+
+#[test]
+fn a_file_is_replaced_whatever_ranges_there_are() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    for disposition in [CreateDisposition::OVERWRITE, CreateDisposition::SUPERSEDE] {
+        one.put("file", b"0123456789");
+        let mine = one.open("file", Opening::default());
+        assert_eq!(lock(&mut one, mine, &[(0, 5, ALONE)]), NtStatus::SUCCESS);
+        let theirs = two.open("file", Opening::by(disposition));
+        assert_eq!(one.data(mine, 0, 0), b"");
+        // The range is still there.
+        two.write(theirs, 0, b"x").assert_refused(NtStatus::FILE_LOCK_CONFLICT);
+        two.close(theirs);
+        one.close(mine);
+    }
 }

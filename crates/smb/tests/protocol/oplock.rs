@@ -2,6 +2,7 @@
 
 use crate::rig::{Opening, Rig};
 use smb_wire::create::{CreateDisposition, OplockLevel};
+use smb_wire::header::Command;
 use smb_wire::{FileId, NtStatus};
 
 #[test]
@@ -33,9 +34,12 @@ fn an_open_of_another_waits_until_what_was_written_is_there() {
     let theirs = crate::rig::granted(&two.reply());
     assert_eq!(theirs.level, OplockLevel::II, "both read from now on");
     assert_eq!(two.data(theirs.file_id, 0, 8), b"late");
-    // A write ends reading, and nobody is waited for.
-    two.write(theirs.file_id, 0, b"anew");
+    // A write ends reading, that of its own open too, and nobody is waited for.
+    let write = two.request(Command::WRITE, &crate::rig::write(theirs.file_id, 0, b"anew"));
+    two.send_protected(write);
     assert_eq!(one.oplock_break().oplock_level, OplockLevel::NONE);
+    assert_eq!(two.oplock_break().oplock_level, OplockLevel::NONE);
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
     two.assert_quiet();
 }
 
@@ -126,4 +130,44 @@ fn who_goes_without_an_answer_is_not_waited_for() {
     assert_eq!(two.reply().status(), NtStatus::PENDING);
     drop(one);
     assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn who_may_only_read_loses_that_by_its_own_writes_and_ranges() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let mine = client.open_oplock("file", Opening::default(), OplockLevel::II).file_id;
+    let write = client.request(Command::WRITE, &crate::rig::write(mine, 0, b"data"));
+    client.send_protected(write);
+    assert_eq!(client.oplock_break().oplock_level, OplockLevel::NONE);
+    assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+    let answer = client.acknowledge_oplock(mine, OplockLevel::NONE);
+    assert_eq!(answer, NtStatus::INVALID_OPLOCK_PROTOCOL, "nothing is left to give back");
+    client.close(mine);
+    // Who replaces the file is granted what it is then.
+    let opening = Opening::by(CreateDisposition::OVERWRITE);
+    let mine = client.open_oplock("file", opening, OplockLevel::II);
+    assert_eq!(mine.level, OplockLevel::II);
+    client.assert_quiet();
+    client.close(mine.file_id);
+    // Who may write alone does not.
+    for level in [OplockLevel::EXCLUSIVE, OplockLevel::BATCH] {
+        let mine = client.open_oplock("file", Opening::default(), level).file_id;
+        assert_eq!(client.write(mine, 0, b"data").status(), NtStatus::SUCCESS);
+        assert_eq!(crate::lock::lock(&mut client, mine, &[(0, 1, crate::lock::ALONE)]), NtStatus::SUCCESS);
+        client.close(mine);
+    }
+}
+
+#[test]
+fn storage_that_is_asked_for_ends_what_others_cache() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let (mine, theirs) = (Opening::default(), Opening::default());
+    let mine = one.open_oplock("file", mine, OplockLevel::II).file_id;
+    let theirs = two.open("file", theirs);
+    let size = smb_wire::classes::file::SizeInformation { size: 1 << 20 };
+    assert_eq!(two.set(theirs, smb_wire::classes::FileClass::ALLOCATION, &size), NtStatus::SUCCESS);
+    let told = one.oplock_break();
+    assert_eq!((told.file_id, told.oplock_level), (mine, OplockLevel::NONE));
 }

@@ -8,7 +8,7 @@ use smb_wire::create::ShareAccess;
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus, Utf16};
 
-fn link(client: &mut Client, file: FileId, to: &str) -> NtStatus {
+pub(crate) fn link(client: &mut Client, file: FileId, to: &str) -> NtStatus {
     let to = name(to);
     let file_name = Utf16::new(&to).unwrap();
     let value = RenameInformation { replace_if_exists: false, root_directory: 0, file_name };

@@ -12,7 +12,7 @@ macro_rules! bits {
             /// The empty set.
             pub const NONE: Self = Self(0);
             $($(#[$bit_doc])* pub const $bit: Self = Self($value);)*
-            /// Every set there is, the empty one first.
+            /// Every set of its first three, the empty one first.
             pub const ALL_SETS: [Self; 8] =
                 [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7)];
 
@@ -62,7 +62,7 @@ macro_rules! bits {
 
 bits! {
     /// What an open may do with the data, and in the same terms what it denies others. Reading and changing attributes
-    /// is none of it.
+    /// is none of it. What is denied is [`Rights::DATA`] alone.
     Rights {
         /// Reading and executing.
         READ = 1,
@@ -70,6 +70,12 @@ bits! {
         WRITE = 2,
         /// Deleting and renaming.
         DELETE = 4,
+        /// Reading the descriptor: others are not alone with the file (MS-FSA 2.1.5.18), but keep what they cache.
+        DESCRIPTOR = 8,
+        /// Extended attributes, and changes of the descriptor: what was written must be there (MS-FSA 2.1.4.12).
+        OTHER = 16,
+        /// All that share modes are about.
+        DATA = 7,
     }
 }
 

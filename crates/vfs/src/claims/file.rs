@@ -12,6 +12,7 @@ impl FileClaims {
             Request::Upgrade { open, access, waits, .. } => self.upgrade(step, *open, *access, *waits),
             Request::Downgrade { open, access } => self.downgrade(*open, *access),
             Request::Close(open) => self.close(step, *open),
+            Request::CloseListed { open, listing } => self.close_listed(step, *open, *listing),
             Request::Disconnect { open, durable } => self.disconnect(*open, *durable),
             Request::Reconnect { open, holder } => self.reconnect(step, *open, *holder),
             Request::SetDelete { open, link, waits } => self.set_delete(step, *open, link.as_ref(), *waits),

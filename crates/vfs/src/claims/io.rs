@@ -14,8 +14,10 @@ impl FileClaims {
             return Verdict::Refused(conflict);
         }
         let must_wait = self.break_leases(step, actor, io.stream, |lease| match (io.kind, lease.key) {
+            // What it was given it was given of the file as it will be.
+            (IoKind::Replace, LeaseKey::Oplock(open)) if actor.open == Some(open) => Caching::NONE,
             (IoKind::Read, _) => Caching::WRITE,
-            (IoKind::Write, _) => Caching::READ | Caching::WRITE,
+            (IoKind::Write | IoKind::Replace, _) => Caching::READ | Caching::WRITE,
             // Attributes are cached with delegations alone (RFC 8881 §10.4.3).
             (IoKind::SetAttrs, LeaseKey::Delegation(_)) => lease.have,
             (IoKind::ReadAttrs, LeaseKey::Delegation(_)) => Caching::WRITE,
@@ -31,7 +33,7 @@ impl FileClaims {
     fn io_denied(&mut self, step: &mut Step<'_>, actor: Actor, io: &Io) -> Option<Conflict> {
         let rights = match io.kind {
             IoKind::Read => Rights::READ,
-            IoKind::Write => Rights::WRITE,
+            IoKind::Write | IoKind::Replace => Rights::WRITE,
             IoKind::SetAttrs | IoKind::ReadAttrs => return None,
         };
         if actor.open.is_some() {
@@ -48,7 +50,7 @@ impl FileClaims {
 
     /// Ranges. Enforced ones bind everybody, advisory ones those whose own would be enforced.
     fn io_locked(&mut self, step: &mut Step<'_>, actor: Actor, io: &Io) -> Option<Conflict> {
-        if matches!(io.kind, IoKind::SetAttrs | IoKind::ReadAttrs)
+        if matches!(io.kind, IoKind::Replace | IoKind::SetAttrs | IoKind::ReadAttrs)
             || io.span.is_empty()
             || self.ranges.is_empty()
         {

@@ -3,8 +3,8 @@
 use super::held::{FileClaims, Lease, Open, Range};
 use super::step::{Actor, Step, done};
 use super::{
-    Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Lost, OpenId, Rights,
-    Stream, Timeouts, Verdict,
+    Access, Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Lost, OpenId,
+    Rights, Stream, Timeouts, Verdict,
 };
 use crate::qos::Nanos;
 
@@ -29,7 +29,8 @@ impl Lease {
     /// Whether it does not stand in this actor's way.
     pub(super) fn exempts(&self, actor: Actor) -> bool {
         match self.key {
-            LeaseKey::Oplock(open) => actor.open == Some(open),
+            // Of what its open may only read, its own writes and byte ranges are no less in the way (MS-FSA 2.1.4.12).
+            LeaseKey::Oplock(open) => actor.open == Some(open) && self.have != READ,
             LeaseKey::Shared { .. } => actor.key == Some(self.key),
             LeaseKey::Delegation(holder) => actor.holder == Some(holder),
         }
@@ -237,7 +238,8 @@ impl FileClaims {
         let beside_oplock =
             is_shared(key) && foreign().any(|lease| is_oplock(lease.key) && !lease.counted().is_none());
         let is_contested = |other: &Open| {
-            other.access.rights.intersects(Rights::WRITE) || other.access.deny.intersects(Rights::READ)
+            let Access { rights, deny } = other.access;
+            rights.intersects(Rights::WRITE) || other.access.has_data() && deny.intersects(Rights::READ)
         };
         if foreign().any(|lease| lease.counted().intersects(WRITE))
             || is_locked

@@ -8,10 +8,15 @@ use super::{
 };
 
 impl Access {
+    /// Whether share modes know it.
+    pub(super) fn has_data(self) -> bool {
+        self.rights.intersects(Rights::DATA)
+    }
+
     /// Whether both cannot be open at a time. Opens without rights to the data meet nobody (MS-FSA 2.1.5.1.2.2).
     pub fn conflicts(self, other: Self) -> bool {
-        !self.rights.is_none()
-            && !other.rights.is_none()
+        self.has_data()
+            && other.has_data()
             && (self.rights.intersects(other.deny) || other.rights.intersects(self.deny))
     }
 }
@@ -22,7 +27,7 @@ fn conflicts((stream, access): (Stream, Access), (other_stream, other): (Stream,
     let whole = Stream::default();
     let deletes = |file: Access, of_stream: Access| {
         file.rights.contains(Rights::DELETE)
-            && !of_stream.rights.is_none()
+            && of_stream.has_data()
             && of_stream.deny.intersects(Rights::DELETE)
     };
     match (stream == whole, other_stream == whole) {
@@ -45,7 +50,7 @@ impl Open {
 
     /// Whether nobody without an open may do this meanwhile.
     pub(super) fn denies(&self, rights: Rights) -> bool {
-        !self.is_advisory && !self.access.rights.is_none() && self.access.deny.intersects(rights)
+        !self.is_advisory && self.access.has_data() && self.access.deny.intersects(rights)
     }
 
     /// Whether it waits for its client, until somebody wants the file.
@@ -140,7 +145,11 @@ impl FileClaims {
         }
         let is_seen_by_readers =
             truncates || access.rights.intersects(Rights::WRITE) || access.deny.intersects(Rights::READ);
+        // Oplocks end where leases stay (MS-FSA 2.1.4.12).
+        let reads_descriptor = access.rights == Rights::DESCRIPTOR && !truncates;
         let must_go = |lease: &Lease| match lease.key {
+            LeaseKey::Oplock(_) if reads_descriptor => Caching::WRITE,
+            _ if reads_descriptor => Caching::NONE,
             // Who has a delegation opens the file without asking (RFC 8881 §10.4).
             LeaseKey::Delegation(_) if is_seen_by_readers => lease.have,
             _ if truncates => Caching::READ | Caching::WRITE,
@@ -217,6 +226,20 @@ impl FileClaims {
             Some(_) => done(),
             None => Verdict::Refused(Conflict::NotHeld),
         }
+    }
+
+    pub(super) fn close_listed(
+        &mut self,
+        step: &mut Step<'_>,
+        id: OpenId,
+        listing: Option<LeaseKey>,
+    ) -> Verdict {
+        let Some(open) = self.remove_open(step, id) else { return Verdict::Refused(Conflict::NotHeld) };
+        let is_last = !self.opens.iter().any(|other| other.stream == open.stream);
+        let of_others =
+            |gone: &&mut Deletion| is_last && gone.stream == open.stream && gone.link.listing != listing;
+        self.deletions.iter_mut().filter(of_others).for_each(|gone| gone.link.listing = None);
+        done()
     }
 
     /// Removes an open with the ranges that belong to it and, if it was the last of it, its lease.

@@ -29,6 +29,14 @@ pub enum Request {
     },
     /// The end of an open, of the ranges that belong to it, and with the last one of its lease.
     Close(OpenId),
+    /// The same of one whose client may know already what goes with it.
+    CloseListed {
+        /// The open.
+        open: OpenId,
+        /// Whose listing of its directory it keeps right. The name goes with nobody's listing right unless who deletes the file and
+        /// who closes it last agree.
+        listing: Option<LeaseKey>,
+    },
     /// The connection of this open is gone; the open stays until the client comes back.
     Disconnect {
         /// The open.
@@ -277,6 +285,8 @@ pub enum IoKind {
     Read,
     /// Data are written, allocated, punched out or cut off.
     Write,
+    /// An open that replaces the file makes it empty: byte ranges do not stand against that (MS-FSA 2.1.5.1.2.1).
+    Replace,
     /// Attributes other than the size are changed.
     SetAttrs,
     /// The size, the times or the change counter are told to somebody.

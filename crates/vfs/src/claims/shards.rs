@@ -61,7 +61,7 @@ impl Counters {
     fn bind(&self, kind: IoKind) -> bool {
         let counter = match kind {
             IoKind::Read | IoKind::ReadAttrs => &self.bind_reads,
-            IoKind::Write | IoKind::SetAttrs => &self.bind_changes,
+            IoKind::Write | IoKind::Replace | IoKind::SetAttrs => &self.bind_changes,
         };
         counter.load(Relaxed) > 0
     }

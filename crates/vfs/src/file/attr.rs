@@ -8,7 +8,7 @@ use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime, Time};
 use crate::attrs::{MODE_BITS, SET_GID};
 use crate::backend::{Blocking, SyncScope};
 use crate::caller::Caller;
-use crate::claims::By;
+use crate::claims::{By, IoKind};
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 
@@ -86,7 +86,12 @@ impl File {
         guard: Guard,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        self.set_attrs_as(Setter { caller, by: caller.by, is_open: false }, set, guard, pending)
+        self.set_attrs_as(
+            Setter { caller, by: caller.by, is_open: false, kind: IoKind::Write },
+            set,
+            guard,
+            pending,
+        )
     }
 
     /// [`File::set_attrs`], perhaps by one who has the file open.
@@ -123,7 +128,7 @@ impl File {
                 }
                 Some(_) | None => {}
             }
-            self.ask_before_setattr(setter.by, attrs, &set)?;
+            self.ask_before_setattr(setter.by, setter.kind, attrs, &set)?;
             Ok(set)
         };
         if set.is_empty() {
@@ -144,6 +149,8 @@ pub(super) struct Setter<'c> {
     pub(super) by: By,
     /// Whether it was opened for writing: then a new size needs no more.
     pub(super) is_open: bool,
+    /// What a new size is to them.
+    pub(super) kind: IoKind,
 }
 
 /// Checks every wish in `set` and adds what follows from it.

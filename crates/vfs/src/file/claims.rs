@@ -38,10 +38,16 @@ impl File {
         claims.io(|| self.volume().now(), &self.key(), io)
     }
 
-    /// The same before attributes are set of a file that has `attrs`: another size changes data.
-    pub(super) fn ask_before_setattr(&self, by: By, attrs: &Attrs, set: &SetAttrs) -> FsResult<()> {
+    /// The same before attributes are set of a file that has `attrs`: another size changes data, as `kind` says.
+    pub(super) fn ask_before_setattr(
+        &self,
+        by: By,
+        kind: IoKind,
+        attrs: &Attrs,
+        set: &SetAttrs,
+    ) -> FsResult<()> {
         if let Some(size) = set.size {
-            self.ask_holders(by, IoKind::Write, || Span::to_end(size.min(attrs.size)))?;
+            self.ask_holders(by, kind, || Span::to_end(size.min(attrs.size)))?;
         }
         self.ask_holders(by, IoKind::SetAttrs, || Span::ALL)
     }

@@ -6,7 +6,7 @@ use crate::access::Access;
 use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime};
 use crate::backend::{Blocking, NodeRef, SyncScope};
 use crate::caller::Caller;
-use crate::claims::{IoKind, Span, Stream};
+use crate::claims::{Span, Stream};
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 use crate::streams::{self, STREAMS_MAX, StoredName};
@@ -182,7 +182,7 @@ impl File {
         }
         let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
         let change = self.data().change_attrs(&|attrs| {
-            self.ask_holders(setter.by, IoKind::Write, || Span::to_end(size.min(attrs.size)))?;
+            self.ask_holders(setter.by, setter.kind, || Span::to_end(size.min(attrs.size)))?;
             Ok(set)
         })?;
         self.require_data_sync(pending, SyncScope::All);

@@ -309,3 +309,19 @@ fn who_keeps_a_file_that_is_to_go_lets_it_go() {
     rig.granted(&Request::Close(open));
     assert_eq!(rig.recalls(), [(HolderId(1), caching("RH"), caching("R"), true)]);
 }
+
+#[test]
+fn an_oplock_that_allows_reading_is_in_the_way_of_its_own_writes() {
+    let mut rig = Rig::new();
+    let oplock =
+        |want| LeaseRequest { kind: LeaseKind::Oplock, want: caching(want), answers_within: None, epoch: 0 };
+    let first = with_lease(&mut rig, 1, Some(oplock("R"))).open.unwrap();
+    rig.granted(&io(By::Open(first), IoKind::Read));
+    assert_eq!(rig.take(), []);
+    rig.granted(&io(By::Open(first), IoKind::Write));
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("R"), caching(""), false)]);
+    rig.granted(&Request::Close(first));
+    let second = with_lease(&mut rig, 1, Some(oplock("RWH"))).open.unwrap();
+    rig.granted(&io(By::Open(second), IoKind::Write));
+    assert_eq!(rig.take(), []);
+}

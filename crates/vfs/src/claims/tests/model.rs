@@ -75,7 +75,8 @@ impl Model {
         for lease in &mut self.leases {
             let own = match lease.kind {
                 'S' => who.2 == Some(('S', lease.key)),
-                'O' => who.1 == lease.key,
+                // What it may only read, its own changes end too.
+                'O' => who.1 == lease.key && lease.has != "R",
                 _ => who.0 == lease.key,
             };
             // To others than delegations, every open that touches the data is the same.
@@ -356,7 +357,8 @@ fn io_step(rig: &mut Rig, model: &mut Model, pick: Option<usize>, kind: IoKind) 
     let by = open.map_or(By::Anonymous, |open| By::Open(OpenId(open.id)));
     let (deed, right) = match kind {
         IoKind::Read => ("touch", Rights::READ),
-        IoKind::Write => ("change", Rights::WRITE),
+        // The only ranges here are what others are asked for.
+        IoKind::Write | IoKind::Replace => ("change", Rights::WRITE),
         IoKind::SetAttrs => ("attributes", Rights::NONE),
         IoKind::ReadAttrs => ("look", Rights::NONE),
     };
