@@ -13,6 +13,7 @@ pub(crate) struct Counts {
     opens: AtomicUsize,
     pipes: AtomicUsize,
     refused: AtomicU64,
+    spliced_bytes: AtomicU64,
 }
 
 /// One of what is counted, until this is dropped.
@@ -58,6 +59,16 @@ impl Counts {
     /// Logins that were refused.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes that left a file without a copy.
+    pub(crate) fn count_spliced(&self, bytes: usize) {
+        self.spliced_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes that left files without a copy.
+    pub(crate) fn spliced_bytes(&self) -> u64 {
+        self.spliced_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn uncount_opens(&self, opens: usize) {

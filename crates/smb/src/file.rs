@@ -63,6 +63,9 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         // A structure of odd size has one byte of its buffer at least.
         w.zeros(1);
     }
+    if let Some(pages) = &pages {
+        ops.service.counts.count_spliced(pages.held());
+    }
     ops.pages = pages;
     open.set_position(args.offset + read as u64);
     ops.count(Kind::Read, read);

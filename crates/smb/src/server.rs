@@ -624,6 +624,8 @@ pub struct Usage {
     pub opens: usize,
     /// Logins that were refused since the start.
     pub refused_logins: u64,
+    /// Bytes that READs took from files to the network without a copy, since the start.
+    pub spliced_bytes: u64,
 }
 
 impl View {
@@ -639,6 +641,7 @@ impl View {
             sessions: self.service.sessions(),
             opens: self.service.counts.opens(),
             refused_logins: self.service.counts.refused(),
+            spliced_bytes: self.service.counts.spliced_bytes(),
         }
     }
 
