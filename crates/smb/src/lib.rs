@@ -51,6 +51,7 @@ mod session;
 mod setattr;
 mod setup;
 mod shown;
+mod signatures;
 mod status;
 mod table;
 mod tree;

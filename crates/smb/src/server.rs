@@ -8,6 +8,7 @@ use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY
 use crate::negotiate::multi_protocol;
 use crate::service::Service;
 use crate::session::Session;
+use crate::signatures::Unsigned;
 use crate::status::of_fs_error;
 use crate::table::{demand_of_all, dispatch, reply_bytes_max};
 use crate::tree::Disk;
@@ -37,6 +38,8 @@ struct Smb {
 /// What one thread remembers: what is served, as of the start of this batch of calls.
 struct Memory {
     namespace: Arc<Namespace>,
+    /// Replies that leave with others, and are signed with them then.
+    unsigned: Unsigned,
 }
 
 /// What an encrypted message says, and whose key it was encrypted with.
@@ -128,7 +131,7 @@ impl Protocol for Smb {
     }
 
     fn memory(&self, _: Role, _: usize) -> Memory {
-        Memory { namespace: self.service.namespace.load_full() }
+        Memory { namespace: self.service.namespace.load_full(), unsigned: Unsigned::default() }
     }
 
     fn begin_turn(&self, memory: &mut Memory) {
@@ -136,6 +139,10 @@ impl Protocol for Smb {
         if !Arc::ptr_eq(&current, &memory.namespace) {
             memory.namespace = Arc::clone(&current);
         }
+    }
+
+    fn before_send(&self, memory: &mut Memory, out: &mut Outbox) {
+        memory.unsigned.sign(out.bytes());
     }
 
     fn frame(&self, have: &[u8], _: bool) -> Result<Frame, Malformed> {
@@ -340,17 +347,7 @@ impl Smb {
             stats: &mut cx.stats,
         };
         match chain.run(&mut with, message, out, base) {
-            Ended::Replied => {
-                finish(&chain, cx.out.bytes(), frame_start);
-                chain.pages.take().into_iter().for_each(|pages| cx.out.push_pipe(pages));
-                if cx.pending.added() == flushes {
-                    if !chain.unanswered.is_empty() {
-                        send_now(cx, frame_start);
-                    }
-                    return Progress::Done;
-                }
-                Progress::AfterSync(Continuation::Replied(Box::new(Replied { chain, held: None })))
-            }
+            Ended::Replied => replied(cx, chain, frame_start, cx.pending.added() == flushes),
             Ended::Disconnected => {
                 out.truncate(frame_start);
                 cx.connection.close();
@@ -557,6 +554,30 @@ fn open(connection: &Connection, message: &[u8]) -> Result<Opened, Malformed> {
 /// Bytes before the first reply of a chain.
 fn head_bytes(chain: &Chain) -> usize {
     FRAMING + if chain.sealed_by.is_some() { TRANSFORM_SIZE } else { 0 }
+}
+
+/// Finishes the replies of a chain that is done. They leave at the end of the turn, or when flushes are done that they wait for.
+fn replied(
+    cx: &mut Context<'_, Smb>,
+    mut chain: Chain,
+    start: usize,
+    is_flushed: bool,
+) -> Progress<Continuation> {
+    let out = cx.out.bytes();
+    if is_flushed && chain.unanswered.is_empty() && chain.gains_by_company() {
+        chain.leave_unsigned(&mut cx.memory.unsigned, out.len(), start + FRAMING);
+        frame::finish(out, start, 0);
+        return Progress::Done;
+    }
+    finish(&chain, out, start);
+    chain.pages.take().into_iter().for_each(|pages| cx.out.push_pipe(pages));
+    if !is_flushed {
+        return Progress::AfterSync(Continuation::Replied(Box::new(Replied { chain, held: None })));
+    }
+    if !chain.unanswered.is_empty() {
+        send_now(cx, start);
+    }
+    Progress::Done
 }
 
 /// Signs or encrypts the replies of a chain and frames them. Without any, there is no message.

@@ -103,16 +103,14 @@ impl Pipe {
 
     /// Moves all that is in the pipe into memory.
     pub fn read_into(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
-        let start = bytes.len();
-        bytes.resize(start + self.held, 0);
-        let mut at = start;
+        bytes.reserve(self.held);
         while self.held > 0 {
-            let count = rustix::io::read(&self.read, &mut bytes[at..])?;
+            // Appends what it reads, so that nothing is filled with zeros before.
+            let count = rustix::io::read(&self.read, rustix::buffer::spare_capacity(bytes))?;
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            at += count;
-            self.held -= count;
+            self.held = self.held.saturating_sub(count);
         }
         Ok(())
     }

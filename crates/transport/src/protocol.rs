@@ -70,6 +70,10 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// Calls are about to be planned and run with `memory`: it takes up what has changed.
     fn begin_turn(&self, memory: &mut Self::Memory);
 
+    /// The replies in `out` are about to leave, together: what is done best for several at a time is done now. `memory` is that
+    /// of the thread which has made them.
+    fn before_send(&self, _memory: &mut Self::Memory, _out: &mut Outbox) {}
+
     /// Called once a second on each event loop.
     fn tick(&self, _memory: &mut Self::Memory) {}
 

@@ -441,6 +441,7 @@ impl<P: Protocol> Runner<P> {
     /// Sends the replies that may leave.
     pub(crate) fn send(&mut self, connection: &Connection<P>) {
         if !self.ready.is_empty() {
+            connection.protocol.before_send(&mut self.memory, &mut self.ready);
             connection.send(&mut self.ready);
         }
         self.counters.count(self.received.elapsed(), |volume| connection.note_volume(volume));

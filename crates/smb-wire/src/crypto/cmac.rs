@@ -90,6 +90,7 @@ impl Cmac {
     fn absorb(&self, lanes: &mut [Lane<'_>], rounds: usize) {
         match lanes.len() {
             1 => self.cipher.encrypt_with_backend(Absorb::<1> { lanes, rounds }),
+            2..=4 => self.cipher.encrypt_with_backend(Absorb::<4> { lanes, rounds }),
             _ => self.cipher.encrypt_with_backend(Absorb::<LANES> { lanes, rounds }),
         }
     }

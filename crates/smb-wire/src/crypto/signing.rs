@@ -46,6 +46,11 @@ impl Key {
         header[SIGNATURE_OFFSET..].copy_from_slice(&signature);
     }
 
+    /// Whether [`sign_all`] takes less for several messages than for one after the other.
+    pub fn gains_by_company(&self) -> bool {
+        matches!(self.0, Algorithm::AesCmac(_))
+    }
+
     /// Checks the signature of one message, from its header to its end, whatever its flags say.
     pub fn verify(&self, message: &[u8]) -> Result<(), Forged> {
         let (header, rest) = message.split_first_chunk().ok_or(Forged)?;
