@@ -1,5 +1,10 @@
 //! The door for fuzzers and the smoke test: every decoder under one selector. No part of the interface.
 
+use crate::crypto::Preauth;
+use crate::crypto::kdf::KeySource;
+use crate::crypto::sealing::{Opener, Sealer};
+use crate::negotiate::Cipher;
+use crate::types::Dialect;
 use crate::{
     Decode, Encode, apple, chain, classes, compound, contexts, copy, create, dir, durable, ea, error,
 };
@@ -178,6 +183,30 @@ pub fn pipe(bytes: &[u8]) -> bool {
         most -= part.bytes.len();
     }
     is_taken
+}
+
+/// Opens bytes that may be anything as an encrypted message; then encrypts those behind the first two, which say with which cipher,
+/// and which byte is changed on the way. `false`: there are too few.
+///
+/// # Panics
+/// If something is taken for an encrypted message that is none, or one is not opened.
+pub fn sealed(bytes: &[u8]) -> bool {
+    const CIPHERS: [Cipher; 4] =
+        [Cipher::AES_128_GCM, Cipher::AES_128_CCM, Cipher::AES_256_GCM, Cipher::AES_256_CCM];
+    let Some((&[cipher, place], text)) = bytes.split_first_chunk() else { return false };
+    let preauth = Preauth::default();
+    let source = KeySource { dialect: Dialect::SMB311, session_key: &[7; 16], preauth: &preauth };
+    let key = || source.client_to_server(CIPHERS[usize::from(cipher) % 4]).expect("a cipher that is there");
+    let (sealer, opener) = (Sealer::new(key()), Opener::new(key()));
+    assert!(opener.open(&mut bytes.to_vec()).is_err(), "nobody has the key");
+    let mut message = [&[0; transform::TRANSFORM_SIZE], text].concat();
+    sealer.seal(1, &mut message).expect("the first nonce");
+    let mut changed = message.clone();
+    let place = usize::from(place) % changed.len();
+    changed[place] ^= 1;
+    assert!(opener.open(&mut changed).is_err(), "a changed byte is found");
+    assert_eq!(opener.open(&mut message).expect("it is as it was"), text);
+    true
 }
 
 /// Runs the decoder of `table` that the first byte picks on the other bytes.

@@ -104,6 +104,20 @@ fn chains() {
 }
 
 #[test]
+fn encrypted_messages() {
+    let mut random = Random(0x4567_89ab_cdef_1234);
+    for cipher in 0..4 {
+        // Every byte of a short message, and some of longer ones.
+        for place in 0..=u8::MAX {
+            let length = if place < 64 { 12 } else { random.below(300) };
+            let text = (0..length).map(|_| random.byte());
+            let bytes: Vec<_> = [cipher, place].into_iter().chain(text).collect();
+            assert!(fuzz::sealed(&bytes));
+        }
+    }
+}
+
+#[test]
 fn anything_at_all() {
     let mut random = Random(0x0bad_cafe_1234_5678);
     for (_, decoder) in MESSAGES.iter().chain(CONTEXTS).chain(CLASSES) {

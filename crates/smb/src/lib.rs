@@ -24,6 +24,7 @@ mod durable;
 mod ea;
 mod file;
 mod frame;
+pub mod fuzz;
 mod holder;
 mod ioctl;
 mod ipc;

@@ -1,0 +1,133 @@
+//! The door for fuzzers and the smoke test: names and patterns as clients send them. No part of the interface.
+
+use crate::names::{Part, Pattern, component, folded, path_and_part, stream_to_wire, to_wire};
+
+/// Takes bytes that may be anything for a path in UTF-16. `false`: it is none.
+///
+/// # Panics
+/// If a path leads out of its share, or a name in it does not survive being told to a client and named by it again.
+pub fn path(bytes: &[u8]) -> bool {
+    let wire = units(bytes);
+    let Ok((path, part)) = path_and_part(&wire) else { return false };
+    for name in &path {
+        assert!(
+            !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/') && !name.contains(&0)
+        );
+        let told = to_wire(name).expect("what a client has named can be told");
+        assert_eq!(component(&told).as_ref(), Ok(name));
+    }
+    if let Part::Stream(name) = part {
+        let told = stream_to_wire(&name).expect("what a client has named can be told");
+        assert!(!told.is_empty() && wire.windows(told.len()).any(|part| part == told));
+    }
+    true
+}
+
+/// Takes bytes that may be anything for a name in a directory, and tells a client of it. `false`: it cannot be told.
+///
+/// # Panics
+/// If it is told as what names cannot be.
+pub fn stored(bytes: &[u8]) -> bool {
+    let Some(wire) = to_wire(bytes) else { return false };
+    let is_self = bytes == b"." || bytes == b"..";
+    assert!(
+        is_self
+            || wire
+                .iter()
+                .all(|unit| !matches!(unit, 0x22 | 0x2a | 0x3a | 0x3c | 0x3e | 0x3f | 0x5c | 0x7c | 0..0x20))
+    );
+    assert!(is_self || !matches!(wire.last(), Some(0x20 | 0x2e)));
+    assert_eq!(folded(&folded(&wire)), folded(&wire));
+    true
+}
+
+/// Compares a name with a pattern; the first byte says how many units the pattern has. `false`: it does not match.
+///
+/// # Panics
+/// If a pattern without wildcards matches another name than itself, or `*` does not match.
+pub fn pattern(bytes: &[u8]) -> bool {
+    let Some((&length, bytes)) = bytes.split_first() else { return false };
+    let wire = units(bytes);
+    let (pattern, name) = wire.split_at(usize::from(length).min(wire.len()));
+    let Some(wanted) = Pattern::new(pattern) else { return false };
+    let matches = wanted.matches(name);
+    assert!(!wanted.is_everything() || matches);
+    assert!(!wanted.is_one_name() || matches == (folded(pattern) == folded(name)));
+    assert!(Pattern::new(&[0x2a]).is_some_and(|all| all.matches(name)));
+    matches
+}
+
+fn units(bytes: &[u8]) -> Vec<u16> {
+    bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same inputs in every run: units that mean something more often than others.
+    struct Random(u64);
+
+    impl Random {
+        fn next(&mut self) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.0 >> 33
+        }
+
+        fn unit(&mut self) -> u16 {
+            const ODD: [u16; 22] = [
+                0, 1, 0x1f, 0x20, 0x22, 0x2a, 0x2e, 0x2f, 0x3a, 0x3c, 0x3e, 0x3f, 0x5c, 0x7c, 0xd800, 0xdbff,
+                0xdc00, 0xdfff, 0xf001, 0xf026, 0xf028, 0xf029,
+            ];
+            match self.next() % 4 {
+                0 => ODD[usize::try_from(self.next()).unwrap() % ODD.len()],
+                1 => u16::try_from(self.next() & 0xffff).unwrap(),
+                _ => u16::try_from(0x61 + self.next() % 4).unwrap(),
+            }
+        }
+
+        fn text(&mut self, most: u64) -> Vec<u8> {
+            (0..self.next() % most).flat_map(|_| self.unit().to_le_bytes()).collect()
+        }
+    }
+
+    const ROUNDS: usize = 20_000;
+
+    /// How many of so many random inputs are taken.
+    fn taken(mut next: impl FnMut(&mut Random) -> bool) -> usize {
+        let mut random = Random(0x0bad_cafe);
+        (0..ROUNDS).filter(|_| next(&mut random)).count()
+    }
+
+    #[test]
+    fn paths_of_any_units() {
+        let good = taken(|random| path(&random.text(8)));
+        assert!((1000..ROUNDS - 1000).contains(&good), "{good}");
+    }
+
+    #[test]
+    fn names_of_any_bytes() {
+        let good = taken(|random| {
+            let mut bytes = random.text(5);
+            bytes.retain(|byte| *byte != 0 && *byte != b'/');
+            // Lone surrogates as WTF-8 has them, whole and in part.
+            if random.next().is_multiple_of(3) {
+                bytes.extend(
+                    [0xed, 0xa0, 0x80, 0x61].iter().take(usize::try_from(random.next() % 5).unwrap()),
+                );
+            }
+            stored(&bytes)
+        });
+        assert!((1000..ROUNDS - 1000).contains(&good), "{good}");
+    }
+
+    #[test]
+    fn patterns_of_any_units() {
+        let matched = taken(|random| {
+            let mut bytes = vec![u8::try_from(random.next() % 4).unwrap()];
+            bytes.extend(random.text(9));
+            pattern(&bytes)
+        });
+        assert!((1000..ROUNDS - 1000).contains(&matched), "{matched}");
+    }
+}
