@@ -9,6 +9,7 @@ use crate::secret::SessionKey;
 use crate::spnego::{Init, Mechanism, NegState, Response};
 use crate::time::FileTime;
 use std::mem;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A client that is let in.
@@ -36,6 +37,8 @@ pub enum Step {
 /// One authentication, token by token: SPNEGO with NTLM in it, or NTLM alone.
 pub struct Acceptor {
     authority: Arc<Authority>,
+    /// The address of this service that the client has come to.
+    reached_at: Option<IpAddr>,
     state: State,
     tokens: u8,
 }
@@ -60,7 +63,13 @@ struct Spnego {
 impl Acceptor {
     /// An authentication that begins.
     pub fn new(authority: Arc<Authority>) -> Self {
-        Self { authority, state: State::Start, tokens: 0 }
+        Self { authority, reached_at: None, state: State::Start, tokens: 0 }
+    }
+
+    /// The same of a client that has come to this address: it may call the service by that as well.
+    #[must_use]
+    pub fn reached_at(self, address: IpAddr) -> Self {
+        Self { reached_at: Some(address.to_canonical()), ..self }
     }
 
     /// Takes the client's next token. After `Done` or `Refused` every other one is refused.
@@ -120,13 +129,13 @@ impl Acceptor {
     ) -> Result<Accepted, Refusal> {
         let (account, keys, token) = match spnego {
             None => {
-                let (account, keys) = challenged.finish(&self.authority, token)?;
+                let (account, keys) = challenged.finish(&self.authority, self.reached_at, token)?;
                 (account, keys, Vec::new())
             }
             Some(spnego) => {
                 let response = Response::parse(token)?;
                 let message = response.token.ok_or(Malformed::SPNEGO)?;
-                let (account, keys) = challenged.finish(&self.authority, message)?;
+                let (account, keys) = challenged.finish(&self.authority, self.reached_at, message)?;
                 let token = spnego.finish(&keys, response.mic)?;
                 (account, keys, token)
             }

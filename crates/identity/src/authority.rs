@@ -17,7 +17,8 @@ pub struct Authority {
     pub null_sessions: bool,
     /// Who must give a MIC.
     pub mic: MicPolicy,
-    /// The hosts by which clients may call this service; any if there are none. Clients that say nothing are believed.
+    /// The hosts by which clients may call this service, besides the address that they have reached it at; any if there are none.
+    /// Clients that say nothing are believed.
     pub target_names: Vec<String>,
 }
 

@@ -147,6 +147,42 @@ fn a_client_that_means_another_host_is_refused() {
     assert!(exchange(any, credentials("alice", "secret")).is_ok());
 }
 
+/// How a client is answered that has come to `address` and says that it means `host`.
+fn calling(names: &[&str], address: &str, host: &str) -> Step {
+    let target_names = names.iter().map(|name| (*name).to_owned()).collect();
+    let authority = Arc::new(Authority { target_names, ..authority() });
+    let mut acceptor = Acceptor::new(authority).reached_at(address.parse().unwrap());
+    let (mut client, mut random) = (Initiator::new(credentials("alice", "secret"), host), counting());
+    let Step::Continue(token) = acceptor.step(&client.start(), NOW, &mut random) else {
+        panic!("no challenge")
+    };
+    let token = client.step(&token, NOW, &mut random).unwrap();
+    acceptor.step(&token, NOW, &mut random)
+}
+
+#[test]
+fn a_service_is_called_by_its_names_and_the_address_it_is_reached_at() {
+    let names = ["files.example.org", "files"];
+    let good = [
+        ("192.0.2.5", "Files"),
+        ("192.0.2.5", "FILES.example.ORG"),
+        ("192.0.2.5", "192.0.2.5"),
+        ("::ffff:192.0.2.5", "192.0.2.5"),
+        ("2001:db8::5", "2001:DB8::5"),
+        ("2001:db8::5", "[2001:db8::5]"),
+        ("2001:db8::5", "2001-db8--5.ipv6-literal.net"),
+    ];
+    for (address, host) in good {
+        assert!(matches!(calling(&names, address, host), Step::Done(_)), "{host}");
+    }
+    let bad = ["192.0.2.6", "files.example.com", "example.org", "files.", "[192.0.2.5", "ipv6-literal.net"];
+    for host in bad {
+        let refusal = Refusal::OtherTarget(format!("cifs/{host}"));
+        assert_eq!(calling(&names, "192.0.2.5", host), Step::Refused(refusal));
+        assert!(matches!(calling(&[], "192.0.2.5", host), Step::Done(_)), "{host}: any without names");
+    }
+}
+
 /// A client whose first mechanism is not ours, up to its NEGOTIATE; then its AUTHENTICATE, with this MIC over this list.
 fn second_choice(mic_over: Option<&[u8]>) -> Step {
     let oids =

@@ -61,6 +61,8 @@ pub(crate) struct NfsConfig {
 pub(crate) struct SmbConfig {
     /// Address and port; SMB is not served without.
     pub(crate) listen: Option<SocketAddr>,
+    /// The names that clients may call the service by, besides its address; any if there are none.
+    pub(crate) names: Vec<String>,
 }
 
 /// `[api]`
@@ -215,7 +217,9 @@ mod tests {
         assert!(config.api.settings().unwrap().tls.is_none());
         assert_eq!(config.smb.listen, None);
         let smb = parse("[smb]\nlisten = \"0.0.0.0:445\"").unwrap().smb;
-        assert_eq!(smb.listen, Some("0.0.0.0:445".parse().unwrap()));
+        assert_eq!((smb.listen, smb.names), (Some("0.0.0.0:445".parse().unwrap()), Vec::new()));
+        let names = parse("[smb]\nnames = [\"files\", \"files.example.org\"]").unwrap().smb.names;
+        assert_eq!(names, ["files", "files.example.org"]);
         let half = parse("[api]\nkey = \"key.pem\"\n").unwrap();
         assert!(half.api.settings().err().unwrap().to_string().contains("\"certificate\" too"));
         let config =

@@ -1,5 +1,6 @@
 //! `plimsoll demo`: volumes of its own, served, driven over real sockets, held to a service level, and left running.
 
+use crate::config::SmbConfig;
 use crate::host::Host;
 use crate::manage::words;
 use crate::mounting::note;
@@ -56,7 +57,7 @@ const HELD_S: usize = 3;
 
 /// Serves, measures, and goes on serving unless told otherwise.
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let host = Host::start(&args.data, &args.listen, None)?;
+    let host = Host::start(&args.data, &args.listen, &SmbConfig::default())?;
     let durability = Durability::from(args.durability);
     make_volume(&host, FREE, "plimsoll/unlimited", Bytes::tib(1), Bytes::tib(1), durability)?;
     make_volume(&host, HELD, HELD_LEVEL, HELD_POOL, HELD_SIZES[0], durability)?;

@@ -1,5 +1,6 @@
 //! A managed service: volumes from the store, over NFS and SMB, within their limits.
 
+use crate::config::SmbConfig;
 use crate::endpoints::EndpointListeners;
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, share_descriptors};
 use crate::periodic::Task;
@@ -46,7 +47,7 @@ impl Resolve for SystemResolver {
 
 impl Host {
     /// Opens the data directory, finishes what an earlier run left unfinished, listens, and starts to serve.
-    pub(crate) fn start(data: &Path, listen: &Listen, smb: Option<SocketAddr>) -> anyhow::Result<Self> {
+    pub(crate) fn start(data: &Path, listen: &Listen, smb: &SmbConfig) -> anyhow::Result<Self> {
         state::make_dir(data)?;
         let budget = ResourceBudget::of_process();
         let options = Options { budget: Arc::clone(&budget), ..Options::default() };
@@ -69,15 +70,17 @@ impl Host {
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
             clock: Box::new(now_ms),
             entropy: Box::new(state::must_random),
-            served: if smb.is_some() { Protocols::ALL } else { Protocols::NFS },
+            served: if smb.listen.is_some() { Protocols::ALL } else { Protocols::NFS },
             instance: state::instance()?,
         };
         let _lent = volumes.lend_room();
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(dependencies)?);
         let signer = state::handle_signer(data)?;
-        let start_smb = |at| SmbFrontend::start(Arc::clone(&namespace), control.accounts(), at, listen);
-        let smb = smb.map(start_smb).transpose()?;
+        let start_smb = |at| {
+            SmbFrontend::start(Arc::clone(&namespace), control.accounts(), at, smb.names.clone(), listen)
+        };
+        let smb = smb.listen.map(start_smb).transpose()?;
         let frontend = NfsFrontend::start(namespace, signer, &pacer, stable, listen)?;
         mounted.set(Connections { nfs: frontend.view(), smb: smb.as_ref().map(SmbFrontend::view) });
         endpoints.start(frontend.endpoints(), frontend.address());
@@ -186,7 +189,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let Arguments { listen } =
             Arguments::parse_from(["serve", "--listen", "127.0.0.1:0", "--no-portmap"]);
-        let host = Host::start(data.path(), &listen, None).unwrap();
+        let host = Host::start(data.path(), &listen, &SmbConfig::default()).unwrap();
         let (terms, size) = (Terms::by(Actor::new("test")), envelope::Bytes::gib(100));
         let pool = NewPool::new("p".parse().unwrap(), "plimsoll/unlimited".parse().unwrap(), size);
         host.control.create_pool(&terms, &pool).unwrap();

@@ -55,7 +55,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     config.smb.listen = args.smb_listen.or(config.smb.listen);
     config.api.listen = args.api.unwrap_or(config.api.listen);
     let settings = config.api.settings()?;
-    let host = Host::start(&config.data, &config.nfs.listen(), config.smb.listen)?;
+    let host = Host::start(&config.data, &config.nfs.listen(), &config.smb)?;
     let served = serve(&host, &config, &settings);
     host.stop();
     served.map(|()| ExitCode::SUCCESS)

@@ -28,6 +28,9 @@ pub(crate) struct SmbListen {
     /// Who may log in over SMB: a TOML file that only its owner may read
     #[arg(long, value_name = "FILE")]
     pub(crate) smb_users: Option<PathBuf>,
+    /// Names that clients call the service by, besides its address: logins meant for others are refused [default: any name]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "smb_users")]
+    pub(crate) smb_names: Vec<String>,
 }
 
 /// SMB for a namespace.
@@ -54,19 +57,24 @@ fn server_names() -> ServerNames {
 }
 
 impl SmbFrontend {
-    /// Listens and starts to serve these users.
+    /// Listens and starts to serve these users, who call the service by one of these names if there are any.
     pub(crate) fn start(
         namespace: SharedNamespace,
         accounts: SharedAccounts,
         smb_listen: SocketAddr,
+        names: Vec<String>,
         listen: &Listen,
     ) -> anyhow::Result<Self> {
+        if names.iter().any(String::is_empty) {
+            bail!("a name that SMB clients call the service by cannot be empty");
+        }
         let listener = TcpListener::bind(smb_listen).with_context(|| {
             format!("cannot listen on {smb_listen} for SMB; choose another port with --smb-listen")
         })?;
         let address = listener.local_addr()?;
         let random = Box::new(state::must_random);
-        let service = Arc::new(Service::new(Arc::clone(&namespace), server_names(), accounts, random));
+        let service = Service::new(Arc::clone(&namespace), server_names(), accounts, random);
+        let service = Arc::new(service.called(names));
         let settings = Settings::for_descriptors(listen.threads(), descriptors());
         let settings = Settings {
             connections_max: settings.connections_max.div_ceil(CONNECTIONS_SHARE),

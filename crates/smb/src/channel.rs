@@ -7,6 +7,7 @@ use crate::session::Session;
 use identity::{Acceptor, Authority, Identity, SessionKey, Step};
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Preauth, signing};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use transport::Outbox;
 
@@ -73,12 +74,12 @@ impl Channel {
         self.signing().is_some_and(|key| key.verify(message).is_ok())
     }
 
-    /// The next step of an authentication, by the token of a request.
+    /// The next step of an authentication, by the token of a request that has come to this address.
     pub(crate) fn step(
         &self,
         request: &[u8],
         token: &[u8],
-        authority: &Arc<Authority>,
+        (authority, reached_at): (&Arc<Authority>, IpAddr),
         now: identity::FileTime,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Step {
@@ -86,7 +87,8 @@ impl Channel {
         if !self.is_bound() {
             setup.preauth.update(request);
         }
-        let acceptor = setup.acceptor.get_or_insert_with(|| Acceptor::new(Arc::clone(authority)));
+        let acceptor =
+            setup.acceptor.get_or_insert_with(|| Acceptor::new(Arc::clone(authority)).reached_at(reached_at));
         let stepped = acceptor.step(token, now, random);
         if !matches!(stepped, Step::Continue(_)) {
             setup.acceptor = None;

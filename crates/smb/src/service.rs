@@ -75,6 +75,16 @@ impl Service {
         }
     }
 
+    /// The same for clients that call it by one of these names, or by the address that they reach it at. Others are refused: their
+    /// answers were meant for somebody else. Without names, none is.
+    #[must_use]
+    pub fn called(self, target_names: Vec<String>) -> Self {
+        let Authority { names, secrets, null_sessions, mic, .. } = &*self.authority;
+        let (names, secrets) = (names.clone(), Arc::clone(secrets));
+        let authority = Authority { names, secrets, null_sessions: *null_sessions, mic: *mic, target_names };
+        Self { authority: Arc::new(authority), ..self }
+    }
+
     /// A session that is to be set up from `now` on, if there may be one more. Its number is drawn, so that one of an earlier start is
     /// nobody's; some clients keep 32 bits of it.
     pub(crate) fn new_session(&self, now: Instant) -> Option<Arc<Session>> {

@@ -37,7 +37,8 @@ pub(crate) fn setup(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
     ops.channel = Some(Arc::clone(&channel));
     let now = identity::FileTime(FileTime::from_unix(ops.now.seconds, ops.now.nanos).0);
     let random = &mut |bytes: &mut [u8]| (ops.service.random)(bytes);
-    match channel.step(request, args.security_buffer, &ops.service.authority, now, random) {
+    let authority = (&ops.service.authority, ops.ends.local);
+    match channel.step(request, args.security_buffer, authority, now, random) {
         Step::Continue(token) => {
             let session_flags = SessionFlags::empty();
             ops.reply(w, &SessionSetupResponse { session_flags, security_buffer: &token })?;

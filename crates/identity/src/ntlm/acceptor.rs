@@ -10,6 +10,7 @@ use crate::names::{folded, from_utf16, utf16};
 use crate::refusal::{Malformed, Refusal};
 use crate::secret::NtHash;
 use crate::time::FileTime;
+use std::net::IpAddr;
 
 /// Names of services by which clients of SMB ask for one.
 const SERVICES: [&str; 2] = ["cifs", "host"];
@@ -49,8 +50,13 @@ impl Challenged {
         &self.message
     }
 
-    /// Checks an AUTHENTICATE.
-    pub(crate) fn finish(self, authority: &Authority, message: &[u8]) -> Result<(Account, Keys), Refusal> {
+    /// Checks an AUTHENTICATE that has come to this address.
+    pub(crate) fn finish(
+        self,
+        authority: &Authority,
+        reached_at: Option<IpAddr>,
+        message: &[u8],
+    ) -> Result<(Account, Keys), Refusal> {
         let authenticate = Authenticate::parse(message)?;
         if !authenticate.flags.has(REQUIRED) {
             return Err(Refusal::Weak("the client takes back what it has offered"));
@@ -64,7 +70,7 @@ impl Challenged {
         let base = self.check(authority, &account, authenticate.domain, &answer)?;
         let keys = self.keys(&authenticate, base)?;
         self.check_mic(authority, &answer, message, &keys)?;
-        check_target(authority, &answer)?;
+        check_target(authority, reached_at, &answer)?;
         Ok((account, keys))
     }
 
@@ -132,12 +138,29 @@ impl Challenged {
 }
 
 /// Who relays the answer of a client that talks to somebody else is found out by whom the client says it talks to.
-fn check_target(authority: &Authority, answer: &Answer<'_>) -> Result<(), Refusal> {
+fn check_target(
+    authority: &Authority,
+    reached_at: Option<IpAddr>,
+    answer: &Answer<'_>,
+) -> Result<(), Refusal> {
     let Some(target) = answer.pairs.target_name.filter(|target| !target.is_empty()) else { return Ok(()) };
     let target = from_utf16(target)?;
     let (service, host) = target.split_once('/').unwrap_or(("", &target));
     let is_service = SERVICES.iter().any(|name| name.eq_ignore_ascii_case(service));
     let hosts = &authority.target_names;
-    let is_host = hosts.is_empty() || hosts.iter().any(|name| folded(name) == folded(host));
+    let is_host = hosts.is_empty()
+        || hosts.iter().any(|name| folded(name) == folded(host))
+        || reached_at.is_some_and(|address| address_of(host) == Some(address));
     if is_service && is_host { Ok(()) } else { Err(Refusal::OtherTarget(target)) }
+}
+
+/// The address that a host is called by, if it is: those of IPv6 also in brackets, and as Windows has them in names.
+fn address_of(host: &str) -> Option<IpAddr> {
+    const IPV6: &str = ".ipv6-literal.net";
+    let host = host.to_ascii_lowercase();
+    if let Some(literal) = host.strip_suffix(IPV6) {
+        return literal.replace('-', ":").parse().ok();
+    }
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    bare.unwrap_or(&host).parse().ok()
 }

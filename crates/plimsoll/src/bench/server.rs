@@ -178,6 +178,7 @@ fn limits(samples: &Samples, volume: &str, pool: &str) -> Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::SmbConfig;
     use api::client::Terms;
     use api::model::{NewPool, NewVolume, Rule, Squash};
     use bench::load::{Op, Plan};
@@ -214,7 +215,7 @@ mod tests {
                 write_delegations: false,
                 tls: Default::default(),
             };
-            let host = Host::start(dir.path(), &listen, None).unwrap();
+            let host = Host::start(dir.path(), &listen, &SmbConfig::default()).unwrap();
             api::bootstrap(&host.control, dir.path()).unwrap();
             let api = api::Server::start(host.api_dependencies(), &api::Settings::new(any)).unwrap();
             let url = format!("http://{}", api.local_addr());

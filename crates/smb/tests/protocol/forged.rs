@@ -9,11 +9,16 @@ use smb_wire::types::Dialect;
 use smb_wire::{FileId, NtStatus};
 use std::time::SystemTime;
 
-/// Alice, as she answers challenges.
+/// Alice, as she answers challenges of whom she takes for the server.
 fn initiator() -> Initiator {
+    initiator_of("files")
+}
+
+/// The same of whom she takes for this host.
+fn initiator_of(host: &str) -> Initiator {
     let (user, password) = ALICE;
     let nt_hash = NtHash::of_password(password);
-    Initiator::new(Credentials { user: user.to_owned(), domain: "FILES".to_owned(), nt_hash }, "files")
+    Initiator::new(Credentials { user: user.to_owned(), domain: "FILES".to_owned(), nt_hash }, host)
 }
 
 /// SESSION_SETUP with this token: how it is answered, and the server's token.
@@ -81,6 +86,28 @@ fn who_relays_an_authentication_can_do_nothing_with_it() {
         let binds = second.setup_request(&initiator().start(), 0, SessionSetupFlags::BINDING);
         second.send(&binds);
         assert!(second.reply().status().is_error());
+    }
+}
+
+/// An answer says whom it was meant for, and its proof covers that.
+#[test]
+fn an_answer_that_was_meant_for_another_host_is_refused() {
+    let named = Rig::called(&["files.example.org"]);
+    let anybody = Rig::new();
+    for (host, is_ours) in [
+        ("FILES.example.org", true),
+        ("127.0.0.1", true),
+        ("127.0.0.2", false),
+        ("files", false),
+        ("other.example.org", false),
+    ] {
+        for (rig, is_let_in) in [(&named, is_ours), (&anybody, true)] {
+            let mut client = connected(rig, &Offer::default());
+            let mut alice = initiator_of(host);
+            let (_, challenge) = setup(&mut client, &alice.start());
+            let status = if is_let_in { NtStatus::SUCCESS } else { NtStatus::LOGON_FAILURE };
+            assert_eq!(setup(&mut client, &answer(&mut alice, &challenge)).0, status, "{host}");
+        }
     }
 }
 

@@ -47,8 +47,22 @@ impl Rig {
         Self::with(rule, |volume| volume)
     }
 
+    /// That has these names for its clients.
+    pub(crate) fn called(names: &[&str]) -> Self {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Self::serving(ExportRule::everybody(), |volume| volume, |service| service.called(names))
+    }
+
     /// [`SHARE`] by this rule, on a volume made so.
     pub(crate) fn with(rule: ExportRule, make: impl FnOnce(Volume) -> Volume) -> Self {
+        Self::serving(rule, make, |service| service)
+    }
+
+    fn serving(
+        rule: ExportRule,
+        make: impl FnOnce(Volume) -> Volume,
+        set: impl FnOnce(Service) -> Service,
+    ) -> Self {
         let volume = |id, name| {
             let fs = MemFs::new(Arc::new(|| NOW));
             Volume::new(VolumeId(id), name, Arc::new(fs), Durability::Sync, 7)
@@ -69,7 +83,7 @@ impl Rig {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let settings = Settings::for_descriptors(1, 1000);
-        let server = Server::start(Arc::new(service), vec![listener], settings).unwrap();
+        let server = Server::start(Arc::new(set(service)), vec![listener], settings).unwrap();
         Self { volume: docs, namespace, address, server: Some(server) }
     }
 
