@@ -19,7 +19,7 @@ use crate::shares::{PASSWORD, Shares, open_to_all};
 /// A server with the share `v`.
 struct Running {
     address: SocketAddr,
-    _server: Shares,
+    shares: Shares,
     directory: tempfile::TempDir,
 }
 
@@ -31,13 +31,13 @@ impl Running {
     fn sharing(share: ShareSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let volume = Arc::new(crate::server::volume(7, directory.path()));
-        let server =
+        let shares =
             Shares::new(vec![Export::new("/v", volume, vec![ExportRule::everybody()]).shared(share)]);
-        Self { address: server.address, _server: server, directory }
+        Self { address: shares.address, shares, directory }
     }
 
     fn spliced_bytes(&self) -> u64 {
-        self.server.as_ref().unwrap().view().usage().spliced_bytes
+        self.shares.server.as_ref().unwrap().view().usage().spliced_bytes
     }
 
     /// A short load on few blocks, with its bytes checked where it moves any.
@@ -97,7 +97,7 @@ fn data_without_protection_comes_back_by_pages_and_by_copies() {
         let report = good(&plan, &[Kind::Read, Kind::Write]);
         assert!(report.read_back, "{block}");
         let spliced = server.spliced_bytes() - before;
-        let by_pages = if block < 32 << 10 { 0 } else { report.kind(Kind::Read).unwrap().ops * block as u64 };
+        let by_pages = if block < 32 << 10 { 0 } else { report.kind(Kind::Read).unwrap().ops * block };
         assert!(spliced >= by_pages && (by_pages > 0 || spliced == 0), "{block}: {spliced} of {by_pages}");
     }
     // What is protected is on the same share as well.

@@ -19,7 +19,8 @@ pub const PASSWORD: &str = "a secret";
 /// A server of SMB at a port of the system's choice; it stops when this is dropped.
 pub struct Shares {
     pub address: SocketAddr,
-    server: Option<Server>,
+    /// There until this is dropped.
+    pub server: Option<Server>,
 }
 
 impl Shares {
