@@ -1,0 +1,124 @@
+//! Serves volumes in memory over SMB, for `cargo xtask smbtorture --memory`. It takes what that gives to `plimsoll export`:
+//!
+//! `smb-memory export DIRECTORY... --smb-listen ADDRESS --smb-users FILE --security-style STYLE`
+//!
+//! Each directory lends its name to a share, and its owner to the root of that; nothing in it is looked at. Other options with a value
+//! are ignored.
+
+use identity::{Accounts, NtHash, ServerNames, SharedAccounts, Sid, User};
+use smb::server::{Server, Settings};
+use smb::service::Service;
+use std::error::Error;
+use std::fs::File;
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use vfs::qos::Nanos;
+use vfs::{
+    Caller, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, SecurityStyle, SetAttrs, Time,
+    Volume, VolumeId,
+};
+
+type Failure = Box<dyn Error>;
+
+/// File descriptors that connections may take.
+const DESCRIPTORS: usize = 1000;
+/// Between two looks at claims whose time is over.
+const EXPIRE_EVERY: Duration = Duration::from_millis(100);
+
+#[derive(Default)]
+struct Args {
+    directories: Vec<PathBuf>,
+    listen: String,
+    users: PathBuf,
+    lists: bool,
+}
+
+fn main() -> Result<(), Failure> {
+    let args = args()?;
+    let exports = args.directories.iter().zip(1..).map(|(directory, id)| export(directory, id, args.lists));
+    let namespace = Namespace::new(exports.collect::<Result<Vec<_>, _>>()?);
+    for (export, directory) in namespace.exports().iter().zip(&args.directories) {
+        let owner = directory.metadata()?;
+        let ids = SetAttrs { uid: Some(owner.uid()), gid: Some(owner.gid()), ..SetAttrs::default() };
+        export.root().set_attrs(&Caller::new(0, 0, []), &ids, None, &mut PendingSync::default())?;
+    }
+    let namespace = Arc::new(namespace);
+    let service = Service::new(
+        Arc::new(Arc::clone(&namespace).into()),
+        ServerNames::of_host("memory.example.org"),
+        SharedAccounts::new(accounts(&std::fs::read_to_string(&args.users)?)?),
+        Box::new(random),
+    );
+    let listener = TcpListener::bind(&args.listen)?;
+    let _server =
+        Server::start(Arc::new(service), vec![listener], Settings::for_descriptors(2, DESCRIPTORS))?;
+    loop {
+        std::thread::sleep(EXPIRE_EVERY);
+        for export in namespace.exports() {
+            export.volume.expire_claims(export.volume.now())?;
+        }
+    }
+}
+
+fn args() -> Result<Args, Failure> {
+    let mut given = std::env::args().skip(1).filter(|word| word != "export");
+    let mut args = Args::default();
+    while let Some(word) = given.next() {
+        let mut value = || given.next().ok_or_else(|| format!("{word} has no value"));
+        match word.as_str() {
+            "--smb-listen" => args.listen = value()?,
+            "--smb-users" => args.users = value()?.into(),
+            "--security-style" => args.lists = value()? == "ntfs",
+            option if option.starts_with("--") => drop(value()?),
+            directory => args.directories.push(directory.into()),
+        }
+    }
+    Ok(args)
+}
+
+/// A volume in memory that is shared by the name of a directory.
+fn export(directory: &Path, id: u64, lists: bool) -> Result<Export, Failure> {
+    let name = directory.file_name().and_then(|name| name.to_str()).ok_or("a directory without a name")?;
+    let style = if lists { SecurityStyle::Ntfs } else { SecurityStyle::Unix };
+    let fs = MemFs::new(Arc::new(now));
+    let volume = Volume::new(VolumeId(id), name, Arc::new(fs), Durability::Relaxed, id);
+    let volume = Arc::new(volume.with_clock(clock()).with_security_style(style)?);
+    Ok(Export::new(format!("/{name}"), volume, vec![ExportRule::everybody()]))
+}
+
+/// The users of a file as `plimsoll export --smb-users` takes it, of which this reads no more than the three plain fields.
+fn accounts(file: &str) -> Result<Accounts, Failure> {
+    let field = |user: &str, name: &str| {
+        let lines = user.lines().filter_map(|line| line.split_once(" = "));
+        let mut found =
+            lines.filter(|(key, _)| *key == name).map(|(_, value)| value.trim_matches('"').to_owned());
+        found.next_back().ok_or_else(|| format!("a user without {name}"))
+    };
+    let users = file.split("[[user]]").skip(1).map(|user| {
+        let uid = field(user, "uid")?.parse()?;
+        let nt_hash = Some(NtHash::of_password(&field(user, "password")?));
+        Ok(User { name: field(user, "name")?.parse()?, uid, gid: uid, nt_hash })
+    });
+    let users = users.collect::<Result<Vec<User>, Failure>>()?;
+    Ok(Accounts::none(Sid::machine([1, 2, 3]), "MEMORY").with(users, vec![], vec![], None)?)
+}
+
+/// Time since the start, by which claims end.
+fn clock() -> impl Fn() -> Nanos + Send + Sync + 'static {
+    let start = Instant::now();
+    move || Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn now() -> Time {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    Time { seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX), nanos: since.subsec_nanos() }
+}
+
+fn random(bytes: &mut [u8]) {
+    let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(bytes));
+    assert!(read.is_ok(), "the system has random bytes");
+}
