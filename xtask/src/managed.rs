@@ -1,5 +1,6 @@
 //! A running `plimsoll serve`, and the commands that manage it.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use crate::process::{self, Process};
+use crate::samba::USER;
 use crate::server::free_port;
 
 /// How long the service may take to be ready, and to end.
@@ -21,12 +23,22 @@ pub(crate) struct Managed {
     data: PathBuf,
     /// Where NFS and MOUNT are.
     pub(crate) port: u16,
+    /// Where SMB is, if it is served.
+    pub(crate) smb_port: u16,
 }
 
 impl Managed {
     /// Starts it with its data and its log in `work`, after `prefix`, such as `taskset`.
     pub(crate) fn start(binary: &Path, work: &Path, prefix: &[&str]) -> anyhow::Result<Self> {
         Self::start_with(binary, work, prefix, &[])
+    }
+
+    /// Starts it with SMB, too.
+    pub(crate) fn start_with_smb(binary: &Path, work: &Path, prefix: &[&str]) -> anyhow::Result<Self> {
+        let smb_port = free_port()?;
+        let listen = format!("127.0.0.1:{smb_port}");
+        let managed = Self::start_with(binary, work, prefix, &["--smb-listen", &listen])?;
+        Ok(Self { smb_port, ..managed })
     }
 
     /// Starts it with more options.
@@ -44,7 +56,7 @@ impl Managed {
         argv.extend(["--listen", &listen, "--api", "127.0.0.1:0"].map(String::from));
         argv.extend(options.iter().copied().map(String::from));
         let process = begin(&argv, &log)?;
-        let managed = Self { process, argv, log, binary: binary.to_owned(), data, port };
+        let managed = Self { process, argv, log, binary: binary.to_owned(), data, port, smb_port: 0 };
         managed.wait_until_ready()?;
         Ok(managed)
     }
@@ -109,6 +121,14 @@ impl Managed {
         ensure!(status.success(), "plimsoll ended with {status} on SIGTERM");
         Ok(())
     }
+}
+
+/// The file with the password of [`USER`], which nobody else may read.
+pub(crate) fn smb_password(work: &Path) -> anyhow::Result<String> {
+    let path = work.join("password");
+    std::fs::write(&path, USER.password)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    path.to_str().map(String::from).context("a path that is not UTF-8")
 }
 
 fn begin(argv: &[String], log: &Path) -> anyhow::Result<Process> {

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::managed::Managed;
+use crate::managed::{Managed, smb_password};
 use crate::process;
+use crate::samba::USER;
 
 /// How far a cell may be from the volume's limit, in percent.
 const LIMIT_MAX: f64 = 2.0;
@@ -32,6 +33,33 @@ const PUBLISHED: [[f64; 5]; 4] = [
     [265_000.0, 176_100.0, 133_800.0, 120_700.0, 104_000.0],
 ];
 
+/// A mix of each kind of `gcnv-scale-out`, over SMB.
+const SMB_SCENARIO: &str = r#"
+name = "over-smb"
+title = "A row of each kind of page 000, over SMB"
+
+[[series]]
+name = "64 KiB sequential, SMB"
+blocks = ["64k"]
+pattern = "sequential"
+reads = [50]
+clients = [6]
+jobs = 8
+connections = [16]
+depths = [2]
+protocols = ["smb"]
+
+[[series]]
+name = "8 KiB random, SMB"
+blocks = ["8k"]
+reads = [75]
+clients = [6]
+jobs = 8
+connections = [16]
+depths = [2]
+protocols = ["smb"]
+"#;
+
 /// `prove`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -44,8 +72,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = process::target_dir().join("prove");
     process::empty_dir(&work)?;
     let binary = process::binary(args.binary.as_deref());
-    let service = Managed::start(&binary, &work, &[])?;
+    let service = Managed::start_with_smb(&binary, &work, &[])?;
     let mut faults = at_the_limit(&service, &work)?;
+    faults.extend(over_smb(&service, &work)?);
     for ((series, shape, scale), published) in SHAPES.into_iter().zip(PUBLISHED) {
         faults.extend(shaped(&service, &work, series, shape, scale, &published)?);
     }
@@ -63,6 +92,27 @@ fn at_the_limit(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
         let cells = measured(service, work, "limited", "", repetitions)?;
         ensure!(cells.len() == 30, "{} cells instead of 30", cells.len());
         let off = |cell: &Cell| cell.judge("limit", cell.mib_per_s, LIMIT_MIB_PER_S, LIMIT_MAX);
+        Ok(cells.iter().filter_map(off).collect())
+    })
+}
+
+/// Two mixes at the same limit over SMB, by the same benchmark.
+fn over_smb(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
+    let password = smb_password(work)?;
+    let (name, id) = (USER.name, USER.id.to_string());
+    service.manage_with(&["user", "create", name, "--uid", &id, "--password-file", &password])?;
+    service.manage(&format!(
+        "volume create shared --pool limited --size 512GiB --allow 127.0.0.1 --protocols smb --owner {id}:{id}"
+    ))?;
+    let scenario = work.join("smb.toml");
+    std::fs::write(&scenario, SMB_SCENARIO)?;
+    let target = format!("smb://{name}@127.0.0.1:{}/shared", service.smb_port);
+    judged(|repetitions| {
+        let scenario = scenario.to_str().context("a path that is not UTF-8")?;
+        let more = ["--password-file", &password];
+        let cells = measured_at(service, &work.join("shared.json"), scenario, &target, repetitions, &more)?;
+        ensure!(cells.len() == 2, "{} cells instead of 2", cells.len());
+        let off = |cell: &Cell| cell.judge("limit over SMB", cell.mib_per_s, LIMIT_MIB_PER_S, LIMIT_MAX);
         Ok(cells.iter().filter_map(off).collect())
     })
 }
@@ -173,18 +223,26 @@ fn measured(
     series: &str,
     repetitions: u32,
 ) -> anyhow::Result<Vec<Cell>> {
+    let target = format!("nfs://127.0.0.1:{}/{volume}", service.port);
+    let more: &[&str] = if series.is_empty() { &[] } else { &["--series", series] };
     let file = work.join(format!("{volume}.json"));
-    let command = format!(
-        "bench run gcnv-scale-out --preset quick --repetitions {repetitions} --working-set 192m --target nfs://127.0.0.1:{}/{volume} --output {}",
-        service.port,
-        file.to_str().context("a path that is not UTF-8")?
-    );
-    let mut argv: Vec<&str> = command.split(' ').collect();
-    if !series.is_empty() {
-        argv.extend(["--series", series]);
-    }
-    service.manage_with(&argv)?;
-    let run: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+    measured_at(service, &file, "gcnv-scale-out", &target, repetitions, more)
+}
+
+/// Runs a scenario on a target; its result is in `file`.
+fn measured_at(
+    service: &Managed,
+    file: &Path,
+    scenario: &str,
+    target: &str,
+    repetitions: u32,
+    more: &[&str],
+) -> anyhow::Result<Vec<Cell>> {
+    let (repetitions, output) = (repetitions.to_string(), file.to_str().context("a path that is not UTF-8")?);
+    let how = ["--preset", "quick", "--repetitions", &repetitions, "--working-set", "192m"];
+    let what = ["bench", "run", scenario, "--target", target, "--output", output];
+    service.manage_with(&[&what[..], &how, more].concat())?;
+    let run: Value = serde_json::from_slice(&std::fs::read(file)?)?;
     let cells = run["cells"].as_array().context("no cells")?;
     cells.iter().map(|cell| Cell::new(&run, cell)).collect()
 }

@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::contender::{GENERATOR_CORE, SERVER_CORE};
-use crate::managed::Managed;
+use crate::managed::{Managed, smb_password};
 use crate::process::{self, Process};
+use crate::samba::USER;
 
 /// What the loud tenant may have.
 const LIMIT_MIB_S: f64 = 50.0;
@@ -24,6 +25,20 @@ const LOADS: [(&str, &str); 4] = [
     ("writes of 1 MiB", "--op write --block 1m"),
     ("reads of 4 KiB", "--op read --block 4k"),
 ];
+
+/// Over what the loud tenant and the quiet volume's client come.
+const PROTOCOLS: [(&str, Protocol, Protocol); 3] = [
+    ("NFS beside NFS", Protocol::Nfs, Protocol::Nfs),
+    ("SMB beside NFS", Protocol::Smb, Protocol::Nfs),
+    ("NFS beside SMB", Protocol::Nfs, Protocol::Smb),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Nfs,
+    /// Signed with AES-128-GMAC.
+    Smb,
+}
 
 /// One round: the quiet volume's 4 KiB reads, one at a time.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -39,6 +54,7 @@ struct Round {
 /// All rounds beside one load.
 #[derive(Debug, Serialize)]
 struct Beside {
+    protocols: &'static str,
     load: &'static str,
     rounds: Vec<Round>,
     /// The median of the rounds' growths of the 99th percentile.
@@ -53,36 +69,29 @@ pub(super) fn run(
     seconds: f64,
     json: Option<&Path>,
 ) -> anyhow::Result<()> {
-    let service = Managed::start(binary, work, &["taskset", "-c", SERVER_CORE])?;
-    for command in [
-        "pool create quiet --level plimsoll/unlimited --size 1TiB".to_owned(),
-        format!("pool create loud --level plimsoll/custom --size 1TiB --limit throughput={LIMIT_MIB_S}MiB/s"),
-        "volume create quiet --pool quiet --size 100GiB --allow 127.0.0.1 --squash none".to_owned(),
-        "volume create loud --pool quiet --size 100GiB --allow 127.0.0.1 --squash none".to_owned(),
-    ] {
-        service.manage(&command)?;
-    }
-    let context = RunContext { binary, work, service: &service, seconds };
-    // Its files are laid out before it has a limit.
-    finish(context.loud(LOADS[2].1)?)?;
-    service.manage("volume move loud --pool loud")?;
+    let service = served(binary, work)?;
+    let password = smb_password(work)?;
     let mut all = Vec::new();
     println!(
-        "{:<18}{:>9}{:>20}{:>20}{:>8}",
-        "next door", "MiB/s", "p50 ms alone/beside", "p99 ms alone/beside", "grows"
+        "{:<18}{:<18}{:>9}{:>20}{:>20}{:>8}",
+        "loud beside quiet", "next door", "MiB/s", "p50 ms alone/beside", "p99 ms alone/beside", "grows"
     );
-    for (load, arguments) in LOADS {
-        let rounds = (0..rounds).map(|_| context.round(arguments)).collect::<anyhow::Result<Vec<_>>>()?;
-        let of = |what: fn(&Round) -> f64| median(rounds.iter().map(what));
-        let growth = of(|round| round.beside_p99_ms / round.alone_p99_ms);
-        let pair = |alone: f64, beside: f64| format!("{alone:.3}/{beside:.3}");
-        println!(
-            "{load:<18}{:>9.1}{:>20}{:>20}{growth:>7.2}×",
-            of(|round| round.loud_mib_per_s),
-            pair(of(|round| round.alone_p50_ms), of(|round| round.beside_p50_ms)),
-            pair(of(|round| round.alone_p99_ms), of(|round| round.beside_p99_ms)),
-        );
-        all.push(Beside { load, rounds, growth });
+    for (protocols, loud, quiet) in PROTOCOLS {
+        let context =
+            RunContext { binary, work, service: &service, password: &password, seconds, loud, quiet };
+        for (load, arguments) in LOADS {
+            let rounds = (0..rounds).map(|_| context.round(arguments)).collect::<anyhow::Result<Vec<_>>>()?;
+            let of = |what: fn(&Round) -> f64| median(rounds.iter().map(what));
+            let growth = of(|round| round.beside_p99_ms / round.alone_p99_ms);
+            let pair = |alone: f64, beside: f64| format!("{alone:.3}/{beside:.3}");
+            println!(
+                "{protocols:<18}{load:<18}{:>9.1}{:>20}{:>20}{growth:>7.2}×",
+                of(|round| round.loud_mib_per_s),
+                pair(of(|round| round.alone_p50_ms), of(|round| round.beside_p50_ms)),
+                pair(of(|round| round.alone_p99_ms), of(|round| round.beside_p99_ms)),
+            );
+            all.push(Beside { protocols, load, rounds, growth });
+        }
     }
     let kept = all.iter().filter(|beside| beside.growth < GROWTH_MAX).count();
     println!(
@@ -96,11 +105,53 @@ pub(super) fn run(
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// A service with both volumes, the loud one at its limit.
+fn served(binary: &Path, work: &Path) -> anyhow::Result<Managed> {
+    let service = Managed::start_with_smb(binary, work, &["taskset", "-c", SERVER_CORE])?;
+    let rights =
+        format!("--allow 127.0.0.1 --squash none --mode 777 --protocols nfsv3,smb --owner {0}:{0}", USER.id);
+    for command in [
+        "pool create quiet --level plimsoll/unlimited --size 1TiB".to_owned(),
+        format!("pool create loud --level plimsoll/custom --size 1TiB --limit throughput={LIMIT_MIB_S}MiB/s"),
+        format!("volume create quiet --pool quiet --size 100GiB {rights}"),
+        format!("volume create loud --pool quiet --size 100GiB {rights}"),
+    ] {
+        service.manage(&command)?;
+    }
+    let password = smb_password(work)?;
+    service.manage_with(&[
+        "user",
+        "create",
+        USER.name,
+        "--uid",
+        &USER.id.to_string(),
+        "--password-file",
+        &password,
+    ])?;
+    let laid_out = RunContext {
+        binary,
+        work,
+        service: &service,
+        password: &password,
+        seconds: 1.0,
+        loud: Protocol::Nfs,
+        quiet: Protocol::Nfs,
+    };
+    // Its files are laid out before it has a limit.
+    finish(laid_out.loud(LOADS[2].1)?)?;
+    service.manage("volume move loud --pool loud")?;
+    Ok(service)
+}
+
 struct RunContext<'s> {
     binary: &'s Path,
     work: &'s Path,
     service: &'s Managed,
+    /// The file with the password of who comes over SMB.
+    password: &'s str,
     seconds: f64,
+    loud: Protocol,
+    quiet: Protocol,
 }
 
 impl RunContext<'_> {
@@ -124,25 +175,34 @@ impl RunContext<'_> {
     /// 4 KiB reads, one at a time.
     fn quiet(&self) -> anyhow::Result<Value> {
         let arguments = format!("--op read --block 4k --connections 1 --depth 1 --time {}", ms(self.seconds));
-        finish(self.load("quiet", &arguments)?)?;
+        finish(self.load(self.quiet, "quiet", &arguments)?)?;
         self.report("quiet")
     }
 
     /// Starts the loud tenant; it runs longer than what is measured beside it.
     fn loud(&self, arguments: &str) -> anyhow::Result<Process> {
         let time = ms(3.0 + 1.5 * self.seconds);
-        self.load("loud", &format!("{arguments} --connections 4 --depth 16 --time {time}"))
+        self.load(self.loud, "loud", &format!("{arguments} --connections 4 --depth 16 --time {time}"))
     }
 
-    fn load(&self, volume: &str, arguments: &str) -> anyhow::Result<Process> {
+    fn load(&self, protocol: Protocol, volume: &str, arguments: &str) -> anyhow::Result<Process> {
         let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
-        let target = format!("nfs://127.0.0.1:{}/{volume}", self.service.port);
+        let target = match protocol {
+            Protocol::Nfs => format!("nfs://127.0.0.1:{}/{volume}", self.service.port),
+            Protocol::Smb => format!("smb://{}@127.0.0.1:{}/{volume}", USER.name, self.service.smb_port),
+        };
         let json = text(&self.work.join(format!("{volume}.json")))?;
         let mut argv =
             vec!["taskset", "-c", GENERATOR_CORE].into_iter().map(String::from).collect::<Vec<_>>();
         argv.extend([text(self.binary)?, "bench".into(), "load".into(), target, "--json".into(), json]);
         argv.extend(
-            "--files 2 --size 64m --threads 1".split(' ').chain(arguments.split(' ')).map(String::from),
+            format!(
+                "--files 2 --size 64m --threads 1 --uid {0} --gid {0} --password-file {1}",
+                USER.id, self.password
+            )
+            .split(' ')
+            .chain(arguments.split(' '))
+            .map(String::from),
         );
         let log = process::append_to(&self.work.join("generator.log"))?;
         Process::start(&argv, log.try_clone()?.into(), log.into())
