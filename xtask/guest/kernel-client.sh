@@ -224,7 +224,7 @@ version3() {
     data nconnect16
     more_data nconnect16
     check copy-tree copy_tree
-    check ten-thousand-files many_files
+    check ten-thousand-files many_files 10000
     restart
     rm -rf "$mnt/work"
     check umount.sixteen-connections detach

@@ -441,15 +441,15 @@ copy_tree() {
     absent "$mnt/work/tree"
 }
 
-many_files() {
+many_files() { # how many
     local dir=$mnt/work/many
     mkdir "$dir"
-    (cd "$dir" && perl -e 'for (1..10000) { open(F, ">", sprintf("entry-%05d", $_)) or die "$_: $!" }')
+    (cd "$dir" && perl -e 'for (1..$ARGV[0]) { open(F, ">", sprintf("entry-%05d", $_)) or die "$_: $!" }' "$1")
     drop_caches
-    same "$(ls -U "$dir" | wc -l)" 10000
+    same "$(ls -U "$dir" | wc -l)" "$1"
     drop_caches
-    same "$(ls -l "$dir" | tail -n +2 | sort -k 9 | awk '{print $9}' | uniq | wc -l)" 10000
-    seq -f 'entry-%05.0f' 10000 >/tmp/many.expected
+    same "$(ls -l "$dir" | tail -n +2 | sort -k 9 | awk '{print $9}' | uniq | wc -l)" "$1"
+    seq -f 'entry-%05.0f' "$1" >/tmp/many.expected
     ls "$dir" | diff /tmp/many.expected -
     rm -r "$dir"
     absent "$dir"

@@ -1,38 +1,126 @@
-# The kernel's SMB client at the share of a server on the host, by each dialect, signed and encrypted.
-set -e
-modprobe cifs
-mkdir -p /mnt/share
-head -c 9000001 /dev/urandom > /tmp/data
+# The kernel's SMB client at the share of a server on the host: each dialect, signed and encrypted, with its cache and without;
+# data that fio verifies, trees, and a server that is killed and comes back.
+#
+# Parameters (environment): HOST, PORT, SHARE; NAME and PASSWORD of the user; FILES, how many names a directory gets.
+# The host kills the server at the line `PLIMSOLL-GUEST-MARK kill`, and starts it again. Every check prints `ok NAME` or `FAIL NAME
+# why`; the exit status is 1 if any failed.
 
-mounted() {
-    mount -i -t cifs "//$HOST/$SHARE" /mnt/share -o "ip=$HOST,port=$PORT,username=$NAME,password=$PASSWORD,$1"
+. /job/checks
+. /job/operations
+
+attach() { # mount options
+    mount -i -t cifs "//$HOST/$SHARE" "$mnt" -o "ip=$HOST,port=$PORT,username=$NAME,password=$PASSWORD,$1"
 }
 
-for options in vers=3.1.1 vers=3.0 vers=2.1 vers=3.1.1,seal vers=3.0,seal vers=3.1.1,cache=none vers=3.1.1,nosharesock,actimeo=0; do
-    echo "smb: $options"
-    mounted "$options"
-    cd /mnt/share
+# Writes and renames, and what the server has of that for who mounts anew.
+files() { # mount options
+    attach "$1"
+    cd "$mnt"
     mkdir d
-    cp /tmp/data d/data
+    cp "$oracle/data" d/data
     mv d/data d/Moved
-    [ "$(ls d)" = Moved ]
-    echo more >> d/Moved
+    same "$(ls d)" Moved
+    echo more >>d/Moved
     truncate -s 12345 d/short
-    for number in $(seq 40); do echo "$number" > "d/n$number"; done
-    [ "$(ls d | wc -l)" = 42 ]
+    local number
+    for number in $(seq 40); do echo "$number" >"d/n$number"; done
+    same "$(ls d | wc -l)" 42
     cd /
-    umount /mnt/share
-    # What is read now is the server's.
-    mounted "$options"
-    head -c 9000001 /mnt/share/d/Moved | cmp - /tmp/data
-    [ "$(tail -c 5 /mnt/share/d/Moved)" = more ]
-    [ "$(stat -c %s /mnt/share/d/short)" = 12345 ]
-    [ "$(cat /mnt/share/d/n17)" = 17 ]
-    rm -r /mnt/share/d
-    [ -z "$(ls /mnt/share)" ]
-    umount /mnt/share
-done
+    detach
+    attach "$1"
+    head -c 9000001 "$mnt/d/Moved" | cmp - "$oracle/data"
+    same "$(tail -c 5 "$mnt/d/Moved")" more
+    same "$(stat -c %s "$mnt/d/short")" 12345
+    same "$(cat "$mnt/d/n17")" 17
+    rm -r "$mnt/d"
+    same "$(ls "$mnt")" ""
+    detach
+}
 
-echo "smb: a wrong password"
-if PASSWORD=another mounted vers=3.1.1; then exit 1; fi
-echo "smb: done"
+wrong_password() {
+    local PASSWORD=another
+    refused "cannot mount" attach vers=3.1.1
+    dmesg | grep -q STATUS_LOGON_FAILURE
+}
+
+tree() {
+    cp -r /usr/lib/x86_64-linux-gnu/perl-base "$oracle/tree"
+    cp -r "$oracle/tree" "$mnt/work/tree"
+    drop_caches
+    diff -r "$oracle/tree" "$mnt/work/tree"
+    rm -r "$mnt/work/tree"
+    absent "$mnt/work/tree"
+}
+
+mixed() { verify_with_fio mixed --size=6m --rw=randrw --bsrange=512-128k --blockalign=512 --direct=1 --ioengine=libaio --iodepth=8; }
+
+# --- a server that is killed and comes back: durable opens are lost with it, and the client opens by name -----------------------
+
+restart_stream() {
+    local number
+    for number in $(seq 0 39); do
+        dd if="$oracle/data" of="$mnt/work/stream" bs=128k skip="$number" seek="$number" count=1 conv=notrunc,fsync status=none
+        sleep 0.25
+    done
+}
+restart_direct() {
+    fio --name=across --directory="$mnt/work" --size=8m --rw=randwrite --bs=8k --direct=1 --ioengine=libaio \
+        --iodepth=4 --rate_iops=80 --verify=crc32c --verify_fatal=1 --do_verify=1 --fallocate=none
+}
+restart() {
+    local writer status
+    echo held >"$mnt/work/held"
+    exec 8<"$mnt/work/held"
+    for writer in stream direct; do
+        (
+            set -e
+            "restart_$writer"
+        ) >"/tmp/restart.$writer" 2>&1 &
+        eval "pid_$writer=$!"
+    done
+    sleep 4
+    mark kill
+    for writer in stream direct; do
+        eval "wait \$pid_$writer"
+        status=$?
+        check "restart.writer.$writer" outcome "/tmp/restart.$writer" $status
+    done
+    drop_caches
+    check restart.stream cmp -n $((40 * 131072)) "$oracle/data" "$mnt/work/stream"
+    check restart.open-file same "$(cat <&8)" held
+    exec 8<&-
+}
+outcome() { # what it said, its status
+    tail -n 5 "$1"
+    return "$2"
+}
+
+# ----------------------------------------------------------------------------------------------
+
+modprobe cifs || exit 1
+mkdir "$oracle/tree"
+head -c 9000001 /dev/urandom >"$oracle/data"
+
+for options in vers=2.1 vers=2.1,sign vers=3.0 vers=3.0,seal vers=3.1.1 vers=3.1.1,sign vers=3.1.1,seal \
+    vers=3.1.1,cache=none vers=3.1.1,nosharesock,actimeo=0; do
+    check "files.$options" files "$options"
+done
+check wrong-password wrong_password
+
+check mount.strict attach vers=3.1.1,hard
+mkdir -p "$mnt/work"
+data strict
+check tree tree
+check many-files many_files "$FILES"
+restart
+check umount.strict detach
+
+check mount.none attach vers=3.1.1,seal,cache=none
+data none
+check umount.none detach
+check mount.old attach vers=2.1
+check vers2.1.fio mixed
+rm -rf "$mnt/work"
+check umount.old detach
+
+[ "$failures" -eq 0 ]

@@ -15,7 +15,11 @@ use crate::server::free_port;
 
 const SCRIPT: &str = include_str!("../../guest/smb.sh");
 const SHARE: &str = "share";
-const TIME_MAX: Duration = Duration::from_secs(600);
+const TIME_MAX: Duration = Duration::from_secs(900);
+/// How long the server stays away in the middle of the client's work.
+const OUTAGE: Duration = Duration::from_secs(2);
+/// A run that stops half-way but reports success would pass with fewer checks.
+const CHECKS_MIN: usize = 31;
 
 /// `guest smb`.
 #[derive(clap::Args)]
@@ -23,6 +27,9 @@ pub(crate) struct Args {
     /// The server's binary; built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// How many names a directory gets.
+    #[arg(long, default_value_t = 1000)]
+    files: u32,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -33,14 +40,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     fs::create_dir_all(&directory)?;
     std::os::unix::fs::chown(&directory, Some(USER.id), Some(USER.id))?;
     let port = free_port()?;
-    let server = plimsoll::serve_smb(&process::binary(args.binary.as_deref()), &[&directory], port, &work)?;
+    let binary = process::binary(args.binary.as_deref());
+    let serve = || plimsoll::serve_smb(&binary, &[&directory], port, &work);
+    let mut server = serve()?;
     let guest = Guest::new(&image)
         .set("HOST", HOST_ADDRESS)
         .set("PORT", port)
         .set("SHARE", SHARE)
         .set("NAME", USER.name)
-        .set("PASSWORD", USER.password);
-    guest.run(SCRIPT, TIME_MAX)?.require_success()?;
+        .set("PASSWORD", USER.password)
+        .set("FILES", args.files);
+    let mut running = guest.start(SCRIPT, TIME_MAX)?;
+    running.wait_mark("kill")?;
+    server.kill();
+    std::thread::sleep(OUTAGE);
+    server = serve()?;
+    running.finish()?.require_checks(CHECKS_MIN)?;
     let status = server.terminate(Duration::from_secs(60))?;
     ensure!(status.success(), "the server ended with {status}");
     Ok(())
