@@ -565,6 +565,7 @@ fn replied(
 ) -> Progress<Continuation> {
     let out = cx.out.bytes();
     if is_flushed && chain.unanswered.is_empty() && chain.gains_by_company() {
+        chain.pad(out, start + FRAMING);
         chain.leave_unsigned(&mut cx.memory.unsigned, out.len(), start + FRAMING);
         frame::finish(out, start, 0);
         return Progress::Done;
