@@ -33,5 +33,5 @@ impl CallRates {
 
 /// What a client pays for one such call.
 pub(crate) fn toll(gate: &Arc<Gate>, client: IpAddr) -> Toll {
-    Toll::new(gate, client, Demand { kind: Kind::Other, bytes: 0 })
+    Toll::new(gate, client, Demand::one(Kind::Other, 0))
 }

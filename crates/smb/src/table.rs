@@ -102,11 +102,11 @@ pub(crate) fn demand(request: &Message<'_>) -> Demand {
             // What is copied within a volume is read and written.
             let copied = Ops::decode(request.bytes).map_or(0, |args| ioctl::copied_bytes(&args));
             let kind = if copied > 0 { Kind::Write } else { Kind::Other };
-            return Demand { kind, bytes: copied.saturating_mul(2) };
+            return Demand::one(kind, copied.saturating_mul(2));
         }
-        _ => return Demand { kind: Kind::Other, bytes: 0 },
+        _ => return Demand::one(Kind::Other, 0),
     };
-    Demand { kind, bytes: moved_bytes(request) }
+    Demand::one(kind, moved_bytes(request))
 }
 
 /// What a command may move at most: nothing longer is read, written or told, whatever a request has room for.
@@ -125,15 +125,8 @@ pub(crate) fn reply_bytes_max(message: &[u8]) -> u32 {
 
 /// What all commands of a message move.
 pub(crate) fn demand_of_all(message: &[u8]) -> Demand {
-    let nothing = Demand { kind: Kind::Other, bytes: 0 };
-    compound::messages(message).flatten().map(|request| demand(&request)).fold(nothing, |all, one| Demand {
-        kind: match (all.kind, one.kind) {
-            (Kind::Write, _) | (_, Kind::Write) => Kind::Write,
-            (Kind::Read, _) | (_, Kind::Read) => Kind::Read,
-            (Kind::Other, Kind::Other) => Kind::Other,
-        },
-        bytes: all.bytes.saturating_add(one.bytes),
-    })
+    let nothing = Demand::one(Kind::Other, 0);
+    compound::messages(message).flatten().map(|request| demand(&request)).fold(nothing, Demand::and)
 }
 
 /// `SendPayloadSize` or the expected response payload size, whichever is more (MS-SMB2 §3.3.5.2.5). A request that is none is

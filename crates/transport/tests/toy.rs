@@ -121,7 +121,7 @@ impl Protocol for Echo {
             b'b' | b's' | b'x' => Dispatch::Batched,
             _ => Dispatch::Inline,
         };
-        let demand = Demand { kind: Kind::Other, bytes: 0 };
+        let demand = Demand::one(Kind::Other, 0);
         let limited = self.gate.as_ref().filter(|_| matches!(call.0, b'q' | b's'));
         let toll = limited.map(|gate| Toll::new(gate, connection.ends.peer.ip(), demand));
         Ok(Some(Plan { call, dispatch, toll, streams: call.0 == b's' }))

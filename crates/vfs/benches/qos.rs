@@ -9,7 +9,7 @@ use std::time::Instant;
 use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Nanos, Pacer, Scheduler, VolumeLimits};
 
 const CALLS: u32 = 2_000_000;
-const DEMAND: Demand = Demand { kind: Kind::Read, bytes: 4096 };
+const DEMAND: Demand = Demand::one(Kind::Read, 4096);
 
 fn client(number: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0a00_0000 + number).into()

@@ -79,7 +79,7 @@ pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand
         Procedure::SYMLINK => (Kind::Write, u32::try_from(r.remaining()).unwrap_or(u32::MAX)),
         _ => (Kind::Other, 0),
     };
-    Some((handle, Demand { kind, bytes }))
+    Some((handle, Demand::one(kind, bytes)))
 }
 
 /// The most bytes that the reply of READ, READDIR or READDIRPLUS may take, by the arguments behind the handle. Whatever they

@@ -211,7 +211,7 @@ pub(super) fn run_before(
     // Uploads are done where they may wait.
     let _never_waits = running.run(left, &mut out);
     let ops = &running.ops;
-    let paid = ops.pay(Demand { kind: Kind::Write, bytes: write.data_length });
+    let paid = ops.pay(Demand::one(Kind::Write, write.data_length));
     let opened = paid.map_err(Stop::Status).and_then(|()| ops.file());
     let opened = opened.and_then(|file| ops.opened(&file, &write.stateid, Access::WRITE));
     let opened = opened.map_err(|stop| match stop {

@@ -106,12 +106,12 @@ pub(crate) fn outline(args: &[u8], counts: Option<&mut ThreadCounts>) -> Outline
 }
 
 /// What a COMPOUND is about to take, and the handle that says where; `None` without a handle. Its READs and WRITEs pay
-/// together; one without pays as one operation on metadata. One that has its client recorded pays for that instead (`rates.rs`),
+/// together, each as an operation; one without any pays as one operation on metadata. One that has its client recorded pays for that instead (`rates.rs`),
 /// and what else it does pays by itself.
 pub(crate) fn demand(args: &[u8]) -> Option<(&[u8], Demand)> {
     let mut r = Reader::new(args);
     let head = CompoundHead::decode(&mut r).ok()?;
-    let (mut handle, mut read, mut written, mut copied) = (None, 0u32, 0u32, 0u32);
+    let (mut handle, mut read, mut written, mut copied, mut operations) = (None, 0u32, 0u32, 0u32, 0u32);
     let mut traits = Traits::NONE;
     look_through(&mut r, head.operations, |glance| {
         traits = traits.or(Traits::of(glance.op));
@@ -119,6 +119,7 @@ pub(crate) fn demand(args: &[u8]) -> Option<(&[u8], Demand)> {
         read = read.saturating_add(glance.read);
         written = written.saturating_add(glance.written);
         copied = copied.saturating_add(glance.copied.saturating_mul(2));
+        operations += u32::from((glance.read | glance.written | glance.copied) > 0);
     });
     let handle = handle.filter(|_| !traits.has(Traits::RECORDED));
     // No reply has more data than one transfer, so what is asked for beyond that is not read.
@@ -128,7 +129,7 @@ pub(crate) fn demand(args: &[u8]) -> Option<(&[u8], Demand)> {
         (read, 0) => (Kind::Read, read),
         (read, written) => (Kind::Write, read.saturating_add(written)),
     };
-    Some((handle?, Demand { kind, bytes }))
+    Some((handle?, Demand { kind, bytes, operations: operations.max(1) }))
 }
 
 /// What an operation pays by itself, if it looks at a file.
@@ -147,11 +148,11 @@ fn price(argument: &Argument<'_>) -> Option<Demand> {
 }
 
 /// An operation on metadata.
-const METADATA: Demand = Demand { kind: Kind::Other, bytes: 0 };
+const METADATA: Demand = Demand::one(Kind::Other, 0);
 
 /// An operation on so many bytes of data.
 fn data(kind: Kind, bytes: u32) -> Demand {
-    Demand { kind, bytes }
+    Demand::one(kind, bytes)
 }
 
 /// What an operation is seen to be before it is run.
@@ -352,25 +353,29 @@ mod tests {
         Argument::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count })
     }
 
-    fn demand_of(operations: &[Argument<'_>]) -> (Kind, u32) {
+    fn demand_of(operations: &[Argument<'_>]) -> Demand {
         let head =
             CompoundHead { tag: b"", minorversion: 1, operations: u32::try_from(operations.len()).unwrap() };
         let mut args = head.to_bytes();
         operations.iter().for_each(|operation| args.extend(operation.to_bytes()));
         let (handle, demand) = demand(&args).unwrap();
         assert_eq!(handle, b"handle");
-        (demand.kind, demand.bytes)
+        demand
     }
 
     #[test]
-    fn a_compound_pays_for_all_its_data_or_as_one_operation() {
+    fn a_compound_pays_for_each_read_and_write_or_as_one_operation() {
         let putfh = || Argument::Putfh(PutfhArgs { object: FileHandle(b"handle") });
         let (stateid, stable) = (Stateid::ANONYMOUS, StableHow::Unstable);
         let write = Argument::Write(WriteArgs { stateid, offset: 0, stable, data: &[7; 100] });
-        assert_eq!(demand_of(&[putfh(), Argument::Getfh, Argument::Savefh]), (Kind::Other, 0));
-        assert_eq!(demand_of(&[putfh(), read(4096), read(4096)]), (Kind::Read, 8192));
-        assert_eq!(demand_of(&[putfh(), read(u32::MAX), read(u32::MAX), read(9)]), (Kind::Read, 2 << 20));
-        assert_eq!(demand_of(&[putfh(), read(10), write]), (Kind::Write, 110));
+        let several = |operations, kind, bytes| Demand { kind, bytes, operations };
+        assert_eq!(demand_of(&[putfh(), Argument::Getfh, Argument::Savefh]), Demand::one(Kind::Other, 0));
+        assert_eq!(demand_of(&[putfh(), read(4096), read(4096)]), several(2, Kind::Read, 8192));
+        assert_eq!(
+            demand_of(&[putfh(), read(u32::MAX), read(u32::MAX), read(9)]),
+            several(3, Kind::Read, 2 << 20)
+        );
+        assert_eq!(demand_of(&[putfh(), read(10), write]), several(2, Kind::Write, 110));
         let copy = |count| {
             Argument::Copy(CopyArgs {
                 src_stateid: stateid,
@@ -383,8 +388,8 @@ mod tests {
                 source_server: vec![],
             })
         };
-        assert_eq!(demand_of(&[putfh(), copy(1000)]), (Kind::Write, 2000));
-        assert_eq!(demand_of(&[putfh(), copy(0)]), (Kind::Write, 4 << 20), "all there is");
+        assert_eq!(demand_of(&[putfh(), copy(1000)]), Demand::one(Kind::Write, 2000));
+        assert_eq!(demand_of(&[putfh(), copy(0)]), Demand::one(Kind::Write, 4 << 20), "all there is");
     }
 
     #[test]

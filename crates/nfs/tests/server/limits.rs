@@ -187,7 +187,7 @@ fn who_is_not_let_in_spends_nothing() {
     let forged = vec![1; host.file.len()];
     let args = ReadArgs { file: FileHandle(&forged), offset: 0, count: 4096 };
     client.ask(99, ALICE, Procedure::READ, &args);
-    assert!(host.gate.admit([10, 0, 0, 1].into(), Demand { kind: Kind::Read, bytes: 1 }));
+    assert!(host.gate.admit([10, 0, 0, 1].into(), Demand::one(Kind::Read, 1)));
     assert_eq!(host.gate.throttled().1, 0);
 }
 
@@ -289,7 +289,7 @@ fn a_refused_write_pays_nothing_and_gets_nothing_back() {
     // Ten seconds' worth is owed.
     host.limit(100 << 10);
     let mut client = host.running.connect();
-    assert!(host.gate.admit([10, 0, 0, 1].into(), Demand { kind: Kind::Write, bytes: 1 << 20 }));
+    assert!(host.gate.admit([10, 0, 0, 1].into(), Demand::one(Kind::Write, 1 << 20)));
     let data = vec![3; 1 << 20];
     for (xid, count, length) in [(1, 0, 250_000), (2, 1 << 20, 4), (3, 0, 1 << 20), (4, 1 << 20, 900_000)] {
         let results = client.ask(xid, ALICE, Procedure::WRITE, &write_of(&host.file, count, &data[..length]));
@@ -298,7 +298,7 @@ fn a_refused_write_pays_nothing_and_gets_nothing_back() {
             "{count} of {length}"
         );
     }
-    assert!(!host.gate.admit([10, 0, 0, 1].into(), Demand { kind: Kind::Read, bytes: 1 }), "still owed");
+    assert!(!host.gate.admit([10, 0, 0, 1].into(), Demand::one(Kind::Read, 1)), "still owed");
     assert_eq!(host.gate.throttled(), Default::default(), "nothing has waited");
 }
 
@@ -322,7 +322,7 @@ fn listings_and_links_are_data() {
         dircount: 1 << 20,
         maxcount: 1 << 20,
     };
-    let owed = |host: &Host| !host.gate.admit([10, 0, 0, 1].into(), Demand { kind: Kind::Read, bytes: 0 });
+    let owed = |host: &Host| !host.gate.admit([10, 0, 0, 1].into(), Demand::one(Kind::Read, 0));
     client.ask(1000, ALICE, Procedure::READDIRPLUS, &listing);
     assert!(owed(&host), "a listing is paid for");
     client.send(1001, ALICE, Procedure::READDIRPLUS, &listing);

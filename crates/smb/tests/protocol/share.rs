@@ -17,7 +17,7 @@ use smb_wire::{Decode, Encode, NtStatus};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
-use vfs::qos::{Arbiter, Gate, Kind, Limits, Pacer, VolumeLimits};
+use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, VolumeLimits};
 use vfs::{Blocking, Caller, Export, ExportRule, Namespace, Protection, ProtocolSet};
 
 fn logged_on(rig: &Rig, offer: &Offer) -> crate::rig::Client {
@@ -185,6 +185,22 @@ fn the_commands_of_a_message_are_paid_for_together() {
     wait_until(|| gate.throttled().1 > waiting);
     limit(&gate, 0);
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+}
+
+/// Who packs many READs into a message has no more operations for that.
+#[test]
+fn each_read_of_a_message_is_an_operation() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    client.write(file, 0, &[7; 1000]);
+    let ops = Limits { ops: NonZeroU64::new(5), ..Limits::NONE };
+    gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
+    let reads: Vec<_> = (0..20).map(|_| client.request(Command::READ, &read(file, 0, 10))).collect();
+    assert!(client.chain(reads).iter().all(|reply| reply.status() == NtStatus::SUCCESS));
+    // Four seconds' worth; one operation would be over after a fifth of a second.
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!gate.admit([192, 0, 2, 1].into(), Demand::one(Kind::Read, 1)));
 }
 
 /// CANCEL of a request that waits for the limit: it is answered once, after it has waited and paid once.

@@ -59,5 +59,5 @@ impl<'s> Sides<'s> {
 }
 
 fn demand(kind: Kind, bytes: u64) -> Demand {
-    Demand { kind, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
+    Demand::one(kind, u32::try_from(bytes).unwrap_or(u32::MAX))
 }

@@ -52,18 +52,18 @@ impl Meter {
     /// Lets a demand pass.
     #[inline]
     pub(super) fn take(&mut self, demand: Demand, now: Nanos) {
-        let bytes = u64::from(demand.bytes);
-        self.ops.take(self.op_milli(demand.kind), now);
+        let (bytes, operations) = (u64::from(demand.bytes), u64::from(demand.operations));
+        self.ops.take(self.op_milli(demand.kind) * operations, now);
         match demand.kind {
             Kind::Read => {
                 self.bytes.take(bytes, now);
                 self.read_bytes.take(bytes, now);
-                self.read_ops.take(1, now);
+                self.read_ops.take(operations, now);
             }
             Kind::Write => {
                 self.bytes.take(bytes, now);
                 self.write_bytes.take(bytes, now);
-                self.write_ops.take(1, now);
+                self.write_ops.take(operations, now);
             }
             Kind::Other => {}
         }
@@ -87,15 +87,15 @@ impl Meter {
 
     /// How long a demand takes of the rate that it takes most of: what shares are counted in.
     pub(super) fn takes(&self, demand: Demand) -> Nanos {
-        let bytes = u64::from(demand.bytes);
-        let ops = self.ops.takes(self.op_milli(demand.kind));
+        let (bytes, operations) = (u64::from(demand.bytes), u64::from(demand.operations));
+        let ops = self.ops.takes(self.op_milli(demand.kind) * operations);
         match demand.kind {
             Kind::Read => {
-                let own = self.read_bytes.takes(bytes).max(self.read_ops.takes(1));
+                let own = self.read_bytes.takes(bytes).max(self.read_ops.takes(operations));
                 ops.max(self.bytes.takes(bytes)).max(own)
             }
             Kind::Write => {
-                let own = self.write_bytes.takes(bytes).max(self.write_ops.takes(1));
+                let own = self.write_bytes.takes(bytes).max(self.write_ops.takes(operations));
                 ops.max(self.bytes.takes(bytes)).max(own)
             }
             Kind::Other => ops,
@@ -139,7 +139,7 @@ impl MixMeter {
         if demand.kind == Kind::Other {
             return;
         }
-        let bytes = u64::from(self.counted(demand.bytes));
+        let bytes = self.counted(demand, demand.bytes);
         self.all += bytes;
         if demand.kind == Kind::Read {
             self.read += bytes;
@@ -158,7 +158,7 @@ impl MixMeter {
         if demand.kind == Kind::Other {
             Nanos(0)
         } else {
-            self.time.takes(u64::from(self.counted(demand.bytes)))
+            self.time.takes(self.counted(demand, demand.bytes))
         }
     }
 
@@ -168,7 +168,7 @@ impl MixMeter {
         if demand.kind == Kind::Other {
             return;
         }
-        let (asked, paid) = (u64::from(self.counted(demand.bytes)), u64::from(self.counted(used)));
+        let (asked, paid) = (self.counted(demand, demand.bytes), self.counted(demand, used));
         self.time.refund(asked.saturating_sub(paid));
         let unseen = asked.saturating_sub(if used == 0 { 0 } else { paid });
         self.all = self.all.saturating_sub(unseen);
@@ -177,7 +177,8 @@ impl MixMeter {
         }
     }
 
-    fn counted(&self, bytes: u32) -> u32 {
-        bytes.max(self.mix.op_bytes_min)
+    /// So many bytes of a demand, each of whose operations counts for some at least.
+    fn counted(&self, demand: Demand, bytes: u32) -> u64 {
+        u64::from(bytes).max(u64::from(self.mix.op_bytes_min) * u64::from(demand.operations))
     }
 }

@@ -53,6 +53,30 @@ pub struct Demand {
     pub kind: Kind,
     /// Bytes read or written.
     pub bytes: u32,
+    /// How many operations that is: what reads or writes several times at once counts as often.
+    pub operations: u32,
+}
+
+impl Demand {
+    /// One operation of so many bytes.
+    #[must_use]
+    pub const fn one(kind: Kind, bytes: u32) -> Self {
+        Self { kind, bytes, operations: 1 }
+    }
+
+    /// Both at once: each that reads or writes counts, and what goes with them on names and attributes is free.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let kind = match (self.kind, other.kind) {
+            (Kind::Other, Kind::Other) => return self,
+            (Kind::Other, _) => return other,
+            (_, Kind::Other) => return self,
+            (Kind::Read, Kind::Read) => Kind::Read,
+            (Kind::Write, _) | (_, Kind::Write) => Kind::Write,
+        };
+        let bytes = self.bytes.saturating_add(other.bytes);
+        Self { kind, bytes, operations: self.operations.saturating_add(other.operations) }
+    }
 }
 
 /// What has waited for its turn, by [`Kind`].

@@ -132,7 +132,7 @@ impl Bench {
         let at = usize::try_from(self.issued).unwrap() % tricks.len().max(1);
         let Trick { kind, bytes, used, is_dropped } = tricks.get(at).copied().unwrap_or(honest);
         let ticket =
-            Ticket { load, demand: Demand { kind, bytes }, since: self.now, used, is_gone: is_dropped };
+            Ticket { load, demand: Demand::one(kind, bytes), since: self.now, used, is_gone: is_dropped };
         if self.scheduler.admit(volume, client, ticket.demand, Nanos(self.now)) {
             return self.answer(ticket);
         }
@@ -363,7 +363,7 @@ fn each_client_may_be_limited_over_all_volumes_of_a_pool() {
 fn removed_volumes_leave_nothing_behind() {
     let mut scheduler: Scheduler<u32> = Scheduler::new(&PoolLimits::default(), Nanos(0));
     let client = Ipv4Addr::LOCALHOST.into();
-    let demand = Demand { kind: Kind::Read, bytes: 1 << 20 };
+    let demand = Demand::one(Kind::Read, 1 << 20);
     let mut numbers = std::collections::HashSet::new();
     for round in 0..10_000 {
         let volume = scheduler.add(&bytes_limit(1), Nanos(0));
@@ -387,7 +387,7 @@ fn one_client_does_not_fill_the_queue_for_others() {
     let mut scheduler: Scheduler<u32> = Scheduler::new(&PoolLimits::default(), Nanos(0));
     let volume = scheduler.add(&bytes_limit(1), Nanos(0));
     let (greedy, modest) = (Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into());
-    let demand = Demand { kind: Kind::Read, bytes: 1 };
+    let demand = Demand::one(Kind::Read, 1);
     while !scheduler.is_full(volume, greedy) {
         scheduler.wait(volume, greedy, demand, 0, Nanos(0)).unwrap();
     }
@@ -445,7 +445,7 @@ fn names_and_attributes_pass_where_only_bytes_are_limited() {
     let mut bench = Bench::new(Limits::NONE, &[bytes_limit(MIB)]);
     bench.load(Load::new(0, 1, 64, 65_536));
     bench.run_until(SECOND);
-    let demand = Demand { kind: Kind::Other, bytes: 0 };
+    let demand = Demand::one(Kind::Other, 0);
     let ticket = Ticket { load: 0, demand, since: bench.now, used: 0, is_gone: false };
     let client = Ipv4Addr::new(10, 0, 0, 9).into();
     let number = bench.scheduler.wait(0, client, demand, ticket, Nanos(bench.now)).unwrap();
@@ -460,6 +460,25 @@ fn names_and_attributes_pass_where_only_bytes_are_limited() {
 }
 
 #[test]
+fn what_reads_several_times_at_once_counts_as_often() {
+    let ops = Limits { ops: NonZeroU64::new(100), ..Limits::NONE };
+    let mut bench = Bench::new(Limits::NONE, &[VolumeLimits { all: ops, ..VolumeLimits::default() }]);
+    let mut admits = |demand, at| {
+        bench.scheduler.admit(0, Ipv4Addr::LOCALHOST.into(), demand, Nanos(SECOND + at * SECOND / 1000))
+    };
+    let (read, write, look) =
+        (Demand::one(Kind::Read, 4096), Demand::one(Kind::Write, 10), Demand::one(Kind::Other, 0));
+    let fifty = (0..49).fold(look.and(read).and(look), |all, _| all.and(read));
+    assert_eq!(fifty, Demand { kind: Kind::Read, bytes: 50 * 4096, operations: 50 });
+    assert_eq!(fifty.and(write), Demand { kind: Kind::Write, bytes: 50 * 4096 + 10, operations: 51 });
+    assert_eq!(look.and(look), look);
+    // Half a second's worth, of which a burst is there at once.
+    assert!(admits(fifty, 0));
+    assert!(!admits(read, 440));
+    assert!(admits(read, 460));
+}
+
+#[test]
 fn what_waits_in_a_removed_volume_comes_back_in_order() {
     let mut bench = Bench::new(Limits::NONE, &[bytes_limit(MIB)]);
     bench.load(Load::new(0, 1, 8, 1 << 20));
@@ -468,12 +487,7 @@ fn what_waits_in_a_removed_volume_comes_back_in_order() {
     let numbers: Vec<u64> = bench.scheduler.remove(0).iter().map(|waiting| waiting.number).collect();
     assert!(numbers.len() > 10 && numbers.is_sorted(), "{numbers:?}");
     assert!(bench.scheduler.release(Nanos(10 * SECOND), &|_| false).passed.is_empty());
-    assert!(bench.scheduler.admit(
-        0,
-        Ipv4Addr::LOCALHOST.into(),
-        Demand { kind: Kind::Read, bytes: 1 },
-        Nanos(0)
-    ));
+    assert!(bench.scheduler.admit(0, Ipv4Addr::LOCALHOST.into(), Demand::one(Kind::Read, 1), Nanos(0)));
 }
 
 /// Notes that its turn came, or fails at it.
@@ -493,7 +507,7 @@ impl Waiter for Turn {
 fn a_panic_at_one_turn_takes_no_other() {
     let gate = Arbiter::new(&PoolLimits::default(), &Pacer::start().unwrap()).gate(bytes_limit(MIB));
     let client = Ipv4Addr::LOCALHOST.into();
-    let demand = Demand { kind: Kind::Read, bytes: 64 << 10 };
+    let demand = Demand::one(Kind::Read, 64 << 10);
     let caught = crate::panics::caught();
     while gate.admit(client, demand) {}
     let (came, turns) = std::sync::mpsc::channel();

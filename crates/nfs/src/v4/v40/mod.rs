@@ -179,7 +179,7 @@ fn perform(
     argument: &Argument<'_>,
     w: &mut Writer<'_>,
 ) -> Done {
-    ops.pay(Demand { kind: Kind::Other, bytes: 0 })?;
+    ops.pay(Demand::one(Kind::Other, 0))?;
     match argument {
         Argument::Open(args) if args.share_access.0 & !ShareAccess::BOTH.0 != 0 => {
             Err(Stop::Status(Status::INVAL))
