@@ -101,8 +101,8 @@ modprobe cifs || exit 1
 mkdir "$oracle/tree"
 head -c 9000001 /dev/urandom >"$oracle/data"
 
-for options in vers=2.1 vers=2.1,sign vers=3.0 vers=3.0,seal vers=3.1.1 vers=3.1.1,sign vers=3.1.1,seal \
-    vers=3.1.1,cache=none vers=3.1.1,nosharesock,actimeo=0; do
+for options in vers=2.1 vers=3.0 vers=3.0,seal vers=3.1.1 vers=3.1.1,seal vers=3.1.1,cache=none \
+    vers=3.1.1,nosharesock,actimeo=0; do
     check "files.$options" files "$options"
 done
 check wrong-password wrong_password
@@ -116,7 +116,7 @@ restart
 check umount.strict detach
 
 check mount.none attach vers=3.1.1,seal,cache=none
-data none
+check none.fio mixed
 check umount.none detach
 check mount.old attach vers=2.1
 check vers2.1.fio mixed

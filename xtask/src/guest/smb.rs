@@ -19,7 +19,7 @@ const TIME_MAX: Duration = Duration::from_secs(900);
 /// How long the server stays away in the middle of the client's work.
 const OUTAGE: Duration = Duration::from_secs(2);
 /// A run that stops half-way but reports success would pass with fewer checks.
-const CHECKS_MIN: usize = 31;
+const CHECKS_MIN: usize = 26;
 
 /// `guest smb`.
 #[derive(clap::Args)]

@@ -19,6 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use vfs::Export;
 use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
 
 const MIB: u64 = 1 << 20;
@@ -33,6 +34,7 @@ struct Host {
     gates: Vec<Arc<Gate>>,
     server: Running,
     shares: Shares,
+    exports: Vec<Arc<Export>>,
     dirs: Vec<tempfile::TempDir>,
     _alone: MutexGuard<'static, ()>,
 }
@@ -51,8 +53,8 @@ impl Host {
             gates.push(gate);
             dirs.push(dir);
         }
-        let (server, shares) = (Running::new(exports.clone(), 30), Shares::new(exports));
-        Self { address: server.address, pool, gates, server, shares, dirs, _alone: alone }
+        let (server, shares) = (Running::new(exports.clone(), 30), Shares::new(exports.clone()));
+        Self { address: server.address, pool, gates, server, shares, exports, dirs, _alone: alone }
     }
 
     fn plan(&self, volume: usize, op: Op) -> Plan {
@@ -68,6 +70,8 @@ impl Host {
         (plan.uid, plan.gid) = shares::alice();
         plan.target.version = version;
         if version.is_smb() {
+            // What makes the files encrypts, and nothing of that is optimized.
+            plan.size = 4 << 20;
             plan.target.port = self.shares.address.port();
             plan.target.user = Some("alice".to_owned());
             plan.nt_hash = Some(NtHash::of_password(shares::PASSWORD));
