@@ -116,25 +116,14 @@ restart_check_buffered() {
 }
 
 restart() {
-    local writer
     echo held >"$mnt/work/held"
     exec 8<"$mnt/work/held"
-    for writer in stream buffered direct names; do
-        (
-            set -e
-            "restart_$writer"
-        ) >"/tmp/restart.$writer" 2>&1 &
-        eval "pid_$writer=$!"
-    done
+    start_writers stream buffered direct names
     sleep 4
     mark kill
     sleep 7
     mark stop
-    for writer in stream buffered direct names; do
-        eval "wait \$pid_$writer"
-        local status=$?
-        check "restart.writer.$writer" restart_outcome $writer $status
-    done
+    check_writers stream buffered direct names
     # Through a second mount nothing comes from the page cache.
     drop_caches
     check restart.stream cmp "$oracle/random" "$mnt/work/stream"
@@ -142,10 +131,6 @@ restart() {
     check restart.names restart_check_names
     check restart.open-file same "$(cat <&8)" held
     exec 8<&-
-}
-restart_outcome() {
-    tail -n 5 "/tmp/restart.$1"
-    return "$2"
 }
 
 # The pseudo-root of version 4: the export is a name in it, and mounts itself when it is entered.

@@ -485,3 +485,27 @@ access_lists() {
     nfs4_setfacl -s 'A::OWNER@:RWX,A:g:GROUP@:rwaDx,D::EVERYONE@:rwax' d
     same "$(stat -c %a d)" 770
 }
+
+# --- work over a restart of the server --------------------------------------------------------
+
+start_writers() { # names: each does restart_NAME meanwhile
+    local writer
+    for writer; do
+        (
+            set -e
+            "restart_$writer"
+        ) >"/tmp/restart.$writer" 2>&1 &
+        eval "pid_$writer=$!"
+    done
+}
+check_writers() { # names: how each has ended
+    local writer
+    for writer; do
+        eval "wait \$pid_$writer"
+        check "restart.writer.$writer" outcome "$writer" $?
+    done
+}
+outcome() { # name, status
+    tail -n 5 "/tmp/restart.$1"
+    return "$2"
+}

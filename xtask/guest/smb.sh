@@ -68,31 +68,16 @@ restart_direct() {
         --iodepth=4 --rate_iops=80 --verify=crc32c --verify_fatal=1 --do_verify=1 --fallocate=none
 }
 restart() {
-    local writer status
     echo held >"$mnt/work/held"
     exec 8<"$mnt/work/held"
-    for writer in stream direct; do
-        (
-            set -e
-            "restart_$writer"
-        ) >"/tmp/restart.$writer" 2>&1 &
-        eval "pid_$writer=$!"
-    done
+    start_writers stream direct
     sleep 4
     mark kill
-    for writer in stream direct; do
-        eval "wait \$pid_$writer"
-        status=$?
-        check "restart.writer.$writer" outcome "/tmp/restart.$writer" $status
-    done
+    check_writers stream direct
     drop_caches
     check restart.stream cmp -n $((40 * 131072)) "$oracle/data" "$mnt/work/stream"
     check restart.open-file same "$(cat <&8)" held
     exec 8<&-
-}
-outcome() { # what it said, its status
-    tail -n 5 "$1"
-    return "$2"
 }
 
 # ----------------------------------------------------------------------------------------------
