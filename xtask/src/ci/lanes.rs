@@ -1,15 +1,15 @@
-//! Runs steps two at a time, each with a log of its own.
+//! Runs steps two at a time, and beside them one that mostly waits, each with a log of its own.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use super::step::{Outcome, Step};
+use super::step::{Load, Outcome, Step};
 use super::timeline::{Span, timeline};
 use crate::process::{self, Process};
 
-/// Steps that may run at a time.
+/// Steps that may run at a time, without one that takes little.
 const LANES: usize = 2;
 const POLL: Duration = Duration::from_millis(50);
 
@@ -50,18 +50,20 @@ pub(super) fn run(steps: &[Step], logs: &Path) -> anyhow::Result<()> {
 }
 
 impl<'s> Lanes<'s> {
-    /// Takes the first step that can run now. Those that run alone come when nothing else can.
+    /// Takes the first step that can run now. Those that take the machine come when nothing else can.
     fn next(&mut self) -> Option<&'s Step> {
         self.drop_impossible();
-        if self.running.len() == LANES || self.running.iter().any(|running| running.step.alone) {
+        let taken = |load: Load| self.running.iter().filter(|running| running.step.load == load).count();
+        if taken(Load::Machine) > 0 {
             return None;
         }
         let passed = |name: &&str| self.done.iter().any(|span| span.name == *name && span.outcome.passed());
-        let ready = |step: &&Step| step.needs.iter().all(passed);
-        let beside = self.waiting.iter().position(|step| !step.alone && ready(step));
-        let alone = || self.waiting.iter().position(|step| step.alone && ready(step));
-        let index = if self.running.is_empty() { beside.or_else(alone) } else { beside };
-        index.map(|index| self.waiting.remove(index))
+        let ready = |step: &Step| step.needs.iter().all(passed);
+        let first = |load: Load| self.waiting.iter().position(|step| step.load == load && ready(step));
+        let lane = if taken(Load::Lane) < LANES { first(Load::Lane) } else { None };
+        let little = if taken(Load::Little) == 0 { first(Load::Little) } else { None };
+        let machine = || if self.running.is_empty() { first(Load::Machine) } else { None };
+        lane.or(little).or_else(machine).map(|index| self.waiting.remove(index))
     }
 
     /// Steps that need one that did not pass.
@@ -141,14 +143,14 @@ mod tests {
     /// Runs shell scripts that get the directory of their own as `$0`; what they leave there, and the verdict.
     fn ran(
         name: &str,
-        steps: &[(&'static str, &'static [&'static str], bool, &str)],
+        steps: &[(&'static str, &'static [&'static str], Load, &str)],
     ) -> (Vec<String>, Result<(), String>) {
         let directory = std::env::temp_dir().join(format!("xtask-lanes-{name}-{}", std::process::id()));
         std::fs::create_dir(&directory).unwrap();
         let text = directory.to_str().unwrap();
-        let step = |&(name, needs, alone, script): &(&'static str, _, bool, &str)| {
+        let step = |&(name, needs, load, script): &(&'static str, &'static [&'static str], Load, &str)| {
             let argv = ["sh", "-c", script, text].map(String::from).into();
-            Step { alone, ..Step::new(name, argv, 1).after(needs) }
+            Step::new(name, argv, 1).after(needs).takes(load)
         };
         let verdict = run(&steps.iter().map(step).collect::<Vec<_>>(), &directory.join("logs"));
         let listed = std::fs::read_dir(&directory)
@@ -166,11 +168,11 @@ mod tests {
             "needs",
             &[
                 // It stands before what it needs.
-                ("three", &["two"], false, "touch $0/three"),
-                ("one", &[], false, "touch $0/one"),
-                ("two", &["one"], true, "touch $0/two; exit 3"),
-                ("four", &["one"], false, "touch $0/four"),
-                ("five", &["three"], false, "touch $0/five"),
+                ("three", &["two"], Load::Lane, "touch $0/three"),
+                ("one", &[], Load::Lane, "touch $0/one"),
+                ("two", &["one"], Load::Machine, "touch $0/two; exit 3"),
+                ("four", &["one"], Load::Lane, "touch $0/four"),
+                ("five", &["three"], Load::Lane, "touch $0/five"),
             ],
         );
         assert_eq!(left, ["four", "one", "two"]);
@@ -178,25 +180,30 @@ mod tests {
     }
 
     #[test]
-    fn two_run_at_a_time_and_some_alone() {
-        // Each pair waits for the other; what runs alone sees nobody.
-        let waits = |other: &str| {
-            format!("for i in $(seq 100); do [ -e $0/{other} ] && exit; sleep 0.1; done; exit 1")
+    fn two_run_at_a_time_a_small_one_beside_them_and_some_alone() {
+        // The first three wait for each other; what runs alone sees nobody.
+        let meets = |own: &str, others: [&str; 2]| {
+            let [one, other] = others;
+            format!(
+                "touch $0/{own}; for i in $(seq 100); do [ -e $0/{one} ] && [ -e $0/{other} ] && exit; sleep 0.1; done; exit 1"
+            )
         };
-        let (one, two) =
-            (format!("touch $0/one; {}", waits("two")), format!("touch $0/two; {}", waits("one")));
-        let third = "touch $0/third; sleep 0.3; rm $0/third";
+        let (one, two, small) =
+            (meets("one", ["two", "small"]), meets("two", ["one", "small"]), meets("small", ["one", "two"]));
+        let next = "[ -e $0/other ] && exit 1; touch $0/third; sleep 0.3; rm $0/third";
         let alone = "[ -e $0/two ] && [ ! -e $0/third ] && [ ! -e $0/other ] && touch $0/other && sleep 0.2 && rm $0/other";
         let (left, verdict) = ran(
             "lanes",
             &[
-                ("first alone", &[], true, alone),
-                ("second alone", &[], true, alone),
-                ("one", &[], false, &one),
-                ("two", &[], false, &two),
-                ("third", &[], false, third),
+                ("first alone", &[], Load::Machine, alone),
+                ("second alone", &[], Load::Machine, alone),
+                ("small", &[], Load::Little, &small),
+                ("one", &[], Load::Lane, &one),
+                ("two", &[], Load::Lane, &two),
+                ("third", &[], Load::Lane, next),
             ],
         );
-        assert_eq!((left, verdict), (vec!["one".to_owned(), "two".to_owned()], Ok(())));
+        assert_eq!(verdict, Ok(()));
+        assert_eq!(left, ["one", "small", "two"]);
     }
 }

@@ -1,9 +1,9 @@
 //! `cargo xtask ci` and its quick part, `cargo xtask test`: every check, two at a time, and a timeline at the end.
 //!
 //! A guest is emulated on about one core, so something else runs beside it; the loads measured in guests are so small that
-//! this does not change them. What else measures time runs alone, at the end. All that tests are made of is compiled once:
-//! every cargo command names the whole workspace, because for a part of it cargo chooses fewer features and compiles the
-//! dependencies again.
+//! this does not change them. What else measures time runs alone, at the end. All that is tested is compiled once, by the
+//! profile `dev`, which optimizes the data path: every cargo command names the whole workspace, because for a part of it cargo
+//! chooses fewer features and compiles the dependencies again.
 
 mod lanes;
 mod step;
@@ -14,10 +14,12 @@ use anyhow::{Context, bail, ensure};
 use crate::cargo;
 use crate::packages;
 use crate::process;
-use step::Step;
+use step::{Load, Step};
 
 /// Test targets that compare rates and times with what they should be. They run alone.
 const TIMED_TESTS: [&str; 6] = ["agents", "eda", "generator", "limits", "measured", "rate"];
+/// The step that compiles the service and all tests.
+const PROGRAMS: &str = "test programs";
 /// The steps that make the guests, of Debian 12 and 13; without them there are no steps in a guest.
 const IMAGE: &str = "guest image";
 const IMAGE_13: &str = "guest image 13";
@@ -78,38 +80,38 @@ fn steps() -> anyhow::Result<Vec<Step>> {
     let (timed, others): (Vec<&str>, Vec<&str>) =
         names.iter().map(String::as_str).partition(|name| TIMED_TESTS.contains(name));
     Ok(vec![
-        command("build", "cargo build --locked --release --package plimsoll", 20),
         command("fmt", "cargo fmt --all --check", 2),
         xtask("tidy", &["tidy"], 2)?,
+        command(PROGRAMS, "cargo test --locked --workspace --no-run", 30),
         xtask(IMAGE, &["guest", "image"], 20)?,
-        with_binary("kernel client", &["guest", "kernel-client"], 16)?.after(&["build", IMAGE]),
         xtask(IMAGE_13, &["guest", "image", "--suite", "trixie"], 20)?,
-        command("clippy", "cargo clippy --locked --workspace --all-targets -- -D warnings", 15),
-        command("test programs", "cargo test --locked --workspace --no-run", 15),
+        command("clippy", "cargo clippy --locked --workspace --all-targets -- -D warnings", 20),
+        with_binary("kernel client", &["guest", "kernel-client"], 16)?.after(&[IMAGE]),
         tests("tests", &["--lib", "--bins"], &others),
         with_binary("kernel client 13", &["guest", "kernel-client", "--suite", "trixie"], 15)?
-            .after(&["build", IMAGE_13]),
-        with_binary("tls", &["guest", "tls"], 12)?.after(&["build", IMAGE_13]),
-        with_binary("smb", &["guest", "smb"], 10)?.after(&["build", IMAGE]),
-        with_binary("crossproto", &["guest", "crossproto"], 10)?.after(&["build", IMAGE]),
-        xtask("quota", &["guest", "quota"], 20)?.after(&["test programs", IMAGE]),
-        with_binary("power cut on ext4", &["guest", "power-cut", "--fs", "ext4"], 10)?
-            .after(&["build", IMAGE]),
-        with_binary("power cut on XFS", &["guest", "power-cut", "--fs", "xfs"], 10)?.after(&["build", IMAGE]),
-        with_binary("hold", &["guest", "hold"], 8)?.after(&["build", IMAGE]),
-        with_binary("tune", &["guest", "tune"], 8)?.after(&["build", IMAGE]),
-        with_binary("prove in a guest", &["guest", "prove"], 10)?.after(&["build", IMAGE]),
-        command("schemathesis", "conformance/schemathesis/run 25", 15).after(&["test programs"]),
-        command("fio-plot", "conformance/fio-plot/run", 10).after(&["test programs"]),
-        with_binary("crash", &["crash"], 5)?.after(&["build"]),
-        with_binary("interop", &["interop"], 20)?.after(&["build", "test programs"]),
-        with_binary("pages", &["pages"], 12)?.after(&["build"]),
-        with_binary("docs", &["docs"], 12)?.after(&["build"]),
+            .after(&[IMAGE_13]),
+        with_binary("tls", &["guest", "tls"], 12)?.after(&[IMAGE_13]),
+        with_binary("smb", &["guest", "smb"], 10)?.after(&[IMAGE]),
+        with_binary("crossproto", &["guest", "crossproto"], 10)?.after(&[IMAGE]).takes(Load::Little),
+        xtask("quota", &["guest", "quota"], 20)?.after(&[PROGRAMS, IMAGE]),
+        with_binary("power cut on ext4", &["guest", "power-cut", "--fs", "ext4"], 10)?.after(&[IMAGE]),
+        with_binary("power cut on XFS", &["guest", "power-cut", "--fs", "xfs"], 10)?.after(&[IMAGE]),
+        with_binary("hold", &["guest", "hold"], 8)?.after(&[IMAGE]),
+        with_binary("tune", &["guest", "tune"], 8)?.after(&[IMAGE]),
+        with_binary("prove in a guest", &["guest", "prove"], 10)?.after(&[IMAGE]),
+        command("schemathesis", "conformance/schemathesis/run 25", 15).after(&[PROGRAMS]),
+        command("fio-plot", "conformance/fio-plot/run", 10).after(&[PROGRAMS]),
+        with_binary("crash", &["crash"], 5)?,
+        with_binary("interop", &["interop"], 20)?,
+        with_binary("pages", &["pages"], 12)?,
+        with_binary("docs", &["docs"], 12)?,
         tests("doc tests", &["--doc"], &[]),
-        tests("timed tests", &[], &timed).alone(),
+        tests("timed tests", &[], &timed).takes(Load::Machine),
         // Two guests, which take what there is.
-        with_binary("two clients", &["guest", "two-clients"], 9)?.after(&["build", IMAGE, IMAGE_13]).alone(),
-        with_binary("prove", &["prove"], 15)?.after(&["build"]).alone(),
+        with_binary("two clients", &["guest", "two-clients"], 9)?
+            .after(&[IMAGE, IMAGE_13])
+            .takes(Load::Machine),
+        with_binary("prove", &["prove"], 15)?.takes(Load::Machine),
     ])
 }
 
@@ -122,7 +124,7 @@ fn tests(name: &'static str, kinds: &[&str], targets: &[&str]) -> Step {
     for word in kinds.iter().copied().chain(targets) {
         line = line + " " + word;
     }
-    command(name, &line, 30).after(&["test programs"])
+    command(name, &line, 30).after(&[PROGRAMS])
 }
 
 fn command(name: &'static str, line: &str, minutes_max: u64) -> Step {
@@ -137,11 +139,11 @@ fn xtask(name: &'static str, arguments: &[&str], minutes_max: u64) -> anyhow::Re
     Ok(Step::new(name, argv, minutes_max))
 }
 
-/// A command of this program that is told where the server is.
+/// A command of this program that is told where the server is: the one that the tests are made with.
 fn with_binary(name: &'static str, arguments: &[&str], minutes_max: u64) -> anyhow::Result<Step> {
-    let binary = process::binary(None);
+    let binary = process::target_dir().join("debug/plimsoll");
     let binary = binary.to_str().context("a path that is not UTF-8")?;
-    xtask(name, &[arguments, &["--binary", binary]].concat(), minutes_max)
+    Ok(xtask(name, &[arguments, &["--binary", binary]].concat(), minutes_max)?.after(&[PROGRAMS]))
 }
 
 #[cfg(test)]
@@ -168,8 +170,8 @@ mod tests {
             anyhow::Ok(chosen.into_iter().map(|step| (step.name, step.needs)).collect::<Vec<_>>())
         };
         assert_eq!(only(&[]).unwrap().len(), steps().unwrap().len());
-        assert_eq!(only(&["interop", "build"]).unwrap(), [("build", vec![]), ("interop", vec!["build"])]);
-        assert!(only(&["builds"]).unwrap_err().to_string().contains("there are: build, fmt, "));
+        assert_eq!(only(&["interop", PROGRAMS]).unwrap(), [(PROGRAMS, vec![]), ("interop", vec![PROGRAMS])]);
+        assert!(only(&["builds"]).unwrap_err().to_string().contains("there are: fmt, tidy, "));
     }
 
     #[test]

@@ -11,8 +11,18 @@ pub(super) struct Step {
     pub(super) argv: Vec<String>,
     /// It is killed after so many minutes.
     pub(super) minutes_max: u64,
-    /// Nothing runs beside it.
-    pub(super) alone: bool,
+    pub(super) load: Load,
+}
+
+/// What a step takes of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Load {
+    /// A lane.
+    Lane,
+    /// So little that it runs beside the lanes: it mostly waits.
+    Little,
+    /// Everything: it measures time.
+    Machine,
 }
 
 /// How a step ended.
@@ -26,15 +36,17 @@ pub(super) enum Outcome {
 
 impl Step {
     pub(super) fn new(name: &'static str, argv: Vec<String>, minutes_max: u64) -> Self {
-        Self { name, needs: Vec::new(), argv, minutes_max, alone: false }
+        Self { name, needs: Vec::new(), argv, minutes_max, load: Load::Lane }
     }
 
-    pub(super) fn after(self, needs: &[&'static str]) -> Self {
-        Self { needs: needs.to_vec(), ..self }
+    /// Needs these, too.
+    pub(super) fn after(mut self, needs: &[&'static str]) -> Self {
+        self.needs.extend(needs);
+        self
     }
 
-    pub(super) fn alone(self) -> Self {
-        Self { alone: true, ..self }
+    pub(super) fn takes(self, load: Load) -> Self {
+        Self { load, ..self }
     }
 }
 

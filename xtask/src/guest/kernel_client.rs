@@ -1,6 +1,7 @@
 //! Drives `xtask/guest/kernel-client.sh`: starts the server on the host, boots the guest, and kills and restarts the
 //! server when the guest says so.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ use crate::server::{Choice, Server};
 const SCRIPT: &str = include_str!("../../guest/kernel-client.sh");
 /// How long the server stays away in the middle of the clients' work.
 const OUTAGE: Duration = Duration::from_secs(2);
+/// The files of the directory that is listed.
+const MANY: usize = 10_000;
+
 /// `guest kernel-client`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -43,7 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work =
         process::target_dir().join("guest").join(format!("kernel-client-{:?}", args.suite).to_lowercase());
     let directory = args.directory.clone().unwrap_or_else(|| work.join("export"));
-    prepare(&work, &directory)?;
+    prepare(&work, &directory, args.suite)?;
     let mut server = Server::new(&args.server, &directory, &work)?;
     server.start()?;
     let guest = Guest::new(&image)
@@ -61,9 +65,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     server.stop()
 }
 
-fn prepare(work: &Path, directory: &Path) -> anyhow::Result<()> {
+fn prepare(work: &Path, directory: &Path, suite: Suite) -> anyhow::Result<()> {
     process::empty_dir(work)?;
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))
+    fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+    if suite == Suite::Bookworm {
+        // An emulated client would take a minute to make them.
+        let many = directory.join("many");
+        process::empty_dir(&many)?;
+        (1..=MANY).try_for_each(|number| fs::write(many.join(format!("entry-{number:05}")), ""))?;
+    }
+    Ok(())
 }
 
 /// Kills or stops the server where the script asks for it, and starts it again after the outage.

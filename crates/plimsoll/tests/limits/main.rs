@@ -1,5 +1,5 @@
-//! The limits of volumes over real sockets: what the load generator gets of them. Each test measures for seconds and
-//! needs the machine for itself, so they run one after another.
+//! The limits of volumes over real sockets: what the load generator gets of them. Each test measures for seconds: two run at a
+//! time, and those that measure how long calls take run alone.
 
 mod adversary;
 #[path = "../support/server.rs"]
@@ -17,15 +17,35 @@ use server::Running;
 use shares::Shares;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use vfs::Export;
 use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
 
 const MIB: u64 = 1 << 20;
 
-/// One test at a time.
-static MACHINE: Mutex<()> = Mutex::new(());
+/// What no test has taken of the machine, in halves.
+static FREE: Mutex<u8> = Mutex::new(2);
+static FREED: Condvar = Condvar::new();
+
+/// So many halves of the machine.
+struct Halves(u8);
+
+impl Halves {
+    fn take(halves: u8) -> Self {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = FREED.wait_while(free, |free| *free < halves).unwrap_or_else(PoisonError::into_inner);
+        *free -= halves;
+        Self(halves)
+    }
+}
+
+impl Drop for Halves {
+    fn drop(&mut self) {
+        *FREE.lock().unwrap_or_else(PoisonError::into_inner) += self.0;
+        FREED.notify_all();
+    }
+}
 
 /// A server with limited volumes `/v0`, `/v1` and so on in one pool.
 struct Host {
@@ -36,12 +56,20 @@ struct Host {
     shares: Shares,
     exports: Vec<Arc<Export>>,
     dirs: Vec<tempfile::TempDir>,
-    _alone: MutexGuard<'static, ()>,
+    _halves: Halves,
 }
 
 impl Host {
     fn new(volumes: u64) -> Self {
-        let alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::on(Halves::take(1), volumes)
+    }
+
+    /// No other test runs meanwhile.
+    fn alone(volumes: u64) -> Self {
+        Self::on(Halves::take(2), volumes)
+    }
+
+    fn on(halves: Halves, volumes: u64) -> Self {
         let pool = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap());
         let (mut gates, mut dirs, mut exports) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..volumes {
@@ -54,7 +82,7 @@ impl Host {
             dirs.push(dir);
         }
         let (server, shares) = (Running::new(exports.clone(), 30), Shares::new(exports.clone()));
-        Self { address: server.address, pool, gates, server, shares, exports, dirs, _alone: alone }
+        Self { address: server.address, pool, gates, server, shares, exports, dirs, _halves: halves }
     }
 
     fn plan(&self, volume: usize, op: Op) -> Plan {
@@ -115,7 +143,7 @@ fn assert_near(value: f64, wanted: f64, part: f64, what: &str) {
 
 #[test]
 fn what_is_delivered_keeps_to_the_limit() {
-    let host = Host::new(1);
+    let host = Host::alone(1);
     let cases = [
         // MiB/s, operation, block, connections, calls in flight on each
         (1, Op::Read, 4096, 1, 4),
@@ -310,7 +338,7 @@ fn a_tenant_at_its_limit_over_nfs_is_not_felt_over_smb() {
 
 /// The tenant calls over the one protocol, the one next door over the other.
 fn is_not_felt_next_door(tenant: Version, next_door: Version) {
-    let host = Host::new(2);
+    let host = Host::alone(2);
     let mut loud = host.plan_over(tenant, 0, Op::Read);
     (loud.block, loud.connections, loud.depth) = (65_536, 4, 16);
     (loud.time, loud.threads) = (Duration::from_millis(200), Some(1));
