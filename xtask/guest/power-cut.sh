@@ -1,7 +1,7 @@
 # Serves the disk under test from the guest until the power goes.
 #
 # Parameters (environment): FS, ext4 or xfs; SERVER, the server's command line; without it the kernel's own NFS server
-# serves, with MOUNT on MOUNT_PORT, acknowledging as HOW says, sync or async.
+# serves, with MOUNT on MOUNT_PORT, acknowledging as HOW says, sync or async. OWNER: whose the export is, who logs in over SMB.
 
 fail() {
     echo "FAIL power-cut $*"
@@ -13,6 +13,10 @@ mkdir /data
 # Mounting replays the journal; that it can is part of the test.
 mount -t "$FS" /dev/vdc /data || fail "the file system cannot be mounted"
 mkdir -p /data/export
+if [ -n "$OWNER" ]; then
+    chown "$OWNER:$OWNER" /data/export
+    chmod 600 /job/users.toml
+fi
 
 if [ -n "$SERVER" ]; then
     $SERVER &

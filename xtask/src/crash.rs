@@ -4,13 +4,17 @@
 //! The page cache outlives a killed process, so this finds what a server keeps in its own memory; what it leaves in the
 //! kernel's is the business of `cargo xtask guest power-cut`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::ledger::{Ledger, Report};
+use anyhow::Context;
+
+use crate::ledger::{Ledger, Report, Share};
+use crate::plimsoll;
 use crate::process;
 use crate::random::{Random, seed_from_clock};
-use crate::server::{Choice, Server};
+use crate::samba::USER;
+use crate::server::{Choice, Server, free_port};
 
 /// `crash`.
 #[derive(clap::Args)]
@@ -20,6 +24,9 @@ pub(crate) struct Args {
     /// The directory to export; by default a new one under target/crash.
     #[arg(long)]
     directory: Option<PathBuf>,
+    /// Every other connection is over SMB.
+    #[arg(long, conflicts_with = "server_cmd")]
+    smb: bool,
     /// Kills.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
@@ -40,12 +47,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let directory = args.directory.clone().unwrap_or_else(|| work.join("export"));
     std::fs::create_dir_all(&directory)?;
     let mut server = Server::new(&args.server, &directory, &work)?;
+    let share = args.smb.then(|| share(&mut server, &directory, &work)).transpose()?;
     server.start()?;
     let mut ledgers: Vec<Ledger> = Vec::new();
     let mut report = Report::default();
     for round in 0..args.rounds {
         let log = work.join(format!("ledger-{round}.log"));
-        let load = Ledger::start(&server.endpoint, round, args.workers, random.next(), &log)?;
+        let load = Ledger::start(&server.endpoint, share.as_ref(), round, args.workers, random.next(), &log)?;
         load.run_for(Duration::from_millis(500 + u64::try_from(random.below(2000))?))?;
         server.kill()?;
         ledgers.push(load.finish()?);
@@ -57,5 +65,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     server.stop()?;
     eprintln!("crash: nothing acknowledged was lost; {report}");
-    report.require_every_kind()
+    report.require_every_kind(share.as_ref())
+}
+
+/// Serves the directory over SMB, too.
+fn share(server: &mut Server, directory: &Path, work: &Path) -> anyhow::Result<Share> {
+    let (port, users) = (free_port()?, plimsoll::smb_users(work)?);
+    std::os::unix::fs::chown(directory, Some(USER.id), Some(USER.id))?;
+    let users = users.to_str().context("a path that is not UTF-8")?;
+    server.add(&plimsoll::smb_beside_nfs(&format!("127.0.0.1:{port}"), users));
+    Share::new(port, work.join("smb.log"))
 }

@@ -115,6 +115,12 @@ pub(crate) fn serve_smb_with(
     Ok(server)
 }
 
+/// What `export` is told so that it serves its directories over SMB beside NFS, to those in a file of [`smb_users`].
+pub(crate) fn smb_beside_nfs(listen: &str, users: &str) -> [String; 6] {
+    let protocols = "smb,nfsv3,nfsv4.1,nfsv4.2";
+    ["--protocols", protocols, "--smb-listen", listen, "--smb-users", users].map(String::from)
+}
+
 /// A file in `work` that lets [`USER`](samba::USER) log in.
 pub(crate) fn smb_users(work: &Path) -> anyhow::Result<PathBuf> {
     let users = work.join("users.toml");

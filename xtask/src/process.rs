@@ -18,11 +18,16 @@ impl Process {
     /// Starts `argv`. The kernel kills the child when the thread that started it ends, so an interrupted
     /// test leaves nothing running; `setpriv` arranges it, because doing so here would need `unsafe`.
     pub(crate) fn start(argv: &[String], stdout: Stdio, stderr: Stdio) -> anyhow::Result<Self> {
+        Self::told(argv, Stdio::null(), stdout, stderr)
+    }
+
+    /// The same of one that is told something.
+    pub(crate) fn told(argv: &[String], stdin: Stdio, stdout: Stdio, stderr: Stdio) -> anyhow::Result<Self> {
         let name = argv.first().context("an empty command")?.clone();
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--"])
             .args(argv)
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(stdout)
             .stderr(stderr)
             .spawn()
@@ -38,6 +43,11 @@ impl Process {
     /// The child's standard output, once, if it was piped.
     pub(crate) fn stdout(&mut self) -> anyhow::Result<std::process::ChildStdout> {
         self.child.stdout.take().with_context(|| format!("the output of {} is taken", self.name))
+    }
+
+    /// The child's standard input, once, if it was piped.
+    pub(crate) fn stdin(&mut self) -> anyhow::Result<std::process::ChildStdin> {
+        self.child.stdin.take().with_context(|| format!("the input of {} is taken", self.name))
     }
 
     /// The exit status, if the child has ended.

@@ -113,6 +113,11 @@ impl Server {
         Self { argv, log: work.join("server.log"), process: None, endpoint }
     }
 
+    /// Adds to its command.
+    pub(crate) fn add(&mut self, options: &[String]) {
+        self.argv.extend_from_slice(options);
+    }
+
     /// Starts the server and waits until it answers.
     pub(crate) fn start(&mut self) -> anyhow::Result<()> {
         let log = process::append_to(&self.log)?;

@@ -103,9 +103,7 @@ fn server(binary: &Path, work: &Path) -> anyhow::Result<Server> {
     let [binary, directory, state, users] =
         [binary, &directory, &state, &users].map(|path| path.to_str().context("a path that is not UTF-8"));
     let mut argv = plimsoll_command(binary?, directory?, state?, &format!("127.0.0.1:{NFS_PORT}"));
-    let smb = format!("127.0.0.1:{SMB_PORT}");
-    let more = ["--protocols", "smb,nfsv3,nfsv4.1,nfsv4.2", "--smb-listen", &smb, "--smb-users", users?];
-    argv.extend(more.map(String::from));
+    argv.extend(plimsoll::smb_beside_nfs(&format!("127.0.0.1:{SMB_PORT}"), users?));
     Ok(Server::of(argv, Endpoint::loopback(NFS_PORT, PLIMSOLL_EXPORT), work))
 }
 

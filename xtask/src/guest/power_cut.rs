@@ -10,9 +10,11 @@ use anyhow::{Context, bail, ensure};
 use super::disk::{Disk, Flush};
 use super::image::{Image, Suite};
 use super::machine::{Guest, Running};
-use crate::ledger::{Ledger, Report, Unkept};
+use crate::ledger::{Ledger, Report, Share, Unkept};
+use crate::plimsoll;
 use crate::process;
 use crate::random::{Random, seed_from_clock};
+use crate::samba::USER;
 use crate::server::{Endpoint, PLIMSOLL_EXPORT, free_port, plimsoll_command};
 
 const SCRIPT: &str = include_str!("../../guest/power-cut.sh");
@@ -21,6 +23,7 @@ const BOOT_MAX: Duration = Duration::from_secs(120);
 const READY: &str = "PLIMSOLL-GUEST-READY";
 const NFS_PORT: u16 = 2049;
 const MOUNT_PORT: u16 = 20048;
+const SMB_PORT: u16 = 445;
 
 /// The file system under the server.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
@@ -49,6 +52,9 @@ pub(crate) struct Args {
     /// acknowledges before it stores: then the run succeeds only if the loss is found.
     #[arg(long, value_enum)]
     reference: Option<Reference>,
+    /// Every other connection is over SMB.
+    #[arg(long, conflicts_with = "reference")]
+    smb: bool,
     /// Let the disk ignore flushes; the run succeeds only if the loss is found.
     #[arg(long)]
     lying_disk: bool,
@@ -82,6 +88,8 @@ struct Bench {
     directory: PathBuf,
     disk: PathBuf,
     flush: Flush,
+    /// Where half of the load goes, if it goes over SMB.
+    share: Option<Share>,
 }
 
 impl Bench {
@@ -93,7 +101,9 @@ impl Bench {
         let disk = directory.join("disk");
         make_file_system(args.fs, &disk, &directory.join("mkfs.log"))?;
         let flush = if args.lying_disk { Flush::Ignored } else { Flush::Honest };
-        Ok(Self { image, directory, disk, flush })
+        let share = || Share::new(free_port()?, directory.join("smb.log"));
+        let share = args.smb.then(share).transpose()?;
+        Ok(Self { image, directory, disk, flush, share })
     }
 
     fn rounds(&self, args: &Args, random: &mut Random) -> anyhow::Result<()> {
@@ -111,14 +121,14 @@ impl Bench {
             report.require_clean(&self.directory)?;
         }
         eprintln!("power cut: nothing acknowledged was lost; {report}");
-        report.require_every_kind()
+        report.require_every_kind(self.share.as_ref())
     }
 
     /// Boots, works, and cuts the power under load.
     fn round(&self, args: &Args, round: u32, random: &mut Random) -> anyhow::Result<Ledger> {
         let (disk, running, endpoint) = self.boot(args)?;
         let log = self.directory.join(format!("ledger-{round}.log"));
-        let load = Ledger::start(&endpoint, round, args.workers, random.next(), &log)?;
+        let load = Ledger::start(&endpoint, self.share.as_ref(), round, args.workers, random.next(), &log)?;
         let load_ms = 1500 + u64::try_from(random.below(3500))?;
         load.run_for(Duration::from_millis(load_ms))?;
         let loss = disk.cut(random)?;
@@ -145,7 +155,12 @@ impl Bench {
             guest = guest.forward(mount_port, MOUNT_PORT).set("MOUNT_PORT", MOUNT_PORT).set("HOW", how);
         } else {
             let listen = format!("0.0.0.0:{NFS_PORT}");
-            let command = plimsoll_command("/job/plimsoll", "/data/export", "/data/state", &listen);
+            let mut command = plimsoll_command("/job/plimsoll", "/data/export", "/data/state", &listen);
+            if let Some(share) = &self.share {
+                command.extend(plimsoll::smb_beside_nfs(&format!("0.0.0.0:{SMB_PORT}"), "/job/users.toml"));
+                let users = plimsoll::smb_users(&self.directory)?;
+                guest = guest.file("users.toml", &users).forward(share.port, SMB_PORT).set("OWNER", USER.id);
+            }
             guest = guest.file("plimsoll", &args.binary).set("SERVER", command.join(" "));
         }
         let started = Instant::now();

@@ -110,9 +110,11 @@ pub(super) fn rust(stage: &Stage, program: &str) -> anyhow::Result<()> {
     stage.log_on(text(&target.join("debug").join(program))?, &[])
 }
 
-/// The Python that has what `requirements.txt` names, in an environment below `target`.
+/// The Python that has what `requirements.txt` names, in an environment below `target`. It is made by who comes first.
 pub(crate) fn environment(log: &Path) -> anyhow::Result<PathBuf> {
     let environment = process::target_dir().join("smb-clients-python");
+    let lock = fs::File::create(environment.with_extension("lock"))?;
+    lock.lock()?;
     let (python, requirements) = (environment.join("bin/python"), programs().join("requirements.txt"));
     // It is made anew where it asks for something else.
     let (made_of, made_by) = (environment.join("requirements.txt"), fs::read(&requirements)?);

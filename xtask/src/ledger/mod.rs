@@ -1,8 +1,9 @@
-//! A ledger of acknowledgements: a random load over NFSv3 that remembers what the server acknowledged, and a check,
-//! after a crash, that all of it is there.
+//! A ledger of acknowledgements: a random load over NFSv3 or SMB that remembers what the server acknowledged, and a check over
+//! NFSv3, after a crash, that all of it is there.
 
 pub(crate) mod client;
 mod model;
+mod smb;
 mod verify;
 mod worker;
 
@@ -21,8 +22,9 @@ use anyhow::{Context, bail};
 use crate::random::mix;
 use crate::server::Endpoint;
 use client::Client;
+pub(crate) use smb::Share;
 use verify::Snapshot;
-use worker::Worker;
+use worker::{Connection, Worker};
 
 /// A crash under a load with fewer acknowledged operations proves too little.
 const ACKNOWLEDGED_MIN: usize = 300;
@@ -69,10 +71,11 @@ impl fmt::Display for Unkept {
 impl std::error::Error for Unkept {}
 
 impl Ledger {
-    /// Starts `workers` connections, each in a new directory of the export named after `round` and itself. Every
-    /// operation is written to `log` too, for whoever must find out what went wrong.
+    /// Starts `workers` connections, each in a new directory of the export named after `round` and itself; every other one is over
+    /// SMB if the export is a share, too. Every operation is written to `log`, for whoever must find out what went wrong.
     pub(crate) fn start(
         endpoint: &Endpoint,
+        share: Option<&Share>,
         round: u32,
         workers: u32,
         seed: u64,
@@ -82,10 +85,12 @@ impl Ledger {
         let progress = Arc::new(Progress::default());
         let mut threads = Vec::new();
         for number in 0..workers {
-            let mounted = Client::mount(endpoint)?;
+            let connection = match share {
+                Some(share) if number % 2 == 1 => Connection::Smb(share.connect()?),
+                _ => Connection::Nfs(Client::mount(endpoint)?),
+            };
             let seed = mix(seed ^ u64::from(number));
-            let mut worker =
-                Worker::new(mounted.client, &mounted.root, format!("round{round}-worker{number}"), seed)?;
+            let mut worker = Worker::new(connection, format!("round{round}-worker{number}"), seed)?;
             let (progress, log) = (Arc::clone(&progress), Arc::clone(&log));
             threads.push(std::thread::spawn(move || {
                 worker.work(&progress, &log);
@@ -197,9 +202,14 @@ impl Report {
     }
 
     /// Fails if some kind of operation was never acknowledged: then nothing was proved about it.
-    pub(crate) fn require_every_kind(&self) -> anyhow::Result<()> {
-        let missing: Vec<&str> =
-            model::KINDS.into_iter().filter(|kind| !self.acknowledged.contains_key(kind)).collect();
+    pub(crate) fn require_every_kind(&self, share: Option<&Share>) -> anyhow::Result<()> {
+        let smb = if share.is_some() { &model::KINDS_OF_SMB[..] } else { &[] };
+        let missing: Vec<&str> = model::KINDS_OF_NFS
+            .iter()
+            .chain(smb)
+            .copied()
+            .filter(|kind| !self.acknowledged.contains_key(kind))
+            .collect();
         if missing.is_empty() { Ok(()) } else { bail!("never acknowledged: {}", missing.join(", ")) }
     }
 }

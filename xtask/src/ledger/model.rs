@@ -14,22 +14,63 @@ pub(crate) const SLOT: usize = 4096;
 /// An operation on paths below a worker's own directory.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
-    Create { path: String, how: How },
-    MakeDirectory { path: String, mode: u32 },
-    Symlink { path: String, target: String },
-    Link { from: String, to: String },
-    Rename { from: String, to: String },
-    Remove { path: String },
-    RemoveDirectory { path: String },
-    SetSize { path: String, slots: usize },
-    SetMode { path: String, mode: u32 },
-    SetMtime { path: String, mtime: (u32, u32) },
-    Write { path: String, slot: usize, tags: Vec<u64>, stable: Stable },
-    Commit { path: String },
+    Create {
+        path: String,
+        how: How,
+    },
+    /// CREATE of SMB: of a name that must be new, or not.
+    Open {
+        path: String,
+        anew: bool,
+    },
+    /// Without a mode over SMB.
+    MakeDirectory {
+        path: String,
+        mode: Option<u32>,
+    },
+    Symlink {
+        path: String,
+        target: String,
+    },
+    Link {
+        from: String,
+        to: String,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    Remove {
+        path: String,
+    },
+    RemoveDirectory {
+        path: String,
+    },
+    SetSize {
+        path: String,
+        slots: usize,
+    },
+    SetMode {
+        path: String,
+        mode: u32,
+    },
+    SetMtime {
+        path: String,
+        mtime: (u32, u32),
+    },
+    Write {
+        path: String,
+        slot: usize,
+        tags: Vec<u64>,
+        stable: Stable,
+    },
+    Commit {
+        path: String,
+    },
 }
 
-/// Every name `Operation::kind` gives; a run must have seen each acknowledged.
-pub(crate) const KINDS: [&str; 16] = [
+/// What `Operation::kind` says of operations of NFS; a run must have seen each acknowledged.
+pub(crate) const KINDS_OF_NFS: [&str; 16] = [
     "create unchecked",
     "create guarded",
     "create exclusive",
@@ -47,27 +88,48 @@ pub(crate) const KINDS: [&str; 16] = [
     "write file_sync",
     "commit",
 ];
+/// The same of SMB, but the rarest. They have names of their own, so that it is known what was acknowledged over which protocol.
+pub(crate) const KINDS_OF_SMB: [&str; 10] = [
+    "SMB open",
+    "SMB open anew",
+    "SMB mkdir",
+    "SMB link",
+    "SMB rename",
+    "SMB remove",
+    "SMB set size",
+    "SMB write",
+    "SMB write through",
+    "SMB flush",
+];
 
 impl Operation {
-    /// What a report counts it as.
-    pub(crate) fn kind(&self) -> &'static str {
+    /// What a report counts it as: operations of NFS, and over SMB those of SMB.
+    pub(crate) fn kind(&self, smb: bool) -> &'static str {
+        let [nfs, own] = self.kinds();
+        if smb { own } else { nfs }
+    }
+
+    /// What it is called over NFS and over SMB; nothing where it is no operation of theirs.
+    fn kinds(&self) -> [&'static str; 2] {
         match self {
-            Self::Create { how: How::Unchecked(_), .. } => "create unchecked",
-            Self::Create { how: How::Guarded(_), .. } => "create guarded",
-            Self::Create { how: How::Exclusive(_), .. } => "create exclusive",
-            Self::MakeDirectory { .. } => "mkdir",
-            Self::Symlink { .. } => "symlink",
-            Self::Link { .. } => "link",
-            Self::Rename { .. } => "rename",
-            Self::Remove { .. } => "remove",
-            Self::RemoveDirectory { .. } => "rmdir",
-            Self::SetSize { .. } => "set size",
-            Self::SetMode { .. } => "set mode",
-            Self::SetMtime { .. } => "set mtime",
-            Self::Write { stable: Stable::Unstable, .. } => "write unstable",
-            Self::Write { stable: Stable::DataSync, .. } => "write data_sync",
-            Self::Write { stable: Stable::FileSync, .. } => "write file_sync",
-            Self::Commit { .. } => "commit",
+            Self::Create { how: How::Unchecked(_), .. } => ["create unchecked", ""],
+            Self::Create { how: How::Guarded(_), .. } => ["create guarded", ""],
+            Self::Create { how: How::Exclusive(_), .. } => ["create exclusive", ""],
+            Self::Open { anew: false, .. } => ["", "SMB open"],
+            Self::Open { anew: true, .. } => ["", "SMB open anew"],
+            Self::MakeDirectory { .. } => ["mkdir", "SMB mkdir"],
+            Self::Symlink { .. } => ["symlink", ""],
+            Self::Link { .. } => ["link", "SMB link"],
+            Self::Rename { .. } => ["rename", "SMB rename"],
+            Self::Remove { .. } => ["remove", "SMB remove"],
+            Self::RemoveDirectory { .. } => ["rmdir", "SMB rmdir"],
+            Self::SetSize { .. } => ["set size", "SMB set size"],
+            Self::SetMode { .. } => ["set mode", ""],
+            Self::SetMtime { .. } => ["set mtime", "SMB set mtime"],
+            Self::Write { stable: Stable::Unstable, .. } => ["write unstable", "SMB write"],
+            Self::Write { stable: Stable::DataSync, .. } => ["write data_sync", ""],
+            Self::Write { stable: Stable::FileSync, .. } => ["write file_sync", "SMB write through"],
+            Self::Commit { .. } => ["commit", "SMB flush"],
         }
     }
 }
@@ -105,8 +167,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn new(root: Handle) -> Self {
-        let inode = Inode { kind: Kind::Directory, mode: None, mtime: None, handle: Some(root) };
+    pub(crate) fn new(root: Option<Handle>) -> Self {
+        let inode = Inode { kind: Kind::Directory, mode: None, mtime: None, handle: root };
         Self { names: BTreeMap::from([(String::new(), 0)]), inodes: vec![inode] }
     }
 
@@ -114,7 +176,7 @@ impl Tree {
         &self.inodes[self.names[path]]
     }
 
-    /// The handle a client holds for a path; every inode made by an acknowledged operation has one.
+    /// The handle a client of NFS holds for a path; every inode made by an acknowledged operation has one.
     pub(crate) fn handle(&self, path: &str) -> &[u8] {
         self.inode(path).handle.as_deref().expect("an acknowledged operation left a handle")
     }
@@ -159,8 +221,9 @@ impl Tree {
                 };
                 self.add(path, Kind::File(Content::default()), mode.filter(|_| certain), made);
             }
+            Operation::Open { path, .. } => self.add(path, Kind::File(Content::default()), None, made),
             Operation::MakeDirectory { path, mode } => {
-                self.add(path, Kind::Directory, Some(*mode).filter(|_| certain), made);
+                self.add(path, Kind::Directory, mode.filter(|_| certain), made);
             }
             Operation::Symlink { path, target } => self.add(path, Kind::Symlink(target.clone()), None, made),
             Operation::Link { from, to } => drop(self.names.insert(to.clone(), self.names[from])),
@@ -278,7 +341,7 @@ mod tests {
     use super::*;
 
     fn file(operations: &[Operation]) -> Content {
-        let mut tree = Tree::new(vec![]);
+        let mut tree = Tree::new(None);
         tree.acknowledge(&Operation::Create { path: "f".into(), how: How::Guarded(0o600) }, Some(vec![1]));
         for operation in operations {
             tree.acknowledge(operation, None);
@@ -329,9 +392,9 @@ mod tests {
 
     #[test]
     fn renaming_a_directory_takes_its_contents_along_and_replaces_a_file() {
-        let mut tree = Tree::new(vec![]);
+        let mut tree = Tree::new(None);
         for path in ["d", "e"] {
-            tree.acknowledge(&Operation::MakeDirectory { path: path.into(), mode: 0o700 }, Some(vec![1]));
+            tree.acknowledge(&Operation::MakeDirectory { path: path.into(), mode: None }, Some(vec![1]));
         }
         for path in ["d/f", "dx", "e/g"] {
             tree.acknowledge(&Operation::Create { path: path.into(), how: How::Exclusive(1) }, Some(vec![2]));
@@ -344,7 +407,7 @@ mod tests {
 
     #[test]
     fn an_operation_in_flight_may_have_happened_or_not() {
-        let mut tree = Tree::new(vec![]);
+        let mut tree = Tree::new(None);
         tree.acknowledge(&Operation::Create { path: "a".into(), how: How::Guarded(0o600) }, Some(vec![1]));
         let candidates = tree.candidates(Some(&Operation::Remove { path: "a".into() }));
         assert_eq!(candidates.iter().map(|tree| tree.names.len()).collect::<Vec<_>>(), [2, 1]);

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn tree() -> Tree {
-        let mut tree = Tree::new(vec![0]);
+        let mut tree = Tree::new(Some(vec![0]));
         let file = Operation::Create { path: "f".into(), how: How::Guarded(0o640) };
         tree.acknowledge(&file, Some(vec![1]));
         tree.acknowledge(&Operation::Link { from: "f".into(), to: "g".into() }, None);

@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Progress;
-use super::client::{Change, Client, Failure, Handle, How, Stable};
+use super::client::{Change, Failure, Handle, How, Mounted, Stable};
 use super::model::{Kind, Operation, SLOT, Tree, fill};
+use super::smb::Smb;
 use crate::random::Random;
 
 /// More names are not made: verification looks at each of them.
@@ -17,6 +18,12 @@ const FILE_SLOTS_MAX: usize = 64;
 const WRITE_SLOTS_MAX: usize = 16;
 /// NFS3ERR_JUKEBOX, RFC 1813 §2.6: try again later.
 const JUKEBOX: u32 = 10008;
+
+/// What a worker works over.
+pub(crate) enum Connection {
+    Nfs(Mounted),
+    Smb(Smb),
+}
 
 /// One connection's work, and what is known of it afterwards.
 pub(crate) struct Worker {
@@ -31,22 +38,22 @@ pub(crate) struct Worker {
     pub(crate) verifier: Option<u64>,
     /// What the server did wrong while it was alive.
     pub(crate) complaints: Vec<String>,
-    client: Client,
+    connection: Connection,
     random: Random,
     names_made: u32,
 }
 
 impl Worker {
     /// Makes the worker's directory.
-    pub(crate) fn new(
-        mut client: Client,
-        root: &[u8],
-        directory: String,
-        seed: u64,
-    ) -> Result<Self, Failure> {
-        let handle = client.make_directory(root, &directory, 0o755)?;
+    pub(crate) fn new(mut connection: Connection, directory: String, seed: u64) -> Result<Self, Failure> {
+        let root = match &mut connection {
+            Connection::Nfs(mounted) => {
+                Some(mounted.client.make_directory(&mounted.root, &directory, 0o755)?)
+            }
+            Connection::Smb(smb) => smb.make_directory(&directory).map(|()| None)?,
+        };
         let (in_flight, acknowledged, complaints) = Default::default();
-        let (tree, random) = (Tree::new(handle), Random::new(seed));
+        let (tree, random) = (Tree::new(root), Random::new(seed));
         Ok(Self {
             directory,
             tree,
@@ -54,7 +61,7 @@ impl Worker {
             acknowledged,
             verifier: None,
             complaints,
-            client,
+            connection,
             random,
             names_made: 0,
         })
@@ -69,7 +76,7 @@ impl Worker {
             match outcome {
                 Ok(made) => {
                     self.tree.acknowledge(&operation, made);
-                    self.acknowledged.push(operation.kind());
+                    self.acknowledged.push(operation.kind(self.is_smb()));
                     progress.acknowledged.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(Failure::Status(JUKEBOX)) => std::thread::sleep(Duration::from_millis(50)),
@@ -99,13 +106,17 @@ impl Worker {
     }
 
     fn perform(&mut self, operation: &Operation) -> Result<Option<Handle>, Failure> {
+        let client = match &mut self.connection {
+            Connection::Nfs(mounted) => &mut mounted.client,
+            Connection::Smb(smb) => return smb.perform(&self.directory, operation).map(|()| None),
+        };
         let tree = &self.tree;
-        let client = &mut self.client;
         let parent = |path: &'_ str| tree.handle(split(path).0);
         match operation {
             Operation::Create { path, how } => client.create(parent(path), split(path).1, *how).map(Some),
+            Operation::Open { .. } => Err(Failure::Malformed("not an operation of NFS")),
             Operation::MakeDirectory { path, mode } => {
-                client.make_directory(parent(path), split(path).1, *mode).map(Some)
+                client.make_directory(parent(path), split(path).1, mode.unwrap_or(0o755)).map(Some)
             }
             Operation::Symlink { path, target } => {
                 client.symlink(parent(path), split(path).1, target).map(Some)
@@ -163,6 +174,7 @@ impl Worker {
 
     /// A random operation that a correct server must carry out.
     fn choose(&mut self) -> Operation {
+        let smb = self.is_smb();
         loop {
             let full = self.tree.names.len() >= NAMES_MAX;
             let choice = match self.random.below(100) {
@@ -170,8 +182,9 @@ impl Worker {
                 0..10 => Some(self.create()),
                 10..14 => {
                     let path = self.new_name(true);
-                    Some(Operation::MakeDirectory { path, mode: self.mode() })
+                    Some(Operation::MakeDirectory { path, mode: (!smb).then(|| self.mode()) })
                 }
+                14..17 if smb => Some(self.create()),
                 14..17 => {
                     let (path, length) = (self.new_name(false), 1 + self.random.below(200));
                     Some(Operation::Symlink { path, target: "t".repeat(length) })
@@ -189,7 +202,14 @@ impl Worker {
         }
     }
 
+    fn is_smb(&self) -> bool {
+        matches!(self.connection, Connection::Smb(_))
+    }
+
     fn create(&mut self) -> Operation {
+        if self.is_smb() {
+            return Operation::Open { path: self.new_name(false), anew: self.random.one_in(2) };
+        }
         let how = match self.random.below(3) {
             0 => How::Unchecked(self.mode()),
             1 => How::Guarded(self.mode()),
@@ -209,7 +229,10 @@ impl Worker {
         if !directory && self.random.one_in(3) {
             // Over another file.
             let to = self.pick(|tree, path| !matches!(tree.inode(path).kind, Kind::Directory))?;
-            return (to != from).then_some(Operation::Rename { from, to });
+            // To NFS two names of one file are a rename that does nothing, to SMB they are two names.
+            let same =
+                if self.is_smb() { self.tree.names[&to] == self.tree.names[&from] } else { to == from };
+            return (!same).then_some(Operation::Rename { from, to });
         }
         Some(Operation::Rename { from, to: self.new_name(directory) })
     }
@@ -225,7 +248,7 @@ impl Worker {
     fn set_attributes(&mut self) -> Option<Operation> {
         let path = self.file()?;
         Some(match self.random.below(3) {
-            0 => Operation::SetMode { path, mode: self.mode() },
+            0 if !self.is_smb() => Operation::SetMode { path, mode: self.mode() },
             1 => {
                 let seconds = 1_000_000_000 + u32::try_from(self.random.below(600_000_000)).unwrap_or(0);
                 Operation::SetMtime { path, mtime: (seconds, 123_456_000) }
@@ -238,7 +261,7 @@ impl Worker {
         let path = self.file()?;
         let stable = match self.random.below(4) {
             0 => Stable::FileSync,
-            1 => Stable::DataSync,
+            1 if !self.is_smb() => Stable::DataSync,
             _ => Stable::Unstable,
         };
         // Mostly small, and mostly inside or at the end of the file.
