@@ -6,11 +6,13 @@ mod session;
 #[path = "../../../vfs/tests/support/skip.rs"]
 mod skip;
 mod states;
+mod users;
 
 use nfs_wire::rpc::{CallHeader, OpaqueAuth, RPC_VERSION, RecordMark};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use xdr::Encode;
@@ -26,34 +28,31 @@ struct Server {
 }
 
 impl Server {
-    /// With this soft and hard limit of descriptors, if one is given.
+    /// Over NFS, with this soft and hard limit of descriptors, if one is given.
     fn start(descriptors: Option<usize>) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("files")).unwrap();
+        Self::serving(tempfile::tempdir().unwrap(), descriptors, &["--listen", "127.0.0.1:0"])
+    }
+
+    /// What is in `files` in this directory.
+    fn serving(dir: tempfile::TempDir, descriptors: Option<usize>, arguments: &[&str]) -> Self {
+        let files = dir.path().join("files");
+        std::fs::create_dir(&files).unwrap();
+        std::fs::set_permissions(&files, std::fs::Permissions::from_mode(0o777)).unwrap();
         let mut command = Command::new("prlimit");
         command.args(descriptors.map(|most| format!("--nofile={most}:{most}")));
         command
             .arg(env!("CARGO_BIN_EXE_plimsoll"))
             .arg("export")
             .args(["--connections-per-client", "20000"])
-            .arg(dir.path().join("files"))
+            .arg(files)
             .arg("--state")
-            .arg(dir.path().join("state"));
-        command.args([
-            "--squash",
-            "none",
-            "--durability",
-            "relaxed",
-            "--no-portmap",
-            "--mount-port",
-            "0",
-            "--listen",
-            "127.0.0.1:0",
-        ]);
+            .arg(dir.path().join("state"))
+            .args(["--squash", "none", "--durability", "relaxed", "--no-portmap", "--mount-port", "0"])
+            .args(arguments);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut hint = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut hint).unwrap();
-        let port = hint.split("port=").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+        let port = hint.split("port=").nth(1).and_then(|rest| rest.split([',', ' ']).next()).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port.parse().unwrap()));
         Self { child, address, _dir: dir }
     }

@@ -96,7 +96,7 @@ fn open(name: &str) -> Argument<'_> {
 }
 
 /// Memory that a step may take, for so many things.
-fn assert_takes(
+pub(super) fn assert_takes(
     what: &str,
     server: &Server,
     before: &mut u64,
