@@ -93,6 +93,7 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         with_binary("tls", &["guest", "tls"], 12)?.after(&[IMAGE_13]),
         with_binary("smb", &["guest", "smb"], 10)?.after(&[IMAGE]),
         with_binary("crossproto", &["guest", "crossproto"], 10)?.after(&[IMAGE]).takes(Load::Little),
+        with_binary("smbtorture", &["smbtorture"], 15)?.takes(Load::Little),
         xtask("quota", &["guest", "quota"], 20)?.after(&[PROGRAMS, IMAGE]),
         with_binary("power cut on ext4", &["guest", "power-cut", "--smb", "--fs", "ext4"], 10)?
             .after(&[IMAGE]),

@@ -79,6 +79,26 @@ impl Method<'_> {
 }
 
 impl Sample {
+    /// Takes the server's time while a program does something so many times.
+    pub(super) fn of_program(argv: &[&str], times: u32, server: u32, log: &Path) -> anyhow::Result<Self> {
+        let (before, ticks) = (Ticks::now(server)?, with_children(server)?);
+        let begun = Instant::now();
+        process::run(argv, log, SAMPLE_MAX)?;
+        let elapsed = begun.elapsed().as_secs_f64();
+        let cpu_s = (with_children(server)? - ticks) / TICKS_PER_SECOND;
+        let each_ms = elapsed * 1e3 / f64::from(times);
+        Ok(Self {
+            ops_per_s: f64::from(times) / elapsed,
+            cpu_us_per_op: cpu_s * 1e6 / f64::from(times),
+            p50_ms: each_ms,
+            p99_ms: each_ms,
+            // The program is none of ours.
+            generator_cpu_us_per_op: 0.0,
+            other_cores: Ticks::now(server)?.others_since(&before),
+            warnings: Vec::new(),
+        })
+    }
+
     /// From the generator's JSON.
     fn from_report(report: &Value, per_entry: bool, other_cores: f64) -> anyhow::Result<Self> {
         let number = |value: &Value, name: &str| {

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 
-use super::contender::SERVER_CORE;
+use super::contender::{GENERATOR_CORE, SERVER_CORE};
 use super::report::{BoundKind, RowReport};
 use super::sample::{Method, Sample};
 use super::{AIM_ROUNDS_MIN, tell};
+use crate::interop::smb::{environment, programs};
 use crate::packages;
 use crate::plimsoll::{self, Plimsoll};
 use crate::process::{self, Process};
@@ -52,6 +53,10 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
+/// Instead of the generator another client logs in again and again, and so often each time.
+const LOGINS: &str = "logins";
+const LOGINS_TIMES: u32 = 300;
+
 /// A kind of load.
 #[derive(Debug)]
 struct Row {
@@ -60,7 +65,7 @@ struct Row {
     title: &'static str,
     /// How messages are protected, as the target says it.
     protection: &'static str,
-    /// The generator's arguments.
+    /// The generator's arguments, or [`LOGINS`].
     load: &'static str,
     /// Whom it stands beside.
     peer: Peer,
@@ -89,7 +94,7 @@ const fn under(protection: &'static str, row: Row) -> Row {
 }
 
 /// Connections × calls in flight in the titles.
-const ROWS: [Row; 14] = [
+const ROWS: [Row; 15] = [
     row("read4k", "READ 4K random, 1 × 16", "read --block 4k", 0.20),
     row("read4k4", "READ 4K random, 4 × 16", "read --block 4k --connections 4", 0.20),
     row("write4k", "WRITE 4K, 1 × 16", "write --block 4k", 0.30),
@@ -119,12 +124,24 @@ const ROWS: [Row; 14] = [
     row("create", "CREATE, CLOSE, each, 1 × 16", "open --files 64 --size 64k", 0.25),
     row("compound", "CREATE + QUERY_INFO + CLOSE, 1 × 16", "lookup", 0.20),
     Row { per_entry: true, ..row("directory", "QUERY_DIRECTORY of 10,000, a name", "readdirplus", 0.30) },
+    row("login", "session set-up, NTLM, with its connection", LOGINS, 0.25),
 ];
 
 /// A server that is measured.
 struct Server {
     process: Process,
     port: u16,
+}
+
+impl Server {
+    /// What it takes to let in who comes, logs in, connects to the share and leaves.
+    fn log_in(&self, log: &Path) -> anyhow::Result<Sample> {
+        let (python, program) = (environment(log)?, programs().join("logins.py"));
+        let (port, times) = (self.port.to_string(), LOGINS_TIMES.to_string());
+        let argv = ["taskset", "-c", GENERATOR_CORE, text(&python)?, text(&program)?];
+        let argv = [&argv[..], &[&port, SHARE, USER.name, USER.password, &times]].concat();
+        Sample::of_program(&argv, LOGINS_TIMES, self.process.id(), log)
+    }
 }
 
 /// Everybody who is measured.
@@ -194,7 +211,6 @@ impl Servers {
 
     /// Runs the generator against ours or the peer.
     fn take(&self, method: &Method<'_>, row: &Row, is_ours: bool, password: &Path) -> anyhow::Result<Sample> {
-        let mut arguments = super::rows::arguments(row.load, method.seconds, method.size);
         let server = match (is_ours, row.peer) {
             (true, _) if row.protection == UNSIGNED => &self.unsigned,
             (true, _) => &self.ours,
@@ -202,12 +218,17 @@ impl Servers {
             (false, Peer::OwnNfs) => {
                 let export = self.nfs.exports.first().context("no export")?;
                 let target = format!("nfs://127.0.0.1:{}{export}", self.nfs.port);
+                let mut arguments = super::rows::arguments(row.load, method.seconds, method.size);
                 arguments.extend(["--mount-port".to_owned(), self.nfs.port.to_string()]);
                 return method.load(&target, &arguments, self.nfs.id(), row.per_entry);
             }
         };
+        if row.load == LOGINS {
+            return server.log_in(method.log);
+        }
         let target = format!("smb://{}@127.0.0.1:{}/{SHARE}?{}", USER.name, server.port, row.protection);
-        arguments.extend(["--password-file".to_owned(), text(password)?]);
+        let mut arguments = super::rows::arguments(row.load, method.seconds, method.size);
+        arguments.extend(["--password-file", text(password)?].map(String::from));
         method.load(&target, &arguments, server.process.id(), row.per_entry)
     }
 
@@ -256,8 +277,8 @@ fn pinned(server: Server) -> anyhow::Result<Server> {
     Ok(server)
 }
 
-fn text(path: &Path) -> anyhow::Result<String> {
-    path.to_str().map(String::from).context("a path that is not UTF-8")
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().context("a path that is not UTF-8")
 }
 
 #[cfg(test)]

@@ -1,0 +1,17 @@
+"""Connects, logs in, connects to the share, and leaves, again and again: PORT SHARE USER PASSWORD TIMES."""
+
+import sys
+import uuid
+
+from smbprotocol.connection import Connection, Dialects
+from smbprotocol.session import Session
+from smbprotocol.tree import TreeConnect
+
+port, share, user, password, times = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5])
+for _ in range(times):
+    connection = Connection(uuid.uuid4(), "127.0.0.1", port, require_signing=True)
+    connection.connect(Dialects.SMB_3_1_1)
+    session = Session(connection, user, password, require_encryption=False, auth_protocol="ntlm")
+    session.connect()
+    TreeConnect(session, rf"\\127.0.0.1\{share}").connect()
+    connection.disconnect()
