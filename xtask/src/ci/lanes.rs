@@ -24,18 +24,20 @@ struct Running<'s> {
 /// The steps on their way.
 struct Lanes<'s> {
     begun: Instant,
+    /// What every command is run by.
+    under: &'s [&'s str],
     logs: &'s Path,
     waiting: Vec<&'s Step>,
     running: Vec<Running<'s>>,
     done: Vec<Span>,
 }
 
-/// Runs them all, whatever happens to one, and tells how it went.
-pub(super) fn run(steps: &[Step], logs: &Path) -> anyhow::Result<()> {
+/// Runs them all under a command, whatever happens to one, and tells how it went.
+pub(super) fn run(steps: &[Step], under: &[&str], logs: &Path) -> anyhow::Result<()> {
     process::empty_dir(logs)?;
     eprintln!("{} steps, {LANES} at a time; their logs are in {}", steps.len(), logs.display());
     let (waiting, running, done) = (steps.iter().collect(), Vec::new(), Vec::new());
-    let mut lanes = Lanes { begun: Instant::now(), logs, waiting, running, done };
+    let mut lanes = Lanes { begun: Instant::now(), under, logs, waiting, running, done };
     while !lanes.waiting.is_empty() || !lanes.running.is_empty() {
         while let Some(step) = lanes.next() {
             lanes.start(step);
@@ -84,8 +86,9 @@ impl<'s> Lanes<'s> {
     fn start(&mut self, step: &'s Step) {
         let (begun, log) = (Instant::now(), self.logs.join(format!("{}.log", step.name.replace(' ', "-"))));
         eprintln!("=== {}: begins: {}", step.name, step.argv.join(" "));
+        let argv: Vec<String> = self.under.iter().map(ToString::to_string).chain(step.argv.clone()).collect();
         let started = process::append_to(&log)
-            .and_then(|file| Process::start(&step.argv, file.try_clone()?.into(), file.into()));
+            .and_then(|file| Process::start(&argv, file.try_clone()?.into(), file.into()));
         match started {
             Ok(process) => self.running.push(Running { step, process, log, begun }),
             Err(why) => self.finish(step.name, begun, Outcome::Failed(format!("{why:#}"))),
@@ -152,7 +155,7 @@ mod tests {
             let argv = ["sh", "-c", script, text].map(String::from).into();
             Step::new(name, argv, 1).after(needs).takes(load)
         };
-        let verdict = run(&steps.iter().map(step).collect::<Vec<_>>(), &directory.join("logs"));
+        let verdict = run(&steps.iter().map(step).collect::<Vec<_>>(), &["env"], &directory.join("logs"));
         let listed = std::fs::read_dir(&directory)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -17,7 +17,7 @@ const IDLE_BYTES_MAX: u64 = 64 << 10;
 const PASSWORD: &str = "a secret";
 const USERS: &str = "[[user]]\nname = \"alice\"\nuid = 1000\npassword = \"a secret\"\n";
 /// As much as is not done page by page.
-const DATA: [u8; 64 << 10] = [7; 64 << 10];
+static DATA: [u8; 64 << 10] = [7; 64 << 10];
 
 /// Each has logged in, has written and read a file, which it keeps open, and does nothing any more.
 #[test]
