@@ -118,11 +118,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (servers, ports) = serve(args, &samba, shares, &work)?;
     let (guessing, others) = groups.into_iter().partition(|group| group.tests[0].starts_with(GUESSES));
     let mut ended = all(&samba, others, ports, args.jobs, &work)?;
-    ended.extend(all(&samba, guessing, ports, args.jobs, &work)?);
     let unexpected = if args.smbd { Vec::new() } else { unexpected(&ended, args.memory)? };
     if (1..=AGAIN_MAX).contains(&unexpected.len()) {
         ended.extend(all(&samba, alone(unexpected, &work)?, ports, 1, &work)?);
     }
+    ended.extend(all(&samba, guessing, ports, args.jobs, &work)?);
     for server in servers {
         server.terminate(Duration::from_secs(60))?;
     }
