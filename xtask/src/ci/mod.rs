@@ -93,6 +93,7 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         tests("tests", &["--lib", "--bins"], &others),
         with_binary("kernel client 13", &["guest", "kernel-client", "--suite", "trixie"], 15)?
             .after(&[IMAGE_13]),
+        with_binary("interop", &["interop"], 20)?,
         with_binary("tls", &["guest", "tls"], 12)?.after(&[IMAGE_13]),
         with_binary("smb", &["guest", "smb"], 10)?.after(&[IMAGE]),
         with_binary("crossproto", &["guest", "crossproto"], 10)?.after(&[IMAGE]).takes(Load::Little),
@@ -107,7 +108,6 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         command("schemathesis", "conformance/schemathesis/run 25", 15).after(&[PROGRAMS]),
         command("fio-plot", "conformance/fio-plot/run", 10).after(&[PROGRAMS]),
         with_binary("crash", &["crash", "--smb"], 5)?,
-        with_binary("interop", &["interop"], 20)?,
         with_binary("pages", &["pages"], 12)?,
         with_binary("docs", &["docs"], 12)?,
         tests("doc tests", &["--doc"], &[]),
