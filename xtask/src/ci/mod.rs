@@ -116,7 +116,7 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         with_binary("two clients", &["guest", "two-clients"], 9)?
             .after(&[IMAGE, IMAGE_13])
             .takes(Load::Machine),
-        with_binary("prove", &["prove"], 15)?.takes(Load::Machine),
+        with_binary("prove", &["prove"], 20)?.takes(Load::Machine),
     ])
 }
 
