@@ -168,9 +168,6 @@ fn serve(
     let (mut servers, mut ports) = (Vec::new(), [0; 2]);
     for (number, (shares, style)) in [(modes, "unix"), (lists, "ntfs")].into_iter().enumerate() {
         let directories: Vec<&Path> = shares.iter().map(|(_, directory)| directory.as_path()).collect();
-        if directories.is_empty() {
-            continue;
-        }
         ports[number] = free_port()?;
         let options = ["--security-style", style];
         servers.push(plimsoll::serve_smb_with(&binary, &directories, ports[number], &options, work)?);

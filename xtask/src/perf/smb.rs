@@ -138,9 +138,9 @@ impl Server {
     fn log_in(&self, log: &Path) -> anyhow::Result<Sample> {
         let (python, program) = (environment(log)?, programs().join("logins.py"));
         let (port, times) = (self.port.to_string(), LOGINS_TIMES.to_string());
-        let argv = ["taskset", "-c", GENERATOR_CORE, text(&python)?, text(&program)?];
+        let argv = ["-c", GENERATOR_CORE, text(&python)?, text(&program)?];
         let argv = [&argv[..], &[&port, SHARE, USER.name, USER.password, &times]].concat();
-        Sample::of_program(&argv, LOGINS_TIMES, self.process.id(), log)
+        Sample::of_program("taskset", &argv, LOGINS_TIMES, self.process.id())
     }
 }
 
