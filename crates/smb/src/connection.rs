@@ -134,6 +134,8 @@ impl Connection {
         let is_last = channel.is_bound() && session.remove_channel(channel);
         if is_last || !session.is_established() {
             self.service.end_session(session);
+        } else if channel.is_bound() {
+            session.remind();
         }
     }
 }

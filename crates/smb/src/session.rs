@@ -177,6 +177,14 @@ impl Session {
         is_last
     }
 
+    /// Tells its client again of the caches that it was asked for: the connection that has gone may have taken that with it.
+    pub(crate) fn remind(&self) {
+        for disk in self.trees().iter().filter_map(|tree| tree.disk()) {
+            let (claims, now) = (disk.export.volume.claims(), disk.export.volume.now());
+            claims.dispatch(claims.remind(now, disk.holder));
+        }
+    }
+
     /// Its requests that are answered later.
     pub(crate) fn waiting(&self) -> &Arc<Waiting> {
         &self.waiting

@@ -13,7 +13,7 @@ impl FileClaims {
             Request::Downgrade { open, access } => self.downgrade(*open, *access),
             Request::Close(open) => self.close(step, *open),
             Request::CloseListed { open, listing } => self.close_listed(step, *open, *listing),
-            Request::Disconnect { open, durable } => self.disconnect(*open, *durable),
+            Request::Disconnect { open, durable } => self.disconnect(step, *open, *durable),
             Request::Reconnect { open, holder } => self.reconnect(step, *open, *holder),
             Request::SetDelete { open, link, waits } => self.set_delete(step, *open, link.as_ref(), *waits),
             Request::Lock(request) => self.lock(step, request),

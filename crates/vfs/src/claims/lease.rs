@@ -59,6 +59,26 @@ impl Lease {
         self.target = to;
         self.deadline = None;
     }
+
+    /// Tells of a break that is waited for once more. There is no more time for it.
+    fn remind(&self, step: &mut Step<'_>) {
+        if self.is_breaking() {
+            self.tell(step, self.have, true);
+        }
+    }
+
+    fn tell(&self, step: &mut Step<'_>, from: Caching, acknowledge: bool) {
+        step.effects.push(Effect::Recall {
+            holder: self.holder,
+            file: step.file,
+            stream: self.stream,
+            key: self.key,
+            from,
+            to: self.target,
+            epoch: self.epoch,
+            acknowledge,
+        });
+    }
 }
 
 /// What is left after the next step of a break that has to end `must_go`.
@@ -275,13 +295,24 @@ impl FileClaims {
         done()
     }
 
-    /// The lease of an open that has gone goes on with another of the same key, or ends.
-    pub(super) fn pass_lease(&mut self, key: LeaseKey, stream: Stream, heir: Option<HolderId>) {
+    /// The lease of an open that has gone, or whose client has, goes on with another of the same key. Without any it ends. Who had it
+    /// may have heard of a break and not answered: who has it now is told as well.
+    pub(super) fn pass_lease(&mut self, step: &mut Step<'_>, key: LeaseKey, stream: Stream) {
         let Some(at) = self.lease_at(key, stream) else { return };
-        match heir {
-            Some(holder) => self.leases[at].holder = holder,
-            None => drop(self.leases.remove(at)),
+        let heir = self.opens_of(&self.leases[at]).min_by_key(|open| open.disconnected.is_some());
+        let Some(&Open { holder, disconnected, .. }) = heir else {
+            self.leases.remove(at);
+            return;
+        };
+        let lease = &mut self.leases[at];
+        if std::mem::replace(&mut lease.holder, holder) != holder && disconnected.is_none() {
+            lease.remind(step);
         }
+    }
+
+    /// Asks a holder again for what it was asked for and has not answered, perhaps because it has not heard it.
+    pub(super) fn remind(&self, step: &mut Step<'_>, holder: HolderId) {
+        self.leases.iter().filter(|lease| lease.holder == holder).for_each(|lease| lease.remind(step));
     }
 
     pub(super) fn expire_leases(&mut self, step: &mut Step<'_>) {
@@ -308,14 +339,5 @@ fn recall(step: &mut Step<'_>, lease: &mut Lease, to: Caching) {
     } else {
         lease.change(to);
     }
-    step.effects.push(Effect::Recall {
-        holder: lease.holder,
-        file: step.file,
-        stream: lease.stream,
-        key: lease.key,
-        from,
-        to,
-        epoch: lease.epoch,
-        acknowledge,
-    });
+    lease.tell(step, from, acknowledge);
 }

@@ -253,10 +253,7 @@ impl FileClaims {
             self.break_leases(step, open.actor(), open.stream, |_| Caching::HANDLE);
         }
         if let Some(key) = open.lease {
-            let heir =
-                self.opens.iter().find(|other| other.lease == Some(key) && other.stream == open.stream);
-            let heir = heir.map(|other| other.holder);
-            self.pass_lease(key, open.stream, heir);
+            self.pass_lease(step, key, open.stream);
         }
         self.is_released = true;
         Some(open)
@@ -268,9 +265,13 @@ impl FileClaims {
         }
     }
 
-    pub(super) fn disconnect(&mut self, id: OpenId, durable: Durable) -> Verdict {
+    pub(super) fn disconnect(&mut self, step: &mut Step<'_>, id: OpenId, durable: Durable) -> Verdict {
         let Some(open) = self.open_mut(id) else { return Verdict::Refused(Conflict::NotHeld) };
         open.disconnected = Some(durable);
+        let (lease, stream) = (open.lease, open.stream);
+        if let Some(key) = lease {
+            self.pass_lease(step, key, stream);
+        }
         // Those who wait for its lease need not wait for an answer.
         self.is_released = true;
         done()

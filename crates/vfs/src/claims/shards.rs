@@ -247,6 +247,11 @@ impl Claims {
         }
     }
 
+    /// See [`Table::remind`].
+    pub fn remind(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
+        self.shards.iter().flat_map(|shard| self.change(shard, |table| table.remind(now, holder))).collect()
+    }
+
     /// Ends all that a holder has, and the holder. Its own tickets come back canceled; the caller delivers them.
     pub fn drop_holder(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         self.holders.write().unwrap_or_else(PoisonError::into_inner).remove(&holder);

@@ -125,6 +125,11 @@ impl Table {
         self.lapsed.remove(&holder);
     }
 
+    /// Tells a holder again what was asked of it and it has not answered.
+    pub fn remind(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
+        self.visit_all(now, holder, |claims, step| claims.remind(step, holder))
+    }
+
     /// Ends all that a holder has.
     pub fn drop_holder(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         let effects = self.visit_all(now, holder, |claims, step| claims.drop_holder(step, holder));

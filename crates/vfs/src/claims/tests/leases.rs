@@ -148,6 +148,37 @@ fn who_does_not_answer_loses_the_lease() {
 }
 
 #[test]
+fn who_goes_on_with_a_lease_hears_of_its_break() {
+    let mut rig = Rig::new();
+    let first = with_lease(&mut rig, 1, shared(1, "RWH")).open.unwrap();
+    with_lease(&mut rig, 2, shared(1, "R"));
+    let ticket = rig.waits(&Request::Open(opening(3, read_write())));
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), caching("RH"), true)]);
+    // The first may have been gone before it heard that.
+    rig.granted(&Request::Close(first));
+    assert_eq!(rig.recalls(), [(HolderId(2), caching("RWH"), caching("RH"), true)]);
+    assert_eq!(rig.table.remind(rig.now, HolderId(3)), []);
+    let again = rig.table.remind(rig.now, HolderId(2));
+    assert!(matches!(again[..], [Effect::Recall { holder: HolderId(2), acknowledge: true, .. }]));
+    assert!(matches!(rig.acknowledge(shared_key(1), caching("RH")), Verdict::Granted(_)));
+    assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
+    assert_eq!(rig.table.remind(rig.now, HolderId(2)), [], "it has answered");
+}
+
+#[test]
+fn a_lease_is_with_a_client_that_is_there() {
+    let mut rig = Rig::new();
+    let first = with_lease(&mut rig, 1, shared(1, "RH")).open.unwrap();
+    let second = with_lease(&mut rig, 2, shared(1, "RH")).open.unwrap();
+    rig.granted(&disconnect(first, false));
+    rig.waits(&Request::Open(OpenRequest { truncates: true, ..opening(3, read_write()) }));
+    assert_eq!(rig.recalls(), [(HolderId(2), caching("RH"), Caching::NONE, true)]);
+    // With nobody there, there is nobody to ask.
+    rig.granted(&disconnect(second, false));
+    assert_eq!(rig.recalls(), []);
+}
+
+#[test]
 fn a_lease_may_have_its_own_time_for_the_answer() {
     let mut rig = Rig::new();
     let lease = LeaseRequest {

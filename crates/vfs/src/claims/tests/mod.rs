@@ -147,3 +147,7 @@ pub(super) fn locking(holder: u64, start: u64, len: u64, is_exclusive: bool) -> 
 pub(super) fn io(by: By, kind: IoKind) -> Request {
     Request::Io(Io { by, stream: Stream::default(), kind, span: Span::clamped(0, 10), waits: true })
 }
+
+pub(super) fn disconnect(open: OpenId, is_persistent: bool) -> Request {
+    Request::Disconnect { open, durable: Durable { until: Nanos(60 * SECOND), is_persistent } }
+}

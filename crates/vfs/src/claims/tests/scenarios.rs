@@ -87,10 +87,6 @@ fn listings_end_but_for_who_changed_them() {
     assert_eq!(rig.recalls(), [(HolderId(2), caching("RH"), caching(""), true)]);
 }
 
-fn disconnect(open: OpenId, is_persistent: bool) -> Request {
-    Request::Disconnect { open, durable: Durable { until: Nanos(60 * SECOND), is_persistent } }
-}
-
 fn revoked(holder: u64, open: OpenId) -> Effect {
     Effect::Revoked { holder: HolderId(holder), file: key(1), what: Lost::Open(open) }
 }
