@@ -38,7 +38,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
 /// Of `guest`.
 pub(crate) const FOR_GUEST: &[Tool] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
-    ("debootstrap", "debootstrap"),
+    ("mmdebstrap", "mmdebstrap"),
     ("mke2fs", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("cpio", "cpio"),

@@ -9,6 +9,8 @@ use super::step::{Load, Outcome, Step};
 use super::timeline::{Span, timeline};
 use crate::process::{self, Process};
 
+/// Lines of the log of a step that has failed which are told again at the end: often that is all of the output that is kept.
+const LAST_LINES: usize = 12;
 /// Steps that may run at a time, without one that takes little.
 const LANES: usize = 2;
 const POLL: Duration = Duration::from_millis(50);
@@ -30,14 +32,23 @@ struct Lanes<'s> {
     waiting: Vec<&'s Step>,
     running: Vec<Running<'s>>,
     done: Vec<Span>,
+    /// The logs of those that failed.
+    failures: Vec<(&'static str, String)>,
 }
 
 /// Runs them all under a command, whatever happens to one, and tells how it went.
 pub(super) fn run(steps: &[Step], under: &[&str], logs: &Path) -> anyhow::Result<()> {
     process::empty_dir(logs)?;
     eprintln!("{} steps, {LANES} at a time; their logs are in {}", steps.len(), logs.display());
-    let (waiting, running, done) = (steps.iter().collect(), Vec::new(), Vec::new());
-    let mut lanes = Lanes { begun: Instant::now(), under, logs, waiting, running, done };
+    let mut lanes = Lanes {
+        begun: Instant::now(),
+        under,
+        logs,
+        waiting: steps.iter().collect(),
+        running: Vec::new(),
+        done: Vec::new(),
+        failures: Vec::new(),
+    };
     while !lanes.waiting.is_empty() || !lanes.running.is_empty() {
         while let Some(step) = lanes.next() {
             lanes.start(step);
@@ -47,6 +58,9 @@ pub(super) fn run(steps: &[Step], under: &[&str], logs: &Path) -> anyhow::Result
     }
     println!("\n{}", timeline(&lanes.done, lanes.begun.elapsed()));
     let failed = lanes.done.iter().filter(|span| !span.outcome.passed()).count();
+    for (name, text) in &lanes.failures {
+        println!("{name}:\n{}", last_lines(text));
+    }
     println!("{} passed, {failed} failed", lanes.done.len() - failed);
     if failed > 0 { bail!("{failed} of {} steps failed", lanes.done.len()) } else { Ok(()) }
 }
@@ -106,12 +120,10 @@ impl<'s> Lanes<'s> {
             let Running { step, log, begun, .. } = self.running.remove(index);
             if !outcome.passed() {
                 let text = std::fs::read(&log).unwrap_or_default();
-                eprintln!(
-                    "--- the log of {} ---\n{}--- the end of the log of {} ---",
-                    step.name,
-                    String::from_utf8_lossy(&text),
-                    step.name
-                );
+                let text = String::from_utf8_lossy(&text).into_owned();
+                let name = step.name;
+                eprintln!("--- the log of {name} ---\n{text}--- the end of the log of {name} ---");
+                self.failures.push((name, text));
             }
             self.finish(step.name, begun, outcome);
         }
@@ -121,6 +133,16 @@ impl<'s> Lanes<'s> {
         eprintln!("=== {name}: {outcome} after {:.0} s", begun.elapsed().as_secs_f64());
         self.done.push(Span { name, start: begun - self.begun, length: begun.elapsed(), outcome });
     }
+}
+
+/// The end of a log: what it says of failures and panics, if it does, and its last line.
+fn last_lines(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
+    let says_why = |line: &&&str| ["FAIL", "panicked", "rror"].iter().any(|word| line.contains(word));
+    let (mut why, last): (Vec<&&str>, _) = (lines.iter().filter(says_why).collect(), lines.last());
+    why.extend(last.filter(|last| why.last() != Some(last)));
+    let told = &why[why.len().saturating_sub(LAST_LINES)..];
+    told.iter().map(|line| format!("  {line}\n")).collect()
 }
 
 impl Running<'_> {
@@ -163,6 +185,16 @@ mod tests {
         left.sort();
         std::fs::remove_dir_all(&directory).unwrap();
         (left, verdict.map_err(|error| error.to_string()))
+    }
+
+    #[test]
+    fn what_has_failed_is_told_at_the_end() {
+        let log = "test one ... ok\ntest two ... FAILED\nthread 'two' panicked at two.rs:1:1:\n\nerror: test failed\n\n";
+        let told = "  test two ... FAILED\n  thread 'two' panicked at two.rs:1:1:\n  error: test failed\n";
+        assert_eq!(last_lines(log), told);
+        assert_eq!(last_lines("quiet\nthe end\n"), "  the end\n");
+        assert_eq!(last_lines(""), "");
+        assert_eq!(last_lines(&"an error\n".repeat(20)).lines().count(), LAST_LINES);
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! `cargo xtask ci` and its quick part, `cargo xtask test`: every check, two at a time, and a timeline at the end.
 //!
-//! A guest is emulated on about one core, so something else runs beside it; the loads measured in guests are so small that
-//! this does not change them. What else measures time runs alone, at the end. All that is tested is compiled once, by the
-//! profile `dev`, which optimizes the data path: every cargo command names the whole workspace, because for a part of it cargo
-//! chooses fewer features and compiles the dependencies again.
+//! A guest is emulated on about one core, so something else runs beside it. What measures time runs alone, at the end. All that
+//! is tested is compiled once, by the profile `dev`, which optimizes the data path: every cargo command names the whole workspace,
+//! because for a part of it cargo chooses fewer features and compiles the dependencies again.
 
 mod lanes;
 mod step;
@@ -115,14 +114,15 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         with_binary("power cut on XFS", &["guest", "power-cut", "--smb", "--fs", "xfs"], 10)?.after(&[IMAGE]),
         with_binary("hold", &["guest", "hold"], 8)?.after(&[IMAGE]),
         with_binary("tune", &["guest", "tune"], 8)?.after(&[IMAGE]),
-        with_binary("prove in a guest", &["guest", "prove"], 10)?.after(&[IMAGE]),
-        command("schemathesis", "conformance/schemathesis/run 25", 15).after(&[PROGRAMS]),
+        command("schemathesis", "conformance/schemathesis/run 15", 15).after(&[PROGRAMS]),
         command("fio-plot", "conformance/fio-plot/run", 10).after(&[PROGRAMS]),
         with_binary("crash", &["crash", "--smb"], 5)?,
         with_binary("pages", &["pages"], 12)?,
         with_binary("docs", &["docs"], 12)?,
         tests("doc tests", &["--doc"], &[]),
         tests("timed tests", &[], &timed).takes(Load::Machine),
+        // Its client and the built-in one are to find the same.
+        with_binary("prove in a guest", &["guest", "prove"], 12)?.after(&[IMAGE]).takes(Load::Machine),
         // Two guests, which take what there is.
         with_binary("two clients", &["guest", "two-clients"], 9)?
             .after(&[IMAGE, IMAGE_13])

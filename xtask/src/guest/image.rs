@@ -31,7 +31,7 @@ const GUEST_PACKAGES: &str = "nfs-common,nfs4-acl-tools,netbase,fio,kmod,busybox
 /// On the host: a tool, and the package that brings it.
 const HOST_TOOLS: [(&str, &str); 6] = [
     ("qemu-system-x86_64", "qemu-system-x86"),
-    ("debootstrap", "debootstrap"),
+    ("mmdebstrap", "mmdebstrap"),
     ("mke2fs", "e2fsprogs"),
     ("mkfs.xfs", "xfsprogs"),
     ("cpio", "cpio"),
@@ -53,7 +53,7 @@ const SUPERFLUOUS: [&str; 9] = [
 ];
 const BOOT_SCRIPT: &str = include_str!("../../guest/boot.sh");
 /// Raised by hand when the steps below change.
-const RECIPE_VERSION: u64 = 2;
+const RECIPE_VERSION: u64 = 3;
 
 const COMMAND_MAX: Duration = Duration::from_secs(900);
 
@@ -123,14 +123,15 @@ impl Recipe {
     fn cook(&self) -> anyhow::Result<()> {
         ensure!(
             rustix::process::geteuid().is_root(),
-            "building the guest's image needs root (debootstrap, chroot)"
+            "building the guest's image needs root (mmdebstrap, chroot)"
         );
         drop(fs::remove_file(&self.log));
         self.install_host_tools()?;
         let root = self.dir.join("root");
         eprintln!("guest: building the root file system, log in {}", self.log.display());
         self.run(&[
-            "debootstrap",
+            "mmdebstrap",
+            "--mode=root",
             "--variant=minbase",
             &format!("--include={GUEST_PACKAGES},{}", self.suite.more_packages()),
             self.suite.name(),

@@ -17,8 +17,9 @@ use crate::process;
 const SCRIPT: &str = include_str!("../../guest/prove.sh");
 const CONNECTIONS: u64 = 4;
 const SIZE: &str = "256MiB";
-/// How each scenario is run: three times, of which the middle one counts, so that a pause of the host does no harm.
-const HOW: &str = "--preset quick --repetitions 3 --time 4";
+/// How often each scenario is run: where the two are too far apart, all of it again, three times, of which the middle one counts, so
+/// that a pause of the host does no harm.
+const REPETITIONS: [u32; 2] = [1, 3];
 /// As the published pages write it, with a size for an emulated machine.
 const COMMAND: &str = "fio --name=8krandomreads --rw=randread --direct=1 --ioengine=libaio --bs=8k --numjobs=4 \
     --iodepth=16 --size=1M --runtime=600 --group_reporting";
@@ -61,11 +62,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let [once, thrice] = REPETITIONS;
+    measured(args, once).or_else(|why| {
+        eprintln!("{why:#}; once more, with {thrice} repetitions");
+        measured(args, thrice)
+    })
+}
+
+fn measured(args: &Args, repetitions: u32) -> anyhow::Result<()> {
     let image = Image::build(Suite::Bookworm)?;
     let work = process::target_dir().join("guest").join("prove");
     process::empty_dir(&work)?;
     let binary = process::binary(args.binary.as_deref());
     let service = Managed::start(&binary, &work, &[])?;
+    let how = format!("--preset quick --repetitions {repetitions} --time 4");
     make_volumes(&service)?;
     let mut guest = Guest::new(&image)
         .file("plimsoll", &binary)
@@ -73,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .set("PORT", service.port)
         .set("CONNECTIONS", CONNECTIONS)
         .set("VOLUMES", VOLUMES.map(|volume| volume.name).join(" "))
-        .set("HOW", HOW)
+        .set("HOW", &how)
         .set("COMMAND", COMMAND);
     for volume in &VOLUMES {
         let scenario = scenario_path(&work, volume);
@@ -87,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     running.finish()?.require_success()?;
     check_command_line(&service)?;
     for volume in &VOLUMES {
-        compare(&service, &work, volume)?;
+        compare(&service, &work, volume, &how)?;
     }
     service.stop()
 }
@@ -126,13 +136,13 @@ fn check_command_line(service: &Managed) -> anyhow::Result<()> {
 }
 
 /// The guest's run of a scenario must say what it was measured on, and agree with the built-in client's.
-fn compare(service: &Managed, work: &Path, volume: &Limited) -> anyhow::Result<()> {
+fn compare(service: &Managed, work: &Path, volume: &Limited, how: &str) -> anyhow::Result<()> {
     let Limited { name, limit, .. } = volume;
     let guest = read(&service.written(&format!("{name}.json"))?)?;
     check_mount(&guest["target"], name)?;
     let output = work.join(format!("{name}.json"));
     service.manage(&format!(
-        "bench run {} --target nfs://127.0.0.1:{}/{name} {HOW} --output {}",
+        "bench run {} --target nfs://127.0.0.1:{}/{name} {how} --output {}",
         scenario_path(work, volume).display(),
         service.port,
         output.display()
