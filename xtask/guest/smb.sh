@@ -151,7 +151,7 @@ check vers2.1.fio mixed
 rm -rf "$mnt/work"
 check umount.old detach
 
-# Before 6.13 this client sets modes with `modefromsid` alone.
+# This kernel sends modes with `modefromsid` alone.
 SHARE=$UNIX
 check mount.posix attach vers=3.1.1,posix,modefromsid,actimeo=20
 check posix.names posix_names
