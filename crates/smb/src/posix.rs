@@ -26,7 +26,7 @@ pub(crate) fn unix_of(attrs: &Attrs, shown: &Shown) -> PosixResponse {
     }
 }
 
-/// Kernels before 6.13 know no kinds and stumble over that of a directory; newer ones take directories for such without it.
+/// Older kernels (6.1) know no kinds and stumble over that of a directory; newer ones take directories for such without it.
 fn kind_of(file_type: FileType) -> PosixKind {
     match file_type {
         FileType::Regular | FileType::Directory => PosixKind::FILE,
