@@ -1,7 +1,8 @@
 # The kernel's SMB client at the share of a server on the host: each dialect, signed and encrypted, with its cache and without;
-# data that fio verifies, trees, and a server that is killed and comes back.
+# data that fio verifies, trees, a server that is killed and comes back, and the POSIX extensions.
 #
-# Parameters (environment): HOST, PORT, SHARE; NAME and PASSWORD of the user; FILES, how many names a directory gets.
+# Parameters (environment): HOST, PORT, SHARE; NAME, ID and PASSWORD of the user; FILES, how many names a directory gets; UNIX, a
+# share in which `link` leads to `target`, which has the word `data`.
 # The host kills the server at the line `PLIMSOLL-GUEST-MARK kill`, and starts it again. Every check prints `ok NAME` or `FAIL NAME
 # why`; the exit status is 1 if any failed.
 
@@ -92,6 +93,48 @@ restart() {
     exec 8<&-
 }
 
+# --- the POSIX extensions ---------------------------------------------------------------------
+
+posix_names() {
+    mkdir "$mnt/d"
+    cd "$mnt/d"
+    echo small >a
+    echo large >A
+    echo odd >'x:y\z?'
+    mkdir ' e.'
+    mv a ' e./B'
+    drop_caches
+    same "$(LC_ALL=C ls | tr '\n' '|')" ' e.|A|x:y\z?|'
+    same "$(cat A ' e./B' 'x:y\z?' | tr '\n' ' ')" "large small odd "
+    absent a
+    rm -r "$mnt/d"
+    absent "$mnt/d"
+}
+posix_modes() {
+    cd "$mnt"
+    (umask 027; echo x >f; mkdir m)
+    same "$(stat -c '%a %h' f)" "640 1"
+    same "$(stat -c '%a %F' m)" "750 directory"
+    drop_caches
+    # This kernel takes owners from listings alone.
+    same "$(ls -ln | awk '$9 == "f" { print $1, $3, $4 }')" "-rw-r----- $ID $ID"
+    local mode
+    for mode in 444 4751 600; do
+        chmod "$mode" f
+        drop_caches
+        same "$(stat -c %a f)" "$mode"
+    done
+    chmod 1700 m
+    same "$(stat -c %a m)" 1700
+    rm -r f m
+}
+posix_links() {
+    same "$(stat -c %F "$mnt/link")" "symbolic link"
+    same "$(readlink "$mnt/link")" target
+    same "$(cat "$mnt/link")" data
+    same "$(stat -f -c %s "$mnt")" 4096
+}
+
 # ----------------------------------------------------------------------------------------------
 
 modprobe cifs || exit 1
@@ -119,5 +162,13 @@ check mount.old attach vers=2.1
 check vers2.1.fio mixed
 rm -rf "$mnt/work"
 check umount.old detach
+
+# This kernel sends modes with `modefromsid` alone.
+SHARE=$UNIX
+check mount.posix attach vers=3.1.1,posix,modefromsid,actimeo=20
+check posix.names posix_names
+check posix.modes posix_modes
+check posix.links posix_links
+check umount.posix detach
 
 [ "$failures" -eq 0 ]

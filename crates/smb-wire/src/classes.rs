@@ -7,7 +7,8 @@ pub mod listing;
 use crate::sets::open_set;
 
 open_set! {
-    /// `FileInformationClass`, MS-FSCC §2.4. Those of a listing are [`DirectoryClass`](crate::dir::DirectoryClass).
+    /// `FileInformationClass`, MS-FSCC §2.4; `POSIX` is of the POSIX extensions to SMB3. Those of a listing are
+    /// [`DirectoryClass`](crate::dir::DirectoryClass).
     pub struct FileClass: u8 {
         BASIC = 4,
         STANDARD = 5,
@@ -36,9 +37,10 @@ open_set! {
         ID = 59,
         DISPOSITION_EX = 64,
         RENAME_EX = 65,
+        POSIX = 100,
     }
 
-    /// `FsInformationClass`, MS-FSCC §2.5.
+    /// `FsInformationClass`, MS-FSCC §2.5; `POSIX` is of the POSIX extensions to SMB3.
     pub struct FileSystemClass: u8 {
         VOLUME = 1,
         LABEL = 2,
@@ -49,5 +51,6 @@ open_set! {
         FULL_SIZE = 7,
         OBJECT_ID = 8,
         SECTOR_SIZE = 11,
+        POSIX = 100,
     }
 }

@@ -4,19 +4,36 @@
 
 use crate::error::ReparseTag;
 use crate::security::Sid;
+use crate::sets::open_set;
 use crate::types::FileAttributes;
 use crate::{FileTime, Wire};
 
-/// The name of the create context, of request and response.
+/// The name of the create context, of request and response, and the version of the extensions that is negotiated.
 pub const NAME: &[u8] = &0x93ad_2550_9cb4_11e7_b423_83de_968b_cd7c_u128.to_be_bytes();
-/// The information class of [`PosixInformation`] and [`FileSystemPosixInformation`].
-pub const INFORMATION_CLASS: u8 = 100;
+
+open_set! {
+    /// The kind of a file, in the bits of a mode above the permissions.
+    pub struct PosixKind: u32 {
+        FILE = 0,
+        DIRECTORY = 0o10_000,
+        SYMLINK = 0o20_000,
+        CHARACTER = 0o30_000,
+        BLOCK = 0o40_000,
+        FIFO = 0o50_000,
+        SOCKET = 0o60_000,
+    }
+}
 
 /// The create context of a request: an open that follows the rules of Unix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct PosixRequest {
-    /// Permissions of a file that is made.
+    /// Permissions of a file that is made; the kind that clients send with them says nothing.
     pub mode: u32,
+}
+
+impl PosixRequest {
+    /// The mode that Linux sends where it has none to say.
+    pub const NO_MODE: u32 = 0xffff;
 }
 
 /// The create context of a response, and the end of [`PosixInformation`].
@@ -24,7 +41,7 @@ pub struct PosixRequest {
 pub struct PosixResponse {
     pub hard_links: u32,
     pub reparse_tag: ReparseTag,
-    /// Permissions, and no kind.
+    /// Permissions, and a [`PosixKind`].
     pub mode: u32,
     pub owner: Sid,
     pub group: Sid,
@@ -92,5 +109,7 @@ mod tests {
         assert_eq!((bytes.len(), &bytes[52..53], &bytes[60..61]), (112, &[7][..], &[8][..]));
         assert_eq!(PosixInformation::from_bytes(&bytes), Ok(information));
         assert_eq!(FileSystemPosixInformation::default().to_bytes().len(), 56);
+        assert_eq!((Sid::unix_user(1000), Sid::unix_group(1000)), (unix.owner, unix.group));
+        assert_eq!(Some(Sid::nobody()), Sid::new(0, &[0]));
     }
 }

@@ -40,6 +40,30 @@ impl Sid {
         Some(Self { bytes, length: 8 + 4 * count })
     }
 
+    /// `S-1-22-1-uid`: a user of Unix, as Samba and Linux have it.
+    pub fn unix_user(uid: u32) -> Self {
+        Self::unix(1, uid)
+    }
+
+    /// `S-1-22-2-gid`: a group of Unix.
+    pub fn unix_group(gid: u32) -> Self {
+        Self::unix(2, gid)
+    }
+
+    fn unix(kind: u32, id: u32) -> Self {
+        let mut bytes = [0; SID_MAX];
+        bytes[..SID_FIXED].copy_from_slice(&[1, 2, 0, 0, 0, 0, 0, 22]);
+        bytes[SID_FIXED..16].copy_from_slice([kind.to_le_bytes(), id.to_le_bytes()].as_flattened());
+        Self { bytes, length: 16 }
+    }
+
+    /// `S-1-0-0`: nobody.
+    pub fn nobody() -> Self {
+        let mut bytes = [0; SID_MAX];
+        bytes[..2].copy_from_slice(&[1, 1]);
+        Self { bytes, length: 12 }
+    }
+
     /// The bytes on the wire.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]

@@ -6,13 +6,14 @@ mod attributes;
 mod caching;
 mod contexts;
 mod durable;
+mod posix;
 mod streams;
 mod walk;
 
 use crate::ipc;
 use crate::later::Interim;
 use crate::limits::{CREATE_TRIES, PATH_NAMES_MAX};
-use crate::names::{self, Part};
+use crate::names::{self, Naming, Part};
 use crate::open::{NewOpen, Open, Place};
 use crate::ops::{Done, Ops, Stop};
 use crate::shown::Shown;
@@ -23,6 +24,7 @@ use attributes::New;
 use caching::{Answer, Wish};
 use contexts::Answers;
 use durable::{Asked, Known};
+use posix::Rules;
 use smb_wire::create::{
     CreateAction, CreateDisposition, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags,
     ImpersonationLevel, ShareAccess,
@@ -47,13 +49,14 @@ struct Chosen {
     place: Place,
     file: File,
     attrs: Attrs,
+    naming: Naming,
     granted: AccessMask,
     action: CreateAction,
 }
 
 /// MS-SMB2 §3.3.5.9.
 pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let args: CreateRequest<'_> = Ops::decode(request)?;
+    let mut args: CreateRequest<'_> = Ops::decode(request)?;
     let disk = match &ops.tree()?.share {
         Share::Disk(disk) => Arc::clone(disk),
         Share::Pipe => {
@@ -74,15 +77,23 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
         return answer(ops, (&args, &asked), Made { open, attrs, action, caching }, w);
     }
     check(&args)?;
-    let (path, part) = names::path_and_part(&args.name.units().collect::<Vec<_>>())?;
+    let rules = Rules::of(ops, &args.contexts)?;
+    if rules.naming() == Naming::Posix {
+        // The mode says who may write the file.
+        args.file_attributes = args.file_attributes.without(FileAttributes::READONLY);
+    }
+    let (path, part) = names::path_and_part(&args.name.units().collect::<Vec<_>>(), rules.naming())?;
     if path.len() > PATH_NAMES_MAX {
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     }
     let mut has_deleted = false;
     for _ in 0..CREATE_TRIES {
-        let chosen = match choose(ops, &args, &disk, &path, &part) {
+        let chosen = match choose(ops, (&args, rules), &disk, &path, &part) {
             // Somebody else was faster.
             Err(Stop::Status(NtStatus::OBJECT_NAME_COLLISION)) if !must_make(&args) => continue,
+            Err(Stop::Status(NtStatus::IO_REPARSE_TAG_NOT_HANDLED)) if rules.naming() == Naming::Posix => {
+                return posix::stopped_on_link(&disk, &path, w);
+            }
             chosen => chosen?,
         };
         let action = chosen.action;
@@ -129,7 +140,11 @@ fn answer(
         &args.contexts,
         &open,
         &attrs,
-        [caching.lease.map(|lease| (Lease::NAME, lease.to_bytes())), asked.answer(&open)],
+        [
+            caching.lease.map(|lease| (Lease::NAME, lease.to_bytes())),
+            asked.answer(&open),
+            posix::answer(ops, &args.contexts, &open, (&attrs, &shown)),
+        ],
     );
     let response = CreateResponse {
         oplock_level: caching.level,
@@ -151,21 +166,21 @@ fn answer(
 /// What is at `path`, made where the request says so.
 fn choose(
     ops: &mut Ops<'_>,
-    args: &CreateRequest<'_>,
+    (args, rules): (&CreateRequest<'_>, Rules),
     disk: &Disk,
     path: &[Vec<u8>],
     part: &Part,
 ) -> Result<Chosen, Stop> {
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
-    match (walk::walk(disk, path)?, part) {
+    match (walk::walk(disk, path, rules.naming())?, part) {
         (target, Part::Stream(name)) => streams::choose(ops, args, disk, target, name),
         // Whoever says that the data are meant wants no directory.
         (_, Part::Data) if is_dir => Err(NtStatus::NOT_A_DIRECTORY.into()),
         (Target::Found { attrs, .. }, Part::Data) if attrs.file_type == FileType::Directory => {
             Err(NtStatus::FILE_IS_A_DIRECTORY.into())
         }
-        (Target::Found { place, file, attrs }, _) => take(args, disk, place, file, attrs),
-        (Target::Missing(place), _) => make(ops, args, disk, place),
+        (Target::Found { place, file, attrs }, _) => take((args, rules.naming()), disk, place, file, attrs),
+        (Target::Missing(place), _) => make(ops, (args, rules), disk, place),
     }
 }
 
@@ -223,7 +238,7 @@ fn must_make(args: &CreateRequest<'_>) -> bool {
 
 /// A file that is there already (MS-FSA §2.1.5.1.2).
 fn take(
-    args: &CreateRequest<'_>,
+    (args, naming): (&CreateRequest<'_>, Naming),
     disk: &Disk,
     place: Place,
     file: File,
@@ -257,10 +272,10 @@ fn take(
         tracing::warn!(volume, file, "what is kept with a file is damaged, and counts as nothing");
     }
     let shown = Shown::of(&attrs, &kept);
-    if overwrites {
+    if overwrites && naming == Naming::Windows {
         attributes::check_overwrite(args, &shown)?;
     }
-    let maximal = maximal(disk, &place, &file, &attrs)?;
+    let maximal = maximal(disk, &place, (&file, &attrs), naming)?;
     let desired = without_generic(args.desired_access);
     let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
     let needed = if overwrites { asked | AccessMask::WRITE_DATA } else { asked };
@@ -272,17 +287,21 @@ fn take(
     if deletes && (place.deletion(&file, None).is_none() || !granted.contains(AccessMask::DELETE)) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    if deletes && shown.attributes.contains(FileAttributes::READONLY) {
+    if deletes && naming == Naming::Windows && shown.attributes.contains(FileAttributes::READONLY) {
         return Err(NtStatus::CANNOT_DELETE.into());
     }
-    Ok(Chosen { place, file, attrs, granted, action })
+    Ok(Chosen { place, file, attrs, naming, granted, action })
 }
 
-/// All rights of the user on a file.
-fn maximal(disk: &Disk, place: &Place, file: &File, attrs: &Attrs) -> FsResult<AccessMask> {
+/// All rights of the user on a file. To Unix the attribute *read-only* says nothing.
+fn maximal(
+    disk: &Disk,
+    place: &Place,
+    (file, attrs): (&File, &Attrs),
+    naming: Naming,
+) -> FsResult<AccessMask> {
     let caller = &disk.caller;
     let reply = file.access(caller, Blocking::Allowed)?;
-    let shown = Shown::of(attrs, &file.kept(attrs, Blocking::Allowed)?);
     let may_remove =
         |(dir, _): &(File, Vec<u8>)| dir.authorize_removal(caller, file, attrs, Blocking::Allowed).is_ok();
     let may_remove = match place.stream {
@@ -297,6 +316,10 @@ fn maximal(disk: &Disk, place: &Place, file: &File, attrs: &Attrs) -> FsResult<A
         }
         None => of_attrs(&reply, attrs.file_type == FileType::Directory, may_remove),
     };
+    if naming == Naming::Posix {
+        return Ok(all);
+    }
+    let shown = Shown::of(attrs, &file.kept(attrs, Blocking::Allowed)?);
     Ok(all.without(attributes::refused(attrs, &shown)))
 }
 
@@ -306,7 +329,12 @@ fn lists(dir: &File, caller: &Caller) -> FsResult<bool> {
 }
 
 /// A file or directory that is made (MS-FSA §2.1.5.1.1).
-fn make(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: Place) -> Result<Chosen, Stop> {
+fn make(
+    ops: &mut Ops<'_>,
+    (args, rules): (&CreateRequest<'_>, Rules),
+    disk: &Disk,
+    place: Place,
+) -> Result<Chosen, Stop> {
     if matches!(args.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE) {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());
     }
@@ -317,7 +345,7 @@ fn make(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: Place) 
     if is_read_only && args.create_options.contains(CreateOptions::DELETE_ON_CLOSE) {
         return Err(NtStatus::CANNOT_DELETE.into());
     }
-    let New { mode, acl } = attributes::security_of_new(ops, args, disk, dir)?;
+    let New { mode, acl } = attributes::security_of_new(ops, (args, rules), disk, dir)?;
     let set = SetAttrs { mode, ..SetAttrs::default() };
     let mut caller = disk.caller.clone();
     caller.listing = caching::listing_of(ops, args);
@@ -333,7 +361,8 @@ fn make(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: Place) 
     })?;
     let attrs = attributes::of_new(&made.file, made.attrs, &disk.caller, args, ops.pending)?;
     let granted = granted_freely(args);
-    Ok(Chosen { file: made.file, attrs, granted, action: CreateAction::CREATED, place })
+    let naming = rules.naming();
+    Ok(Chosen { file: made.file, attrs, naming, granted, action: CreateAction::CREATED, place })
 }
 
 /// Claims the file and keeps it open, empty if it is overwritten.
@@ -343,7 +372,7 @@ fn keep(
     disk: &Arc<Disk>,
     chosen: Chosen,
 ) -> Result<(Arc<Open>, Attrs, Answer), Stop> {
-    let Chosen { place, file, mut attrs, granted, action } = chosen;
+    let Chosen { place, file, mut attrs, naming, granted, action } = chosen;
     let truncates = matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN);
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
     let opened = if attrs.file_type == FileType::Regular {
@@ -382,6 +411,7 @@ fn keep(
         disk: Arc::clone(disk),
         file: file.clone(),
         file_type: attrs.file_type,
+        naming,
         opened: opened.map(|opened| opened.held_by(By::Open(claim))),
         granted,
         mode: mode_of(args.create_options),
@@ -399,8 +429,8 @@ fn keep(
     if truncates {
         let (writing, _) = file.open(&disk.caller, Access::WRITE, Blocking::Allowed)?;
         attrs = writing.into_owned().held_by(By::Open(claim)).replace(&disk.caller, ops.pending)?.after;
-        if !file.is_stream() {
-            // A file that is replaced begins anew (MS-FSA §2.1.5.1.2.1).
+        // A file that is replaced begins anew (MS-FSA §2.1.5.1.2.1); Unix empties it, and that is all.
+        if !file.is_stream() && naming == Naming::Windows {
             file.remove_streams(&disk.caller)?;
             attrs = attributes::of_emptied(&open, attrs, args, ops.pending)?;
         }

@@ -2,9 +2,10 @@
 
 use crate::create::find;
 use crate::limits::TRANSACT_BYTES_MAX;
-use crate::names::{Pattern, component, to_wire};
+use crate::names::{Naming, Pattern, component, to_wire};
 use crate::open::Open;
 use crate::ops::{Done, Ops, Stop};
+use crate::posix;
 use crate::scan::{Scan, Wanted};
 use crate::shown::Shown;
 use smb_wire::classes::listing::{DirectoryEntry, ListingWriter, is_known};
@@ -13,7 +14,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
 use std::ops::ControlFlow;
 use vfs::qos::Kind;
-use vfs::{Blocking, FsError};
+use vfs::{Attrs, Blocking, FsError};
 
 /// Where in the reply, behind its header, the length of the entries is.
 const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
@@ -22,7 +23,8 @@ const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
 pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
     let args: QueryDirectoryRequest<'_> = Ops::decode(request)?;
     let open = ops.open(args.file_id)?;
-    if !is_known(args.file_information_class) {
+    let is_posix = args.file_information_class == DirectoryClass::POSIX && open.naming == Naming::Posix;
+    if !is_known(args.file_information_class) && !is_posix {
         return Err(NtStatus::INVALID_INFO_CLASS.into());
     }
     if !open.is_dir() {
@@ -36,11 +38,12 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
     OutputResponse { output: Elsewhere { offset: 0, length: 1 } }.encode(w);
     let start = w.position();
     let mut scan = open.scan();
-    let is_first = begin(&mut scan, &args)?;
+    let is_first = begin(&mut scan, &args, open.naming)?;
     let hides = ops.share_settings(&open.disk).access_based_enumeration;
     let mut page = Page {
         listing: ListingWriter::new(args.file_information_class, w, room),
         is_single: args.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY),
+        posix_device: is_posix.then(|| open.disk.serial_number()),
         needs_attrs: hides || args.file_information_class != DirectoryClass::NAMES,
         hides,
         is_full: false,
@@ -66,7 +69,7 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
 }
 
 /// Takes up what a request says of where to begin. Whether it is the first of its scan.
-fn begin(scan: &mut Scan, args: &QueryDirectoryRequest<'_>) -> Result<bool, NtStatus> {
+fn begin(scan: &mut Scan, args: &QueryDirectoryRequest<'_>, naming: Naming) -> Result<bool, NtStatus> {
     let reopens = args.flags.contains(QueryDirectoryFlags::REOPEN);
     let restarts = reopens || args.flags.contains(QueryDirectoryFlags::RESTART_SCANS);
     if restarts {
@@ -77,9 +80,9 @@ fn begin(scan: &mut Scan, args: &QueryDirectoryRequest<'_>) -> Result<bool, NtSt
     if is_first && (!args.file_name.is_empty() || scan.pattern.is_none()) {
         let wire: Vec<u16> = args.file_name.units().collect();
         let wire = if wire.is_empty() { vec![u16::from(b'*')] } else { wire };
-        let pattern = Pattern::new(&wire).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
+        let pattern = Pattern::new(&wire, naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
         scan.pattern = Some(match pattern.is_one_name() {
-            true => Wanted::Name(component(&wire).map_err(|_| NtStatus::OBJECT_NAME_INVALID)?),
+            true => Wanted::Name(component(&wire, naming).map_err(|_| NtStatus::OBJECT_NAME_INVALID)?),
             false => Wanted::Pattern(pattern),
         });
     }
@@ -90,6 +93,8 @@ fn begin(scan: &mut Scan, args: &QueryDirectoryRequest<'_>) -> Result<bool, NtSt
 struct Page {
     listing: ListingWriter,
     is_single: bool,
+    /// The number of the device that entries are of, if they are those of the POSIX extensions.
+    posix_device: Option<u32>,
     needs_attrs: bool,
     /// What the caller may not read is left out.
     hides: bool,
@@ -99,30 +104,48 @@ struct Page {
 
 impl Page {
     /// Whether the entry was taken.
-    fn push(&mut self, name: &[u16], shown: Option<Shown>, file_id: u64, w: &mut Writer<'_>) -> bool {
-        let shown = shown.unwrap_or_default();
-        let entry = DirectoryEntry {
-            creation_time: shown.created,
-            last_access_time: shown.accessed,
-            last_write_time: shown.written,
-            change_time: shown.changed,
-            end_of_file: shown.size,
-            allocation_size: shown.allocation,
-            file_attributes: shown.attributes,
-            ea_size: 0,
-            reparse_tag: shown.reparse_tag.unwrap_or_default(),
-            file_id,
-            file_name: name,
+    fn push(
+        &mut self,
+        name: &[u16],
+        object: Option<(Attrs, Shown)>,
+        file_id: u64,
+        w: &mut Writer<'_>,
+    ) -> bool {
+        let is_taken = match self.posix_device {
+            Some(device) => {
+                let information = match &object {
+                    Some((attrs, shown)) => posix::information(attrs, shown, device),
+                    None => posix::information_of_unknown(file_id, device),
+                };
+                self.listing.push_posix(&information, name, w)
+            }
+            None => self.listing.push(&entry(name, object.map(|(_, shown)| shown), file_id), w),
         };
-        let is_taken = self.listing.push(&entry, w);
         self.is_full |= !is_taken;
         is_taken
     }
 }
 
+fn entry(file_name: &[u16], shown: Option<Shown>, file_id: u64) -> DirectoryEntry<'_> {
+    let shown = shown.unwrap_or_default();
+    DirectoryEntry {
+        creation_time: shown.created,
+        last_access_time: shown.accessed,
+        last_write_time: shown.written,
+        change_time: shown.changed,
+        end_of_file: shown.size,
+        allocation_size: shown.allocation,
+        file_attributes: shown.attributes,
+        ea_size: 0,
+        reparse_tag: shown.reparse_tag.unwrap_or_default(),
+        file_id,
+        file_name,
+    }
+}
+
 /// The one entry that has a name.
 fn one(open: &Open, scan: &mut Scan, name: &[u8], page: &mut Page, w: &mut Writer<'_>) -> Result<(), Stop> {
-    let (stored, found) = match find(&open.file, &open.disk.caller, name) {
+    let (stored, found) = match find(&open.file, &open.disk.caller, name, open.naming) {
         Err(FsError::NotFound) => {
             scan.is_over = true;
             return Ok(());
@@ -134,9 +157,10 @@ fn one(open: &Open, scan: &mut Scan, name: &[u8], page: &mut Page, w: &mut Write
         scan.is_over = true;
         return Ok(());
     }
-    let wire = to_wire(&stored).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
+    let wire = to_wire(&stored, open.naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
     let kept = found.file.kept(&found.attrs, Blocking::Allowed)?;
-    scan.is_over = page.push(&wire, Some(Shown::of(&found.attrs, &kept)), found.attrs.file_id, w);
+    let object = (found.attrs, Shown::of(&found.attrs, &kept));
+    scan.is_over = page.push(&wire, Some(object), found.attrs.file_id, w);
     Ok(())
 }
 
@@ -149,9 +173,10 @@ fn several(
     w: &mut Writer<'_>,
 ) -> Result<(), Stop> {
     let (caller, export) = (&open.disk.caller, &open.disk.export);
-    // Attributes of the directory above do not come with the entries.
+    // Attributes of the directory above do not come with the entries. What is above a share is not told.
+    let above: &[u8] = if open.place().path.is_empty() { b"." } else { b".." };
     let parent = match open.file.open_dir(caller, Blocking::Allowed) {
-        Ok(dir) if page.needs_attrs => dir.lookup(b"..", Blocking::Allowed).ok(),
+        Ok(dir) if page.needs_attrs => dir.lookup(above, Blocking::Allowed).ok(),
         _ => None,
     };
     let mut cookie = scan.cookie;
@@ -159,7 +184,7 @@ fn several(
         if page.is_single && !page.listing.is_empty() {
             return ControlFlow::Break(());
         }
-        if let Some(wire) = to_wire(entry.name).filter(|wire| pattern.matches(wire)) {
+        if let Some(wire) = to_wire(entry.name, open.naming).filter(|wire| pattern.matches(wire)) {
             let object = match entry.name {
                 b".." => parent.as_ref().map(|found| (found.file.key(), found.attrs)),
                 _ => entry.object,
@@ -173,9 +198,10 @@ fn several(
                 return ControlFlow::Continue(());
             }
             // What went away meanwhile has nothing that could be shown.
-            let shown =
-                object.map(|(key, attrs)| Shown::of(&attrs, &export.kept(&key, &attrs).unwrap_or_default()));
-            if !page.push(&wire, shown, entry.file_id, w) {
+            let object = object.map(|(key, attrs)| {
+                (attrs, Shown::of(&attrs, &export.kept(&key, &attrs).unwrap_or_default()))
+            });
+            if !page.push(&wire, object, entry.file_id, w) {
                 return ControlFlow::Break(());
             }
         }

@@ -1,6 +1,6 @@
 //! The door for fuzzers and the smoke test: names and patterns as clients send them. No part of the interface.
 
-use crate::names::{Part, Pattern, component, folded, path_and_part, stream_to_wire, to_wire};
+use crate::names::{Naming, Part, Pattern, component, folded, path_and_part, stream_to_wire, to_wire};
 
 /// Takes bytes that may be anything for a path in UTF-16. `false`: it is none.
 ///
@@ -8,13 +8,17 @@ use crate::names::{Part, Pattern, component, folded, path_and_part, stream_to_wi
 /// If a path leads out of its share, or a name in it does not survive being told to a client and named by it again.
 pub fn path(bytes: &[u8]) -> bool {
     let wire = units(bytes);
-    let Ok((path, part)) = path_and_part(&wire) else { return false };
+    let is_inside = |name: &[u8]| {
+        !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/') && !name.contains(&0)
+    };
+    if let Ok((path, _)) = path_and_part(&wire, Naming::Posix) {
+        assert!(path.iter().all(|name| is_inside(name)));
+    }
+    let Ok((path, part)) = path_and_part(&wire, Naming::Windows) else { return false };
     for name in &path {
-        assert!(
-            !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/') && !name.contains(&0)
-        );
-        let told = to_wire(name).expect("what a client has named can be told");
-        assert_eq!(component(&told).as_ref(), Ok(name));
+        assert!(is_inside(name));
+        let told = to_wire(name, Naming::Windows).expect("what a client has named can be told");
+        assert_eq!(component(&told, Naming::Windows).as_ref(), Ok(name));
     }
     if let Part::Stream(name) = part {
         let told = stream_to_wire(&name).expect("what a client has named can be told");
@@ -28,7 +32,7 @@ pub fn path(bytes: &[u8]) -> bool {
 /// # Panics
 /// If it is told as what names cannot be.
 pub fn stored(bytes: &[u8]) -> bool {
-    let Some(wire) = to_wire(bytes) else { return false };
+    let Some(wire) = to_wire(bytes, Naming::Windows) else { return false };
     let is_self = bytes == b"." || bytes == b"..";
     assert!(
         is_self
@@ -49,11 +53,11 @@ pub fn pattern(bytes: &[u8]) -> bool {
     let Some((&length, bytes)) = bytes.split_first() else { return false };
     let wire = units(bytes);
     let (pattern, name) = wire.split_at(usize::from(length).min(wire.len()));
-    let Some(wanted) = Pattern::new(pattern) else { return false };
+    let Some(wanted) = Pattern::new(pattern, Naming::Windows) else { return false };
     let matches = wanted.matches(name);
     assert!(!wanted.is_everything() || matches);
     assert!(!wanted.is_one_name() || matches == (folded(pattern) == folded(name)));
-    assert!(Pattern::new(&[0x2a]).is_some_and(|all| all.matches(name)));
+    assert!(Pattern::new(&[0x2a], Naming::Windows).is_some_and(|all| all.matches(name)));
     matches
 }
 

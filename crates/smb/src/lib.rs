@@ -44,6 +44,7 @@ mod open;
 mod oplock;
 mod ops;
 mod pipe;
+mod posix;
 mod scan;
 mod sequence;
 pub mod server;

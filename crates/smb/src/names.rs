@@ -3,6 +3,9 @@
 //! Bytes are UTF-8, in which a surrogate that stands alone is kept as WTF-8 has it. Characters that Windows reserves are
 //! in the private use area on the wire, as macOS and cifs.ko put them there ("SFM"), and stored as what they mean. A name that is no
 //! such text cannot be told to clients, and is not shown.
+//!
+//! Opens of the POSIX extensions name files as Unix does ([`Naming::Posix`]): with slashes, in their case, and with those characters as
+//! they are. What stands for one of them is taken for it all the same: older kernels of Linux map them there too.
 
 mod pattern;
 
@@ -32,6 +35,41 @@ pub(crate) const DATA: &str = "$DATA";
 /// What stands for control characters: this, and the character.
 const CONTROL: u16 = 0xf000;
 
+/// By whose rules a client names files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Naming {
+    Windows,
+    Posix,
+}
+
+impl Naming {
+    /// What stands between the names of a path.
+    pub(crate) fn separator(self) -> u16 {
+        match self {
+            Self::Windows => u16::from(b'\\'),
+            Self::Posix => u16::from(b'/'),
+        }
+    }
+
+    /// Whether a character of a name stands for itself.
+    fn allows(self, c: char) -> bool {
+        match self {
+            Self::Windows => {
+                c != '/' && u32::from(c) >= 0x20 && RESERVED.iter().all(|(known, _)| *known != c)
+            }
+            Self::Posix => c != '/' && c != '\0',
+        }
+    }
+
+    /// A name as this client compares it.
+    fn compared(self, wire: &[u16]) -> Vec<u16> {
+        match self {
+            Self::Windows => folded(wire),
+            Self::Posix => wire.to_vec(),
+        }
+    }
+}
+
 /// What of a file a name is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
@@ -44,36 +82,38 @@ pub(crate) enum Part {
 }
 
 /// The name of a file as a client gives it, without a part: the names on the way from the share's root, none for the root itself.
-pub(crate) fn path(wire: &[u16]) -> Result<Vec<Vec<u8>>, NtStatus> {
-    match path_and_part(wire)? {
+pub(crate) fn path(wire: &[u16], naming: Naming) -> Result<Vec<Vec<u8>>, NtStatus> {
+    match path_and_part(wire, naming)? {
         (path, Part::Whole | Part::Data) => Ok(path),
         (_, Part::Stream(_)) => Err(NtStatus::OBJECT_NAME_INVALID),
     }
 }
 
-/// The name of a file as a client gives it, and what of the file it wants.
-pub(crate) fn path_and_part(wire: &[u16]) -> Result<(Vec<Vec<u8>>, Part), NtStatus> {
-    let (path, part) = match wire.iter().position(|&unit| unit == COLON) {
+/// The name of a file as a client gives it, and what of the file it wants. To Unix a colon is a character like others.
+pub(crate) fn path_and_part(wire: &[u16], naming: Naming) -> Result<(Vec<Vec<u8>>, Part), NtStatus> {
+    let colon = wire.iter().position(|&unit| unit == COLON).filter(|_| naming == Naming::Windows);
+    let (path, part) = match colon {
         None => (wire, Part::Whole),
         Some(at) => (&wire[..at], part(&wire[at + 1..])?),
     };
-    Ok((whole(path)?, part))
+    Ok((whole(path, naming)?, part))
 }
 
 /// The names of a path in which no stream is named.
-fn whole(wire: &[u16]) -> Result<Vec<Vec<u8>>, NtStatus> {
+fn whole(wire: &[u16], naming: Naming) -> Result<Vec<Vec<u8>>, NtStatus> {
     if wire.is_empty() {
         return Ok(Vec::new());
     }
-    let wire = wire.strip_suffix(&[u16::from(b'\\')]).unwrap_or(wire);
-    if wire.first() == Some(&u16::from(b'\\')) {
+    let separator = naming.separator();
+    let wire = wire.strip_suffix(&[separator]).unwrap_or(wire);
+    if wire.first() == Some(&separator) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    wire.split(|&unit| unit == u16::from(b'\\')).map(component).collect()
+    wire.split(|&unit| unit == separator).map(|name| component(name, naming)).collect()
 }
 
 /// One name of a path.
-pub(crate) fn component(wire: &[u16]) -> Result<Vec<u8>, NtStatus> {
+pub(crate) fn component(wire: &[u16], naming: Naming) -> Result<Vec<u8>, NtStatus> {
     let dot = u16::from(b'.');
     if wire.is_empty() || wire == [dot] || wire == [dot, dot] {
         return Err(NtStatus::OBJECT_PATH_SYNTAX_BAD);
@@ -81,7 +121,7 @@ pub(crate) fn component(wire: &[u16]) -> Result<Vec<u8>, NtStatus> {
     let mut bytes = Vec::with_capacity(wire.len());
     for unit in char::decode_utf16(wire.iter().copied()) {
         match unit {
-            Ok(c) => push(&mut bytes, stored(c).ok_or(NtStatus::OBJECT_NAME_INVALID)?),
+            Ok(c) => push(&mut bytes, stored(c, naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?),
             Err(lone) => bytes.extend(surrogate(lone.unpaired_surrogate())),
         }
     }
@@ -92,9 +132,9 @@ pub(crate) fn component(wire: &[u16]) -> Result<Vec<u8>, NtStatus> {
 }
 
 /// A name as it is put on the wire; `None` if it is no text.
-pub(crate) fn to_wire(name: &[u8]) -> Option<Vec<u16>> {
-    if name == b"." || name == b".." {
-        return Some(name.iter().copied().map(u16::from).collect());
+pub(crate) fn to_wire(name: &[u8], naming: Naming) -> Option<Vec<u16>> {
+    if naming == Naming::Posix || name == b"." || name == b".." {
+        return as_it_is(name);
     }
     let mut wire = decoded(name, extend)?;
     if let Some(last) = wire.last_mut() {
@@ -105,6 +145,11 @@ pub(crate) fn to_wire(name: &[u8]) -> Option<Vec<u16>> {
         }
     }
     Some(wire)
+}
+
+/// Bytes as UTF-16; `None` if they are no text.
+fn as_it_is(name: &[u8]) -> Option<Vec<u16>> {
+    decoded(name, |wire, text| wire.extend(text.encode_utf16()))
 }
 
 /// Bytes as UTF-16, each piece of text by `extend`; `None` if they are no text.
@@ -183,11 +228,11 @@ fn text(wire: &[u16]) -> Vec<u8> {
 
 /// The name of a stream as it is put on the wire; `None` if it is no text.
 pub(crate) fn stream_to_wire(name: &[u8]) -> Option<Vec<u16>> {
-    decoded(name, |wire, text| wire.extend(text.encode_utf16()))
+    as_it_is(name)
 }
 
 /// What a character of a name on the wire is in a directory; `None` for those that are not allowed.
-fn stored(c: char) -> Option<char> {
+fn stored(c: char, naming: Naming) -> Option<char> {
     let unit = u16::try_from(u32::from(c)).ok();
     match unit {
         Some(0xf001..=0xf01f) => return char::from_u32(u32::from(c) - u32::from(CONTROL)),
@@ -198,8 +243,7 @@ fn stored(c: char) -> Option<char> {
     if let Some((stands_for, _)) = RESERVED.iter().find(|(_, wire)| Some(*wire) == unit) {
         return Some(*stands_for);
     }
-    let is_reserved = RESERVED.iter().any(|(reserved, _)| *reserved == c);
-    (!is_reserved && c != '/' && u32::from(c) >= 0x20).then_some(c)
+    naming.allows(c).then_some(c)
 }
 
 fn extend(wire: &mut Vec<u16>, text: &str) {
@@ -237,26 +281,30 @@ mod tests {
 
     #[test]
     fn a_path_is_split_and_stored_clean() {
-        assert_eq!(path(&[]), Ok(vec![]));
-        assert_eq!(path(&wire("a\\bü")), Ok(vec![b"a".to_vec(), "bü".as_bytes().to_vec()]));
-        assert_eq!(path(&wire("a\\")), Ok(vec![b"a".to_vec()]));
-        assert_eq!(path(&wire("f::$data")), Ok(vec![b"f".to_vec()]));
-        assert_eq!(path(&wire("f:s")), Err(NtStatus::OBJECT_NAME_INVALID), "a stream is no file");
-        assert_eq!(path(&wire("\\a")), Err(NtStatus::INVALID_PARAMETER));
+        assert_eq!(path(&[], Naming::Windows), Ok(vec![]));
+        assert_eq!(path(&wire("a\\bü"), Naming::Windows), Ok(vec![b"a".to_vec(), "bü".as_bytes().to_vec()]));
+        assert_eq!(path(&wire("a\\"), Naming::Windows), Ok(vec![b"a".to_vec()]));
+        assert_eq!(path(&wire("f::$data"), Naming::Windows), Ok(vec![b"f".to_vec()]));
+        assert_eq!(
+            path(&wire("f:s"), Naming::Windows),
+            Err(NtStatus::OBJECT_NAME_INVALID),
+            "a stream is no file"
+        );
+        assert_eq!(path(&wire("\\a"), Naming::Windows), Err(NtStatus::INVALID_PARAMETER));
         for bad in ["..", "a\\..\\b", ".", "a\\\\b"] {
-            assert_eq!(path(&wire(bad)), Err(NtStatus::OBJECT_PATH_SYNTAX_BAD), "{bad}");
+            assert_eq!(path(&wire(bad), Naming::Windows), Err(NtStatus::OBJECT_PATH_SYNTAX_BAD), "{bad}");
         }
         for bad in ["a/b", "a*", "a?", "<", "a|b", "a\u{1}", "a\0b", "\"", ":\\a"] {
-            assert_eq!(path(&wire(bad)), Err(NtStatus::OBJECT_NAME_INVALID), "{bad:?}");
+            assert_eq!(path(&wire(bad), Naming::Windows), Err(NtStatus::OBJECT_NAME_INVALID), "{bad:?}");
         }
     }
 
     #[test]
     fn a_stream_is_named_behind_the_last_name_of_a_path() {
         let stream = |name: &str| Ok(Part::Stream(name.as_bytes().to_vec()));
-        let part_of = |text: &str| path_and_part(&wire(text)).map(|(_, part)| part);
+        let part_of = |text: &str| path_and_part(&wire(text), Naming::Windows).map(|(_, part)| part);
         assert_eq!(part_of("a\\b:s"), stream("s"));
-        assert_eq!(path_and_part(&wire("a\\b:s")).unwrap().0, [b"a", b"b"]);
+        assert_eq!(path_and_part(&wire("a\\b:s"), Naming::Windows).unwrap().0, [b"a", b"b"]);
         assert_eq!(part_of("f: \u{1}?*<s> .:$data"), stream(" \u{1}?*<s> ."), "all but three characters");
         assert_eq!(part_of(":s"), stream("s"), "of the root of the share");
         assert_eq!(part_of("f:$DATA"), stream("$DATA"));
@@ -287,7 +335,7 @@ mod tests {
     #[test]
     fn no_name_on_the_wire_leads_out_of_a_directory() {
         for bad in ["\u{f029}", ".\u{f029}", "\u{f029}\u{f029}"] {
-            assert_eq!(component(&wire(bad)), Err(NtStatus::OBJECT_NAME_INVALID), "{bad:?}");
+            assert_eq!(component(&wire(bad), Naming::Windows), Err(NtStatus::OBJECT_NAME_INVALID), "{bad:?}");
         }
     }
 
@@ -295,19 +343,43 @@ mod tests {
     fn every_name_that_is_text_comes_back_from_the_wire() {
         for name in ["a", "a b", "what?", "a:b", "end ", "end.", "\u{1}\u{1f}", "\"*:<>?\\|", "𝒳y", "..."]
         {
-            let on_wire = to_wire(name.as_bytes()).unwrap();
+            let on_wire = to_wire(name.as_bytes(), Naming::Windows).unwrap();
             assert!(
                 on_wire.iter().all(|unit| !matches!(unit, 0x22 | 0x2a | 0x3a | 0x5c | 0..0x20)),
                 "{name:?}"
             );
-            assert_eq!(component(&on_wire), Ok(name.as_bytes().to_vec()), "{name:?}");
+            assert_eq!(component(&on_wire, Naming::Windows), Ok(name.as_bytes().to_vec()), "{name:?}");
         }
-        assert_eq!(to_wire(b"end.").unwrap().last(), Some(&LAST_PERIOD));
+        assert_eq!(to_wire(b"end.", Naming::Windows).unwrap().last(), Some(&LAST_PERIOD));
         let lone = [0xd800, 0x61, 0xdfff];
-        let stored = component(&lone).unwrap();
-        assert_eq!(to_wire(&stored).unwrap(), lone);
-        assert_eq!(to_wire(b"\xff"), None);
-        assert_eq!(to_wire(b"a\xc3"), None);
+        let stored = component(&lone, Naming::Windows).unwrap();
+        assert_eq!(to_wire(&stored, Naming::Windows).unwrap(), lone);
+        assert_eq!(to_wire(b"\xff", Naming::Windows), None);
+        assert_eq!(to_wire(b"a\xc3", Naming::Windows), None);
+    }
+
+    #[test]
+    fn names_of_unix_are_as_they_are() {
+        let of = |text: &str| path_and_part(&wire(text), Naming::Posix);
+        let whole =
+            |names: &[&str]| Ok((names.iter().map(|name| name.as_bytes().to_vec()).collect(), Part::Whole));
+        assert_eq!(of(""), whole(&[]));
+        assert_eq!(of("a:b/<\\>?*|/"), whole(&["a:b", "<\\>?*|"]));
+        assert_eq!(of(" x. "), whole(&[" x. "]), "blanks and periods are like others");
+        assert_eq!(
+            of("\u{1}\u{f022}\u{f026}\u{f029}"),
+            whole(&["\u{1}:\\."]),
+            "what stands for others does here too"
+        );
+        assert_eq!(of("/a"), Err(NtStatus::INVALID_PARAMETER));
+        for bad in ["..", "a/../b", ".", "a//b"] {
+            assert_eq!(of(bad), Err(NtStatus::OBJECT_PATH_SYNTAX_BAD), "{bad}");
+        }
+        for bad in ["a\0b", "\u{f029}", ".\u{f029}"] {
+            assert_eq!(of(bad), Err(NtStatus::OBJECT_NAME_INVALID), "{bad:?}");
+        }
+        assert_eq!(to_wire("a:\\b.".as_bytes(), Naming::Posix), Some(wire("a:\\b.")));
+        assert_eq!(to_wire(b"\xff", Naming::Posix), None);
     }
 
     #[test]

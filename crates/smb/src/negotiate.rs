@@ -8,9 +8,10 @@ use crate::ops::{Done, Ops, Stop};
 use crate::service::Service;
 use smb_wire::fsctl::{ValidateNegotiateRequest, ValidateNegotiateResponse};
 use smb_wire::negotiate::{
-    Capabilities, Cipher, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse, SecurityMode,
-    SigningAlgorithm,
+    Capabilities, Cipher, ContextType, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse,
+    SecurityMode, SigningAlgorithm,
 };
+use smb_wire::posix;
 use smb_wire::smb1::Smb1Negotiate;
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, FileTime, NtStatus, Writer};
@@ -49,6 +50,7 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
             Dialect::SMB210 => SigningAlgorithm::HMAC_SHA256,
             _ => SigningAlgorithm::AES_CMAC,
         },
+        posix: false,
     };
     if dialect != Dialect::SMB210 {
         // Told to those who say that they can (MS-SMB2 §3.3.5.4): some others stumble over it.
@@ -117,11 +119,27 @@ fn agree<'a>(
                 negotiated.signing = chosen.ok_or(NtStatus::INVALID_PARAMETER)?;
                 answers.push(NegotiateContext::Signing(vec![negotiated.signing]));
             }
+            NegotiateContext::Other { context_type, data }
+                if *context_type == ContextType::POSIX_EXTENSIONS_AVAILABLE =>
+            {
+                negotiated.posix = has_posix(data)?;
+                if negotiated.posix {
+                    answers.push(NegotiateContext::Other { context_type: *context_type, data: posix::NAME });
+                }
+            }
             _ => {}
         }
     }
     let is_preauth = |answer: &NegotiateContext<'_>| matches!(answer, NegotiateContext::Preauth { .. });
     if answers.iter().any(is_preauth) { Ok(answers) } else { Err(NtStatus::INVALID_PARAMETER.into()) }
+}
+
+/// Whether a client has our version of the POSIX extensions: it sends those that it has, one after the other.
+fn has_posix(versions: &[u8]) -> Result<bool, NtStatus> {
+    match versions.as_chunks::<16>() {
+        ([], _) | (_, [_, ..]) => Err(NtStatus::INVALID_PARAMETER),
+        (versions, []) => Ok(versions.iter().any(|version| version == posix::NAME)),
+    }
 }
 
 fn response<'a>(

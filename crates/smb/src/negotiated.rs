@@ -17,4 +17,6 @@ pub(crate) struct Negotiated {
     pub(crate) capabilities: Capabilities,
     pub(crate) cipher: Option<Cipher>,
     pub(crate) signing: SigningAlgorithm,
+    /// Whether the client has the POSIX extensions.
+    pub(crate) posix: bool,
 }

@@ -4,7 +4,7 @@
 
 use crate::later::Interim;
 use crate::limits::{NOTIFY_BYTES_MAX, TRANSACT_BYTES_MAX};
-use crate::names::to_wire;
+use crate::names::{Naming, to_wire};
 use crate::open::Open;
 use crate::ops::{Done, Ops, Stop};
 use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter, OutputResponse};
@@ -83,7 +83,10 @@ fn listed(changes: &[Changed], room: usize) -> Option<Vec<u8>> {
 
 /// A path as it is on the wire.
 fn path(stored: &[u8]) -> Option<Vec<u8>> {
-    let names = stored.split(|&byte| byte == b'/').map(to_wire).collect::<Option<Vec<_>>>()?;
+    let names = stored
+        .split(|&byte| byte == b'/')
+        .map(|name| to_wire(name, Naming::Windows))
+        .collect::<Option<Vec<_>>>()?;
     Some(names.join(&u16::from(b'\\')).into_iter().flat_map(u16::to_le_bytes).collect())
 }
 

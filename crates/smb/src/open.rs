@@ -4,6 +4,7 @@ use crate::counts::lock;
 use crate::durable::{Durable, Instance, Origin};
 use crate::leases::{Cached, LeaseUse};
 use crate::lock_sequences::LockSequences;
+use crate::names::Naming;
 use crate::scan::Scan;
 use crate::sequence::Sequences;
 use crate::shown::Shown;
@@ -29,6 +30,8 @@ pub(crate) struct Open {
     pub(crate) disk: Arc<Disk>,
     pub(crate) file: File,
     pub(crate) file_type: FileType,
+    /// By whose rules it was opened, and names what it names.
+    pub(crate) naming: Naming,
     /// The way to the data, if it has any.
     opened: Option<Opened<'static>>,
     /// `Open.GrantedAccess`.
@@ -72,6 +75,7 @@ pub(crate) struct NewOpen {
     pub(crate) disk: Arc<Disk>,
     pub(crate) file: File,
     pub(crate) file_type: FileType,
+    pub(crate) naming: Naming,
     pub(crate) opened: Option<Opened<'static>>,
     pub(crate) granted: AccessMask,
     pub(crate) mode: Mode,
@@ -123,6 +127,7 @@ impl Open {
             disk,
             file,
             file_type,
+            naming,
             opened,
             granted,
             mode,
@@ -138,6 +143,7 @@ impl Open {
             disk,
             file,
             file_type,
+            naming,
             opened,
             granted,
             claim,

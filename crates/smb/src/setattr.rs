@@ -6,6 +6,7 @@ mod security;
 mod streams;
 
 use crate::ea;
+use crate::names::Naming;
 use crate::open::Open;
 use crate::ops::{Done, Ops, Stop};
 use crate::shown::{KEPT, WRITE_BITS, kept_flags};
@@ -234,7 +235,7 @@ fn dispose(ops: &mut Ops<'_>, open: &Open, deletes: bool, ignores_read_only: boo
         }
         let attrs = open.file.attrs(Blocking::Allowed)?;
         let is_read_only = open.shown(&attrs)?.attributes.contains(FileAttributes::READONLY);
-        if is_read_only && !ignores_read_only {
+        if is_read_only && !ignores_read_only && open.naming == Naming::Windows {
             return Err(NtStatus::CANNOT_DELETE.into());
         }
         if open.is_dir() && !is_empty(&open.file, open)? {

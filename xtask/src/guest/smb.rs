@@ -15,11 +15,13 @@ use crate::server::free_port;
 
 const SCRIPT: &str = include_str!("../../guest/smb.sh");
 const SHARE: &str = "share";
+/// A second share, in which a symbolic link leads to a file.
+const UNIX: &str = "unix";
 const TIME_MAX: Duration = Duration::from_secs(900);
 /// How long the server stays away in the middle of the client's work.
 const OUTAGE: Duration = Duration::from_secs(2);
 /// A run that stops half-way but reports success would pass with fewer checks.
-const CHECKS_MIN: usize = 26;
+const CHECKS_MIN: usize = 31;
 
 /// `guest smb`.
 #[derive(clap::Args)]
@@ -36,18 +38,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let image = Image::build(Suite::Bookworm)?;
     let work = process::target_dir().join("guest-smb");
     process::empty_dir(&work)?;
-    let directory = work.join(SHARE);
-    fs::create_dir_all(&directory)?;
-    std::os::unix::fs::chown(&directory, Some(USER.id), Some(USER.id))?;
+    let directories = [SHARE, UNIX].map(|name| work.join(name));
+    for directory in &directories {
+        fs::create_dir_all(directory)?;
+        std::os::unix::fs::chown(directory, Some(USER.id), Some(USER.id))?;
+    }
+    fs::write(work.join(UNIX).join("target"), "data\n")?;
+    std::os::unix::fs::symlink("target", work.join(UNIX).join("link"))?;
     let port = free_port()?;
     let binary = process::binary(args.binary.as_deref());
-    let serve = || plimsoll::serve_smb(&binary, &[&directory], port, &work);
+    let serve = || plimsoll::serve_smb(&binary, &directories.each_ref().map(PathBuf::as_path), port, &work);
     let mut server = serve()?;
     let guest = Guest::new(&image)
         .set("HOST", HOST_ADDRESS)
         .set("PORT", port)
         .set("SHARE", SHARE)
+        .set("UNIX", UNIX)
         .set("NAME", USER.name)
+        .set("ID", USER.id)
         .set("PASSWORD", USER.password)
         .set("FILES", args.files);
     let mut running = guest.start(SCRIPT, TIME_MAX)?;

@@ -7,6 +7,7 @@
 use crate::chain::ChainWriter;
 use crate::dir::DirectoryClass;
 use crate::error::ReparseTag;
+use crate::posix::PosixInformation;
 use crate::types::FileAttributes;
 use crate::{Encode, FileTime, Writer};
 
@@ -33,7 +34,7 @@ pub struct DirectoryEntry<'a> {
     pub file_name: &'a [u16],
 }
 
-/// Whether a server knows a class of listings.
+/// Whether a class of listings has entries of this kind. Those of the POSIX extensions are others ([`ListingWriter::push_posix`]).
 pub fn is_known(class: DirectoryClass) -> bool {
     matches!(
         class,
@@ -106,6 +107,21 @@ impl ListingWriter {
     /// Appends an entry. `false`: it does not fit, and nothing has changed.
     pub fn push(&mut self, entry: &DirectoryEntry<'_>, w: &mut Writer<'_>) -> bool {
         self.chain.push(w, |w| entry.encode(self.class, w))
+    }
+
+    /// The same of the POSIX extensions to SMB3, with a name in UTF-16.
+    pub fn push_posix(
+        &mut self,
+        information: &PosixInformation,
+        file_name: &[u16],
+        w: &mut Writer<'_>,
+    ) -> bool {
+        self.chain.push(w, |w| {
+            w.zeros(4);
+            information.encode(w);
+            w.length::<u32>(2 * file_name.len());
+            crate::encode_list(file_name, w);
+        })
     }
 
     /// Whether there is no entry yet.

@@ -3,9 +3,10 @@
 use super::info::Info;
 use super::streams;
 use crate::ea::{self, Listed};
-use crate::names::{stream_to_wire, to_wire};
+use crate::names::{Naming, stream_to_wire, to_wire};
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
+use crate::posix;
 use crate::shown::Shown;
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{
@@ -28,7 +29,11 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> 
     // Whatever tells of attributes needs the right to read them; what else there is, an open is enough for.
     let tells_attributes = matches!(
         class,
-        FileClass::BASIC | FileClass::ALL | FileClass::NETWORK_OPEN | FileClass::ATTRIBUTE_TAG
+        FileClass::BASIC
+            | FileClass::ALL
+            | FileClass::NETWORK_OPEN
+            | FileClass::ATTRIBUTE_TAG
+            | FileClass::POSIX
     );
     if tells_attributes {
         open.check(AccessMask::READ_ATTRIBUTES)?;
@@ -69,6 +74,9 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> 
         FileClass::FULL_EA => {
             let Listed { bytes, is_cut } = ea::query(ops, open, args)?;
             Info { bytes, fixed: 0, is_cut }
+        }
+        FileClass::POSIX if open.naming == Naming::Posix => {
+            Info::fixed(&posix::information(&attrs, &shown, open.disk.serial_number()))
         }
         _ => return Err(NtStatus::INVALID_INFO_CLASS.into()),
     })
@@ -135,7 +143,7 @@ fn path_of(open: &Open, root: &str) -> Result<Vec<u8>, NtStatus> {
         if i > 0 {
             units.push(u16::from(b'\\'));
         }
-        units.extend(to_wire(name).ok_or(NtStatus::OBJECT_NAME_INVALID)?);
+        units.extend(to_wire(name, Naming::Windows).ok_or(NtStatus::OBJECT_NAME_INVALID)?);
     }
     if let Some(stream) = &place.stream {
         units.push(u16::from(b':'));

@@ -1,6 +1,8 @@
 //! What the file system of a share says of itself (MS-FSA §2.1.5.13).
 
 use super::info::Info;
+use crate::limits::IO_BYTES_MAX;
+use crate::names::Naming;
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
 use crate::shown::Shown;
@@ -10,6 +12,7 @@ use smb_wire::classes::file_system::{
     FileSystemAttributes, FullSizeInformation, ObjectIdInformation, SectorSizeFlags, SectorSizeInformation,
     SizeInformation, VolumeInformation,
 };
+use smb_wire::posix::FileSystemPosixInformation;
 use smb_wire::{Guid, NtStatus, Utf16};
 use vfs::{Blocking, FsStat, Kept, Volume};
 
@@ -88,7 +91,22 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, class: u8) -> Result<Info, Stop>
             object_id[..4].copy_from_slice(&open.disk.serial_number().to_le_bytes());
             Info::fixed(&ObjectIdInformation { object_id: Guid(object_id) })
         }
+        FileSystemClass::POSIX if open.naming == Naming::Posix => Info::fixed(&posix(ops, open)?),
         _ => return Err(NtStatus::INVALID_INFO_CLASS.into()),
+    })
+}
+
+fn posix(ops: &Ops<'_>, open: &Open) -> Result<FileSystemPosixInformation, Stop> {
+    let stat = stat(ops, open)?;
+    Ok(FileSystemPosixInformation {
+        optimal_transfer_size: IO_BYTES_MAX,
+        block_size: PHYSICAL_SECTOR_BYTES,
+        total_blocks: stat.bytes_total / UNIT_BYTES,
+        blocks_available: stat.bytes_free / UNIT_BYTES,
+        user_blocks_available: stat.bytes_available / UNIT_BYTES,
+        total_file_nodes: stat.files_total,
+        free_file_nodes: stat.files_free,
+        file_system_identifier: u64::from(open.disk.serial_number()),
     })
 }
 

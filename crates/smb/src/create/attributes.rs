@@ -1,10 +1,13 @@
 //! What CREATE makes of the attributes that it is given (MS-FSA §2.1.5.1): those of a new file, and of one that is emptied.
 
+use super::posix::Rules;
 use crate::descriptor::Classes;
 use crate::ea;
 use crate::list;
+use crate::names::Naming;
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
+use crate::posix;
 use crate::shown::{KEPT, Shown, kept_flags};
 use crate::tree::Disk;
 use smb_wire::contexts::SD_BUFFER;
@@ -47,8 +50,7 @@ pub(super) fn check_overwrite(args: &CreateRequest<'_>, shown: &Shown) -> Result
     if unsaid.is_empty() { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
 }
 
-/// Who may do what with a new file, where its descriptor comes with the request; else what is usual.
-#[derive(Default)]
+/// Who may do what with a new file, where the request says so; else what is usual.
 pub(super) struct New {
     /// Its mode, where mode bits rule.
     pub(super) mode: Option<u32>,
@@ -56,14 +58,15 @@ pub(super) struct New {
     pub(super) acl: Option<Acl>,
 }
 
-/// What the descriptor of a new file in `dir` says (MS-SMB2 §2.2.13.2.2).
+/// What the descriptor of a new file in `dir` says (MS-SMB2 §2.2.13.2.2), or else the mode that comes with it.
 pub(super) fn security_of_new(
     ops: &Ops<'_>,
-    args: &CreateRequest<'_>,
+    (args, rules): (&CreateRequest<'_>, Rules),
     disk: &Disk,
     dir: &File,
 ) -> Result<New, Stop> {
-    let Some(bytes) = args.contexts.find(SD_BUFFER) else { return Ok(New::default()) };
+    let by_mode = |mode| New { mode, acl: None };
+    let Some(bytes) = args.contexts.find(SD_BUFFER) else { return Ok(by_mode(rules.mode())) };
     let descriptor = SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
     let dir = dir.attrs(Blocking::Allowed)?;
     let (caller, is_dir) = (&disk.caller, args.create_options.contains(CreateOptions::DIRECTORY_FILE));
@@ -74,13 +77,17 @@ pub(super) fn security_of_new(
         return Err(NtStatus::INVALID_OWNER.into());
     }
     if !descriptor.control.contains(Control::DACL_PRESENT) {
-        return Ok(New::default());
+        return Ok(by_mode(rules.mode()));
+    }
+    let said = posix::mode_of(descriptor.dacl.as_ref()).filter(|_| rules.naming() == Naming::Posix);
+    if said.is_some() {
+        return Ok(by_mode(said));
     }
     if disk.export.volume.security_style() == SecurityStyle::Ntfs {
         return Ok(New { mode: None, acl: Some(list::from_wire(resolver, &descriptor)?) });
     }
     let file_type = if is_dir { FileType::Directory } else { FileType::Regular };
-    Ok(New { mode: Some(classes.mode(descriptor.dacl.as_ref(), file_type, 0)?), acl: None })
+    Ok(by_mode(Some(classes.mode(descriptor.dacl.as_ref(), file_type, 0)?)))
 }
 
 /// The rights that a file that is read-only gives nobody (MS-FSA §2.1.5.1.2.1).

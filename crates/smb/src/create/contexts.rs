@@ -19,7 +19,7 @@ impl Answers {
         asked: &CreateContexts<'_>,
         open: &Open,
         attrs: &Attrs,
-        more: [Option<(&'static [u8], Vec<u8>)>; 2],
+        more: [Option<(&'static [u8], Vec<u8>)>; 3],
     ) -> Self {
         let maximal = asked.find(MaximalAccess::NAME).map(|data| {
             let answer = maximal_access(data, open, attrs);
@@ -46,7 +46,7 @@ fn maximal_access(data: &[u8], open: &Open, attrs: &Attrs) -> MaximalAccess {
     if data == shown_time(attrs.modified).0.to_le_bytes() {
         return none(NtStatus::NONE_MAPPED);
     }
-    match maximal(&open.disk, &open.place(), &open.file, attrs) {
+    match maximal(&open.disk, &open.place(), (&open.file, attrs), open.naming) {
         Ok(maximal_access) => MaximalAccess { query_status: NtStatus::SUCCESS, maximal_access },
         Err(error) => none(of_fs_error(error)),
     }

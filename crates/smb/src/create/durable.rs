@@ -3,7 +3,7 @@
 use super::caching::{self, Answer, lessee};
 use crate::durable::{Begun, Durable, Instance, Taking};
 use crate::limits::{DURABLE_MS_DEFAULT, DURABLE_MS_MAX};
-use crate::names::{self, Part};
+use crate::names::{self, Naming, Part};
 use crate::open::{Back, Open};
 use crate::ops::{Ops, Stop};
 use crate::tree::Disk;
@@ -284,10 +284,12 @@ fn check(
 
 fn is_name_of(args: &CreateRequest<'_>, open: &Open) -> bool {
     let folded = |path: &[Vec<u8>]| {
-        let names = path.iter().map(|name| names::to_wire(name).map(|name| names::folded(&name)));
+        let to_wire = |name: &Vec<u8>| names::to_wire(name, Naming::Windows);
+        let names = path.iter().map(|name| to_wire(name).map(|name| names::folded(&name)));
         names.collect::<Option<Vec<_>>>()
     };
-    let Ok((path, part)) = names::path_and_part(&args.name.units().collect::<Vec<_>>()) else { return false };
+    let wire = args.name.units().collect::<Vec<_>>();
+    let Ok((path, part)) = names::path_and_part(&wire, open.naming) else { return false };
     let folded_stream = |name: &[u8]| names::stream_to_wire(name).map(|name| names::folded(&name));
     let place = open.place();
     let is_of_part = match (&part, &place.stream) {
@@ -295,5 +297,9 @@ fn is_name_of(args: &CreateRequest<'_>, open: &Open) -> bool {
         (Part::Whole | Part::Data, None) => true,
         _ => false,
     };
-    is_of_part && folded(&path) == folded(&place.path)
+    is_of_part
+        && match open.naming {
+            Naming::Windows => folded(&path) == folded(&place.path),
+            Naming::Posix => path == place.path,
+        }
 }

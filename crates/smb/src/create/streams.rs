@@ -1,8 +1,9 @@
 //! Named streams in CREATE: finding one, making one with its file (MS-FSA §2.1.5.1).
 
+use super::posix::Rules;
 use super::walk::Target;
 use super::{Chosen, granted_freely, make, maximal, must_make, take, without_generic};
-use crate::names::{folded, stream_to_wire};
+use crate::names::{Naming, folded, stream_to_wire};
 use crate::open::Place;
 use crate::ops::{Ops, Stop};
 use crate::tree::Disk;
@@ -11,7 +12,7 @@ use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateReq
 use smb_wire::types::AccessMask;
 use vfs::{Blocking, File, FileType, FsError, FsResult};
 
-/// The stream `name` of what is at `target`, made where the request says so.
+/// The stream `name` of what is at `target`, made where the request says so. Unix knows no streams.
 pub(super) fn choose(
     ops: &mut Ops<'_>,
     args: &CreateRequest<'_>,
@@ -30,14 +31,15 @@ pub(super) fn choose(
             match find(&file, name) {
                 Ok((stored, stream)) => {
                     let attrs = stream.attrs(Blocking::Allowed)?;
-                    return take(args, disk, Place { stream: Some(stored), ..place }, stream, attrs);
+                    let place = Place { stream: Some(stored), ..place };
+                    return take((args, Naming::Windows), disk, place, stream, attrs);
                 }
                 Err(FsError::NotFound) if makes(args) => {}
                 Err(FsError::NotFound) => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
                 Err(error) => return Err(error.into()),
             }
             let place = Place { stream: Some(name.to_vec()), ..place };
-            let maximal = maximal(disk, &place, &file, &attrs)?;
+            let maximal = maximal(disk, &place, (&file, &attrs), Naming::Windows)?;
             let desired = without_generic(args.desired_access);
             let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
             if !maximal.contains(asked | AccessMask::WRITE_DATA) {
@@ -47,7 +49,7 @@ pub(super) fn choose(
             (place, file, granted)
         }
         Target::Missing(place) => {
-            let made = make(ops, args, disk, place)?;
+            let made = make(ops, (args, Rules::Windows), disk, place)?;
             (Place { stream: Some(name.to_vec()), ..made.place }, made.file, granted_freely(args))
         }
     };
@@ -57,7 +59,8 @@ pub(super) fn choose(
         made => made?,
     };
     let attrs = stream.attrs(Blocking::Allowed)?;
-    Ok(Chosen { place, file: stream, attrs, granted, action: CreateAction::CREATED })
+    let (naming, action) = (Naming::Windows, CreateAction::CREATED);
+    Ok(Chosen { place, file: stream, attrs, naming, granted, action })
 }
 
 fn makes(args: &CreateRequest<'_>) -> bool {

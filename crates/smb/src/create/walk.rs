@@ -1,6 +1,6 @@
-//! From a path to a file: name by name, as it is spelled, and where that is not there without case.
+//! From a path to a file: name by name, as it is spelled, and where that is not there without case, unless Unix asks.
 
-use crate::names::{folded, to_wire};
+use crate::names::{Naming, folded, to_wire};
 use crate::open::Place;
 use crate::ops::Stop;
 use crate::tree::Disk;
@@ -19,9 +19,9 @@ pub(super) enum Target {
 }
 
 /// Follows a path from the root of a share.
-pub(super) fn walk(disk: &Disk, path: &[Vec<u8>]) -> Result<Target, Stop> {
-    let root = disk.export.root();
+pub(super) fn walk(disk: &Disk, path: &[Vec<u8>], naming: Naming) -> Result<Target, Stop> {
     let Some((last, dirs)) = path.split_last() else {
+        let root = disk.export.root();
         let attrs = root.attrs(Blocking::Allowed)?;
         return Ok(Target::Found {
             place: Place { entry: None, path: Vec::new(), stream: None },
@@ -29,8 +29,8 @@ pub(super) fn walk(disk: &Disk, path: &[Vec<u8>]) -> Result<Target, Stop> {
             attrs,
         });
     };
-    let (dir, mut found_path) = descend(disk, root, dirs)?;
-    match find(&dir, &disk.caller, last) {
+    let (dir, mut found_path) = descend(disk, dirs, naming)?;
+    match find(&dir, &disk.caller, last, naming) {
         Ok((name, Resolved { file, attrs })) => {
             found_path.push(name.clone());
             let place = Place { entry: Some((dir, name)), path: found_path, stream: None };
@@ -45,15 +45,15 @@ pub(super) fn walk(disk: &Disk, path: &[Vec<u8>]) -> Result<Target, Stop> {
 }
 
 /// The directory in which the last name of a path is, or is to be, and the path to it as it is stored.
-pub(crate) fn parent_of(disk: &Disk, path: &[Vec<u8>]) -> Result<(File, Vec<Vec<u8>>), Stop> {
+pub(crate) fn parent_of(disk: &Disk, path: &[Vec<u8>], naming: Naming) -> Result<(File, Vec<Vec<u8>>), Stop> {
     let dirs = path.split_last().map_or(&[][..], |(_, dirs)| dirs);
-    descend(disk, disk.export.root(), dirs)
+    descend(disk, dirs, naming)
 }
 
-fn descend(disk: &Disk, from: File, names: &[Vec<u8>]) -> Result<(File, Vec<Vec<u8>>), Stop> {
-    let (mut dir, mut path) = (from, Vec::with_capacity(names.len() + 1));
+fn descend(disk: &Disk, names: &[Vec<u8>], naming: Naming) -> Result<(File, Vec<Vec<u8>>), Stop> {
+    let (mut dir, mut path) = (disk.export.root(), Vec::with_capacity(names.len() + 1));
     for name in names {
-        let (stored, found) = find(&dir, &disk.caller, name).map_err(on_the_way)?;
+        let (stored, found) = find(&dir, &disk.caller, name, naming).map_err(on_the_way)?;
         if found.attrs.file_type != FileType::Directory {
             return Err(NtStatus::OBJECT_PATH_NOT_FOUND.into());
         }
@@ -72,10 +72,15 @@ fn on_the_way(error: FsError) -> Stop {
 }
 
 /// What has a name in a directory, and that name as it is stored: spelled like this, or else without case.
-pub(crate) fn find(dir: &File, caller: &Caller, name: &[u8]) -> FsResult<(Vec<u8>, Resolved)> {
+pub(crate) fn find(
+    dir: &File,
+    caller: &Caller,
+    name: &[u8],
+    naming: Naming,
+) -> FsResult<(Vec<u8>, Resolved)> {
     let opened = dir.open_dir(caller, Blocking::Allowed)?;
     match opened.lookup(name, Blocking::Allowed) {
-        Err(FsError::NotFound) => {}
+        Err(FsError::NotFound) if naming == Naming::Windows => {}
         found => return Ok((name.to_vec(), found?)),
     }
     let stored = dir.find_folded(caller, name, spelling)?.ok_or(FsError::NotFound)?;
@@ -85,5 +90,5 @@ pub(crate) fn find(dir: &File, caller: &Caller, name: &[u8]) -> FsResult<(Vec<u8
 
 /// What names have in common that differ by case alone; nothing of what cannot be told to clients.
 fn spelling(name: &[u8]) -> Option<Vec<u8>> {
-    Some(folded(&to_wire(name)?).into_iter().flat_map(u16::to_le_bytes).collect())
+    Some(folded(&to_wire(name, Naming::Windows)?).into_iter().flat_map(u16::to_le_bytes).collect())
 }

@@ -1,6 +1,6 @@
 //! Which names of a directory a client wants: FsRtlIsNameInExpression (MS-FSA §2.1.4.4).
 
-use super::folded;
+use super::Naming;
 use crate::limits::PATTERN_UNITS_MAX;
 
 const STAR: u16 = 0x2a;
@@ -13,24 +13,34 @@ const DOS_QUESTION: u16 = 0x3e;
 /// `"`: a period, or nothing at the end.
 const DOS_DOT: u16 = 0x22;
 
-/// What names must look like, in the case that names are compared in.
+/// What names must look like.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern(Vec<u16>);
+pub(crate) struct Pattern {
+    /// In the case that names are compared in.
+    units: Vec<u16>,
+    naming: Naming,
+}
 
 impl Pattern {
     /// A pattern as a client gives it; `None` if it is too long.
-    pub(crate) fn new(wire: &[u16]) -> Option<Self> {
-        (wire.len() <= PATTERN_UNITS_MAX).then(|| Self(folded(wire)))
+    pub(crate) fn new(wire: &[u16], naming: Naming) -> Option<Self> {
+        (wire.len() <= PATTERN_UNITS_MAX).then(|| Self { units: naming.compared(wire), naming })
     }
 
     /// Whether every name matches.
     pub(crate) fn is_everything(&self) -> bool {
-        self.0 == [STAR]
+        self.units == [STAR]
     }
 
     /// Whether at most one name matches.
     pub(crate) fn is_one_name(&self) -> bool {
-        !self.0.iter().any(|unit| [STAR, QUESTION, DOS_STAR, DOS_QUESTION, DOS_DOT].contains(unit))
+        let is_wild = |unit: &u16| [STAR, QUESTION].contains(unit) || self.is_of_dos(*unit);
+        !self.units.iter().any(is_wild)
+    }
+
+    /// Whether a unit stands for others as DOS has it. To Unix these are characters of names.
+    fn is_of_dos(&self, unit: u16) -> bool {
+        self.naming == Naming::Windows && [DOS_STAR, DOS_QUESTION, DOS_DOT].contains(&unit)
     }
 
     /// Whether a name, as it is on the wire, matches.
@@ -38,18 +48,18 @@ impl Pattern {
         if self.is_everything() {
             return true;
         }
-        let name = folded(name);
+        let name = self.naming.compared(name);
         let last_dot = name.iter().rposition(|&unit| unit == DOT);
         // Which prefixes of the pattern match the part of the name that was looked at.
-        let mut reached = vec![false; self.0.len() + 1];
+        let mut reached = vec![false; self.units.len() + 1];
         reached[0] = true;
         self.skip_empty(&mut reached, name.first().copied());
         for (at, &unit) in name.iter().enumerate() {
             let mut next = vec![false; reached.len()];
-            for (i, &wanted) in self.0.iter().enumerate().filter(|(i, _)| reached[*i]) {
+            for (i, &wanted) in self.units.iter().enumerate().filter(|(i, _)| reached[*i]) {
                 match wanted {
                     STAR => next[i] = true,
-                    DOS_STAR => {
+                    DOS_STAR if self.is_of_dos(wanted) => {
                         if unit != DOT || last_dot.is_some_and(|last| at < last) {
                             next[i] = true;
                         } else {
@@ -58,8 +68,8 @@ impl Pattern {
                         }
                     }
                     QUESTION => next[i + 1] = true,
-                    DOS_QUESTION if unit != DOT => next[i + 1] = true,
-                    DOS_DOT if unit == DOT => next[i + 1] = true,
+                    DOS_QUESTION if self.is_of_dos(wanted) && unit != DOT => next[i + 1] = true,
+                    DOS_DOT if self.is_of_dos(wanted) && unit == DOT => next[i + 1] = true,
                     _ if wanted == unit => next[i + 1] = true,
                     _ => {}
                 }
@@ -67,14 +77,16 @@ impl Pattern {
             reached = next;
             self.skip_empty(&mut reached, name.get(at + 1).copied());
         }
-        reached[self.0.len()]
+        reached[self.units.len()]
     }
 
     /// Passes over what needs no character before `next`.
     fn skip_empty(&self, reached: &mut [bool], next: Option<u16>) {
-        for (i, &wanted) in self.0.iter().enumerate() {
+        for (i, &wanted) in self.units.iter().enumerate() {
             let may_be_empty = match wanted {
-                STAR | DOS_STAR => true,
+                STAR => true,
+                unit if !self.is_of_dos(unit) => false,
+                DOS_STAR => true,
                 DOS_QUESTION => next.is_none_or(|unit| unit == DOT),
                 DOS_DOT => next.is_none(),
                 _ => false,
@@ -92,7 +104,7 @@ mod tests {
 
     fn matches(pattern: &str, name: &str) -> bool {
         let wire = |text: &str| text.encode_utf16().collect::<Vec<_>>();
-        Pattern::new(&wire(pattern)).unwrap().matches(&wire(name))
+        Pattern::new(&wire(pattern), Naming::Windows).unwrap().matches(&wire(name))
     }
 
     #[test]
@@ -130,9 +142,22 @@ mod tests {
     }
 
     #[test]
+    fn unix_tells_cases_apart_and_knows_two_wildcards() {
+        let wire = |text: &str| text.encode_utf16().collect::<Vec<_>>();
+        let of = |pattern: &str| Pattern::new(&wire(pattern), Naming::Posix).unwrap();
+        for (pattern, name) in [("A*", "Ab"), ("a?", "ab"), ("<x>", "<x>"), ("\"*", "\"q")] {
+            assert!(of(pattern).matches(&wire(name)), "{pattern:?} {name:?}");
+        }
+        for (pattern, name) in [("A*", "ab"), ("<", "x"), (">", "x"), ("a\"", "a"), ("a\"b", "a.b")] {
+            assert!(!of(pattern).matches(&wire(name)), "{pattern:?} {name:?}");
+        }
+        assert!(of("<>\"").is_one_name() && !of("a?").is_one_name());
+    }
+
+    #[test]
     fn a_pattern_costs_no_more_than_its_length_times_the_name() {
         let name = "a".repeat(255);
         assert!(!matches(&("*a".repeat(120) + "b"), &name));
-        assert!(Pattern::new(&[0x2a; PATTERN_UNITS_MAX + 1]).is_none());
+        assert!(Pattern::new(&[0x2a; PATTERN_UNITS_MAX + 1], Naming::Windows).is_none());
     }
 }

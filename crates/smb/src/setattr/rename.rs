@@ -93,12 +93,13 @@ fn goal(open: &Open, args: &RenameInformation<'_>) -> Result<Goal, Stop> {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     let wire: Vec<u16> = args.file_name.units().collect();
-    let path = names::path(wire.strip_prefix(&[u16::from(b'\\')]).unwrap_or(&wire))?;
+    let naming = open.naming;
+    let path = names::path(wire.strip_prefix(&[naming.separator()]).unwrap_or(&wire), naming)?;
     let Some(name) = path.last().filter(|_| path.len() <= PATH_NAMES_MAX).cloned() else {
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     };
-    let (dir, mut path) = parent_of(&open.disk, &path)?;
-    let (name, replaced) = match find(&dir, &open.disk.caller, &name) {
+    let (dir, mut path) = parent_of(&open.disk, &path, naming)?;
+    let (name, replaced) = match find(&dir, &open.disk.caller, &name, naming) {
         // Another case of its own name is a name like any other.
         Ok((_, found)) if found.file.key() == open.file.key() => (name, None),
         Ok((stored, found)) if args.replace_if_exists => (stored, Some(found)),

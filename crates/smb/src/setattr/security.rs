@@ -1,9 +1,12 @@
-//! SET_INFO of a descriptor (MS-FSA §2.1.5.17): whole where lists rule, else as far as owner, group and mode bits can say it.
+//! SET_INFO of a descriptor (MS-FSA §2.1.5.17): whole where lists rule, else as far as owner, group and mode bits can say it. The
+//! POSIX extensions have one say a mode, too.
 
 use crate::descriptor::Classes;
 use crate::list;
+use crate::names::Naming;
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
+use crate::posix;
 use identity::{Id, Sid as OurSid};
 use smb_wire::info::SecurityInformation;
 use smb_wire::security::{Acl, SecurityDescriptor, Sid};
@@ -36,14 +39,14 @@ pub(super) fn set(
     let descriptor = SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
     let attrs = open.file.attrs(Blocking::Allowed)?;
     let uid = match parts.contains(SecurityInformation::OWNER) {
-        true => Some(match id_of(ops, descriptor.owner)? {
+        true => Some(match id_of(ops, open, descriptor.owner)? {
             Some(Id::User(uid)) => uid,
             _ => return Err(NtStatus::INVALID_OWNER.into()),
         }),
         false => None,
     };
     let gid = match parts.contains(SecurityInformation::GROUP) {
-        true => Some(match id_of(ops, descriptor.group)? {
+        true => Some(match id_of(ops, open, descriptor.group)? {
             Some(Id::Group(gid)) => gid,
             _ => return Err(NtStatus::INVALID_PRIMARY_GROUP.into()),
         }),
@@ -51,14 +54,22 @@ pub(super) fn set(
     };
     let (uid, gid) = (uid.filter(|uid| *uid != attrs.uid), gid.filter(|gid| *gid != attrs.gid));
     let sets_list = parts.contains(SecurityInformation::DACL);
-    let set = match open.file.volume().security_style() {
-        SecurityStyle::Ntfs => {
+    let is_unix = sets_list && open.naming == Naming::Posix;
+    let said = if is_unix { posix::mode_of(descriptor.dacl.as_ref()) } else { None };
+    let set = match (open.file.volume().security_style(), said) {
+        // As chmod over NFS, which is refused where lists rule.
+        (_, Some(mode)) => {
+            let mode = Some(mode).filter(|mode| *mode != attrs.mode);
+            let set = SetAttrs { uid, gid, mode, ..SetAttrs::default() };
+            open.file.set_attrs(&open.disk.caller, &set, None, ops.pending)
+        }
+        (SecurityStyle::Ntfs, None) => {
             let resolver = &*ops.service.resolver;
             let acl = sets_list.then(|| list::from_wire(resolver, &descriptor)).transpose()?;
             let set = SetSecurity { uid, gid, acl };
             open.file.set_security(&open.disk.caller, Rights(open.granted.0), &set, ops.pending)
         }
-        SecurityStyle::Unix => {
+        (SecurityStyle::Unix, None) => {
             // The list is about those who own the file afterwards.
             let owners = (uid.unwrap_or(attrs.uid), gid.unwrap_or(attrs.gid));
             let mode = match sets_list {
@@ -89,8 +100,13 @@ fn mode_of(
 }
 
 /// Whom files know by this identifier.
-fn id_of(ops: &Ops<'_>, sid: Option<Sid>) -> Result<Option<Id>, NtStatus> {
+fn id_of(ops: &Ops<'_>, open: &Open, sid: Option<Sid>) -> Result<Option<Id>, NtStatus> {
     let Some(sid) = sid else { return Ok(None) };
+    if open.naming == Naming::Posix
+        && let Some(id) = posix::id_of(&sid)
+    {
+        return Ok(Some(id));
+    }
     let (ours, _) = OurSid::from_bytes(sid.as_bytes()).ok_or(NtStatus::INVALID_SID)?;
     Ok(ops.service.resolver.id_of(&ours))
 }

@@ -20,6 +20,7 @@ mod negotiate;
 mod neighbors;
 mod notify;
 mod oplock;
+mod posix;
 mod rename;
 mod rig;
 mod security;

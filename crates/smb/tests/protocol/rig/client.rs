@@ -9,8 +9,8 @@ use smb_wire::crypto::{Preauth, signing};
 use smb_wire::error::ErrorResponse;
 use smb_wire::header::{Command, Flags, HEADER_SIZE, Header};
 use smb_wire::negotiate::{
-    Capabilities, Cipher, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse, SecurityMode,
-    SigningAlgorithm,
+    Capabilities, Cipher, ContextType, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse,
+    SecurityMode, SigningAlgorithm,
 };
 use smb_wire::session::{
     SessionFlags, SessionSecurityMode, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
@@ -40,6 +40,8 @@ pub(crate) struct Offer {
     pub(crate) signing: Vec<SigningAlgorithm>,
     pub(crate) client_guid: Guid,
     pub(crate) security_mode: SecurityMode,
+    /// Whether it has the POSIX extensions.
+    pub(crate) posix: bool,
 }
 
 impl Default for Offer {
@@ -54,6 +56,7 @@ impl Default for Offer {
             signing: vec![SigningAlgorithm::AES_GMAC],
             client_guid: Guid([9; 16]),
             security_mode: SecurityMode::SIGNING_ENABLED,
+            posix: false,
         }
     }
 }
@@ -72,6 +75,10 @@ impl Offer {
         }
         if !self.signing.is_empty() {
             contexts.push(NegotiateContext::Signing(self.signing.clone()));
+        }
+        if self.posix {
+            let context_type = ContextType::POSIX_EXTENSIONS_AVAILABLE;
+            contexts.push(NegotiateContext::Other { context_type, data: smb_wire::posix::NAME });
         }
         contexts
     }
