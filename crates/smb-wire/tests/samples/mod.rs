@@ -127,6 +127,8 @@ pub fn messages() -> Vec<(&'static str, Vec<u8>)> {
         ("header::Header", header.response(NtStatus::PENDING).to_bytes()),
         ("transform::TransformHeader", transform().to_bytes()),
         ("transform::CompressionTransform", compression().to_bytes()),
+        ("transform::CompressionPayload", payload().to_bytes()),
+        ("transform::PatternPayload", PatternPayload { pattern: 9, repetitions: 100 }.to_bytes()),
         ("smb1::Smb1Negotiate<'_>", Smb1Negotiate { dialects }.to_bytes()),
         ("negotiate::NegotiateRequest<'_>", negotiate_request().to_bytes()),
         ("negotiate::NegotiateResponse<'_>", negotiate_response().to_bytes()),
@@ -159,6 +161,22 @@ fn compression() -> CompressionTransform {
         flags: CompressionTransformFlags::empty(),
         offset: 64,
     }
+}
+
+fn payload() -> CompressionPayload {
+    CompressionPayload {
+        compression_algorithm: CompressionAlgorithm::PATTERN_V1,
+        flags: CompressionTransformFlags::CHAINED,
+        length: 8,
+    }
+}
+
+/// What was agreed on, and a message of every kind of payload.
+pub fn compressed() -> Vec<u8> {
+    let text = b"all work and no play makes jack a dull boy. ".repeat(20);
+    let message = [&[1; 64][..], &[0; 70], &text, &[7; 80]].concat();
+    let agreed = smb_wire::compression::Compression { is_chained: true, lz77: true, pattern: true };
+    [vec![7], agreed.compress(&message, 64).unwrap()].concat()
 }
 
 fn sessions() -> Vec<(&'static str, Vec<u8>)> {
