@@ -106,7 +106,7 @@ fn chains() {
 #[test]
 fn compressed_messages() {
     let (decoded, refused) =
-        run(&mut Random(0x5678_9abc_def1_2345), &samples::compressed(), fuzz::compressed);
+        run(&mut Random(0x5678_9abc_def1_2345), &structures::compressed(), fuzz::compressed);
     assert!(decoded >= 400 && refused >= 100, "{decoded} decompressed, {refused} refused");
 }
 

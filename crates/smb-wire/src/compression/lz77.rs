@@ -10,8 +10,10 @@ const MATCH_MIN: usize = 3;
 const FOUND_MIN: usize = 4;
 /// Places that are remembered, by the hash of the four bytes there.
 const SLOT_BITS: u32 = 13;
-/// After 2⁵ bytes in which no match begins, places are passed over; more of them as that goes on.
+/// After 2⁵ places at which no match begins, some are passed over; more of them as that goes on.
 const PATIENCE_BITS: u32 = 5;
+/// The most that are.
+const SKIPPED_MAX: usize = 15;
 /// Flags of one word.
 const FLAGS: u32 = 32;
 /// The length in the three bits of a match that says that more of it follows.
@@ -36,7 +38,7 @@ pub fn compress(input: &[u8], out: &mut Vec<u8>, room: usize) -> bool {
         let is_near = (1..=DISTANCE_MAX.min(at)).contains(&distance);
         if !is_near || four(input, at - distance) != Some(word) {
             misses += 1;
-            at += 1 + (misses >> PATIENCE_BITS);
+            at += 1 + (misses >> PATIENCE_BITS).min(SKIPPED_MAX);
             continue;
         }
         let length = FOUND_MIN + common(&input[at - distance + FOUND_MIN..], &input[at + FOUND_MIN..]);
@@ -378,6 +380,21 @@ mod tests {
         for (tail, what) in refused {
             assert!(decompressed(&with(tail), 100).is_err(), "{what}");
         }
+    }
+
+    /// Nothing is found in noise, which is passed over quickly, but what follows it is.
+    #[test]
+    fn text_behind_noise_is_compressed() {
+        let mut state = 1_u64;
+        let noise = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state.to_le_bytes()[7]
+        });
+        let mut plain: Vec<u8> = noise.take(1 << 20).collect();
+        plain.extend(b"all work and no play makes jack a dull boy. ".repeat(100));
+        let packed = compressed(&plain);
+        assert!(packed.len() < (1 << 20) / 32 * 36 + 1000, "{}", packed.len());
+        assert_eq!(decompressed(&packed, plain.len()), Ok(plain));
     }
 
     proptest! {
