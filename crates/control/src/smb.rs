@@ -19,9 +19,10 @@ const OFF_OR_ON: [&str; 2] = ["off", "on"];
 const OFF_OR_REQUIRED: [&str; 2] = ["off", "required"];
 
 /// All of them.
-pub static SMB_SETTINGS: [SmbSetting; 7] = [
+pub static SMB_SETTINGS: [SmbSetting; 8] = [
     SmbSetting { name: "encryption", words: OFF_OR_REQUIRED, field: |of| &mut of.encryption },
     SmbSetting { name: "signing", words: OFF_OR_REQUIRED, field: |of| &mut of.signing },
+    SmbSetting { name: "compression", words: OFF_OR_ON, field: |of| &mut of.compression },
     SmbSetting { name: "browsable", words: OFF_OR_ON, field: |of| &mut of.browsable },
     SmbSetting {
         name: "access-based-enumeration",
@@ -114,7 +115,7 @@ mod tests {
 
     #[test]
     fn settings_are_written_as_they_are_read() {
-        let all = "encryption=required,signing=off,browsable=off,access-based-enumeration=on,\
+        let all = "encryption=required,signing=off,compression=on,browsable=off,access-based-enumeration=on,\
                    continuously-available=on,oplocks=off,change-notify=off";
         for text in ["", "signing=off", all] {
             assert_eq!(text.parse::<SmbSettings>().unwrap().to_string(), text);
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn what_is_no_setting_is_told_with_those_there_are() {
         for (text, allowed) in [
-            ("encrypt=on", "encryption, signing, browsable"),
+            ("encrypt=on", "encryption, signing, compression, browsable"),
             ("", "change-notify"),
             ("signing", "signing=off, signing=required"),
             ("oplocks=required", "oplocks=off, oplocks=on"),

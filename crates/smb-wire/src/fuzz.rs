@@ -1,5 +1,6 @@
 //! The door for fuzzers and the smoke test: every decoder under one selector. No part of the interface.
 
+use crate::compression::Compression;
 use crate::crypto::Preauth;
 use crate::crypto::kdf::KeySource;
 use crate::crypto::sealing::{Opener, Sealer};
@@ -37,6 +38,8 @@ pub const MESSAGES: &[(&str, Decoder)] = decoders![
     header::Header,
     transform::TransformHeader,
     transform::CompressionTransform,
+    transform::CompressionPayload,
+    transform::PatternPayload,
     smb1::Smb1Negotiate<'_>,
     negotiate::NegotiateRequest<'_>,
     negotiate::NegotiateResponse<'_>,
@@ -207,6 +210,25 @@ pub fn sealed(bytes: &[u8]) -> bool {
     assert!(opener.open(&mut changed).is_err(), "a changed byte is found");
     assert_eq!(opener.open(&mut message).expect("it is as it was"), text);
     true
+}
+
+/// Takes bytes behind the first for a compressed message, by what the first says was agreed on; then compresses them. `false`: they
+/// are no compressed message.
+///
+/// # Panics
+/// If a message says more than it may, or what was compressed does not come back.
+pub fn compressed(bytes: &[u8]) -> bool {
+    const MOST: usize = 10_000;
+    let Some((&agreed, bytes)) = bytes.split_first() else { return false };
+    let has = |bit: u8| agreed & bit != 0;
+    let agreed = Compression { is_chained: has(1), lz77: has(2), pattern: has(4) };
+    let plain = agreed.decompress(bytes, MOST);
+    assert!(plain.as_ref().is_ok_and(|plain| plain.len() <= MOST) || plain.is_err());
+    if let Some(packed) = agreed.compress(bytes, 64) {
+        assert!(packed.len() < bytes.len(), "what is longer stays as it is");
+        assert_eq!(agreed.decompress(&packed, bytes.len()).expect("what was compressed"), bytes);
+    }
+    plain.is_ok()
 }
 
 /// Runs the decoder of `table` that the first byte picks on the other bytes.

@@ -13,6 +13,7 @@ pub mod apple;
 pub mod chain;
 pub mod classes;
 pub mod compound;
+pub mod compression;
 pub mod contexts;
 pub mod copy;
 pub mod create;

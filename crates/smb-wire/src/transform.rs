@@ -74,14 +74,14 @@ impl Decode<'_> for TransformHeader {
 }
 
 bit_set! {
-    /// `Flags`, MS-SMB2 §2.2.42.
+    /// `Flags`, MS-SMB2 §2.2.42.1 and §2.2.42.2.1.
     pub struct CompressionTransformFlags: u16 {
         CHAINED = 0x1,
     }
 }
 
-/// `SMB2_COMPRESSION_TRANSFORM_HEADER_UNCHAINED`, MS-SMB2 §2.2.42.1, and the first of the chained, §2.2.42.2, whose
-/// `offset` is the length of its payload.
+/// `SMB2_COMPRESSION_TRANSFORM_HEADER_UNCHAINED`, MS-SMB2 §2.2.42.1. Of the chained one, §2.2.42.2, the first two fields, and the
+/// first [`CompressionPayload`]: its `Length` is the `Offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct CompressionTransform {
     pub protocol_id: ProtocolId,
@@ -89,4 +89,25 @@ pub struct CompressionTransform {
     pub compression_algorithm: CompressionAlgorithm,
     pub flags: CompressionTransformFlags,
     pub offset: u32,
+}
+
+/// Bytes of a `SMB2_COMPRESSION_TRANSFORM_HEADER_CHAINED` before its first payload.
+pub const CHAINED_HEADER_SIZE: usize = 8;
+
+/// `SMB2_COMPRESSION_CHAINED_PAYLOAD_HEADER`, MS-SMB2 §2.2.42.2.1, up to `OriginalPayloadSize`, which not all of them have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
+pub struct CompressionPayload {
+    pub compression_algorithm: CompressionAlgorithm,
+    /// Of the first one `CHAINED`. Of others anything: Windows leaves in it what was there.
+    pub flags: CompressionTransformFlags,
+    /// Of what follows, `OriginalPayloadSize` included.
+    pub length: u32,
+}
+
+/// `SMB2_COMPRESSION_PATTERN_PAYLOAD_V1`, MS-SMB2 §2.2.42.2.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
+pub struct PatternPayload {
+    pub pattern: u8,
+    #[wire(pad = 3)]
+    pub repetitions: u32,
 }

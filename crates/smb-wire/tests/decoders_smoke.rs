@@ -104,6 +104,13 @@ fn chains() {
 }
 
 #[test]
+fn compressed_messages() {
+    let (decoded, refused) =
+        run(&mut Random(0x5678_9abc_def1_2345), &structures::compressed(), fuzz::compressed);
+    assert!(decoded >= 400 && refused >= 100, "{decoded} decompressed, {refused} refused");
+}
+
+#[test]
 fn encrypted_messages() {
     let mut random = Random(0x4567_89ab_cdef_1234);
     for cipher in 0..4 {

@@ -1,6 +1,7 @@
 //! Messages byte by byte, as the figures of MS-SMB2 §2.2 draw them.
 
 use smb_wire::compound::messages;
+use smb_wire::compression::lz77;
 use smb_wire::create::{CreateContexts, CreateRequest};
 use smb_wire::dir::OutputResponse;
 use smb_wire::error::ErrorResponse;
@@ -259,4 +260,22 @@ fn next_command_stays_inside() {
     assert_eq!(with(64), (2, Err(Malformed("not an SMB2 header"))));
     assert_eq!(bytes.len() % 8, 0);
     assert_eq!(with(u32::try_from(bytes.len()).unwrap()), (2, Err(Malformed("message ends early"))));
+}
+
+/// By Samba 4.22 (`samba.compression.plain_compress`): near and far matches, lengths of every form, both halves of a byte.
+#[test]
+fn what_others_have_compressed_is_expanded() {
+    #[rustfmt::skip]
+    let packed = [
+        0x1b, 0x00, 0x84, 0x12, 0x61, 0x62, 0x63, 0x17, 0x00, 0xd8, 0x2d, 0x2d, 0xb7, 0x00, 0x00,
+        0x07, 0x00, 0xff, 0x0e, 0x78, 0x79, 0x7a, 0x51, 0x07, 0x00, 0xff, 0x1e, 0x01, 0x74, 0x68,
+        0x65, 0x20, 0x65, 0x6e, 0x64, 0x20, 0x6f, 0x66, 0x20, 0x69, 0x74, 0x77, 0x09, 0xff, 0xff,
+        0x1f, 0x01, 0x0f, 0x09, 0xff, 0xff, 0xff, 0x51, 0x07, 0x00, 0x0f, 0x92,
+    ];
+    let near = b"abcabcabcabcabcabcabc--".repeat(2);
+    let parts = [&near[..], &[0; 40], b"xyz", &[b'Q'; 290], b"the end of it", &[b'Q'; 66_000]];
+    let plain = parts.concat();
+    let mut out = Vec::new();
+    assert_eq!(lz77::decompress(&packed, &mut out, plain.len()), Ok(()));
+    assert!(out == plain);
 }

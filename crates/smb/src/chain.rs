@@ -9,7 +9,7 @@ use crate::connect::origin;
 use crate::connection::Connection;
 use crate::durable::Creation;
 use crate::later::{Asked, Cancel, Interim, Waker};
-use crate::limits::{COMPOUND_COMMANDS_MAX, COMPOUND_REPLY_BYTES_MAX, CREDIT_BYTES};
+use crate::limits::{COMPOUND_COMMANDS_MAX, COMPOUND_REPLY_BYTES_MAX, COMPRESSED_BYTES_MIN, CREDIT_BYTES};
 use crate::ops::{Ops, Stop};
 use crate::sequence::Outstanding;
 use crate::service::Service;
@@ -18,8 +18,10 @@ use crate::signatures::Unsigned;
 use crate::table::{Needs, Row, demand, row};
 use crate::tree::Disk;
 use smb_wire::compound::{self, Message};
+use smb_wire::compression::Compression;
 use smb_wire::crypto::signing;
 use smb_wire::error::ErrorResponse;
+use smb_wire::file::READ_HEAD_SIZE;
 use smb_wire::header::{Command, Flags, HEADER_SIZE, Header, NEXT_COMMAND_OFFSET, Routing};
 use smb_wire::types::Dialect;
 use smb_wire::{Encode, FileId, NtStatus, Writer};
@@ -72,6 +74,7 @@ impl Base<'_> {
             is_sealed: false,
             is_last: true,
             bytes: 0,
+            compresses: false,
             takes_pages: false,
             pages: None,
         }
@@ -109,6 +112,8 @@ pub(crate) struct Chain {
     pub(crate) unanswered: Vec<CacheUse>,
     /// The bytes of the commands that are not done yet.
     rest_bytes: usize,
+    /// How the replies are compressed, if they are to be.
+    compression: Option<Compression>,
     /// Pages of a file that end the only reply.
     pub(crate) pages: Option<Pipe>,
 }
@@ -226,6 +231,7 @@ impl Chain {
         (ops.outstanding, ops.creation) = (self.outstanding.take(), self.creation.take());
         (ops.waker, ops.is_last) = (self.waker.take(), request.header.next_command == 0);
         ops.is_sealed = self.sealed_by.is_some();
+        ops.compresses = ops.share_compresses();
         ops.woken = ops.waker.as_ref().and_then(Waker::take_woken);
         ops.bytes = self.rest_bytes + out.len() - base;
         let is_alone = self.at == 0 && request.header.next_command == 0;
@@ -258,8 +264,11 @@ impl Chain {
                 return Err(self.stopped(stop, ops));
             }
         };
-        let Ops { header, channel, signer, file, waker, unanswered, pages, .. } = ops;
+        let Ops { header, channel, signer, file, waker, unanswered, compresses, pages, .. } = ops;
         self.pages = pages;
+        if compresses {
+            self.compression = connection.compression();
+        }
         self.unanswered.extend(unanswered);
         let has_session = first.is_ok() && status != NtStatus::USER_SESSION_DELETED;
         self.previous = Previous {
@@ -343,7 +352,8 @@ impl Chain {
             out[base + last.start + NEXT_COMMAND_OFFSET..][..4].fill(0);
         }
         let unanswered = std::mem::take(&mut self.unanswered);
-        Self { sealed_by: self.sealed_by.clone(), replies, unanswered, ..Self::default() }
+        let (sealed_by, compression) = (self.sealed_by.clone(), self.compression);
+        Self { sealed_by, compression, replies, unanswered, ..Self::default() }
     }
 
     /// The commands of `message` that are not done yet, as a message of their own.
@@ -418,6 +428,22 @@ impl Chain {
         let mut unsigned = Unsigned::default();
         self.leave_unsigned(&mut unsigned, out.len(), base);
         unsigned.sign(out);
+    }
+
+    /// How the replies are compressed, which are so many bytes, if they are.
+    pub(crate) fn compression_of(&self, bytes: usize) -> Option<Compression> {
+        self.compression.filter(|_| bytes >= COMPRESSED_BYTES_MIN)
+    }
+
+    /// Compresses the replies, which begin at `base` and end `out`, where that is wanted and makes them shorter. What comes before the
+    /// data of a READ stays as it is.
+    pub(crate) fn compress(&self, out: &mut Vec<u8>, base: usize) {
+        let compression = self.compression_of(out.len() - base);
+        let packed = compression.and_then(|compression| compression.compress(&out[base..], READ_HEAD_SIZE));
+        if let Some(packed) = packed {
+            out.truncate(base);
+            out.extend_from_slice(&packed);
+        }
     }
 
     /// Whether the replies are signed with less work beside others.

@@ -36,7 +36,10 @@ pub(crate) fn connect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> 
     let response = TreeConnectResponse {
         share_type: if matches!(share, Share::Pipe) { ShareType::PIPE } else { ShareType::DISK },
         share_flags: match &share {
-            Share::Disk(disk) => share_flags(disk.must_seal, &disk.export),
+            Share::Disk(disk) => {
+                let compresses = disk.export.share.compression && ops.connection.compression().is_some();
+                share_flags(disk.must_seal, compresses, &disk.export)
+            }
             Share::Pipe => ShareFlags::NO_CACHING,
         },
         capabilities: ShareCapabilities::empty(),
@@ -92,8 +95,11 @@ pub(crate) fn is_sealed(export: &Export, rule: &ExportRule) -> bool {
 }
 
 /// What clients are told of a share.
-pub(crate) fn share_flags(must_seal: bool, export: &Export) -> ShareFlags {
-    let flags = if must_seal { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NO_CACHING };
+pub(crate) fn share_flags(must_seal: bool, compresses: bool, export: &Export) -> ShareFlags {
+    let mut flags = if must_seal { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NO_CACHING };
+    if compresses {
+        flags |= ShareFlags::COMPRESS_DATA;
+    }
     match export.share.access_based_enumeration {
         true => flags | ShareFlags::ACCESS_BASED_DIRECTORY_ENUM,
         false => flags,

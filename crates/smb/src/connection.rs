@@ -9,6 +9,7 @@ use crate::negotiated::Negotiated;
 use crate::service::Service;
 use crate::session::Session;
 use smb_wire::NtStatus;
+use smb_wire::compression::Compression;
 use smb_wire::crypto::Preauth;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -68,6 +69,11 @@ impl Connection {
     /// What was agreed on, once it was.
     pub(crate) fn negotiated(&self) -> Option<&Negotiated> {
         self.negotiated.get()
+    }
+
+    /// How its messages may be compressed, if they may.
+    pub(crate) fn compression(&self) -> Option<Compression> {
+        self.negotiated()?.compression
     }
 
     /// Settles what was agreed on; it can be done once.

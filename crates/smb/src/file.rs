@@ -4,8 +4,8 @@ use crate::ipc;
 use crate::limits::{IO_BYTES_MAX, SPLICE_BYTES_MIN};
 use crate::ops::{Done, Ops, Stop};
 use smb_wire::file::{
-    CloseFlags, CloseRequest, CloseResponse, FlushRequest, READ_HEAD_SIZE, ReadRequest, ReadResponse,
-    WriteFlags, WriteRequest, WriteResponse,
+    CloseFlags, CloseRequest, CloseResponse, FlushRequest, READ_HEAD_SIZE, ReadFlags, ReadRequest,
+    ReadResponse, WriteFlags, WriteRequest, WriteResponse,
 };
 use smb_wire::session::Empty;
 use smb_wire::types::AccessMask;
@@ -33,6 +33,8 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     check_range(args.offset, args.length)?;
+    ops.compresses |=
+        args.flags.contains(ReadFlags::REQUEST_COMPRESSED) && ops.connection.compression().is_some();
     let opened = open.data(Access::READ)?;
     let length = usize::try_from(args.length).unwrap_or(usize::MAX);
     let data = Elsewhere { offset: READ_HEAD_SIZE, length: 0 };
@@ -78,7 +80,7 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
 
 /// The file's own pages, where the reply may end with them and they can be had now (or the command may wait for them).
 fn pages(ops: &Ops<'_>, opened: &Opened<'_>, offset: u64, length: usize) -> Option<Pipe> {
-    if !ops.takes_pages || length < SPLICE_BYTES_MIN {
+    if !ops.takes_pages || ops.compresses || length < SPLICE_BYTES_MIN {
         return None;
     }
     let left = opened.size(ops.blocking).ok()?.saturating_sub(offset);

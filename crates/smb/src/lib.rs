@@ -41,6 +41,7 @@ mod negotiated;
 mod nonces;
 mod notify;
 mod open;
+mod opened;
 mod oplock;
 mod ops;
 mod pipe;

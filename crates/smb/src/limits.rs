@@ -12,6 +12,8 @@ pub const TRANSACT_BYTES_MAX: u32 = 1 << 20;
 pub const MESSAGE_EXTRA_BYTES: usize = 4096;
 /// The longest message.
 pub const MESSAGE_BYTES_MAX: usize = IO_BYTES_MAX as usize + MESSAGE_EXTRA_BYTES;
+/// Replies of fewer bytes are not compressed: most of them would leave in as many packets.
+pub const COMPRESSED_BYTES_MIN: usize = 4096;
 /// Bytes that one credit pays for (MS-SMB2 §3.1.5.2).
 pub const CREDIT_BYTES: u32 = 64 << 10;
 /// Message ids that one connection may have granted and unused, as of Windows.

@@ -6,10 +6,11 @@ use crate::limits::{DIALECTS_MAX, IO_BYTES_MAX, NEGOTIATE_CONTEXTS_MAX, TRANSACT
 use crate::negotiated::Negotiated;
 use crate::ops::{Done, Ops, Stop};
 use crate::service::Service;
+use smb_wire::compression::Compression;
 use smb_wire::fsctl::{ValidateNegotiateRequest, ValidateNegotiateResponse};
 use smb_wire::negotiate::{
-    Capabilities, Cipher, ContextType, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse,
-    SecurityMode, SigningAlgorithm,
+    Capabilities, Cipher, CompressionAlgorithm, CompressionFlags, ContextType, HashAlgorithm,
+    NegotiateContext, NegotiateRequest, NegotiateResponse, SecurityMode, SigningAlgorithm,
 };
 use smb_wire::posix;
 use smb_wire::smb1::Smb1Negotiate;
@@ -51,6 +52,7 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
             _ => SigningAlgorithm::AES_CMAC,
         },
         posix: false,
+        compression: None,
     };
     if dialect != Dialect::SMB210 {
         // Told to those who say that they can (MS-SMB2 §3.3.5.4): some others stumble over it.
@@ -61,7 +63,7 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
     let mut contexts = Vec::new();
     if dialect == Dialect::SMB311 {
         (ops.service.random)(&mut salt);
-        contexts = agree(&args.contexts, &mut negotiated, &salt)?;
+        contexts = agree(&args.contexts, &mut negotiated, &salt, has_compressed_share(ops))?;
     } else if dialect != Dialect::SMB210 && args.capabilities.contains(Capabilities::ENCRYPTION) {
         negotiated.capabilities |= Capabilities::ENCRYPTION;
         negotiated.cipher = Some(Cipher::AES_128_CCM);
@@ -86,11 +88,17 @@ fn has_unsigned_share(ops: &Ops<'_>) -> bool {
     visible(ops).any(|(export, _)| !export.share.signing)
 }
 
+/// Whether this client may use a share whose messages are compressed.
+fn has_compressed_share(ops: &Ops<'_>) -> bool {
+    visible(ops).any(|(export, _)| export.share.compression)
+}
+
 /// What is answered to the contexts of a client with 3.1.1, and agreed on by that.
 fn agree<'a>(
     contexts: &[NegotiateContext<'_>],
     negotiated: &mut Negotiated,
     salt: &'a [u8],
+    compresses: bool,
 ) -> Result<Vec<NegotiateContext<'a>>, Stop> {
     if contexts.len() > NEGOTIATE_CONTEXTS_MAX {
         return Err(NtStatus::INVALID_PARAMETER.into());
@@ -126,6 +134,23 @@ fn agree<'a>(
                 if negotiated.posix {
                     answers.push(NegotiateContext::Other { context_type: *context_type, data: posix::NAME });
                 }
+            }
+            NegotiateContext::Compression { flags, algorithms } if compresses => {
+                if algorithms.is_empty() {
+                    return Err(NtStatus::INVALID_PARAMETER.into());
+                }
+                negotiated.compression = Compression::choose(*flags, algorithms);
+                // Nothing in common is an algorithm as well: none (MS-SMB2 §3.3.5.4).
+                answers.push(match negotiated.compression {
+                    Some(chosen) => NegotiateContext::Compression {
+                        flags: chosen.flags(),
+                        algorithms: chosen.algorithms(),
+                    },
+                    None => NegotiateContext::Compression {
+                        flags: CompressionFlags::empty(),
+                        algorithms: vec![CompressionAlgorithm::NONE],
+                    },
+                });
             }
             _ => {}
         }

@@ -1,6 +1,7 @@
 //! What the two ends of a connection have agreed on (MS-SMB2 §3.3.1.7).
 
 use smb_wire::Guid;
+use smb_wire::compression::Compression;
 use smb_wire::negotiate::{Capabilities, Cipher, SecurityMode, SigningAlgorithm};
 use smb_wire::types::Dialect;
 
@@ -19,4 +20,5 @@ pub(crate) struct Negotiated {
     pub(crate) signing: SigningAlgorithm,
     /// Whether the client has the POSIX extensions.
     pub(crate) posix: bool,
+    pub(crate) compression: Option<Compression>,
 }

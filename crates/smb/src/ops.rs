@@ -101,6 +101,8 @@ pub(crate) struct Ops<'c> {
     pub(crate) is_last: bool,
     /// The memory it takes while it waits.
     pub(crate) bytes: usize,
+    /// Whether its reply is compressed if it is long.
+    pub(crate) compresses: bool,
     /// Whether its reply may end with pages of a file: nothing follows it, and nothing is computed of its bytes.
     pub(crate) takes_pages: bool,
     /// Those pages.
@@ -145,6 +147,13 @@ impl Ops<'_> {
     /// What holds for a share now.
     pub(crate) fn share_settings(&self, disk: &Disk) -> ShareSettings {
         self.namespace.export(disk.export.id).map_or(disk.export.share, |export| export.share)
+    }
+
+    /// Whether long replies of the share are compressed, to a client that can read them.
+    pub(crate) fn share_compresses(&self) -> bool {
+        let has_disk =
+            |tree: &Arc<Tree>| tree.disk().is_some_and(|disk| self.share_settings(disk).compression);
+        self.connection.compression().is_some() && self.tree.as_ref().is_some_and(has_disk)
     }
 
     /// What wakes this request, which is about `file` and ends with `closed_with` when that is closed. From now on it is one of those

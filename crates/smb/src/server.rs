@@ -6,8 +6,8 @@ use crate::frame::{self, FRAMING};
 use crate::later::{Cancel, Suspension, Waker};
 use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY_MS, RETRY_MS_MAX};
 use crate::negotiate::multi_protocol;
+use crate::opened::{Opened, check_compression};
 use crate::service::Service;
-use crate::session::Session;
 use crate::signatures::Unsigned;
 use crate::status::of_fs_error;
 use crate::table::{demand_of_all, dispatch, reply_bytes_max};
@@ -42,14 +42,13 @@ struct Memory {
     unsigned: Unsigned,
 }
 
-/// What an encrypted message says, and whose key it was encrypted with.
-type Opened = (Vec<u8>, Arc<Session>);
-
 /// A message that was planned.
 struct Call {
     connection: Arc<Connection>,
-    /// What it was encrypted as, if it was.
-    opened: Option<Opened>,
+    /// What it says, if it was encrypted or compressed.
+    opened: Opened,
+    /// The most bytes of its reply, where only its compressed form is kept.
+    reply_bytes_max: Option<u32>,
     /// Whether its message ids are used: not if too little of it is there to know them all.
     is_taken: bool,
     /// The headers of its commands, once their ids are used.
@@ -107,7 +106,7 @@ struct ParkedCall {
     suspended: Box<Suspended>,
 }
 
-/// A message that is put together in memory: what is signed or encrypted is looked at as a whole.
+/// A message that is put together in memory: what is signed, encrypted or compressed is looked at as a whole.
 struct Upload {
     call: Call,
     message: Vec<u8>,
@@ -169,7 +168,8 @@ impl Protocol for Smb {
         // Of a message that is not there as a whole, not all commands are known: they pay when it is their turn.
         let mut call = Call {
             connection: Arc::clone(ours),
-            opened: None,
+            opened: Opened::default(),
+            reply_bytes_max: None,
             is_taken: false,
             heads: Vec::new(),
             paid: None,
@@ -180,7 +180,14 @@ impl Protocol for Smb {
             if size > message.len().saturating_sub(TRANSFORM_SIZE) {
                 return Ok(Some(Plan { call, dispatch: Dispatch::Batched, toll: None, streams }));
             }
-            call.opened = Some(open(ours, message)?);
+            call.opened = Opened::open(ours, message)?;
+        } else if protocol_id == ProtocolId::COMPRESSION_TRANSFORM {
+            check_compression(ours)?;
+            // It does not say how long it is: what cannot be decompressed may not be there as a whole.
+            let Ok(opened) = Opened::open(ours, message) else {
+                return Ok(Some(Plan { call, dispatch: Dispatch::Batched, toll: None, streams }));
+            };
+            call.opened = opened;
         } else if let Ok(first) = Header::from_bytes(message)
             && !compound::messages(message).all(|request| request.is_ok())
         {
@@ -188,17 +195,20 @@ impl Protocol for Smb {
             let toll = if is_alone { self.toll(connection, message, &mut call.paid) } else { None };
             return Ok(Some(Plan { call, dispatch: Dispatch::Batched, toll, streams }));
         }
-        let plain = call.opened.as_ref().map_or(message, |(plain, _)| plain);
+        let plain = call.opened.plain(message);
         take_ids(ours, plain)?;
         let toll = self.toll(connection, plain, &mut call.paid);
         (call.heads, call.is_taken) = (heads(plain), true);
         let dispatch = dispatch(&call.heads);
+        if toll.is_some() && call.opened.is_decompressed() {
+            call.reply_bytes_max = Some(reply_bytes_max(plain));
+            call.opened.shrink();
+        }
         Ok(Some(Plan { call, dispatch, toll, streams }))
     }
 
     fn reply_bytes_max(&self, call: &Call, message: &[u8]) -> u32 {
-        let message = call.opened.as_ref().map_or(message, |(plain, _)| plain);
-        reply_bytes_max(message)
+        call.reply_bytes_max.unwrap_or_else(|| reply_bytes_max(call.opened.plain(message)))
     }
 
     fn reply_bytes_max_at(&self, at: &Continuation) -> u32 {
@@ -211,8 +221,10 @@ impl Protocol for Smb {
     fn run(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Continuation> {
         let paid = call.paid;
         match enter(call, message) {
-            Ok(Some((plain, session))) => self.go_on(cx, Chain::new(Some(session), paid), &plain, &[]),
-            Ok(None) => self.go_on(cx, Chain::new(None, paid), message, &[]),
+            Ok(opened) => {
+                let chain = Chain::new(opened.sealed_by(), paid);
+                self.go_on(cx, chain, opened.plain(message), &[])
+            }
             Err(error) => end(cx, error),
         }
     }
@@ -259,8 +271,7 @@ impl Protocol for Smb {
     }
 
     fn refuse(&self, call: &Call, error: FsError, out: &mut Outbox) {
-        let sealed_by = call.opened.as_ref().map(|(_, session)| Arc::clone(session));
-        let mut chain = Chain::new(sealed_by, None);
+        let mut chain = Chain::new(call.opened.sealed_by(), None);
         chain.refuse_all(&call.connection, &call.heads);
         refuse(&mut chain, of_fs_error(error), out);
     }
@@ -272,6 +283,9 @@ impl Protocol for Smb {
         message_bytes: usize,
         refusal: Option<FsError>,
     ) -> Result<(Upload, Body), Malformed> {
+        if call.opened.is_changed() {
+            return Err(Malformed("something follows what was encrypted or compressed"));
+        }
         let message = Vec::with_capacity(message_bytes.min(MESSAGE_BYTES_MAX));
         Ok((Upload { call, message, refusal }, Body { start: 0, len: message_bytes }))
     }
@@ -294,14 +308,13 @@ impl Protocol for Smb {
     fn finish_upload(&self, cx: &mut Context<'_, Self>, upload: Upload, _: &[u8]) -> Progress<Continuation> {
         let Upload { call, message, refusal } = upload;
         let (connection, paid) = (Arc::clone(&call.connection), call.paid);
-        let (message, sealed_by) = match enter(call, &message) {
-            Ok(Some((plain, session))) => (plain, Some(session)),
-            Ok(None) => (message, None),
+        let opened = match enter(call, &message) {
+            Ok(opened) => opened,
             Err(error) => return end(cx, error),
         };
-        let mut chain = Chain::new(sealed_by, paid);
-        let Some(error) = refusal else { return self.go_on(cx, chain, &message, &[]) };
-        chain.refuse_all(&connection, &heads(&message));
+        let (plain, mut chain) = (opened.plain(&message), Chain::new(opened.sealed_by(), paid));
+        let Some(error) = refusal else { return self.go_on(cx, chain, plain, &[]) };
+        chain.refuse_all(&connection, &heads(plain));
         refuse(&mut chain, of_fs_error(error), cx.out);
         Progress::Done
     }
@@ -520,14 +533,15 @@ fn heads(message: &[u8]) -> Vec<Header> {
     compound::messages(message).map_while(Result::ok).map(|request| request.header).collect()
 }
 
-/// What a message says that is there as a whole by now, if it was encrypted. Its message ids are used.
-fn enter(call: Call, message: &[u8]) -> Result<Option<Opened>, Malformed> {
-    if call.is_taken {
-        return Ok(call.opened);
+/// Opens a message that is there as a whole by now, and uses its message ids.
+fn enter(call: Call, message: &[u8]) -> Result<Opened, Malformed> {
+    let Call { connection, mut opened, is_taken, .. } = call;
+    if is_taken {
+        opened.decompress(&connection, message)?;
+    } else {
+        opened = Opened::open(&connection, message)?;
+        take_ids(&connection, opened.plain(message))?;
     }
-    let is_sealed = ProtocolId::from_bytes(message) == Ok(ProtocolId::TRANSFORM);
-    let opened = is_sealed.then(|| open(&call.connection, message)).transpose()?;
-    take_ids(&call.connection, opened.as_ref().map_or(message, |(plain, _)| plain))?;
     Ok(opened)
 }
 
@@ -536,19 +550,6 @@ fn end(cx: &Context<'_, Smb>, error: Malformed) -> Progress<Continuation> {
     tracing::info!(peer = %cx.connection.ends.peer, %error, "a connection is ended");
     cx.connection.close();
     Progress::Done
-}
-
-/// The message in an encrypted one, and whose key it was encrypted with.
-fn open(connection: &Connection, message: &[u8]) -> Result<Opened, Malformed> {
-    let header = TransformHeader::from_bytes(message).map_err(malformed)?;
-    let channel = connection.channel(header.session_id).filter(|channel| channel.is_valid());
-    let session = &channel.ok_or(Malformed("an encrypted message of no session"))?.session;
-    let keys = session.keys().ok_or(Malformed("an encrypted message of no session"))?;
-    let plain = keys.open(message).ok_or(Malformed("an encrypted message that was changed on the way"))?;
-    if !session.is_first(&header.nonce) {
-        return Err(Malformed("an encrypted message that has come before"));
-    }
-    Ok((plain, Arc::clone(session)))
 }
 
 /// Bytes before the first reply of a chain.
@@ -564,7 +565,8 @@ fn replied(
     is_flushed: bool,
 ) -> Progress<Continuation> {
     let out = cx.out.bytes();
-    if is_flushed && chain.unanswered.is_empty() && chain.gains_by_company() {
+    let is_compressed = chain.compression_of(out.len() - start).is_some();
+    if is_flushed && chain.unanswered.is_empty() && !is_compressed && chain.gains_by_company() {
         chain.pad(out, start + FRAMING);
         chain.leave_unsigned(&mut cx.memory.unsigned, out.len(), start + FRAMING);
         frame::finish(out, start, 0);
@@ -581,21 +583,22 @@ fn replied(
     Progress::Done
 }
 
-/// Signs or encrypts the replies of a chain and frames them. Without any, there is no message.
+/// Signs the replies of a chain, compresses and encrypts them where that is wanted, and frames them. Without any, there is no message.
 fn finish(chain: &Chain, out: &mut Vec<u8>, start: usize) {
     if chain.replies.is_empty() {
         return out.truncate(start);
     }
     chain.pad(out, start + head_bytes(chain));
     let piped = chain.pages.as_ref().map_or(0, Pipe::held);
-    match &chain.sealed_by {
-        None => chain.sign(out, start + FRAMING),
-        Some(session) => {
-            let is_sealed = session.keys().is_some_and(|keys| keys.seal(session.id, out, start + FRAMING));
-            if !is_sealed {
-                tracing::error!("the keys of a session are used up: it gets no more replies");
-                return out.truncate(start);
-            }
+    if chain.sealed_by.is_none() {
+        chain.sign(out, start + FRAMING);
+    }
+    chain.compress(out, start + head_bytes(chain));
+    if let Some(session) = &chain.sealed_by {
+        let is_sealed = session.keys().is_some_and(|keys| keys.seal(session.id, out, start + FRAMING));
+        if !is_sealed {
+            tracing::error!("the keys of a session are used up: it gets no more replies");
+            return out.truncate(start);
         }
     }
     frame::finish(out, start, piped);

@@ -17,6 +17,9 @@ pub struct SmbSettings {
     /// signatures themselves get none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signing: Option<bool>,
+    /// Whether messages are compressed, with clients that can; by default no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compression: Option<bool>,
     /// Whether it is listed among the shares; by default yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub browsable: Option<bool>,
@@ -49,6 +52,7 @@ impl From<Stored> for SmbSettings {
         Self {
             encryption: Some(of.encryption),
             signing: Some(of.signing),
+            compression: Some(of.compression),
             browsable: Some(of.browsable),
             access_based_enumeration: Some(of.access_based_enumeration),
             continuously_available: Some(of.continuously_available),
@@ -64,6 +68,7 @@ impl From<SmbSettings> for Stored {
         Self(ShareSettings {
             encryption: of.encryption.unwrap_or(default.encryption),
             signing: of.signing.unwrap_or(default.signing),
+            compression: of.compression.unwrap_or(default.compression),
             browsable: of.browsable.unwrap_or(default.browsable),
             access_based_enumeration: of.access_based_enumeration.unwrap_or(default.access_based_enumeration),
             continuously_available: of.continuously_available.unwrap_or(default.continuously_available),

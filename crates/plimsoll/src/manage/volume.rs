@@ -131,7 +131,7 @@ struct Create {
     /// Protocols it is served over [default: nfsv3]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
     protocols: Vec<Protocol>,
-    /// Settings as a share of SMB, with commas between them: encryption=off|required, signing=off|required, browsable=on|off, access-based-enumeration=on|off, continuously-available=on|off, oplocks=on|off, change-notify=on|off [default: signing=required; browsable, oplocks and change-notify on]
+    /// Settings as a share of SMB, with commas between them: encryption=off|required, signing=off|required, compression=on|off, browsable=on|off, access-based-enumeration=on|off, continuously-available=on|off, oplocks=on|off, change-notify=on|off [default: signing=required; browsable, oplocks and change-notify on]
     #[arg(long, value_name = "SETTING=VALUE", value_delimiter = ',')]
     smb: Vec<SmbAssignment>,
     /// Address it is served at besides the service's own, repeatable: clients are spread over them

@@ -127,6 +127,8 @@ pub fn messages() -> Vec<(&'static str, Vec<u8>)> {
         ("header::Header", header.response(NtStatus::PENDING).to_bytes()),
         ("transform::TransformHeader", transform().to_bytes()),
         ("transform::CompressionTransform", compression().to_bytes()),
+        ("transform::CompressionPayload", payload().to_bytes()),
+        ("transform::PatternPayload", PatternPayload { pattern: 9, repetitions: 100 }.to_bytes()),
         ("smb1::Smb1Negotiate<'_>", Smb1Negotiate { dialects }.to_bytes()),
         ("negotiate::NegotiateRequest<'_>", negotiate_request().to_bytes()),
         ("negotiate::NegotiateResponse<'_>", negotiate_response().to_bytes()),
@@ -158,6 +160,14 @@ fn compression() -> CompressionTransform {
         compression_algorithm: CompressionAlgorithm::LZ77,
         flags: CompressionTransformFlags::empty(),
         offset: 64,
+    }
+}
+
+fn payload() -> CompressionPayload {
+    CompressionPayload {
+        compression_algorithm: CompressionAlgorithm::PATTERN_V1,
+        flags: CompressionTransformFlags::CHAINED,
+        length: 8,
     }
 }
 

@@ -172,3 +172,11 @@ pub fn pipe() -> Vec<u8> {
     }
     bytes
 }
+
+/// What was agreed on, and a message of every kind of payload.
+pub fn compressed() -> Vec<u8> {
+    let text = b"all work and no play makes jack a dull boy. ".repeat(20);
+    let message = [&[1; 64][..], &[0; 70], &text, &[7; 80]].concat();
+    let agreed = smb_wire::compression::Compression { is_chained: true, lz77: true, pattern: true };
+    [vec![7], agreed.compress(&message, 64).unwrap()].concat()
+}

@@ -75,7 +75,7 @@ fn shares<'c>(ops: &Ops<'c>, is: impl Fn(&ShareSettings) -> bool) -> Vec<Share<'
         flags,
     };
     let disks = visible(ops).filter(|(export, _)| is(&export.share)).map(|(export, rule)| {
-        let flags = share_flags(is_sealed(export, rule), export);
+        let flags = share_flags(is_sealed(export, rule), export.share.compression, export);
         share(share_name(export), ShareKind::DISKTREE, ShareModifiers::empty(), flags)
     });
     let ipc = share(IPC, ShareKind::IPC, ShareModifiers::SPECIAL, ShareFlags::NO_CACHING);

@@ -4,6 +4,7 @@ mod apple;
 mod attr;
 mod channels;
 mod compound;
+mod compression;
 mod dir;
 mod durable;
 mod ea;

@@ -16,9 +16,10 @@ use std::sync::Arc;
 use vfs::{Caller, Disposition, Export, ExportRule, Namespace, PendingSync, SetAttrs, ShareSettings};
 
 const UNSIGNED: ShareSettings = ShareSettings { signing: false, ..DEFAULT };
-const DEFAULT: ShareSettings = ShareSettings {
+pub(crate) const DEFAULT: ShareSettings = ShareSettings {
     encryption: false,
     signing: true,
+    compression: false,
     browsable: true,
     access_based_enumeration: false,
     continuously_available: false,
@@ -27,7 +28,7 @@ const DEFAULT: ShareSettings = ShareSettings {
 };
 
 /// Has [`SHARE`] have these settings from now on.
-fn set(rig: &Rig, share: ShareSettings) {
+pub(crate) fn set(rig: &Rig, share: ShareSettings) {
     let docs = Export::new("/docs", Arc::clone(&rig.volume), vec![ExportRule::everybody()]).shared(share);
     let spare = Arc::clone(&rig.namespace.load().exports()[1]);
     rig.namespace.store(Arc::new(Namespace::new([Arc::new(docs), spare])));

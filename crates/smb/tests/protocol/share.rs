@@ -123,7 +123,7 @@ fn a_share_that_is_served_otherwise_by_now_is_gone() {
 
 /// What comes past a limit waits for it, and comes once it is lifted. Messages that come in by parts wait as well.
 /// A rig whose first volume can be limited.
-fn limited() -> (Rig, Arc<Gate>, Arc<Pacer>) {
+pub(crate) fn limited() -> (Rig, Arc<Gate>, Arc<Pacer>) {
     let pacer = Pacer::start().unwrap();
     let gate: Arc<Gate> = Arbiter::new(&Limits::NONE.into(), &pacer).gate(VolumeLimits::default());
     let rig = Rig::with(ExportRule::everybody(), |volume| volume.with_gate(Arc::clone(&gate)));
@@ -131,7 +131,7 @@ fn limited() -> (Rig, Arc<Gate>, Arc<Pacer>) {
 }
 
 /// So many bytes a second; 0 is no limit.
-fn limit(gate: &Gate, bytes: u64) {
+pub(crate) fn limit(gate: &Gate, bytes: u64) {
     let all = Limits { bytes: NonZeroU64::new(bytes), ..Limits::NONE };
     gate.set_limits(VolumeLimits { all, ..VolumeLimits::default() });
 }

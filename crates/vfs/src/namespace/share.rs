@@ -7,6 +7,8 @@ pub struct ShareSettings {
     pub encryption: bool,
     /// Whether messages must be signed, or encrypted instead.
     pub signing: bool,
+    /// Whether messages are compressed, with clients that can.
+    pub compression: bool,
     /// Whether it is listed among the shares. It can be used by its name in any case.
     pub browsable: bool,
     /// Whether listings leave out what the caller may not read.
@@ -24,6 +26,7 @@ impl Default for ShareSettings {
         Self {
             encryption: false,
             signing: true,
+            compression: false,
             browsable: true,
             access_based_enumeration: false,
             continuously_available: false,

@@ -3,14 +3,15 @@
 use super::random;
 use identity::{Credentials, Initiator, NtHash};
 use smb_wire::compound;
+use smb_wire::compression::Compression;
 use smb_wire::crypto::kdf::KeySource;
 use smb_wire::crypto::sealing::{Opener, Sealer};
 use smb_wire::crypto::{Preauth, signing};
 use smb_wire::error::ErrorResponse;
 use smb_wire::header::{Command, Flags, HEADER_SIZE, Header};
 use smb_wire::negotiate::{
-    Capabilities, Cipher, ContextType, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse,
-    SecurityMode, SigningAlgorithm,
+    Capabilities, Cipher, CompressionAlgorithm, CompressionFlags, ContextType, HashAlgorithm,
+    NegotiateContext, NegotiateRequest, NegotiateResponse, SecurityMode, SigningAlgorithm,
 };
 use smb_wire::session::{
     SessionFlags, SessionSecurityMode, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
@@ -38,6 +39,8 @@ pub(crate) struct Offer {
     pub(crate) capabilities: Capabilities,
     pub(crate) ciphers: Vec<Cipher>,
     pub(crate) signing: Vec<SigningAlgorithm>,
+    /// Nothing is said of compression where there is none.
+    pub(crate) compression: Option<(CompressionFlags, Vec<CompressionAlgorithm>)>,
     pub(crate) client_guid: Guid,
     pub(crate) security_mode: SecurityMode,
     /// Whether it has the POSIX extensions.
@@ -54,6 +57,7 @@ impl Default for Offer {
                 | Capabilities::DIRECTORY_LEASING,
             ciphers: vec![Cipher::AES_128_GCM, Cipher::AES_128_CCM],
             signing: vec![SigningAlgorithm::AES_GMAC],
+            compression: None,
             client_guid: Guid([9; 16]),
             security_mode: SecurityMode::SIGNING_ENABLED,
             posix: false,
@@ -79,6 +83,9 @@ impl Offer {
         if self.posix {
             let context_type = ContextType::POSIX_EXTENSIONS_AVAILABLE;
             contexts.push(NegotiateContext::Other { context_type, data: smb_wire::posix::NAME });
+        }
+        if let Some((flags, algorithms)) = self.compression.clone() {
+            contexts.push(NegotiateContext::Compression { flags, algorithms });
         }
         contexts
     }
@@ -156,6 +163,12 @@ pub(crate) struct Client {
     pub(crate) signs: bool,
     /// Whether they are encrypted instead.
     pub(crate) seals: bool,
+    /// How messages may be compressed.
+    compression: Option<Compression>,
+    /// Whether requests are compressed, where that makes them shorter.
+    pub(crate) compresses: bool,
+    /// Whether the last reply came compressed, and in how many bytes.
+    pub(crate) came: (bool, usize),
     /// Whether signatures of replies are checked as they come.
     pub(crate) checks: bool,
     /// The channel sequence of its requests.
@@ -181,6 +194,9 @@ impl Client {
             tree_id: 0,
             signs: true,
             seals: false,
+            compression: None,
+            compresses: false,
+            came: (false, 0),
             checks: true,
             channel_sequence: 0,
             replays: false,
@@ -245,15 +261,29 @@ impl Client {
 
     /// Sends commands that are one message already, protected as the client protects.
     pub(crate) fn send_protected(&mut self, mut chain: Vec<u8>) {
-        match &self.keys {
-            Some(Keys { sealing: Some(sealing), .. }) if self.seals => {
-                chain.splice(0..0, [0; TRANSFORM_SIZE]);
-                sealing.0.seal(self.session_id, &mut chain).unwrap();
-            }
-            Some(keys) if self.signs => sign_each(&keys.signing, &mut chain),
-            _ => {}
+        if let Some(keys) = self.keys.as_ref().filter(|keys| self.signs && !self.seals_with(keys)) {
+            sign_each(&keys.signing, &mut chain);
         }
-        self.send(&chain);
+        let packed = if self.compresses { self.packed(&chain) } else { None };
+        self.send_packed(packed.unwrap_or(chain));
+    }
+
+    /// Commands in compressed form, if that is shorter.
+    pub(crate) fn packed(&self, chain: &[u8]) -> Option<Vec<u8>> {
+        self.compression.expect("compression was agreed on").compress(chain, HEADER_SIZE)
+    }
+
+    /// Sends what is signed and compressed already, encrypted if the client encrypts.
+    pub(crate) fn send_packed(&mut self, mut message: Vec<u8>) {
+        if let Some(keys) = self.keys.as_ref().filter(|keys| self.seals_with(keys)) {
+            message.splice(0..0, [0; TRANSFORM_SIZE]);
+            keys.sealing.as_ref().unwrap().0.seal(self.session_id, &mut message).unwrap();
+        }
+        self.send(&message);
+    }
+
+    fn seals_with(&self, keys: &Keys) -> bool {
+        self.seals && keys.sealing.is_some()
     }
 
     /// The replies in the next message; none if the connection ends. Their protection is checked.
@@ -266,6 +296,11 @@ impl Client {
             message = sealing.1.open(&mut message).expect("what the server has sealed").to_vec();
         }
         assert_eq!(is_sealed, self.seals, "replies are protected as requests are");
+        self.came = (message[0] == 0xfc, message.len());
+        if self.came.0 {
+            let agreed = self.compression.expect("compression was agreed on");
+            message = agreed.decompress(&message, smb::limits::MESSAGE_BYTES_MAX).unwrap();
+        }
         let replies: Vec<Reply> = compound::messages(&message)
             .map(|reply| {
                 let reply = reply.unwrap();
@@ -334,6 +369,11 @@ impl Client {
         request
     }
 
+    /// Signs commands that are one message already.
+    pub(crate) fn sign(&self, chain: &mut [u8]) {
+        sign_each(&self.keys.as_ref().expect("a key").signing, chain);
+    }
+
     /// A request with the next message id, encrypted.
     pub(crate) fn sealed(&mut self, command: Command, body: &impl Encode) -> Vec<u8> {
         let request = self.request(command, body);
@@ -374,6 +414,9 @@ impl Client {
             match context {
                 NegotiateContext::Encryption(chosen) => agreed.cipher = Some(chosen[0]),
                 NegotiateContext::Signing(chosen) => agreed.signing = chosen[0],
+                NegotiateContext::Compression { flags, algorithms } => {
+                    self.compression = Compression::choose(*flags, algorithms);
+                }
                 _ => {}
             }
         }
