@@ -459,6 +459,10 @@ impl Sender for transport::Connection<Smb> {
     fn send(&self, messages: &mut Outbox) {
         Self::send(self, messages);
     }
+
+    fn is_ended(&self) -> bool {
+        Self::is_ended(self)
+    }
 }
 
 impl Parked for ParkedCall {
@@ -479,8 +483,12 @@ impl Held {
 
 impl WaitingCall {
     fn go_on(self, waker: Waker, ends_with: Option<NtStatus>) {
-        let Self { connection, message, mut chain, replies, stats, .. } = self;
-        let Some(connection) = connection.upgrade() else { return waker.finish() };
+        let Self { connection, asker, message, mut chain, replies, stats } = self;
+        let other = || match ends_with.is_none() && chain.outlives(&waker) {
+            true => connection_of(&asker.session),
+            false => None,
+        };
+        let Some(connection) = connection.upgrade().or_else(other) else { return waker.finish() };
         chain.woken(waker, ends_with);
         let ours = Arc::clone(&connection.session);
         let suspended = Suspended { connection: ours, message, chain, replies, stats };
@@ -499,7 +507,8 @@ impl Suspension for WaitingCall {
             return self.go_on(waker, Some(status));
         }
         let Self { connection, asker, mut chain, replies, .. } = *self;
-        let Some(connection) = connection.upgrade() else { return waker.finish() };
+        let connection = connection.upgrade().filter(|_| !chain.is_lost());
+        let Some(connection) = connection else { return waker.finish() };
         let mut outbox = Outbox::default();
         let out = outbox.bytes();
         let base = head_bytes(&chain);
@@ -509,6 +518,12 @@ impl Suspension for WaitingCall {
         finish(&chain, out, 0);
         connection.send(&mut outbox);
     }
+}
+
+/// A connection that a session still has.
+fn connection_of(session: &Weak<Session>) -> Option<Arc<transport::Connection<Smb>>> {
+    let channels = session.upgrade()?.channels();
+    channels.iter().find_map(|channel| channel.connection()?.carrier()?.downcast().ok())
 }
 
 fn malformed(malformed: smb_wire::Malformed) -> Malformed {
