@@ -22,6 +22,7 @@ mod sandbox;
 mod server;
 mod tidy;
 mod torture;
+mod xfs;
 
 use std::process::ExitCode;
 

@@ -121,11 +121,13 @@ pub(crate) fn smb_beside_nfs(listen: &str, users: &str) -> [String; 6] {
     ["--protocols", protocols, "--smb-listen", listen, "--smb-users", users].map(String::from)
 }
 
-/// A file in `work` that lets [`USER`](samba::USER) log in.
+/// A file in `work` that lets [`USER`](samba::USER) and [`OTHER`](samba::OTHER) log in.
 pub(crate) fn smb_users(work: &Path) -> anyhow::Result<PathBuf> {
     let users = work.join("users.toml");
-    let samba::User { name, id, password } = samba::USER;
-    fs::write(&users, format!("[[user]]\nname = \"{name}\"\nuid = {id}\npassword = \"{password}\"\n"))?;
+    let listed = [samba::USER, samba::OTHER].map(|samba::User { name, id, password }| {
+        format!("[[user]]\nname = \"{name}\"\nuid = {id}\npassword = \"{password}\"\n")
+    });
+    fs::write(&users, listed.concat())?;
     fs::set_permissions(&users, fs::Permissions::from_mode(0o600))?;
     Ok(users)
 }

@@ -42,6 +42,8 @@ pub(crate) struct User {
 
 /// See [`User`].
 pub(crate) const USER: User = User { name: "nobody", id: 65534, password: "torture" };
+/// Somebody else, who has nothing.
+pub(crate) const OTHER: User = User { name: "daemon", id: 1, password: "another" };
 
 impl Samba {
     /// Downloads and unpacks what is not there yet.
@@ -85,7 +87,7 @@ impl Samba {
         }
         let file = work.join("smb.conf");
         fs::write(&file, configuration(shares, settings, port, work))?;
-        self.add_user(&file)?;
+        [USER, OTHER].iter().try_for_each(|user| self.add_user(&file, user))?;
         let modules = self.root.join(MODULES.trim_start_matches('/'));
         let smbd = self.command("sbin/smbd");
         let library_path = format!(
@@ -114,14 +116,14 @@ impl Samba {
         Ok(server)
     }
 
-    fn add_user(&self, settings: &Path) -> anyhow::Result<()> {
+    fn add_user(&self, settings: &Path, user: &User) -> anyhow::Result<()> {
         use std::io::Write;
         let mut child = self.command("bin/smbpasswd");
-        let child = child.arg("-c").arg(settings).args(["-L", "-a", "-s", USER.name]);
+        let child = child.arg("-c").arg(settings).args(["-L", "-a", "-s", user.name]);
         let mut child = child.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
-        let password = format!("{0}\n{0}\n", USER.password);
+        let password = format!("{0}\n{0}\n", user.password);
         child.stdin.take().context("no input")?.write_all(password.as_bytes())?;
-        ensure!(child.wait()?.success(), "smbpasswd did not take the user {}", USER.name);
+        ensure!(child.wait()?.success(), "smbpasswd did not take the user {}", user.name);
         Ok(())
     }
 }

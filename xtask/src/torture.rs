@@ -18,22 +18,25 @@ use crate::cargo;
 use crate::packages;
 use crate::plimsoll;
 use crate::process::{self, Process};
-use crate::samba::{COMPLETE, Samba, USER};
+use crate::samba::{COMPLETE, OTHER, Samba, USER};
 use crate::server::free_port;
+use crate::xfs::Xfs;
 
 /// What is no test of behaviour: benchmarks, and those that run until they are stopped.
 const LEFT_OUT: [&str; 4] = ["smb2.bench", "smb2.maxfid", "smb2.hold-", "smb2.scan"];
 /// What guesses so many passwords that its address is not listened to for a while: it runs when all others are done.
 const GUESSES: &str = "smb2.secleak";
 /// What is about access control lists: it runs on shares that they rule.
-const OF_LISTS: [&str; 7] = [
+const OF_LISTS: [&str; 9] = [
     "smb2.acls",
     "smb2.create.acldir",
     "smb2.create.aclfile",
+    "smb2.create.mkdir-visible",
     "smb2.create.nulldacl",
     "smb2.delete-on-close-perms",
     "smb2.maximum_allowed",
     "smb2.sdread",
+    "smb2.setinfo",
 ];
 /// The server of volumes in memory.
 const MEMORY: &str = "smb-memory";
@@ -63,7 +66,7 @@ pub(crate) struct Args {
     /// Tests at a time.
     #[arg(long, default_value_t = 8)]
     jobs: usize,
-    /// Where the shares' directories are made; it decides on the file system.
+    /// Where the shares' directories are made, in place of an XFS file system in a file.
     #[arg(long)]
     directory: Option<PathBuf>,
 }
@@ -101,11 +104,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     packages::require(packages::FOR_TESTS)?;
     let samba = Samba::unpacked()?;
     let work = process::target_dir().join("smbtorture");
+    let shares = work.join("shares");
+    Xfs::clear(&shares)?;
     process::empty_dir(&work)?;
     let groups = groups(&tests(&samba, &args.only)?);
     ensure!(!groups.is_empty(), "no test has such a name");
-    let home = args.directory.clone().unwrap_or_else(|| work.join("shares"));
-    process::empty_dir(&home)?;
+    // Unmounted when the servers below have ended.
+    let mounted = file_system(args, &shares)?;
+    let home = args.directory.clone().unwrap_or(shares);
+    if mounted.is_none() {
+        process::empty_dir(&home)?;
+    }
     let mut shares = [Vec::new(), Vec::new()];
     let spare =
         [false, true].into_iter().flat_map(|lists| (0..AGAIN_MAX).map(move |at| (again(at, lists), lists)));
@@ -128,6 +137,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     report(&ended, &work)?;
     if args.smbd { Ok(()) } else { judge(&ended, args.memory) }
+}
+
+/// The file system that the shares' directories are made on, where it is not the one that is there.
+fn file_system(args: &Args, shares: &Path) -> anyhow::Result<Option<Xfs>> {
+    if args.directory.is_some() || args.memory {
+        return Ok(None);
+    }
+    if !rustix::process::geteuid().is_root() {
+        eprintln!(
+            "smbtorture: without root there is no XFS: tests of clones fail unless the target directory is on it"
+        );
+        return Ok(None);
+    }
+    Xfs::mount(shares).map(Some)
 }
 
 /// Tests that are run again, each in a share of its own. What they said first is kept.
@@ -251,6 +274,8 @@ fn one(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> anyhow
         &user,
         "-s",
         "/dev/null",
+        &format!("--option=torture:user2name={}", OTHER.name),
+        &format!("--option=torture:user2password={}", OTHER.password),
         test,
     ]);
     let mut child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;

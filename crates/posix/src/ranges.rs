@@ -1,6 +1,7 @@
 //! Ranges of regular files: holes, storage, copies within the kernel, shared blocks.
 
 use crate::error::refused;
+use crate::limit::Limit;
 use crate::nature::file_system_stat;
 use crate::node::{Node, Rights};
 use crate::sys;
@@ -52,6 +53,30 @@ impl Ranges for Node {
             }
             retry_on_intr(|| fallocate(fd, FallocateFlags::empty(), offset, len)).map_err(|errno| {
                 // What was taken past the end is given back; what lies before it is the file's, with or without storage.
+                let _cut = ftruncate(fd, before.size);
+                refused(errno)
+            })
+        })?;
+        Ok(change.1)
+    }
+
+    fn preallocate(&self, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.need_data()?;
+        self.check_end(0, len)?;
+        if matches!(self.mount.limit.as_deref(), Some(Limit::Counted(_))) {
+            return Err(FsError::NotSupported);
+        }
+        let change = self.alter(Some(0), authorize, |fd, before| {
+            let more = len.saturating_sub(before.size);
+            if more == 0 {
+                return Ok(());
+            }
+            if more > file_system_stat(fd)?.bytes_free {
+                return Err(FsError::NoSpace);
+            }
+            let taken = retry_on_intr(|| fallocate(fd, FallocateFlags::KEEP_SIZE, before.size, more));
+            taken.map_err(|errno| {
+                // What was taken past the end is given back.
                 let _cut = ftruncate(fd, before.size);
                 refused(errno)
             })

@@ -19,6 +19,17 @@ impl MaximalAccess {
     pub const NAME: &'static [u8] = b"MxAc";
 }
 
+/// `SMB2_CREATE_ALLOCATION_SIZE`, MS-SMB2 §2.2.13.2.6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
+pub struct AllocationSize {
+    pub allocation_size: u64,
+}
+
+impl AllocationSize {
+    /// The name of its create context.
+    pub const NAME: &'static [u8] = b"AlSi";
+}
+
 /// `SMB2_CREATE_SD_BUFFER`, MS-SMB2 §2.2.13.2.2: the name of the create context that carries a descriptor.
 pub const SD_BUFFER: &[u8] = b"SecD";
 

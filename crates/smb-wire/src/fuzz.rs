@@ -135,6 +135,7 @@ pub const CLASSES: &[(&str, Decoder)] = decoders![
     classes::file_system::AttributeInformation<'_>,
     classes::file_system::SectorSizeInformation,
     classes::file_system::ObjectIdInformation,
+    contexts::AllocationSize,
     contexts::MaximalAccess,
     contexts::OnDiskId,
     fsctl::ValidateNegotiateRequest,

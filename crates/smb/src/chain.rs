@@ -25,7 +25,7 @@ use smb_wire::file::READ_HEAD_SIZE;
 use smb_wire::header::{Command, Flags, HEADER_SIZE, Header, NEXT_COMMAND_OFFSET, Routing};
 use smb_wire::types::Dialect;
 use smb_wire::{Encode, FileId, NtStatus, Writer};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 use transport::{CallStats, Endpoints, Malformed, Pipe};
 use vfs::qos::is_anything_limited;
@@ -106,6 +106,8 @@ pub(crate) struct Chain {
     creation: Option<Creation>,
     /// The client was told that it is answered later.
     has_interim: bool,
+    /// Its connection is gone: the next command is done by way of another one, and nobody is answered.
+    is_lost: bool,
     /// What waits.
     pub(crate) waits: Option<Waits>,
     /// Caches of which the client learns with the replies so far.
@@ -130,6 +132,8 @@ pub(crate) struct Asker {
     /// The header of the request, with the ids that it takes over.
     header: Header,
     signer: Option<Arc<signing::Key>>,
+    /// Whose request it is.
+    pub(crate) session: Weak<Session>,
 }
 
 /// What related commands take over from the one before.
@@ -201,6 +205,12 @@ impl Chain {
                 return ended;
             }
             self.delayed_since = None;
+            if self.is_lost {
+                // Who asks again asks for all of it.
+                out.truncate(base);
+                self.replies.clear();
+                break;
+            }
             if request.header.next_command == 0 {
                 break;
             }
@@ -317,6 +327,17 @@ impl Chain {
         self.push(Header { routing, ..reply }, None, out, base);
     }
 
+    /// Has the next command go on without its connection, if it may.
+    pub(crate) fn outlives(&mut self, waker: &Waker) -> bool {
+        self.is_lost |= waker.asked().outlives;
+        self.is_lost
+    }
+
+    /// Whether nobody is answered.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
     /// Whether the client was told that the next command is answered later.
     pub(crate) fn has_interim(&self) -> bool {
         self.has_interim
@@ -331,7 +352,7 @@ impl Chain {
         status: NtStatus,
         (out, base): (&mut Vec<u8>, usize),
     ) {
-        let Asker { header, signer } = asker;
+        let Asker { header, signer, .. } = asker;
         let signer = signer.filter(|_| self.sealed_by.is_none());
         let reply = self.final_header(connection, &header, status, signer.is_some(), Some(waker));
         self.push(reply, signer, out, base);
@@ -377,16 +398,17 @@ impl Chain {
 
     /// How a command ended that has no reply now.
     fn stopped(&mut self, stop: Stop, ops: Ops<'_>) -> Ended {
-        let Ops { header, signer, waker, cancel, outstanding, creation, .. } = ops;
+        let Ops { header, channel, signer, waker, cancel, outstanding, creation, .. } = ops;
         (self.waker, self.outstanding, self.creation) = (waker, outstanding, creation);
         match stop {
             Stop::Delayed => Ended::Delayed,
             Stop::Disconnect => Ended::Disconnected,
             Stop::WouldBlock | Stop::Status(_) => Ended::WouldBlock,
             Stop::Later => {
+                let session = channel.map_or_else(Weak::new, |channel| Arc::downgrade(&channel.session));
+                let asker = Asker { header, signer, session };
                 let waits = self.waker.take().zip(cancel);
-                self.waits =
-                    waits.map(|(waker, cancel)| Waits { waker, cancel, asker: Asker { header, signer } });
+                self.waits = waits.map(|(waker, cancel)| Waits { waker, cancel, asker });
                 Ended::Later
             }
         }
@@ -553,7 +575,10 @@ fn admitted(
     }
     let channel = ops.channel.as_ref().filter(|channel| channel.is_valid());
     if let Some(channel) = channel {
-        check_protection(ops, request, channel, sealed_by)?;
+        // What has waited was checked before, perhaps by the key of a channel that is gone.
+        if ops.waker.is_none() {
+            check_protection(ops, request, channel, sealed_by)?;
+        }
     } else if sealed_by.is_some() {
         return Err(NtStatus::ACCESS_DENIED.into());
     }

@@ -2,11 +2,13 @@
 
 use crate::counts::lock;
 use crate::keys::{Keys, signing_key};
+use crate::later::Allowance;
 use crate::negotiated::Negotiated;
 use crate::session::Session;
 use identity::{Acceptor, Authority, Identity, SessionKey, Step};
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Preauth, signing};
+use std::any::Any;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use transport::Outbox;
@@ -29,6 +31,15 @@ pub(crate) trait ChannelConnection: Send + Sync {
 
     /// Sends a message that is no reply, without waiting for the client. `false` where the connection is gone.
     fn send(&self, message: &mut Outbox) -> bool;
+
+    /// What may wait of its requests.
+    fn waiting(&self) -> &Arc<Allowance>;
+
+    /// What takes its messages, as the server knows it; `None` where it is gone.
+    fn carrier(&self) -> Option<Arc<dyn Any + Send + Sync>>;
+
+    /// Whether its client has ended it, be that noticed or not.
+    fn is_ended(&self) -> bool;
 }
 
 /// A channel that is being set up, or authenticates again.

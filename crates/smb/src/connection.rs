@@ -11,14 +11,18 @@ use crate::session::Session;
 use smb_wire::NtStatus;
 use smb_wire::compression::Compression;
 use smb_wire::crypto::Preauth;
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use transport::{Malformed, Outbox};
 
 /// What takes messages to a client, without waiting for it.
-pub(crate) trait Sender: Send + Sync {
+pub(crate) trait Sender: Any + Send + Sync {
     /// Sends messages, or queues them.
     fn send(&self, messages: &mut Outbox);
+
+    /// Whether the client has ended the connection.
+    fn is_ended(&self) -> bool;
 }
 
 /// `Connection`.
@@ -136,13 +140,19 @@ impl Connection {
 
     fn part_with(&self, channel: &Arc<Channel>) {
         let session = &channel.session;
-        session.waiting().close(|asked| asked.connection == self.number);
         let is_last = channel.is_bound() && session.remove_channel(channel);
         if is_last || !session.is_established() {
-            self.service.end_session(session);
-        } else if channel.is_bound() {
+            return self.service.end_session(session);
+        }
+        let heir = session.channels().iter().find_map(|channel| channel.connection());
+        session.waiting().lose(self.number, heir.as_ref().map(|heir| (heir.number(), heir.waiting())));
+        if channel.is_bound() {
             session.remind();
         }
+    }
+
+    fn sender(&self) -> Option<Arc<dyn Sender>> {
+        self.sender.get().and_then(Weak::upgrade)
     }
 }
 
@@ -156,8 +166,20 @@ impl ChannelConnection for Connection {
     }
 
     fn send(&self, message: &mut Outbox) -> bool {
-        let sender = self.sender.get().and_then(Weak::upgrade);
-        sender.map(|sender| sender.send(message)).is_some()
+        self.sender().map(|sender| sender.send(message)).is_some()
+    }
+
+    fn waiting(&self) -> &Arc<Allowance> {
+        &self.waiting
+    }
+
+    fn carrier(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        let sender: Arc<dyn Any + Send + Sync> = self.sender()?;
+        Some(sender)
+    }
+
+    fn is_ended(&self) -> bool {
+        self.sender().is_none_or(|sender| sender.is_ended())
     }
 }
 

@@ -1,6 +1,7 @@
 //! CREATE: opening and making files (MS-SMB2 §3.3.5.9, MS-FSA §2.1.5.1).
 
 mod access;
+mod allocation;
 mod apple;
 mod attributes;
 mod caching;
@@ -43,6 +44,9 @@ pub(crate) use access::{rights_of_bits, without_generic};
 pub(crate) use caching::lessee;
 pub(crate) use streams::find as find_stream;
 pub(crate) use walk::{find, parent_of};
+
+/// Names of create contexts have so many bytes, or more (MS-SMB2 §2.2.13.2).
+const CONTEXT_NAME_BYTES_MIN: usize = 4;
 
 /// A file as CREATE has found or made it.
 struct Chosen {
@@ -218,6 +222,9 @@ fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
         return Err(NtStatus::NOT_SUPPORTED);
     }
     attributes::check(args)?;
+    if args.contexts.0.iter().any(|context| context.name.len() < CONTEXT_NAME_BYTES_MIN) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
     // Of no snapshot is anything there yet (MS-SMB2 §2.2.13.2.7).
     if args.contexts.find(b"TWrp").is_some() {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -345,6 +352,9 @@ fn make(
     if is_read_only && args.create_options.contains(CreateOptions::DELETE_ON_CLOSE) {
         return Err(NtStatus::CANNOT_DELETE.into());
     }
+    if !is_dir {
+        allocation::check(args, dir, 0)?;
+    }
     let New { mode, acl } = attributes::security_of_new(ops, (args, rules), disk, dir)?;
     let set = SetAttrs { mode, ..SetAttrs::default() };
     let mut caller = disk.caller.clone();
@@ -374,6 +384,9 @@ fn keep(
 ) -> Result<(Arc<Open>, Attrs, Answer), Stop> {
     let Chosen { place, file, mut attrs, naming, granted, action } = chosen;
     let truncates = matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN);
+    if truncates {
+        allocation::check(args, &file, attrs.used)?;
+    }
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
     let opened = if attrs.file_type == FileType::Regular {
         let access = data_access(granted, file.volume().security_style() == SecurityStyle::Ntfs);
@@ -427,15 +440,11 @@ fn keep(
         attrs = file.pass_changes()?;
     }
     if truncates {
-        let (writing, _) = file.open(&disk.caller, Access::WRITE, Blocking::Allowed)?;
-        attrs = writing.into_owned().held_by(By::Open(claim)).replace(&disk.caller, ops.pending)?.after;
-        // A file that is replaced begins anew (MS-FSA §2.1.5.1.2.1); Unix empties it, and that is all.
-        if !file.is_stream() && naming == Naming::Windows {
-            file.remove_streams(&disk.caller)?;
-            attrs = attributes::of_emptied(&open, attrs, args, ops.pending)?;
-        }
-        open.tell_listing_changed();
-        file.claim(&Request::Downgrade { open: claim, access: claimed(granted, args.share_access) });
+        attrs = empty(ops, args, &open)?;
+    }
+    if action != CreateAction::OPENED && open.file_type == FileType::Regular {
+        let taken = allocation::take(ops, args, (&file, &disk.caller), (claim, action))?;
+        attrs = taken.unwrap_or(attrs);
     }
     if let Some(instance) = instance {
         open.set_instance(instance);
@@ -444,6 +453,23 @@ fn keep(
     let open = Arc::new(open);
     ops.session()?.add_open(&ops.service.counts, &open)?;
     Ok((open, attrs, answer))
+}
+
+/// Empties the file of an open that replaces it, and ends the right to write it that was claimed for that: its attributes then.
+fn empty(ops: &mut Ops<'_>, args: &CreateRequest<'_>, open: &Open) -> Result<Attrs, Stop> {
+    let (file, caller) = (&open.file, &open.disk.caller);
+    let (writing, _) = file.open(caller, Access::WRITE, Blocking::Allowed)?;
+    let by = By::Open(open.claim());
+    let mut attrs = writing.into_owned().held_by(by).replace(caller, ops.pending)?.after;
+    // A file that is replaced begins anew (MS-FSA §2.1.5.1.2.1); Unix empties it, and that is all.
+    if !file.is_stream() && open.naming == Naming::Windows {
+        file.remove_streams(caller)?;
+        attrs = attributes::of_emptied(open, attrs, args, ops.pending)?;
+    }
+    open.tell_listing_changed();
+    let access = claimed(open.granted, args.share_access);
+    file.claim(&Request::Downgrade { open: open.claim(), access });
+    Ok(attrs)
 }
 
 /// Claims the file, once those have answered who have to give up something first.

@@ -48,6 +48,8 @@ pub(crate) struct Asked {
     /// How it ends when its file is closed, also with its tree connect or session.
     pub(crate) closed_with: NtStatus,
     pub(crate) interim: Interim,
+    /// Whether it is done also when its connection is gone: its client asks again over another one what became of it.
+    pub(crate) outlives: bool,
 }
 
 /// Wakes a request that waits, from any thread, whatever that holds.
@@ -58,8 +60,15 @@ struct Slot {
     asked: Asked,
     table: Weak<Waiting>,
     state: Mutex<State>,
-    /// What it counts as.
-    _taken: [Taken; 2],
+    counted: Mutex<Counted>,
+}
+
+/// What a request that waits counts as.
+struct Counted {
+    /// Among the requests of which connection.
+    connection: u64,
+    of_connection: Taken,
+    _of_all: Taken,
 }
 
 enum State {
@@ -79,11 +88,23 @@ enum State {
 
 const RUNNING: State = State::Running { woken: None, ended: None };
 
+impl Slot {
+    /// Counts it among the requests of another connection, if that may have one more.
+    fn is_inherited(&self, (connection, allowance): (u64, &Arc<Allowance>)) -> bool {
+        let mut counted = lock(&self.counted);
+        let Some(taken) = allowance.take(counted.of_connection.bytes) else { return false };
+        (counted.connection, counted.of_connection) = (connection, taken);
+        true
+    }
+}
+
 impl Waker {
     /// A waker of a request of a session; `None` if that is over.
     pub(crate) fn new(waiting: &Arc<Waiting>, asked: Asked, taken: [Taken; 2]) -> Option<Self> {
-        let (table, state) = (Arc::downgrade(waiting), Mutex::new(RUNNING));
-        let slot = Arc::new(Slot { asked, table, state, _taken: taken });
+        let [of_connection, of_all] = taken;
+        let counted = Counted { connection: asked.connection, of_connection, _of_all: of_all };
+        let (table, state, counted) = (Arc::downgrade(waiting), Mutex::new(RUNNING), Mutex::new(counted));
+        let slot = Arc::new(Slot { asked, table, state, counted });
         waiting.add(&slot).then_some(Self(slot))
     }
 
@@ -202,6 +223,19 @@ impl Waiting {
     /// Ends requests whose file is no longer open.
     pub(crate) fn close(&self, which: impl Fn(&Asked) -> bool) {
         self.end(which, |asked| asked.closed_with);
+    }
+
+    /// Ends the requests that count among those of a connection which is gone. Those that outlive it count among those of another
+    /// one from now on, if that may have so many.
+    pub(crate) fn lose(&self, connection: u64, heir: Option<(u64, &Arc<Allowance>)>) {
+        let is_lost = |slot: &&Arc<Slot>| lock(&slot.counted).connection == connection;
+        let lost: Vec<_> = lock(&self.0).slots.values().filter(is_lost).cloned().collect();
+        for slot in lost {
+            if !slot.asked.outlives || !heir.is_some_and(|heir| slot.is_inherited(heir)) {
+                let status = slot.asked.closed_with;
+                Waker(slot).end(status);
+            }
+        }
     }
 
     /// Ends all, and takes no more.

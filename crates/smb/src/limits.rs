@@ -102,7 +102,8 @@ pub const RETRY_MS_MAX: u64 = 15_000;
 pub const PARKED_CALLS_MAX: usize = 16_384;
 /// See [`PARKED_CALLS_MAX`].
 pub const PARKED_BYTES_MAX: usize = 16 << 20;
-/// Requests of one connection that are answered later (Windows has as many, MS-SMB2 §3.3.4.2), and the memory they take.
+/// Requests of one connection that are answered later (Windows has as many, MS-SMB2 §3.3.4.2), and the memory they take. CREATEs
+/// whose connection is gone count among those of another one.
 pub const CONNECTION_WAITING_MAX: usize = 511;
 /// See [`CONNECTION_WAITING_MAX`].
 pub const CONNECTION_WAITING_BYTES_MAX: usize = 4 << 20;

@@ -178,6 +178,7 @@ impl Ops<'_> {
             file,
             closed_with,
             interim,
+            outlives: self.creation.is_some(),
         };
         let too_many = NtStatus::INSUFFICIENT_RESOURCES;
         let ours = self.connection.waiting.take(self.bytes).ok_or(too_many)?;

@@ -8,6 +8,7 @@ use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY
 use crate::negotiate::multi_protocol;
 use crate::opened::{Opened, check_compression};
 use crate::service::Service;
+use crate::session::Session;
 use crate::signatures::Unsigned;
 use crate::status::of_fs_error;
 use crate::table::{demand_of_all, dispatch, reply_bytes_max};
@@ -472,6 +473,10 @@ impl Sender for transport::Connection<Smb> {
     fn send(&self, messages: &mut Outbox) {
         Self::send(self, messages);
     }
+
+    fn is_ended(&self) -> bool {
+        Self::is_ended(self)
+    }
 }
 
 impl Parked for ParkedCall {
@@ -492,8 +497,12 @@ impl Held {
 
 impl WaitingCall {
     fn go_on(self, waker: Waker, ends_with: Option<NtStatus>) {
-        let Self { connection, message, mut chain, replies, stats, .. } = self;
-        let Some(connection) = connection.upgrade() else { return waker.finish() };
+        let Self { connection, asker, message, mut chain, replies, stats } = self;
+        let other = || match ends_with.is_none() && chain.outlives(&waker) {
+            true => connection_of(&asker.session),
+            false => None,
+        };
+        let Some(connection) = connection.upgrade().or_else(other) else { return waker.finish() };
         chain.woken(waker, ends_with);
         let ours = Arc::clone(&connection.session);
         let suspended = Suspended { connection: ours, message, chain, replies, stats };
@@ -512,7 +521,8 @@ impl Suspension for WaitingCall {
             return self.go_on(waker, Some(status));
         }
         let Self { connection, asker, mut chain, replies, .. } = *self;
-        let Some(connection) = connection.upgrade() else { return waker.finish() };
+        let connection = connection.upgrade().filter(|_| !chain.is_lost());
+        let Some(connection) = connection else { return waker.finish() };
         let mut outbox = Outbox::default();
         let out = outbox.bytes();
         let base = head_bytes(&chain);
@@ -522,6 +532,12 @@ impl Suspension for WaitingCall {
         finish(&chain, out, 0);
         connection.send(&mut outbox);
     }
+}
+
+/// A connection that a session still has.
+fn connection_of(session: &Weak<Session>) -> Option<Arc<transport::Connection<Smb>>> {
+    let channels = session.upgrade()?.channels();
+    channels.iter().find_map(|channel| channel.connection()?.carrier()?.downcast().ok())
 }
 
 fn malformed(malformed: smb_wire::Malformed) -> Malformed {

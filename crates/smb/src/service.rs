@@ -40,6 +40,8 @@ pub struct Service {
     pub(crate) attempts: Attempts,
     /// `GlobalSessionTable`.
     sessions: Mutex<HashMap<u64, Weak<Session>>>,
+    /// Held while what a session has open becomes what nobody has.
+    ending: Mutex<()>,
 }
 
 impl Service {
@@ -72,6 +74,7 @@ impl Service {
             handles: Arc::default(),
             attempts: Attempts::default(),
             sessions: Mutex::default(),
+            ending: Mutex::default(),
         }
     }
 
@@ -104,12 +107,28 @@ impl Service {
     /// Ends a session: nobody finds it any longer, over no connection. What it has open is closed, unless it is durable
     /// (MS-SMB2 §3.3.5.6, §3.3.7.1).
     pub(crate) fn end_session(&self, session: &Session) {
+        let ending = lock(&self.ending);
         let opens = self.forget(session);
-        for open in opens {
-            if let Err(open) = self.handles.keep(open) {
-                open.close();
-            }
-        }
+        let not_kept: Vec<_> = opens.into_iter().filter_map(|open| self.handles.keep(open).err()).collect();
+        drop(ending);
+        not_kept.iter().for_each(|open| open.close());
+    }
+
+    /// Waits for sessions that are being ended: what they had open is closed or kept then.
+    pub(crate) fn pass_endings(&self) {
+        drop(lock(&self.ending));
+    }
+
+    /// Whether a user's client has left a session with an open that is wanted, and the session is not ended yet.
+    pub(crate) fn is_being_left(&self, uid: u32, persistent: u64, is_wanted: impl Fn(&Open) -> bool) -> bool {
+        let is_its = |session: &Arc<Session>| {
+            session.identity().is_some_and(|identity| identity.credential.uid == uid)
+                && session
+                    .opens_where(|open| open.id.persistent == persistent)
+                    .iter()
+                    .any(|open| is_wanted(open))
+        };
+        self.all_sessions().iter().any(|session| is_its(session) && session.is_left())
     }
 
     /// Has nobody find a session any longer, and gives what it has open.

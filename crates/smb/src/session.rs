@@ -185,6 +185,13 @@ impl Session {
         }
     }
 
+    /// Whether its client has ended all its connections, be that noticed or not.
+    pub(crate) fn is_left(&self) -> bool {
+        let is_ended =
+            |channel: &Arc<Channel>| channel.connection().is_none_or(|connection| connection.is_ended());
+        self.channels().iter().all(is_ended)
+    }
+
     /// Its requests that are answered later.
     pub(crate) fn waiting(&self) -> &Arc<Waiting> {
         &self.waiting

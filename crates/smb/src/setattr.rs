@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
 use vfs::watch::What;
-use vfs::{Blocking, File, FileType, FsError, FsResult, Kept, SetAttrs, SetTime, Time};
+use vfs::{Attrs, Blocking, File, FileType, FsError, FsResult, Kept, SetAttrs, SetTime, Stability, Time};
 
 /// Owners may write a file that is not read-only.
 const OWNER_WRITE: u32 = 0o200;
@@ -49,15 +49,7 @@ fn set_file(ops: &mut Ops<'_>, open: &Arc<Open>, class: FileClass, bytes: &[u8])
     match class {
         FileClass::BASIC => set_basic(ops, open, &decode(bytes)?),
         FileClass::END_OF_FILE => set_size(ops, open, size(bytes)?),
-        FileClass::ALLOCATION => {
-            let allocation = size(bytes)?;
-            open.check(AccessMask::WRITE_DATA)?;
-            // Storage is taken when data are written: only less than the file has changes something.
-            match open.file.attrs(Blocking::Allowed)?.size {
-                size if allocation < size => set_size(ops, open, allocation),
-                size => ask_to_write(ops, open, size),
-            }
-        }
+        FileClass::ALLOCATION => set_allocation(ops, open, size(bytes)?),
         FileClass::DISPOSITION => {
             let disposition: DispositionInformation = decode(bytes)?;
             dispose(ops, open, disposition.delete_pending, false)
@@ -123,6 +115,29 @@ fn ask_to_write(ops: &mut Ops<'_>, open: &Open, size: u64) -> Result<(), Stop> {
         Verdict::Refused(Conflict::Recalling) => Err(ops.wait_for_io(open, IoKind::Write, span)),
         Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
         Verdict::Wait(_) => Err(Stop::Delayed),
+    }
+}
+
+/// MS-FSA §2.1.5.15.1: a file that is to have less room than it has bytes is cut.
+fn set_allocation(ops: &mut Ops<'_>, open: &Open, allocation: u64) -> Result<(), Stop> {
+    open.check(AccessMask::WRITE_DATA)?;
+    let Attrs { size, used, .. } = open.file.attrs(Blocking::Allowed)?;
+    if allocation < size {
+        return set_size(ops, open, allocation);
+    }
+    if allocation > used && allocation - used > open.file.volume().stat()?.bytes_available {
+        return Err(NtStatus::DISK_FULL.into());
+    }
+    let Some(opened) = open.opened() else { return ask_to_write(ops, open, size) };
+    match opened.preallocate(allocation, Stability::Unstable, ops.pending) {
+        Err(FsError::Delay) => Err(ops.wait_for_io(open, IoKind::Write, Span::to_end(size))),
+        // Storage is taken when data are written.
+        Err(FsError::NotSupported) => ask_to_write(ops, open, size),
+        change => {
+            open.keep_written(&change?, ops.pending)?;
+            open.tell_modified(What::SIZE);
+            Ok(())
+        }
     }
 }
 

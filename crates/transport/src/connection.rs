@@ -16,6 +16,7 @@ use crate::queue::Queue;
 use crate::resources::Resources;
 use crate::transform::{HandOver, Opened, Transform};
 use rustix::event::epoll::{self, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::io;
@@ -423,6 +424,14 @@ impl<P: Protocol> Connection<P> {
     /// An answer of which the client was told that it comes later: the call counts as one in progress from now on.
     pub fn late(self: &Arc<Self>) -> Late<P> {
         Late::new(self)
+    }
+
+    /// Whether the other side sends nothing more, because it has closed the connection or that has failed. What it has sent before may
+    /// not have been received yet.
+    pub fn is_ended(&self) -> bool {
+        let mut socket = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        let ends = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        poll(&mut socket, Some(&Timespec::default())).is_ok() && socket[0].revents().intersects(ends)
     }
 
     /// Ends the connection, which its event loop will notice: the client gets no answer here, comes back on another one

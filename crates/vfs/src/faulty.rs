@@ -341,6 +341,10 @@ impl Ranges for FaultyNode {
         self.call(self.inner.ranges())?.allocate(offset, len, authorize)
     }
 
+    fn preallocate(&self, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.call(self.inner.ranges())?.preallocate(len, authorize)
+    }
+
     fn punch(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
         self.call(self.inner.ranges())?.punch(offset, len, authorize)
     }

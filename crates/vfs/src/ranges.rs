@@ -58,6 +58,10 @@ pub trait Ranges {
     /// ends before the range does grows by zeros. [`FsError::NotSupported`] if the storage makes no such promise.
     fn allocate(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
 
+    /// Takes storage for what of the first `len` bytes lies past the end, so that the file can grow to there. Contents and size stay.
+    /// [`FsError::NotSupported`] if the storage makes no such promise, or counts what files take by their sizes.
+    fn preallocate(&self, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
+
     /// Makes what of a range is in the file read as zeros, and gives its storage back as far as whole blocks go. The size
     /// stays.
     fn punch(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;

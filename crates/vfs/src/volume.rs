@@ -179,6 +179,7 @@ impl Volume {
                     true => self.remove_deleted(claims, now, &file, &link),
                     false => self.remove_stream(&file, stream, &link.name),
                 };
+                claims.removed(now, &file, stream);
                 result = match removed {
                     // Somebody else was faster.
                     Ok(()) | Err(FsError::NotFound | FsError::Stale) => result,

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 use vfs::claims::{
-    Access as Open, By, Caching, Durable, Effect, Grace, Holder, HolderId, LeaseKey, LeaseKind, LeaseRequest,
-    Link, LockOwner, LockRequest, Lost, OpenId, OpenRequest, Queueing, RecordId, Request, Rights, Span,
-    Stream, Verdict,
+    Access as Open, By, Caching, Conflict, Durable, Effect, Grace, Granted, Holder, HolderId, LeaseKey,
+    LeaseKind, LeaseRequest, Link, LockOwner, LockRequest, Lost, OpenId, OpenRequest, Queueing, RecordId,
+    Request, Rights, Span, Stream, Verdict,
 };
 use vfs::qos::Nanos;
 use vfs::{
@@ -301,6 +301,49 @@ fn a_file_goes_with_an_open_whose_time_is_over_and_nothing_that_has_its_name_by_
         assert_eq!(w.volume.expire_claims(Nanos(SECOND)), Ok(()));
         assert_eq!(has_name(&w), is_replaced);
     }
+}
+
+#[test]
+fn nobody_opens_a_file_that_is_about_to_go() {
+    let w = World::new();
+    let access = Open { rights: Rights::DELETE, deny: Rights::NONE };
+    let request = |delete_on_close| OpenRequest {
+        holder: w.holder,
+        stream: Stream::default(),
+        access,
+        truncates: false,
+        is_mandatory: false,
+        is_advisory: false,
+        lease: None,
+        delete_on_close,
+        reclaims: false,
+        waits: false,
+    };
+    let link = Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
+    let opened = w.file.claim(&Request::Open(request(Some(link))));
+    let Verdict::Granted(Granted { open: Some(open), .. }) = opened else { panic!("{opened:?}") };
+    assert!(matches!(w.file.claim(&Request::Close(open)), Verdict::Granted(_)));
+    // It was closed, and nobody has come to remove it yet.
+    let again = w.file.claim(&Request::Open(request(None)));
+    assert_eq!(again, Verdict::Refused(Conflict::DeletePending));
+    assert_eq!(w.volume.expire_claims(w.volume.now()), Ok(()));
+    assert!(w.volume.claims().is_empty());
+    assert!(w.top.open_dir(&root(), ALLOWED).unwrap().lookup(b"file", ALLOWED).is_err());
+}
+
+#[test]
+fn a_directory_that_is_not_empty_after_all_can_be_opened_again() {
+    let mut w = World::new();
+    let pending = &mut w.pending;
+    let dir = w.top.make_dir(&root(), b"dir", &SetAttrs::default(), pending).unwrap().file;
+    dir.create(&root(), b"in it", vfs::Disposition::CreateNew, &SetAttrs::default(), pending).unwrap();
+    let open = w.open(&dir, Open { rights: Rights::DELETE, deny: Rights::NONE }, None);
+    let link = Some(Link { parent: w.top.key(), name: (*b"dir").into(), listing: None });
+    for request in [Request::SetDelete { open, link, waits: false }, Request::Close(open)] {
+        assert!(matches!(dir.claim(&request), Verdict::Granted(_)), "{request:?}");
+    }
+    assert_eq!(w.volume.expire_claims(w.volume.now()), Err(FsError::NotEmpty));
+    w.open(&dir, Open { rights: Rights::READ, deny: Rights::NONE }, None);
 }
 
 #[test]

@@ -222,14 +222,7 @@ pub(super) fn reconnect(
 ) -> Result<Known, Stop> {
     // Whatever oplock level the request names.
     let lease = args.contexts.find(Lease::NAME).map(decoded::<Lease>).transpose()?;
-    let mut open = ops
-        .service
-        .handles
-        .take(wanted.persistent, |open| check(ops, args, (disk, open), (wanted, lease.as_ref())))
-        .map_err(|taking| match taking {
-            Taking::Refused(status) => Stop::Status(status),
-            Taking::Busy => Stop::Delayed,
-        })?;
+    let mut open = take(ops, args, disk, (wanted, lease.as_ref()))?;
     let volatile = ops.service.counts.next_id();
     let id = FileId { volatile, ..open.id };
     let cached = open.take_cached();
@@ -247,6 +240,36 @@ pub(super) fn reconnect(
     }
     let caching = caching::again(lease.as_ref(), &granted);
     Ok(Known { open, action: CreateAction::OPENED, caching, is_told: false })
+}
+
+/// Takes the open that a client wants from those without a session. One that still has a session which its client has left is waited
+/// for: clients come back sooner than a server has learnt that they were gone.
+fn take(
+    ops: &Ops<'_>,
+    args: &CreateRequest<'_>,
+    disk: &Disk,
+    (wanted, lease): (Wanted, Option<&Lease>),
+) -> Result<Open, Stop> {
+    let check = |open: &Open| check(ops, args, (disk, open), (wanted, lease));
+    let take = || {
+        ops.service.handles.take(wanted.persistent, check).map_err(|taking| match taking {
+            Taking::Refused(status) => Stop::Status(status),
+            Taking::Busy => Stop::Delayed,
+        })
+    };
+    let taken = take();
+    let (Err(Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND)), Some(asker)) = (&taken, lessee(ops)) else {
+        return taken;
+    };
+    let is_its = |open: &Open| {
+        open.durable().is_some_and(|durable| durable.owner.client_guid == asker.client_guid)
+            && check(open).is_ok()
+    };
+    if ops.service.is_being_left(asker.uid, wanted.persistent, is_its) {
+        return Err(Stop::Delayed);
+    }
+    ops.service.pass_endings();
+    take()
 }
 
 /// Whether an open is the one that a client wants, and the client's.

@@ -1,6 +1,8 @@
 //! Opens that outlive their connections, and CREATEs that come twice (MS-SMB2 §3.3.5.9.6 to §3.3.5.9.13).
 
+use crate::channels::channel_of;
 use crate::rig::{ALICE, BOB, Client, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, name, wait_until};
+use smb::limits::CONNECTION_WAITING_MAX;
 use smb_wire::create::{
     CreateAction, CreateContext, CreateContexts, CreateOptions, CreateRequest, CreateResponse, OplockLevel,
 };
@@ -351,6 +353,117 @@ fn a_create_that_comes_again_while_it_waits_is_refused() {
     let done = client.reply();
     let again = create(&mut client, "file", Opening::default(), OplockLevel::NONE, &[v2(1, 0)]);
     assert_eq!(id(&again), id(&done));
+}
+
+/// A client that has an oplock, another one whose CREATE waits for that, and more channels of the session of that.
+fn with_a_waiting_create(rig: &Rig, path: &str, level: OplockLevel) -> (Client, FileId, Client, [Client; 2]) {
+    let (mut holder, mut first) = (rig.alice_at(1), rig.alice_at(2));
+    let offer = Offer { client_guid: Guid([2; 16]), ..Offer::default() };
+    let others = [(); 2].map(|()| channel_of(rig, &first, &offer));
+    let held = id(&create(&mut holder, path, Opening::default(), OplockLevel::BATCH, &[]));
+    ask(&mut first, path, Opening::default(), level, &[v2(1, 0)]);
+    assert_eq!(first.reply().status(), NtStatus::PENDING);
+    holder.oplock_break();
+    (holder, held, first, others)
+}
+
+#[test]
+fn a_create_that_waits_is_done_once_though_its_connection_is_gone() {
+    let rig = Rig::new();
+    for level in [OplockLevel::NONE, OplockLevel::BATCH] {
+        let (mut holder, held, first, [mut second, mut third]) = with_a_waiting_create(&rig, "file", level);
+        let replay = |client: &mut Client| {
+            client.replays = true;
+            create(client, "file", Opening::default(), level, &[v2(1, 0)])
+        };
+        lose(&rig, first);
+        replay(&mut second).assert_refused(NtStatus::FILE_NOT_AVAILABLE);
+        lose(&rig, second);
+        replay(&mut third).assert_refused(NtStatus::FILE_NOT_AVAILABLE);
+        holder.close(held);
+        wait_until(|| replay(&mut third).status() != NtStatus::FILE_NOT_AVAILABLE);
+        let done = replay(&mut third);
+        let body = done.body::<CreateResponse<'_>>();
+        assert_eq!((body.create_action, body.oplock_level), (CreateAction::OPENED, level));
+        assert_eq!(id(&replay(&mut third)), id(&done));
+        third.replays = false;
+        assert_eq!(third.write(id(&done), 0, b"x").status(), NtStatus::SUCCESS);
+        assert_eq!(third.close(id(&done)).status(), NtStatus::SUCCESS);
+        let alone = holder.open("file", Opening::alone());
+        holder.close(alone);
+    }
+}
+
+#[test]
+fn a_create_that_waits_ends_with_its_session() {
+    let rig = Rig::new();
+    let (mut holder, held, first, [second, mut third]) =
+        with_a_waiting_create(&rig, "file", OplockLevel::NONE);
+    lose(&rig, first);
+    lose(&rig, second);
+    assert_eq!(third.call(Command::LOGOFF, &Empty).status(), NtStatus::SUCCESS);
+    holder.close(held);
+    holder.open("file", Opening::alone());
+    let (mut holder, held, first, [second, third]) = with_a_waiting_create(&rig, "other", OplockLevel::NONE);
+    lose(&rig, first);
+    lose(&rig, second);
+    lose(&rig, third);
+    holder.close(held);
+    holder.open("other", Opening::alone());
+}
+
+#[test]
+fn creates_without_their_connections_count_among_those_of_others() {
+    let rig = Rig::new();
+    let (_holder, _, first, [mut second, third]) = with_a_waiting_create(&rig, "file", OplockLevel::NONE);
+    drop(third);
+    wait_until(|| rig.connections() == 3);
+    for number in 0..CONNECTION_WAITING_MAX {
+        let mut create_guid = [7; 16];
+        create_guid[..8].copy_from_slice(&number.to_le_bytes());
+        let create_guid = Guid(create_guid);
+        let asks = DurableRequestV2 { timeout: 0, flags: DurableFlags::empty(), create_guid };
+        let asks = [(DurableRequestV2::NAME, asks.to_bytes())];
+        ask(&mut second, "file", Opening::default(), OplockLevel::NONE, &asks);
+        assert_eq!(second.reply().status(), NtStatus::PENDING);
+    }
+    lose(&rig, first);
+    // It is begun anew, for which there is no room either.
+    second.replays = true;
+    create(&mut second, "file", Opening::default(), OplockLevel::NONE, &[v2(1, 0)])
+        .assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
+}
+
+#[test]
+fn a_client_that_comes_back_before_its_end_is_seen_is_waited_for() {
+    let rig = Rig::new();
+    for _ in 0..32 {
+        let (mut client, mut bob, mut next) = (rig.alice(), rig.connect(), rig.alice());
+        bob.negotiate(&Offer::default());
+        bob.log_on(BOB);
+        bob.mount(SHARE);
+        let old = id(&batch(&mut client, "file", &[v2(1, 0)]));
+        drop(client);
+        assert!(again(&mut bob, "file", &[back_v2(old, 1)]).status().is_error());
+        let new = id(&again(&mut next, "file", &[back_v2(old, 1)]));
+        assert_eq!(next.close(new).status(), NtStatus::SUCCESS);
+    }
+}
+
+#[test]
+fn nobody_gets_an_open_whose_client_is_there() {
+    let rig = Rig::new();
+    let mut first = rig.alice();
+    let mut second = channel_of(&rig, &first, &Offer::default());
+    let old = id(&batch(&mut first, "file", &[v2(1, 0)]));
+    let mut other = rig.alice();
+    again(&mut other, "file", &[back_v2(old, 1)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
+    drop(first);
+    for _ in 0..8 {
+        again(&mut other, "file", &[back_v2(old, 1)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
+    }
+    assert_eq!(second.write(old, 0, b"x").status(), NtStatus::SUCCESS);
+    assert_eq!(second.close(old).status(), NtStatus::SUCCESS);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! SMB over sockets: literal requests in, replies checked field by field.
 
+mod allocation;
 mod apple;
 mod attr;
 mod channels;

@@ -113,7 +113,8 @@ pub enum Effect {
         /// Whose range.
         owner: LockOwner,
     },
-    /// The last open of a file, or stream, that is to be deleted has gone: the volume removes the name.
+    /// The last open of a file, or stream, that is to be deleted has gone: the volume removes the name, and says so
+    /// ([`crate::claims::Claims::removed`]). Nobody opens it before that.
     Remove {
         /// Which file.
         file: FileKey,

@@ -68,6 +68,8 @@ pub(super) struct Open {
 pub(super) struct Deletion {
     pub stream: Stream,
     pub link: Link,
+    /// That it has gone, and the volume is removing the name.
+    pub is_begun: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

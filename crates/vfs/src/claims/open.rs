@@ -323,18 +323,26 @@ impl FileClaims {
 
     fn delete_later(&mut self, stream: Stream, link: Link) {
         self.deletions.retain(|gone| gone.stream != stream);
-        self.deletions.push(Deletion { stream, link });
+        self.deletions.push(Deletion { stream, link, is_begun: false });
     }
 
-    /// Hands the names of what nobody has open any longer to the volume. The file goes with the last of its streams.
+    /// Hands the names of what nobody has open any longer to the volume. The file goes with the last of its streams. Until the volume
+    /// has removed a name, nobody opens what it names: it would be lost under them.
     pub(super) fn remove_deleted(&mut self, step: &mut Step<'_>) {
         let whole = Stream::default();
         let opens = &self.opens;
-        let is_over = |gone: &mut Deletion| {
-            !opens.iter().any(|open| open.stream == gone.stream || gone.stream == whole)
+        let is_over = |gone: &&mut Deletion| {
+            !gone.is_begun && !opens.iter().any(|open| open.stream == gone.stream || gone.stream == whole)
         };
-        for Deletion { stream, link } in self.deletions.extract_if(.., is_over) {
+        for gone in self.deletions.iter_mut().filter(is_over) {
+            gone.is_begun = true;
+            let (stream, link) = (gone.stream, gone.link.clone());
             step.effects.push(Effect::Remove { file: step.file, stream, link });
         }
+    }
+
+    /// The volume has removed the name of the file or a stream, or cannot.
+    pub(super) fn removed(&mut self, stream: Stream) {
+        self.deletions.retain(|gone| !gone.is_begun || gone.stream != stream);
     }
 }

@@ -219,6 +219,11 @@ impl Claims {
         effects
     }
 
+    /// See [`Table::removed`].
+    pub fn removed(&self, now: Nanos, file: &FileKey, stream: Stream) {
+        self.dispatch(self.change(self.shard(file), |table| table.removed(now, file, stream)));
+    }
+
     /// When [`Claims::expire`] has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
         if !lock(&self.left).is_empty() {

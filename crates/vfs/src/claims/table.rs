@@ -91,6 +91,14 @@ impl Table {
         self.visit(now, file, |claims, step| claims.apply(step, request))
     }
 
+    /// What [`Effect::Remove`] says was done, or cannot be: the file can be opened again, if it is still there.
+    pub fn removed(&mut self, now: Nanos, file: &FileKey, stream: Stream) -> Vec<Effect> {
+        if !self.files.contains_key(file) {
+            return Vec::new();
+        }
+        self.visit(now, file, |claims, _| claims.removed(stream)).1
+    }
+
     /// Enforces every deadline up to `now`.
     pub fn expire(&mut self, now: Nanos) -> Vec<Effect> {
         let mut effects = Vec::new();

@@ -12,7 +12,8 @@ use crate::{
 
 family!("ranges":
     a_backend_says_what_it_has, data_and_holes_are_found, places_outside_the_file_are_refused, storage_is_taken_and_given_back,
-    an_allocation_grows_a_file_by_zeros, zeros_reach_as_far_as_asked, operations_match_a_vector, a_copy_goes_to_the_end_of_the_source,
+    an_allocation_grows_a_file_by_zeros,
+    room_is_taken_past_the_end, zeros_reach_as_far_as_asked, operations_match_a_vector, a_copy_goes_to_the_end_of_the_source,
     a_long_copy_comes_in_parts, a_clone_is_a_file_of_its_own, clones_are_of_whole_blocks, a_range_does_not_overlap_itself,
     empty_ranges_change_nothing, ranges_past_the_largest_are_refused, only_regular_files_have_ranges,
     set_id_bits_go_away_on_demand, changes_survive_sync_and_restart, the_files_of_a_backend_lie_in_one_file_system,
@@ -133,6 +134,32 @@ fn an_allocation_grows_a_file_by_zeros(fixture: &Fixture) -> Outcome {
         }
     }
     Ok(())
+}
+
+fn room_is_taken_past_the_end(fixture: &Fixture) -> Outcome {
+    let want = pattern(10_000, 1);
+    let node = file(fixture, &want)?;
+    for len in [0, 1, 10_000, 4 << 20] {
+        let done = match of(&node)?.preallocate(len, KEEP_SET_ID) {
+            Err(FsError::NotSupported) => return Ok(()),
+            done => done?,
+        };
+        eq(format!("size after {len}"), done.after.size, 10_000)?;
+        holds(format!("contents after {len}"), contents(&node)? == want)?;
+    }
+    node.sync(SyncScope::All)?;
+    let taken = attrs(&node)?.used;
+    holds(format!("room of 4 MiB takes storage: {taken}"), taken >= 4 << 20)?;
+    eq("no data past the end", of(&node)?.seek(9_999, Seek::Hole)?, Some(10_000))?;
+    // The file grows into it by zeros.
+    node.write(20_000, b"x", KEEP_SET_ID)?;
+    let mut grown = want;
+    grown.resize(20_000, 0);
+    grown.push(b'x');
+    holds("contents of the grown file", contents(&node)? == grown)?;
+    let max = u64::try_from(i64::MAX).unwrap_or(0);
+    refused("a huge room", of(&node)?.preallocate(max, KEEP_SET_ID), TOO_BIG)?;
+    eq("size after a refusal", attrs(&node)?.size, 20_001)
 }
 
 fn zeros_reach_as_far_as_asked(fixture: &Fixture) -> Outcome {

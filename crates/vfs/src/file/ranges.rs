@@ -2,7 +2,7 @@
 
 use super::opened::{Opened, Stability};
 use crate::access::Access;
-use crate::attrs::Change;
+use crate::attrs::{Attrs, Change};
 use crate::backend::AuthorizeWrite;
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
@@ -25,6 +25,16 @@ impl Opened<'_> {
     ) -> FsResult<Change> {
         let allocate = |authorize: AuthorizeWrite<'_>| self.ranges()?.allocate(offset, len, authorize);
         self.change(offset, len, stability, pending, allocate)
+    }
+
+    /// Takes storage past the end, up to `len` bytes of the file, as [`Ranges::preallocate`] says.
+    pub fn preallocate(&self, len: u64, stability: Stability, pending: &mut PendingSync) -> FsResult<Change> {
+        self.check(Access::WRITE)?;
+        let authorize =
+            |attrs: &Attrs| self.authorize_change(attrs, attrs.size, len.saturating_sub(attrs.size));
+        let change = self.ranges()?.preallocate(len, &authorize)?;
+        self.stabilize(stability, pending);
+        Ok(change)
     }
 
     /// Gives the storage of `len` bytes at `offset` back, which read as zeros then, as [`Ranges::punch`] says.

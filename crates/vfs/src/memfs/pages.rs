@@ -65,7 +65,10 @@ impl Pages {
         let page_bytes = PAGE_BYTES as u64;
         let mut page = offset / page_bytes;
         Ok(match what {
-            Seek::Data => self.pages.range(page..).next().map(|(page, _)| offset.max(page * page_bytes)),
+            Seek::Data => {
+                let data = self.pages.range(page..).next().map(|(page, _)| offset.max(page * page_bytes));
+                data.filter(|&data| data < self.size)
+            }
             Seek::Hole => {
                 let pages = self.pages.range(page..).map(|(&page, _)| page);
                 page += pages.zip(page..).take_while(|(there, next)| there == next).count() as u64;
@@ -86,6 +89,16 @@ impl Pages {
             self.pages.entry(page).or_insert_with(|| Arc::new([0; PAGE_BYTES]));
         }
         self.size = self.size.max(offset + len);
+        Ok(())
+    }
+
+    /// Takes storage for what of the first `len` bytes lies past the end, if there is `room` for that.
+    pub(super) fn preallocate(&mut self, len: u64, room: u64) -> FsResult<()> {
+        let size = self.size;
+        if len > size {
+            self.allocate(size, len - size, room)?;
+        }
+        self.size = size;
         Ok(())
     }
 

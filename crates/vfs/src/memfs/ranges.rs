@@ -17,6 +17,10 @@ impl Ranges for MemNode {
         self.alter(offset, len, authorize, |pages, room| pages.allocate(offset, len, room))
     }
 
+    fn preallocate(&self, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.alter(0, len, authorize, |pages, room| pages.preallocate(len, room))
+    }
+
     fn punch(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
         self.alter(0, u64::from(len > 0), authorize, |pages, _| {
             pages.punch(offset, len);

@@ -154,6 +154,13 @@ impl Ranges for MutantNode {
         })
     }
 
+    fn preallocate(&self, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
+        self.change_range(len, authorize, |ranges, authorize| match self.shared.bug {
+            Bug::AllocatesNothing => ranges.preallocate(0, authorize),
+            _ => ranges.preallocate(len, authorize),
+        })
+    }
+
     fn punch(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
         let (offset, len) = if self.has(Bug::PunchesWholePages) && len > 0 {
             let start = offset / PAGE_BYTES * PAGE_BYTES;

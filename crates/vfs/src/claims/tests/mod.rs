@@ -68,6 +68,12 @@ impl Rig {
         self.effects.extend(effects);
     }
 
+    /// The volume has removed what it was told to.
+    pub(super) fn removed(&mut self, stream: u32) {
+        let effects = self.table.removed(self.now, &key(1), Stream(stream));
+        self.effects.extend(effects);
+    }
+
     pub(super) fn take(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }

@@ -34,7 +34,22 @@ fn the_last_close_deletes() {
     }
     rig.granted(&Request::Close(fourth));
     assert_eq!(rig.take(), [removed(0)]);
+    // It is as good as gone, and lost by whoever opens it.
+    assert_eq!(rig.refused(&Request::Open(opening(4, read_write()))), Conflict::DeletePending);
+    assert_eq!(rig.take(), [], "it is removed once");
+    rig.removed(1);
+    assert_eq!(rig.refused(&Request::Open(opening(4, read_write()))), Conflict::DeletePending);
+    rig.removed(0);
     assert!(rig.table.is_empty());
+    rig.removed(0);
+    let again = rig.open(opening(4, deleting()));
+    rig.granted(&delete(again, Some(link())));
+    rig.removed(0);
+    assert_eq!(
+        rig.refused(&Request::Open(opening(4, read_write()))),
+        Conflict::DeletePending,
+        "it is another"
+    );
 }
 
 #[test]
@@ -56,6 +71,7 @@ fn the_file_waits_for_its_streams_but_not_they_for_it() {
     rig.granted(&Request::SetDelete { open: stream, link: Some(link()), waits: true });
     rig.granted(&Request::Close(stream));
     assert_eq!(rig.take(), [removed(1)]);
+    rig.removed(1);
     rig.granted(&Request::SetDelete { open: data, link: Some(link()), waits: true });
     rig.granted(&Request::Close(data));
     assert_eq!(rig.refused(&Request::Open(of_stream(1))), Conflict::DeletePending);
@@ -146,6 +162,7 @@ fn nobody_opens_what_goes_with_an_open_that_gives_way() {
     assert_eq!(rig.refused(&Request::Open(opening(2, alone))), Conflict::DeletePending);
     assert_eq!(rig.take(), [revoked(1, open), removed(0)]);
     assert_eq!(rig.table.granted_of(&key(1), open), None);
+    rig.removed(0);
     rig.open(opening(2, alone));
 }
 
@@ -223,6 +240,7 @@ fn a_holder_that_goes_takes_all_with_it() {
     assert!(rig.effects.contains(&removed(0)));
     assert_eq!(rig.outcomes(), [(own, Outcome::Canceled), (other, Outcome::Granted)]);
     rig.table.drop_holder(rig.now, HolderId(2));
+    rig.removed(0);
     assert!(rig.table.is_empty());
     rig.table.assert_tidy();
 }
@@ -344,7 +362,9 @@ fn callers_without_state_reach_holders() {
     assert_eq!(write(1), Ok(()));
     assert_eq!(claims.next_deadline(), Some(Nanos(0)));
     assert_eq!(claims.expire(NOW), [removed(0)]);
-    assert!(claims.is_empty() && claims.next_deadline().is_none());
+    assert!(!claims.is_empty() && claims.next_deadline().is_none());
+    claims.removed(NOW, &key(1), Stream::default());
+    assert!(claims.is_empty());
 }
 
 #[test]

@@ -128,7 +128,10 @@ impl World {
                 Effect::Resume { ticket, .. } | Effect::Notify { ticket, .. } => {
                     assert!(clients.waiting.remove(&ticket).is_some(), "{ticket:?} is over twice");
                 }
-                Effect::Remove { .. } => clients.to_remove += 1,
+                Effect::Remove { file, stream, .. } => {
+                    clients.to_remove += 1;
+                    assert_eq!(self.rig.table.removed(self.rig.now, &file, stream), []);
+                }
             }
         }
     }

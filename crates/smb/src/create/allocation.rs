@@ -1,0 +1,50 @@
+//! The room that a CREATE asks for (MS-SMB2 §3.3.5.9.2, MS-FSA §2.1.5.1.1).
+
+use crate::ops::{Ops, Stop};
+use smb_wire::contexts::AllocationSize;
+use smb_wire::create::{CreateAction, CreateRequest};
+use smb_wire::{Decode, NtStatus};
+use vfs::claims::{By, OpenId};
+use vfs::{Access, Attrs, Blocking, Caller, File, Stability};
+
+/// `STATUS_DISK_FULL` unless a file that has taken `used` bytes can have what the request asks for: then nothing is made and nothing
+/// overwritten.
+pub(super) fn check(args: &CreateRequest<'_>, file: &File, used: u64) -> Result<(), Stop> {
+    let wanted = asked(args)?.saturating_sub(used);
+    if wanted > 0 && wanted > file.volume().stat()?.bytes_available {
+        return Err(NtStatus::DISK_FULL.into());
+    }
+    Ok(())
+}
+
+/// Takes the room for a file that was made, or has been emptied, by the open `claim`: its attributes then, if that has changed anything.
+/// Where it cannot be, the client learns from the reply how much the file has.
+pub(super) fn take(
+    ops: &mut Ops<'_>,
+    args: &CreateRequest<'_>,
+    (file, caller): (&File, &Caller),
+    (claim, action): (OpenId, CreateAction),
+) -> Result<Option<Attrs>, NtStatus> {
+    let size = asked(args)?;
+    if size == 0 {
+        return Ok(None);
+    }
+    let opened = match action {
+        CreateAction::CREATED => file.open_new(caller, Access::WRITE, Blocking::Allowed),
+        _ => file.open(caller, Access::WRITE, Blocking::Allowed),
+    };
+    let preallocated = opened.and_then(|(opened, _)| {
+        opened.into_owned().held_by(By::Open(claim)).preallocate(size, Stability::Unstable, ops.pending)
+    });
+    Ok(preallocated.ok().map(|change| change.after))
+}
+
+fn asked(args: &CreateRequest<'_>) -> Result<u64, NtStatus> {
+    let Some(data) = args.contexts.find(AllocationSize::NAME) else { return Ok(0) };
+    let AllocationSize { allocation_size } =
+        AllocationSize::from_bytes(data).map_err(|_| NtStatus::INVALID_PARAMETER)?;
+    if i64::try_from(allocation_size).is_err() {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    Ok(allocation_size)
+}
