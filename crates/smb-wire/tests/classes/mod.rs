@@ -2,7 +2,7 @@
 
 use smb_wire::Encode;
 use smb_wire::classes::{file, file_system};
-use smb_wire::contexts::{MaximalAccess, OnDiskId};
+use smb_wire::contexts::{AllocationSize, MaximalAccess, OnDiskId};
 use smb_wire::fsctl::{ObjectIdBuffer, PipeWait, ValidateNegotiateRequest, ValidateNegotiateResponse};
 use smb_wire::negotiate::{Capabilities, SecurityMode};
 use smb_wire::types::{AccessMask, Dialect};
@@ -88,6 +88,7 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
     let wait = PipeWait { timeout: 1, timeout_specified: true, name: name() };
     vec![
         ("contexts::MaximalAccess", access.to_bytes()),
+        ("contexts::AllocationSize", AllocationSize { allocation_size: 1 << 20 }.to_bytes()),
         ("contexts::OnDiskId", OnDiskId { disk_file_id: 1, volume_id: 2 }.to_bytes()),
         ("fsctl::ValidateNegotiateRequest", request.to_bytes()),
         ("fsctl::ValidateNegotiateResponse", response.to_bytes()),
