@@ -23,6 +23,10 @@ const CPU: &str = "Westmere,+rdrand";
 /// Code that QEMU has translated is found again by its address: programs that lie where they lay the last time start five
 /// times as fast.
 const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet panic=-1 mitigations=off norandmaps";
+/// Boots that are tried. Now and then an emulated kernel stumbles over code that it changes while its other processor runs it.
+const BOOTS_MAX: u32 = 3;
+/// What the line begins with that every job begins with.
+const UP_MARK: &str = "PLIMSOLL-GUEST-UP ";
 /// The line that ends every job, followed by the script's exit status.
 const EXIT_MARK: &str = "PLIMSOLL-GUEST-EXIT ";
 /// What a line begins with that tells the host to do something, named by the rest.
@@ -128,8 +132,19 @@ impl<'a> Guest<'a> {
         self.start(script, within)?.finish()
     }
 
-    /// Boots the machine; it is killed at the latest after `within`.
+    /// Boots the machine; it is killed at the latest after `within`. A machine that ends before the script has begun is booted again.
     pub(crate) fn start(&self, script: &str, within: Duration) -> anyhow::Result<Running> {
+        for _ in 0..BOOTS_MAX {
+            let mut running = self.boot(script, within)?;
+            if running.comes_up()? {
+                return Ok(running);
+            }
+            eprintln!("guest: it has ended before it was up");
+        }
+        bail!("the guest does not come up")
+    }
+
+    fn boot(&self, script: &str, within: Duration) -> anyhow::Result<Running> {
         let job = self.pack(script)?;
         let mut process = Process::start(&self.command_line(&job)?, Stdio::piped(), Stdio::inherit())?;
         let output = BufReader::new(process.stdout()?);
@@ -260,6 +275,16 @@ impl Running {
             Err(RecvTimeoutError::Disconnected) => Ok(None),
             Err(RecvTimeoutError::Timeout) => bail!("the guest took longer than it may and was killed"),
         }
+    }
+
+    /// Waits until the script begins; `false` if the machine ends before.
+    fn comes_up(&mut self) -> anyhow::Result<bool> {
+        while let Some(line) = self.next_line()? {
+            if line.starts_with(UP_MARK) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Waits for a line that starts with `start`; fails if the machine ends or its script finishes before.
