@@ -138,7 +138,7 @@ impl<'s> Lanes<'s> {
 /// The end of a log: what it says of failures and panics, if it does, and its last line.
 fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-    let says_why = |line: &&&str| ["FAIL", "panicked", "rror"].iter().any(|word| line.contains(word));
+    let says_why = |line: &&&str| ["FAIL", "panicked", "error: "].iter().any(|word| line.contains(word));
     let (mut why, last): (Vec<&&str>, _) = (lines.iter().filter(says_why).collect(), lines.last());
     why.extend(last.filter(|last| why.last() != Some(last)));
     let told = &why[why.len().saturating_sub(LAST_LINES)..];
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(last_lines(log), told);
         assert_eq!(last_lines("quiet\nthe end\n"), "  the end\n");
         assert_eq!(last_lines(""), "");
-        assert_eq!(last_lines(&"an error\n".repeat(20)).lines().count(), LAST_LINES);
+        assert_eq!(last_lines(&"error: again\n".repeat(20)).lines().count(), LAST_LINES);
     }
 
     #[test]
