@@ -41,6 +41,7 @@ use vfs::{
 use walk::Target;
 
 pub(crate) use access::{rights_of_bits, without_generic};
+pub(crate) use allocation::check_room;
 pub(crate) use caching::lessee;
 pub(crate) use streams::find as find_stream;
 pub(crate) use walk::{find, parent_of};

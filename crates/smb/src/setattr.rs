@@ -5,6 +5,7 @@ mod rename;
 mod security;
 mod streams;
 
+use crate::create::check_room;
 use crate::ea;
 use crate::names::Naming;
 use crate::open::Open;
@@ -125,9 +126,7 @@ fn set_allocation(ops: &mut Ops<'_>, open: &Open, allocation: u64) -> Result<(),
     if allocation < size {
         return set_size(ops, open, allocation);
     }
-    if allocation > used && allocation - used > open.file.volume().stat()?.bytes_available {
-        return Err(NtStatus::DISK_FULL.into());
-    }
+    check_room(&open.file, allocation.saturating_sub(used))?;
     let Some(opened) = open.opened() else { return ask_to_write(ops, open, size) };
     match opened.preallocate(allocation, Stability::Unstable, ops.pending) {
         Err(FsError::Delay) => Err(ops.wait_for_io(open, IoKind::Write, Span::to_end(size))),

@@ -10,8 +10,12 @@ use vfs::{Access, Attrs, Blocking, Caller, File, Stability};
 /// `STATUS_DISK_FULL` unless a file that has taken `used` bytes can have what the request asks for: then nothing is made and nothing
 /// overwritten.
 pub(super) fn check(args: &CreateRequest<'_>, file: &File, used: u64) -> Result<(), Stop> {
-    let wanted = asked(args)?.saturating_sub(used);
-    if wanted > 0 && wanted > file.volume().stat()?.bytes_available {
+    check_room(file, asked(args)?.saturating_sub(used))
+}
+
+/// `STATUS_DISK_FULL` unless the volume of a file has room for so many bytes more.
+pub(crate) fn check_room(file: &File, more: u64) -> Result<(), Stop> {
+    if more > 0 && more > file.volume().stat()?.bytes_available {
         return Err(NtStatus::DISK_FULL.into());
     }
     Ok(())
