@@ -404,23 +404,23 @@ permissions() {
 verify_with_fio() { # name, options…
     local name=$1
     shift
-    fio --name="$name" --directory="$mnt/work" --size=12m --verify=crc32c --verify_fatal=1 --do_verify=1 \
+    fio --name="$name" --directory="$mnt/work" --size=6m --verify=crc32c --verify_fatal=1 --do_verify=1 \
         --randrepeat=1 --invalidate=1 --group_reporting --fallocate=none "$@"
     rm -f "$mnt/work/$name".*
 }
 
 data() { # label
-    check "$1.fio.buffered-random" verify_with_fio bufrand --size=3m --rw=randwrite --bs=4k --ioengine=psync --end_fsync=1
-    check "$1.fio.direct-random" verify_with_fio dirrand --size=4m --rw=randwrite --bs=8k --direct=1 --ioengine=libaio --iodepth=16 --numjobs=2
+    check "$1.fio.buffered-random" verify_with_fio bufrand --size=2m --rw=randwrite --bs=4k --ioengine=psync --end_fsync=1
+    check "$1.fio.direct-random" verify_with_fio dirrand --size=2m --rw=randwrite --bs=8k --direct=1 --ioengine=libaio --iodepth=16 --numjobs=2
     check "$1.fio.direct-mixed" verify_with_fio dirmix --rw=randrw --bsrange=512-128k --blockalign=512 --direct=1 --ioengine=libaio --iodepth=8
-    check "$1.fio.mapped" verify_with_fio mapped --rw=randwrite --bs=4k --size=2m --ioengine=mmap
+    check "$1.fio.mapped" verify_with_fio mapped --rw=randwrite --bs=4k --size=1m --ioengine=mmap
 }
 
 more_data() { # label
     check "$1.fio.buffered-sequential" verify_with_fio bufseq --rw=write --bs=64k --ioengine=psync --end_fsync=1
-    check "$1.fio.buffered-odd" verify_with_fio bufodd --size=3m --rw=randwrite --bs=7001 --ioengine=psync --end_fsync=1
+    check "$1.fio.buffered-odd" verify_with_fio bufodd --size=1500k --rw=randwrite --bs=7001 --ioengine=psync --end_fsync=1
     check "$1.fio.direct-large" verify_with_fio dirlarge --rw=write --bs=1m --direct=1 --ioengine=libaio --iodepth=4
-    check "$1.fio.synchronous" verify_with_fio osync --rw=randwrite --bs=4k --size=1m --sync=1 --ioengine=psync
+    check "$1.fio.synchronous" verify_with_fio osync --rw=randwrite --bs=4k --size=512k --sync=1 --ioengine=psync
 }
 
 listing() { (cd "$1" && find . -printf '%P %y %m %U %G %n %s %T@ %l\n' | sed -E 's/^(.* d [0-7]+ [0-9]+ [0-9]+ [0-9]+) [0-9]+/\1/' | sort); }

@@ -9,9 +9,10 @@
 . /job/checks
 . /job/operations
 
-attach() { # mount options
-    mount -i -t cifs "//$HOST/$SHARE" "$mnt" -o "ip=$HOST,port=$PORT,username=$NAME,password=$PASSWORD,$1"
+attach_at() { # directory, mount options
+    mount -i -t cifs "//$HOST/$SHARE" "$1" -o "ip=$HOST,port=$PORT,username=$NAME,password=$PASSWORD,$2"
 }
+attach() { attach_at "$mnt" "nopersistenthandles,$1"; } # mount options
 
 # Writes and renames, and what the server has of that for who mounts anew.
 files() { # mount options
@@ -55,7 +56,7 @@ tree() {
 
 mixed() { verify_with_fio mixed --size=6m --rw=randrw --bsrange=512-128k --blockalign=512 --direct=1 --ioengine=libaio --iodepth=8; }
 
-# --- a server that is killed and comes back: durable opens are lost with it, and the client opens by name -----------------------
+# --- a server that is killed and comes back: durable opens are lost with it, and the client opens by name; persistent ones are not ----
 
 # Linux answers EPIPE or ECONNABORTED to whoever's request it was about to send when the connection ended, on a hard mount, too: that
 # is done again.
@@ -80,9 +81,29 @@ across() {
         --iodepth=4 --rate_iops=80 --verify=crc32c --verify_fatal=1 --do_verify=1 --fallocate=none
 }
 restart_direct() { unless_cut across; }
+# What outlives the server is on a mount of its own, and another client of its own is kept out of it.
+kept=$oracle/kept
+other=$oracle/other
+keep() {
+    mkdir "$kept" "$other"
+    attach_at "$kept" vers=3.1.1,hard,persistenthandles,nosharesock
+    attach_at "$other" vers=3.1.1,hard,nosharesock,cache=none
+    grep " $kept " /proc/mounts | grep -q persistenthandles
+}
+still_kept() {
+    echo after >&7
+    ! flock -n "$other/work/kept" true || { echo "the lock is lost"; return 1; }
+    exec 7>&-
+    same "$(tr '\n' ' ' <"$kept/work/kept")" "before after "
+    flock -n "$other/work/kept" true
+}
 restart() {
     echo held >"$mnt/work/held"
     exec 8<"$mnt/work/held"
+    check mount.persistent keep
+    exec 7>"$kept/work/kept"
+    flock -x 7
+    echo before >&7
     start_writers stream direct
     sleep 4
     mark kill
@@ -91,6 +112,9 @@ restart() {
     check restart.stream cmp -n $((40 * 131072)) "$oracle/data" "$mnt/work/stream"
     check restart.open-file same "$(cat <&8)" held
     exec 8<&-
+    check restart.persistent still_kept
+    exec 7>&-
+    umount "$kept" "$other"
 }
 
 # --- the POSIX extensions ---------------------------------------------------------------------

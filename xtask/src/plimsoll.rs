@@ -98,7 +98,7 @@ pub(crate) fn serve_smb_with(
     options: &[&str],
     work: &Path,
 ) -> anyhow::Result<Process> {
-    let (users, log) = (smb_users(work)?, work.join(format!("plimsoll-smb{}.log", options.concat())));
+    let (users, log) = (smb_users(work)?, smb_log(work, options));
     let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
     let mut argv = vec![text(binary)?, "export".to_owned()];
     for directory in directories {
@@ -113,6 +113,11 @@ pub(crate) fn serve_smb_with(
     let server = Process::start(&argv, output.try_clone()?.into(), output.into())?;
     samba::wait_for(port).with_context(|| format!("see {}", log.display()))?;
     Ok(server)
+}
+
+/// What a server of [`serve_smb_with`] says goes here.
+pub(crate) fn smb_log(work: &Path, options: &[&str]) -> PathBuf {
+    work.join(format!("plimsoll-smb{}.log", options.concat()))
 }
 
 /// What `export` is told so that it serves its directories over SMB beside NFS, to those in a file of [`smb_users`].

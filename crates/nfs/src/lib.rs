@@ -19,7 +19,6 @@ pub mod portmap;
 pub mod rates;
 pub mod rpc;
 pub mod service;
-pub mod stable;
 #[cfg(test)]
 mod testing;
 mod v3;

@@ -3,7 +3,7 @@
 use crate::manage::{self, words};
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told, share_descriptors};
 use crate::periodic::Task;
-use crate::smb_frontend::{SmbFrontend, SmbListen};
+use crate::smb_frontend::{Serving, SmbFrontend, SmbListen};
 use crate::{state, volumes};
 use anyhow::{Context, anyhow, bail};
 use api::model::{Durability, Protection, Squash};
@@ -100,15 +100,16 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     let signer = state::handle_signer(&state_dir)?;
     let budget = ResourceBudget::of_process();
     let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
-    let stable = state::stable(&state_dir, pacer.now(), &args.listen.lease)?;
+    let mut stable = state::stable(&state_dir, pacer.now(), &args.listen.lease)?;
     let (exports, stores) = open_all(&args, &signer, &pacer, &stable.grace, &budget)?;
     let namespace = Arc::new(Namespace::new(exports));
     let shared: SharedNamespace = Arc::new(Arc::clone(&namespace).into());
+    let opens = stable.opens.take();
     let smb = protocols.contains(Protocol::Smb);
     let smb = smb.then(|| {
         let accounts = args.smb.accounts(&signer)?;
-        let SmbListen { smb_listen, smb_names, .. } = args.smb.clone();
-        SmbFrontend::start(Arc::clone(&shared), accounts, smb_listen, smb_names, &args.listen)
+        let SmbListen { smb_listen: address, smb_names: names, .. } = args.smb.clone();
+        SmbFrontend::start(Arc::clone(&shared), accounts, Serving { address, names, opens }, &args.listen)
     });
     let smb = smb.transpose()?;
     let nfs = !protocols.and(Protocols::NFS).is_empty();

@@ -5,7 +5,7 @@ use crate::endpoints::EndpointListeners;
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, share_descriptors};
 use crate::periodic::Task;
 use crate::plane::{Connections, MountedVolumes, Served};
-use crate::smb_frontend::SmbFrontend;
+use crate::smb_frontend::{Serving, SmbFrontend};
 use crate::{state, volumes};
 use anyhow::Context;
 use control::{Dependencies, Protocols, Resolve, Service};
@@ -57,7 +57,7 @@ impl Host {
         let mounted = Arc::new(MountedVolumes::default());
         let endpoints = Arc::new(EndpointListeners::default());
         let pacer = Pacer::start().context("cannot start the limiter's timer")?;
-        let stable = state::stable(data, pacer.now(), &listen.lease)?;
+        let mut stable = state::stable(data, pacer.now(), &listen.lease)?;
         let dependencies = Dependencies {
             dir: data.to_owned(),
             provisioner: Arc::clone(&volumes) as _,
@@ -77,8 +77,10 @@ impl Host {
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(dependencies)?);
         let signer = state::handle_signer(data)?;
-        let start_smb = |at| {
-            SmbFrontend::start(Arc::clone(&namespace), control.accounts(), at, smb.names.clone(), listen)
+        let opens = stable.opens.take();
+        let start_smb = |address| {
+            let serving = Serving { address, names: smb.names.clone(), opens };
+            SmbFrontend::start(Arc::clone(&namespace), control.accounts(), serving, listen)
         };
         let smb = smb.listen.map(start_smb).transpose()?;
         let frontend = NfsFrontend::start(namespace, signer, &pacer, stable, listen)?;

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use identity::{ServerNames, SharedAccounts};
 use nfs::handle::HandleSigner;
+use smb::persistent::PersistentOpens;
 use smb::server::{Server, Settings, View};
 use smb::service::Service;
 use std::net::{SocketAddr, TcpListener};
@@ -31,6 +32,16 @@ pub(crate) struct SmbListen {
     /// Names that clients call the service by, besides its address: logins meant for others are refused [default: any name]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "smb_users")]
     pub(crate) smb_names: Vec<String>,
+}
+
+/// How SMB is served.
+pub(crate) struct Serving {
+    /// Where.
+    pub(crate) address: SocketAddr,
+    /// Names that clients call the service by; any if there are none.
+    pub(crate) names: Vec<String>,
+    /// What was open of continuously available shares when the last run ended, and will be when this one does.
+    pub(crate) opens: Option<PersistentOpens>,
 }
 
 /// SMB for a namespace.
@@ -57,14 +68,14 @@ fn server_names() -> ServerNames {
 }
 
 impl SmbFrontend {
-    /// Listens and starts to serve these users, who call the service by one of these names if there are any.
+    /// Listens and starts to serve these users.
     pub(crate) fn start(
         namespace: SharedNamespace,
         accounts: SharedAccounts,
-        smb_listen: SocketAddr,
-        names: Vec<String>,
+        serving: Serving,
         listen: &Listen,
     ) -> anyhow::Result<Self> {
+        let Serving { address: smb_listen, names, opens } = serving;
         if names.iter().any(String::is_empty) {
             bail!("a name that SMB clients call the service by cannot be empty");
         }
@@ -74,7 +85,18 @@ impl SmbFrontend {
         let address = listener.local_addr()?;
         let random = Box::new(state::must_random);
         let service = Service::new(Arc::clone(&namespace), server_names(), accounts, random);
-        let service = Arc::new(service.called(names));
+        let mut service = service.called(names);
+        if let Some(opens) = opens {
+            service = service.keeping(opens);
+        }
+        let restored = service.restore().context("cannot read what SMB clients had open")?;
+        if restored > 0 {
+            tracing::info!(
+                opens = restored,
+                "what clients had open of continuously available shares waits for them"
+            );
+        }
+        let service = Arc::new(service);
         let settings = Settings::for_descriptors(listen.threads(), descriptors());
         let settings = Settings {
             connections_max: settings.connections_max.div_ceil(CONNECTIONS_SHARE),

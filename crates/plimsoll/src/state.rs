@@ -6,8 +6,9 @@ use control::KeyFile;
 use nfs::handle::HandleSigner;
 use nfs::nlm::locks::Locks;
 use nfs::nsm::LockHosts;
-use nfs::stable::StableDir;
 use nfs::v4::state::records::Records;
+use smb::persistent::PersistentOpens;
+use stable::StableDir;
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -82,6 +83,8 @@ pub(crate) struct Stable {
     pub(crate) locks: Locks,
     /// The clients of NFSv4.
     pub(crate) records: Arc<Records>,
+    /// What SMB clients have open of continuously available shares; none if it is not kept.
+    pub(crate) opens: Option<PersistentOpens>,
     /// The time in which they claim again what they had, for all volumes that are there already.
     pub(crate) grace: Grace,
 }
@@ -100,7 +103,7 @@ pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Resul
                 dir.display()
             );
             let records = Arc::new(Records::forgetful(random));
-            return Ok(Stable { locks: Locks::default(), records, grace: Grace::default() });
+            return Ok(Stable { locks: Locks::default(), records, opens: None, grace: Grace::default() });
         }
         Err(error) => {
             return Err(error).with_context(|| format!("cannot lock the directory {}", dir.display()));
@@ -108,12 +111,13 @@ pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Resul
     };
     let what = |name| {
         format!(
-            "cannot use {}; without it, clients lose their locks in this restart",
+            "cannot use {}; without it, clients lose what they had open or locked in this restart",
             dir.join(name).display()
         )
     };
     let hosts = Arc::new(LockHosts::open(&locked).with_context(|| what("lock-hosts"))?);
     let records = Arc::new(Records::open(&locked, random).with_context(|| what("clients"))?);
+    let opens = PersistentOpens::open(&locked).with_context(|| what("persistent-opens"))?;
     let until = Nanos(now.0.saturating_add(u64::try_from(grace.as_nanos()).unwrap_or(u64::MAX)));
     let expected: Vec<_> = hosts.expected().into_iter().chain(records.expected()).collect();
     let kept = Arc::clone(&records);
@@ -121,7 +125,8 @@ pub(crate) fn stable(dir: &Path, now: Nanos, lease: &LeaseArgs) -> anyhow::Resul
     if grace.is_zero() {
         of_volumes.expire(now);
     }
-    Ok(Stable { locks: Locks::restarted_with(hosts, grace), records, grace: of_volumes })
+    let locks = Locks::restarted_with(hosts, grace);
+    Ok(Stable { locks, records, opens: Some(opens), grace: of_volumes })
 }
 
 /// Whether it is on disk that the grace period is over.

@@ -42,7 +42,7 @@ pub(crate) fn connect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> 
             }
             Share::Pipe => ShareFlags::NO_CACHING,
         },
-        capabilities: ShareCapabilities::empty(),
+        capabilities: capabilities(ops, &share),
         maximal_access: maximal_access(&share),
     };
     let tree_id = session.add_tree(&ops.service.counts, share, SESSION_TREES_MAX);
@@ -92,6 +92,16 @@ fn disk(ops: &Ops<'_>, session: &Arc<Session>, name: &[u16]) -> Result<Disk, Sto
 /// Whether a share is encrypted for everybody.
 pub(crate) fn is_sealed(export: &Export, rule: &ExportRule) -> bool {
     rule.protection > Protection::Plain || export.share.encryption
+}
+
+/// `Capabilities` of a share.
+fn capabilities(ops: &Ops<'_>, share: &Share) -> ShareCapabilities {
+    match share {
+        Share::Disk(disk) if ops.is_continuously_available(disk) => {
+            ShareCapabilities::CONTINUOUS_AVAILABILITY
+        }
+        Share::Disk(_) | Share::Pipe => ShareCapabilities::empty(),
+    }
 }
 
 /// What clients are told of a share.

@@ -20,11 +20,11 @@ use crate::ops::{Done, Ops, Stop};
 use crate::shown::Shown;
 use crate::status::of_conflict;
 use crate::tree::{Disk, Share};
-use access::{claimed, data_access, mode_of, of_attrs, of_list};
+use access::{mode_of, of_attrs, of_list};
 use attributes::New;
 use caching::{Answer, Wish};
 use contexts::Answers;
-use durable::{Asked, Known};
+use durable::{Asked, Granting, Known};
 use posix::Rules;
 use smb_wire::create::{
     CreateAction, CreateDisposition, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags,
@@ -40,7 +40,7 @@ use vfs::{
 };
 use walk::Target;
 
-pub(crate) use access::{rights_of_bits, without_generic};
+pub(crate) use access::{claimed, data_access, rights_of_bits, without_generic};
 pub(crate) use allocation::check_room;
 pub(crate) use caching::lessee;
 pub(crate) use streams::find as find_stream;
@@ -418,6 +418,7 @@ fn keep(
     };
     let granted_claim = claim(ops, disk, &file, request)?;
     let claim = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
+    let granting = Granting { caching: granted_claim.caching, want: wish.want(), action };
     let id = asked.new_id(ops);
     let (cached, answer) = wish.granted(ops, disk, id, &granted_claim);
     let open = Open::new(NewOpen {
@@ -450,9 +451,9 @@ fn keep(
     if let Some(instance) = instance {
         open.set_instance(instance);
     }
-    asked.grant(ops, &open, granted_claim.caching);
+    asked.grant(ops, args, &open, granting);
     let open = Arc::new(open);
-    ops.session()?.add_open(&ops.service.counts, &open)?;
+    ops.session()?.add_open(&ops.service.counts, &open).inspect_err(|_| open.close())?;
     Ok((open, attrs, answer))
 }
 

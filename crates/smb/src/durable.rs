@@ -23,6 +23,8 @@ pub(crate) struct Durable {
     pub(crate) create_guid: Option<Guid>,
     /// `DurableOpenTimeout` in milliseconds.
     pub(crate) timeout_ms: u32,
+    /// Whether it outlives the service as well, and nothing that conflicts with it takes it away.
+    pub(crate) is_persistent: bool,
 }
 
 /// `AppInstanceId` and `AppInstanceVersion`: the application that an open is of, which may go on at another client.
@@ -126,13 +128,38 @@ impl Handles {
         let mut table = lock(&self.0);
         let Table { disconnected, of_users, .. } = &mut *table;
         let of_user = of_users.get(&durable.owner.uid).copied().unwrap_or_default();
-        if disconnected.len() >= DISCONNECTED_MAX || of_user >= DISCONNECTED_OF_USER_MAX {
+        let is_full = disconnected.len() >= DISCONNECTED_MAX || of_user >= DISCONNECTED_OF_USER_MAX;
+        // How many of the others there are is bounded where they are made.
+        if is_full && !durable.is_persistent {
             return Err(open);
         }
         let Entry::Vacant(entry) = disconnected.entry(open.id.persistent) else { return Err(open) };
         entry.insert(open);
         of_users.insert(durable.owner.uid, of_user + 1);
         Ok(())
+    }
+
+    /// Has an open from before a restart wait for its client.
+    pub(crate) fn add(&self, open: Arc<Open>) {
+        let mut table = lock(&self.0);
+        if let Some(durable) = open.durable() {
+            *table.of_users.entry(durable.owner.uid).or_default() += 1;
+            table.disconnected.insert(open.id.persistent, open);
+        }
+    }
+
+    /// Whether an open waits for its client.
+    pub(crate) fn has(&self, persistent: u64) -> bool {
+        lock(&self.0).disconnected.contains_key(&persistent)
+    }
+
+    /// The persistent half of the id of an open, by the name that its client gave the CREATE.
+    pub(crate) fn find(&self, owner: Lessee, create_guid: Guid) -> Option<u64> {
+        let table = lock(&self.0);
+        let open = table.created.get(&(owner, create_guid))?.open.as_ref()?.upgrade();
+        // Who is the last to have it closes it, for which the table has to be free.
+        drop(table);
+        open.map(|open| open.id.persistent)
     }
 
     /// Takes an open without a session out, for its client that is back and passes `check`.

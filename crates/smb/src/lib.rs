@@ -44,6 +44,7 @@ mod open;
 mod opened;
 mod oplock;
 mod ops;
+pub mod persistent;
 mod pipe;
 mod posix;
 mod scan;

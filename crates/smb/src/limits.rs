@@ -71,6 +71,12 @@ pub const DURABLE_MS_MAX: u32 = 300_000;
 pub const DISCONNECTED_OF_USER_MAX: usize = 4096;
 /// See [`DISCONNECTED_OF_USER_MAX`].
 pub const DISCONNECTED_MAX: usize = 16_384;
+/// The same of continuously available shares, where the client leaves it to us: they are waited for from the restart on.
+pub const PERSISTENT_MS_DEFAULT: u32 = 120_000;
+/// Opens of those shares: of one user, and of all. Each has a file in the state directory.
+pub const PERSISTENT_OF_USER_MAX: usize = 4096;
+/// See [`PERSISTENT_OF_USER_MAX`].
+pub const PERSISTENT_MAX: usize = 16_384;
 /// Extended attributes that one request sets or asks for by name: more than a file can have.
 pub const EAS_MAX: usize = 1024;
 /// Byte ranges of one LOCK (MS-SMB2 §3.3.5.14 lets a server choose).

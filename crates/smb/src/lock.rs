@@ -22,7 +22,8 @@ pub(crate) fn lock(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
     if open.opened().is_none() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
     }
-    let sequences = has_sequences(ops).then_some(&open.lock_sequences);
+    let has_sequences = has_sequences(ops) || open.is_persistent();
+    let sequences = has_sequences.then_some(&open.lock_sequences);
     if sequences.is_some_and(|sequences| sequences.was_done(args.lock_sequence)) {
         return ops.reply(w, &Empty);
     }
@@ -46,6 +47,14 @@ pub(crate) fn lock(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
     }
     if let Some(sequences) = sequences {
         sequences.note_done(args.lock_sequence);
+    }
+    // What was unlocked stays so: after a restart it is locked until the open is closed.
+    if let Err(status) = open.save()
+        && !unlocks
+    {
+        open.lock_sequences.forget(args.lock_sequence);
+        taken.into_iter().try_for_each(|span| unlock(&open, span))?;
+        return Err(status.into());
     }
     ops.reply(w, &Empty)
 }

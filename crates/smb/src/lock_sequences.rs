@@ -5,7 +5,10 @@ use smb_wire::lock::LockSequence;
 use std::sync::Mutex;
 
 /// How many requests of an open a client may have on their way.
-const ENTRIES: usize = 64;
+pub(crate) const ENTRIES: usize = 64;
+
+/// No request, where there are numbers of 4 bits.
+const NONE: u8 = u8::MAX;
 
 /// `Open.LockSequenceArray`: the last request that was done of each index. There is none for the opens of clients that say nothing.
 #[derive(Default)]
@@ -22,6 +25,26 @@ impl LockSequences {
             *entry = None;
         }
         was_done
+    }
+
+    /// Forgets what was noted of a request.
+    pub(crate) fn forget(&self, sequence: LockSequence) {
+        if let (Some(at), Some(last)) = (place(sequence), lock(&self.0).as_mut()) {
+            last[at] = None;
+        }
+    }
+
+    /// The number of the last request that was done of each index, or [`NONE`].
+    pub(crate) fn to_bytes(&self) -> [u8; ENTRIES] {
+        let byte = |number: Option<u32>| number.and_then(|number| u8::try_from(number).ok()).unwrap_or(NONE);
+        lock(&self.0).as_ref().map_or([NONE; ENTRIES], |last| last.map(byte))
+    }
+
+    /// Those of an open that had these.
+    pub(crate) fn of_bytes(bytes: &[u8; ENTRIES]) -> Self {
+        let number = |byte| (byte != NONE).then_some(u32::from(byte));
+        let last = bytes.map(number);
+        Self(Mutex::new(last.iter().any(Option::is_some).then(|| Box::new(last))))
     }
 
     /// Notes that this request was done.
@@ -54,6 +77,10 @@ mod tests {
         assert!(!sequences.was_done(of(1, 2)), "another one");
         assert!(!sequences.was_done(of(1, 1)), "which may have undone it");
         assert!(sequences.was_done(of(64, 1)));
+        let again = LockSequences::of_bytes(&sequences.to_bytes());
+        assert!(again.was_done(of(64, 1)) && !again.was_done(of(1, 1)));
+        again.forget(of(64, 1));
+        assert!(!again.was_done(of(64, 1)));
         for index in [0, 65, u32::MAX >> 4] {
             sequences.note_done(of(index, 1));
             assert!(!sequences.was_done(of(index, 1)), "{index}");

@@ -5,6 +5,7 @@ use crate::durable::{Durable, Instance, Origin};
 use crate::leases::{Cached, LeaseUse};
 use crate::lock_sequences::LockSequences;
 use crate::names::Naming;
+use crate::persistent::Kept;
 use crate::scan::Scan;
 use crate::sequence::Sequences;
 use crate::shown::Shown;
@@ -58,6 +59,8 @@ pub(crate) struct Open {
     cached: Mutex<Option<Cached>>,
     /// How it outlives its connection, if it does.
     durable: OnceLock<Durable>,
+    /// That it is on record, if it outlives the service as well.
+    kept: OnceLock<Kept>,
     /// The CREATE that it came of, if that may come again.
     origin: OnceLock<Origin>,
     /// The application that it is of, if that may go on elsewhere.
@@ -160,6 +163,7 @@ impl Open {
             lock_sequences: LockSequences::default(),
             cached: Mutex::new(cached),
             durable: OnceLock::new(),
+            kept: OnceLock::new(),
             origin: OnceLock::new(),
             instance: OnceLock::new(),
             listing,
@@ -193,7 +197,8 @@ impl Open {
 
     /// Whether every write is to be durable before its reply leaves.
     pub(crate) fn writes_through(&self) -> bool {
-        self.mode().contains(Mode::WRITE_THROUGH)
+        // A client that gets its open back after a restart does not learn that there was one, and sends nothing again.
+        self.mode().contains(Mode::WRITE_THROUGH) || self.is_persistent()
     }
 
     /// Where what was last read or written ends, or the client has said (MS-FSCC §2.4.35). Nothing here begins there.
@@ -225,6 +230,11 @@ impl Open {
         lock(&self.cached).as_ref().and_then(Cached::lease).map(LeaseUse::key)
     }
 
+    /// Whether its lease is of the second version.
+    pub(crate) fn has_epoch(&self) -> bool {
+        lock(&self.cached).as_ref().and_then(Cached::lease).is_some_and(LeaseUse::has_epoch)
+    }
+
     /// How it outlives its connection, if it does.
     pub(crate) fn durable(&self) -> Option<Durable> {
         self.durable.get().copied()
@@ -233,6 +243,24 @@ impl Open {
     /// Has it outlive its connection.
     pub(crate) fn set_durable(&self, durable: Durable) {
         _ = self.durable.set(durable);
+    }
+
+    /// Whether it outlives the service as well.
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.durable().is_some_and(|durable| durable.is_persistent)
+    }
+
+    /// Has it be on record until it is closed.
+    pub(crate) fn set_kept(&self, kept: Kept) {
+        _ = self.kept.set(kept);
+    }
+
+    /// Has its record say what is, if it has one.
+    pub(crate) fn save(&self) -> Result<(), NtStatus> {
+        match (self.kept.get(), self.durable()) {
+            (Some(kept), Some(durable)) => kept.save(self, &durable),
+            _ => Ok(()),
+        }
     }
 
     /// The CREATE that it came of, if that may come again.
@@ -263,11 +291,14 @@ impl Open {
     pub(crate) fn disconnect(&self, durable: Durable) -> bool {
         let Some(Granted { caching, .. }) = self.file.granted_of(self.claim) else { return false };
         let is_locked = || self.file.holds_ranges(self.lock_owner());
-        if !caching.contains(Caching::HANDLE) || !caching.contains(Caching::WRITE) && is_locked() {
+        let stays =
+            || caching.contains(Caching::HANDLE) && (caching.contains(Caching::WRITE) || !is_locked());
+        if !durable.is_persistent && !stays() {
             return false;
         }
         let until = self.file.volume().now().0.saturating_add(u64::from(durable.timeout_ms) * 1_000_000);
-        let durable = claims::Durable { until: Nanos(until), is_persistent: false };
+        let is_persistent = durable.is_persistent;
+        let durable = claims::Durable { until: Nanos(until), is_persistent };
         let verdict = self.file.claim(&Request::Disconnect { open: self.claim, durable });
         matches!(verdict, Verdict::Granted(_))
     }
@@ -374,9 +405,9 @@ impl Open {
         let place = self.place();
         let link = if deletes { place.deletion(&self.file, self.listing) } else { None };
         let verdict = self.file.claim(&Request::SetDelete { open: self.claim, link, waits: false });
+        drop(place);
         if matches!(verdict, Verdict::Granted(_)) {
             self.deletes.store(deletes, Ordering::Relaxed);
-            drop(place);
             self.tell_deleting();
         }
         verdict
@@ -391,6 +422,13 @@ impl Open {
 
     /// Gives the claim back, once. What is to be deleted then is deleted when claims expire.
     pub(crate) fn close(&self) {
+        self.release();
+        if let Some(kept) = self.kept.get() {
+            kept.end(self);
+        }
+    }
+
+    fn release(&self) {
         if !self.is_closed.swap(true, Ordering::SeqCst) {
             self.tell_deleting();
             if self.has_written.load(Ordering::Relaxed) {
@@ -405,6 +443,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.close();
+        // What is on record comes back when the service does.
+        self.release();
     }
 }

@@ -14,6 +14,7 @@ use crate::status::of_fs_error;
 use crate::tree::{Disk, Tree};
 use smb_wire::crypto::signing;
 use smb_wire::header::{Flags, Header};
+use smb_wire::negotiate::Capabilities;
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Writer};
 use std::sync::Arc;
@@ -142,6 +143,13 @@ impl Ops<'_> {
     /// The tree connect of the request.
     pub(crate) fn tree(&self) -> Result<&Arc<Tree>, NtStatus> {
         self.tree.as_ref().ok_or(NtStatus::NETWORK_NAME_DELETED)
+    }
+
+    /// Whether what is open of a share outlives the service, for a client that knows such opens.
+    pub(crate) fn is_continuously_available(&self, disk: &Disk) -> bool {
+        let agreed = self.connection.negotiated();
+        agreed.is_some_and(|agreed| agreed.capabilities.contains(Capabilities::PERSISTENT_HANDLES))
+            && self.share_settings(disk).continuously_available
     }
 
     /// What holds for a share now.

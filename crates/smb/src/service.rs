@@ -7,6 +7,7 @@ use crate::later::Allowance;
 use crate::leases::LeaseTables;
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
 use crate::open::Open;
+use crate::persistent::PersistentOpens;
 use crate::session::Session;
 use identity::{Authority, Identity, MicPolicy, Resolver, ServerNames, SharedAccounts};
 use smb_wire::Guid;
@@ -36,6 +37,8 @@ pub struct Service {
     pub(crate) leases: LeaseTables,
     /// `GlobalOpenTable`, as far as it is of opens without a session, and of those that may be asked for twice.
     pub(crate) handles: Arc<Handles>,
+    /// What outlives the service, if anything can.
+    pub(crate) persistent: Option<Arc<PersistentOpens>>,
     /// Logins that were refused.
     pub(crate) attempts: Attempts,
     /// `GlobalSessionTable`.
@@ -72,10 +75,17 @@ impl Service {
             waiting: Arc::new(Allowance::new(WAITING_MAX, WAITING_BYTES_MAX)),
             leases: LeaseTables::default(),
             handles: Arc::default(),
+            persistent: None,
             attempts: Attempts::default(),
             sessions: Mutex::default(),
             ending: Mutex::default(),
         }
+    }
+
+    /// The same, where opens of continuously available shares outlive the service.
+    #[must_use]
+    pub fn keeping(self, opens: PersistentOpens) -> Self {
+        Self { persistent: Some(Arc::new(opens)), ..self }
     }
 
     /// The same for clients that call it by one of these names, or by the address that they reach it at. Others are refused: their

@@ -257,7 +257,7 @@ fn dispose(ops: &mut Ops<'_>, open: &Open, deletes: bool, ignores_read_only: boo
         }
     }
     match open.set_delete(deletes) {
-        Verdict::Granted(_) => Ok(()),
+        Verdict::Granted(_) => Ok(open.save().inspect_err(|_| _ = open.set_delete(!deletes))?),
         Verdict::Refused(Conflict::Recalling) => Err(ops.wait_for_name(open, &open.file)),
         Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
         Verdict::Wait(_) => Err(Stop::Delayed),

@@ -35,6 +35,8 @@ pub(crate) fn of_fs_error(error: FsError) -> NtStatus {
 pub(crate) fn of_conflict(conflict: Conflict) -> Option<NtStatus> {
     Some(match conflict {
         Conflict::Share => NtStatus::SHARING_VIOLATION,
+        // Its client may come back (MS-SMB2 §3.3.5.9).
+        Conflict::Absent => NtStatus::FILE_NOT_AVAILABLE,
         Conflict::DeletePending => NtStatus::DELETE_PENDING,
         Conflict::Range { .. } => NtStatus::LOCK_NOT_GRANTED,
         Conflict::Recalling | Conflict::Grace => return None,

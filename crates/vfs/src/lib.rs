@@ -54,7 +54,7 @@ pub use error::{FsError, FsResult};
 pub use faulty::Faulty;
 pub use file::{Created, Disposition, ExclusiveKey, File, Opened, OpenedDir, Reserved, Resolved, Stability};
 pub use kept::Kept;
-pub use key::{FileKey, KeyHasher};
+pub use key::{FileKey, KEY_BYTES_MAX, KeyHasher};
 #[cfg(any(test, feature = "testing"))]
 pub use memfs::{MemFs, provisioner::MemProvisioner};
 pub use name::Name;

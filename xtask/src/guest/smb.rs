@@ -21,7 +21,11 @@ const TIME_MAX: Duration = Duration::from_secs(900);
 /// How long the server stays away in the middle of the client's work.
 const OUTAGE: Duration = Duration::from_secs(2);
 /// A run that stops half-way but reports success would pass with fewer checks.
-const CHECKS_MIN: usize = 31;
+const CHECKS_MIN: usize = 33;
+/// What is open outlives the server, for clients that ask for that.
+const OPTIONS: [&str; 1] = ["--smb=continuously-available=on"];
+/// What the server says if it did.
+const RESTORED: &str = "what clients had open of continuously available shares waits for them";
 
 /// `guest smb`.
 #[derive(clap::Args)]
@@ -47,7 +51,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     std::os::unix::fs::symlink("target", work.join(UNIX).join("link"))?;
     let port = free_port()?;
     let binary = process::binary(args.binary.as_deref());
-    let serve = || plimsoll::serve_smb(&binary, &directories.each_ref().map(PathBuf::as_path), port, &work);
+    let serve = || {
+        let directories = directories.each_ref().map(PathBuf::as_path);
+        plimsoll::serve_smb_with(&binary, &directories, port, &OPTIONS, &work)
+    };
     let mut server = serve()?;
     let guest = Guest::new(&image)
         .set("HOST", HOST_ADDRESS)
@@ -66,5 +73,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     running.finish()?.require_checks(CHECKS_MIN)?;
     let status = server.terminate(Duration::from_secs(60))?;
     ensure!(status.success(), "the server ended with {status}");
+    let log = plimsoll::smb_log(&work, &OPTIONS);
+    ensure!(
+        fs::read_to_string(&log)?.contains(RESTORED),
+        "nothing outlived the server, see {}",
+        log.display()
+    );
     Ok(())
 }

@@ -10,7 +10,7 @@ use super::file::File;
 pub(super) type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
 
 /// A new crate gets its row here, and its place in ARCHITECTURE.md.
-pub(super) const EDGES: [Row<'_>; 18] = [
+pub(super) const EDGES: [Row<'_>; 19] = [
     ("xdr-derive", &[], &[]),
     ("xdr", &["xdr-derive"], &[]),
     ("vfs", &[], &[]),
@@ -20,8 +20,9 @@ pub(super) const EDGES: [Row<'_>; 18] = [
     ("nfs-wire", &["xdr"], &[]),
     ("smb-wire-derive", &[], &[]),
     ("smb-wire", &["smb-wire-derive"], &[]),
-    ("nfs", &["nfs-wire", "transport", "vfs", "xdr"], &[]),
-    ("smb", &["identity", "smb-wire", "transport", "vfs"], &[]),
+    ("stable", &[], &[]),
+    ("nfs", &["nfs-wire", "stable", "transport", "vfs", "xdr"], &[]),
+    ("smb", &["identity", "smb-wire", "stable", "transport", "vfs", "xdr"], &[]),
     ("envelope", &[], &[]),
     ("control", &["envelope", "identity", "vfs"], &[]),
     ("api", &["control", "envelope", "vfs"], &["identity"]),
@@ -41,6 +42,7 @@ pub(super) const EDGES: [Row<'_>; 18] = [
             "posix",
             "report",
             "smb",
+            "stable",
             "transport",
             "vfs",
         ],

@@ -39,6 +39,7 @@ pub(super) fn of_error(error: FsError) -> Status {
 pub(super) fn of_conflict(conflict: Conflict) -> Status {
     match conflict {
         Conflict::Share
+        | Conflict::Absent
         | Conflict::DeletePending
         | Conflict::Range { .. }
         | Conflict::NoGrace

@@ -557,7 +557,7 @@ impl Office {
 /// The hosts in `dir`. A thread that has just called one of them may hold them for a moment longer.
 fn reopened(dir: &std::path::Path) -> crate::nsm::LockHosts {
     for _ in 0..200 {
-        match crate::stable::StableDir::open(dir) {
+        match stable::StableDir::open(dir) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 std::thread::sleep(Duration::from_millis(10));
             }

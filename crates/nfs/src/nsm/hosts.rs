@@ -2,7 +2,7 @@
 //! had (`docs/formats/lock-hosts.md`).
 
 use crate::limits::LOCK_HOSTS_MAX;
-use crate::stable::{self, RecordLog, StableDir};
+use stable::{RecordLog, StableDir};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
@@ -192,7 +192,7 @@ impl LockHosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stable::TestDir;
+    use stable::TestDir;
     use std::fs;
 
     fn address(text: &str) -> IpAddr {

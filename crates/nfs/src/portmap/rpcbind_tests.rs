@@ -1,7 +1,7 @@
 use super::*;
 use crate::rpc::dispatch::Programs;
-use crate::stable::TestDir;
 use nfs_wire::rpc::{Accepted, CallHeader, OpaqueAuth, ReplyBody, ReplyHeader};
+use stable::TestDir;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};

@@ -367,7 +367,7 @@ pub(super) fn granted(verdict: Verdict) -> Result<claims::Granted, Stop> {
         Verdict::Granted(granted) => Ok(granted),
         Verdict::Wait(_) | Verdict::Refused(Conflict::Recalling) => Err(Stop::Held),
         Verdict::Refused(conflict) => Err(Stop::Status(match conflict {
-            Conflict::Share => Status::SHARE_DENIED,
+            Conflict::Share | Conflict::Absent => Status::SHARE_DENIED,
             Conflict::DeletePending => Status::FILE_OPEN,
             Conflict::Range { .. } => Status::DENIED,
             Conflict::Recalling | Conflict::TooMany => Status::DELAY,

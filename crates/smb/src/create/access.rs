@@ -65,7 +65,7 @@ pub(crate) fn rights_of_bits(bits: u32, is_dir: bool) -> AccessMask {
 }
 
 /// What a file is opened for. Where lists rule, who may only append does not write, as there is no such way to data.
-pub(super) fn data_access(granted: AccessMask, is_listed: bool) -> Access {
+pub(crate) fn data_access(granted: AccessMask, is_listed: bool) -> Access {
     let mut access = Access::NONE;
     // Who may execute a file reads it (MS-SMB2 §3.3.5.12).
     if granted.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE) {
@@ -96,7 +96,7 @@ pub(super) fn mode_of(options: CreateOptions) -> Mode {
 }
 
 /// The share mode, as the table of claims has it (MS-FSA §2.1.5.1.2.2).
-pub(super) fn claimed(granted: AccessMask, share: ShareAccess) -> claims::Access {
+pub(crate) fn claimed(granted: AccessMask, share: ShareAccess) -> claims::Access {
     let sum = |rights: &[(bool, Rights)]| {
         rights.iter().filter(|(has, _)| *has).fold(Rights::NONE, |all, (_, right)| all | *right)
     };

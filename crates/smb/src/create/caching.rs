@@ -111,6 +111,11 @@ impl Wish {
         }
     }
 
+    /// What is asked to be cached.
+    pub(super) fn want(&self) -> Caching {
+        self.request().map(|request| request.want).unwrap_or_default()
+    }
+
     /// As the table of claims is asked.
     pub(super) fn request(&self) -> Option<LeaseRequest> {
         let (kind, want, epoch) = match self {

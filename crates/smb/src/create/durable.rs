@@ -2,12 +2,12 @@
 
 use super::caching::{self, Answer, lessee};
 use crate::durable::{Begun, Durable, Instance, Taking};
-use crate::limits::{DURABLE_MS_DEFAULT, DURABLE_MS_MAX};
+use crate::limits::{DURABLE_MS_DEFAULT, DURABLE_MS_MAX, PERSISTENT_MS_DEFAULT};
 use crate::names::{self, Naming, Part};
 use crate::open::{Back, Open};
 use crate::ops::{Ops, Stop};
 use crate::tree::Disk;
-use smb_wire::create::{CreateAction, CreateContexts, CreateRequest, OplockLevel};
+use smb_wire::create::{CreateAction, CreateContexts, CreateRequest, OplockLevel, ShareAccess};
 use smb_wire::durable::{
     AppInstanceId, AppInstanceVersion, DurableFlags, DurableReconnect, DurableReconnectV2, DurableRequest,
     DurableRequestV2, DurableResponse, DurableResponseV2,
@@ -17,8 +17,8 @@ use smb_wire::lease::Lease;
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Guid, NtStatus};
 use std::sync::Arc;
-use vfs::claims::{Caching, Granted};
-use vfs::{File, FileType};
+use vfs::claims::Caching;
+use vfs::{Caller, File, FileType};
 
 /// What of it a CREATE asks.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,29 @@ pub(super) struct Wanted {
     persistent: u64,
     /// Its `CreateGuid`, if the client knows that such opens have one.
     create_guid: Option<Guid>,
+    /// Whether it is one that outlives the service.
+    is_persistent: bool,
+}
+
+/// An open as it is to be made durable.
+pub(super) struct Granting {
+    /// What its client may cache, and what that asked for.
+    pub(super) caching: Caching,
+    pub(super) want: Caching,
+    pub(super) action: CreateAction,
+}
+
+impl Wanted {
+    /// The same of an open that its client knows by its `CreateGuid` alone (MS-SMB2 §3.3.5.9.12).
+    fn by_any_name(self, ops: &Ops<'_>) -> Self {
+        let by_guid = || {
+            let guid = self.create_guid.filter(|_| self.is_persistent)?;
+            ops.service.handles.find(lessee(ops)?, guid)
+        };
+        let is_known = || ops.service.handles.has(self.persistent);
+        let persistent = if is_known() { self.persistent } else { by_guid().unwrap_or(self.persistent) };
+        Self { persistent, ..self }
+    }
 }
 
 impl Asked {
@@ -52,13 +75,18 @@ impl Asked {
             (None, None, None, None) => Ok(Self::Nothing),
             (_, Some(data), None, None) => {
                 let DurableReconnect { file_id } = decoded(data)?;
-                Ok(Self::Reconnect(Wanted { persistent: file_id.persistent, create_guid: None }))
+                let persistent = file_id.persistent;
+                Ok(Self::Reconnect(Wanted { persistent, create_guid: None, is_persistent: false }))
             }
             (Some(_), None, None, None) => Ok(Self::V1),
             (None, None, Some(data), None) => Ok(Self::V2(decoded(data)?)),
             (None, None, None, Some(data)) => {
-                let DurableReconnectV2 { file_id, create_guid, .. } = decoded(data)?;
-                Ok(Self::Reconnect(Wanted { persistent: file_id.persistent, create_guid: Some(create_guid) }))
+                let DurableReconnectV2 { file_id, create_guid, flags } = decoded(data)?;
+                Ok(Self::Reconnect(Wanted {
+                    persistent: file_id.persistent,
+                    create_guid: Some(create_guid),
+                    is_persistent: flags.contains(DurableFlags::PERSISTENT),
+                }))
             }
             _ => Err(NtStatus::INVALID_PARAMETER),
         }
@@ -74,35 +102,62 @@ impl Asked {
         FileId { persistent, volatile }
     }
 
-    /// Makes an open durable that was asked to be and keeps its handle cached.
-    pub(super) fn grant(&self, ops: &Ops<'_>, open: &Open, caching: Caching) {
-        let Some(owner) = lessee(ops) else { return };
-        if open.file_type != FileType::Regular || !caching.contains(Caching::HANDLE) {
-            return;
-        }
+    /// Makes an open durable that was asked to be and keeps its handle cached, or persistent that was asked to be that.
+    pub(super) fn grant(&self, ops: &Ops<'_>, args: &CreateRequest<'_>, open: &Open, granting: Granting) {
+        let Some(owner) = lessee(ops).filter(|_| open.file_type == FileType::Regular) else { return };
+        let keeps_handle = granting.caching.contains(Caching::HANDLE);
         let (create_guid, timeout_ms) = match self {
             Self::Nothing | Self::Reconnect(_) => return,
-            Self::V1 => (None, DURABLE_MS_DEFAULT),
-            Self::V2(DurableRequestV2 { timeout: 0, create_guid, .. }) => {
-                (Some(*create_guid), DURABLE_MS_DEFAULT)
-            }
-            Self::V2(asked) => (Some(asked.create_guid), asked.timeout.min(DURABLE_MS_MAX)),
+            Self::V1 => (None, 0),
+            Self::V2(asked) => (Some(asked.create_guid), asked.timeout),
         };
-        open.set_durable(Durable { owner, create_guid, timeout_ms });
+        let timeout_or = |default| if timeout_ms == 0 { default } else { timeout_ms.min(DURABLE_MS_MAX) };
+        let durable =
+            Durable { owner, create_guid, timeout_ms: timeout_or(DURABLE_MS_DEFAULT), is_persistent: false };
+        if self.is_for_persistent() && ops.is_continuously_available(&open.disk) && !open.file.is_stream() {
+            let timeout_ms = timeout_or(PERSISTENT_MS_DEFAULT);
+            let persistent = Durable { timeout_ms, is_persistent: true, ..durable };
+            if persist(ops, open, persistent, (args.share_access, granting)).is_some() {
+                return;
+            }
+        }
+        if keeps_handle {
+            open.set_durable(durable);
+        }
+    }
+
+    fn is_for_persistent(&self) -> bool {
+        matches!(self, Self::V2(asked) if asked.flags.contains(DurableFlags::PERSISTENT))
     }
 
     /// What the client is told of a durable open that it has asked for.
     pub(super) fn answer(&self, open: &Open) -> Option<(&'static [u8], Vec<u8>)> {
-        let Durable { timeout_ms, .. } = open.durable()?;
+        let Durable { timeout_ms, is_persistent, .. } = open.durable()?;
         match self {
             Self::Nothing | Self::Reconnect(_) => None,
             Self::V1 => Some((DurableRequest::NAME, DurableResponse.to_bytes())),
             Self::V2(_) => {
-                let response = DurableResponseV2 { timeout: timeout_ms, flags: DurableFlags::empty() };
+                let flags = if is_persistent { DurableFlags::PERSISTENT } else { DurableFlags::empty() };
+                let response = DurableResponseV2 { timeout: timeout_ms, flags };
                 Some((DurableRequestV2::NAME, response.to_bytes()))
             }
         }
     }
+}
+
+/// Has an open outlive the service; `None` where there are too many, or its record cannot be written.
+fn persist(
+    ops: &Ops<'_>,
+    open: &Open,
+    durable: Durable,
+    (share_access, granting): (ShareAccess, Granting),
+) -> Option<()> {
+    let opens = ops.service.persistent.as_ref()?;
+    let kept = opens.add(durable.owner.uid, (share_access, granting.action, granting.want))?;
+    kept.save(open, &durable).ok()?;
+    open.set_durable(durable);
+    open.set_kept(kept);
+    Some(())
 }
 
 /// The application that a CREATE of `file` is for. What it had open of the file at another client, which has failed, is closed
@@ -193,7 +248,8 @@ pub(super) fn replayed(
     }
     let is_here = ops.session()?.open(open.id).is_some_and(|known| Arc::ptr_eq(&known, &open));
     if !is_here || !Arc::ptr_eq(disk, &open.disk) {
-        let wanted = Wanted { persistent: open.id.persistent, create_guid: Some(create_guid) };
+        let (persistent, is_persistent) = (open.id.persistent, open.is_persistent());
+        let wanted = Wanted { persistent, create_guid: Some(create_guid), is_persistent };
         drop(open);
         let back = reconnect(ops, args, disk, wanted);
         // Another session of the client has it.
@@ -222,20 +278,24 @@ pub(super) fn reconnect(
 ) -> Result<Known, Stop> {
     // Whatever oplock level the request names.
     let lease = args.contexts.find(Lease::NAME).map(decoded::<Lease>).transpose()?;
+    let wanted = wanted.by_any_name(ops);
     let mut open = take(ops, args, disk, (wanted, lease.as_ref()))?;
     let volatile = ops.service.counts.next_id();
     let id = FileId { volatile, ..open.id };
     let cached = open.take_cached();
     let cached = cached.map(|cached| caching::moved(ops, disk, (cached, open.claim()), (id, lease.as_ref())));
     let back = Back { volatile, channel_sequence: ops.header.channel_sequence(), cached };
-    let granted: Granted = open.reconnect(disk, back).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    let Some(granted) = open.reconnect(disk, back) else {
+        open.close();
+        return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());
+    };
     let open = Arc::new(open);
     if let Some(origin) = open.origin() {
         origin.moved(&open);
     }
     if let Err(status) = ops.session()?.add_open(&ops.service.counts, &open) {
         // It goes on waiting, or is closed.
-        drop(ops.service.handles.keep(open));
+        _ = ops.service.handles.keep(open).inspect_err(|open| open.close());
         return Err(status.into());
     }
     let caching = caching::again(lease.as_ref(), &granted);
@@ -288,8 +348,11 @@ fn check(
     let create_guid = durable.create_guid.unwrap_or_default();
     let is_named = wanted.create_guid.is_none_or(|wanted| wanted == create_guid);
     let has_lease = open.lease_key().is_some();
+    let is_kind = wanted.is_persistent || !durable.is_persistent;
     if !is_of_share
         || !is_named
+        || !is_kind
+        || !is_same(&open.disk.caller, &disk.caller)
         || open.lease_key() != lease.map(Lease::lease_key)
         || has_lease && asker.client_guid != durable.owner.client_guid
     {
@@ -303,6 +366,11 @@ fn check(
         return Err(NtStatus::INVALID_PARAMETER);
     }
     Ok(())
+}
+
+/// Whether the rules of a share take a user as they did: what was allowed to one is no other's.
+fn is_same(then: &Caller, now: &Caller) -> bool {
+    (then.uid, then.gid, then.groups(), then.read_only) == (now.uid, now.gid, now.groups(), now.read_only)
 }
 
 fn is_name_of(args: &CreateRequest<'_>, open: &Open) -> bool {

@@ -42,6 +42,7 @@ pub(super) fn follow(ops: &Ops<'_>, open: &Arc<Open>, from: &Place, to: &Place) 
             // What goes with the last open is the name that the file has now.
             other.set_delete(true);
         }
+        _ = other.save();
     }
 }
 

@@ -64,6 +64,8 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
         // What goes with the last open is the name that the file has now.
         open.set_delete(true);
     }
+    // The name is what it is now: without a record of it the open is lost in a restart, which is logged.
+    _ = open.save();
     others::follow(ops, open, &from, &to);
     Ok(())
 }
@@ -169,7 +171,7 @@ pub(super) fn take(
             let claim = granted.open.ok_or(NtStatus::INTERNAL_ERROR)?;
             Ok(Taken { file: file.clone(), claim })
         }
-        Verdict::Refused(claims::Conflict::Share) => Err(in_use.into()),
+        Verdict::Refused(claims::Conflict::Share | claims::Conflict::Absent) => Err(in_use.into()),
         Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
         Verdict::Wait(_) => Err(Stop::Delayed),
     }

@@ -18,7 +18,7 @@ use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Guid, NtStatus};
 use std::time::Duration;
 
-type Context = (&'static [u8], Vec<u8>);
+pub(crate) type Context = (&'static [u8], Vec<u8>);
 
 fn v1() -> Context {
     (DurableRequest::NAME, DurableRequest.to_bytes())
@@ -48,7 +48,7 @@ fn version(low: u64) -> Context {
     (AppInstanceVersion::NAME, version.to_bytes())
 }
 
-fn leased(asked: Lease) -> Context {
+pub(crate) fn leased(asked: Lease) -> Context {
     (Lease::NAME, asked.to_bytes())
 }
 
@@ -66,7 +66,7 @@ fn ask(client: &mut Client, path: &str, opening: Opening, level: OplockLevel, co
 }
 
 /// The same, with the reply.
-fn create(
+pub(crate) fn create(
     client: &mut Client,
     path: &str,
     opening: Opening,
@@ -83,22 +83,22 @@ fn batch(client: &mut Client, path: &str, contexts: &[Context]) -> Reply {
 }
 
 /// Comes back for a file: nothing but the contexts counts.
-fn again(client: &mut Client, path: &str, contexts: &[Context]) -> Reply {
+pub(crate) fn again(client: &mut Client, path: &str, contexts: &[Context]) -> Reply {
     create(client, path, Opening::default(), OplockLevel::NONE, contexts)
 }
 
-fn id(reply: &Reply) -> FileId {
+pub(crate) fn id(reply: &Reply) -> FileId {
     assert_eq!(reply.status(), NtStatus::SUCCESS);
     reply.body::<CreateResponse<'_>>().file_id
 }
 
-fn has(reply: &Reply, name: &[u8]) -> bool {
+pub(crate) fn has(reply: &Reply, name: &[u8]) -> bool {
     reply.body::<CreateResponse<'_>>().contexts.find(name).is_some()
 }
 
 /// Loses a connection.
 #[track_caller]
-fn lose(rig: &Rig, client: Client) {
+pub(crate) fn lose(rig: &Rig, client: Client) {
     let before = rig.connections();
     drop(client);
     wait_until(|| rig.connections() < before);
@@ -106,7 +106,7 @@ fn lose(rig: &Rig, client: Client) {
     std::thread::sleep(Duration::from_millis(20));
 }
 
-fn lock(client: &mut Client, file_id: FileId, flags: LockFlags) -> NtStatus {
+pub(crate) fn lock(client: &mut Client, file_id: FileId, flags: LockFlags) -> NtStatus {
     let locks = vec![LockElement { offset: 0, length: 9, flags }];
     let request = LockRequest { lock_sequence: LockSequence(0), file_id, locks };
     client.call(Command::LOCK, &request).status()

@@ -22,6 +22,7 @@ mod negotiate;
 mod neighbors;
 mod notify;
 mod oplock;
+mod persistent;
 mod posix;
 mod rename;
 mod rig;

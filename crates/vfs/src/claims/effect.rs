@@ -35,6 +35,8 @@ pub struct Granted {
 pub enum Conflict {
     /// Another open denies it, or has what this one would deny.
     Share,
+    /// The same, and the client of that open, which was lost, may come back.
+    Absent,
     /// The file goes when its last open does.
     DeletePending,
     /// Somebody has these bytes.

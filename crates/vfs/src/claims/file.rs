@@ -15,6 +15,8 @@ impl FileClaims {
             Request::CloseListed { open, listing } => self.close_listed(step, *open, *listing),
             Request::Disconnect { open, durable } => self.disconnect(step, *open, *durable),
             Request::Reconnect { open, holder } => self.reconnect(step, *open, *holder),
+            Request::Restore(request) => self.restore(step, request),
+            Request::Recache { open, lease } => self.recache(*open, *lease),
             Request::SetDelete { open, link, waits } => self.set_delete(step, *open, link.as_ref(), *waits),
             Request::Lock(request) => self.lock(step, request),
             Request::TestLock(request) => self.test_lock(step, request),

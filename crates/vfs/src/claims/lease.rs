@@ -61,7 +61,7 @@ impl Lease {
     }
 
     /// Tells of a break that is waited for once more. There is no more time for it.
-    fn remind(&self, step: &mut Step<'_>) {
+    pub(super) fn remind(&self, step: &mut Step<'_>) {
         if self.is_breaking() {
             self.tell(step, self.have, true);
         }

@@ -31,7 +31,7 @@ pub use effect::{Conflict, Effect, Granted, Holder, Lost, Outcome, Verdict};
 pub use grace::{Grace, RecordId};
 pub use request::{
     Access, By, Durable, Io, IoKind, LeaseKey, LeaseKind, LeaseRequest, Link, LockOwner, LockRequest,
-    OpenRequest, Queueing, Request, Span, Stream,
+    OpenRequest, Queueing, Request, RestoreRequest, Span, Stream,
 };
 pub use shards::Claims;
 pub use step::Timeouts;

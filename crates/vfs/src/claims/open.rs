@@ -1,10 +1,10 @@
 //! Opens: share modes, durable opens, deletion on close.
 
-use super::held::{CLAIMS_MAX, Deletion, FileClaims, Lease, Open};
+use super::held::{CLAIMS_MAX, Deletion, FileClaims, Lease, Open, Range};
 use super::step::{Actor, Step, done};
 use super::{
-    Access, Caching, Conflict, Durable, Effect, Granted, HolderId, LeaseKey, LeaseKind, Link, Lost, OpenId,
-    OpenRequest, Rights, Stream, Verdict,
+    Access, Caching, Conflict, Durable, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Link,
+    LockOwner, Lost, OpenId, OpenRequest, RestoreRequest, Rights, Stream, Verdict,
 };
 
 impl Access {
@@ -186,7 +186,8 @@ impl FileClaims {
             kept.is_some_and(|lease| !lease.exempts(actor) && lease.have.contains(Caching::HANDLE))
         };
         if !conflicting.iter().all(may_close) {
-            return Some(Verdict::Refused(Conflict::Share));
+            let is_absent = conflicting.iter().all(|open| open.disconnected.is_some());
+            return Some(Verdict::Refused(if is_absent { Conflict::Absent } else { Conflict::Share }));
         }
         let in_the_way = |lease: &&Lease| conflicting.iter().any(|open| keeps(open, lease));
         let keys: Vec<LeaseKey> = self.leases.iter().filter(in_the_way).map(|lease| lease.key).collect();
@@ -293,7 +294,53 @@ impl FileClaims {
         if let Some(lease) = lease {
             lease.holder = holder;
             lease.describe(&mut granted);
+            // Nobody was there to hear it.
+            lease.remind(step);
         }
+        Verdict::Granted(granted)
+    }
+
+    pub(super) fn restore(&mut self, step: &mut Step<'_>, request: &RestoreRequest) -> Verdict {
+        if self.opens.len() >= CLAIMS_MAX || self.ranges.len() + request.ranges.len() > CLAIMS_MAX {
+            return Verdict::Refused(Conflict::TooMany);
+        }
+        let RestoreRequest { holder, stream, access, durable, .. } = *request;
+        let id = OpenId(step.id());
+        step.touched.push(holder);
+        self.opens.push(Open {
+            id,
+            holder,
+            stream,
+            access,
+            lease: None,
+            is_mandatory: true,
+            is_advisory: false,
+            disconnected: Some(durable),
+            delete_on_close: request.delete_on_close.clone(),
+        });
+        let owner = LockOwner { holder, owner: id.0 };
+        let range = |&(span, is_exclusive)| Range {
+            owner,
+            open: Some(id),
+            stream,
+            span,
+            is_exclusive,
+            is_enforced: true,
+            kept_until: None,
+        };
+        self.ranges.extend(request.ranges.iter().map(range));
+        if let Some(link) = &request.deletion {
+            self.delete_later(stream, link.clone());
+        }
+        Verdict::Granted(Granted { open: Some(id), ..Granted::default() })
+    }
+
+    pub(super) fn recache(&mut self, id: OpenId, lease: LeaseRequest) -> Verdict {
+        let mut granted = Granted { open: Some(id), ..Granted::default() };
+        if self.open_of(id).is_none() {
+            return Verdict::Refused(Conflict::NotHeld);
+        }
+        self.grant_lease(id, lease, &mut granted);
         Verdict::Granted(granted)
     }
 

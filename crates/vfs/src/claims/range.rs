@@ -3,7 +3,7 @@
 use super::held::{CLAIMS_MAX, FileClaims, Range, Waiter, Want};
 use super::step::{Actor, Step, done};
 use super::{
-    Caching, Conflict, Effect, LockOwner, LockRequest, Lost, Outcome, Queueing, Span, Stream, Verdict,
+    Caching, Conflict, Effect, LockOwner, LockRequest, Lost, OpenId, Outcome, Queueing, Span, Stream, Verdict,
 };
 use crate::qos::Nanos;
 
@@ -35,6 +35,12 @@ impl FileClaims {
     /// How many ranges an owner has here.
     pub(super) fn ranges_of(&self, owner: LockOwner) -> usize {
         self.ranges.iter().filter(|range| range.owner == owner).count()
+    }
+
+    /// The ranges that end with an open, and whether each is for it alone.
+    pub(super) fn ranges_with(&self, open: OpenId) -> Vec<(Span, bool)> {
+        let is_its = |range: &&Range| range.open == Some(open);
+        self.ranges.iter().filter(is_its).map(|range| (range.span, range.is_exclusive)).collect()
     }
 
     /// Whether taking these bytes from an owner makes two ranges of one.

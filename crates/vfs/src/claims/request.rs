@@ -51,6 +51,16 @@ pub enum Request {
         /// Whose it is from now on.
         holder: HolderId,
     },
+    /// An open from before a restart of the service, which waits for its client. Nothing stands against it: what was held then went
+    /// together.
+    Restore(RestoreRequest),
+    /// What an open that was restored may cache: of what it could before as much as breaks nobody's cache, once all opens are there.
+    Recache {
+        /// The open.
+        open: OpenId,
+        /// What it could cache.
+        lease: LeaseRequest,
+    },
     /// The file goes when its last open does, or, with `None`, it does not. Needs [`Rights::DELETE`].
     SetDelete {
         /// The open that decides it.
@@ -140,6 +150,25 @@ pub struct OpenRequest {
     pub reclaims: bool,
     /// Whether the request can be resumed.
     pub waits: bool,
+}
+
+/// An open as it was before a restart.
+#[derive(Clone, Debug)]
+pub struct RestoreRequest {
+    /// Whose it is until its client comes back.
+    pub holder: HolderId,
+    /// Of which stream.
+    pub stream: Stream,
+    /// Access and share mode.
+    pub access: Access,
+    /// How long it waits for its client, and how firmly.
+    pub durable: Durable,
+    /// Its byte ranges, which are enforced, and whether each is for it alone. Their owner has the number of the open.
+    pub ranges: Vec<(Span, bool)>,
+    /// The name to remove once this open and all others are closed.
+    pub delete_on_close: Option<Link>,
+    /// The name to remove, if that was decided: nobody opens it any more.
+    pub deletion: Option<Link>,
 }
 
 /// What to cache.
@@ -372,14 +401,26 @@ impl Span {
     }
 }
 
+/// How a request makes a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Making {
+    New,
+    /// Its client says that it was held before a restart.
+    Reclaimed,
+    /// The service itself knows that.
+    Restored,
+}
+
 impl Request {
-    /// Whether it makes a new claim, and then whether as a reclaim.
-    pub(super) fn new_claim(&self) -> Option<bool> {
-        match self {
-            Self::Open(request) => Some(request.reclaims),
-            Self::Upgrade { reclaims, .. } => Some(*reclaims),
-            Self::Lock(request) => Some(request.reclaims),
-            _ => None,
-        }
+    /// How it makes a claim, if it does.
+    pub(super) fn makes(&self) -> Option<Making> {
+        let reclaims = match self {
+            Self::Open(request) => request.reclaims,
+            Self::Upgrade { reclaims, .. } => *reclaims,
+            Self::Lock(request) => request.reclaims,
+            Self::Restore(_) => return Some(Making::Restored),
+            _ => return None,
+        };
+        Some(if reclaims { Making::Reclaimed } else { Making::New })
     }
 }

@@ -1,5 +1,6 @@
 //! [`Claims`]: the claims of a volume between threads.
 
+use super::request::Making;
 use super::{
     By, Conflict, Counts, Effect, Grace, Granted, Holder, HolderId, Io, IoKind, LeaseKey, LockOwner, OpenId,
     Request, Span, Stream, Table, Timeouts, Verdict,
@@ -99,13 +100,13 @@ impl Claims {
 
     /// Answers a request.
     pub fn apply(&self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
-        let Some(reclaims) = request.new_claim() else { return self.apply_to_shard(now, file, request) };
+        let Some(making) = request.makes() else { return self.apply_to_shard(now, file, request) };
         // Held, so that what is reclaimed is there before the grace period ends.
-        match (self.grace.hold(), reclaims) {
-            (Some(_), false) => (Verdict::Refused(Conflict::Grace), Vec::new()),
-            (None, true) => (Verdict::Refused(Conflict::NoGrace), Vec::new()),
-            (None, false) => self.apply_to_shard(now, file, request),
-            (Some(mut in_grace), true) => {
+        match (self.grace.hold(), making) {
+            (Some(_), Making::New) => (Verdict::Refused(Conflict::Grace), Vec::new()),
+            (None, Making::Reclaimed) => (Verdict::Refused(Conflict::NoGrace), Vec::new()),
+            (None, Making::New) | (_, Making::Restored) => self.apply_to_shard(now, file, request),
+            (Some(mut in_grace), Making::Reclaimed) => {
                 let answer = self.apply_to_shard(now, file, request);
                 if matches!(answer.0, Verdict::Granted(_)) {
                     in_grace.note_reclaim(now);
@@ -176,6 +177,11 @@ impl Claims {
     /// See [`Table::ranges_of`].
     pub fn ranges_of(&self, file: &FileKey, owner: LockOwner) -> usize {
         lock(&self.shard(file).table).ranges_of(file, owner)
+    }
+
+    /// See [`Table::ranges_with`].
+    pub fn ranges_with(&self, file: &FileKey, open: OpenId) -> Vec<(Span, bool)> {
+        lock(&self.shard(file).table).ranges_with(file, open)
     }
 
     /// See [`Table::is_split_by`].
@@ -279,7 +285,9 @@ impl Claims {
     fn ask(&self, now: Nanos, file: &FileKey, request: &Request) -> FsResult<()> {
         match self.request(now, file, request) {
             Verdict::Granted(_) => Ok(()),
-            Verdict::Refused(Conflict::Share | Conflict::Range { .. }) => Err(FsError::Locked),
+            Verdict::Refused(Conflict::Share | Conflict::Absent | Conflict::Range { .. }) => {
+                Err(FsError::Locked)
+            }
             Verdict::Refused(_) | Verdict::Wait(_) => Err(FsError::Delay),
         }
     }

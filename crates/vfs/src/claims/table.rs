@@ -67,6 +67,11 @@ impl Table {
         self.files.get(file).map_or(0, |claims| claims.ranges_of(owner))
     }
 
+    /// The byte ranges that end with an open of a file, and whether each is for it alone.
+    pub fn ranges_with(&self, file: &FileKey, open: OpenId) -> Vec<(Span, bool)> {
+        self.files.get(file).map_or_else(Vec::new, |claims| claims.ranges_with(open))
+    }
+
     /// Whether taking these bytes of a file from an owner makes two ranges of one.
     pub fn is_split_by(&self, file: &FileKey, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         self.files.get(file).is_some_and(|claims| claims.is_split_by(owner, stream, span))
@@ -85,7 +90,7 @@ impl Table {
 
     /// Answers a request about a file.
     pub fn apply(&mut self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
-        if !self.files.contains_key(file) && request.new_claim().is_none() {
+        if !self.files.contains_key(file) && request.makes().is_none() {
             return (without_claims(request), Vec::new());
         }
         self.visit(now, file, |claims, step| claims.apply(step, request))

@@ -159,6 +159,11 @@ impl File {
         self.volume().held().is_some_and(|claims| claims.ranges_of(&self.key(), owner) > 0)
     }
 
+    /// The byte ranges of an open of this file, and whether each is for it alone.
+    pub fn ranges_with(&self, open: OpenId) -> Vec<(Span, bool)> {
+        self.volume().held().map_or_else(Vec::new, |claims| claims.ranges_with(&self.key(), open))
+    }
+
     /// Waits for changes of this file that began before: after it, every change has seen what is held.
     pub fn pass_changes(&self) -> FsResult<Attrs> {
         // A change that is refused takes the lock, and changes nothing.

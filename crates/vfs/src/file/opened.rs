@@ -111,6 +111,12 @@ impl File {
         Ok((self.opened(caller, access, false), attrs))
     }
 
+    /// As [`File::open`] for what `caller` had open before a restart: what was allowed then is.
+    pub fn reopen<'f>(&'f self, caller: &'f Caller, access: Access) -> FsResult<Opened<'f>> {
+        check_regular(&self.attrs(Blocking::Allowed)?)?;
+        Ok(self.opened(caller, access, false))
+    }
+
     /// Authorizes `caller` to read in this one call, with attributes from *before* any data is read, so that they are never
     /// newer than the data: a client that caches both asks again instead of trusting old data.
     #[inline]

@@ -1,7 +1,6 @@
 //! Opens and locks over a restart of the service.
 
 use super::*;
-use crate::stable::TestDir;
 use crate::testing::{Desk, NOW, rule};
 use crate::v4::state;
 use crate::v4::state::records::Records;
@@ -11,6 +10,7 @@ use nfs_wire::v4::{
     NfsClientId, OpReply, OpenConfirmArgs, OpenDelegation, OpenToLockOwner, ReadArgs, ReclaimCompleteArgs,
     RemoveArgs, RenameArgs, Reply, SetclientidArgs, SetclientidConfirmArgs, SetclientidOk, SetclientidReply,
 };
+use stable::TestDir;
 use std::cell::Cell;
 use vfs::claims::Grace;
 use vfs::qos::Nanos;

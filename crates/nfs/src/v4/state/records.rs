@@ -3,10 +3,10 @@
 
 use super::client::Principal;
 use crate::limits::CLIENT_RECORDS_MAX;
-use crate::stable::{self, RecordLog, StableDir};
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::Verifier;
 use sha2::{Digest, Sha256};
+use stable::{RecordLog, StableDir};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
@@ -268,7 +268,7 @@ fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stable::TestDir;
+    use stable::TestDir;
     use std::fs;
 
     fn who(number: u8) -> Identity {

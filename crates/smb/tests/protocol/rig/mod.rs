@@ -9,15 +9,17 @@ pub(crate) use client::{Client, INVALID_SIGNATURE, Offer, Reply, chained, messag
 pub(crate) use files::{Opening, ioctl, name, output, query, read, write};
 
 use identity::{Accounts, NtHash, ServerNames, SharedAccounts, Sid, User};
+use smb::persistent::PersistentOpens;
 use smb::server::{Server, Settings};
 use smb::service::Service;
+use stable::StableDir;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vfs::{
-    Caller, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, SetAttrs, SharedNamespace, Time,
-    Volume, VolumeId,
+    Caller, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, SetAttrs, ShareSettings,
+    SharedNamespace, Time, Volume, VolumeId,
 };
 
 /// The users: name and password.
@@ -29,6 +31,24 @@ pub(crate) const SHARE: &str = "docs";
 pub(crate) const OTHER: &str = "spare";
 /// What the clock of the volumes shows: 2001-09-09 01:46:40.
 pub(crate) const NOW: Time = Time { seconds: 1_000_000_000, nanos: 0 };
+
+/// The storage of the volumes, which outlives a server.
+pub(crate) struct Disks([Arc<MemFs>; 2]);
+
+impl Default for Disks {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Arc::new(MemFs::new(Arc::new(|| NOW)))))
+    }
+}
+
+impl Disks {
+    fn volumes(&self) -> (Volume, Volume) {
+        let volume = |id, name, fs: &Arc<MemFs>| {
+            Volume::new(VolumeId(id), name, Arc::clone(fs) as _, Durability::Sync, 7)
+        };
+        (volume(0x0101, SHARE, &self.0[0]), volume(0x0202, OTHER, &self.0[1]))
+    }
+}
 
 /// A running server of two shares.
 pub(crate) struct Rig {
@@ -63,15 +83,36 @@ impl Rig {
         make: impl FnOnce(Volume) -> Volume,
         set: impl FnOnce(Service) -> Service,
     ) -> Self {
-        let volume = |id, name| {
-            let fs = MemFs::new(Arc::new(|| NOW));
-            Volume::new(VolumeId(id), name, Arc::new(fs), Durability::Sync, 7)
-        };
-        let (docs, spare) = (Arc::new(make(volume(0x0101, SHARE))), Arc::new(volume(0x0202, OTHER)));
-        let namespace = Arc::new(Namespace::new([
-            Export::new("/docs", Arc::clone(&docs), vec![rule]),
-            Export::new("/spare", spare, vec![ExportRule::everybody()]),
-        ]));
+        let disks = Disks::default();
+        let (docs, spare) = disks.volumes();
+        Self::of(
+            [
+                Export::new("/docs", Arc::new(make(docs)), vec![rule]),
+                Export::new("/spare", Arc::new(spare), vec![ExportRule::everybody()]),
+            ],
+            set,
+        )
+    }
+
+    /// The volumes on `disks`, of which [`SHARE`] may be continuously available, with what the state directory says.
+    pub(crate) fn restarted(disks: &Disks, dir: &Arc<StableDir>, continuously_available: bool) -> Self {
+        let (docs, spare) = disks.volumes();
+        let settings = ShareSettings { continuously_available, ..ShareSettings::default() };
+        let everybody = || vec![ExportRule::everybody()];
+        let exports = [
+            Export::new("/docs", Arc::new(docs), everybody()).shared(settings),
+            Export::new("/spare", Arc::new(spare), everybody()),
+        ];
+        Self::of(exports, |service| {
+            let service = service.keeping(PersistentOpens::open(dir).unwrap());
+            service.restore().unwrap();
+            service
+        })
+    }
+
+    fn of(exports: [Export; 2], set: impl FnOnce(Service) -> Service) -> Self {
+        let docs = Arc::clone(&exports[0].volume);
+        let namespace = Arc::new(Namespace::new(exports));
         open_to_all(&namespace);
         let namespace: SharedNamespace = Arc::new(namespace.into());
         let service = Service::new(

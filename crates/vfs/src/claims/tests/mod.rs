@@ -3,6 +3,7 @@
 mod leases;
 mod model;
 mod ranges;
+mod restore;
 mod scenarios;
 mod shares;
 mod traces;

@@ -1,0 +1,406 @@
+//! Opens that outlive the service (MS-SMB2 §3.3.5.9.10, §3.3.5.9.12).
+
+use crate::attr::{dispose, rename};
+use crate::durable::{Context, again, create, has, id, leased, lock, lose};
+use crate::rig::{
+    ALICE, BOB, Client, Disks, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, lease_v2, state,
+};
+use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateResponse, OplockLevel};
+use smb_wire::durable::{DurableFlags, DurableReconnectV2, DurableRequestV2, DurableResponseV2};
+use smb_wire::header::Command;
+use smb_wire::lease::Lease;
+use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
+use smb_wire::negotiate::{Capabilities, NegotiateResponse};
+use smb_wire::tree::{ShareCapabilities, TreeConnectResponse};
+use smb_wire::types::Dialect;
+use smb_wire::{Decode, Encode, FileId, Guid, NtStatus};
+use stable::TestDir;
+use std::fs;
+use std::path::PathBuf;
+
+/// Storage and state directory, which outlive servers.
+struct Machine {
+    disks: Disks,
+    dir: TestDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self { disks: Disks::default(), dir: TestDir::new() }
+    }
+
+    /// A server; the one before has to be gone.
+    fn start(&self) -> Rig {
+        Rig::restarted(&self.disks, &self.dir.open(), true)
+    }
+
+    fn records(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.dir.path().join("persistent-opens")).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    /// The same as if it had lost its power now: what a server does later is not seen there.
+    fn crashed(self) -> Self {
+        let dir = TestDir::new();
+        let to = dir.path().join("persistent-opens");
+        fs::create_dir(&to).unwrap();
+        for record in self.records() {
+            fs::copy(&record, to.join(record.file_name().unwrap())).unwrap();
+        }
+        Self { disks: self.disks, dir }
+    }
+}
+
+/// Asks for an open that outlives the service.
+fn asks(guid: u8) -> Context {
+    let create_guid = Guid([guid; 16]);
+    let request = DurableRequestV2 { timeout: 0, flags: DurableFlags::PERSISTENT, create_guid };
+    (DurableRequestV2::NAME, request.to_bytes())
+}
+
+/// Comes back for one.
+fn wants(file_id: FileId, guid: u8) -> Context {
+    let create_guid = Guid([guid; 16]);
+    let request = DurableReconnectV2 { file_id, create_guid, flags: DurableFlags::PERSISTENT };
+    (DurableReconnectV2::NAME, request.to_bytes())
+}
+
+/// Alice, who knows such opens.
+fn alice(rig: &Rig, machine: u8) -> Client {
+    let capabilities = Capabilities::PERSISTENT_HANDLES | Offer::default().capabilities;
+    rig.alice_with(&Offer { capabilities, client_guid: Guid([machine; 16]), ..Offer::default() })
+}
+
+/// Opens a file without an oplock, for as long as it takes.
+fn open(client: &mut Client, path: &str, opening: Opening, guid: u8) -> FileId {
+    let reply = create(client, path, opening, OplockLevel::NONE, &[asks(guid)]);
+    assert_eq!(granted(&reply), Some((120_000, DurableFlags::PERSISTENT)));
+    id(&reply)
+}
+
+/// What the client is told of how its open lasts.
+fn granted(reply: &Reply) -> Option<(u32, DurableFlags)> {
+    let body = reply.body::<CreateResponse<'_>>();
+    let response = DurableResponseV2::from_bytes(body.contexts.find(DurableRequestV2::NAME)?).unwrap();
+    Some((response.timeout, response.flags))
+}
+
+fn lease_of(reply: &Reply) -> Lease {
+    let body = reply.body::<CreateResponse<'_>>();
+    Lease::from_bytes(body.contexts.find(Lease::NAME).unwrap()).unwrap()
+}
+
+#[test]
+fn an_open_outlives_the_service_with_its_ranges() {
+    for crashes in [false, true] {
+        let machine = Machine::new();
+        let rig = machine.start();
+        let mut client = alice(&rig, 1);
+        let old = open(&mut client, "file", Opening::alone(), 1);
+        client.write(old, 0, b"mine");
+        assert_eq!(lock(&mut client, old, LockFlags::EXCLUSIVE_LOCK), NtStatus::SUCCESS);
+        let machine = if crashes { machine.crashed() } else { machine };
+        drop((client, rig));
+        let rig = machine.start();
+        let mut other = alice(&rig, 2);
+        other.create("file", Opening::default()).assert_refused(NtStatus::FILE_NOT_AVAILABLE);
+        let mut client = alice(&rig, 1);
+        let reply = again(&mut client, "file", &[wants(old, 1)]);
+        let new = id(&reply);
+        assert_eq!(new.persistent, old.persistent);
+        assert_eq!(client.data(new, 0, 4), b"mine");
+        other.create("file", Opening::default()).assert_refused(NtStatus::SHARING_VIOLATION);
+        assert_eq!(lock(&mut client, new, LockFlags::UNLOCK), NtStatus::SUCCESS, "its range is there");
+        assert_eq!(lock(&mut client, new, LockFlags::UNLOCK), NtStatus::RANGE_NOT_LOCKED);
+        assert_eq!(machine.records().len(), 1);
+        assert_eq!(client.close(new).status(), NtStatus::SUCCESS);
+        assert!(machine.records().is_empty(), "what is closed is not on record");
+        other.open("file", Opening::alone());
+        // It is gone after the next restart as well.
+        drop((client, other, rig));
+        let rig = machine.start();
+        again(&mut alice(&rig, 1), "file", &[wants(old, 1)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
+    }
+}
+
+#[test]
+fn a_connection_that_is_lost_takes_nothing_away() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let old = open(&mut client, "file", Opening::alone(), 1);
+    assert_eq!(lock(&mut client, old, LockFlags::EXCLUSIVE_LOCK), NtStatus::SUCCESS);
+    lose(&rig, client);
+    // A durable open would give way.
+    alice(&rig, 2).create("file", Opening::default()).assert_refused(NtStatus::FILE_NOT_AVAILABLE);
+    let mut client = alice(&rig, 1);
+    let new = id(&again(&mut client, "file", &[wants(old, 1)]));
+    assert_eq!(lock(&mut client, new, LockFlags::UNLOCK), NtStatus::SUCCESS);
+}
+
+#[test]
+fn only_who_knows_it_is_told_and_only_of_such_a_share() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let told = |offer: &Offer, share: &str| {
+        let mut client = rig.connect();
+        let reply = client.negotiate(offer);
+        let capabilities = reply.body::<NegotiateResponse<'_>>().capabilities;
+        client.log_on(ALICE);
+        let reply = client.tree_connect(share);
+        let of_share = reply.body::<TreeConnectResponse>().capabilities;
+        client.mount(share);
+        let reply = create(&mut client, "file", Opening::default(), OplockLevel::NONE, &[asks(1)]);
+        let is_granted = has(&reply, DurableRequestV2::NAME);
+        client.close(id(&reply));
+        let says = capabilities.contains(Capabilities::PERSISTENT_HANDLES);
+        (says, of_share == ShareCapabilities::CONTINUOUS_AVAILABILITY, is_granted)
+    };
+    let knows =
+        |offer: Offer| Offer { capabilities: Capabilities::PERSISTENT_HANDLES | offer.capabilities, ..offer };
+    for dialect in [Dialect::SMB300, Dialect::SMB302, Dialect::SMB311] {
+        assert_eq!(told(&knows(Offer::of(dialect)), SHARE), (true, true, true), "{dialect:?}");
+    }
+    assert_eq!(told(&knows(Offer::default()), OTHER), (true, false, false));
+    assert_eq!(told(&Offer::default(), SHARE), (false, false, false));
+    assert_eq!(told(&knows(Offer::of(Dialect::SMB210)), SHARE), (false, false, false));
+    // Nor where nothing is kept.
+    let rig = Rig::new();
+    let mut client = rig.connect();
+    let reply = client.negotiate(&knows(Offer::default()));
+    let capabilities = reply.body::<NegotiateResponse<'_>>().capabilities;
+    assert!(!capabilities.contains(Capabilities::PERSISTENT_HANDLES));
+}
+
+#[test]
+fn directories_and_streams_are_not_kept() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    for (path, opening) in [("dir", Opening::dir()), ("file:stream", Opening::default())] {
+        let reply = create(&mut client, path, opening, OplockLevel::NONE, &[asks(1)]);
+        assert_eq!(granted(&reply), None, "{path}");
+        client.close(id(&reply));
+    }
+    // A stream may be durable all the same.
+    let reply = create(&mut client, "file:stream", Opening::alone(), OplockLevel::BATCH, &[asks(1)]);
+    assert_eq!(granted(&reply), Some((60_000, DurableFlags::empty())));
+    assert!(machine.records().is_empty());
+}
+
+#[test]
+fn nobody_else_gets_an_open_after_a_restart() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let old = open(&mut client, "file", Opening::alone(), 1);
+    drop((client, rig));
+    let rig = machine.start();
+    let unknown = NtStatus::OBJECT_NAME_NOT_FOUND;
+    let mut bob = rig.connect();
+    bob.negotiate(&Offer { client_guid: Guid([1; 16]), ..Offer::default() });
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    assert!(again(&mut bob, "file", &[wants(old, 1)]).status().is_error());
+    let mut client = alice(&rig, 1);
+    again(&mut client, "file", &[wants(old, 2)]).assert_refused(unknown);
+    let wrong = FileId { persistent: old.persistent ^ 1, ..old };
+    again(&mut client, "file", &[wants(wrong, 2)]).assert_refused(unknown);
+    // Who does not say that it outlives the service means another one.
+    let plain = DurableReconnectV2 { file_id: old, create_guid: Guid([1; 16]), flags: DurableFlags::empty() };
+    let plain = (DurableReconnectV2::NAME, plain.to_bytes());
+    again(&mut client, "file", &[plain]).assert_refused(unknown);
+    client.mount(OTHER);
+    again(&mut client, "file", &[wants(old, 1)]).assert_refused(unknown);
+    client.mount(SHARE);
+    // Its name alone is enough for who gave it.
+    let new = id(&again(&mut client, "file", &[wants(FileId::default(), 1)]));
+    assert_eq!(new.persistent, old.persistent);
+}
+
+#[test]
+fn leases_come_back_as_far_as_others_allow() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let ask = |client: &mut Client, guid: u8, key: u8| {
+        let asks = [asks(guid), leased(lease_v2(key, "RWH", 4, None))];
+        create(client, "shared", Opening::default(), OplockLevel::LEASE, &asks)
+    };
+    let mut first = alice(&rig, 1);
+    let of_first = ask(&mut first, 1, 7);
+    assert_eq!(lease_of(&of_first).lease_state(), state("RWH"));
+    let mut second = alice(&rig, 2);
+    second.ask("shared", Opening::default(), OplockLevel::NONE, None);
+    first.assert_lease_break(7, "RWH", "RH", true);
+    first.acknowledge_lease(7, "RH");
+    let plain = crate::rig::granted(&second.reply()).file_id;
+    second.close(plain);
+    let of_second = ask(&mut second, 2, 8);
+    assert_eq!(lease_of(&of_second).lease_state(), state("RH"));
+    drop((first, second, rig));
+    let rig = machine.start();
+    // Each wanted to write alone, and is not alone.
+    let back = |machine: u8, opened: &Reply, guid: u8, key: u8| {
+        let mut client = alice(&rig, machine);
+        let wanted = [wants(id(opened), guid), leased(lease_v2(key, "RH", 6, None))];
+        let reply = again(&mut client, "shared", &wanted);
+        assert_eq!(lease_of(&reply).lease_state(), state("RH"));
+        (client, id(&reply))
+    };
+    let (mut first, _) = back(1, &of_first, 1, 7);
+    let (mut second, of_second) = back(2, &of_second, 2, 8);
+    // They are told of what others do.
+    second.write(of_second, 0, b"new");
+    first.assert_lease_break(7, "RH", "", true);
+}
+
+#[test]
+fn who_writes_alone_does_so_after_a_restart() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let asked = [asks(1), leased(lease(7, "RWH"))];
+    let opened = create(&mut client, "own", Opening::default(), OplockLevel::LEASE, &asked);
+    let batch = create(&mut client, "batch", Opening::default(), OplockLevel::BATCH, &[asks(2)]);
+    drop((client, rig));
+    let rig = machine.start();
+    // Whoever wants the file waits until its client is back and has answered.
+    let mut other = alice(&rig, 2);
+    other.ask("own", Opening::default(), OplockLevel::NONE, None);
+    let mut client = alice(&rig, 1);
+    let back = again(&mut client, "own", &[wants(id(&opened), 1), leased(lease(7, "RWH"))]);
+    assert_eq!(lease_of(&back).lease_state(), state("RWH"));
+    client.assert_lease_break(7, "RWH", "RH", true);
+    client.acknowledge_lease(7, "RH");
+    crate::rig::granted(&other.reply());
+    let back = again(&mut client, "batch", &[wants(id(&batch), 2)]);
+    assert_eq!(back.body::<CreateResponse<'_>>().oplock_level, OplockLevel::BATCH);
+}
+
+#[test]
+fn what_is_to_be_deleted_is_after_a_restart() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let on_close = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
+    let first = open(&mut client, "on close", on_close, 1);
+    let second = open(&mut client, "decided", Opening::default(), 2);
+    assert_eq!(dispose(&mut client, second, true), NtStatus::SUCCESS);
+    let third = open(&mut client, "stays", Opening::default(), 3);
+    assert_eq!(dispose(&mut client, third, true), NtStatus::SUCCESS);
+    assert_eq!(dispose(&mut client, third, false), NtStatus::SUCCESS);
+    drop((client, rig));
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    client.create("decided", Opening::default()).assert_refused(NtStatus::DELETE_PENDING);
+    for (path, old, guid) in [("on close", first, 1), ("decided", second, 2), ("stays", third, 3)] {
+        let new = id(&again(&mut client, path, &[wants(old, guid)]));
+        assert_eq!(client.close(new).status(), NtStatus::SUCCESS);
+    }
+    let made = |client: &mut Client, path| client.action(path, Opening::default());
+    assert_eq!(made(&mut client, "on close"), Ok(CreateAction::CREATED));
+    assert_eq!(made(&mut client, "decided"), Ok(CreateAction::CREATED));
+    assert_eq!(made(&mut client, "stays"), Ok(CreateAction::OPENED));
+}
+
+#[test]
+fn a_create_and_a_lock_that_come_again_after_a_restart_are_done_once() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let old = open(&mut client, "file", Opening::by(CreateDisposition::CREATE), 1);
+    let locked = |client: &mut Client, file_id: FileId, number: u32| {
+        let locks = vec![LockElement {
+            offset: 0,
+            length: 9,
+            flags: LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY,
+        }];
+        let request = LockRequest { lock_sequence: LockSequence(2 << 4 | number), file_id, locks };
+        client.call(Command::LOCK, &request).status()
+    };
+    assert_eq!(locked(&mut client, old, 5), NtStatus::SUCCESS);
+    drop((client, rig));
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    client.replays = true;
+    let reply =
+        create(&mut client, "file", Opening::by(CreateDisposition::CREATE), OplockLevel::NONE, &[asks(1)]);
+    client.replays = false;
+    let new = id(&reply);
+    assert_eq!(new.persistent, old.persistent);
+    assert_eq!(locked(&mut client, new, 5), NtStatus::SUCCESS, "it was done");
+    assert_eq!(locked(&mut client, new, 6), NtStatus::LOCK_NOT_GRANTED);
+}
+
+#[test]
+fn a_new_name_is_on_record() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let asked = [asks(1), leased(lease(7, "RH"))];
+    let opened = create(&mut client, "old", Opening::default(), OplockLevel::LEASE, &asked);
+    assert_eq!(rename(&mut client, id(&opened), "new", false), NtStatus::SUCCESS);
+    drop((client, rig));
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let wanted = [wants(id(&opened), 1), leased(lease(7, "RH"))];
+    again(&mut client, "old", &wanted).assert_refused(NtStatus::INVALID_PARAMETER);
+    id(&again(&mut client, "new", &wanted));
+}
+
+#[test]
+fn damaged_records_and_files_that_are_gone_are_forgotten() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let torn = open(&mut client, "torn", Opening::alone(), 1);
+    let gone = open(&mut client, "gone", Opening::default(), 2);
+    let good = open(&mut client, "good", Opening::alone(), 3);
+    let machine = machine.crashed();
+    client.action("gone", Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() }).unwrap();
+    client.close(gone);
+    drop((client, rig));
+    let path = machine.dir.path().join(format!("persistent-opens/{:016x}", torn.persistent));
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[40] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    again(&mut client, "torn", &[wants(torn, 1)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
+    again(&mut client, "gone", &[wants(gone, 2)]).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
+    id(&again(&mut client, "good", &[wants(good, 3)]));
+    client.open("torn", Opening::alone());
+    assert_eq!(machine.records().len(), 1);
+}
+
+#[test]
+fn what_cannot_be_written_down_is_not_promised() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let kept = open(&mut client, "file", Opening::default(), 1);
+    fs::remove_dir_all(machine.dir.path().join("persistent-opens")).unwrap();
+    let reply = create(&mut client, "other", Opening::default(), OplockLevel::NONE, &[asks(2)]);
+    assert_eq!(granted(&reply), None);
+    let reply = create(&mut client, "third", Opening::default(), OplockLevel::BATCH, &[asks(3)]);
+    assert_eq!(granted(&reply), Some((60_000, DurableFlags::empty())), "it is durable at least");
+    let status = lock(&mut client, kept, LockFlags::EXCLUSIVE_LOCK);
+    assert_eq!(status, NtStatus::IO_DEVICE_ERROR);
+    assert_eq!(lock(&mut client, kept, LockFlags::UNLOCK), NtStatus::RANGE_NOT_LOCKED);
+    assert_eq!(dispose(&mut client, kept, true), NtStatus::IO_DEVICE_ERROR);
+    client.open("file", Opening::default());
+}
+
+#[test]
+fn who_shares_no_longer_keeps_nothing_of_it() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    open(&mut client, "file", Opening::alone(), 1);
+    drop((client, rig));
+    assert_eq!(machine.records().len(), 1);
+    // Not continuously available any more.
+    let rig = Rig::restarted(&machine.disks, &machine.dir.open(), false);
+    assert!(machine.records().is_empty());
+    rig.alice().open("file", Opening::alone());
+}

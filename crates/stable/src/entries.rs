@@ -1,0 +1,170 @@
+//! [`Entries`]: a directory with a file for each thing that is kept.
+
+use crate::check::{CHECK_BYTES, check};
+use crate::{StableDir, is_for_now};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Bytes that a file begins with: a magic number and a version.
+const KIND_BYTES: usize = 12;
+/// What a file is called that is not whole yet.
+const DRAFT: &str = "new";
+
+/// Files of one kind in a directory of their own, each named by a number. A file is there as it was last put, or not at all.
+pub struct Entries {
+    dir: PathBuf,
+    kind: &'static [u8; KIND_BYTES],
+    _stable: Arc<StableDir>,
+}
+
+/// A file that was found.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its number.
+    pub number: u64,
+    /// What it says; `None` if it is not whole, or of another kind or version.
+    pub content: Option<Vec<u8>>,
+}
+
+impl Entries {
+    /// Those in the directory `name`, which is made if it is not there.
+    pub fn open(stable: &Arc<StableDir>, name: &str, kind: &'static [u8; KIND_BYTES]) -> io::Result<Self> {
+        let dir = stable.file(name);
+        match DirBuilder::new().mode(0o700).create(&dir) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            // Nothing can be kept until there is room; what is there already can be read.
+            Err(error) if is_for_now(&error) => {}
+            made => made?,
+        }
+        Ok(Self { dir, kind, _stable: Arc::clone(stable) })
+    }
+
+    /// All that is there, by number. What was never finished is removed.
+    pub fn find(&self) -> io::Result<Vec<Found>> {
+        let mut found = Vec::new();
+        let entries = match fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(found),
+            entries => entries?,
+        };
+        for entry in entries {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == DRAFT) {
+                _ = fs::remove_file(&path);
+                continue;
+            }
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            if let (16, Ok(number)) = (name.len(), u64::from_str_radix(name, 16)) {
+                found.push(Found { number, content: self.content(&fs::read(&path)?) });
+            }
+        }
+        found.sort_unstable_by_key(|found| found.number);
+        Ok(found)
+    }
+
+    /// Keeps this by a number, in place of what was there. It is durable when this returns.
+    pub fn put(&self, number: u64, content: &[u8]) -> io::Result<()> {
+        let path = self.path(number);
+        let draft = path.with_extension(DRAFT);
+        let written = self.write(&draft, content).and_then(|()| fs::rename(&draft, &path));
+        if written.is_err() {
+            _ = fs::remove_file(&draft);
+        }
+        written?;
+        File::open(&self.dir)?.sync_all()
+    }
+
+    /// Keeps it no longer. A crash soon after may bring it back.
+    pub fn remove(&self, number: u64) -> io::Result<()> {
+        match fs::remove_file(self.path(number)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{number:016x}"))
+    }
+
+    fn write(&self, path: &std::path::Path, content: &[u8]) -> io::Result<()> {
+        let bytes = [self.kind, content].concat();
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(&bytes)?;
+        file.write_all(&check(&bytes))?;
+        file.sync_all()
+    }
+
+    fn content(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let (bytes, sum) = bytes.split_last_chunk::<CHECK_BYTES>()?;
+        let content = bytes.strip_prefix(self.kind)?;
+        (check(bytes) == *sum).then(|| content.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TestDir;
+    use std::os::unix::fs::PermissionsExt;
+
+    const KIND: &[u8; 12] = b"PLMTESTS\0\0\0\x01";
+
+    fn open(dir: &TestDir) -> Entries {
+        Entries::open(&dir.open(), "things", KIND).unwrap()
+    }
+
+    #[test]
+    fn what_was_put_is_there_until_it_is_removed() {
+        let dir = TestDir::new();
+        let entries = open(&dir);
+        entries.put(7, b"seven").unwrap();
+        entries.put(u64::MAX, b"").unwrap();
+        entries.put(3, b"three").unwrap();
+        entries.put(7, b"seven again").unwrap();
+        entries.remove(3).unwrap();
+        entries.remove(3).unwrap();
+        drop(entries);
+        let whole = |number, content: &[u8]| Found { number, content: Some(content.to_vec()) };
+        assert_eq!(open(&dir).find().unwrap(), [whole(7, b"seven again"), whole(u64::MAX, b"")]);
+        let mode =
+            |name: &str| fs::metadata(dir.path().join("things").join(name)).unwrap().permissions().mode();
+        assert_eq!((mode("") & 0o777, mode("0000000000000007") & 0o777), (0o700, 0o600));
+    }
+
+    #[test]
+    fn what_is_not_whole_says_nothing() {
+        let dir = TestDir::new();
+        let entries = open(&dir);
+        entries.put(1, b"one").unwrap();
+        let path = entries.path(1);
+        let whole = fs::read(&path).unwrap();
+        let nothing = [Found { number: 1, content: None }];
+        for cut in 0..whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            assert_eq!(entries.find().unwrap(), nothing, "{cut}");
+        }
+        for byte in 0..whole.len() {
+            let mut torn = whole.clone();
+            torn[byte] ^= 0x20;
+            fs::write(&path, &torn).unwrap();
+            assert_eq!(entries.find().unwrap(), nothing, "{byte}");
+        }
+        fs::write(path.with_extension(DRAFT), &whole).unwrap();
+        fs::write(entries.dir.join("README"), "mine").unwrap();
+        assert_eq!(entries.find().unwrap(), nothing);
+        assert!(!path.with_extension(DRAFT).exists() && entries.dir.join("README").exists());
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_what_was_there() {
+        let dir = TestDir::new();
+        let entries = open(&dir);
+        entries.put(1, b"one").unwrap();
+        // A directory where the draft would be.
+        fs::create_dir(entries.path(1).with_extension(DRAFT)).unwrap();
+        assert!(entries.put(1, b"another").is_err());
+        assert_eq!(entries.find().unwrap(), [Found { number: 1, content: Some(b"one".to_vec()) }]);
+    }
+}
