@@ -166,7 +166,7 @@ lock_wakes() { # the other minor version
 long_copy() {
     local before
     before=$(operations COPY)
-    yes 'a long copy' | head -c 83886080 >"$mnt/long"
+    yes 'a long copy' | head -c 41943040 >"$mnt/long"
     # copy_file_range, whatever cp thinks of it.
     perl -e 'open(F, "<", $ARGV[0]) or die; open(T, "+>", $ARGV[1]) or die;
         while (($n = syscall(326, fileno(F), 0, fileno(T), 0, 1 << 27, 0)) > 0) {}

@@ -71,7 +71,8 @@ struct Created {
 
 /// A CREATE with a `CreateGuid`, and the open that came of it: known as long as this is there.
 pub(crate) struct Creation {
-    handles: Arc<Handles>,
+    /// Where it is known, which has the open as well.
+    handles: Weak<Handles>,
     key: CreationKey,
     number: u64,
 }
@@ -117,7 +118,7 @@ impl Handles {
         table.lastcreation += 1;
         let number = table.lastcreation;
         table.created.insert(key, Created { number, open: None });
-        Ok(Begun::New(Creation { handles: Arc::clone(self), key, number }))
+        Ok(Begun::New(Creation { handles: Arc::downgrade(self), key, number }))
     }
 
     /// Keeps an open that has lost its session. It comes back if it does not outlive that, or there is no room.
@@ -218,28 +219,29 @@ impl Table {
 impl Creation {
     /// Notes what came of it.
     pub(crate) fn done(self, open: &Arc<Open>, action: CreateAction) {
-        let mut table = lock(&self.handles.0);
-        if let Some(created) = table.created.get_mut(&self.key) {
+        self.is_of(open);
+        open.set_origin(Origin { action, creation: self });
+    }
+
+    fn is_of(&self, open: &Arc<Open>) {
+        let Some(handles) = self.handles.upgrade() else { return };
+        if let Some(created) = lock(&handles.0).created.get_mut(&self.key) {
             created.open = Some(Arc::downgrade(open));
         }
-        drop(table);
-        open.set_origin(Origin { action, creation: self });
     }
 }
 
 impl Origin {
     /// The open is another value by now.
     pub(crate) fn moved(&self, open: &Arc<Open>) {
-        let creation = &self.creation;
-        if let Some(created) = lock(&creation.handles.0).created.get_mut(&creation.key) {
-            created.open = Some(Arc::downgrade(open));
-        }
+        self.creation.is_of(open);
     }
 }
 
 impl Drop for Creation {
     fn drop(&mut self) {
-        let mut table = lock(&self.handles.0);
+        let Some(handles) = self.handles.upgrade() else { return };
+        let mut table = lock(&handles.0);
         if table.created.get(&self.key).is_some_and(|created| created.number == self.number) {
             table.created.remove(&self.key);
         }

@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long)]
     binary: Option<PathBuf>,
     /// How many random reads, writes and truncations are tried.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 60)]
     operations: u32,
     /// Repeats the choices of a run.
     #[arg(long)]

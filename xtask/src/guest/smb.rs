@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long)]
     binary: Option<PathBuf>,
     /// How many names a directory gets.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 300)]
     files: u32,
 }
 

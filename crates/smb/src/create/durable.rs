@@ -352,7 +352,6 @@ fn check(
     if !is_of_share
         || !is_named
         || !is_kind
-        || !is_same(&open.disk.caller, &disk.caller)
         || open.lease_key() != lease.map(Lease::lease_key)
         || has_lease && asker.client_guid != durable.owner.client_guid
     {
@@ -360,6 +359,9 @@ fn check(
     }
     if asker.uid != durable.owner.uid {
         return Err(NtStatus::ACCESS_DENIED);
+    }
+    if !is_same(&open.disk.caller, &disk.caller) {
+        return Err(unknown);
     }
     // Of an oplock, the name is of no concern.
     if has_lease && !is_name_of(args, open) {

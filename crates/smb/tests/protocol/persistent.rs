@@ -3,7 +3,7 @@
 use crate::attr::{dispose, rename};
 use crate::durable::{Context, again, create, has, id, leased, lock, lose};
 use crate::rig::{
-    ALICE, BOB, Client, Disks, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, lease_v2, state,
+    ALICE, BOB, Client, Disks, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, lease_v2, state, wait_until,
 };
 use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateResponse, OplockLevel};
 use smb_wire::durable::{DurableFlags, DurableReconnectV2, DurableRequestV2, DurableResponseV2};
@@ -14,7 +14,7 @@ use smb_wire::negotiate::{Capabilities, NegotiateResponse};
 use smb_wire::tree::{ShareCapabilities, TreeConnectResponse};
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Guid, NtStatus};
-use stable::TestDir;
+use stable::{StableDir, TestDir};
 use std::fs;
 use std::path::PathBuf;
 
@@ -31,7 +31,13 @@ impl Machine {
 
     /// A server; the one before has to be gone.
     fn start(&self) -> Rig {
-        Rig::restarted(&self.disks, &self.dir.open(), true)
+        self.start_with(true)
+    }
+
+    fn start_with(&self, continuously_available: bool) -> Rig {
+        // What still runs of it has the directory.
+        wait_until(|| StableDir::open(self.dir.path()).is_ok());
+        Rig::restarted(&self.disks, &self.dir.open(), continuously_available)
     }
 
     fn records(&self) -> Vec<PathBuf> {
@@ -233,6 +239,7 @@ fn leases_come_back_as_far_as_others_allow() {
     second.ask("shared", Opening::default(), OplockLevel::NONE, None);
     first.assert_lease_break(7, "RWH", "RH", true);
     first.acknowledge_lease(7, "RH");
+    assert_eq!(second.reply().status(), NtStatus::PENDING);
     let plain = crate::rig::granted(&second.reply()).file_id;
     second.close(plain);
     let of_second = ask(&mut second, 2, 8);
@@ -248,10 +255,11 @@ fn leases_come_back_as_far_as_others_allow() {
         (client, id(&reply))
     };
     let (mut first, _) = back(1, &of_first, 1, 7);
-    let (mut second, of_second) = back(2, &of_second, 2, 8);
+    let (mut second, _) = back(2, &of_second, 2, 8);
     // They are told of what others do.
-    second.write(of_second, 0, b"new");
+    alice(&rig, 3).ask("shared", Opening::by(CreateDisposition::OVERWRITE), OplockLevel::NONE, None);
     first.assert_lease_break(7, "RH", "", true);
+    second.assert_lease_break(8, "RH", "", true);
 }
 
 #[test]
@@ -272,6 +280,7 @@ fn who_writes_alone_does_so_after_a_restart() {
     assert_eq!(lease_of(&back).lease_state(), state("RWH"));
     client.assert_lease_break(7, "RWH", "RH", true);
     client.acknowledge_lease(7, "RH");
+    assert_eq!(other.reply().status(), NtStatus::PENDING);
     crate::rig::granted(&other.reply());
     let back = again(&mut client, "batch", &[wants(id(&batch), 2)]);
     assert_eq!(back.body::<CreateResponse<'_>>().oplock_level, OplockLevel::BATCH);
@@ -400,7 +409,7 @@ fn who_shares_no_longer_keeps_nothing_of_it() {
     drop((client, rig));
     assert_eq!(machine.records().len(), 1);
     // Not continuously available any more.
-    let rig = Rig::restarted(&machine.disks, &machine.dir.open(), false);
+    let rig = machine.start_with(false);
     assert!(machine.records().is_empty());
     rig.alice().open("file", Opening::alone());
 }
