@@ -90,10 +90,15 @@ keep() {
     attach_at "$other" vers=3.1.1,hard,nosharesock,cache=none
     grep " $kept " /proc/mounts | grep -q persistenthandles
 }
+# Locks a file, and goes on with it once it may: a lock is its process's.
+holder() { # the file
+    perl -e 'open(F, ">", $ARGV[0]) && flock(F, 2) && syswrite(F, "before\n") or die "$!";
+        open(HELD, ">", "/tmp/held") or die "$!";
+        sleep 1 until -e "/tmp/go-on";
+        syswrite(F, "after\n") && close(F) or die "$!"' "$1"
+}
+still_locked() { ! flock -n "$other/work/kept" true || { echo "the lock is lost"; return 1; }; }
 still_kept() {
-    echo after >&7
-    ! flock -n "$other/work/kept" true || { echo "the lock is lost"; return 1; }
-    exec 7>&-
     same "$(tr '\n' ' ' <"$kept/work/kept")" "before after "
     flock -n "$other/work/kept" true
 }
@@ -101,9 +106,9 @@ restart() {
     echo held >"$mnt/work/held"
     exec 8<"$mnt/work/held"
     check mount.persistent keep
-    exec 7>"$kept/work/kept"
-    flock -x 7
-    echo before >&7
+    holder "$kept/work/kept" &
+    holder=$!
+    while [ ! -e /tmp/held ] && kill -0 "$holder"; do sleep 0.2; done
     start_writers stream direct
     sleep 4
     mark kill
@@ -112,8 +117,11 @@ restart() {
     check restart.stream cmp -n $((40 * 131072)) "$oracle/data" "$mnt/work/stream"
     check restart.open-file same "$(cat <&8)" held
     exec 8<&-
-    check restart.persistent still_kept
-    exec 7>&-
+    check restart.lock still_locked
+    touch /tmp/go-on
+    wait "$holder"
+    check restart.persistent same $? 0
+    check restart.kept still_kept
     umount "$kept" "$other"
 }
 

@@ -142,7 +142,7 @@ fn shaped(
     })
 }
 
-/// Measures once; where a cell is off, three times, since one disturbance of three seconds does not move a median.
+/// Measures once; where a cell is off, three times, since one disturbance does not move a median.
 fn judged(measure: impl Fn(u32) -> anyhow::Result<Vec<String>>) -> anyhow::Result<Vec<String>> {
     let off = measure(1)?;
     if off.is_empty() {
@@ -239,7 +239,7 @@ fn measured_at(
     more: &[&str],
 ) -> anyhow::Result<Vec<Cell>> {
     let (repetitions, output) = (repetitions.to_string(), file.to_str().context("a path that is not UTF-8")?);
-    let how = ["--preset", "quick", "--repetitions", &repetitions, "--working-set", "192m"];
+    let how = ["--preset", "quick", "--time", "2", "--repetitions", &repetitions, "--working-set", "192m"];
     let what = ["bench", "run", scenario, "--target", target, "--output", output];
     service.manage_with(&[&what[..], &how, more].concat())?;
     let run: Value = serde_json::from_slice(&std::fs::read(file)?)?;

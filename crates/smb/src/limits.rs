@@ -77,6 +77,8 @@ pub const PERSISTENT_MS_DEFAULT: u32 = 120_000;
 pub const PERSISTENT_OF_USER_MAX: usize = 4096;
 /// See [`PERSISTENT_OF_USER_MAX`].
 pub const PERSISTENT_MAX: usize = 16_384;
+/// Byte ranges of each: all of them are written down when one is locked.
+pub const PERSISTENT_RANGES_MAX: usize = 4096;
 /// Extended attributes that one request sets or asks for by name: more than a file can have.
 pub const EAS_MAX: usize = 1024;
 /// Byte ranges of one LOCK (MS-SMB2 §3.3.5.14 lets a server choose).

@@ -6,7 +6,7 @@ mod restore;
 
 use crate::counts::lock;
 use crate::durable::Durable;
-use crate::limits::{PERSISTENT_MAX, PERSISTENT_OF_USER_MAX};
+use crate::limits::{PERSISTENT_MAX, PERSISTENT_OF_USER_MAX, PERSISTENT_RANGES_MAX};
 use crate::open::Open;
 use record::{Record, Sources};
 use smb_wire::NtStatus;
@@ -56,12 +56,12 @@ impl PersistentOpens {
         (share_access, action, want): (ShareAccess, CreateAction, Caching),
     ) -> Option<Kept> {
         let mut of_users = lock(&self.of_users);
-        let all: usize = of_users.values().sum();
-        let of_user = of_users.entry(uid).or_default();
-        if all >= PERSISTENT_MAX || *of_user >= PERSISTENT_OF_USER_MAX {
+        let (all, of_user) =
+            (of_users.values().sum::<usize>(), of_users.get(&uid).copied().unwrap_or_default());
+        if all >= PERSISTENT_MAX || of_user >= PERSISTENT_OF_USER_MAX {
             return None;
         }
-        *of_user += 1;
+        of_users.insert(uid, of_user + 1);
         let (opens, is_over) = (Arc::clone(self), Mutex::new(false));
         Some(Kept { opens, uid, share_access, action, want, is_over })
     }
@@ -83,6 +83,9 @@ impl Kept {
         }
         let sources = Sources::of(open).ok_or(NtStatus::NOT_SUPPORTED)?;
         let record = Record::of((open, durable), self, &sources).ok_or(NtStatus::NOT_SUPPORTED)?;
+        if record.ranges.len() > PERSISTENT_RANGES_MAX {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
         let saved = self.opens.entries.put(open.id.persistent, &record.to_bytes());
         drop(is_over);
         saved.map_err(|error| {

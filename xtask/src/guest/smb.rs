@@ -21,7 +21,7 @@ const TIME_MAX: Duration = Duration::from_secs(900);
 /// How long the server stays away in the middle of the client's work.
 const OUTAGE: Duration = Duration::from_secs(2);
 /// A run that stops half-way but reports success would pass with fewer checks.
-const CHECKS_MIN: usize = 33;
+const CHECKS_MIN: usize = 35;
 /// What is open outlives the server, for clients that ask for that.
 const OPTIONS: [&str; 1] = ["--smb=continuously-available=on"];
 /// What the server says if it did.

@@ -3,7 +3,7 @@
 use super::Kept;
 use crate::breaks::{caching_of_state, state_of};
 use crate::durable::{Durable, Instance};
-use crate::limits::PATH_NAMES_MAX;
+use crate::limits::{PATH_NAMES_MAX, PERSISTENT_RANGES_MAX};
 use crate::lock_sequences::ENTRIES;
 use crate::names::Naming;
 use crate::open::Open;
@@ -22,10 +22,10 @@ const NAME_MAX: u32 = 4096;
 const PATH_MAX: u32 = 256;
 /// Groups of a user.
 const GROUPS_MAX: u32 = 65_536;
-/// Byte ranges of a file, as vfs bounds them.
-const RANGES_MAX: u32 = 16_384;
+/// Byte ranges of an open.
+const RANGES_MAX: u32 = 4096;
 
-const _: () = assert!(KEY_BYTES_MAX <= 40 && PATH_NAMES_MAX <= 256);
+const _: () = assert!(KEY_BYTES_MAX <= 40 && PATH_NAMES_MAX <= 256 && PERSISTENT_RANGES_MAX <= 4096);
 
 /// What is written down of an open.
 #[derive(Clone, Debug, PartialEq, Eq, Xdr)]

@@ -5,6 +5,7 @@ use crate::durable::{Context, again, create, has, id, leased, lock, lose};
 use crate::rig::{
     ALICE, BOB, Client, Disks, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, lease_v2, state, wait_until,
 };
+use smb::limits::{LOCKS_MAX, PERSISTENT_RANGES_MAX};
 use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateResponse, OplockLevel};
 use smb_wire::durable::{DurableFlags, DurableReconnectV2, DurableRequestV2, DurableResponseV2};
 use smb_wire::header::Command;
@@ -398,6 +399,31 @@ fn what_cannot_be_written_down_is_not_promised() {
     assert_eq!(lock(&mut client, kept, LockFlags::UNLOCK), NtStatus::RANGE_NOT_LOCKED);
     assert_eq!(dispose(&mut client, kept, true), NtStatus::IO_DEVICE_ERROR);
     client.open("file", Opening::default());
+}
+
+#[test]
+fn ranges_that_are_kept_are_bounded() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let old = open(&mut client, "file", Opening::default(), 1);
+    let lock_all = |client: &mut Client, from: usize, count: usize| {
+        let flags = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
+        let element = |at| LockElement { offset: at as u64, length: 1, flags };
+        let locks = (from..from + count).map(element).collect();
+        let request = LockRequest { lock_sequence: LockSequence(0), file_id: old, locks };
+        client.call(Command::LOCK, &request).status()
+    };
+    for from in (0..PERSISTENT_RANGES_MAX).step_by(LOCKS_MAX) {
+        assert_eq!(lock_all(&mut client, from, LOCKS_MAX), NtStatus::SUCCESS);
+    }
+    assert_eq!(lock_all(&mut client, PERSISTENT_RANGES_MAX, 1), NtStatus::INSUFFICIENT_RESOURCES);
+    // What was refused is not locked.
+    let mut other = alice(&rig, 2);
+    let theirs = other.open("file", Opening::default());
+    let beyond = PERSISTENT_RANGES_MAX as u64;
+    assert_eq!(other.write(theirs, beyond, b"x").status(), NtStatus::SUCCESS);
+    other.write(theirs, beyond - 1, b"x").assert_refused(NtStatus::FILE_LOCK_CONFLICT);
 }
 
 #[test]

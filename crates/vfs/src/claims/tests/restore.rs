@@ -109,7 +109,7 @@ fn what_was_to_be_deleted_is() {
     let open = rig.restore(RestoreRequest { deletion: Some(link()), ..restoring(1, read_write()) });
     assert_eq!(rig.refused(&Request::Open(opening(2, read_write()))), Conflict::DeletePending);
     rig.granted(&Request::Close(open));
-    assert_eq!(rig.take(), [removed.clone()]);
+    assert_eq!(rig.take(), std::slice::from_ref(&removed));
     rig.removed(0);
     rig.restore(RestoreRequest { delete_on_close: Some(link()), ..restoring(1, read_write()) });
     let other = rig.open(opening(2, read_write()));
