@@ -81,7 +81,7 @@ impl BuiltIn {
             dialect: "3.1.1".to_owned(),
             signing: protection.signing().map(str::to_owned),
             encryption: protection.encryption().map(str::to_owned),
-            multichannel: false,
+            multichannel: self.target.channels > 1,
         })
     }
 
@@ -98,7 +98,9 @@ impl BuiltIn {
                 return Err(Error::Plan(text));
             }
         };
-        Ok(Target { version, ..self.target.clone() })
+        // Points with fewer connections have sessions of those.
+        let channels = self.target.channels.min(job.connections.max(1));
+        Ok(Target { version, channels, ..self.target.clone() })
     }
 
     fn plan(&self, job: &Job) -> Result<Plan, Error> {
