@@ -171,11 +171,6 @@ impl Engine for BuiltIn {
         let warmed = self.warmed.take();
         if job.work == Work::EdaBlend {
             let target = self.target_for(job)?;
-            if target.version.is_smb() {
-                return Err(Error::Plan(format!(
-                    "eda-blend is made of calls of NFS, and {target} is a share"
-                )));
-            }
             let prepared = eda::Prepared::new(&target, &self.identity(), job, progress)?;
             self.prepared = Some(Ready::Eda(prepared));
             return Ok(());
