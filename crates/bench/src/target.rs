@@ -87,15 +87,37 @@ impl Protection {
     }
 }
 
-impl FromStr for Protection {
+/// What stands behind a share: how messages are protected, and how many connections a session has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ShareOptions {
+    protection: Option<Protection>,
+    channels: Option<usize>,
+}
+
+impl FromStr for ShareOptions {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::SAID.iter().find(|(_, said)| *said == text);
-        found.map(|(protection, _)| *protection).ok_or_else(|| {
-            let allowed = Self::SAID.map(|(_, said)| said).join(", ");
-            format!("?{text} says no protection of messages; allowed are {allowed}")
-        })
+        let mut options = Self::default();
+        for part in text.split('&') {
+            let protection = Protection::SAID.iter().find(|(_, said)| *said == part);
+            let protection = protection.map(|(protection, _)| *protection);
+            let channels = part.strip_prefix("channels=").and_then(|count| count.parse().ok());
+            let channels = channels.filter(|count| (1..=CHANNELS_MAX).contains(count));
+            let is_new = match (protection, channels) {
+                (Some(protection), _) => options.protection.replace(protection).is_none(),
+                (_, Some(channels)) => options.channels.replace(channels).is_none(),
+                (None, None) => false,
+            };
+            if !is_new {
+                let allowed = Protection::SAID.map(|(_, said)| said).join(", ");
+                return Err(format!(
+                    "?{text} is not what may stand behind a share; allowed are {allowed}, one of them, and channels=1 to \
+                     channels={CHANNELS_MAX}, with & between"
+                ));
+            }
+        }
+        Ok(options)
     }
 }
 
@@ -146,8 +168,8 @@ impl fmt::Display for Version {
 }
 
 /// `nfs://HOST[:PORT][,HOST[:PORT]]…/EXPORT[?version=VERSION]`: an export, the addresses at which it is served,
-/// and how it is spoken to. `smb://USER@HOST[:PORT][,HOST[:PORT]]…/SHARE[/PATH][?sign=HOW|?seal=HOW]`: the same of a
-/// share.
+/// and how it is spoken to. `smb://USER@HOST[:PORT][,HOST[:PORT]]…/SHARE[/PATH][?OPTION[&OPTION]]`: the same of a
+/// share, where an option is `sign=HOW` or `seal=HOW`, and `channels=N`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// A name or an address, without brackets.
@@ -164,10 +186,14 @@ pub struct Target {
     pub version: Version,
     /// Who logs in over SMB.
     pub user: Option<String>,
+    /// Connections that a client's sessions of SMB have, as far as it has so many.
+    pub channels: usize,
 }
 
 /// Addresses of a target at most.
 const ADDRESSES_MAX: usize = 64;
+/// Connections of a session of SMB at most, as of Windows.
+const CHANNELS_MAX: usize = 32;
 
 impl Target {
     /// The first address of NFS.
@@ -211,9 +237,9 @@ impl Target {
         };
         let mut joined = first.clone();
         for other in others {
-            if (other.version, &other.user) != (first.version, &first.user) {
+            if (other.version, &other.user, other.channels) != (first.version, &first.user, first.channels) {
                 return Err(Error::Plan(format!(
-                    "{first} and {other} are of different versions or users; several targets are the addresses of one"
+                    "{first} and {other} are of different versions, users or channels; several targets are the addresses of one"
                 )));
             }
             if other.export != first.export {
@@ -274,8 +300,8 @@ impl FromStr for Target {
             Some(rest) => smb(rest).ok_or_else(|| {
                 format!(
                     "\"{text}\" is no target; write smb://USER@HOST[:PORT]/SHARE, like smb://alice@127.0.0.1/data, with commas \
-                     between several addresses of the same share, and ?sign=HOW or ?seal=HOW at the end for a protection other \
-                     than signatures by AES-128-GMAC"
+                     between several addresses of the same share, ?sign=HOW or ?seal=HOW at the end for a protection other \
+                     than signatures by AES-128-GMAC, and ?channels=N for sessions of N connections"
                 )
             })?,
             None => nfs(text),
@@ -309,8 +335,12 @@ fn smb(rest: &str) -> Option<Result<Target, String>> {
     if share.split('/').next().is_none_or(str::is_empty) {
         return None;
     }
-    match asked.map_or(Ok(Protection::default()), str::parse) {
-        Ok(protection) => target(place, SMB_PORT, share, Version::Smb(protection), Some(user.to_owned())),
+    match asked.map_or(Ok(ShareOptions::default()), str::parse) {
+        Ok(ShareOptions { protection, channels }) => {
+            let version = Version::Smb(protection.unwrap_or_default());
+            let target = target(place, SMB_PORT, share, version, Some(user.to_owned()))?;
+            Some(target.map(|target| Target { channels: channels.unwrap_or(1), ..target }))
+        }
         Err(wrong) => Some(Err(wrong)),
     }
 }
@@ -326,7 +356,8 @@ fn target(
     let mut servers = place.split(',').map(|text| server(text, port));
     let (host, port) = servers.next()??;
     let others = servers.collect::<Option<_>>()?;
-    let target = Target { host, port, mount_port: port, others, export: format!("/{export}"), version, user };
+    let export = format!("/{export}");
+    let target = Target { host, port, mount_port: port, others, export, version, user, channels: 1 };
     Some(target.check().map(|()| target))
 }
 
@@ -343,13 +374,18 @@ impl fmt::Display for Target {
             None => ("nfs", String::new()),
         };
         write!(f, "{scheme}://{user}{}{}", all.map(server).collect::<Vec<_>>().join(","), self.export)?;
+        let mut options = Vec::new();
         match self.version {
-            Version::V3 => Ok(()),
-            Version::V41 => f.write_str("?version=4.1"),
-            Version::V42 => f.write_str("?version=4.2"),
-            Version::Smb(protection) if protection == Protection::default() => Ok(()),
-            Version::Smb(protection) => write!(f, "?{}", protection.said()),
+            Version::V3 => {}
+            Version::V41 => options.push("version=4.1".to_owned()),
+            Version::V42 => options.push("version=4.2".to_owned()),
+            Version::Smb(Protection::Gmac) => {}
+            Version::Smb(protection) => options.push(protection.said().to_owned()),
         }
+        if self.channels > 1 {
+            options.push(format!("channels={}", self.channels));
+        }
+        if options.is_empty() { Ok(()) } else { write!(f, "?{}", options.join("&")) }
     }
 }
 
@@ -437,6 +473,37 @@ mod tests {
             assert!(target(text).unwrap_err().contains("allowed are sign=gmac, sign=cmac"), "{text}");
         }
         assert!(target("nfs://h/x?sign=gmac").is_err());
+    }
+
+    #[test]
+    fn a_share_says_how_many_connections_a_session_has() {
+        let target = |text: &str| text.parse::<Target>();
+        for (text, channels, protection) in [
+            ("smb://a@h/x", 1, Protection::Gmac),
+            ("smb://a@h/x?channels=1", 1, Protection::Gmac),
+            ("smb://a@h/x?channels=32", 32, Protection::Gmac),
+            ("smb://a@h/x?channels=4&seal=gcm", 4, Protection::Gcm128),
+            ("smb://a@h,i/x?sign=cmac&channels=4", 4, Protection::Cmac),
+        ] {
+            let parsed = target(text).unwrap();
+            assert_eq!((parsed.channels, parsed.version), (channels, Version::Smb(protection)), "{text}");
+            assert_eq!(target(&parsed.to_string()).unwrap(), parsed);
+        }
+        for asked in [
+            "channels=0",
+            "channels=33",
+            "channels=-1",
+            "channels=",
+            "channels=2&channels=2",
+            "sign=gmac&seal=gcm",
+            "channels=2&",
+        ] {
+            let wrong = target(&format!("smb://a@h/x?{asked}")).unwrap_err();
+            assert!(wrong.ends_with("channels=1 to channels=32, with & between"), "{wrong}");
+        }
+        assert!(target("nfs://h/x?channels=2").is_err());
+        let both = [target("smb://a@h/x").unwrap(), target("smb://a@i/x?channels=2").unwrap()];
+        assert!(Target::joined(&both).unwrap_err().to_string().contains("or channels"));
     }
 
     #[test]

@@ -163,6 +163,7 @@ fn target(host: &Host, name: &str) -> Target {
         export,
         version: Version::default(),
         user: None,
+        channels: 1,
     }
 }
 

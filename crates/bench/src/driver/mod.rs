@@ -3,6 +3,7 @@
 //! - [`generator`]: who decides which call is next, and when.
 //! - [`connection`], [`calls`]: a connection, its calls in flight, and the data that goes with them.
 //! - [`buffers`], [`socket`], [`poller`]: bytes, system calls, waiting.
+//! - [`compound`], [`responses`]: what answers the compounds of NFSv4 and of SMB.
 //! - [`counters`]: what a thread counts.
 //!
 //! Calls are encoded once and patched; calls that one receive set free leave in one send; a reply finds its
@@ -17,6 +18,7 @@ pub(crate) mod cpu;
 pub(crate) mod fault;
 pub(crate) mod generator;
 mod poller;
+pub(crate) mod responses;
 mod socket;
 
 use std::os::fd::OwnedFd;

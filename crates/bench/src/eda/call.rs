@@ -1,13 +1,11 @@
-//! The calls that operations are made of, and what good replies bring, in either version.
+//! The calls that operations are made of, and what good replies bring, in every version.
 
 use nfs_wire::v3::{
     AccessArgs, CommitArgs, CreateArgs, FileHandle, GetattrArgs, LookupArgs, MkdirArgs, ReadArgs, RemoveArgs,
     SetattrArgs, StableHow, WriteVerf,
 };
 use nfs_wire::v4::{ShareAccess, Stateid};
-
-use super::{v3, v4};
-use crate::target::Version;
+use smb_wire::FileId;
 
 /// A call with its arguments, in NFSv3's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +21,9 @@ pub(super) enum Call<'a> {
     Remove(RemoveArgs<'a>),
     Rmdir(RemoveArgs<'a>),
     Commit(CommitArgs<'a>),
-    /// Of NFSv4 alone.
+    /// Not of NFSv3.
     Open(OpenHead<'a>),
-    /// Of NFSv4 alone: of this file.
+    /// Not of NFSv3: of this file.
     Close(FileHandle<'a>),
 }
 
@@ -48,6 +46,33 @@ pub(super) struct OpenHead<'a> {
     pub owner: u8,
 }
 
+/// By what a server knows an open file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpenId {
+    /// Over NFSv4.
+    V4(Stateid),
+    /// Over SMB.
+    Smb(FileId),
+}
+
+impl OpenId {
+    /// Over NFSv4: that of nobody where nothing is open.
+    pub(super) fn stateid(under: Option<Self>) -> Stateid {
+        match under {
+            Some(Self::V4(stateid)) => stateid,
+            Some(Self::Smb(_)) | None => Stateid::ANONYMOUS,
+        }
+    }
+
+    /// Over SMB.
+    pub(super) fn file_id(self) -> Option<FileId> {
+        match self {
+            Self::V4(_) => None,
+            Self::Smb(file_id) => Some(file_id),
+        }
+    }
+}
+
 /// What a good reply brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer<'a> {
@@ -56,30 +81,11 @@ pub(super) enum Answer<'a> {
     /// The handle of a name, where the reply has it.
     Found(Option<FileHandle<'a>>),
     /// An open file; its handle, where a name was opened.
-    Opened(Stateid, Option<FileHandle<'a>>),
+    Opened(OpenId, Option<FileHandle<'a>>),
     /// `count` as the reply says it.
     Read { count: u32, data: &'a [u8], eof: bool },
     /// Bytes taken, and how safe they are.
     Written { count: u32, committed: StableHow, verf: WriteVerf },
     /// Everything before is safe.
     Committed(WriteVerf),
-}
-
-impl Call<'_> {
-    /// Under which number it is counted.
-    pub(super) fn number(&self, version: Version) -> u32 {
-        match version {
-            // Job sets are of NFS: a share is refused before there is a call.
-            Version::V3 | Version::Smb(_) => v3::procedure(self).0,
-            Version::V41 | Version::V42 => v4::operation(self).0,
-        }
-    }
-
-    /// Its procedure or operation by name.
-    pub(super) fn name(&self, version: Version) -> String {
-        match version {
-            Version::V3 | Version::Smb(_) => format!("{:?}", v3::procedure(self)),
-            Version::V41 | Version::V42 => format!("{:?}", v4::operation(self)),
-        }
-    }
 }

@@ -1,10 +1,10 @@
-//! The clients of the job sets at the server: connections, and over NFSv4 a session.
+//! The clients of the job sets at the server: connections, and over NFSv4 and SMB sessions.
 
 use std::net::TcpStream;
 
 use super::generator::{Dialect, ProcessGenerator, WORKERS_MAX, Worker};
 use super::mix::TRANSFER_MAX;
-use super::{v3, v4};
+use super::{smb, v3, v4};
 use crate::client::Identity;
 use crate::client::lease::LeaseKeeper;
 use crate::client::session::ClientState;
@@ -13,6 +13,7 @@ use crate::driver::calls::Calls;
 use crate::driver::connection::Connection;
 use crate::engine::job::Job;
 use crate::error::Error;
+use crate::smb::{Channel, Session};
 use crate::target::Target;
 
 /// Room in a reply for everything but data.
@@ -47,30 +48,44 @@ pub(super) fn connect(
         let name = format!("{}-{number}", identity.machine);
         let identity = Identity { machine: name.clone(), ..identity.clone() };
         let of_client: Vec<_> = workers.drain(..job.connections).collect();
-        let dialects = dialects(target, &identity, number, &of_client, &mut leases)?;
-        for (workers, (stream, dialect)) in of_client.into_iter().zip(dialects) {
+        let attached = attach(target, &identity, number, &of_client, &mut leases)?;
+        for (workers, Attached { stream, dialect, channel }) in of_client.into_iter().zip(attached) {
             let seed = job.seed ^ (connections.len() as u64 + 1).rotate_left(20);
             let generator =
                 |transfer_max| ProcessGenerator::new(dialect, client, workers, transfer_max, seed);
-            connections.push(connection(job, stream, generator)?);
+            connections.push(connection(job, (stream, channel), generator)?);
         }
         clients.push(EdaClient { name, endpoint: target.endpoint_for(number)? });
     }
     Ok(Connected { connections, clients, leases })
 }
 
+/// One connection of a client, and how calls are made on it.
+struct Attached {
+    stream: TcpStream,
+    dialect: Dialect,
+    /// Over SMB.
+    channel: Option<Channel>,
+}
+
 /// Opens the connections of a client, and says how it speaks on each. Over NFSv4 each of its workers has a slot in
 /// its session.
-fn dialects(
+fn attach(
     target: &Target,
     identity: &Identity,
     number: usize,
     workers: &[Vec<Worker>],
     leases: &mut LeaseKeeper,
-) -> Result<Vec<(TcpStream, Dialect)>, Error> {
+) -> Result<Vec<Attached>, Error> {
+    if target.version.is_smb() {
+        return over_smb(target, identity, number, workers);
+    }
     let Some(minor) = target.version.minor() else {
         let address = target.address_for(number)?;
-        let connect = |_| Ok((identity.connect(address)?, Dialect::V3(v3::Headers::new(identity))));
+        let connect = |_| {
+            let dialect = Dialect::V3(v3::Headers::new(identity));
+            Ok(Attached { stream: identity.connect(address)?, dialect, channel: None })
+        };
         return workers.iter().map(connect).collect();
     };
     let slots = u32::try_from(workers.iter().map(Vec::len).sum::<usize>()).unwrap_or(u32::MAX);
@@ -79,16 +94,35 @@ fn dialects(
     let connect = |workers: &Vec<Worker>| {
         let places = workers.iter().zip(&mut slots).map(|(worker, slot)| v4::Place::new(slot, worker.number));
         let dialect = Dialect::V4(v4::Origin::new(identity, minor, state.id), places.collect());
-        Ok::<_, Error>((state.connect(target, number)?, dialect))
+        Ok::<_, Error>(Attached { stream: state.connect(target, number)?, dialect, channel: None })
     };
     let connected = workers.iter().map(connect).collect::<Result<_, _>>()?;
     leases.keep(state)?;
     Ok(connected)
 }
 
+/// The same over SMB: sessions with as many connections as the target says.
+fn over_smb(
+    target: &Target,
+    identity: &Identity,
+    number: usize,
+    workers: &[Vec<Worker>],
+) -> Result<Vec<Attached>, Error> {
+    let mut attached = Vec::new();
+    for workers in workers.chunks(target.channels.max(1)) {
+        let channels = Session::open_channels(target, number, identity, workers.len())?;
+        for (session, workers) in channels.into_iter().zip(workers) {
+            let (stream, channel) = session.into_parts();
+            let places = workers.iter().map(|_| smb::Place::default()).collect();
+            attached.push(Attached { stream, dialect: Dialect::Smb(places), channel: Some(channel) });
+        }
+    }
+    Ok(attached)
+}
+
 fn connection(
     job: &Job,
-    stream: TcpStream,
+    (stream, channel): (TcpStream, Option<Channel>),
     generator: impl FnOnce(usize) -> ProcessGenerator,
 ) -> Result<Connection<ProcessGenerator>, Error> {
     let gather = job.gather.and_then(|gather| usize::try_from(gather).ok());
@@ -100,10 +134,9 @@ fn connection(
             "more than {WORKERS_MAX} processes for a connection; use more connections or clients"
         )));
     }
-    Connection::new(
-        stream,
-        calls,
-        Inbox::new(transfer_max + REPLY_OVERHEAD, Framing::RecordMark, false),
-        generator,
-    )
+    let (framing, calls) = match channel {
+        Some(channel) => (Framing::Smb, calls.of_channel(channel)),
+        None => (Framing::RecordMark, calls),
+    };
+    Connection::new(stream, calls, Inbox::new(transfer_max + REPLY_OVERHEAD, framing, false), generator)
 }

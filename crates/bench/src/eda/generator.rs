@@ -1,7 +1,10 @@
 //! The load of processes that share a connection.
 
+use std::collections::VecDeque;
+
+use super::call::OpenId;
 use super::process::{Event, Process, UNIT};
-use super::{v3, v4};
+use super::{smb, v3, v4};
 use crate::client;
 use crate::driver::calls::Calls;
 use crate::driver::compound::{AGAIN_NS, Refusal};
@@ -37,6 +40,8 @@ pub(super) enum Dialect {
     V3(v3::Headers),
     /// With the place of each worker.
     V4(v4::Origin, Vec<v4::Place>),
+    /// The same.
+    Smb(Vec<smb::Place>),
 }
 
 /// The processes of a connection. Each has one slot.
@@ -50,6 +55,8 @@ pub(super) struct ProcessGenerator {
     dialect: Dialect,
     /// Payloads that belong to no call in flight.
     free: Vec<usize>,
+    /// Workers whose calls wait for credits.
+    starved: VecDeque<usize>,
     /// Bytes of the largest WRITE.
     transfer_max: usize,
     seed: u64,
@@ -78,7 +85,8 @@ impl ProcessGenerator {
         transfer_max: usize,
         seed: u64,
     ) -> Self {
-        Self { workers, absorbed: 0, client, dialect, free: Vec::new(), transfer_max, seed }
+        let (free, starved) = (Vec::new(), VecDeque::new());
+        Self { workers, absorbed: 0, client, dialect, free, starved, transfer_max, seed }
     }
 
     /// Forgets what was counted; gives the workers.
@@ -132,8 +140,38 @@ impl ProcessGenerator {
         context.arm(due, index);
     }
 
-    /// Sends the process's call.
+    /// Sends the process's call, at once or when there are credits for it.
     fn send(&mut self, index: usize, calls: &mut Calls) {
+        self.workers[index].in_flight = true;
+        if self.starved.is_empty() && self.affords(index, calls) {
+            self.push(index, calls);
+        } else {
+            self.starved.push_back(index);
+        }
+    }
+
+    /// Whether the process's call can be made now: over SMB it takes credits.
+    fn affords(&self, index: usize, calls: &Calls) -> bool {
+        let charge = || smb::charge(&self.workers[index].process.call());
+        calls.channel().is_none_or(|channel| channel.affords(charge()))
+    }
+
+    /// Sends the calls that waited for credits and have them now.
+    fn feed(&mut self, calls: &mut Calls) -> Result<(), Error> {
+        while let Some(&index) = self.starved.front() {
+            if self.affords(index, calls) {
+                self.starved.pop_front();
+                self.push(index, calls);
+            } else if calls.in_flight() == 0 {
+                return Err(Error::Protocol("everything is answered, and there are no credits".to_owned()));
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, index: usize, calls: &mut Calls) {
         let worker = &mut self.workers[index];
         let call = worker.process.call();
         let payload = worker.process.payload().map(|(position, count)| {
@@ -149,11 +187,15 @@ impl ProcessGenerator {
         match &mut self.dialect {
             Dialect::V3(headers) => headers.push(&call, index, payload, calls),
             Dialect::V4(origin, places) => {
-                let under = worker.process.under();
+                let under = OpenId::stateid(worker.process.under());
                 origin.push(&call, under, &mut places[index], (index, payload), calls);
             }
+            Dialect::Smb(places) => {
+                let under = worker.process.under().and_then(OpenId::file_id);
+                smb::push(&call, under, &mut places[index], (index, payload), calls);
+            }
         }
-        (worker.payload, worker.in_flight) = (payload.map(|(buffer, _)| buffer), true);
+        worker.payload = payload.map(|(buffer, _)| buffer);
     }
 
     /// The server wants the call to be made again later: it is, unless the load ends.
@@ -211,10 +253,13 @@ impl Generator for ProcessGenerator {
         worker.in_flight = false;
         let call = worker.process.call();
         context.counters.count_call(call.number(worker.process.version()), context.now);
-        let judged = match (reply.results(), &mut self.dialect) {
-            (Err(fault), _) => Err(fault.into()),
-            (Ok(results), Dialect::V3(_)) => v3::judge(&call, results).map_err(Refusal::from),
-            (Ok(results), Dialect::V4(_, places)) => v4::judge(&call, &mut places[index], results),
+        let results = || reply.results().map_err(Refusal::from);
+        let judged = match &mut self.dialect {
+            Dialect::V3(_) => results().and_then(|results| Ok(v3::judge(&call, results)?)),
+            Dialect::V4(_, places) => {
+                results().and_then(|results| v4::judge(&call, &mut places[index], results))
+            }
+            Dialect::Smb(places) => smb::judge(&call, &places[index], reply.bytes),
         };
         let event = match judged {
             Ok(answer) => worker.process.answer(answer, context.now)?,
@@ -226,7 +271,7 @@ impl Generator for ProcessGenerator {
             Err(Refusal::Fault(Fault::Fatal(wrong))) => return Err(wrong),
         };
         self.follow(index, event, calls, context);
-        Ok(())
+        self.feed(calls)
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! - [`mix`]: what a job set is.
 //! - [`schedule`]: when its processes do what.
-//! - [`process`]: what that means on the wire, one call at a time, without sockets; `call`, `v3`, `v4`: the calls;
-//!   `opens`: the files that it has open over NFSv4.
-//! - `clients`: connections, and what clients of NFSv4 have at the server besides.
+//! - [`process`]: what that means on the wire, one call at a time, without sockets; `call`, `v3`, `v4`, `smb`: the
+//!   calls; `numbers`: what they are called; `opens`: the files that it has open over NFSv4 and SMB.
+//! - `clients`: connections, and what clients of NFSv4 and SMB have at the server besides.
 //! - [`population`]: the files of a process.
 //! - [`search`]: which points are measured.
 //!
@@ -18,11 +18,13 @@ mod clients;
 mod generator;
 mod layout;
 pub(crate) mod mix;
+mod numbers;
 mod opens;
 mod population;
 mod process;
 mod schedule;
 pub(crate) mod search;
+mod smb;
 mod v3;
 mod v4;
 

@@ -1,8 +1,9 @@
-//! The files that a process has open over NFSv4: a small one while an operation works in it, and those of its
+//! The files that a process has open over NFSv4 and SMB: a small one while an operation works in it, and those of its
 //! streams from one end to the other.
 
-use nfs_wire::v4::{ShareAccess, Stateid};
+use nfs_wire::v4::ShareAccess;
 
+use super::call::OpenId;
 use super::mix::Operation;
 use crate::client::Handle;
 use crate::target::Version;
@@ -15,11 +16,11 @@ pub(super) const PLACES: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct Opens([Option<OpenFile>; PLACES]);
 
-/// A file, and the stateid under which it is open.
+/// A file, and by what the server knows that it is open.
 #[derive(Clone, Debug)]
 pub(super) struct OpenFile {
     pub file: Handle,
-    pub stateid: Stateid,
+    pub id: OpenId,
 }
 
 /// Where an operation's file is.

@@ -21,15 +21,15 @@
 //!
 //! Over NFSv4 files are open where data moves: an operation on a small file begins with OPEN and ends with CLOSE,
 //! and create ends with CLOSE; a stream opens its file with the first operation on it and closes it with the last.
-//! OPEN tells of attributes and permissions, with and without a cache.
+//! OPEN tells of attributes and permissions, with and without a cache. Over SMB it is the same, and there is no LOOKUP: whatever
+//! is asked of a name is asked of what it opens.
 
 use nfs_wire::v3::{
     Access, AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, GetattrArgs, LookupArgs, MkdirArgs,
     ReadArgs, RemoveArgs, Sattr, SetattrArgs, StableHow, WriteVerf,
 };
-use nfs_wire::v4::Stateid;
 
-use super::call::{Answer, Call, OpenHead, WriteHead};
+use super::call::{Answer, Call, OpenHead, OpenId, WriteHead};
 use super::mix::{Operation, SMALL_FILE};
 use super::opens::{OpenFile, Opens, PLACES, access_of, place_of};
 use super::population::{Content, Cursor, Name, Population, choose};
@@ -310,13 +310,13 @@ impl Process {
         }
     }
 
-    /// The stateid under which that is done.
-    pub(super) fn under(&self) -> Stateid {
+    /// The open file in which that is done.
+    pub(super) fn under(&self) -> Option<OpenId> {
         let place = match self.step {
             Step::Close | Step::Leave => self.closing,
             _ => place_of(self.planned.operation),
         };
-        self.opens.get(place).map_or(Stateid::ANONYMOUS, |open| open.stateid)
+        self.opens.get(place).map(|open| open.id)
     }
 
     /// Which data a WRITE is to carry: so many bytes for this position.
@@ -444,7 +444,7 @@ impl Process {
         match operation {
             Operation::Stat if known => None,
             Operation::Access if known && file.is_some_and(|file| file.access_known) => None,
-            Operation::Stat if !cached => Some(Step::Lookup),
+            Operation::Stat if !cached && !version.is_smb() => Some(Step::Lookup),
             Operation::ReadFile | Operation::WriteFile if !cached => Some(Step::Getattr),
             Operation::Stat => Some(Step::Getattr),
             Operation::Access => Some(Step::Access),
@@ -578,9 +578,9 @@ impl Process {
             Answer::Found(handle) | Answer::Opened(_, handle) => handle.map(Handle::from),
             _ => None,
         };
-        if let Answer::Opened(stateid, _) = answer {
+        if let Answer::Opened(id, _) = answer {
             let file = found.clone().unwrap_or_else(|| self.handle().clone());
-            self.opens.set(place_of(self.planned.operation), OpenFile { file, stateid });
+            self.opens.set(place_of(self.planned.operation), OpenFile { file, id });
         }
         if let Object::File(file) = self.object {
             self.settle_file(file, found, now);

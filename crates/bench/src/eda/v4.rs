@@ -13,7 +13,7 @@ use nfs_wire::v4::{
 };
 use xdr::{Encode, Reader};
 
-use super::call::{Answer, Call, OpenHead};
+use super::call::{Answer, Call, OpenHead, OpenId};
 use crate::client::session::{SessionSlot, open};
 use crate::client::{Identity, stable_in_v3, stable_in_v4};
 use crate::driver::calls::Calls;
@@ -248,7 +248,7 @@ pub(super) fn judge<'a>(
             let stateid = r.succeeded::<OpenOk<'_>>(Op::OPEN)?.stateid;
             let file = matches!(call, Call::Create(_)).then(|| found(&mut r)).transpose()?;
             r.succeeded::<AccessOk>(Op::ACCESS)?;
-            r.attributes().map(|()| Answer::Opened(stateid, file))?
+            r.attributes().map(|()| Answer::Opened(OpenId::V4(stateid), file))?
         }
         Call::Mkdir(_) => {
             r.succeeded::<CreateOk>(Op::CREATE)?;

@@ -81,7 +81,7 @@ impl BuiltIn {
             dialect: "3.1.1".to_owned(),
             signing: protection.signing().map(str::to_owned),
             encryption: protection.encryption().map(str::to_owned),
-            multichannel: false,
+            multichannel: self.target.channels > 1,
         })
     }
 
@@ -98,7 +98,9 @@ impl BuiltIn {
                 return Err(Error::Plan(text));
             }
         };
-        Ok(Target { version, ..self.target.clone() })
+        // Points with fewer connections have sessions of those.
+        let channels = self.target.channels.min(job.connections.max(1));
+        Ok(Target { version, channels, ..self.target.clone() })
     }
 
     fn plan(&self, job: &Job) -> Result<Plan, Error> {
@@ -169,11 +171,6 @@ impl Engine for BuiltIn {
         let warmed = self.warmed.take();
         if job.work == Work::EdaBlend {
             let target = self.target_for(job)?;
-            if target.version.is_smb() {
-                return Err(Error::Plan(format!(
-                    "eda-blend is made of calls of NFS, and {target} is a share"
-                )));
-            }
             let prepared = eda::Prepared::new(&target, &self.identity(), job, progress)?;
             self.prepared = Some(Ready::Eda(prepared));
             return Ok(());

@@ -396,6 +396,12 @@ impl Plan {
         range("--connections", self.connections, CONNECTIONS_MAX)?;
         range("--clients", self.clients, CLIENTS_MAX)?;
         range("--connections × --clients", self.connections_total(), CONNECTIONS_TOTAL_MAX)?;
+        if self.target.channels > self.connections {
+            let (channels, connections) = (self.target.channels, self.connections);
+            return Err(Error::Plan(format!(
+                "a session cannot have channels={channels} of --connections {connections}; at most as many are possible"
+            )));
+        }
         range("--depth", self.depth, DEPTH_MAX)?;
         range("calls in flight on a connection", self.groups_max() * self.parts(), DEPTH_MAX)?;
         range("--files", self.files, FILES_MAX)?;
@@ -501,6 +507,11 @@ mod tests {
         assert_eq!(refusal(|plan| plan.directories = 0), "--directories is 0; allowed is 1 to 10000");
         assert!(refusal(|plan| plan.directories = 2).contains("is for lookup, create and rename"));
         assert_eq!(refusal(|plan| (plan.op, plan.directories) = (Op::Rename, 2)), "accepted");
+        assert_eq!(
+            refusal(|plan| (plan.target.channels, plan.connections) = (4, 3)),
+            "a session cannot have channels=4 of --connections 3; at most as many are possible"
+        );
+        assert_eq!(refusal(|plan| (plan.target.channels, plan.connections) = (4, 6)), "accepted");
     }
 
     #[test]

@@ -65,9 +65,12 @@ impl Sessions {
             }
             Version::V41 => self.with_session(plan, client, identity, file_set, 1),
             Version::V42 => self.with_session(plan, client, identity, file_set, 2),
-            Version::Smb(_) => connections
-                .map(|connection| over_smb(plan, (client, connection), identity, file_set))
-                .collect(),
+            Version::Smb(_) => {
+                let connections: Vec<usize> = connections.collect();
+                let sessions = connections.chunks(target.channels.max(1));
+                let attached = sessions.map(|own| over_smb(plan, (client, own), identity, file_set));
+                Ok(attached.collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect())
+            }
         }
     }
 
@@ -100,26 +103,35 @@ impl Sessions {
     }
 }
 
-/// Connects one connection of a client over SMB, with a session of its own.
+/// Connects these connections of a client over SMB, with one session for all of them.
 fn over_smb(
     plan: &Plan,
-    (client, connection): (usize, usize),
+    (client, connections): (usize, &[usize]),
     identity: &Identity,
     file_set: &FileSet,
-) -> Result<Attached, Error> {
-    let mut session = Session::open(&plan.target, plan.first_client + client, identity)?;
-    let slots = PlanGenerator::slots(plan, client, connection);
-    let opens = smb::Opens::new(plan, files_of(plan, client), slots, file_set, &mut session)?;
-    let (stream, channel) = session.into_parts();
+) -> Result<Vec<Attached>, Error> {
+    let number = plan.first_client + client;
+    let mut channels = Session::open_channels(&plan.target, number, identity, connections.len())?;
+    let shared = smb::SharedOpens::new(plan, files_of(plan, client), file_set, &mut channels[0])?;
+    let shared = Arc::new(shared);
+    let attach = |(mut session, &connection): (Session, &usize)| {
+        let slots = PlanGenerator::slots(plan, client, connection);
+        let opens = smb::Opens::new(plan, slots, Arc::clone(&shared), &mut session)?;
+        let (stream, channel) = session.into_parts();
+        check_credits(plan, &channel)?;
+        Ok(Attached { stream, dialect: Dialect::Smb(Box::new(opens)), channel: Some(channel) })
+    };
+    channels.into_iter().zip(connections).map(attach).collect()
+}
+
+/// Refuses a plan whose longest call the server's credits never suffice for.
+fn check_credits(plan: &Plan, channel: &Channel) -> Result<(), Error> {
     let transfer = u32::try_from(plan.transfer()).unwrap_or(u32::MAX);
-    // Of all calls the longest.
     let charge = smb::charge(Kind::Read, transfer).max(smb::charge(Kind::Lookup, transfer));
-    if !channel.affords(charge) {
-        return Err(Error::Plan(format!(
-            "a call takes {charge} credits; this server grants less ({channel:?})"
-        )));
+    if channel.affords(charge) {
+        return Ok(());
     }
-    Ok(Attached { stream, dialect: Dialect::Smb(Box::new(opens)), channel: Some(channel) })
+    Err(Error::Plan(format!("a call takes {charge} credits; this server grants less ({channel:?})")))
 }
 
 /// Opens the data files that a client works on with stateids of its own; of the others the stateid is that

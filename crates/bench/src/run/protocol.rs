@@ -27,12 +27,11 @@ pub(super) fn check(scenario: &Scenario, target: &TargetFacts) -> Result<(), Err
 /// What of a series no built-in client of SMB does.
 fn of_nfs_alone(series: &Series) -> Option<&'static str> {
     match series.work {
-        Work::EdaBlend => Some("is a mix of calls (GETATTR, ACCESS, READDIRPLUS)"),
         // Over SMB opening a file brings its attributes.
         Work::OpenRead if !series.attribute_caches.is_empty() => {
             Some("is about attributes that mounts cache")
         }
-        Work::OpenRead | Work::Transfers | Work::Metadata => None,
+        Work::OpenRead | Work::Transfers | Work::Metadata | Work::EdaBlend => None,
     }
 }
 
@@ -127,8 +126,7 @@ mod tests {
         }
         let wrong = refused("sizing", "SMB 3.1.1", &[NfsV3], None).unwrap();
         assert!(wrong.contains("/mnt/a is a share of SMB; give nfs://HOST[:PORT]/EXPORT, or"), "{wrong}");
-        let wrong = refused("eda-blend", "SMB 3.1.1", &[], None).unwrap();
-        assert!(wrong.contains("\"EDA blend\" is a mix of calls (GETATTR,"), "{wrong}");
+        assert_eq!(refused("eda-blend", "SMB 3.1.1", &[], None), None);
         let wrong = refused("mount-options", "SMB 3.1.1", &[], None).unwrap();
         assert!(wrong.contains("is about attributes that mounts cache, which is of NFS alone"), "{wrong}");
         assert!(checked(&[NfsV3], Some(("ext4", "rw"))).is_some());

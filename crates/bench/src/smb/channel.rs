@@ -1,6 +1,7 @@
 //! Messages of one connection on their way: ids and credits, signatures and encryption.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use smb_wire::compound;
 use smb_wire::crypto::sealing::{Opener, Sealer};
@@ -36,14 +37,16 @@ pub(crate) struct Request<'a> {
     pub(crate) body: &'a dyn Encode,
 }
 
-/// How messages are protected.
+/// How messages are protected: signed with a key of the connection's own, or encrypted with those that all connections of a
+/// session share.
+#[derive(Clone)]
 pub(super) enum Keys {
     None,
-    Signing(Box<signing::Key>),
-    Sealing(Box<(Sealer, Opener)>),
+    Signing(Arc<signing::Key>),
+    Sealing(Arc<(Sealer, Opener)>),
 }
 
-/// The state of a connection with one session.
+/// The state of a connection with one session, which may have others.
 pub(crate) struct Channel {
     pub(super) session_id: u64,
     pub(super) tree_id: u32,
@@ -65,6 +68,12 @@ impl Channel {
             credits: 1,
             in_flight: HashMap::new(),
         }
+    }
+
+    /// With so many credits, and without protection.
+    #[cfg(test)]
+    pub(crate) fn with_credits(credits: u32) -> Self {
+        Self { credits, ..Self::new() }
     }
 
     /// Whether requests can be sent that take so many credits.
@@ -219,7 +228,7 @@ mod tests {
     fn signed() -> Channel {
         let key = signing::Key::new(SigningAlgorithm::AES_GMAC, &[7; 16]).unwrap();
         Channel {
-            keys: Keys::Signing(Box::new(key)),
+            keys: Keys::Signing(Arc::new(key)),
             credits: 10,
             session_id: 5,
             tree_id: 6,

@@ -33,12 +33,20 @@ impl Opening {
         disposition: CreateDisposition::OPEN,
         options: CreateOptions::NON_DIRECTORY_FILE,
     };
+    /// To read a file that is there.
+    pub(crate) const READING: Self = Self { access: AccessMask(AccessMask::GENERIC_READ.0), ..Self::DATA };
+    /// To write one.
+    pub(crate) const WRITING: Self = Self { access: AccessMask(AccessMask::GENERIC_WRITE.0), ..Self::DATA };
+    /// To do with one whatever is allowed.
+    pub(crate) const WHATEVER: Self = Self { access: AccessMask::MAXIMUM_ALLOWED, ..Self::DATA };
     /// To look at what is there.
     pub(crate) const ATTRIBUTES: Self = Self {
         access: AccessMask::READ_ATTRIBUTES,
         disposition: CreateDisposition::OPEN,
         options: CreateOptions::empty(),
     };
+    /// To set attributes.
+    pub(crate) const SETTING: Self = Self { access: AccessMask::WRITE_ATTRIBUTES, ..Self::ATTRIBUTES };
     /// A file that is made where there is none.
     pub(crate) const FILE: Self = Self { disposition: CreateDisposition::OPEN_IF, ..Self::DATA };
     /// A directory that is made.

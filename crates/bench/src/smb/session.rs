@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use identity::{Credentials, Initiator};
+use identity::{Credentials, Initiator, SessionKey};
 use smb_wire::crypto::kdf::KeySource;
 use smb_wire::crypto::sealing::{Opener, Sealer};
 use smb_wire::crypto::{Preauth, signing};
@@ -15,7 +16,7 @@ use smb_wire::negotiate::{
     SigningAlgorithm,
 };
 use smb_wire::session::{
-    SessionFlags, SessionSecurityMode, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
+    Empty, SessionFlags, SessionSecurityMode, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
 };
 use smb_wire::tree::{TreeConnectFlags, TreeConnectRequest};
 use smb_wire::types::Dialect;
@@ -69,32 +70,86 @@ pub(crate) struct Session {
     limits: Limits,
     /// What is hashed of what was said so far.
     preauth: Preauth,
+    /// Which client it is, whatever connection it comes over.
+    client_guid: Guid,
+    /// `Session.SigningKey`, with which a further connection shows that it belongs to the session.
+    signing: Option<Arc<signing::Key>>,
 }
 
 impl Session {
     /// Connects as client `number` of a load, logs in, and connects to the share.
     pub(crate) fn open(target: &Target, number: usize, identity: &Identity) -> Result<Self, Error> {
-        let Version::Smb(protection) = target.version else {
-            return Err(Error::Plan(format!("{target} is no share")));
+        let protection = protection(target)?;
+        let mut session = Self::connect(target, number, identity, Guid(random()?))?;
+        session.negotiate(protection, target.channels > 1)?;
+        let key = session.log_in(protection, target, identity, None)?;
+        session.channel.keys = match cipher(protection) {
+            None => Keys::Signing(Arc::clone(&key.signing)),
+            Some(cipher) => key.sealing(cipher)?,
         };
+        session.signing = Some(key.signing);
+        session.connect_to_share(target)?;
+        if protection == Protection::None {
+            session.channel.keys = Keys::None;
+        }
+        Ok(session)
+    }
+
+    /// So many connections of client `number`, with one session for all of them.
+    pub(crate) fn open_channels(
+        target: &Target,
+        number: usize,
+        identity: &Identity,
+        connections: usize,
+    ) -> Result<Vec<Self>, Error> {
+        let mut channels = vec![Self::open(target, number, identity)?];
+        while channels.len() < connections {
+            let added = channels[0].add_channel(target, number, identity)?;
+            channels.push(added);
+        }
+        Ok(channels)
+    }
+
+    /// Adds a connection to this session, a channel, that has what the session has: its number, its tree, and what is open in it
+    /// (MS-SMB2 §3.2.4.1.7). Its client signs with the session's key and logs in again; what is signed over it from then on has a
+    /// key of its own (§3.2.5.3.3).
+    fn add_channel(&self, target: &Target, number: usize, identity: &Identity) -> Result<Self, Error> {
+        let protection = protection(target)?;
+        let mut added = Self::connect(target, number, identity, self.client_guid)?;
+        added.negotiate(protection, true)?;
+        added.channel.session_id = self.channel.session_id;
+        let key = added.log_in(protection, target, identity, self.signing.as_ref())?;
+        added.channel.tree_id = self.channel.tree_id;
+        added.channel.keys = match &self.channel.keys {
+            Keys::Signing(_) => Keys::Signing(key.signing),
+            shared => shared.clone(),
+        };
+        added.signing = self.signing.clone();
+        let reply = added.call(Command::ECHO, 0, &Empty, None)?;
+        reply.succeeded(|| "ECHO over another connection of a session".to_owned())?;
+        Ok(added)
+    }
+
+    /// A connection on which nothing was said.
+    fn connect(
+        target: &Target,
+        number: usize,
+        identity: &Identity,
+        client_guid: Guid,
+    ) -> Result<Self, Error> {
         let stream = identity.connect(target.address_for(number)?)?;
         let set = stream.set_read_timeout(Some(PATIENCE)).and(stream.set_write_timeout(Some(PATIENCE)));
         set.map_err(Error::io("set a timeout"))?;
-        let mut session = Self {
+        Ok(Self {
             stream,
             channel: Channel::new(),
             request: Vec::new(),
             frame: Vec::new(),
             limits: Limits { read_max: 0, write_max: 0 },
             preauth: Preauth::default(),
-        };
-        session.negotiate(protection)?;
-        session.log_in(protection, target, identity)?;
-        session.connect_to_share(target)?;
-        if protection == Protection::None {
-            session.channel.keys = Keys::None;
-        }
-        Ok(session)
+            client_guid,
+            signing: None,
+        })
     }
 
     /// What the server takes and gives at once.
@@ -115,13 +170,29 @@ impl Session {
         body: &dyn Encode,
         data: Option<&[u8]>,
     ) -> Result<Reply<'_>, Error> {
+        self.send(command, moved, body, data)?;
+        self.reply_to(command)
+    }
+
+    /// Makes a request without waiting for its reply.
+    fn send(
+        &mut self,
+        command: Command,
+        moved: u32,
+        body: &dyn Encode,
+        data: Option<&[u8]>,
+    ) -> Result<(), Error> {
         let request = Request { command, charge: charge(moved), body };
         self.request.clear();
         self.channel.push(&[request], data, 0, &mut self.request)?;
         if let Some(data) = data.filter(|_| self.channel.leaves_data_behind()) {
             self.request.extend_from_slice(data);
         }
-        self.stream.write_all(&self.request).map_err(Error::io("send a request"))?;
+        self.stream.write_all(&self.request).map_err(Error::io("send a request"))
+    }
+
+    /// Waits for the reply to the one request that was made.
+    fn reply_to(&mut self, command: Command) -> Result<Reply<'_>, Error> {
         let length = loop {
             self.receive()?;
             if let Some((_, bytes)) = self.channel.take_reply(&mut self.frame)? {
@@ -149,8 +220,8 @@ impl Session {
         self.stream.read_exact(&mut self.frame).map_err(Error::io("receive a response"))
     }
 
-    /// NEGOTIATE of 3.1.1 with one algorithm of each kind.
-    fn negotiate(&mut self, protection: Protection) -> Result<(), Error> {
+    /// NEGOTIATE of 3.1.1 with one algorithm of each kind, as a client whose sessions have several connections or one.
+    fn negotiate(&mut self, protection: Protection, has_channels: bool) -> Result<(), Error> {
         let salt = random::<32>()?;
         let mut contexts =
             vec![NegotiateContext::Preauth { hash_algorithms: vec![HashAlgorithm::SHA_512], salt: &salt }];
@@ -158,10 +229,11 @@ impl Session {
         let offered = cipher(protection).or((protection == Protection::None).then_some(Cipher::AES_128_GCM));
         contexts.extend(offered.map(|cipher| NegotiateContext::Encryption(vec![cipher])));
         contexts.push(NegotiateContext::Signing(vec![signing_algorithm(protection)]));
+        let channels = if has_channels { Capabilities::MULTI_CHANNEL } else { Capabilities::empty() };
         let request = NegotiateRequest {
             security_mode: SecurityMode::SIGNING_ENABLED,
-            capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION,
-            client_guid: Guid(random()?),
+            capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION | channels,
+            client_guid: self.client_guid,
             dialects: vec![Dialect::SMB311],
             contexts,
         };
@@ -183,6 +255,10 @@ impl Session {
         if protection == Protection::None && answer.security_mode.contains(SecurityMode::SIGNING_REQUIRED) {
             return Err(Error::Plan("the server requires signatures; ask for sign=gmac".to_owned()));
         }
+        if !answer.capabilities.contains(channels) {
+            let text = "the server gives a session one connection (it does not offer MULTI_CHANNEL); leave out channels=";
+            return Err(Error::Plan(text.to_owned()));
+        }
         let most = |size: u32| size.min(TRANSFER_MAX);
         self.limits = Limits { read_max: most(answer.max_read_size), write_max: most(answer.max_write_size) };
         self.remember_both();
@@ -195,16 +271,27 @@ impl Session {
         self.preauth.update(&self.frame);
     }
 
-    /// SESSION_SETUP with NTLM.
-    fn log_in(&mut self, protection: Protection, target: &Target, identity: &Identity) -> Result<(), Error> {
+    /// SESSION_SETUP with NTLM: of a session, or of a channel of the one whose key is `bound_by`. Gives what keys are made of.
+    fn log_in(
+        &mut self,
+        protection: Protection,
+        target: &Target,
+        identity: &Identity,
+        bound_by: Option<&Arc<signing::Key>>,
+    ) -> Result<LoggedIn, Error> {
         let mut initiator = Initiator::new(credentials(target, identity)?, &target.host);
-        let reply = self.set_up(&initiator.start())?;
+        let what = setting_up(target, bound_by.is_some());
+        let reply = self.set_up(bound_by, &initiator.start())?;
         if reply.header.status != NtStatus::MORE_PROCESSING_REQUIRED {
-            reply.succeeded(|| "SESSION_SETUP".to_owned())?;
+            reply.succeeded(|| what)?;
             return Err(Error::Protocol("the server lets in whoever has not said who it is".to_owned()));
         }
-        let session_id = reply.header.session_id;
         let challenge = reply.body::<SessionSetupResponse<'_>>()?.security_buffer.to_vec();
+        let session_id = reply.header.session_id;
+        if bound_by.is_some() && session_id != self.channel.session_id {
+            let text = "the server begins a session where a connection was to be added to another";
+            return Err(Error::Protocol(text.to_owned()));
+        }
         self.remember_both();
         self.channel.session_id = session_id;
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -212,46 +299,40 @@ impl Session {
         let mut draw =
             |bytes: &mut [u8]| bytes.iter_mut().zip(&mut drawn).for_each(|(byte, one)| *byte = one);
         let token = initiator.step(&challenge, identity::FileTime::from_unix(since), &mut draw);
-        let reply = self.set_up(&token.map_err(refused)?)?;
-        let reply =
-            reply.succeeded(|| format!("SESSION_SETUP as {}", target.user.as_deref().unwrap_or("")))?;
+        let reply = self.set_up(bound_by, &token.map_err(refused)?)?.succeeded(|| what)?;
         let done: SessionSetupResponse<'_> = reply.body()?;
         if done.session_flags.and(GUEST) != SessionFlags::empty() {
             return Err(Error::Protocol("the server lets in a user without its password".to_owned()));
         }
-        let key = initiator.finish(done.security_buffer).map_err(refused)?;
+        let session_key = initiator.finish(done.security_buffer).map_err(refused)?;
         self.preauth.update(&self.request[4..]);
-        let source =
-            KeySource { dialect: Dialect::SMB311, session_key: key.as_bytes(), preauth: &self.preauth };
+        let source = source(&session_key, &self.preauth);
         let signing = signing::Key::new(signing_algorithm(protection), &source.signing());
-        let signing = signing.ok_or_else(|| Error::Plan("no such signatures".to_owned()))?;
-        // MS-SMB2 §3.2.5.3.1: the last response is signed.
+        let signing = Arc::new(signing.ok_or_else(|| Error::Plan("no such signatures".to_owned()))?);
+        // MS-SMB2 §3.2.5.3.1 and §3.2.5.3.3: the last response is signed.
         if signing.verify(&self.frame).is_err() {
             return Err(Error::Protocol(
                 "the server's last word to a log-in has no signature of its".to_owned(),
             ));
         }
-        self.channel.keys = match cipher(protection) {
-            None => Keys::Signing(Box::new(signing)),
-            Some(cipher) => {
-                let keys = source.client_to_server(cipher).zip(source.server_to_client(cipher));
-                let (to, from) = keys.ok_or_else(|| Error::Plan("no such encryption".to_owned()))?;
-                Keys::Sealing(Box::new((Sealer::new(to), Opener::new(from))))
-            }
-        };
-        Ok(())
+        Ok(LoggedIn { signing, session_key, preauth: self.preauth.clone() })
     }
 
-    fn set_up(&mut self, token: &[u8]) -> Result<Reply<'_>, Error> {
+    /// A step of SESSION_SETUP. The request is signed where it adds a channel. What the server says is checked by its last word,
+    /// whose key is made of all that was said.
+    fn set_up(&mut self, bound_by: Option<&Arc<signing::Key>>, token: &[u8]) -> Result<Reply<'_>, Error> {
         let request = SessionSetupRequest {
-            flags: SessionSetupFlags::empty(),
+            flags: bound_by.map_or(SessionSetupFlags::empty(), |_| SessionSetupFlags::BINDING),
             security_mode: SessionSecurityMode::SIGNING_ENABLED,
             capabilities: Capabilities::empty(),
             channel: 0,
             security_buffer: token,
             previous_session_id: 0,
         };
-        self.call(Command::SESSION_SETUP, 0, &request, None)
+        self.channel.keys = bound_by.map_or(Keys::None, |key| Keys::Signing(Arc::clone(key)));
+        self.send(Command::SESSION_SETUP, 0, &request, None)?;
+        self.channel.keys = Keys::None;
+        self.reply_to(Command::SESSION_SETUP)
     }
 
     fn connect_to_share(&mut self, target: &Target) -> Result<(), Error> {
@@ -262,6 +343,45 @@ impl Session {
         let tree_id = reply.succeeded(|| format!("TREE_CONNECT to {share}"))?.header.tree_id();
         self.channel.tree_id = tree_id;
         Ok(())
+    }
+}
+
+/// What a log-in has made.
+struct LoggedIn {
+    /// Of the session, or of the channel that it has added.
+    signing: Arc<signing::Key>,
+    session_key: SessionKey,
+    preauth: Preauth,
+}
+
+impl LoggedIn {
+    /// What the session is encrypted with, over whatever connection.
+    fn sealing(&self, cipher: Cipher) -> Result<Keys, Error> {
+        let source = source(&self.session_key, &self.preauth);
+        let keys = source.client_to_server(cipher).zip(source.server_to_client(cipher));
+        let (to, from) = keys.ok_or_else(|| Error::Plan("no such encryption".to_owned()))?;
+        Ok(Keys::Sealing(Arc::new((Sealer::new(to), Opener::new(from)))))
+    }
+}
+
+fn source<'a>(session_key: &'a SessionKey, preauth: &'a Preauth) -> KeySource<'a> {
+    KeySource { dialect: Dialect::SMB311, session_key: session_key.as_bytes(), preauth }
+}
+
+/// How a target's messages are protected.
+fn protection(target: &Target) -> Result<Protection, Error> {
+    match target.version {
+        Version::Smb(protection) => Ok(protection),
+        Version::V3 | Version::V41 | Version::V42 => Err(Error::Plan(format!("{target} is no share"))),
+    }
+}
+
+/// What SESSION_SETUP is for, in the words of an error.
+fn setting_up(target: &Target, is_binding: bool) -> String {
+    let user = target.user.as_deref().unwrap_or_default();
+    match is_binding {
+        true => format!("SESSION_SETUP that adds a connection to a session of {user}"),
+        false => format!("SESSION_SETUP as {user}"),
     }
 }
 

@@ -25,7 +25,7 @@ const STEPS: u64 = 1000;
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
     /// The server and its export: nfs://HOST[:PORT]/EXPORT[?version=3|4.1|4.2], or its share:
-    /// smb://USER@HOST[:PORT]/SHARE[?sign=gmac|cmac|hmac|none or ?seal=gcm|ccm|gcm256|ccm256]
+    /// smb://USER@HOST[:PORT]/SHARE[?sign=gmac|cmac|hmac|none or ?seal=gcm|ccm|gcm256|ccm256][&channels=N]
     target: Target,
     /// Which calls to make
     #[arg(long, value_enum)]

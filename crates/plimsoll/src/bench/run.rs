@@ -34,7 +34,7 @@ Examples:
 pub(crate) struct RunArgs {
     /// A scenario of `plimsoll bench list`, or a TOML file with one of your own
     scenario: String,
-    /// What to measure: nfs://HOST[:PORT]/EXPORT, smb://USER@HOST[:PORT]/SHARE[/DIR][?sign=HOW|?seal=HOW], or a directory of a mounted file system (by the installed fio); repeatable for what is served at several addresses, which are dealt to the clients in turn
+    /// What to measure: nfs://HOST[:PORT]/EXPORT, smb://USER@HOST[:PORT]/SHARE[/DIR][?sign=HOW|?seal=HOW][&channels=N], or a directory of a mounted file system (by the installed fio); repeatable for what is served at several addresses, which are dealt to the clients in turn
     #[arg(long, required_unless_present = "case", conflicts_with = "case")]
     target: Vec<String>,
     /// A mount to be compared with others, as NAME=DIRECTORY; repeatable. The scenario is measured over each of them in turn

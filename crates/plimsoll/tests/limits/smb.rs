@@ -25,13 +25,16 @@ fn short(host: &Host, version: Version, op: Op) -> Plan {
 #[test]
 fn what_is_delivered_over_smb_keeps_to_the_limit() {
     let host = Host::new(1);
-    for (version, mib, op, block, connections, depth) in [
-        (SIGNED, 1, Op::Write, 8192, 1, 4),
-        (SEALED, 10, Op::Mix, 8192, 8, 2),
-        (SEALED, 30, Op::Read, 1 << 20, 2, 2),
+    for (version, mib, op, block, (connections, channels), depth) in [
+        (SIGNED, 1, Op::Write, 8192, (1, 1), 4),
+        (SEALED, 10, Op::Mix, 8192, (8, 1), 2),
+        (SEALED, 30, Op::Read, 1 << 20, (2, 1), 2),
+        // A session of eight connections has no more than one of one.
+        (SEALED, 10, Op::Mix, 8192, (8, 8), 2),
     ] {
         host.gates[0].set_limits(VolumeLimits::default());
-        let plan = Plan { block, connections, depth, ..short(&host, version, op) };
+        let mut plan = Plan { block, connections, depth, ..short(&host, version, op) };
+        plan.target.channels = channels;
         let report = host.run(&plan, || host.gates[0].set_limits(bytes(mib * MIB)));
         let what = format!("{}: {op:?} {block} × {connections} × {depth}", plan.target);
         assert_near(report.mib_per_s, mib as f64, 0.02, &what);

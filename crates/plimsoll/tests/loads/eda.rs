@@ -1,4 +1,4 @@
-//! The mix of an EDA flow over NFSv4.1 and 4.2: its rate and its operations, what it opens and closes, by one
+//! The mix of an EDA flow over NFSv4.1, 4.2 and SMB: its rate and its operations, what it opens and closes, by one
 //! generator and by agents.
 
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ use report::result::Part;
 use report::scenario::{Protocol, Work};
 
 use super::wiretap::{Seen, wiretap};
-use super::{Host, VERSIONS};
+use super::{Host, VERSIONS, smb};
 
 fn job() -> Job {
     Job {
@@ -102,6 +102,58 @@ fn without_a_cache_names_and_attributes_are_asked_for() {
     assert!(part.wire["LOOKUP"].abs_diff(stats) <= 3, "{:?}", part.wire);
     // Opening a file is its check of the attributes: GETATTR belongs to stat alone.
     assert!(part.wire["GETATTR"].abs_diff(stats) <= 3, "{:?}", part.wire);
+}
+
+/// A share's job set, by alice.
+fn over_smb(server: &smb::Running, how: &str) -> BuiltIn {
+    let target = format!("smb://alice@{}/v/below{how}", server.address).parse().unwrap();
+    BuiltIn::new(target, Caller { nt_hash: Some(smb::nt_hash()), ..Caller::default() })
+}
+
+#[test]
+fn a_set_runs_at_its_rate_over_smb_and_leaves_nothing() {
+    let server = smb::Running::new();
+    smb::make_below(&server);
+    for how in ["?sign=hmac", "?channels=2&seal=gcm"] {
+        let mut engine = over_smb(&server, how);
+        engine.prepare(&Job { protocol: Some(Protocol::Smb), ..job() }, &mut |_| {}).unwrap();
+        // Streams go on in the second run where the first one's end cut them.
+        for _ in 0..2 {
+            let part = engine.run(&control(3)).unwrap();
+            assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+            assert!(ops(&part).abs_diff(3 * 450) < 200, "{how}: {}", ops(&part));
+            let wire = &part.wire;
+            let named = |names: &[&str]| -> u64 {
+                let is_one = |name: &str| names.contains(&name);
+                part.operations.iter().filter(|one| is_one(&one.name)).map(|one| one.ops).sum()
+            };
+            let opened =
+                named(&["read-file", "random-read", "write-file", "random-write", "create", "mkdir"]);
+            // Streams add a few; an operation that ends after the measuring has begun may have opened its file before.
+            assert!((opened - 10..opened + 30).contains(&wire["CREATE"]), "{opened} {wire:?}");
+            assert!(wire["READ"] > 3 * 75 && wire["WRITE"] > 0 && wire["FLUSH"] > 20, "{wire:?}");
+            let set = named(&["chmod", "write-file"]);
+            assert!(wire["SET_INFO"] > 0 && wire["SET_INFO"] <= set + 10, "{set} {wire:?}");
+            let asked = named(&["stat", "access"]);
+            assert!(part.pace.as_ref().unwrap().absorbed > asked * 9 / 10, "{:?}", part.pace);
+            assert_eq!(server.usage().opens, 0, "what was opened is closed");
+        }
+        engine.clear().unwrap();
+        assert_eq!(std::fs::read_dir(server.below()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn without_a_cache_attributes_are_asked_for_over_smb() {
+    let server = smb::Running::new();
+    smb::make_below(&server);
+    let mut engine = over_smb(&server, "?sign=hmac");
+    engine.prepare(&Job { attribute_cache: false, transfer: 4096, ..job() }, &mut |_| {}).unwrap();
+    let part = engine.run(&control(2)).unwrap();
+    assert!(part.errors.is_empty(), "{:?}", part.error_details);
+    let stats = part.operations.iter().find(|one| one.name == "stat").unwrap().ops;
+    assert_eq!(part.pace.as_ref().unwrap().absorbed, 0);
+    assert!(part.wire["QUERY_INFO"].abs_diff(stats) <= 3, "{:?}", part.wire);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Loads of the benchmark over NFSv4.1 and 4.2 against a server: every kind of call, more slots than one session has,
 //! leases, and that nothing is left behind at the end.
 
+mod channels;
 mod eda;
 #[path = "../../../bench/tests/support/job.rs"]
 mod job;

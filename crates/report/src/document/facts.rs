@@ -61,7 +61,7 @@ fn messages(smb: &SmbFacts) -> String {
         (None, None) => "neither signed nor encrypted".to_owned(),
     };
     let connections = match smb.multichannel {
-        true => "the connections of a client are channels of one session",
+        true => "a session has several connections (channels)",
         false => "each connection is a session of its own",
     };
     format!("of SMB {}, {protected}; {connections}", smb.dialect)

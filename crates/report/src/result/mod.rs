@@ -97,7 +97,7 @@ pub struct SmbFacts {
     pub signing: Option<String>,
     /// How they are encrypted: `AES-128-GCM`.
     pub encryption: Option<String>,
-    /// Whether the connections of a client are channels of one session; else each is a session.
+    /// Whether sessions have several connections (channels); else each connection is a session.
     pub multichannel: bool,
 }
 

@@ -5,7 +5,7 @@ use crate::eda::mix::{BACKEND, FRONTEND, LARGE_FILE};
 use crate::eda::population::Population;
 use crate::pattern::Payload;
 use nfs_wire::v3::FileHandle;
-use nfs_wire::v4::ShareAccess;
+use nfs_wire::v4::{ShareAccess, Stateid};
 
 const SETTINGS: Settings = Settings::cached(Version::V41);
 const VERF: WriteVerf = [7; 8];
@@ -60,7 +60,7 @@ impl Stepped {
         let process = &mut self.process;
         let name = process.call().name(Version::V41).replace("OP_", "");
         let refused = self.refused.contains(&self.calls.len());
-        self.calls.push((name, process.under().seqid));
+        self.calls.push((name, OpenId::stateid(process.under()).seqid));
         if refused {
             return process.failed("NFS4ERR_IO".to_owned(), "refused".to_owned());
         }
@@ -73,7 +73,7 @@ impl Stepped {
         let read = if let Call::Read(ReadArgs { count, .. }) = process.call() { data(count) } else { vec![] };
         let mut open = |file| {
             self.opened += 1;
-            Answer::Opened(Stateid { seqid: self.opened, other: [1; 12] }, file)
+            Answer::Opened(OpenId::V4(Stateid { seqid: self.opened, other: [1; 12] }), file)
         };
         let answer = match process.call() {
             Call::Open(_) => open(None),

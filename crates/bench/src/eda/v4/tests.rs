@@ -168,11 +168,15 @@ fn replies_bring_what_was_asked_for() {
     let as_written = Answer::Written { count: 8, committed: StableHow::FileSync, verf: [1; 8] };
     let made = FileHandle(&[4; 6]);
     for (call, reply, wanted) in [
-        (open, good(&[opened.clone(), access.clone(), attributes.clone()]), Answer::Opened(UNDER, None)),
+        (
+            open,
+            good(&[opened.clone(), access.clone(), attributes.clone()]),
+            Answer::Opened(OpenId::V4(UNDER), None),
+        ),
         (
             create,
             good(&[opened, getfh.clone(), access, attributes.clone()]),
-            Answer::Opened(UNDER, Some(made)),
+            Answer::Opened(OpenId::V4(UNDER), Some(made)),
         ),
         (
             Call::Lookup(LookupArgs3 { what: NAME }),

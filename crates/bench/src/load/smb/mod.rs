@@ -2,6 +2,8 @@
 
 pub(super) mod reply;
 
+use std::sync::Arc;
+
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::RenameInformation;
 use smb_wire::create::CreateResponse;
@@ -48,15 +50,48 @@ pub(super) fn charge(kind: Kind, transfer: u32) -> u16 {
     }
 }
 
-/// What a connection has open, and the paths of what its calls open.
+/// What all connections of a session have open, and the paths of what calls open.
 #[derive(Debug)]
-pub(super) struct Opens {
+pub(super) struct SharedOpens {
     /// The data files as they are open all the while; zeros of those that are not.
     files: Vec<FileId>,
     /// The paths, in UTF-16, of the data files and of the directories.
     paths: Vec<Vec<u8>>,
     many: Vec<Vec<u8>>,
     scratch: Vec<Vec<u8>>,
+}
+
+impl SharedOpens {
+    /// Opens what calls of a session need: the data files in `own` of those that are worked on, or all.
+    pub(super) fn new(
+        plan: &Plan,
+        own: std::ops::Range<usize>,
+        file_set: &FileSet,
+        session: &mut Session,
+    ) -> Result<Self, Error> {
+        let paths = |handles: &[Handle]| handles.iter().map(Handle::path).collect::<Result<Vec<_>, _>>();
+        let mut opens = Self {
+            files: vec![FileId::default(); file_set.files.len()],
+            paths: paths(&file_set.files)?,
+            many: paths(&file_set.many)?,
+            scratch: paths(&file_set.scratch)?,
+        };
+        let held = match plan.op {
+            op if op.holds_files_open() => own,
+            Op::Getattr | Op::Commit => 0..opens.files.len(),
+            _ => 0..0,
+        };
+        for file in held {
+            opens.files[file] = open(session, &opens.paths[file], Opening::DATA)?;
+        }
+        Ok(opens)
+    }
+}
+
+/// What the calls of one connection have open.
+#[derive(Debug)]
+pub(super) struct Opens {
+    shared: Arc<SharedOpens>,
     /// The large directory, open for each slot: where a listing goes on belongs to the open.
     listings: Vec<FileId>,
     /// What each slot has opened and not closed.
@@ -71,40 +106,27 @@ pub(super) struct Opens {
 }
 
 impl Opens {
-    /// Opens what calls on one connection need: the data files in `own` of those that are worked on, or all.
+    /// Opens what calls on one connection need besides what its session has open.
     pub(super) fn new(
         plan: &Plan,
-        own: std::ops::Range<usize>,
         slots: usize,
-        file_set: &FileSet,
+        shared: Arc<SharedOpens>,
         session: &mut Session,
     ) -> Result<Self, Error> {
-        let paths = |handles: &[Handle]| handles.iter().map(Handle::path).collect::<Result<Vec<_>, _>>();
-        let mut opens = Self {
-            files: vec![FileId::default(); file_set.files.len()],
-            paths: paths(&file_set.files)?,
-            many: paths(&file_set.many)?,
-            scratch: paths(&file_set.scratch)?,
-            listings: Vec::new(),
+        let mut listings = Vec::new();
+        if plan.op == Op::Readdirplus {
+            let listing = |_| open(session, &shared.many[0], Opening::LISTING);
+            listings = (0..slots).map(listing).collect::<Result<_, _>>()?;
+        }
+        Ok(Self {
+            shared,
+            listings,
             opened: vec![None; slots],
             parts: plan.parts(),
             all_names: utf16("*"),
             path: Vec::new(),
             other_path: Vec::new(),
-        };
-        let held = match plan.op {
-            op if op.holds_files_open() => own,
-            Op::Getattr | Op::Commit => 0..opens.files.len(),
-            _ => 0..0,
-        };
-        for file in held {
-            opens.files[file] = open(session, &opens.paths[file], Opening::DATA)?;
-        }
-        if plan.op == Op::Readdirplus {
-            let listing = |_| open(session, &opens.many[0], Opening::LISTING);
-            opens.listings = (0..slots).map(listing).collect::<Result<_, _>>()?;
-        }
-        Ok(opens)
+        })
     }
 
     /// What a slot has opened, for a reply to say.
@@ -122,7 +144,7 @@ impl Opens {
     /// The file that a READ or WRITE works on: the one that its operation has opened, or one that is held open.
     #[inline]
     fn file(&self, call: &Call<'_>) -> FileId {
-        self.opened[call.slot - call.slot % self.parts].unwrap_or(self.files[call.object])
+        self.opened[call.slot - call.slot % self.parts].unwrap_or(self.shared.files[call.object])
     }
 
     /// Puts a call into the outbox.
@@ -134,17 +156,17 @@ impl Opens {
         };
         match call.kind {
             Kind::Null => send(&Empty),
-            Kind::Getattr | Kind::Access => send(&requests::query(self.files[call.object])),
+            Kind::Getattr | Kind::Access => send(&requests::query(self.shared.files[call.object])),
             Kind::Read => send(&requests::read(self.file(call), call.position.offset, call.transfer)),
             Kind::Write => {
                 let (file, flags) = (self.file(call), write_flags(call.stability));
                 send(&requests::write(file, call.position.offset, call.transfer as usize, flags));
             }
-            Kind::Commit => send(&requests::flush(self.files[call.object])),
+            Kind::Commit => send(&requests::flush(self.shared.files[call.object])),
             Kind::Close => send(&requests::close(self.opened[call.slot].unwrap_or_default())),
-            Kind::Open => send(&Opening::DATA.request(text(&self.paths[call.object]))),
+            Kind::Open => send(&Opening::DATA.request(text(&self.shared.paths[call.object]))),
             Kind::Create => {
-                path(&mut self.path, &self.scratch[call.object], &call.name(0));
+                path(&mut self.path, &self.shared.scratch[call.object], &call.name(0));
                 send(&Opening::FILE.request(text(&self.path)));
             }
             Kind::Readdirplus => {
@@ -163,15 +185,15 @@ impl Opens {
         let close = one(Command::CLOSE, &close);
         match call.kind {
             Kind::Lookup => {
-                path(&mut self.path, &self.many[call.object], &call.entry());
+                path(&mut self.path, &self.shared.many[call.object], &call.entry());
                 let create = Opening::ATTRIBUTES.request(text(&self.path));
                 let query = requests::query(FileId::PREVIOUS);
                 let all = [one(Command::CREATE, &create), one(Command::QUERY_INFO, &query), close];
                 calls.send(call.slot, &all, None);
             }
             Kind::Rename => {
-                path(&mut self.path, &self.scratch[call.object], &call.name(0));
-                path(&mut self.other_path, &self.scratch[call.other], &call.name(1));
+                path(&mut self.path, &self.shared.scratch[call.object], &call.name(0));
+                path(&mut self.other_path, &self.shared.scratch[call.other], &call.name(1));
                 let create = Opening::RENAMING.request(text(&self.path));
                 let file_name = text(&self.other_path);
                 let buffer = RenameInformation { replace_if_exists: false, root_directory: 0, file_name };
@@ -181,7 +203,7 @@ impl Opens {
                 calls.send(call.slot, &all, None);
             }
             _ => {
-                path(&mut self.path, &self.scratch[call.object], &call.name(0));
+                path(&mut self.path, &self.shared.scratch[call.object], &call.name(0));
                 let create = Opening::REMOVAL.request(text(&self.path));
                 calls.send(call.slot, &[one(Command::CREATE, &create), close], None);
             }

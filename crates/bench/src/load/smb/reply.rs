@@ -5,11 +5,12 @@ use smb_wire::create::CreateResponse;
 use smb_wire::dir::OutputResponse;
 use smb_wire::file::{ReadResponse, WriteResponse};
 use smb_wire::header::Command;
-use smb_wire::{Decode, Elsewhere, FileId, Malformed, NtStatus, chain};
+use smb_wire::{Elsewhere, FileId, NtStatus, chain};
 
 use super::command;
 use crate::driver::compound::{Refusal, fatal};
 use crate::driver::generator::Reply;
+use crate::driver::responses::{body, message};
 use crate::error::Error;
 use crate::load::plan::{Kind, Plan, stable_how};
 use crate::load::reply::{Good, Slot, Transferred, refused, written};
@@ -52,33 +53,12 @@ pub(in crate::load) fn judge(
     Ok(Good::default())
 }
 
-/// The next response, which is to this command.
-fn message<'a>(
-    next: Option<Result<Message<'a>, Malformed>>,
-    wanted: Command,
-) -> Result<Message<'a>, Refusal> {
-    match next {
-        Some(Ok(message)) if message.header.command == wanted => Ok(message),
-        Some(Ok(message)) => {
-            let command = message.header.command;
-            Err(fatal(Error::Protocol(format!("a response to {command:?} in place of {wanted:?}"))))
-        }
-        Some(Err(malformed)) => Err(fatal(malformed.into())),
-        None => Err(fatal(Error::Protocol(format!("a compound is answered without {wanted:?}")))),
-    }
-}
-
 #[inline]
 fn succeeded(message: &Message<'_>, slot: &Slot) -> Result<(), Refusal> {
     match message.header.status {
         NtStatus::SUCCESS => Ok(()),
         status => Err(refused(&format!("{status:?}"), slot).into()),
     }
-}
-
-#[inline]
-fn body<'a, T: Decode<'a>>(message: &Message<'a>) -> Result<T, Refusal> {
-    T::decode(&mut message.body()).map_err(|malformed| fatal(malformed.into()))
 }
 
 /// READ: its data may not be there.
