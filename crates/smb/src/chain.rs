@@ -63,7 +63,8 @@ impl Base<'_> {
             channel,
             signer,
             tree,
-            file: previous.file,
+            // A CREATE has no file but the one that it opens: where it opens none, none is left to those that follow it.
+            file: previous.file.filter(|_| header.command != Command::CREATE),
             failed: previous.failed,
             outstanding: None,
             waker: None,
