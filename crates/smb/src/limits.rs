@@ -45,6 +45,10 @@ pub const SESSIONS_MAX: usize = 65_536;
 pub const SETUPS_MAX: usize = 4096;
 /// See [`SETUPS_MAX`].
 pub const SETUP_TIME_MAX: Duration = Duration::from_secs(60);
+/// The same of one host.
+pub const SETUPS_OF_HOST_MAX: usize = SETUPS_MAX / 4;
+/// How long a session that is being set up is left alone at least. Where there are too many, the oldest gives way then.
+pub const SETUP_TIME_MIN: Duration = Duration::from_secs(5);
 /// Refused logins that one address has at once, and how long it is until there is another.
 pub const REFUSED_AT_ONCE_MAX: u32 = 20;
 /// See [`REFUSED_AT_ONCE_MAX`].

@@ -7,12 +7,13 @@ use crate::keys::Keys;
 use crate::later::Waiting;
 use crate::limits::{
     OPENS_MAX, PIPES_MAX, SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPES_MAX, SESSIONS_MAX,
-    SETUP_TIME_MAX, SETUPS_MAX, TREES_MAX,
+    SETUP_TIME_MAX, TREES_MAX,
 };
 use crate::negotiated::Negotiated;
 use crate::nonces::Nonces;
 use crate::open::Open;
 use crate::pipe::Pipe;
+use crate::setups::Setup;
 use crate::tree::{Share, Tree};
 use identity::Identity;
 use smb_wire::negotiate::Capabilities;
@@ -27,9 +28,9 @@ use transport::Outbox;
 pub(crate) struct Session {
     pub(crate) id: u64,
     established: OnceLock<Established>,
-    /// When it was begun, and what it counts as until it is set up.
+    /// When it was begun, and its place among those that are, until it is set up.
     begun: Instant,
-    setup: Mutex<Option<Counted>>,
+    setup: Mutex<Option<Setup>>,
     _counted: Counted,
     is_over: AtomicBool,
     /// `ChannelList`: those that are bound.
@@ -58,8 +59,8 @@ struct Held {
 
 impl Session {
     /// A session that is being set up from `now` on, if there may be one more.
-    pub(crate) fn new(id: u64, counts: &Counts, now: Instant) -> Option<Self> {
-        let (setup, counted) = (counts.setup(SETUPS_MAX)?, counts.session(SESSIONS_MAX)?);
+    pub(crate) fn new(id: u64, setup: Setup, counts: &Counts, now: Instant) -> Option<Self> {
+        let counted = counts.session(SESSIONS_MAX)?;
         Some(Self {
             id,
             begun: now,
@@ -336,9 +337,18 @@ fn close_all(counts: &Counts, opens: Vec<Arc<Open>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::SETUPS_MAX;
     use crate::pipe::Speaks;
+    use crate::setups::Setups;
     use smb_wire::rpc::{Association, srvsvc};
     use smb_wire::types::AccessMask;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    /// A session of a host of this number, if there may be one more.
+    fn new(setups: &Setups, counts: &Counts, host: usize) -> Option<Session> {
+        let (host, now) = (Ipv4Addr::from_bits(u32::try_from(host).unwrap()), Instant::now());
+        Session::new(1, setups.take(1, IpAddr::V4(host), now).ok()?, counts, now)
+    }
 
     fn add(session: &Session, counts: &Counts, tree_id: u32) -> Result<FileId, NtStatus> {
         let number = counts.next_id();
@@ -351,7 +361,7 @@ mod tests {
     #[test]
     fn pipes_are_bounded_and_go_with_their_tree_connect_and_session() {
         let counts = Counts::default();
-        let session = Session::new(1, &counts, Instant::now()).unwrap();
+        let session = new(&Setups::default(), &counts, 1).unwrap();
         let ipc = session.add_tree(&counts, Share::Pipe, 2).unwrap();
         let other = session.add_tree(&counts, Share::Pipe, 2).unwrap();
         let ids: Vec<FileId> = (1..SESSION_PIPES_MAX).map(|_| add(&session, &counts, ipc).unwrap()).collect();
@@ -380,29 +390,29 @@ mod tests {
 
     #[test]
     fn sessions_are_bounded_and_those_that_are_not_set_up_more_tightly() {
-        let (counts, now) = (Counts::default(), Instant::now());
-        let new = || Session::new(1, &counts, now);
-        let mut begun: Vec<Session> = (0..SETUPS_MAX).map(|_| new().unwrap()).collect();
-        assert!(new().is_none(), "too many are being set up");
+        let (counts, setups) = (Counts::default(), Setups::default());
+        let mut begun: Vec<Session> =
+            (0..SETUPS_MAX).map(|number| new(&setups, &counts, number).unwrap()).collect();
+        assert!(new(&setups, &counts, SETUPS_MAX).is_none(), "too many are being set up");
         begun.pop();
         begun[0].end(&counts);
-        begun.extend([new().unwrap(), new().unwrap()]);
-        assert!(new().is_none());
+        begun.extend([SETUPS_MAX, SETUPS_MAX + 1].map(|number| new(&setups, &counts, number).unwrap()));
+        assert!(new(&setups, &counts, 0).is_none());
         // Those that are set up are in nobody's way, up to their own bound.
         begun.iter().for_each(|session| *lock(&session.setup) = None);
-        begun.extend((0..SETUPS_MAX).map(|_| new().unwrap()));
-        assert!(new().is_none());
+        begun.extend((0..SETUPS_MAX).map(|number| new(&setups, &counts, number).unwrap()));
+        assert!(new(&setups, &counts, SETUPS_MAX).is_none());
         drop(begun);
         let others: Vec<Counted> = (0..SESSIONS_MAX).map(|_| counts.session(SESSIONS_MAX).unwrap()).collect();
-        assert!(new().is_none(), "there are too many");
+        assert!(new(&setups, &counts, 0).is_none(), "there are too many");
         drop(others);
-        assert!(new().is_some());
+        assert!(new(&setups, &counts, 0).is_some());
     }
 
     #[test]
     fn tree_connects_of_all_sessions_are_bounded() {
-        let (counts, now) = (Counts::default(), Instant::now());
-        let sessions: Vec<Session> = (0..3).map(|_| Session::new(1, &counts, now).unwrap()).collect();
+        let (counts, setups) = (Counts::default(), Setups::default());
+        let sessions: Vec<Session> = (0..3).map(|number| new(&setups, &counts, number).unwrap()).collect();
         for _ in 0..TREES_MAX - 1 {
             sessions[0].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
         }

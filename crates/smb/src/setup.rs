@@ -69,7 +69,7 @@ pub(crate) fn setup(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
 
 /// The channel of a new session.
 fn begin(ops: &Ops<'_>, now: Instant) -> Result<Arc<Channel>, NtStatus> {
-    let session = ops.service.new_session(now).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+    let session = ops.service.new_session(ops.ends.peer.ip(), now).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
     let channel = ops.connection.new_channel(session);
     if let Err(status) = ops.connection.add_channel(&channel, CONNECTION_SETUPS_MAX) {
         ops.service.end_session(&channel.session);
