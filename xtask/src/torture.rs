@@ -107,7 +107,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let shares = work.join("shares");
     Xfs::clear(&shares)?;
     process::empty_dir(&work)?;
-    let groups = groups(&tests(&samba, &args.only)?);
+    process::empty_dir(&scratch(&work))?;
+    let groups = groups(&tests(&samba, &args.only, &work)?);
     ensure!(!groups.is_empty(), "no test has such a name");
     // Unmounted when the servers below have ended.
     let mounted = file_system(args, &shares)?;
@@ -135,6 +136,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for server in servers {
         server.terminate(Duration::from_secs(60))?;
     }
+    fs::remove_dir_all(scratch(&work))?;
     report(&ended, &work)?;
     if args.smbd { Ok(()) } else { judge(&ended, args.memory) }
 }
@@ -198,9 +200,14 @@ fn serve(
     Ok((servers, ports))
 }
 
+/// Where smbtorture is run: it leaves an empty directory behind each time.
+fn scratch(work: &Path) -> PathBuf {
+    work.join("scratch")
+}
+
 /// The suite's tests of SMB2 and 3.
-fn tests(samba: &Samba, only: &[String]) -> anyhow::Result<Vec<String>> {
-    let output = samba.command("bin/smbtorture").arg("--list").output()?;
+fn tests(samba: &Samba, only: &[String], work: &Path) -> anyhow::Result<Vec<String>> {
+    let output = samba.command("bin/smbtorture").arg("--list").current_dir(scratch(work)).output()?;
     ensure!(output.status.success(), "smbtorture does not list its tests");
     let names = String::from_utf8(output.stdout)?;
     let is_wanted = |name: &&str| {
@@ -278,6 +285,7 @@ fn one(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> anyhow
         &format!("--option=torture:user2password={}", OTHER.password),
         test,
     ]);
+    command.current_dir(scratch(work));
     let mut child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
     let deadline = Instant::now() + TEST_MAX;
     let status = loop {
