@@ -11,6 +11,8 @@ pub(crate) struct Counts {
     trees: Arc<AtomicUsize>,
     opens: AtomicUsize,
     pipes: AtomicUsize,
+    /// Bytes on their way over pipes.
+    pub(crate) pipe_bytes: Arc<AtomicUsize>,
     refused: AtomicU64,
     spliced_bytes: AtomicU64,
 }

@@ -62,9 +62,14 @@ pub const TREES_MAX: usize = 131_072;
 /// Opens of one session.
 pub const SESSION_OPENS_MAX: usize = 16_384;
 /// Pipes of one session, which count as opens as well.
-pub const SESSION_PIPES_MAX: usize = 32;
-/// Pipes of all sessions: each may keep a MiB that its client does not read.
-pub const PIPES_MAX: usize = 512;
+pub const SESSION_PIPES_MAX: usize = 2048;
+/// Pipes of all sessions.
+pub const PIPES_MAX: usize = 32_768;
+/// Bytes that are on their way over the pipes of one session, past which its clients have to read before they write: calls that are not
+/// whole, and answers. The last write may go past it by what one pipe keeps, up to 1.3 MiB.
+pub const SESSION_PIPE_BYTES_MAX: usize = 16 << 20;
+/// The same of all sessions.
+pub const PIPE_BYTES_MAX: usize = 256 << 20;
 /// Opens of all sessions.
 pub const OPENS_MAX: usize = 262_144;
 /// How long an open waits for its client that was lost, in milliseconds: where the client leaves it to us, and at most.

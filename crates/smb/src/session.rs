@@ -6,20 +6,20 @@ use crate::counts::{Counted, Counts, lock};
 use crate::keys::Keys;
 use crate::later::Waiting;
 use crate::limits::{
-    OPENS_MAX, PIPES_MAX, SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPES_MAX, SESSIONS_MAX,
-    SETUP_TIME_MAX, TREES_MAX,
+    OPENS_MAX, PIPE_BYTES_MAX, PIPES_MAX, SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPE_BYTES_MAX,
+    SESSION_PIPES_MAX, SESSIONS_MAX, SETUP_TIME_MAX, TREES_MAX,
 };
 use crate::negotiated::Negotiated;
 use crate::nonces::Nonces;
 use crate::open::Open;
-use crate::pipe::Pipe;
+use crate::pipe::{Budget, Pipe};
 use crate::setups::Setup;
 use crate::tree::{Share, Tree};
 use identity::Identity;
 use smb_wire::negotiate::Capabilities;
 use smb_wire::{FileId, NtStatus};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
 use transport::Outbox;
@@ -37,6 +37,8 @@ pub(crate) struct Session {
     channels: Mutex<Vec<Weak<Channel>>>,
     held: Mutex<Held>,
     waiting: Arc<Waiting>,
+    /// Bytes on their way over its pipes.
+    pipe_bytes: Arc<AtomicUsize>,
     /// Of encrypted messages that have come over any of its channels.
     nonces: Nonces,
 }
@@ -71,6 +73,7 @@ impl Session {
             channels: Mutex::default(),
             held: Mutex::default(),
             waiting: Arc::default(),
+            pipe_bytes: Arc::default(),
             nonces: Nonces::default(),
         })
     }
@@ -271,6 +274,14 @@ impl Session {
         lock(&self.held).pipes.get(&id).cloned()
     }
 
+    /// The memory that a pipe of this session counts to.
+    pub(crate) fn pipe_budgets(&self, counts: &Counts) -> [Budget; 2] {
+        [
+            Budget { bytes: Arc::clone(&self.pipe_bytes), bytes_max: SESSION_PIPE_BYTES_MAX },
+            Budget { bytes: Arc::clone(&counts.pipe_bytes), bytes_max: PIPE_BYTES_MAX },
+        ]
+    }
+
     /// Keeps a pipe, if there is room for one more.
     pub(crate) fn add_pipe(&self, counts: &Counts, pipe: Pipe) -> Result<(), NtStatus> {
         let mut held = lock(&self.held);
@@ -354,7 +365,8 @@ mod tests {
         let number = counts.next_id();
         let id = FileId { persistent: number, volatile: number };
         let association = Association::new("", &[srvsvc::INTERFACE]);
-        let pipe = Pipe::new(id, tree_id, AccessMask::FILE_ALL, Speaks::Server, association);
+        let speaks = (Speaks::Server, association);
+        let pipe = Pipe::new(id, tree_id, AccessMask::FILE_ALL, speaks, session.pipe_budgets(counts));
         session.add_pipe(counts, pipe).map(|()| id)
     }
 
