@@ -194,7 +194,7 @@ fn serve(
     for (number, (shares, style)) in [(modes, "unix"), (lists, "ntfs")].into_iter().enumerate() {
         let directories: Vec<&Path> = shares.iter().map(|(_, directory)| directory.as_path()).collect();
         ports[number] = free_port()?;
-        let options = ["--security-style", style];
+        let options = ["--security-style", style, "--smb-anonymous"];
         servers.push(plimsoll::serve_smb_with(&binary, &directories, ports[number], &options, work)?);
     }
     Ok((servers, ports))

@@ -107,8 +107,13 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     let smb = protocols.contains(Protocol::Smb);
     let smb = smb.then(|| {
         let accounts = args.smb.accounts(&signer)?;
-        let SmbListen { smb_listen, smb_names, .. } = args.smb.clone();
-        SmbFrontend::start(Arc::clone(&shared), accounts, smb_listen, smb_names, &args.listen)
+        SmbFrontend::start(
+            Arc::clone(&shared),
+            accounts,
+            args.smb.smb_listen,
+            args.smb.logins(),
+            &args.listen,
+        )
     });
     let smb = smb.transpose()?;
     let nfs = !protocols.and(Protocols::NFS).is_empty();

@@ -77,9 +77,8 @@ impl Host {
         // Before anybody may ask: a handle of a volume that is not yet open would be stale for good.
         let control = Arc::new(Service::open(dependencies)?);
         let signer = state::handle_signer(data)?;
-        let start_smb = |at| {
-            SmbFrontend::start(Arc::clone(&namespace), control.accounts(), at, smb.names.clone(), listen)
-        };
+        let start_smb =
+            |at| SmbFrontend::start(Arc::clone(&namespace), control.accounts(), at, smb.logins(), listen);
         let smb = smb.listen.map(start_smb).transpose()?;
         let frontend = NfsFrontend::start(namespace, signer, &pacer, stable, listen)?;
         mounted.set(Connections { nfs: frontend.view(), smb: smb.as_ref().map(SmbFrontend::view) });

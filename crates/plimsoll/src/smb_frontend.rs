@@ -31,6 +31,16 @@ pub(crate) struct SmbListen {
     /// Names that clients call the service by, besides its address: logins meant for others are refused [default: any name]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "smb_users")]
     pub(crate) smb_names: Vec<String>,
+    /// Let clients in who log in without a name; they are told which shares there are, and reach none
+    #[arg(long, requires = "smb_users")]
+    pub(crate) smb_anonymous: bool,
+}
+
+/// Who is let in besides users, and by which names all call the service; by any if there are none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Logins {
+    pub(crate) names: Vec<String>,
+    pub(crate) anonymous: bool,
 }
 
 /// SMB for a namespace.
@@ -49,6 +59,10 @@ impl SmbListen {
         };
         smb_users::read(users, &server_names().netbios, signer)
     }
+
+    pub(crate) fn logins(&self) -> Logins {
+        Logins { names: self.smb_names.clone(), anonymous: self.smb_anonymous }
+    }
 }
 
 /// The names of this server, which are those of the host.
@@ -57,12 +71,12 @@ fn server_names() -> ServerNames {
 }
 
 impl SmbFrontend {
-    /// Listens and starts to serve these users, who call the service by one of these names if there are any.
+    /// Listens and starts to serve these users, and whom else is let in.
     pub(crate) fn start(
         namespace: SharedNamespace,
         accounts: SharedAccounts,
         smb_listen: SocketAddr,
-        names: Vec<String>,
+        Logins { names, anonymous }: Logins,
         listen: &Listen,
     ) -> anyhow::Result<Self> {
         if names.iter().any(String::is_empty) {
@@ -74,7 +88,7 @@ impl SmbFrontend {
         let address = listener.local_addr()?;
         let random = Box::new(state::must_random);
         let service = Service::new(Arc::clone(&namespace), server_names(), accounts, random);
-        let service = Arc::new(service.called(names));
+        let service = Arc::new(service.called(names).anonymous(anonymous));
         let settings = Settings::for_descriptors(listen.threads(), descriptors());
         let settings = Settings {
             connections_max: settings.connections_max.div_ceil(CONNECTIONS_SHARE),

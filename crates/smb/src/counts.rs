@@ -11,8 +11,10 @@ pub(crate) struct Counts {
     trees: Arc<AtomicUsize>,
     opens: AtomicUsize,
     pipes: AtomicUsize,
-    /// Bytes on their way over pipes.
+    /// Bytes on their way over the pipes of users.
     pub(crate) pipe_bytes: Arc<AtomicUsize>,
+    /// The same of anonymous sessions.
+    pub(crate) anonymous_pipe_bytes: Arc<AtomicUsize>,
     refused: AtomicU64,
     spliced_bytes: AtomicU64,
 }

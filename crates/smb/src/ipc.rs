@@ -77,7 +77,8 @@ pub(crate) fn wait(ops: &Ops<'_>, input: &[u8]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// CREATE on IPC$ (MS-SMB2 §3.3.5.9), with the rights that were asked for: whoever has a session may use pipes.
+/// CREATE on IPC$ (MS-SMB2 §3.3.5.9), with the rights that were asked for: whoever has a session may use pipes. Which users there are is
+/// nothing that those are told who are none.
 pub(crate) fn create(
     ops: &mut Ops<'_>,
     args: &CreateRequest<'_>,
@@ -92,7 +93,9 @@ pub(crate) fn create(
         return Err(NtStatus::NOT_A_DIRECTORY.into());
     }
     let session = Arc::clone(ops.session()?);
-    session.identity().ok_or(NtStatus::ACCESS_DENIED)?;
+    if session.identity().is_none() && known.speaks == Speaks::Authority {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
     let number = ops.service.counts.next_id();
     let id = FileId { persistent: number, volatile: number };
     let association = Association::new(known.path, known.offers);

@@ -86,10 +86,14 @@ impl Service {
     /// answers were meant for somebody else. Without names, none is.
     #[must_use]
     pub fn called(self, target_names: Vec<String>) -> Self {
-        let Authority { names, secrets, null_sessions, mic, .. } = &*self.authority;
-        let (names, secrets) = (names.clone(), Arc::clone(secrets));
-        let authority = Authority { names, secrets, null_sessions: *null_sessions, mic: *mic, target_names };
-        Self { authority: Arc::new(authority), ..self }
+        Self { authority: Arc::new(Authority { target_names, ..(*self.authority).clone() }), ..self }
+    }
+
+    /// The same, which lets clients in without a name or not. They reach IPC$ alone: which shares there are, and what the server is
+    /// called.
+    #[must_use]
+    pub fn anonymous(self, null_sessions: bool) -> Self {
+        Self { authority: Arc::new(Authority { null_sessions, ..(*self.authority).clone() }), ..self }
     }
 
     /// A session that a client at this address sets up from `now` on, if there may be one more. Where there are too many, one that was
@@ -189,9 +193,9 @@ impl Service {
         self.handles.sweep(|open| namespace.export(open.disk.export.id).is_none());
     }
 
-    /// Sessions that are set up.
+    /// Sessions of users.
     pub(crate) fn sessions(&self) -> usize {
-        self.all_sessions().iter().filter(|session| session.is_established()).count()
+        self.all_sessions().iter().filter(|session| session.identity().is_some()).count()
     }
 
     fn all_sessions(&self) -> Vec<Arc<Session>> {

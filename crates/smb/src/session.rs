@@ -6,8 +6,9 @@ use crate::counts::{Counted, Counts, lock};
 use crate::keys::Keys;
 use crate::later::Waiting;
 use crate::limits::{
-    OPENS_MAX, PIPE_BYTES_MAX, PIPES_MAX, SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPE_BYTES_MAX,
-    SESSION_PIPES_MAX, SESSIONS_MAX, SETUP_TIME_MAX, TREES_MAX,
+    ANONYMOUS_PIPE_BYTES_MAX, ANONYMOUS_PIPES_MAX, OPENS_MAX, PIPE_BYTES_MAX, PIPES_MAX,
+    SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPE_BYTES_MAX, SESSION_PIPES_MAX, SESSIONS_MAX,
+    SETUP_TIME_MAX, TREES_MAX,
 };
 use crate::negotiated::Negotiated;
 use crate::nonces::Nonces;
@@ -28,7 +29,7 @@ use transport::Outbox;
 pub(crate) struct Session {
     pub(crate) id: u64,
     established: OnceLock<Established>,
-    /// When it was begun, and its place among those that are, until it is set up.
+    /// When it was begun, and its place among those that have proven nothing, until it is a user's.
     begun: Instant,
     setup: Mutex<Option<Setup>>,
     _counted: Counted,
@@ -93,7 +94,12 @@ impl Session {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Whose it is; nobody's before it is set up.
+    /// Whether it was set up and is nobody's.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.is_established() && self.identity().is_none()
+    }
+
+    /// Whose it is; nobody's before it is set up, or if it is anonymous.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.established.get()?.identity.as_ref()
     }
@@ -129,7 +135,8 @@ impl Session {
     /// Whether an encrypted message with this nonce is one that has not come before. Over its connection, message ids tell as well;
     /// so nothing is remembered where there are no others.
     pub(crate) fn is_first(&self, nonce: &[u8; 16]) -> bool {
-        !self.has_channels() || self.nonces.is_first(nonce)
+        let has_others = self.has_channels() && !self.is_anonymous();
+        !has_others || self.nonces.is_first(nonce)
     }
 
     /// Gives it its user and its keys, once.
@@ -140,10 +147,12 @@ impl Session {
         keys: Keys,
         must_sign: bool,
     ) -> Result<(), NtStatus> {
-        let negotiated = negotiated.clone();
+        let (negotiated, is_proven) = (negotiated.clone(), identity.is_some());
         let established = self.established.set(Established { identity, negotiated, keys, must_sign });
         established.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
-        *lock(&self.setup) = None;
+        if is_proven {
+            *lock(&self.setup) = None;
+        }
         Ok(())
     }
 
@@ -276,16 +285,19 @@ impl Session {
 
     /// The memory that a pipe of this session counts to.
     pub(crate) fn pipe_budgets(&self, counts: &Counts) -> [Budget; 2] {
-        [
-            Budget { bytes: Arc::clone(&self.pipe_bytes), bytes_max: SESSION_PIPE_BYTES_MAX },
-            Budget { bytes: Arc::clone(&counts.pipe_bytes), bytes_max: PIPE_BYTES_MAX },
-        ]
+        let (of_all, bytes_max) = match self.is_anonymous() {
+            true => (&counts.anonymous_pipe_bytes, ANONYMOUS_PIPE_BYTES_MAX),
+            false => (&counts.pipe_bytes, PIPE_BYTES_MAX),
+        };
+        let of_session = Budget { bytes: Arc::clone(&self.pipe_bytes), bytes_max: SESSION_PIPE_BYTES_MAX };
+        [of_session, Budget { bytes: Arc::clone(of_all), bytes_max }]
     }
 
     /// Keeps a pipe, if there is room for one more.
     pub(crate) fn add_pipe(&self, counts: &Counts, pipe: Pipe) -> Result<(), NtStatus> {
         let mut held = lock(&self.held);
-        let has_room = held.has_room() && held.pipes.len() < SESSION_PIPES_MAX;
+        let pipes_max = if self.is_anonymous() { ANONYMOUS_PIPES_MAX } else { SESSION_PIPES_MAX };
+        let has_room = held.has_room() && held.pipes.len() < pipes_max;
         if !has_room || self.is_over.load(Ordering::SeqCst) || !counts.count_pipe(PIPES_MAX, OPENS_MAX) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }

@@ -1,5 +1,7 @@
 //! A client that says what a test wants, and checks the protection of whatever it is answered.
 
+mod anonymous;
+
 use super::random;
 use identity::{Credentials, Initiator, NtHash};
 use smb_wire::compound;
