@@ -22,6 +22,7 @@ pub(crate) const FOR_TESTS: &[Tool] = &[
     ("setpriv", "util-linux"),
     ("prlimit", "util-linux"),
     ("ip", "iproute2"),
+    ("iptables", "iptables"),
     ("fio", "fio"),
     ("git", "git"),
     ("ganesha.nfsd", "nfs-ganesha"),

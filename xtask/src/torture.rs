@@ -4,6 +4,8 @@
 //! well and says `success:`. What is expected not to pass is listed, a line and a reason each; a test of the list that passes
 //! is as wrong as one that fails beside it.
 
+mod network;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -103,11 +105,15 @@ impl fmt::Display for Ended {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     packages::require(packages::FOR_TESTS)?;
     let samba = Samba::unpacked()?;
+    if network::is_outside() {
+        return network::run_inside();
+    }
     let work = process::target_dir().join("smbtorture");
     let shares = work.join("shares");
     Xfs::clear(&shares)?;
     process::empty_dir(&work)?;
-    let groups = groups(&tests(&samba, &args.only)?);
+    process::empty_dir(&scratch(&work))?;
+    let groups = groups(&tests(&samba, &args.only, &work)?);
     ensure!(!groups.is_empty(), "no test has such a name");
     // Unmounted when the servers below have ended.
     let mounted = file_system(args, &shares)?;
@@ -125,8 +131,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         shares[usize::from(has_lists)].push((share, directory));
     }
     let (servers, ports) = serve(args, &samba, shares, &work)?;
-    let (guessing, others) = groups.into_iter().partition(|group| group.tests[0].starts_with(GUESSES));
+    let (guessing, others): (Vec<_>, Vec<_>) =
+        groups.into_iter().partition(|group| group.tests[0].starts_with(GUESSES));
+    let (blocking, others) = others.into_iter().partition(|group| network::blocks(&group.tests[0]));
     let mut ended = all(&samba, others, ports, args.jobs, &work)?;
+    ended.extend(all(&samba, blocking, ports, 1, &work)?);
     let unexpected = if args.smbd { Vec::new() } else { unexpected(&ended, args.memory)? };
     if (1..=AGAIN_MAX).contains(&unexpected.len()) {
         ended.extend(all(&samba, alone(unexpected, &work)?, ports, 1, &work)?);
@@ -135,6 +144,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for server in servers {
         server.terminate(Duration::from_secs(60))?;
     }
+    fs::remove_dir_all(scratch(&work))?;
     report(&ended, &work)?;
     if args.smbd { Ok(()) } else { judge(&ended, args.memory) }
 }
@@ -192,15 +202,20 @@ fn serve(
     for (number, (shares, style)) in [(modes, "unix"), (lists, "ntfs")].into_iter().enumerate() {
         let directories: Vec<&Path> = shares.iter().map(|(_, directory)| directory.as_path()).collect();
         ports[number] = free_port()?;
-        let options = ["--security-style", style];
+        let options = ["--security-style", style, "--smb-anonymous"];
         servers.push(plimsoll::serve_smb_with(&binary, &directories, ports[number], &options, work)?);
     }
     Ok((servers, ports))
 }
 
+/// Where smbtorture is run: it leaves an empty directory behind each time.
+fn scratch(work: &Path) -> PathBuf {
+    work.join("scratch")
+}
+
 /// The suite's tests of SMB2 and 3.
-fn tests(samba: &Samba, only: &[String]) -> anyhow::Result<Vec<String>> {
-    let output = samba.command("bin/smbtorture").arg("--list").output()?;
+fn tests(samba: &Samba, only: &[String], work: &Path) -> anyhow::Result<Vec<String>> {
+    let output = samba.command("bin/smbtorture").arg("--list").current_dir(scratch(work)).output()?;
     ensure!(output.status.success(), "smbtorture does not list its tests");
     let names = String::from_utf8(output.stdout)?;
     let is_wanted = |name: &&str| {
@@ -213,15 +228,16 @@ fn tests(samba: &Samba, only: &[String]) -> anyhow::Result<Vec<String>> {
 
 /// Tests of one family, as many as one share takes.
 fn groups(tests: &[String]) -> Vec<Group> {
-    let mut families: BTreeMap<(&str, bool), Vec<String>> = BTreeMap::new();
+    let mut families: BTreeMap<(&str, bool, bool), Vec<String>> = BTreeMap::new();
     for test in tests {
         let family = test.split('.').nth(1).unwrap_or(test);
-        families.entry((family, has_lists(test))).or_default().push(test.clone());
+        families.entry((family, has_lists(test), network::blocks(test))).or_default().push(test.clone());
     }
-    let split = families.iter().flat_map(|(&(family, has_lists), tests)| {
+    let split = families.iter().flat_map(|(&(family, has_lists, blocks), tests)| {
         tests.chunks(SHARE_TESTS_MAX).enumerate().map(move |(number, tests)| {
-            let style = if has_lists { "acl" } else { "" };
-            Group { share: format!("{family}{style}-{number}"), has_lists, tests: tests.to_vec() }
+            let kind =
+                format!("{}{}", if has_lists { "acl" } else { "" }, if blocks { "blocked" } else { "" });
+            Group { share: format!("{family}{kind}-{number}"), has_lists, tests: tests.to_vec() }
         })
     });
     let mut groups: Vec<Group> = split.collect();
@@ -278,6 +294,10 @@ fn one(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> anyhow
         &format!("--option=torture:user2password={}", OTHER.password),
         test,
     ]);
+    if network::blocks(test) {
+        command.arg(network::WITH_FILTER);
+    }
+    command.current_dir(scratch(work));
     let mut child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
     let deadline = Instant::now() + TEST_MAX;
     let status = loop {
@@ -386,6 +406,13 @@ mod tests {
         let groups = groups(&[&tests[..], &["smb2.connect".to_owned()]].concat());
         let shares: Vec<_> = groups.iter().map(|group| (&*group.share, group.tests.len())).collect();
         assert_eq!(shares, [("connect-0", 1), ("lock-2", 6), ("lock-0", 12), ("lock-1", 12)]);
+    }
+
+    #[test]
+    fn tests_that_block_connections_are_groups_of_their_own() {
+        let tests = ["smb2.oplock.batch22a", "smb2.oplock.batch22b"].map(str::to_owned);
+        let shares: Vec<_> = super::groups(&tests).into_iter().map(|group| group.share).collect();
+        assert_eq!(shares, ["oplock-0", "oplockblocked-0"]);
     }
 
     #[test]

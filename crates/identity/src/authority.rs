@@ -8,6 +8,7 @@ use std::sync::Arc;
 pub type Random<'a> = &'a mut dyn FnMut(&mut [u8]);
 
 /// On whose behalf clients are let in, and by what rules.
+#[derive(Clone)]
 pub struct Authority {
     /// What the server says its names are.
     pub names: ServerNames,

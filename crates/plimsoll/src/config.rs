@@ -3,6 +3,7 @@
 
 use crate::lease::{LEASE_S, LeaseArgs};
 use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
+use crate::smb_frontend::Logins;
 use crate::state;
 use crate::tls::{TlsSettings, read_pair};
 use anyhow::{Context, bail};
@@ -63,6 +64,14 @@ pub(crate) struct SmbConfig {
     pub(crate) listen: Option<SocketAddr>,
     /// The names that clients may call the service by, besides its address; any if there are none.
     pub(crate) names: Vec<String>,
+    /// Whether clients are let in who log in without a name.
+    pub(crate) anonymous: bool,
+}
+
+impl SmbConfig {
+    pub(crate) fn logins(&self) -> Logins {
+        Logins { names: self.names.clone(), anonymous: self.anonymous }
+    }
 }
 
 /// `[api]`
@@ -220,6 +229,8 @@ mod tests {
         assert_eq!((smb.listen, smb.names), (Some("0.0.0.0:445".parse().unwrap()), Vec::new()));
         let names = parse("[smb]\nnames = [\"files\", \"files.example.org\"]").unwrap().smb.names;
         assert_eq!(names, ["files", "files.example.org"]);
+        assert!(!parse("").unwrap().smb.logins().anonymous);
+        assert!(parse("[smb]\nanonymous = true").unwrap().smb.logins().anonymous);
         let half = parse("[api]\nkey = \"key.pem\"\n").unwrap();
         assert!(half.api.settings().err().unwrap().to_string().contains("\"certificate\" too"));
         let config =

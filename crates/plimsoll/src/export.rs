@@ -108,8 +108,8 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     let smb = protocols.contains(Protocol::Smb);
     let smb = smb.then(|| {
         let accounts = args.smb.accounts(&signer)?;
-        let SmbListen { smb_listen: address, smb_names: names, .. } = args.smb.clone();
-        SmbFrontend::start(Arc::clone(&shared), accounts, Serving { address, names, opens }, &args.listen)
+        let serving = Serving { address: args.smb.smb_listen, logins: args.smb.logins(), opens };
+        SmbFrontend::start(Arc::clone(&shared), accounts, serving, &args.listen)
     });
     let smb = smb.transpose()?;
     let nfs = !protocols.and(Protocols::NFS).is_empty();

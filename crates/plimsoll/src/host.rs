@@ -79,7 +79,7 @@ impl Host {
         let signer = state::handle_signer(data)?;
         let opens = stable.opens.take();
         let start_smb = |address| {
-            let serving = Serving { address, names: smb.names.clone(), opens };
+            let serving = Serving { address, logins: smb.logins(), opens };
             SmbFrontend::start(Arc::clone(&namespace), control.accounts(), serving, listen)
         };
         let smb = smb.listen.map(start_smb).transpose()?;

@@ -36,6 +36,9 @@ pub(crate) struct ServeArgs {
     /// Address and port for SMB, which is served to the users of the service ("plimsoll user") [default: that of the configuration; else SMB is not served]
     #[arg(long, value_name = "ADDRESS:PORT")]
     smb_listen: Option<SocketAddr>,
+    /// Let clients of SMB in who log in without a name; they are told which shares there are, and reach none [default: that of the configuration; else they are refused]
+    #[arg(long)]
+    smb_anonymous: bool,
     /// Address and port for the API, over which everything is managed [default: that of the configuration, or 127.0.0.1:2050]
     #[arg(long, value_name = "ADDRESS:PORT")]
     api: Option<SocketAddr>,
@@ -53,6 +56,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     config.nfs.listen = args.listen.unwrap_or(config.nfs.listen);
     config.nfs.tls = args.tls.or(config.nfs.tls);
     config.smb.listen = args.smb_listen.or(config.smb.listen);
+    config.smb.anonymous |= args.smb_anonymous;
     config.api.listen = args.api.unwrap_or(config.api.listen);
     let settings = config.api.settings()?;
     let host = Host::start(&config.data, &config.nfs.listen(), &config.smb)?;

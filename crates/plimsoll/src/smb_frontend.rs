@@ -32,14 +32,24 @@ pub(crate) struct SmbListen {
     /// Names that clients call the service by, besides its address: logins meant for others are refused [default: any name]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "smb_users")]
     pub(crate) smb_names: Vec<String>,
+    /// Let clients in who log in without a name; they are told which shares there are, and reach none
+    #[arg(long, requires = "smb_users")]
+    pub(crate) smb_anonymous: bool,
+}
+
+/// Who is let in besides users, and by which names all call the service; by any if there are none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Logins {
+    pub(crate) names: Vec<String>,
+    pub(crate) anonymous: bool,
 }
 
 /// How SMB is served.
 pub(crate) struct Serving {
     /// Where.
     pub(crate) address: SocketAddr,
-    /// Names that clients call the service by; any if there are none.
-    pub(crate) names: Vec<String>,
+    /// To whom.
+    pub(crate) logins: Logins,
     /// What was open of continuously available shares when the last run ended, and will be when this one does.
     pub(crate) opens: Option<PersistentOpens>,
 }
@@ -60,6 +70,10 @@ impl SmbListen {
         };
         smb_users::read(users, &server_names().netbios, signer)
     }
+
+    pub(crate) fn logins(&self) -> Logins {
+        Logins { names: self.smb_names.clone(), anonymous: self.smb_anonymous }
+    }
 }
 
 /// The names of this server, which are those of the host.
@@ -75,8 +89,8 @@ impl SmbFrontend {
         serving: Serving,
         listen: &Listen,
     ) -> anyhow::Result<Self> {
-        let Serving { address: smb_listen, names, opens } = serving;
-        if names.iter().any(String::is_empty) {
+        let Serving { address: smb_listen, logins, opens } = serving;
+        if logins.names.iter().any(String::is_empty) {
             bail!("a name that SMB clients call the service by cannot be empty");
         }
         let listener = TcpListener::bind(smb_listen).with_context(|| {
@@ -85,7 +99,7 @@ impl SmbFrontend {
         let address = listener.local_addr()?;
         let random = Box::new(state::must_random);
         let service = Service::new(Arc::clone(&namespace), server_names(), accounts, random);
-        let mut service = service.called(names);
+        let mut service = service.called(logins.names).anonymous(logins.anonymous);
         if let Some(opens) = opens {
             service = service.keeping(opens);
         }

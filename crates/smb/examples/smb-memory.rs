@@ -1,6 +1,6 @@
 //! Serves volumes in memory over SMB, for `cargo xtask smbtorture --memory`. It takes what that gives to `plimsoll export`:
 //!
-//! `smb-memory export DIRECTORY... --smb-listen ADDRESS --smb-users FILE --security-style STYLE`
+//! `smb-memory export DIRECTORY... --smb-listen ADDRESS --smb-users FILE --security-style STYLE --smb-anonymous`
 //!
 //! Each directory lends its name to a share, and its owner to the root of that; nothing in it is looked at. Other options with a value
 //! are ignored.
@@ -35,6 +35,7 @@ struct Args {
     listen: String,
     users: PathBuf,
     lists: bool,
+    anonymous: bool,
 }
 
 fn main() -> Result<(), Failure> {
@@ -54,8 +55,11 @@ fn main() -> Result<(), Failure> {
         Box::new(random),
     );
     let listener = TcpListener::bind(&args.listen)?;
-    let _server =
-        Server::start(Arc::new(service), vec![listener], Settings::for_descriptors(2, DESCRIPTORS))?;
+    let _server = Server::start(
+        Arc::new(service.anonymous(args.anonymous)),
+        vec![listener],
+        Settings::for_descriptors(2, DESCRIPTORS),
+    )?;
     loop {
         std::thread::sleep(EXPIRE_EVERY);
         for export in namespace.exports() {
@@ -72,6 +76,7 @@ fn args() -> Result<Args, Failure> {
         match word.as_str() {
             "--smb-listen" => args.listen = value()?,
             "--smb-users" => args.users = value()?.into(),
+            "--smb-anonymous" => args.anonymous = true,
             "--security-style" => args.lists = value()? == "ntfs",
             option if option.starts_with("--") => drop(value()?),
             directory => args.directories.push(directory.into()),

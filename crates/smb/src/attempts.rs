@@ -35,7 +35,7 @@ impl Attempts {
 }
 
 /// What one host has: of IPv6, it has as many addresses as it likes in its network.
-fn of_one(address: IpAddr) -> IpAddr {
+pub(crate) fn of_one(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
         address @ IpAddr::V4(_) => address,

@@ -12,6 +12,7 @@ use smb_wire::oplock::{
 use smb_wire::transform::TRANSFORM_SIZE;
 use smb_wire::{FileId, compound};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use transport::Outbox;
 use vfs::claims::{self, Caching, OpenId};
@@ -61,14 +62,18 @@ struct Cache {
 }
 
 /// How a client is told of a cache.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) name: CacheName,
-    /// Whether it was asked for in an encrypted message.
-    pub(crate) is_sealed: bool,
+    pub(crate) secret: Secret,
     /// Over which connection it was asked for: the first that is tried.
     pub(crate) connection: u64,
 }
+
+/// Whether a cache was asked for in an encrypted message. What was a secret once stays one, also for other tree connects and sessions
+/// of the client that have the same lease.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Secret(Arc<AtomicBool>);
 
 /// What a client knows a cache by.
 #[derive(Clone, Copy, Debug)]
@@ -130,8 +135,6 @@ impl Breaks {
             claims::LeaseKey::Shared { .. } | claims::LeaseKey::Delegation(_) => None,
         };
         let cache = caches.known.entry(key).or_insert(Cache { told, uses: 0, unanswered: 0, held });
-        // What was asked for in secret once stays secret.
-        cache.told.is_sealed |= told.is_sealed;
         cache.uses += 2;
         cache.unanswered += 1;
         let new =
@@ -162,7 +165,7 @@ impl Breaks {
                 cache.held = Some(step);
                 return;
             }
-            Some(cache) => cache.told,
+            Some(cache) => cache.told.clone(),
             None => {
                 if let claims::LeaseKey::Oplock(open) = key
                     && caches.asking > 0
@@ -192,7 +195,7 @@ impl Breaks {
         let Some(cache) = caches.known.get_mut(&key) else { return };
         cache.uses -= 1;
         cache.unanswered -= usize::from(is_unanswered);
-        let told = cache.told;
+        let told = cache.told.clone();
         let due = if cache.unanswered == 0 { cache.held.take() } else { None };
         if cache.uses == 0 {
             caches.known.remove(&key);
@@ -202,6 +205,17 @@ impl Breaks {
         if let Some(step) = due {
             self.send(&told, step);
         }
+    }
+}
+
+impl Secret {
+    /// Keeps it from now on.
+    pub(crate) fn keep(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn is_kept(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
     }
 }
 
@@ -228,7 +242,8 @@ impl Drop for CacheUse {
 fn notification(client: &dyn Client, told: &Told, step: Break) -> Option<Outbox> {
     let mut outbox = Outbox::default();
     let out = outbox.bytes();
-    out.resize(FRAMING + if told.is_sealed { TRANSFORM_SIZE } else { 0 }, 0);
+    let is_sealed = told.secret.is_kept();
+    out.resize(FRAMING + if is_sealed { TRANSFORM_SIZE } else { 0 }, 0);
     let header = |session_id| Header {
         credit_charge: 0,
         credits: 0,
@@ -256,7 +271,7 @@ fn notification(client: &dyn Client, told: &Told, step: Break) -> Option<Outbox>
             compound::push(out, &header(0), &body);
         }
     }
-    if told.is_sealed && !client.seal(out, FRAMING) {
+    if is_sealed && !client.seal(out, FRAMING) {
         return None;
     }
     frame::finish(out, 0, 0);

@@ -63,7 +63,8 @@ impl Base<'_> {
             channel,
             signer,
             tree,
-            file: previous.file,
+            // A CREATE has no file but the one that it opens: where it opens none, none is left to those that follow it.
+            file: previous.file.filter(|_| header.command != Command::CREATE),
             failed: previous.failed,
             outstanding: None,
             waker: None,
@@ -613,6 +614,7 @@ fn check_protection(
         let is_bare = sealed_by.is_none() && !request.header.flags.contains(Flags::SIGNED);
         // With 3.1.1 it proves that the negotiation was not changed on the way (MS-SMB2 §3.3.5.7).
         let proves = request.header.command == Command::TREE_CONNECT
+            && !channel.session.is_anonymous()
             && ops.connection.negotiated().is_some_and(|negotiated| negotiated.dialect == Dialect::SMB311);
         return if is_bare && proves { Err(Stop::Disconnect) } else { Ok(()) };
     }

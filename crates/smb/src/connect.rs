@@ -1,7 +1,7 @@
 //! TREE_CONNECT and TREE_DISCONNECT (MS-SMB2 §3.3.5.7, §3.3.5.8).
 
 use crate::connection::Connection;
-use crate::limits::SESSION_TREES_MAX;
+use crate::limits::{ANONYMOUS_TREES_MAX, SESSION_TREES_MAX};
 use crate::names::folded;
 use crate::ops::{Done, Ops, Stop};
 use crate::session::Session;
@@ -45,7 +45,8 @@ pub(crate) fn connect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> 
         capabilities: capabilities(ops, &share),
         maximal_access: maximal_access(&share),
     };
-    let tree_id = session.add_tree(&ops.service.counts, share, SESSION_TREES_MAX);
+    let trees_max = if session.is_anonymous() { ANONYMOUS_TREES_MAX } else { SESSION_TREES_MAX };
+    let tree_id = session.add_tree(&ops.service.counts, share, trees_max);
     let tree_id = tree_id.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
     ops.header.routing = Routing::Sync { process_id: 0, tree_id };
     ops.reply(w, &response)

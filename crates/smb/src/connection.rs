@@ -104,17 +104,19 @@ impl Connection {
         lock(&self.channels).get(&session_id).cloned()
     }
 
-    /// Whether anybody has logged in.
+    /// Whether a user has logged in.
     pub(crate) fn is_logged_on(&self) -> bool {
-        lock(&self.channels).values().any(|channel| channel.is_valid())
+        let is_users = |channel: &Arc<Channel>| channel.is_valid() && channel.session.identity().is_some();
+        lock(&self.channels).values().any(is_users)
     }
 
-    /// Adds a channel that is being set up, if there may be one more.
+    /// Adds a channel that is being set up, if there may be one more of those that have proven nothing.
     pub(crate) fn add_channel(&self, channel: &Arc<Channel>, setups_max: usize) -> Result<(), NtStatus> {
         let mut channels = lock(&self.channels);
         // What was to be a channel of a session that has ended is found by nobody.
         channels.retain(|_, channel| !channel.session.is_over());
-        let setups = channels.values().filter(|channel| !channel.is_bound()).count();
+        let has_proven = |channel: &Arc<Channel>| channel.is_bound() && !channel.session.is_anonymous();
+        let setups = channels.values().filter(|channel| !has_proven(channel)).count();
         if channels.len() >= CONNECTION_SESSIONS_MAX || setups >= setups_max {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }

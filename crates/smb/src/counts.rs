@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Counts {
     last_id: AtomicU64,
     sessions: Arc<AtomicUsize>,
-    setups: Arc<AtomicUsize>,
     trees: Arc<AtomicUsize>,
     opens: AtomicUsize,
     pipes: AtomicUsize,
+    /// Bytes on their way over the pipes of users.
+    pub(crate) pipe_bytes: Arc<AtomicUsize>,
+    /// The same of anonymous sessions.
+    pub(crate) anonymous_pipe_bytes: Arc<AtomicUsize>,
     refused: AtomicU64,
     spliced_bytes: AtomicU64,
 }
@@ -29,11 +32,6 @@ impl Counts {
     /// Counts a session, if there may be one more.
     pub(crate) fn session(&self, sessions_max: usize) -> Option<Counted> {
         counted(&self.sessions, sessions_max)
-    }
-
-    /// Counts a session that is being set up, if there may be one more of those.
-    pub(crate) fn setup(&self, setups_max: usize) -> Option<Counted> {
-        counted(&self.setups, setups_max)
     }
 
     /// Counts a tree connect, if there may be one more.

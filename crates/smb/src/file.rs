@@ -26,7 +26,7 @@ const READ_LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
 pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
     let args: ReadRequest<'_> = Ops::decode(request)?;
     if let Some(pipe) = ops.pipe(args.file_id)? {
-        return ipc::read(&pipe, &args, w);
+        return ipc::read(ops, &pipe, &args, w);
     }
     let open = ops.open(args.file_id)?;
     if args.length > IO_BYTES_MAX {

@@ -4,6 +4,7 @@
 mod accounts;
 mod shares;
 
+use crate::later::Interim;
 use crate::limits::{IO_BYTES_MAX, TRANSACT_BYTES_MAX};
 use crate::names::folded;
 use crate::ops::{Done, Ops, Stop};
@@ -76,7 +77,8 @@ pub(crate) fn wait(ops: &Ops<'_>, input: &[u8]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// CREATE on IPC$ (MS-SMB2 §3.3.5.9), with the rights that were asked for: whoever has a session may use pipes.
+/// CREATE on IPC$ (MS-SMB2 §3.3.5.9), with the rights that were asked for: whoever has a session may use pipes. Which users there are is
+/// nothing that those are told who are none.
 pub(crate) fn create(
     ops: &mut Ops<'_>,
     args: &CreateRequest<'_>,
@@ -91,11 +93,14 @@ pub(crate) fn create(
         return Err(NtStatus::NOT_A_DIRECTORY.into());
     }
     let session = Arc::clone(ops.session()?);
-    session.identity().ok_or(NtStatus::ACCESS_DENIED)?;
+    if session.identity().is_none() && known.speaks == Speaks::Authority {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
     let number = ops.service.counts.next_id();
     let id = FileId { persistent: number, volatile: number };
     let association = Association::new(known.path, known.offers);
-    let pipe = Pipe::new(id, ops.tree()?.id, granted, known.speaks, association);
+    let budgets = session.pipe_budgets(&ops.service.counts);
+    let pipe = Pipe::new(id, ops.tree()?.id, granted, (known.speaks, association), budgets);
     session.add_pipe(&ops.service.counts, pipe)?;
     ops.file = Some(id);
     let response = CreateResponse {
@@ -115,15 +120,31 @@ pub(crate) fn create(
     ops.reply(w, &response)
 }
 
-/// READ of a pipe (MS-SMB2 §3.3.5.12). Where it is read from says nothing.
-pub(crate) fn read(pipe: &Pipe, args: &ReadRequest<'_>, w: &mut Writer<'_>) -> Done {
+/// READ of a pipe (MS-SMB2 §3.3.5.12), which waits until there is something to read. Where it is read from says nothing.
+pub(crate) fn read(ops: &mut Ops<'_>, pipe: &Arc<Pipe>, args: &ReadRequest<'_>, w: &mut Writer<'_>) -> Done {
     if args.length > IO_BYTES_MAX {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     pipe.check(AccessMask::READ_DATA)?;
-    let part = pipe.read(args.length)?;
+    let part = match pipe.read(args.length) {
+        Err(NtStatus::PIPE_EMPTY) => return Err(wait_for_answer(ops, pipe)?),
+        part => part?,
+    };
     ReadResponse { data: &part.bytes[..], data_remaining: 0, flags: 0 }.encode(w);
     Ok(status_of(&part))
+}
+
+/// Has a READ wait until something is answered over its pipe.
+fn wait_for_answer(ops: &mut Ops<'_>, pipe: &Arc<Pipe>) -> Result<Stop, NtStatus> {
+    let waker = ops.waker(Some(pipe.id), NtStatus::FILE_CLOSED, Interim::OfLast)?;
+    pipe.wait(&waker);
+    let (async_id, pipe) = (waker.asked().async_id, Arc::downgrade(pipe));
+    Ok(ops.wait(Box::new(move || {
+        if let Some(pipe) = pipe.upgrade() {
+            pipe.forget(async_id);
+        }
+        true
+    })))
 }
 
 /// WRITE to a pipe (MS-SMB2 §3.3.5.13).

@@ -1,6 +1,6 @@
 //! Leases by their keys: of which file each is, for all sessions and connections of a client (MS-SMB2 §3.3.1.11, §3.3.1.12).
 
-use crate::breaks::CacheUse;
+use crate::breaks::{CacheUse, Secret};
 use crate::counts::lock;
 use smb_wire::oplock::LeaseKey;
 use smb_wire::{Guid, NtStatus};
@@ -40,6 +40,7 @@ struct Lease {
     stream: Stream,
     /// Of the second version, which counts how often it has changed. It stays what it was first (MS-SMB2 §3.3.5.9.11).
     has_epoch: bool,
+    secret: Secret,
     /// Opens that have it, and CREATEs that ask for it.
     uses: usize,
 }
@@ -51,6 +52,7 @@ pub(crate) struct LeaseUse {
     key: LeaseKey,
     client: u128,
     has_epoch: bool,
+    secret: Secret,
 }
 
 /// What an open's client may cache, as long as the open is there.
@@ -95,15 +97,15 @@ impl LeaseTables {
             *last_client += 1;
             LeaseTable { client: *last_client, leases: HashMap::new() }
         });
-        let new = || Lease { file: file.clone(), stream, has_epoch, uses: 0 };
+        let new = || Lease { file: file.clone(), stream, has_epoch, secret: Secret::default(), uses: 0 };
         let lease = table.leases.entry(key).or_insert_with(new);
         if place(&lease.file) != place(file) || lease.stream != stream {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         lease.uses += 1;
         keys.insert((lessee.uid, key), lessee);
-        let has_epoch = lease.has_epoch;
-        Ok(LeaseUse { tables: self.clone(), lessee, key, client: table.client, has_epoch })
+        let (has_epoch, secret) = (lease.has_epoch, lease.secret.clone());
+        Ok(LeaseUse { tables: self.clone(), lessee, key, client: table.client, has_epoch, secret })
     }
 
     /// Whether a lease has this key.
@@ -143,6 +145,11 @@ impl LeaseUse {
     /// Whether it is of the second version, whichever is asked for.
     pub(crate) fn has_epoch(&self) -> bool {
         self.has_epoch
+    }
+
+    /// Whether it was asked for in secret, through whatever share.
+    pub(crate) fn secret(&self) -> &Secret {
+        &self.secret
     }
 
     /// What the table of claims knows the lease by.

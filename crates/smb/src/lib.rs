@@ -54,6 +54,7 @@ pub mod service;
 mod session;
 mod setattr;
 mod setup;
+mod setups;
 mod shown;
 mod signatures;
 mod status;

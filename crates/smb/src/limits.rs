@@ -37,14 +37,18 @@ pub const SESSION_CHANNELS_MAX: usize = 32;
 /// Nonces of encrypted messages that a session with several connections remembers: of the last so many, and of twice as many at
 /// most, in up to 150 KiB.
 pub const NONCES_MAX: usize = 4096;
-/// Sessions of one connection that are being set up.
+/// Sessions of one connection that are being set up, or anonymous.
 pub const CONNECTION_SETUPS_MAX: usize = 16;
 /// Sessions of all connections.
 pub const SESSIONS_MAX: usize = 65_536;
-/// Those among them that are being set up, and how long that may take: nobody has proven anything yet who has one.
+/// Those among them that are being set up or anonymous, and how long the first may take: nobody has proven anything who has one.
 pub const SETUPS_MAX: usize = 4096;
 /// See [`SETUPS_MAX`].
 pub const SETUP_TIME_MAX: Duration = Duration::from_secs(60);
+/// The same of one host.
+pub const SETUPS_OF_HOST_MAX: usize = SETUPS_MAX / 4;
+/// How long a session that is being set up, or anonymous, is left alone at least. Where there are too many, the oldest gives way then.
+pub const SETUP_TIME_MIN: Duration = Duration::from_secs(5);
 /// Refused logins that one address has at once, and how long it is until there is another.
 pub const REFUSED_AT_ONCE_MAX: u32 = 20;
 /// See [`REFUSED_AT_ONCE_MAX`].
@@ -58,9 +62,21 @@ pub const TREES_MAX: usize = 131_072;
 /// Opens of one session.
 pub const SESSION_OPENS_MAX: usize = 16_384;
 /// Pipes of one session, which count as opens as well.
-pub const SESSION_PIPES_MAX: usize = 32;
-/// Pipes of all sessions: each may keep a MiB that its client does not read.
-pub const PIPES_MAX: usize = 512;
+pub const SESSION_PIPES_MAX: usize = 2048;
+/// Pipes of all sessions.
+pub const PIPES_MAX: usize = 32_768;
+/// Bytes that are on their way over the pipes of one session, past which its clients have to read before they write: calls that are not
+/// whole, and answers. The last write may go past it by what one pipe keeps, up to 1.3 MiB.
+pub const SESSION_PIPE_BYTES_MAX: usize = 16 << 20;
+/// The same of all sessions.
+pub const PIPE_BYTES_MAX: usize = 256 << 20;
+/// Tree connects of one anonymous session, its pipes, and the bytes on their way over those of all such sessions: with as many of these
+/// as there may be, half of what there is of all is left to users.
+pub const ANONYMOUS_TREES_MAX: usize = 16;
+/// See [`ANONYMOUS_TREES_MAX`].
+pub const ANONYMOUS_PIPES_MAX: usize = 4;
+/// See [`ANONYMOUS_TREES_MAX`].
+pub const ANONYMOUS_PIPE_BYTES_MAX: usize = 16 << 20;
 /// Opens of all sessions.
 pub const OPENS_MAX: usize = 262_144;
 /// How long an open waits for its client that was lost, in milliseconds: where the client leaves it to us, and at most.
@@ -123,4 +139,6 @@ pub const WAITING_BYTES_MAX: usize = 64 << 20;
 /// watch their connections send an ECHO each minute.
 pub const IDLE_S: u32 = 4 * 3600;
 
+const _: () = assert!(SETUPS_MAX * ANONYMOUS_TREES_MAX <= TREES_MAX / 2, "users have tree connects left");
+const _: () = assert!(SETUPS_MAX * ANONYMOUS_PIPES_MAX <= PIPES_MAX / 2, "users have pipes left");
 const _: () = assert!(MESSAGE_BYTES_MAX < 1 << 24, "the length on the wire has three bytes");

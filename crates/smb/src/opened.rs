@@ -89,6 +89,10 @@ fn decrypt(connection: &Connection, message: &[u8]) -> Result<(Vec<u8>, Arc<Sess
     let header = TransformHeader::from_bytes(message).map_err(|malformed| Malformed(malformed.0))?;
     let channel = connection.channel(header.session_id).filter(|channel| channel.is_valid());
     let session = &channel.ok_or(Malformed("an encrypted message of no session"))?.session;
+    if session.is_anonymous() && !connection.is_logged_on() {
+        // Of a connection that no user has (MS-SMB2 §3.3.1.7, `ConstrainedConnection`).
+        return Err(Malformed("an encrypted message of nobody"));
+    }
     let keys = session.keys().ok_or(Malformed("an encrypted message of no session"))?;
     let plain = keys.open(message).ok_or(Malformed("an encrypted message that was changed on the way"))?;
     if !session.is_first(&header.nonce) {

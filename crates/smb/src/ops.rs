@@ -238,12 +238,13 @@ impl Ops<'_> {
     /// A file id of a request; in a compound, perhaps that of the command before.
     fn resolved(&self, id: FileId) -> Result<FileId, NtStatus> {
         let is_related = self.header.flags.contains(Flags::RELATED_OPERATIONS);
-        match id {
+        match (self.file, self.failed) {
             // Whatever a related command names, it is about the file of the one before (MS-SMB2 §3.3.5.2.7.2).
-            _ if is_related && let Some(id) = self.file => Ok(id),
-            // What failed made no file (MS-SMB2 §3.3.5.2.7.2).
-            FileId::PREVIOUS => self.file.ok_or(self.failed.unwrap_or(NtStatus::FILE_CLOSED)),
-            id => Ok(id),
+            (Some(id), _) if is_related => Ok(id),
+            // Where that has failed and opened no file, it fails in the same way.
+            (None, Some(status)) if is_related => Err(status),
+            _ if id == FileId::PREVIOUS => self.file.ok_or(NtStatus::FILE_CLOSED),
+            _ => Ok(id),
         }
     }
 

@@ -9,9 +9,11 @@ use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
 use crate::open::Open;
 use crate::persistent::PersistentOpens;
 use crate::session::Session;
+use crate::setups::Setups;
 use identity::{Authority, Identity, MicPolicy, Resolver, ServerNames, SharedAccounts};
 use smb_wire::Guid;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 use vfs::SharedNamespace;
@@ -41,6 +43,7 @@ pub struct Service {
     pub(crate) persistent: Option<Arc<PersistentOpens>>,
     /// Logins that were refused.
     pub(crate) attempts: Attempts,
+    setups: Setups,
     /// `GlobalSessionTable`.
     sessions: Mutex<HashMap<u64, Weak<Session>>>,
     /// Held while what a session has open becomes what nobody has.
@@ -77,6 +80,7 @@ impl Service {
             handles: Arc::default(),
             persistent: None,
             attempts: Attempts::default(),
+            setups: Setups::default(),
             sessions: Mutex::default(),
             ending: Mutex::default(),
         }
@@ -92,24 +96,41 @@ impl Service {
     /// answers were meant for somebody else. Without names, none is.
     #[must_use]
     pub fn called(self, target_names: Vec<String>) -> Self {
-        let Authority { names, secrets, null_sessions, mic, .. } = &*self.authority;
-        let (names, secrets) = (names.clone(), Arc::clone(secrets));
-        let authority = Authority { names, secrets, null_sessions: *null_sessions, mic: *mic, target_names };
-        Self { authority: Arc::new(authority), ..self }
+        Self { authority: Arc::new(Authority { target_names, ..(*self.authority).clone() }), ..self }
     }
 
-    /// A session that is to be set up from `now` on, if there may be one more. Its number is drawn, so that one of an earlier start is
-    /// nobody's; some clients keep 32 bits of it.
-    pub(crate) fn new_session(&self, now: Instant) -> Option<Arc<Session>> {
+    /// The same, which lets clients in without a name or not. They reach IPC$ alone: which shares there are, and what the server is
+    /// called.
+    #[must_use]
+    pub fn anonymous(self, null_sessions: bool) -> Self {
+        Self { authority: Arc::new(Authority { null_sessions, ..(*self.authority).clone() }), ..self }
+    }
+
+    /// A session that a client at this address sets up from `now` on, if there may be one more. Where there are too many, one that was
+    /// begun long ago gives way.
+    pub(crate) fn new_session(&self, address: IpAddr, now: Instant) -> Option<Arc<Session>> {
+        match self.begin_session(address, now) {
+            Err(Some(oldest)) => {
+                let oldest = self.session(oldest).filter(|session| session.identity().is_none());
+                oldest.iter().for_each(|session| self.end_session(session));
+                self.begin_session(address, now).ok()
+            }
+            begun => begun.ok(),
+        }
+    }
+
+    /// The same, or who is to give way. Its number is drawn, so that one of an earlier start is nobody's; some clients keep 32 bits of it.
+    fn begin_session(&self, address: IpAddr, now: Instant) -> Result<Arc<Session>, Option<u64>> {
         let mut sessions = lock(&self.sessions);
         loop {
             let mut drawn = [0; 4];
             (self.random)(&mut drawn);
             let id = u64::from(u32::from_le_bytes(drawn));
             if id != 0 && !sessions.contains_key(&id) {
-                let session = Arc::new(Session::new(id, &self.counts, now)?);
+                let setup = self.setups.take(id, address, now)?;
+                let session = Arc::new(Session::new(id, setup, &self.counts, now).ok_or(None)?);
                 sessions.insert(id, Arc::downgrade(&session));
-                return Some(session);
+                return Ok(session);
             }
         }
     }
@@ -182,9 +203,9 @@ impl Service {
         self.handles.sweep(|open| namespace.export(open.disk.export.id).is_none());
     }
 
-    /// Sessions that are set up.
+    /// Sessions of users.
     pub(crate) fn sessions(&self) -> usize {
-        self.all_sessions().iter().filter(|session| session.is_established()).count()
+        self.all_sessions().iter().filter(|session| session.identity().is_some()).count()
     }
 
     fn all_sessions(&self) -> Vec<Arc<Session>> {
@@ -216,9 +237,10 @@ impl Service {
 mod tests {
     use super::*;
     use crate::connection::Connection;
-    use crate::limits::{CONNECTION_SETUPS_MAX, SETUP_TIME_MAX, SETUPS_MAX};
+    use crate::limits::{CONNECTION_SETUPS_MAX, SETUP_TIME_MAX, SETUP_TIME_MIN, SETUPS_MAX};
     use identity::{Accounts, Sid};
     use smb_wire::NtStatus;
+    use std::net::Ipv4Addr;
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
     use vfs::Namespace;
@@ -235,11 +257,12 @@ mod tests {
         Arc::new(Service::new(namespace, names, accounts, Box::new(random)))
     }
 
-    /// Begins as many sessions over a connection as it may have, until there are too many of all.
-    fn begin(service: &Arc<Service>, now: Instant) -> (Arc<Connection>, usize) {
+    /// Begins as many sessions over a connection of this host as it may have, until there are too many of all.
+    fn begin(service: &Arc<Service>, host: usize, now: Instant) -> (Arc<Connection>, usize) {
         let connection = Connection::new(service);
+        let address = IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(host).unwrap()));
         let begin = || {
-            let session = service.new_session(now).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+            let session = service.new_session(address, now).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
             connection.add_channel(&connection.new_channel(session), CONNECTION_SETUPS_MAX)
         };
         let begun = (0..CONNECTION_SETUPS_MAX).take_while(|_| begin().is_ok()).count();
@@ -249,19 +272,29 @@ mod tests {
     #[test]
     fn sessions_that_are_being_set_up_go_with_their_connection_and_in_time() {
         let (service, now) = (service(), Instant::now());
-        let connections: Vec<_> = std::iter::repeat_with(|| begin(&service, now))
-            .take(SETUPS_MAX / CONNECTION_SETUPS_MAX)
-            .collect();
+        let connections: Vec<_> =
+            (0..SETUPS_MAX / CONNECTION_SETUPS_MAX).map(|host| begin(&service, host, now)).collect();
         assert!(connections.iter().all(|(_, begun)| *begun == CONNECTION_SETUPS_MAX));
-        assert_eq!(begin(&service, now).1, 0, "others have them all");
+        assert_eq!(begin(&service, 1000, now).1, 0, "others have them all");
         drop(connections);
         assert!(lock(&service.sessions).is_empty());
-        let (_connection, begun) = begin(&service, now);
+        let (_connection, begun) = begin(&service, 0, now);
         assert_eq!(begun, CONNECTION_SETUPS_MAX);
         service.end_setups(now + SETUP_TIME_MAX);
         assert_eq!(lock(&service.sessions).len(), begun);
         service.end_setups(now + SETUP_TIME_MAX + Duration::from_millis(1));
         assert!(lock(&service.sessions).is_empty());
-        assert!(service.counts.setup(1).is_some(), "nothing is counted any longer");
+    }
+
+    #[test]
+    fn who_begins_while_strangers_have_all_sessions_takes_the_place_of_the_oldest() {
+        let (service, now) = (service(), Instant::now());
+        let strangers: Vec<_> =
+            (0..SETUPS_MAX / CONNECTION_SETUPS_MAX).map(|host| begin(&service, host, now)).collect();
+        let later = now + SETUP_TIME_MIN;
+        assert_eq!(begin(&service, 1000, later).1, CONNECTION_SETUPS_MAX);
+        assert!(lock(&service.sessions).len() <= SETUPS_MAX, "there are no more than before");
+        drop(strangers);
+        assert!(lock(&service.sessions).is_empty());
     }
 }

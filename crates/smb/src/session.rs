@@ -6,19 +6,21 @@ use crate::counts::{Counted, Counts, lock};
 use crate::keys::Keys;
 use crate::later::Waiting;
 use crate::limits::{
-    OPENS_MAX, PIPES_MAX, SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPES_MAX, SESSIONS_MAX,
-    SETUP_TIME_MAX, SETUPS_MAX, TREES_MAX,
+    ANONYMOUS_PIPE_BYTES_MAX, ANONYMOUS_PIPES_MAX, OPENS_MAX, PIPE_BYTES_MAX, PIPES_MAX,
+    SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPE_BYTES_MAX, SESSION_PIPES_MAX, SESSIONS_MAX,
+    SETUP_TIME_MAX, TREES_MAX,
 };
 use crate::negotiated::Negotiated;
 use crate::nonces::Nonces;
 use crate::open::Open;
-use crate::pipe::Pipe;
+use crate::pipe::{Budget, Pipe};
+use crate::setups::Setup;
 use crate::tree::{Share, Tree};
 use identity::Identity;
 use smb_wire::negotiate::Capabilities;
 use smb_wire::{FileId, NtStatus};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
 use transport::Outbox;
@@ -27,15 +29,17 @@ use transport::Outbox;
 pub(crate) struct Session {
     pub(crate) id: u64,
     established: OnceLock<Established>,
-    /// When it was begun, and what it counts as until it is set up.
+    /// When it was begun, and its place among those that have proven nothing, until it is a user's.
     begun: Instant,
-    setup: Mutex<Option<Counted>>,
+    setup: Mutex<Option<Setup>>,
     _counted: Counted,
     is_over: AtomicBool,
     /// `ChannelList`: those that are bound.
     channels: Mutex<Vec<Weak<Channel>>>,
     held: Mutex<Held>,
     waiting: Arc<Waiting>,
+    /// Bytes on their way over its pipes.
+    pipe_bytes: Arc<AtomicUsize>,
     /// Of encrypted messages that have come over any of its channels.
     nonces: Nonces,
 }
@@ -58,8 +62,8 @@ struct Held {
 
 impl Session {
     /// A session that is being set up from `now` on, if there may be one more.
-    pub(crate) fn new(id: u64, counts: &Counts, now: Instant) -> Option<Self> {
-        let (setup, counted) = (counts.setup(SETUPS_MAX)?, counts.session(SESSIONS_MAX)?);
+    pub(crate) fn new(id: u64, setup: Setup, counts: &Counts, now: Instant) -> Option<Self> {
+        let counted = counts.session(SESSIONS_MAX)?;
         Some(Self {
             id,
             begun: now,
@@ -70,6 +74,7 @@ impl Session {
             channels: Mutex::default(),
             held: Mutex::default(),
             waiting: Arc::default(),
+            pipe_bytes: Arc::default(),
             nonces: Nonces::default(),
         })
     }
@@ -89,7 +94,12 @@ impl Session {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Whose it is; nobody's before it is set up.
+    /// Whether it was set up and is nobody's.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.is_established() && self.identity().is_none()
+    }
+
+    /// Whose it is; nobody's before it is set up, or if it is anonymous.
     pub(crate) fn identity(&self) -> Option<&Identity> {
         self.established.get()?.identity.as_ref()
     }
@@ -125,7 +135,8 @@ impl Session {
     /// Whether an encrypted message with this nonce is one that has not come before. Over its connection, message ids tell as well;
     /// so nothing is remembered where there are no others.
     pub(crate) fn is_first(&self, nonce: &[u8; 16]) -> bool {
-        !self.has_channels() || self.nonces.is_first(nonce)
+        let has_others = self.has_channels() && !self.is_anonymous();
+        !has_others || self.nonces.is_first(nonce)
     }
 
     /// Gives it its user and its keys, once.
@@ -136,10 +147,12 @@ impl Session {
         keys: Keys,
         must_sign: bool,
     ) -> Result<(), NtStatus> {
-        let negotiated = negotiated.clone();
+        let (negotiated, is_proven) = (negotiated.clone(), identity.is_some());
         let established = self.established.set(Established { identity, negotiated, keys, must_sign });
         established.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
-        *lock(&self.setup) = None;
+        if is_proven {
+            *lock(&self.setup) = None;
+        }
         Ok(())
     }
 
@@ -270,10 +283,21 @@ impl Session {
         lock(&self.held).pipes.get(&id).cloned()
     }
 
+    /// The memory that a pipe of this session counts to.
+    pub(crate) fn pipe_budgets(&self, counts: &Counts) -> [Budget; 2] {
+        let (of_all, bytes_max) = match self.is_anonymous() {
+            true => (&counts.anonymous_pipe_bytes, ANONYMOUS_PIPE_BYTES_MAX),
+            false => (&counts.pipe_bytes, PIPE_BYTES_MAX),
+        };
+        let of_session = Budget { bytes: Arc::clone(&self.pipe_bytes), bytes_max: SESSION_PIPE_BYTES_MAX };
+        [of_session, Budget { bytes: Arc::clone(of_all), bytes_max }]
+    }
+
     /// Keeps a pipe, if there is room for one more.
     pub(crate) fn add_pipe(&self, counts: &Counts, pipe: Pipe) -> Result<(), NtStatus> {
         let mut held = lock(&self.held);
-        let has_room = held.has_room() && held.pipes.len() < SESSION_PIPES_MAX;
+        let pipes_max = if self.is_anonymous() { ANONYMOUS_PIPES_MAX } else { SESSION_PIPES_MAX };
+        let has_room = held.has_room() && held.pipes.len() < pipes_max;
         if !has_room || self.is_over.load(Ordering::SeqCst) || !counts.count_pipe(PIPES_MAX, OPENS_MAX) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
@@ -336,22 +360,32 @@ fn close_all(counts: &Counts, opens: Vec<Arc<Open>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::SETUPS_MAX;
     use crate::pipe::Speaks;
+    use crate::setups::Setups;
     use smb_wire::rpc::{Association, srvsvc};
     use smb_wire::types::AccessMask;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    /// A session of a host of this number, if there may be one more.
+    fn new(setups: &Setups, counts: &Counts, host: usize) -> Option<Session> {
+        let (host, now) = (Ipv4Addr::from_bits(u32::try_from(host).unwrap()), Instant::now());
+        Session::new(1, setups.take(1, IpAddr::V4(host), now).ok()?, counts, now)
+    }
 
     fn add(session: &Session, counts: &Counts, tree_id: u32) -> Result<FileId, NtStatus> {
         let number = counts.next_id();
         let id = FileId { persistent: number, volatile: number };
         let association = Association::new("", &[srvsvc::INTERFACE]);
-        let pipe = Pipe::new(id, tree_id, AccessMask::FILE_ALL, Speaks::Server, association);
+        let speaks = (Speaks::Server, association);
+        let pipe = Pipe::new(id, tree_id, AccessMask::FILE_ALL, speaks, session.pipe_budgets(counts));
         session.add_pipe(counts, pipe).map(|()| id)
     }
 
     #[test]
     fn pipes_are_bounded_and_go_with_their_tree_connect_and_session() {
         let counts = Counts::default();
-        let session = Session::new(1, &counts, Instant::now()).unwrap();
+        let session = new(&Setups::default(), &counts, 1).unwrap();
         let ipc = session.add_tree(&counts, Share::Pipe, 2).unwrap();
         let other = session.add_tree(&counts, Share::Pipe, 2).unwrap();
         let ids: Vec<FileId> = (1..SESSION_PIPES_MAX).map(|_| add(&session, &counts, ipc).unwrap()).collect();
@@ -380,29 +414,29 @@ mod tests {
 
     #[test]
     fn sessions_are_bounded_and_those_that_are_not_set_up_more_tightly() {
-        let (counts, now) = (Counts::default(), Instant::now());
-        let new = || Session::new(1, &counts, now);
-        let mut begun: Vec<Session> = (0..SETUPS_MAX).map(|_| new().unwrap()).collect();
-        assert!(new().is_none(), "too many are being set up");
+        let (counts, setups) = (Counts::default(), Setups::default());
+        let mut begun: Vec<Session> =
+            (0..SETUPS_MAX).map(|number| new(&setups, &counts, number).unwrap()).collect();
+        assert!(new(&setups, &counts, SETUPS_MAX).is_none(), "too many are being set up");
         begun.pop();
         begun[0].end(&counts);
-        begun.extend([new().unwrap(), new().unwrap()]);
-        assert!(new().is_none());
+        begun.extend([SETUPS_MAX, SETUPS_MAX + 1].map(|number| new(&setups, &counts, number).unwrap()));
+        assert!(new(&setups, &counts, 0).is_none());
         // Those that are set up are in nobody's way, up to their own bound.
         begun.iter().for_each(|session| *lock(&session.setup) = None);
-        begun.extend((0..SETUPS_MAX).map(|_| new().unwrap()));
-        assert!(new().is_none());
+        begun.extend((0..SETUPS_MAX).map(|number| new(&setups, &counts, number).unwrap()));
+        assert!(new(&setups, &counts, SETUPS_MAX).is_none());
         drop(begun);
         let others: Vec<Counted> = (0..SESSIONS_MAX).map(|_| counts.session(SESSIONS_MAX).unwrap()).collect();
-        assert!(new().is_none(), "there are too many");
+        assert!(new(&setups, &counts, 0).is_none(), "there are too many");
         drop(others);
-        assert!(new().is_some());
+        assert!(new(&setups, &counts, 0).is_some());
     }
 
     #[test]
     fn tree_connects_of_all_sessions_are_bounded() {
-        let (counts, now) = (Counts::default(), Instant::now());
-        let sessions: Vec<Session> = (0..3).map(|_| Session::new(1, &counts, now).unwrap()).collect();
+        let (counts, setups) = (Counts::default(), Setups::default());
+        let sessions: Vec<Session> = (0..3).map(|number| new(&setups, &counts, number).unwrap()).collect();
         for _ in 0..TREES_MAX - 1 {
             sessions[0].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
         }

@@ -45,15 +45,17 @@ pub(crate) fn setup(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
             Ok(NtStatus::MORE_PROCESSING_REQUIRED)
         }
         Step::Done(accepted) => {
-            let must_sign = must_sign(negotiated, &args);
+            let is_anonymous = accepted.account == Account::Anonymous;
+            // Everybody knows the keys of such a session.
+            let must_sign = !is_anonymous && must_sign(negotiated, &args);
             if let Err(stop) = establish(ops, &channel, negotiated, &accepted, must_sign) {
                 give_up(ops, &channel);
                 return Err(stop);
             }
-            ops.signer = channel.signing().cloned();
+            ops.signer = channel.signing().filter(|_| !is_anonymous).cloned();
             end_previous(ops, &channel.session, args.previous_session_id);
-            let (session_flags, security_buffer) = (SessionFlags::empty(), &accepted.token[..]);
-            ops.reply(w, &SessionSetupResponse { session_flags, security_buffer })
+            let session_flags = if is_anonymous { SessionFlags::IS_NULL } else { SessionFlags::empty() };
+            ops.reply(w, &SessionSetupResponse { session_flags, security_buffer: &accepted.token })
         }
         Step::Refused(refusal) => {
             tracing::info!(peer = %ops.ends.peer, %refusal, "a session was refused");
@@ -69,7 +71,7 @@ pub(crate) fn setup(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
 
 /// The channel of a new session.
 fn begin(ops: &Ops<'_>, now: Instant) -> Result<Arc<Channel>, NtStatus> {
-    let session = ops.service.new_session(now).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+    let session = ops.service.new_session(ops.ends.peer.ip(), now).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
     let channel = ops.connection.new_channel(session);
     if let Err(status) = ops.connection.add_channel(&channel, CONNECTION_SETUPS_MAX) {
         ops.service.end_session(&channel.session);

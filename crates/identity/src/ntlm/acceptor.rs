@@ -58,11 +58,12 @@ impl Challenged {
         message: &[u8],
     ) -> Result<(Account, Keys), Refusal> {
         let authenticate = Authenticate::parse(message)?;
+        if authenticate.user.is_empty() && authenticate.nt.is_empty() {
+            // Where nothing is proven, Samba takes back session security.
+            return self.anonymous(authority, &authenticate);
+        }
         if !authenticate.flags.has(REQUIRED) {
             return Err(Refusal::Weak("the client takes back what it has offered"));
-        }
-        if authenticate.user.is_empty() && authenticate.nt.is_empty() {
-            return self.anonymous(authority, &authenticate);
         }
         let answer = Answer::parse(authenticate.nt)?;
         let account =

@@ -262,6 +262,18 @@ fn null_sessions_are_an_outcome_of_their_own() {
     let allowed = || Authority { null_sessions: true, ..authority() };
     let Step::Done(accepted) = nobody.against(allowed()) else { panic!("refused") };
     assert_eq!(accepted.account, Account::Anonymous);
+    // Samba's clients take back what such a session has no use for; those who have a name may not.
+    let plain = Forger {
+        change: |message| {
+            (message.nt, message.user, message.domain) = (&[], &[], &[]);
+            message.flags = Flags(message.flags.0 & !Flags::EXTENDED_SESSIONSECURITY.0);
+        },
+        ..Forger::honest()
+    };
+    assert_eq!(plain.refusal(), Refusal::Anonymous);
+    assert!(
+        matches!(plain.against(allowed()), Step::Done(accepted) if accepted.account == Account::Anonymous)
+    );
     // An answer without a name, or a name without an answer, is none.
     let no_name = Forger { change: |message| message.user = &[], ..Forger::honest() };
     assert_eq!(no_name.against(allowed()), Step::Refused(Refusal::WrongCredentials));

@@ -149,6 +149,12 @@ impl Association {
         self.unread > 0
     }
 
+    /// Bytes that are kept: of calls that are not whole, and of answers that are not read.
+    pub fn held_bytes(&self) -> usize {
+        let partial = self.partial.as_ref().map_or(0, |call| call.stub.len());
+        self.arrived.len() + partial + self.unread
+    }
+
     fn push(&mut self, fragment: Vec<u8>) {
         self.unread += fragment.len();
         self.replies.push_back(fragment);

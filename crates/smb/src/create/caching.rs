@@ -1,7 +1,7 @@
 //! What a CREATE asks to cache, and what it is given of it (MS-SMB2 §3.3.5.9, §3.3.5.9.8, §3.3.5.9.11).
 
 use crate::breaks::{
-    Asking, CacheName, NewCache, Told, caching_of_level, caching_of_state, level_of, state_of,
+    Asking, CacheName, NewCache, Secret, Told, caching_of_level, caching_of_state, level_of, state_of,
 };
 use crate::leases::{Cached, LeaseUse, Lessee};
 use crate::ops::Ops;
@@ -99,8 +99,8 @@ impl Wish {
             let lease = ops.service.leases.take(lessee, named, file, file.stream())?;
             let LeaseKind::Shared { client, key } = lease.kind() else { return Ok(Self::Nothing) };
             let name = CacheName::Lease { key: asked.lease_key(), has_epoch: lease.has_epoch() };
-            let new =
-                disk.claimant.breaks.add(claims::LeaseKey::Shared { client, key }, told(ops, disk, name));
+            let told = told(ops, disk, name, lease.secret());
+            let new = disk.claimant.breaks.add(claims::LeaseKey::Shared { client, key }, told);
             return Ok(Self::Lease(Box::new(LeaseWish { want, asked, lease, new })));
         }
         match caching_of_level(args.requested_oplock_level) {
@@ -141,7 +141,7 @@ impl Wish {
                 let Some(key) = granted.lease.filter(|_| !granted.caching.is_none()) else {
                     return (None, none);
                 };
-                let told = told(ops, disk, CacheName::Oplock(file_id));
+                let told = told(ops, disk, CacheName::Oplock(file_id), &Secret::default());
                 let NewCache { open, reply } = disk.claimant.breaks.add(key, told);
                 drop(asking);
                 ops.unanswered.push(reply);
@@ -158,8 +158,11 @@ impl Wish {
     }
 }
 
-fn told(ops: &Ops<'_>, disk: &Disk, name: CacheName) -> Told {
-    Told { name, is_sealed: ops.is_sealed || disk.must_seal, connection: ops.connection.number }
+fn told(ops: &Ops<'_>, disk: &Disk, name: CacheName, secret: &Secret) -> Told {
+    if ops.is_sealed || disk.must_seal {
+        secret.keep();
+    }
+    Told { name, secret: secret.clone(), connection: ops.connection.number }
 }
 
 fn epoch_of(asked: &Lease) -> u16 {
@@ -176,13 +179,14 @@ pub(super) fn moved(
     (cached, open): (Cached, OpenId),
     (file_id, asked): (FileId, Option<&Lease>),
 ) -> Cached {
-    let (key, name) = match (cached.lease(), asked) {
+    let (key, name, secret) = match (cached.lease(), asked) {
         (Some(lease), Some(_)) => {
-            (lease.shared(), CacheName::Lease { key: lease.key(), has_epoch: lease.has_epoch() })
+            let name = CacheName::Lease { key: lease.key(), has_epoch: lease.has_epoch() };
+            (lease.shared(), name, lease.secret().clone())
         }
-        _ => (claims::LeaseKey::Oplock(open), CacheName::Oplock(file_id)),
+        _ => (claims::LeaseKey::Oplock(open), CacheName::Oplock(file_id), Secret::default()),
     };
-    let NewCache { open, reply } = disk.claimant.breaks.add(key, told(ops, disk, name));
+    let NewCache { open, reply } = disk.claimant.breaks.add(key, told(ops, disk, name, &secret));
     ops.unanswered.push(reply);
     cached.moved(open)
 }

@@ -95,6 +95,7 @@ fn logging_off_and_a_wrong_password_end_a_session_over_all_its_channels() {
             connected(&rig, &Offer::default()).bind(&first, ALICE),
             Err(NtStatus::USER_SESSION_DELETED)
         );
+        assert_eq!(other.call(Command::LOGOFF, &Empty).status(), NtStatus::SUCCESS);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::rig::{Client, Offer, Opening, Rig, chained, message, name, read, write};
 use smb_wire::create::{CreateDisposition, CreateResponse};
 use smb_wire::file::{CloseFlags, CloseRequest, ReadResponse, WriteResponse};
-use smb_wire::header::{Command, Flags, Header, NEXT_COMMAND_OFFSET};
+use smb_wire::header::{Command, Flags, Header, NEXT_COMMAND_OFFSET, SIGNATURE_OFFSET};
 use smb_wire::session::{Empty, SessionSetupFlags};
 use smb_wire::types::Dialect;
 use smb_wire::{Encode, FileId, NtStatus};
@@ -244,4 +244,62 @@ fn a_long_compound_is_done_like_a_short_one() {
             assert!(client.data(file, 0, 900_000) == data);
         }
     }
+}
+
+/// A related command is about what the one before it has opened (MS-SMB2 §3.3.5.2.7.2): where that has opened nothing, it is about
+/// nothing, whatever was open before and whatever it names.
+#[test]
+fn what_follows_a_create_that_has_failed_is_about_no_other_file() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("kept", b"kept");
+    let other = client.open("kept", Opening::default());
+    let missing = NtStatus::OBJECT_NAME_NOT_FOUND;
+    let none = name("none");
+    let none = Opening::by(CreateDisposition::OPEN).request(&none);
+    for named in [FileId::PREVIOUS, other] {
+        let first = client.request(Command::CREATE, &Opening::default().request(&name("kept")));
+        let commands = [
+            first,
+            related(&mut client, Command::CREATE, &none, 1),
+            related(&mut client, Command::WRITE, &write(named, 0, b"lost"), 1),
+            related(&mut client, Command::READ, &read(named, 0, 4), 1),
+            related(&mut client, Command::CLOSE, &CloseRequest { file_id: named, ..CLOSE }, 1),
+        ];
+        let replies = client.chain(commands.to_vec());
+        assert_eq!(statuses(&replies), [NtStatus::SUCCESS, missing, missing, missing, missing]);
+        assert_eq!(client.data(other, 0, 4), b"kept");
+        // The first one's file is open as before.
+        let file = replies[0].body::<CreateResponse<'_>>().file_id;
+        assert_eq!(client.close(file).status(), NtStatus::SUCCESS);
+    }
+    // One that opens a file has those behind it go on with that.
+    let commands = [
+        client.request(Command::CREATE, &none),
+        related(&mut client, Command::CREATE, &Opening::default().request(&name("new")), 1),
+        related(&mut client, Command::WRITE, &write(FileId::PREVIOUS, 0, b"new"), 1),
+    ];
+    let replies = client.chain(commands.to_vec());
+    assert_eq!(statuses(&replies), [missing, NtStatus::SUCCESS, NtStatus::SUCCESS]);
+    assert_eq!((client.get("kept"), client.get("new")), (b"kept".to_vec(), b"new".to_vec()));
+}
+
+/// The same where the CREATE is refused before it is looked at: its signature is wrong.
+#[test]
+fn what_follows_a_create_that_is_not_admitted_is_about_no_other_file() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("kept", b"kept");
+    let wire = name("kept");
+    let first = client.request(Command::CREATE, &Opening::default().request(&wire));
+    let create = related(&mut client, Command::CREATE, &Opening::default().request(&name("new")), 1);
+    let put = related(&mut client, Command::WRITE, &write(FileId::PREVIOUS, 0, b"lost"), 1);
+    let second = first.len().next_multiple_of(8);
+    let mut chain = chained(vec![first, create, put]);
+    client.sign(&mut chain);
+    chain[second + SIGNATURE_OFFSET] ^= 1;
+    client.send(&chain);
+    let denied = NtStatus::ACCESS_DENIED;
+    assert_eq!(statuses(&client.replies()), [NtStatus::SUCCESS, denied, denied]);
+    assert_eq!(client.get("kept"), b"kept");
 }

@@ -1,13 +1,16 @@
 //! Clients that ask for more than anybody needs, and never for its end.
 
-use crate::rig::{Client, Opening, Rig, wait_until, write};
+use crate::rig::{ALICE, Client, Offer, Opening, Rig, wait_until, write};
+use smb::limits::{CONNECTION_SETUPS_MAX, SETUP_TIME_MIN, SETUPS_OF_HOST_MAX};
 use smb_wire::create::{CreateDisposition, CreateOptions};
 use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
+use smb_wire::file::{CloseFlags, CloseRequest, ReadResponse};
 use smb_wire::header::{Command, Header};
 use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
 use smb_wire::session::Empty;
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus};
+use std::time::Instant;
 
 const MOST: usize = smb::limits::CONNECTION_WAITING_MAX;
 
@@ -91,6 +94,41 @@ fn a_flood_of_locks_and_cancels_is_answered_one_by_one() {
     assert_eq!(two.call(Command::LOCK, &lock(theirs, now)).status(), NtStatus::SUCCESS, "nothing is left");
 }
 
+/// Strangers begin to log in over many connections and never go on: so many may, users go on, and who is refused is told why.
+#[test]
+fn a_flood_of_logins_that_nobody_finishes_is_bounded() {
+    let rig = Rig::new();
+    let mut user = rig.alice();
+    let (since, mut begun) = (Instant::now(), 0);
+    let stranger = |_| {
+        let mut client = rig.connect();
+        client.negotiate(&Offer::default());
+        for _ in 0..CONNECTION_SETUPS_MAX {
+            client.session_id = 0;
+            match client.start_log_on() {
+                NtStatus::MORE_PROCESSING_REQUIRED => begun += 1,
+                refused => assert_eq!(refused, NtStatus::INSUFFICIENT_RESOURCES),
+            }
+        }
+        client
+    };
+    let connections = SETUPS_OF_HOST_MAX / CONNECTION_SETUPS_MAX + 16;
+    let strangers: Vec<Client> = (0..connections).map(stranger).collect();
+    assert!(begun >= SETUPS_OF_HOST_MAX);
+    let mut late = rig.connect();
+    late.negotiate(&Offer::default());
+    let refused = late.try_log_on(ALICE, 0);
+    // Where this machine is slow, the oldest have given way already.
+    if since.elapsed() < SETUP_TIME_MIN {
+        assert_eq!((begun, refused), (SETUPS_OF_HOST_MAX, Err(NtStatus::INSUFFICIENT_RESOURCES)));
+    }
+    user.put("file", b"as before");
+    drop(strangers);
+    wait_until(|| rig.connections() == 2);
+    late.forget_session();
+    late.log_on(ALICE);
+}
+
 /// Header of a unit of RPC (C706 §12.6.3.1).
 fn unit(kind: u8, flags: u8, length: u16, body: &[u8]) -> Vec<u8> {
     let [low, high] = length.to_le_bytes();
@@ -124,9 +162,68 @@ fn halves_of_units_are_put_together() {
     for byte in &whole[..71] {
         assert_eq!(client.call(Command::WRITE, &write(pipe, 0, &[*byte])).status(), NtStatus::SUCCESS);
     }
-    client.read(pipe, 0, 1024).assert_refused(NtStatus::PIPE_EMPTY);
-    assert_eq!(client.write(pipe, 0, &whole[71..]).status(), NtStatus::SUCCESS);
-    assert_eq!(client.read(pipe, 0, 1024).status(), NtStatus::SUCCESS);
+    let waits = ask_to_read(&mut client, pipe);
+    let last = client.request(Command::WRITE, &write(pipe, 0, &whole[71..]));
+    client.send_protected(last);
+    let done = [client.reply(), client.reply()].map(|reply| (reply.header.message_id, reply.status()));
+    assert!(done.contains(&(waits, NtStatus::SUCCESS)), "{done:?}");
+}
+
+/// READ of a pipe that has nothing to read: the number of its message.
+#[track_caller]
+fn ask_to_read(client: &mut Client, pipe: FileId) -> u64 {
+    let message_id = client.next_id;
+    let request = client.request(Command::READ, &crate::rig::read(pipe, 0, 1024));
+    client.send_protected(request);
+    assert_eq!(client.reply().status(), NtStatus::PENDING);
+    message_id
+}
+
+/// Who has waited longest has what is answered first, whatever else of it ends meanwhile.
+#[test]
+fn reads_wait_for_what_is_answered_over_a_pipe() {
+    let rig = Rig::new();
+    let (mut client, pipe) = pipe(&rig);
+    let waiting: Vec<u64> = (0..4).map(|_| ask_to_read(&mut client, pipe)).collect();
+    cancel(&mut client, waiting[1]);
+    let reply = client.reply();
+    assert_eq!((reply.status(), reply.header.message_id), (NtStatus::CANCELLED, waiting[1]));
+    // Two calls in one write, each with a number that its answer repeats.
+    let mut second = bind();
+    second[12] = 2;
+    let write = client.request(Command::WRITE, &write(pipe, 0, &[bind(), second].concat()));
+    client.send_protected(write);
+    let mut answered: Vec<(u64, u8)> = (0..3)
+        .map(|_| client.reply())
+        .filter(|reply| reply.header.command == Command::READ)
+        .map(|reply| (reply.header.message_id, reply.body::<ReadResponse<&[u8]>>().data[12]))
+        .collect();
+    answered.sort_unstable();
+    assert_eq!(answered, [(waiting[0], 1), (waiting[2], 2)]);
+    // The last one waits until the pipe goes.
+    let close = client.request(Command::CLOSE, &CloseRequest { flags: CloseFlags::empty(), file_id: pipe });
+    client.send_protected(close);
+    let ended = [client.reply(), client.reply()].map(|reply| (reply.header.message_id, reply.status()));
+    assert!(ended.contains(&(waiting[3], NtStatus::FILE_CLOSED)), "{ended:?}");
+}
+
+#[test]
+fn a_flood_of_reads_of_pipes_has_an_end() {
+    let rig = Rig::new();
+    let (mut client, first) = pipe(&rig);
+    for _ in 0..MOST {
+        ask_to_read(&mut client, first);
+    }
+    client.read(first, 0, 1024).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
+    let (mut other, theirs) = pipe(&rig);
+    ask_to_read(&mut other, theirs);
+    drop(client);
+    wait_until(|| rig.connections() == 1);
+    // Who waits at a pipe that is closed is told.
+    let write = other.request(Command::WRITE, &write(theirs, 0, &[0xff; 64]));
+    other.send_protected(write);
+    let ended = [other.reply(), other.reply()].map(|reply| reply.status());
+    assert_eq!(ended, [NtStatus::PIPE_DISCONNECTED; 2]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::rig::{ALICE, Client, INVALID_SIGNATURE, Offer, Opening, Rig, SHARE};
 use identity::{Credentials, FileTime, Initiator, NtHash};
-use smb_wire::header::{Command, HEADER_SIZE, Header};
+use smb_wire::header::{Command, HEADER_SIZE, Header, SIGNATURE_OFFSET};
 use smb_wire::negotiate::{Cipher, SigningAlgorithm};
 use smb_wire::session::{Empty, SessionSetupFlags, SessionSetupResponse};
 use smb_wire::types::Dialect;
@@ -197,4 +197,43 @@ fn nothing_in_clear_reaches_what_was_opened_in_secret() {
     client.seals = true;
     assert_eq!(client.data(file, 0, 6), b"secret");
     assert_ne!(file, FileId::default());
+}
+
+/// The last reply to SESSION_SETUP is in no hash that keys are made of: it is signed, and a client sees what was changed of it.
+#[test]
+fn the_last_reply_of_a_log_in_that_was_changed_is_noticed() {
+    let rig = Rig::new();
+    let changes: [fn(&mut Vec<u8>); 6] = [
+        // Not signed any more, as if the server could not; and with the flag alone.
+        |reply| {
+            reply[16] &= !8;
+            reply[SIGNATURE_OFFSET..HEADER_SIZE].fill(0);
+        },
+        |reply| reply[SIGNATURE_OFFSET..HEADER_SIZE].fill(0),
+        // The flags of the session, which make a guest of its user or have it encrypt.
+        |reply| reply[HEADER_SIZE + 2] ^= 1,
+        |reply| reply[HEADER_SIZE + 2] ^= 4,
+        // The credits, and the number of the session.
+        |reply| reply[14] ^= 1,
+        |reply| reply[40] ^= 1,
+    ];
+    for offer in [Dialect::SMB210, Dialect::SMB300, Dialect::SMB302, Dialect::SMB311].map(Offer::of) {
+        for change in changes {
+            let mut client = connected(&rig, &offer);
+            client.forges = Some(change);
+            assert_eq!(client.try_log_on(ALICE, 0), Err(INVALID_SIGNATURE), "{offer:?}");
+        }
+        let mut client = connected(&rig, &offer);
+        client.forges = Some(|_| ());
+        assert_eq!(client.try_log_on(ALICE, 0), Ok(()), "{offer:?}");
+        // The same of a log-in over a session that is there, and of another channel.
+        assert_eq!(client.try_log_on(ALICE, 0), Ok(()));
+        client.forges = Some(changes[0]);
+        assert_eq!(client.try_log_on(ALICE, 0), Err(INVALID_SIGNATURE));
+        if offer.dialects != [Dialect::SMB210] {
+            let mut second = connected(&rig, &offer);
+            second.forges = Some(changes[0]);
+            assert_eq!(second.bind(&client, ALICE), Err(INVALID_SIGNATURE));
+        }
+    }
 }

@@ -7,6 +7,8 @@ use smb_wire::lease::{Lease, LeaseFlags};
 use smb_wire::negotiate::Capabilities;
 use smb_wire::types::{AccessMask, Dialect};
 use smb_wire::{Guid, NtStatus};
+use std::sync::Arc;
+use vfs::{Export, ExportId, ExportRule, Namespace, Protection};
 
 #[test]
 fn states_are_granted_as_they_exist() {
@@ -398,4 +400,56 @@ fn opens_of_attributes_and_of_the_descriptor_break_nothing() {
     one.open_lease("other", Opening::default(), lease(1, "RWH")).assert_state("RWH");
     two.open("third", opening(AccessMask::READ_CONTROL));
     one.open_lease("third", Opening::default(), lease(2, "RWH")).assert_state("RH");
+}
+
+/// Name of a second share of the volume of [`SHARE`] whose messages must be encrypted.
+const SECRET: &str = "secret";
+
+fn with_secret_share() -> Rig {
+    let rig = Rig::new();
+    let mut rule = ExportRule::everybody();
+    rule.protection = Protection::Encrypted;
+    let docs = Arc::clone(&rig.namespace.load().exports()[0]);
+    let secret = Export::new("/secret", Arc::clone(&rig.volume), vec![rule]);
+    let secret = Arc::new(Export { id: ExportId(0x0303), ..secret });
+    rig.namespace.store(Arc::new(Namespace::new([docs, secret])));
+    rig
+}
+
+/// Opens a file with a lease, in a share whose messages are encrypted or in the other one.
+fn open_in(client: &mut Client, share: &str) {
+    client.seals = false;
+    client.mount(share);
+    client.seals = share == SECRET;
+    client.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
+}
+
+/// A lease is one for all shares of a volume: what is told of it in clear would tell of what is open in secret.
+#[test]
+fn the_break_of_a_lease_that_is_held_in_secret_too_is_encrypted() {
+    let rig = with_secret_share();
+    for shares in [&[SHARE][..], &[SHARE, SECRET], &[SECRET, SHARE], &[SECRET]] {
+        for is_one_session in [true, false] {
+            let mut one = rig.alice_at(1);
+            open_in(&mut one, shares[0]);
+            // A second session of the same client has the lease besides, or instead, by the other share.
+            let mut same = rig.alice_at(1);
+            if let Some(second) = shares.get(1) {
+                open_in(if is_one_session { &mut one } else { &mut same }, second);
+            }
+            let mut other = rig.alice_at(2);
+            other.ask("file", Opening::default(), OplockLevel::NONE, None);
+            one.seals = shares.contains(&SECRET);
+            one.assert_lease_break(1, "RWH", "RH", true);
+            assert_eq!(other.reply().status(), NtStatus::PENDING);
+            same.seals = one.seals;
+            same.assert_quiet();
+            assert_eq!(one.acknowledge_lease(1, "RH"), NtStatus::SUCCESS, "{shares:?}");
+            assert_eq!(other.reply().status(), NtStatus::SUCCESS);
+            for client in [&mut one, &mut same, &mut other] {
+                let reply = client.call(Command::LOGOFF, &smb_wire::session::Empty);
+                assert_eq!(reply.status(), NtStatus::SUCCESS);
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! SMB over sockets: literal requests in, replies checked field by field.
 
 mod allocation;
+mod anonymous;
 mod apple;
 mod attr;
 mod channels;

@@ -2,6 +2,8 @@
 
 use crate::channels::channel_of;
 use crate::rig::{Client, Offer, Opening, Reply, Rig};
+use smb_wire::classes::FileClass;
+use smb_wire::classes::file::SizeInformation;
 use smb_wire::header::Command;
 use smb_wire::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
 use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
@@ -60,6 +62,40 @@ fn what_changes_a_file_is_not_done_once_a_later_sequence_was_seen() {
             assert_eq!(client.read(file, 0, 1).status(), ok, "{sequence:x} {replays}");
         }
     }
+}
+
+/// Requests of a channel that was lost for a while come late, and are not done any more: the client has sent them again.
+#[test]
+fn what_comes_late_over_another_channel_changes_nothing() {
+    let rig = Rig::new();
+    let mut first = rig.alice();
+    let mut second = channel_of(&rig, &first, &Offer::default());
+    let (file, other) = (first.open("file", Opening::default()), first.open("other", Opening::default()));
+    assert_eq!(first.write(file, 0, b"first").status(), NtStatus::SUCCESS);
+    second.channel_sequence = 1;
+    assert_eq!(second.write(file, 0, b"again").status(), NtStatus::SUCCESS);
+    let late = NtStatus::FILE_NOT_AVAILABLE;
+    let end = SizeInformation { size: 0 };
+    for seals in [false, true] {
+        first.seals = seals;
+        first.write(file, 0, b"first").assert_refused(late);
+        assert_eq!(first.set(file, FileClass::END_OF_FILE, &end), late);
+        object_id(&mut first, file).assert_refused(late);
+        // In a compound it is no better.
+        let write = crate::rig::write(file, 0, b"first");
+        let commands = vec![first.request(Command::ECHO, &Empty), first.request(Command::WRITE, &write)];
+        let replies = first.chain(commands);
+        assert_eq!((replies[0].status(), replies[1].status()), (NtStatus::SUCCESS, late));
+        assert_eq!(first.data(file, 0, 5), b"again");
+    }
+    first.seals = false;
+    assert_eq!(
+        first.write(other, 0, b"x").status(),
+        NtStatus::SUCCESS,
+        "each open has a sequence of its own"
+    );
+    first.channel_sequence = 1;
+    assert_eq!(first.write(file, 0, b"newer").status(), NtStatus::SUCCESS);
 }
 
 #[test]

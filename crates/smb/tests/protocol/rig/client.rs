@@ -1,5 +1,7 @@
 //! A client that says what a test wants, and checks the protection of whatever it is answered.
 
+mod anonymous;
+
 use super::random;
 use identity::{Credentials, Initiator, NtHash};
 use smb_wire::compound;
@@ -171,6 +173,8 @@ pub(crate) struct Client {
     pub(crate) came: (bool, usize),
     /// Whether signatures of replies are checked as they come.
     pub(crate) checks: bool,
+    /// What somebody on the way makes of the last reply to SESSION_SETUP.
+    pub(crate) forges: Option<fn(&mut Vec<u8>)>,
     /// The channel sequence of its requests.
     pub(crate) channel_sequence: u16,
     /// Whether it says that it sends them again.
@@ -198,6 +202,7 @@ impl Client {
             compresses: false,
             came: (false, 0),
             checks: true,
+            forges: None,
             channel_sequence: 0,
             replays: false,
             credits: 1,
@@ -505,22 +510,27 @@ impl Client {
         let before = self.keys.clone();
         let binds = flags.contains(SessionSetupFlags::BINDING);
         let checks = std::mem::replace(&mut self.checks, !binds);
-        let (reply, preauth) = setup(self, &token);
+        let (mut reply, preauth) = setup(self, &token);
         self.checks = checks;
         if reply.status() != NtStatus::SUCCESS {
             return Err(reply.status());
         }
+        self.forges.iter().for_each(|forge| forge(&mut reply.bytes));
         let done: SessionSetupResponse<'_> = reply.body();
-        assert_eq!(done.session_flags, SessionFlags::empty());
-        let key = initiator.finish(done.security_buffer).unwrap();
+        let key = initiator.finish(done.security_buffer).map_err(|_| INVALID_SIGNATURE)?;
         if before.is_none() || binds {
             let sealing = before.and_then(|keys| keys.sealing);
             let own = self.derive(key.as_bytes(), &preauth);
             self.keys = Some(Keys { sealing: sealing.or(own.sealing), ..own });
         }
-        assert!(reply.header.flags.contains(Flags::SIGNED), "the last step is signed");
+        // The last step is signed (MS-SMB2 §3.2.5.3.1).
+        let is_signed = Header::from_bytes(&reply.bytes).unwrap().flags.contains(Flags::SIGNED);
         let is_right = self.keys.as_ref().unwrap().signing.verify(&reply.bytes).is_ok();
-        if is_right { Ok(()) } else { Err(INVALID_SIGNATURE) }
+        if !is_signed || !is_right {
+            return Err(INVALID_SIGNATURE);
+        }
+        assert_eq!(done.session_flags, SessionFlags::empty());
+        Ok(())
     }
 
     /// What comes next is no session's.

@@ -73,6 +73,11 @@ impl Rig {
         Self::serving(ExportRule::everybody(), |volume| volume, |service| service.called(names))
     }
 
+    /// That lets clients in without a name.
+    pub(crate) fn anonymous() -> Self {
+        Self::serving(ExportRule::everybody(), |volume| volume, |service| service.anonymous(true))
+    }
+
     /// [`SHARE`] by this rule, on a volume made so.
     pub(crate) fn with(rule: ExportRule, make: impl FnOnce(Volume) -> Volume) -> Self {
         Self::serving(rule, make, |service| service)
@@ -123,7 +128,7 @@ impl Rig {
         );
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let settings = Settings::for_descriptors(1, 1000);
+        let settings = Settings { connections_max: 128, ..Settings::for_descriptors(1, 1000) };
         let server = Server::start(Arc::new(set(service)), vec![listener], settings).unwrap();
         Self { volume: docs, namespace, address, server: Some(server) }
     }
