@@ -194,8 +194,9 @@ impl Service {
             None if granted.caching.is_none() => return Ok(None),
             None => (claims::LeaseKey::Oplock(claim), CacheName::Oplock(id)),
         };
-        let NewCache { open, reply } =
-            disk.claimant.breaks.add(key, Told { name, is_sealed: true, connection: 0 });
+        // Whether it is a secret, the client says when it comes back.
+        let secret = lease.as_ref().map(|lease| lease.secret().clone()).unwrap_or_default();
+        let NewCache { open, reply } = disk.claimant.breaks.add(key, Told { name, secret, connection: 0 });
         drop(reply);
         Ok(Some(Cached::new(lease, open)))
     }
