@@ -1,5 +1,5 @@
 # The kernel's SMB client at the share of a server on the host: each dialect, signed and encrypted, with its cache and without;
-# data that fio verifies, trees, a server that is killed and comes back, and the POSIX extensions.
+# data that fio verifies, trees, a server that is killed and comes back, sessions of two connections, and the POSIX extensions.
 #
 # Parameters (environment): HOST, PORT, SHARE; NAME, ID and PASSWORD of the user; FILES, how many names a directory gets; UNIX, a
 # share in which `link` leads to `target`, which has the word `data`.
@@ -125,6 +125,28 @@ restart() {
     umount "$kept" "$other"
 }
 
+# --- sessions of two connections --------------------------------------------------------------
+
+# A server tells its clients of the address at which they have reached it, which to this one is its loopback. So the client reaches it
+# over its own, at the only port where this kernel makes further connections.
+channels() { # mount options
+    local HOST=127.0.0.1 PORT=445
+    : >/tmp/carried
+    attach "vers=3.1.1,cache=none,multichannel,max_channels=2,$1"
+    grep -q "Extra Channels: 1 " /proc/fs/cifs/DebugData
+    mkdir "$mnt/work"
+    mixed
+    rm -r "$mnt/work"
+    detach
+    local try
+    for try in $(seq 50); do
+        [ "$(awk '$1 > 1000000' /tmp/carried | wc -l)" -lt 2 ] || return 0
+        sleep 0.1
+    done
+    echo "bytes of the connections: $(cat /tmp/carried)"
+    return 1
+}
+
 # --- the POSIX extensions ---------------------------------------------------------------------
 
 posix_names() {
@@ -194,6 +216,12 @@ check mount.old attach vers=2.1
 check vers2.1.fio mixed
 rm -rf "$mnt/work"
 check umount.old detach
+
+perl /job/relay.pl 445 "$HOST" "$PORT" /tmp/carried &
+until grep -q "0100007F:01BD 00000000:0000 0A" /proc/net/tcp; do sleep 0.1; done
+for options in sign seal; do
+    check "channels.$options" channels "$options"
+done
 
 # This kernel sends modes with `modefromsid` alone.
 SHARE=$UNIX

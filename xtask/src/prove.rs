@@ -33,14 +33,25 @@ const PUBLISHED: [[f64; 5]; 4] = [
     [265_000.0, 176_100.0, 133_800.0, 120_700.0, 104_000.0],
 ];
 
-/// A mix of each kind of `gcnv-scale-out`, over SMB.
+/// Mixes of the sequential tables of `gcnv-smb`, and one in random places; two calls in flight of each job.
 const SMB_SCENARIO: &str = r#"
 name = "over-smb"
-title = "A row of each kind of page 000, over SMB"
+title = "Tables of page 000 over SMB"
 
 [[series]]
 name = "64 KiB sequential, SMB"
 blocks = ["64k"]
+pattern = "sequential"
+reads = [100, 50, 0]
+clients = [6]
+jobs = 8
+connections = [16]
+depths = [2]
+protocols = ["smb"]
+
+[[series]]
+name = "256 KiB sequential, SMB"
+blocks = ["256k"]
 pattern = "sequential"
 reads = [50]
 clients = [6]
@@ -52,7 +63,7 @@ protocols = ["smb"]
 [[series]]
 name = "8 KiB random, SMB"
 blocks = ["8k"]
-reads = [75]
+reads = [100]
 clients = [6]
 jobs = 8
 connections = [16]
@@ -96,7 +107,7 @@ fn at_the_limit(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
     })
 }
 
-/// Two mixes at the same limit over SMB, by the same benchmark.
+/// Cells of the tables over SMB at the same limit, each client with a session of sixteen connections.
 fn over_smb(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
     let password = smb_password(work)?;
     let (name, id) = (USER.name, USER.id.to_string());
@@ -106,12 +117,12 @@ fn over_smb(service: &Managed, work: &Path) -> anyhow::Result<Vec<String>> {
     ))?;
     let scenario = work.join("smb.toml");
     std::fs::write(&scenario, SMB_SCENARIO)?;
-    let target = format!("smb://{name}@127.0.0.1:{}/shared", service.smb_port);
+    let target = format!("smb://{name}@127.0.0.1:{}/shared?channels=16", service.smb_port);
     judged(|repetitions| {
         let scenario = scenario.to_str().context("a path that is not UTF-8")?;
         let more = ["--password-file", &password];
         let cells = measured_at(service, &work.join("shared.json"), scenario, &target, repetitions, &more)?;
-        ensure!(cells.len() == 2, "{} cells instead of 2", cells.len());
+        ensure!(cells.len() == 5, "{} cells instead of 5", cells.len());
         let off = |cell: &Cell| cell.judge("limit over SMB", cell.mib_per_s, LIMIT_MIB_PER_S, LIMIT_MAX);
         Ok(cells.iter().filter_map(off).collect())
     })

@@ -21,7 +21,8 @@ use crate::eda::process::Settings;
 use crate::eda::schedule::Schedule;
 use crate::engine::control::Control;
 use crate::pattern::FileOffset;
-use crate::target::Version;
+use crate::smb::Channel;
+use crate::target::{Protection, Version};
 
 const OPEN: Stateid = Stateid { seqid: 1, other: [9; 12] };
 /// When the load ends.
@@ -40,17 +41,25 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        let handle = |number: u8| Handle::from(FileHandle(&[number]));
-        let directories = (100..105).map(handle).collect();
-        let population = Population::new(&BACKEND, 0, directories, handle(99), (0..20).map(handle).collect());
-        let process = Process::new(Settings::cached(Version::V41), Schedule::new(&BACKEND, 1, 3), population);
         let places = vec![v4::Place::new(slot(1), 3)];
         let dialect = Dialect::V4(v4::Origin::new(&Identity::new(0, 0), 1, 5), places);
-        let generator = ProcessGenerator::new(dialect, 0, vec![Worker::new(process, 3)], 1 << 16, 1);
-        let mut calls = Calls::new(4, 4);
-        calls.add_slot();
+        Self::with(Version::V41, dialect, 1, Calls::new(4, 4))
+    }
+
+    /// So many such processes, in another version.
+    fn with(version: Version, dialect: Dialect, processes: usize, mut calls: Calls) -> Self {
+        let handle = |number: u8| Handle::from(FileHandle(&[number]));
+        let process = || {
+            let directories = (100..105).map(handle).collect();
+            let files = (0..20).map(handle).collect();
+            let population = Population::new(&BACKEND, 0, directories, handle(99), files);
+            Process::new(Settings::cached(version), Schedule::new(&BACKEND, 1, 3), population)
+        };
+        let workers = (0..processes).map(|_| Worker::new(process(), 3)).collect();
+        let generator = ProcessGenerator::new(dialect, 0, workers, 1 << 16, 1);
+        (0..processes).for_each(|_| _ = calls.add_slot());
         let control = Control::with_window(0, Duration::ZERO, Duration::from_nanos(END));
-        let mut counters = OpCounters::new(Clock::new(&control), 1, Version::V41);
+        let mut counters = OpCounters::new(Clock::new(&control), 1, version);
         Operation::ALL.iter().for_each(|&operation| counters.expect(operation as usize, true).unwrap());
         Self { generator, calls, context: RunContext::new(counters), looked: 0, answered: 0 }
     }
@@ -196,4 +205,22 @@ fn what_is_put_off_at_the_end_is_left_and_what_is_open_closed() {
     rig.answer(END, Status::DELAY, &[later]);
     assert_eq!(rig.sent(), [Op::CLOSE]);
     assert_eq!(rig.context.counters.done.0, 0);
+}
+
+/// A call that a process makes over SMB takes a credit of its connection at least.
+#[test]
+fn calls_over_smb_wait_for_credits() {
+    for (credits, sent) in [(0, 0), (1, 1), (2, 2)] {
+        let dialect = Dialect::Smb(vec![smb::Place::default(), smb::Place::default()]);
+        let calls = Calls::new(4, 4).of_channel(Channel::with_credits(credits));
+        let mut rig = Rig::with(Version::Smb(Protection::None), dialect, 2, calls);
+        rig.due(0, 1_000_000);
+        rig.due(1, 1_000_000);
+        assert_eq!((rig.calls.in_flight(), rig.generator.starved.len()), (sent, 2 - sent));
+        // Who waits is not begun again at the end, and where nothing is on its way nothing will come.
+        rig.generator.end(&mut rig.calls, &mut rig.context);
+        assert_eq!((rig.calls.in_flight(), rig.generator.starved.len()), (sent, 2 - sent));
+        let fed = rig.generator.feed(&mut rig.calls);
+        assert_eq!(fed.is_err(), sent == 0, "{credits}: {fed:?}");
+    }
 }
