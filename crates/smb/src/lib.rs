@@ -40,6 +40,7 @@ mod negotiate;
 mod negotiated;
 mod nonces;
 mod notify;
+mod numbered;
 mod open;
 mod opened;
 mod oplock;
