@@ -25,6 +25,7 @@ mod ea;
 mod file;
 mod frame;
 pub mod fuzz;
+mod heads;
 mod holder;
 mod ioctl;
 mod ipc;
