@@ -1,7 +1,7 @@
 //! Messages that are longer than a receive buffer: their body is taken as it comes.
 
 use crate::buffer::Buffer;
-use crate::limits::WHOLE_MESSAGE_BYTES_MAX;
+use crate::limits::{BUFFER_BYTES, WHOLE_MESSAGE_BYTES_MAX};
 use crate::message::{Body, Malformed};
 use crate::pipe::Pipe;
 use crate::protocol::Protocol;
@@ -124,7 +124,10 @@ impl<P: Protocol> Uploading<P> {
     }
 
     fn fill_tail(&mut self, mut socket: &TcpStream) -> Option<io::Result<usize>> {
-        let received = socket.read(self.tail.room()?);
+        let room = self.tail.room()?;
+        // No more at one time than into a receive buffer: other connections have their turn.
+        let most = room.len().min(BUFFER_BYTES);
+        let received = socket.read(&mut room[..most]);
         if let Ok(count) = received {
             self.tail.fill(count);
         }
