@@ -5,6 +5,8 @@ use crate::{Decode, Encode, Malformed, NtStatus, Reader, Writer};
 
 /// Bytes of the header.
 pub const HEADER_SIZE: usize = 64;
+/// The same as the header says it.
+const STRUCTURE_SIZE: u16 = 64;
 /// Where `Flags` is in the header.
 pub const FLAGS_OFFSET: usize = 16;
 /// Where `NextCommand` is in the header.
@@ -162,62 +164,77 @@ impl Header {
     }
 }
 
+impl Header {
+    /// The header on the wire.
+    pub fn to_array(&self) -> [u8; HEADER_SIZE] {
+        let (flags, routing) = match self.routing {
+            Routing::Sync { process_id, tree_id } => {
+                (self.flags.without(Flags::ASYNC_COMMAND), u64::from(tree_id) << 32 | u64::from(process_id))
+            }
+            Routing::Async { async_id } => (self.flags.or(Flags::ASYNC_COMMAND), async_id),
+        };
+        let mut bytes = [0; HEADER_SIZE];
+        bytes[..4].copy_from_slice(&ProtocolId::SMB2.0.to_le_bytes());
+        bytes[4..6].copy_from_slice(&STRUCTURE_SIZE.to_le_bytes());
+        bytes[6..8].copy_from_slice(&self.credit_charge.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.status.0.to_le_bytes());
+        bytes[12..14].copy_from_slice(&self.command.0.to_le_bytes());
+        bytes[14..FLAGS_OFFSET].copy_from_slice(&self.credits.to_le_bytes());
+        bytes[FLAGS_OFFSET..NEXT_COMMAND_OFFSET].copy_from_slice(&flags.0.to_le_bytes());
+        bytes[NEXT_COMMAND_OFFSET..MESSAGE_ID_OFFSET].copy_from_slice(&self.next_command.to_le_bytes());
+        bytes[MESSAGE_ID_OFFSET..32].copy_from_slice(&self.message_id.to_le_bytes());
+        bytes[32..40].copy_from_slice(&routing.to_le_bytes());
+        bytes[40..SIGNATURE_OFFSET].copy_from_slice(&self.session_id.to_le_bytes());
+        bytes[SIGNATURE_OFFSET..].copy_from_slice(&self.signature);
+        bytes
+    }
+
+    /// From the header on the wire.
+    fn from_array(bytes: &[u8; HEADER_SIZE]) -> Result<Self, Malformed> {
+        if u32::from_le_bytes(field(bytes, 0)) != ProtocolId::SMB2.0 {
+            return Err(Malformed("not an SMB2 header"));
+        }
+        if u16::from_le_bytes(field(bytes, 4)) != STRUCTURE_SIZE {
+            return Err(Malformed("StructureSize is not the structure's"));
+        }
+        let flags = Flags(u32::from_le_bytes(field(bytes, FLAGS_OFFSET)));
+        let routing = if flags.contains(Flags::ASYNC_COMMAND) {
+            Routing::Async { async_id: u64::from_le_bytes(field(bytes, 32)) }
+        } else {
+            Routing::Sync {
+                process_id: u32::from_le_bytes(field(bytes, 32)),
+                tree_id: u32::from_le_bytes(field(bytes, 36)),
+            }
+        };
+        Ok(Self {
+            credit_charge: u16::from_le_bytes(field(bytes, 6)),
+            status: NtStatus(u32::from_le_bytes(field(bytes, 8))),
+            command: Command(u16::from_le_bytes(field(bytes, 12))),
+            credits: u16::from_le_bytes(field(bytes, 14)),
+            flags: flags.without(Flags::ASYNC_COMMAND),
+            next_command: u32::from_le_bytes(field(bytes, NEXT_COMMAND_OFFSET)),
+            message_id: u64::from_le_bytes(field(bytes, MESSAGE_ID_OFFSET)),
+            routing,
+            session_id: u64::from_le_bytes(field(bytes, 40)),
+            signature: field(bytes, SIGNATURE_OFFSET),
+        })
+    }
+}
+
+/// The bytes of a field that begins at `offset`.
+#[inline(always)]
+fn field<const N: usize>(bytes: &[u8; HEADER_SIZE], offset: usize) -> [u8; N] {
+    *bytes[offset..].first_chunk().expect("a field lies within the header")
+}
+
 impl Encode for Header {
     fn encode(&self, w: &mut Writer<'_>) {
-        ProtocolId::SMB2.encode(w);
-        w.u16(64);
-        self.credit_charge.encode(w);
-        self.status.encode(w);
-        self.command.encode(w);
-        self.credits.encode(w);
-        match self.routing {
-            Routing::Sync { .. } => self.flags.without(Flags::ASYNC_COMMAND),
-            Routing::Async { .. } => self.flags.or(Flags::ASYNC_COMMAND),
-        }
-        .encode(w);
-        self.next_command.encode(w);
-        self.message_id.encode(w);
-        match self.routing {
-            Routing::Sync { process_id, tree_id } => {
-                process_id.encode(w);
-                tree_id.encode(w);
-            }
-            Routing::Async { async_id } => async_id.encode(w),
-        }
-        self.session_id.encode(w);
-        self.signature.encode(w);
+        w.bytes(&self.to_array());
     }
 }
 
 impl Decode<'_> for Header {
     fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
-        if ProtocolId::decode(r)? != ProtocolId::SMB2 {
-            return Err(Malformed("not an SMB2 header"));
-        }
-        r.structure_size(64)?;
-        let credit_charge = Decode::decode(r)?;
-        let status = Decode::decode(r)?;
-        let command = Decode::decode(r)?;
-        let credits = Decode::decode(r)?;
-        let flags = Flags::decode(r)?;
-        let next_command = Decode::decode(r)?;
-        let message_id = Decode::decode(r)?;
-        let routing = if flags.contains(Flags::ASYNC_COMMAND) {
-            Routing::Async { async_id: Decode::decode(r)? }
-        } else {
-            Routing::Sync { process_id: Decode::decode(r)?, tree_id: Decode::decode(r)? }
-        };
-        Ok(Self {
-            credit_charge,
-            status,
-            command,
-            credits,
-            flags: flags.without(Flags::ASYNC_COMMAND),
-            next_command,
-            message_id,
-            routing,
-            session_id: Decode::decode(r)?,
-            signature: Decode::decode(r)?,
-        })
+        Self::from_array(&r.array()?)
     }
 }

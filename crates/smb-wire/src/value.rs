@@ -3,14 +3,17 @@
 use crate::reader::SHORT;
 use crate::{Malformed, Place, Reader, Writer};
 
+/// Room that is made for a value by itself: most structures are shorter.
+const MOSTLY_BYTES: usize = 128;
+
 /// A value with a wire form.
 pub trait Encode {
     /// Appends the value to `w`.
     fn encode(&self, w: &mut Writer<'_>);
 
-    /// The value alone, in a new vector. For tests and cold paths.
+    /// The value alone, in a new vector.
     fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(MOSTLY_BYTES);
         self.encode(&mut Writer::new(&mut out));
         out
     }

@@ -21,12 +21,16 @@ use std::fs;
 const ROUNDS: usize = 9;
 /// Bytes of a READ.
 const BLOCK: u32 = 64 << 10;
+/// Bytes that a credit pays for.
+const CREDIT_BYTES: usize = 64 << 10;
 
 /// A kind of call.
 struct Row {
     title: &'static str,
     signing: SigningAlgorithm,
     command: Command,
+    /// Bytes that a WRITE writes.
+    written: usize,
     /// Calls that go out together.
     depth: u32,
     /// Calls of a round.
@@ -40,17 +44,24 @@ const fn row(
     depth: u32,
     calls: u32,
 ) -> Row {
-    Row { title, signing, command, depth, calls }
+    Row { title, signing, command, written: 0, depth, calls }
+}
+
+/// A row of WRITEs of so many bytes.
+const fn writing(written: usize, row: Row) -> Row {
+    Row { written, ..row }
 }
 
 const GMAC: SigningAlgorithm = SigningAlgorithm::AES_GMAC;
 const CMAC: SigningAlgorithm = SigningAlgorithm::AES_CMAC;
-const ROWS: [Row; 5] = [
+const ROWS: [Row; 7] = [
     row("QUERY_INFO, GMAC, 16 at a time", GMAC, Command::QUERY_INFO, 16, 16_000),
     row("READ 64K, GMAC, one by one", GMAC, Command::READ, 1, 1000),
     row("READ 64K, GMAC, 8 at a time", GMAC, Command::READ, 8, 1000),
     row("READ 64K, CMAC, one by one", CMAC, Command::READ, 1, 1000),
     row("READ 64K, CMAC, 8 at a time", CMAC, Command::READ, 8, 1000),
+    writing(4 << 10, row("WRITE 4K, GMAC, 16 at a time", GMAC, Command::WRITE, 16, 4000)),
+    writing(1 << 20, row("WRITE 1M, GMAC, 4 at a time", GMAC, Command::WRITE, 4, 100)),
 ];
 
 /// Calls on one connection.
@@ -80,6 +91,7 @@ impl<'r> Load<'r> {
         for _ in 0..self.row.depth {
             let request = match self.row.command {
                 Command::READ => self.client.signed(Command::READ, &rig::read(self.file, 0, BLOCK)),
+                Command::WRITE => self.write(),
                 command => self
                     .client
                     .signed(command, &rig::query(InfoType::FILE, self.file, FileClass::ALL.0, 4096)),
@@ -89,6 +101,15 @@ impl<'r> Load<'r> {
             frames.extend(request);
         }
         self.client.send_raw(&frames);
+    }
+
+    fn write(&mut self) -> Vec<u8> {
+        let charge = self.row.written.div_ceil(CREDIT_BYTES);
+        let header = self.client.header(Command::WRITE, u16::try_from(charge).expect("few credits"));
+        let data = vec![7; self.row.written];
+        let mut request = rig::message(&header, &rig::write(self.file, 0, &data));
+        self.client.sign(&mut request);
+        request
     }
 
     /// Makes calls; the CPU time of the server for each, in microseconds.

@@ -8,8 +8,9 @@ use crate::channel::Channel;
 use crate::connect::origin;
 use crate::connection::Connection;
 use crate::durable::Creation;
+use crate::heads::Heads;
 use crate::later::{Asked, Cancel, Interim, Waker};
-use crate::limits::{COMPOUND_COMMANDS_MAX, COMPOUND_REPLY_BYTES_MAX, COMPRESSED_BYTES_MIN, CREDIT_BYTES};
+use crate::limits::{COMPOUND_REPLY_BYTES_MAX, COMPRESSED_BYTES_MIN, CREDIT_BYTES};
 use crate::ops::{Ops, Stop};
 use crate::sequence::Outstanding;
 use crate::service::Service;
@@ -27,7 +28,7 @@ use smb_wire::types::Dialect;
 use smb_wire::{Encode, FileId, NtStatus, Writer};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use transport::{CallStats, Endpoints, Malformed, Pipe};
+use transport::{CallStats, Endpoints, Pipe};
 use vfs::qos::is_anything_limited;
 use vfs::{Blocking, Namespace, PendingSync, Time, VolumeId};
 
@@ -170,21 +171,6 @@ pub(crate) enum Ended {
     Disconnected,
 }
 
-/// Checks that a message is a chain of commands, and uses the message ids of all of them.
-pub(crate) fn take_ids(connection: &Connection, message: &[u8]) -> Result<(), Malformed> {
-    for (count, request) in compound::messages(message).enumerate() {
-        let header = request.map_err(|malformed| Malformed(malformed.0))?.header;
-        if count == COMPOUND_COMMANDS_MAX {
-            return Err(Malformed("a compound of too many commands"));
-        }
-        // It names the request that it is about.
-        if header.command != Command::CANCEL {
-            connection.take_ids(header.message_id, header.credit_charge)?;
-        }
-    }
-    Ok(())
-}
-
 impl Chain {
     pub(crate) fn new(sealed_by: Option<Arc<Session>>, paid: Option<VolumeId>) -> Self {
         Self { sealed_by, paid, ..Self::default() }
@@ -290,7 +276,7 @@ impl Chain {
         };
         let signer = signer.filter(|_| self.sealed_by.is_none());
         let reply = self.final_header(connection, &header, status, signer.is_some(), waker.as_ref());
-        out[start..start + HEADER_SIZE].copy_from_slice(&reply.to_bytes());
+        out[start..start + HEADER_SIZE].copy_from_slice(&reply.to_array());
         note_reply(connection, channel.as_deref(), &reply, signer.as_deref(), &mut out[start..]);
         self.replies.push(Reply { header: reply, start: start - base, signer });
         Ok(())
@@ -498,7 +484,7 @@ impl Chain {
     }
 
     /// Notes a refusal for each command of a message, to be written by [`Chain::refuse`].
-    pub(crate) fn refuse_all(&mut self, connection: &Connection, message: &[Header]) {
+    pub(crate) fn refuse_all(&mut self, connection: &Connection, message: &Heads) {
         for header in message.iter().filter(|header| header.command != Command::CANCEL) {
             let channel = connection.channel(header.session_id);
             let channel = channel.filter(|channel| self.sealed_by.is_none() && channel.is_valid());

@@ -6,13 +6,13 @@ use crate::credits::SequenceWindow;
 use crate::later::Allowance;
 use crate::limits::{CONNECTION_SESSIONS_MAX, CONNECTION_WAITING_BYTES_MAX, CONNECTION_WAITING_MAX};
 use crate::negotiated::Negotiated;
+use crate::numbered::Numbered;
 use crate::service::Service;
 use crate::session::Session;
 use smb_wire::NtStatus;
 use smb_wire::compression::Compression;
 use smb_wire::crypto::Preauth;
 use std::any::Any;
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use transport::{Malformed, Outbox};
 
@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     preauth: Mutex<Preauth>,
     window: Mutex<SequenceWindow>,
     /// `SessionTable`: the sessions as this connection has them.
-    channels: Mutex<HashMap<u64, Arc<Channel>>>,
+    channels: Mutex<Numbered<u64, Arc<Channel>>>,
     sender: OnceLock<Weak<dyn Sender>>,
     itself: Weak<Self>,
 }

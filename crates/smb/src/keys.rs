@@ -38,13 +38,13 @@ impl Keys {
         &self.signing
     }
 
-    /// What an encrypted message says; `None` if it was not encrypted with these keys.
-    pub(crate) fn open(&self, message: &[u8]) -> Option<Vec<u8>> {
+    /// An encrypted message in the clear, and where in it begins what it says; `None` if it was not encrypted with these keys.
+    pub(crate) fn open(&self, message: &[u8]) -> Option<(Vec<u8>, usize)> {
         let (opener, _) = self.sealing.as_ref()?;
         let mut message = message.to_vec();
         let len = opener.open(&mut message).ok()?.len();
-        message.drain(..message.len() - len);
-        Some(message)
+        let start = message.len() - len;
+        Some((message, start))
     }
 
     /// Encrypts what follows the room for a transform header at `start` of `out`. `false` where there are no keys for it, or

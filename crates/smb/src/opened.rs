@@ -12,8 +12,8 @@ use transport::Malformed;
 /// What a message says, where it came in another form.
 #[derive(Default)]
 pub(crate) struct Opened {
-    /// What was encrypted, and by whose key.
-    decrypted: Option<(Vec<u8>, Arc<Session>)>,
+    /// What was encrypted, where in it the commands begin, and by whose key.
+    decrypted: Option<(Vec<u8>, usize, Arc<Session>)>,
     /// What was compressed, perhaps within that.
     decompressed: Option<Vec<u8>>,
 }
@@ -33,13 +33,13 @@ impl Opened {
 
     /// The commands of `message`, which is what was opened.
     pub(crate) fn plain<'m>(&'m self, message: &'m [u8]) -> &'m [u8] {
-        let decrypted = self.decrypted.as_ref().map(|(plain, _)| plain);
-        self.decompressed.as_ref().or(decrypted).map_or(message, |plain| plain)
+        let decrypted = self.decrypted.as_ref().map(|(plain, start, _)| &plain[*start..]);
+        self.decompressed.as_deref().or(decrypted).unwrap_or(message)
     }
 
     /// By whose key it was encrypted, if it was.
     pub(crate) fn sealed_by(&self) -> Option<Arc<Session>> {
-        self.decrypted.as_ref().map(|(_, session)| Arc::clone(session))
+        self.decrypted.as_ref().map(|(.., session)| Arc::clone(session))
     }
 
     /// Whether it came in another form.
@@ -84,8 +84,8 @@ fn is_compressed(message: &[u8]) -> bool {
     ProtocolId::from_bytes(message) == Ok(ProtocolId::COMPRESSION_TRANSFORM)
 }
 
-/// The message in an encrypted one, and whose key it was encrypted with.
-fn decrypt(connection: &Connection, message: &[u8]) -> Result<(Vec<u8>, Arc<Session>), Malformed> {
+/// The message in an encrypted one, where in what comes back it begins, and whose key it was encrypted with.
+fn decrypt(connection: &Connection, message: &[u8]) -> Result<(Vec<u8>, usize, Arc<Session>), Malformed> {
     let header = TransformHeader::from_bytes(message).map_err(|malformed| Malformed(malformed.0))?;
     let channel = connection.channel(header.session_id).filter(|channel| channel.is_valid());
     let session = &channel.ok_or(Malformed("an encrypted message of no session"))?.session;
@@ -94,9 +94,10 @@ fn decrypt(connection: &Connection, message: &[u8]) -> Result<(Vec<u8>, Arc<Sess
         return Err(Malformed("an encrypted message of nobody"));
     }
     let keys = session.keys().ok_or(Malformed("an encrypted message of no session"))?;
-    let plain = keys.open(message).ok_or(Malformed("an encrypted message that was changed on the way"))?;
+    let opened = keys.open(message);
+    let (plain, start) = opened.ok_or(Malformed("an encrypted message that was changed on the way"))?;
     if !session.is_first(&header.nonce) {
         return Err(Malformed("an encrypted message that has come before"));
     }
-    Ok((plain, Arc::clone(session)))
+    Ok((plain, start, Arc::clone(session)))
 }

@@ -1,8 +1,9 @@
 //! SMB as a protocol of the transport, and the server that speaks it.
 
-use crate::chain::{Asker, Base, Chain, Ended, Waits, take_ids};
+use crate::chain::{Asker, Base, Chain, Ended, Waits};
 use crate::connection::{Connection, Sender};
 use crate::frame::{self, FRAMING};
+use crate::heads::Heads;
 use crate::later::{Cancel, Suspension, Waker};
 use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY_MS, RETRY_MS_MAX};
 use crate::negotiate::multi_protocol;
@@ -53,7 +54,7 @@ struct Call {
     /// Whether its message ids are used: not if too little of it is there to know them all.
     is_taken: bool,
     /// The headers of its commands, once their ids are used.
-    heads: Vec<Header>,
+    heads: Heads,
     /// The volume whose limits it pays as a whole.
     paid: Option<VolumeId>,
 }
@@ -107,10 +108,9 @@ struct ParkedCall {
     suspended: Box<Suspended>,
 }
 
-/// A message that is put together in memory: what is signed, encrypted or compressed is looked at as a whole.
+/// A long message on its way. It is all tail: what is signed, encrypted or compressed is looked at as a whole.
 struct Upload {
     call: Call,
-    message: Vec<u8>,
     refusal: Option<FsError>,
 }
 
@@ -125,6 +125,7 @@ impl Protocol for Smb {
 
     const MESSAGE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
     const HEAD_BYTES: usize = FRAMING + TRANSFORM_SIZE + smb_wire::file::WRITE_HEAD_SIZE;
+    const TAIL_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
     fn session(&self, (): &(), _: Endpoints) -> Arc<Connection> {
         Connection::new(&self.service)
@@ -157,8 +158,6 @@ impl Protocol for Smb {
         out: &mut Outbox,
     ) -> Result<Option<Plan<Call>>, Malformed> {
         let ours = &connection.session;
-        // Nobody else makes us keep a message of a megabyte.
-        let streams = ours.is_logged_on();
         let protocol_id = ProtocolId::from_bytes(message).map_err(malformed)?;
         if protocol_id == ProtocolId::SMB1 {
             let answer = multi_protocol(ours, message, transport::clock::now());
@@ -172,40 +171,46 @@ impl Protocol for Smb {
             opened: Opened::default(),
             reply_bytes_max: None,
             is_taken: false,
-            heads: Vec::new(),
+            heads: Heads::default(),
             paid: None,
         };
+        let not_whole = |call| Ok(Some(Plan { call, dispatch: Dispatch::Batched, toll: None }));
         if protocol_id == ProtocolId::TRANSFORM {
             let header = TransformHeader::from_bytes(message).map_err(malformed)?;
             let size = usize::try_from(header.original_message_size).unwrap_or(usize::MAX);
             if size > message.len().saturating_sub(TRANSFORM_SIZE) {
-                return Ok(Some(Plan { call, dispatch: Dispatch::Batched, toll: None, streams }));
+                return not_whole(call);
             }
             call.opened = Opened::open(ours, message)?;
         } else if protocol_id == ProtocolId::COMPRESSION_TRANSFORM {
             check_compression(ours)?;
             // It does not say how long it is: what cannot be decompressed may not be there as a whole.
-            let Ok(opened) = Opened::open(ours, message) else {
-                return Ok(Some(Plan { call, dispatch: Dispatch::Batched, toll: None, streams }));
-            };
+            let Ok(opened) = Opened::open(ours, message) else { return not_whole(call) };
             call.opened = opened;
-        } else if let Ok(first) = Header::from_bytes(message)
-            && !compound::messages(message).all(|request| request.is_ok())
-        {
-            let is_alone = first.next_command == 0;
-            let toll = if is_alone { self.toll(connection, message, &mut call.paid) } else { None };
-            return Ok(Some(Plan { call, dispatch: Dispatch::Batched, toll, streams }));
         }
         let plain = call.opened.plain(message);
-        take_ids(ours, plain)?;
+        call.heads = match Heads::of(plain) {
+            Ok(heads) => heads,
+            // Its first command is there.
+            Err(_) if !call.opened.is_changed() && Header::from_bytes(message).is_ok() => {
+                return not_whole(call);
+            }
+            Err(error) => return Err(error),
+        };
+        call.heads.take_ids(ours)?;
+        call.is_taken = true;
         let toll = self.toll(connection, plain, &mut call.paid);
-        (call.heads, call.is_taken) = (heads(plain), true);
         let dispatch = dispatch(&call.heads);
         if toll.is_some() && call.opened.is_decompressed() {
             call.reply_bytes_max = Some(reply_bytes_max(plain));
             call.opened.shrink();
         }
-        Ok(Some(Plan { call, dispatch, toll, streams }))
+        Ok(Some(Plan { call, dispatch, toll }))
+    }
+
+    fn streams(&self, connection: &transport::Connection<Self>, _: &Call) -> bool {
+        // Nobody else makes us keep a message of a megabyte.
+        connection.session.is_logged_on()
     }
 
     fn reply_bytes_max(&self, call: &Call, message: &[u8]) -> u32 {
@@ -264,7 +269,8 @@ impl Protocol for Smb {
             }
             Continuation::Suspended(suspended) => {
                 let Suspended { connection, message, mut chain, .. } = *suspended;
-                chain.refuse_all(&connection, &heads(chain.rest(&message)));
+                let heads = Heads::of(chain.rest(&message)).unwrap_or_default();
+                chain.refuse_all(&connection, &heads);
                 chain
             }
         };
@@ -281,41 +287,35 @@ impl Protocol for Smb {
         &self,
         call: Call,
         _: &[u8],
-        message_bytes: usize,
+        _: usize,
         refusal: Option<FsError>,
     ) -> Result<(Upload, Body), Malformed> {
         if call.opened.is_changed() {
             return Err(Malformed("something follows what was encrypted or compressed"));
         }
-        let message = Vec::with_capacity(message_bytes.min(MESSAGE_BYTES_MAX));
-        Ok((Upload { call, message, refusal }, Body { start: 0, len: message_bytes }))
+        Ok((Upload { call, refusal }, Body { start: 0, len: 0 }))
     }
 
-    fn upload(&self, _: &mut Context<'_, Self>, upload: &mut Upload, _: usize, data: PartData<'_>) -> usize {
-        let len = data.len();
-        match data {
-            PartData::Bytes(bytes) => upload.message.extend_from_slice(bytes),
-            PartData::Pipe(mut pipe) => match pipe.read_into(&mut upload.message) {
-                Ok(()) => pipe.emptied(),
-                Err(error) => {
-                    tracing::error!(%error, "a part of a message cannot be read from its pipe");
-                    upload.refusal = Some(FsError::Io);
-                }
-            },
-        }
-        len
+    fn upload(&self, _: &mut Context<'_, Self>, _: &mut Upload, _: usize, _: PartData<'_>) -> usize {
+        // Bodies are empty.
+        0
     }
 
-    fn finish_upload(&self, cx: &mut Context<'_, Self>, upload: Upload, _: &[u8]) -> Progress<Continuation> {
-        let Upload { call, message, refusal } = upload;
+    fn finish_upload(
+        &self,
+        cx: &mut Context<'_, Self>,
+        upload: Upload,
+        message: &[u8],
+    ) -> Progress<Continuation> {
+        let Upload { call, refusal } = upload;
         let (connection, paid) = (Arc::clone(&call.connection), call.paid);
-        let opened = match enter(call, &message) {
+        let opened = match enter(call, message) {
             Ok(opened) => opened,
             Err(error) => return end(cx, error),
         };
-        let (plain, mut chain) = (opened.plain(&message), Chain::new(opened.sealed_by(), paid));
+        let (plain, mut chain) = (opened.plain(message), Chain::new(opened.sealed_by(), paid));
         let Some(error) = refusal else { return self.go_on(cx, chain, plain, &[]) };
-        chain.refuse_all(&connection, &heads(plain));
+        chain.refuse_all(&connection, &Heads::of(plain).unwrap_or_default());
         refuse(&mut chain, of_fs_error(error), cx.out);
         Progress::Done
     }
@@ -343,8 +343,9 @@ impl Smb {
         before: &[u8],
         flushes: usize,
     ) -> Progress<Continuation> {
-        let (ends, ours) = (cx.ends(), Arc::clone(cx.session()));
-        ours.attach(cx.connection);
+        let (ends, connection) = (cx.ends(), cx.connection);
+        let ours = &connection.session;
+        ours.attach(connection);
         let out = cx.out.bytes();
         let frame_start = out.len();
         let base = frame_start + head_bytes(&chain);
@@ -352,7 +353,7 @@ impl Smb {
         out.extend_from_slice(before);
         let mut with = Base {
             service: &self.service,
-            connection: &ours,
+            connection: ours,
             namespace: &cx.memory.namespace,
             ends,
             blocking: cx.blocking,
@@ -373,7 +374,8 @@ impl Smb {
                 out.truncate(frame_start);
                 let message = message.to_vec();
                 let stats = std::mem::take(&mut cx.stats);
-                let suspended = Box::new(Suspended { connection: ours, message, chain, replies, stats });
+                let connection = Arc::clone(ours);
+                let suspended = Box::new(Suspended { connection, message, chain, replies, stats });
                 if ended == Ended::WouldBlock && cx.blocking == Blocking::Never {
                     return Progress::WouldBlock(Continuation::Suspended(suspended));
                 }
@@ -544,11 +546,6 @@ fn malformed(malformed: smb_wire::Malformed) -> Malformed {
     Malformed(malformed.0)
 }
 
-/// The headers of a message's commands.
-fn heads(message: &[u8]) -> Vec<Header> {
-    compound::messages(message).map_while(Result::ok).map(|request| request.header).collect()
-}
-
 /// Opens a message that is there as a whole by now, and uses its message ids.
 fn enter(call: Call, message: &[u8]) -> Result<Opened, Malformed> {
     let Call { connection, mut opened, is_taken, .. } = call;
@@ -556,7 +553,7 @@ fn enter(call: Call, message: &[u8]) -> Result<Opened, Malformed> {
         opened.decompress(&connection, message)?;
     } else {
         opened = Opened::open(&connection, message)?;
-        take_ids(&connection, opened.plain(message))?;
+        Heads::of(opened.plain(message))?.take_ids(&connection)?;
     }
     Ok(opened)
 }

@@ -12,6 +12,7 @@ use crate::limits::{
 };
 use crate::negotiated::Negotiated;
 use crate::nonces::Nonces;
+use crate::numbered::Numbered;
 use crate::open::Open;
 use crate::pipe::{Budget, Pipe};
 use crate::setups::Setup;
@@ -19,7 +20,6 @@ use crate::tree::{Share, Tree};
 use identity::Identity;
 use smb_wire::negotiate::Capabilities;
 use smb_wire::{FileId, NtStatus};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
@@ -54,10 +54,10 @@ struct Established {
 
 #[derive(Default)]
 struct Held {
-    trees: HashMap<u32, Arc<Tree>>,
+    trees: Numbered<u32, Arc<Tree>>,
     last_tree: u32,
-    opens: HashMap<FileId, Arc<Open>>,
-    pipes: HashMap<FileId, Arc<Pipe>>,
+    opens: Numbered<FileId, Arc<Open>>,
+    pipes: Numbered<FileId, Arc<Pipe>>,
 }
 
 impl Session {

@@ -1,5 +1,6 @@
 //! From a command to what it needs, how it may be done, and its handler.
 
+use crate::heads::Heads;
 use crate::limits::{IO_BYTES_MAX, TRANSACT_BYTES_MAX};
 use crate::ops::{Done, Ops};
 use crate::{attr, connect, create, dir, file, ioctl, lock, negotiate, notify, oplock, setattr, setup};
@@ -85,11 +86,11 @@ pub(crate) fn row(command: Command) -> Option<&'static Row> {
 }
 
 /// How a message may be done: what is one command that mostly needs no storage, at once.
-pub(crate) fn dispatch(heads: &[Header]) -> Dispatch {
-    match heads {
-        [only] if only.command == Command::CANCEL => Dispatch::Inline,
-        [only] => row(only.command).map_or(Dispatch::Inline, |row| row.dispatch),
-        _ => Dispatch::Batched,
+pub(crate) fn dispatch(heads: &Heads) -> Dispatch {
+    match heads.only() {
+        Some(only) if only.command == Command::CANCEL => Dispatch::Inline,
+        Some(only) => row(only.command).map_or(Dispatch::Inline, |row| row.dispatch),
+        None => Dispatch::Batched,
     }
 }
 

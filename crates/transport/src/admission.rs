@@ -41,7 +41,7 @@ pub(crate) fn admit<P: Protocol>(
     buffer: Option<&Buffer>,
     out: &mut Outbox,
 ) -> Option<Admitted<P>> {
-    let Plan { call, dispatch, toll, streams: _ } = plan;
+    let Plan { call, dispatch, toll } = plan;
     match toll.map(Toll::pay) {
         None => Some(Admitted { call, message, dispatch, charge: None }),
         Some(Ok(charge)) => Some(Admitted { call, message, dispatch, charge: Some(charge) }),

@@ -16,7 +16,6 @@ use std::cell::RefCell;
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::ops::Range;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::Protection;
@@ -183,9 +182,8 @@ impl<P: Protocol> Inbound<P> {
         let socket = &connection.socket;
         if let Some(uploading) = &mut self.uploading
             && self.buffer.as_ref().is_none_or(Buffer::is_done)
-            && uploading.wants_pipe()
             && !connection.is_transformed()
-            && let Some(result) = uploading.fill_pipe(socket.as_fd())
+            && let Some(result) = uploading.receive(socket)
         {
             return if uploading.is_ready(&[]) { Received::Bytes } else { received(result) };
         }

@@ -15,7 +15,7 @@ pub const SPILLED_BYTES_MAX: usize = 64 << 20;
 pub const UNFINISHED_S: u32 = 10;
 /// The most parts of one message. Clients send one; the bound is against those that send empty ones for ever.
 pub const PARTS_MAX: u32 = 4096;
-/// The most bytes that follow the body of a message which is longer than a receive buffer.
+/// The most bytes that follow the body of a message which is longer than a receive buffer, unless the protocol says otherwise.
 pub const TAIL_BYTES_MAX: usize = 4096;
 /// Calls of one connection that may be in progress on storage threads at one time. Linux clients have at most 128 in flight. A
 /// call with a long reply counts as several, one for each [`LONG_REPLY_BYTES`] of it.

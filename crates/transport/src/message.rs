@@ -75,7 +75,7 @@ pub enum Role {
 pub struct Body {
     /// Where it begins in the message.
     pub start: usize,
-    /// Its length in bytes. What follows it is the tail, of at most [`crate::limits::TAIL_BYTES_MAX`].
+    /// Its length in bytes. What follows it is the tail, of at most [`crate::Protocol::TAIL_BYTES_MAX`].
     pub len: usize,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::connection::Connection;
 use crate::context::Context;
+use crate::limits;
 use crate::message::{Body, Dispatch, Endpoints, Frame, Malformed, PartData, Role};
 use crate::outbox::Outbox;
 use crate::transform::Transform;
@@ -17,8 +18,6 @@ pub struct Plan<C> {
     pub dispatch: Dispatch,
     /// What it must pay before it is done, where a limit applies.
     pub toll: Option<Toll>,
-    /// Whether its body may be taken as it comes ([`Protocol::begin_upload`]).
-    pub streams: bool,
 }
 
 /// How an attempt at a call ended.
@@ -60,6 +59,8 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     const MESSAGE_BYTES_MAX: usize;
     /// With so many bytes, framing included, a message of which no more is there can be planned.
     const HEAD_BYTES: usize;
+    /// The most bytes that follow the body of a long message: all of it, where messages are looked at as a whole.
+    const TAIL_BYTES_MAX: usize = limits::TAIL_BYTES_MAX;
 
     /// The session of a new connection.
     fn session(&self, listener: &Self::Listener, ends: Endpoints) -> Self::Session;
@@ -89,6 +90,10 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         message: &[u8],
         out: &mut Outbox,
     ) -> Result<Option<Plan<Self::Call>>, Malformed>;
+
+    /// Whether a message of this call may be longer than a receive buffer: then it is taken as it comes
+    /// ([`Protocol::begin_upload`]).
+    fn streams(&self, connection: &Connection<Self>, call: &Self::Call) -> bool;
 
     /// The most bytes that the reply to a call may take, if that may be many.
     fn reply_bytes_max(&self, call: &Self::Call, message: &[u8]) -> u32;

@@ -2,6 +2,7 @@
 
 use crate::buffer::BufferPool;
 use crate::queue::Totals;
+use crate::tail::TailPool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -9,6 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(crate) struct Resources {
     /// Where receive buffers come from.
     pub(crate) buffers: Arc<BufferPool>,
+    /// Where the memory of long tails comes from.
+    pub(crate) tails: Arc<TailPool>,
     /// Connections of all loops.
     pub(crate) connections: AtomicUsize,
     /// Connections that storage threads have leased.
@@ -34,6 +37,7 @@ impl Resources {
     pub(crate) fn new(buffers: Arc<BufferPool>) -> Arc<Self> {
         Arc::new(Self {
             buffers,
+            tails: Arc::default(),
             connections: AtomicUsize::new(0),
             leased: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),

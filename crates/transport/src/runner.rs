@@ -382,7 +382,8 @@ impl<P: Protocol> Runner<P> {
         let Some(buffer) = &mut inbound.buffer else { return Ok(()) };
         let head = &buffer.bytes()[framing..];
         let plan = protocol.plan(connection, &mut self.memory, head, &mut self.ready)?;
-        let plan = plan.filter(|plan| plan.streams).ok_or(Malformed("a message that may not be so long"))?;
+        let plan = plan.filter(|plan| protocol.streams(connection, &plan.call));
+        let plan = plan.ok_or(Malformed("a message that may not be so long"))?;
         let (charge, refusal) = match plan.toll.map(Toll::pay) {
             None => (None, None),
             Some(Ok(charge)) => (Some(charge), None),
@@ -395,7 +396,7 @@ impl<P: Protocol> Runner<P> {
             Some(Err(_)) => (None, Some(FsError::Delay)),
         };
         let (upload, body) = protocol.begin_upload(plan.call, head, len, refusal)?;
-        inbound.uploading = Some(Uploading::new(upload, charge, body, len)?);
+        inbound.uploading = Some(Uploading::new(upload, charge, body, len, &connection.resources.tails)?);
         buffer.start += framing + body.start;
         connection.begin_calls(1);
         Ok(())
@@ -413,14 +414,14 @@ impl<P: Protocol> Runner<P> {
                 (at, PartData::Bytes(received))
             }
             Part::End => {
-                let Some(Uploading { upload, charge: _charge, since, tail, .. }) = inbound.uploading.take()
-                else {
-                    return;
-                };
+                let Some(mut uploading) = inbound.uploading.take() else { return };
+                let unspent = uploading.take_unspent();
+                let Uploading { upload, charge: _charge, since, tail, .. } = uploading;
                 self.send(connection);
                 self.received = since;
                 self.in_progress += 1;
-                return self.run_to_end(connection, None, |cx| protocol.finish_upload(cx, upload, &tail));
+                let finish = |cx: &mut Context<'_, P>| protocol.finish_upload(cx, upload, tail.bytes());
+                return self.run_to_end(connection, unspent, finish);
             }
         };
         let mut cx = Context {

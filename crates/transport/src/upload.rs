@@ -1,13 +1,16 @@
 //! Messages that are longer than a receive buffer: their body is taken as it comes.
 
 use crate::buffer::Buffer;
-use crate::limits::{TAIL_BYTES_MAX, WHOLE_MESSAGE_BYTES_MAX};
+use crate::limits::{BUFFER_BYTES, WHOLE_MESSAGE_BYTES_MAX};
 use crate::message::{Body, Malformed};
 use crate::pipe::Pipe;
 use crate::protocol::Protocol;
-use std::io;
+use crate::tail::{Tail, TailPool};
+use std::io::{self, Read};
+use std::net::TcpStream;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::Charge;
 
@@ -20,7 +23,7 @@ const PIPED_BYTES_MIN: usize = 64 << 10;
 /// A call whose body is coming in.
 pub(crate) struct Uploading<P: Protocol> {
     pub(crate) upload: P::Upload,
-    /// What it has paid.
+    /// What it has paid, and is not spent yet.
     pub(crate) charge: Option<Charge>,
     /// When it began to come.
     pub(crate) since: Instant,
@@ -30,9 +33,8 @@ pub(crate) struct Uploading<P: Protocol> {
     /// Bytes of the body received, of so many in all.
     at: usize,
     body: usize,
-    /// What follows the body, as far as it is there, and its length in all.
-    pub(crate) tail: Vec<u8>,
-    tail_len: usize,
+    /// What follows the body.
+    pub(crate) tail: Tail,
 }
 
 /// What of an upload can be dealt with now.
@@ -57,10 +59,11 @@ impl<P: Protocol> Uploading<P> {
         charge: Option<Charge>,
         body: Body,
         message_bytes: usize,
+        tails: &Arc<TailPool>,
     ) -> Result<Self, Malformed> {
         let tail_len = message_bytes.checked_sub(body.start + body.len);
         let tail_len = tail_len.ok_or(Malformed("a body longer than its message"))?;
-        if tail_len > TAIL_BYTES_MAX {
+        if tail_len > P::TAIL_BYTES_MAX {
             return Err(Malformed("too much behind a body"));
         }
         Ok(Self {
@@ -71,21 +74,28 @@ impl<P: Protocol> Uploading<P> {
             is_pipe_full: false,
             at: 0,
             body: body.len,
-            tail: Vec::new(),
-            tail_len,
+            tail: Tail::new(tail_len, P::TAIL_BYTES_MAX, tails),
         })
     }
 
-    /// Whether what comes next goes into a pipe: one is being filled, or there is much to come.
-    pub(crate) fn wants_pipe(&self) -> bool {
-        self.pipe.is_some() || self.body - self.at >= PIPED_BYTES_MIN
+    /// Takes what it has paid and its body has not spent: without a body, all of it.
+    pub(crate) fn take_unspent(&mut self) -> Option<Charge> {
+        if self.body == 0 { self.charge.take() } else { None }
+    }
+
+    /// Receives what comes next from the socket, which has some, where that need not go through a buffer: how many bytes, 0 at the
+    /// end of the stream.
+    pub(crate) fn receive(&mut self, socket: &TcpStream) -> Option<io::Result<usize>> {
+        if self.at == self.body {
+            return self.fill_tail(socket);
+        }
+        let wants_pipe = self.pipe.is_some() || self.body - self.at >= PIPED_BYTES_MIN;
+        if wants_pipe { self.fill_pipe(socket) } else { None }
     }
 
     /// Whether there is something to deal with.
     pub(crate) fn is_ready(&self, received: &[u8]) -> bool {
-        self.is_pipe_ready()
-            || !received.is_empty()
-            || self.at == self.body && self.tail_len == self.tail.len()
+        self.is_pipe_ready() || !received.is_empty() || self.at == self.body && self.tail.is_whole()
     }
 
     fn is_pipe_ready(&self) -> bool {
@@ -108,21 +118,29 @@ impl<P: Protocol> Uploading<P> {
             return Some(part);
         }
         if let Some(buffer) = buffer {
-            let taken = have.min(self.tail_len - self.tail.len());
-            self.tail.extend_from_slice(&buffer.bytes()[..taken]);
-            buffer.start += taken;
+            buffer.start += self.tail.put(buffer.bytes());
         }
-        (self.tail.len() == self.tail_len).then_some(Part::End)
+        self.tail.is_whole().then_some(Part::End)
     }
 
-    /// Moves bytes of the body from the socket, which has some, into a pipe: how many, 0 at the end of the stream. `None` if
-    /// there is no pipe to be had.
-    pub(crate) fn fill_pipe(&mut self, socket: BorrowedFd<'_>) -> Option<io::Result<usize>> {
+    fn fill_tail(&mut self, mut socket: &TcpStream) -> Option<io::Result<usize>> {
+        let room = self.tail.room()?;
+        // No more at one time than into a receive buffer: other connections have their turn.
+        let most = room.len().min(BUFFER_BYTES);
+        let received = socket.read(&mut room[..most]);
+        if let Ok(count) = received {
+            self.tail.fill(count);
+        }
+        Some(received)
+    }
+
+    /// Moves bytes of the body into a pipe. `None` if there is no pipe to be had.
+    fn fill_pipe(&mut self, socket: &TcpStream) -> Option<io::Result<usize>> {
         if self.pipe.is_none() {
             self.pipe = Some(Pipe::take().ok()?);
         }
         let pipe = self.pipe.as_mut()?;
-        match pipe.fill_from_socket(socket, self.body - self.at) {
+        match pipe.fill_from_socket(socket.as_fd(), self.body - self.at) {
             Ok(taken) => {
                 self.at += taken;
                 self.is_pipe_full = pipe.held() >= PART_BYTES;

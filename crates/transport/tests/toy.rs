@@ -20,6 +20,7 @@ use vfs::{Blocking, FsError, Protection, Volume};
 
 const FRAMING: usize = 4;
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
+const TAIL_BYTES_MAX: usize = 2 << 20;
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -83,6 +84,7 @@ impl Protocol for Echo {
 
     const MESSAGE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
     const HEAD_BYTES: usize = FRAMING + 2;
+    const TAIL_BYTES_MAX: usize = TAIL_BYTES_MAX;
 
     fn session(&self, listener: &&'static str, _: Endpoints) -> &'static str {
         listener
@@ -118,13 +120,17 @@ impl Protocol for Echo {
         let call = (message[0], message[1]);
         let dispatch = match call.0 {
             b'o' => Dispatch::Offload,
-            b'b' | b's' | b'x' => Dispatch::Batched,
+            b'b' | b's' | b'k' | b'x' => Dispatch::Batched,
             _ => Dispatch::Inline,
         };
         let demand = Demand::one(Kind::Other, 0);
         let limited = self.gate.as_ref().filter(|_| matches!(call.0, b'q' | b's'));
         let toll = limited.map(|gate| Toll::new(gate, connection.ends.peer.ip(), demand));
-        Ok(Some(Plan { call, dispatch, toll, streams: call.0 == b's' }))
+        Ok(Some(Plan { call, dispatch, toll }))
+    }
+
+    fn streams(&self, _: &Connection<Self>, call: &Call) -> bool {
+        matches!(call.0, b's' | b'k')
     }
 
     fn reply_bytes_max(&self, _: &Call, _: &[u8]) -> u32 {
@@ -140,7 +146,7 @@ impl Protocol for Echo {
         assert_eq!(*cx.session(), "echo");
         let where_run = *cx.memory;
         match call.0 {
-            b'e' | b'q' => push(cx.out, message),
+            b'e' | b'q' | b'k' => push(cx.out, message),
             // On a storage thread by itself, and in order with others.
             b'o' => {
                 assert_eq!((where_run, cx.blocking), (Role::Job, Blocking::Allowed));
@@ -226,8 +232,12 @@ impl Protocol for Echo {
         message_bytes: usize,
         refusal: Option<FsError>,
     ) -> Result<(Sum, Body), Malformed> {
-        // The last three bytes are the tail.
-        let body = Body { start: 2, len: message_bytes - 5 };
+        let body = match call.0 {
+            // All of it is looked at together.
+            b'k' => Body { start: 0, len: 0 },
+            // The last three bytes are the tail.
+            _ => Body { start: 2, len: message_bytes - 5 },
+        };
         Ok((Sum { call, bytes: 0, sum: 0, parts: 0, refusal }, body))
     }
 
@@ -254,6 +264,11 @@ impl Protocol for Echo {
 
     fn finish_upload(&self, cx: &mut Context<'_, Self>, upload: Sum, tail: &[u8]) -> Progress<Later> {
         let Sum { call, bytes, sum: body, parts, refusal } = upload;
+        if call.0 == b'k' {
+            assert_eq!(*cx.memory, Role::Lease);
+            push(cx.out, tail);
+            return Progress::Done;
+        }
         let sum = body.wrapping_add(sum(tail));
         push(cx.out, &summary(call, bytes + tail.len(), sum, parts, refusal));
         Progress::Done
@@ -602,6 +617,42 @@ fn long_bodies_are_taken_as_they_come() {
         std::thread::sleep(Duration::from_millis(7));
     }
     assert_eq!(client.receive(), summary((b's', 7), 700 << 10, sum(&long[2..]), 1, None));
+}
+
+#[test]
+fn a_long_tail_is_kept_until_it_is_whole_and_nothing_of_another_is_among_it() {
+    let running = Running::new(Echo::default());
+    let kept = |number: u8, len: usize| {
+        let pattern = (0..len).map(|at| u8::try_from(at % 251).unwrap().wrapping_mul(number));
+        [b'k', number].into_iter().chain(pattern).collect::<Vec<u8>>()
+    };
+    let mut clients = [running.connect(), running.connect()];
+    let lens = [1 << 20, 200 << 10, TAIL_BYTES_MAX - 2, 300 << 10, 257 << 10];
+    for (number, len) in (1..).zip(lens) {
+        let [one, other] = [kept(number, len), kept(number + 100, len - 1000)];
+        for client in &mut clients {
+            client.send(&[&one, b"e\x01", &other]);
+        }
+        for client in &mut clients {
+            let mut replies = [client.receive(), client.receive(), client.receive()];
+            replies.sort();
+            assert!(replies == [b"e\x01".to_vec(), one.clone(), other.clone()], "{len}");
+        }
+    }
+    // Slowly, with pauses anywhere, while another one goes on.
+    let [slow, fast] = &mut clients;
+    let long = kept(50, 700 << 10);
+    let framed = [&u32::try_from(long.len()).unwrap().to_be_bytes()[..], &long].concat();
+    for (number, piece) in (51..).zip(framed.chunks(90_001)) {
+        slow.stream.write_all(piece).unwrap();
+        let meanwhile = kept(number, 400 << 10);
+        assert!(fast.ask(&meanwhile) == meanwhile, "{number}");
+    }
+    assert!(slow.receive() == long);
+    // More than may be kept.
+    let too_long = u32::try_from(TAIL_BYTES_MAX + 1).unwrap().to_be_bytes();
+    slow.stream.write_all(&[&too_long[..], b"k\x01"].concat()).unwrap();
+    assert!(slow.is_ended());
 }
 
 #[test]

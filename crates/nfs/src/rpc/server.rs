@@ -208,9 +208,12 @@ impl Protocol for Rpc {
             let (client, endpoint) = (connection.ends.peer.ip(), *endpoint);
             let origin = Origin { client, endpoint, protocol: call.protocol(), protection };
             let toll = toll(&call, call.args(message), &self.service, &memory.namespace, origin);
-            let streams = call.streams();
-            Plan { dispatch: call.dispatch(), call, toll, streams }
+            Plan { dispatch: call.dispatch(), call, toll }
         }))
+    }
+
+    fn streams(&self, _: &Connection<Self>, call: &RpcCall) -> bool {
+        call.streams()
     }
 
     fn reply_bytes_max(&self, call: &RpcCall, message: &[u8]) -> u32 {

@@ -62,7 +62,9 @@ impl Key {
 
     /// Of a message whose signature is taken as zeros.
     fn signature(&self, header: &[u8; HEADER_SIZE], rest: &[u8]) -> [u8; 16] {
-        let parts = [&header[..SIGNATURE_OFFSET], &[0; 16], rest];
+        let mut header = *header;
+        header[SIGNATURE_OFFSET..].fill(0);
+        let parts = [&header[..], rest];
         match &self.0 {
             Algorithm::HmacSha256(key) => {
                 let mut hmac = hmac::Context::with_key(key);
@@ -70,7 +72,7 @@ impl Key {
                 *hmac.sign().as_ref().first_chunk().expect("HMAC-SHA256 gives 32 bytes")
             }
             Algorithm::AesCmac(key) => key.mac(parts),
-            Algorithm::AesGmac(key) => key.mac(nonce(header), parts),
+            Algorithm::AesGmac(key) => key.mac(nonce(&header), parts),
         }
     }
 }

@@ -1,0 +1,64 @@
+//! Tables of what the service has numbered itself. Nobody else chooses the numbers that are in them, so their hash keeps no secret, and
+//! takes a tenth of the time.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A table by numbers that the service gives, or pairs of them.
+pub(crate) type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<Product>>;
+
+/// The hash of numbers: neighbors differ in their lowest bits, by which a table finds its place, and in their highest, by which it
+/// tells those at one place apart.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Product(u64);
+
+/// 2⁶⁴ divided by the golden ratio.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Hasher for Product {
+    fn finish(&self) -> u64 {
+        // The lowest bits of a product depend on nothing but the lowest bits of its factors.
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(32) ^ number).wrapping_mul(FACTOR);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smb_wire::FileId;
+    use std::collections::HashSet;
+    use std::hash::BuildHasher;
+
+    #[test]
+    fn numbers_in_steps_are_told_apart_by_few_bits() {
+        const COUNT: usize = 1 << 12;
+        let hasher = BuildHasherDefault::<Product>::default();
+        for step in [1, 2, 3, 8, 1000, 4096] {
+            let numbers = || (1..=COUNT as u64).map(|number| number * step);
+            let ids =
+                numbers().map(|number| hasher.hash_one(FileId { persistent: number, volatile: number }));
+            let alone = numbers().map(|number| hasher.hash_one(number));
+            for hashes in [ids.collect::<Vec<_>>(), alone.collect()] {
+                let different = |of: fn(&u64) -> u64| hashes.iter().map(of).collect::<HashSet<_>>().len();
+                assert!(
+                    different(|hash| hash % COUNT as u64) > COUNT / 2,
+                    "the lowest bits of every {step}th"
+                );
+                assert_eq!(different(|hash| hash >> 57), 1 << 7, "the highest bits of every {step}th");
+            }
+        }
+        assert_ne!(hasher.hash_one(1_u32), hasher.hash_one(2_u32));
+    }
+}

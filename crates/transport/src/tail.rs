@@ -1,0 +1,153 @@
+//! What follows the body of a long message. It stays in memory until all of it is there.
+//!
+//! Of a protocol that looks at its messages as a whole, that is the whole message. Such a tail is received straight into memory that
+//! others have used before: no byte of it is moved, and none is filled with zeros first.
+
+use crate::limits::TAIL_BYTES_MAX;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Memory of long tails for those that come next.
+#[derive(Default)]
+pub(crate) struct TailPool(Mutex<Vec<Vec<u8>>>);
+
+/// Pieces of memory that the pool keeps.
+const SPARE_MAX: usize = 8;
+/// What is received first into memory that nobody has used: it grows with what comes, so that a client which sends little takes
+/// little.
+const FIRST_BYTES: usize = 64 << 10;
+
+impl TailPool {
+    fn take(&self, capacity: usize) -> Vec<u8> {
+        let spare = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| Vec::with_capacity(capacity))
+    }
+
+    fn put_back(&self, memory: Vec<u8>) {
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX {
+            spare.push(memory);
+        }
+    }
+}
+
+/// A tail as far as it is there.
+pub(crate) struct Tail {
+    /// As much memory as something was in, this or another tail.
+    memory: Vec<u8>,
+    filled: usize,
+    len: usize,
+    /// Where the memory of a long tail comes from.
+    pool: Option<Arc<TailPool>>,
+}
+
+impl Tail {
+    /// A tail of `len` bytes, of which there may be `len_max`.
+    pub(crate) fn new(len: usize, len_max: usize, pool: &Arc<TailPool>) -> Self {
+        let pool = (len > TAIL_BYTES_MAX).then(|| Arc::clone(pool));
+        let memory = pool.as_ref().map_or_else(|| Vec::with_capacity(len), |pool| pool.take(len_max));
+        Self { memory, filled: 0, len, pool }
+    }
+
+    /// Whether all of it is there.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.filled == self.len
+    }
+
+    /// What is there.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.memory[..self.filled]
+    }
+
+    /// Takes what belongs to it from the front of `received`: how many bytes.
+    pub(crate) fn put(&mut self, received: &[u8]) -> usize {
+        let taken = received.len().min(self.len - self.filled);
+        let until = self.filled + taken;
+        self.grow(until);
+        self.memory[self.filled..until].copy_from_slice(&received[..taken]);
+        self.filled = until;
+        taken
+    }
+
+    /// Where more of a long tail is received; `None` where a receive buffer serves better, because it takes what follows as well.
+    pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
+        if self.pool.is_none() || self.is_whole() {
+            return None;
+        }
+        self.grow((self.filled + self.filled.max(FIRST_BYTES)).min(self.len));
+        let end = self.memory.len().min(self.len);
+        Some(&mut self.memory[self.filled..end])
+    }
+
+    /// Says that so much more was received into its room.
+    pub(crate) fn fill(&mut self, count: usize) {
+        self.filled += count;
+    }
+
+    fn grow(&mut self, until: usize) {
+        if self.memory.len() < until {
+            self.memory.resize(until, 0);
+        }
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        if let Some(pool) = &self.pool {
+            pool.put_back(std::mem::take(&mut self.memory));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEN_MAX: usize = 1 << 20;
+
+    /// Receives a tail whose bytes are all `byte`, after `before` of them came in a buffer: how many pieces it came in.
+    fn receive(pool: &Arc<TailPool>, len: usize, before: usize, byte: u8) -> usize {
+        let mut tail = Tail::new(len, LEN_MAX, pool);
+        assert_eq!(tail.put(&vec![byte; before]), before);
+        let mut pieces = 0;
+        while let Some(room) = tail.room() {
+            assert!(!room.is_empty());
+            room.fill(byte);
+            let count = room.len();
+            tail.fill(count);
+            pieces += 1;
+        }
+        assert!(tail.is_whole() && tail.bytes().len() == len);
+        assert!(tail.bytes().iter().all(|&found| found == byte), "nothing of another one is among it");
+        pieces
+    }
+
+    #[test]
+    fn memory_is_used_again_and_grows_with_what_comes() {
+        let pool = Arc::default();
+        assert_eq!(receive(&pool, 200 << 10, 100, 1), 3, "64 KiB, as much again, and the rest");
+        assert_eq!(receive(&pool, 100 << 10, 100, 2), 1, "what was used is there at once");
+        assert_eq!(receive(&pool, LEN_MAX, 100, 3), 4);
+        assert_eq!(receive(&pool, LEN_MAX, 100, 4), 1);
+        let spare = pool.0.lock().unwrap();
+        assert_eq!((spare.len(), spare[0].capacity()), (1, LEN_MAX), "it was never moved");
+    }
+
+    #[test]
+    fn the_pool_keeps_no_more_than_it_may() {
+        let pool = Arc::default();
+        drop((0..2 * SPARE_MAX).map(|_| Tail::new(LEN_MAX, LEN_MAX, &pool)).collect::<Vec<_>>());
+        assert_eq!(pool.0.lock().unwrap().len(), SPARE_MAX);
+    }
+
+    #[test]
+    fn a_short_tail_comes_through_a_buffer_and_leaves_what_follows() {
+        let pool = Arc::default();
+        let mut tail = Tail::new(5, LEN_MAX, &pool);
+        assert!(tail.room().is_none());
+        assert_eq!((tail.put(b"abc"), tail.is_whole()), (3, false));
+        assert_eq!((tail.put(b"defg"), tail.is_whole()), (2, true));
+        assert_eq!(tail.bytes(), b"abcde");
+        drop(tail);
+        assert!(pool.0.lock().unwrap().is_empty());
+    }
+}
