@@ -258,7 +258,7 @@ fn the_end_of_a_file_is_set() {
     let short = client.set(file, FileClass::END_OF_FILE, &7_u32);
     assert_eq!(short, NtStatus::INFO_LENGTH_MISMATCH);
     let allocation = |size| SizeInformation { size };
-    assert_eq!(client.set(file, FileClass::ALLOCATION, &allocation(1 << 30)), NtStatus::SUCCESS);
+    assert_eq!(client.set(file, FileClass::ALLOCATION, &allocation(1 << 20)), NtStatus::SUCCESS);
     assert_eq!(standard(&mut client, file).end_of_file, 6);
     assert_eq!(client.set(file, FileClass::ALLOCATION, &allocation(2)), NtStatus::SUCCESS);
     assert_eq!(standard(&mut client, file).end_of_file, 2);
