@@ -202,7 +202,7 @@ fn serve(
     for (number, (shares, style)) in [(modes, "unix"), (lists, "ntfs")].into_iter().enumerate() {
         let directories: Vec<&Path> = shares.iter().map(|(_, directory)| directory.as_path()).collect();
         ports[number] = free_port()?;
-        let options = ["--security-style", style, "--smb-anonymous"];
+        let options = ["--security-style", style, "--smb-anonymous", "--smb=continuously-available=on"];
         servers.push(plimsoll::serve_smb_with(&binary, &directories, ports[number], &options, work)?);
     }
     Ok((servers, ports))

@@ -251,9 +251,14 @@ pub(super) fn replayed(
         let (persistent, is_persistent) = (open.id.persistent, open.is_persistent());
         let wanted = Wanted { persistent, create_guid: Some(create_guid), is_persistent };
         drop(open);
-        let back = reconnect(ops, args, disk, wanted);
+        // The client has not heard of it: it is told as it was to be.
+        let as_first = |known: Known| {
+            let action = known.open.origin().map_or(known.action, |origin| origin.action);
+            Some(Known { action, is_told: true, ..known })
+        };
+        let back = reconnect(ops, args, disk, wanted).map(as_first);
         // Another session of the client has it.
-        return back.map(Some).map_err(|stop| match stop {
+        return back.map_err(|stop| match stop {
             Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND) => NtStatus::DUPLICATE_OBJECTID.into(),
             stop => stop,
         });

@@ -338,6 +338,8 @@ fn a_create_and_a_lock_that_come_again_after_a_restart_are_done_once() {
     client.replays = false;
     let new = id(&reply);
     assert_eq!(new.persistent, old.persistent);
+    assert_eq!(reply.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
+    assert_eq!(granted(&reply), Some((120_000, DurableFlags::PERSISTENT)));
     assert_eq!(locked(&mut client, new, 5), NtStatus::SUCCESS, "it was done");
     assert_eq!(locked(&mut client, new, 6), NtStatus::LOCK_NOT_GRANTED);
 }
