@@ -4,6 +4,7 @@ use crate::later::Interim;
 use crate::limits::LOCKS_MAX;
 use crate::open::Open;
 use crate::ops::{Done, Ops, Stop};
+use crate::persistent::record;
 use crate::status::of_conflict;
 use smb_wire::lock::{LockElement, LockFlags, LockRequest};
 use smb_wire::negotiate::Capabilities;
@@ -49,7 +50,7 @@ pub(crate) fn lock(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         sequences.note_done(args.lock_sequence);
     }
     // What was unlocked stays so: after a restart it is locked until the open is closed.
-    if let Err(status) = open.save()
+    if let Err(status) = record::save(&open)
         && !unlocks
     {
         open.lock_sequences.forget(args.lock_sequence);

@@ -255,12 +255,9 @@ impl Open {
         _ = self.kept.set(kept);
     }
 
-    /// Has its record say what is, if it has one.
-    pub(crate) fn save(&self) -> Result<(), NtStatus> {
-        match (self.kept.get(), self.durable()) {
-            (Some(kept), Some(durable)) => kept.save(self, &durable),
-            _ => Ok(()),
-        }
+    /// That it is on record, if it is.
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        self.kept.get()
     }
 
     /// The CREATE that it came of, if that may come again.
@@ -424,7 +421,7 @@ impl Open {
     pub(crate) fn close(&self) {
         self.release();
         if let Some(kept) = self.kept.get() {
-            kept.end(self);
+            kept.end(self.id.persistent);
         }
     }
 

@@ -10,6 +10,7 @@ use crate::ea;
 use crate::names::Naming;
 use crate::open::Open;
 use crate::ops::{Done, Ops, Stop};
+use crate::persistent::record;
 use crate::shown::{KEPT, WRITE_BITS, kept_flags};
 use crate::status::of_conflict;
 use smb_wire::classes::FileClass;
@@ -257,7 +258,7 @@ fn dispose(ops: &mut Ops<'_>, open: &Open, deletes: bool, ignores_read_only: boo
         }
     }
     match open.set_delete(deletes) {
-        Verdict::Granted(_) => Ok(open.save().inspect_err(|_| _ = open.set_delete(!deletes))?),
+        Verdict::Granted(_) => Ok(record::save(open).inspect_err(|_| _ = open.set_delete(!deletes))?),
         Verdict::Refused(Conflict::Recalling) => Err(ops.wait_for_name(open, &open.file)),
         Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
         Verdict::Wait(_) => Err(Stop::Delayed),

@@ -6,6 +6,7 @@ use crate::limits::{DURABLE_MS_DEFAULT, DURABLE_MS_MAX, PERSISTENT_MS_DEFAULT};
 use crate::names::{self, Naming, Part};
 use crate::open::{Back, Open};
 use crate::ops::{Ops, Stop};
+use crate::persistent::{Origins, record};
 use crate::tree::Disk;
 use smb_wire::create::{CreateAction, CreateContexts, CreateRequest, OplockLevel, ShareAccess};
 use smb_wire::durable::{
@@ -153,8 +154,17 @@ fn persist(
     (share_access, granting): (ShareAccess, Granting),
 ) -> Option<()> {
     let opens = ops.service.persistent.as_ref()?;
-    let kept = opens.add(durable.owner.uid, (share_access, granting.action, granting.want))?;
-    kept.save(open, &durable).ok()?;
+    let Durable { owner, create_guid, timeout_ms, .. } = durable;
+    let kept = opens.add(Origins {
+        uid: owner.uid,
+        client_guid: owner.client_guid,
+        create_guid: create_guid?,
+        timeout_ms,
+        share_access,
+        action: granting.action,
+        want: granting.want,
+    })?;
+    record::save_as(open, &kept).ok()?;
     open.set_durable(durable);
     open.set_kept(kept);
     Some(())

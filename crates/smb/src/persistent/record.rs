@@ -1,18 +1,17 @@
 //! The record of an open, as XDR (RFC 4506).
 
-use super::Kept;
+use super::{Kept, Origins};
 use crate::breaks::{caching_of_state, state_of};
-use crate::durable::{Durable, Instance};
 use crate::limits::{PATH_NAMES_MAX, PERSISTENT_RANGES_MAX};
 use crate::lock_sequences::ENTRIES;
 use crate::names::Naming;
-use crate::open::Open;
+use crate::open::{Open, Place};
 use smb_wire::NtStatus;
 use smb_wire::classes::file::Mode;
 use smb_wire::oplock::LeaseState;
-use vfs::KEY_BYTES_MAX;
 use vfs::claims::{Caching, Span};
-use xdr::{Decode, Malformed, Reader, Xdr};
+use vfs::{FileKey, KEY_BYTES_MAX};
+use xdr::{Decode, Encode, Malformed, Reader, Xdr};
 
 /// Bytes of a file's key, as vfs bounds them.
 const KEY_MAX: u32 = 40;
@@ -108,11 +107,28 @@ pub(super) struct RangeRecord {
     pub(super) is_exclusive: bool,
 }
 
+/// Has the record of an open say what is, if it has one.
+pub(crate) fn save(open: &Open) -> Result<(), NtStatus> {
+    open.kept().map_or(Ok(()), |kept| save_as(open, kept))
+}
+
+/// The same of an open that is to have one.
+pub(crate) fn save_as(open: &Open, kept: &Kept) -> Result<(), NtStatus> {
+    kept.write(open.id.persistent, |origins| {
+        let sources = Sources::of(open).ok_or(NtStatus::NOT_SUPPORTED)?;
+        let record = Record::of(open, origins, &sources).ok_or(NtStatus::FILE_CLOSED)?;
+        if record.ranges.len() > PERSISTENT_RANGES_MAX {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        Ok(record.to_bytes())
+    })
+}
+
 /// What a record is made of that lives for no longer than that.
 pub(super) struct Sources {
-    place: crate::open::Place,
-    dir: vfs::FileKey,
-    file: vfs::FileKey,
+    place: Place,
+    dir: FileKey,
+    file: FileKey,
 }
 
 impl Sources {
@@ -126,20 +142,16 @@ impl Sources {
 }
 
 impl<'a> Record<'a> {
-    /// The record of an open as it is now; `None` if its claim is lost, or its CREATE has no name.
-    pub(super) fn of(
-        (open, durable): (&'a Open, &Durable),
-        kept: &Kept,
-        sources: &'a Sources,
-    ) -> Option<Self> {
+    /// The record of an open as it is now; `None` if its claim is lost.
+    pub(super) fn of(open: &'a Open, origins: &Origins, sources: &'a Sources) -> Option<Self> {
         let Sources { place, dir, file } = sources;
         let export = &open.disk.export;
         let caller = &open.disk.caller;
         let granted = open.file.granted_of(open.claim())?;
         let lease = open.lease_key().map(|key| LeaseRecord { key: key.0, has_epoch: open.has_epoch() });
-        let cache = (!kept.want.is_none()).then(|| CacheRecord {
+        let cache = (!origins.want.is_none()).then(|| CacheRecord {
             lease,
-            want: state_of(kept.want).0,
+            want: state_of(origins.want).0,
             epoch: u32::from(granted.epoch),
         });
         let range = |(span, is_exclusive): (Span, bool)| RangeRecord {
@@ -147,16 +159,16 @@ impl<'a> Record<'a> {
             length: span.len(),
             is_exclusive,
         };
-        let of_instance = |instance: &Instance| {
+        let instance = open.instance().map(|instance| {
             let (high, low) = instance.version;
             InstanceRecord { id: instance.id.0, high, low }
-        };
+        });
         Some(Self {
-            create_guid: durable.create_guid?.0,
-            client_guid: durable.owner.client_guid.0,
-            uid: durable.owner.uid,
-            timeout_ms: durable.timeout_ms,
-            instance: open.instance().map(of_instance),
+            create_guid: origins.create_guid.0,
+            client_guid: origins.client_guid.0,
+            uid: origins.uid,
+            timeout_ms: origins.timeout_ms,
+            instance,
             caller: CallerRecord {
                 uid: caller.uid,
                 gid: caller.gid,
@@ -170,9 +182,9 @@ impl<'a> Record<'a> {
             path: place.path.iter().map(|name| NameRecord(name)).collect(),
             is_posix: open.naming == Naming::Posix,
             granted: open.granted.0,
-            share_access: kept.share_access.0,
+            share_access: origins.share_access.0,
             mode: open.mode().0,
-            action: kept.action.0,
+            action: origins.action.0,
             is_deleted: open.deletes() && !open.mode().contains(Mode::DELETE_ON_CLOSE),
             cache,
             ranges: open.file.ranges_with(open.claim()).into_iter().map(range).collect(),
@@ -214,7 +226,6 @@ impl CacheRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xdr::Encode;
 
     #[test]
     fn a_record_is_read_as_it_was_written_and_no_part_of_it_is() {

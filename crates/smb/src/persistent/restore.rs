@@ -1,7 +1,7 @@
 //! After a restart: opens come back from their records, and wait for their clients.
 
 use super::record::{CacheRecord, LeaseRecord, Record};
-use super::{Kept, PersistentOpens};
+use super::{Kept, Origins, PersistentOpens};
 use crate::breaks::{CacheName, NewCache, Told};
 use crate::create::{claimed, data_access};
 use crate::durable::{Begun, Durable, Instance};
@@ -85,10 +85,17 @@ impl Service {
             })
             .filter(|export| export.share.continuously_available)
             .ok_or(NtStatus::BAD_NETWORK_NAME)?;
-        let (share_access, action) = (ShareAccess(record.share_access), CreateAction(record.action));
-        let want = record.cache.map(|cache| cache.want()).unwrap_or_default();
-        let kept =
-            opens.add(record.uid, (share_access, action, want)).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+        let share_access = ShareAccess(record.share_access);
+        let kept = opens.add(Origins {
+            uid: record.uid,
+            client_guid: Guid(record.client_guid),
+            create_guid: Guid(record.create_guid),
+            timeout_ms: record.timeout_ms,
+            share_access,
+            action: CreateAction(record.action),
+            want: record.cache.map(|cache| cache.want()).unwrap_or_default(),
+        });
+        let kept = kept.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         let file = |key| {
             let key = FileKey::new(key).map_err(of_fs_error)?;
             export.file(&key, Blocking::Allowed).map_err(of_fs_error)
@@ -128,7 +135,8 @@ impl Service {
     /// Gives an open what it may cache, and has it wait for its client.
     fn bring_back(&self, claimed: Claimed<'_>) -> Result<(), NtStatus> {
         let Claimed { record, id, disk, dir, file, claim, kept } = claimed;
-        let owner = Lessee { client_guid: Guid(record.client_guid), uid: record.uid };
+        let Origins { uid, client_guid, create_guid, timeout_ms, action, .. } = kept.origins;
+        let owner = Lessee { client_guid, uid };
         let cached = record.cache.map(|cache| self.cache(&disk, (&file, claim), (id, owner), &cache));
         let access =
             data_access(AccessMask(record.granted), file.volume().security_style() == SecurityStyle::Ntfs);
@@ -154,8 +162,6 @@ impl Service {
             file,
         });
         open.lock_sequences = LockSequences::of_bytes(&record.lock_sequences);
-        let (create_guid, action) = (Guid(record.create_guid), kept.action);
-        let timeout_ms = record.timeout_ms;
         open.set_durable(Durable { owner, create_guid: Some(create_guid), timeout_ms, is_persistent: true });
         if let Some(instance) = record.instance {
             let version = (instance.high, instance.low);

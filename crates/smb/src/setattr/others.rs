@@ -2,6 +2,7 @@
 
 use crate::open::{Open, Place};
 use crate::ops::{Ops, Stop};
+use crate::persistent::record;
 use smb_wire::NtStatus;
 use std::sync::Arc;
 use vfs::claims::{By, Conflict, Request, Verdict};
@@ -42,7 +43,7 @@ pub(super) fn follow(ops: &Ops<'_>, open: &Arc<Open>, from: &Place, to: &Place) 
             // What goes with the last open is the name that the file has now.
             other.set_delete(true);
         }
-        _ = other.save();
+        _ = record::save(&other);
     }
 }
 

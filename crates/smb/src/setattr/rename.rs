@@ -6,6 +6,7 @@ use crate::limits::PATH_NAMES_MAX;
 use crate::names;
 use crate::open::{Open, Place};
 use crate::ops::{Ops, Stop};
+use crate::persistent::record;
 use crate::status::of_conflict;
 use smb_wire::NtStatus;
 use smb_wire::classes::file::RenameInformation;
@@ -65,7 +66,7 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
         open.set_delete(true);
     }
     // The name is what it is now: without a record of it the open is lost in a restart, which is logged.
-    _ = open.save();
+    _ = record::save(open);
     others::follow(ops, open, &from, &to);
     Ok(())
 }
