@@ -1,14 +1,15 @@
-# The kernel's client at managed volumes: what df shows, what a full volume says, and a limit that grows while fio runs.
+# The kernel's clients at managed volumes: what df shows, what a full volume says, and limits that grow while fio runs, over NFS and SMB.
 #
-# Parameters (environment): HOST, PORT; HELD_BYTES, SMALL_BYTES: the sizes of the volumes /held and /small; BEFORE, AFTER: the
-# limit of /held in KiB/s before and after the line `PLIMSOLL-GUEST-MARK resize`, upon which the host enlarges it.
+# Parameters (environment): HOST, PORT, SMB_PORT; NAME and PASSWORD of the user; HELD_BYTES, SMALL_BYTES: the sizes of the volumes
+# /held and /shared, and /small; BEFORE, AFTER: the limit of the first two in KiB/s before and after the lines `PLIMSOLL-GUEST-MARK
+# resize-held` and `resize-shared`, upon which the host enlarges them.
 # At `PLIMSOLL-GUEST-MARK clients` it looks who is connected. Every check prints `ok NAME` or `FAIL NAME why`.
 
 options="port=$PORT,mountport=$PORT,hard,nolock,proto=tcp,mountproto=tcp,vers=3,mountvers=3"
 failures=0
 # The script's own output, for marks from within checks.
 exec 3>&1
-mkdir -p /tmp/held /tmp/small
+mkdir -p /tmp/held /tmp/small /tmp/shared
 
 say() { echo "$(cut -d ' ' -f 1 /proc/uptime) $*"; }
 mark() { echo "PLIMSOLL-GUEST-MARK $1"; }
@@ -42,6 +43,13 @@ mounts() {
     mount -t nfs -o "$options,nconnect=4,rsize=1048576,wsize=1048576" "$HOST:/small" /tmp/small
 }
 
+mount_share() {
+    modprobe cifs
+    mount -i -t cifs "//$HOST/shared" /tmp/shared -o \
+        "ip=$HOST,port=$SMB_PORT,username=$NAME,password=$PASSWORD,vers=3.1.1,cache=none"
+    same "$(bytes /tmp/shared size)" "$HELD_BYTES"
+}
+
 df_shows_the_volume() {
     same "$(bytes /tmp/held size)" "$HELD_BYTES"
     same "$(bytes /tmp/small size)" "$SMALL_BYTES"
@@ -73,15 +81,21 @@ mean() { # LOG FROM TO
         '$1 >= from * 1000 && $1 < to * 1000 { sum += $2; n++ } END { printf "%d\n", n ? sum / n : 0 }' "$1"
 }
 
-fio_runs() {
-    cd /tmp/held
+fio_runs() { # VOLUME
+    cd "/tmp/$1"
     fio --name=lay --filename=data --size=24m --rw=write --bs=256k --end_fsync=1 --output=/tmp/lay.out
-    (sleep 10; mark resize >&3) &
+    (sleep 10; mark "resize-$1" >&3) &
     fio --name=hold --filename=data --size=24m --rw=randrw --rwmixread=70 --bs=32k --direct=1 --ioengine=libaio --iodepth=16 \
         --time_based --runtime=22 --write_bw_log=/tmp/hold --log_avg_msec=1000 --log_unix_epoch=0 --output=/tmp/hold.out
     # Reads and writes are logged apart; together they are held.
     awk -F ', *' '{ second = int(($1 + 500) / 1000); sum[second] += $2 }
         END { for (second in sum) print second * 1000 ", " sum[second] }' /tmp/hold_bw.1.log >/tmp/sum.log
+}
+grows() { # VOLUME
+    check "$1.fio" fio_runs "$1"
+    check "$1.before" near "$(mean /tmp/sum.log 3 9)" "$BEFORE" 5
+    check "$1.after" near "$(mean /tmp/sum.log 13 21)" "$AFTER" 5
+    check "$1.df-after" same "$(bytes "/tmp/$1" size)" $((2 * HELD_BYTES))
 }
 
 check mount mounts
@@ -89,9 +103,8 @@ check df df_shows_the_volume
 check full full
 check room-again room_again
 mark clients
-check fio fio_runs
-check before near "$(mean /tmp/sum.log 3 9)" "$BEFORE" 5
-check after near "$(mean /tmp/sum.log 13 21)" "$AFTER" 5
-check df-after same "$(bytes /tmp/held size)" $((2 * HELD_BYTES))
-umount /tmp/held /tmp/small
+grows held
+check share mount_share
+grows shared
+umount /tmp/held /tmp/small /tmp/shared
 exit $((failures > 0))

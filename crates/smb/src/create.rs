@@ -36,7 +36,8 @@ use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::Arc;
 use vfs::claims::{By, Conflict, Granted, OpenRequest, Request, Verdict};
 use vfs::{
-    Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, SecurityStyle, SetAttrs,
+    Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, Opened, SecurityStyle,
+    SetAttrs,
 };
 use walk::Target;
 
@@ -283,8 +284,8 @@ fn take(
     if overwrites && naming == Naming::Windows {
         attributes::check_overwrite(args, &shown)?;
     }
-    let maximal = maximal(disk, &place, (&file, &attrs), naming)?;
     let desired = without_generic(args.desired_access);
+    let maximal = maximal(disk, &place, (&file, &attrs), (naming, desired))?;
     let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
     let needed = if overwrites { asked | AccessMask::WRITE_DATA } else { asked };
     if !maximal.contains(needed) {
@@ -301,21 +302,26 @@ fn take(
     Ok(Chosen { place, file, attrs, naming, granted, action })
 }
 
-/// All rights of the user on a file. To Unix the attribute *read-only* says nothing.
+/// All rights of the user on a file, where `desired` asks for that; otherwise whether it may be deleted is looked at only if that is
+/// asked for. To Unix the attribute *read-only* says nothing.
 fn maximal(
     disk: &Disk,
     place: &Place,
     (file, attrs): (&File, &Attrs),
-    naming: Naming,
+    (naming, desired): (Naming, AccessMask),
 ) -> FsResult<AccessMask> {
     let caller = &disk.caller;
-    let reply = file.access(caller, Blocking::Allowed)?;
+    let reply = match file.is_stream() {
+        true => file.access(caller, Blocking::Allowed)?,
+        false => file.access_by(*attrs, caller, Blocking::Allowed)?,
+    };
+    let asks_removal = desired.intersects(AccessMask::DELETE | AccessMask::MAXIMUM_ALLOWED);
     let may_remove =
         |(dir, _): &(File, Vec<u8>)| dir.authorize_removal(caller, file, attrs, Blocking::Allowed).is_ok();
     let may_remove = match place.stream {
         // Whoever may write a file may remove its streams.
         Some(_) => reply.modify,
-        None => place.entry.as_ref().is_some_and(may_remove),
+        None => asks_removal && place.entry.as_ref().is_some_and(may_remove),
     };
     let all = match file.rights(caller, attrs, Blocking::Allowed)? {
         Some(rights) => {
@@ -389,16 +395,7 @@ fn keep(
         allocation::check(args, &file, attrs.used)?;
     }
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
-    let opened = if attrs.file_type == FileType::Regular {
-        let access = data_access(granted, file.volume().security_style() == SecurityStyle::Ntfs);
-        let opened = match action {
-            CreateAction::CREATED => file.open_new(&disk.caller, access, Blocking::Allowed)?.0,
-            _ => file.open(&disk.caller, access, Blocking::Allowed)?.0,
-        };
-        Some(opened.into_owned())
-    } else {
-        None
-    };
+    let opened = data_of(disk, (&file, &attrs), granted, action)?;
     // Whoever empties a file writes it, whatever else it is opened for.
     let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };
     let instance = durable::fail_over(ops, args, asked, &file)?;
@@ -455,6 +452,24 @@ fn keep(
     let open = Arc::new(open);
     ops.session()?.add_open(&ops.service.counts, &open).inspect_err(|_| open.close())?;
     Ok((open, attrs, answer))
+}
+
+/// The way to the data of a file, if it has any.
+fn data_of(
+    disk: &Disk,
+    (file, attrs): (&File, &Attrs),
+    granted: AccessMask,
+    action: CreateAction,
+) -> FsResult<Option<Opened<'static>>> {
+    if attrs.file_type != FileType::Regular {
+        return Ok(None);
+    }
+    let access = data_access(granted, file.volume().security_style() == SecurityStyle::Ntfs);
+    let opened = match action {
+        CreateAction::CREATED => file.open_new(&disk.caller, access, Blocking::Allowed)?.0,
+        _ => file.open_by(attrs, &disk.caller, access, Blocking::Allowed)?,
+    };
+    Ok(Some(opened.into_owned()))
 }
 
 /// Empties the file of an open that replaces it, and ends the right to write it that was claimed for that: its attributes then.

@@ -14,7 +14,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
 use std::ops::ControlFlow;
 use vfs::qos::Kind;
-use vfs::{Attrs, Blocking, FsError};
+use vfs::{Attrs, Blocking, FsError, Resolved};
 
 /// Where in the reply, behind its header, the length of the entries is.
 const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
@@ -145,7 +145,8 @@ fn entry(file_name: &[u16], shown: Option<Shown>, file_id: u64) -> DirectoryEntr
 
 /// The one entry that has a name.
 fn one(open: &Open, scan: &mut Scan, name: &[u8], page: &mut Page, w: &mut Writer<'_>) -> Result<(), Stop> {
-    let (stored, found) = match find(&open.file, &open.disk.caller, name, open.naming) {
+    let dir = Resolved { file: open.file.clone(), attrs: open.file.attrs(Blocking::Allowed)? };
+    let (stored, found) = match find(&dir, &open.disk.caller, name, open.naming) {
         Err(FsError::NotFound) => {
             scan.is_over = true;
             return Ok(());

@@ -1,15 +1,16 @@
-//! Drives `xtask/guest/hold.sh`: managed volumes on the host, the kernel's client in the guest, and a limit that grows while
-//! the guest's fio runs.
+//! Drives `xtask/guest/hold.sh`: managed volumes on the host, the kernel's clients of NFS and SMB in the guest, and limits that grow
+//! while the guest's fio runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::ensure;
 
 use super::image::{Image, Suite};
 use super::machine::{Guest, HOST_ADDRESS};
-use crate::managed::Managed;
+use crate::managed::{Managed, smb_password};
 use crate::process;
+use crate::samba::USER;
 
 const SCRIPT: &str = include_str!("../../guest/hold.sh");
 /// ANF's Standard gives 16 MiB/s for each TiB: little enough for an emulated machine.
@@ -34,11 +35,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = process::target_dir().join("guest").join("hold");
     process::empty_dir(&work)?;
     let binary = process::binary(args.binary.as_deref());
-    let service = Managed::start(&binary, &work, &[])?;
+    let service = Managed::start_with_smb(&binary, &work, &[])?;
     make_volumes(&service)?;
+    make_share(&service, &work)?;
     let guest = Guest::new(&image)
         .set("HOST", HOST_ADDRESS)
         .set("PORT", service.port)
+        .set("SMB_PORT", service.smb_port)
+        .set("NAME", USER.name)
+        .set("PASSWORD", USER.password)
         .set("HELD_BYTES", HELD_GIB << 30)
         .set("SMALL_BYTES", SMALL_MIB << 20)
         .set("BEFORE", HELD_GIB * 16)
@@ -49,8 +54,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let connections = service.connections()?;
     ensure!(connections >= CONNECTIONS, "the mounts have {connections} connections");
     eprintln!("hold: the mounts have {connections} connections");
-    running.wait_mark("resize")?;
-    service.manage(&format!("volume resize held {}GiB", 2 * HELD_GIB))?;
+    for volume in ["held", "shared"] {
+        running.wait_mark(&format!("resize-{volume}"))?;
+        service.manage(&format!("volume resize {volume} {}GiB", 2 * HELD_GIB))?;
+    }
     running.finish()?.require_success()?;
     service.stop()
 }
@@ -64,5 +71,15 @@ fn make_volumes(service: &Managed) -> anyhow::Result<()> {
     ] {
         service.manage(&command)?;
     }
+    Ok(())
+}
+
+/// A volume over SMB, and its user.
+fn make_share(service: &Managed, work: &Path) -> anyhow::Result<()> {
+    let (id, password) = (USER.id.to_string(), smb_password(work)?);
+    service.manage_with(&["user", "create", USER.name, "--uid", &id, "--password-file", &password])?;
+    service.manage(&format!(
+        "volume create shared --pool held --size {HELD_GIB}GiB --allow 127.0.0.1 --protocols smb --owner {id}:{id}"
+    ))?;
     Ok(())
 }

@@ -46,7 +46,8 @@ fn maximal_access(data: &[u8], open: &Open, attrs: &Attrs) -> MaximalAccess {
     if data == shown_time(attrs.modified).0.to_le_bytes() {
         return none(NtStatus::NONE_MAPPED);
     }
-    match maximal(&open.disk, &open.place(), (&open.file, attrs), open.naming) {
+    match maximal(&open.disk, &open.place(), (&open.file, attrs), (open.naming, AccessMask::MAXIMUM_ALLOWED))
+    {
         Ok(maximal_access) => MaximalAccess { query_status: NtStatus::SUCCESS, maximal_access },
         Err(error) => none(of_fs_error(error)),
     }

@@ -261,12 +261,9 @@ pub(super) fn replayed(
         let (persistent, is_persistent) = (open.id.persistent, open.is_persistent());
         let wanted = Wanted { persistent, create_guid: Some(create_guid), is_persistent };
         drop(open);
+        let back = reconnect(ops, args, disk, wanted);
         // The client has not heard of it: it is told as it was to be.
-        let as_first = |known: Known| {
-            let action = known.open.origin().map_or(known.action, |origin| origin.action);
-            Some(Known { action, is_told: true, ..known })
-        };
-        let back = reconnect(ops, args, disk, wanted).map(as_first);
+        let back = back.map(|known| Some(told_again(ops, Known { is_told: true, ..known })));
         // Another session of the client has it.
         return back.map_err(|stop| match stop {
             Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND) => NtStatus::DUPLICATE_OBJECTID.into(),
@@ -279,9 +276,20 @@ pub(super) fn replayed(
         // Windows says what was asked for, whatever the oplock is.
         None => Answer { level: args.requested_oplock_level, lease: None },
     };
-    let is_told = asked_lease.is_some() || caching.level == OplockLevel::BATCH;
-    let action = open.origin().map_or(CreateAction::OPENED, |origin| origin.action);
-    Ok(Some(Known { open, action, caching, is_told }))
+    let is_told = asked_lease.is_some() || caching.level == OplockLevel::BATCH || open.is_persistent();
+    Ok(Some(told_again(ops, Known { open, action: CreateAction::OPENED, caching, is_told })))
+}
+
+/// An open with what its CREATE has done. What that has changed may still be on its way to the disk.
+fn told_again(ops: &mut Ops<'_>, known: Known) -> Known {
+    let Some(action) = known.open.origin().map(|origin| origin.action) else { return known };
+    if action != CreateAction::OPENED {
+        known.open.file.require_stable(ops.pending);
+        if let Some((dir, _)) = &known.open.place().entry {
+            dir.require_stable(ops.pending);
+        }
+    }
+    Known { action, ..known }
 }
 
 /// Gives a client the open back that it lost with its connection (MS-SMB2 §3.3.5.9.7, §3.3.5.9.12).

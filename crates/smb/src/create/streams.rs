@@ -39,8 +39,8 @@ pub(super) fn choose(
                 Err(error) => return Err(error.into()),
             }
             let place = Place { stream: Some(name.to_vec()), ..place };
-            let maximal = maximal(disk, &place, (&file, &attrs), Naming::Windows)?;
             let desired = without_generic(args.desired_access);
+            let maximal = maximal(disk, &place, (&file, &attrs), (Naming::Windows, desired))?;
             let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
             if !maximal.contains(asked | AccessMask::WRITE_DATA) {
                 return Err(NtStatus::ACCESS_DENIED.into());

@@ -33,31 +33,41 @@ pub(super) fn walk(disk: &Disk, path: &[Vec<u8>], naming: Naming) -> Result<Targ
     match find(&dir, &disk.caller, last, naming) {
         Ok((name, Resolved { file, attrs })) => {
             found_path.push(name.clone());
-            let place = Place { entry: Some((dir, name)), path: found_path, stream: None };
+            let place = Place { entry: Some((dir.file, name)), path: found_path, stream: None };
             Ok(Target::Found { place, file, attrs })
         }
         Err(FsError::NotFound) => {
             found_path.push(last.clone());
-            Ok(Target::Missing(Place { entry: Some((dir, last.clone())), path: found_path, stream: None }))
+            Ok(Target::Missing(Place {
+                entry: Some((dir.file, last.clone())),
+                path: found_path,
+                stream: None,
+            }))
         }
         Err(error) => Err(on_the_way(error)),
     }
 }
 
 /// The directory in which the last name of a path is, or is to be, and the path to it as it is stored.
-pub(crate) fn parent_of(disk: &Disk, path: &[Vec<u8>], naming: Naming) -> Result<(File, Vec<Vec<u8>>), Stop> {
+pub(crate) fn parent_of(
+    disk: &Disk,
+    path: &[Vec<u8>],
+    naming: Naming,
+) -> Result<(Resolved, Vec<Vec<u8>>), Stop> {
     let dirs = path.split_last().map_or(&[][..], |(_, dirs)| dirs);
     descend(disk, dirs, naming)
 }
 
-fn descend(disk: &Disk, names: &[Vec<u8>], naming: Naming) -> Result<(File, Vec<Vec<u8>>), Stop> {
-    let (mut dir, mut path) = (disk.export.root(), Vec::with_capacity(names.len() + 1));
+fn descend(disk: &Disk, names: &[Vec<u8>], naming: Naming) -> Result<(Resolved, Vec<Vec<u8>>), Stop> {
+    let root = disk.export.root();
+    let attrs = root.attrs(Blocking::Allowed)?;
+    let (mut dir, mut path) = (Resolved { file: root, attrs }, Vec::with_capacity(names.len() + 1));
     for name in names {
         let (stored, found) = find(&dir, &disk.caller, name, naming).map_err(on_the_way)?;
         if found.attrs.file_type != FileType::Directory {
             return Err(NtStatus::OBJECT_PATH_NOT_FOUND.into());
         }
-        dir = found.file;
+        dir = found;
         path.push(stored);
     }
     Ok((dir, path))
@@ -73,7 +83,7 @@ fn on_the_way(error: FsError) -> Stop {
 
 /// What has a name in a directory, and that name as it is stored: spelled like this, or else without case.
 pub(crate) fn find(
-    dir: &File,
+    dir: &Resolved,
     caller: &Caller,
     name: &[u8],
     naming: Naming,
@@ -83,7 +93,7 @@ pub(crate) fn find(
         Err(FsError::NotFound) if naming == Naming::Windows => {}
         found => return Ok((name.to_vec(), found?)),
     }
-    let stored = dir.find_folded(caller, name, spelling)?.ok_or(FsError::NotFound)?;
+    let stored = dir.file.find_folded(caller, name, spelling)?.ok_or(FsError::NotFound)?;
     let found = opened.lookup(&stored, Blocking::Allowed)?;
     Ok((stored, found))
 }

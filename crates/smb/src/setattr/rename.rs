@@ -111,7 +111,7 @@ fn goal(open: &Open, args: &RenameInformation<'_>) -> Result<Goal, Stop> {
         Err(error) => return Err(error.into()),
     };
     path.push(name.clone());
-    Ok(Goal { dir, name, path, replaced })
+    Ok(Goal { dir: dir.file, name, path, replaced })
 }
 
 /// A claim that lasts for as long as a name changes.

@@ -333,10 +333,14 @@ fn a_create_and_a_lock_that_come_again_after_a_restart_are_done_once() {
     let rig = machine.start();
     let mut client = alice(&rig, 1);
     client.replays = true;
-    let reply =
-        create(&mut client, "file", Opening::by(CreateDisposition::CREATE), OplockLevel::NONE, &[asks(1)]);
-    client.replays = false;
+    let again = |client: &mut Client| {
+        create(client, "file", Opening::by(CreateDisposition::CREATE), OplockLevel::NONE, &[asks(1)])
+    };
+    let reply = again(&mut client);
     let new = id(&reply);
+    let reply = again(&mut client);
+    client.replays = false;
+    assert_eq!(id(&reply), new, "once it has its open, it is the same");
     assert_eq!(new.persistent, old.persistent);
     assert_eq!(reply.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
     assert_eq!(granted(&reply), Some((120_000, DurableFlags::PERSISTENT)));

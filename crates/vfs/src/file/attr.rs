@@ -58,7 +58,11 @@ impl File {
     /// What `caller` may do with this file.
     #[inline]
     pub fn access(&self, caller: &Caller, blocking: Blocking) -> FsResult<AccessReply> {
-        let attrs = self.node.attrs(blocking)?;
+        self.access_by(self.node.attrs(blocking)?, caller, blocking)
+    }
+
+    /// The same of no stream, by attributes that were told just now.
+    pub fn access_by(&self, attrs: Attrs, caller: &Caller, blocking: Blocking) -> FsResult<AccessReply> {
         if let Some(rights) = self.rights(caller, &attrs, blocking)? {
             return Ok(AccessReply::of_list(attrs, caller, rights));
         }

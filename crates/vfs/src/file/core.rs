@@ -117,6 +117,11 @@ impl File {
         if Arc::ptr_eq(&self.export, &other.export) { Ok(()) } else { Err(FsError::CrossVolume) }
     }
 
+    /// Adds the flush of all that was changed of this file so far, by whomever.
+    pub fn require_stable(&self, pending: &mut PendingSync) {
+        self.require_sync(pending, SyncScope::All);
+    }
+
     pub(super) fn require_sync(&self, pending: &mut PendingSync, scope: SyncScope) {
         self.volume().require_sync(pending, &self.node, scope);
     }

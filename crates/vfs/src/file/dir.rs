@@ -47,11 +47,22 @@ impl OpenedDir<'_> {
     }
 }
 
+impl Resolved {
+    /// As [`File::open_dir`], by the attributes that the name has led to just now.
+    pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenedDir<'_>> {
+        self.file.opened_dir(self.attrs, caller, blocking)
+    }
+}
+
 impl File {
     /// Authorizes `caller` to look names up in this directory.
     #[inline]
     pub fn open_dir(&self, caller: &Caller, blocking: Blocking) -> FsResult<OpenedDir<'_>> {
-        let attrs = self.node.attrs(blocking)?;
+        self.opened_dir(self.node.attrs(blocking)?, caller, blocking)
+    }
+
+    #[inline]
+    fn opened_dir(&self, attrs: Attrs, caller: &Caller, blocking: Blocking) -> FsResult<OpenedDir<'_>> {
         check_is_dir(&attrs)?;
         self.check(&attrs, caller, Access::EXECUTE, blocking)?;
         Ok(OpenedDir { dir: self, attrs })

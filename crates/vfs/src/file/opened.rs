@@ -86,13 +86,24 @@ impl File {
         access: Access,
         blocking: Blocking,
     ) -> FsResult<(Opened<'f>, Attrs)> {
+        let attrs = self.attrs(blocking)?;
+        Ok((self.open_by(&attrs, caller, access, blocking)?, attrs))
+    }
+
+    /// The same by attributes that were told just now.
+    pub fn open_by<'f>(
+        &'f self,
+        attrs: &Attrs,
+        caller: &'f Caller,
+        access: Access,
+        blocking: Blocking,
+    ) -> FsResult<Opened<'f>> {
         if access.has(Access::WRITE) {
             check_writable(caller)?;
         }
-        let attrs = self.attrs(blocking)?;
-        check_regular(&attrs)?;
-        self.check(&attrs, caller, access, blocking)?;
-        Ok((self.opened(caller, access, false), attrs))
+        check_regular(attrs)?;
+        self.check(attrs, caller, access, blocking)?;
+        Ok(self.opened(caller, access, false))
     }
 
     /// As [`File::open`] for a file that was made for `caller` just now: what its mode says binds those who come later.
