@@ -89,7 +89,9 @@ impl World {
             if matches!(request, Request::Open(_)) {
                 self.clients.opens.push((open, file));
             }
-            if let Some(key) = lease.filter(|_| !is_breaking) {
+            // Who comes back is told what it had, and of the break after that.
+            let is_back = matches!(request, Request::Reconnect { .. });
+            if let Some(key) = lease.filter(|_| !is_breaking || is_back) {
                 self.clients.leases.insert((file, Stream::default(), key), caching);
             }
         }
