@@ -116,7 +116,6 @@ impl SmbFrontend {
             connections_max: settings.connections_max.div_ceil(CONNECTIONS_SHARE),
             client_connections_max: listen.connections_per_client.get(),
             idle_s: smb::limits::IDLE_S,
-            unacknowledged_s: Some(smb::limits::UNACKNOWLEDGED_S),
             ..settings
         };
         let server = Server::start(Arc::clone(&service), vec![listener], settings)?;

@@ -138,9 +138,6 @@ pub const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Seconds without a call after which a connection is ended. What it holds open goes with it, so this is long; clients that
 /// watch their connections send an ECHO each minute.
 pub const IDLE_S: u32 = 4 * 3600;
-/// Seconds in which a client must acknowledge what it is sent. What it was told of its caches is told over another of its connections
-/// then, within the 35 seconds that it has for an answer.
-pub const UNACKNOWLEDGED_S: u32 = 15;
 
 const _: () = assert!(SETUPS_MAX * ANONYMOUS_TREES_MAX <= TREES_MAX / 2, "users have tree connects left");
 const _: () = assert!(SETUPS_MAX * ANONYMOUS_PIPES_MAX <= PIPES_MAX / 2, "users have pipes left");

@@ -232,9 +232,6 @@ impl<P: Protocol> EventLoop<P> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
-        if let Some(seconds) = self.shared.settings.unacknowledged_s {
-            rustix::net::sockopt::set_tcp_user_timeout(&socket, seconds * 1000)?;
-        }
         epoll::add(&self.mailbox.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
         let ends = Endpoints { peer, local: socket.local_addr()?.ip() };
         let session = self.shared.protocol.session(listener, ends);

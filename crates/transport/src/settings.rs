@@ -20,8 +20,6 @@ pub struct Settings {
     pub stalled_s: u32,
     /// Seconds without a call after which a connection is ended ([`IDLE_S`]).
     pub idle_s: u32,
-    /// Seconds in which a client must acknowledge what it is sent, where TCP's own patience is too long.
-    pub unacknowledged_s: Option<u32>,
 }
 
 impl Settings {
@@ -39,7 +37,6 @@ impl Settings {
             client_connections_max: CLIENT_CONNECTIONS_MAX,
             stalled_s: STALLED_S,
             idle_s: IDLE_S,
-            unacknowledged_s: None,
         }
     }
 }
