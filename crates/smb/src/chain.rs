@@ -225,14 +225,9 @@ impl Chain {
         let previous = if is_related { std::mem::take(&mut self.previous) } else { Previous::default() };
         let connection = with.connection;
         let mut ops = with.ops(header, &previous);
-        (ops.outstanding, ops.creation) = (self.outstanding.take(), self.creation.take());
-        (ops.waker, ops.is_last) = (self.waker.take(), request.header.next_command == 0);
-        ops.is_sealed = self.sealed_by.is_some();
-        ops.compresses = ops.share_compresses();
-        ops.woken = ops.waker.as_ref().and_then(Waker::take_woken);
-        ops.bytes = self.rest_bytes + out.len() - base;
-        let is_alone = self.at == 0 && request.header.next_command == 0;
-        ops.takes_pages = is_alone && self.sealed_by.is_none() && ops.signer.is_none();
+        let is_last = request.header.next_command == 0;
+        let is_alone = self.at == 0 && is_last;
+        self.hand_over(&mut ops, is_last, is_alone, out.len() - base);
         let first =
             if is_related && previous.ids.is_none() { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) };
         let has_room = out.len() - base < COMPOUND_REPLY_BYTES_MAX;
@@ -280,6 +275,17 @@ impl Chain {
         note_reply(connection, channel.as_deref(), &reply, signer.as_deref(), &mut out[start..]);
         self.replies.push(Reply { header: reply, start: start - base, signer });
         Ok(())
+    }
+
+    /// Gives a command what it has of the chain, behind replies of so many bytes.
+    fn hand_over(&mut self, ops: &mut Ops<'_>, is_last: bool, is_alone: bool, replied_bytes: usize) {
+        (ops.outstanding, ops.creation) = (self.outstanding.take(), self.creation.take());
+        (ops.waker, ops.is_last) = (self.waker.take(), is_last);
+        ops.is_sealed = self.sealed_by.is_some();
+        ops.compresses = ops.share_compresses();
+        ops.woken = ops.waker.as_ref().and_then(Waker::take_woken);
+        ops.bytes = self.rest_bytes + replied_bytes;
+        ops.takes_pages = is_alone && self.sealed_by.is_none() && ops.signer.is_none();
     }
 
     /// The header of the reply to a request, which need not wait any longer if it has.

@@ -1,5 +1,8 @@
 //! What there may be only so much of in the process, and the numbers that are given once.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -102,6 +105,16 @@ fn counted(counter: &Arc<AtomicUsize>, max: usize) -> Option<Counted> {
 fn count(counter: &AtomicUsize, max: usize) -> bool {
     let more = |counted: usize| (counted < max).then_some(counted + 1);
     counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+}
+
+/// Counts one less of what somebody has. Who has nothing is forgotten.
+pub(crate) fn count_down<K: Eq + Hash>(counts: &mut HashMap<K, usize>, whose: K) {
+    if let Entry::Occupied(mut count) = counts.entry(whose) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
+    }
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -302,8 +302,8 @@ fn take(
     Ok(Chosen { place, file, attrs, naming, granted, action })
 }
 
-/// All rights of the user on a file, where `desired` asks for that; otherwise whether it may be deleted is looked at only if that is
-/// asked for. To Unix the attribute *read-only* says nothing.
+/// The rights of the user on a file. Whether it may be deleted is looked at only if `desired` asks for that, or for all rights. To Unix
+/// the attribute *read-only* says nothing.
 fn maximal(
     disk: &Disk,
     place: &Place,

@@ -4,7 +4,7 @@
 //! the last two are for the table of claims to say, which keeps it as disconnected. What it has given away is looked for once a
 //! second.
 
-use crate::counts::lock;
+use crate::counts::{count_down, lock};
 use crate::leases::Lessee;
 use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX};
 use crate::open::Open;
@@ -105,14 +105,15 @@ impl Handles {
         if let Some(created) = table.created.get(&key) {
             let is_pending = created.open.is_none();
             let open = created.open.as_ref().and_then(Weak::upgrade);
-            match open {
-                _ if (is_pending || open.is_some()) && !is_replay => {
-                    return Err(NtStatus::DUPLICATE_OBJECTID);
-                }
-                _ if is_pending => return Err(NtStatus::FILE_NOT_AVAILABLE),
-                Some(open) => return Ok(Begun::Before(open)),
-                // It is being closed.
-                None => {}
+            // Otherwise it is being closed.
+            if is_pending || open.is_some() {
+                // Who is the last to have it closes it, for which the table has to be free.
+                drop(table);
+                return match open {
+                    _ if !is_replay => Err(NtStatus::DUPLICATE_OBJECTID),
+                    Some(open) => Ok(Begun::Before(open)),
+                    None => Err(NtStatus::FILE_NOT_AVAILABLE),
+                };
             }
         }
         table.lastcreation += 1;
@@ -207,12 +208,7 @@ pub(crate) enum Taking {
 impl Table {
     fn uncount(&mut self, open: &Open) {
         let Some(durable) = open.durable() else { return };
-        if let Entry::Occupied(mut of_user) = self.of_users.entry(durable.owner.uid) {
-            *of_user.get_mut() -= 1;
-            if *of_user.get() == 0 {
-                of_user.remove();
-            }
-        }
+        count_down(&mut self.of_users, durable.owner.uid);
     }
 }
 

@@ -4,13 +4,12 @@
 pub(crate) mod record;
 mod restore;
 
-use crate::counts::lock;
+use crate::counts::{count_down, lock};
 use crate::limits::{PERSISTENT_MAX, PERSISTENT_OF_USER_MAX};
 use smb_wire::create::{CreateAction, ShareAccess};
 use smb_wire::{Guid, NtStatus};
 use stable::{Entries, StableDir};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 use vfs::claims::Caching;
@@ -27,9 +26,9 @@ pub struct PersistentOpens {
     of_users: Mutex<HashMap<u32, usize>>,
 }
 
-/// What is on record of an open that it does not know itself.
+/// How an open was created, as far as it does not know that itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origins {
+pub(crate) struct AsCreated {
     /// Who logged in.
     pub(crate) uid: u32,
     pub(crate) client_guid: Guid,
@@ -44,7 +43,7 @@ pub(crate) struct Origins {
 /// That an open is on record.
 pub(crate) struct Kept {
     opens: Arc<PersistentOpens>,
-    pub(crate) origins: Origins,
+    pub(crate) created: AsCreated,
     /// Whether it is so no longer. Held while the record is written: that comes from one moment, and the last one is what stays.
     is_over: Mutex<bool>,
 }
@@ -56,8 +55,8 @@ impl PersistentOpens {
     }
 
     /// One more of a user's opens that are to be on record, if there may be one.
-    pub(crate) fn add(self: &Arc<Self>, origins: Origins) -> Option<Kept> {
-        let uid = origins.uid;
+    pub(crate) fn add(self: &Arc<Self>, created: AsCreated) -> Option<Kept> {
+        let uid = created.uid;
         let mut of_users = lock(&self.of_users);
         let (all, of_user) =
             (of_users.values().sum::<usize>(), of_users.get(&uid).copied().unwrap_or_default());
@@ -66,7 +65,7 @@ impl PersistentOpens {
         }
         of_users.insert(uid, of_user + 1);
         let (opens, is_over) = (Arc::clone(self), Mutex::new(false));
-        Some(Kept { opens, origins, is_over })
+        Some(Kept { opens, created, is_over })
     }
 
     /// Has no record any longer. One that stays is an open that nobody comes back for after the next start.
@@ -82,13 +81,13 @@ impl Kept {
     pub(crate) fn write(
         &self,
         number: u64,
-        record: impl FnOnce(&Origins) -> Result<Vec<u8>, NtStatus>,
+        record: impl FnOnce(&AsCreated) -> Result<Vec<u8>, NtStatus>,
     ) -> Result<(), NtStatus> {
         let is_over = lock(&self.is_over);
         if *is_over {
             return Ok(());
         }
-        self.opens.entries.put(number, &record(&self.origins)?).map_err(|error| {
+        self.opens.entries.put(number, &record(&self.created)?).map_err(|error| {
             tracing::warn!(%error, "an open of a continuously available share cannot be kept for a restart");
             match error.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded => NtStatus::DISK_FULL,
@@ -108,11 +107,6 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        if let Entry::Occupied(mut of_user) = lock(&self.opens.of_users).entry(self.origins.uid) {
-            *of_user.get_mut() -= 1;
-            if *of_user.get() == 0 {
-                of_user.remove();
-            }
-        }
+        count_down(&mut lock(&self.opens.of_users), self.created.uid);
     }
 }

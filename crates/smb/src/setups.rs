@@ -1,9 +1,8 @@
 //! Sessions whose clients have proven nothing: there are only so many, of one host and of all, and the oldest give way to new ones.
 
 use crate::attempts::of_one;
-use crate::counts::lock;
+use crate::counts::{count_down, lock};
 use crate::limits::{SETUP_TIME_MIN, SETUPS_MAX, SETUPS_OF_HOST_MAX};
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -61,12 +60,7 @@ impl Drop for Setup {
     fn drop(&mut self) {
         let mut table = lock(&self.setups.0);
         let Some(Taken { host, .. }) = table.taken.remove(&self.number) else { return };
-        if let Entry::Occupied(mut count) = table.hosts.entry(host) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
+        count_down(&mut table.hosts, host);
     }
 }
 

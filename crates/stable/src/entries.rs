@@ -4,7 +4,7 @@ use crate::check::{CHECK_BYTES, check};
 use crate::{StableDir, is_for_now};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,7 +30,8 @@ pub struct Found {
 }
 
 impl Entries {
-    /// Those in the directory `name`, which is made if it is not there.
+    /// Those in the directory `name`, which is made if it is not there. [`ErrorKind::InvalidData`] if it is somebody else's, or others may
+    /// write to it: what they put there would be believed.
     pub fn open(stable: &Arc<StableDir>, name: &str, kind: &'static [u8; KIND_BYTES]) -> io::Result<Self> {
         let dir = stable.file(name);
         match DirBuilder::new().mode(0o700).create(&dir) {
@@ -38,6 +39,13 @@ impl Entries {
             // Nothing can be kept until there is room; what is there already can be read.
             Err(error) if is_for_now(&error) => {}
             made => made?,
+        }
+        if let Ok(found) = fs::symlink_metadata(&dir) {
+            let own = rustix::process::geteuid().as_raw();
+            if !found.is_dir() || found.uid() != own || found.mode() & 0o022 != 0 {
+                let why = "others may write to it: it has to be a directory of the service's own user, of mode 0700";
+                return Err(io::Error::new(ErrorKind::InvalidData, why));
+            }
         }
         Ok(Self { dir, kind, _stable: Arc::clone(stable) })
     }
@@ -131,6 +139,24 @@ mod tests {
         let mode =
             |name: &str| fs::metadata(dir.path().join("things").join(name)).unwrap().permissions().mode();
         assert_eq!((mode("") & 0o777, mode("0000000000000007") & 0o777), (0o700, 0o600));
+    }
+
+    #[test]
+    fn what_others_may_have_put_there_is_not_believed() {
+        let dir = TestDir::new();
+        let path = dir.path().join("things");
+        let refusal = || Entries::open(&dir.open(), "things", KIND).err().map(|error| error.kind());
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(refusal(), Some(ErrorKind::InvalidData));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(refusal(), None);
+        fs::rename(&path, dir.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+        assert_eq!(refusal(), Some(ErrorKind::InvalidData), "a link leads where its owner says");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "").unwrap();
+        assert_eq!(refusal(), Some(ErrorKind::InvalidData));
     }
 
     #[test]

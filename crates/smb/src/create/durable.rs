@@ -6,7 +6,7 @@ use crate::limits::{DURABLE_MS_DEFAULT, DURABLE_MS_MAX, PERSISTENT_MS_DEFAULT};
 use crate::names::{self, Naming, Part};
 use crate::open::{Back, Open};
 use crate::ops::{Ops, Stop};
-use crate::persistent::{Origins, record};
+use crate::persistent::{AsCreated, record};
 use crate::tree::Disk;
 use smb_wire::create::{CreateAction, CreateContexts, CreateRequest, OplockLevel, ShareAccess};
 use smb_wire::durable::{
@@ -155,7 +155,7 @@ fn persist(
 ) -> Option<()> {
     let opens = ops.service.persistent.as_ref()?;
     let Durable { owner, create_guid, timeout_ms, .. } = durable;
-    let kept = opens.add(Origins {
+    let kept = opens.add(AsCreated {
         uid: owner.uid,
         client_guid: owner.client_guid,
         create_guid: create_guid?,

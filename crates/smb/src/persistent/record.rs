@@ -1,6 +1,6 @@
 //! The record of an open, as XDR (RFC 4506).
 
-use super::{Kept, Origins};
+use super::{AsCreated, Kept};
 use crate::breaks::{caching_of_state, state_of};
 use crate::limits::{PATH_NAMES_MAX, PERSISTENT_RANGES_MAX};
 use crate::lock_sequences::ENTRIES;
@@ -114,9 +114,9 @@ pub(crate) fn save(open: &Open) -> Result<(), NtStatus> {
 
 /// The same of an open that is to have one.
 pub(crate) fn save_as(open: &Open, kept: &Kept) -> Result<(), NtStatus> {
-    kept.write(open.id.persistent, |origins| {
+    kept.write(open.id.persistent, |created| {
         let sources = Sources::of(open).ok_or(NtStatus::NOT_SUPPORTED)?;
-        let record = Record::of(open, origins, &sources).ok_or(NtStatus::FILE_CLOSED)?;
+        let record = Record::of(open, created, &sources).ok_or(NtStatus::FILE_CLOSED)?;
         if record.ranges.len() > PERSISTENT_RANGES_MAX {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
@@ -143,15 +143,15 @@ impl Sources {
 
 impl<'a> Record<'a> {
     /// The record of an open as it is now; `None` if its claim is lost.
-    pub(super) fn of(open: &'a Open, origins: &Origins, sources: &'a Sources) -> Option<Self> {
+    pub(super) fn of(open: &'a Open, created: &AsCreated, sources: &'a Sources) -> Option<Self> {
         let Sources { place, dir, file } = sources;
         let export = &open.disk.export;
         let caller = &open.disk.caller;
         let granted = open.file.granted_of(open.claim())?;
         let lease = open.lease_key().map(|key| LeaseRecord { key: key.0, has_epoch: open.has_epoch() });
-        let cache = (!origins.want.is_none()).then(|| CacheRecord {
+        let cache = (!created.want.is_none()).then(|| CacheRecord {
             lease,
-            want: state_of(origins.want).0,
+            want: state_of(created.want).0,
             epoch: u32::from(granted.epoch),
         });
         let range = |(span, is_exclusive): (Span, bool)| RangeRecord {
@@ -164,10 +164,10 @@ impl<'a> Record<'a> {
             InstanceRecord { id: instance.id.0, high, low }
         });
         Some(Self {
-            create_guid: origins.create_guid.0,
-            client_guid: origins.client_guid.0,
-            uid: origins.uid,
-            timeout_ms: origins.timeout_ms,
+            create_guid: created.create_guid.0,
+            client_guid: created.client_guid.0,
+            uid: created.uid,
+            timeout_ms: created.timeout_ms,
             instance,
             caller: CallerRecord {
                 uid: caller.uid,
@@ -182,9 +182,9 @@ impl<'a> Record<'a> {
             path: place.path.iter().map(|name| NameRecord(name)).collect(),
             is_posix: open.naming == Naming::Posix,
             granted: open.granted.0,
-            share_access: origins.share_access.0,
+            share_access: created.share_access.0,
             mode: open.mode().0,
-            action: origins.action.0,
+            action: created.action.0,
             is_deleted: open.deletes() && !open.mode().contains(Mode::DELETE_ON_CLOSE),
             cache,
             ranges: open.file.ranges_with(open.claim()).into_iter().map(range).collect(),

@@ -1,7 +1,7 @@
 //! After a restart: opens come back from their records, and wait for their clients.
 
 use super::record::{CacheRecord, LeaseRecord, Record};
-use super::{Kept, Origins, PersistentOpens};
+use super::{AsCreated, Kept, PersistentOpens};
 use crate::breaks::{CacheName, NewCache, Told};
 use crate::create::{claimed, data_access};
 use crate::durable::{Begun, Durable, Instance};
@@ -86,7 +86,7 @@ impl Service {
             .filter(|export| export.share.continuously_available)
             .ok_or(NtStatus::BAD_NETWORK_NAME)?;
         let share_access = ShareAccess(record.share_access);
-        let kept = opens.add(Origins {
+        let kept = opens.add(AsCreated {
             uid: record.uid,
             client_guid: Guid(record.client_guid),
             create_guid: Guid(record.create_guid),
@@ -135,7 +135,7 @@ impl Service {
     /// Gives an open what it may cache, and has it wait for its client.
     fn bring_back(&self, claimed: Claimed<'_>) -> Result<(), NtStatus> {
         let Claimed { record, id, disk, dir, file, claim, kept } = claimed;
-        let Origins { uid, client_guid, create_guid, timeout_ms, action, .. } = kept.origins;
+        let AsCreated { uid, client_guid, create_guid, timeout_ms, action, .. } = kept.created;
         let owner = Lessee { client_guid, uid };
         let cached = record.cache.map(|cache| self.cache(&disk, (&file, claim), (id, owner), &cache));
         let access =
