@@ -83,9 +83,9 @@ mean() { # LOG FROM TO
 
 fio_runs() { # VOLUME
     cd "/tmp/$1"
-    fio --name=lay --filename=data --size=24m --rw=write --bs=256k --end_fsync=1 --output=/tmp/lay.out
+    fio --name=lay --filename=data --size=12m --rw=write --bs=256k --end_fsync=1 --output=/tmp/lay.out
     (sleep 10; mark "resize-$1" >&3) &
-    fio --name=hold --filename=data --size=24m --rw=randrw --rwmixread=70 --bs=32k --direct=1 --ioengine=libaio --iodepth=16 \
+    fio --name=hold --filename=data --size=12m --rw=randrw --rwmixread=70 --bs=64k --direct=1 --ioengine=libaio --iodepth=16 \
         --time_based --runtime=22 --write_bw_log=/tmp/hold --log_avg_msec=1000 --log_unix_epoch=0 --output=/tmp/hold.out
     # Reads and writes are logged apart; together they are held.
     awk -F ', *' '{ second = int(($1 + 500) / 1000); sum[second] += $2 }

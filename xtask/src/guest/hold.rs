@@ -15,7 +15,7 @@ use crate::samba::USER;
 const SCRIPT: &str = include_str!("../../guest/hold.sh");
 /// ANF's Standard gives 16 MiB/s for each TiB: little enough for an emulated machine.
 const LEVEL: &str = "anf/standard";
-const HELD_GIB: u64 = 256;
+const HELD_GIB: u64 = 128;
 const SMALL_MIB: u64 = 64;
 const CONNECTIONS: u64 = 4;
 

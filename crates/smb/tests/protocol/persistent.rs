@@ -239,8 +239,8 @@ fn leases_come_back_as_far_as_others_allow() {
     let mut second = alice(&rig, 2);
     second.ask("shared", Opening::default(), OplockLevel::NONE, None);
     first.assert_lease_break(7, "RWH", "RH", true);
-    first.acknowledge_lease(7, "RH");
     assert_eq!(second.reply().status(), NtStatus::PENDING);
+    first.acknowledge_lease(7, "RH");
     let plain = crate::rig::granted(&second.reply()).file_id;
     second.close(plain);
     let of_second = ask(&mut second, 2, 8);
@@ -276,12 +276,12 @@ fn who_writes_alone_does_so_after_a_restart() {
     // Whoever wants the file waits until its client is back and has answered.
     let mut other = alice(&rig, 2);
     other.ask("own", Opening::default(), OplockLevel::NONE, None);
+    assert_eq!(other.reply().status(), NtStatus::PENDING);
     let mut client = alice(&rig, 1);
     let back = again(&mut client, "own", &[wants(id(&opened), 1), leased(lease(7, "RWH"))]);
     assert_eq!(lease_of(&back).lease_state(), state("RWH"));
     client.assert_lease_break(7, "RWH", "RH", true);
     client.acknowledge_lease(7, "RH");
-    assert_eq!(other.reply().status(), NtStatus::PENDING);
     crate::rig::granted(&other.reply());
     let back = again(&mut client, "batch", &[wants(id(&batch), 2)]);
     assert_eq!(back.body::<CreateResponse<'_>>().oplock_level, OplockLevel::BATCH);
