@@ -1,8 +1,9 @@
 //! What is known of one connection (MS-SMB2 §3.3.1.7).
 
 use crate::channel::{Channel, ChannelConnection};
-use crate::counts::lock;
+use crate::counts::{Counted, lock};
 use crate::credits::SequenceWindow;
+use crate::endings::Gone;
 use crate::later::Allowance;
 use crate::limits::{CONNECTION_SESSIONS_MAX, CONNECTION_WAITING_BYTES_MAX, CONNECTION_WAITING_MAX};
 use crate::negotiated::Negotiated;
@@ -39,6 +40,7 @@ pub(crate) struct Connection {
     /// `SessionTable`: the sessions as this connection has them.
     channels: Mutex<Numbered<u64, Arc<Channel>>>,
     sender: OnceLock<Weak<dyn Sender>>,
+    counted: Option<Counted>,
     itself: Weak<Self>,
 }
 
@@ -53,6 +55,7 @@ impl Connection {
             window: Mutex::new(SequenceWindow::new()),
             channels: Mutex::default(),
             sender: OnceLock::new(),
+            counted: service.counts.connection(),
             itself: itself.clone(),
         })
     }
@@ -128,7 +131,7 @@ impl Connection {
     pub(crate) fn remove_channel(&self, session_id: u64) {
         let removed = lock(&self.channels).remove(&session_id);
         if let Some(channel) = removed {
-            self.part_with(&channel);
+            self.service.part(&channel, self.number);
         }
     }
 
@@ -137,19 +140,6 @@ impl Connection {
         let removed = lock(&self.channels).remove(&session_id);
         if let Some(channel) = removed {
             self.service.end_session(&channel.session);
-        }
-    }
-
-    fn part_with(&self, channel: &Arc<Channel>) {
-        let session = &channel.session;
-        let is_last = channel.is_bound() && session.remove_channel(channel);
-        if is_last || !session.is_established() {
-            return self.service.end_session(session);
-        }
-        let heir = session.channels().iter().find_map(|channel| channel.connection());
-        session.waiting().lose(self.number, heir.as_ref().map(|heir| (heir.number(), heir.waiting())));
-        if channel.is_bound() {
-            session.remind();
         }
     }
 
@@ -187,7 +177,11 @@ impl ChannelConnection for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let channels = std::mem::take(&mut *lock(&self.channels));
-        channels.values().for_each(|channel| self.part_with(channel));
+        let channels: Vec<_> = std::mem::take(&mut *lock(&self.channels)).into_values().collect();
+        if !channels.is_empty() {
+            let service = Arc::clone(&self.service);
+            let counted = self.counted.take();
+            self.service.endings.add(Gone { service, number: self.number, channels, counted });
+        }
     }
 }

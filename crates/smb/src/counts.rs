@@ -6,10 +6,11 @@ use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Numbers, sessions, tree connects, opens and pipes.
+/// Numbers, connections, sessions, tree connects, opens and pipes.
 #[derive(Default)]
 pub(crate) struct Counts {
     last_id: AtomicU64,
+    connections: Arc<AtomicUsize>,
     sessions: Arc<AtomicUsize>,
     trees: Arc<AtomicUsize>,
     opens: AtomicUsize,
@@ -32,6 +33,16 @@ impl Drop for Counted {
 }
 
 impl Counts {
+    /// Counts a connection: how many there are is bounded where they are accepted.
+    pub(crate) fn connection(&self) -> Option<Counted> {
+        counted(&self.connections, usize::MAX)
+    }
+
+    /// Connections now, and those whose sessions are being ended.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
     /// Counts a session, if there may be one more.
     pub(crate) fn session(&self, sessions_max: usize) -> Option<Counted> {
         counted(&self.sessions, sessions_max)

@@ -22,6 +22,7 @@ mod descriptor;
 mod dir;
 mod durable;
 mod ea;
+mod endings;
 mod file;
 mod frame;
 pub mod fuzz;

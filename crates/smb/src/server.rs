@@ -667,9 +667,9 @@ pub struct Usage {
 }
 
 impl View {
-    /// Connections now.
+    /// Connections now, and those whose sessions are being ended.
     pub fn connections(&self) -> usize {
-        self.transport.connections()
+        self.service.counts.connections()
     }
 
     /// What clients have.
@@ -711,6 +711,7 @@ impl Server {
         let parking = Parking::new("smb-parked", PARKED_CALLS_MAX, PARKED_BYTES_MAX);
         let listeners = listeners.into_iter().map(|listener| (listener, ())).collect();
         let smb = Arc::new(Smb { service: Arc::clone(&service), parking });
+        service.endings.start()?;
         let server = transport::Server::start(smb, "smb", listeners, settings)?;
         Ok(Self { server, service })
     }
@@ -723,5 +724,6 @@ impl Server {
     /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
     pub fn stop(self, patience: Duration) {
         self.server.stop(patience);
+        self.service.endings.stop();
     }
 }

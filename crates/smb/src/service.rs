@@ -1,8 +1,10 @@
 //! What all connections share (MS-SMB2 §3.3.1.5).
 
 use crate::attempts::Attempts;
+use crate::channel::Channel;
 use crate::counts::{Counts, lock};
 use crate::durable::Handles;
+use crate::endings::Endings;
 use crate::later::Allowance;
 use crate::leases::LeaseTables;
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
@@ -46,6 +48,8 @@ pub struct Service {
     setups: Setups,
     /// `GlobalSessionTable`.
     sessions: Mutex<HashMap<u64, Weak<Session>>>,
+    /// Where connections part with their sessions.
+    pub(crate) endings: Endings,
     /// Held while what a session has open becomes what nobody has.
     ending: Mutex<()>,
 }
@@ -82,6 +86,7 @@ impl Service {
             attempts: Attempts::default(),
             setups: Setups::default(),
             sessions: Mutex::default(),
+            endings: Endings::default(),
             ending: Mutex::default(),
         }
     }
@@ -143,6 +148,20 @@ impl Service {
         let not_kept: Vec<_> = opens.into_iter().filter_map(|open| self.handles.keep(open).err()).collect();
         drop(ending);
         not_kept.iter().for_each(|open| open.close());
+    }
+
+    /// Takes a connection's channel from a session, which ends with the last of them, or if it was not set up yet.
+    pub(crate) fn part(&self, channel: &Arc<Channel>, number: u64) {
+        let session = &channel.session;
+        let is_last = channel.is_bound() && session.remove_channel(channel);
+        if is_last || !session.is_established() {
+            return self.end_session(session);
+        }
+        let heir = session.channels().iter().find_map(|channel| channel.connection());
+        session.waiting().lose(number, heir.as_ref().map(|heir| (heir.number(), heir.waiting())));
+        if channel.is_bound() {
+            session.remind();
+        }
     }
 
     /// Waits for sessions that are being ended: what they had open is closed or kept then.
@@ -267,6 +286,21 @@ mod tests {
         };
         let begun = (0..CONNECTION_SETUPS_MAX).take_while(|_| begin().is_ok()).count();
         (connection, begun)
+    }
+
+    #[test]
+    fn who_is_the_last_to_have_a_connection_ends_no_session() {
+        let service = service();
+        service.endings.start().unwrap();
+        let (connection, begun) = begin(&service, 0, Instant::now());
+        assert_eq!(begun, CONNECTION_SETUPS_MAX);
+        // It may hold what is needed for that.
+        let held = lock(&service.ending);
+        drop(connection);
+        assert_eq!(lock(&service.sessions).len(), begun);
+        drop(held);
+        service.endings.stop();
+        assert!(lock(&service.sessions).is_empty());
     }
 
     #[test]

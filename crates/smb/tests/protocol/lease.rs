@@ -68,6 +68,32 @@ fn a_lease_is_its_clients_over_all_connections() {
     assert_eq!(same.data(again.file_id, 0, 8), b"anew");
 }
 
+/// A break may be sent over a connection that is lost at that moment, by whoever changes the file: what was open over it is closed by
+/// somebody else.
+#[test]
+fn a_connection_that_goes_while_its_client_is_told_stops_nobody() {
+    let lose_some = || {
+        let rig = Rig::new();
+        let (mut same, mut other) = (rig.alice_at(1), rig.alice_at(2));
+        let theirs = other.open_lease("file", Opening::default(), lease(1, "R")).file_id;
+        for round in 0..32 {
+            let mut one = rig.alice_at(1);
+            one.open_lease("file", Opening::default(), lease(1, "RH")).assert_state("RH");
+            let mine = same.open_lease("file", Opening::default(), lease(1, "RH")).file_id;
+            drop(one);
+            let write = other.request(Command::WRITE, &crate::rig::write(theirs, 0, &[round]));
+            other.send_protected(write);
+            same.assert_lease_break(1, "RH", "", true);
+            assert_eq!(same.acknowledge_lease(1, ""), NtStatus::SUCCESS);
+            assert_eq!(other.reply().status(), NtStatus::SUCCESS);
+            assert_eq!(same.data(mine, 0, 1), [round]);
+            same.close(mine);
+        }
+    };
+    // At once, so that threads lose their processors in between.
+    std::thread::scope(|scope| (0..6).for_each(|_| _ = scope.spawn(lose_some)));
+}
+
 #[test]
 fn a_key_is_one_files() {
     let rig = Rig::new();

@@ -156,7 +156,7 @@ pub(crate) fn granted(reply: &Reply) -> Granted {
 
 /// What a message says that is no reply (MS-SMB2 §3.3.4.6, §3.3.4.7).
 #[track_caller]
-fn unsolicited<'a, T: Decode<'a>>(message: &'a Reply) -> T {
+pub(crate) fn unsolicited<'a, T: Decode<'a>>(message: &'a Reply) -> T {
     let header = &message.header;
     assert_eq!((header.command, header.message_id), (Command::OPLOCK_BREAK, u64::MAX));
     assert_eq!((header.credits, header.tree_id(), header.status), (0, 0, NtStatus::SUCCESS));

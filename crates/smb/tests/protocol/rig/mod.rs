@@ -4,7 +4,7 @@ mod caching;
 mod client;
 mod files;
 
-pub(crate) use caching::{granted, key, lease, lease_v2, state};
+pub(crate) use caching::{granted, key, lease, lease_v2, state, unsolicited};
 pub(crate) use client::{Client, INVALID_SIGNATURE, Offer, Reply, chained, message};
 pub(crate) use files::{Opening, ioctl, name, output, query, read, write};
 
