@@ -73,6 +73,7 @@ fn of_file(ops: &mut Ops<'_>, open: &Arc<Open>, args: &IoctlRequest<'_>) -> Resu
         CtlCode::QUERY_FILE_REGIONS => ranges::regions(open, args),
         CtlCode::FILE_LEVEL_TRIM => ranges::trim(ops, open, args),
         CtlCode::GET_REPARSE_POINT => reparse::get(open, args),
+        CtlCode::SET_REPARSE_POINT => reparse::set(ops, open, args.input),
         CtlCode::SRV_ENUMERATE_SNAPSHOTS => volume::snapshots(args),
         CtlCode::CREATE_OR_GET_OBJECT_ID => volume::object_id(open, args),
         CtlCode::GET_COMPRESSION => volume::compression(args),

@@ -1,8 +1,9 @@
 //! The POSIX extensions to SMB3: what a file is to Unix, and what Linux says of owners and modes by identifiers.
 
-use crate::names::{Naming, to_wire};
+use crate::names::{Naming, component, to_wire};
 use crate::shown::Shown;
 use identity::Id;
+use smb_wire::NtStatus;
 use smb_wire::error::SymlinkFlags;
 use smb_wire::posix::{PosixInformation, PosixKind, PosixResponse};
 use smb_wire::security::{AceBody, Acl, Sid};
@@ -104,6 +105,21 @@ pub(crate) fn link_target(target: &[u8], naming: Naming) -> Option<(Vec<u8>, Sym
     Some((units.into_iter().flat_map(u16::to_le_bytes).collect(), flags))
 }
 
+/// The same the other way: what a client means by where a link leads, as it is stored.
+pub(crate) fn target_of(wire: &[u16], flags: SymlinkFlags, naming: Naming) -> Result<Vec<u8>, NtStatus> {
+    let (separator, dot) = (naming.separator(), u16::from(b'.'));
+    if !flags.contains(SymlinkFlags::RELATIVE) && wire.first() != Some(&separator) {
+        // A drive, or what only the client knows.
+        return Err(NtStatus::IO_REPARSE_DATA_INVALID);
+    }
+    let stored = |name: &[u16]| match name.iter().all(|&unit| unit == dot) && name.len() <= 2 {
+        true => Ok(vec![b'.'; name.len()]),
+        false => component(name, naming),
+    };
+    let names = wire.split(|&unit| unit == separator).map(stored);
+    Ok(names.collect::<Result<Vec<_>, _>>()?.join(&b'/'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,6 +134,27 @@ mod tests {
         assert_eq!(windows(b"a:b"), Some((wire("a\u{f022}b"), near)));
         assert_eq!(windows(b"\xff"), None);
         assert_eq!(link_target(b"/a\\b:/c.", Naming::Posix), Some((wire("/a\\b:/c."), far)));
+    }
+
+    #[test]
+    fn targets_come_back_as_they_were() {
+        for naming in [Naming::Windows, Naming::Posix] {
+            for target in [&b"../a/b"[..], b"/a", b".", b"./x", b"a//b", b"a:b/c.", b"/", b"dir/"] {
+                let (wire, flags) = link_target(target, naming).unwrap();
+                let units: Vec<u16> =
+                    wire.chunks(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
+                assert_eq!(target_of(&units, flags, naming).as_deref(), Ok(target), "{naming:?}");
+            }
+        }
+        let of =
+            |text: &str, flags| target_of(&text.encode_utf16().collect::<Vec<_>>(), flags, Naming::Windows);
+        let (near, far) = (SymlinkFlags::RELATIVE, SymlinkFlags::empty());
+        for (text, flags) in [("C:\\a", far), ("a", far), ("", far)] {
+            assert_eq!(of(text, flags), Err(NtStatus::IO_REPARSE_DATA_INVALID), "{text}");
+        }
+        for (text, flags) in [("\\??\\C:\\a", far), ("a:b", near), ("a|b", near), ("x/y", near)] {
+            assert_eq!(of(text, flags), Err(NtStatus::OBJECT_NAME_INVALID), "{text}");
+        }
     }
 
     #[test]

@@ -271,6 +271,11 @@ impl Session {
         Ok(())
     }
 
+    /// Has another open take the place of the one with its id, which is returned; none if that was closed.
+    pub(crate) fn replace_open(&self, open: &Arc<Open>) -> Option<Arc<Open>> {
+        lock(&self.held).opens.get_mut(&open.id).map(|old| std::mem::replace(old, Arc::clone(open)))
+    }
+
     /// Lets an open go; whoever took it out closes it.
     pub(crate) fn remove_open(&self, counts: &Counts, id: FileId) -> Option<Arc<Open>> {
         let open = lock(&self.held).opens.remove(&id)?;

@@ -265,7 +265,7 @@ fn dispose(ops: &mut Ops<'_>, open: &Open, deletes: bool, ignores_read_only: boo
     }
 }
 
-fn is_empty(dir: &File, open: &Open) -> FsResult<bool> {
+pub(crate) fn is_empty(dir: &File, open: &Open) -> FsResult<bool> {
     let mut is_empty = true;
     dir.read_dir(&open.disk.caller, 0, false, &mut |entry| {
         is_empty = matches!(entry.name, b"." | b"..");

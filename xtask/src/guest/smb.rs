@@ -35,13 +35,16 @@ pub(crate) struct Args {
     /// The server's binary; built by `cargo build --release`.
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// The guest's Debian. The kernel of `trixie` makes links and other files of Unix as well.
+    #[arg(long, value_enum, default_value = "bookworm")]
+    suite: Suite,
     /// How many names a directory gets.
     #[arg(long, default_value_t = 300)]
     files: u32,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let image = Image::build(Suite::Bookworm)?;
+    let image = Image::build(args.suite)?;
     let work = process::target_dir().join("guest-smb");
     process::empty_dir(&work)?;
     let directories = [SHARE, UNIX].map(|name| work.join(name));

@@ -118,13 +118,14 @@ fn device(is_read_only: bool) -> DeviceInformation {
     }
 }
 
-/// What clients may try: Windows shows and sets access control lists only where this says so. Reparse points are read, and not made.
+/// What clients may try: Windows shows and sets access control lists only where this says so.
 fn attributes(volume: &Volume, is_read_only: bool) -> FileSystemAttributes {
     let clones = volume.capabilities().ranges.is_some_and(|ranges| ranges.clone_bytes.is_some());
     let always = FileSystemAttributes::CASE_PRESERVED_NAMES
         | FileSystemAttributes::PERSISTENT_ACLS
         | FileSystemAttributes::UNICODE_ON_DISK
         | FileSystemAttributes::NAMED_STREAMS
+        | FileSystemAttributes::SUPPORTS_REPARSE_POINTS
         | FileSystemAttributes::SUPPORTS_HARD_LINKS;
     let is_sparse = volume.capabilities().ranges.is_some() && volume.capabilities().xattrs.is_some();
     let some = [

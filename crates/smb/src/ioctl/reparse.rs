@@ -1,13 +1,20 @@
-//! Reparse points: where a symbolic link leads (MS-FSA §2.1.5.10, MS-FSCC §2.1.2.4).
+//! Reparse points: where a symbolic link leads, and what is made a link or another file of Unix (MS-FSA §2.1.5.10, MS-FSCC §2.1.2).
 
 use super::answer::{Answer, room};
-use crate::open::Open;
-use crate::ops::Stop;
-use crate::posix::link_target;
+use crate::breaks::Break;
+use crate::open::{NewOpen, Open, Place};
+use crate::ops::{Ops, Stop};
+use crate::posix::{link_target, target_of};
+use crate::setattr::is_empty;
+use crate::status::of_conflict;
+use smb_wire::error::ReparseTag;
 use smb_wire::ioctl::IoctlRequest;
-use smb_wire::reparse::{ReparseData, SymbolicLink};
-use smb_wire::{Encode, NtStatus, Utf16};
-use vfs::FileType;
+use smb_wire::reparse::{NfsFile, ReparseData, SymbolicLink};
+use smb_wire::types::AccessMask;
+use smb_wire::{Decode, Encode, NtStatus, Utf16};
+use std::sync::Arc;
+use vfs::claims::{self, By, Caching, Granted, OpenRequest, Request, Rights, Verdict};
+use vfs::{Attrs, Blocking, Created, Device, FileType, FsError, Special};
 
 /// Bytes of a `REPARSE_DATA_BUFFER` before its data, which a client must have room for.
 const HEAD_BYTES: usize = 8;
@@ -28,4 +35,179 @@ pub(super) fn get(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> 
     let is_cut = output.len() > room(args);
     output.truncate(room(args));
     Ok(Answer { status: if is_cut { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
+}
+
+/// FSCTL_SET_REPARSE_POINT: an empty file that nobody else has open becomes a link, or another file that Unix knows. To the file
+/// system that is a new file, which takes the name and the open.
+pub(super) fn set(ops: &mut Ops<'_>, open: &Arc<Open>, input: &[u8]) -> Result<Answer, Stop> {
+    open.check(AccessMask::WRITE_DATA | AccessMask::WRITE_ATTRIBUTES)?;
+    let wish = Wish::of(input, open)?;
+    let Place { entry: Some((dir, name)), stream: None, .. } = open.place().clone() else {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    };
+    if open.deletes() {
+        return Err(NtStatus::DELETE_PENDING.into());
+    }
+    let seen = open.file.attrs(Blocking::Allowed)?;
+    check_is_new(open, &seen, &wish)?;
+    let alone = Alone::of(open)?;
+    let caller = &mut open.disk.caller.clone();
+    caller.by = By::Open(open.claim());
+    caller.listing = open.listing;
+    // A client takes no break of a listing that it has not heard the change of.
+    let after_reply = open.disk.claimant.breaks.pause();
+    let made = dir.make_special_over(caller, (&name, &seen), wish.special(), ops.pending);
+    let made = made.map_err(|error| match error {
+        FsError::Delay => ops.wait_for_name(open, &open.file),
+        FsError::Stale => NtStatus::SHARING_VIOLATION.into(),
+        error => error.into(),
+    })?;
+    ops.unanswered.push(after_reply);
+    move_to(ops, open, made, alone.before)?;
+    Ok(Answer { status: NtStatus::SUCCESS, output: Vec::new() })
+}
+
+/// What a file is to become.
+enum Wish {
+    Link(Vec<u8>),
+    Fifo,
+    Socket,
+    Character(Device),
+    Block(Device),
+}
+
+impl Wish {
+    fn of(input: &[u8], open: &Open) -> Result<Self, NtStatus> {
+        let data = ReparseData::from_bytes(input).map_err(|_| NtStatus::IO_REPARSE_DATA_INVALID)?;
+        let link = |name: Utf16<'_>, flags| {
+            target_of(&name.units().collect::<Vec<_>>(), flags, open.naming).map(Self::Link)
+        };
+        match data {
+            ReparseData::SymbolicLink(SymbolicLink { substitute_name, flags, .. }) => {
+                link(substitute_name, flags)
+            }
+            ReparseData::Nfs(NfsFile::Link(target)) => {
+                let target = String::from_utf16(&target.units().collect::<Vec<_>>());
+                target
+                    .map(|target| Self::Link(target.into_bytes()))
+                    .map_err(|_| NtStatus::IO_REPARSE_DATA_INVALID)
+            }
+            ReparseData::Nfs(NfsFile::Fifo) | ReparseData::Other { reparse_tag: ReparseTag::LX_FIFO, .. } => {
+                Ok(Self::Fifo)
+            }
+            ReparseData::Nfs(NfsFile::Socket)
+            | ReparseData::Other { reparse_tag: ReparseTag::AF_UNIX, .. } => Ok(Self::Socket),
+            ReparseData::Nfs(NfsFile::Character { major, minor }) => {
+                Ok(Self::Character(Device { major, minor }))
+            }
+            ReparseData::Nfs(NfsFile::Block { major, minor }) => Ok(Self::Block(Device { major, minor })),
+            ReparseData::Other { .. } => Err(NtStatus::IO_REPARSE_TAG_INVALID),
+        }
+    }
+
+    fn special(&self) -> Special<'_> {
+        match self {
+            Self::Link(target) => Special::Symlink(target),
+            Self::Fifo => Special::Fifo,
+            Self::Socket => Special::Socket,
+            Self::Character(device) => Special::Character(*device),
+            Self::Block(device) => Special::Block(*device),
+        }
+    }
+}
+
+/// A file has nothing that would be lost, and no other name. A link may lead elsewhere from now on.
+fn check_is_new(open: &Open, seen: &Attrs, wish: &Wish) -> Result<(), Stop> {
+    let is_new = match seen.file_type {
+        FileType::Directory if !is_empty(&open.file, open)? => {
+            return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
+        }
+        FileType::Directory => true,
+        FileType::Regular => seen.size == 0 && seen.links == 1,
+        FileType::Symlink if matches!(wish, Wish::Link(_)) => seen.links == 1,
+        _ => return Err(NtStatus::IO_REPARSE_TAG_MISMATCH.into()),
+    };
+    if is_new { Ok(()) } else { Err(NtStatus::NOT_SUPPORTED.into()) }
+}
+
+/// That nobody but who has this open has its file open, or opens it, as long as this is there.
+struct Alone<'o> {
+    open: &'o Open,
+    /// What it had claimed before.
+    before: claims::Access,
+}
+
+impl<'o> Alone<'o> {
+    fn of(open: &'o Open) -> Result<Self, Stop> {
+        let before = open.file.access_of(open.claim()).ok_or(NtStatus::FILE_CLOSED)?;
+        let deny = Rights::READ | Rights::WRITE | Rights::DELETE;
+        let access = claims::Access { rights: Rights::NONE, deny };
+        let request = Request::Upgrade { open: open.claim(), access, reclaims: false, waits: false };
+        match open.file.claim(&request) {
+            Verdict::Granted(_) => Ok(Self { open, before }),
+            Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
+            Verdict::Wait(_) => Err(Stop::Delayed),
+        }
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.open.file.claim(&Request::Downgrade { open: self.open.claim(), access: self.before });
+    }
+}
+
+/// Has an open be one of the file that has taken the place of its own.
+fn move_to(ops: &mut Ops<'_>, open: &Open, made: Created, access: claims::Access) -> Result<(), Stop> {
+    let Created { file, attrs, .. } = made;
+    let request = Request::Open(OpenRequest {
+        holder: open.disk.holder,
+        stream: file.stream(),
+        access,
+        truncates: false,
+        is_mandatory: true,
+        is_advisory: false,
+        lease: None,
+        delete_on_close: None,
+        reclaims: false,
+        waits: false,
+    });
+    let Verdict::Granted(Granted { open: Some(claim), .. }) = file.claim(&request) else {
+        return Err(NtStatus::SHARING_VIOLATION.into());
+    };
+    let new = Arc::new(Open::new(NewOpen {
+        id: open.id,
+        disk: Arc::clone(&open.disk),
+        file,
+        file_type: attrs.file_type,
+        naming: open.naming,
+        opened: None,
+        granted: open.granted,
+        mode: open.mode(),
+        claim,
+        place: open.place().clone(),
+        deletes: false,
+        channel_sequence: ops.header.channel_sequence(),
+        cached: None,
+        listing: open.listing,
+    }));
+    let Some(old) = ops.session()?.replace_open(&new) else {
+        new.close();
+        return Err(NtStatus::FILE_CLOSED.into());
+    };
+    tell_uncached(&old);
+    old.close();
+    Ok(())
+}
+
+/// Tells a client that it caches nothing of a file any longer, whose place another one has.
+fn tell_uncached(old: &Open) {
+    let granted = old.file.granted_of(old.claim());
+    if let Some(Granted { lease: Some(key), caching, epoch, .. }) = granted
+        && !caching.is_none()
+    {
+        let epoch = epoch.wrapping_add(1);
+        let step = Break { from: caching, to: Caching::NONE, epoch, acknowledge: false };
+        old.disk.claimant.breaks.tell(key, step);
+    }
 }

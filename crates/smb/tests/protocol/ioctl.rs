@@ -2,16 +2,13 @@
 
 mod copy;
 mod ranges;
+mod reparse;
 
 use crate::rig::{Opening, Rig, output};
-use smb_wire::create::CreateOptions;
-use smb_wire::error::SymlinkFlags;
 use smb_wire::fsctl::PipeWait;
 use smb_wire::ioctl::CtlCode;
-use smb_wire::reparse::{ReparseData, SymbolicLink};
 use smb_wire::types::AccessMask;
-use smb_wire::{Decode, Encode, FileId, NtStatus, Utf16};
-use vfs::{Caller, PendingSync, SetAttrs, Special};
+use smb_wire::{Encode, FileId, NtStatus, Utf16};
 
 /// A file that was just made.
 fn new_file(rig: &Rig) -> (crate::rig::Client, FileId) {
@@ -83,35 +80,6 @@ fn object_ids_are_different() {
     assert_eq!(one, id(file));
     let short = client.ioctl(file, CtlCode::CREATE_OR_GET_OBJECT_ID, &[], 63);
     short.assert_refused(NtStatus::INVALID_PARAMETER);
-}
-
-#[test]
-fn a_link_says_where_it_leads() {
-    let rig = Rig::new();
-    let (mut client, file) = new_file(&rig);
-    let root = rig.namespace.load().exports()[0].root();
-    for (name, target) in [("near", "dir/x"), ("far", "/a")] {
-        let (caller, mut pending) = (Caller::new(1000, 100, []), PendingSync::default());
-        let link = Special::Symlink(target.as_bytes());
-        root.make_special(&caller, name.as_bytes(), link, &SetAttrs::default(), &mut pending).unwrap();
-    }
-    let options = CreateOptions::OPEN_REPARSE_POINT;
-    let link = Opening { options, access: AccessMask::READ_ATTRIBUTES, ..Opening::default() };
-    for (name, target, flags) in
-        [("near", "dir\\x", SymlinkFlags::RELATIVE), ("far", "\\a", SymlinkFlags::empty())]
-    {
-        let open = client.open(name, link);
-        let reply = client.ioctl(open, CtlCode::GET_REPARSE_POINT, &[], 4096);
-        let target = crate::rig::name(target);
-        let target = Utf16::new(&target).unwrap();
-        let link = SymbolicLink { substitute_name: target, print_name: target, flags };
-        assert_eq!(ReparseData::from_bytes(output(&reply)), Ok(ReparseData::SymbolicLink(link)));
-        let cut = client.ioctl(open, CtlCode::GET_REPARSE_POINT, &[], 9);
-        assert_eq!((cut.status(), output(&cut).len()), (NtStatus::BUFFER_OVERFLOW, 9));
-        client.ioctl(open, CtlCode::GET_REPARSE_POINT, &[], 7).assert_refused(NtStatus::BUFFER_TOO_SMALL);
-    }
-    let none = client.ioctl(file, CtlCode::GET_REPARSE_POINT, &[], 4096);
-    none.assert_refused(NtStatus::NOT_A_REPARSE_POINT);
 }
 
 #[test]

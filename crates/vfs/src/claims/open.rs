@@ -127,6 +127,11 @@ impl FileClaims {
         Some(granted)
     }
 
+    /// What an open may do, and what others may not; `None` if there is no such open.
+    pub(super) fn access_of(&self, id: OpenId) -> Option<Access> {
+        self.open_of(id).map(|open| open.access)
+    }
+
     /// What stands against an open: share modes, then caches.
     fn make_way(
         &mut self,

@@ -2,8 +2,8 @@
 
 use super::request::Making;
 use super::{
-    By, Conflict, Counts, Effect, Grace, Granted, Holder, HolderId, Io, IoKind, LeaseKey, LockOwner, OpenId,
-    Request, Span, Stream, Table, Timeouts, Verdict,
+    Access, By, Conflict, Counts, Effect, Grace, Granted, Holder, HolderId, Io, IoKind, LeaseKey, LockOwner,
+    OpenId, Request, Span, Stream, Table, Timeouts, Verdict,
 };
 use crate::qos::Nanos;
 use crate::{FileKey, FsError, FsResult};
@@ -172,6 +172,11 @@ impl Claims {
     /// See [`Table::granted_of`].
     pub fn granted_of(&self, file: &FileKey, open: OpenId) -> Option<Granted> {
         lock(&self.shard(file).table).granted_of(file, open)
+    }
+
+    /// See [`Table::access_of`].
+    pub fn access_of(&self, file: &FileKey, open: OpenId) -> Option<Access> {
+        lock(&self.shard(file).table).access_of(file, open)
     }
 
     /// See [`Table::ranges_of`].

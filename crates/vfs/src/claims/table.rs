@@ -3,7 +3,8 @@
 use super::held::{Binds, FileClaims};
 use super::step::{Step, done};
 use super::{
-    By, Conflict, Effect, Granted, HolderId, Io, LockOwner, OpenId, Request, Span, Stream, Timeouts, Verdict,
+    Access, By, Conflict, Effect, Granted, HolderId, Io, LockOwner, OpenId, Request, Span, Stream, Timeouts,
+    Verdict,
 };
 use crate::key::{FileKey, KeyHasher};
 use crate::qos::Nanos;
@@ -86,6 +87,11 @@ impl Table {
     /// What an open of a file has got, as it is now; `None` if there is no such open.
     pub fn granted_of(&self, file: &FileKey, open: OpenId) -> Option<Granted> {
         self.files.get(file)?.granted_of(open)
+    }
+
+    /// What an open of a file may do, and what others may not; `None` if there is no such open.
+    pub fn access_of(&self, file: &FileKey, open: OpenId) -> Option<Access> {
+        self.files.get(file)?.access_of(open)
     }
 
     /// Answers a request about a file.

@@ -154,6 +154,11 @@ impl File {
         self.volume().held()?.granted_of(&self.key(), open)
     }
 
+    /// What an open of this file may do, and what others may not; `None` if there is no such open.
+    pub fn access_of(&self, open: OpenId) -> Option<crate::claims::Access> {
+        self.volume().held()?.access_of(&self.key(), open)
+    }
+
     /// Whether an owner holds any byte of this file.
     pub fn holds_ranges(&self, owner: LockOwner) -> bool {
         self.volume().held().is_some_and(|claims| claims.ranges_of(&self.key(), owner) > 0)

@@ -161,22 +161,28 @@ impl File {
         let set = SetAttrs { mode, size: None, ..*set };
         let made = self.node.make_special(name, special, &|attrs| {
             ruling.check_add(attrs, caller, false)?;
-            let default_mode = match special {
-                Special::Symlink(target) => {
-                    check_target(target)?;
-                    0o777
-                }
-                Special::Block(_) | Special::Character(_) if !caller.is_root() => {
-                    return Err(FsError::NotOwner);
-                }
-                Special::Block(_) | Special::Character(_) | Special::Fifo | Special::Socket => 0o644,
-            };
+            let default_mode = check_special(special, caller)?;
             let list = list.as_ref().filter(|_| !matches!(special, Special::Symlink(_)));
             Ok(NewList::inode(list, new_inode(attrs, caller, &set, default_mode, false), false))
         })?;
         self.names_changed(caller, pending);
         self.tell_added(name.bytes(), false, &made.dir);
         self.finish(caller, (name, made), &set, None, pending)
+    }
+
+    /// The same in the place of what was seen with these attributes. [`FsError::Stale`] if that has changed, or is something else by
+    /// now. Whoever may not make it loses nothing.
+    pub fn make_special_over(
+        &self,
+        caller: &Caller,
+        (name, seen): (&[u8], &Attrs),
+        special: Special<'_>,
+        pending: &mut PendingSync,
+    ) -> FsResult<Created> {
+        check_special(special, caller)?;
+        self.ruling(caller, None)?.check_add(&self.node.attrs(Blocking::Allowed)?, caller, false)?;
+        self.remove_as_seen(caller, name, seen, pending)?;
+        self.make_special(caller, name, special, &SetAttrs::default(), pending)
     }
 
     /// What a backend made, as a file of this export.
@@ -246,6 +252,15 @@ impl File {
             }
         }
         Ok(Created { file, attrs, dir: Change { before, after: before } })
+    }
+}
+
+/// Whether `caller` may make it where a name may be added; the mode that it has unless it is given one.
+fn check_special(special: Special<'_>, caller: &Caller) -> FsResult<u32> {
+    match special {
+        Special::Symlink(target) => check_target(target).map(|()| 0o777),
+        Special::Block(_) | Special::Character(_) if !caller.is_root() => Err(FsError::NotOwner),
+        Special::Block(_) | Special::Character(_) | Special::Fifo | Special::Socket => Ok(0o644),
     }
 }
 

@@ -163,15 +163,21 @@ impl File {
     pub fn remove(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         let ruling = self.ruling(caller, Some(name))?;
         let name = self.old_name(ruling, caller, name)?;
-        self.ask_before_unlink(ruling, caller, name)?;
-        let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
-        let named = volume.may_have_streams(&self.node, name);
-        let change = self.node.remove(name, &|entry| ruling.check_removal(entry, caller))?;
-        self.names_changed(caller, pending);
-        self.index_changed(&change, || vec![NameChange::Removed(name.bytes().into())]);
-        volume.remove_streams_of_gone(named);
-        volume.watches().removed(volume.root(), &self.node, name.bytes(), child);
-        Ok(change)
+        self.take_out((ruling, caller), name, (false, None), pending)
+    }
+
+    /// Removes the name of what was seen with these attributes. [`FsError::Stale`] if it is something else by now, or has changed.
+    pub(super) fn remove_as_seen(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        seen: &Attrs,
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
+        let ruling = self.ruling(caller, Some(name))?;
+        let name = self.old_name(ruling, caller, name)?;
+        let is_dir = seen.file_type == FileType::Directory;
+        self.take_out((ruling, caller), name, (is_dir, Some(seen)), pending)
     }
 
     /// Removes an empty directory.
@@ -182,10 +188,30 @@ impl File {
             Err(FsError::Invalid) if name == b".." => return Err(FsError::Exists),
             named => named?,
         };
+        self.take_out((ruling, caller), name, (true, None), pending)
+    }
+
+    fn take_out(
+        &self,
+        (ruling, caller): (Ruling, &Caller),
+        name: Name<'_>,
+        (is_dir, seen): (bool, Option<&Attrs>),
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
         self.ask_before_unlink(ruling, caller, name)?;
         let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
         let named = volume.may_have_streams(&self.node, name);
-        let change = self.node.remove_dir(name, &|entry| ruling.check_removal(entry, caller))?;
+        let authorize = |entry: &EntryRef<'_>| {
+            ruling.check_removal(entry, caller)?;
+            let Some(seen) = seen else { return Ok(()) };
+            let now = (entry.object)()?;
+            let is_same = (now.file_id, now.change) == (seen.file_id, seen.change);
+            if is_same { Ok(()) } else { Err(FsError::Stale) }
+        };
+        let change = match is_dir {
+            true => self.node.remove_dir(name, &authorize)?,
+            false => self.node.remove(name, &authorize)?,
+        };
         self.names_changed(caller, pending);
         self.index_changed(&change, || vec![NameChange::Removed(name.bytes().into())]);
         volume.remove_streams_of_gone(named);
