@@ -36,17 +36,22 @@ pub(crate) struct Shown {
     pub(crate) size: u64,
 }
 
+/// What a file that Windows has no kind for is told as.
+pub(crate) fn reparse_tag(file_type: FileType) -> Option<ReparseTag> {
+    Some(match file_type {
+        FileType::Regular | FileType::Directory => return None,
+        FileType::Symlink => ReparseTag::SYMLINK,
+        FileType::Fifo => ReparseTag::LX_FIFO,
+        FileType::Character => ReparseTag::LX_CHR,
+        FileType::Block => ReparseTag::LX_BLK,
+        FileType::Socket => ReparseTag::AF_UNIX,
+    })
+}
+
 impl Shown {
     pub(crate) fn of(attrs: &Attrs, kept: &Kept) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
-        let reparse_tag = match attrs.file_type {
-            FileType::Regular | FileType::Directory => None,
-            FileType::Symlink => Some(ReparseTag::SYMLINK),
-            FileType::Fifo => Some(ReparseTag::LX_FIFO),
-            FileType::Character => Some(ReparseTag::LX_CHR),
-            FileType::Block => Some(ReparseTag::LX_BLK),
-            FileType::Socket => Some(ReparseTag::AF_UNIX),
-        };
+        let reparse_tag = reparse_tag(attrs.file_type);
         let mut attributes = kept_flags(attrs.file_type, kept);
         // What nobody may write is read-only, whether anybody has said so or not.
         let is_read_only =

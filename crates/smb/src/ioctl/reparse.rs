@@ -6,6 +6,7 @@ use crate::open::{NewOpen, Open, Place};
 use crate::ops::{Ops, Stop};
 use crate::posix::{link_target, target_of};
 use crate::setattr::is_empty;
+use crate::shown::reparse_tag;
 use crate::status::of_conflict;
 use smb_wire::error::ReparseTag;
 use smb_wire::ioctl::IoctlRequest;
@@ -19,22 +20,27 @@ use vfs::{Attrs, Blocking, Created, Device, FileType, FsError, Special};
 /// Bytes of a `REPARSE_DATA_BUFFER` before its data, which a client must have room for.
 const HEAD_BYTES: usize = 8;
 
-/// FSCTL_GET_REPARSE_POINT.
+/// FSCTL_GET_REPARSE_POINT: where a link leads, and what other files of Unix are.
 pub(super) fn get(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
-    if open.file_type != FileType::Symlink {
-        return Err(NtStatus::NOT_A_REPARSE_POINT.into());
-    }
-    let (_, target) = open.file.read_link()?;
-    let (target, flags) = link_target(&target, open.naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
-    let name = Utf16::new(&target)?;
-    let link = SymbolicLink { substitute_name: name, print_name: name, flags };
-    let mut output = ReparseData::SymbolicLink(link).to_bytes();
+    let reparse_tag = reparse_tag(open.file_type).ok_or(NtStatus::NOT_A_REPARSE_POINT)?;
+    let mut output = match reparse_tag {
+        ReparseTag::SYMLINK => link_of(open)?,
+        reparse_tag => ReparseData::Other { reparse_tag, data: &[] }.to_bytes(),
+    };
     if room(args) < HEAD_BYTES {
         return Err(NtStatus::BUFFER_TOO_SMALL.into());
     }
     let is_cut = output.len() > room(args);
     output.truncate(room(args));
     Ok(Answer { status: if is_cut { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
+}
+
+fn link_of(open: &Open) -> Result<Vec<u8>, Stop> {
+    let (_, target) = open.file.read_link()?;
+    let (target, flags) = link_target(&target, open.naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
+    let name = Utf16::new(&target)?;
+    let link = SymbolicLink { substitute_name: name, print_name: name, flags };
+    Ok(ReparseData::SymbolicLink(link).to_bytes())
 }
 
 /// FSCTL_SET_REPARSE_POINT: an empty file that nobody else has open becomes a link, or another file that Unix knows. To the file

@@ -154,6 +154,13 @@ fn other_files_of_unix_are_made_as_well() {
     ] {
         let open = client.open(name, new(CreateDisposition::CREATE));
         assert_eq!(set(&mut client, open, &data), NtStatus::SUCCESS, "{name}");
+        let told = client.ioctl(open, CtlCode::GET_REPARSE_POINT, &[], 4096);
+        let kind = match file_type {
+            FileType::Fifo => ReparseTag::LX_FIFO,
+            FileType::Socket => ReparseTag::AF_UNIX,
+            _ => ReparseTag::SYMLINK,
+        };
+        assert_eq!(ReparseData::from_bytes(output(&told)).unwrap().reparse_tag(), kind, "{name}");
         client.close(open);
         assert_eq!(
             find(&rig, name.as_bytes()).attrs(Blocking::Allowed).unwrap().file_type,
