@@ -17,7 +17,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use vfs::claims::{self, Caching, Granted, Link, LockOwner, OpenId, Request, Verdict};
+use vfs::claims::{self, Caching, Granted, Link, LockOwner, OpenId, OpenRequest, Request, Verdict};
 use vfs::qos::Nanos;
 use vfs::watch::{What, Wish};
 use vfs::{
@@ -321,6 +321,22 @@ impl Open {
     pub(crate) fn lock_owner(&self) -> LockOwner {
         // The other half of its id changes when its client comes back.
         LockOwner { holder: self.disk.holder, owner: self.claim.0 }
+    }
+
+    /// What asks for a further open of its client, which caches nothing.
+    pub(crate) fn further(&self, file: &File, access: claims::Access) -> OpenRequest {
+        OpenRequest {
+            holder: self.disk.holder,
+            stream: file.stream(),
+            access,
+            truncates: false,
+            is_mandatory: true,
+            is_advisory: false,
+            lease: None,
+            delete_on_close: None,
+            reclaims: false,
+            waits: false,
+        }
     }
 
     pub(crate) fn is_dir(&self) -> bool {

@@ -14,8 +14,8 @@ use smb_wire::reparse::{NfsFile, ReparseData, SymbolicLink};
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Encode, NtStatus, Utf16};
 use std::sync::Arc;
-use vfs::claims::{self, By, Caching, Granted, OpenRequest, Request, Rights, Verdict};
-use vfs::{Attrs, Blocking, Created, Device, FileType, FsError, Special};
+use vfs::claims::{self, By, Caching, Granted, Request, Rights, Verdict};
+use vfs::{Attrs, Blocking, Created, Device, File, FileType, FsError, FsResult, Special};
 
 /// Bytes of a `REPARSE_DATA_BUFFER` before its data, which a client must have room for.
 const HEAD_BYTES: usize = 8;
@@ -128,12 +128,18 @@ fn check_is_new(open: &Open, seen: &Attrs, wish: &Wish) -> Result<(), Stop> {
         FileType::Directory if !is_empty(&open.file, open)? => {
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
         }
-        FileType::Directory => true,
-        FileType::Regular => seen.size == 0 && seen.links == 1,
+        FileType::Directory => !has_streams(&open.file)?,
+        FileType::Regular => seen.size == 0 && seen.links == 1 && !has_streams(&open.file)?,
         FileType::Symlink if matches!(wish, Wish::Link(_)) => seen.links == 1,
         _ => return Err(NtStatus::IO_REPARSE_TAG_MISMATCH.into()),
     };
     if is_new { Ok(()) } else { Err(NtStatus::NOT_SUPPORTED.into()) }
+}
+
+fn has_streams(file: &File) -> FsResult<bool> {
+    let mut has = false;
+    file.list_streams(&mut |_, _, _| has = true)?;
+    Ok(has)
 }
 
 /// That nobody but who has this open has its file open, or opens it, as long as this is there.
@@ -166,18 +172,7 @@ impl Drop for Alone<'_> {
 /// Has an open be one of the file that has taken the place of its own.
 fn move_to(ops: &mut Ops<'_>, open: &Open, made: Created, access: claims::Access) -> Result<(), Stop> {
     let Created { file, attrs, .. } = made;
-    let request = Request::Open(OpenRequest {
-        holder: open.disk.holder,
-        stream: file.stream(),
-        access,
-        truncates: false,
-        is_mandatory: true,
-        is_advisory: false,
-        lease: None,
-        delete_on_close: None,
-        reclaims: false,
-        waits: false,
-    });
+    let request = Request::Open(open.further(&file, access));
     let Verdict::Granted(Granted { open: Some(claim), .. }) = file.claim(&request) else {
         return Err(NtStatus::SHARING_VIOLATION.into());
     };

@@ -155,18 +155,7 @@ pub(super) fn take(
     access: claims::Access,
     in_use: NtStatus,
 ) -> Result<Taken, Stop> {
-    let request = Request::Open(OpenRequest {
-        holder: open.disk.holder,
-        stream: file.stream(),
-        access,
-        truncates: false,
-        is_mandatory: true,
-        is_advisory: true,
-        lease: None,
-        delete_on_close: None,
-        reclaims: false,
-        waits: false,
-    });
+    let request = Request::Open(OpenRequest { is_advisory: true, ..open.further(file, access) });
     match file.claim(&request) {
         Verdict::Granted(granted) => {
             let claim = granted.open.ok_or(NtStatus::INTERNAL_ERROR)?;

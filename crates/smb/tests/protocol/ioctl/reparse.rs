@@ -89,7 +89,7 @@ fn a_new_file_becomes_a_link() {
     client
         .create("link", Opening::by(CreateDisposition::OPEN))
         .assert_refused(NtStatus::IO_REPARSE_TAG_NOT_HANDLED);
-    // What it is kept from others as is over.
+    // The name is free again once it is deleted.
     let open = client.open("link", new(CreateDisposition::OPEN));
     assert_eq!(
         client.set(open, FileClass::DISPOSITION, &DispositionInformation { delete_pending: true }),
@@ -207,9 +207,15 @@ fn nothing_that_somebody_has_is_lost() {
     let (access, disposition) = (AccessMask::WRITE_ATTRIBUTES, CreateDisposition::OPEN);
     let top = client.open("", Opening { access, disposition, ..Opening::dir() });
     refused(&mut client, top, NtStatus::ACCESS_DENIED);
-    // Streams are no links.
+    // Streams are no links, and go with no file.
     let stream = client.open("data:stream", Opening::default());
     refused(&mut client, stream, NtStatus::ACCESS_DENIED);
+    for (file, opening) in [("empty", Opening::default()), ("with stream", Opening::dir())] {
+        let open = client.open(file, opening);
+        client.put(&format!("{file}:stream"), b"kept");
+        refused(&mut client, open, NtStatus::NOT_SUPPORTED);
+        assert_eq!(client.get(&format!("{file}:stream")), b"kept");
+    }
     // Who may only read.
     let reads = client.open("new", Opening::default());
     client.close(reads);
@@ -229,6 +235,14 @@ fn what_took_the_name_meanwhile_stays() {
     assert_eq!(set(&mut client, open, &link("x")), NtStatus::NOT_SUPPORTED);
     assert_eq!(client.close(open).status(), NtStatus::SUCCESS);
     assert_eq!(client.get("file"), b"theirs");
+    // The file has another name by then.
+    let open = client.open("moved", Opening::default());
+    root.rename(&caller, b"moved", &root, b"away", &mut PendingSync::default()).unwrap();
+    root.rename(&caller, b"file", &root, b"moved", &mut PendingSync::default()).unwrap();
+    assert_eq!(set(&mut client, open, &link("x")), NtStatus::SHARING_VIOLATION);
+    assert_eq!(client.close(open).status(), NtStatus::SUCCESS);
+    assert_eq!(client.get("moved"), b"theirs");
+    assert_eq!(find(&rig, b"away").attrs(Blocking::Allowed).unwrap().file_type, FileType::Regular);
     // The name is gone.
     let open = client.open("gone", Opening::default());
     root.remove(&caller, b"gone", &mut PendingSync::default()).unwrap();
