@@ -23,8 +23,11 @@ const CPU: &str = "Westmere,+rdrand";
 /// Code that QEMU has translated is found again by its address: programs that lie where they lay the last time start five
 /// times as fast.
 const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet panic=-1 mitigations=off norandmaps";
-/// Boots that are tried. Now and then an emulated kernel stumbles over code that it changes while its other processor runs it.
+/// Boots that are tried. Now and then an emulated kernel stumbles over code that it changes while its other processor runs it: it
+/// ends, or says nothing more.
 const BOOTS_MAX: u32 = 3;
+/// A boot that takes longer has come to nothing: it takes 5 s alone, and 20 s beside others.
+const BOOT_MAX: Duration = Duration::from_secs(80);
 /// What the line begins with that every job begins with.
 const UP_MARK: &str = "PLIMSOLL-GUEST-UP ";
 /// The line that ends every job, followed by the script's exit status.
@@ -132,19 +135,24 @@ impl<'a> Guest<'a> {
         self.start(script, within)?.finish()
     }
 
-    /// Boots the machine; it is killed at the latest after `within`. A machine that ends before the script has begun is booted again.
+    /// Boots the machine; it is killed at the latest so long after it was up. One that ends or is silent before the script has begun is
+    /// booted again.
     pub(crate) fn start(&self, script: &str, within: Duration) -> anyhow::Result<Running> {
         for _ in 0..BOOTS_MAX {
-            let mut running = self.boot(script, within)?;
-            if running.comes_up()? {
-                return Ok(running);
+            let mut running = self.boot(script)?;
+            match running.comes_up() {
+                Ok(true) => {
+                    running.deadline = Instant::now() + within;
+                    return Ok(running);
+                }
+                Ok(false) => eprintln!("guest: it has ended before it was up"),
+                Err(why) => eprintln!("guest: it is not up after {} s: {why}", BOOT_MAX.as_secs()),
             }
-            eprintln!("guest: it has ended before it was up");
         }
         bail!("the guest does not come up")
     }
 
-    fn boot(&self, script: &str, within: Duration) -> anyhow::Result<Running> {
+    fn boot(&self, script: &str) -> anyhow::Result<Running> {
         let job = self.pack(script)?;
         let mut process = Process::start(&self.command_line(&job)?, Stdio::piped(), Stdio::inherit())?;
         let output = BufReader::new(process.stdout()?);
@@ -157,7 +165,7 @@ impl<'a> Guest<'a> {
                 }
             }
         });
-        Ok(Running { process, lines, log: String::new(), deadline: Instant::now() + within, job })
+        Ok(Running { process, lines, log: String::new(), deadline: Instant::now() + BOOT_MAX, job })
     }
 
     /// Writes the job disk: a tar file, which the guest unpacks straight from the block device.
