@@ -16,6 +16,8 @@ use crate::samba::USER;
 const LIMIT_MAX: f64 = 2.0;
 /// How far a mix may be from the published point, in percent.
 const SHAPE_MAX: f64 = 3.0;
+/// What the volume of the load curve gives: some fifteen job sets, whose files are made in seconds.
+const CURVE_OPS: u32 = 5000;
 /// What `anf/ultra` gives 256 GiB, in MiB/s: little enough for two processors at 4 KiB, also while others use some of them.
 const LIMIT_MIB_PER_S: f64 = 32.0;
 /// Series of the scenario, the published curve of each, and the scale at which a small machine carries it.
@@ -163,16 +165,17 @@ fn judged(measure: impl Fn(u32) -> anyhow::Result<Vec<String>>) -> anyhow::Resul
     measure(3)
 }
 
-/// A load curve of job sets: ten points, or why there are fewer.
+/// A load curve of job sets up to the volume's limit: ten points, or why there are fewer.
 fn curve(service: &Managed, work: &Path) -> anyhow::Result<()> {
-    service.manage("pool create free --level plimsoll/unlimited --size 20GiB")?;
-    service.manage(
-        "volume create free --pool free --size 20GiB --allow 127.0.0.1 --squash none --durability relaxed",
-    )?;
+    service.manage("pool create curve --level plimsoll/custom --size 20GiB")?;
+    service.manage(&format!(
+        "volume create curve --pool curve --size 20GiB --allow 127.0.0.1 --squash none --durability relaxed \
+         --limit iops={CURVE_OPS}"
+    ))?;
     let file = work.join("curve.json");
-    let target = format!("nfs://127.0.0.1:{}/free", service.port);
+    let target = format!("nfs://127.0.0.1:{}/curve", service.port);
     let output = file.to_str().context("a path that is not UTF-8")?;
-    let how = ["--preset", "quick", "--time", "3", "--cleanup", "--target", &target, "--output", output];
+    let how = ["--preset", "quick", "--time", "2", "--cleanup", "--target", &target, "--output", output];
     service.manage_with(&[&["bench", "run", "eda-blend"], &how[..]].concat())?;
     let run: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
     let cells = run["cells"].as_array().context("no cells")?;
@@ -250,7 +253,8 @@ fn measured_at(
     more: &[&str],
 ) -> anyhow::Result<Vec<Cell>> {
     let (repetitions, output) = (repetitions.to_string(), file.to_str().context("a path that is not UTF-8")?);
-    let how = ["--preset", "quick", "--repetitions", &repetitions, "--working-set", "192m"];
+    let how =
+        ["--preset", "quick", "--time", "2", "--repetitions", &repetitions, "--working-set", "192m"];
     let what = ["bench", "run", scenario, "--target", target, "--output", output];
     service.manage_with(&[&what[..], &how, more].concat())?;
     let run: Value = serde_json::from_slice(&std::fs::read(file)?)?;

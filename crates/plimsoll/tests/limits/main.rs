@@ -163,7 +163,7 @@ fn what_is_delivered_keeps_to_the_limit() {
         let mut plan = host.plan(0, op);
         plan.target.version = version;
         (plan.block, plan.connections, plan.depth) = (block, connections, depth);
-        (plan.size, plan.read_percent) = (128 << 20, 50);
+        (plan.size, plan.read_percent, plan.time) = (128 << 20, 50, Duration::from_secs(3));
         let report = host.run(&plan, || host.gates[0].set_limits(bytes(mib * MIB)));
         let what = format!("{version}: {op:?} {block} × {connections} × {depth} at {mib} MiB/s");
         assert_near(report.mib_per_s, mib as f64, 0.02, &what);
