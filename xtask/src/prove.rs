@@ -253,8 +253,7 @@ fn measured_at(
     more: &[&str],
 ) -> anyhow::Result<Vec<Cell>> {
     let (repetitions, output) = (repetitions.to_string(), file.to_str().context("a path that is not UTF-8")?);
-    let how =
-        ["--preset", "quick", "--time", "2", "--repetitions", &repetitions, "--working-set", "192m"];
+    let how = ["--preset", "quick", "--time", "2", "--repetitions", &repetitions, "--working-set", "192m"];
     let what = ["bench", "run", scenario, "--target", target, "--output", output];
     service.manage_with(&[&what[..], &how, more].concat())?;
     let run: Value = serde_json::from_slice(&std::fs::read(file)?)?;

@@ -2,7 +2,6 @@
 //! with the key's type; nothing here asks for the time or for random bytes.
 
 mod cmac;
-mod gmac;
 pub mod kdf;
 mod preauth;
 pub mod sealing;

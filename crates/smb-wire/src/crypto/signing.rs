@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use gmac::Gmac;
 use ring::hmac;
 
 use super::cmac::Cmac;
-use super::gmac::Gmac;
 use super::{Forged, Key128};
 use crate::header::{Command, FLAGS_OFFSET, Flags, HEADER_SIZE, MESSAGE_ID_OFFSET, SIGNATURE_OFFSET};
 use crate::negotiate::SigningAlgorithm;

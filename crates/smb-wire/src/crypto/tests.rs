@@ -1,10 +1,10 @@
 //! Published vectors: Microsoft's ("SMB 2 and SMB 3 security in Windows 10", "SMB 3.1.1 Pre-authentication integrity in
 //! Windows 10"), RFC 4493; and ring's GCM, another implementation of what GMAC is made of.
 
+use gmac::Gmac;
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 use super::cmac::Cmac;
-use super::gmac::Gmac;
 use super::kdf::KeySource;
 use super::signing::{Key, sign_all};
 use super::{Forged, Preauth};

@@ -1,0 +1,186 @@
+//! GHASH by multiplications of two blocks at a time.
+//!
+//! GHASH is POLYVAL of blocks with their bytes reversed, under a key that is multiplied by x (RFC 8452, appendix A): so no product
+//! has to be shifted. A sum of products is reduced once, as integers are by Montgomery's method. No step depends on a secret but by
+//! what it computes.
+//!
+//! ```text
+//!   state ⊕ block 1   block 2   …   block 16        two of them in each of eight vectors
+//!         ×              ×              ×
+//!       H^16           H^15     …      H
+//!         └──────────────┴── ⊕ ──┴─────┘ ── reduce ──► state
+//! ```
+
+use std::arch::x86_64::{
+    __m128i, __m256i, _mm_alignr_epi8, _mm_clmulepi64_si128, _mm_cvtsi128_si64, _mm_set_epi64x,
+    _mm_setzero_si128, _mm_slli_si128, _mm_srli_si128, _mm_unpackhi_epi64, _mm_xor_si128,
+    _mm256_broadcastsi128_si256, _mm256_castsi256_si128, _mm256_clmulepi64_epi128, _mm256_extracti128_si256,
+    _mm256_set_epi64x, _mm256_set_m128i, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_xor_si256,
+    _mm256_zextsi128_si256,
+};
+
+use super::BLOCK_SIZE;
+
+/// What is multiplied at once.
+const PAIR_SIZE: usize = 2 * BLOCK_SIZE;
+/// Pairs of blocks whose products are added before the sum is reduced.
+const PAIRS: usize = 8;
+const GROUP_SIZE: usize = PAIRS * PAIR_SIZE;
+/// x^128 + x^127 + x^126 + x^121 + 1, without its highest term.
+const POLYNOMIAL: u128 = 0xc200_0000_0000_0000_0000_0000_0000_0001;
+/// Its higher half.
+const REDUCTION: u64 = 0xc200_0000_0000_0000;
+
+/// Powers of a key, from the 16th down to the key: two in each vector. That there are some shows that the processor can do this.
+pub(super) struct Powers([__m256i; PAIRS]);
+
+impl Powers {
+    /// `None` where the processor does not multiply so.
+    pub(super) fn new(key: [u8; BLOCK_SIZE]) -> Option<Self> {
+        let can = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("pclmulqdq")
+            && is_x86_feature_detected!("vpclmulqdq");
+        #[allow(unsafe_code, reason = "the only way into code for certain processors")]
+        // SAFETY: this processor has what `powers` is compiled for.
+        can.then(|| Self(unsafe { powers(key) }))
+    }
+
+    /// The hash of `parts`, each filled up with zeros to whole blocks, and of the block of their lengths.
+    pub(super) fn hash<const N: usize>(
+        &self,
+        parts: [&[u8]; N],
+        lengths: [u8; BLOCK_SIZE],
+    ) -> [u8; BLOCK_SIZE] {
+        #[allow(unsafe_code, reason = "the only way into code for certain processors")]
+        // SAFETY: `new` has made this, so the processor has what `hash` is compiled for.
+        unsafe {
+            hash(&self.0, parts, lengths)
+        }
+    }
+}
+
+#[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+fn powers(key: [u8; BLOCK_SIZE]) -> [__m256i; PAIRS] {
+    let key = u128::from_be_bytes(key);
+    // Times x; the mask in place of a branch, because the key is a secret.
+    let times_x = (key << 1) ^ (POLYNOMIAL & (key >> 127).wrapping_neg());
+    let bytes = times_x.to_le_bytes();
+    let (words, _) = bytes.as_chunks();
+    let key = _mm_set_epi64x(i64::from_le_bytes(words[1]), i64::from_le_bytes(words[0]));
+    let mut powers = [key; 2 * PAIRS];
+    for exponent in 1..powers.len() {
+        let mut product = Sum::new();
+        product.add(_mm256_zextsi128_si256(powers[exponent - 1]), _mm256_zextsi128_si256(key));
+        powers[exponent] = product.reduced();
+    }
+    powers.reverse();
+    let mut pairs = [_mm256_setzero_si256(); PAIRS];
+    for (pair, powers) in pairs.iter_mut().zip(powers.as_chunks::<2>().0) {
+        *pair = _mm256_set_m128i(powers[1], powers[0]);
+    }
+    pairs
+}
+
+#[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+fn hash<const N: usize>(
+    powers: &[__m256i; PAIRS],
+    parts: [&[u8]; N],
+    lengths: [u8; BLOCK_SIZE],
+) -> [u8; BLOCK_SIZE] {
+    let mut state = _mm_setzero_si128();
+    for part in parts {
+        let (groups, rest) = part.as_chunks::<GROUP_SIZE>();
+        for group in groups {
+            state = after(powers, _mm256_zextsi128_si256(state), group.as_chunks().0);
+        }
+        if !rest.is_empty() {
+            state = after_less(powers, state, rest);
+        }
+    }
+    state = after_less(powers, state, &lengths);
+    let [low, high] =
+        [state, _mm_unpackhi_epi64(state, state)].map(|half| _mm_cvtsi128_si64(half).cast_unsigned());
+    (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+}
+
+/// The state after at most a group's blocks. Of an odd number the first is alone, behind one of zeros, where the state is nothing.
+#[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+fn after_less(powers: &[__m256i; PAIRS], state: __m128i, bytes: &[u8]) -> __m128i {
+    let start = GROUP_SIZE - bytes.len().next_multiple_of(BLOCK_SIZE);
+    let mut group = [0; GROUP_SIZE];
+    group[start..][..bytes.len()].copy_from_slice(bytes);
+    let first = start / PAIR_SIZE;
+    let state = if start.is_multiple_of(PAIR_SIZE) {
+        _mm256_zextsi128_si256(state)
+    } else {
+        _mm256_set_m128i(state, _mm_setzero_si128())
+    };
+    after(&powers[first..], state, &group.as_chunks().0[first..])
+}
+
+/// The state after these pairs of blocks, each multiplied by its powers; what the state was is added to the first.
+#[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+#[inline]
+fn after(powers: &[__m256i], mut state: __m256i, pairs: &[[u8; PAIR_SIZE]]) -> __m128i {
+    let mut sum = Sum::new();
+    for (pair, powers) in pairs.iter().zip(powers) {
+        sum.add(_mm256_xor_si256(loaded(pair), state), *powers);
+        state = _mm256_setzero_si256();
+    }
+    sum.reduced()
+}
+
+/// Two blocks, the first one in the lower half.
+#[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+#[inline]
+fn loaded(pair: &[u8; PAIR_SIZE]) -> __m256i {
+    let words = pair.as_chunks().0;
+    let [first, second, third, fourth] = std::array::from_fn(|index| i64::from_le_bytes(words[index]));
+    let reversed = _mm_set_epi64x(0x0001_0203_0405_0607, 0x0809_0a0b_0c0d_0e0f);
+    _mm256_shuffle_epi8(
+        _mm256_set_epi64x(fourth, third, second, first),
+        _mm256_broadcastsi128_si256(reversed),
+    )
+}
+
+/// A sum of products of 256 bits, two of them side by side, in three parts that overlap.
+struct Sum {
+    low: __m256i,
+    middle: __m256i,
+    high: __m256i,
+}
+
+impl Sum {
+    #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+    #[inline]
+    fn new() -> Self {
+        let zero = _mm256_setzero_si256();
+        Self { low: zero, middle: zero, high: zero }
+    }
+
+    /// Adds the products of both halves.
+    #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+    #[inline]
+    fn add(&mut self, one: __m256i, other: __m256i) {
+        self.low = _mm256_xor_si256(self.low, _mm256_clmulepi64_epi128::<0x00>(one, other));
+        self.middle = _mm256_xor_si256(self.middle, _mm256_clmulepi64_epi128::<0x01>(one, other));
+        self.middle = _mm256_xor_si256(self.middle, _mm256_clmulepi64_epi128::<0x10>(one, other));
+        self.high = _mm256_xor_si256(self.high, _mm256_clmulepi64_epi128::<0x11>(one, other));
+    }
+
+    /// Both sums together, modulo the polynomial and divided by x^128.
+    #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+    #[inline]
+    fn reduced(self) -> __m128i {
+        let [low, middle, high] = [self.low, self.middle, self.high]
+            .map(|both| _mm_xor_si128(_mm256_castsi256_si128(both), _mm256_extracti128_si256::<1>(both)));
+        let high = _mm_xor_si128(high, _mm_srli_si128::<8>(middle));
+        let mut low = _mm_xor_si128(low, _mm_slli_si128::<8>(middle));
+        let polynomial = _mm_set_epi64x(0, REDUCTION.cast_signed());
+        for _ in 0..2 {
+            let swapped = _mm_alignr_epi8::<8>(low, low);
+            low = _mm_xor_si128(swapped, _mm_clmulepi64_si128::<0x00>(low, polynomial));
+        }
+        _mm_xor_si128(low, high)
+    }
+}
