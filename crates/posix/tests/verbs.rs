@@ -75,18 +75,19 @@ fn writes_are_read_back_and_attributes_follow() {
 fn cached_data_is_read_without_waiting() {
     everywhere(|_, served| {
         let file = served.file(&served.root(), "data");
-        file.write(0, &[7; 100_000], KEEP_SET_ID).unwrap();
-        assert_eq!(file.read_vec(8192, 4096, Blocking::Never), Ok(vec![7; 4096]));
-        assert_eq!(
-            file.read_vec(99_000, 4096, Blocking::Never),
-            Ok(vec![7; 1000]),
-            "short at the end is an answer"
-        );
-        assert!(file.descriptor(0, 65_536, Blocking::Never).is_some());
-        assert!(
-            file.descriptor(50_000, 65_536, Blocking::Never).is_some(),
-            "the end of the file bounds the range"
-        );
+        // The kernel may have put out what was written by the time it is asked for: it is written again.
+        let is_so_once_cached = |is_so: &dyn Fn() -> bool| {
+            (0..100).any(|_| {
+                file.write(0, &[7; 100_000], KEEP_SET_ID).unwrap();
+                is_so()
+            })
+        };
+        let reads = |offset| file.read_vec(offset, 4096, Blocking::Never);
+        assert!(is_so_once_cached(&|| reads(8192) == Ok(vec![7; 4096])));
+        assert!(is_so_once_cached(&|| reads(99_000) == Ok(vec![7; 1000])), "short at the end is an answer");
+        let is_there = |offset| file.descriptor(offset, 65_536, Blocking::Never).is_some();
+        assert!(is_so_once_cached(&|| is_there(0)));
+        assert!(is_so_once_cached(&|| is_there(50_000)), "the end of the file bounds the range");
     });
 }
 

@@ -168,8 +168,9 @@ fn what_is_not_there_to_read_is_not_paid_for() {
         host.read(&mut client, xid, 1 << 20);
         assert!(is_read(&client.receive().results, FILE_BYTES as usize));
     }
+    // Two seconds' worth; what was asked for is worth two hundred.
     let took = start.elapsed();
-    assert!(took > Duration::from_millis(1500) && took < Duration::from_millis(2500), "{took:?}");
+    assert!(took > Duration::from_millis(1500) && took < Duration::from_secs(10), "{took:?}");
 }
 
 #[test]
