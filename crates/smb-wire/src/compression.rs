@@ -56,8 +56,10 @@ impl Compression {
         let mut packed = Packed { out: Vec::with_capacity(message.len()), room: message.len() };
         if self.is_chained {
             self.compress_chained(size, head, data, &mut packed)?;
-        } else {
+        } else if self.lz77 {
             self.compress_whole(head, data, &mut packed)?;
+        } else {
+            return None;
         }
         Some(packed.out).filter(|out| out.len() < message.len())
     }

@@ -151,6 +151,14 @@ fn sizes_hold_whatever_payloads_say() {
 }
 
 #[test]
+fn what_was_not_agreed_on_is_not_sent() {
+    for is_chained in [false, true] {
+        let nothing = Compression { is_chained, lz77: false, pattern: false };
+        assert_eq!(nothing.compress(&text(4000), 64), None);
+    }
+}
+
+#[test]
 fn what_was_not_agreed_on_is_refused() {
     let plain = [text(2000), vec![0; 1000]].concat();
     let (chain, whole) = (ALL.compress(&plain, 80).unwrap(), UNCHAINED.compress(&plain, 80).unwrap());
