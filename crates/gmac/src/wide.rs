@@ -26,10 +26,10 @@ const PAIR_SIZE: usize = 2 * BLOCK_SIZE;
 /// Pairs of blocks whose products are added before the sum is reduced.
 const PAIRS: usize = 8;
 const GROUP_SIZE: usize = PAIRS * PAIR_SIZE;
-/// x^128 + x^127 + x^126 + x^121 + 1, without its highest term.
-const POLYNOMIAL: u128 = 0xc200_0000_0000_0000_0000_0000_0000_0001;
-/// Its higher half.
+/// x^127 + x^126 + x^121, divided by x^64.
 const REDUCTION: u64 = 0xc200_0000_0000_0000;
+/// x^128 + x^127 + x^126 + x^121 + 1, without its highest term.
+const POLYNOMIAL: u128 = (REDUCTION as u128) << 64 | 1;
 
 /// Powers of a key, from the 16th down to the key: two in each vector. That there are some shows that the processor can do this.
 pub(super) struct Powers([__m256i; PAIRS]);

@@ -26,7 +26,7 @@ const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet panic=-1 mitigations=off no
 /// Boots that are tried. Now and then an emulated kernel stumbles over code that it changes while its other processor runs it: it
 /// ends, or says nothing more.
 const BOOTS_MAX: u32 = 3;
-/// A boot that takes longer has come to nothing: it takes 5 s alone, and 20 s beside others.
+/// A boot that takes longer has come to nothing: it takes 5 s alone.
 const BOOT_MAX: Duration = Duration::from_secs(80);
 /// What the line begins with that every job begins with.
 const UP_MARK: &str = "PLIMSOLL-GUEST-UP ";
