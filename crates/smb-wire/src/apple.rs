@@ -3,12 +3,25 @@
 #![allow(missing_docs, reason = "the fields keep the names that Apple's client gives them")]
 
 use crate::sets::bit_set;
+use crate::types::AccessMask;
 use crate::{Decode, Encode, Malformed, Reader, Utf16, Writer};
 
 /// The name of the create context, of request and response.
 pub const NAME: &[u8] = b"AAPL";
-/// `kAAPL_SERVER_QUERY`, the one command that clients use.
+/// `kAAPL_SERVER_QUERY`, the one command that is known here.
 const SERVER_QUERY: u32 = 1;
+/// The stream in which macOS keeps what Finder knows of a file: marks, and in old files type and creator.
+pub const AFP_INFO: &[u8] = b"AFP_AfpInfo";
+/// The stream that is the resource fork of a file.
+pub const AFP_RESOURCE: &[u8] = b"AFP_Resource";
+/// Bytes of the stream [`AFP_INFO`].
+pub const AFP_INFO_BYTES: usize = 60;
+/// What that stream begins with.
+const AFP_INFO_MAGIC: &[u8] = b"AFP\0";
+/// Where in it the 32 bytes are that Finder knows.
+const FINDER_INFO: std::ops::Range<usize> = 16..48;
+/// `short_name_len` of an entry with [`ListedAttributes`]: the length of what is there in place of a name. Apple's client does not look at it.
+const SHORT_NAME_LENGTH: u16 = 24;
 
 bit_set! {
     /// Which of the answers a client wants, and the server gives.
@@ -114,9 +127,68 @@ impl<'a> Decode<'a> for ServerAnswer<'a> {
     }
 }
 
+/// What an entry of a listing says in place of the size of extended attributes and a short name, to who has asked for that
+/// (`ReadDirAttr Support`), so that Finder needs no further request for each file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListedAttributes {
+    /// Not told of what has a reparse tag, which is in its place.
+    pub max_access: AccessMask,
+    pub resource_fork_bytes: u64,
+    pub finder_info: FinderInfo,
+    /// The mode with the kind of file.
+    pub unix_mode: u16,
+}
+
+impl ListedAttributes {
+    /// Appends what is behind the size of extended attributes and before the number of the file.
+    pub(crate) fn encode_short_name(&self, w: &mut Writer<'_>) {
+        SHORT_NAME_LENGTH.encode(w);
+        self.resource_fork_bytes.encode(w);
+        w.bytes(&self.finder_info.0);
+        self.unix_mode.encode(w);
+    }
+}
+
+/// `compressed_finder_info`: type, creator, flags, extended flags and the time when the file came to its folder, in the order of bytes
+/// that they are stored in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FinderInfo(pub [u8; 16]);
+
+impl FinderInfo {
+    /// What a stream [`AFP_INFO`] says; `None` if it is none. Of folders there are neither type nor creator.
+    pub fn of_afp_info(stream: &[u8], is_folder: bool) -> Option<Self> {
+        if stream.len() != AFP_INFO_BYTES || !stream.starts_with(AFP_INFO_MAGIC) {
+            return None;
+        }
+        let info = stream.get(FINDER_INFO)?;
+        let mut compressed = [0; 16];
+        if !is_folder {
+            compressed[..8].copy_from_slice(&info[..8]);
+        }
+        compressed[8..10].copy_from_slice(&info[8..10]);
+        compressed[10..12].copy_from_slice(&info[24..26]);
+        compressed[12..].copy_from_slice(&info[20..24]);
+        Some(Self(compressed))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_finder_knows_is_told_in_short() {
+        let mut stream: Vec<u8> = (0..60).collect();
+        stream[..4].copy_from_slice(b"AFP\0");
+        let told = |stream: &[u8], is_folder| FinderInfo::of_afp_info(stream, is_folder).map(|info| info.0);
+        let rest = [24, 25, 40, 41, 36, 37, 38, 39];
+        let file = [16, 17, 18, 19, 20, 21, 22, 23];
+        assert_eq!(told(&stream, false).unwrap(), *[file, rest].concat());
+        assert_eq!(told(&stream, true).unwrap(), *[[0; 8], rest].concat());
+        for other in [&stream[..59], b"", &[1; 60], &[0; 100]] {
+            assert_eq!(told(other, false), None);
+        }
+    }
 
     #[test]
     fn a_query_is_24_bytes() {

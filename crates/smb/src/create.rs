@@ -147,6 +147,7 @@ fn answer(
         &open,
         &attrs,
         [
+            apple::answer(ops, &args.contexts, &open),
             caching.lease.map(|lease| (Lease::NAME, lease.to_bytes())),
             asked.answer(&open),
             posix::answer(ops, &args.contexts, &open, (&attrs, &shown)),
@@ -304,7 +305,7 @@ fn take(
 
 /// The rights of the user on a file. Whether it may be deleted is looked at only if `desired` asks for that, or for all rights. To Unix
 /// the attribute *read-only* says nothing.
-fn maximal(
+pub(crate) fn maximal(
     disk: &Disk,
     place: &Place,
     (file, attrs): (&File, &Attrs),

@@ -1,5 +1,7 @@
 //! QUERY_DIRECTORY (MS-SMB2 §3.3.5.18, MS-FSA §2.1.5.6).
 
+mod apple;
+
 use crate::create::find;
 use crate::limits::TRANSACT_BYTES_MAX;
 use crate::names::{Naming, Pattern, component, to_wire};
@@ -8,13 +10,14 @@ use crate::ops::{Done, Ops, Stop};
 use crate::posix;
 use crate::scan::{Scan, Wanted};
 use crate::shown::Shown;
+use smb_wire::apple::ListedAttributes;
 use smb_wire::classes::listing::{DirectoryEntry, ListingWriter, is_known};
 use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDirectoryRequest};
 use smb_wire::types::AccessMask;
 use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
 use std::ops::ControlFlow;
 use vfs::qos::Kind;
-use vfs::{Attrs, Blocking, FsError, Resolved};
+use vfs::{Attrs, Blocking, FileKey, FsError, Kept, Resolved};
 
 /// Where in the reply, behind its header, the length of the entries is.
 const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
@@ -46,6 +49,8 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         posix_device: is_posix.then(|| open.disk.serial_number()),
         needs_attrs: hides || args.file_information_class != DirectoryClass::NAMES,
         hides,
+        is_for_apple: args.file_information_class == DirectoryClass::ID_BOTH_DIRECTORY
+            && ops.session()?.lists_for_apple(),
         is_full: false,
     };
     if !scan.is_over {
@@ -98,36 +103,47 @@ struct Page {
     needs_attrs: bool,
     /// What the caller may not read is left out.
     hides: bool,
+    /// Entries have what clients of Apple's are told besides.
+    is_for_apple: bool,
     /// An entry did not fit.
     is_full: bool,
 }
 
 impl Page {
     /// Whether the entry was taken.
-    fn push(
-        &mut self,
-        name: &[u16],
-        object: Option<(Attrs, Shown)>,
-        file_id: u64,
-        w: &mut Writer<'_>,
-    ) -> bool {
+    fn push(&mut self, name: &[u16], object: Option<Object>, file_id: u64, w: &mut Writer<'_>) -> bool {
         let is_taken = match self.posix_device {
             Some(device) => {
                 let information = match &object {
-                    Some((attrs, shown)) => posix::information(attrs, shown, device),
+                    Some(Object { attrs, shown, .. }) => posix::information(attrs, shown, device),
                     None => posix::information_of_unknown(file_id, device),
                 };
                 self.listing.push_posix(&information, name, w)
             }
-            None => self.listing.push(&entry(name, object.map(|(_, shown)| shown), file_id), w),
+            None => self.listing.push(&entry(name, object, file_id), w),
         };
         self.is_full |= !is_taken;
         is_taken
     }
 }
 
-fn entry(file_name: &[u16], shown: Option<Shown>, file_id: u64) -> DirectoryEntry<'_> {
-    let shown = shown.unwrap_or_default();
+/// What an entry is of.
+struct Object {
+    attrs: Attrs,
+    shown: Shown,
+    apple: Option<ListedAttributes>,
+}
+
+impl Object {
+    /// The file of `key`, which `name` in the directory that is open leads to.
+    fn of(open: &Open, page: &Page, name: &[u8], (key, attrs): (FileKey, Attrs), kept: &Kept) -> Self {
+        let apple = page.is_for_apple.then(|| apple::attributes(open, name, &key, &attrs));
+        Self { shown: Shown::of(&attrs, kept), attrs, apple }
+    }
+}
+
+fn entry(file_name: &[u16], object: Option<Object>, file_id: u64) -> DirectoryEntry<'_> {
+    let (shown, apple) = object.map_or_else(Default::default, |object| (object.shown, object.apple));
     DirectoryEntry {
         creation_time: shown.created,
         last_access_time: shown.accessed,
@@ -139,6 +155,7 @@ fn entry(file_name: &[u16], shown: Option<Shown>, file_id: u64) -> DirectoryEntr
         ea_size: 0,
         reparse_tag: shown.reparse_tag.unwrap_or_default(),
         file_id,
+        apple,
         file_name,
     }
 }
@@ -160,7 +177,7 @@ fn one(open: &Open, scan: &mut Scan, name: &[u8], page: &mut Page, w: &mut Write
     }
     let wire = to_wire(&stored, open.naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
     let kept = found.file.kept(&found.attrs, Blocking::Allowed)?;
-    let object = (found.attrs, Shown::of(&found.attrs, &kept));
+    let object = Object::of(open, page, &stored, (found.file.key(), found.attrs), &kept);
     scan.is_over = page.push(&wire, Some(object), found.attrs.file_id, w);
     Ok(())
 }
@@ -200,7 +217,8 @@ fn several(
             }
             // What went away meanwhile has nothing that could be shown.
             let object = object.map(|(key, attrs)| {
-                (attrs, Shown::of(&attrs, &export.kept(&key, &attrs).unwrap_or_default()))
+                let kept = export.kept(&key, &attrs).unwrap_or_default();
+                Object::of(open, page, entry.name, (key, attrs), &kept)
             });
             if !page.push(&wire, object, entry.file_id, w) {
                 return ControlFlow::Break(());

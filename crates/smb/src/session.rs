@@ -42,6 +42,8 @@ pub(crate) struct Session {
     pipe_bytes: Arc<AtomicUsize>,
     /// Of encrypted messages that have come over any of its channels.
     nonces: Nonces,
+    /// Its client wants to be told in listings what Finder shows.
+    lists_for_apple: AtomicBool,
 }
 
 /// Whose a session is, what it was set up with, and its keys.
@@ -76,6 +78,7 @@ impl Session {
             waiting: Arc::default(),
             pipe_bytes: Arc::default(),
             nonces: Nonces::default(),
+            lists_for_apple: AtomicBool::new(false),
         })
     }
 
@@ -154,6 +157,16 @@ impl Session {
             *lock(&self.setup) = None;
         }
         Ok(())
+    }
+
+    /// Whether listings say what Finder shows.
+    pub(crate) fn lists_for_apple(&self) -> bool {
+        self.lists_for_apple.load(Ordering::Relaxed)
+    }
+
+    /// Has listings say so from now on.
+    pub(crate) fn list_for_apple(&self) {
+        self.lists_for_apple.store(true, Ordering::Relaxed);
     }
 
     /// The channels that are bound, the newest first.

@@ -4,6 +4,7 @@
     reason = "a type's first line cites the section that explains its fields, which keep their names"
 )]
 
+use crate::apple::ListedAttributes;
 use crate::chain::ChainWriter;
 use crate::dir::DirectoryClass;
 use crate::error::ReparseTag;
@@ -30,6 +31,8 @@ pub struct DirectoryEntry<'a> {
     pub ea_size: u32,
     pub reparse_tag: ReparseTag,
     pub file_id: u64,
+    /// What clients of Apple's are told besides, in [`DirectoryClass::ID_BOTH_DIRECTORY`] alone.
+    pub apple: Option<ListedAttributes>,
     /// In UTF-16.
     pub file_name: &'a [u16],
 }
@@ -70,8 +73,16 @@ impl DirectoryEntry<'_> {
                 w.zeros(SHORT_NAME);
             }
             DirectoryClass::ID_BOTH_DIRECTORY => {
-                ea_size.encode(w);
-                w.zeros(SHORT_NAME + 2);
+                match self.apple {
+                    Some(apple) => {
+                        (if is_reparse { ea_size } else { apple.max_access.0 }).encode(w);
+                        apple.encode_short_name(w);
+                    }
+                    None => {
+                        ea_size.encode(w);
+                        w.zeros(SHORT_NAME + 2);
+                    }
+                }
                 self.file_id.encode(w);
             }
             DirectoryClass::ID_FULL_DIRECTORY => {
@@ -133,6 +144,8 @@ impl ListingWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apple::FinderInfo;
+    use crate::types::AccessMask;
 
     fn listing(class: DirectoryClass, names: &[&[u16]], bytes_max: usize) -> (Vec<u8>, Vec<bool>) {
         // The buffer does not begin at a multiple of anything.
@@ -163,6 +176,39 @@ mod tests {
             assert!(is_known(class));
         }
         assert!(!is_known(DirectoryClass(0x99)));
+    }
+
+    #[test]
+    fn clients_of_apples_are_told_more_in_the_same_room() {
+        let apple = ListedAttributes {
+            max_access: AccessMask(0x1f),
+            resource_fork_bytes: 0x0102_0304_0506_0708,
+            finder_info: FinderInfo([b'F'; 16]),
+            unix_mode: 0o100_644,
+        };
+        let entry = |file_attributes| {
+            let mut out = Vec::new();
+            let mut w = Writer::new(&mut out);
+            let mut listing = ListingWriter::new(DirectoryClass::ID_BOTH_DIRECTORY, &w, 200);
+            let reparse_tag = ReparseTag::SYMLINK;
+            let entry = DirectoryEntry {
+                file_attributes,
+                reparse_tag,
+                file_id: 7,
+                apple: Some(apple),
+                ..Default::default()
+            };
+            assert!(listing.push(&entry, &mut w));
+            out
+        };
+        let bytes = entry(FileAttributes::NORMAL);
+        assert_eq!(bytes.len(), 104);
+        assert_eq!(bytes[64..70], [0x1f, 0, 0, 0, 24, 0]);
+        assert_eq!(bytes[70..78], [8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(bytes[78..94], [b'F'; 16]);
+        assert_eq!(bytes[94..104], [0xa4, 0x81, 7, 0, 0, 0, 0, 0, 0, 0]);
+        let link = entry(FileAttributes::REPARSE_POINT);
+        assert_eq!(link[64..68], ReparseTag::SYMLINK.0.to_le_bytes(), "the tag keeps its place");
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! What is answered to the contexts of a CREATE that ask something (MS-SMB2 §3.3.5.9.5, §3.3.5.9.9).
 
-use super::{apple, maximal};
+use super::maximal;
 use crate::open::Open;
 use crate::shown::shown_time;
 use crate::status::of_fs_error;
-use smb_wire::apple::NAME as NAME_OF_APPLE;
 use smb_wire::contexts::{MaximalAccess, OnDiskId};
 use smb_wire::create::{CreateContext, CreateContexts};
 use smb_wire::types::AccessMask;
@@ -19,7 +18,7 @@ impl Answers {
         asked: &CreateContexts<'_>,
         open: &Open,
         attrs: &Attrs,
-        more: [Option<(&'static [u8], Vec<u8>)>; 3],
+        more: [Option<(&'static [u8], Vec<u8>)>; 4],
     ) -> Self {
         let maximal = asked.find(MaximalAccess::NAME).map(|data| {
             let answer = maximal_access(data, open, attrs);
@@ -30,9 +29,7 @@ impl Answers {
             let answer = OnDiskId { disk_file_id: attrs.file_id, volume_id };
             (OnDiskId::NAME, answer.to_bytes())
         });
-        let apple =
-            asked.find(NAME_OF_APPLE).and_then(|data| Some((NAME_OF_APPLE, apple::answer(data, open)?)));
-        Self(maximal.into_iter().chain(id).chain(apple).chain(more.into_iter().flatten()).collect())
+        Self(maximal.into_iter().chain(id).chain(more.into_iter().flatten()).collect())
     }
 
     pub(super) fn on_wire(&self) -> CreateContexts<'_> {

@@ -4,22 +4,66 @@ use crate::rig::{Client, Opening, Rig, name};
 use smb_wire::apple::{
     self, AppleCapabilities, AppleVolumeCapabilities, QueryBitmap, ServerAnswer, ServerQuery,
 };
-use smb_wire::create::{CreateContext, CreateContexts, CreateResponse};
+use smb_wire::contexts::MaximalAccess;
+use smb_wire::create::{CreateContext, CreateContexts, CreateOptions, CreateResponse};
+use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDirectoryRequest};
 use smb_wire::header::Command;
 use smb_wire::types::AccessMask;
-use smb_wire::{Decode, Encode};
+use smb_wire::{Decode, Encode, Utf16, chain};
 
-/// Opens the root of the share with this in Apple's context, and what is answered in it.
-fn ask(client: &mut Client, data: &[u8]) -> Option<Vec<u8>> {
-    let access = AccessMask::READ_ATTRIBUTES;
-    let (wire, opening) = (name(""), Opening { access, ..Opening::dir() });
-    let contexts = CreateContexts(vec![CreateContext { name: apple::NAME, data }]);
+/// Opens `path` with this in a context, and what is answered in it.
+fn ask_of(client: &mut Client, path: &str, context: (&[u8], &[u8])) -> Option<Vec<u8>> {
+    let (wire, opening) = (name(path), Opening { access: AccessMask::READ_ATTRIBUTES, ..Opening::default() });
+    let contexts = CreateContexts(vec![CreateContext { name: context.0, data: context.1 }]);
     let reply =
         client.call(Command::CREATE, &smb_wire::create::CreateRequest { contexts, ..opening.request(&wire) });
     let response: CreateResponse<'_> = reply.body();
-    let answer = response.contexts.find(apple::NAME).map(<[u8]>::to_vec);
+    let answer = response.contexts.find(context.0).map(<[u8]>::to_vec);
     client.close(response.file_id);
     answer
+}
+
+/// The same of the root of the share and Apple's context.
+fn ask(client: &mut Client, data: &[u8]) -> Option<Vec<u8>> {
+    ask_of(client, "", (apple::NAME, data))
+}
+
+fn query(request_bitmap: QueryBitmap, client_capabilities: AppleCapabilities) -> Vec<u8> {
+    ServerQuery { request_bitmap, client_capabilities }.to_bytes()
+}
+
+/// The fixed part of each entry that the root of the share has, with its name.
+fn listed(client: &mut Client, class: DirectoryClass) -> Vec<(String, Vec<u8>)> {
+    let access = AccessMask::GENERIC_READ;
+    let root = client.open("", Opening { access, ..Opening::default() });
+    let pattern = name("*");
+    let request = QueryDirectoryRequest {
+        file_information_class: class,
+        flags: QueryDirectoryFlags::RESTART_SCANS,
+        file_index: 0,
+        file_id: root,
+        file_name: Utf16::new(&pattern).unwrap(),
+        output_buffer_length: 1 << 16,
+    };
+    let reply = client.call(Command::QUERY_DIRECTORY, &request);
+    client.close(root);
+    let fixed = if class == DirectoryClass::ID_BOTH_DIRECTORY { 104 } else { 94 };
+    let entries = chain::entries(8, reply.body::<OutputResponse<&[u8]>>().output).map(|entry| {
+        let entry = entry.unwrap();
+        let length = usize::try_from(u32::from_le_bytes(entry[60..64].try_into().unwrap())).unwrap();
+        let units: Vec<u16> = Utf16::new(&entry[fixed..fixed + length]).unwrap().units().collect();
+        (String::from_utf16(&units).unwrap(), entry[..fixed].to_vec())
+    });
+    entries.collect()
+}
+
+fn entry_of<'l>(listed: &'l [(String, Vec<u8>)], name: &str) -> &'l [u8] {
+    &listed.iter().find(|(found, _)| found == name).unwrap().1
+}
+
+/// What Finder keeps of a file, with bytes that tell where they are from.
+fn afp_info() -> Vec<u8> {
+    [&b"AFP\0"[..], &[0; 12], &(1..=32).collect::<Vec<u8>>(), &[0; 12]].concat()
 }
 
 #[test]
@@ -27,16 +71,17 @@ fn a_server_says_what_it_can_and_no_more() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let all = QueryBitmap::SERVER_CAPS | QueryBitmap::VOLUME_CAPS | QueryBitmap::MODEL_INFO;
-    let query = |request_bitmap| {
-        let client_capabilities = AppleCapabilities::SUPPORTS_READ_DIR_ATTR;
-        ServerQuery { request_bitmap, client_capabilities }.to_bytes()
-    };
-    let told = ask(&mut client, &query(all)).unwrap();
+    let (none, lists) = (AppleCapabilities::empty(), AppleCapabilities::SUPPORTS_READ_DIR_ATTR);
+    let told = ask(&mut client, &query(all, none)).unwrap();
     let told = ServerAnswer::from_bytes(&told).unwrap();
     assert_eq!(told.server_capabilities, Some(AppleCapabilities::UNIX_BASED));
+    let everything = AppleCapabilities(u64::MAX);
+    let told = ask(&mut client, &query(all, everything)).unwrap();
+    let told = ServerAnswer::from_bytes(&told).unwrap();
+    assert_eq!(told.server_capabilities, Some(AppleCapabilities::UNIX_BASED | lists));
     assert_eq!(told.volume_capabilities, Some(AppleVolumeCapabilities::SUPPORTS_FULL_SYNC));
     assert_eq!(told.model.unwrap().bytes(), name("MacSamba"));
-    let told = ask(&mut client, &query(QueryBitmap::SERVER_CAPS)).unwrap();
+    let told = ask(&mut client, &query(QueryBitmap::SERVER_CAPS, lists)).unwrap();
     let told = ServerAnswer::from_bytes(&told).unwrap();
     assert_eq!((told.volume_capabilities, told.model), (None, None));
 }
@@ -60,4 +105,65 @@ fn finders_marks_and_resource_forks_are_streams() {
     assert_eq!(client.get("file:afp_afpinfo"), [b'A'; 60]);
     assert_eq!(client.get("file:AFP_Resource").len(), 60_000);
     assert_eq!(client.get("file:com.apple.metadata\u{f022}_kMDItemUserTags"), b"tags");
+}
+
+#[test]
+fn listings_say_what_finder_shows_to_who_asks_for_that() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("file", b"data");
+    client.put("file:AFP_AfpInfo", &afp_info());
+    client.put("file:AFP_Resource", &[7; 3]);
+    client.put("plain", b"");
+    let options = CreateOptions::DIRECTORY_FILE;
+    let dir = Opening { options, ..Opening::by(smb_wire::create::CreateDisposition::CREATE) };
+    let dir = client.open("dir", dir);
+    client.close(dir);
+    client.put("dir:AFP_AfpInfo", &afp_info());
+    let class = DirectoryClass::ID_BOTH_DIRECTORY;
+    let before = listed(&mut client, class);
+    assert_eq!(entry_of(&before, "file")[64..96], [0; 32]);
+    let lists = AppleCapabilities::SUPPORTS_READ_DIR_ATTR;
+    ask(&mut client, &query(QueryBitmap::VOLUME_CAPS, lists)).unwrap();
+    assert_eq!(listed(&mut client, class), before, "it was not told that it may");
+    ask(&mut client, &query(QueryBitmap::SERVER_CAPS, lists)).unwrap();
+    let after = listed(&mut client, class);
+    let told = |name: &str| {
+        let entry = entry_of(&after, name);
+        let (fork, mode) = (entry[70..78].to_vec(), u16::from_le_bytes([entry[94], entry[95]]));
+        (u64::from_le_bytes(fork.try_into().unwrap()), entry[78..94].to_vec(), mode)
+    };
+    let rest = [9, 10, 25, 26, 21, 22, 23, 24];
+    let (of_file, of_dir) = ([[1, 2, 3, 4, 5, 6, 7, 8], rest].concat(), [[0; 8], rest].concat());
+    assert_eq!(told("file"), (3, of_file, 0o100_644));
+    assert_eq!(told("plain"), (0, vec![0; 16], 0o100_644));
+    assert_eq!(told("dir"), (0, of_dir, 0o040_755));
+    for name in ["file", "plain", "dir"] {
+        let maximal = ask_of(&mut client, name, (MaximalAccess::NAME, &[])).unwrap();
+        let maximal = MaximalAccess::from_bytes(&maximal).unwrap().maximal_access;
+        assert_eq!(entry_of(&after, name)[64..68], maximal.0.to_le_bytes(), "{name}");
+    }
+    // Entries are the same otherwise, those of other classes altogether, and those of other sessions.
+    for (name, entry) in &before {
+        let now = entry_of(&after, name);
+        assert_eq!((&entry[..64], &entry[96..]), (&now[..64], &now[96..]), "{name}");
+    }
+    let others = listed(&mut client, DirectoryClass::BOTH_DIRECTORY);
+    assert_eq!(entry_of(&others, "file")[64..94], [0; 30]);
+    assert_eq!(listed(&mut rig.alice(), class), before);
+}
+
+#[test]
+fn what_is_no_finder_information_is_not_told_as_such() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    for (name, info) in [("short", &afp_info()[..59]), ("other", &[b'A'; 60]), ("long", &[0; 4000])] {
+        client.put(name, b"");
+        client.put(&format!("{name}:AFP_AfpInfo"), info);
+    }
+    ask(&mut client, &query(QueryBitmap::SERVER_CAPS, AppleCapabilities::SUPPORTS_READ_DIR_ATTR)).unwrap();
+    let told = listed(&mut client, DirectoryClass::ID_BOTH_DIRECTORY);
+    for name in ["short", "other", "long"] {
+        assert_eq!(entry_of(&told, name)[78..94], [0; 16], "{name}");
+    }
 }
