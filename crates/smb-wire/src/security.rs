@@ -296,6 +296,11 @@ impl Acl {
         (list.size() <= Self::SIZE_MAX).then_some(list)
     }
 
+    /// Takes out the entries that are not to stay.
+    pub fn retain(&mut self, stays: impl FnMut(&Ace) -> bool) {
+        self.0.retain(stays);
+    }
+
     /// The entries, in their order.
     pub fn aces(&self) -> &[Ace] {
         &self.0

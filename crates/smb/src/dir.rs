@@ -10,7 +10,7 @@ use crate::ops::{Done, Ops, Stop};
 use crate::posix;
 use crate::scan::{Scan, Wanted};
 use crate::shown::Shown;
-use smb_wire::apple::ListedAttributes;
+use smb_wire::apple::{AppleCapabilities, ListedAttributes};
 use smb_wire::classes::listing::{DirectoryEntry, ListingWriter, is_known};
 use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDirectoryRequest};
 use smb_wire::types::AccessMask;
@@ -50,7 +50,7 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         needs_attrs: hides || args.file_information_class != DirectoryClass::NAMES,
         hides,
         is_for_apple: args.file_information_class == DirectoryClass::ID_BOTH_DIRECTORY
-            && ops.session()?.lists_for_apple(),
+            && ops.session()?.has_promised(AppleCapabilities::SUPPORTS_READ_DIR_ATTR),
         is_full: false,
     };
     if !scan.is_over {

@@ -6,7 +6,8 @@ use identity::Id;
 use smb_wire::NtStatus;
 use smb_wire::error::SymlinkFlags;
 use smb_wire::posix::{PosixInformation, PosixKind, PosixResponse};
-use smb_wire::security::{AceBody, Acl, Sid};
+use smb_wire::security::{Ace, AceBody, AceFlags, Acl, Sid};
+use smb_wire::types::AccessMask;
 use vfs::attrs::MODE_BITS;
 use vfs::{Attrs, FileType};
 
@@ -79,6 +80,21 @@ pub(crate) fn mode_of(list: Option<&Acl>) -> Option<u32> {
         },
         _ => None,
     })
+}
+
+/// The entries that say owner, group and mode by such identifiers, and give nobody anything.
+pub(crate) fn entries_of(attrs: &Attrs) -> impl Iterator<Item = Ace> {
+    let said = [(NFS_USER, attrs.uid), (NFS_GROUP, attrs.gid), (NFS_MODE, attrs.mode & MODE_BITS)];
+    let (authority, first) = NFS;
+    said.into_iter().filter_map(move |(kind, number)| {
+        let sid = Sid::new(authority, &[first, kind, number])?;
+        Some(Ace::allow(AceFlags::empty(), AccessMask::empty(), sid))
+    })
+}
+
+/// Whether an entry says such a number.
+pub(crate) fn is_number(ace: &Ace) -> bool {
+    matches!(ace.body(), AceBody::Plain { sid, .. } if nfs_number(sid).is_some())
 }
 
 /// Whom `S-1-5-88-1-uid` and `S-1-5-88-2-gid` stand for.

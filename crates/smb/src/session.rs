@@ -18,9 +18,10 @@ use crate::pipe::{Budget, Pipe};
 use crate::setups::Setup;
 use crate::tree::{Share, Tree};
 use identity::Identity;
+use smb_wire::apple::AppleCapabilities;
 use smb_wire::negotiate::Capabilities;
 use smb_wire::{FileId, NtStatus};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
 use transport::Outbox;
@@ -42,8 +43,8 @@ pub(crate) struct Session {
     pipe_bytes: Arc<AtomicUsize>,
     /// Of encrypted messages that have come over any of its channels.
     nonces: Nonces,
-    /// Its client wants to be told in listings what Finder shows.
-    lists_for_apple: AtomicBool,
+    /// What its client has asked for and was promised, of what Apple has added.
+    apple: AtomicU64,
 }
 
 /// Whose a session is, what it was set up with, and its keys.
@@ -78,7 +79,7 @@ impl Session {
             waiting: Arc::default(),
             pipe_bytes: Arc::default(),
             nonces: Nonces::default(),
-            lists_for_apple: AtomicBool::new(false),
+            apple: AtomicU64::new(0),
         })
     }
 
@@ -159,14 +160,14 @@ impl Session {
         Ok(())
     }
 
-    /// Whether listings say what Finder shows.
-    pub(crate) fn lists_for_apple(&self) -> bool {
-        self.lists_for_apple.load(Ordering::Relaxed)
+    /// Whether its client was promised all of `capabilities`.
+    pub(crate) fn has_promised(&self, capabilities: AppleCapabilities) -> bool {
+        AppleCapabilities(self.apple.load(Ordering::Relaxed)).contains(capabilities)
     }
 
-    /// Has listings say so from now on.
-    pub(crate) fn list_for_apple(&self) {
-        self.lists_for_apple.store(true, Ordering::Relaxed);
+    /// Keeps what its client is promised now.
+    pub(crate) fn promise(&self, capabilities: AppleCapabilities) {
+        self.apple.fetch_or(capabilities.0, Ordering::Relaxed);
     }
 
     /// The channels that are bound, the newest first.

@@ -5,7 +5,9 @@ use crate::descriptor::Classes;
 use crate::list;
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
+use crate::posix;
 use smb_wire::NtStatus;
+use smb_wire::apple::AppleCapabilities;
 use smb_wire::info::SecurityInformation;
 use smb_wire::security::{Acl, Control, SecurityDescriptor};
 use smb_wire::types::AccessMask;
@@ -30,7 +32,13 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, wanted: SecurityInformation) -> 
     let (control, dacl) = match list {
         _ if !wanted.contains(SecurityInformation::DACL) => (Control::empty(), None),
         Some(list) => list::to_wire(&*ops.service.resolver, &list)?,
-        None => (Control::DACL_PROTECTED, Acl::new(classes.entries(&attrs))),
+        None => {
+            let mut entries = classes.entries(&attrs);
+            if ops.session()?.has_promised(AppleCapabilities::SUPPORTS_NFS_ACE) {
+                entries.extend(posix::entries_of(&attrs));
+            }
+            (Control::DACL_PROTECTED, Acl::new(entries))
+        }
     };
     Ok(Info::fixed(&SecurityDescriptor {
         control,

@@ -1,5 +1,5 @@
 //! SET_INFO of a descriptor (MS-FSA §2.1.5.17): whole where lists rule, else as far as owner, group and mode bits can say it. The
-//! POSIX extensions have one say a mode, too.
+//! POSIX extensions have one say a mode, too, and so has macOS.
 
 use crate::descriptor::Classes;
 use crate::list;
@@ -8,11 +8,13 @@ use crate::open::Open;
 use crate::ops::{Ops, Stop};
 use crate::posix;
 use identity::{Id, Sid as OurSid};
+use smb_wire::apple::AppleCapabilities;
 use smb_wire::info::SecurityInformation;
 use smb_wire::security::{Acl, SecurityDescriptor, Sid};
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, NtStatus};
 use vfs::acl::Rights;
+use vfs::attrs::MODE_BITS;
 use vfs::file::SetSecurity;
 use vfs::{Attrs, Blocking, FsError, SecurityStyle, SetAttrs};
 
@@ -36,7 +38,8 @@ pub(super) fn set(
     if parts.contains(SecurityInformation::DACL) {
         open.check(AccessMask::WRITE_DAC)?;
     }
-    let descriptor = SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
+    let mut descriptor =
+        SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
     let attrs = open.file.attrs(Blocking::Allowed)?;
     let uid = match parts.contains(SecurityInformation::OWNER) {
         true => Some(match id_of(ops, open, descriptor.owner)? {
@@ -54,8 +57,7 @@ pub(super) fn set(
     };
     let (uid, gid) = (uid.filter(|uid| *uid != attrs.uid), gid.filter(|gid| *gid != attrs.gid));
     let sets_list = parts.contains(SecurityInformation::DACL);
-    let is_unix = sets_list && open.naming == Naming::Posix;
-    let said = if is_unix { posix::mode_of(descriptor.dacl.as_ref()) } else { None };
+    let said = if sets_list { said_mode(ops, open, &attrs, &mut descriptor.dacl)? } else { None };
     let set = match (open.file.volume().security_style(), said) {
         // As chmod over NFS, which is refused where lists rule.
         (_, Some(mode)) => {
@@ -86,6 +88,27 @@ pub(super) fn set(
         Err(FsError::NotOwner) if uid.is_some() => Err(NtStatus::INVALID_OWNER.into()),
         set => Ok(set.map(drop)?),
     }
+}
+
+/// The mode that a client sets by an entry for it. macOS sends such entries back that it was told: where they say nothing new, the others
+/// count.
+fn said_mode(
+    ops: &Ops<'_>,
+    open: &Open,
+    attrs: &Attrs,
+    list: &mut Option<Acl>,
+) -> Result<Option<u32>, NtStatus> {
+    let said = posix::mode_of(list.as_ref());
+    if open.naming == Naming::Posix {
+        return Ok(said);
+    }
+    let Some(list) = list else { return Ok(None) };
+    if !ops.session()?.has_promised(AppleCapabilities::SUPPORTS_NFS_ACE) {
+        return Ok(None);
+    }
+    list.retain(|ace| !posix::is_number(ace));
+    let says_more = !list.aces().is_empty();
+    Ok(said.filter(|mode| !says_more || *mode != attrs.mode & MODE_BITS))
 }
 
 /// The mode that says what a list does, of a file with these owners.

@@ -1,6 +1,8 @@
 //! What macOS asks and does: its create context, and the streams in which it keeps Finder's marks and resource forks.
 
+use crate::posix::mode_of;
 use crate::rig::{Client, Opening, Rig, name};
+use crate::security::{list, set, told};
 use smb_wire::apple::{
     self, AppleCapabilities, AppleVolumeCapabilities, QueryBitmap, ServerAnswer, ServerQuery,
 };
@@ -8,8 +10,11 @@ use smb_wire::contexts::MaximalAccess;
 use smb_wire::create::{CreateContext, CreateContexts, CreateOptions, CreateResponse};
 use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDirectoryRequest};
 use smb_wire::header::Command;
+use smb_wire::info::SecurityInformation;
+use smb_wire::security::{Ace, AceFlags, Sid};
 use smb_wire::types::AccessMask;
-use smb_wire::{Decode, Encode, Utf16, chain};
+use smb_wire::{Decode, Encode, NtStatus, Utf16, chain};
+use vfs::{ExportRule, SecurityStyle};
 
 /// Opens `path` with this in a context, and what is answered in it.
 fn ask_of(client: &mut Client, path: &str, context: (&[u8], &[u8])) -> Option<Vec<u8>> {
@@ -74,11 +79,12 @@ fn a_server_says_what_it_can_and_no_more() {
     let (none, lists) = (AppleCapabilities::empty(), AppleCapabilities::SUPPORTS_READ_DIR_ATTR);
     let told = ask(&mut client, &query(all, none)).unwrap();
     let told = ServerAnswer::from_bytes(&told).unwrap();
-    assert_eq!(told.server_capabilities, Some(AppleCapabilities::UNIX_BASED));
+    let always = AppleCapabilities::UNIX_BASED | AppleCapabilities::SUPPORTS_NFS_ACE;
+    assert_eq!(told.server_capabilities, Some(always));
     let everything = AppleCapabilities(u64::MAX);
     let told = ask(&mut client, &query(all, everything)).unwrap();
     let told = ServerAnswer::from_bytes(&told).unwrap();
-    assert_eq!(told.server_capabilities, Some(AppleCapabilities::UNIX_BASED | lists));
+    assert_eq!(told.server_capabilities, Some(always | lists));
     assert_eq!(told.volume_capabilities, Some(AppleVolumeCapabilities::SUPPORTS_FULL_SYNC));
     assert_eq!(told.model.unwrap().bytes(), name("MacSamba"));
     let told = ask(&mut client, &query(QueryBitmap::SERVER_CAPS, lists)).unwrap();
@@ -151,6 +157,67 @@ fn listings_say_what_finder_shows_to_who_asks_for_that() {
     let others = listed(&mut client, DirectoryClass::BOTH_DIRECTORY);
     assert_eq!(entry_of(&others, "file")[64..94], [0; 30]);
     assert_eq!(listed(&mut rig.alice(), class), before);
+}
+
+/// Has the session be one of macOS.
+fn be_apple(client: &mut Client) {
+    ask(client, &query(QueryBitmap::SERVER_CAPS, AppleCapabilities::empty())).unwrap();
+}
+
+/// An entry that says something by whom it names.
+fn says(kind: u32, number: u32) -> Ace {
+    Ace::allow(AceFlags::empty(), AccessMask::empty(), Sid::new(5, &[88, kind, number]).unwrap())
+}
+
+#[test]
+fn macos_is_told_modes_in_lists_and_sets_them_by_those() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("file", b"");
+    let everything = Opening { access: AccessMask::MAXIMUM_ALLOWED, ..Opening::default() };
+    let file = client.open("file", everything);
+    let dacl = SecurityInformation::DACL;
+    let before = told(&mut client, file, dacl).unwrap().dacl.unwrap().aces().to_vec();
+    // To others such an entry says nothing.
+    assert_eq!(
+        set(&mut client, file, dacl, &list(&[&before[..], &[says(3, 0o600)]].concat())),
+        NtStatus::SUCCESS
+    );
+    assert_eq!(mode_of(&rig, "file"), 0o644);
+    be_apple(&mut client);
+    let after = told(&mut client, file, dacl).unwrap().dacl.unwrap().aces().to_vec();
+    let numbers = [says(1, 1000), says(2, 100), says(3, 0o644)];
+    assert_eq!(after, [&before[..], &numbers].concat());
+    // What it was told comes back, with another mode, be it in an entry that allows or in one that denies.
+    assert_eq!(set(&mut client, file, dacl, &list(&after)), NtStatus::SUCCESS);
+    assert_eq!(mode_of(&rig, "file"), 0o644);
+    let mode = |mode| [&before[..], &[says(1, 1000), says(2, 100), says(3, mode)]].concat();
+    assert_eq!(set(&mut client, file, dacl, &list(&mode(0o4711))), NtStatus::SUCCESS);
+    assert_eq!(mode_of(&rig, "file"), 0o4711);
+    let denies = |mask, sid| Ace::deny(AceFlags::empty(), mask, sid);
+    let sid = Sid::new(5, &[88, 3, 0o640]).unwrap();
+    assert_eq!(set(&mut client, file, dacl, &list(&[denies(AccessMask::empty(), sid)])), NtStatus::SUCCESS);
+    assert_eq!(mode_of(&rig, "file"), 0o640);
+    assert_eq!(set(&mut client, file, dacl, &list(&[says(3, 0o640)])), NtStatus::SUCCESS);
+    assert_eq!(mode_of(&rig, "file"), 0o640, "nothing else is said");
+    // Where the mode is not new, all that is said besides counts as ever.
+    let somebody = Sid::new(5, &[21, 1, 2, 3, 4]).unwrap();
+    let others = [&[denies(AccessMask::FILE_ALL, somebody)][..], &mode(0o640)].concat();
+    assert_eq!(set(&mut client, file, dacl, &list(&others)), NtStatus::NOT_SUPPORTED);
+}
+
+#[test]
+fn macos_is_promised_no_modes_where_lists_rule() {
+    let rig =
+        Rig::with(ExportRule::everybody(), |volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap());
+    let mut client = rig.alice();
+    let told_by = ask(&mut client, &query(QueryBitmap::SERVER_CAPS, AppleCapabilities::empty())).unwrap();
+    let capabilities = ServerAnswer::from_bytes(&told_by).unwrap().server_capabilities;
+    assert_eq!(capabilities, Some(AppleCapabilities::UNIX_BASED));
+    let everything = Opening { access: AccessMask::MAXIMUM_ALLOWED, ..Opening::default() };
+    let root = client.open("", everything);
+    let list = told(&mut client, root, SecurityInformation::DACL).unwrap().dacl.unwrap();
+    assert!(!list.aces().contains(&says(1, 1000)));
 }
 
 #[test]

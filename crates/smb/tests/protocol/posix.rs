@@ -3,6 +3,7 @@
 mod names;
 
 use crate::rig::{ALICE, BOB, Client, Offer, Opening, Reply, Rig, SHARE, name, query};
+use crate::security::set;
 use smb_wire::classes::file::DispositionInformation;
 use smb_wire::classes::{FileClass, FileSystemClass};
 use smb_wire::create::{
@@ -11,12 +12,12 @@ use smb_wire::create::{
 use smb_wire::dir::OutputResponse;
 use smb_wire::error::ReparseTag;
 use smb_wire::header::Command;
-use smb_wire::info::{InfoType, SecurityInformation, SetInfoRequest};
+use smb_wire::info::{InfoType, SecurityInformation};
 use smb_wire::negotiate::{ContextType, NegotiateContext, NegotiateRequest, NegotiateResponse};
 use smb_wire::posix::{FileSystemPosixInformation, NAME, PosixInformation, PosixKind, PosixResponse};
 use smb_wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
 use smb_wire::types::{AccessMask, Dialect, FileAttributes};
-use smb_wire::{Decode, Encode, FileId, NtStatus};
+use smb_wire::{Decode, FileId, NtStatus};
 use vfs::{Blocking, Caller, ExportRule, PendingSync, SecurityStyle, SetAttrs, Special};
 
 /// How files are opened here, if not otherwise.
@@ -68,7 +69,7 @@ fn information(client: &mut Client, file: FileId) -> PosixInformation {
 }
 
 /// What NFS sees of the mode of a file.
-fn mode_of(rig: &Rig, name: &str) -> u32 {
+pub(crate) fn mode_of(rig: &Rig, name: &str) -> u32 {
     let root = rig.namespace.load().exports()[0].root();
     let dir = root.open_dir(&Caller::new(0, 0, []), Blocking::Allowed).unwrap();
     dir.lookup(name.as_bytes(), Blocking::Allowed).unwrap().attrs.mode
@@ -97,22 +98,6 @@ fn says_mode(mode: u32) -> [SecurityDescriptor; 2] {
         dacl: Acl::new(aces),
         ..SecurityDescriptor::default()
     })
-}
-
-fn set(
-    client: &mut Client,
-    file_id: FileId,
-    parts: SecurityInformation,
-    new: &SecurityDescriptor,
-) -> NtStatus {
-    let request = SetInfoRequest {
-        info_type: InfoType::SECURITY,
-        file_info_class: 0,
-        buffer: &new.to_bytes(),
-        additional_information: parts,
-        file_id,
-    };
-    client.call(Command::SET_INFO, &request).status()
 }
 
 fn chmod(client: &mut Client, file: FileId, mode: u32) -> NtStatus {

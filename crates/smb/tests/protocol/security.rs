@@ -25,7 +25,7 @@ const ALL: Opening = Opening {
     attributes: smb_wire::types::FileAttributes::NORMAL,
 };
 
-fn told(
+pub(crate) fn told(
     client: &mut Client,
     file: FileId,
     parts: SecurityInformation,
@@ -53,11 +53,16 @@ fn set_bytes(client: &mut Client, file_id: FileId, parts: SecurityInformation, b
     client.call_charged(Command::SET_INFO, &request, charge).status()
 }
 
-fn set(client: &mut Client, file: FileId, parts: SecurityInformation, new: &SecurityDescriptor) -> NtStatus {
+pub(crate) fn set(
+    client: &mut Client,
+    file: FileId,
+    parts: SecurityInformation,
+    new: &SecurityDescriptor,
+) -> NtStatus {
     set_bytes(client, file, parts, &new.to_bytes())
 }
 
-fn list(aces: &[Ace]) -> SecurityDescriptor {
+pub(crate) fn list(aces: &[Ace]) -> SecurityDescriptor {
     let dacl = Some(Acl::new(aces.to_vec()).unwrap());
     SecurityDescriptor { control: Control::DACL_PRESENT, dacl, ..SecurityDescriptor::default() }
 }
