@@ -1,7 +1,7 @@
 //! What macOS asks and does: its create context, and the streams in which it keeps Finder's marks and resource forks.
 
 use crate::posix::mode_of;
-use crate::rig::{Client, Opening, Rig, name};
+use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, lease, name};
 use crate::security::{list, set, told};
 use smb_wire::apple::{
     self, AppleCapabilities, AppleVolumeCapabilities, QueryBitmap, ServerAnswer, ServerQuery,
@@ -157,6 +157,45 @@ fn listings_say_what_finder_shows_to_who_asks_for_that() {
     let others = listed(&mut client, DirectoryClass::BOTH_DIRECTORY);
     assert_eq!(entry_of(&others, "file")[64..94], [0; 30]);
     assert_eq!(listed(&mut rig.alice(), class), before);
+}
+
+#[test]
+fn a_listing_tells_no_more_than_one_may_read_and_waits_for_nobody() {
+    let rig = Rig::new();
+    let (mut alice, mut bob) = (rig.alice_at(1), rig.connect());
+    bob.negotiate(&Offer::default());
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    for name in ["private", "held", "cached"] {
+        alice.put(name, b"");
+        alice.put(&format!("{name}:AFP_AfpInfo"), &afp_info());
+    }
+    let private =
+        alice.open("private", Opening { access: AccessMask::MAXIMUM_ALLOWED, ..Opening::default() });
+    be_apple(&mut alice);
+    let mode = list(&[says(3, 0o600)]);
+    assert_eq!(set(&mut alice, private, SecurityInformation::DACL, &mode), NtStatus::SUCCESS);
+    let held = alice.open("held:AFP_AfpInfo", Opening::alone());
+    alice.open_lease("cached:AFP_AfpInfo", Opening::default(), lease(1, "RWH"));
+    let class = DirectoryClass::ID_BOTH_DIRECTORY;
+    let lists = query(QueryBitmap::SERVER_CAPS, AppleCapabilities::SUPPORTS_READ_DIR_ATTR);
+    let is_told = |listed: &[(String, Vec<u8>)], name: &str| entry_of(listed, name)[78..94] != [0; 16];
+    ask(&mut bob, &lists).unwrap();
+    let told = listed(&mut bob, class);
+    for name in ["private", "held", "cached"] {
+        assert!(!is_told(&told, name), "{name}");
+    }
+    // It was asked for what it caches, and Bob is told when that is there.
+    alice.assert_lease_break(1, "RWH", "RH", true);
+    assert_eq!(alice.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);
+    alice.close(held);
+    let told = listed(&mut bob, class);
+    assert_eq!(["private", "held", "cached"].map(|name| is_told(&told, name)), [false, true, true]);
+    // What she caches herself is not asked back.
+    ask(&mut alice, &lists).unwrap();
+    let told = listed(&mut alice, class);
+    assert!(["private", "held", "cached"].iter().all(|name| is_told(&told, name)));
+    alice.assert_quiet();
 }
 
 /// Has the session be one of macOS.
