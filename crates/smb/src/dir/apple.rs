@@ -6,7 +6,7 @@ use crate::open::{Open, Place};
 use smb_wire::apple::{AFP_INFO, AFP_INFO_BYTES, AFP_RESOURCE, FinderInfo, ListedAttributes};
 use smb_wire::types::AccessMask;
 use vfs::claims::By;
-use vfs::{Access, Attrs, Blocking, File, FileKey, FileType, FsResult};
+use vfs::{Access, Attrs, Blocking, File, FileKey, FileType, FsError, FsResult};
 
 /// The kinds of file in a mode (POSIX, `sys/stat.h`), as Unix numbers them.
 const fn kind_bits(file_type: FileType) -> u16 {
@@ -47,23 +47,20 @@ fn rights(open: &Open, name: &[u8], file: &File, attrs: &Attrs) -> FsResult<Acce
 
 const ALL: (Naming, AccessMask) = (Naming::Windows, AccessMask::MAXIMUM_ALLOWED);
 
+/// By their names: a file may have a thousand streams, and a directory thousands of such files.
 fn add_streams(open: &Open, file: &File, attrs: &Attrs, told: &mut ListedAttributes) -> FsResult<()> {
-    let mut has_info = false;
-    file.list_streams(&mut |name, size, _| match name {
-        AFP_RESOURCE => told.resource_fork_bytes = size,
-        AFP_INFO => has_info = size == AFP_INFO_BYTES as u64,
-        _ => {}
-    })?;
-    if !has_info {
-        return Ok(());
+    match file.find_stream(AFP_RESOURCE) {
+        Ok(fork) => told.resource_fork_bytes = fork.attrs(Blocking::Allowed)?.size,
+        Err(FsError::NotFound) => {}
+        Err(error) => return Err(error),
     }
+    let info = file.find_stream(AFP_INFO)?;
     let mut caller = open.disk.caller.clone();
     // What its client itself caches of the stream is not asked back.
     caller.by = By::Holder(open.disk.holder);
-    let stream = file.find_stream(AFP_INFO)?;
-    let (opened, _) = stream.open(&caller, Access::READ, Blocking::Allowed)?;
+    let (opened, _) = info.open(&caller, Access::READ, Blocking::Allowed)?;
     let mut data = Vec::new();
-    opened.read(0, AFP_INFO_BYTES, &mut data, Blocking::Allowed)?;
+    opened.read(0, AFP_INFO_BYTES + 1, &mut data, Blocking::Allowed)?;
     let is_folder = attrs.file_type == FileType::Directory;
     told.finder_info = FinderInfo::of_afp_info(&data, is_folder).unwrap_or_default();
     Ok(())
