@@ -16,7 +16,7 @@ use crate::sequence::Outstanding;
 use crate::service::Service;
 use crate::session::Session;
 use crate::signatures::Unsigned;
-use crate::table::{Needs, Row, demand, row};
+use crate::table::{Needs, Row, demand, demand_of_all, row};
 use crate::tree::Disk;
 use smb_wire::compound::{self, Message};
 use smb_wire::compression::Compression;
@@ -29,7 +29,8 @@ use smb_wire::{Encode, FileId, NtStatus, Writer};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use transport::{CallStats, Endpoints, Pipe};
-use vfs::qos::is_anything_limited;
+use vfs::claims::Outcome;
+use vfs::qos::{Demand, Toll, is_anything_limited};
 use vfs::{Blocking, Namespace, PendingSync, Time, VolumeId};
 
 /// What all commands of a message are given.
@@ -92,8 +93,10 @@ pub(crate) struct Chain {
     at: usize,
     previous: Previous,
     pub(crate) replies: Vec<Reply>,
-    /// The volume whose limits the message has paid as a whole.
+    /// The volume whose limits what is left of the message has paid.
     pub(crate) paid: Option<VolumeId>,
+    /// The volume that has counted its commands: bytes alone are to be paid there.
+    counted: Option<VolumeId>,
     /// Where the command begins that has paid by itself.
     paid_at: Option<usize>,
     /// Since when something is in the way of the next command.
@@ -101,7 +104,11 @@ pub(crate) struct Chain {
     /// What the next command is refused with, because it was put off for too long.
     pub(crate) gives_up: Option<NtStatus>,
     /// What wakes the next command, if it waits or has waited.
-    waker: Option<Waker>,
+    waker: Option<Unanswered>,
+    /// How it was woken, if it has to pay before it learns that.
+    woken: Option<Outcome>,
+    /// What the next command has to pay for first.
+    unpaid: Option<(VolumeId, Toll)>,
     /// That the next command is being done, as its open counts it.
     outstanding: Option<Outstanding>,
     /// The same, as a CREATE that may come again.
@@ -114,12 +121,25 @@ pub(crate) struct Chain {
     pub(crate) waits: Option<Waits>,
     /// Caches of which the client learns with the replies so far.
     pub(crate) unanswered: Vec<CacheUse>,
-    /// The bytes of the commands that are not done yet.
-    rest_bytes: usize,
     /// How the replies are compressed, if they are to be.
     compression: Option<Compression>,
     /// Pages of a file that end the only reply.
     pub(crate) pages: Option<Pipe>,
+}
+
+/// The waker of a command, which counts among those that are answered later until it is answered, or is not to be any more.
+struct Unanswered(Option<Waker>);
+
+impl Unanswered {
+    fn into_waker(mut self) -> Option<Waker> {
+        self.0.take()
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.0.take().iter().for_each(Waker::finish);
+    }
 }
 
 /// A command that waits.
@@ -165,6 +185,8 @@ pub(crate) enum Ended {
     WouldBlock,
     /// Something stands in the way of the next command.
     Delayed,
+    /// The rest has to pay first.
+    Unpaid,
     /// The next command is done when it is woken.
     Later,
     /// The connection ends.
@@ -186,8 +208,8 @@ impl Chain {
     ) -> Ended {
         while let Some(Ok(request)) = compound::messages(self.rest(message)).next() {
             let start = out.len();
-            self.rest_bytes = message.len() - self.at;
-            if let Err(ended) = self.command(with, &request, out, base) {
+            let rest = self.rest(message);
+            if let Err(ended) = self.command(with, (&request, rest), out, base) {
                 out.truncate(start);
                 return ended;
             }
@@ -209,7 +231,7 @@ impl Chain {
     fn command(
         &mut self,
         with: &mut Base<'_>,
-        request: &Message<'_>,
+        (request, rest): (&Message<'_>, &[u8]),
         out: &mut Vec<u8>,
         base: usize,
     ) -> Result<(), Ended> {
@@ -227,7 +249,7 @@ impl Chain {
         let mut ops = with.ops(header, &previous);
         let is_last = request.header.next_command == 0;
         let is_alone = self.at == 0 && is_last;
-        self.hand_over(&mut ops, is_last, is_alone, out.len() - base);
+        self.hand_over(&mut ops, is_last, is_alone, rest.len() + out.len() - base);
         let first =
             if is_related && previous.ids.is_none() { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) };
         let has_room = out.len() - base < COMPOUND_REPLY_BYTES_MAX;
@@ -242,7 +264,7 @@ impl Chain {
             .and(if has_room { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) })
             .map_err(Stop::from)
             .and_then(|()| admitted(&ops, request, self.sealed_by.as_ref(), is_alone))
-            .and_then(|row| self.pay(&ops, request).map(|()| row))
+            .and_then(|row| self.pay(&ops, request, rest).map(|()| row))
             .and_then(|row| (row.run)(&mut ops, request.bytes, &mut w));
         let status = match done {
             Ok(status) => status,
@@ -277,14 +299,14 @@ impl Chain {
         Ok(())
     }
 
-    /// Gives a command what it has of the chain, behind replies of so many bytes.
-    fn hand_over(&mut self, ops: &mut Ops<'_>, is_last: bool, is_alone: bool, replied_bytes: usize) {
+    /// Gives a command what it has of the chain, which takes so many bytes with the replies so far.
+    fn hand_over(&mut self, ops: &mut Ops<'_>, is_last: bool, is_alone: bool, bytes: usize) {
         (ops.outstanding, ops.creation) = (self.outstanding.take(), self.creation.take());
-        (ops.waker, ops.is_last) = (self.waker.take(), is_last);
+        (ops.waker, ops.is_last) = (self.waker.take().and_then(Unanswered::into_waker), is_last);
         ops.is_sealed = self.sealed_by.is_some();
         ops.compresses = ops.share_compresses();
-        ops.woken = ops.waker.as_ref().and_then(Waker::take_woken);
-        ops.bytes = self.rest_bytes + replied_bytes;
+        ops.woken = self.woken.take().or_else(|| ops.waker.as_ref().and_then(Waker::take_woken));
+        ops.bytes = bytes;
         ops.takes_pages = is_alone && self.sealed_by.is_none() && ops.signer.is_none();
     }
 
@@ -386,21 +408,26 @@ impl Chain {
 
     /// Goes on with a command that was woken, or ends it.
     pub(crate) fn woken(&mut self, waker: Waker, ends_with: Option<NtStatus>) {
-        (self.waker, self.gives_up) = (Some(waker), ends_with);
+        (self.waker, self.gives_up) = (Some(Unanswered(Some(waker))), ends_with);
     }
 
     /// How a command ended that has no reply now.
     fn stopped(&mut self, stop: Stop, ops: Ops<'_>) -> Ended {
-        let Ops { header, channel, signer, waker, cancel, outstanding, creation, .. } = ops;
-        (self.waker, self.outstanding, self.creation) = (waker, outstanding, creation);
+        let Ops { header, channel, signer, waker, woken, cancel, outstanding, creation, .. } = ops;
+        (self.outstanding, self.creation) = (outstanding, creation);
+        self.waker = waker.map(|waker| Unanswered(Some(waker)));
         match stop {
             Stop::Delayed => Ended::Delayed,
+            Stop::Unpaid => {
+                self.woken = woken;
+                Ended::Unpaid
+            }
             Stop::Disconnect => Ended::Disconnected,
             Stop::WouldBlock | Stop::Status(_) => Ended::WouldBlock,
             Stop::Later => {
                 let session = channel.map_or_else(Weak::new, |channel| Arc::downgrade(&channel.session));
                 let asker = Asker { header, signer, session };
-                let waits = self.waker.take().zip(cancel);
+                let waits = self.waker.take().and_then(Unanswered::into_waker).zip(cancel);
                 self.waits = waits.map(|(waker, cancel)| Waits { waker, cancel, asker });
                 Ended::Later
             }
@@ -408,19 +435,41 @@ impl Chain {
     }
 
     /// Pays for the next command if the message has not paid for its volume: whatever tree connects the commands of a message are
-    /// of, nothing is done in a limited volume for nothing.
-    fn pay(&mut self, ops: &Ops<'_>, request: &Message<'_>) -> Result<(), Stop> {
+    /// of, nothing is done in a limited volume for nothing. What cannot pay at once waits for its turn with all that follows it.
+    fn pay(&mut self, ops: &Ops<'_>, request: &Message<'_>, rest: &[u8]) -> Result<(), Stop> {
         let Some(disk) = ops.tree.as_ref().and_then(|tree| tree.disk()) else { return Ok(()) };
         let volume = &disk.export.volume;
         if !is_anything_limited() || self.paid == Some(volume.id()) || self.paid_at == Some(self.at) {
             return Ok(());
         }
+        let client = ops.ends.peer.ip().to_canonical();
+        let toll = |demand: Demand| match self.counted == Some(volume.id()) {
+            true if demand.bytes == 0 => None,
+            true => volume.toll(client, Demand { operations: 0, ..demand }),
+            false => volume.toll(client, demand),
+        };
         let demand = demand(request);
-        let Some(toll) = volume.toll(ops.ends.peer.ip().to_canonical(), demand) else { return Ok(()) };
-        let mut charge = toll.pay().map_err(|_| Stop::Delayed)?;
-        charge.spend(demand.bytes);
-        self.paid_at = Some(self.at);
-        Ok(())
+        let Some(paying) = toll(demand) else { return Ok(()) };
+        if let Ok(mut charge) = paying.pay() {
+            charge.spend(demand.bytes);
+            self.paid_at = Some(self.at);
+            return Ok(());
+        }
+        self.unpaid = toll(demand_of_all(rest)).map(|toll| (volume.id(), toll));
+        Err(Stop::Unpaid)
+    }
+
+    /// What was paid is settled with what was done: what follows pays for the bytes that it moves.
+    pub(crate) fn settle(&mut self) {
+        self.counted = self.paid.take().or(self.counted);
+    }
+
+    /// The same, with what the rest has to pay before it goes on, and has paid then.
+    pub(crate) fn settle_unpaid(&mut self) -> Option<Toll> {
+        self.settle();
+        let (volume, toll) = self.unpaid.take()?;
+        self.paid = Some(volume);
+        Some(toll)
     }
 
     /// The commands of `message` that are not done yet.
@@ -491,11 +540,14 @@ impl Chain {
 
     /// Notes a refusal for each command of a message, to be written by [`Chain::refuse`].
     pub(crate) fn refuse_all(&mut self, connection: &Connection, message: &Heads) {
+        // Who was told that the first is answered later is told what became of it in the same way.
+        let mut waker = self.waker.take().and_then(Unanswered::into_waker);
         for header in message.iter().filter(|header| header.command != Command::CANCEL) {
             let channel = connection.channel(header.session_id);
             let channel = channel.filter(|channel| self.sealed_by.is_none() && channel.is_valid());
             let signer = channel.and_then(|channel| signer(&channel, header));
-            let reply = header_of(connection, header, NtStatus::INSUFFICIENT_RESOURCES, signer.is_some());
+            let (status, is_signed) = (NtStatus::INSUFFICIENT_RESOURCES, signer.is_some());
+            let reply = self.final_header(connection, header, status, is_signed, waker.take().as_ref());
             self.replies.push(Reply { header: reply, start: 0, signer });
         }
     }
@@ -584,7 +636,7 @@ fn admitted(
     if row.needs == Needs::Tree {
         let tree = ops.tree()?;
         if let Some(disk) = tree.disk() {
-            if !disk.is_served(ops.namespace, || origin(ops)) && command != Command::TREE_DISCONNECT {
+            if !disk.is_served(ops.namespace, origin(ops)) && command != Command::TREE_DISCONNECT {
                 return Err(NtStatus::NETWORK_NAME_DELETED.into());
             }
             if disk.must_seal && sealed_by.is_none() {

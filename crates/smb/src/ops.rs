@@ -35,6 +35,8 @@ pub(crate) enum Stop {
     WouldBlock,
     /// Somebody else has to give way first: it is to be tried again.
     Delayed,
+    /// It has to wait for its turn at a limit.
+    Unpaid,
     /// It is done again when it is woken ([`Ops::wait`]).
     Later,
     /// It ends the connection: what was said before cannot be trusted.

@@ -84,6 +84,13 @@ struct Replied {
     held: Option<Held>,
 }
 
+impl Drop for Replied {
+    fn drop(&mut self) {
+        // The replies have left by now.
+        self.held.take().into_iter().for_each(Held::wait);
+    }
+}
+
 /// A command that is about to wait.
 struct Held {
     waker: Waker,
@@ -99,7 +106,6 @@ struct WaitingCall {
     message: Vec<u8>,
     chain: Chain,
     replies: Vec<u8>,
-    stats: CallStats<Arc<Disk>>,
 }
 
 /// A call that goes on after a while.
@@ -247,25 +253,22 @@ impl Protocol for Smb {
         }
     }
 
-    fn synced(&self, mut at: Continuation, _: Option<&[u8]>) -> Option<Continuation> {
-        if let Continuation::Replied(replied) = &mut at
-            && let Some(held) = replied.held.take()
-        {
-            held.wait();
-        }
-        // What its replies tell of caches is held back until they have left.
+    fn synced(&self, at: Continuation, _: Option<&[u8]>) -> Option<Continuation> {
+        // What its replies tell of caches is held back until they have left, and so is what waits behind them.
         Some(at)
     }
 
     fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {
         let mut chain = match at {
-            Continuation::Replied(replied) => {
-                let Replied { chain, held } = *replied;
-                if let Some(Held { waker, cancel, .. }) = held {
+            Continuation::Replied(mut replied) => {
+                // Who was to be told that a command is answered later is told now that it has failed.
+                if replied.held.as_ref().is_some_and(|held| held.waiting.chain.has_interim())
+                    && let Some(Held { waker, cancel, .. }) = replied.held.take()
+                {
                     cancel();
                     waker.finish();
                 }
-                chain
+                std::mem::take(&mut replied.chain)
             }
             Continuation::Suspended(suspended) => {
                 let Suspended { connection, message, mut chain, .. } = *suspended;
@@ -372,16 +375,34 @@ impl Smb {
             ended => {
                 let replies = out[base..].to_vec();
                 out.truncate(frame_start);
-                let message = message.to_vec();
-                let stats = std::mem::take(&mut cx.stats);
-                let connection = Arc::clone(ours);
+                let (message, connection, stats) = (message.to_vec(), Arc::clone(ours), CallStats::default());
                 let suspended = Box::new(Suspended { connection, message, chain, replies, stats });
-                if ended == Ended::WouldBlock && cx.blocking == Blocking::Never {
-                    return Progress::WouldBlock(Continuation::Suspended(suspended));
-                }
-                self.put_off(cx, suspended, flushes)
+                self.suspend(cx, suspended, ended, flushes)
             }
         }
+    }
+
+    /// Leaves a call to go on at a command that is not done.
+    fn suspend(
+        &self,
+        cx: &mut Context<'_, Self>,
+        mut suspended: Box<Suspended>,
+        ended: Ended,
+        flushes: usize,
+    ) -> Progress<Continuation> {
+        if ended == Ended::WouldBlock && cx.blocking == Blocking::Never {
+            suspended.stats = std::mem::take(&mut cx.stats);
+            return Progress::WouldBlock(Continuation::Suspended(suspended));
+        }
+        // What waits for a flush is told of when that is done, and not after something else.
+        if ended == Ended::Unpaid
+            && cx.pending.added() == flushes
+            && let Some(toll) = suspended.chain.settle_unpaid()
+        {
+            let bytes = suspended.bytes();
+            return Progress::Unpaid { at: Continuation::Suspended(suspended), bytes, toll };
+        }
+        self.put_off(cx, suspended, flushes)
     }
 
     /// Leaves a call to whoever wakes it. Its client is told, unless it need not be, together with what is answered already.
@@ -394,9 +415,9 @@ impl Smb {
         flushes: usize,
     ) -> Progress<Continuation> {
         let Some(waits) = chain.waits.take() else { return Progress::Done };
+        chain.settle();
         let (is_pending, had_interim) = (cx.pending.added() > flushes, chain.has_interim());
         let ours = Arc::clone(cx.session());
-        let stats = std::mem::take(&mut cx.stats);
         let out = cx.out.bytes();
         chain.interim(&ours, &waits, out, base);
         // Replies leave with the interim one, and what waits for flushes with those of this turn.
@@ -409,7 +430,7 @@ impl Smb {
         let held = Held {
             waker,
             cancel,
-            waiting: Box::new(WaitingCall { connection, asker, message, chain, replies, stats }),
+            waiting: Box::new(WaitingCall { connection, asker, message, chain, replies }),
         };
         if let Some(sent) = sent {
             finish(&sent, out, frame_start);
@@ -437,6 +458,7 @@ impl Smb {
         let since = *suspended.chain.delayed_since.get_or_insert_with(Instant::now);
         // What waits for a flush is told of when that is done, and not after something else.
         let is_over = since.elapsed() > Duration::from_millis(RETRY_MS_MAX) || cx.pending.added() > flushes;
+        suspended.chain.settle();
         let late = cx.detach();
         let parked = ParkedCall { late, suspended };
         let refused = match is_over {
@@ -444,8 +466,7 @@ impl Smb {
             false => self.parking.park(parked, Duration::from_millis(RETRY_MS)).err(),
         };
         let Some(ParkedCall { suspended, .. }) = refused else { return Progress::Detached };
-        let Suspended { message, mut chain, replies, stats, .. } = *suspended;
-        cx.stats = stats;
+        let Suspended { message, mut chain, replies, .. } = *suspended;
         chain.gives_up = Some(NtStatus::SHARING_VIOLATION);
         self.attempt(cx, chain, &message, &replies, flushes)
     }
@@ -481,9 +502,16 @@ impl Sender for transport::Connection<Smb> {
     }
 }
 
+impl Suspended {
+    /// The memory that it takes.
+    fn bytes(&self) -> usize {
+        self.message.len() + self.replies.len()
+    }
+}
+
 impl Parked for ParkedCall {
     fn bytes(&self) -> usize {
-        self.suspended.message.len() + self.suspended.replies.len()
+        self.suspended.bytes()
     }
 
     fn go_on(self) {
@@ -499,14 +527,14 @@ impl Held {
 
 impl WaitingCall {
     fn go_on(self, waker: Waker, ends_with: Option<NtStatus>) {
-        let Self { connection, asker, message, mut chain, replies, stats } = self;
+        let Self { connection, asker, message, mut chain, replies } = self;
         let other = || match ends_with.is_none() && chain.outlives(&waker) {
             true => connection_of(&asker.session),
             false => None,
         };
         let Some(connection) = connection.upgrade().or_else(other) else { return waker.finish() };
         chain.woken(waker, ends_with);
-        let ours = Arc::clone(&connection.session);
+        let (ours, stats) = (Arc::clone(&connection.session), CallStats::default());
         let suspended = Suspended { connection: ours, message, chain, replies, stats };
         connection.late().resume(Continuation::Suspended(Box::new(suspended)));
     }

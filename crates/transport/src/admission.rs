@@ -10,11 +10,43 @@ use crate::inbound::Message;
 use crate::message::Dispatch;
 use crate::outbox::Outbox;
 use crate::protocol::{Plan, Protocol};
-use crate::queue::Queued;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use vfs::FsError;
 use vfs::qos::{Charge, Toll, Wait, Waiter};
+
+/// A call that waits, with its connection.
+pub(crate) enum Queued<P: Protocol> {
+    /// It has not begun.
+    Call {
+        /// What was planned.
+        call: P::Call,
+        /// The message it came as.
+        message: Vec<u8>,
+        /// How it may be done.
+        dispatch: Dispatch,
+        /// When it came.
+        since: Instant,
+    },
+    /// It has begun, and goes on at something that it has to pay for.
+    Continuation { at: P::Continuation, since: Instant },
+}
+
+impl<P: Protocol> Queued<P> {
+    /// Whether it is done on the event loop.
+    fn is_inline(&self) -> bool {
+        matches!(self, Self::Call { dispatch: Dispatch::Inline, .. })
+    }
+
+    /// The same for a storage thread, once it is paid.
+    fn into_work(self, charge: Charge) -> Work<P> {
+        let charge = Some(charge);
+        match self {
+            Self::Call { call, message, since, .. } => Work::Call { call, message, charge, received: since },
+            Self::Continuation { at, since } => Work::Resume { at, charge, received: since },
+        }
+    }
+}
 
 /// A queued call that waits for its turn. The call lies with its connection, and goes with it.
 struct QueuedCall<P: Protocol> {
@@ -47,54 +79,75 @@ pub(crate) fn admit<P: Protocol>(
         Some(Ok(charge)) => Some(Admitted { call, message, dispatch, charge: Some(charge) }),
         Some(Err(toll)) => {
             let message = message.into_bytes(buffer);
-            let queued = Queued { call, message, dispatch, since: Instant::now() };
-            queue(connection, queued, &toll, out)
+            let bytes = message.len();
+            let queued = Queued::Call { call, message, dispatch, since: Instant::now() };
+            let passed = match queue(connection, (queued, bytes), &toll) {
+                Ok(passed) => passed,
+                Err(Queued::Call { call, .. }) => {
+                    connection.protocol.refuse(&call, FsError::Delay, out);
+                    None
+                }
+                Err(Queued::Continuation { .. }) => None,
+            };
+            match passed {
+                Some((Queued::Call { call, message, dispatch, .. }, charge)) => {
+                    let message = Message::Assembled(message);
+                    Some(Admitted { call, message, dispatch, charge: Some(charge) })
+                }
+                _ => None,
+            }
         }
     }
 }
 
-/// Queues a call. It may go on at once after all if its turn comes in the same moment.
+/// Has a call that goes on `at` something pay for that first, while it takes so many bytes. It comes back if too much is queued.
+pub(crate) fn admit_later<P: Protocol>(
+    connection: &Arc<Connection<P>>,
+    (at, bytes): (P::Continuation, usize),
+    toll: &Toll,
+) -> Result<(), P::Continuation> {
+    let queued = Queued::Continuation { at, since: Instant::now() };
+    match queue(connection, (queued, bytes), toll) {
+        Ok(Some((queued, charge))) => connection.submit(queued.into_work(charge)),
+        Ok(None) | Err(Queued::Call { .. }) => {}
+        Err(Queued::Continuation { at, .. }) => return Err(at),
+    }
+    Ok(())
+}
+
+/// A call that has paid.
+type Passed<P> = (Queued<P>, Charge);
+
+/// Queues a call. It comes back if its turn comes in the same moment, and with an error if too much is queued.
 fn queue<P: Protocol>(
     connection: &Arc<Connection<P>>,
-    queued: Queued<P::Call>,
+    (queued, bytes): (Queued<P>, usize),
     toll: &Toll,
-    out: &mut Outbox,
-) -> Option<Admitted<P>> {
-    let mut refuse = |queued: Queued<P::Call>| {
-        connection.protocol.refuse(&queued.call, FsError::Delay, out);
-        None
-    };
-    let number = match connection.queue.add(queued) {
-        Ok(number) => number,
-        Err(queued) => return refuse(queued),
-    };
+) -> Result<Option<Passed<P>>, Queued<P>> {
+    let number = connection.queue.add(queued, bytes)?;
     let waiting = QueuedCall { toll: toll.clone(), connection: Arc::downgrade(connection), number };
     let wait = toll.wait(Box::new(waiting));
     if wait == Wait::Queued {
-        return None;
+        return Ok(None);
     }
-    let queued = connection.queue.take(number)?;
-    if wait == Wait::Full {
-        return refuse(queued);
+    match connection.queue.take(number) {
+        Some(queued) if wait == Wait::Full => Err(queued),
+        queued => Ok(queued.map(|queued| (queued, toll.clone().paid()))),
     }
-    let Queued { call, message, dispatch, since: _ } = queued;
-    let message = Message::Assembled(message);
-    Some(Admitted { call, message, dispatch, charge: Some(toll.clone().paid()) })
 }
 
 impl<P: Protocol> Waiter for QueuedCall<P> {
     fn pass(self: Box<Self>) {
         let charge = self.toll.paid();
         let Some(connection) = self.connection.upgrade() else { return };
-        let Some(dispatch) = connection.queue.dispatch_of(self.number) else { return };
-        if dispatch == Dispatch::Inline {
+        let Some(is_inline) = connection.queue.look(self.number, Queued::is_inline) else { return };
+        if is_inline {
             return connection.admit(self.number, charge);
         }
         // The connection has something to answer all the while.
         connection.begin_calls(1);
         if let Some(queued) = connection.queue.take(self.number) {
-            let Queued { call, message, since, dispatch: _ } = queued;
-            connection.submit(Work::Call { call, message, charge: Some(charge), received: since });
+            connection.submit(queued.into_work(charge));
         }
         connection.end_calls(1);
         connection.resume_if_paused();

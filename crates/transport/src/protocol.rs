@@ -30,6 +30,16 @@ pub enum Progress<C> {
     WouldBlock(C),
     /// A [`crate::Late`] answers, from wherever it is.
     Detached,
+    /// What was done is settled, and the outbox is as before. The call goes on at something that it has to pay for first, and takes so
+    /// many bytes meanwhile. If too much waits, it fails ([`Protocol::fail`]).
+    Unpaid {
+        /// Where it goes on.
+        at: C,
+        /// The memory that it takes.
+        bytes: usize,
+        /// What is to be paid.
+        toll: Toll,
+    },
     /// The reply is in the outbox and leaves as it is. What is sent and received after it goes through this.
     Switch(Box<dyn Transform>),
 }

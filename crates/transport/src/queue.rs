@@ -4,23 +4,9 @@ use crate::clients::{ClientUse, Counted};
 use crate::limits::{
     QUEUED_BYTES_MAX, QUEUED_CLIENT_BYTES_MAX, QUEUED_CONNECTION_BYTES_MAX, QUEUED_CONNECTION_CALLS_MAX,
 };
-use crate::message::Dispatch;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
-
-/// A call that waits.
-pub(crate) struct Queued<C> {
-    /// What was planned.
-    pub(crate) call: C,
-    /// The message it came as.
-    pub(crate) message: Vec<u8>,
-    /// How it may be done.
-    pub(crate) dispatch: Dispatch,
-    /// When it came.
-    pub(crate) since: Instant,
-}
 
 /// What is queued over all connections.
 #[derive(Default)]
@@ -41,7 +27,8 @@ pub(crate) struct Queue<C> {
 }
 
 struct Calls<C> {
-    by_number: HashMap<u64, Queued<C>>,
+    /// With the bytes that each takes.
+    by_number: HashMap<u64, (C, usize)>,
     next: u64,
 }
 
@@ -84,38 +71,40 @@ impl<C> Queue<C> {
         self.calls.load(Ordering::SeqCst) == 0
     }
 
-    /// Adds a call: its number. It comes back if too much of this client is queued, or of all.
-    pub(crate) fn add(&self, call: Queued<C>) -> Result<u64, Queued<C>> {
-        let bytes = call.message.len();
+    /// Adds a call that takes so many bytes: its number. It comes back if too much of this client is queued, or of all.
+    pub(crate) fn add(&self, call: C, bytes: usize) -> Result<u64, C> {
         if !self.fits(bytes) {
             return Err(call);
         }
         let mut queued = self.lock();
         queued.next += 1;
         let number = queued.next;
-        queued.by_number.insert(number, call);
+        queued.by_number.insert(number, (call, bytes));
         self.count_calls(&queued, bytes, 0);
         Ok(number)
     }
 
-    /// How a call may be done, if it has not been forgotten.
-    pub(crate) fn dispatch_of(&self, number: u64) -> Option<Dispatch> {
-        self.lock().by_number.get(&number).map(|queued| queued.dispatch)
+    /// What is to be known of a call, if it has not been forgotten.
+    pub(crate) fn look<R>(&self, number: u64, what: impl FnOnce(&C) -> R) -> Option<R> {
+        self.lock().by_number.get(&number).map(|(call, _)| what(call))
     }
 
     /// Takes a call out, if it has not been forgotten.
-    pub(crate) fn take(&self, number: u64) -> Option<Queued<C>> {
+    pub(crate) fn take(&self, number: u64) -> Option<C> {
         let mut queued = self.lock();
-        let call = queued.by_number.remove(&number)?;
-        self.count_calls(&queued, 0, call.message.len());
+        let (call, bytes) = queued.by_number.remove(&number)?;
+        self.count_calls(&queued, 0, bytes);
         Some(call)
     }
 
     /// Forgets all calls: they will not be answered.
     pub(crate) fn forget(&self) {
         let mut queued = self.lock();
-        let bytes = queued.by_number.drain().map(|(_, call)| call.message.len()).sum();
-        self.count_calls(&queued, 0, bytes);
+        let gone = std::mem::take(&mut queued.by_number);
+        self.count_calls(&queued, 0, gone.values().map(|(_, bytes)| bytes).sum());
+        // What goes with a call may want to know what is queued.
+        drop(queued);
+        drop(gone);
     }
 
     /// Reserves memory for the long call that is coming in. False: too much is queued already.
@@ -189,9 +178,7 @@ mod tests {
     }
 
     fn add(queue: &Queue<()>, bytes: usize) -> bool {
-        let call =
-            Queued { call: (), message: vec![0; bytes], dispatch: Dispatch::Batched, since: Instant::now() };
-        queue.add(call).is_ok()
+        queue.add((), bytes).is_ok()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Replies that may leave are gathered and leave together; those that wait for flushes are held until all flushes of the turn
 //! are done, each file's once.
 
-use crate::admission::{Admitted, admit};
+use crate::admission::{Admitted, admit, admit_later};
 use crate::buffer::Buffer;
 use crate::clock;
 use crate::connection::{Connection, Work};
@@ -15,7 +15,6 @@ use crate::message::{Dispatch, Malformed, PartData};
 use crate::outbox::{Outbox, Start};
 use crate::pacing::ReplyPacing;
 use crate::protocol::{Plan, Progress, Protocol};
-use crate::queue::Queued;
 use crate::transform::Transform;
 use crate::upload::{Part, Uploading};
 use std::sync::Arc;
@@ -301,13 +300,14 @@ impl<P: Protocol> Runner<P> {
     pub(crate) fn run_queued(
         &mut self,
         connection: &Arc<Connection<P>>,
-        queued: Queued<P::Call>,
+        call: P::Call,
+        message: &[u8],
+        since: Instant,
         charge: Charge,
     ) {
-        let Queued { call, message, since, dispatch: _ } = queued;
         self.begin(connection, since);
         // A call that has waited for a limit changes nothing of its connection.
-        let _ = self.run_inline(connection, call, &message, Some(charge));
+        let _ = self.run_inline(connection, call, message, Some(charge));
         self.counters.count(since.elapsed(), |volume| connection.note_volume(volume));
     }
 
@@ -346,17 +346,24 @@ impl<P: Protocol> Runner<P> {
         };
         let progress = run(&mut cx);
         let stats = cx.stats;
-        let (synced, switch) = match progress {
+        let (mut synced, mut switch, mut unpaid) = (None, None, None);
+        match progress {
             Progress::WouldBlock(at) => {
                 self.ready.abandon(start);
                 return Attempt::WouldBlock(at, charge);
             }
-            Progress::Done | Progress::Detached => (None, None),
-            Progress::AfterSync(at) => (Some(at), None),
-            Progress::Switch(transform) => (None, Some(transform)),
-        };
+            Progress::Done | Progress::Detached => {}
+            Progress::AfterSync(at) => synced = Some(at),
+            Progress::Switch(transform) => switch = Some(transform),
+            Progress::Unpaid { at, bytes, toll } => unpaid = Some((at, bytes, toll)),
+        }
         if let Some(mut charge) = charge {
             charge.spend(stats.charged());
+        }
+        if let Some((at, bytes, toll)) = unpaid
+            && let Err(at) = admit_later(connection, (at, bytes), &toll)
+        {
+            connection.protocol.fail(at, FsError::Delay, &mut self.ready);
         }
         if let Some(at) = synced {
             let begin = self.held.start();

@@ -1,13 +1,15 @@
 //! Rules and limits of shares.
 
 use crate::rig::{
-    ALICE, Client, OTHER, Offer, Opening, Rig, SHARE, ioctl, message, output, read, wait_until, write,
+    ALICE, Client, OTHER, Offer, Opening, Rig, SHARE, chained, ioctl, lease, message, output, read,
+    wait_until, write,
 };
 use smb::limits::CREDITS_PRESSED_MAX;
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::DispositionInformation;
 use smb_wire::copy::{CopyChunk, CopyChunkCopy, ResumeKeyResponse};
 use smb_wire::create::{CreateDisposition, CreateOptions};
+use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use smb_wire::header::{Command, Header};
 use smb_wire::ioctl::CtlCode;
 use smb_wire::session::Empty;
@@ -185,6 +187,79 @@ fn the_commands_of_a_message_are_paid_for_together() {
     wait_until(|| gate.throttled().1 > waiting);
     limit(&gate, 0);
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+}
+
+/// What a message has read stays paid, though the rest of it waits for something else.
+#[test]
+fn what_was_done_before_a_wait_is_paid() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    let root = client.open("", Opening { access: AccessMask::GENERIC_READ, ..Opening::dir() });
+    client.write(file, 0, &[7; 60_000]);
+    limit(&gate, 60_000);
+    let wait = ChangeNotifyRequest {
+        flags: ChangeNotifyFlags::empty(),
+        output_buffer_length: 1000,
+        file_id: root,
+        completion_filter: CompletionFilter(3),
+    };
+    let commands = vec![
+        client.request(Command::READ, &read(file, 0, 60_000)),
+        client.request(Command::CHANGE_NOTIFY, &wait),
+    ];
+    client.send_protected(chained(commands));
+    let replies = client.replies();
+    assert_eq!(replies[0].status(), NtStatus::SUCCESS);
+    let waiting = replies.get(1).map_or_else(|| client.reply().header, |reply| reply.header);
+    assert_eq!(waiting.status, NtStatus::PENDING);
+    let other = [192, 0, 2, 1].into();
+    assert!(!gate.admit(other, Demand::one(Kind::Read, 1)), "a second's worth was read");
+    let cancel =
+        Header { routing: waiting.routing, ..Header::request(Command::CANCEL, 0, client.session_id, 0) };
+    client.send_protected(message(&cancel, &Empty));
+    assert_eq!(client.reply().status(), NtStatus::CANCELLED);
+    assert!(!gate.admit(other, Demand::one(Kind::Read, 1)), "and is not given back");
+}
+
+/// What has waited for others pays for what it moves then.
+#[test]
+fn what_is_done_after_a_wait_is_paid() {
+    let (rig, gate, _pacer) = limited();
+    let (mut client, mut keeper) = (rig.alice_at(1), rig.alice_at(2));
+    client.put("file", &[7; 60_000]);
+    let file = client.open("file", Opening::default());
+    let kept = keeper.open_lease("file", Opening::default(), lease(1, "RH"));
+    limit(&gate, 60_000);
+    let write = client.request(Command::WRITE, &write(file, 0, &[8; 60_000]));
+    client.send_protected(write);
+    keeper.assert_lease_break(1, "RH", "", true);
+    assert_eq!(keeper.acknowledge_lease(1, ""), NtStatus::SUCCESS);
+    assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+    assert!(!gate.admit([192, 0, 2, 1].into(), Demand::one(Kind::Read, 1)), "a second's worth was written");
+    keeper.close(kept.file_id);
+}
+
+/// What is encrypted and too long to be looked at before all of it is there waits for its turn like all else, however much it is.
+#[test]
+fn long_encrypted_writes_wait_for_their_turn() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    client.seals = true;
+    let data = vec![7; 600_000];
+    limit(&gate, 1);
+    // The first finds nothing owed.
+    client.write(file, 0, &data).status();
+    let count: usize = 6;
+    for at in 0..count {
+        let header = client.header(Command::WRITE, 10);
+        client.send_protected(message(&header, &write(file, at as u64 * 600_000, &data)));
+        wait_until(|| gate.throttled().1 > at);
+    }
+    limit(&gate, 0);
+    assert!((0..count).all(|_| client.reply().status() == NtStatus::SUCCESS));
+    assert_eq!(gate.throttled().0.calls[Kind::Write.index()], count as u64);
 }
 
 /// Who packs many READs into a message has no more operations for that.

@@ -1,6 +1,7 @@
 //! Calls that were queued for the limits of their volumes and may go on.
 
 use super::EventLoop;
+use crate::admission::Queued;
 use crate::limits::TURN_BYTES_MAX;
 use crate::protocol::Protocol;
 use std::sync::Arc;
@@ -24,8 +25,8 @@ impl<P: Protocol> EventLoop<P> {
             && let Some((number, charge)) = entry.admitted.pop_front()
         {
             let (connection, is_last) = (Arc::clone(&entry.connection), entry.admitted.is_empty());
-            if let Some(queued) = connection.queue.take(number) {
-                self.runner.run_queued(&connection, queued, charge);
+            if let Some(Queued::Call { call, message, since, .. }) = connection.queue.take(number) {
+                self.runner.run_queued(&connection, call, &message, since, charge);
             }
             if is_last || self.runner.pending_bytes() >= TURN_BYTES_MAX {
                 self.runner.send(&connection);
