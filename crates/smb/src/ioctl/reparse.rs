@@ -153,7 +153,8 @@ impl<'o> Alone<'o> {
     fn of(open: &'o Open) -> Result<Self, Stop> {
         let before = open.file.access_of(open.claim()).ok_or(NtStatus::FILE_CLOSED)?;
         let deny = Rights::READ | Rights::WRITE | Rights::DELETE;
-        let access = claims::Access { rights: Rights::NONE, deny };
+        // Its name goes, as if it were deleted: who denies that keeps it, and what others cache of it comes first.
+        let access = claims::Access { rights: Rights::DELETE, deny };
         let request = Request::Upgrade { open: open.claim(), access, reclaims: false, waits: false };
         match open.file.claim(&request) {
             Verdict::Granted(_) => Ok(Self { open, before }),

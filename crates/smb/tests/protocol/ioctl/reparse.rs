@@ -99,6 +99,20 @@ fn a_new_file_becomes_a_link() {
     assert_eq!(client.action("link", Opening::default()), Ok(CreateAction::CREATED));
 }
 
+#[test]
+fn what_somebody_else_has_open_stays_a_file() {
+    let rig = Rig::new();
+    let (mut owner, mut other) = (rig.alice_at(1), rig.alice_at(2));
+    let held = owner.open("file", Opening::alone());
+    // Share modes know nothing of an open for attributes alone.
+    let access = AccessMask::READ_ATTRIBUTES | AccessMask::WRITE_ATTRIBUTES;
+    let open = other.open("file", Opening { access, ..new(CreateDisposition::OPEN) });
+    assert_eq!(set(&mut other, open, &link("x")), NtStatus::SHARING_VIOLATION);
+    assert_eq!(owner.write(held, 0, b"data").status(), NtStatus::SUCCESS);
+    owner.close(held);
+    assert_eq!(owner.get("file"), b"data");
+}
+
 /// What a client has cached was of a file that is gone.
 #[test]
 fn nothing_is_cached_of_it() {
