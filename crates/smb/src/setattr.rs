@@ -61,7 +61,7 @@ fn set_file(ops: &mut Ops<'_>, open: &Arc<Open>, class: FileClass, bytes: &[u8])
             let ignores_read_only = flags.contains(DispositionFlags::IGNORE_READONLY_ATTRIBUTE);
             dispose(ops, open, flags.contains(DispositionFlags::DELETE), ignores_read_only)
         }
-        FileClass::RENAME => rename::rename(ops, open, &decode(bytes)?),
+        FileClass::RENAME => rename::rename(ops, open, &decode(bytes)?, false),
         FileClass::RENAME_EX => {
             let ex: RenameInformationEx<'_> = decode(bytes)?;
             let rename = RenameInformation {
@@ -69,7 +69,8 @@ fn set_file(ops: &mut Ops<'_>, open: &Arc<Open>, class: FileClass, bytes: &[u8])
                 root_directory: ex.root_directory,
                 file_name: ex.file_name,
             };
-            rename::rename(ops, open, &rename)
+            let ignores_read_only = ex.flags.contains(RenameFlags::IGNORE_READONLY_ATTRIBUTE);
+            rename::rename(ops, open, &rename, ignores_read_only)
         }
         FileClass::LINK => rename::link(ops, open, &decode(bytes)?),
         FileClass::POSITION => {

@@ -3,17 +3,18 @@
 use super::{others, streams};
 use crate::create::{find, parent_of};
 use crate::limits::PATH_NAMES_MAX;
-use crate::names;
+use crate::names::{self, Naming};
 use crate::open::{Open, Place};
 use crate::ops::{Ops, Stop};
 use crate::persistent::record;
+use crate::shown::Shown;
 use crate::status::of_conflict;
 use smb_wire::NtStatus;
 use smb_wire::classes::file::RenameInformation;
-use smb_wire::types::AccessMask;
+use smb_wire::types::{AccessMask, FileAttributes};
 use std::sync::Arc;
 use vfs::claims::{self, By, OpenId, OpenRequest, Request, Rights, Verdict};
-use vfs::{File, FileType, FsError, Resolved};
+use vfs::{Blocking, File, FileType, FsError, Resolved};
 
 /// Where a file is to be.
 struct Goal {
@@ -25,7 +26,12 @@ struct Goal {
     replaced: Option<Resolved>,
 }
 
-pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation<'_>) -> Result<(), Stop> {
+pub(super) fn rename(
+    ops: &mut Ops<'_>,
+    open: &Arc<Open>,
+    args: &RenameInformation<'_>,
+    ignores_read_only: bool,
+) -> Result<(), Stop> {
     open.check(AccessMask::DELETE)?;
     if open.file.is_stream() {
         return streams::rename(ops, open, args);
@@ -39,7 +45,8 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     others::check_nothing_below(ops, open)?;
-    let taken = goal.replaced.as_ref().map(|replaced| take_over(open, replaced)).transpose()?;
+    let replaced = goal.replaced.as_ref();
+    let taken = replaced.map(|replaced| take_over(open, replaced, ignores_read_only)).transpose()?;
     let parent = write_to(open, &goal.dir)?;
     // Its own leases stand in nobody's way.
     let caller = &mut open.disk.caller.clone();
@@ -81,11 +88,25 @@ pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation
     caller.listing = open.listing;
     // A client takes no break of a listing that it has not heard the change of.
     let after_reply = open.disk.claimant.breaks.pause();
-    if let Some(replaced) = &goal.replaced {
-        let _taken = take_over(open, replaced)?;
-        goal.dir.remove(caller, &goal.name, ops.pending)?;
+    // Nothing is replaced by what cannot be there.
+    let mut linked = goal.dir.authorize_link(caller, &open.file);
+    if let (Ok(()), Some(replaced)) = (&linked, &goal.replaced) {
+        let _taken = take_over(open, replaced, false)?;
+        let removed = goal.dir.remove(caller, &goal.name, ops.pending);
+        if removed == Err(FsError::Delay) {
+            drop(after_reply);
+            return Err(ops.wait_for_name(open, &replaced.file));
+        }
+        removed?;
     }
-    goal.dir.link(caller, &open.file, &goal.name, ops.pending)?;
+    if linked.is_ok() {
+        linked = goal.dir.link(caller, &open.file, &goal.name, ops.pending).map(drop);
+    }
+    if linked == Err(FsError::Delay) {
+        drop(after_reply);
+        return Err(ops.wait_for_name(open, &open.file));
+    }
+    linked?;
     ops.unanswered.push(after_reply);
     Ok(())
 }
@@ -137,15 +158,22 @@ fn write_to(open: &Open, dir: &File) -> Result<Taken, Stop> {
     )
 }
 
-/// A file is replaced: nobody has it open, and nobody opens it meanwhile.
-fn take_over(open: &Open, replaced: &Resolved) -> Result<Taken, Stop> {
-    if replaced.attrs.file_type == FileType::Directory {
+/// A file is replaced: it may be deleted, nobody has it open, and nobody opens it meanwhile.
+fn take_over(open: &Open, replaced: &Resolved, ignores_read_only: bool) -> Result<Taken, Stop> {
+    let Resolved { file, attrs } = replaced;
+    if attrs.file_type == FileType::Directory {
         return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    if open.naming == Naming::Windows && !ignores_read_only {
+        let shown = Shown::of(attrs, &file.kept(attrs, Blocking::Allowed)?);
+        if shown.attributes.contains(FileAttributes::READONLY) {
+            return Err(NtStatus::ACCESS_DENIED.into());
+        }
     }
     let all = Rights::READ | Rights::WRITE | Rights::DELETE;
     let access = claims::Access { rights: Rights::DELETE, deny: all };
     // Whoever has it open keeps it (MS-FSA §2.1.5.15.11).
-    take(open, &replaced.file, access, NtStatus::ACCESS_DENIED)
+    take(open, file, access, NtStatus::ACCESS_DENIED)
 }
 
 /// Claims a file; `in_use` where somebody has it open otherwise.

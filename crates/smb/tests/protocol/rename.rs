@@ -1,17 +1,22 @@
 //! New names, and what others have open.
 
 use crate::attr::{dispose, exists, rename};
-use crate::rig::{Client, Opening, Rig, name};
+use crate::rig::{Client, Opening, Rig, lease, name};
 use smb_wire::classes::FileClass;
-use smb_wire::classes::file::RenameInformation;
-use smb_wire::create::ShareAccess;
-use smb_wire::types::AccessMask;
+use smb_wire::classes::file::{RenameFlags, RenameInformation, RenameInformationEx};
+use smb_wire::create::{CreateDisposition, ShareAccess};
+use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{FileId, NtStatus, Utf16};
+use vfs::{Caller, PendingSync};
 
 pub(crate) fn link(client: &mut Client, file: FileId, to: &str) -> NtStatus {
+    link_over(client, file, to, false)
+}
+
+fn link_over(client: &mut Client, file: FileId, to: &str, replace_if_exists: bool) -> NtStatus {
     let to = name(to);
     let file_name = Utf16::new(&to).unwrap();
-    let value = RenameInformation { replace_if_exists: false, root_directory: 0, file_name };
+    let value = RenameInformation { replace_if_exists, root_directory: 0, file_name };
     client.set(file, FileClass::LINK, &value)
 }
 
@@ -33,6 +38,53 @@ fn a_name_is_given_where_the_directory_can_be_written_to() {
     other.close(alone);
     other.open("dir", Opening { access, ..Opening::dir() });
     assert_eq!(rename(&mut client, file, "dir\\file", false), NtStatus::SUCCESS);
+}
+
+#[test]
+fn what_cannot_be_linked_replaces_nothing() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("to", b"stays");
+    let file = client.open("from", Opening::default());
+    let (caller, mut pending) = (Caller::new(1000, 100, []), PendingSync::default());
+    rig.namespace.load().exports()[0].root().remove(&caller, b"from", &mut pending).unwrap();
+    assert_eq!(link_over(&mut client, file, "to", true), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(client.get("to"), b"stays");
+}
+
+#[test]
+fn a_link_replaces_once_those_who_keep_its_file_have_answered() {
+    let rig = Rig::new();
+    let (mut client, mut keeper) = (rig.alice_at(1), rig.alice_at(2));
+    client.put("to", b"goes");
+    keeper.put("from", b"new");
+    keeper.open_lease("from", Opening::default(), lease(1, "RH")).assert_state("RH");
+    let file = client.open("from", Opening::default());
+    let linking = std::thread::spawn(move || (link_over(&mut client, file, "to", true), client));
+    keeper.assert_lease_break(1, "RH", "R", true);
+    assert_eq!(keeper.get("to"), b"goes");
+    assert_eq!(keeper.acknowledge_lease(1, "R"), NtStatus::SUCCESS);
+    let (linked, _client) = linking.join().unwrap();
+    assert_eq!((linked, &keeper.get("to")[..]), (NtStatus::SUCCESS, &b"new"[..]));
+}
+
+#[test]
+fn what_is_read_only_is_not_replaced() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let attributes = FileAttributes::READONLY;
+    let access = AccessMask::READ_ATTRIBUTES;
+    let to = client.open("to", Opening { attributes, access, ..Opening::by(CreateDisposition::CREATE) });
+    client.close(to);
+    let file = client.open("from", Opening::default());
+    assert_eq!(rename(&mut client, file, "to", true), NtStatus::ACCESS_DENIED);
+    assert_eq!(link_over(&mut client, file, "to", true), NtStatus::ACCESS_DENIED);
+    assert!(exists(&mut client, "from") && exists(&mut client, "to"));
+    let wire = name("to");
+    let flags = RenameFlags::REPLACE_IF_EXISTS | RenameFlags::IGNORE_READONLY_ATTRIBUTE;
+    let ex = RenameInformationEx { flags, root_directory: 0, file_name: Utf16::new(&wire).unwrap() };
+    assert_eq!(client.set(file, FileClass::RENAME_EX, &ex), NtStatus::SUCCESS);
+    assert!(!exists(&mut client, "from"));
 }
 
 #[test]

@@ -146,6 +146,17 @@ impl File {
         Ok(self.created(made))
     }
 
+    /// Whether `caller` may give `target` a further name in this directory now, and nobody who keeps it open has to be asked first.
+    pub fn authorize_link(&self, caller: &Caller, target: &Self) -> FsResult<()> {
+        self.check_same_export(target)?;
+        let ruling = self.ruling(caller, None)?;
+        ruling.check_add(&self.node.attrs(Blocking::Allowed)?, caller, false)?;
+        if target.node.attrs(Blocking::Allowed)?.links == 0 {
+            return Err(FsError::NotFound);
+        }
+        self.ask_before_link(ruling, caller, target)
+    }
+
     /// Whether `caller` may take the name of `object`, which has `attrs`, out of this directory now.
     pub fn authorize_removal(
         &self,
