@@ -87,7 +87,8 @@ fn disk(ops: &Ops<'_>, session: &Arc<Session>, name: &[u16]) -> Result<Disk, Sto
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let client: Weak<Session> = Arc::downgrade(session);
-    Ok(Disk::new(client, export, rule.caller(&identity.credential), must_seal))
+    let caller = rule.caller(&identity.credential);
+    Ok(Disk::new(client, export, caller, must_seal, Some(origin(ops))))
 }
 
 /// Whether a share is encrypted for everybody.

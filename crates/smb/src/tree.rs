@@ -37,6 +37,8 @@ pub(crate) struct Disk {
     pub(crate) claimant: Arc<Claimant>,
     /// Whether messages must be encrypted.
     pub(crate) must_seal: bool,
+    /// Who it was connected by; nobody where its opens wait for their client after a restart.
+    origin: Option<Origin>,
 }
 
 impl AsRef<Volume> for Disk {
@@ -56,11 +58,12 @@ impl Disk {
         export: &Arc<Export>,
         mut caller: Caller,
         must_seal: bool,
+        origin: Option<Origin>,
     ) -> Self {
         let claimant = Arc::new(Claimant::new(client));
         let holder = export.volume.claims().attach(Arc::clone(&claimant) as _);
         caller.by = By::Holder(holder);
-        Self { export: Arc::clone(export), caller, holder, claimant, must_seal }
+        Self { export: Arc::clone(export), caller, holder, claimant, must_seal, origin }
     }
 
     /// A number that clients tell volumes apart by.
@@ -78,18 +81,18 @@ impl Disk {
     }
 
     /// Whether the share is still what it was when it was connected to: the same volume by the same name, whose rules let in
-    /// who comes from `origin` as they did, and that asks for no more protection of messages.
-    pub(crate) fn is_served(&self, namespace: &Namespace, origin: impl FnOnce() -> Origin) -> bool {
-        let then = &*self.export;
+    /// who comes from `origin`, by whatever channel, as they let in who connected, and that asks for no more protection of messages.
+    pub(crate) fn is_served(&self, namespace: &Namespace, origin: Origin) -> bool {
+        let (then, connected) = (&*self.export, self.origin);
         let Some(now) = namespace.export(then.id) else { return false };
-        if std::ptr::eq(&**now, then) {
+        if std::ptr::eq(&**now, then) && connected == Some(origin) {
             return true;
         }
-        let origin = origin();
+        let was = connected.and_then(|connected| then.rule(connected));
         Arc::ptr_eq(&now.volume, &then.volume)
             && now.path == then.path
             && now.share.is_met_by(&then.share)
-            && matches!((now.rule(origin), then.rule(origin)), (Some(now), Some(then)) if now.treats_like(then))
+            && matches!((now.rule(origin), was), (Some(now), Some(was)) if now.treats_like(was))
     }
 }
 
@@ -108,5 +111,39 @@ impl Tree {
             Share::Disk(disk) => Some(disk),
             Share::Pipe => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Session;
+    use vfs::memfs::MemFs;
+    use vfs::{Durability, ExportRule, Protection, VolumeId};
+
+    fn from(client: [u8; 4]) -> Origin {
+        let protection = Protection::Encrypted;
+        Origin { client: client.into(), endpoint: None, protocol: PROTOCOL, protection }
+    }
+
+    #[test]
+    fn a_channel_from_elsewhere_is_let_in_by_the_same_terms() {
+        let fs = Arc::new(MemFs::new(Arc::new(vfs::Time::default)));
+        let volume = Arc::new(Volume::new(VolumeId(1), "one", fs, Durability::Sync, 1));
+        let rule = |network: &str, read_only| ExportRule {
+            clients: vec![network.parse().unwrap()],
+            read_only,
+            ..ExportRule::everybody()
+        };
+        let rules = vec![rule("10.0.0.0/24", false), rule("10.0.1.0/24", false), rule("10.0.2.0/24", true)];
+        let export = Arc::new(Export::new("/one", volume, rules));
+        let caller = Caller::new(1, 1, []);
+        let origin = Some(from([10, 0, 0, 1]));
+        let disk = Disk::new(Weak::<Session>::new(), &export, caller, false, origin);
+        let namespace = Namespace::new([Arc::clone(&export)]);
+        let is_served = |client| disk.is_served(&namespace, from(client));
+        assert!(is_served([10, 0, 0, 1]) && is_served([10, 0, 0, 2]) && is_served([10, 0, 1, 1]));
+        assert!(!is_served([10, 0, 2, 1]), "it may only read from there");
+        assert!(!is_served([10, 0, 3, 1]), "nobody is let in from there");
     }
 }

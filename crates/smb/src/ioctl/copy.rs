@@ -44,7 +44,7 @@ fn id_of(key: ResumeKey) -> Option<FileId> {
 /// Another file that the session has open, in a share that is still served.
 pub(super) fn source(ops: &Ops<'_>, id: FileId) -> Result<Option<Arc<Open>>, Stop> {
     let open = ops.session()?.open(id);
-    Ok(open.filter(|open| open.disk.is_served(ops.namespace, || origin(ops))))
+    Ok(open.filter(|open| open.disk.is_served(ops.namespace, origin(ops))))
 }
 
 /// MS-SMB2 §3.3.5.15.5.
