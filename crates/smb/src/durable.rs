@@ -183,6 +183,13 @@ impl Handles {
             }
         };
         table.uncount(&open);
+        // Until it is another value, what its CREATE has made is not known: a repetition of that is put off.
+        if let Some(Origin { creation, .. }) = open.origin()
+            && let Some(created) = table.created.get_mut(&creation.key)
+            && created.number == creation.number
+        {
+            created.open = None;
+        }
         Ok(open)
     }
 
@@ -221,9 +228,9 @@ impl Creation {
 
     fn is_of(&self, open: &Arc<Open>) {
         let Some(handles) = self.handles.upgrade() else { return };
-        if let Some(created) = lock(&handles.0).created.get_mut(&self.key) {
-            created.open = Some(Arc::downgrade(open));
-        }
+        let mut table = lock(&handles.0);
+        let created = table.created.get_mut(&self.key).filter(|created| created.number == self.number);
+        created.into_iter().for_each(|created| created.open = Some(Arc::downgrade(open)));
     }
 }
 
