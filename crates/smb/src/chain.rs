@@ -9,7 +9,7 @@ use crate::connect::origin;
 use crate::connection::Connection;
 use crate::durable::Creation;
 use crate::heads::Heads;
-use crate::later::{Asked, Cancel, Interim, Waker};
+use crate::later::{Asked, Cancel, Interim, Undo, Waker};
 use crate::limits::{COMPOUND_REPLY_BYTES_MAX, COMPRESSED_BYTES_MIN, CREDIT_BYTES};
 use crate::ops::{Ops, Stop};
 use crate::sequence::Outstanding;
@@ -72,6 +72,7 @@ impl Base<'_> {
             waker: None,
             woken: None,
             cancel: None,
+            undo: None,
             creation: None,
             unanswered: Vec::new(),
             is_sealed: false,
@@ -156,6 +157,8 @@ pub(crate) struct Asker {
     signer: Option<Arc<signing::Key>>,
     /// Whose request it is.
     pub(crate) session: Weak<Session>,
+    /// For the case that nobody is there any more to be answered.
+    pub(crate) undo: Option<Undo>,
 }
 
 /// What related commands take over from the one before.
@@ -413,7 +416,7 @@ impl Chain {
 
     /// How a command ended that has no reply now.
     fn stopped(&mut self, stop: Stop, ops: Ops<'_>) -> Ended {
-        let Ops { header, channel, signer, waker, woken, cancel, outstanding, creation, .. } = ops;
+        let Ops { header, channel, signer, waker, woken, cancel, undo, outstanding, creation, .. } = ops;
         (self.outstanding, self.creation) = (outstanding, creation);
         self.waker = waker.map(|waker| Unanswered(Some(waker)));
         match stop {
@@ -426,7 +429,7 @@ impl Chain {
             Stop::WouldBlock | Stop::Status(_) => Ended::WouldBlock,
             Stop::Later => {
                 let session = channel.map_or_else(Weak::new, |channel| Arc::downgrade(&channel.session));
-                let asker = Asker { header, signer, session };
+                let asker = Asker { header, signer, session, undo };
                 let waits = self.waker.take().and_then(Unanswered::into_waker).zip(cancel);
                 self.waits = waits.map(|(waker, cancel)| Waits { waker, cancel, asker });
                 Ended::Later

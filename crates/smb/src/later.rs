@@ -25,6 +25,9 @@ pub(crate) enum Interim {
 /// How a request stops waiting. `false`: it is too late for that, the request is being woken.
 pub(crate) type Cancel = Box<dyn Fn() -> bool + Send>;
 
+/// Gives back what a request has got while it waited, where nobody hears of it any more.
+pub(crate) type Undo = Box<dyn FnOnce() + Send>;
+
 /// A request that waits, with everything that it needs to go on.
 pub(crate) trait Suspension: Send {
     /// Goes on with it; does not wait.

@@ -112,7 +112,11 @@ fn take_or_wait(ops: &mut Ops<'_>, open: &Open, span: Span, is_exclusive: bool) 
     }
     let waker = ops.waker(Some(open.id), NtStatus::RANGE_NOT_LOCKED, Interim::OfLast)?;
     match ask(open, span, is_exclusive, Queueing::Until(Nanos(u64::MAX))) {
-        Verdict::Wait(ticket) => Err(ops.wait_for_claim(&open.disk, &open.file, ticket, &waker)),
+        Verdict::Wait(ticket) => {
+            let (file, request) = (open.file.clone(), unlocking(open, span));
+            ops.undo = Some(Box::new(move || _ = file.claim(&request)));
+            Err(ops.wait_for_claim(&open.disk, &open.file, ticket, &waker))
+        }
         verdict => Ok(granted(&verdict, NtStatus::LOCK_NOT_GRANTED)?),
     }
 }
@@ -131,9 +135,11 @@ fn ask(open: &Open, span: Span, is_exclusive: bool, queueing: Queueing) -> Verdi
 }
 
 fn unlock(open: &Open, span: Span) -> Result<(), NtStatus> {
-    let request =
-        Request::Unlock { owner: open.lock_owner(), stream: open.file.stream(), span, enforced: true };
-    granted(&open.file.claim(&request), NtStatus::RANGE_NOT_LOCKED)
+    granted(&open.file.claim(&unlocking(open, span)), NtStatus::RANGE_NOT_LOCKED)
+}
+
+fn unlocking(open: &Open, span: Span) -> Request {
+    Request::Unlock { owner: open.lock_owner(), stream: open.file.stream(), span, enforced: true }
 }
 
 /// What became of a request; `not_held` where there is no such range.

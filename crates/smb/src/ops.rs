@@ -4,7 +4,7 @@ use crate::breaks::CacheUse;
 use crate::channel::Channel;
 use crate::connection::Connection;
 use crate::durable::Creation;
-use crate::later::{Asked, Cancel, Interim, Waker};
+use crate::later::{Asked, Cancel, Interim, Undo, Waker};
 use crate::open::Open;
 use crate::pipe::Pipe;
 use crate::sequence::Outstanding;
@@ -94,6 +94,8 @@ pub(crate) struct Ops<'c> {
     pub(crate) woken: Option<Outcome>,
     /// How it stops waiting.
     pub(crate) cancel: Option<Cancel>,
+    /// What it does if it gets what it waits for when nobody is there any more.
+    pub(crate) undo: Option<Undo>,
     /// That the request is a CREATE under way, as it may come again.
     pub(crate) creation: Option<Creation>,
     /// Caches of which the client learns with the reply.

@@ -27,6 +27,7 @@ use transport::{
     Pipe, Plan, Progress, Protocol, Role,
 };
 pub use transport::{Client, Settings, Stats, Users};
+use vfs::claims::Outcome;
 use vfs::qos::{Toll, is_anything_limited};
 use vfs::{Blocking, FsError, Namespace, VolumeId};
 
@@ -532,7 +533,13 @@ impl WaitingCall {
             true => connection_of(&asker.session),
             false => None,
         };
-        let Some(connection) = connection.upgrade().or_else(other) else { return waker.finish() };
+        let Some(connection) = connection.upgrade().or_else(other) else {
+            // Its client asks again by another connection, and must not find itself in the way.
+            if waker.take_woken() == Some(Outcome::Granted) {
+                asker.undo.into_iter().for_each(|undo| undo());
+            }
+            return waker.finish();
+        };
         chain.woken(waker, ends_with);
         let (ours, stats) = (Arc::clone(&connection.session), CallStats::default());
         let suspended = Suspended { connection: ours, message, chain, replies, stats };
