@@ -35,6 +35,7 @@ use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::Arc;
 use vfs::claims::{By, Conflict, Granted, OpenRequest, Request, Verdict};
+use vfs::watch::What;
 use vfs::{
     Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, Opened, SecurityStyle,
     SetAttrs,
@@ -443,7 +444,7 @@ fn keep(
         attrs = empty(ops, args, &open)?;
     }
     if action != CreateAction::OPENED && open.file_type == FileType::Regular {
-        let taken = allocation::take(ops, args, (&file, &disk.caller), (claim, action))?;
+        let taken = allocation::take(ops, args, &open, action)?;
         attrs = taken.unwrap_or(attrs);
     }
     if let Some(instance) = instance {
@@ -484,7 +485,7 @@ fn empty(ops: &mut Ops<'_>, args: &CreateRequest<'_>, open: &Open) -> Result<Att
         file.remove_streams(caller)?;
         attrs = attributes::of_emptied(open, attrs, args, ops.pending)?;
     }
-    open.tell_listing_changed();
+    open.tell_modified(What::SIZE | What::MODIFIED | What::ATTRIBUTES);
     let access = claimed(open.granted, args.share_access);
     file.claim(&Request::Downgrade { open: open.claim(), access });
     Ok(attrs)

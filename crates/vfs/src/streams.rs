@@ -148,6 +148,14 @@ impl StreamTree {
     }
 }
 
+/// Whether something has lost its last name: whoever has it open keeps it, but nobody else finds it.
+pub(crate) fn is_gone(node: &NodeRef) -> bool {
+    match node.attrs(Blocking::Allowed) {
+        Ok(attrs) => attrs.links == 0,
+        Err(error) => error == FsError::Stale,
+    }
+}
+
 /// Whether a directory is one that this service has made and nobody else enters.
 fn is_own_dir(attrs: &Attrs) -> bool {
     attrs.file_type == FileType::Directory && attrs.uid == 0 && attrs.mode & OTHERS == 0
@@ -231,11 +239,6 @@ impl Volume {
 
     /// Removes the streams of what has lost a name, if that was its last one. What cannot be removed is found again after a restart.
     pub(crate) fn remove_streams_of_gone(&self, named: Option<NodeRef>) {
-        let is_gone = |node: &NodeRef| match node.attrs(Blocking::Allowed) {
-            // Whoever has it open keeps it, but nobody else finds it.
-            Ok(attrs) => attrs.links == 0,
-            Err(error) => error == FsError::Stale,
-        };
         if let Some(node) = named.filter(is_gone) {
             let _ = self.remove_streams(&node.key());
         }

@@ -2,7 +2,7 @@
 
 use super::posix::Rules;
 use super::walk::Target;
-use super::{Chosen, granted_freely, make, maximal, must_make, take, without_generic};
+use super::{Chosen, caching, granted_freely, make, maximal, must_make, take, without_generic};
 use crate::names::{Naming, folded, stream_to_wire};
 use crate::open::Place;
 use crate::ops::{Ops, Stop};
@@ -10,6 +10,7 @@ use crate::tree::Disk;
 use smb_wire::NtStatus;
 use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateRequest};
 use smb_wire::types::AccessMask;
+use vfs::watch::What;
 use vfs::{Blocking, File, FileType, FsError, FsResult};
 
 /// The stream `name` of what is at `target`, made where the request says so. Unix knows no streams.
@@ -58,6 +59,7 @@ pub(super) fn choose(
         Err(FsError::Exists) if !must_make(args) => return Err(Stop::Delayed),
         made => made?,
     };
+    place.tell_modified(What::MODIFIED, caching::listing_of(ops, args));
     let attrs = stream.attrs(Blocking::Allowed)?;
     let (naming, action) = (Naming::Windows, CreateAction::CREATED);
     Ok(Chosen { place, file: stream, attrs, naming, granted, action })

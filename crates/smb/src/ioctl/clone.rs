@@ -48,7 +48,10 @@ fn clone(ops: &mut Ops<'_>, target: &Arc<Open>, asked: &DuplicateExtents) -> Res
     }
     let stability = if target.writes_through() { Stability::Data } else { Stability::Unstable };
     match from.clone_to(to, &span, stability, ops.pending) {
-        Ok(_) => Ok(Answer::NOTHING),
+        Ok(change) => {
+            target.tell_written(&change);
+            Ok(Answer::NOTHING)
+        }
         Err(FsError::NotSupported) => Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
         Err(error) => Err(error.into()),
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::file::Sides;
 use vfs::qos::{Kind, Toll};
-use vfs::{Access, Blocking, FsError, FsResult, Opened, PendingSync, Span, Stability};
+use vfs::{Access, Blocking, Change, FsError, FsResult, Opened, PendingSync, Span, Stability};
 
 /// What a request is told that asks for more than there is in one (MS-SMB2 §3.3.5.15.6.2).
 const LIMITS: CopyChunkResponse = CopyChunkResponse {
@@ -81,9 +81,13 @@ pub(super) fn copy_chunks(
     let stability = if target.writes_through() { Stability::Data } else { Stability::Unstable };
     let began = Instant::now();
     ops.count(Kind::Write, 0);
-    let mut copier = Copier { from, to, stability, pending: ops.pending, done: CopyChunkResponse::default() };
+    let (done, change) = (CopyChunkResponse::default(), None);
+    let mut copier = Copier { from, to, stability, pending: ops.pending, done, change };
     let copied = copier.all(&asked.chunks);
-    let done = copier.done;
+    let Copier { done, change, .. } = copier;
+    if let Some(change) = change {
+        target.tell_written(&change);
+    }
     let bytes = u64::from(done.total_bytes_written);
     sides.count_read(bytes, began.elapsed());
     if let Some(charge) = &mut charge {
@@ -132,6 +136,8 @@ struct Copier<'c> {
     stability: Stability,
     pending: &'c mut PendingSync,
     done: CopyChunkResponse,
+    /// What it did to the target so far.
+    change: Option<Change>,
 }
 
 impl Copier<'_> {
@@ -156,11 +162,13 @@ impl Copier<'_> {
         while left > 0 {
             let target = chunk.target_offset.checked_add(at).ok_or(FsError::FileTooBig)?;
             let span = Span { source: chunk.source_offset + at, target, len: left };
-            let copied = self.part(&span)?;
+            let (copied, change) = self.part(&span)?;
             if copied == 0 {
                 // The source was cut off meanwhile.
                 return Err(NtStatus::INVALID_VIEW_SIZE.into());
             }
+            let before = self.change.map_or(change.before, |all| all.before);
+            self.change = Some(Change { before, ..change });
             (at, left) = (at + copied, left - copied);
             let bytes = u32::try_from(copied).unwrap_or(u32::MAX);
             self.done.chunk_bytes_written += bytes;
@@ -170,21 +178,20 @@ impl Copier<'_> {
     }
 
     /// A range, perhaps only its beginning, by the storage where it can, and else by reading and writing.
-    fn part(&mut self, span: &Span) -> FsResult<u64> {
+    fn part(&mut self, span: &Span) -> FsResult<(u64, Change)> {
         match self.from.copy_to(self.to, span, self.stability, self.pending) {
-            Ok((bytes, _)) => Ok(bytes),
             Err(FsError::CrossVolume | FsError::Invalid | FsError::NotSupported) => self.by_memory(span),
-            Err(error) => Err(error),
+            copied => copied,
         }
     }
 
     /// A chunk at most, so that what overlaps itself is read before it is written.
-    fn by_memory(&mut self, span: &Span) -> FsResult<u64> {
+    fn by_memory(&mut self, span: &Span) -> FsResult<(u64, Change)> {
         let len = usize::try_from(span.len).unwrap_or(usize::MAX);
         let mut data = Vec::new();
         let read = self.from.read(span.source, len, &mut data, Blocking::Allowed)?;
-        self.to.write(span.target, &data, self.stability, self.pending)?;
-        Ok(read as u64)
+        let change = self.to.write(span.target, &data, self.stability, self.pending)?;
+        Ok((read as u64, change))
     }
 }
 

@@ -11,6 +11,7 @@ use smb_wire::ranges::{
 };
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, NtStatus};
+use vfs::watch::What;
 use vfs::{Access, Blocking, FsError, FsResult, Kept, Opened, Seek, Stability};
 
 /// Bytes of an [`AllocatedRange`].
@@ -61,6 +62,7 @@ pub(super) fn set_sparse(ops: &mut Ops<'_>, open: &Open, input: &[u8]) -> Result
             Err(FsError::NotSupported) => return Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
             kept => _ = kept?,
         }
+        open.tell_modified(What::ATTRIBUTES);
     }
     Ok(Answer::NOTHING)
 }
@@ -74,10 +76,11 @@ pub(super) fn zero(ops: &mut Ops<'_>, open: &Open, input: &[u8]) -> Result<Answe
     if start < end {
         let stability = if open.writes_through() { Stability::Data } else { Stability::Unstable };
         let length = end - start;
-        match is_sparse(open)? {
+        let change = match is_sparse(open)? {
             true => opened.deallocate(start, length, stability, ops.pending)?,
             false => opened.zero(start, length, stability, ops.pending)?,
         };
+        open.tell_written(&change);
     }
     Ok(Answer::NOTHING)
 }
@@ -154,7 +157,9 @@ pub(super) fn trim(ops: &mut Ops<'_>, open: &Open, args: &IoctlRequest<'_>) -> R
             return Err(NtStatus::INVALID_PARAMETER.into());
         }
         if range.length > 0 {
-            opened.deallocate(range.offset, range.length, Stability::Unstable, ops.pending)?;
+            let unstable = Stability::Unstable;
+            let change = opened.deallocate(range.offset, range.length, unstable, ops.pending)?;
+            open.tell_written(&change);
         }
         processed += 1;
     }

@@ -9,6 +9,7 @@ use smb_wire::NtStatus;
 use smb_wire::classes::file::RenameInformation;
 use std::sync::Arc;
 use vfs::claims::{self, Rights};
+use vfs::watch::What;
 use vfs::{File, FsError};
 
 /// A stream stays with its file: the new name is ":name", with or without the type.
@@ -36,6 +37,7 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
     };
     file.rename_stream(&open.disk.caller, &from, &to, args.replace_if_exists, ops.pending)?;
     drop(taken);
+    open.tell_modified(What::MODIFIED);
     follow(ops, open, &to);
     Ok(())
 }

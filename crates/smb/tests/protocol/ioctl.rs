@@ -1,7 +1,7 @@
 //! IOCTL of files.
 
-mod copy;
-mod ranges;
+pub(crate) mod copy;
+pub(crate) mod ranges;
 mod reparse;
 
 use crate::rig::{Opening, Rig, output};

@@ -35,6 +35,11 @@ impl File {
         self.stream.is_some()
     }
 
+    /// Whether this is a stream that has lost its name.
+    pub fn has_lost_stream(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| streams::is_gone(&stream.node))
+    }
+
     /// The file that this is a stream of; of a file, itself.
     #[must_use]
     pub fn of_stream(&self) -> Self {
