@@ -12,6 +12,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Encode, FileId, NtStatus};
 use std::sync::Arc;
 use std::time::Instant;
+use vfs::claims::{self, IoKind};
 use vfs::file::Sides;
 use vfs::qos::{Kind, Toll};
 use vfs::{Access, Blocking, Change, FsError, FsResult, Opened, PendingSync, Span, Stability};
@@ -96,8 +97,11 @@ pub(super) fn copy_chunks(
     ops.count(Kind::Write, usize::try_from(sides.at_target(bytes)).unwrap_or(usize::MAX));
     match copied {
         Ok(()) => Ok(answer(NtStatus::SUCCESS, &done)),
-        // Nothing is done yet: it is tried again as a whole.
-        Err(Stop::Delayed) if done == CopyChunkResponse::default() => Err(Stop::Delayed),
+        // Nothing is done yet: the first chunk waits, and all are copied then.
+        Err(Stop::Delayed) if done == CopyChunkResponse::default() => {
+            let first = asked.chunks.first().map(span_of).ok_or(Stop::Delayed)?;
+            Err(wait_for_sides(ops, &source, target, &first))
+        }
         Err(Stop::Delayed) => Ok(answer(of_fs_error(FsError::Delay), &done)),
         Err(Stop::Status(status)) => Ok(answer(status, &done)),
         Err(stop) => Err(stop),
@@ -114,6 +118,19 @@ fn are_within_limits(chunks: &[CopyChunk]) -> bool {
     (1..=COPY_CHUNKS_MAX).contains(&count)
         && chunks.iter().all(|chunk| (1..=COPY_CHUNK_BYTES_MAX).contains(&chunk.length))
         && total(chunks) <= u64::from(COPY_BYTES_MAX)
+}
+
+fn span_of(chunk: &CopyChunk) -> Span {
+    Span { source: chunk.source_offset, target: chunk.target_offset, len: u64::from(chunk.length) }
+}
+
+/// Has the request wait until others have given up what stands in the way of a copy: at the source, or else at the target.
+pub(super) fn wait_for_sides(ops: &mut Ops<'_>, source: &Open, target: &Open, span: &Span) -> Stop {
+    let is_readable = |from: &Opened<'_>| from.check_read(span.source, span.len) != Err(FsError::Delay);
+    match source.opened().is_none_or(is_readable) {
+        true => ops.wait_for_io(target, IoKind::Write, claims::Span::clamped(span.target, span.len)),
+        false => ops.wait_for_io(source, IoKind::Read, claims::Span::clamped(span.source, span.len)),
+    }
 }
 
 fn total(chunks: &[CopyChunk]) -> u64 {

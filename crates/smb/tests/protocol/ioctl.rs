@@ -3,6 +3,7 @@
 pub(crate) mod copy;
 pub(crate) mod ranges;
 mod reparse;
+mod waits;
 
 use crate::rig::{Opening, Rig, output};
 use smb_wire::fsctl::PipeWait;
