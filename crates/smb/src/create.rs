@@ -482,7 +482,7 @@ fn empty(ops: &mut Ops<'_>, args: &CreateRequest<'_>, open: &Open) -> Result<Att
     let mut attrs = writing.into_owned().held_by(by).replace(caller, ops.pending)?.after;
     // A file that is replaced begins anew (MS-FSA §2.1.5.1.2.1); Unix empties it, and that is all.
     if !file.is_stream() && open.naming == Naming::Windows {
-        file.remove_streams(caller)?;
+        file.remove_streams(caller, ops.pending)?;
         attrs = attributes::of_emptied(open, attrs, args, ops.pending)?;
     }
     open.tell_modified(What::SIZE | What::MODIFIED | What::ATTRIBUTES);

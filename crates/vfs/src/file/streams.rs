@@ -83,7 +83,7 @@ impl File {
             return Err(FsError::Stale);
         }
         volume.require_sync(pending, &dir, SyncScope::All);
-        self.note_streams_changed(pending)?;
+        volume.note_streams_changed(&self.node, pending)?;
         self.with_stream(made.found.node, &made.found.attrs)
     }
 
@@ -109,13 +109,17 @@ impl File {
         }
         dir.rename(from.name()?, &dir, to.name()?, &|_, _| Ok(()))?;
         volume.require_sync(pending, &dir, SyncScope::All);
-        self.note_streams_changed(pending)
+        volume.note_streams_changed(&self.node, pending)
     }
 
     /// Removes all streams of this file, as when it is replaced by a new one. Who may write it may.
-    pub fn remove_streams(&self, caller: &Caller) -> FsResult<()> {
+    pub fn remove_streams(&self, caller: &Caller, pending: &mut PendingSync) -> FsResult<()> {
         self.check_streams_change(caller)?;
-        self.volume().remove_streams(&self.key())
+        let volume = self.volume();
+        let had_any = volume.remove_streams(&self.key(), &mut |dir| {
+            volume.require_sync(pending, dir, SyncScope::All);
+        })?;
+        if had_any { volume.note_streams_changed(&self.node, pending) } else { Ok(()) }
     }
 
     fn with_stream(&self, node: NodeRef, attrs: &Attrs) -> FsResult<Self> {
@@ -138,13 +142,6 @@ impl File {
             }
             _ => Err(FsError::NotSupported),
         }
-    }
-
-    /// A file whose streams come and go has changed, so whatever is remembered of it is void.
-    fn note_streams_changed(&self, pending: &mut PendingSync) -> FsResult<()> {
-        self.note_modified()?;
-        self.require_sync(pending, SyncScope::All);
-        Ok(())
     }
 
     /// Adds the flush of the data.
@@ -207,12 +204,19 @@ mod tests {
     use crate::volume::Volume;
     use std::ops::ControlFlow;
 
+    fn new_storage() -> MemFs {
+        MemFs::new(Arc::new(crate::Time::default))
+    }
+
+    /// The root of a volume on this storage.
+    fn served(fs: &MemFs) -> File {
+        let volume = Volume::new(VolumeId(1), "one", Arc::new(fs.clone()), Durability::Sync, 1);
+        Arc::new(Export::new("/one", Arc::new(volume), Vec::new())).root()
+    }
+
     /// A root that user 1 may write, and a file of user 1 in it.
     fn rig() -> (File, File, Caller) {
-        let fs = Arc::new(MemFs::new(Arc::new(crate::Time::default)));
-        let volume = Volume::new(VolumeId(1), "one", fs, Durability::Sync, 1);
-        let export = Arc::new(Export::new("/one", Arc::new(volume), Vec::new()));
-        let (root, user) = (export.root(), Caller::new(1, 1, []));
+        let (root, user) = (served(&new_storage()), Caller::new(1, 1, []));
         let (mode, mut pending) =
             (SetAttrs { mode: Some(0o777), ..SetAttrs::default() }, PendingSync::default());
         root.set_attrs(&Caller::new(0, 0, []), &mode, None, &mut pending).unwrap();
@@ -344,7 +348,7 @@ mod tests {
         assert!(stream.open(&other, Access::READ, Blocking::Allowed).is_ok());
         assert_eq!(stream.open(&other, Access::WRITE, Blocking::Allowed).err(), Some(FsError::Access));
         assert_eq!(file.rename_stream(&other, b"s", b"t", false, &mut pending), Err(FsError::Access));
-        assert_eq!(file.remove_streams(&other), Err(FsError::Access));
+        assert_eq!(file.remove_streams(&other, &mut pending), Err(FsError::Access));
         let mut reader = user;
         reader.read_only = true;
         assert_eq!(file.make_stream(&reader, b"t", &mut pending).err(), Some(FsError::ReadOnly));
@@ -364,9 +368,34 @@ mod tests {
         }
         assert_eq!(file.make_stream(&user, b"more", &mut pending).err(), Some(FsError::NoSpace));
         assert_eq!(file.make_stream(&user, b"0", &mut pending).err(), Some(FsError::NoSpace));
-        file.remove_streams(&user).unwrap();
+        file.remove_streams(&user, &mut pending).unwrap();
         put(&file, &user, b"..", b"more");
         assert_eq!(streams(&file), [(b"..".to_vec(), 4)]);
+    }
+
+    #[test]
+    fn streams_that_were_removed_stay_away_after_a_power_cut() {
+        let removals: [fn(&File, &Caller, &File); 2] = [
+            |file, user, _| {
+                let mut pending = PendingSync::default();
+                file.remove_streams(user, &mut pending).unwrap();
+                pending.sync_all().unwrap();
+            },
+            |file, _, stream| file.volume().remove_stream(&file.key(), stream.stream(), b"s").unwrap(),
+        ];
+        for remove in removals {
+            let (fs, user) = (new_storage(), Caller::new(0, 0, []));
+            let file = make(&served(&fs), &user, b"file");
+            let stream = put(&file, &user, b"s", b"stream");
+            file.volume().sync().unwrap();
+            let before = file.attrs(Blocking::Allowed).unwrap();
+            remove(&file, &user, &stream);
+            let root = served(&fs.crash());
+            let dir = root.open_dir(&user, Blocking::Allowed).unwrap();
+            let after = dir.lookup(b"file", Blocking::Allowed).unwrap();
+            assert_eq!(streams(&after.file), []);
+            assert!(after.attrs.change > before.change, "whatever is remembered of the file is void");
+        }
     }
 
     #[test]
