@@ -196,7 +196,7 @@ impl File {
 mod tests {
     use super::*;
     use crate::durable::Durability;
-    use crate::file::{Disposition, Stability};
+    use crate::file::{Disposition, Opened, Stability};
     use crate::memfs::MemFs;
     use crate::name::Name;
     use crate::namespace::{Export, VolumeId};
@@ -274,6 +274,39 @@ mod tests {
         let set = SetAttrs { size: Some(2), ..SetAttrs::default() };
         let cut = opened.set_attrs(&user, &set, &mut PendingSync::default()).unwrap();
         assert_eq!((cut.before.size, cut.after.size, streams(&root)), (14, 2, vec![(b"s".to_vec(), 2)]));
+    }
+
+    #[test]
+    fn changes_of_ranges_are_those_that_its_file_shows() {
+        type Act = fn(&Opened<'_>, &Opened<'_>, &mut PendingSync) -> FsResult<Change>;
+        let acts: [Act; 6] = [
+            |to, _, pending| to.allocate(0, 10, Stability::Unstable, pending),
+            |to, _, pending| to.preallocate(9000, Stability::Unstable, pending),
+            |to, _, pending| to.deallocate(0, 10, Stability::Unstable, pending),
+            |to, _, pending| to.zero(0, 10, Stability::Unstable, pending),
+            |to, from, pending| {
+                let span = crate::Span { source: 0, target: 0, len: 6 };
+                from.copy_to(to, &span, Stability::Unstable, pending).map(|(_, change)| change)
+            },
+            |to, from, pending| {
+                let span = crate::Span { source: 0, target: 0, len: 4096 };
+                from.clone_to(to, &span, Stability::Unstable, pending)
+            },
+        ];
+        let (_root, file, user) = rig();
+        let [from, to] = [&b"from"[..], b"to"].map(|name| put(&file, &user, name, &[7; 4096]));
+        let (from, _) = from.open(&user, Access::READ, Blocking::Allowed).unwrap();
+        let (opened, _) = to.open(&user, Access::WRITE, Blocking::Allowed).unwrap();
+        for (number, act) in acts.iter().enumerate() {
+            let (then, mut pending) = (crate::Time { seconds: 77, nanos: 0 }, PendingSync::default());
+            let set = SetAttrs { modified: Some(SetTime::To(then)), ..SetAttrs::default() };
+            file.set_attrs(&user, &set, None, &mut pending).unwrap();
+            let before = to.attrs(Blocking::Allowed).unwrap();
+            let change = act(&opened, &from, &mut pending).unwrap();
+            assert_eq!((change.before, change.before.modified), (before, then), "{number}");
+            assert_eq!(change.after, to.attrs(Blocking::Allowed).unwrap(), "{number}");
+            assert_eq!(change.after.modified, crate::Time::default(), "{number}");
+        }
     }
 
     #[test]
