@@ -49,6 +49,11 @@ impl StoredName {
     }
 }
 
+/// [`FsError::Invalid`] or [`FsError::NameTooLong`] unless a stream can have this name.
+pub fn check_name(name: &[u8]) -> FsResult<()> {
+    StoredName::new(name).map(drop)
+}
+
 /// Where the streams of a volume are.
 #[derive(Default)]
 pub(crate) struct StreamTree {

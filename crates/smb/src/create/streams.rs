@@ -11,7 +11,7 @@ use smb_wire::NtStatus;
 use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateRequest};
 use smb_wire::types::AccessMask;
 use vfs::watch::What;
-use vfs::{Blocking, File, FileType, FsError, FsResult};
+use vfs::{Attrs, Blocking, File, FileType, FsError, FsResult};
 
 /// The stream `name` of what is at `target`, made where the request says so. Unix knows no streams.
 pub(super) fn choose(
@@ -24,7 +24,7 @@ pub(super) fn choose(
     if args.create_options.contains(CreateOptions::DIRECTORY_FILE) {
         return Err(NtStatus::NOT_A_DIRECTORY.into());
     }
-    let (place, file, granted) = match target {
+    let (place, file, granted, new) = match target {
         Target::Found { place, file, attrs } => {
             if attrs.file_type == FileType::Symlink {
                 return Err(NtStatus::IO_REPARSE_TAG_NOT_HANDLED.into());
@@ -47,22 +47,37 @@ pub(super) fn choose(
                 return Err(NtStatus::ACCESS_DENIED.into());
             }
             let granted = if desired == asked { asked } else { maximal };
-            (place, file, granted)
+            (place, file, granted, None)
         }
         Target::Missing(place) => {
-            let made = make(ops, (args, Rules::Windows), disk, place)?;
-            (Place { stream: Some(name.to_vec()), ..made.place }, made.file, granted_freely(args))
+            vfs::streams::check_name(name)?;
+            let Chosen { place, file, attrs, .. } = make(ops, (args, Rules::Windows), disk, place)?;
+            let place = Place { stream: Some(name.to_vec()), ..place };
+            (place, file, granted_freely(args), Some(attrs))
         }
     };
     let stream = match file.make_stream(&disk.caller, name, ops.pending) {
         // Somebody else was faster.
         Err(FsError::Exists) if !must_make(args) => return Err(Stop::Delayed),
-        made => made?,
+        made => {
+            if let (Err(_), Some(seen)) = (&made, &new) {
+                take_back(ops, args, disk, &place, seen);
+            }
+            made?
+        }
     };
     place.tell_modified(What::MODIFIED, caching::listing_of(ops, args));
     let attrs = stream.attrs(Blocking::Allowed)?;
     let (naming, action) = (Naming::Windows, CreateAction::CREATED);
     Ok(Chosen { place, file: stream, attrs, naming, granted, action })
+}
+
+/// Removes a file that was made for a stream that cannot be made. It stays where somebody else has found a use for it.
+fn take_back(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: &Place, seen: &Attrs) {
+    let Some((dir, name)) = &place.entry else { return };
+    let mut caller = disk.caller.clone();
+    caller.listing = caching::listing_of(ops, args);
+    _ = dir.remove_as_seen(&caller, name, seen, ops.pending);
 }
 
 fn makes(args: &CreateRequest<'_>) -> bool {

@@ -1,14 +1,17 @@
 //! Named streams: their names, what they share with their file and what they do not, and how they go.
 
 use crate::attr::{dispose, exists, rename};
-use crate::rig::{BOB, Client, Opening, Rig, SHARE};
+use crate::rig::{BOB, Client, NOW, Opening, Rig, SHARE};
 use smb_wire::chain;
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::StandardInformation;
 use smb_wire::create::{CreateAction, CreateDisposition, ShareAccess};
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, FileId, NtStatus};
-use vfs::{Blocking, Caller, FsError, PendingSync};
+use std::sync::Arc;
+use vfs::{
+    Blocking, Caller, Capacity, Durability, ExportRule, FsError, MemFs, PendingSync, Volume, VolumeId,
+};
 
 const OPEN: CreateDisposition = CreateDisposition::OPEN;
 const CREATE: CreateDisposition = CreateDisposition::CREATE;
@@ -83,6 +86,26 @@ fn a_stream_that_is_made_makes_its_file() {
     // A file that is replaced loses what it had.
     client.put("new", b"data");
     assert_eq!(streams_of(&mut client, "new"), owned(&[("::$DATA", 4)]));
+}
+
+#[test]
+fn a_stream_that_cannot_be_made_leaves_no_file() {
+    let fs = MemFs::new(Arc::new(|| NOW));
+    let storage = Arc::new(fs.clone());
+    let rig = Rig::with(ExportRule::everybody(), |_| {
+        Volume::new(VolumeId(0x0101), SHARE, storage, Durability::Sync, 7)
+    });
+    let mut client = rig.alice();
+    let wide = format!("new:{}", "ü".repeat(128));
+    client.create(&wide, Opening::by(CREATE)).assert_refused(NtStatus::OBJECT_NAME_INVALID);
+    assert!(!exists(&mut client, "new"));
+    // There is room for the file, and none for the stream.
+    let (bytes, files) = (1 << 20, fs.usage().files + 1);
+    fs.set_capacity(Capacity { bytes, files });
+    client.create("new:s", Opening::by(CREATE)).assert_refused(NtStatus::DISK_FULL);
+    assert!(!exists(&mut client, "new"));
+    fs.set_capacity(Capacity { bytes, files: files + 3 });
+    assert_eq!(client.action("new:s", Opening::by(CREATE)), Ok(CreateAction::CREATED));
 }
 
 #[test]
