@@ -3,6 +3,7 @@
 use super::posix::Rules;
 use super::walk::Target;
 use super::{Chosen, caching, granted_freely, make, maximal, must_make, take, without_generic};
+use crate::later::Interim;
 use crate::names::{Naming, folded, stream_to_wire};
 use crate::open::Place;
 use crate::ops::{Ops, Stop};
@@ -10,6 +11,7 @@ use crate::tree::Disk;
 use smb_wire::NtStatus;
 use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateRequest};
 use smb_wire::types::AccessMask;
+use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
 use vfs::watch::What;
 use vfs::{Attrs, Blocking, File, FileType, FsError, FsResult};
 
@@ -78,6 +80,41 @@ fn take_back(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: &P
     let mut caller = disk.caller.clone();
     caller.listing = caching::listing_of(ops, args);
     _ = dir.remove_as_seen(&caller, name, seen, ops.pending);
+}
+
+/// Asks who caches streams of a file that is about to be emptied, and waits for that: what was written to them is lost otherwise.
+pub(super) fn ask_before_removal(ops: &mut Ops<'_>, disk: &Disk, file: &File) -> Result<(), Stop> {
+    for stream in all(file)? {
+        let io = replacing(&stream, disk.caller.by);
+        if stream.claim(&Request::Io(io)) != Verdict::Refused(Conflict::Recalling) {
+            continue;
+        }
+        let waker = ops.waker(None, NtStatus::CANCELLED, Interim::Always)?;
+        if let Verdict::Wait(ticket) = stream.claim(&Request::Io(Io { waits: true, ..io })) {
+            return Err(ops.wait_for_claim(disk, &stream, ticket, &waker));
+        }
+    }
+    Ok(())
+}
+
+/// Tells who caches streams by now, or keeps others from writing them, that these go with an open of their file. Nobody waits.
+pub(super) fn tell_removal(file: &File, by: By) -> FsResult<()> {
+    for stream in all(file)? {
+        stream.claim(&Request::Io(replacing(&stream, by)));
+    }
+    Ok(())
+}
+
+/// The streams of a file.
+fn all(file: &File) -> FsResult<Vec<File>> {
+    let mut names = Vec::new();
+    file.list_streams(&mut |name, _, _| names.push(name.to_vec()))?;
+    let found = names.iter().map(|name| file.find_stream(name));
+    found.filter(|found| !matches!(found, Err(FsError::NotFound))).collect()
+}
+
+fn replacing(stream: &File, by: By) -> Io {
+    Io { by, stream: stream.stream(), kind: IoKind::Replace, span: Span::ALL, waits: false }
 }
 
 fn makes(args: &CreateRequest<'_>) -> bool {

@@ -6,7 +6,7 @@ use crate::access::Access;
 use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime};
 use crate::backend::{Blocking, NodeRef, SyncScope};
 use crate::caller::Caller;
-use crate::claims::{Span, Stream};
+use crate::claims::{IoKind, Span, Stream};
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 use crate::streams::{self, STREAMS_MAX, StoredName};
@@ -87,7 +87,8 @@ impl File {
         self.with_stream(made.found.node, &made.found.attrs)
     }
 
-    /// Gives a stream of this file another name; [`FsError::Exists`] if another has it and is not to go.
+    /// Gives a stream of this file another name; [`FsError::Exists`] if another has it and is not to go. Who caches the stream gives that
+    /// up first, and with it what is kept open by the old name.
     pub fn rename_stream(
         &self,
         caller: &Caller,
@@ -107,6 +108,9 @@ impl File {
                 found => return found.and(Err(FsError::Exists)),
             }
         }
+        let found = dir.lookup(from.name()?, Blocking::Allowed)?;
+        let stream = self.with_stream(found.node, &found.attrs)?;
+        stream.ask_holders(caller.by, IoKind::Replace, || Span::ALL)?;
         dir.rename(from.name()?, &dir, to.name()?, &|_, _| Ok(()))?;
         volume.require_sync(pending, &dir, SyncScope::All);
         volume.note_streams_changed(&self.node, pending)
