@@ -35,6 +35,7 @@ use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::Arc;
 use vfs::claims::{By, Conflict, Granted, OpenRequest, Request, Verdict};
+use vfs::watch::What;
 use vfs::{
     Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, Opened, SecurityStyle,
     SetAttrs,
@@ -393,7 +394,7 @@ fn keep(
     let Chosen { place, file, mut attrs, naming, granted, action } = chosen;
     let truncates = matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN);
     if truncates {
-        allocation::check(args, &file, attrs.used)?;
+        prepare_to_empty(ops, args, disk, (&file, &attrs), naming)?;
     }
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
     let opened = data_of(disk, (&file, &attrs), granted, action)?;
@@ -443,7 +444,7 @@ fn keep(
         attrs = empty(ops, args, &open)?;
     }
     if action != CreateAction::OPENED && open.file_type == FileType::Regular {
-        let taken = allocation::take(ops, args, (&file, &disk.caller), (claim, action))?;
+        let taken = allocation::take(ops, args, &open, action)?;
         attrs = taken.unwrap_or(attrs);
     }
     if let Some(instance) = instance {
@@ -473,18 +474,39 @@ fn data_of(
     Ok(Some(opened.into_owned()))
 }
 
+/// Checks that there is room for what a file is to have instead, and asks those who cache streams that go with what it has.
+fn prepare_to_empty(
+    ops: &mut Ops<'_>,
+    args: &CreateRequest<'_>,
+    disk: &Disk,
+    (file, attrs): (&File, &Attrs),
+    naming: Naming,
+) -> Result<(), Stop> {
+    allocation::check(args, file, attrs.used)?;
+    if removes_streams(file, naming) {
+        streams::ask_before_removal(ops, disk, file)?;
+    }
+    Ok(())
+}
+
+/// Whether a file that is emptied loses its streams: one that is replaced begins anew (MS-FSA §2.1.5.1.2.1). Unix empties it, and that
+/// is all.
+fn removes_streams(file: &File, naming: Naming) -> bool {
+    !file.is_stream() && naming == Naming::Windows
+}
+
 /// Empties the file of an open that replaces it, and ends the right to write it that was claimed for that: its attributes then.
 fn empty(ops: &mut Ops<'_>, args: &CreateRequest<'_>, open: &Open) -> Result<Attrs, Stop> {
     let (file, caller) = (&open.file, &open.disk.caller);
     let (writing, _) = file.open(caller, Access::WRITE, Blocking::Allowed)?;
     let by = By::Open(open.claim());
     let mut attrs = writing.into_owned().held_by(by).replace(caller, ops.pending)?.after;
-    // A file that is replaced begins anew (MS-FSA §2.1.5.1.2.1); Unix empties it, and that is all.
-    if !file.is_stream() && open.naming == Naming::Windows {
-        file.remove_streams(caller)?;
+    if removes_streams(file, open.naming) {
+        streams::tell_removal(file, by)?;
+        file.remove_streams(caller, ops.pending)?;
         attrs = attributes::of_emptied(open, attrs, args, ops.pending)?;
     }
-    open.tell_listing_changed();
+    open.tell_modified(What::SIZE | What::MODIFIED | What::ATTRIBUTES);
     let access = claimed(open.granted, args.share_access);
     file.claim(&Request::Downgrade { open: open.claim(), access });
     Ok(attrs)

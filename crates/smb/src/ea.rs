@@ -10,6 +10,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Writer};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
+use vfs::watch::What;
 use vfs::xattrs::{XATTR_OVERHEAD_BYTES, XATTRS_BYTES_MAX};
 use vfs::{Attrs, Blocking, Caller, File, FsError, FsResult, PendingSync, SetXattr, XattrName};
 
@@ -89,7 +90,13 @@ pub(crate) fn clear(
 /// SET_INFO with `FileFullEaInformation`.
 pub(crate) fn set(ops: &mut Ops<'_>, open: &Open, bytes: &[u8]) -> Result<(), Stop> {
     open.check(AccessMask::WRITE_EA)?;
-    apply(&open.file, &open.disk.caller, &parse(bytes)?, ops.pending)
+    let list = parse(bytes)?;
+    let done = apply(&open.file, &open.disk.caller, &list, ops.pending);
+    if !list.is_empty() {
+        // What comes before one that is refused is set.
+        open.tell_modified(What::XATTRS);
+    }
+    done
 }
 
 /// `EaSize`: what a list of all attributes takes at most.

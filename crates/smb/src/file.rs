@@ -15,7 +15,6 @@ use transport::Pipe;
 use vfs::claims::{IoKind, Span};
 use vfs::qos::Kind;
 use vfs::traffic::ReadFrom;
-use vfs::watch::What;
 use vfs::{Access, Blocking, FsError, Opened, Stability};
 
 /// Where in a READ's reply, behind its header, the length of the data is: behind the structure's size, the data's offset and a
@@ -133,8 +132,7 @@ pub(crate) fn write(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
             change => change?,
         };
         open.keep_written(&change, ops.pending)?;
-        let is_longer = change.before.size != change.after.size;
-        open.tell_written(if is_longer { What::MODIFIED | What::SIZE } else { What::MODIFIED });
+        open.tell_written(&change);
     }
     open.set_position(offset + u64::from(length));
     ops.count(Kind::Write, args.data.len());

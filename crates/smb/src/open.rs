@@ -121,6 +121,14 @@ impl Place {
             None => self.link(listing),
         }
     }
+
+    /// Tells those who watch the directory, or keep its listing, that the file was changed; the holder of `except` knows it already.
+    pub(crate) fn tell_modified(&self, what: What, except: Option<claims::LeaseKey>) {
+        if let Some((dir, name)) = &self.entry {
+            dir.tell_listing_changed(except);
+            dir.tell_modified(name, what);
+        }
+    }
 }
 
 impl Open {
@@ -392,10 +400,11 @@ impl Open {
         self.tell_watchers(what);
     }
 
-    /// The same after data were written: listings show that when the file is closed, as those of Windows do, and last as long.
-    pub(crate) fn tell_written(&self, what: What) {
+    /// The same after data were changed: listings show that when the file is closed, as those of Windows do, and last as long.
+    pub(crate) fn tell_written(&self, change: &Change) {
+        let is_resized = change.before.size != change.after.size;
         self.has_written.store(true, Ordering::Relaxed);
-        self.tell_watchers(what);
+        self.tell_watchers(if is_resized { What::MODIFIED | What::SIZE } else { What::MODIFIED });
     }
 
     fn tell_watchers(&self, what: What) {
@@ -405,6 +414,16 @@ impl Open {
         let entry = self.place().entry.clone();
         if let Some((dir, name)) = entry {
             dir.tell_modified(&name, what);
+        }
+    }
+
+    /// Tells of the file of a stream that has gone with its last open.
+    fn tell_stream_removed(&self) {
+        if self.file.is_stream() {
+            self.disk.delete_closed();
+            if self.file.has_lost_stream() {
+                self.tell_modified(What::MODIFIED);
+            }
         }
     }
 
@@ -448,6 +467,7 @@ impl Open {
                 self.tell_listing_changed();
             }
             self.file.claim(&Request::CloseListed { open: self.claim, listing: self.listing });
+            self.tell_stream_removed();
             let cached = lock(&self.cached).take();
             drop(cached);
         }

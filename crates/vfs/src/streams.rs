@@ -4,9 +4,10 @@
 //! (docs/formats/streams.md). So a stream has whatever the storage gives to files: size, holes, flushes, capacity. It belongs to
 //! its file by the file's key, which stays the same whatever name the file gets.
 
-use crate::attrs::{Attrs, FileType};
-use crate::backend::{Blocking, EntryRef, Found, NewInode, NodeRef};
+use crate::attrs::{Attrs, FileType, SetAttrs, SetTime};
+use crate::backend::{Blocking, EntryRef, Found, NewInode, NodeRef, SyncScope};
 use crate::claims::Stream;
+use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 use crate::key::{FileKey, KeyHasher};
 use crate::name::{NAME_BYTES_MAX, Name};
@@ -46,6 +47,11 @@ impl StoredName {
     pub(crate) fn name(&self) -> FsResult<Name<'_>> {
         Name::new(&self.0)
     }
+}
+
+/// [`FsError::Invalid`] or [`FsError::NameTooLong`] unless a stream can have this name.
+pub fn check_name(name: &[u8]) -> FsResult<()> {
+    StoredName::new(name).map(drop)
 }
 
 /// Where the streams of a volume are.
@@ -148,6 +154,14 @@ impl StreamTree {
     }
 }
 
+/// Whether something has lost its last name: whoever has it open keeps it, but nobody else finds it.
+pub(crate) fn is_gone(node: &NodeRef) -> bool {
+    match node.attrs(Blocking::Allowed) {
+        Ok(attrs) => attrs.links == 0,
+        Err(error) => error == FsError::Stale,
+    }
+}
+
 /// Whether a directory is one that this service has made and nobody else enters.
 fn is_own_dir(attrs: &Attrs) -> bool {
     attrs.file_type == FileType::Directory && attrs.uid == 0 && attrs.mode & OTHERS == 0
@@ -195,17 +209,18 @@ impl Volume {
         Ok(dir)
     }
 
-    /// Removes all streams of a file.
-    pub(crate) fn remove_streams(&self, key: &FileKey) -> FsResult<()> {
+    /// Removes all streams of a file; whether it had any. `changed` is told of the directory that has lost a name.
+    pub(crate) fn remove_streams(&self, key: &FileKey, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<bool> {
         let _changing = self.kept().slot(key).lock_change();
-        let Some(dir) = self.streams_of(key)? else { return Ok(()) };
+        let Some(dir) = self.streams_of(key)? else { return Ok(false) };
         let (names, _) = names(&dir, 0, STREAMS_MAX)?;
         for name in &names {
             dir.remove(Name::new(name)?, &|_| Ok(()))?;
         }
-        let Some(tree) = self.streams().root(self)? else { return Ok(()) };
+        let Some(tree) = self.streams().root(self)? else { return Ok(false) };
         tree.remove_dir(Name::new(dir_name(key).as_bytes())?, &|_| Ok(()))?;
-        Ok(())
+        changed(&tree);
+        Ok(!names.is_empty())
     }
 
     /// Removes a stream that goes with its last open, unless something else has its name by now.
@@ -213,13 +228,25 @@ impl Volume {
         let dir = self.streams_of(key)?.ok_or(FsError::NotFound)?;
         let stored = StoredName::new(name)?;
         let found = dir.lookup(stored.name()?, Blocking::Allowed)?;
-        if number(&found.node) == stream {
-            let is_same = |entry: &EntryRef<'_>| match (entry.object)()?.file_id == found.attrs.file_id {
-                true => Ok(()),
-                false => Err(FsError::NotFound),
-            };
-            dir.remove(stored.name()?, &is_same)?;
+        if number(&found.node) != stream {
+            return Ok(());
         }
+        let is_same = |entry: &EntryRef<'_>| match (entry.object)()?.file_id == found.attrs.file_id {
+            true => Ok(()),
+            false => Err(FsError::NotFound),
+        };
+        dir.remove(stored.name()?, &is_same)?;
+        let mut pending = PendingSync::default();
+        self.require_sync(&mut pending, &dir, SyncScope::All);
+        let file = self.node(key, Blocking::Allowed);
+        let noted = file.and_then(|file| self.note_streams_changed(&file, &mut pending));
+        pending.sync_all().and(noted)
+    }
+
+    /// A file whose streams come and go has changed, so whatever is remembered of it is void.
+    pub(crate) fn note_streams_changed(&self, file: &NodeRef, pending: &mut PendingSync) -> FsResult<()> {
+        file.set_attrs(&SetAttrs { modified: Some(SetTime::Now), ..SetAttrs::default() })?;
+        self.require_sync(pending, file, SyncScope::All);
         Ok(())
     }
 
@@ -231,13 +258,8 @@ impl Volume {
 
     /// Removes the streams of what has lost a name, if that was its last one. What cannot be removed is found again after a restart.
     pub(crate) fn remove_streams_of_gone(&self, named: Option<NodeRef>) {
-        let is_gone = |node: &NodeRef| match node.attrs(Blocking::Allowed) {
-            // Whoever has it open keeps it, but nobody else finds it.
-            Ok(attrs) => attrs.links == 0,
-            Err(error) => error == FsError::Stale,
-        };
         if let Some(node) = named.filter(is_gone) {
-            let _ = self.remove_streams(&node.key());
+            let _ = self.remove_streams(&node.key(), &mut |_| ());
         }
     }
 
@@ -258,7 +280,7 @@ impl Volume {
         let (names, next) = names(&tree, from, SWEEP_FILES)?;
         for key in names.iter().filter_map(|name| key_of(name)) {
             if matches!(self.node(&key, Blocking::Allowed), Err(FsError::Stale)) {
-                self.remove_streams(&key)?;
+                self.remove_streams(&key, &mut |_| ())?;
             }
         }
         *swept = next.map_or(Sweep::Done, Sweep::After);

@@ -1,11 +1,13 @@
 //! The room that a CREATE asks for (MS-SMB2 §3.3.5.9.2, MS-FSA §2.1.5.1.1).
 
+use crate::open::Open;
 use crate::ops::{Ops, Stop};
 use smb_wire::contexts::AllocationSize;
 use smb_wire::create::{CreateAction, CreateRequest};
 use smb_wire::{Decode, NtStatus};
-use vfs::claims::{By, OpenId};
-use vfs::{Access, Attrs, Blocking, Caller, File, Stability};
+use vfs::claims::By;
+use vfs::watch::What;
+use vfs::{Access, Attrs, Blocking, File, Stability};
 
 /// `STATUS_DISK_FULL` unless a file that has taken `used` bytes can have what the request asks for: then nothing is made and nothing
 /// overwritten.
@@ -21,14 +23,15 @@ pub(crate) fn check_room(file: &File, more: u64) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Takes the room for a file that was made, or has been emptied, by the open `claim`: its attributes then, if that has changed anything.
+/// Takes the room for a file that was made, or has been emptied, by an open: its attributes then, if that has changed anything.
 /// Where it cannot be, the client learns from the reply how much the file has.
 pub(super) fn take(
     ops: &mut Ops<'_>,
     args: &CreateRequest<'_>,
-    (file, caller): (&File, &Caller),
-    (claim, action): (OpenId, CreateAction),
+    open: &Open,
+    action: CreateAction,
 ) -> Result<Option<Attrs>, NtStatus> {
+    let (file, caller) = (&open.file, &open.disk.caller);
     let size = asked(args)?;
     if size == 0 {
         return Ok(None);
@@ -38,9 +41,12 @@ pub(super) fn take(
         _ => file.open(caller, Access::WRITE, Blocking::Allowed),
     };
     let preallocated = opened.and_then(|(opened, _)| {
-        opened.into_owned().held_by(By::Open(claim)).preallocate(size, Stability::Unstable, ops.pending)
+        let opened = opened.into_owned().held_by(By::Open(open.claim()));
+        opened.preallocate(size, Stability::Unstable, ops.pending)
     });
-    Ok(preallocated.ok().map(|change| change.after))
+    let Ok(change) = preallocated else { return Ok(None) };
+    open.tell_modified(What::SIZE);
+    Ok(Some(change.after))
 }
 
 fn asked(args: &CreateRequest<'_>) -> Result<u64, NtStatus> {

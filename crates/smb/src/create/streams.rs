@@ -2,7 +2,8 @@
 
 use super::posix::Rules;
 use super::walk::Target;
-use super::{Chosen, granted_freely, make, maximal, must_make, take, without_generic};
+use super::{Chosen, caching, granted_freely, make, maximal, must_make, take, without_generic};
+use crate::later::Interim;
 use crate::names::{Naming, folded, stream_to_wire};
 use crate::open::Place;
 use crate::ops::{Ops, Stop};
@@ -10,7 +11,9 @@ use crate::tree::Disk;
 use smb_wire::NtStatus;
 use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateRequest};
 use smb_wire::types::AccessMask;
-use vfs::{Blocking, File, FileType, FsError, FsResult};
+use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
+use vfs::watch::What;
+use vfs::{Attrs, Blocking, File, FileType, FsError, FsResult};
 
 /// The stream `name` of what is at `target`, made where the request says so. Unix knows no streams.
 pub(super) fn choose(
@@ -23,7 +26,7 @@ pub(super) fn choose(
     if args.create_options.contains(CreateOptions::DIRECTORY_FILE) {
         return Err(NtStatus::NOT_A_DIRECTORY.into());
     }
-    let (place, file, granted) = match target {
+    let (place, file, granted, new) = match target {
         Target::Found { place, file, attrs } => {
             if attrs.file_type == FileType::Symlink {
                 return Err(NtStatus::IO_REPARSE_TAG_NOT_HANDLED.into());
@@ -46,21 +49,72 @@ pub(super) fn choose(
                 return Err(NtStatus::ACCESS_DENIED.into());
             }
             let granted = if desired == asked { asked } else { maximal };
-            (place, file, granted)
+            (place, file, granted, None)
         }
         Target::Missing(place) => {
-            let made = make(ops, (args, Rules::Windows), disk, place)?;
-            (Place { stream: Some(name.to_vec()), ..made.place }, made.file, granted_freely(args))
+            vfs::streams::check_name(name)?;
+            let Chosen { place, file, attrs, .. } = make(ops, (args, Rules::Windows), disk, place)?;
+            let place = Place { stream: Some(name.to_vec()), ..place };
+            (place, file, granted_freely(args), Some(attrs))
         }
     };
     let stream = match file.make_stream(&disk.caller, name, ops.pending) {
         // Somebody else was faster.
         Err(FsError::Exists) if !must_make(args) => return Err(Stop::Delayed),
-        made => made?,
+        made => {
+            if let (Err(_), Some(seen)) = (&made, &new) {
+                take_back(ops, args, disk, &place, seen);
+            }
+            made?
+        }
     };
+    place.tell_modified(What::MODIFIED, caching::listing_of(ops, args));
     let attrs = stream.attrs(Blocking::Allowed)?;
     let (naming, action) = (Naming::Windows, CreateAction::CREATED);
     Ok(Chosen { place, file: stream, attrs, naming, granted, action })
+}
+
+/// Removes a file that was made for a stream that cannot be made. It stays where somebody else has found a use for it.
+fn take_back(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: &Place, seen: &Attrs) {
+    let Some((dir, name)) = &place.entry else { return };
+    let mut caller = disk.caller.clone();
+    caller.listing = caching::listing_of(ops, args);
+    _ = dir.remove_as_seen(&caller, name, seen, ops.pending);
+}
+
+/// Asks who caches streams of a file that is about to be emptied, and waits for that: what was written to them is lost otherwise.
+pub(super) fn ask_before_removal(ops: &mut Ops<'_>, disk: &Disk, file: &File) -> Result<(), Stop> {
+    for stream in all(file)? {
+        let io = replacing(&stream, disk.caller.by);
+        if stream.claim(&Request::Io(io)) != Verdict::Refused(Conflict::Recalling) {
+            continue;
+        }
+        let waker = ops.waker(None, NtStatus::CANCELLED, Interim::Always)?;
+        if let Verdict::Wait(ticket) = stream.claim(&Request::Io(Io { waits: true, ..io })) {
+            return Err(ops.wait_for_claim(disk, &stream, ticket, &waker));
+        }
+    }
+    Ok(())
+}
+
+/// Tells who caches streams by now, or keeps others from writing them, that these go with an open of their file. Nobody waits.
+pub(super) fn tell_removal(file: &File, by: By) -> FsResult<()> {
+    for stream in all(file)? {
+        stream.claim(&Request::Io(replacing(&stream, by)));
+    }
+    Ok(())
+}
+
+/// The streams of a file.
+fn all(file: &File) -> FsResult<Vec<File>> {
+    let mut names = Vec::new();
+    file.list_streams(&mut |name, _, _| names.push(name.to_vec()))?;
+    let found = names.iter().map(|name| file.find_stream(name));
+    found.filter(|found| !matches!(found, Err(FsError::NotFound))).collect()
+}
+
+fn replacing(stream: &File, by: By) -> Io {
+    Io { by, stream: stream.stream(), kind: IoKind::Replace, span: Span::ALL, waits: false }
 }
 
 fn makes(args: &CreateRequest<'_>) -> bool {

@@ -1,7 +1,7 @@
 //! Clones: DUPLICATE_EXTENTS_TO_FILE (MS-FSCC §2.3, MS-FSA §2.1.5.10). What storage cannot share is refused, never copied.
 
 use super::answer::Answer;
-use super::copy::source;
+use super::copy::{source, wait_for_sides};
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
 use smb_wire::copy::{DuplicateExtents, DuplicateExtentsEx};
@@ -48,7 +48,11 @@ fn clone(ops: &mut Ops<'_>, target: &Arc<Open>, asked: &DuplicateExtents) -> Res
     }
     let stability = if target.writes_through() { Stability::Data } else { Stability::Unstable };
     match from.clone_to(to, &span, stability, ops.pending) {
-        Ok(_) => Ok(Answer::NOTHING),
+        Ok(change) => {
+            target.tell_written(&change);
+            Ok(Answer::NOTHING)
+        }
+        Err(FsError::Delay) => Err(wait_for_sides(ops, &source, target, &span)),
         Err(FsError::NotSupported) => Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
         Err(error) => Err(error.into()),
     }

@@ -12,9 +12,10 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Encode, FileId, NtStatus};
 use std::sync::Arc;
 use std::time::Instant;
+use vfs::claims::{self, IoKind};
 use vfs::file::Sides;
 use vfs::qos::{Kind, Toll};
-use vfs::{Access, Blocking, FsError, FsResult, Opened, PendingSync, Span, Stability};
+use vfs::{Access, Blocking, Change, FsError, FsResult, Opened, PendingSync, Span, Stability};
 
 /// What a request is told that asks for more than there is in one (MS-SMB2 §3.3.5.15.6.2).
 const LIMITS: CopyChunkResponse = CopyChunkResponse {
@@ -81,9 +82,13 @@ pub(super) fn copy_chunks(
     let stability = if target.writes_through() { Stability::Data } else { Stability::Unstable };
     let began = Instant::now();
     ops.count(Kind::Write, 0);
-    let mut copier = Copier { from, to, stability, pending: ops.pending, done: CopyChunkResponse::default() };
+    let (done, change) = (CopyChunkResponse::default(), None);
+    let mut copier = Copier { from, to, stability, pending: ops.pending, done, change };
     let copied = copier.all(&asked.chunks);
-    let done = copier.done;
+    let Copier { done, change, .. } = copier;
+    if let Some(change) = change {
+        target.tell_written(&change);
+    }
     let bytes = u64::from(done.total_bytes_written);
     sides.count_read(bytes, began.elapsed());
     if let Some(charge) = &mut charge {
@@ -92,8 +97,11 @@ pub(super) fn copy_chunks(
     ops.count(Kind::Write, usize::try_from(sides.at_target(bytes)).unwrap_or(usize::MAX));
     match copied {
         Ok(()) => Ok(answer(NtStatus::SUCCESS, &done)),
-        // Nothing is done yet: it is tried again as a whole.
-        Err(Stop::Delayed) if done == CopyChunkResponse::default() => Err(Stop::Delayed),
+        // Nothing is done yet: the first chunk waits, and all are copied then.
+        Err(Stop::Delayed) if done == CopyChunkResponse::default() => {
+            let first = asked.chunks.first().map(span_of).ok_or(Stop::Delayed)?;
+            Err(wait_for_sides(ops, &source, target, &first))
+        }
         Err(Stop::Delayed) => Ok(answer(of_fs_error(FsError::Delay), &done)),
         Err(Stop::Status(status)) => Ok(answer(status, &done)),
         Err(stop) => Err(stop),
@@ -110,6 +118,19 @@ fn are_within_limits(chunks: &[CopyChunk]) -> bool {
     (1..=COPY_CHUNKS_MAX).contains(&count)
         && chunks.iter().all(|chunk| (1..=COPY_CHUNK_BYTES_MAX).contains(&chunk.length))
         && total(chunks) <= u64::from(COPY_BYTES_MAX)
+}
+
+fn span_of(chunk: &CopyChunk) -> Span {
+    Span { source: chunk.source_offset, target: chunk.target_offset, len: u64::from(chunk.length) }
+}
+
+/// Has the request wait until others have given up what stands in the way of a copy: at the source, or else at the target.
+pub(super) fn wait_for_sides(ops: &mut Ops<'_>, source: &Open, target: &Open, span: &Span) -> Stop {
+    let is_readable = |from: &Opened<'_>| from.check_read(span.source, span.len) != Err(FsError::Delay);
+    match source.opened().is_none_or(is_readable) {
+        true => ops.wait_for_io(target, IoKind::Write, claims::Span::clamped(span.target, span.len)),
+        false => ops.wait_for_io(source, IoKind::Read, claims::Span::clamped(span.source, span.len)),
+    }
 }
 
 fn total(chunks: &[CopyChunk]) -> u64 {
@@ -132,6 +153,8 @@ struct Copier<'c> {
     stability: Stability,
     pending: &'c mut PendingSync,
     done: CopyChunkResponse,
+    /// What it did to the target so far.
+    change: Option<Change>,
 }
 
 impl Copier<'_> {
@@ -156,11 +179,13 @@ impl Copier<'_> {
         while left > 0 {
             let target = chunk.target_offset.checked_add(at).ok_or(FsError::FileTooBig)?;
             let span = Span { source: chunk.source_offset + at, target, len: left };
-            let copied = self.part(&span)?;
+            let (copied, change) = self.part(&span)?;
             if copied == 0 {
                 // The source was cut off meanwhile.
                 return Err(NtStatus::INVALID_VIEW_SIZE.into());
             }
+            let before = self.change.map_or(change.before, |all| all.before);
+            self.change = Some(Change { before, ..change });
             (at, left) = (at + copied, left - copied);
             let bytes = u32::try_from(copied).unwrap_or(u32::MAX);
             self.done.chunk_bytes_written += bytes;
@@ -170,21 +195,20 @@ impl Copier<'_> {
     }
 
     /// A range, perhaps only its beginning, by the storage where it can, and else by reading and writing.
-    fn part(&mut self, span: &Span) -> FsResult<u64> {
+    fn part(&mut self, span: &Span) -> FsResult<(u64, Change)> {
         match self.from.copy_to(self.to, span, self.stability, self.pending) {
-            Ok((bytes, _)) => Ok(bytes),
             Err(FsError::CrossVolume | FsError::Invalid | FsError::NotSupported) => self.by_memory(span),
-            Err(error) => Err(error),
+            copied => copied,
         }
     }
 
     /// A chunk at most, so that what overlaps itself is read before it is written.
-    fn by_memory(&mut self, span: &Span) -> FsResult<u64> {
+    fn by_memory(&mut self, span: &Span) -> FsResult<(u64, Change)> {
         let len = usize::try_from(span.len).unwrap_or(usize::MAX);
         let mut data = Vec::new();
         let read = self.from.read(span.source, len, &mut data, Blocking::Allowed)?;
-        self.to.write(span.target, &data, self.stability, self.pending)?;
-        Ok(read as u64)
+        let change = self.to.write(span.target, &data, self.stability, self.pending)?;
+        Ok((read as u64, change))
     }
 }
 

@@ -11,7 +11,9 @@ use smb_wire::ranges::{
 };
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, NtStatus};
-use vfs::{Access, Blocking, FsError, FsResult, Kept, Opened, Seek, Stability};
+use vfs::claims::{IoKind, Span};
+use vfs::watch::What;
+use vfs::{Access, Blocking, Change, FsError, FsResult, Kept, Opened, Seek, Stability};
 
 /// Bytes of an [`AllocatedRange`].
 const RANGE_BYTES: usize = 16;
@@ -61,8 +63,23 @@ pub(super) fn set_sparse(ops: &mut Ops<'_>, open: &Open, input: &[u8]) -> Result
             Err(FsError::NotSupported) => return Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
             kept => _ = kept?,
         }
+        open.tell_modified(What::ATTRIBUTES);
     }
     Ok(Answer::NOTHING)
+}
+
+/// Tells of a change of a range; one that others stand in the way of waits for them.
+fn changed(
+    ops: &mut Ops<'_>,
+    open: &Open,
+    (offset, length): (u64, u64),
+    change: FsResult<Change>,
+) -> Result<(), Stop> {
+    if let Err(FsError::Delay) = change {
+        return Err(ops.wait_for_io(open, IoKind::Write, Span::clamped(offset, length)));
+    }
+    open.tell_written(&change?);
+    Ok(())
 }
 
 /// FSCTL_SET_ZERO_DATA: what is in the file of a range reads as zeros.
@@ -74,10 +91,11 @@ pub(super) fn zero(ops: &mut Ops<'_>, open: &Open, input: &[u8]) -> Result<Answe
     if start < end {
         let stability = if open.writes_through() { Stability::Data } else { Stability::Unstable };
         let length = end - start;
-        match is_sparse(open)? {
-            true => opened.deallocate(start, length, stability, ops.pending)?,
-            false => opened.zero(start, length, stability, ops.pending)?,
+        let change = match is_sparse(open)? {
+            true => opened.deallocate(start, length, stability, ops.pending),
+            false => opened.zero(start, length, stability, ops.pending),
         };
+        changed(ops, open, (start, length), change)?;
     }
     Ok(Answer::NOTHING)
 }
@@ -154,7 +172,9 @@ pub(super) fn trim(ops: &mut Ops<'_>, open: &Open, args: &IoctlRequest<'_>) -> R
             return Err(NtStatus::INVALID_PARAMETER.into());
         }
         if range.length > 0 {
-            opened.deallocate(range.offset, range.length, Stability::Unstable, ops.pending)?;
+            let unstable = Stability::Unstable;
+            let change = opened.deallocate(range.offset, range.length, unstable, ops.pending);
+            changed(ops, open, (range.offset, range.length), change)?;
         }
         processed += 1;
     }

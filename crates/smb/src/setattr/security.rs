@@ -16,6 +16,7 @@ use smb_wire::{Decode, NtStatus};
 use vfs::acl::Rights;
 use vfs::attrs::MODE_BITS;
 use vfs::file::SetSecurity;
+use vfs::watch::What;
 use vfs::{Attrs, Blocking, FsError, SecurityStyle, SetAttrs};
 
 /// What is set here: other parts need a privilege that nobody has.
@@ -86,7 +87,13 @@ pub(super) fn set(
     match set {
         // Nobody gives files away, or takes those of others (MS-FSA §2.1.5.17).
         Err(FsError::NotOwner) if uid.is_some() => Err(NtStatus::INVALID_OWNER.into()),
-        set => Ok(set.map(drop)?),
+        set => {
+            let change = set?;
+            // Whether anybody may write a file says whether it is shown as read-only.
+            let is_mode = change.before.mode != change.after.mode;
+            open.tell_modified(if is_mode { What::SECURITY | What::ATTRIBUTES } else { What::SECURITY });
+            Ok(())
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use crate::ops::{Ops, Stop};
 use smb_wire::NtStatus;
 use smb_wire::classes::file::RenameInformation;
 use std::sync::Arc;
-use vfs::claims::{self, Rights};
+use vfs::claims::{self, By, IoKind, Rights, Span};
+use vfs::watch::What;
 use vfs::{File, FsError};
 
 /// A stream stays with its file: the new name is ":name", with or without the type.
@@ -34,8 +35,16 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
         Err(FsError::NotFound) => (to, None),
         Err(error) => return Err(error.into()),
     };
-    file.rename_stream(&open.disk.caller, &from, &to, args.replace_if_exists, ops.pending)?;
+    // Its own leases stand in nobody's way.
+    let caller = &mut open.disk.caller.clone();
+    caller.by = By::Open(open.claim());
+    let renamed = file.rename_stream(caller, &from, &to, args.replace_if_exists, ops.pending);
     drop(taken);
+    renamed.map_err(|error| match error {
+        FsError::Delay => ops.wait_for_io(open, IoKind::Replace, Span::ALL),
+        error => error.into(),
+    })?;
+    open.tell_modified(What::MODIFIED);
     follow(ops, open, &to);
     Ok(())
 }

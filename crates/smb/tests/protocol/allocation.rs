@@ -1,13 +1,16 @@
 //! Room for files before there is data (MS-SMB2 §3.3.5.9.2, MS-FSA §2.1.5.15.1).
 
-use crate::rig::{Client, Opening, Reply, Rig, name};
+use crate::rig::{Client, Opening, Reply, Rig, SHARE, name};
 use smb_wire::classes::FileClass;
-use smb_wire::classes::file::SizeInformation;
+use smb_wire::classes::file::{BasicInformation, SizeInformation};
 use smb_wire::contexts::AllocationSize;
 use smb_wire::create::{CreateContext, CreateContexts, CreateDisposition, CreateRequest, CreateResponse};
 use smb_wire::header::Command;
 use smb_wire::types::AccessMask;
-use smb_wire::{Encode, NtStatus};
+use smb_wire::{Decode, Encode, FileTime, NtStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use vfs::{Durability, ExportRule, MemFs, Time, Volume, VolumeId};
 
 /// More than there is.
 const TOO_MUCH: u64 = 1 << 60;
@@ -100,4 +103,28 @@ fn room_can_be_set_and_less_of_it_than_there_are_bytes_cuts_the_file() {
     let reading = client.open("file", reader);
     let refused = client.set(reading, FileClass::ALLOCATION, &SizeInformation { size: 1 });
     assert_eq!(refused, NtStatus::ACCESS_DENIED);
+}
+
+/// Who sets the time of the last write does not want it to change by itself, and it is the file's, whatever its streams have.
+#[test]
+fn room_for_a_stream_leaves_a_time_that_was_set() {
+    let seconds = AtomicI64::new(1000);
+    // Every look at the clock is a second later.
+    let clock = move || Time { seconds: seconds.fetch_add(1, Ordering::SeqCst), nanos: 0 };
+    let storage = Arc::new(MemFs::new(Arc::new(clock)));
+    let rig = Rig::with(ExportRule::everybody(), |_| {
+        Volume::new(VolumeId(0x0101), SHARE, storage, Durability::Sync, 7)
+    });
+    let mut client = rig.alice();
+    client.put("file:s", b"stream");
+    let stream = client.open("file:s", Opening::default());
+    let last_write_time = FileTime::from_unix(77, 0);
+    let set = BasicInformation { last_write_time, ..BasicInformation::default() };
+    assert_eq!(client.set(stream, FileClass::BASIC, &set), NtStatus::SUCCESS);
+    assert_eq!(
+        client.set(stream, FileClass::ALLOCATION, &SizeInformation { size: 10_000 }),
+        NtStatus::SUCCESS
+    );
+    let told = BasicInformation::from_bytes(&client.info(stream, FileClass::BASIC)).unwrap();
+    assert_eq!(told.last_write_time, last_write_time);
 }

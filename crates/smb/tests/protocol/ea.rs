@@ -37,7 +37,7 @@ fn set_bytes(client: &mut Client, file_id: FileId, buffer: &[u8]) -> NtStatus {
     client.call_charged(Command::SET_INFO, &request, charge).status()
 }
 
-fn set(client: &mut Client, file: FileId, all: &[(&[u8], &[u8])]) -> NtStatus {
+pub(crate) fn set(client: &mut Client, file: FileId, all: &[(&[u8], &[u8])]) -> NtStatus {
     set_bytes(client, file, &list(all))
 }
 

@@ -1,8 +1,9 @@
 //! IOCTL of files.
 
-mod copy;
-mod ranges;
+pub(crate) mod copy;
+pub(crate) mod ranges;
 mod reparse;
+mod waits;
 
 use crate::rig::{Opening, Rig, output};
 use smb_wire::fsctl::PipeWait;

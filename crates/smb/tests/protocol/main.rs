@@ -33,3 +33,4 @@ mod session;
 mod settings;
 mod share;
 mod streams;
+mod told;

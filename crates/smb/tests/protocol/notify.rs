@@ -14,7 +14,12 @@ use vfs::{Caller, Disposition, PendingSync, SetAttrs};
 
 const NAMES: CompletionFilter = CompletionFilter(0x3);
 
-fn request(file_id: FileId, filter: CompletionFilter, is_tree: bool, room: u32) -> ChangeNotifyRequest {
+pub(crate) fn request(
+    file_id: FileId,
+    filter: CompletionFilter,
+    is_tree: bool,
+    room: u32,
+) -> ChangeNotifyRequest {
     let flags = if is_tree { ChangeNotifyFlags::WATCH_TREE } else { ChangeNotifyFlags::empty() };
     ChangeNotifyRequest { flags, output_buffer_length: room, file_id, completion_filter: filter }
 }
@@ -31,7 +36,7 @@ fn wait_for(client: &mut Client, file_id: FileId, is_tree: bool) -> Header {
 
 /// What a reply tells, a line each.
 #[track_caller]
-fn told(reply: &Reply) -> Vec<String> {
+pub(crate) fn told(reply: &Reply) -> Vec<String> {
     assert_eq!(reply.status(), NtStatus::SUCCESS);
     let output = reply.body::<OutputResponse<&[u8]>>().output;
     let line = |change: smb_wire::notify::NotifyInformation<'_>| {

@@ -1,14 +1,19 @@
 //! Named streams: their names, what they share with their file and what they do not, and how they go.
 
 use crate::attr::{dispose, exists, rename};
-use crate::rig::{BOB, Client, Opening, Rig, SHARE};
+use crate::rig::{BOB, Client, NOW, Opening, Rig, SHARE, lease, name};
 use smb_wire::chain;
 use smb_wire::classes::FileClass;
-use smb_wire::classes::file::StandardInformation;
-use smb_wire::create::{CreateAction, CreateDisposition, ShareAccess};
+use smb_wire::classes::file::{RenameInformation, StandardInformation};
+use smb_wire::create::{CreateAction, CreateDisposition, OplockLevel, ShareAccess};
+use smb_wire::header::Command;
+use smb_wire::info::{InfoType, SecurityInformation, SetInfoRequest};
 use smb_wire::types::AccessMask;
-use smb_wire::{Decode, FileId, NtStatus};
-use vfs::{Blocking, Caller, FsError, PendingSync};
+use smb_wire::{Decode, Encode, FileId, NtStatus, Utf16};
+use std::sync::Arc;
+use vfs::{
+    Blocking, Caller, Capacity, Durability, ExportRule, FsError, MemFs, PendingSync, Volume, VolumeId,
+};
 
 const OPEN: CreateDisposition = CreateDisposition::OPEN;
 const CREATE: CreateDisposition = CreateDisposition::CREATE;
@@ -83,6 +88,26 @@ fn a_stream_that_is_made_makes_its_file() {
     // A file that is replaced loses what it had.
     client.put("new", b"data");
     assert_eq!(streams_of(&mut client, "new"), owned(&[("::$DATA", 4)]));
+}
+
+#[test]
+fn a_stream_that_cannot_be_made_leaves_no_file() {
+    let fs = MemFs::new(Arc::new(|| NOW));
+    let storage = Arc::new(fs.clone());
+    let rig = Rig::with(ExportRule::everybody(), |_| {
+        Volume::new(VolumeId(0x0101), SHARE, storage, Durability::Sync, 7)
+    });
+    let mut client = rig.alice();
+    let wide = format!("new:{}", "ü".repeat(128));
+    client.create(&wide, Opening::by(CREATE)).assert_refused(NtStatus::OBJECT_NAME_INVALID);
+    assert!(!exists(&mut client, "new"));
+    // There is room for the file, and none for the stream.
+    let (bytes, files) = (1 << 20, fs.usage().files + 1);
+    fs.set_capacity(Capacity { bytes, files });
+    client.create("new:s", Opening::by(CREATE)).assert_refused(NtStatus::DISK_FULL);
+    assert!(!exists(&mut client, "new"));
+    fs.set_capacity(Capacity { bytes, files: files + 3 });
+    assert_eq!(client.action("new:s", Opening::by(CREATE)), Ok(CreateAction::CREATED));
 }
 
 #[test]
@@ -251,4 +276,54 @@ fn who_may_not_write_a_file_adds_no_streams() {
     bob.create("file:s", Opening::by(OPEN)).assert_refused(NtStatus::ACCESS_DENIED);
     bob.create("file:t", Opening { access, ..Opening::default() }).assert_refused(NtStatus::ACCESS_DENIED);
     assert_eq!(streams_of(&mut client, "file").len(), 2);
+}
+
+#[test]
+fn who_caches_a_stream_is_asked_before_its_file_is_emptied() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    let stream = one.open_lease("file:s", Opening::default(), lease(1, "RWH"));
+    stream.assert_state("RWH");
+    two.ask("file", Opening::by(CreateDisposition::OVERWRITE), OplockLevel::NONE, None);
+    one.assert_lease_break(1, "RWH", "", true);
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    assert_eq!(one.write(stream.file_id, 0, b"late").status(), NtStatus::SUCCESS);
+    assert_eq!(one.acknowledge_lease(1, ""), NtStatus::SUCCESS);
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+    assert_eq!(streams_of(&mut two, "file"), owned(&[("::$DATA", 0)]));
+}
+
+#[test]
+fn who_keeps_others_from_a_stream_is_told_that_it_goes() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    one.open_lease("file:s", Opening::alone(), lease(1, "RWH")).assert_state("RWH");
+    let access = AccessMask::GENERIC_WRITE;
+    two.open("file", Opening { access, ..Opening::by(CreateDisposition::OVERWRITE) });
+    one.assert_lease_break(1, "RWH", "", true);
+}
+
+#[test]
+fn who_caches_a_stream_is_asked_before_it_gets_another_name() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    let mine = two.open("file:s", Opening::default());
+    one.open_lease("file:s", Opening::default(), lease(1, "RH")).assert_state("RH");
+    let to = name(":t");
+    let file_name = Utf16::new(&to).unwrap();
+    let buffer = &RenameInformation { replace_if_exists: false, root_directory: 0, file_name }.to_bytes()[..];
+    let request = SetInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: FileClass::RENAME.0,
+        buffer,
+        additional_information: SecurityInformation::empty(),
+        file_id: mine,
+    };
+    let request = two.request(Command::SET_INFO, &request);
+    two.send_protected(request);
+    one.assert_lease_break(1, "RH", "", true);
+    assert_eq!(streams_of(&mut one, "file").last().unwrap().0, ":s:$DATA", "it has its name still");
+    assert_eq!(one.acknowledge_lease(1, ""), NtStatus::SUCCESS);
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+    assert_eq!(streams_of(&mut one, "file").last().unwrap().0, ":t:$DATA");
 }

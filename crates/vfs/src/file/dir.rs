@@ -178,7 +178,7 @@ impl File {
     }
 
     /// Removes the name of what was seen with these attributes. [`FsError::Stale`] if it is something else by now, or has changed.
-    pub(super) fn remove_as_seen(
+    pub fn remove_as_seen(
         &self,
         caller: &Caller,
         name: &[u8],

@@ -24,7 +24,7 @@ impl Opened<'_> {
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         let allocate = |authorize: AuthorizeWrite<'_>| self.ranges()?.allocate(offset, len, authorize);
-        self.change(offset, len, stability, pending, allocate)
+        self.file().data_changed(self.change(offset, len, stability, pending, allocate)?)
     }
 
     /// Takes storage past the end, up to `len` bytes of the file, as [`Ranges::preallocate`] says.
@@ -34,7 +34,7 @@ impl Opened<'_> {
             |attrs: &Attrs| self.authorize_change(attrs, attrs.size, len.saturating_sub(attrs.size));
         let change = self.ranges()?.preallocate(len, &authorize)?;
         self.stabilize(stability, pending);
-        Ok(change)
+        self.file().data_changed(change)
     }
 
     /// Gives the storage of `len` bytes at `offset` back, which read as zeros then, as [`Ranges::punch`] says.
@@ -46,7 +46,7 @@ impl Opened<'_> {
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         let punch = |authorize: AuthorizeWrite<'_>| self.ranges()?.punch(offset, len, authorize);
-        self.change(offset, len, stability, pending, punch)
+        self.file().data_changed(self.change(offset, len, stability, pending, punch)?)
     }
 
     /// Makes `len` bytes at `offset` read as zeros, as [`Ranges::zero`] says.
@@ -58,7 +58,7 @@ impl Opened<'_> {
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         let zero = |authorize: AuthorizeWrite<'_>| self.ranges()?.zero(offset, len, authorize);
-        self.change(offset, len, stability, pending, zero)
+        self.file().data_changed(self.change(offset, len, stability, pending, zero)?)
     }
 
     /// [`FsError::CrossVolume`] unless this file can be copied and cloned to `target`: both are of one volume, or of two in the
@@ -82,7 +82,8 @@ impl Opened<'_> {
         let copy = |authorize: AuthorizeWrite<'_>| {
             self.check_source(target, span)?.copy_to(target.file().data(), span, authorize)
         };
-        target.change(span.target, span.len, stability, pending, copy)
+        let (bytes, change) = target.change(span.target, span.len, stability, pending, copy)?;
+        Ok((bytes, target.file().data_changed(change)?))
     }
 
     /// Lets a range of `target` share the storage of this file, as [`Ranges::clone_to`] says, if it is in reach
@@ -97,10 +98,10 @@ impl Opened<'_> {
         let clone = |authorize: AuthorizeWrite<'_>| {
             self.check_source(target, span)?.clone_to(target.file().data(), span, authorize)
         };
-        target.change(span.target, span.len, stability, pending, clone)
+        target.file().data_changed(target.change(span.target, span.len, stability, pending, clone)?)
     }
 
-    /// Changes `len` bytes at `offset` by what `act` does, which asks its argument under the backend's lock.
+    /// Changes `len` bytes at `offset` by what `act` does to where the data are, which asks its argument under the backend's lock.
     fn change<R>(
         &self,
         offset: u64,

@@ -6,7 +6,7 @@ use crate::access::Access;
 use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime};
 use crate::backend::{Blocking, NodeRef, SyncScope};
 use crate::caller::Caller;
-use crate::claims::{Span, Stream};
+use crate::claims::{IoKind, Span, Stream};
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 use crate::streams::{self, STREAMS_MAX, StoredName};
@@ -33,6 +33,11 @@ impl File {
     #[inline]
     pub fn is_stream(&self) -> bool {
         self.stream.is_some()
+    }
+
+    /// Whether this is a stream that has lost its name.
+    pub fn has_lost_stream(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| streams::is_gone(&stream.node))
     }
 
     /// The file that this is a stream of; of a file, itself.
@@ -78,11 +83,12 @@ impl File {
             return Err(FsError::Stale);
         }
         volume.require_sync(pending, &dir, SyncScope::All);
-        self.note_streams_changed(pending)?;
+        volume.note_streams_changed(&self.node, pending)?;
         self.with_stream(made.found.node, &made.found.attrs)
     }
 
-    /// Gives a stream of this file another name; [`FsError::Exists`] if another has it and is not to go.
+    /// Gives a stream of this file another name; [`FsError::Exists`] if another has it and is not to go. Who caches the stream gives that
+    /// up first, and with it what is kept open by the old name.
     pub fn rename_stream(
         &self,
         caller: &Caller,
@@ -102,15 +108,22 @@ impl File {
                 found => return found.and(Err(FsError::Exists)),
             }
         }
+        let found = dir.lookup(from.name()?, Blocking::Allowed)?;
+        let stream = self.with_stream(found.node, &found.attrs)?;
+        stream.ask_holders(caller.by, IoKind::Replace, || Span::ALL)?;
         dir.rename(from.name()?, &dir, to.name()?, &|_, _| Ok(()))?;
         volume.require_sync(pending, &dir, SyncScope::All);
-        self.note_streams_changed(pending)
+        volume.note_streams_changed(&self.node, pending)
     }
 
     /// Removes all streams of this file, as when it is replaced by a new one. Who may write it may.
-    pub fn remove_streams(&self, caller: &Caller) -> FsResult<()> {
+    pub fn remove_streams(&self, caller: &Caller, pending: &mut PendingSync) -> FsResult<()> {
         self.check_streams_change(caller)?;
-        self.volume().remove_streams(&self.key())
+        let volume = self.volume();
+        let had_any = volume.remove_streams(&self.key(), &mut |dir| {
+            volume.require_sync(pending, dir, SyncScope::All);
+        })?;
+        if had_any { volume.note_streams_changed(&self.node, pending) } else { Ok(()) }
     }
 
     fn with_stream(&self, node: NodeRef, attrs: &Attrs) -> FsResult<Self> {
@@ -133,13 +146,6 @@ impl File {
             }
             _ => Err(FsError::NotSupported),
         }
-    }
-
-    /// A file whose streams come and go has changed, so whatever is remembered of it is void.
-    fn note_streams_changed(&self, pending: &mut PendingSync) -> FsResult<()> {
-        self.note_modified()?;
-        self.require_sync(pending, SyncScope::All);
-        Ok(())
     }
 
     /// Adds the flush of the data.
@@ -194,7 +200,7 @@ impl File {
 mod tests {
     use super::*;
     use crate::durable::Durability;
-    use crate::file::{Disposition, Stability};
+    use crate::file::{Disposition, Opened, Stability};
     use crate::memfs::MemFs;
     use crate::name::Name;
     use crate::namespace::{Export, VolumeId};
@@ -202,12 +208,19 @@ mod tests {
     use crate::volume::Volume;
     use std::ops::ControlFlow;
 
+    fn new_storage() -> MemFs {
+        MemFs::new(Arc::new(crate::Time::default))
+    }
+
+    /// The root of a volume on this storage.
+    fn served(fs: &MemFs) -> File {
+        let volume = Volume::new(VolumeId(1), "one", Arc::new(fs.clone()), Durability::Sync, 1);
+        Arc::new(Export::new("/one", Arc::new(volume), Vec::new())).root()
+    }
+
     /// A root that user 1 may write, and a file of user 1 in it.
     fn rig() -> (File, File, Caller) {
-        let fs = Arc::new(MemFs::new(Arc::new(crate::Time::default)));
-        let volume = Volume::new(VolumeId(1), "one", fs, Durability::Sync, 1);
-        let export = Arc::new(Export::new("/one", Arc::new(volume), Vec::new()));
-        let (root, user) = (export.root(), Caller::new(1, 1, []));
+        let (root, user) = (served(&new_storage()), Caller::new(1, 1, []));
         let (mode, mut pending) =
             (SetAttrs { mode: Some(0o777), ..SetAttrs::default() }, PendingSync::default());
         root.set_attrs(&Caller::new(0, 0, []), &mode, None, &mut pending).unwrap();
@@ -265,6 +278,39 @@ mod tests {
         let set = SetAttrs { size: Some(2), ..SetAttrs::default() };
         let cut = opened.set_attrs(&user, &set, &mut PendingSync::default()).unwrap();
         assert_eq!((cut.before.size, cut.after.size, streams(&root)), (14, 2, vec![(b"s".to_vec(), 2)]));
+    }
+
+    #[test]
+    fn changes_of_ranges_are_those_that_its_file_shows() {
+        type Act = fn(&Opened<'_>, &Opened<'_>, &mut PendingSync) -> FsResult<Change>;
+        let acts: [Act; 6] = [
+            |to, _, pending| to.allocate(0, 10, Stability::Unstable, pending),
+            |to, _, pending| to.preallocate(9000, Stability::Unstable, pending),
+            |to, _, pending| to.deallocate(0, 10, Stability::Unstable, pending),
+            |to, _, pending| to.zero(0, 10, Stability::Unstable, pending),
+            |to, from, pending| {
+                let span = crate::Span { source: 0, target: 0, len: 6 };
+                from.copy_to(to, &span, Stability::Unstable, pending).map(|(_, change)| change)
+            },
+            |to, from, pending| {
+                let span = crate::Span { source: 0, target: 0, len: 4096 };
+                from.clone_to(to, &span, Stability::Unstable, pending)
+            },
+        ];
+        let (_root, file, user) = rig();
+        let [from, to] = [&b"from"[..], b"to"].map(|name| put(&file, &user, name, &[7; 4096]));
+        let (from, _) = from.open(&user, Access::READ, Blocking::Allowed).unwrap();
+        let (opened, _) = to.open(&user, Access::WRITE, Blocking::Allowed).unwrap();
+        for (number, act) in acts.iter().enumerate() {
+            let (then, mut pending) = (crate::Time { seconds: 77, nanos: 0 }, PendingSync::default());
+            let set = SetAttrs { modified: Some(SetTime::To(then)), ..SetAttrs::default() };
+            file.set_attrs(&user, &set, None, &mut pending).unwrap();
+            let before = to.attrs(Blocking::Allowed).unwrap();
+            let change = act(&opened, &from, &mut pending).unwrap();
+            assert_eq!((change.before, change.before.modified), (before, then), "{number}");
+            assert_eq!(change.after, to.attrs(Blocking::Allowed).unwrap(), "{number}");
+            assert_eq!(change.after.modified, crate::Time::default(), "{number}");
+        }
     }
 
     #[test]
@@ -339,7 +385,7 @@ mod tests {
         assert!(stream.open(&other, Access::READ, Blocking::Allowed).is_ok());
         assert_eq!(stream.open(&other, Access::WRITE, Blocking::Allowed).err(), Some(FsError::Access));
         assert_eq!(file.rename_stream(&other, b"s", b"t", false, &mut pending), Err(FsError::Access));
-        assert_eq!(file.remove_streams(&other), Err(FsError::Access));
+        assert_eq!(file.remove_streams(&other, &mut pending), Err(FsError::Access));
         let mut reader = user;
         reader.read_only = true;
         assert_eq!(file.make_stream(&reader, b"t", &mut pending).err(), Some(FsError::ReadOnly));
@@ -359,9 +405,34 @@ mod tests {
         }
         assert_eq!(file.make_stream(&user, b"more", &mut pending).err(), Some(FsError::NoSpace));
         assert_eq!(file.make_stream(&user, b"0", &mut pending).err(), Some(FsError::NoSpace));
-        file.remove_streams(&user).unwrap();
+        file.remove_streams(&user, &mut pending).unwrap();
         put(&file, &user, b"..", b"more");
         assert_eq!(streams(&file), [(b"..".to_vec(), 4)]);
+    }
+
+    #[test]
+    fn streams_that_were_removed_stay_away_after_a_power_cut() {
+        let removals: [fn(&File, &Caller, &File); 2] = [
+            |file, user, _| {
+                let mut pending = PendingSync::default();
+                file.remove_streams(user, &mut pending).unwrap();
+                pending.sync_all().unwrap();
+            },
+            |file, _, stream| file.volume().remove_stream(&file.key(), stream.stream(), b"s").unwrap(),
+        ];
+        for remove in removals {
+            let (fs, user) = (new_storage(), Caller::new(0, 0, []));
+            let file = make(&served(&fs), &user, b"file");
+            let stream = put(&file, &user, b"s", b"stream");
+            file.volume().sync().unwrap();
+            let before = file.attrs(Blocking::Allowed).unwrap();
+            remove(&file, &user, &stream);
+            let root = served(&fs.crash());
+            let dir = root.open_dir(&user, Blocking::Allowed).unwrap();
+            let after = dir.lookup(b"file", Blocking::Allowed).unwrap();
+            assert_eq!(streams(&after.file), []);
+            assert!(after.attrs.change > before.change, "whatever is remembered of the file is void");
+        }
     }
 
     #[test]

@@ -17,13 +17,13 @@ use vfs::Namespace;
 const DENIED: NtStatus = NtStatus::ACCESS_DENIED;
 
 #[track_caller]
-fn key_of(client: &mut Client, file: FileId) -> ResumeKey {
+pub(crate) fn key_of(client: &mut Client, file: FileId) -> ResumeKey {
     let reply = client.ioctl(file, CtlCode::SRV_REQUEST_RESUME_KEY, &[], 32);
     ResumeKeyResponse::from_bytes(output(&reply)).unwrap().resume_key
 }
 
 /// `(source, target, length)` of each chunk.
-fn copy(client: &mut Client, key: ResumeKey, to: FileId, chunks: &[(u64, u64, u32)]) -> Reply {
+pub(crate) fn copy(client: &mut Client, key: ResumeKey, to: FileId, chunks: &[(u64, u64, u32)]) -> Reply {
     let chunk =
         |&(source_offset, target_offset, length): &_| CopyChunk { source_offset, target_offset, length };
     let asked = CopyChunkCopy { source_key: key, chunks: chunks.iter().map(chunk).collect() };
@@ -206,7 +206,7 @@ fn files_are_copied_to_other_shares_that_are_served() {
 /// Bytes of a block that volumes in memory share.
 const BLOCK: usize = 4096;
 
-fn clone(client: &mut Client, from: FileId, to: FileId, range: [i64; 3]) -> NtStatus {
+pub(crate) fn clone(client: &mut Client, from: FileId, to: FileId, range: [i64; 3]) -> NtStatus {
     let [source_file_offset, target_file_offset, byte_count] = range;
     let extents =
         DuplicateExtents { source_file_id: from, source_file_offset, target_file_offset, byte_count };

@@ -23,7 +23,7 @@ fn pages(client: &mut Client, count: usize) -> FileId {
     client.open("file", Opening::default())
 }
 
-fn zero(client: &mut Client, file: FileId, file_offset: i64, beyond_final_zero: i64) -> NtStatus {
+pub(crate) fn zero(client: &mut Client, file: FileId, file_offset: i64, beyond_final_zero: i64) -> NtStatus {
     let input = ZeroData { file_offset, beyond_final_zero }.to_bytes();
     client.ioctl(file, CtlCode::SET_ZERO_DATA, &input, 0).status()
 }
@@ -66,7 +66,7 @@ fn zeros_are_written_up_to_the_end_and_no_further() {
     assert_eq!(zero(&mut client, dir, 0, 1), INVALID);
 }
 
-fn set_sparse(client: &mut Client, file: FileId, input: &[u8]) -> NtStatus {
+pub(crate) fn set_sparse(client: &mut Client, file: FileId, input: &[u8]) -> NtStatus {
     client.ioctl(file, CtlCode::SET_SPARSE, input, 0).status()
 }
 

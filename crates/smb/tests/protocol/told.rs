@@ -1,0 +1,179 @@
+//! Whom changes of a file are told to: who watches its directory, and who keeps a listing of that.
+
+use crate::attr::{dispose, rename};
+use crate::ioctl::copy::{clone, copy, key_of};
+use crate::ioctl::ranges::{set_sparse, zero};
+use crate::notify::{request, told};
+use crate::rig::{Client, Opening, Rig, key, lease_v2, name, unsolicited};
+use crate::{ea, security};
+use smb_wire::contexts::AllocationSize;
+use smb_wire::create::{CreateContext, CreateContexts, CreateDisposition, CreateRequest};
+use smb_wire::dir::CompletionFilter;
+use smb_wire::header::Command;
+use smb_wire::ioctl::CtlCode;
+use smb_wire::oplock::LeaseBreakNotification;
+use smb_wire::ranges::{FileLevelTrim, TrimRange};
+use smb_wire::security::{Ace, AceFlags, Sid};
+use smb_wire::types::AccessMask;
+use smb_wire::{Encode, FileId, NtStatus};
+
+/// What a change is, of which kind, and what makes it with a file that is open.
+type Change = (&'static str, CompletionFilter, fn(&mut Client, FileId));
+
+/// Bytes of a block that volumes in memory share.
+const BLOCK: i64 = 4096;
+
+/// Everything that may be done with a file that is there.
+fn all() -> Opening {
+    Opening { access: AccessMask::MAXIMUM_ALLOWED, ..Opening::by(CreateDisposition::OPEN) }
+}
+
+/// A client that keeps the listing of a directory and is told of such changes there, and another that has a file of that open, with a
+/// stream.
+fn watched(rig: &Rig, filter: CompletionFilter) -> (Client, Client, FileId) {
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    let dir = two.open("dir", Opening::dir());
+    two.close(dir);
+    two.put("dir\\file", &[7; 8192]);
+    two.put("dir\\file:s", b"stream");
+    two.put("source", &[8; 8192]);
+    let file = two.open("dir\\file", all());
+    let opening = Opening { access: AccessMask::LIST_DIRECTORY, ..Opening::dir() };
+    let dir = one.open_lease("dir", opening, lease_v2(1, "RH", 0, None));
+    dir.assert_state("RH");
+    let notify = one.request(Command::CHANGE_NOTIFY, &request(dir.file_id, filter, false, 1000));
+    one.send_protected(notify);
+    assert_eq!(one.reply().status(), NtStatus::PENDING);
+    (one, two, file)
+}
+
+/// That the next two messages, in whichever order, tell that the file has changed and that the listing is none any longer.
+#[track_caller]
+fn assert_told(client: &mut Client, what: &str) {
+    let (mut is_notified, mut is_broken) = (false, false);
+    for _ in 0..2 {
+        let message = client.reply();
+        match message.header.command {
+            Command::OPLOCK_BREAK => {
+                let told: LeaseBreakNotification = unsolicited(&message);
+                assert_eq!(told.lease_key, key(1), "{what}");
+                is_broken = true;
+            }
+            _ => {
+                assert_eq!(told(&message), ["*file"], "{what}");
+                is_notified = true;
+            }
+        }
+    }
+    assert!(is_notified && is_broken, "{what}");
+}
+
+/// Makes each change, and closes the file, by which listings show what was written.
+fn assert_each_told(changes: &[Change]) {
+    for (what, filter, change) in changes {
+        let rig = Rig::new();
+        let (mut one, mut two, file) = watched(&rig, *filter);
+        change(&mut two, file);
+        two.close(file);
+        assert_told(&mut one, what);
+    }
+}
+
+fn copy_here(client: &mut Client, to: FileId, chunk: (u64, u64, u32)) {
+    let from = client.open("source", all());
+    let key = key_of(client, from);
+    assert_eq!(copy(client, key, to, &[chunk]).status(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn what_the_service_does_to_the_data_is_told() {
+    assert_each_told(&[
+        ("a copy", CompletionFilter::LAST_WRITE, |client, file| copy_here(client, file, (0, 0, 10))),
+        ("a longer copy", CompletionFilter::SIZE, |client, file| copy_here(client, file, (0, 8192, 10))),
+        ("a clone", CompletionFilter::LAST_WRITE, |client, file| {
+            let from = client.open("source", all());
+            assert_eq!(clone(client, from, file, [0, 0, BLOCK]), NtStatus::SUCCESS);
+        }),
+        ("zeros", CompletionFilter::LAST_WRITE, |client, file| {
+            assert_eq!(zero(client, file, 0, 10), NtStatus::SUCCESS);
+        }),
+        ("holes", CompletionFilter::LAST_WRITE, |client, file| {
+            let input = FileLevelTrim { ranges: vec![TrimRange { offset: 0, length: 4096 }] }.to_bytes();
+            let reply = client.ioctl(file, CtlCode::FILE_LEVEL_TRIM, &input, 4);
+            assert_eq!(reply.status(), NtStatus::SUCCESS);
+        }),
+    ]);
+}
+
+#[test]
+fn what_is_set_is_told() {
+    assert_each_told(&[
+        ("sparse", CompletionFilter::ATTRIBUTES, |client, file| {
+            assert_eq!(set_sparse(client, file, &[1]), NtStatus::SUCCESS);
+        }),
+        ("extended attributes", CompletionFilter::EA, |client, file| {
+            assert_eq!(ea::set(client, file, &[(b"name", b"value")]), NtStatus::SUCCESS);
+        }),
+        ("a list", CompletionFilter::SECURITY, |client, file| {
+            let everyone = Sid::new(1, &[0]).unwrap();
+            let list = security::list(&[Ace::allow(AceFlags::empty(), AccessMask::GENERIC_ALL, everyone)]);
+            let dacl = smb_wire::info::SecurityInformation::DACL;
+            assert_eq!(security::set(client, file, dacl, &list), NtStatus::SUCCESS);
+        }),
+    ]);
+}
+
+#[test]
+fn a_file_that_is_emptied_is_told() {
+    assert_each_told(&[
+        ("the data", CompletionFilter::LAST_WRITE, |client, _| {
+            client.open("dir\\file", Opening::by(CreateDisposition::OVERWRITE));
+        }),
+        ("a stream", CompletionFilter::SIZE, |client, _| {
+            client.open("dir\\file:s", Opening::by(CreateDisposition::OVERWRITE));
+        }),
+    ]);
+}
+
+#[test]
+fn room_that_a_new_file_takes_is_told() {
+    let rig = Rig::new();
+    let (mut one, mut two, _) = watched(&rig, CompletionFilter::SIZE);
+    let (wire, data) = (name("dir\\new"), AllocationSize { allocation_size: 8192 }.to_bytes());
+    let contexts = CreateContexts(vec![CreateContext { name: AllocationSize::NAME, data: &data }]);
+    let plain = Opening::by(CreateDisposition::CREATE).request(&wire);
+    assert_eq!(two.call(Command::CREATE, &CreateRequest { contexts, ..plain }).status(), NtStatus::SUCCESS);
+    let _: LeaseBreakNotification = unsolicited(&one.reply());
+    assert_eq!(told(&one.reply()), ["*new"]);
+}
+
+#[test]
+fn streams_that_come_go_and_change_their_names_are_told_as_changes_of_their_file() {
+    assert_each_told(&[
+        ("a new one", CompletionFilter::LAST_WRITE, |client, _| {
+            client.open("dir\\file:new", Opening::by(CreateDisposition::CREATE));
+        }),
+        ("another name", CompletionFilter::LAST_WRITE, |client, _| {
+            let stream = client.open("dir\\file:s", Opening::by(CreateDisposition::OPEN));
+            assert_eq!(rename(client, stream, ":t", false), NtStatus::SUCCESS);
+        }),
+        ("none any longer", CompletionFilter::LAST_WRITE, |client, _| {
+            let stream = client.open("dir\\file:s", Opening::by(CreateDisposition::OPEN));
+            assert_eq!(dispose(client, stream, true), NtStatus::SUCCESS);
+            client.close(stream);
+        }),
+    ]);
+}
+
+#[test]
+fn a_stream_that_goes_with_its_last_open_is_told_then() {
+    let rig = Rig::new();
+    let (mut one, mut two, _) = watched(&rig, CompletionFilter::LAST_WRITE);
+    let stream = two.open("dir\\file:s", Opening::by(CreateDisposition::OPEN));
+    let last = two.open("dir\\file:s", Opening::by(CreateDisposition::OPEN));
+    assert_eq!(dispose(&mut two, stream, true), NtStatus::SUCCESS);
+    two.close(stream);
+    one.assert_quiet();
+    two.close(last);
+    assert_told(&mut one, "a stream");
+}
