@@ -78,6 +78,7 @@ fn args() -> Result<Args, Failure> {
             "--smb-users" => args.users = value()?.into(),
             "--smb-anonymous" => args.anonymous = true,
             "--security-style" => args.lists = value()? == "ntfs",
+            option if option.starts_with("--") && option.contains('=') => {}
             option if option.starts_with("--") => drop(value()?),
             directory => args.directories.push(directory.into()),
         }

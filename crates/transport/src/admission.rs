@@ -10,41 +10,21 @@ use crate::inbound::Message;
 use crate::message::Dispatch;
 use crate::outbox::Outbox;
 use crate::protocol::{Plan, Protocol};
+use crate::queue::Queued;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use vfs::FsError;
 use vfs::qos::{Charge, Toll, Wait, Waiter};
 
 /// A call that waits, with its connection.
-pub(crate) enum Queued<P: Protocol> {
-    /// It has not begun.
-    Call {
-        /// What was planned.
-        call: P::Call,
-        /// The message it came as.
-        message: Vec<u8>,
-        /// How it may be done.
-        dispatch: Dispatch,
-        /// When it came.
-        since: Instant,
-    },
-    /// It has begun, and goes on at something that it has to pay for.
-    Continuation { at: P::Continuation, since: Instant },
-}
+type Waiting<P> = Queued<<P as Protocol>::Call, <P as Protocol>::Continuation>;
 
-impl<P: Protocol> Queued<P> {
-    /// Whether it is done on the event loop.
-    fn is_inline(&self) -> bool {
-        matches!(self, Self::Call { dispatch: Dispatch::Inline, .. })
-    }
-
-    /// The same for a storage thread, once it is paid.
-    fn into_work(self, charge: Charge) -> Work<P> {
-        let charge = Some(charge);
-        match self {
-            Self::Call { call, message, since, .. } => Work::Call { call, message, charge, received: since },
-            Self::Continuation { at, since } => Work::Resume { at, charge, received: since },
-        }
+/// What a storage thread does for a call that has paid.
+fn into_work<P: Protocol>(queued: Waiting<P>, charge: Charge) -> Work<P> {
+    let charge = Some(charge);
+    match queued {
+        Queued::Call { call, message, since, .. } => Work::Call { call, message, charge, received: since },
+        Queued::Continuation { at, since } => Work::Resume { at, charge, received: since },
     }
 }
 
@@ -108,7 +88,7 @@ pub(crate) fn admit_later<P: Protocol>(
 ) -> Result<(), P::Continuation> {
     let queued = Queued::Continuation { at, since: Instant::now() };
     match queue(connection, (queued, bytes), toll) {
-        Ok(Some((queued, charge))) => connection.submit(queued.into_work(charge)),
+        Ok(Some((queued, charge))) => connection.submit(into_work(queued, charge)),
         Ok(None) | Err(Queued::Call { .. }) => {}
         Err(Queued::Continuation { at, .. }) => return Err(at),
     }
@@ -116,14 +96,14 @@ pub(crate) fn admit_later<P: Protocol>(
 }
 
 /// A call that has paid.
-type Passed<P> = (Queued<P>, Charge);
+type Passed<P> = (Waiting<P>, Charge);
 
 /// Queues a call. It comes back if its turn comes in the same moment, and with an error if too much is queued.
 fn queue<P: Protocol>(
     connection: &Arc<Connection<P>>,
-    (queued, bytes): (Queued<P>, usize),
+    (queued, bytes): (Waiting<P>, usize),
     toll: &Toll,
-) -> Result<Option<Passed<P>>, Queued<P>> {
+) -> Result<Option<Passed<P>>, Waiting<P>> {
     let number = connection.queue.add(queued, bytes)?;
     let waiting = QueuedCall { toll: toll.clone(), connection: Arc::downgrade(connection), number };
     let wait = toll.wait(Box::new(waiting));
@@ -147,7 +127,7 @@ impl<P: Protocol> Waiter for QueuedCall<P> {
         // The connection has something to answer all the while.
         connection.begin_calls(1);
         if let Some(queued) = connection.queue.take(self.number) {
-            connection.submit(queued.into_work(charge));
+            connection.submit(into_work(queued, charge));
         }
         connection.end_calls(1);
         connection.resume_if_paused();

@@ -1,6 +1,5 @@
 //! The half of a connection that all threads share: whoever has replies sends them.
 
-use crate::admission::Queued;
 use crate::clients::Counted;
 use crate::clock;
 use crate::congestion;
@@ -13,7 +12,7 @@ use crate::limits::{
 use crate::message::{Endpoints, Malformed};
 use crate::outbox::Outbox;
 use crate::protocol::Protocol;
-use crate::queue::Queue;
+use crate::queue::{Queue, Queued};
 use crate::resources::Resources;
 use crate::transform::{HandOver, Opened, Transform};
 use rustix::event::epoll::{self, EventFlags};
@@ -86,7 +85,7 @@ pub struct Connection<P: Protocol> {
     /// The transform is not agreed on yet.
     shakes_hands: AtomicBool,
     /// Calls that wait for the limits of volumes.
-    pub(crate) queue: Queue<Queued<P>>,
+    pub(crate) queue: Queue<Queued<P::Call, P::Continuation>>,
     /// The volumes that calls were for, each with when the last of them was answered ([`clock::coarse_ms`]).
     volumes: Mutex<Vec<(VolumeId, u64)>>,
     /// The one that the last call was for, and when, kept beside them so that others in a row need no lock.

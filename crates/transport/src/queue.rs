@@ -4,9 +4,35 @@ use crate::clients::{ClientUse, Counted};
 use crate::limits::{
     QUEUED_BYTES_MAX, QUEUED_CLIENT_BYTES_MAX, QUEUED_CONNECTION_BYTES_MAX, QUEUED_CONNECTION_CALLS_MAX,
 };
+use crate::message::Dispatch;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// A call that waits.
+pub(crate) enum Queued<C, K> {
+    /// It has not begun.
+    Call {
+        /// What was planned.
+        call: C,
+        /// The message it came as.
+        message: Vec<u8>,
+        /// How it may be done.
+        dispatch: Dispatch,
+        /// When it came.
+        since: Instant,
+    },
+    /// It has begun, and goes on at something that it has to pay for.
+    Continuation { at: K, since: Instant },
+}
+
+impl<C, K> Queued<C, K> {
+    /// Whether it is done on the event loop.
+    pub(crate) fn is_inline(&self) -> bool {
+        matches!(self, Self::Call { dispatch: Dispatch::Inline, .. })
+    }
+}
 
 /// What is queued over all connections.
 #[derive(Default)]

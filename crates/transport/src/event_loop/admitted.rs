@@ -1,9 +1,9 @@
 //! Calls that were queued for the limits of their volumes and may go on.
 
 use super::EventLoop;
-use crate::admission::Queued;
 use crate::limits::TURN_BYTES_MAX;
 use crate::protocol::Protocol;
+use crate::queue::Queued;
 use std::sync::Arc;
 use vfs::qos::Charge;
 
