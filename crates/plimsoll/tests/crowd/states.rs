@@ -131,7 +131,8 @@ fn what_clients_hold_takes_little_memory() {
         granted += clients.iter_mut().map(|client| client.lock(file)).sum::<usize>();
     }
     assert_eq!(granted, CLIENTS * OPENS * LOCKS);
-    let owner_bytes = 512 + 160 * LOCKS as u64;
+    // 798 to 896 bytes were seen with two locks, by machine and by what the allocator leaves between.
+    let owner_bytes = 640 + 192 * LOCKS as u64;
     assert_takes("lock owners", &server, &mut resident, CLIENTS * OPENS, owner_bytes, begun);
     server.assert_useful();
 }
