@@ -1,5 +1,6 @@
 //! What macOS asks and does: its create context, and the streams in which it keeps Finder's marks and resource forks.
 
+use crate::dir;
 use crate::posix::mode_of;
 use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, lease, name};
 use crate::security::{list, set, told};
@@ -8,7 +9,7 @@ use smb_wire::apple::{
 };
 use smb_wire::contexts::MaximalAccess;
 use smb_wire::create::{CreateContext, CreateContexts, CreateOptions, CreateResponse};
-use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDirectoryRequest};
+use smb_wire::dir::{DirectoryClass, QueryDirectoryFlags};
 use smb_wire::header::Command;
 use smb_wire::info::SecurityInformation;
 use smb_wire::security::{Ace, AceFlags, Sid};
@@ -41,19 +42,10 @@ fn query(request_bitmap: QueryBitmap, client_capabilities: AppleCapabilities) ->
 fn listed(client: &mut Client, class: DirectoryClass) -> Vec<(String, Vec<u8>)> {
     let access = AccessMask::GENERIC_READ;
     let root = client.open("", Opening { access, ..Opening::default() });
-    let pattern = name("*");
-    let request = QueryDirectoryRequest {
-        file_information_class: class,
-        flags: QueryDirectoryFlags::RESTART_SCANS,
-        file_index: 0,
-        file_id: root,
-        file_name: Utf16::new(&pattern).unwrap(),
-        output_buffer_length: 1 << 16,
-    };
-    let reply = client.call(Command::QUERY_DIRECTORY, &request);
+    let reply = dir::ask(client, root, "*", class, QueryDirectoryFlags::RESTART_SCANS, 1 << 16);
     client.close(root);
     let fixed = if class == DirectoryClass::ID_BOTH_DIRECTORY { 104 } else { 94 };
-    let entries = chain::entries(8, reply.body::<OutputResponse<&[u8]>>().output).map(|entry| {
+    let entries = chain::entries(8, dir::output(&reply)).map(|entry| {
         let entry = entry.unwrap();
         let length = usize::try_from(u32::from_le_bytes(entry[60..64].try_into().unwrap())).unwrap();
         let units: Vec<u16> = Utf16::new(&entry[fixed..fixed + length]).unwrap().units().collect();

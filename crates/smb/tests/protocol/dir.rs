@@ -23,7 +23,7 @@ const NAMES: DirectoryClass = DirectoryClass::NAMES;
 const NONE: QueryDirectoryFlags = QueryDirectoryFlags(0);
 const ROOM: u32 = 1 << 16;
 
-fn ask(
+pub(crate) fn ask(
     client: &mut Client,
     file_id: FileId,
     pattern: &str,
@@ -44,7 +44,7 @@ fn ask(
     client.call_charged(Command::QUERY_DIRECTORY, &request, charge)
 }
 
-fn output(reply: &Reply) -> &[u8] {
+pub(crate) fn output(reply: &Reply) -> &[u8] {
     reply.body::<OutputResponse<&[u8]>>().output
 }
 
