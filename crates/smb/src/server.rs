@@ -395,6 +395,10 @@ impl Smb {
             suspended.stats = std::mem::take(&mut cx.stats);
             return Progress::WouldBlock(Continuation::Suspended(suspended));
         }
+        if suspended.replies.is_empty() {
+            // Nothing is done: it counts when it is.
+            cx.stats = CallStats::default();
+        }
         // What waits for a flush is told of when that is done, and not after something else.
         if ended == Ended::Unpaid
             && cx.pending.added() == flushes
@@ -419,6 +423,9 @@ impl Smb {
         chain.settle();
         let (is_pending, had_interim) = (cx.pending.added() > flushes, chain.has_interim());
         let ours = Arc::clone(cx.session());
+        if cx.out.bytes().len() == base {
+            cx.stats = CallStats::default();
+        }
         let out = cx.out.bytes();
         chain.interim(&ours, &waits, out, base);
         // Replies leave with the interim one, and what waits for flushes with those of this turn.
