@@ -17,7 +17,7 @@ use vfs::acl::Rights;
 use vfs::attrs::MODE_BITS;
 use vfs::file::SetSecurity;
 use vfs::watch::What;
-use vfs::{Attrs, Blocking, FsError, SecurityStyle, SetAttrs};
+use vfs::{Attrs, Blocking, Change, FsError, SecurityStyle, SetAttrs};
 
 /// What is set here: other parts need a privilege that nobody has.
 const SETTABLE: SecurityInformation = SecurityInformation(
@@ -88,13 +88,15 @@ pub(super) fn set(
         // Nobody gives files away, or takes those of others (MS-FSA §2.1.5.17).
         Err(FsError::NotOwner) if uid.is_some() => Err(NtStatus::INVALID_OWNER.into()),
         set => {
-            let change = set?;
-            // Whether anybody may write a file says whether it is shown as read-only.
-            let is_mode = change.before.mode != change.after.mode;
-            open.tell_modified(if is_mode { What::SECURITY | What::ATTRIBUTES } else { What::SECURITY });
+            open.tell_modified(shown_by(&set?));
             Ok(())
         }
     }
+}
+
+/// What watchers see of a change of a descriptor: whether anybody may write a file says whether it is shown as read-only.
+fn shown_by(change: &Change) -> What {
+    if change.before.mode == change.after.mode { What::SECURITY } else { What::SECURITY | What::ATTRIBUTES }
 }
 
 /// The mode that a client sets by an entry for it. macOS sends such entries back that it was told: where they say nothing new, the others
