@@ -61,20 +61,16 @@ pub(crate) fn admit<P: Protocol>(
             let message = message.into_bytes(buffer);
             let bytes = message.len();
             let queued = Queued::Call { call, message, dispatch, since: Instant::now() };
-            let passed = match queue(connection, (queued, bytes), &toll) {
-                Ok(passed) => passed,
+            match queue(connection, (queued, bytes), &toll) {
+                Ok(Some((Queued::Call { call, message, dispatch, .. }, charge))) => {
+                    let message = Message::Assembled(message);
+                    Some(Admitted { call, message, dispatch, charge: Some(charge) })
+                }
                 Err(Queued::Call { call, .. }) => {
                     connection.protocol.refuse(&call, FsError::Delay, out);
                     None
                 }
-                Err(Queued::Continuation { .. }) => None,
-            };
-            match passed {
-                Some((Queued::Call { call, message, dispatch, .. }, charge)) => {
-                    let message = Message::Assembled(message);
-                    Some(Admitted { call, message, dispatch, charge: Some(charge) })
-                }
-                _ => None,
+                Ok(_) | Err(Queued::Continuation { .. }) => None,
             }
         }
     }
