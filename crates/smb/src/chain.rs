@@ -18,6 +18,7 @@ use crate::session::Session;
 use crate::signatures::Unsigned;
 use crate::table::{Needs, Row, demand, demand_of_all, row};
 use crate::tree::Disk;
+use crate::turn::Turn;
 use smb_wire::compound::{self, Message};
 use smb_wire::compression::Compression;
 use smb_wire::crypto::signing;
@@ -73,6 +74,7 @@ impl Base<'_> {
             woken: None,
             cancel: None,
             undo: None,
+            turn: None,
             creation: None,
             unanswered: Vec::new(),
             is_sealed: false,
@@ -114,6 +116,8 @@ pub(crate) struct Chain {
     outstanding: Option<Outstanding>,
     /// The same, as a CREATE that may come again.
     creation: Option<Creation>,
+    /// The turn of the next command at a limit of its own.
+    turn: Option<Turn>,
     /// The client was told that it is answered later.
     has_interim: bool,
     /// Its connection is gone: the next command is done by way of another one, and nobody is answered.
@@ -305,6 +309,7 @@ impl Chain {
     /// Gives a command what it has of the chain, which takes so many bytes with the replies so far.
     fn hand_over(&mut self, ops: &mut Ops<'_>, is_last: bool, is_alone: bool, bytes: usize) {
         (ops.outstanding, ops.creation) = (self.outstanding.take(), self.creation.take());
+        ops.turn = self.turn.take();
         (ops.waker, ops.is_last) = (self.waker.take().and_then(Unanswered::into_waker), is_last);
         ops.is_sealed = self.sealed_by.is_some();
         ops.compresses = ops.share_compresses();
@@ -416,8 +421,8 @@ impl Chain {
 
     /// How a command ended that has no reply now.
     fn stopped(&mut self, stop: Stop, ops: Ops<'_>) -> Ended {
-        let Ops { header, channel, signer, waker, woken, cancel, undo, outstanding, creation, .. } = ops;
-        (self.outstanding, self.creation) = (outstanding, creation);
+        let Ops { header, channel, signer, waker, woken, cancel, undo, outstanding, creation, turn, .. } = ops;
+        (self.outstanding, self.creation, self.turn) = (outstanding, creation, turn);
         self.waker = waker.map(|waker| Unanswered(Some(waker)));
         match stop {
             Stop::Delayed => Ended::Delayed,

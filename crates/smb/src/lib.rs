@@ -63,6 +63,7 @@ mod signatures;
 mod status;
 mod table;
 mod tree;
+mod turn;
 mod watching;
 
 pub use tree::PROTOCOL;

@@ -12,6 +12,7 @@ use crate::service::Service;
 use crate::session::Session;
 use crate::status::of_fs_error;
 use crate::tree::{Disk, Tree};
+use crate::turn::Turn;
 use smb_wire::crypto::signing;
 use smb_wire::header::{Flags, Header};
 use smb_wire::negotiate::Capabilities;
@@ -20,7 +21,7 @@ use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Writer};
 use std::sync::Arc;
 use transport::{CallStats, Endpoints, Pipe as Pages};
 use vfs::claims::{By, Io, IoKind, Outcome, Request, Span, Ticket, Verdict};
-use vfs::qos::Kind;
+use vfs::qos::{Charge, Kind, Toll, Wait};
 use vfs::{Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time};
 
 /// How a command ended that has a reply of its own: the status of that. Anything else is an error, which has no body.
@@ -96,6 +97,8 @@ pub(crate) struct Ops<'c> {
     pub(crate) cancel: Option<Cancel>,
     /// What it does if it gets what it waits for when nobody is there any more.
     pub(crate) undo: Option<Undo>,
+    /// Its turn at a limit, if it waits or has waited for one by itself.
+    pub(crate) turn: Option<Turn>,
     /// That the request is a CREATE under way, as it may come again.
     pub(crate) creation: Option<Creation>,
     /// Caches of which the client learns with the reply.
@@ -236,6 +239,27 @@ impl Ops<'_> {
             Verdict::Wait(ticket) => self.wait_for_claim(&open.disk, file, ticket, &waker),
             // What was in the way has gone, or is no lease.
             Verdict::Granted(_) | Verdict::Refused(_) => Stop::Delayed,
+        }
+    }
+
+    /// Pays what a request about `open` owes at the limit of another volume than its own. Its client is not told if it has to wait.
+    pub(crate) fn pay(&mut self, open: &Open, toll: Toll) -> Result<Charge, Stop> {
+        if let Some(charge) = self.turn.take().and_then(Turn::into_charge) {
+            return Ok(charge);
+        }
+        let toll = match toll.pay() {
+            Ok(charge) => return Ok(charge),
+            Err(toll) => toll,
+        };
+        let waker = self.waker(Some(open.id), NtStatus::FILE_CLOSED, Interim::Never)?;
+        let turn = Turn::default();
+        match turn.wait(&toll, &waker) {
+            Wait::Passed => Ok(toll.paid()),
+            Wait::Full => Err(Stop::Delayed),
+            Wait::Queued => {
+                self.turn = Some(turn);
+                Err(self.wait(Box::new(|| true)))
+            }
         }
     }
 

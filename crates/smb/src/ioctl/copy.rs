@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::claims::{self, IoKind};
 use vfs::file::Sides;
-use vfs::qos::{Kind, Toll};
+use vfs::qos::Kind;
 use vfs::{Access, Blocking, Change, FsError, FsResult, Opened, PendingSync, Span, Stability};
 
 /// What a request is told that asks for more than there is in one (MS-SMB2 §3.3.5.15.6.2).
@@ -78,7 +78,7 @@ pub(super) fn copy_chunks(
     let sides = Sides::new(from, to, ops.ends.peer.ip().to_canonical());
     let total = total(&asked.chunks);
     // The message has paid at the target.
-    let mut charge = sides.source_toll(total).map(Toll::pay).transpose().map_err(|_| Stop::Delayed)?;
+    let mut charge = sides.source_toll(total).map(|toll| ops.pay(target, toll)).transpose()?;
     let stability = if target.writes_through() { Stability::Data } else { Stability::Unstable };
     let began = Instant::now();
     ops.count(Kind::Write, 0);

@@ -1,5 +1,6 @@
 //! Rules and limits of shares.
 
+use crate::ioctl::copy::key_of;
 use crate::rig::{
     ALICE, Client, OTHER, Offer, Opening, Rig, SHARE, chained, ioctl, lease, message, output, read,
     wait_until, write,
@@ -123,7 +124,6 @@ fn a_share_that_is_served_otherwise_by_now_is_gone() {
     client.create("new", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
 }
 
-/// What comes past a limit waits for it, and comes once it is lifted. Messages that come in by parts wait as well.
 /// A rig whose first volume can be limited.
 pub(crate) fn limited() -> (Rig, Arc<Gate>, Arc<Pacer>) {
     let pacer = Pacer::start().unwrap();
@@ -138,6 +138,7 @@ pub(crate) fn limit(gate: &Gate, bytes: u64) {
     gate.set_limits(VolumeLimits { all, ..VolumeLimits::default() });
 }
 
+/// What comes past a limit waits for it, and comes once it is lifted. Messages that come in by parts wait as well.
 #[test]
 fn the_limits_of_a_volume_are_kept() {
     let (rig, gate, _pacer) = limited();
@@ -362,6 +363,47 @@ fn copies_keep_to_the_limits_of_both_volumes() {
         assert_eq!(client.reply().status(), NtStatus::SUCCESS);
         assert_eq!(size(), 2000);
     }
+}
+
+/// A copy queues at the limit of the volume that it comes from as a READ does, until it is canceled.
+#[test]
+fn a_copy_takes_its_turn_at_its_source() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    client.put("from", &[7; 1000]);
+    let source = client.open("from", Opening::default());
+    let source_key = key_of(&mut client, source);
+    let limited_tree = client.tree_id;
+    client.mount(OTHER);
+    let target = client.open("to", Opening::default());
+    let chunk = CopyChunk { source_offset: 0, target_offset: 0, length: 1000 };
+    let asked = CopyChunkCopy { source_key, chunks: vec![chunk] }.to_bytes();
+    let other_tree = std::mem::replace(&mut client.tree_id, limited_tree);
+    limit(&gate, 1);
+    // The first finds nothing owed.
+    client.data(source, 0, 1000);
+    let next = client.request(Command::READ, &read(source, 0, 1000));
+    client.send_protected(next);
+    wait_until(|| gate.throttled().1 == 1);
+    client.tree_id = other_tree;
+    let copy = |client: &mut Client| {
+        let header = client.header(Command::IOCTL, 1);
+        client.send_protected(message(&header, &ioctl(target, CtlCode::SRV_COPYCHUNK, &asked, 12)));
+        header
+    };
+    let canceled = copy(&mut client);
+    wait_until(|| gate.throttled().1 == 2);
+    client.send_protected(message(&Header { command: Command::CANCEL, ..canceled }, &Empty));
+    assert_eq!(client.reply().status(), NtStatus::CANCELLED);
+    copy(&mut client);
+    wait_until(|| gate.throttled().1 == 3);
+    limit(&gate, 0);
+    let mut replies = [client.reply(), client.reply()];
+    replies.sort_by_key(|reply| reply.header.message_id);
+    assert_eq!(replies.map(|reply| (reply.header.command, reply.status())), [
+        (Command::READ, NtStatus::SUCCESS),
+        (Command::IOCTL, NtStatus::SUCCESS)
+    ]);
 }
 
 /// The limiter speaks through credits: who has many is granted none while calls wait.
