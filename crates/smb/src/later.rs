@@ -85,6 +85,8 @@ enum State {
     Waiting {
         cancel: Cancel,
         suspension: Box<dyn Suspension>,
+        /// How it is to end, if it is being woken already and waits again.
+        ended: Option<NtStatus>,
     },
     Over,
 }
@@ -120,9 +122,9 @@ impl Waker {
         let mut state = lock(&self.0.state);
         match &mut *state {
             State::Running { woken, .. } => *woken = Some(outcome),
-            State::Waiting { .. } => {
-                let was =
-                    std::mem::replace(&mut *state, State::Running { woken: Some(outcome), ended: None });
+            State::Waiting { ended, .. } => {
+                let ended = *ended;
+                let was = std::mem::replace(&mut *state, State::Running { woken: Some(outcome), ended });
                 drop(state);
                 if let State::Waiting { suspension, .. } = was {
                     suspension.resume(self.clone());
@@ -144,11 +146,11 @@ impl Waker {
     pub(crate) fn suspend(&self, cancel: Cancel, suspension: Box<dyn Suspension>) {
         let mut state = lock(&self.0.state);
         let State::Running { woken, ended } = *state else { return };
-        if woken.is_some() && ended.is_none() {
+        if woken.is_some() {
             drop(state);
             return suspension.resume(self.clone());
         }
-        *state = State::Waiting { cancel, suspension };
+        *state = State::Waiting { cancel, suspension, ended };
         drop(state);
         if let Some(status) = ended {
             self.end(status);
@@ -160,7 +162,7 @@ impl Waker {
         let mut state = lock(&self.0.state);
         let (cancel, suspension) =
             match std::mem::replace(&mut *state, State::Running { woken: None, ended: Some(status) }) {
-                State::Waiting { cancel, suspension } => (cancel, suspension),
+                State::Waiting { cancel, suspension, .. } => (cancel, suspension),
                 State::Running { woken, .. } => {
                     *state = State::Running { woken, ended: Some(status) };
                     return;
@@ -181,7 +183,7 @@ impl Waker {
                 drop(state);
                 suspension.resume(self.clone());
             }
-            _ => *state = State::Waiting { cancel, suspension },
+            _ => *state = State::Waiting { cancel, suspension, ended: Some(status) },
         }
     }
 
@@ -294,5 +296,100 @@ impl Drop for Taken {
     fn drop(&mut self) {
         self.allowance.requests.fetch_sub(1, Ordering::Relaxed);
         self.allowance.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// What became of a request: it went on by this, or ended with that.
+    type Became = Result<Option<Outcome>, NtStatus>;
+
+    struct Told(Sender<Became>);
+
+    impl Suspension for Told {
+        fn resume(self: Box<Self>, waker: Waker) {
+            _ = self.0.send(Ok(waker.take_woken()));
+        }
+
+        fn end(self: Box<Self>, waker: Waker, status: NtStatus) {
+            waker.finish();
+            _ = self.0.send(Err(status));
+        }
+    }
+
+    fn request(waiting: &Arc<Waiting>) -> Waker {
+        let asked = Asked {
+            async_id: 1,
+            connection: 1,
+            message_id: 1,
+            tree_id: 1,
+            file: None,
+            closed_with: NtStatus::FILE_CLOSED,
+            interim: Interim::Always,
+            outlives: false,
+        };
+        let taken = || Arc::new(Allowance::new(1, 1)).take(1).unwrap();
+        Waker::new(waiting, asked, [taken(), taken()]).unwrap()
+    }
+
+    /// A request waits, and what it waits for can be taken back or not.
+    fn suspend(waker: &Waker, is_canceled: bool) -> Receiver<Became> {
+        let (told, became) = channel();
+        waker.suspend(Box::new(move || is_canceled), Box::new(Told(told)));
+        became
+    }
+
+    #[test]
+    fn a_request_that_is_canceled_ends_once() {
+        let waiting = Arc::default();
+        let waker = request(&waiting);
+        let became = suspend(&waker, true);
+        waiting.cancel(|_| true);
+        waker.wake(Outcome::Granted);
+        waiting.cancel(|_| true);
+        assert_eq!(became.iter().collect::<Vec<_>>(), [Err(NtStatus::CANCELLED)]);
+    }
+
+    /// What it was given is not lost, in whatever order both come.
+    #[test]
+    fn a_request_that_is_canceled_too_late_goes_on() {
+        for early in [[true, true], [true, false], [false, true], [false, false]] {
+            for wakes_first in [true, false] {
+                let waiting = Arc::default();
+                let waker = request(&waiting);
+                let wake = |now| {
+                    if now == early[0] {
+                        waker.wake(Outcome::Granted);
+                    }
+                };
+                let cancel = |now| {
+                    if now == early[1] {
+                        waiting.cancel(|_| true);
+                    }
+                };
+                let both = |now| match wakes_first {
+                    true => (wake(now), cancel(now)),
+                    false => (cancel(now), wake(now)),
+                };
+                both(true);
+                let became = suspend(&waker, false);
+                both(false);
+                assert_eq!(became.try_recv(), Ok(Ok(Some(Outcome::Granted))), "{early:?}, {wakes_first}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_canceled_while_it_is_woken_does_not_wait_again() {
+        let waiting = Arc::default();
+        let waker = request(&waiting);
+        let became = suspend(&waker, false);
+        waiting.cancel(|_| true);
+        waker.wake(Outcome::Again);
+        assert_eq!(became.try_recv(), Ok(Ok(Some(Outcome::Again))));
+        assert_eq!(suspend(&waker, true).try_recv(), Ok(Err(NtStatus::CANCELLED)));
     }
 }
