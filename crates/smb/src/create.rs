@@ -452,7 +452,9 @@ fn keep(
     }
     asked.grant(ops, args, &open, granting);
     let open = Arc::new(open);
-    ops.session()?.add_open(&ops.service.counts, &open).inspect_err(|_| open.close())?;
+    ops.session()?
+        .add_open(&ops.service.counts, ops.header.tree_id(), &open)
+        .inspect_err(|_| open.close())?;
     Ok((open, attrs, answer))
 }
 

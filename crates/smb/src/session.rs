@@ -274,9 +274,10 @@ impl Session {
         lock(&self.held).opens.values().filter(|open| is(open)).cloned().collect()
     }
 
-    /// Keeps an open, if there is room for it.
-    pub(crate) fn add_open(&self, counts: &Counts, open: &Arc<Open>) -> Result<(), NtStatus> {
+    /// Keeps an open of a tree connect, if there is room for it.
+    pub(crate) fn add_open(&self, counts: &Counts, tree_id: u32, open: &Arc<Open>) -> Result<(), NtStatus> {
         let mut held = lock(&self.held);
+        held.check_tree(tree_id)?;
         let has_room = held.has_room() && !self.is_over.load(Ordering::SeqCst);
         if !has_room || !counts.count_open(OPENS_MAX) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
@@ -315,6 +316,7 @@ impl Session {
     /// Keeps a pipe, if there is room for one more.
     pub(crate) fn add_pipe(&self, counts: &Counts, pipe: Pipe) -> Result<(), NtStatus> {
         let mut held = lock(&self.held);
+        held.check_tree(pipe.tree_id)?;
         let pipes_max = if self.is_anonymous() { ANONYMOUS_PIPES_MAX } else { SESSION_PIPES_MAX };
         let has_room = held.has_room() && held.pipes.len() < pipes_max;
         if !has_room || self.is_over.load(Ordering::SeqCst) || !counts.count_pipe(PIPES_MAX, OPENS_MAX) {
@@ -365,6 +367,11 @@ impl Client for Session {
 }
 
 impl Held {
+    /// What was opened while its tree connect went is nobody's.
+    fn check_tree(&self, id: u32) -> Result<(), NtStatus> {
+        if self.trees.contains_key(&id) { Ok(()) } else { Err(NtStatus::NETWORK_NAME_DELETED) }
+    }
+
     fn has_room(&self) -> bool {
         self.opens.len() + self.pipes.len() < SESSION_OPENS_MAX
     }
@@ -417,10 +424,11 @@ mod tests {
         assert!(!counts.count_open(SESSION_PIPES_MAX), "pipes count as opens");
         session.remove_tree(&counts, &session.tree(ipc).unwrap());
         assert!(session.pipe(ids[1]).is_none() && session.pipe(kept).is_some());
+        assert_eq!(add(&session, &counts, ipc), Err(NtStatus::NETWORK_NAME_DELETED), "nobody would find it");
         session.end(&counts);
         assert!(session.pipe(kept).is_none());
         assert!(counts.count_pipe(1, 1), "nothing is counted any longer");
-        assert_eq!(add(&session, &counts, other), Err(NtStatus::INSUFFICIENT_RESOURCES), "it is over");
+        assert_eq!(add(&session, &counts, other), Err(NtStatus::NETWORK_NAME_DELETED), "it is over");
     }
 
     #[test]

@@ -316,7 +316,7 @@ pub(super) fn reconnect(
     if let Some(origin) = open.origin() {
         origin.moved(&open);
     }
-    if let Err(status) = ops.session()?.add_open(&ops.service.counts, &open) {
+    if let Err(status) = ops.session()?.add_open(&ops.service.counts, ops.header.tree_id(), &open) {
         // It goes on waiting, or is closed.
         _ = ops.service.handles.keep(open).inspect_err(|open| open.close());
         return Err(status.into());
