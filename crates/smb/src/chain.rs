@@ -243,10 +243,7 @@ impl Chain {
         base: usize,
     ) -> Result<(), Ended> {
         let mut header = request.header;
-        let is_related = header.flags.contains(Flags::RELATED_OPERATIONS);
-        if let (true, Some((session_id, tree_id))) = (is_related, self.previous.ids) {
-            (header.session_id, header.routing) = (session_id, Routing::Sync { process_id: 0, tree_id });
-        }
+        let is_related = inherit(&mut header, self.previous.ids);
         if header.command == Command::CANCEL {
             cancel(with.connection, request, self.sealed_by.as_ref());
             return Ok(());
@@ -421,7 +418,8 @@ impl Chain {
 
     /// How a command ended that has no reply now.
     fn stopped(&mut self, stop: Stop, ops: Ops<'_>) -> Ended {
-        let Ops { header, channel, signer, waker, woken, cancel, undo, outstanding, creation, turn, .. } = ops;
+        let Ops { header, channel, signer, waker, woken, cancel, undo, outstanding, creation, turn, .. } =
+            ops;
         (self.outstanding, self.creation, self.turn) = (outstanding, creation, turn);
         self.waker = waker.map(|waker| Unanswered(Some(waker)));
         match stop {
@@ -535,30 +533,44 @@ impl Chain {
 
     /// Writes a refusal in place of each reply.
     pub(crate) fn refuse(&mut self, status: NtStatus, out: &mut Vec<u8>, base: usize) {
-        let count = self.replies.len();
-        for (i, reply) in self.replies.iter_mut().enumerate() {
-            reply.start = out.len() - base;
-            reply.header.status = status;
-            compound::push(out, &reply.header, &ErrorResponse::default());
-            if i + 1 < count {
-                compound::link(out, base + reply.start);
-            }
+        for Reply { mut header, signer, .. } in std::mem::take(&mut self.replies) {
+            header.status = status;
+            self.push(header, signer, out, base);
         }
     }
 
-    /// Notes a refusal for each command of a message, to be written by [`Chain::refuse`].
-    pub(crate) fn refuse_all(&mut self, connection: &Connection, message: &Heads) {
+    /// Refuses the commands of a message that are not done: those of `rest`.
+    pub(crate) fn refuse_rest(
+        &mut self,
+        connection: &Connection,
+        rest: &Heads,
+        status: NtStatus,
+        (out, base): (&mut Vec<u8>, usize),
+    ) {
         // Who was told that the first is answered later is told what became of it in the same way.
         let mut waker = self.waker.take().and_then(Unanswered::into_waker);
-        for header in message.iter().filter(|header| header.command != Command::CANCEL) {
+        let mut ids = self.previous.ids;
+        for mut header in rest.iter().copied().filter(|header| header.command != Command::CANCEL) {
+            inherit(&mut header, ids);
+            ids = Some((header.session_id, header.tree_id()));
             let channel = connection.channel(header.session_id);
             let channel = channel.filter(|channel| self.sealed_by.is_none() && channel.is_valid());
-            let signer = channel.and_then(|channel| signer(&channel, header));
-            let (status, is_signed) = (NtStatus::INSUFFICIENT_RESOURCES, signer.is_some());
-            let reply = self.final_header(connection, header, status, is_signed, waker.take().as_ref());
-            self.replies.push(Reply { header: reply, start: 0, signer });
+            let signer = channel.and_then(|channel| signer(&channel, &header));
+            let waker = waker.take();
+            let reply = self.final_header(connection, &header, status, signer.is_some(), waker.as_ref());
+            self.push(reply, signer, out, base);
         }
     }
+}
+
+/// Whether a command is about what the one before it was about: then it has the ids of its session and tree connect
+/// (MS-SMB2 §3.3.5.2.7.2).
+fn inherit(header: &mut Header, previous: Option<(u64, u32)>) -> bool {
+    let is_related = header.flags.contains(Flags::RELATED_OPERATIONS);
+    if let (true, Some((session_id, tree_id))) = (is_related, previous) {
+        (header.session_id, header.routing) = (session_id, Routing::Sync { process_id: 0, tree_id });
+    }
+    is_related
 }
 
 /// The key that the reply to a request is signed with: as the request was, and in any case where the session must be

@@ -260,7 +260,8 @@ impl Protocol for Smb {
     }
 
     fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {
-        let mut chain = match at {
+        let status = of_fs_error(error);
+        match at {
             Continuation::Replied(mut replied) => {
                 // Who was to be told that a command is answered later is told now that it has failed.
                 if replied.held.as_ref().is_some_and(|held| held.waiting.chain.has_interim())
@@ -269,22 +270,24 @@ impl Protocol for Smb {
                     cancel();
                     waker.finish();
                 }
-                std::mem::take(&mut replied.chain)
+                let mut chain = std::mem::take(&mut replied.chain);
+                write(out, &mut chain, |chain, out, base| chain.refuse(status, out, base));
             }
             Continuation::Suspended(suspended) => {
-                let Suspended { connection, message, mut chain, .. } = *suspended;
-                let heads = Heads::of(chain.rest(&message)).unwrap_or_default();
-                chain.refuse_all(&connection, &heads);
-                chain
+                let Suspended { connection, message, mut chain, replies, .. } = *suspended;
+                let rest = Heads::of(chain.rest(&message)).unwrap_or_default();
+                // What is done stays answered.
+                write(out, &mut chain, |chain, out, base| {
+                    out.extend_from_slice(&replies);
+                    chain.refuse_rest(&connection, &rest, status, (out, base));
+                });
             }
-        };
-        refuse(&mut chain, of_fs_error(error), out);
+        }
     }
 
     fn refuse(&self, call: &Call, error: FsError, out: &mut Outbox) {
-        let mut chain = Chain::new(call.opened.sealed_by(), None);
-        chain.refuse_all(&call.connection, &call.heads);
-        refuse(&mut chain, of_fs_error(error), out);
+        let chain = Chain::new(call.opened.sealed_by(), None);
+        refuse(chain, &call.connection, &call.heads, error, out);
     }
 
     fn begin_upload(
@@ -317,10 +320,9 @@ impl Protocol for Smb {
             Ok(opened) => opened,
             Err(error) => return end(cx, error),
         };
-        let (plain, mut chain) = (opened.plain(message), Chain::new(opened.sealed_by(), paid));
+        let (plain, chain) = (opened.plain(message), Chain::new(opened.sealed_by(), paid));
         let Some(error) = refusal else { return self.go_on(cx, chain, plain, &[]) };
-        chain.refuse_all(&connection, &Heads::of(plain).unwrap_or_default());
-        refuse(&mut chain, of_fs_error(error), cx.out);
+        refuse(chain, &connection, &Heads::of(plain).unwrap_or_default(), error, cx.out);
         Progress::Done
     }
 }
@@ -568,12 +570,10 @@ impl Suspension for WaitingCall {
         let connection = connection.upgrade().filter(|_| !chain.is_lost());
         let Some(connection) = connection else { return waker.finish() };
         let mut outbox = Outbox::default();
-        let out = outbox.bytes();
-        let base = head_bytes(&chain);
-        out.resize(base, 0);
-        out.extend_from_slice(&replies);
-        chain.end(&connection.session, asker, &waker, status, (out, base));
-        finish(&chain, out, 0);
+        write(&mut outbox, &mut chain, |chain, out, base| {
+            out.extend_from_slice(&replies);
+            chain.end(&connection.session, asker, &waker, status, (out, base));
+        });
         connection.send(&mut outbox);
     }
 }
@@ -668,13 +668,19 @@ fn send_now(cx: &mut Context<'_, Smb>, start: usize) {
     cx.connection.send(&mut first);
 }
 
-/// Refuses all commands of a chain that have a reply.
-fn refuse(chain: &mut Chain, status: NtStatus, out: &mut Outbox) {
+/// Refuses all commands of a message.
+fn refuse(mut chain: Chain, connection: &Connection, heads: &Heads, error: FsError, out: &mut Outbox) {
+    let status = of_fs_error(error);
+    write(out, &mut chain, |chain, out, base| chain.refuse_rest(connection, heads, status, (out, base)));
+}
+
+/// Writes replies of a chain, of which `with` makes the first where it is told.
+fn write(out: &mut Outbox, chain: &mut Chain, with: impl FnOnce(&mut Chain, &mut Vec<u8>, usize)) {
     let out = out.bytes();
     let start = out.len();
     let base = start + head_bytes(chain);
     out.resize(base, 0);
-    chain.refuse(status, out, base);
+    with(chain, out, base);
     finish(chain, out, start);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::ioctl::copy::key_of;
 use crate::rig::{
-    ALICE, Client, OTHER, Offer, Opening, Rig, SHARE, chained, ioctl, lease, message, output, read,
+    ALICE, Client, OTHER, Offer, Opening, Reply, Rig, SHARE, chained, ioctl, lease, message, output, read,
     wait_until, write,
 };
 use smb::limits::CREDITS_PRESSED_MAX;
@@ -11,16 +11,17 @@ use smb_wire::classes::file::DispositionInformation;
 use smb_wire::copy::{CopyChunk, CopyChunkCopy, ResumeKeyResponse};
 use smb_wire::create::{CreateDisposition, CreateOptions};
 use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
-use smb_wire::header::{Command, Header};
+use smb_wire::header::{Command, Flags, Header, Routing};
 use smb_wire::ioctl::CtlCode;
 use smb_wire::session::Empty;
 use smb_wire::tree::{ShareFlags, TreeConnectResponse};
 use smb_wire::types::{AccessMask, Dialect};
 use smb_wire::{Decode, Encode, NtStatus};
+use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
-use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, VolumeLimits};
+use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, VolumeLimits, Wait, Waiter};
 use vfs::{Blocking, Caller, Export, ExportRule, Namespace, Protection, ProtocolSet};
 
 fn logged_on(rig: &Rig, offer: &Offer) -> crate::rig::Client {
@@ -400,10 +401,68 @@ fn a_copy_takes_its_turn_at_its_source() {
     limit(&gate, 0);
     let mut replies = [client.reply(), client.reply()];
     replies.sort_by_key(|reply| reply.header.message_id);
-    assert_eq!(replies.map(|reply| (reply.header.command, reply.status())), [
-        (Command::READ, NtStatus::SUCCESS),
-        (Command::IOCTL, NtStatus::SUCCESS)
-    ]);
+    assert_eq!(
+        replies.map(|reply| (reply.header.command, reply.status())),
+        [(Command::READ, NtStatus::SUCCESS), (Command::IOCTL, NtStatus::SUCCESS)]
+    );
+}
+
+/// Too many calls wait for a limit: what of a message is done stays answered, and the rest is refused, in the name of whoever asked.
+#[test]
+fn what_is_done_stays_answered_where_the_rest_cannot_wait() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    client.write(file, 0, &[7; 1000]);
+    limit(&gate, 1);
+    client.data(file, 0, 1000);
+    let (local, demand) = (Ipv4Addr::LOCALHOST.into(), Demand::one(Kind::Read, 1));
+    while gate.wait(local, demand, Box::new(Nobody)) == Wait::Queued {}
+    for seals in [false, true] {
+        client.seals = seals;
+        // It is for no volume, and the message pays when it gets to the next.
+        let echo = client.header(Command::ECHO, 1);
+        let of_tree = |tree_id| Routing::Sync { process_id: 0, tree_id };
+        let bare = message(&Header { routing: of_tree(0), ..echo }, &Empty);
+        let header = client.header(Command::READ, 1);
+        let anyone = of_tree(u32::MAX);
+        let related = Header {
+            flags: header.flags | Flags::RELATED_OPERATIONS,
+            session_id: u64::MAX,
+            routing: anyone,
+            message_id: header.message_id + 1,
+            ..header
+        };
+        client.header(Command::READ, 1);
+        let commands =
+            vec![bare, message(&header, &read(file, 0, 1000)), message(&related, &read(file, 0, 1000))];
+        client.send_protected(chained(commands));
+        let replies = client.replies();
+        let statuses = replies.iter().map(Reply::status).collect::<Vec<_>>();
+        let full = NtStatus::INSUFFICIENT_RESOURCES;
+        assert_eq!(statuses, [NtStatus::SUCCESS, full, full], "sealed: {seals}");
+        assert!(replies.iter().all(|reply| reply.header.session_id == client.session_id));
+        // The same of a message of which nothing is done.
+        let first = client.request(Command::READ, &read(file, 0, 1000));
+        let next = client.header(Command::READ, 1);
+        let next = Header {
+            flags: next.flags | Flags::RELATED_OPERATIONS,
+            session_id: u64::MAX,
+            routing: anyone,
+            ..next
+        };
+        client.send_protected(chained(vec![first, message(&next, &read(file, 0, 1000))]));
+        let replies = client.replies();
+        assert!(replies.iter().all(|reply| reply.status() == full));
+        assert!(replies.iter().all(|reply| reply.header.session_id == client.session_id));
+    }
+}
+
+/// Waits, and does nothing then.
+struct Nobody;
+
+impl Waiter for Nobody {
+    fn pass(self: Box<Self>) {}
 }
 
 /// The limiter speaks through credits: who has many is granted none while calls wait.
