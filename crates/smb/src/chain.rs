@@ -7,6 +7,7 @@ use crate::breaks::CacheUse;
 use crate::channel::Channel;
 use crate::connect::origin;
 use crate::connection::Connection;
+use crate::create::Trail;
 use crate::durable::Creation;
 use crate::heads::Heads;
 use crate::later::{Asked, Cancel, Interim, Undo, Waker};
@@ -32,7 +33,7 @@ use std::time::Instant;
 use transport::{CallStats, Endpoints, Pipe};
 use vfs::claims::Outcome;
 use vfs::qos::{Demand, Toll, is_anything_limited};
-use vfs::{Blocking, Namespace, PendingSync, Time, VolumeId};
+use vfs::{Attrs, Blocking, Namespace, PendingSync, Time, VolumeId};
 
 /// What all commands of a message are given.
 pub(crate) struct Base<'c> {
@@ -43,6 +44,7 @@ pub(crate) struct Base<'c> {
     pub(crate) blocking: Blocking,
     pub(crate) now: Time,
     pub(crate) pending: &'c mut PendingSync,
+    pub(crate) trail: &'c mut Trail,
     pub(crate) stats: &'c mut CallStats<Arc<Disk>>,
 }
 
@@ -61,6 +63,7 @@ impl Base<'_> {
             blocking: self.blocking,
             now: self.now,
             pending: self.pending,
+            trail: self.trail,
             stats: self.stats,
             header,
             channel,
@@ -68,6 +71,7 @@ impl Base<'_> {
             tree,
             // A CREATE has no file but the one that it opens: where it opens none, none is left to those that follow it.
             file: previous.file.filter(|_| header.command != Command::CREATE),
+            told: previous.told,
             failed: previous.failed,
             outstanding: None,
             waker: None,
@@ -171,6 +175,8 @@ struct Previous {
     /// Whether there was one, and then its session and tree connect.
     ids: Option<(u64, u32)>,
     file: Option<FileId>,
+    /// What that was like when it was opened, if nothing was done to it since.
+    told: Option<Attrs>,
     failed: Option<NtStatus>,
 }
 
@@ -248,6 +254,10 @@ impl Chain {
             cancel(with.connection, request, self.sealed_by.as_ref());
             return Ok(());
         }
+        if matches!(header.command, Command::SET_INFO | Command::IOCTL) {
+            // It may change what directories are called, or whom they let through.
+            with.trail.forget();
+        }
         let previous = if is_related { std::mem::take(&mut self.previous) } else { Previous::default() };
         let connection = with.connection;
         let mut ops = with.ops(header, &previous);
@@ -278,11 +288,12 @@ impl Chain {
                 status
             }
             Err(stop) => {
-                self.previous = previous;
+                // What it waits for may change the file.
+                self.previous = Previous { told: None, ..previous };
                 return Err(self.stopped(stop, ops));
             }
         };
-        let Ops { header, channel, signer, file, waker, unanswered, compresses, pages, .. } = ops;
+        let Ops { header, channel, signer, file, told, waker, unanswered, compresses, pages, .. } = ops;
         self.pages = pages;
         if compresses {
             self.compression = connection.compression();
@@ -293,6 +304,7 @@ impl Chain {
             // What has no session leaves none to those that follow it (MS-SMB2 §3.3.5.2.7.2).
             ids: has_session.then(|| (header.session_id, header.tree_id())),
             file,
+            told: told.filter(|_| matches!(header.command, Command::CREATE | Command::QUERY_INFO)),
             failed: status.is_error().then_some(status),
         };
         let signer = signer.filter(|_| self.sealed_by.is_none());

@@ -46,7 +46,7 @@ pub(crate) use access::{claimed, data_access, rights_of_bits, without_generic};
 pub(crate) use allocation::check_room;
 pub(crate) use caching::lessee;
 pub(crate) use streams::find as find_stream;
-pub(crate) use walk::{find, parent_of};
+pub(crate) use walk::{Trail, find, parent_of};
 
 /// Names of create contexts have so many bytes, or more (MS-SMB2 §2.2.13.2).
 const CONTEXT_NAME_BYTES_MIN: usize = 4;
@@ -136,7 +136,7 @@ fn answer(
     w: &mut Writer<'_>,
 ) -> Done {
     let Made { open, attrs, action, caching } = made;
-    ops.file = Some(open.id);
+    (ops.file, ops.told) = (Some(open.id), Some(attrs));
     let shown = open.shown(&attrs)?;
     let flags = if shown.reparse_tag.is_some() && !open.is_dir() {
         CreateResponseFlags::REPARSEPOINT
@@ -175,12 +175,12 @@ fn answer(
 fn choose(
     ops: &mut Ops<'_>,
     (args, rules): (&CreateRequest<'_>, Rules),
-    disk: &Disk,
+    disk: &Arc<Disk>,
     path: &[Vec<u8>],
     part: &Part,
 ) -> Result<Chosen, Stop> {
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
-    match (walk::walk(disk, path, rules.naming())?, part) {
+    match (walk::walk(disk, path, rules.naming(), ops.trail)?, part) {
         (target, Part::Stream(name)) => streams::choose(ops, args, disk, target, name),
         // Whoever says that the data are meant wants no directory.
         (_, Part::Data) if is_dir => Err(NtStatus::NOT_A_DIRECTORY.into()),

@@ -3,6 +3,7 @@
 use crate::breaks::CacheUse;
 use crate::channel::Channel;
 use crate::connection::Connection;
+use crate::create::Trail;
 use crate::durable::Creation;
 use crate::later::{Asked, Cancel, Interim, Undo, Waker};
 use crate::open::Open;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use transport::{CallStats, Endpoints, Pipe as Pages};
 use vfs::claims::{By, Io, IoKind, Outcome, Request, Span, Ticket, Verdict};
 use vfs::qos::{Charge, Kind, Toll, Wait};
-use vfs::{Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time};
+use vfs::{Attrs, Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time};
 
 /// How a command ended that has a reply of its own: the status of that. Anything else is an error, which has no body.
 pub(crate) type Done = Result<NtStatus, Stop>;
@@ -75,6 +76,7 @@ pub(crate) struct Ops<'c> {
     pub(crate) blocking: Blocking,
     pub(crate) now: Time,
     pub(crate) pending: &'c mut PendingSync,
+    pub(crate) trail: &'c mut Trail,
     pub(crate) stats: &'c mut CallStats<Arc<Disk>>,
     /// The header of the request, with the ids that related commands take over, and those that the command makes.
     pub(crate) header: Header,
@@ -85,6 +87,8 @@ pub(crate) struct Ops<'c> {
     pub(crate) tree: Option<Arc<Tree>>,
     /// The file of the commands before it in a compound.
     pub(crate) file: Option<FileId>,
+    /// What that was like when one of them opened it, if they have done nothing else.
+    pub(crate) told: Option<Attrs>,
     /// How the command before it failed, if it did.
     pub(crate) failed: Option<NtStatus>,
     /// That the request is being done, as its open counts it.

@@ -2,6 +2,7 @@
 
 use crate::chain::{Asker, Base, Chain, Ended, Waits};
 use crate::connection::{Connection, Sender};
+use crate::create::Trail;
 use crate::frame::{self, FRAMING};
 use crate::heads::Heads;
 use crate::later::{Cancel, Suspension, Waker};
@@ -43,6 +44,8 @@ struct Memory {
     namespace: Arc<Namespace>,
     /// Replies that leave with others, and are signed with them then.
     unsigned: Unsigned,
+    /// Where paths of this turn have led through.
+    trail: Trail,
 }
 
 /// A message that was planned.
@@ -139,7 +142,8 @@ impl Protocol for Smb {
     }
 
     fn memory(&self, _: Role, _: usize) -> Memory {
-        Memory { namespace: self.service.namespace.load_full(), unsigned: Unsigned::default() }
+        let namespace = self.service.namespace.load_full();
+        Memory { namespace, unsigned: Unsigned::default(), trail: Trail::default() }
     }
 
     fn begin_turn(&self, memory: &mut Memory) {
@@ -151,6 +155,10 @@ impl Protocol for Smb {
 
     fn before_send(&self, memory: &mut Memory, out: &mut Outbox) {
         memory.unsigned.sign(out.bytes());
+    }
+
+    fn end_turn(&self, memory: &mut Memory) {
+        memory.trail.forget();
     }
 
     fn frame(&self, have: &[u8], _: bool) -> Result<Frame, Malformed> {
@@ -315,6 +323,8 @@ impl Protocol for Smb {
         message: &[u8],
     ) -> Progress<Continuation> {
         let Upload { call, refusal } = upload;
+        // It has come in since the turn began.
+        cx.memory.trail.forget();
         let (connection, paid) = (Arc::clone(&call.connection), call.paid);
         let opened = match enter(call, message) {
             Ok(opened) => opened,
@@ -365,6 +375,7 @@ impl Smb {
             blocking: cx.blocking,
             now: cx.now,
             pending: cx.pending,
+            trail: &mut cx.memory.trail,
             stats: &mut cx.stats,
         };
         match chain.run(&mut with, message, out, base) {

@@ -78,8 +78,11 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// The memory of a thread. On an event loop it may hold `cached_files` files open.
     fn memory(&self, role: Role, cached_files: usize) -> Self::Memory;
 
-    /// Calls are about to be planned and run with `memory`: it takes up what has changed.
+    /// Calls that were received are about to be planned and run with `memory`: it takes up what has changed.
     fn begin_turn(&self, memory: &mut Self::Memory);
+
+    /// The calls that were planned and run with `memory` are answered, or wait: nothing of them is kept there.
+    fn end_turn(&self, _memory: &mut Self::Memory) {}
 
     /// The replies in `out` are about to leave, together: what is done best for several at a time is done now. `memory` is that
     /// of the thread which has made them.

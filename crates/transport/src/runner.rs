@@ -466,6 +466,7 @@ impl<P: Protocol> Runner<P> {
         if !self.held_calls.is_empty() {
             self.sync(connection);
         }
+        connection.protocol.end_turn(&mut self.memory);
         if self.in_progress > 0 {
             connection.end_calls(std::mem::take(&mut self.in_progress));
         }

@@ -38,7 +38,8 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> 
     if tells_attributes {
         open.check(AccessMask::READ_ATTRIBUTES)?;
     }
-    let attrs = open.file.attrs(ops.blocking)?;
+    // What a message opens and then asks for need not be looked at twice.
+    let attrs = ops.told.map_or_else(|| open.file.attrs(ops.blocking), Ok)?;
     let kept = if tells_attributes { open.file.kept(&attrs, ops.blocking)? } else { Kept::default() };
     let shown = Shown::of(&attrs, &kept);
     Ok(match class {

@@ -10,10 +10,11 @@ use smb_wire::create::CreateContexts;
 use smb_wire::error::{ErrorContext, ErrorId, ErrorResponse, SymlinkError};
 use smb_wire::posix::{NAME, PosixRequest};
 use smb_wire::{Decode, Encode, NtStatus, Utf16, Writer};
+use std::sync::Arc;
 use vfs::Attrs;
 use vfs::attrs::MODE_BITS;
 
-use super::walk::{self, Target};
+use super::walk::{self, Target, Trail};
 
 /// By whose rules a request opens its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +70,9 @@ pub(super) fn answer(
 }
 
 /// Tells the client that its path leads to a symbolic link, and where that leads: the client looks there (MS-SMB2 §2.2.2.2.1).
-pub(super) fn stopped_on_link(disk: &Disk, path: &[Vec<u8>], w: &mut Writer<'_>) -> Done {
+pub(super) fn stopped_on_link(disk: &Arc<Disk>, path: &[Vec<u8>], w: &mut Writer<'_>) -> Done {
     let not_handled = NtStatus::IO_REPARSE_TAG_NOT_HANDLED;
-    let Target::Found { file, .. } = walk::walk(disk, path, Naming::Posix)? else {
+    let Target::Found { file, .. } = walk::walk(disk, path, Naming::Posix, &mut Trail::default())? else {
         return Err(not_handled.into());
     };
     let (target, flags) = link_target(&file.read_link()?.1, Naming::Posix).ok_or(not_handled)?;

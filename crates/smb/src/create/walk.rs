@@ -5,6 +5,7 @@ use crate::open::Place;
 use crate::ops::Stop;
 use crate::tree::Disk;
 use smb_wire::NtStatus;
+use std::sync::Arc;
 use vfs::{Attrs, Blocking, Caller, File, FileType, FsError, FsResult, Resolved};
 
 /// What a path leads to.
@@ -18,8 +19,57 @@ pub(super) enum Target {
     Missing(Place),
 }
 
+/// The directory that the last path has led through. What is asked for in one turn came before any of it was done, so each request
+/// may find directories as they were when the first did.
+#[derive(Default)]
+pub(crate) struct Trail(Option<Walked>);
+
+struct Walked {
+    disk: Arc<Disk>,
+    names: Vec<Vec<u8>>,
+    naming: Naming,
+    dir: File,
+    attrs: Attrs,
+    path: Vec<Vec<u8>>,
+}
+
+impl Trail {
+    /// Directories are to be looked for anew.
+    pub(crate) fn forget(&mut self) {
+        self.0 = None;
+    }
+
+    fn descend(
+        &mut self,
+        disk: &Arc<Disk>,
+        names: &[Vec<u8>],
+        naming: Naming,
+    ) -> Result<(Resolved, Vec<Vec<u8>>), Stop> {
+        let is_same =
+            |old: &Walked| Arc::ptr_eq(&old.disk, disk) && old.names == names && old.naming == naming;
+        if let Some(old) = self.0.as_ref().filter(|old| is_same(old)) {
+            return Ok((Resolved { file: old.dir.clone(), attrs: old.attrs }, old.path.clone()));
+        }
+        let (dir, path) = descend(disk, names, naming)?;
+        self.0 = Some(Walked {
+            disk: Arc::clone(disk),
+            names: names.to_vec(),
+            naming,
+            dir: dir.file.clone(),
+            attrs: dir.attrs,
+            path: path.clone(),
+        });
+        Ok((dir, path))
+    }
+}
+
 /// Follows a path from the root of a share.
-pub(super) fn walk(disk: &Disk, path: &[Vec<u8>], naming: Naming) -> Result<Target, Stop> {
+pub(super) fn walk(
+    disk: &Arc<Disk>,
+    path: &[Vec<u8>],
+    naming: Naming,
+    trail: &mut Trail,
+) -> Result<Target, Stop> {
     let Some((last, dirs)) = path.split_last() else {
         let root = disk.export.root();
         let attrs = root.attrs(Blocking::Allowed)?;
@@ -29,7 +79,7 @@ pub(super) fn walk(disk: &Disk, path: &[Vec<u8>], naming: Naming) -> Result<Targ
             attrs,
         });
     };
-    let (dir, mut found_path) = descend(disk, dirs, naming)?;
+    let (dir, mut found_path) = trail.descend(disk, dirs, naming)?;
     match find(&dir, &disk.caller, last, naming) {
         Ok((name, Resolved { file, attrs })) => {
             found_path.push(name.clone());

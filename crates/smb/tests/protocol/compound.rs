@@ -1,12 +1,16 @@
 //! Several commands in one message.
 
-use crate::rig::{Client, Offer, Opening, Rig, chained, message, name, read, write};
+use crate::rig::{Client, Offer, Opening, Rig, chained, message, name, query, read, write};
+use smb_wire::classes::FileClass;
+use smb_wire::classes::file::{RenameInformation, StandardInformation};
 use smb_wire::create::{CreateDisposition, CreateResponse};
+use smb_wire::dir::OutputResponse;
 use smb_wire::file::{CloseFlags, CloseRequest, ReadResponse, WriteResponse};
 use smb_wire::header::{Command, Flags, Header, NEXT_COMMAND_OFFSET, SIGNATURE_OFFSET};
+use smb_wire::info::{InfoType, SecurityInformation, SetInfoRequest};
 use smb_wire::session::{Empty, SessionSetupFlags};
-use smb_wire::types::Dialect;
-use smb_wire::{Encode, FileId, NtStatus};
+use smb_wire::types::{AccessMask, Dialect};
+use smb_wire::{Decode, Encode, FileId, NtStatus, Utf16};
 
 const CLOSE: CloseRequest = CloseRequest { flags: CloseFlags(0), file_id: FileId::PREVIOUS };
 
@@ -302,4 +306,49 @@ fn what_follows_a_create_that_is_not_admitted_is_about_no_other_file() {
     let denied = NtStatus::ACCESS_DENIED;
     assert_eq!(statuses(&client.replies()), [NtStatus::SUCCESS, denied, denied]);
     assert_eq!(client.get("kept"), b"kept");
+}
+
+/// What is looked at once for several commands is looked at again when one of them has changed it.
+#[test]
+fn each_command_finds_what_the_ones_before_have_left() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let size = |reply: &crate::rig::Reply| {
+        StandardInformation::from_bytes(reply.body::<OutputResponse<&[u8]>>().output).unwrap().end_of_file
+    };
+    let ask = query(InfoType::FILE, FileId::PREVIOUS, FileClass::STANDARD.0, 100);
+    let create = client.request(Command::CREATE, &Opening::default().request(&name("file")));
+    let mut commands = vec![create];
+    for _ in 0..2 {
+        commands.push(related(&mut client, Command::QUERY_INFO, &ask, 1));
+    }
+    commands.push(related(&mut client, Command::WRITE, &write(FileId::PREVIOUS, 0, b"odd"), 1));
+    commands.push(related(&mut client, Command::QUERY_INFO, &ask, 1));
+    let replies = client.chain(commands);
+    assert_eq!([1, 2, 4].map(|at| size(&replies[at])), [0, 0, 3]);
+    let access = AccessMask::DELETE | AccessMask::READ_ATTRIBUTES;
+    let dir = client.open("dir", Opening { access, ..Opening::dir() });
+    client.put("dir\\file", b"data");
+    let to = name("moved");
+    let file_name = Utf16::new(&to).unwrap();
+    let value = RenameInformation { replace_if_exists: false, root_directory: 0, file_name }.to_bytes();
+    let rename = SetInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: FileClass::RENAME.0,
+        buffer: &value[..],
+        additional_information: SecurityInformation::empty(),
+        file_id: dir,
+    };
+    let (old, new) = (name("dir\\file"), name("moved\\file"));
+    let open = Opening::by(CreateDisposition::OPEN);
+    let commands = vec![
+        client.request(Command::CREATE, &open.request(&old)),
+        related(&mut client, Command::CLOSE, &CLOSE, 1),
+        client.request(Command::SET_INFO, &rename),
+        client.request(Command::CREATE, &open.request(&old)),
+        client.request(Command::CREATE, &open.request(&new)),
+    ];
+    let found = [NtStatus::SUCCESS; 3];
+    let expected = [&found[..], &[NtStatus::OBJECT_PATH_NOT_FOUND, NtStatus::SUCCESS]].concat();
+    assert_eq!(statuses(&client.chain(commands)), expected);
 }
