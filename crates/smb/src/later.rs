@@ -383,6 +383,17 @@ mod tests {
     }
 
     #[test]
+    fn what_may_not_wait_is_not_counted() {
+        let allowance = Arc::new(Allowance::new(2, 10));
+        let first = allowance.take(5).unwrap();
+        assert!(allowance.take(6).is_none(), "too many bytes");
+        let second = allowance.take(5).unwrap();
+        assert!(allowance.take(0).is_none(), "too many requests");
+        drop((first, second));
+        assert!(allowance.take(10).is_some());
+    }
+
+    #[test]
     fn a_request_that_is_canceled_while_it_is_woken_does_not_wait_again() {
         let waiting = Arc::default();
         let waker = request(&waiting);
