@@ -11,6 +11,7 @@ mod posix;
 mod streams;
 mod walk;
 
+use crate::connect::READ_ONLY;
 use crate::ipc;
 use crate::later::Interim;
 use crate::limits::{CREATE_TRIES, PATH_NAMES_MAX};
@@ -328,7 +329,9 @@ pub(crate) fn maximal(
     let all = match file.rights(caller, attrs, Blocking::Allowed)? {
         Some(rights) => {
             let is_listed = place.entry.as_ref().map(|(dir, _)| lists(dir, caller)).transpose()?;
-            of_list(rights, is_listed == Some(true), may_remove)
+            let all = of_list(rights, is_listed == Some(true), may_remove);
+            // The rule of an export may refuse what a list gives.
+            if caller.read_only { all & READ_ONLY } else { all }
         }
         None => of_attrs(&reply, attrs.file_type == FileType::Directory, may_remove),
     };
@@ -397,6 +400,9 @@ fn keep(
         prepare_to_empty(ops, args, disk, (&file, &attrs), naming)?;
     }
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
+    if deletes {
+        disk.check_writable()?;
+    }
     let opened = data_of(disk, (&file, &attrs), granted, action)?;
     // Whoever empties a file writes it, whatever else it is opened for.
     let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };

@@ -1,8 +1,9 @@
 //! The same where lists rule: who may do what by them, and what new files inherit.
 
 use super::*;
+use crate::attr::dispose;
 use smb_wire::create::CreateOptions;
-use vfs::{Access, ExportRule, File, FsError, PendingSync, SecurityStyle, SetAttrs};
+use vfs::{Access, Disposition, ExportRule, File, FsError, PendingSync, SecurityStyle, SetAttrs};
 
 const ALICES: u32 = 1000;
 const BOBS: u32 = 1001;
@@ -10,6 +11,12 @@ const BOBS: u32 = 1001;
 fn rig() -> Rig {
     let make = |volume: vfs::Volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap();
     Rig::with(ExportRule::everybody(), make)
+}
+
+/// Makes a file of this mode.
+fn create(dir: &File, caller: &Caller, name: &str, mode: u32) -> File {
+    let (set, mut pending) = (SetAttrs { mode: Some(mode), ..SetAttrs::default() }, PendingSync::default());
+    dir.create(caller, name.as_bytes(), Disposition::CreateNew, &set, &mut pending).unwrap().file
 }
 
 fn user(uid: u32) -> Sid {
@@ -134,7 +141,7 @@ fn new_files_inherit_whoever_makes_them() {
     let below = file(&rig, b"dir");
     let (caller, mut pending) = (Caller::new(BOBS, 100, []), PendingSync::default());
     let mode = SetAttrs { mode: Some(0o777), ..SetAttrs::default() };
-    below.create(&caller, b"nfs", vfs::Disposition::CreateNew, &mode, &mut pending).unwrap();
+    below.create(&caller, b"nfs", Disposition::CreateNew, &mode, &mut pending).unwrap();
     below.make_dir(&caller, b"sub", &mode, &mut pending).unwrap();
     let expected = [(user(ALICES), AccessMask::FILE_ALL), (user(BOBS), AccessMask::FILE_ALL)];
     let plain = expected.map(|(sid, mask)| allow(mask, sid));
@@ -274,4 +281,23 @@ fn lists_are_taken_up_to_their_bound() {
         bytes[at] = ace_type;
         assert_ne!(set_bytes(&mut alice, made, DACL, &bytes), NtStatus::SUCCESS, "{ace_type}");
     }
+}
+
+#[test]
+fn nothing_goes_from_a_share_that_is_read_only() {
+    let rule = ExportRule { read_only: true, ..ExportRule::everybody() };
+    let rig = Rig::with(rule, |volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap());
+    let root = rig.namespace.load().exports()[0].root();
+    create(&root, &Caller::new(ALICES, 100, []), "file", 0o644);
+    let mut alice = rig.alice();
+    for access in [AccessMask::DELETE, AccessMask::WRITE_DATA, AccessMask::WRITE_DAC, AccessMask::FILE_ALL] {
+        alice.create("file", by(access)).assert_refused(NtStatus::ACCESS_DENIED);
+    }
+    let most = by(AccessMask::MAXIMUM_ALLOWED);
+    let deleting = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..most };
+    alice.create("file", deleting).assert_refused(NtStatus::ACCESS_DENIED);
+    let made = alice.open("file", most);
+    assert_eq!(dispose(&mut alice, made, true), NtStatus::ACCESS_DENIED);
+    alice.close(made);
+    alice.open("file", by(AccessMask::READ_DATA));
 }
