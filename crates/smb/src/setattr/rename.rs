@@ -53,7 +53,9 @@ pub(super) fn rename(
     caller.by = By::Open(open.claim());
     caller.listing = open.listing;
     let after_reply = open.disk.claimant.breaks.pause();
-    let renamed = from_dir.rename(caller, &from_name, &goal.dir, &goal.name, ops.pending);
+    // What has the name may be another file by now, which others have put there.
+    let from = (&from_name[..], open.file.attrs(Blocking::Allowed)?.file_id);
+    let renamed = from_dir.rename_file(caller, from, &goal.dir, &goal.name, ops.pending);
     drop((taken, parent));
     if renamed.is_ok() {
         // A client takes no break of a listing that it has not heard the change of.
