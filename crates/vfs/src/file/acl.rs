@@ -202,14 +202,28 @@ impl File {
         blocking: Blocking,
     ) -> FsResult<Ruling> {
         let Some(rights) = self.rights(caller, dir, blocking)? else { return Ok(Ruling::Mode) };
-        let object = match object {
+        let mut object = match object {
             Some((object, attrs)) => {
                 let rights = object.rights(caller, attrs, blocking)?.unwrap_or_default();
-                Some(Object { file_id: attrs.file_id, rights })
+                Some((attrs, Object { file_id: attrs.file_id, rights }))
             }
             None => None,
         };
-        Ok(Ruling::Lists { dir: rights, object })
+        let is_bound = self.is_sticky_by_mode(dir, blocking)? && !caller.is_root() && caller.uid != dir.uid;
+        if is_bound
+            && rights.has(Rights::DELETE_CHILD)
+            && let Some((attrs, object)) = &mut object
+            && caller.uid == attrs.uid
+        {
+            object.rights |= Rights::DELETE;
+        }
+        let dir = if is_bound { rights.without(Rights::DELETE_CHILD) } else { rights };
+        Ok(Ruling::Lists { dir, object: object.map(|(_, object)| object) })
+    }
+
+    /// Whether this directory, which has `dir` and lies where lists rule, has no list, and a mode by which names belong to owners.
+    fn is_sticky_by_mode(&self, dir: &Attrs, blocking: Blocking) -> FsResult<bool> {
+        Ok(dir.mode & STICKY != 0 && record(self.volume(), &self.node, dir, blocking)?.is_none())
     }
 
     /// What says which list a new file in this directory is to have: `given`, or what it inherits. `None`: mode bits rule.

@@ -2,8 +2,13 @@
 
 use super::*;
 use crate::attr::dispose;
+use crate::rig::NOW;
 use smb_wire::create::CreateOptions;
-use vfs::{Access, Disposition, ExportRule, File, FsError, PendingSync, SecurityStyle, SetAttrs};
+use std::sync::Arc;
+use vfs::{
+    Access, Disposition, Durability, Export, ExportRule, File, FsError, MemFs, PendingSync, SecurityStyle,
+    SetAttrs, Volume, VolumeId,
+};
 
 const ALICES: u32 = 1000;
 const BOBS: u32 = 1001;
@@ -11,6 +16,15 @@ const BOBS: u32 = 1001;
 fn rig() -> Rig {
     let make = |volume: vfs::Volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap();
     Rig::with(ExportRule::everybody(), make)
+}
+
+/// The same, and the root of its files as they are reached past the service: there lists count for nothing.
+fn rig_and_storage() -> (Rig, File) {
+    let fs = Arc::new(MemFs::new(Arc::new(|| NOW)));
+    let volume = |id| Volume::new(VolumeId(id), SHARE, Arc::clone(&fs) as _, Durability::Sync, 7);
+    let make = |_| volume(1).with_security_style(SecurityStyle::Ntfs).unwrap();
+    let rig = Rig::with(ExportRule::everybody(), make);
+    (rig, Arc::new(Export::new("/past", Arc::new(volume(2)), vec![])).root())
 }
 
 /// Makes a file of this mode.
@@ -300,4 +314,47 @@ fn nothing_goes_from_a_share_that_is_read_only() {
     assert_eq!(dispose(&mut alice, made, true), NtStatus::ACCESS_DENIED);
     alice.close(made);
     alice.open("file", by(AccessMask::READ_DATA));
+}
+
+#[test]
+fn in_a_sticky_directory_without_a_list_names_belong_to_owners() {
+    let (rig, past) = rig_and_storage();
+    let root = rig.namespace.load().exports()[0].root();
+    let (service, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
+    let sticky = SetAttrs { mode: Some(0o1777), ..SetAttrs::default() };
+    past.set_attrs(&service, &sticky, None, &mut pending).unwrap();
+    let (alices, bobs) = (Caller::new(ALICES, 100, []), Caller::new(BOBS, 100, []));
+    create(&root, &alices, "listed", 0o644);
+    create(&past, &alices, "bare", 0o644);
+    create(&root, &bobs, "his", 0o644);
+    let mut bob = bob(&rig);
+    for name in ["listed", "bare"] {
+        bob.create(name, by(AccessMask::DELETE)).assert_refused(NtStatus::ACCESS_DENIED);
+        let most = bob.open(name, by(AccessMask::MAXIMUM_ALLOWED));
+        assert_eq!(dispose(&mut bob, most, true), NtStatus::ACCESS_DENIED);
+        bob.close(most);
+        let name = name.as_bytes();
+        assert_eq!(root.remove(&bobs, name, &mut pending).map(drop), Err(FsError::Access));
+        let away = root.rename(&bobs, name, &root, b"away", &mut pending);
+        assert_eq!(away.map(drop), Err(FsError::Access));
+        let over = root.rename(&bobs, b"his", &root, name, &mut pending);
+        assert_eq!(over.map(drop), Err(FsError::Access), "replacing takes the name as well");
+    }
+    root.rename(&bobs, b"his", &root, b"new", &mut pending).unwrap();
+    let mut alice = rig.alice();
+    for name in ["listed", "bare"] {
+        let hers = alice.open(name, by(AccessMask::DELETE));
+        alice.close(hers);
+        root.remove(&alices, name.as_bytes(), &mut pending).unwrap();
+    }
+    // Who owns the directory removes anything.
+    create(&past, &alices, "bare", 0o644);
+    past.set_attrs(&service, &SetAttrs { uid: Some(BOBS), ..sticky }, None, &mut pending).unwrap();
+    root.remove(&bobs, b"bare", &mut pending).unwrap();
+    // A list says who may, and nothing else does.
+    create(&past, &bobs, "given", 0o644);
+    let all = list(&[allow(AccessMask::GENERIC_ALL, everyone())]);
+    let dir = bob.open("", by(AccessMask::WRITE_DAC));
+    assert_eq!(set(&mut bob, dir, DACL, &all), NtStatus::SUCCESS);
+    root.remove(&alices, b"given", &mut pending).unwrap();
 }
