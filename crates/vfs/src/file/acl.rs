@@ -280,6 +280,9 @@ impl File {
         let rights = self.rights(caller, &before, Blocking::Allowed)?.ok_or(FsError::NotSupported)? | held;
         let uid = set.uid.filter(|uid| *uid != before.uid);
         let gid = set.gid.filter(|gid| *gid != before.gid);
+        if uid.is_none() && gid.is_none() && set.acl.is_none() {
+            return Ok(Change { before, after: before });
+        }
         if (uid.is_some() || gid.is_some()) && !rights.has(Rights::WRITE_OWNER)
             || set.acl.is_some() && !rights.has(Rights::WRITE_ACL)
         {

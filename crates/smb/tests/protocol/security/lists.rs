@@ -358,3 +358,14 @@ fn in_a_sticky_directory_without_a_list_names_belong_to_owners() {
     assert_eq!(set(&mut bob, dir, DACL, &all), NtStatus::SUCCESS);
     root.remove(&alices, b"given", &mut pending).unwrap();
 }
+
+#[test]
+fn who_names_no_part_of_a_descriptor_changes_nothing() {
+    let (rig, past) = rig_and_storage();
+    let bare = create(&past, &Caller::new(ALICES, 100, []), "file", 0o644);
+    let had = bare.attrs(Blocking::Allowed).unwrap();
+    let mut bob = bob(&rig);
+    let looking = bob.open("file", by(AccessMask::READ_ATTRIBUTES));
+    assert_eq!(set(&mut bob, looking, SecurityInformation::empty(), &list(&[])), NtStatus::SUCCESS);
+    assert_eq!(bare.attrs(Blocking::Allowed).unwrap(), had);
+}
