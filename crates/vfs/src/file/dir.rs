@@ -292,6 +292,10 @@ impl File {
         let changes = self.node.rename(from_name, &to_dir.node, to_name, &authorize)?;
         self.names_changed(caller, pending);
         to_dir.names_changed(caller, pending);
+        if changes.0.before.change == changes.0.after.change {
+            // Two names of one file: rename(2) leaves both.
+            return Ok(changes);
+        }
         let (gone, new) = (NameChange::Removed(from.into()), NameChange::Added(to.into()));
         if across {
             self.index_changed(&changes.0, || vec![gone]);
