@@ -148,3 +148,25 @@ fn what_has_taken_the_name_of_an_open_file_is_not_moved() {
     client.write(file, 0, b"mine");
     assert_eq!(client.get("link"), b"mine", "a further name is that of the file, whatever it is called");
 }
+
+#[test]
+fn a_file_that_takes_another_of_its_names_gives_its_own_up() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("from", Opening::default());
+    assert_eq!(link(&mut client, file, "link"), NtStatus::SUCCESS);
+    assert_eq!(link(&mut client, file, "LINK"), NtStatus::OBJECT_NAME_COLLISION);
+    assert_eq!(rename(&mut client, file, "link", false), NtStatus::OBJECT_NAME_COLLISION);
+    assert!(exists(&mut client, "from"));
+    assert_eq!(rename(&mut client, file, "LINK", true), NtStatus::SUCCESS);
+    assert!(!exists(&mut client, "from") && exists(&mut client, "link"));
+    let path = |client: &mut Client| client.info(file, FileClass::NORMALIZED_NAME)[4..].to_vec();
+    assert_eq!(path(&mut client), name("link"));
+    for to in ["link", "Link"] {
+        assert_eq!(rename(&mut client, file, to, false), NtStatus::SUCCESS, "its own name, in another case");
+        assert_eq!(path(&mut client), name(to));
+    }
+    assert_eq!(dispose(&mut client, file, true), NtStatus::SUCCESS);
+    client.close(file);
+    assert!(!exists(&mut client, "link"));
+}
