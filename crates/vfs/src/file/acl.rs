@@ -298,7 +298,11 @@ impl File {
             None => self.acl(&before, Blocking::Allowed)?.unwrap_or_default(),
         };
         let (new_uid, new_gid) = (uid.unwrap_or(before.uid), gid.unwrap_or(before.gid));
-        let mode = before.mode & !0o777 | acl.mode(new_uid, new_gid);
+        let mut mode = before.mode & !0o777 | acl.mode(new_uid, new_gid);
+        if before.file_type == FileType::Regular {
+            // The next write would take them away, and the list with them, which belongs to the mode.
+            mode &= !access::set_id_bits(mode);
+        }
         // Until owner and mode are those of the record, the file is ruled by its mode, which gives nobody more than the old list.
         let record = Record::new(acl, new_uid, new_gid, mode);
         let ask = |_: &Attrs| self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL);

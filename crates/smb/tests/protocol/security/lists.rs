@@ -369,3 +369,29 @@ fn who_names_no_part_of_a_descriptor_changes_nothing() {
     assert_eq!(set(&mut bob, looking, SecurityInformation::empty(), &list(&[])), NtStatus::SUCCESS);
     assert_eq!(bare.attrs(Blocking::Allowed).unwrap(), had);
 }
+
+#[test]
+fn a_list_stays_when_a_file_that_was_set_id_is_written() {
+    let (rig, past) = rig_and_storage();
+    let mut alice = rig.alice();
+    for mode in [0o4755, 0o2755, 0o2745, 0o6777] {
+        create(&past, &Caller::new(ALICES, 100, []), "file", mode);
+        let made = alice.open("file", ALL);
+        let entries = [allow(AccessMask::FILE_ALL, everyone())];
+        assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
+        assert_eq!(mode_of(&rig, b"file"), 0o777, "{mode:o}");
+        assert_eq!(alice.write(made, 0, b"data").status(), NtStatus::SUCCESS);
+        assert_eq!(told(&mut alice, made, DACL).unwrap(), told_as(&entries), "{mode:o}");
+        assert_eq!(dispose(&mut alice, made, true), NtStatus::SUCCESS);
+        alice.close(made);
+    }
+    // New files of a directory go on to have its group.
+    let set_gid = SetAttrs { mode: Some(0o2775), ..SetAttrs::default() };
+    past.make_dir(&Caller::new(ALICES, 100, []), b"dir", &set_gid, &mut PendingSync::default()).unwrap();
+    let dir = alice.open("dir", by(AccessMask::WRITE_DAC));
+    assert_eq!(
+        set(&mut alice, dir, DACL, &list(&[allow(AccessMask::FILE_ALL, everyone())])),
+        NtStatus::SUCCESS
+    );
+    assert_eq!(mode_of(&rig, b"dir"), 0o2777);
+}
