@@ -290,8 +290,15 @@ fn take(
     let desired = without_generic(args.desired_access);
     let maximal = maximal(disk, &place, (&file, &attrs), (naming, desired))?;
     let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
-    let needed = if overwrites { asked | AccessMask::WRITE_DATA } else { asked };
-    if !maximal.contains(needed) {
+    let needed = match overwrites {
+        // It begins anew: its extended attributes go, and its attributes are set (MS-FSA §2.1.5.1.2).
+        true if removes_streams(&file, naming) => {
+            AccessMask::WRITE_DATA | AccessMask::WRITE_EA | AccessMask::WRITE_ATTRIBUTES
+        }
+        true => AccessMask::WRITE_DATA,
+        false => AccessMask::empty(),
+    };
+    if !maximal.contains(asked | needed) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let granted = if desired.contains(AccessMask::MAXIMUM_ALLOWED) { maximal } else { asked };

@@ -395,3 +395,25 @@ fn a_list_stays_when_a_file_that_was_set_id_is_written() {
     );
     assert_eq!(mode_of(&rig, b"dir"), 0o2777);
 }
+
+#[test]
+fn who_may_not_make_a_file_new_empties_none() {
+    let rig = rig();
+    let mut alice = rig.alice();
+    let made = alice.open("file", ALL);
+    alice.write(made, 0, b"data");
+    assert_eq!(crate::ea::set(&mut alice, made, &[(b"name", b"value")]), NtStatus::SUCCESS);
+    let writes = AccessMask::READ_DATA | AccessMask::READ_EA | AccessMask::WRITE_DATA;
+    let parts = [AccessMask::WRITE_EA, AccessMask::WRITE_ATTRIBUTES];
+    let over = |access| Opening { disposition: CreateDisposition::OVERWRITE, ..by(access) };
+    for more in parts {
+        let entries = [allow(AccessMask::FILE_ALL, user(ALICES)), allow(writes | more, user(BOBS))];
+        assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
+        bob(&rig).create("file", over(AccessMask::WRITE_DATA)).assert_refused(NtStatus::ACCESS_DENIED);
+        assert_eq!(alice.data(made, 0, 10), b"data");
+    }
+    let entries = [allow(writes | parts[0] | parts[1], user(BOBS))];
+    assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
+    bob(&rig).open("file", over(AccessMask::WRITE_DATA));
+    alice.read(made, 0, 10).assert_refused(NtStatus::END_OF_FILE);
+}
