@@ -388,10 +388,28 @@ fn make(
         FsError::ReadOnly => Stop::Status(NtStatus::ACCESS_DENIED),
         error => error.into(),
     })?;
-    let attrs = attributes::of_new(&made.file, made.attrs, &disk.caller, args, ops.pending)?;
+    let attrs = match attributes::of_new(&made.file, made.attrs, &disk.caller, args, ops.pending) {
+        Ok(attrs) => attrs,
+        Err(refused) => {
+            // Attributes that were set before the refusal have changed it. A file that somebody has written to stays.
+            let seen = made.file.attrs(Blocking::Allowed).ok().filter(|seen| seen.size == made.attrs.size);
+            if let Some(seen) = seen {
+                take_back(ops, args, disk, &place, &seen);
+            }
+            return Err(refused);
+        }
+    };
     let granted = granted_freely(args);
     let naming = rules.naming();
     Ok(Chosen { file: made.file, attrs, naming, granted, action: CreateAction::CREATED, place })
+}
+
+/// Removes a file that was made for something that it cannot have. It stays where somebody else has found a use for it.
+fn take_back(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: &Place, seen: &Attrs) {
+    let Some((dir, name)) = &place.entry else { return };
+    let mut caller = disk.caller.clone();
+    caller.listing = caching::listing_of(ops, args);
+    _ = dir.remove_as_seen(&caller, name, seen, ops.pending);
 }
 
 /// Claims the file and keeps it open, empty if it is overwritten.
