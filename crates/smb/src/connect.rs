@@ -148,7 +148,7 @@ fn maximal_access(share: &Share) -> AccessMask {
 }
 
 /// What does not change anything.
-const READ_ONLY: AccessMask = AccessMask(
+pub(crate) const READ_ONLY: AccessMask = AccessMask(
     AccessMask::READ_DATA.0
         | AccessMask::READ_EA.0
         | AccessMask::EXECUTE.0

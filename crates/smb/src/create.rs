@@ -11,6 +11,7 @@ mod posix;
 mod streams;
 mod walk;
 
+use crate::connect::READ_ONLY;
 use crate::ipc;
 use crate::later::Interim;
 use crate::limits::{CREATE_TRIES, PATH_NAMES_MAX};
@@ -289,8 +290,15 @@ fn take(
     let desired = without_generic(args.desired_access);
     let maximal = maximal(disk, &place, (&file, &attrs), (naming, desired))?;
     let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
-    let needed = if overwrites { asked | AccessMask::WRITE_DATA } else { asked };
-    if !maximal.contains(needed) {
+    let needed = match overwrites {
+        // It begins anew: its extended attributes go, and its attributes are set (MS-FSA §2.1.5.1.2).
+        true if removes_streams(&file, naming) => {
+            AccessMask::WRITE_DATA | AccessMask::WRITE_EA | AccessMask::WRITE_ATTRIBUTES
+        }
+        true => AccessMask::WRITE_DATA,
+        false => AccessMask::empty(),
+    };
+    if !maximal.contains(asked | needed) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let granted = if desired.contains(AccessMask::MAXIMUM_ALLOWED) { maximal } else { asked };
@@ -328,7 +336,9 @@ pub(crate) fn maximal(
     let all = match file.rights(caller, attrs, Blocking::Allowed)? {
         Some(rights) => {
             let is_listed = place.entry.as_ref().map(|(dir, _)| lists(dir, caller)).transpose()?;
-            of_list(rights, is_listed == Some(true), may_remove)
+            let all = of_list(rights, is_listed == Some(true), may_remove);
+            // The rule of an export may refuse what a list gives.
+            if caller.read_only { all & READ_ONLY } else { all }
         }
         None => of_attrs(&reply, attrs.file_type == FileType::Directory, may_remove),
     };
@@ -378,10 +388,28 @@ fn make(
         FsError::ReadOnly => Stop::Status(NtStatus::ACCESS_DENIED),
         error => error.into(),
     })?;
-    let attrs = attributes::of_new(&made.file, made.attrs, &disk.caller, args, ops.pending)?;
+    let attrs = match attributes::of_new(&made.file, made.attrs, &disk.caller, args, ops.pending) {
+        Ok(attrs) => attrs,
+        Err(refused) => {
+            // Attributes that were set before the refusal have changed it. A file that somebody has written to stays.
+            let seen = made.file.attrs(Blocking::Allowed).ok().filter(|seen| seen.size == made.attrs.size);
+            if let Some(seen) = seen {
+                take_back(ops, args, disk, &place, &seen);
+            }
+            return Err(refused);
+        }
+    };
     let granted = granted_freely(args);
     let naming = rules.naming();
     Ok(Chosen { file: made.file, attrs, naming, granted, action: CreateAction::CREATED, place })
+}
+
+/// Removes a file that was made for something that it cannot have. It stays where somebody else has found a use for it.
+fn take_back(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: &Place, seen: &Attrs) {
+    let Some((dir, name)) = &place.entry else { return };
+    let mut caller = disk.caller.clone();
+    caller.listing = caching::listing_of(ops, args);
+    _ = dir.remove_as_seen(&caller, name, seen, ops.pending);
 }
 
 /// Claims the file and keeps it open, empty if it is overwritten.
@@ -397,6 +425,9 @@ fn keep(
         prepare_to_empty(ops, args, disk, (&file, &attrs), naming)?;
     }
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
+    if deletes {
+        disk.check_writable()?;
+    }
     let opened = data_of(disk, (&file, &attrs), granted, action)?;
     // Whoever empties a file writes it, whatever else it is opened for.
     let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };

@@ -246,6 +246,7 @@ fn given(time: FileTime) -> Option<Time> {
 fn dispose(ops: &mut Ops<'_>, open: &Open, deletes: bool, ignores_read_only: bool) -> Result<(), Stop> {
     open.check(AccessMask::DELETE)?;
     if deletes {
+        open.disk.check_writable()?;
         if open.place().deletion(&open.file, None).is_none() {
             return Err(NtStatus::CANNOT_DELETE.into());
         }

@@ -3,6 +3,7 @@
 use crate::breaks::Client;
 use crate::counts::Counted;
 use crate::holder::Claimant;
+use smb_wire::NtStatus;
 use std::sync::{Arc, Weak};
 use vfs::claims::{By, HolderId};
 use vfs::{Caller, Export, Namespace, Origin, ProtocolId, Volume};
@@ -64,6 +65,12 @@ impl Disk {
         let holder = export.volume.claims().attach(Arc::clone(&claimant) as _);
         caller.by = By::Holder(holder);
         Self { export: Arc::clone(export), caller, holder, claimant, must_seal, origin }
+    }
+
+    /// `STATUS_MEDIA_WRITE_PROTECTED` where the export refuses the user every change: nothing asks again when a file goes with its last
+    /// open.
+    pub(crate) fn check_writable(&self) -> Result<(), NtStatus> {
+        if self.caller.read_only { Err(NtStatus::MEDIA_WRITE_PROTECTED) } else { Ok(()) }
     }
 
     /// A number that clients tell volumes apart by.

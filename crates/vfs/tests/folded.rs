@@ -58,6 +58,22 @@ fn a_name_is_found_by_any_spelling_after_every_change() {
 }
 
 #[test]
+fn two_names_of_one_file_are_both_found_after_one_was_to_become_the_other() {
+    let (_, volume) = volume();
+    let (top, mut pending) = (export(&volume), PendingSync::default());
+    let file = make(&top, "One");
+    let dir = top.make_dir(&root(), b"Dir", &SetAttrs::default(), &mut pending).unwrap().file;
+    top.link(&root(), &file, b"Two", &mut pending).unwrap();
+    dir.link(&root(), &file, b"Three", &mut pending).unwrap();
+    assert_eq!((find(&top, "none"), find(&dir, "none")), (None, None));
+    top.rename(&root(), b"One", &top, b"Two", &mut pending).unwrap();
+    top.rename(&root(), b"One", &dir, b"Three", &mut pending).unwrap();
+    assert_eq!(find(&top, "ONE").as_deref(), Some("One"));
+    assert_eq!(find(&top, "TWO").as_deref(), Some("Two"));
+    assert_eq!(find(&dir, "THREE").as_deref(), Some("Three"));
+}
+
+#[test]
 fn a_file_that_goes_with_its_last_open_is_found_no_more() {
     let (_, volume) = volume();
     let top = export(&volume);

@@ -27,12 +27,21 @@ const CREATE_TRIES: u32 = 8;
 struct Target {
     file: File,
     attrs: Attrs,
-    /// It was made for this caller, whatever its mode says.
-    is_new: bool,
+    origin: Origin,
     cinfo: ChangeInfo,
     attrset: Bitmap,
     /// What is to be cut, once it is open.
     size: Option<u64>,
+}
+
+/// How OPEN came by a file.
+enum Origin {
+    /// It was there.
+    Found,
+    /// It was made for this caller, whatever its mode says.
+    New,
+    /// It was there, and the caller may have made it by the same call before.
+    Repeated,
 }
 
 /// RFC 8881 §18.16.
@@ -180,7 +189,7 @@ fn current(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>) -> Result<Target, Stop> {
     let file = ops.file()?;
     let attrs = ops.call.attrs(&file)?;
     let (cinfo, attrset) = (ChangeInfo::default(), Bitmap::EMPTY);
-    Ok(Target { file, attrs, is_new: false, cinfo, attrset, size: None })
+    Ok(Target { file, attrs, origin: Origin::Found, cinfo, attrset, size: None })
 }
 
 /// A file by its name in the current directory, made if it is not there and the client wants that.
@@ -231,7 +240,8 @@ fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Targ
             Ok(made) => {
                 let cinfo = change_info(&made.dir);
                 let file = dir.beside(ops.call.remember(made.file));
-                return Ok(Target { file, attrs: made.attrs, is_new: true, cinfo, attrset, size: None });
+                let origin = if made.is_new { Origin::New } else { Origin::Repeated };
+                return Ok(Target { file, attrs: made.attrs, origin, cinfo, attrset, size: None });
             }
             Err(FsError::Exists) if takes_existing => {}
             Err(error) => return Err(error.into()),
@@ -243,7 +253,8 @@ fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Targ
 fn find(ops: &mut Ops<'_, '_>, dir: &File, name: &[u8]) -> Result<Target, Stop> {
     let (dir_attrs, cached, attrs) = ops.call.find(dir, name)?;
     let cinfo = ChangeInfo { atomic: false, before: dir_attrs.change, after: dir_attrs.change };
-    Ok(Target { file: dir.beside(cached), attrs, is_new: false, cinfo, attrset: Bitmap::EMPTY, size: None })
+    let (file, attrset) = (dir.beside(cached), Bitmap::EMPTY);
+    Ok(Target { file, attrs, origin: Origin::Found, cinfo, attrset, size: None })
 }
 
 /// What the caller may do with the file from now on.
@@ -256,10 +267,10 @@ fn authorize(target: &Target, access: claims::Access) -> Result<Opened<'static>,
         wanted = wanted.and(Access::WRITE);
     }
     let (file, blocking) = (&target.file, vfs::Blocking::Allowed);
-    let (opened, _) = if target.is_new {
-        file.open_new(&file.caller, wanted, blocking)?
-    } else {
-        file.open(&file.caller, wanted, blocking)?
+    let (opened, _) = match target.origin {
+        Origin::Found => file.open(&file.caller, wanted, blocking)?,
+        Origin::New => file.open_new(&file.caller, wanted, blocking)?,
+        Origin::Repeated => file.open_repeated(&file.caller, wanted, blocking)?,
     };
     Ok(opened.into_owned())
 }
@@ -459,6 +470,10 @@ pub(super) fn free_stateid(ops: &mut Ops<'_, '_>, args: &FreeStateidArgs) -> Don
     held.remove(index);
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "open/exclusive_tests.rs"]
+mod exclusive_tests;
 
 #[cfg(test)]
 #[path = "open/reclaim_tests.rs"]

@@ -2,7 +2,7 @@
 
 use super::posix::Rules;
 use super::walk::Target;
-use super::{Chosen, caching, granted_freely, make, maximal, must_make, take, without_generic};
+use super::{Chosen, caching, granted_freely, make, maximal, must_make, take, take_back, without_generic};
 use crate::later::Interim;
 use crate::names::{Naming, folded, stream_to_wire};
 use crate::open::Place;
@@ -13,7 +13,7 @@ use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateReq
 use smb_wire::types::AccessMask;
 use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
 use vfs::watch::What;
-use vfs::{Attrs, Blocking, File, FileType, FsError, FsResult};
+use vfs::{Blocking, File, FileType, FsError, FsResult};
 
 /// The stream `name` of what is at `target`, made where the request says so. Unix knows no streams.
 pub(super) fn choose(
@@ -72,14 +72,6 @@ pub(super) fn choose(
     let attrs = stream.attrs(Blocking::Allowed)?;
     let (naming, action) = (Naming::Windows, CreateAction::CREATED);
     Ok(Chosen { place, file: stream, attrs, naming, granted, action })
-}
-
-/// Removes a file that was made for a stream that cannot be made. It stays where somebody else has found a use for it.
-fn take_back(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: &Place, seen: &Attrs) {
-    let Some((dir, name)) = &place.entry else { return };
-    let mut caller = disk.caller.clone();
-    caller.listing = caching::listing_of(ops, args);
-    _ = dir.remove_as_seen(&caller, name, seen, ops.pending);
 }
 
 /// Asks who caches streams of a file that is about to be emptied, and waits for that: what was written to them is lost otherwise.

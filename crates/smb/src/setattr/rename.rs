@@ -14,7 +14,7 @@ use smb_wire::classes::file::RenameInformation;
 use smb_wire::types::{AccessMask, FileAttributes};
 use std::sync::Arc;
 use vfs::claims::{self, By, OpenId, OpenRequest, Request, Rights, Verdict};
-use vfs::{Blocking, File, FileType, FsError, Resolved};
+use vfs::{Attrs, Blocking, File, FileType, FsError, Resolved};
 
 /// Where a file is to be.
 struct Goal {
@@ -22,8 +22,30 @@ struct Goal {
     /// As it is stored, where something has the name already.
     name: Vec<u8>,
     path: Vec<Vec<u8>>,
-    /// What has the name already, and is another file.
-    replaced: Option<Resolved>,
+    /// What has the name already.
+    existing: Existing,
+}
+
+/// What has a name that a file is to have.
+enum Existing {
+    /// Nothing.
+    Nothing,
+    /// The file, by the name that it was opened by, perhaps in another case.
+    OwnName,
+    /// The file, by another of its names, with these attributes.
+    OtherName(Attrs),
+    /// Another file.
+    OtherFile(Resolved),
+}
+
+impl Goal {
+    /// The file that gives way.
+    fn replaced(&self) -> Option<&Resolved> {
+        match &self.existing {
+            Existing::OtherFile(replaced) => Some(replaced),
+            Existing::Nothing | Existing::OwnName | Existing::OtherName(_) => None,
+        }
+    }
 }
 
 pub(super) fn rename(
@@ -44,16 +66,27 @@ pub(super) fn rename(
         // A directory does not come to lie below itself.
         return Err(NtStatus::ACCESS_DENIED.into());
     }
+    let gives_up = if let Existing::OtherName(attrs) = goal.existing { Some(attrs) } else { None };
+    if gives_up.is_some() && open.naming == Naming::Posix {
+        // rename(2) leaves both names.
+        return Ok(());
+    }
     others::check_nothing_below(ops, open)?;
-    let replaced = goal.replaced.as_ref();
-    let taken = replaced.map(|replaced| take_over(open, replaced, ignores_read_only)).transpose()?;
+    let taken = goal.replaced().map(|replaced| take_over(open, replaced, ignores_read_only)).transpose()?;
     let parent = write_to(open, &goal.dir)?;
     // Its own leases stand in nobody's way.
     let caller = &mut open.disk.caller.clone();
     caller.by = By::Open(open.claim());
     caller.listing = open.listing;
     let after_reply = open.disk.claimant.breaks.pause();
-    let renamed = from_dir.rename(caller, &from_name, &goal.dir, &goal.name, ops.pending);
+    // What has the name may be another file by now, which others have put there.
+    let renamed = match &gives_up {
+        Some(seen) => from_dir.remove_as_seen(caller, &from_name, seen, ops.pending).map(drop),
+        None => {
+            let from = (&from_name[..], open.file.attrs(Blocking::Allowed)?.file_id);
+            from_dir.rename_file(caller, from, &goal.dir, &goal.name, ops.pending).map(drop)
+        }
+    };
     drop((taken, parent));
     if renamed.is_ok() {
         // A client takes no break of a listing that it has not heard the change of.
@@ -62,7 +95,7 @@ pub(super) fn rename(
         drop(after_reply);
     }
     renamed.map_err(|error| match error {
-        FsError::NotFound => Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND),
+        FsError::NotFound | FsError::Stale => Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND),
         FsError::Delay => ops.wait_for_name(open, &open.file),
         error => error.into(),
     })?;
@@ -83,6 +116,11 @@ pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation
     if open.is_dir() {
         return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
     }
+    match goal.existing {
+        Existing::OwnName | Existing::OtherName(_) if args.replace_if_exists => return Ok(()),
+        Existing::OwnName | Existing::OtherName(_) => return Err(NtStatus::OBJECT_NAME_COLLISION.into()),
+        Existing::Nothing | Existing::OtherFile(_) => {}
+    }
     let caller = &mut open.disk.caller.clone();
     caller.by = By::Open(open.claim());
     caller.listing = open.listing;
@@ -90,7 +128,7 @@ pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation
     let after_reply = open.disk.claimant.breaks.pause();
     // Nothing is replaced by what cannot be there.
     let mut linked = goal.dir.authorize_link(caller, &open.file);
-    if let (Ok(()), Some(replaced)) = (&linked, &goal.replaced) {
+    if let (Ok(()), Some(replaced)) = (&linked, goal.replaced()) {
         let _taken = take_over(open, replaced, false)?;
         let removed = goal.dir.remove(caller, &goal.name, ops.pending);
         if removed == Err(FsError::Delay) {
@@ -123,16 +161,22 @@ fn goal(open: &Open, args: &RenameInformation<'_>) -> Result<Goal, Stop> {
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     };
     let (dir, mut path) = parent_of(&open.disk, &path, naming)?;
-    let (name, replaced) = match find(&dir, &open.disk.caller, &name, naming) {
-        // Another case of its own name is a name like any other.
-        Ok((_, found)) if found.file.key() == open.file.key() => (name, None),
-        Ok((stored, found)) if args.replace_if_exists => (stored, Some(found)),
+    let own = open.place().entry.clone();
+    let is_own = |stored: &[u8]| own.is_some_and(|(of, name)| of.key() == dir.file.key() && name == stored);
+    let (name, existing) = match find(&dir, &open.disk.caller, &name, naming) {
+        Ok((stored, found)) if found.file.key() == open.file.key() => match is_own(&stored) {
+            // Another case of its own name is a name like any other.
+            true => (name, Existing::OwnName),
+            false if args.replace_if_exists => (stored, Existing::OtherName(found.attrs)),
+            false => return Err(NtStatus::OBJECT_NAME_COLLISION.into()),
+        },
+        Ok((stored, found)) if args.replace_if_exists => (stored, Existing::OtherFile(found)),
         Ok(_) => return Err(NtStatus::OBJECT_NAME_COLLISION.into()),
-        Err(FsError::NotFound) => (name, None),
+        Err(FsError::NotFound) => (name, Existing::Nothing),
         Err(error) => return Err(error.into()),
     };
     path.push(name.clone());
-    Ok(Goal { dir: dir.file, name, path, replaced })
+    Ok(Goal { dir: dir.file, name, path, existing })
 }
 
 /// A claim that lasts for as long as a name changes.

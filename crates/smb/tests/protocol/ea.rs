@@ -1,15 +1,18 @@
 //! Extended attributes.
 
 use crate::rig::{Client, Opening, Reply, Rig, name, query};
+use crate::security;
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::EaInformation;
+use smb_wire::contexts::SD_BUFFER;
 use smb_wire::create::{CreateContext, CreateContexts, CreateDisposition, CreateRequest, CreateResponse};
 use smb_wire::dir::OutputResponse;
 use smb_wire::ea::{EA_BUFFER, EaFlags, EaWriter, FullEa, full_eas};
 use smb_wire::header::Command;
 use smb_wire::info::{InfoType, QueryInfoFlags, SetInfoRequest};
+use smb_wire::security::{Ace, AceFlags, Sid};
 use smb_wire::types::AccessMask;
-use smb_wire::{Decode, FileId, NtStatus, Writer};
+use smb_wire::{Decode, Encode, FileId, NtStatus, Writer};
 use vfs::{Blocking, Caller, PendingSync, SetXattr};
 
 const OPEN: CreateDisposition = CreateDisposition::OPEN;
@@ -199,6 +202,24 @@ fn a_new_file_has_those_that_come_with_the_request() {
         let request = CreateRequest { contexts, ..Opening::default().request(&wire) };
         let charge = u16::try_from(data.len().div_ceil(1 << 16) + 1).unwrap();
         client.call_charged(Command::CREATE, &request, charge).assert_refused(status);
+        client.create("new", Opening::by(OPEN)).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_have_them_is_not_made() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let everyone = Sid::new(1, &[0]).unwrap();
+    let reading = Ace::allow(AceFlags::empty(), AccessMask::GENERIC_READ, everyone);
+    let descriptor = security::list(&[reading]).to_bytes();
+    let eas = list(&[(b"name", b"value")]);
+    for opening in [Opening::default(), Opening::dir()] {
+        let wire = name("new");
+        let contexts = [(SD_BUFFER, &descriptor), (EA_BUFFER, &eas)];
+        let contexts = contexts.map(|(name, data)| CreateContext { name, data });
+        let request = CreateRequest { contexts: CreateContexts(contexts.into()), ..opening.request(&wire) };
+        client.call(Command::CREATE, &request).assert_refused(NtStatus::ACCESS_DENIED);
         client.create("new", Opening::by(OPEN)).assert_refused(NtStatus::OBJECT_NAME_NOT_FOUND);
     }
 }

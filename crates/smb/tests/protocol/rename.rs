@@ -7,7 +7,7 @@ use smb_wire::classes::file::{RenameFlags, RenameInformation, RenameInformationE
 use smb_wire::create::{CreateDisposition, ShareAccess};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{FileId, NtStatus, Utf16};
-use vfs::{Caller, PendingSync};
+use vfs::{Caller, Disposition, PendingSync, SetAttrs};
 
 pub(crate) fn link(client: &mut Client, file: FileId, to: &str) -> NtStatus {
     link_over(client, file, to, false)
@@ -127,4 +127,46 @@ fn a_directory_keeps_its_name_while_anything_below_is_open() {
     assert_eq!(rename(&mut client, dir, "new", false), NtStatus::SUCCESS);
     other.close(like);
     assert!(exists(&mut client, "new\\file") && !exists(&mut client, "dir"));
+}
+
+#[test]
+fn what_has_taken_the_name_of_an_open_file_is_not_moved() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("from", Opening::default());
+    let (caller, mut pending) = (Caller::new(1000, 100, []), PendingSync::default());
+    let root = rig.namespace.load().exports()[0].root();
+    root.rename(&caller, b"from", &root, b"moved", &mut pending).unwrap();
+    root.create(&caller, b"from", Disposition::CreateNew, &SetAttrs::default(), &mut pending).unwrap();
+    client.put("to", b"stays");
+    for to in ["to", "new"] {
+        assert_eq!(rename(&mut client, file, to, true), NtStatus::OBJECT_NAME_NOT_FOUND);
+    }
+    assert_eq!(client.get("to"), b"stays");
+    assert!(exists(&mut client, "from") && exists(&mut client, "moved") && !exists(&mut client, "new"));
+    assert_eq!(link(&mut client, file, "link"), NtStatus::SUCCESS);
+    client.write(file, 0, b"mine");
+    assert_eq!(client.get("link"), b"mine", "a further name is that of the file, whatever it is called");
+}
+
+#[test]
+fn a_file_that_takes_another_of_its_names_gives_its_own_up() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let file = client.open("from", Opening::default());
+    assert_eq!(link(&mut client, file, "link"), NtStatus::SUCCESS);
+    assert_eq!(link(&mut client, file, "LINK"), NtStatus::OBJECT_NAME_COLLISION);
+    assert_eq!(rename(&mut client, file, "link", false), NtStatus::OBJECT_NAME_COLLISION);
+    assert!(exists(&mut client, "from"));
+    assert_eq!(rename(&mut client, file, "LINK", true), NtStatus::SUCCESS);
+    assert!(!exists(&mut client, "from") && exists(&mut client, "link"));
+    let path = |client: &mut Client| client.info(file, FileClass::NORMALIZED_NAME)[4..].to_vec();
+    assert_eq!(path(&mut client), name("link"));
+    for to in ["link", "Link"] {
+        assert_eq!(rename(&mut client, file, to, false), NtStatus::SUCCESS, "its own name, in another case");
+        assert_eq!(path(&mut client), name(to));
+    }
+    assert_eq!(dispose(&mut client, file, true), NtStatus::SUCCESS);
+    client.close(file);
+    assert!(!exists(&mut client, "link"));
 }

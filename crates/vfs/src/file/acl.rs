@@ -202,14 +202,28 @@ impl File {
         blocking: Blocking,
     ) -> FsResult<Ruling> {
         let Some(rights) = self.rights(caller, dir, blocking)? else { return Ok(Ruling::Mode) };
-        let object = match object {
+        let mut object = match object {
             Some((object, attrs)) => {
                 let rights = object.rights(caller, attrs, blocking)?.unwrap_or_default();
-                Some(Object { file_id: attrs.file_id, rights })
+                Some((attrs, Object { file_id: attrs.file_id, rights }))
             }
             None => None,
         };
-        Ok(Ruling::Lists { dir: rights, object })
+        let is_bound = self.is_sticky_by_mode(dir, blocking)? && !caller.is_root() && caller.uid != dir.uid;
+        if is_bound
+            && rights.has(Rights::DELETE_CHILD)
+            && let Some((attrs, object)) = &mut object
+            && caller.uid == attrs.uid
+        {
+            object.rights |= Rights::DELETE;
+        }
+        let dir = if is_bound { rights.without(Rights::DELETE_CHILD) } else { rights };
+        Ok(Ruling::Lists { dir, object: object.map(|(_, object)| object) })
+    }
+
+    /// Whether this directory, which has `dir` and lies where lists rule, has no list, and a mode by which names belong to owners.
+    fn is_sticky_by_mode(&self, dir: &Attrs, blocking: Blocking) -> FsResult<bool> {
+        Ok(dir.mode & STICKY != 0 && record(self.volume(), &self.node, dir, blocking)?.is_none())
     }
 
     /// What says which list a new file in this directory is to have: `given`, or what it inherits. `None`: mode bits rule.
@@ -266,6 +280,9 @@ impl File {
         let rights = self.rights(caller, &before, Blocking::Allowed)?.ok_or(FsError::NotSupported)? | held;
         let uid = set.uid.filter(|uid| *uid != before.uid);
         let gid = set.gid.filter(|gid| *gid != before.gid);
+        if uid.is_none() && gid.is_none() && set.acl.is_none() {
+            return Ok(Change { before, after: before });
+        }
         if (uid.is_some() || gid.is_some()) && !rights.has(Rights::WRITE_OWNER)
             || set.acl.is_some() && !rights.has(Rights::WRITE_ACL)
         {
@@ -281,7 +298,11 @@ impl File {
             None => self.acl(&before, Blocking::Allowed)?.unwrap_or_default(),
         };
         let (new_uid, new_gid) = (uid.unwrap_or(before.uid), gid.unwrap_or(before.gid));
-        let mode = before.mode & !0o777 | acl.mode(new_uid, new_gid);
+        let mut mode = before.mode & !0o777 | acl.mode(new_uid, new_gid);
+        if before.file_type == FileType::Regular {
+            // The next write would take them away, and the list with them, which belongs to the mode.
+            mode &= !access::set_id_bits(mode);
+        }
         // Until owner and mode are those of the record, the file is ruled by its mode, which gives nobody more than the old list.
         let record = Record::new(acl, new_uid, new_gid, mode);
         let ask = |_: &Attrs| self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL);

@@ -44,6 +44,8 @@ pub struct Created {
     pub attrs: Attrs,
     /// The directory before and after.
     pub dir: Change,
+    /// Whether this call has made it, or its name; `false`: it was there.
+    pub is_new: bool,
 }
 
 impl Export {

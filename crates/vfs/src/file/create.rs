@@ -188,7 +188,7 @@ impl File {
     /// What a backend made, as a file of this export.
     pub(super) fn created(&self, made: Made) -> Created {
         let Made { found, dir } = made;
-        Created { file: self.beside(found.node), attrs: found.attrs, dir }
+        Created { file: self.beside(found.node), attrs: found.attrs, dir, is_new: true }
     }
 
     /// Sets what a new object was asked to have and could not be created with: its list, and times.
@@ -251,7 +251,7 @@ impl File {
                 return Err(FsError::Exists);
             }
         }
-        Ok(Created { file, attrs, dir: Change { before, after: before } })
+        Ok(Created { file, attrs, dir: Change { before, after: before }, is_new: false })
     }
 }
 

@@ -240,6 +240,29 @@ impl File {
         to: &[u8],
         pending: &mut PendingSync,
     ) -> FsResult<(Change, Change)> {
+        self.move_entry(caller, (from, None), to_dir, to, pending)
+    }
+
+    /// The same for the file of this number alone: [`FsError::NotFound`] if something else has the name by now.
+    pub fn rename_file(
+        &self,
+        caller: &Caller,
+        (from, file_id): (&[u8], u64),
+        to_dir: &Self,
+        to: &[u8],
+        pending: &mut PendingSync,
+    ) -> FsResult<(Change, Change)> {
+        self.move_entry(caller, (from, Some(file_id)), to_dir, to, pending)
+    }
+
+    fn move_entry(
+        &self,
+        caller: &Caller,
+        (from, file_id): (&[u8], Option<u64>),
+        to_dir: &Self,
+        to: &[u8],
+        pending: &mut PendingSync,
+    ) -> FsResult<(Change, Change)> {
         self.check_same_export(to_dir)?;
         let (from_ruling, to_ruling) = (self.ruling(caller, Some(from))?, to_dir.ruling(caller, Some(to))?);
         let from_name = self.old_name(from_ruling, caller, from)?;
@@ -249,9 +272,16 @@ impl File {
             Err(bad)
         })?;
         let across = self.key() != to_dir.key();
-        let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| match from_ruling {
-            Ruling::Mode => check_move(caller, from, to, across),
-            Ruling::Lists { .. } => check_listed_move(caller, (from_ruling, from), (to_ruling, to)),
+        let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| {
+            if let Some(file_id) = file_id
+                && (from.object)()?.file_id != file_id
+            {
+                return Err(FsError::NotFound);
+            }
+            match from_ruling {
+                Ruling::Mode => check_move(caller, from, to, across),
+                Ruling::Lists { .. } => check_listed_move(caller, (from_ruling, from), (to_ruling, to)),
+            }
         };
         self.ask_before_unlink(from_ruling, caller, from_name)?;
         to_dir.ask_before_unlink(to_ruling, caller, to_name)?;
@@ -262,6 +292,10 @@ impl File {
         let changes = self.node.rename(from_name, &to_dir.node, to_name, &authorize)?;
         self.names_changed(caller, pending);
         to_dir.names_changed(caller, pending);
+        if changes.0.before.change == changes.0.after.change {
+            // Two names of one file: rename(2) leaves both.
+            return Ok(changes);
+        }
         let (gone, new) = (NameChange::Removed(from.into()), NameChange::Added(to.into()));
         if across {
             self.index_changed(&changes.0, || vec![gone]);

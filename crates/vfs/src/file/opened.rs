@@ -98,10 +98,7 @@ impl File {
         access: Access,
         blocking: Blocking,
     ) -> FsResult<Opened<'f>> {
-        if access.has(Access::WRITE) {
-            check_writable(caller)?;
-        }
-        check_regular(attrs)?;
+        check_opens(attrs, caller, access)?;
         self.check(attrs, caller, access, blocking)?;
         Ok(self.opened(caller, access, false))
     }
@@ -114,11 +111,25 @@ impl File {
         blocking: Blocking,
     ) -> FsResult<(Opened<'f>, Attrs)> {
         let attrs = self.attrs(blocking)?;
-        check_regular(&attrs)?;
+        check_opens(&attrs, caller, access)?;
         // Who makes a file has what was asked for, whatever list it inherits (MS-FSA §2.1.5.1.1).
         if self.volume().security_style() == SecurityStyle::Unix {
             access::check_data(&attrs, caller, access)?;
         }
+        Ok((self.opened(caller, access, false), attrs))
+    }
+
+    /// As [`File::open_new`] for a file that was there when `caller` made it once more: an earlier call of theirs may have made it, or
+    /// somebody else, so what a list says binds now.
+    pub fn open_repeated<'f>(
+        &'f self,
+        caller: &'f Caller,
+        access: Access,
+        blocking: Blocking,
+    ) -> FsResult<(Opened<'f>, Attrs)> {
+        let attrs = self.attrs(blocking)?;
+        check_opens(&attrs, caller, access)?;
+        self.check_data(&attrs, caller, access, blocking)?;
         Ok((self.opened(caller, access, false), attrs))
     }
 
@@ -331,6 +342,14 @@ impl Opened<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the export and the type of a file let anybody open it so.
+fn check_opens(attrs: &Attrs, caller: &Caller, access: Access) -> FsResult<()> {
+    if access.has(Access::WRITE) {
+        check_writable(caller)?;
+    }
+    check_regular(attrs)
 }
 
 /// Data is read and written in regular files only.

@@ -1,8 +1,14 @@
 //! The same where lists rule: who may do what by them, and what new files inherit.
 
 use super::*;
+use crate::attr::dispose;
+use crate::rig::NOW;
 use smb_wire::create::CreateOptions;
-use vfs::{Access, ExportRule, File, FsError, PendingSync, SecurityStyle, SetAttrs};
+use std::sync::Arc;
+use vfs::{
+    Access, Disposition, Durability, Export, ExportRule, File, FsError, MemFs, PendingSync, SecurityStyle,
+    SetAttrs, Volume, VolumeId,
+};
 
 const ALICES: u32 = 1000;
 const BOBS: u32 = 1001;
@@ -10,6 +16,21 @@ const BOBS: u32 = 1001;
 fn rig() -> Rig {
     let make = |volume: vfs::Volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap();
     Rig::with(ExportRule::everybody(), make)
+}
+
+/// The same, and the root of its files as they are reached past the service: there lists count for nothing.
+fn rig_and_storage() -> (Rig, File) {
+    let fs = Arc::new(MemFs::new(Arc::new(|| NOW)));
+    let volume = |id| Volume::new(VolumeId(id), SHARE, Arc::clone(&fs) as _, Durability::Sync, 7);
+    let make = |_| volume(1).with_security_style(SecurityStyle::Ntfs).unwrap();
+    let rig = Rig::with(ExportRule::everybody(), make);
+    (rig, Arc::new(Export::new("/past", Arc::new(volume(2)), vec![])).root())
+}
+
+/// Makes a file of this mode.
+fn create(dir: &File, caller: &Caller, name: &str, mode: u32) -> File {
+    let (set, mut pending) = (SetAttrs { mode: Some(mode), ..SetAttrs::default() }, PendingSync::default());
+    dir.create(caller, name.as_bytes(), Disposition::CreateNew, &set, &mut pending).unwrap().file
 }
 
 fn user(uid: u32) -> Sid {
@@ -134,7 +155,7 @@ fn new_files_inherit_whoever_makes_them() {
     let below = file(&rig, b"dir");
     let (caller, mut pending) = (Caller::new(BOBS, 100, []), PendingSync::default());
     let mode = SetAttrs { mode: Some(0o777), ..SetAttrs::default() };
-    below.create(&caller, b"nfs", vfs::Disposition::CreateNew, &mode, &mut pending).unwrap();
+    below.create(&caller, b"nfs", Disposition::CreateNew, &mode, &mut pending).unwrap();
     below.make_dir(&caller, b"sub", &mode, &mut pending).unwrap();
     let expected = [(user(ALICES), AccessMask::FILE_ALL), (user(BOBS), AccessMask::FILE_ALL)];
     let plain = expected.map(|(sid, mask)| allow(mask, sid));
@@ -274,4 +295,125 @@ fn lists_are_taken_up_to_their_bound() {
         bytes[at] = ace_type;
         assert_ne!(set_bytes(&mut alice, made, DACL, &bytes), NtStatus::SUCCESS, "{ace_type}");
     }
+}
+
+#[test]
+fn nothing_goes_from_a_share_that_is_read_only() {
+    let rule = ExportRule { read_only: true, ..ExportRule::everybody() };
+    let rig = Rig::with(rule, |volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap());
+    let root = rig.namespace.load().exports()[0].root();
+    create(&root, &Caller::new(ALICES, 100, []), "file", 0o644);
+    let mut alice = rig.alice();
+    for access in [AccessMask::DELETE, AccessMask::WRITE_DATA, AccessMask::WRITE_DAC, AccessMask::FILE_ALL] {
+        alice.create("file", by(access)).assert_refused(NtStatus::ACCESS_DENIED);
+    }
+    let most = by(AccessMask::MAXIMUM_ALLOWED);
+    let deleting = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..most };
+    alice.create("file", deleting).assert_refused(NtStatus::ACCESS_DENIED);
+    let made = alice.open("file", most);
+    assert_eq!(dispose(&mut alice, made, true), NtStatus::ACCESS_DENIED);
+    alice.close(made);
+    alice.open("file", by(AccessMask::READ_DATA));
+}
+
+#[test]
+fn in_a_sticky_directory_without_a_list_names_belong_to_owners() {
+    let (rig, past) = rig_and_storage();
+    let root = rig.namespace.load().exports()[0].root();
+    let (service, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
+    let sticky = SetAttrs { mode: Some(0o1777), ..SetAttrs::default() };
+    past.set_attrs(&service, &sticky, None, &mut pending).unwrap();
+    let (alices, bobs) = (Caller::new(ALICES, 100, []), Caller::new(BOBS, 100, []));
+    create(&root, &alices, "listed", 0o644);
+    create(&past, &alices, "bare", 0o644);
+    create(&root, &bobs, "his", 0o644);
+    let mut bob = bob(&rig);
+    for name in ["listed", "bare"] {
+        bob.create(name, by(AccessMask::DELETE)).assert_refused(NtStatus::ACCESS_DENIED);
+        let most = bob.open(name, by(AccessMask::MAXIMUM_ALLOWED));
+        assert_eq!(dispose(&mut bob, most, true), NtStatus::ACCESS_DENIED);
+        bob.close(most);
+        let name = name.as_bytes();
+        assert_eq!(root.remove(&bobs, name, &mut pending).map(drop), Err(FsError::Access));
+        let away = root.rename(&bobs, name, &root, b"away", &mut pending);
+        assert_eq!(away.map(drop), Err(FsError::Access));
+        let over = root.rename(&bobs, b"his", &root, name, &mut pending);
+        assert_eq!(over.map(drop), Err(FsError::Access), "replacing takes the name as well");
+    }
+    root.rename(&bobs, b"his", &root, b"new", &mut pending).unwrap();
+    let mut alice = rig.alice();
+    for name in ["listed", "bare"] {
+        let hers = alice.open(name, by(AccessMask::DELETE));
+        alice.close(hers);
+        root.remove(&alices, name.as_bytes(), &mut pending).unwrap();
+    }
+    // Who owns the directory removes anything.
+    create(&past, &alices, "bare", 0o644);
+    past.set_attrs(&service, &SetAttrs { uid: Some(BOBS), ..sticky }, None, &mut pending).unwrap();
+    root.remove(&bobs, b"bare", &mut pending).unwrap();
+    // A list says who may, and nothing else does.
+    create(&past, &bobs, "given", 0o644);
+    let all = list(&[allow(AccessMask::GENERIC_ALL, everyone())]);
+    let dir = bob.open("", by(AccessMask::WRITE_DAC));
+    assert_eq!(set(&mut bob, dir, DACL, &all), NtStatus::SUCCESS);
+    root.remove(&alices, b"given", &mut pending).unwrap();
+}
+
+#[test]
+fn who_names_no_part_of_a_descriptor_changes_nothing() {
+    let (rig, past) = rig_and_storage();
+    let bare = create(&past, &Caller::new(ALICES, 100, []), "file", 0o644);
+    let had = bare.attrs(Blocking::Allowed).unwrap();
+    let mut bob = bob(&rig);
+    let looking = bob.open("file", by(AccessMask::READ_ATTRIBUTES));
+    assert_eq!(set(&mut bob, looking, SecurityInformation::empty(), &list(&[])), NtStatus::SUCCESS);
+    assert_eq!(bare.attrs(Blocking::Allowed).unwrap(), had);
+}
+
+#[test]
+fn a_list_stays_when_a_file_that_was_set_id_is_written() {
+    let (rig, past) = rig_and_storage();
+    let mut alice = rig.alice();
+    for mode in [0o4755, 0o2755, 0o2745, 0o6777] {
+        create(&past, &Caller::new(ALICES, 100, []), "file", mode);
+        let made = alice.open("file", ALL);
+        let entries = [allow(AccessMask::FILE_ALL, everyone())];
+        assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
+        assert_eq!(mode_of(&rig, b"file"), 0o777, "{mode:o}");
+        assert_eq!(alice.write(made, 0, b"data").status(), NtStatus::SUCCESS);
+        assert_eq!(told(&mut alice, made, DACL).unwrap(), told_as(&entries), "{mode:o}");
+        assert_eq!(dispose(&mut alice, made, true), NtStatus::SUCCESS);
+        alice.close(made);
+    }
+    // New files of a directory go on to have its group.
+    let set_gid = SetAttrs { mode: Some(0o2775), ..SetAttrs::default() };
+    past.make_dir(&Caller::new(ALICES, 100, []), b"dir", &set_gid, &mut PendingSync::default()).unwrap();
+    let dir = alice.open("dir", by(AccessMask::WRITE_DAC));
+    assert_eq!(
+        set(&mut alice, dir, DACL, &list(&[allow(AccessMask::FILE_ALL, everyone())])),
+        NtStatus::SUCCESS
+    );
+    assert_eq!(mode_of(&rig, b"dir"), 0o2777);
+}
+
+#[test]
+fn who_may_not_make_a_file_new_empties_none() {
+    let rig = rig();
+    let mut alice = rig.alice();
+    let made = alice.open("file", ALL);
+    alice.write(made, 0, b"data");
+    assert_eq!(crate::ea::set(&mut alice, made, &[(b"name", b"value")]), NtStatus::SUCCESS);
+    let writes = AccessMask::READ_DATA | AccessMask::READ_EA | AccessMask::WRITE_DATA;
+    let parts = [AccessMask::WRITE_EA, AccessMask::WRITE_ATTRIBUTES];
+    let over = |access| Opening { disposition: CreateDisposition::OVERWRITE, ..by(access) };
+    for more in parts {
+        let entries = [allow(AccessMask::FILE_ALL, user(ALICES)), allow(writes | more, user(BOBS))];
+        assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
+        bob(&rig).create("file", over(AccessMask::WRITE_DATA)).assert_refused(NtStatus::ACCESS_DENIED);
+        assert_eq!(alice.data(made, 0, 10), b"data");
+    }
+    let entries = [allow(writes | parts[0] | parts[1], user(BOBS))];
+    assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
+    bob(&rig).open("file", over(AccessMask::WRITE_DATA));
+    alice.read(made, 0, 10).assert_refused(NtStatus::END_OF_FILE);
 }
