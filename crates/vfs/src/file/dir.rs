@@ -5,7 +5,7 @@ use super::core::{Created, File, Resolved, check_is_dir};
 use crate::access::{self, Access};
 use crate::attrs::STICKY;
 use crate::attrs::{Attrs, Change, FileType};
-use crate::backend::{Blocking, EntryRef, EntrySink, SyncScope};
+use crate::backend::{Blocking, EntryRef, EntrySink, NameFilter, SyncScope};
 use crate::caller::Caller;
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
@@ -82,16 +82,36 @@ impl File {
         plus: bool,
         sink: &mut EntrySink<'_>,
     ) -> FsResult<Listing> {
+        let (dir, plus) = self.authorize_listing(caller, plus)?;
+        let at_end = self.node.read_dir(cookie, plus, &mut |entry| match entry.name {
+            name if name == Name::STREAMS.bytes() => ControlFlow::Continue(()),
+            _ => sink(entry),
+        })?;
+        Ok(Listing { dir, at_end })
+    }
+
+    /// The same of the entries alone whose names are `wanted`.
+    pub fn read_dir_of(
+        &self,
+        caller: &Caller,
+        (cookie, plus): (u64, bool),
+        wanted: NameFilter<'_>,
+        sink: &mut EntrySink<'_>,
+    ) -> FsResult<Listing> {
+        let (dir, plus) = self.authorize_listing(caller, plus)?;
+        let is_wanted = |name: &[u8]| name != Name::STREAMS.bytes() && wanted(name);
+        let at_end = self.node.read_dir_of(cookie, plus, &is_wanted, sink)?;
+        Ok(Listing { dir, at_end })
+    }
+
+    /// The directory's attributes for a caller who may list it, and whether that is `plus` the attributes of entries.
+    fn authorize_listing(&self, caller: &Caller, plus: bool) -> FsResult<(Attrs, bool)> {
         let attrs = self.node.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
         self.check(&attrs, caller, Access::READ, Blocking::Allowed)?;
         // Attributes of entries are what a look-up would give: without `x` on the directory there are none.
         let plus = plus && self.check(&attrs, caller, Access::EXECUTE, Blocking::Allowed).is_ok();
-        let at_end = self.node.read_dir(cookie, plus, &mut |entry| match entry.name {
-            name if name == Name::STREAMS.bytes() => ControlFlow::Continue(()),
-            _ => sink(entry),
-        })?;
-        Ok(Listing { dir: attrs, at_end })
+        Ok((attrs, plus))
     }
 
     /// The name in this directory that is like `name` to `fold`, as it is stored. Who may not list the directory finds none.
