@@ -122,23 +122,29 @@ impl File {
             return Ok(None);
         }
         let (indexes, key) = (self.volume().names(), self.key());
-        if let Known::Stored(stored) = indexes.find(&key, attrs.change, name, fold) {
-            return Ok(stored);
-        }
+        let mut gathering = match indexes.find(&key, attrs.change, name, fold) {
+            Known::Stored(stored) => return Ok(stored),
+            Known::Unknown(gathering) => gathering,
+        };
         let wanted = fold(name);
-        let (mut names, mut found) = (Vec::<Box<[u8]>>::new(), None);
+        let (mut looked_at, mut found) = (0, None);
         let listed = self.node.read_dir(0, false, &mut |entry| {
             if entry.name == Name::STREAMS.bytes() {
                 return ControlFlow::Continue(());
             }
-            if found.is_none() && fold(entry.name) == wanted {
+            let folded = fold(entry.name);
+            if found.is_none() && folded == wanted {
                 found = Some(entry.name.to_vec());
             }
-            names.push(entry.name.into());
-            if names.len() < FOLDED_ENTRIES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            // More names than are kept are not gathered any further.
+            gathering = gathering.take().and_then(|gathering| gathering.with(entry.name, folded.as_deref()));
+            looked_at += 1;
+            let is_done = found.is_some() && gathering.is_none() || looked_at == FOLDED_ENTRIES_MAX;
+            if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let is_whole = matches!(listed, Ok(true));
-        indexes.listed(&key, attrs.change, is_whole.then_some(names), fold);
+        if let Some(gathering) = gathering.filter(|_| matches!(listed, Ok(true))) {
+            gathering.keep();
+        }
         listed.map(|_| found)
     }
 
