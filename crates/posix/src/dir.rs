@@ -12,7 +12,7 @@ use crate::owner::carries;
 use rustix::fs::{AtFlags, fsync, statat, syncfs};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-use vfs::{Attrs, Entry, EntrySink, FileKey, FileType, FsError, FsResult};
+use vfs::{Attrs, Entry, EntrySink, FileKey, FileType, FsError, FsResult, NameFilter};
 
 /// How long attributes are listed that were taken before. NFS clients themselves keep attributes for 3 s and more.
 const ATTRS_GOOD: Duration = Duration::from_secs(1);
@@ -36,8 +36,14 @@ impl Directory {
 }
 
 impl Node {
-    /// Lists as [`vfs::Node::read_dir`] says.
-    pub(crate) fn list(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
+    /// Lists as [`vfs::Node::read_dir`] and [`vfs::Node::read_dir_of`] say.
+    pub(crate) fn list(
+        &self,
+        cookie: u64,
+        plus: bool,
+        wanted: Option<NameFilter<'_>>,
+        sink: &mut EntrySink<'_>,
+    ) -> FsResult<bool> {
         let listing = &self.as_dir()?.listing;
         self.open(Rights::Read)?;
         let now = Instant::now();
@@ -46,6 +52,11 @@ impl Node {
             let (page, first) = self.page(listing, cookie)?;
             for entry in &page.entries[first..] {
                 let name = page.name(entry);
+                // A look at each file of a large directory takes seconds: there is none at those that nobody asks for.
+                if wanted.is_some_and(|wanted| !wanted(name)) {
+                    cookie = entry.cookie;
+                    continue;
+                }
                 let object = if plus { self.object(entry, name, now) } else { None };
                 let is_root_parent = name == b".." && self.key == self.mount.root_key;
                 let file_id = if is_root_parent { self.mount.root_id.1 } else { entry.inode };

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use vfs::{
     Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
     AuthorizeWrite, Blocking, Change, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name,
-    NodeRef, Ranges, Special, SyncScope, Time, Xattrs,
+    NameFilter, NodeRef, Ranges, Special, SyncScope, Time, Xattrs,
 };
 
 /// What a node's descriptor may do.
@@ -353,7 +353,17 @@ impl vfs::Node for Node {
     }
 
     fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
-        self.list(cookie, plus, sink).map_err(|error| self.or_gone(error))
+        self.list(cookie, plus, None, sink).map_err(|error| self.or_gone(error))
+    }
+
+    fn read_dir_of(
+        &self,
+        cookie: u64,
+        plus: bool,
+        wanted: NameFilter<'_>,
+        sink: &mut EntrySink<'_>,
+    ) -> FsResult<bool> {
+        self.list(cookie, plus, Some(wanted), sink).map_err(|error| self.or_gone(error))
     }
 
     fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {

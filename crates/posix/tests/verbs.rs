@@ -559,6 +559,35 @@ fn a_listing_without_room_to_be_kept_is_whole() {
     assert_eq!(count, 2002);
 }
 
+/// Attributes that were taken are told again for a moment: those of files that nobody has asked for were not.
+#[test]
+fn a_listing_of_some_names_looks_at_no_other_files() {
+    everywhere(|tree, served| {
+        let root = served.root();
+        for text in ["wanted", "other"] {
+            served.file(&root, text);
+        }
+        // What was listed so soon after a change is not kept.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let (mut names, mut end) = (Vec::new(), false);
+        for _ in 0..2 {
+            names.clear();
+            end = root
+                .read_dir_of(0, true, &|name| name.starts_with(b"w"), &mut |entry| {
+                    names.push((entry.name.to_vec(), entry.object.is_some()));
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
+        }
+        assert!(end);
+        assert_eq!(names, [(b"wanted".to_vec(), true)]);
+        fs::write(tree.path.join("other"), "longer").unwrap();
+        assert_eq!(listed_size(&root, "other"), Some(6));
+        let stops = root.read_dir_of(0, true, &|_| true, &mut |_| ControlFlow::Break(()));
+        assert_eq!(stops, Ok(false));
+    });
+}
+
 /// The size that a listing tells of `wanted`.
 fn listed_size(dir: &NodeRef, wanted: &str) -> Option<u64> {
     let mut size = None;

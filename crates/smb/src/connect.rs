@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::limits::{ANONYMOUS_TREES_MAX, SESSION_TREES_MAX};
-use crate::names::folded;
+use crate::names::{folded, is_spelled};
 use crate::ops::{Done, Ops, Stop};
 use crate::session::Session;
 use crate::tree::{Disk, PROTOCOL, Share, share_name};
@@ -77,8 +77,7 @@ fn disk(ops: &Ops<'_>, session: &Arc<Session>, name: &[u16]) -> Result<Disk, Sto
     // Of a session without a user, pipes are all there is.
     let identity = session.identity().ok_or(NtStatus::ACCESS_DENIED)?;
     let wanted = folded(name);
-    let is_named =
-        |export: &&Arc<Export>| folded(&share_name(export).encode_utf16().collect::<Vec<_>>()) == wanted;
+    let is_named = |export: &&Arc<Export>| is_spelled(share_name(export), &wanted);
     let export = ops.namespace.exports().iter().find(is_named).ok_or(NtStatus::BAD_NETWORK_NAME)?;
     let rule = export.rule(origin(ops)).ok_or(NtStatus::ACCESS_DENIED)?;
     // Without signatures, encryption is what tells changes on the way.

@@ -1,5 +1,6 @@
 //! What there may be only so much of in the process, and the numbers that are given once.
 
+use crate::users::Users;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
@@ -15,6 +16,8 @@ pub(crate) struct Counts {
     trees: Arc<AtomicUsize>,
     opens: AtomicUsize,
     pipes: AtomicUsize,
+    /// What of these each user has.
+    pub(crate) users: Users,
     /// Bytes on their way over the pipes of users.
     pub(crate) pipe_bytes: Arc<AtomicUsize>,
     /// The same of anonymous sessions.
@@ -108,12 +111,12 @@ impl Counts {
     }
 }
 
-fn counted(counter: &Arc<AtomicUsize>, max: usize) -> Option<Counted> {
+pub(crate) fn counted(counter: &Arc<AtomicUsize>, max: usize) -> Option<Counted> {
     count(counter, max).then(|| Counted(Arc::clone(counter)))
 }
 
 /// Counts one more, unless there are `max` already.
-fn count(counter: &AtomicUsize, max: usize) -> bool {
+pub(crate) fn count(counter: &AtomicUsize, max: usize) -> bool {
     let more = |counted: usize| (counted < max).then_some(counted + 1);
     counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
 }

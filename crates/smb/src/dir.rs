@@ -17,7 +17,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
 use std::ops::ControlFlow;
 use vfs::qos::Kind;
-use vfs::{Attrs, Blocking, FileKey, FsError, Kept, Resolved};
+use vfs::{Attrs, Blocking, Entry, FileKey, FsError, Kept, Resolved};
 
 /// Where in the reply, behind its header, the length of the entries is.
 const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
@@ -197,12 +197,12 @@ fn several(
         Ok(dir) if page.needs_attrs => dir.lookup(above, Blocking::Allowed).ok(),
         _ => None,
     };
-    let mut cookie = scan.cookie;
-    let listed = open.file.read_dir(caller, cookie, page.needs_attrs, &mut |entry| {
+    let (mut cookie, needs_attrs) = (scan.cookie, page.needs_attrs);
+    let mut take = |entry: &Entry<'_>| {
         if page.is_single && !page.listing.is_empty() {
             return ControlFlow::Break(());
         }
-        if let Some(wire) = to_wire(entry.name, open.naming).filter(|wire| pattern.matches(wire)) {
+        if let Some(wire) = to_wire(entry.name, open.naming) {
             let object = match entry.name {
                 b".." => parent.as_ref().map(|found| (found.file.key(), found.attrs)),
                 _ => entry.object,
@@ -226,7 +226,13 @@ fn several(
         }
         cookie = entry.cookie;
         ControlFlow::Continue(())
-    })?;
+    };
+    // Names are compared before anybody looks at their files.
+    let is_wanted = |name: &[u8]| to_wire(name, open.naming).is_some_and(|wire| pattern.matches(&wire));
+    let listed = match pattern.is_everything() {
+        true => open.file.read_dir(caller, scan.cookie, needs_attrs, &mut take)?,
+        false => open.file.read_dir_of(caller, (scan.cookie, needs_attrs), &is_wanted, &mut take)?,
+    };
     scan.cookie = cookie;
     scan.is_over = listed.at_end;
     Ok(())

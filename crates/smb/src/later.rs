@@ -71,7 +71,8 @@ struct Counted {
     /// Among the requests of which connection.
     connection: u64,
     of_connection: Taken,
-    _of_all: Taken,
+    /// Of its user, and of all.
+    _of_others: [Taken; 2],
 }
 
 enum State {
@@ -105,9 +106,9 @@ impl Slot {
 
 impl Waker {
     /// A waker of a request of a session; `None` if that is over.
-    pub(crate) fn new(waiting: &Arc<Waiting>, asked: Asked, taken: [Taken; 2]) -> Option<Self> {
-        let [of_connection, of_all] = taken;
-        let counted = Counted { connection: asked.connection, of_connection, _of_all: of_all };
+    pub(crate) fn new(waiting: &Arc<Waiting>, asked: Asked, taken: [Taken; 3]) -> Option<Self> {
+        let [of_connection, of_user, of_all] = taken;
+        let counted = Counted { connection: asked.connection, of_connection, _of_others: [of_user, of_all] };
         let (table, state, counted) = (Arc::downgrade(waiting), Mutex::new(RUNNING), Mutex::new(counted));
         let slot = Arc::new(Slot { asked, table, state, counted });
         waiting.add(&slot).then_some(Self(slot))

@@ -64,6 +64,7 @@ mod status;
 mod table;
 mod tree;
 mod turn;
+mod users;
 mod watching;
 
 pub use tree::PROTOCOL;

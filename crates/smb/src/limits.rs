@@ -135,6 +135,21 @@ pub const CONNECTION_WAITING_BYTES_MAX: usize = 4 << 20;
 pub const WAITING_MAX: usize = 65_536;
 /// See [`WAITING_MAX`].
 pub const WAITING_BYTES_MAX: usize = 64 << 20;
+/// What one user may have of what there is for all, so that others have the rest: sessions, tree connects, opens, pipes, bytes on their way
+/// over pipes, requests that wait and their bytes. Who is anonymous is one user.
+pub const SESSIONS_OF_USER_MAX: usize = SESSIONS_MAX / 4;
+/// See [`SESSIONS_OF_USER_MAX`].
+pub const TREES_OF_USER_MAX: usize = TREES_MAX / 4;
+/// See [`SESSIONS_OF_USER_MAX`].
+pub const OPENS_OF_USER_MAX: usize = OPENS_MAX / 4;
+/// See [`SESSIONS_OF_USER_MAX`].
+pub const PIPES_OF_USER_MAX: usize = PIPES_MAX / 4;
+/// See [`SESSIONS_OF_USER_MAX`].
+pub const PIPE_BYTES_OF_USER_MAX: usize = PIPE_BYTES_MAX / 4;
+/// See [`SESSIONS_OF_USER_MAX`].
+pub const WAITING_OF_USER_MAX: usize = WAITING_MAX / 4;
+/// See [`SESSIONS_OF_USER_MAX`].
+pub const WAITING_BYTES_OF_USER_MAX: usize = WAITING_BYTES_MAX / 4;
 /// Seconds without a call after which a connection is ended. What it holds open goes with it, so this is long; clients that
 /// watch their connections send an ECHO each minute.
 pub const IDLE_S: u32 = 4 * 3600;

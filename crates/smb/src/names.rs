@@ -186,6 +186,11 @@ pub(crate) fn folded(wire: &[u16]) -> Vec<u16> {
     folded
 }
 
+/// Whether a name is the one that is `folded`, in whatever case.
+pub(crate) fn is_spelled(name: &str, folded: &[u16]) -> bool {
+    char::decode_utf16(folded.iter().copied()).eq(name.chars().map(|c| Ok(fold(c))))
+}
+
 /// The character that stands for both cases; names keep their length.
 fn fold(c: char) -> char {
     let mut upper = c.to_uppercase();

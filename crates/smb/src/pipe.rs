@@ -29,7 +29,7 @@ pub(crate) struct Pipe {
     pub(crate) speaks: Speaks,
     granted: AccessMask,
     state: Mutex<State>,
-    budgets: [Budget; 2],
+    budgets: [Budget; 3],
 }
 
 struct State {
@@ -41,7 +41,7 @@ struct State {
     readers: VecDeque<Waker>,
 }
 
-/// The memory that the pipes of a session, or of all, may take for what is written and not answered, or answered and not read.
+/// The memory that the pipes of a session, a user, or of all, may take for what is written and not answered, or answered and not read.
 #[derive(Clone)]
 pub(crate) struct Budget {
     pub(crate) bytes: Arc<AtomicUsize>,
@@ -60,7 +60,7 @@ impl Pipe {
         tree_id: u32,
         granted: AccessMask,
         (speaks, association): (Speaks, Association),
-        budgets: [Budget; 2],
+        budgets: [Budget; 3],
     ) -> Self {
         let state = State { association: Some(association), bytes: 0, readers: VecDeque::new() };
         Self { id, tree_id, speaks, granted, state: Mutex::new(state), budgets }
@@ -173,23 +173,23 @@ mod tests {
         Budget { bytes: Arc::default(), bytes_max }
     }
 
-    fn within(budgets: [Budget; 2], granted: AccessMask) -> Pipe {
+    fn within(budgets: [Budget; 3], granted: AccessMask) -> Pipe {
         let association = Association::new("\\PIPE\\srvsvc", &[srvsvc::INTERFACE]);
         let id = FileId { persistent: 1, volatile: 1 };
         Pipe::new(id, 1, granted, (Speaks::Server, association), budgets)
     }
 
     fn pipe(granted: AccessMask) -> Pipe {
-        within([budget(1000), budget(1000)], granted)
+        within([budget(1000), budget(1000), budget(1000)], granted)
     }
 
     #[test]
     fn what_is_on_its_way_over_pipes_is_counted_until_they_go() {
         let (of_session, of_all) = (budget(100), budget(150));
-        let budgets = || [of_session.clone(), of_all.clone()];
+        let budgets = || [of_session.clone(), budget(1000), of_all.clone()];
         let counted = || [&of_session, &of_all].map(|budget| budget.bytes.load(Ordering::Relaxed));
         let (one, two) = (within(budgets(), AccessMask::FILE_ALL), within(budgets(), AccessMask::FILE_ALL));
-        let other = within([budget(100), of_all.clone()], AccessMask::FILE_ALL);
+        let other = within([budget(100), budget(1000), of_all.clone()], AccessMask::FILE_ALL);
         let refuse = |_: Call<'_>| Err(Fault::ACCESS_DENIED);
         // The beginning of a unit that is never whole.
         let begin = [&[5, 0, 0, 3, 0x10, 0, 0, 0, 0xff, 0x0f, 0, 0, 1, 0, 0, 0][..], &[0; 44]].concat();

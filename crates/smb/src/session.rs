@@ -6,7 +6,7 @@ use crate::counts::{Counted, Counts, lock};
 use crate::keys::Keys;
 use crate::later::Waiting;
 use crate::limits::{
-    ANONYMOUS_PIPE_BYTES_MAX, ANONYMOUS_PIPES_MAX, OPENS_MAX, PIPE_BYTES_MAX, PIPES_MAX,
+    ANONYMOUS_PIPE_BYTES_MAX, ANONYMOUS_PIPES_MAX, PIPE_BYTES_MAX, PIPE_BYTES_OF_USER_MAX,
     SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPE_BYTES_MAX, SESSION_PIPES_MAX, SESSIONS_MAX,
     SETUP_TIME_MAX, TREES_MAX,
 };
@@ -17,6 +17,7 @@ use crate::open::Open;
 use crate::pipe::{Budget, Pipe};
 use crate::setups::Setup;
 use crate::tree::{Share, Tree};
+use crate::users::{UserUse, Users};
 use identity::Identity;
 use smb_wire::apple::AppleCapabilities;
 use smb_wire::negotiate::Capabilities;
@@ -43,6 +44,7 @@ pub(crate) struct Session {
     pipe_bytes: Arc<AtomicUsize>,
     /// Of encrypted messages that have come over any of its channels.
     nonces: Nonces,
+    users: Users,
     /// What its client has asked for and was promised, of what Apple has added.
     apple: AtomicU64,
 }
@@ -61,6 +63,9 @@ struct Held {
     last_tree: u32,
     opens: Numbered<FileId, Arc<Open>>,
     pipes: Numbered<FileId, Arc<Pipe>>,
+    /// What these are counted to, and the session itself, from when it has been set up.
+    user: Arc<UserUse>,
+    of_user: Option<Counted>,
 }
 
 impl Session {
@@ -79,6 +84,7 @@ impl Session {
             waiting: Arc::default(),
             pipe_bytes: Arc::default(),
             nonces: Nonces::default(),
+            users: counts.users.clone(),
             apple: AtomicU64::new(0),
         })
     }
@@ -152,8 +158,13 @@ impl Session {
         must_sign: bool,
     ) -> Result<(), NtStatus> {
         let (negotiated, is_proven) = (negotiated.clone(), identity.is_some());
+        let user = self.users.of(identity.as_ref().map(|identity| identity.credential.uid));
+        let of_user = user.session().ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+        let mut held = lock(&self.held);
         let established = self.established.set(Established { identity, negotiated, keys, must_sign });
         established.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
+        (held.user, held.of_user) = (user, Some(of_user));
+        drop(held);
         if is_proven {
             *lock(&self.setup) = None;
         }
@@ -219,6 +230,11 @@ impl Session {
         self.channels().iter().all(is_ended)
     }
 
+    /// What its user has, in this session and others.
+    pub(crate) fn user(&self) -> Arc<UserUse> {
+        Arc::clone(&lock(&self.held).user)
+    }
+
     /// Its requests that are answered later.
     pub(crate) fn waiting(&self) -> &Arc<Waiting> {
         &self.waiting
@@ -239,7 +255,7 @@ impl Session {
         if held.trees.len() >= trees_max || self.is_over.load(Ordering::SeqCst) {
             return None;
         }
-        let counted = counts.tree(TREES_MAX)?;
+        let counted = [held.user.tree()?, counts.tree(TREES_MAX)?];
         let id = loop {
             held.last_tree = held.last_tree.wrapping_add(1);
             // 0 and the last number mean none (MS-SMB2 §2.2.1.2).
@@ -259,10 +275,11 @@ impl Session {
             |_: &FileId, open: &mut Arc<Open>| tree.disk().is_some_and(|disk| Arc::ptr_eq(disk, &open.disk));
         let opens: Vec<Arc<Open>> = held.opens.extract_if(of_tree).map(|(_, open)| open).collect();
         let pipes = held.pipes.extract_if(|_, pipe| pipe.tree_id == tree.id).count();
+        held.user.uncount_opens(counts, opens.len());
+        held.user.uncount_pipes(counts, pipes);
         drop(held);
         self.waiting.close(|asked| asked.tree_id == tree.id);
-        close_all(counts, opens);
-        counts.uncount_pipes(pipes);
+        opens.iter().for_each(|open| open.close());
     }
 
     pub(crate) fn open(&self, id: FileId) -> Option<Arc<Open>> {
@@ -279,7 +296,7 @@ impl Session {
         let mut held = lock(&self.held);
         held.check_tree(tree_id)?;
         let has_room = held.has_room() && !self.is_over.load(Ordering::SeqCst);
-        if !has_room || !counts.count_open(OPENS_MAX) {
+        if !has_room || !held.user.count_open(counts) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
         held.opens.insert(open.id, Arc::clone(open));
@@ -293,8 +310,10 @@ impl Session {
 
     /// Lets an open go; whoever took it out closes it.
     pub(crate) fn remove_open(&self, counts: &Counts, id: FileId) -> Option<Arc<Open>> {
-        let open = lock(&self.held).opens.remove(&id)?;
-        counts.uncount_opens(1);
+        let mut held = lock(&self.held);
+        let open = held.opens.remove(&id)?;
+        held.user.uncount_opens(counts, 1);
+        drop(held);
         self.waiting.close(|asked| asked.file == Some(id));
         Some(open)
     }
@@ -304,13 +323,15 @@ impl Session {
     }
 
     /// The memory that a pipe of this session counts to.
-    pub(crate) fn pipe_budgets(&self, counts: &Counts) -> [Budget; 2] {
+    pub(crate) fn pipe_budgets(&self, counts: &Counts) -> [Budget; 3] {
         let (of_all, bytes_max) = match self.is_anonymous() {
             true => (&counts.anonymous_pipe_bytes, ANONYMOUS_PIPE_BYTES_MAX),
             false => (&counts.pipe_bytes, PIPE_BYTES_MAX),
         };
         let of_session = Budget { bytes: Arc::clone(&self.pipe_bytes), bytes_max: SESSION_PIPE_BYTES_MAX };
-        [of_session, Budget { bytes: Arc::clone(of_all), bytes_max }]
+        let of_user =
+            Budget { bytes: Arc::clone(&self.user().pipe_bytes), bytes_max: PIPE_BYTES_OF_USER_MAX };
+        [of_session, of_user, Budget { bytes: Arc::clone(of_all), bytes_max }]
     }
 
     /// Keeps a pipe, if there is room for one more.
@@ -319,7 +340,7 @@ impl Session {
         held.check_tree(pipe.tree_id)?;
         let pipes_max = if self.is_anonymous() { ANONYMOUS_PIPES_MAX } else { SESSION_PIPES_MAX };
         let has_room = held.has_room() && held.pipes.len() < pipes_max;
-        if !has_room || self.is_over.load(Ordering::SeqCst) || !counts.count_pipe(PIPES_MAX, OPENS_MAX) {
+        if !has_room || self.is_over.load(Ordering::SeqCst) || !held.user.count_pipe(counts) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
         held.pipes.insert(pipe.id, Arc::new(pipe));
@@ -328,8 +349,10 @@ impl Session {
 
     /// Lets a pipe go, and what was answered over it and not read.
     pub(crate) fn remove_pipe(&self, counts: &Counts, id: FileId) -> Option<Arc<Pipe>> {
-        let pipe = lock(&self.held).pipes.remove(&id)?;
-        counts.uncount_pipes(1);
+        let mut held = lock(&self.held);
+        let pipe = held.pipes.remove(&id)?;
+        held.user.uncount_pipes(counts, 1);
+        drop(held);
         self.waiting.close(|asked| asked.file == Some(id));
         Some(pipe)
     }
@@ -339,12 +362,12 @@ impl Session {
         let mut held = lock(&self.held);
         self.is_over.store(true, Ordering::SeqCst);
         *lock(&self.setup) = None;
-        let Held { trees, opens, pipes, .. } = std::mem::take(&mut *held);
+        let Held { trees, opens, pipes, user, of_user, .. } = std::mem::take(&mut *held);
         drop(held);
         self.waiting.close_all();
-        counts.uncount_opens(opens.len());
-        counts.uncount_pipes(pipes.len());
-        drop(trees);
+        user.uncount_opens(counts, opens.len());
+        user.uncount_pipes(counts, pipes.len());
+        drop((trees, of_user));
         opens.into_values().collect()
     }
 }
@@ -375,12 +398,6 @@ impl Held {
     fn has_room(&self) -> bool {
         self.opens.len() + self.pipes.len() < SESSION_OPENS_MAX
     }
-}
-
-/// Closes opens that nobody finds any longer.
-fn close_all(counts: &Counts, opens: Vec<Arc<Open>>) {
-    counts.uncount_opens(opens.len());
-    opens.iter().for_each(|open| open.close());
 }
 
 #[cfg(test)]
@@ -463,15 +480,16 @@ mod tests {
     #[test]
     fn tree_connects_of_all_sessions_are_bounded() {
         let (counts, setups) = (Counts::default(), Setups::default());
-        let sessions: Vec<Session> = (0..3).map(|number| new(&setups, &counts, number).unwrap()).collect();
-        for _ in 0..TREES_MAX - 1 {
-            sessions[0].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
+        let sessions: Vec<Session> = (0..6).map(|number| new(&setups, &counts, number).unwrap()).collect();
+        for number in 0..TREES_MAX - 1 {
+            sessions[number % 4].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
         }
-        let id = sessions[1].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
-        assert_eq!(sessions[2].add_tree(&counts, Share::Pipe, TREES_MAX), None);
-        sessions[1].remove_tree(&counts, &sessions[1].tree(id).unwrap());
-        assert!(sessions[2].add_tree(&counts, Share::Pipe, TREES_MAX).is_some());
-        sessions[0].end(&counts);
-        assert!(counts.tree(2).is_some(), "they go with their session");
+        assert_eq!(sessions[0].add_tree(&counts, Share::Pipe, TREES_MAX), None, "a user has a quarter");
+        let id = sessions[4].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
+        assert_eq!(sessions[5].add_tree(&counts, Share::Pipe, TREES_MAX), None);
+        sessions[4].remove_tree(&counts, &sessions[4].tree(id).unwrap());
+        assert!(sessions[5].add_tree(&counts, Share::Pipe, TREES_MAX).is_some());
+        assert!(sessions.iter().all(|session| session.end(&counts).is_empty()));
+        assert!(counts.tree(1).is_some(), "they go with their sessions");
     }
 }

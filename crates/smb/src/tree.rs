@@ -16,7 +16,8 @@ pub(crate) struct Tree {
     pub(crate) id: u32,
     pub(crate) share: Share,
     /// What it counts as.
-    pub(crate) _counted: Counted,
+    /// Among those of its user, and of all.
+    pub(crate) _counted: [Counted; 2],
 }
 
 /// What is shared.

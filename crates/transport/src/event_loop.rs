@@ -28,6 +28,8 @@ use vfs::qos::Charge;
 const EVENTS_MAX: usize = 256;
 /// The loop looks around at least this often.
 const TICK: Duration = Duration::from_secs(1);
+/// The same while connections wait for memory that is given back on other threads.
+const ROOM_LOOK_NS: i64 = 2_000_000;
 
 /// A connection as its event loop knows it.
 struct Entry<P: Protocol> {
@@ -42,6 +44,8 @@ struct Entry<P: Protocol> {
     moved: u32,
     /// The tick at which the message that is coming in began.
     began: u32,
+    /// It is among those that wait for memory to keep a long message in.
+    waits_for_room: bool,
 }
 
 /// An event loop.
@@ -53,6 +57,8 @@ pub(crate) struct EventLoop<P: Protocol> {
     runner: Runner<P>,
     /// Connections that wait for a receive buffer.
     without_buffer: Vec<u64>,
+    /// Connections that wait for memory to keep a long message in.
+    without_room: VecDeque<u64>,
     /// Connections with queued calls that may go on.
     with_admitted: Vec<u64>,
     /// Connections that have more calls than fitted into their turn.
@@ -71,7 +77,10 @@ impl<P: Protocol> Entry<P> {
 
     /// Receives the rest of a long body no more: it will not be answered.
     fn give_up_upload(&mut self) {
-        if self.inbound.as_mut().is_some_and(|inbound| inbound.uploading.take().is_some()) {
+        if let Some(inbound) = &mut self.inbound
+            && inbound.uploading.take().is_some()
+        {
+            inbound.count_spilled(self.connection.queue.has_reserved());
             self.connection.end_calls(1);
         }
     }
@@ -88,6 +97,7 @@ impl<P: Protocol> EventLoop<P> {
             next_token: 0,
             runner,
             without_buffer: Vec::new(),
+            without_room: VecDeque::new(),
             with_admitted: Vec::new(),
             again: Vec::new(),
             is_alone: false,
@@ -101,8 +111,13 @@ impl<P: Protocol> EventLoop<P> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut last_tick = Instant::now();
         let tick = Timespec { tv_sec: 1, tv_nsec: 0 };
+        let look = Timespec { tv_sec: 0, tv_nsec: ROOM_LOOK_NS };
         while !self.is_finished() {
-            let patience = if self.again.is_empty() { &tick } else { &Timespec::default() };
+            let patience = match (self.again.is_empty(), self.without_room.is_empty()) {
+                (false, _) => &Timespec::default(),
+                (true, false) => &look,
+                (true, true) => &tick,
+            };
             match epoll::wait(
                 &self.mailbox.epoll,
                 rustix::buffer::spare_capacity(&mut events),
@@ -123,6 +138,7 @@ impl<P: Protocol> EventLoop<P> {
             for token in std::mem::take(&mut self.again) {
                 self.guard(token, |own| own.go_on(token));
             }
+            self.look_for_room();
             if self.is_crowded() {
                 self.shed();
             }
@@ -249,6 +265,7 @@ impl<P: Protocol> EventLoop<P> {
             is_ending: false,
             moved: self.ticks,
             began: self.ticks,
+            waits_for_room: false,
         };
         self.connections.insert(token, entry);
         Ok(())
@@ -285,6 +302,13 @@ impl<P: Protocol> EventLoop<P> {
         }
         if connection.may_take_calls() || entry.is_ending {
             self.resume(token);
+        }
+        // What a storage thread has left of a message is as old as before.
+        if let Some(entry) = self.connections.get_mut(&token)
+            && let Some(since) = entry.inbound.as_ref().and_then(Inbound::kept_since)
+        {
+            let age_s = u32::try_from(since.elapsed().as_secs()).unwrap_or(u32::MAX);
+            entry.began = self.ticks.saturating_sub(age_s);
         }
     }
 
@@ -372,6 +396,7 @@ impl<P: Protocol> EventLoop<P> {
                     self.again.push(token);
                 }
             }
+            Ok(Rest::NoRoom) => self.wait_for_room(token),
             Ok(Rest::Lease(first)) => self.lease(token, first),
             Err(error) => self.end(token, Some(error.0)),
         }

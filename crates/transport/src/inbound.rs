@@ -10,7 +10,7 @@ use crate::limits::{BUFFER_BYTES, SCARCE_RECEIVE_BYTES, WHOLE_MESSAGE_BYTES_MAX}
 use crate::message::{Frame, Malformed};
 use crate::protocol::{Plan, Protocol};
 use crate::resources::Resources;
-use crate::upload::{Uploading, is_long};
+use crate::upload::{Uploading, is_long, keeps_long};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read};
@@ -18,6 +18,7 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use vfs::Protection;
 
 thread_local! {
@@ -199,7 +200,7 @@ impl<P: Protocol> Inbound<P> {
             return self.receive_sealed(connection);
         }
         let mut most = self.up_to_a_boundary();
-        if self.resources.queued.is_crowded() {
+        if self.is_scarce() {
             most = most.min(SCARCE_RECEIVE_BYTES);
         }
         let Some(buffer) = &mut self.buffer else { return Received::NoBuffer };
@@ -230,7 +231,7 @@ impl<P: Protocol> Inbound<P> {
             let Some(behind) = wire.get_mut(had..room) else {
                 return Received::Broken("bytes that a transform never opens".into());
             };
-            let most = if self.resources.queued.is_crowded() { SCARCE_RECEIVE_BYTES } else { BUFFER_BYTES };
+            let most = if self.is_scarce() { SCARCE_RECEIVE_BYTES } else { BUFFER_BYTES };
             let most = behind.len().min(most);
             let result = { &connection.socket }.read(&mut behind[..most]);
             let count = match result {
@@ -272,6 +273,12 @@ impl<P: Protocol> Inbound<P> {
         self.open_wire(connection, &mut wire).map(drop)
     }
 
+    /// Whether little is received at a time: what comes may have to wait here.
+    fn is_scarce(&self) -> bool {
+        self.resources.queued.is_crowded()
+            || keeps_long::<P>() && self.resources.tails.is_full(P::TAIL_BYTES_MAX)
+    }
+
     /// Bytes in the receive buffer.
     pub(crate) fn have(&self) -> usize {
         self.buffer.as_ref().map_or(0, |buffer| buffer.bytes().len())
@@ -290,6 +297,13 @@ impl<P: Protocol> Inbound<P> {
             || !self.spilled.is_empty()
             || self.assembly.is_partial()
             || !self.wire.is_empty()
+            || self.kept_since().is_some()
+    }
+
+    /// When a long message began to come that is kept until it is whole.
+    pub(crate) fn kept_since(&self) -> Option<Instant> {
+        let uploading = self.uploading.as_ref().filter(|uploading| uploading.tail.held() > 0);
+        uploading.map(|uploading| uploading.since)
     }
 
     /// Whether bytes lie here that can be looked at without another receive.
@@ -335,7 +349,8 @@ impl<P: Protocol> Inbound<P> {
     /// Counts what is held outside of receive buffers. What waits for limits is counted by another bound.
     pub(crate) fn count_spilled(&mut self, is_reserved: bool) {
         let assembled = if is_reserved { 0 } else { self.assembly.held() };
-        let now = self.spilled.len() + assembled + self.wire.len();
+        let kept = self.uploading.as_ref().map_or(0, |uploading| uploading.tail.held());
+        let now = self.spilled.len() + assembled + self.wire.len() + kept;
         if now != self.counted {
             self.count(now);
         }

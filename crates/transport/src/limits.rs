@@ -9,8 +9,11 @@ pub const WHOLE_MESSAGE_BYTES_MAX: usize = 192 << 10;
 /// one comes back; TCP carries the back-pressure to the clients.
 pub const BUFFERS_MAX: usize = 96;
 /// Bytes of unfinished messages that all connections together may keep outside of receive buffers. Past it, connections end
-/// whose message has been unfinished for [`UNFINISHED_S`]; past twice as many, any.
+/// whose message has been unfinished for [`UNFINISHED_S`]; past twice as many, any. Of a long message that is kept until it is
+/// whole, all its bytes count from its beginning, and none is begun past this.
 pub const SPILLED_BYTES_MAX: usize = 64 << 20;
+/// Bytes of such long messages of one client, past which none of its is begun.
+pub const CLIENT_UPLOAD_BYTES_MAX: usize = SPILLED_BYTES_MAX / 4;
 /// Seconds that a message may take to come in while too many others are unfinished.
 pub const UNFINISHED_S: u32 = 10;
 /// The most parts of one message. Clients send one; the bound is against those that send empty ones for ever.
@@ -71,14 +74,14 @@ pub const HANDSHAKE_S: u32 = 10;
 pub const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
 /// TLS handshakes under way at one time, over all connections.
 pub const HANDSHAKES_MAX: usize = 1024;
-/// TLS handshakes that one address may have under way.
+/// TLS handshakes that one client may have under way.
 pub const CLIENT_HANDSHAKES_MAX: usize = 128;
 /// Seconds without a call after which a connection is ended. Clients that mount stay connected by asking more often, or
 /// connect again with their next call.
 pub const IDLE_S: u32 = 900;
 /// Volumes of which a connection remembers that it has used them; of more, those used longest ago are forgotten.
 pub const CONNECTION_VOLUMES_MAX: usize = 1024;
-/// Connections from one address.
+/// Connections of one client: of an address, or of IPv6 a network of 64 bits ([`vfs::qos::client_at`]).
 pub const CLIENT_CONNECTIONS_MAX: usize = 1024;
 /// Connections over all listeners, if there are descriptors for them.
 pub const CONNECTIONS_MAX: usize = 16_384;

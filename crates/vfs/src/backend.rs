@@ -135,6 +135,8 @@ pub type AuthorizeRename<'a> = &'a dyn Fn(&EntryRef<'_>, &EntryRef<'_>) -> FsRes
 
 /// Takes entries until it has enough. `Break` means that the entry did not fit and was not taken.
 pub type EntrySink<'s> = dyn FnMut(&Entry<'_>) -> ControlFlow<()> + 's;
+/// Which names a listing is to have.
+pub type NameFilter<'f> = &'f dyn Fn(&[u8]) -> bool;
 
 /// The storage of one volume.
 pub trait Backend: Send + Sync {
@@ -265,6 +267,21 @@ pub trait Node: Any + Send + Sync {
     /// Lists entries after `cookie` (0: from the start), with key and attributes if `plus`. True if the end was
     /// reached; false if `sink` had enough.
     fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool>;
+
+    /// The same of the entries alone whose names are `wanted`. A backend that looks for key and attributes entry by entry does so for
+    /// these only.
+    fn read_dir_of(
+        &self,
+        cookie: u64,
+        plus: bool,
+        wanted: NameFilter<'_>,
+        sink: &mut EntrySink<'_>,
+    ) -> FsResult<bool> {
+        self.read_dir(cookie, plus, &mut |entry| match wanted(entry.name) {
+            true => sink(entry),
+            false => ControlFlow::Continue(()),
+        })
+    }
 
     /// Makes a regular file; [`crate::FsError::Exists`] if the name is taken. Durable after `sync(All)` of this
     /// directory, as for all that follow.

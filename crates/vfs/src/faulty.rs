@@ -3,7 +3,7 @@
 use crate::attrs::{Attrs, Change, FsLimits, FsStat};
 use crate::backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
-    Backend, Blocking, EntrySink, Found, Made, Node, NodeRef, Special, SyncScope,
+    Backend, Blocking, EntrySink, Found, Made, NameFilter, Node, NodeRef, Special, SyncScope,
 };
 use crate::capabilities::Capabilities;
 use crate::error::{FsError, FsResult};
@@ -243,6 +243,17 @@ impl Node for FaultyNode {
     fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
         self.plan.call()?;
         self.inner.read_dir(cookie, plus, sink)
+    }
+
+    fn read_dir_of(
+        &self,
+        cookie: u64,
+        plus: bool,
+        wanted: NameFilter<'_>,
+        sink: &mut EntrySink<'_>,
+    ) -> FsResult<bool> {
+        self.plan.call()?;
+        self.inner.read_dir_of(cookie, plus, wanted, sink)
     }
 
     fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {

@@ -21,6 +21,9 @@ const BYTES_MAX: usize = 16 << 20;
 const NAME_BYTES: usize = 48;
 /// Directories of one volume whose names are kept.
 const DIRS_MAX: usize = 1024;
+/// Directories of one volume whose names are gathered at one time, each in as much memory as all may take that are kept. Who looks for
+/// a name in others meanwhile keeps nothing of what is found.
+const GATHERED_MAX: usize = 4;
 
 /// The names of one volume's directories that were looked for by another spelling.
 #[derive(Default)]
@@ -29,6 +32,8 @@ pub(crate) struct NameIndexes {
     count: AtomicUsize,
     kept: Mutex<Kept>,
     hasher: RandomState,
+    /// Directories whose names are being gathered.
+    gathered: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -75,16 +80,27 @@ pub(crate) enum NameChange {
 const MISSED_MAX: usize = 4096;
 
 /// What is known of a name.
-pub(crate) enum Known {
+pub(crate) enum Known<'i> {
     /// All there is to know: the name as it is stored, or that there is none.
     Stored(Option<Vec<u8>>),
-    /// The directory has to be listed; then [`NameIndexes::listed`].
-    Unknown,
+    /// The directory has to be listed. What its names are gathered in, unless others do that.
+    Unknown(Option<Gathering<'i>>),
+}
+
+/// The names of a directory that is being listed.
+pub(crate) struct Gathering<'i> {
+    indexes: &'i NameIndexes,
+    dir: FileKey,
+    /// The state at which the listing has begun.
+    change: u64,
+    fold: Fold,
+    names: Names,
+    is_kept: bool,
 }
 
 impl NameIndexes {
     /// The stored name in a directory that is like `name` to `fold`, if that is known of its state `change`.
-    pub(crate) fn find(&self, dir: &FileKey, change: u64, name: &[u8], fold: Fold) -> Known {
+    pub(crate) fn find(&self, dir: &FileKey, change: u64, name: &[u8], fold: Fold) -> Known<'_> {
         let Some(wanted) = fold(name) else { return Known::Stored(None) };
         let mut kept = self.kept();
         kept.clock += 1;
@@ -95,17 +111,24 @@ impl NameIndexes {
             && std::ptr::fn_addr_eq(*by, fold)
         {
             *used = clock;
-            return Known::Stored(names.find(self.hasher.hash_one(&wanted), &wanted, fold));
+            return Known::Stored(names.find(self.hasher.hash_one(&wanted[..]), &wanted, fold));
+        }
+        let is_gathered = |entry: &Dir| entry.change == change && matches!(entry.state, State::Listing(_));
+        if kept.dirs.get(dir).is_some_and(is_gathered) || self.gathered.load(Ordering::SeqCst) >= GATHERED_MAX
+        {
+            return Known::Unknown(None);
         }
         if kept.remove(dir).is_none() {
             self.count.fetch_add(1, Ordering::SeqCst);
         }
         kept.dirs.insert(*dir, Dir { change, state: State::Listing(Vec::new()), used: clock });
-        Known::Unknown
+        self.gathered.fetch_add(1, Ordering::SeqCst);
+        let (dir, names) = (*dir, Names::default());
+        Known::Unknown(Some(Gathering { indexes: self, dir, change, fold, names, is_kept: false }))
     }
 
-    /// The names that a listing has found, which began at the state that [`NameIndexes::find`] was told; `None` if there were too many.
-    pub(crate) fn listed(&self, dir: &FileKey, change: u64, names: Option<Vec<Box<[u8]>>>, fold: Fold) {
+    /// Keeps the names that a listing has found, which began at the state `change`.
+    fn listed(&self, dir: &FileKey, change: u64, mut names: Names, fold: Fold) {
         let mut kept = self.kept();
         let missed = match kept.dirs.get_mut(dir) {
             Some(Dir { change: of, state: State::Listing(missed), .. }) if *of == change => {
@@ -114,22 +137,17 @@ impl NameIndexes {
             // Others list it too, or it has been let go.
             _ => return,
         };
-        let found = names.and_then(|names| {
-            let mut known = Names::default();
-            for name in names {
-                known.add(name, fold, &self.hasher);
+        let mut at = change;
+        for (change, what) in missed {
+            if change.before.change != at {
+                return self.forget(&mut kept, dir);
             }
-            let mut at = change;
-            for (change, what) in missed {
-                if change.before.change != at {
-                    return None;
-                }
-                known.apply(what, fold, &self.hasher);
-                at = change.after.change;
-            }
-            (known.bytes <= BYTES_MAX).then_some((known, at))
-        });
-        let Some((names, at)) = found else { return self.forget(&mut kept, dir) };
+            names.apply(what, fold, &self.hasher);
+            at = change.after.change;
+        }
+        if names.bytes > BYTES_MAX {
+            return self.forget(&mut kept, dir);
+        }
         kept.bytes += names.bytes;
         if let Some(entry) = kept.dirs.get_mut(dir) {
             (entry.state, entry.change) = (State::Known { fold, names }, at);
@@ -182,6 +200,15 @@ impl NameIndexes {
         }
     }
 
+    /// A directory is listed no longer, and its names are not known.
+    fn not_listed(&self, dir: &FileKey, change: u64) {
+        let mut kept = self.kept();
+        let is_its = |entry: &Dir| entry.change == change && matches!(entry.state, State::Listing(_));
+        if kept.dirs.get(dir).is_some_and(is_its) {
+            self.forget(&mut kept, dir);
+        }
+    }
+
     fn forget(&self, kept: &mut Kept, dir: &FileKey) {
         if kept.remove(dir).is_some() {
             self.count.fetch_sub(1, Ordering::SeqCst);
@@ -190,6 +217,31 @@ impl NameIndexes {
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gathering<'_> {
+    /// The same with one more name, whose spellings have `folded` in common. Nothing if these are more than are kept.
+    pub(crate) fn with(mut self, name: &[u8], folded: Option<&[u8]>) -> Option<Self> {
+        if let Some(folded) = folded {
+            self.names.insert(self.indexes.hasher.hash_one(folded), name.into());
+        }
+        (self.names.bytes <= BYTES_MAX).then_some(self)
+    }
+
+    /// These are all.
+    pub(crate) fn keep(mut self) {
+        self.is_kept = true;
+        self.indexes.listed(&self.dir, self.change, std::mem::take(&mut self.names), self.fold);
+    }
+}
+
+impl Drop for Gathering<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.indexes.not_listed(&self.dir, self.change);
+        }
+        self.indexes.gathered.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -205,9 +257,14 @@ impl Kept {
 
 impl Names {
     fn add(&mut self, name: Box<[u8]>, fold: Fold, hasher: &RandomState) {
-        let Some(folded) = fold(&name) else { return };
+        if let Some(folded) = fold(&name) {
+            self.insert(hasher.hash_one(&folded[..]), name);
+        }
+    }
+
+    fn insert(&mut self, hash: u64, name: Box<[u8]>) {
         let bytes = NAME_BYTES + name.len();
-        if self.by_hash.insert((hasher.hash_one(&folded), name)) {
+        if self.by_hash.insert((hash, name)) {
             self.bytes += bytes;
         }
     }
@@ -218,7 +275,7 @@ impl Names {
             NameChange::Removed(name) => {
                 let Some(folded) = fold(&name) else { return };
                 let bytes = NAME_BYTES + name.len();
-                if self.by_hash.remove(&(hasher.hash_one(&folded), name)) {
+                if self.by_hash.remove(&(hasher.hash_one(&folded[..]), name)) {
                     self.bytes -= bytes;
                 }
             }
@@ -272,38 +329,52 @@ mod tests {
         vec![NameChange::Added(name.as_bytes().into())]
     }
 
-    fn names(names: &[&str]) -> Option<Vec<Box<[u8]>>> {
-        Some(names.iter().map(|name| name.as_bytes().into()).collect())
+    /// Begins to list a directory.
+    fn list<'i>(indexes: &'i NameIndexes, dir: &FileKey, change: u64) -> Option<Gathering<'i>> {
+        match indexes.find(dir, change, b"x", lower) {
+            Known::Stored(found) => panic!("it is known to have {found:?}"),
+            Known::Unknown(gathering) => gathering,
+        }
+    }
+
+    /// Finds these names and no more.
+    fn end(mut gathering: Gathering<'_>, names: &[&str]) {
+        for name in names {
+            gathering = gathering.with(name.as_bytes(), lower(name.as_bytes()).as_deref()).unwrap();
+        }
+        gathering.keep();
     }
 
     /// What is known: `None` if the directory has to be listed.
     fn find(indexes: &NameIndexes, change: u64, name: &str) -> Option<Option<String>> {
         match indexes.find(&key(1), change, name.as_bytes(), lower) {
             Known::Stored(stored) => Some(stored.map(|name| String::from_utf8(name).unwrap())),
-            Known::Unknown => None,
+            Known::Unknown(_) => None,
         }
     }
 
     #[test]
     fn a_directory_is_listed_once_for_each_of_its_states() {
         let indexes = NameIndexes::default();
-        assert_eq!(find(&indexes, 7, "ABC"), None);
-        indexes.listed(&key(1), 7, names(&["abc", "no name", "Other"]), lower);
+        end(list(&indexes, &key(1), 7).unwrap(), &["abc", "no name", "Other"]);
         assert_eq!(find(&indexes, 7, "ABC"), Some(Some("abc".into())));
         assert_eq!(find(&indexes, 7, "oTHER"), Some(Some("Other".into())));
         assert_eq!(find(&indexes, 7, "abcd"), Some(None));
         assert_eq!(find(&indexes, 7, "no name"), Some(None));
-        assert_eq!(find(&indexes, 8, "abc"), None, "somebody else has changed it");
-        indexes.listed(&key(1), 7, names(&["abc"]), lower);
-        assert_eq!(find(&indexes, 8, "abc"), None, "that listing was of another state");
+        let before = list(&indexes, &key(1), 8).expect("somebody else has changed it");
+        let after = list(&indexes, &key(1), 9).unwrap();
+        end(before, &["abc"]);
+        assert_eq!(find(&indexes, 9, "abc"), None, "that listing was of another state");
+        end(after, &["abc"]);
+        assert_eq!(find(&indexes, 9, "abc"), Some(Some("abc".into())));
     }
 
     #[test]
     fn changes_that_are_told_need_no_listing() {
         let indexes = NameIndexes::default();
-        assert_eq!(find(&indexes, 1, "a"), None);
+        let gathering = list(&indexes, &key(1), 1).unwrap();
         indexes.changed(&key(1), &change(1, 2), || added("New"));
-        indexes.listed(&key(1), 1, names(&["old"]), lower);
+        end(gathering, &["old"]);
         assert_eq!(find(&indexes, 2, "NEW"), Some(Some("New".into())), "it came while it was listed");
         indexes.changed(&key(1), &change(2, 3), || vec![NameChange::Removed(b"New"[..].into())]);
         indexes.changed(&key(1), &change(3, 4), || added("Third"));
@@ -318,23 +389,22 @@ mod tests {
     #[test]
     fn a_gap_while_it_is_listed_lets_the_listing_go() {
         let indexes = NameIndexes::default();
-        assert_eq!(find(&indexes, 1, "a"), None);
+        let gathering = list(&indexes, &key(1), 1).unwrap();
         indexes.changed(&key(1), &change(2, 3), || added("b"));
-        indexes.listed(&key(1), 1, names(&["a"]), lower);
-        assert_eq!(find(&indexes, 3, "b"), None);
+        end(gathering, &["a"]);
+        let again = list(&indexes, &key(1), 3).unwrap();
         assert_eq!(indexes.count.load(Ordering::SeqCst), 1);
-        indexes.listed(&key(1), 3, None, lower);
-        assert_eq!(indexes.count.load(Ordering::SeqCst), 0, "too many names are not kept");
+        drop(again);
+        assert_eq!(indexes.count.load(Ordering::SeqCst), 0, "what is not listed to its end is not kept");
     }
 
     #[test]
     fn memory_is_bounded_and_the_oldest_goes_first() {
         let indexes = NameIndexes::default();
         let many = |dir: u8| {
-            let dir = key(dir);
-            assert!(matches!(indexes.find(&dir, 1, b"x", lower), Known::Unknown));
-            let names = (0..80_000u32).map(|n| format!("{n:0100}").into_bytes().into()).collect();
-            indexes.listed(&dir, 1, Some(names), lower);
+            let names: Vec<String> = (0..80_000u32).map(|n| format!("{n:0100}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            end(list(&indexes, &key(dir), 1).unwrap(), &names);
         };
         many(1);
         many(2);
@@ -344,11 +414,38 @@ mod tests {
         for dir in 0..=255u8 {
             for second in 0..8u8 {
                 let dir = FileKey::new(&[dir, second]).unwrap();
-                assert!(matches!(indexes.find(&dir, 1, b"x", lower), Known::Unknown));
-                indexes.listed(&dir, 1, names(&["a"]), lower);
+                end(list(&indexes, &dir, 1).unwrap(), &["a"]);
             }
         }
         assert!(indexes.kept().dirs.len() <= DIRS_MAX);
         assert_eq!(indexes.count.load(Ordering::SeqCst), indexes.kept().dirs.len());
+    }
+
+    /// Names of a directory that has more than are kept are not gathered past the bound, and nothing of them stays.
+    #[test]
+    fn names_of_a_large_directory_are_let_go_while_it_is_listed() {
+        let indexes = NameIndexes::default();
+        let mut gathering = list(&indexes, &key(1), 1);
+        let mut most = 0;
+        for number in 0..200_000u32 {
+            let name = format!("{number:0100}").into_bytes();
+            gathering = gathering.take().and_then(|gathering| gathering.with(&name, Some(&name)));
+            most = most.max(gathering.as_ref().map_or(0, |gathering| gathering.names.bytes));
+        }
+        assert!(gathering.is_none() && most > BYTES_MAX / 2 && most <= BYTES_MAX);
+        assert!(indexes.kept().dirs.is_empty());
+        assert_eq!(indexes.count.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn one_gathers_the_names_of_a_directory_and_few_do_at_one_time() {
+        let indexes = NameIndexes::default();
+        let dirs: Vec<FileKey> = (0..=u8::try_from(GATHERED_MAX).unwrap()).map(key).collect();
+        let mut first: Vec<_> = dirs[1..].iter().map(|dir| list(&indexes, dir, 1).unwrap()).collect();
+        assert!(list(&indexes, &dirs[1], 1).is_none(), "somebody does so already");
+        assert!(list(&indexes, &dirs[0], 1).is_none(), "too many do");
+        first.drain(..).for_each(|gathering| end(gathering, &["a"]));
+        assert_eq!(find(&indexes, 1, "A"), Some(Some("a".into())));
+        end(list(&indexes, &dirs[0], 1).unwrap(), &["b"]);
     }
 }

@@ -44,7 +44,8 @@ pub use acl::{Acl, SecurityStyle};
 pub use attrs::{Attrs, Change, Device, FileType, FsLimits, FsStat, SetAttrs, SetTime, Time};
 pub use backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
-    Backend, Blocking, Entry, EntryRef, EntrySink, Found, Made, NewInode, Node, NodeRef, Special, SyncScope,
+    Backend, Blocking, Entry, EntryRef, EntrySink, Found, Made, NameFilter, NewInode, Node, NodeRef, Special,
+    SyncScope,
 };
 pub use caller::{Caller, Credential, Proof};
 pub use capabilities::{Capabilities, RangeLimits, XattrLimits};

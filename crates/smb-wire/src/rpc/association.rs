@@ -12,6 +12,8 @@ use crate::{Decode, Encode, Malformed, Reader};
 pub const REQUEST_MAX: usize = 256 * 1024;
 /// With this much unread, nothing more is taken.
 pub const UNREAD_MAX: usize = 1024 * 1024;
+/// Calls, and other units, of one write: clients send one. The next write has its turn behind those of others.
+pub(super) const WRITE_CALLS_MAX: usize = 256;
 /// The longest fragment, as Windows has it over TCP.
 const FRAGMENT_MAX: u16 = 5840;
 /// The shortest that everybody takes: `MustRecvFragSize`, C706 §12.6.3.1.
@@ -105,6 +107,7 @@ impl Association {
         if self.unread > UNREAD_MAX {
             return Err(WriteError::Unread);
         }
+        let mut calls = 0;
         let mut arrived = std::mem::take(&mut self.arrived);
         arrived.extend_from_slice(bytes);
         let mut rest = &arrived[..];
@@ -120,6 +123,10 @@ impl Association {
             let Some((unit, behind)) = rest.split_at_checked(length) else { break };
             if self.unread > UNREAD_MAX {
                 return Err(Malformed("calls behind others whose replies are not read").into());
+            }
+            calls += 1;
+            if calls > WRITE_CALLS_MAX {
+                return Err(Malformed("more calls in one write than any client sends").into());
             }
             self.receive(&header, unit, &mut answer)?;
             rest = behind;

@@ -1,6 +1,6 @@
 //! Arguments as another implementation (impacket) encodes them, and results as it decodes them.
 
-use super::association::{Association, Call, REQUEST_MAX, UNREAD_MAX, WriteError};
+use super::association::{Association, Call, REQUEST_MAX, UNREAD_MAX, WRITE_CALLS_MAX, WriteError};
 use super::lsarpc::{
     self, Domain, Form, NAMES_MAX, PolicyInformationClass, SIDS_MAX, SidNameUse, TranslatedName,
     TranslatedSid,
@@ -430,4 +430,20 @@ fn arguments_and_unread_replies_are_bounded() {
     assert!(answered <= UNREAD_MAX / part.len() + 1, "{answered} answers that nobody reads");
     while association.read(usize::MAX).is_some() {}
     assert_eq!(association.write(&call, |_| Ok(vec![])), Ok(()));
+}
+
+#[test]
+fn calls_of_one_write_are_bounded() {
+    let call = request(3, 7, 0, 15, &[]);
+    let mut association = bound();
+    for _ in 0..3 {
+        assert_eq!(association.write(&call.repeat(WRITE_CALLS_MAX), |_| Ok(vec![])), Ok(()));
+    }
+    let mut answered = 0;
+    let result = association.write(&call.repeat(10 * WRITE_CALLS_MAX), |_| {
+        answered += 1;
+        Ok(vec![])
+    });
+    assert!(matches!(result, Err(WriteError::Malformed(_))));
+    assert_eq!(answered, WRITE_CALLS_MAX);
 }

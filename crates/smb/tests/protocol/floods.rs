@@ -1,7 +1,10 @@
 //! Clients that ask for more than anybody needs, and never for its end.
 
-use crate::rig::{ALICE, Client, Offer, Opening, Rig, wait_until, write};
-use smb::limits::{CONNECTION_SETUPS_MAX, SETUP_TIME_MIN, SETUPS_OF_HOST_MAX};
+use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, wait_until, write};
+use smb::limits::{
+    CONNECTION_SETUPS_MAX, CONNECTION_WAITING_BYTES_MAX, SETUP_TIME_MIN, SETUPS_OF_HOST_MAX,
+    WAITING_BYTES_OF_USER_MAX,
+};
 use smb_wire::create::{CreateDisposition, CreateOptions};
 use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use smb_wire::file::{CloseFlags, CloseRequest, ReadResponse};
@@ -31,6 +34,23 @@ fn watch(client: &mut Client, file_id: FileId) -> NtStatus {
     client.reply().status()
 }
 
+/// Watches by a request that is longer than it needs to be.
+fn watch_padded(client: &mut Client, file_id: FileId) -> NtStatus {
+    let body = ChangeNotifyRequest {
+        flags: ChangeNotifyFlags::empty(),
+        output_buffer_length: 1 << 16,
+        file_id,
+        completion_filter: CompletionFilter(0xfff),
+    };
+    let mut request = client.request(Command::CHANGE_NOTIFY, &body);
+    request.resize(PADDED_BYTES, 0);
+    client.send_protected(request);
+    client.reply().status()
+}
+
+/// The length of such a request.
+const PADDED_BYTES: usize = 128 << 10;
+
 fn root(client: &mut Client) -> FileId {
     let (access, options) = (AccessMask::LIST_DIRECTORY, CreateOptions::DIRECTORY_FILE);
     client.open("", Opening { access, options, ..Opening::by(CreateDisposition::OPEN) })
@@ -59,6 +79,46 @@ fn a_flood_of_watches_has_an_end() {
     drop(client);
     wait_until(|| rig.connections() <= 2);
     assert_eq!(watch(&mut other, theirs), NtStatus::SUCCESS, "what else happened to the file");
+}
+
+/// Requests that wait are as long as they may be, over several connections of one user: others may still wait.
+#[test]
+fn what_waits_of_one_user_leaves_room_to_others() {
+    let rig = Rig::new();
+    let (mut connections, mut waiting_bytes) = (Vec::new(), 0);
+    let refused_at = loop {
+        let mut client = rig.alice();
+        let root = root(&mut client);
+        let (mut refused, before) = (0, waiting_bytes);
+        // More than a connection may have.
+        for _ in 0..2 * CONNECTION_WAITING_BYTES_MAX / PADDED_BYTES {
+            match watch_padded(&mut client, root) {
+                NtStatus::PENDING => waiting_bytes += PADDED_BYTES,
+                status => {
+                    assert_eq!(status, NtStatus::INSUFFICIENT_RESOURCES);
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 0);
+        connections.push(client);
+        if waiting_bytes == before {
+            break waiting_bytes;
+        }
+    };
+    assert!(refused_at <= WAITING_BYTES_OF_USER_MAX && refused_at > WAITING_BYTES_OF_USER_MAX / 2);
+    let mut bob = rig.connect();
+    bob.negotiate(&Offer::default());
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    let root = root(&mut bob);
+    assert_eq!(watch_padded(&mut bob, root), NtStatus::PENDING);
+    // What has gone is counted no longer.
+    drop(connections);
+    wait_until(|| rig.connections() == 1);
+    let mut alice = rig.alice();
+    let root = self::root(&mut alice);
+    assert_eq!(watch_padded(&mut alice, root), NtStatus::PENDING);
 }
 
 #[test]
@@ -149,10 +209,11 @@ fn bind() -> Vec<u8> {
 fn pipe(rig: &Rig) -> (Client, FileId) {
     let mut client = rig.alice();
     client.mount("IPC$");
-    let access = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
-    let pipe = client.open("srvsvc", Opening { access, ..Opening::by(CreateDisposition::OPEN) });
+    let pipe = client.open("srvsvc", Opening { access: PIPE_ACCESS, ..Opening::by(CreateDisposition::OPEN) });
     (client, pipe)
 }
+
+const PIPE_ACCESS: AccessMask = AccessMask(AccessMask::READ_DATA.0 | AccessMask::WRITE_DATA.0);
 
 #[test]
 fn halves_of_units_are_put_together() {
@@ -281,12 +342,17 @@ fn answers_that_nobody_reads_are_bounded() {
     let (mut client, pipe) = pipe(&rig);
     assert_eq!(client.write(pipe, 0, &bind()).status(), NtStatus::SUCCESS);
     // An operation that is not there, with an answer of 32 bytes each: many in one message.
-    let calls = unit(0, 3, 24, &[0, 0, 0, 0, 0, 0, 0xff, 0xff]).repeat(2700);
+    let calls = unit(0, 3, 24, &[0, 0, 0, 0, 0, 0, 0xff, 0xff]).repeat(200);
     let mut writes = 0;
     while client.write(pipe, 0, &calls).status() == NtStatus::SUCCESS {
         writes += 1;
-        assert!(writes < 20, "it is never too much");
+        assert!(writes < 200, "it is never too much");
     }
     assert!(client.write(pipe, 0, &calls).status().is_error());
+    client.close(pipe);
+    // More calls than anybody sends at once close their pipe.
+    let pipe = client.open("srvsvc", Opening { access: PIPE_ACCESS, ..Opening::by(CreateDisposition::OPEN) });
+    assert_eq!(client.write(pipe, 0, &bind()).status(), NtStatus::SUCCESS);
+    client.write(pipe, 0, &calls.repeat(2)).assert_refused(NtStatus::PIPE_DISCONNECTED);
     assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
 }

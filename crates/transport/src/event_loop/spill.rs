@@ -4,12 +4,19 @@
 //! When they run out, what lies in resting buffers is spilled into memory of its own size and goes back into a buffer
 //! with the next bytes. What is spilled is bounded over all connections: past the bound, those go whose message has been
 //! unfinished for longest.
+//!
+//! A long message that a protocol looks at as a whole has memory of its own. It counts like what is spilled, and none is begun
+//! past the bound or a client's share of it: its connection waits until others have their messages whole.
 
 use super::EventLoop;
 use crate::limits::{SPILLED_BYTES_MAX, UNFINISHED_S};
 use crate::mailbox::Message;
 use crate::protocol::Protocol;
+use crate::upload::keeps_long;
 use std::sync::atomic::Ordering;
+
+/// Connections at one time that look whether there is memory for their messages by now.
+const ROOM_LOOKS: usize = 8;
 
 impl<P: Protocol> EventLoop<P> {
     /// Waits for a receive buffer, and asks every loop for those that rest.
@@ -34,6 +41,29 @@ impl<P: Protocol> EventLoop<P> {
         self.shed();
     }
 
+    /// Waits for memory to keep a long message in.
+    pub(super) fn wait_for_room(&mut self, token: u64) {
+        let Some(entry) = self.connections.get_mut(&token) else { return };
+        entry.connection.set_paused(true);
+        if let Some(inbound) = &mut entry.inbound {
+            inbound.spill(entry.connection.queue.has_reserved());
+        }
+        if !std::mem::replace(&mut entry.waits_for_room, true) {
+            self.without_room.push_back(token);
+        }
+    }
+
+    /// Lets connections that wait for such memory look for it, a few at a time.
+    pub(super) fn look_for_room(&mut self) {
+        for _ in 0..self.without_room.len().min(ROOM_LOOKS) {
+            let Some(token) = self.without_room.pop_front() else { return };
+            if let Some(entry) = self.connections.get_mut(&token) {
+                entry.waits_for_room = false;
+                self.guard(token, |own| own.resume(token));
+            }
+        }
+    }
+
     /// Whether more is spilled than may be at any time.
     pub(super) fn is_crowded(&self) -> bool {
         self.shared.resources.spilled.load(Ordering::Relaxed) > 2 * SPILLED_BYTES_MAX
@@ -42,7 +72,11 @@ impl<P: Protocol> EventLoop<P> {
     /// Ends the connections whose messages have been unfinished for longest while too much is spilled: old ones past the
     /// bound, any past twice the bound.
     pub(super) fn shed(&mut self) {
-        let is_full = |own: &Self| own.shared.resources.spilled.load(Ordering::Relaxed) > SPILLED_BYTES_MAX;
+        let is_full = |own: &Self| {
+            let resources = &own.shared.resources;
+            let lacks_room = keeps_long::<P>() && resources.tails.is_full(P::TAIL_BYTES_MAX);
+            lacks_room || resources.spilled.load(Ordering::Relaxed) > SPILLED_BYTES_MAX
+        };
         if !is_full(self) {
             return;
         }

@@ -5,7 +5,7 @@ use super::core::{Created, File, Resolved, check_is_dir};
 use crate::access::{self, Access};
 use crate::attrs::STICKY;
 use crate::attrs::{Attrs, Change, FileType};
-use crate::backend::{Blocking, EntryRef, EntrySink, SyncScope};
+use crate::backend::{Blocking, EntryRef, EntrySink, NameFilter, SyncScope};
 use crate::caller::Caller;
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
@@ -82,16 +82,36 @@ impl File {
         plus: bool,
         sink: &mut EntrySink<'_>,
     ) -> FsResult<Listing> {
+        let (dir, plus) = self.authorize_listing(caller, plus)?;
+        let at_end = self.node.read_dir(cookie, plus, &mut |entry| match entry.name {
+            name if name == Name::STREAMS.bytes() => ControlFlow::Continue(()),
+            _ => sink(entry),
+        })?;
+        Ok(Listing { dir, at_end })
+    }
+
+    /// The same of the entries alone whose names are `wanted`.
+    pub fn read_dir_of(
+        &self,
+        caller: &Caller,
+        (cookie, plus): (u64, bool),
+        wanted: NameFilter<'_>,
+        sink: &mut EntrySink<'_>,
+    ) -> FsResult<Listing> {
+        let (dir, plus) = self.authorize_listing(caller, plus)?;
+        let is_wanted = |name: &[u8]| name != Name::STREAMS.bytes() && wanted(name);
+        let at_end = self.node.read_dir_of(cookie, plus, &is_wanted, sink)?;
+        Ok(Listing { dir, at_end })
+    }
+
+    /// The directory's attributes for a caller who may list it, and whether that is `plus` the attributes of entries.
+    fn authorize_listing(&self, caller: &Caller, plus: bool) -> FsResult<(Attrs, bool)> {
         let attrs = self.node.attrs(Blocking::Allowed)?;
         check_is_dir(&attrs)?;
         self.check(&attrs, caller, Access::READ, Blocking::Allowed)?;
         // Attributes of entries are what a look-up would give: without `x` on the directory there are none.
         let plus = plus && self.check(&attrs, caller, Access::EXECUTE, Blocking::Allowed).is_ok();
-        let at_end = self.node.read_dir(cookie, plus, &mut |entry| match entry.name {
-            name if name == Name::STREAMS.bytes() => ControlFlow::Continue(()),
-            _ => sink(entry),
-        })?;
-        Ok(Listing { dir: attrs, at_end })
+        Ok((attrs, plus))
     }
 
     /// The name in this directory that is like `name` to `fold`, as it is stored. Who may not list the directory finds none.
@@ -102,23 +122,29 @@ impl File {
             return Ok(None);
         }
         let (indexes, key) = (self.volume().names(), self.key());
-        if let Known::Stored(stored) = indexes.find(&key, attrs.change, name, fold) {
-            return Ok(stored);
-        }
+        let mut gathering = match indexes.find(&key, attrs.change, name, fold) {
+            Known::Stored(stored) => return Ok(stored),
+            Known::Unknown(gathering) => gathering,
+        };
         let wanted = fold(name);
-        let (mut names, mut found) = (Vec::<Box<[u8]>>::new(), None);
+        let (mut looked_at, mut found) = (0, None);
         let listed = self.node.read_dir(0, false, &mut |entry| {
             if entry.name == Name::STREAMS.bytes() {
                 return ControlFlow::Continue(());
             }
-            if found.is_none() && fold(entry.name) == wanted {
+            let folded = fold(entry.name);
+            if found.is_none() && folded == wanted {
                 found = Some(entry.name.to_vec());
             }
-            names.push(entry.name.into());
-            if names.len() < FOLDED_ENTRIES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            // More names than are kept are not gathered any further.
+            gathering = gathering.take().and_then(|gathering| gathering.with(entry.name, folded.as_deref()));
+            looked_at += 1;
+            let is_done = found.is_some() && gathering.is_none() || looked_at == FOLDED_ENTRIES_MAX;
+            if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let is_whole = matches!(listed, Ok(true));
-        indexes.listed(&key, attrs.change, is_whole.then_some(names), fold);
+        if let Some(gathering) = gathering.filter(|_| matches!(listed, Ok(true))) {
+            gathering.keep();
+        }
         listed.map(|_| found)
     }
 

@@ -1,6 +1,7 @@
 //! What one call owes at a gate, and what it has paid.
 
-use super::{Client, Demand, Gate, Wait, Waiter};
+use super::{Client, Demand, Gate, Wait, Waiter, client_at};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What a call must pay before it is done.
@@ -19,9 +20,9 @@ pub struct Charge {
 }
 
 impl Toll {
-    /// What `client` owes at `gate` for this demand.
-    pub fn new(gate: &Arc<Gate>, client: Client, demand: Demand) -> Self {
-        Self { gate: Arc::clone(gate), client: client.to_canonical(), demand }
+    /// What the client at `address` owes at `gate` for this demand.
+    pub fn new(gate: &Arc<Gate>, address: IpAddr, demand: Demand) -> Self {
+        Self { gate: Arc::clone(gate), client: client_at(address), demand }
     }
 
     /// What is asked for.

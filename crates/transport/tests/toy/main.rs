@@ -3,6 +3,8 @@
 //! A message is a length of four bytes and as much body; the first byte of the body says what is asked, the second is its
 //! number, and the reply repeats both.
 
+mod unfinished;
+
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -358,23 +360,29 @@ struct Client {
 
 impl Running {
     fn new(echo: Echo) -> Self {
+        Self::with(echo, Settings::for_descriptors(2, 1000))
+    }
+
+    fn with(echo: Echo, settings: Settings) -> Self {
         let echo = Arc::new(echo);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
-        let settings = Settings::for_descriptors(2, 1000);
         let server = Server::start(Arc::clone(&echo), "toy", vec![(listener, "echo")], settings).unwrap();
         Self { echo, server, address }
     }
 
     fn connect(&self) -> Client {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client { stream, cipher: None, wire: Vec::new(), plain: Vec::new() }
+        Client::new(TcpStream::connect(self.address).unwrap())
     }
 }
 
 impl Client {
+    fn new(stream: TcpStream) -> Self {
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, cipher: None, wire: Vec::new(), plain: Vec::new() }
+    }
+
     fn send(&mut self, bodies: &[&[u8]]) {
         let framed = |body: &&[u8]| [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], *body].concat();
         let plain = bodies.iter().flat_map(framed).collect::<Vec<u8>>();
