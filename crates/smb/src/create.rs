@@ -396,7 +396,6 @@ fn keep(
     if truncates {
         prepare_to_empty(ops, args, disk, (&file, &attrs), naming)?;
     }
-    let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
     let opened = data_of(disk, (&file, &attrs), granted, action)?;
     // Whoever empties a file writes it, whatever else it is opened for.
     let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };
@@ -411,7 +410,6 @@ fn keep(
         is_mandatory: true,
         is_advisory: false,
         lease: wish.request(),
-        delete_on_close: if deletes { place.deletion(&file, listing) } else { None },
         reclaims: false,
         waits: false,
     };
@@ -431,7 +429,7 @@ fn keep(
         mode: mode_of(args.create_options),
         claim,
         place,
-        deletes,
+        deletes: false,
         channel_sequence: ops.header.channel_sequence(),
         cached,
         listing,
@@ -453,6 +451,10 @@ fn keep(
     asked.grant(ops, args, &open, granting);
     let open = Arc::new(open);
     ops.session()?.add_open(&ops.service.counts, &open).inspect_err(|_| open.close())?;
+    if args.create_options.contains(CreateOptions::DELETE_ON_CLOSE) {
+        // Not before it is the client's: nothing goes with a CREATE that is refused.
+        open.delete_on_close();
+    }
     Ok((open, attrs, answer))
 }
 

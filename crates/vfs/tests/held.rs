@@ -72,7 +72,6 @@ impl World {
             is_mandatory: false,
             is_advisory: false,
             lease,
-            delete_on_close: None,
             reclaims: false,
             waits: false,
         };
@@ -307,7 +306,7 @@ fn a_file_goes_with_an_open_whose_time_is_over_and_nothing_that_has_its_name_by_
 fn nobody_opens_a_file_that_is_about_to_go() {
     let w = World::new();
     let access = Open { rights: Rights::DELETE, deny: Rights::NONE };
-    let request = |delete_on_close| OpenRequest {
+    let request = OpenRequest {
         holder: w.holder,
         stream: Stream::default(),
         access,
@@ -315,16 +314,17 @@ fn nobody_opens_a_file_that_is_about_to_go() {
         is_mandatory: false,
         is_advisory: false,
         lease: None,
-        delete_on_close,
         reclaims: false,
         waits: false,
     };
     let link = Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
-    let opened = w.file.claim(&Request::Open(request(Some(link))));
+    let opened = w.file.claim(&Request::Open(request.clone()));
     let Verdict::Granted(Granted { open: Some(open), .. }) = opened else { panic!("{opened:?}") };
-    assert!(matches!(w.file.claim(&Request::Close(open)), Verdict::Granted(_)));
+    for request in [Request::DeleteOnClose { open, link }, Request::Close(open)] {
+        assert!(matches!(w.file.claim(&request), Verdict::Granted(_)), "{request:?}");
+    }
     // It was closed, and nobody has come to remove it yet.
-    let again = w.file.claim(&Request::Open(request(None)));
+    let again = w.file.claim(&Request::Open(request));
     assert_eq!(again, Verdict::Refused(Conflict::DeletePending));
     assert_eq!(w.volume.expire_claims(w.volume.now()), Ok(()));
     assert!(w.volume.claims().is_empty());

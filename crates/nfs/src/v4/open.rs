@@ -302,7 +302,6 @@ fn keep(
         is_mandatory: false,
         is_advisory: false,
         lease: None,
-        delete_on_close: None,
         reclaims,
         waits: false,
     };

@@ -47,7 +47,6 @@ fn hold(file: &File, holder: HolderId, access: Access, lease: Option<LeaseReques
         is_mandatory: false,
         is_advisory: false,
         lease,
-        delete_on_close: None,
         reclaims: false,
         waits: false,
     }))

@@ -18,6 +18,7 @@ impl FileClaims {
             Request::Restore(request) => self.restore(step, request),
             Request::Recache { open, lease } => self.recache(*open, *lease),
             Request::SetDelete { open, link, waits } => self.set_delete(step, *open, link.as_ref(), *waits),
+            Request::DeleteOnClose { open, link } => self.delete_on_close(*open, link),
             Request::Lock(request) => self.lock(step, request),
             Request::TestLock(request) => self.test_lock(step, request),
             Request::Unlock { owner, stream, span, enforced } => {

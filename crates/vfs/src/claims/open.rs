@@ -91,7 +91,6 @@ impl FileClaims {
         }
         let id = OpenId(step.id());
         step.touched.push(holder);
-        let delete_on_close = request.delete_on_close.clone();
         let OpenRequest { is_mandatory, is_advisory, .. } = *request;
         self.opens.push(Open {
             id,
@@ -102,7 +101,7 @@ impl FileClaims {
             is_mandatory,
             is_advisory,
             disconnected: None,
-            delete_on_close,
+            delete_on_close: None,
         });
         let mut granted = Granted { open: Some(id), ..Granted::default() };
         if let Some(wanted) = request.lease {
@@ -370,6 +369,15 @@ impl FileClaims {
             return self.wait_for_recall(step, actor.holder, waits);
         }
         self.delete_later(stream, link.clone());
+        done()
+    }
+
+    pub(super) fn delete_on_close(&mut self, id: OpenId, link: &Link) -> Verdict {
+        let Some(open) = self.open_mut(id) else { return Verdict::Refused(Conflict::NotHeld) };
+        if !open.access.rights.contains(Rights::DELETE) {
+            return Verdict::Refused(Conflict::Denied);
+        }
+        open.delete_on_close = Some(link.clone());
         done()
     }
 

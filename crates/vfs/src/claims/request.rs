@@ -70,6 +70,13 @@ pub enum Request {
         /// Whether the request can be resumed.
         waits: bool,
     },
+    /// The file goes when this open and all others are closed; nothing of that shows before this one is. Needs [`Rights::DELETE`].
+    DeleteOnClose {
+        /// The open.
+        open: OpenId,
+        /// The name to remove.
+        link: Link,
+    },
     /// A byte range.
     Lock(LockRequest),
     /// Whether [`Request::Lock`] would be granted; no range changes. Who keeps ranges to itself is asked for them first, and
@@ -144,8 +151,6 @@ pub struct OpenRequest {
     pub is_advisory: bool,
     /// What to cache, if others allow it.
     pub lease: Option<LeaseRequest>,
-    /// The name to remove once this open and all others are closed.
-    pub delete_on_close: Option<Link>,
     /// The open was held before a restart.
     pub reclaims: bool,
     /// Whether the request can be resumed.

@@ -334,7 +334,8 @@ fn who_keeps_a_file_that_is_to_go_lets_it_go() {
     with_lease(&mut rig, 1, shared(1, "RH"));
     let link = Link { parent: key(9), name: Box::from(&b"x"[..]), listing: None };
     let access = Access { rights: Rights::DELETE, deny: Rights::NONE };
-    let open = rig.open(OpenRequest { delete_on_close: Some(link), ..opening(2, access) });
+    let open = rig.open(opening(2, access));
+    rig.granted(&Request::DeleteOnClose { open, link });
     assert_eq!(rig.take(), []);
     rig.granted(&Request::Close(open));
     assert_eq!(rig.recalls(), [(HolderId(1), caching("RH"), caching("R"), true)]);

@@ -55,9 +55,14 @@ fn the_last_close_deletes() {
 #[test]
 fn an_open_that_deletes_does_so_when_it_is_closed() {
     let mut rig = Rig::new();
-    let first = rig.open(OpenRequest { delete_on_close: Some(link()), ..opening(1, deleting()) });
+    let [first, other] = [1, 1].map(|holder| rig.open(opening(holder, deleting())));
+    let delete = |open| Request::DeleteOnClose { open, link: link() };
+    rig.granted(&delete(first));
     let second = rig.open(opening(2, read_write()));
+    assert_eq!(rig.refused(&delete(second)), Conflict::Denied);
+    rig.granted(&Request::Close(other));
     rig.granted(&Request::Close(first));
+    assert_eq!(rig.refused(&delete(first)), Conflict::NotHeld);
     assert_eq!(rig.refused(&Request::Open(opening(3, read_write()))), Conflict::DeletePending);
     rig.granted(&Request::Close(second));
     assert_eq!(rig.take(), [removed(0)]);
@@ -153,8 +158,8 @@ fn a_durable_open_without_a_conflict_comes_back_with_all_it_had() {
 fn nobody_opens_what_goes_with_an_open_that_gives_way() {
     let mut rig = Rig::new();
     let alone = Access { rights: Rights::WRITE | Rights::DELETE, deny: Rights::WRITE };
-    let request = OpenRequest { lease: shared(1, "RWH"), delete_on_close: Some(link()), ..opening(1, alone) };
-    let open = rig.open(request);
+    let open = rig.open(OpenRequest { lease: shared(1, "RWH"), ..opening(1, alone) });
+    rig.granted(&Request::DeleteOnClose { open, link: link() });
     let granted = rig.table.granted_of(&key(1), open).unwrap();
     assert_eq!((granted.open, granted.lease), (Some(open), Some(shared_key(1))));
     assert_eq!(granted.caching, caching("RWH"));
@@ -228,7 +233,8 @@ fn an_expired_delegation_does_not_hold_others_up() {
 #[test]
 fn a_holder_that_goes_takes_all_with_it() {
     let mut rig = Rig::new();
-    rig.open(OpenRequest { delete_on_close: Some(link()), ..opening(1, deleting()) });
+    let open = rig.open(opening(1, deleting()));
+    rig.granted(&Request::DeleteOnClose { open, link: link() });
     rig.granted(&Request::Lock(locking(1, 0, 10, true)));
     let own = rig.waits(&Request::Lock(LockRequest {
         owner: LockOwner { holder: HolderId(1), owner: 7 },
@@ -348,10 +354,10 @@ fn callers_without_state_reach_holders() {
     };
     assert_eq!(write(1), Ok(()));
     let request = OpenRequest { holder, lease: shared(1, "RWH"), ..opening(0, deleting()) };
-    let request = OpenRequest { delete_on_close: Some(link()), ..request };
     let (verdict, effects) = claims.apply(NOW, &key(1), &Request::Open(request));
     let Verdict::Granted(Granted { open: Some(open), .. }) = verdict else { panic!("{verdict:?}") };
     assert_eq!(claims.deliver(effects), []);
+    claims.apply(NOW, &key(1), &Request::DeleteOnClose { open, link: link() });
     assert_eq!(write(1), Err(FsError::Delay));
     assert_eq!(claims.unlink(By::Anonymous, || NOW, &key(1)), Err(FsError::Delay));
     assert_eq!(write(2), Ok(()));
