@@ -16,7 +16,7 @@ impl FileClaims {
             Request::Disconnect { open, durable } => self.disconnect(step, *open, *durable),
             Request::Reconnect { open, holder } => self.reconnect(step, *open, *holder),
             Request::Restore(request) => self.restore(step, request),
-            Request::Recache { open, lease } => self.recache(*open, *lease),
+            Request::Recache { open, lease } => self.recache(step, *open, *lease),
             Request::SetDelete { open, link, waits } => self.set_delete(step, *open, link.as_ref(), *waits),
             Request::DeleteOnClose { open, link } => self.delete_on_close(*open, link),
             Request::Lock(request) => self.lock(step, request),

@@ -105,7 +105,7 @@ impl FileClaims {
         });
         let mut granted = Granted { open: Some(id), ..Granted::default() };
         if let Some(wanted) = request.lease {
-            self.grant_lease(id, wanted, &mut granted);
+            self.grant_lease(step, id, wanted, &mut granted);
         }
         Verdict::Granted(granted)
     }
@@ -339,12 +339,12 @@ impl FileClaims {
         Verdict::Granted(Granted { open: Some(id), ..Granted::default() })
     }
 
-    pub(super) fn recache(&mut self, id: OpenId, lease: LeaseRequest) -> Verdict {
+    pub(super) fn recache(&mut self, step: &mut Step<'_>, id: OpenId, lease: LeaseRequest) -> Verdict {
         let mut granted = Granted { open: Some(id), ..Granted::default() };
         if self.open_of(id).is_none() {
             return Verdict::Refused(Conflict::NotHeld);
         }
-        self.grant_lease(id, lease, &mut granted);
+        self.grant_lease(step, id, lease, &mut granted);
         Verdict::Granted(granted)
     }
 
