@@ -332,6 +332,22 @@ fn nobody_opens_a_file_that_is_about_to_go() {
 }
 
 #[test]
+fn a_file_that_is_moved_goes_by_its_new_name() {
+    let mut w = World::new();
+    let dir = w.top.make_dir(&root(), b"dir", &SetAttrs::default(), &mut w.pending).unwrap().file;
+    let open = w.open(&w.file, Open { rights: Rights::DELETE, deny: Rights::NONE }, None);
+    let link = Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
+    assert!(matches!(w.file.claim(&Request::DeleteOnClose { open, link }), Verdict::Granted(_)));
+    w.top.link(&root(), &w.file, b"second", &mut w.pending).unwrap();
+    w.top.rename(&root(), b"file", &w.top, b"second", &mut w.pending).unwrap();
+    w.top.rename(&root(), b"file", &dir, b"moved", &mut w.pending).unwrap();
+    assert!(matches!(w.file.claim(&Request::Close(open)), Verdict::Granted(_)));
+    assert_eq!(w.volume.expire_claims(w.volume.now()), Ok(()));
+    let has = |dir: &File, name| dir.open_dir(&root(), ALLOWED).unwrap().lookup(name, ALLOWED).is_ok();
+    assert!(!has(&dir, b"moved") && has(&w.top, b"second"), "two names of one file both stay");
+}
+
+#[test]
 fn a_directory_that_is_not_empty_after_all_can_be_opened_again() {
     let mut w = World::new();
     let pending = &mut w.pending;

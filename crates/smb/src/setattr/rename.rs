@@ -68,10 +68,6 @@ pub(super) fn rename(
     })?;
     let to = Place { entry: Some((goal.dir, goal.name)), path: goal.path, stream: None };
     let from = std::mem::replace(&mut *open.place(), to.clone());
-    if open.deletes() {
-        // What goes with the last open is the name that the file has now.
-        open.set_delete(true);
-    }
     // The name is what it is now: without a record of it the open is lost in a restart, which is logged.
     _ = record::save(open);
     others::follow(ops, open, &from, &to);

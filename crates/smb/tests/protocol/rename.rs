@@ -4,7 +4,7 @@ use crate::attr::{dispose, exists, rename};
 use crate::rig::{Client, Opening, Rig, lease, name};
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{RenameFlags, RenameInformation, RenameInformationEx};
-use smb_wire::create::{CreateDisposition, ShareAccess};
+use smb_wire::create::{CreateDisposition, CreateOptions, ShareAccess};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{FileId, NtStatus, Utf16};
 use vfs::{Caller, PendingSync};
@@ -109,6 +109,29 @@ fn a_rename_moves_every_open_of_the_name() {
     other.close(linked);
     assert!(exists(&mut client, "from") && exists(&mut client, "link"));
     assert!(!exists(&mut client, "to") && !exists(&mut client, "then"));
+}
+
+#[test]
+fn what_goes_when_it_is_closed_goes_by_the_name_that_it_has_then() {
+    let rig = Rig::new();
+    let (mut client, mut other) = (rig.alice(), rig.alice());
+    let deleting = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
+    let file = client.open("from", deleting);
+    let second = other.open("from", deleting);
+    assert_eq!(rename(&mut client, file, "to", false), NtStatus::SUCCESS);
+    let third = other.open("to", Opening::default());
+    client.put("from", b"another");
+    // So it does if NFS has moved it.
+    let (caller, mut pending) = (Caller::new(1000, 100, []), PendingSync::default());
+    let root = rig.namespace.load().exports()[0].root();
+    root.rename(&caller, b"to", &root, b"then", &mut pending).unwrap();
+    client.put("to", b"another");
+    client.close(file);
+    other.create("then", Opening::default()).assert_refused(NtStatus::DELETE_PENDING);
+    other.close(second);
+    other.close(third);
+    assert!(!exists(&mut client, "then"));
+    assert_eq!((client.get("from"), client.get("to")), (b"another".to_vec(), b"another".to_vec()));
 }
 
 #[test]

@@ -27,6 +27,7 @@ impl FileClaims {
             Request::Acknowledge { key, stream, keeps } => self.acknowledge(*key, *stream, *keeps),
             Request::Io(io) => self.io(step, io),
             Request::Unlink { by, waits } => self.unlink(step, *by, *waits),
+            Request::Relink { from, to } => self.relink(from, to),
             Request::ListingChanged { except } => self.listing_changed(step, *except),
             Request::Cancel(ticket) => self.cancel(*ticket),
         }
@@ -103,6 +104,8 @@ impl FileClaims {
                 || denies(Rights::READ)
                 || self.leases.iter().any(|lease| lease.have.intersects(Caching::WRITE)),
             changes: locks || denies(Rights::WRITE) || !self.leases.is_empty(),
+            deletes: !self.deletions.is_empty()
+                || self.opens.iter().any(|open| open.delete_on_close.is_some()),
         }
     }
 

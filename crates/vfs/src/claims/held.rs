@@ -33,6 +33,8 @@ pub(super) struct Binds {
     pub reads: bool,
     /// Who changes its data, attributes or names.
     pub changes: bool,
+    /// Who gives it or a stream of it another name.
+    pub deletes: bool,
 }
 
 #[derive(Debug)]

@@ -381,6 +381,16 @@ impl FileClaims {
         done()
     }
 
+    /// What is to be removed goes by the name that it has now. What the volume is removing already, it looks for by the old one.
+    pub(super) fn relink(&mut self, from: &Link, to: &Link) -> Verdict {
+        let deletions = self.deletions.iter_mut().map(|gone| &mut gone.link);
+        let on_close = self.opens.iter_mut().filter_map(|open| open.delete_on_close.as_mut());
+        for link in deletions.chain(on_close).filter(|link| link.names(from)) {
+            (link.parent, link.name) = (to.parent, to.name.clone());
+        }
+        done()
+    }
+
     fn delete_later(&mut self, stream: Stream, link: Link) {
         self.deletions.retain(|gone| gone.stream != stream);
         self.deletions.push(Deletion { stream, link, is_begun: false });

@@ -112,6 +112,13 @@ pub enum Request {
         /// Whether the request can be resumed.
         waits: bool,
     },
+    /// The file has another name, or a stream of it has: what goes by the old one goes by the new one. Never waits.
+    Relink {
+        /// The name that it had.
+        from: Link,
+        /// The name that it has now.
+        to: Link,
+    },
     /// Names in this directory have changed: cached listings end. Never waits.
     ListingChanged {
         /// Whose listing is right already.
@@ -336,6 +343,13 @@ pub enum By {
     Holder(HolderId),
     /// Somebody's open.
     Open(OpenId),
+}
+
+impl Link {
+    /// Whether both are one name.
+    pub(super) fn names(&self, other: &Self) -> bool {
+        (self.parent, &self.name) == (other.parent, &other.name)
+    }
 }
 
 impl Span {

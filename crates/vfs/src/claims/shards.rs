@@ -2,8 +2,8 @@
 
 use super::request::Making;
 use super::{
-    Access, By, Conflict, Counts, Effect, Grace, Granted, Holder, HolderId, Io, IoKind, LeaseKey, LockOwner,
-    OpenId, Request, Span, Stream, Table, Timeouts, Verdict,
+    Access, By, Conflict, Counts, Effect, Grace, Granted, Holder, HolderId, Io, IoKind, LeaseKey, Link,
+    LockOwner, OpenId, Request, Span, Stream, Table, Timeouts, Verdict,
 };
 use crate::qos::Nanos;
 use crate::{FileKey, FsError, FsResult};
@@ -41,15 +41,17 @@ struct Counters {
     held: AtomicUsize,
     bind_reads: AtomicUsize,
     bind_changes: AtomicUsize,
+    deletes: AtomicUsize,
 }
 
 impl Counters {
     fn add(&self, before: Counts, after: Counts) {
-        let Counters { held, bind_reads, bind_changes } = self;
+        let Counters { held, bind_reads, bind_changes, deletes } = self;
         for (counter, before, after) in [
             (held, before.held, after.held),
             (bind_reads, before.bind_reads, after.bind_reads),
             (bind_changes, before.bind_changes, after.bind_changes),
+            (deletes, before.deletes, after.deletes),
         ] {
             if before != after {
                 counter.fetch_add(after.wrapping_sub(before), Relaxed);
@@ -155,6 +157,24 @@ impl Claims {
         except: Option<LeaseKey>,
     ) -> FsResult<()> {
         self.ask_of_change(now, directory, || Request::ListingChanged { except })
+    }
+
+    /// Whether anything in the volume goes with an open.
+    #[inline]
+    pub fn has_deletions(&self) -> bool {
+        self.counts.deletes.load(Relaxed) > 0
+    }
+
+    /// The name of a file, or of a stream of it, is another one now.
+    pub(crate) fn relink(
+        &self,
+        now: impl FnOnce() -> Nanos,
+        file: &FileKey,
+        from: (FileKey, &[u8]),
+        to: (FileKey, &[u8]),
+    ) {
+        let link = |(parent, name): (FileKey, &[u8])| Link { parent, name: name.into(), listing: None };
+        self.request(now(), file, &Request::Relink { from: link(from), to: link(to) });
     }
 
     /// Whether nothing is held in the volume.

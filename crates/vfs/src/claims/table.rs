@@ -23,6 +23,8 @@ pub struct Counts {
     pub bind_reads: usize,
     /// Such as stop who changes data, attributes or names, or make them wait.
     pub bind_changes: usize,
+    /// Such that the file or a stream of it goes with an open.
+    pub deletes: usize,
 }
 
 /// The claims on many files. Time is an argument; what others have to be told are values.
@@ -239,6 +241,7 @@ impl Counts {
             |count: usize, before: bool, after: bool| count + usize::from(after) - usize::from(before);
         self.bind_reads = counted(self.bind_reads, before.reads, after.reads);
         self.bind_changes = counted(self.bind_changes, before.changes, after.changes);
+        self.deletes = counted(self.deletes, before.deletes, after.deletes);
     }
 }
 
@@ -249,6 +252,7 @@ fn without_claims(request: &Request) -> Verdict {
         | Request::Unlink { by: By::Anonymous | By::Holder(_), .. }
         | Request::TestLock(_)
         | Request::Unlock { enforced: false, .. }
+        | Request::Relink { .. }
         | Request::ListingChanged { .. } => done(),
         _ => Verdict::Refused(Conflict::NotHeld),
     }
@@ -269,6 +273,7 @@ impl Table {
             |binds: fn(Binds) -> bool| self.files.values().filter(|claims| binds(claims.binds())).count();
         assert_eq!(self.counts.bind_reads, binding(|binds| binds.reads));
         assert_eq!(self.counts.bind_changes, binding(|binds| binds.changes));
+        assert_eq!(self.counts.deletes, binding(|binds| binds.deletes));
         for (holder, files) in &self.holders {
             assert!(files.iter().all(|file| self.files[file].known.contains(holder)));
         }

@@ -262,6 +262,7 @@ impl File {
         let changes = self.node.rename(from_name, &to_dir.node, to_name, &authorize)?;
         self.names_changed(caller, pending);
         to_dir.names_changed(caller, pending);
+        self.tell_moved(from_name, to_dir, to_name);
         let (gone, new) = (NameChange::Removed(from.into()), NameChange::Added(to.into()));
         if across {
             self.index_changed(&changes.0, || vec![gone]);

@@ -85,6 +85,27 @@ fn the_file_waits_for_its_streams_but_not_they_for_it() {
 }
 
 #[test]
+fn a_name_that_is_to_go_is_the_one_that_there_is() {
+    let named = |name: &[u8]| Link { parent: key(8), name: name.into(), listing: None };
+    let relink = |from, to| Request::Relink { from, to };
+    let mut rig = Rig::new();
+    assert_eq!(rig.granted(&relink(link(), named(b"new"))), Granted::default());
+    let [first, second] = [1, 2].map(|holder| rig.open(opening(holder, deleting())));
+    for open in [first, second] {
+        rig.granted(&Request::DeleteOnClose { open, link: link() });
+    }
+    rig.granted(&relink(named(b"name"), named(b"other")));
+    rig.granted(&relink(link(), named(b"new")));
+    rig.open(opening(3, Access::default()));
+    rig.granted(&Request::Close(first));
+    assert_eq!(rig.refused(&Request::Open(opening(4, read_write()))), Conflict::DeletePending);
+    rig.granted(&relink(named(b"new"), named(b"last")));
+    rig.granted(&Request::Close(second));
+    let removed = Effect::Remove { file: key(1), stream: Stream::default(), link: named(b"last") };
+    assert_eq!(rig.table.drop_holder(rig.now, HolderId(3)), [removed]);
+}
+
+#[test]
 fn handles_are_let_go_before_a_name_goes() {
     let mut rig = Rig::new();
     rig.open(OpenRequest { lease: shared(1, "RH"), ..opening(1, read_write()) });
