@@ -93,6 +93,10 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
     if path.len() > PATH_NAMES_MAX {
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     }
+    if !must_be_there(&args) && disk.export.volume.claims().is_in_grace() {
+        // What is made now could not be opened.
+        return Err(Stop::Delayed);
+    }
     let mut has_deleted = false;
     for _ in 0..CREATE_TRIES {
         let chosen = match choose(ops, (&args, rules), &disk, &path, &part) {
@@ -103,11 +107,11 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
             }
             chosen => chosen?,
         };
+                disk.delete_closed();
         let action = chosen.action;
         let (open, attrs, caching) = match keep(ops, (&args, &asked), &disk, chosen) {
             // An open without a connection may have been the last of a file that was to go with it.
             Err(Stop::Status(NtStatus::DELETE_PENDING)) if !has_deleted => {
-                disk.delete_closed();
                 has_deleted = true;
                 continue;
             }
@@ -247,6 +251,11 @@ fn must_make(args: &CreateRequest<'_>) -> bool {
     args.create_disposition == CreateDisposition::CREATE
 }
 
+/// Whether the name must be there already: nothing is made.
+fn must_be_there(args: &CreateRequest<'_>) -> bool {
+    matches!(args.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE)
+}
+
 /// A file that is there already (MS-FSA §2.1.5.1.2).
 fn take(
     (args, naming): (&CreateRequest<'_>, Naming),
@@ -351,7 +360,7 @@ fn make(
     disk: &Disk,
     place: Place,
 ) -> Result<Chosen, Stop> {
-    if matches!(args.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE) {
+    if must_be_there(args) {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());
     }
     let Some((dir, name)) = &place.entry else { return Err(NtStatus::OBJECT_NAME_INVALID.into()) };

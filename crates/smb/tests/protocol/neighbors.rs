@@ -2,16 +2,18 @@
 
 use crate::rig::{Client, Opening, Rig, wait_until};
 use smb_wire::NtStatus;
-use smb_wire::create::{CreateDisposition, ShareAccess};
+use smb_wire::create::{CreateAction, CreateDisposition, CreateResponse, ShareAccess};
 use smb_wire::header::{Command, Flags};
 use smb_wire::session::Empty;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use vfs::claims::{
-    Access, Caching, Effect, Holder, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenId, OpenRequest,
-    Request, Rights, Stream, Verdict,
+    Access, Caching, Effect, Grace, Holder, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenId, OpenRequest,
+    RecordId, Request, Rights, Stream, Verdict,
 };
-use vfs::{Blocking, Caller, File};
+use vfs::qos::Nanos;
+use vfs::{Blocking, Caller, ExportRule, File};
 
 /// A client of another protocol: it counts what it is told.
 #[derive(Default)]
@@ -92,6 +94,26 @@ fn with_a_delegation(test: impl FnOnce(&Rig, &mut Client, &dyn Fn())) {
         file.claim(&Request::Close(open));
     };
     test(&rig, &mut client, &give_back);
+}
+
+/// After a restart others may come back for what they had.
+#[test]
+fn nothing_is_made_while_others_may_claim_what_they_had() {
+    let grace = Grace::new(Nanos(1), [RecordId(1)]);
+    let rig = Rig::with(ExportRule::everybody(), |volume| volume.with_grace(grace.clone()));
+    let mut client = rig.alice();
+    let wire = crate::rig::name("file");
+    let create = client.request(Command::CREATE, &Opening::by(CreateDisposition::CREATE).request(&wire));
+    client.send_protected(create);
+    assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+    std::thread::sleep(Duration::from_millis(50));
+    let root = rig.namespace.load().exports()[0].root();
+    let caller = Caller::new(0, 0, []);
+    let dir = root.open_dir(&caller, Blocking::Allowed).unwrap();
+    assert!(dir.lookup(b"file", Blocking::Allowed).is_err());
+    grace.complete(RecordId(1));
+    let reply = client.reply();
+    assert_eq!(reply.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
 }
 
 #[test]
