@@ -107,10 +107,9 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
             }
             chosen => chosen?,
         };
-                disk.delete_closed();
         let action = chosen.action;
         let (open, attrs, caching) = match keep(ops, (&args, &asked), &disk, chosen) {
-            // An open without a connection may have been the last of a file that was to go with it.
+            // An open without a connection may have been the last of a file that was to go with it, and has gone.
             Err(Stop::Status(NtStatus::DELETE_PENDING)) if !has_deleted => {
                 has_deleted = true;
                 continue;
@@ -422,7 +421,11 @@ fn keep(
         reclaims: false,
         waits: false,
     };
-    let granted_claim = claim(ops, disk, &file, request)?;
+    let granted_claim = claim(ops, disk, &file, request).inspect_err(|stop| {
+        if *stop == Stop::Status(NtStatus::DELETE_PENDING) {
+            disk.delete_closed_file(&file);
+        }
+    })?;
     let claim = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
     let granting = Granting { caching: granted_claim.caching, want: wish.want(), action };
     let id = asked.new_id(ops);

@@ -33,7 +33,7 @@ pub(super) struct Binds {
     pub reads: bool,
     /// Who changes its data, attributes or names.
     pub changes: bool,
-    /// Who gives it or a stream of it another name.
+    /// Who gives it or a stream of it another name, or waits until that has gone.
     pub deletes: bool,
 }
 

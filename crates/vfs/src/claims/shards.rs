@@ -9,10 +9,13 @@ use crate::qos::Nanos;
 use crate::{FileKey, FsError, FsResult};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 const SHARDS: usize = 64;
 const NEVER: u64 = u64::MAX;
+/// How long somebody waits for a removal before looking again.
+const MOMENT: Duration = Duration::from_millis(10);
 
 /// All claims of a volume. Effects go to the holders that are attached, after every lock is gone; what they leave to the
 /// volume, [`Effect::Remove`], is returned.
@@ -33,6 +36,8 @@ struct Shard {
     counts: Counters,
     deadline: AtomicU64,
     table: Mutex<Table>,
+    /// A name that had to go has gone.
+    removed: Condvar,
 }
 
 /// [`Counts`] as they are read without a lock.
@@ -82,6 +87,7 @@ impl Claims {
             counts: Counters::default(),
             deadline: AtomicU64::new(NEVER),
             table: Mutex::new(Table::new(timeouts, index as u64, SHARDS as u64)),
+            removed: Condvar::new(),
         };
         Self {
             counts: Counters::default(),
@@ -252,7 +258,24 @@ impl Claims {
 
     /// See [`Table::removed`].
     pub fn removed(&self, now: Nanos, file: &FileKey, stream: Stream) {
-        self.dispatch(self.change(self.shard(file), |table| table.removed(now, file, stream)));
+        let shard = self.shard(file);
+        self.dispatch(self.change(shard, |table| table.removed(now, file, stream)));
+        shard.removed.notify_all();
+    }
+
+    /// Waits for a moment while a name of `file` is being removed; `false` at once if none is, which is one load where nothing is to be
+    /// deleted. What nobody has begun to remove yet, [`Claims::expire`] returns.
+    pub fn wait_for_removal(&self, file: &FileKey) -> bool {
+        if !self.has_deletions() {
+            return false;
+        }
+        let shard = self.shard(file);
+        let table = lock(&shard.table);
+        let is_removing = table.is_removing(file);
+        if is_removing {
+            drop(shard.removed.wait_timeout(table, MOMENT).unwrap_or_else(PoisonError::into_inner));
+        }
+        is_removing
     }
 
     /// When [`Claims::expire`] has something to do.

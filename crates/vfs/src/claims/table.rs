@@ -112,6 +112,11 @@ impl Table {
         self.visit(now, file, |claims, _| claims.removed(stream)).1
     }
 
+    /// Whether the volume has a name of this file to remove, or of a stream of it.
+    pub fn is_removing(&self, file: &FileKey) -> bool {
+        self.files.get(file).is_some_and(|claims| claims.deletions.iter().any(|gone| gone.is_begun))
+    }
+
     /// Enforces every deadline up to `now`.
     pub fn expire(&mut self, now: Nanos) -> Vec<Effect> {
         let mut effects = Vec::new();
