@@ -71,6 +71,8 @@ impl FileClaims {
     pub(super) fn open(&mut self, step: &mut Step<'_>, request: &OpenRequest) -> Verdict {
         let OpenRequest { holder, stream, access, .. } = *request;
         if self.is_deleted(stream) {
+            // Who only waits for its client keeps what was deleted until somebody wants it.
+            self.revoke_deleted(step, |step, open| open.yields(step));
             return Verdict::Refused(Conflict::DeletePending);
         }
         if self.opens.len() >= CLAIMS_MAX {
@@ -396,9 +398,25 @@ impl FileClaims {
         self.deletions.push(Deletion { stream, link, is_begun: false });
     }
 
+    /// Takes away what is left of opens of what is to go, where all of them are such.
+    fn revoke_deleted(&mut self, step: &mut Step<'_>, is_such: impl Fn(&Step<'_>, &Open) -> bool) {
+        let open_of = |gone: &Deletion| (gone.stream, gone.stream == Stream::default());
+        let deleted: Vec<(Stream, bool)> =
+            self.deletions.iter().filter(|gone| !gone.is_begun).map(open_of).collect();
+        for (stream, is_whole) in deleted {
+            let opens = || self.opens.iter().filter(|open| is_whole || open.stream == stream);
+            if opens().all(|open| is_such(step, open)) {
+                let left: Vec<OpenId> = opens().map(|open| open.id).collect();
+                left.into_iter().for_each(|open| self.revoke_open(step, open));
+            }
+        }
+    }
+
     /// Hands the names of what nobody has open any longer to the volume. The file goes with the last of its streams. Until the volume
     /// has removed a name, nobody opens what it names: it would be lost under them.
     pub(super) fn remove_deleted(&mut self, step: &mut Step<'_>) {
+        // Nobody deletes in vain because of a client that is not heard of any more.
+        self.revoke_deleted(step, |step, open| step.lapsed.contains(&open.holder));
         let whole = Stream::default();
         let opens = &self.opens;
         let is_over = |gone: &&mut Deletion| {

@@ -106,6 +106,49 @@ fn a_name_that_is_to_go_is_the_one_that_there_is() {
 }
 
 #[test]
+fn who_is_not_heard_of_keeps_nothing_that_was_deleted() {
+    let delete = |open| Request::SetDelete { open, link: Some(link()), waits: true };
+    for is_gone_before in [false, true] {
+        let mut rig = Rig::new();
+        let left = rig.open(opening(1, read_write()));
+        let [first, second] = [2, 3].map(|holder| rig.open(opening(holder, deleting())));
+        let lapse = |rig: &mut Rig| {
+            let effects = rig.table.lapse(rig.now, HolderId(1));
+            rig.effects.extend(effects);
+        };
+        if is_gone_before {
+            lapse(&mut rig);
+        }
+        rig.granted(&delete(first));
+        for open in [first, second] {
+            assert_eq!(rig.take(), [], "somebody is there");
+            rig.granted(&Request::Close(open));
+        }
+        if !is_gone_before {
+            assert_eq!(rig.take(), []);
+            lapse(&mut rig);
+        }
+        assert_eq!(rig.take(), [revoked(1, left), removed(0)]);
+        rig.table.assert_tidy();
+    }
+}
+
+#[test]
+fn what_was_deleted_and_waits_for_its_client_goes_when_somebody_wants_it() {
+    let mut rig = Rig::new();
+    let open = rig.open(OpenRequest { lease: shared(1, "RWH"), ..opening(1, deleting()) });
+    rig.granted(&Request::SetDelete { open, link: Some(link()), waits: true });
+    rig.granted(&disconnect(open, false));
+    assert_eq!(rig.take(), []);
+    rig.granted(&Request::Reconnect { open, holder: HolderId(2) });
+    assert_eq!(rig.refused(&Request::Open(opening(3, read_write()))), Conflict::DeletePending);
+    assert_eq!(rig.take(), []);
+    rig.granted(&disconnect(open, false));
+    assert_eq!(rig.refused(&Request::Open(opening(3, Access::default()))), Conflict::DeletePending);
+    assert_eq!(rig.take(), [revoked(2, open), removed(0)]);
+}
+
+#[test]
 fn handles_are_let_go_before_a_name_goes() {
     let mut rig = Rig::new();
     rig.open(OpenRequest { lease: shared(1, "RH"), ..opening(1, read_write()) });
