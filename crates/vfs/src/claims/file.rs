@@ -21,9 +21,10 @@ impl FileClaims {
             Request::DeleteOnClose { open, link } => self.delete_on_close(*open, link),
             Request::Lock(request) => self.lock(step, request),
             Request::TestLock(request) => self.test_lock(step, request),
-            Request::Unlock { owner, stream, span, enforced } => {
-                self.unlock(*owner, *stream, *span, *enforced)
+            Request::Unlock { owner, stream, span, enforced: true, is_exclusive } => {
+                self.unlock(*owner, *stream, *span, *is_exclusive)
             }
+            Request::Unlock { owner, stream, span, .. } => self.unlock_bytes(*owner, *stream, *span),
             Request::Acknowledge { key, stream, keeps } => self.acknowledge(*key, *stream, *keeps),
             Request::Io(io) => self.io(step, io),
             Request::Unlink { by, waits } => self.unlink(step, *by, *waits),

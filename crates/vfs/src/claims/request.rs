@@ -93,6 +93,8 @@ pub enum Request {
         /// `true`: exactly one range of these bounds, held as enforced. `false`: these bytes out of whatever the owner
         /// holds, also if that is nothing.
         enforced: bool,
+        /// Which of several of these bounds, where that is known; otherwise one that the owner has alone before one that it shares.
+        is_exclusive: Option<bool>,
     },
     /// The holder of a lease has given up what it was asked for, or more; a delegation may be returned at any time.
     Acknowledge {

@@ -336,6 +336,7 @@ fn ranges_that_are_given_back_in_part_count_too() {
         stream: Stream::default(),
         span: Span::clamped(start, len),
         enforced: false,
+        is_exclusive: None,
     };
     let splits = |rig: &Rig, start, len| {
         rig.table.is_split_by(&key(1), owner, Stream::default(), &Span::clamped(start, len))

@@ -169,7 +169,10 @@ impl World {
             }
             Step::Unlock { file, holder, start, len } => {
                 let LockRequest { owner, stream, span, .. } = locking(holder, start, len, true);
-                self.apply(file, &Request::Unlock { owner, stream, span, enforced: false });
+                self.apply(
+                    file,
+                    &Request::Unlock { owner, stream, span, enforced: false, is_exclusive: None },
+                );
             }
             Step::Io { file, by, open, kind } => {
                 let by = match by {
