@@ -34,7 +34,7 @@ use smb_wire::lease::Lease;
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::Arc;
-use vfs::claims::{By, Conflict, Granted, OpenRequest, Request, Verdict};
+use vfs::claims::{By, Conflict, Granted, Io, IoKind, OpenRequest, Request, Span, Verdict};
 use vfs::watch::What;
 use vfs::{
     Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, Opened, SecurityStyle,
@@ -400,6 +400,7 @@ fn keep(
     chosen: Chosen,
 ) -> Result<(Arc<Open>, Attrs, Answer), Stop> {
     let Chosen { place, file, mut attrs, naming, granted, action } = chosen;
+    ask_before_telling(ops, disk, &file)?;
     let truncates = matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN);
     if truncates {
         prepare_to_empty(ops, args, disk, (&file, &attrs), naming)?;
@@ -468,6 +469,21 @@ fn keep(
         open.delete_on_close();
     }
     Ok((open, attrs, answer))
+}
+
+/// Asks who may have written to a file without saying so: the reply tells of its size and times, also of what is not opened to be read.
+fn ask_before_telling(ops: &mut Ops<'_>, disk: &Disk, file: &File) -> Result<(), Stop> {
+    let by = disk.caller.by;
+    match file.ask_before_telling(by) {
+        Err(FsError::Delay) => {}
+        asked => return Ok(asked?),
+    }
+    let waker = ops.waker(None, NtStatus::CANCELLED, Interim::Always)?;
+    let io = Io { by, stream: file.stream(), kind: IoKind::ReadAttrs, span: Span::ALL, waits: true };
+    match file.claim(&Request::Io(io)) {
+        Verdict::Wait(ticket) => Err(ops.wait_for_claim(disk, file, ticket, &waker)),
+        Verdict::Granted(_) | Verdict::Refused(_) => Err(Stop::Delayed),
+    }
 }
 
 /// The way to the data of a file, if it has any.

@@ -1,10 +1,13 @@
 //! What others hold of the same files, who come by another protocol.
 
-use crate::rig::{Client, Opening, Rig, wait_until};
+use crate::rig::{Client, Opening, Rig, query, wait_until};
 use smb_wire::NtStatus;
+use smb_wire::classes::FileClass;
 use smb_wire::create::{CreateAction, CreateDisposition, CreateResponse, ShareAccess};
 use smb_wire::header::{Command, Flags};
+use smb_wire::info::InfoType;
 use smb_wire::session::Empty;
+use smb_wire::types::AccessMask;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -82,7 +85,12 @@ fn with_a_delegation(test: impl FnOnce(&Rig, &mut Client, &dyn Fn())) {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"data");
-    let (file, (neighbor, holder)) = (find(&rig, b"file"), Neighbor::new(&rig));
+    delegated(&rig, |give_back| test(&rig, &mut client, give_back));
+}
+
+/// The same of a file that is there.
+fn delegated(rig: &Rig, test: impl FnOnce(&dyn Fn())) {
+    let (file, (neighbor, holder)) = (find(rig, b"file"), Neighbor::new(rig));
     let want = Caching::READ | Caching::WRITE;
     let lease = LeaseRequest { kind: LeaseKind::Delegation, want, answers_within: None, epoch: 0 };
     let access = Access { rights: Rights::READ | Rights::WRITE, deny: Rights::NONE };
@@ -93,7 +101,37 @@ fn with_a_delegation(test: impl FnOnce(&Rig, &mut Client, &dyn Fn())) {
         file.claim(&Request::Acknowledge { key, stream: Stream::default(), keeps });
         file.claim(&Request::Close(open));
     };
-    test(&rig, &mut client, &give_back);
+    test(&give_back);
+}
+
+/// Whoever is told how large a file is hears of what was written elsewhere, also who opens nothing but its attributes.
+#[test]
+fn sizes_are_told_once_those_who_write_elsewhere_have_answered() {
+    with_a_delegation(|_, client, give_back| {
+        let wire = crate::rig::name("file");
+        let access = AccessMask::READ_ATTRIBUTES;
+        let looking = Opening { access, ..Opening::by(CreateDisposition::OPEN) };
+        let create = client.request(Command::CREATE, &looking.request(&wire));
+        client.send_protected(create);
+        assert_eq!(client.reply().status(), NtStatus::PENDING);
+        give_back();
+        assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+    });
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("file", b"data");
+    let access = AccessMask::READ_ATTRIBUTES;
+    let opened = client.open("file", Opening { access, ..Opening::by(CreateDisposition::OPEN) });
+    delegated(&rig, |give_back| {
+        for class in [FileClass::ACCESS, FileClass::MODE] {
+            assert_eq!(client.query(opened, class, 100).status(), NtStatus::SUCCESS, "of no concern");
+        }
+        let asked = query(InfoType::FILE, opened, FileClass::NETWORK_OPEN.0, 100);
+        let asked = client.request(Command::QUERY_INFO, &asked);
+        client.send_protected(asked);
+        give_back();
+        assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+    });
 }
 
 /// After a restart others may come back for what they had.

@@ -1,6 +1,6 @@
 //! The rules for all claims on one file: what waits for them, and what is looked at again when something has gone.
 
-use super::held::{Binds, CLAIMS_MAX, FileClaims, Open, Range, Waiter, Want};
+use super::held::{Binds, CLAIMS_MAX, FileClaims, Lease, Open, Range, Waiter, Want};
 use super::step::{Actor, Step, done};
 use super::{By, Caching, Conflict, HolderId, OpenId, Outcome, Request, Rights, Ticket, Verdict};
 use crate::qos::Nanos;
@@ -104,6 +104,7 @@ impl FileClaims {
             reads: locks
                 || denies(Rights::READ)
                 || self.leases.iter().any(|lease| lease.have.intersects(Caching::WRITE)),
+            looks: self.leases.iter().any(Lease::may_write_unseen),
             changes: locks || denies(Rights::WRITE) || !self.leases.is_empty(),
             deletes: !self.deletions.is_empty()
                 || self.opens.iter().any(|open| open.delete_on_close.is_some()),

@@ -21,9 +21,14 @@ impl Lease {
         self.deadline.is_some()
     }
 
-    /// Whether its holder writes without saying so, by a delegation that nobody has asked for.
+    /// Whether its holder writes without saying so, by a delegation.
+    pub(super) fn may_write_unseen(&self) -> bool {
+        self.is_delegation() && self.have.contains(WRITE)
+    }
+
+    /// The same by one that nobody has asked for.
     pub(super) fn delegates_writing(&self) -> bool {
-        self.is_delegation() && !self.is_breaking() && self.have.contains(WRITE)
+        self.may_write_unseen() && !self.is_breaking()
     }
 
     /// Whether it does not stand in this actor's way.

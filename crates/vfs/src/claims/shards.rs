@@ -45,16 +45,18 @@ struct Shard {
 struct Counters {
     held: AtomicUsize,
     bind_reads: AtomicUsize,
+    bind_looks: AtomicUsize,
     bind_changes: AtomicUsize,
     deletes: AtomicUsize,
 }
 
 impl Counters {
     fn add(&self, before: Counts, after: Counts) {
-        let Counters { held, bind_reads, bind_changes, deletes } = self;
+        let Counters { held, bind_reads, bind_looks, bind_changes, deletes } = self;
         for (counter, before, after) in [
             (held, before.held, after.held),
             (bind_reads, before.bind_reads, after.bind_reads),
+            (bind_looks, before.bind_looks, after.bind_looks),
             (bind_changes, before.bind_changes, after.bind_changes),
             (deletes, before.deletes, after.deletes),
         ] {
@@ -68,7 +70,8 @@ impl Counters {
     #[inline]
     fn bind(&self, kind: IoKind) -> bool {
         let counter = match kind {
-            IoKind::Read | IoKind::ReadAttrs => &self.bind_reads,
+            IoKind::Read => &self.bind_reads,
+            IoKind::ReadAttrs => &self.bind_looks,
             IoKind::Write | IoKind::Replace | IoKind::SetAttrs => &self.bind_changes,
         };
         counter.load(Relaxed) > 0

@@ -19,8 +19,10 @@ const KNOWN_MIN: usize = 16;
 pub struct Counts {
     /// Any.
     pub held: usize,
-    /// Such as stop who reads or is told attributes, or make them wait.
+    /// Such as stop who reads, or make them wait.
     pub bind_reads: usize,
+    /// Such as make who is told attributes wait.
+    pub bind_looks: usize,
     /// Such as stop who changes data, attributes or names, or make them wait.
     pub bind_changes: usize,
     /// Such that the file or a stream of it goes with an open.
@@ -245,6 +247,7 @@ impl Counts {
         let counted =
             |count: usize, before: bool, after: bool| count + usize::from(after) - usize::from(before);
         self.bind_reads = counted(self.bind_reads, before.reads, after.reads);
+        self.bind_looks = counted(self.bind_looks, before.looks, after.looks);
         self.bind_changes = counted(self.bind_changes, before.changes, after.changes);
         self.deletes = counted(self.deletes, before.deletes, after.deletes);
     }
@@ -277,6 +280,7 @@ impl Table {
         let binding =
             |binds: fn(Binds) -> bool| self.files.values().filter(|claims| binds(claims.binds())).count();
         assert_eq!(self.counts.bind_reads, binding(|binds| binds.reads));
+        assert_eq!(self.counts.bind_looks, binding(|binds| binds.looks));
         assert_eq!(self.counts.bind_changes, binding(|binds| binds.changes));
         assert_eq!(self.counts.deletes, binding(|binds| binds.deletes));
         for (holder, files) in &self.holders {

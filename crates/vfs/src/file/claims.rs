@@ -53,6 +53,7 @@ impl File {
     }
 
     /// Asks whoever may have written without saying so, before the size, the times or the change counter of this file are told.
+    #[inline]
     pub fn ask_before_telling(&self, by: By) -> FsResult<()> {
         self.ask_holders(by, IoKind::ReadAttrs, || Span::ALL)
     }

@@ -103,7 +103,8 @@ impl World {
     fn is_free(&self, file: u8, request: &Request) -> bool {
         let binds = self.rig.table.claims(&key(file)).map(FileClaims::binds).unwrap_or_default();
         match request {
-            Request::Io(Io { kind: IoKind::Read | IoKind::ReadAttrs, .. }) => !binds.reads,
+            Request::Io(Io { kind: IoKind::Read, .. }) => !binds.reads,
+            Request::Io(Io { kind: IoKind::ReadAttrs, .. }) => !binds.looks,
             Request::Io(_) | Request::Unlink { .. } => !binds.changes,
             _ => false,
         }
