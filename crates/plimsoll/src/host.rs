@@ -210,7 +210,6 @@ mod tests {
             is_mandatory: false,
             is_advisory: false,
             lease: None,
-            delete_on_close: None,
             reclaims: false,
             waits: false,
         };

@@ -51,7 +51,6 @@ fn lease(volume: &Volume, file: &File, holder: Arc<dyn Holder>) {
             answers_within: None,
             epoch: 0,
         }),
-        delete_on_close: None,
         reclaims: false,
         waits: false,
     };

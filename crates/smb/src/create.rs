@@ -35,7 +35,7 @@ use smb_wire::lease::Lease;
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::Arc;
-use vfs::claims::{By, Conflict, Granted, OpenRequest, Request, Verdict};
+use vfs::claims::{By, Conflict, Granted, Io, IoKind, OpenRequest, Request, Span, Verdict};
 use vfs::watch::What;
 use vfs::{
     Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, Opened, SecurityStyle,
@@ -94,6 +94,10 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
     if path.len() > PATH_NAMES_MAX {
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     }
+    if !must_be_there(&args) && disk.export.volume.claims().is_in_grace() {
+        // What is made now could not be opened.
+        return Err(Stop::Delayed);
+    }
     let mut has_deleted = false;
     for _ in 0..CREATE_TRIES {
         let chosen = match choose(ops, (&args, rules), &disk, &path, &part) {
@@ -106,9 +110,8 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
         };
         let action = chosen.action;
         let (open, attrs, caching) = match keep(ops, (&args, &asked), &disk, chosen) {
-            // An open without a connection may have been the last of a file that was to go with it.
+            // An open without a connection may have been the last of a file that was to go with it, and has gone.
             Err(Stop::Status(NtStatus::DELETE_PENDING)) if !has_deleted => {
-                disk.delete_closed();
                 has_deleted = true;
                 continue;
             }
@@ -248,6 +251,11 @@ fn must_make(args: &CreateRequest<'_>) -> bool {
     args.create_disposition == CreateDisposition::CREATE
 }
 
+/// Whether the name must be there already: nothing is made.
+fn must_be_there(args: &CreateRequest<'_>) -> bool {
+    matches!(args.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE)
+}
+
 /// A file that is there already (MS-FSA §2.1.5.1.2).
 fn take(
     (args, naming): (&CreateRequest<'_>, Naming),
@@ -361,7 +369,7 @@ fn make(
     disk: &Disk,
     place: Place,
 ) -> Result<Chosen, Stop> {
-    if matches!(args.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE) {
+    if must_be_there(args) {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());
     }
     let Some((dir, name)) = &place.entry else { return Err(NtStatus::OBJECT_NAME_INVALID.into()) };
@@ -420,6 +428,7 @@ fn keep(
     chosen: Chosen,
 ) -> Result<(Arc<Open>, Attrs, Answer), Stop> {
     let Chosen { place, file, mut attrs, naming, granted, action } = chosen;
+    ask_before_telling(ops, disk, &file)?;
     let truncates = matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN);
     if truncates {
         prepare_to_empty(ops, args, disk, (&file, &attrs), naming)?;
@@ -429,24 +438,15 @@ fn keep(
         disk.check_writable()?;
     }
     let opened = data_of(disk, (&file, &attrs), granted, action)?;
-    // Whoever empties a file writes it, whatever else it is opened for.
-    let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };
     let instance = durable::fail_over(ops, args, asked, &file)?;
     let listing = caching::listing_of(ops, args);
     let wish = Wish::of(ops, args, disk, (&file, attrs.file_type))?;
-    let request = OpenRequest {
-        holder: disk.holder,
-        stream: file.stream(),
-        access: claimed(granted | writes, args.share_access),
-        truncates,
-        is_mandatory: true,
-        is_advisory: false,
-        lease: wish.request(),
-        delete_on_close: if deletes { place.deletion(&file, listing) } else { None },
-        reclaims: false,
-        waits: false,
-    };
-    let granted_claim = claim(ops, disk, &file, request)?;
+    let request = request(disk, &file, (args, granted), truncates, &wish);
+    let granted_claim = claim(ops, disk, &file, request).inspect_err(|stop| {
+        if *stop == Stop::Status(NtStatus::DELETE_PENDING) {
+            disk.delete_closed_file(&file);
+        }
+    })?;
     let claim = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
     let granting = Granting { caching: granted_claim.caching, want: wish.want(), action };
     let id = asked.new_id(ops);
@@ -462,7 +462,7 @@ fn keep(
         mode: mode_of(args.create_options),
         claim,
         place,
-        deletes,
+        deletes: false,
         channel_sequence: ops.header.channel_sequence(),
         cached,
         listing,
@@ -486,7 +486,49 @@ fn keep(
     ops.session()?
         .add_open(&ops.service.counts, ops.header.tree_id(), &open)
         .inspect_err(|_| open.close())?;
+    if deletes {
+        // Not before it is the client's: nothing goes with a CREATE that is refused.
+        open.delete_on_close();
+    }
     Ok((open, attrs, answer))
+}
+
+/// What is claimed of the file.
+fn request(
+    disk: &Disk,
+    file: &File,
+    (args, granted): (&CreateRequest<'_>, AccessMask),
+    truncates: bool,
+    wish: &Wish,
+) -> OpenRequest {
+    // Whoever empties a file writes it, whatever else it is opened for.
+    let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };
+    OpenRequest {
+        holder: disk.holder,
+        stream: file.stream(),
+        access: claimed(granted | writes, args.share_access),
+        truncates,
+        is_mandatory: true,
+        is_advisory: false,
+        lease: wish.request(),
+        reclaims: false,
+        waits: false,
+    }
+}
+
+/// Asks who may have written to a file without saying so: the reply tells of its size and times, also of what is not opened to be read.
+fn ask_before_telling(ops: &mut Ops<'_>, disk: &Disk, file: &File) -> Result<(), Stop> {
+    let by = disk.caller.by;
+    match file.ask_before_telling(by) {
+        Err(FsError::Delay) => {}
+        asked => return Ok(asked?),
+    }
+    let waker = ops.waker(None, NtStatus::CANCELLED, Interim::Always)?;
+    let io = Io { by, stream: file.stream(), kind: IoKind::ReadAttrs, span: Span::ALL, waits: true };
+    match file.claim(&Request::Io(io)) {
+        Verdict::Wait(ticket) => Err(ops.wait_for_claim(disk, file, ticket, &waker)),
+        Verdict::Granted(_) | Verdict::Refused(_) => Err(Stop::Delayed),
+    }
 }
 
 /// The way to the data of a file, if it has any.

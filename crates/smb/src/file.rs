@@ -173,7 +173,7 @@ pub(crate) fn close(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         ops.unanswered.push(open.disk.claimant.breaks.pause());
     }
     open.close();
-    open.disk.delete_closed();
+    open.disk.delete_closed_file(&open.file);
     let response = shown.map_or(CloseResponse::default(), |shown| CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,
         creation_time: shown.created,

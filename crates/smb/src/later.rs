@@ -333,7 +333,7 @@ mod tests {
             outlives: false,
         };
         let taken = || Arc::new(Allowance::new(1, 1)).take(1).unwrap();
-        Waker::new(waiting, asked, [taken(), taken()]).unwrap()
+        Waker::new(waiting, asked, [taken(), taken(), taken()]).unwrap()
     }
 
     /// A request waits, and what it waits for can be taken back or not.

@@ -36,11 +36,11 @@ pub(crate) fn lock(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
     let mut taken = Vec::with_capacity(args.locks.len());
     for element in &args.locks {
         match one(ops, &open, element, unlocks) {
-            Ok(span) => taken.push(span),
+            Ok(range) => taken.push(range),
             Err(stop) => {
                 // What was locked by this request is let go; what was unlocked stays so (MS-SMB2 §3.3.5.14.1, §3.3.5.14.2).
                 if !unlocks {
-                    taken.into_iter().try_for_each(|span| unlock(&open, span))?;
+                    take_back(&open, taken)?;
                 }
                 return Err(stop);
             }
@@ -54,7 +54,7 @@ pub(crate) fn lock(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         && !unlocks
     {
         open.lock_sequences.forget(args.lock_sequence);
-        taken.into_iter().try_for_each(|span| unlock(&open, span))?;
+        take_back(&open, taken)?;
         return Err(status.into());
     }
     ops.reply(w, &Empty)
@@ -70,15 +70,20 @@ fn may_wait(element: &LockElement) -> bool {
     !element.flags.intersects(LockFlags::FAIL_IMMEDIATELY | LockFlags::UNLOCK)
 }
 
-/// Does what one element says, and gives its bytes.
-fn one(ops: &mut Ops<'_>, open: &Open, element: &LockElement, unlocks: bool) -> Result<Span, Stop> {
+/// Lets go of what a request has locked, and of nothing that was locked before by the same bounds.
+fn take_back(open: &Open, taken: Vec<(Span, bool)>) -> Result<(), NtStatus> {
+    taken.into_iter().rev().try_for_each(|(span, is_exclusive)| unlock(open, span, Some(is_exclusive)))
+}
+
+/// Does what one element says, and gives its bytes and whether they are for one alone.
+fn one(ops: &mut Ops<'_>, open: &Open, element: &LockElement, unlocks: bool) -> Result<(Span, bool), Stop> {
     let (span, is_exclusive) = step(element, unlocks)?;
     match unlocks {
-        true => unlock(open, span)?,
+        true => unlock(open, span, None)?,
         false if may_wait(element) => take_or_wait(ops, open, span, is_exclusive)?,
         false => take(open, span, is_exclusive)?,
     }
-    Ok(span)
+    Ok((span, is_exclusive))
 }
 
 /// The bytes of an element, and whether they are for one alone.
@@ -113,7 +118,7 @@ fn take_or_wait(ops: &mut Ops<'_>, open: &Open, span: Span, is_exclusive: bool) 
     let waker = ops.waker(Some(open.id), NtStatus::RANGE_NOT_LOCKED, Interim::OfLast)?;
     match ask(open, span, is_exclusive, Queueing::Until(Nanos(u64::MAX))) {
         Verdict::Wait(ticket) => {
-            let (file, request) = (open.file.clone(), unlocking(open, span));
+            let (file, request) = (open.file.clone(), unlocking(open, span, Some(is_exclusive)));
             ops.undo = Some(Box::new(move || _ = file.claim(&request)));
             Err(ops.wait_for_claim(&open.disk, &open.file, ticket, &waker))
         }
@@ -134,12 +139,14 @@ fn ask(open: &Open, span: Span, is_exclusive: bool, queueing: Queueing) -> Verdi
     }))
 }
 
-fn unlock(open: &Open, span: Span) -> Result<(), NtStatus> {
-    granted(&open.file.claim(&unlocking(open, span)), NtStatus::RANGE_NOT_LOCKED)
+fn unlock(open: &Open, span: Span, is_exclusive: Option<bool>) -> Result<(), NtStatus> {
+    granted(&open.file.claim(&unlocking(open, span, is_exclusive)), NtStatus::RANGE_NOT_LOCKED)
 }
 
-fn unlocking(open: &Open, span: Span) -> Request {
-    Request::Unlock { owner: open.lock_owner(), stream: open.file.stream(), span, enforced: true }
+/// The end of a range: the one of this kind, or otherwise of whichever.
+fn unlocking(open: &Open, span: Span, is_exclusive: Option<bool>) -> Request {
+    let (owner, stream) = (open.lock_owner(), open.file.stream());
+    Request::Unlock { owner, stream, span, enforced: true, is_exclusive }
 }
 
 /// What became of a request; `not_held` where there is no such range.

@@ -341,7 +341,6 @@ impl Open {
             is_mandatory: true,
             is_advisory: false,
             lease: None,
-            delete_on_close: None,
             reclaims: false,
             waits: false,
         }
@@ -443,6 +442,16 @@ impl Open {
             self.tell_deleting();
         }
         verdict
+    }
+
+    /// Has the file go when this open is closed, as it was created for.
+    pub(crate) fn delete_on_close(&self) {
+        let place = self.place();
+        let Some(link) = place.deletion(&self.file, self.listing) else { return };
+        let verdict = self.file.claim(&Request::DeleteOnClose { open: self.claim, link });
+        if matches!(verdict, Verdict::Granted(_)) {
+            self.deletes.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Tells those who watch the directory that it goes, if it does.

@@ -6,7 +6,7 @@ use crate::holder::Claimant;
 use smb_wire::NtStatus;
 use std::sync::{Arc, Weak};
 use vfs::claims::{By, HolderId};
-use vfs::{Caller, Export, Namespace, Origin, ProtocolId, Volume};
+use vfs::{Caller, Export, File, FsResult, Namespace, Origin, ProtocolId, Volume};
 
 /// SMB in the rules of exports.
 pub const PROTOCOL: ProtocolId = ProtocolId(3);
@@ -83,8 +83,18 @@ impl Disk {
     /// Deletes what was to go with its last open, if that was closed.
     pub(crate) fn delete_closed(&self) {
         let volume = &self.export.volume;
-        if let Err(error) = volume.expire_claims(volume.now()) {
-            tracing::error!(volume = volume.name(), %error, "a file that was to be deleted is still there");
+        self.log_left(volume.expire_claims(volume.now()));
+    }
+
+    /// The same, after which `file` is gone if it was to go.
+    pub(crate) fn delete_closed_file(&self, file: &File) {
+        self.log_left(self.export.volume.remove_closed(&file.key()));
+    }
+
+    fn log_left(&self, deleted: FsResult<()>) {
+        if let Err(error) = deleted {
+            let volume = self.export.volume.name();
+            tracing::error!(volume, %error, "a file that was to be deleted is still there");
         }
     }
 

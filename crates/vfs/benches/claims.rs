@@ -42,7 +42,6 @@ fn open(claims: &Claims, file: &FileKey, deny: Rights) {
         is_mandatory: false,
         is_advisory: false,
         lease: None,
-        delete_on_close: None,
         reclaims: false,
         waits: false,
     };

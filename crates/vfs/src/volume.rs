@@ -20,6 +20,9 @@ use crate::watch::Watches;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
+/// How often somebody looks again whether a name has gone that another thread removes: ten seconds' worth, or a thousand names.
+const REMOVAL_MOMENTS_MAX: usize = 1000;
+
 /// A served tree of files with its rules.
 pub struct Volume {
     id: VolumeId,
@@ -186,6 +189,22 @@ impl Volume {
                     Err(error) => Err(error),
                 };
             }
+        }
+        result
+    }
+
+    /// The same, once the names of `file` that go with its last open have gone, though other threads are at it: who has closed it is
+    /// answered after that. One load more where nothing is to be deleted.
+    pub fn remove_closed(&self, file: &FileKey) -> FsResult<()> {
+        let Some(claims) = self.claims.get() else { return Ok(()) };
+        let mut result = self.expire_claims(self.now());
+        for _ in 0..REMOVAL_MOMENTS_MAX {
+            if !claims.wait_for_removal(file) {
+                break;
+            }
+            // It may have been left to whoever comes first.
+            let others = self.expire_claims(self.now());
+            result = result.and(others);
         }
         result
     }

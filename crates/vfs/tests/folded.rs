@@ -90,12 +90,13 @@ fn a_file_that_goes_with_its_last_open_is_found_no_more() {
         is_mandatory: true,
         is_advisory: false,
         lease: None,
-        delete_on_close: Some(link),
         reclaims: false,
         waits: false,
     };
     let Verdict::Granted(granted) = file.claim(&Request::Open(request)) else { panic!("it is nobody's") };
-    file.claim(&Request::Close(granted.open.unwrap()));
+    let open = granted.open.unwrap();
+    file.claim(&Request::DeleteOnClose { open, link });
+    file.claim(&Request::Close(open));
     volume.expire_claims(volume.now()).unwrap();
     assert_eq!(find(&top, "GONE"), None);
 }

@@ -1,6 +1,8 @@
 //! What the verbs of files owe to those who hold claims on them: callers without state meet share modes, ranges and leases.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use vfs::claims::{
     Access as Open, By, Caching, Conflict, Durable, Effect, Grace, Granted, Holder, HolderId, LeaseKey,
     LeaseKind, LeaseRequest, Link, LockOwner, LockRequest, Lost, OpenId, OpenRequest, Queueing, RecordId,
@@ -72,7 +74,6 @@ impl World {
             is_mandatory: false,
             is_advisory: false,
             lease,
-            delete_on_close: None,
             reclaims: false,
             waits: false,
         };
@@ -307,7 +308,7 @@ fn a_file_goes_with_an_open_whose_time_is_over_and_nothing_that_has_its_name_by_
 fn nobody_opens_a_file_that_is_about_to_go() {
     let w = World::new();
     let access = Open { rights: Rights::DELETE, deny: Rights::NONE };
-    let request = |delete_on_close| OpenRequest {
+    let request = OpenRequest {
         holder: w.holder,
         stream: Stream::default(),
         access,
@@ -315,20 +316,65 @@ fn nobody_opens_a_file_that_is_about_to_go() {
         is_mandatory: false,
         is_advisory: false,
         lease: None,
-        delete_on_close,
         reclaims: false,
         waits: false,
     };
     let link = Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
-    let opened = w.file.claim(&Request::Open(request(Some(link))));
+    let opened = w.file.claim(&Request::Open(request.clone()));
     let Verdict::Granted(Granted { open: Some(open), .. }) = opened else { panic!("{opened:?}") };
-    assert!(matches!(w.file.claim(&Request::Close(open)), Verdict::Granted(_)));
+    for request in [Request::DeleteOnClose { open, link }, Request::Close(open)] {
+        assert!(matches!(w.file.claim(&request), Verdict::Granted(_)), "{request:?}");
+    }
     // It was closed, and nobody has come to remove it yet.
-    let again = w.file.claim(&Request::Open(request(None)));
+    let again = w.file.claim(&Request::Open(request));
     assert_eq!(again, Verdict::Refused(Conflict::DeletePending));
     assert_eq!(w.volume.expire_claims(w.volume.now()), Ok(()));
     assert!(w.volume.claims().is_empty());
     assert!(w.top.open_dir(&root(), ALLOWED).unwrap().lookup(b"file", ALLOWED).is_err());
+}
+
+#[test]
+fn who_closes_a_file_that_goes_waits_for_who_removes_it() {
+    let mut w = World::new();
+    let claims = w.volume.claims();
+    let open = w.open(&w.file, Open { rights: Rights::DELETE, deny: Rights::NONE }, None);
+    assert_eq!(w.volume.remove_closed(&w.file.key()), Ok(()), "it is not to go");
+    let link = Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
+    assert!(matches!(w.file.claim(&Request::DeleteOnClose { open, link }), Verdict::Granted(_)));
+    assert!(claims.has_deletions());
+    assert_eq!(w.volume.remove_closed(&w.file.key()), Ok(()), "it is open");
+    // Another thread has taken the name, and is on its way.
+    let (closed, effects) = claims.apply(w.volume.now(), &w.file.key(), &Request::Close(open));
+    assert!(matches!((closed, &effects[..]), (Verdict::Granted(_), [Effect::Remove { .. }])));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            assert_eq!(w.volume.remove_closed(&w.file.key()), Ok(()));
+            is_over.load(Ordering::SeqCst)
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        w.top.remove(&root(), b"file", &mut w.pending).unwrap();
+        is_over.store(true, Ordering::SeqCst);
+        claims.removed(w.volume.now(), &w.file.key(), Stream::default());
+        assert!(waiting.join().unwrap(), "it has not waited");
+    });
+    assert!(!claims.has_deletions() && claims.is_empty());
+}
+
+#[test]
+fn a_file_that_is_moved_goes_by_its_new_name() {
+    let mut w = World::new();
+    let dir = w.top.make_dir(&root(), b"dir", &SetAttrs::default(), &mut w.pending).unwrap().file;
+    let open = w.open(&w.file, Open { rights: Rights::DELETE, deny: Rights::NONE }, None);
+    let link = Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
+    assert!(matches!(w.file.claim(&Request::DeleteOnClose { open, link }), Verdict::Granted(_)));
+    w.top.link(&root(), &w.file, b"second", &mut w.pending).unwrap();
+    w.top.rename(&root(), b"file", &w.top, b"second", &mut w.pending).unwrap();
+    w.top.rename(&root(), b"file", &dir, b"moved", &mut w.pending).unwrap();
+    assert!(matches!(w.file.claim(&Request::Close(open)), Verdict::Granted(_)));
+    assert_eq!(w.volume.remove_closed(&w.file.key()), Ok(()));
+    let has = |dir: &File, name| dir.open_dir(&root(), ALLOWED).unwrap().lookup(name, ALLOWED).is_ok();
+    assert!(!has(&dir, b"moved") && has(&w.top, b"second"), "two names of one file both stay");
 }
 
 #[test]

@@ -399,6 +399,7 @@ pub(super) fn until(volume: &Volume) -> Queueing {
 
 /// Takes bytes from an owner.
 pub(super) fn unlock(volume: &Volume, owner: LockOwner, place: &Place, span: Span) -> (Verdict, Vec<Effect>) {
-    let request = Request::Unlock { owner, stream: Stream::default(), span, enforced: false };
+    let request =
+        Request::Unlock { owner, stream: Stream::default(), span, enforced: false, is_exclusive: None };
     volume.claims().apply(volume.now(), &place.file, &request)
 }

@@ -150,7 +150,6 @@ fn request(holder: HolderId, access: Access, reclaims: bool) -> Request {
         is_mandatory: false,
         is_advisory: true,
         lease: None,
-        delete_on_close: None,
         reclaims,
         waits: false,
     })

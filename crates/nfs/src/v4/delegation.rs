@@ -213,7 +213,6 @@ fn lease(file: &File, holder: HolderId, kind: Kind, lease_s: u32, reclaims: bool
         is_mandatory: false,
         is_advisory: false,
         lease: Some(LeaseRequest { kind: LeaseKind::Delegation, want, answers_within, epoch: 0 }),
-        delete_on_close: None,
         reclaims,
         waits: false,
     };

@@ -165,7 +165,7 @@ pub(super) fn locku(ops: &mut Ops<'_, '_>, args: &LockuArgs, w: &mut Writer<'_>)
     if !held.has_room_for_range() && splits() {
         return Err(Stop::Status(Status::DELAY));
     }
-    granted(file.claim(&Request::Unlock { owner, stream, span, enforced: false }))?;
+    granted(file.claim(&Request::Unlock { owner, stream, span, enforced: false, is_exclusive: None }))?;
     held.count_ranges(index, ranges_of(&file, owner));
     let stateid = held.advance(index);
     ops.stateid = Some(stateid);

@@ -204,6 +204,10 @@ fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Targ
     let OpenFlag::Create(how) = &args.openhow else {
         return find(ops, &dir, name);
     };
+    if dir.volume().claims().is_in_grace() {
+        // What is made now could not be opened, and is there already when the client asks again.
+        return Err(Stop::Status(Status::GRACE));
+    }
     let (disposition, set, attrset, takes_existing) = match how {
         CreateHow::Unchecked(attrs) => {
             let (set, attrset) = wished(ops, attrs, When::Creation)?;
@@ -313,7 +317,6 @@ fn keep(
         is_mandatory: false,
         is_advisory: false,
         lease: None,
-        delete_on_close: None,
         reclaims,
         waits: false,
     };

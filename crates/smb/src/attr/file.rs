@@ -17,15 +17,17 @@ use smb_wire::classes::file::{
 use smb_wire::info::QueryInfoRequest;
 use smb_wire::types::{AccessMask, Dialect};
 use smb_wire::{NtStatus, Utf16};
-use vfs::{Attrs, Kept};
+use vfs::claims::{IoKind, Span};
+use vfs::{Attrs, FsError, Kept};
 
 /// Bytes of `FileAllInformation` and `FileNameInformation` that a client must have room for: up to the name's first character,
 /// aligned (MS-FSA §2.1.5.12).
 const ALL_FIXED: usize = 104;
 const NAME_FIXED: usize = 8;
 
-pub(super) fn query(ops: &Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> Result<Info, Stop> {
+pub(super) fn query(ops: &mut Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> Result<Info, Stop> {
     let class = FileClass(args.file_info_class);
+    ask_before_telling(ops, open, class)?;
     // Whatever tells of attributes needs the right to read them; what else there is, an open is enough for.
     let tells_attributes = matches!(
         class,
@@ -81,6 +83,27 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> 
         }
         _ => return Err(NtStatus::INVALID_INFO_CLASS.into()),
     })
+}
+
+/// Asks who may have written to a file without saying so, where that would show.
+fn ask_before_telling(ops: &mut Ops<'_>, open: &Open, class: FileClass) -> Result<(), Stop> {
+    let shows = matches!(
+        class,
+        FileClass::BASIC
+            | FileClass::STANDARD
+            | FileClass::ALL
+            | FileClass::NETWORK_OPEN
+            | FileClass::STREAM
+            | FileClass::COMPRESSION
+            | FileClass::POSIX
+    );
+    if !shows {
+        return Ok(());
+    }
+    match open.file.ask_before_telling(open.disk.caller.by) {
+        Err(FsError::Delay) => Err(ops.wait_for_io(open, IoKind::ReadAttrs, Span::ALL)),
+        asked => Ok(asked?),
+    }
 }
 
 fn basic(shown: &Shown) -> BasicInformation {

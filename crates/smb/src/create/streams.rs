@@ -2,14 +2,17 @@
 
 use super::posix::Rules;
 use super::walk::Target;
-use super::{Chosen, caching, granted_freely, make, maximal, must_make, take, take_back, without_generic};
+use super::{
+    Chosen, caching, granted_freely, make, maximal, must_be_there, must_make, take, take_back,
+    without_generic,
+};
 use crate::later::Interim;
 use crate::names::{Naming, folded, stream_to_wire};
 use crate::open::Place;
 use crate::ops::{Ops, Stop};
 use crate::tree::Disk;
 use smb_wire::NtStatus;
-use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateRequest};
+use smb_wire::create::{CreateAction, CreateOptions, CreateRequest};
 use smb_wire::types::AccessMask;
 use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
 use vfs::watch::What;
@@ -37,7 +40,7 @@ pub(super) fn choose(
                     let place = Place { stream: Some(stored), ..place };
                     return take((args, Naming::Windows), disk, place, stream, attrs);
                 }
-                Err(FsError::NotFound) if makes(args) => {}
+                Err(FsError::NotFound) if !must_be_there(args) => {}
                 Err(FsError::NotFound) => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
                 Err(error) => return Err(error.into()),
             }
@@ -107,10 +110,6 @@ fn all(file: &File) -> FsResult<Vec<File>> {
 
 fn replacing(stream: &File, by: By) -> Io {
     Io { by, stream: stream.stream(), kind: IoKind::Replace, span: Span::ALL, waits: false }
-}
-
-fn makes(args: &CreateRequest<'_>) -> bool {
-    !matches!(args.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE)
 }
 
 /// The stream of a name, and that name as it is stored: spelled like this, or else without case.

@@ -39,10 +39,6 @@ pub(super) fn follow(ops: &Ops<'_>, open: &Arc<Open>, from: &Place, to: &Place) 
         }
         *place = Place { stream: place.stream.take(), ..to.clone() };
         drop(place);
-        if other.deletes() {
-            // What goes with the last open is the name that the file has now.
-            other.set_delete(true);
-        }
         _ = record::save(&other);
     }
 }

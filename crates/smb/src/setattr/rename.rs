@@ -81,7 +81,10 @@ pub(super) fn rename(
     let after_reply = open.disk.claimant.breaks.pause();
     // What has the name may be another file by now, which others have put there.
     let renamed = match &gives_up {
-        Some(seen) => from_dir.remove_as_seen(caller, &from_name, seen, ops.pending).map(drop),
+        Some(seen) => {
+            let to = (&goal.dir, &goal.name[..]);
+            from_dir.remove_one_name(caller, (&from_name, seen), to, ops.pending).map(drop)
+        }
         None => {
             let from = (&from_name[..], open.file.attrs(Blocking::Allowed)?.file_id);
             from_dir.rename_file(caller, from, &goal.dir, &goal.name, ops.pending).map(drop)
@@ -101,10 +104,6 @@ pub(super) fn rename(
     })?;
     let to = Place { entry: Some((goal.dir, goal.name)), path: goal.path, stream: None };
     let from = std::mem::replace(&mut *open.place(), to.clone());
-    if open.deletes() {
-        // What goes with the last open is the name that the file has now.
-        open.set_delete(true);
-    }
     // The name is what it is now: without a record of it the open is lost in a restart, which is logged.
     _ = record::save(open);
     others::follow(ops, open, &from, &to);

@@ -65,9 +65,5 @@ fn follow(ops: &Ops<'_>, open: &Arc<Open>, to: &[u8]) {
     };
     for other in ops.service.opens_where(is_of) {
         other.place().stream = Some(to.to_vec());
-        if other.deletes() {
-            // What goes with the last open is the name that the stream has now.
-            other.set_delete(true);
-        }
     }
 }

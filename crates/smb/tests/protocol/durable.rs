@@ -260,6 +260,25 @@ fn an_open_with_a_lease_is_its_clients_by_its_key_and_name() {
     client.close(new);
 }
 
+/// The lease is with the open that has a connection, though the client has not come back for the other.
+#[test]
+fn a_client_that_opens_its_file_anew_is_asked_for_its_lease() {
+    let rig = Rig::new();
+    let mut client = rig.alice_at(1);
+    let asks = [v2(1, 0), leased(lease(7, "RWH"))];
+    let old = id(&create(&mut client, "file", Opening::default(), OplockLevel::LEASE, &asks));
+    lose(&rig, client);
+    let mut client = rig.alice_at(1);
+    client.open_lease("file", Opening::default(), lease(7, "RWH")).assert_state("RWH");
+    let mut other = rig.alice_at(2);
+    other.ask("file", Opening::default(), OplockLevel::NONE, None);
+    assert_eq!(other.reply().status(), NtStatus::PENDING);
+    client.assert_lease_break(7, "RWH", "RH", true);
+    assert_eq!(client.acknowledge_lease(7, "RH"), NtStatus::SUCCESS);
+    assert_eq!(other.reply().status(), NtStatus::SUCCESS);
+    id(&again(&mut client, "file", &[back_v2(old, 1), leased(lease(7, ""))]));
+}
+
 #[test]
 fn a_time_that_a_client_asks_for_is_bounded_and_kept() {
     let rig = Rig::new();

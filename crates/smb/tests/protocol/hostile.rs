@@ -3,6 +3,7 @@
 use crate::rig::{Offer, Opening, Rig, message, wait_until, write};
 use smb_wire::FileId;
 use smb_wire::classes::FileClass;
+use smb_wire::create::CreateOptions;
 use smb_wire::header::{Command, Header};
 use smb_wire::session::Empty;
 use smb_wire::{Decode, Encode, NtStatus};
@@ -225,6 +226,7 @@ fn a_long_command_that_is_no_write_is_answered() {
 fn opens_are_bounded() {
     let rig = Rig::new();
     let mut client = rig.alice();
+    client.put("file", b"data");
     let looking = Opening { access: smb_wire::types::AccessMask::READ_ATTRIBUTES, ..Opening::dir() };
     let (most, at_once) = (smb::limits::SESSION_OPENS_MAX, smb::limits::COMPOUND_COMMANDS_MAX);
     let names: Vec<Vec<u8>> = (0..at_once).map(|i| crate::rig::name(&format!("dir{i}"))).collect();
@@ -234,8 +236,12 @@ fn opens_are_bounded() {
         assert!(client.chain(creates).iter().all(|reply| reply.status() == NtStatus::SUCCESS));
     }
     client.create("", looking).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
-    // What was refused is not held either.
-    rig.alice().create("", looking);
+    let deleting = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
+    client.create("file", deleting).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
+    // What was refused is not held either, and nothing goes with it.
+    let mut other = rig.alice();
+    other.create("", looking);
+    assert_eq!(other.get("file"), b"data");
 }
 
 #[test]

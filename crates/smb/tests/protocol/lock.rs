@@ -49,6 +49,12 @@ fn a_lock_that_fails_takes_nothing() {
     assert_eq!(lock(&mut two, theirs, &[(10, 1, ALONE)]), NtStatus::SUCCESS);
     assert_eq!(lock(&mut one, mine, &[(0, 5, ALONE), (10, 1, ALONE)]), NtStatus::LOCK_NOT_GRANTED);
     assert_eq!(lock(&mut two, theirs, &[(0, 5, ALONE)]), NtStatus::SUCCESS);
+    // Nor does it give up what was locked before by the same bounds.
+    assert_eq!(lock(&mut one, mine, &[(20, 5, ALONE)]), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut one, mine, &[(20, 5, SHARED), (10, 1, ALONE)]), NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(lock(&mut two, theirs, &[(20, 5, SHARED)]), NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(lock(&mut one, mine, &[(20, 5, UNLOCK)]), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut one, mine, &[(20, 5, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED);
 }
 
 #[test]

@@ -1,17 +1,22 @@
 //! What others hold of the same files, who come by another protocol.
 
-use crate::rig::{Client, Opening, Rig, wait_until};
+use crate::rig::{Client, Opening, Rig, query, wait_until};
 use smb_wire::NtStatus;
-use smb_wire::create::{CreateDisposition, ShareAccess};
+use smb_wire::classes::FileClass;
+use smb_wire::create::{CreateAction, CreateDisposition, CreateResponse, ShareAccess};
 use smb_wire::header::{Command, Flags};
+use smb_wire::info::InfoType;
 use smb_wire::session::Empty;
+use smb_wire::types::AccessMask;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use vfs::claims::{
-    Access, Caching, Effect, Holder, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenId, OpenRequest,
-    Request, Rights, Stream, Verdict,
+    Access, Caching, Effect, Grace, Holder, HolderId, LeaseKey, LeaseKind, LeaseRequest, OpenId, OpenRequest,
+    RecordId, Request, Rights, Stream, Verdict,
 };
-use vfs::{Blocking, Caller, File};
+use vfs::qos::Nanos;
+use vfs::{Blocking, Caller, ExportRule, File};
 
 /// A client of another protocol: it counts what it is told.
 #[derive(Default)]
@@ -47,7 +52,6 @@ fn hold(file: &File, holder: HolderId, access: Access, lease: Option<LeaseReques
         is_mandatory: false,
         is_advisory: false,
         lease,
-        delete_on_close: None,
         reclaims: false,
         waits: false,
     }))
@@ -81,7 +85,12 @@ fn with_a_delegation(test: impl FnOnce(&Rig, &mut Client, &dyn Fn())) {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"data");
-    let (file, (neighbor, holder)) = (find(&rig, b"file"), Neighbor::new(&rig));
+    delegated(&rig, |give_back| test(&rig, &mut client, give_back));
+}
+
+/// The same of a file that is there.
+fn delegated(rig: &Rig, test: impl FnOnce(&dyn Fn())) {
+    let (file, (neighbor, holder)) = (find(rig, b"file"), Neighbor::new(rig));
     let want = Caching::READ | Caching::WRITE;
     let lease = LeaseRequest { kind: LeaseKind::Delegation, want, answers_within: None, epoch: 0 };
     let access = Access { rights: Rights::READ | Rights::WRITE, deny: Rights::NONE };
@@ -92,7 +101,57 @@ fn with_a_delegation(test: impl FnOnce(&Rig, &mut Client, &dyn Fn())) {
         file.claim(&Request::Acknowledge { key, stream: Stream::default(), keeps });
         file.claim(&Request::Close(open));
     };
-    test(&rig, &mut client, &give_back);
+    test(&give_back);
+}
+
+/// Whoever is told how large a file is hears of what was written elsewhere, also who opens nothing but its attributes.
+#[test]
+fn sizes_are_told_once_those_who_write_elsewhere_have_answered() {
+    with_a_delegation(|_, client, give_back| {
+        let wire = crate::rig::name("file");
+        let access = AccessMask::READ_ATTRIBUTES;
+        let looking = Opening { access, ..Opening::by(CreateDisposition::OPEN) };
+        let create = client.request(Command::CREATE, &looking.request(&wire));
+        client.send_protected(create);
+        assert_eq!(client.reply().status(), NtStatus::PENDING);
+        give_back();
+        assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+    });
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("file", b"data");
+    let access = AccessMask::READ_ATTRIBUTES;
+    let opened = client.open("file", Opening { access, ..Opening::by(CreateDisposition::OPEN) });
+    delegated(&rig, |give_back| {
+        for class in [FileClass::ACCESS, FileClass::MODE] {
+            assert_eq!(client.query(opened, class, 100).status(), NtStatus::SUCCESS, "of no concern");
+        }
+        let asked = query(InfoType::FILE, opened, FileClass::NETWORK_OPEN.0, 100);
+        let asked = client.request(Command::QUERY_INFO, &asked);
+        client.send_protected(asked);
+        give_back();
+        assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+    });
+}
+
+/// After a restart others may come back for what they had.
+#[test]
+fn nothing_is_made_while_others_may_claim_what_they_had() {
+    let grace = Grace::new(Nanos(1), [RecordId(1)]);
+    let rig = Rig::with(ExportRule::everybody(), |volume| volume.with_grace(grace.clone()));
+    let mut client = rig.alice();
+    let wire = crate::rig::name("file");
+    let create = client.request(Command::CREATE, &Opening::by(CreateDisposition::CREATE).request(&wire));
+    client.send_protected(create);
+    assert_eq!(client.call(Command::ECHO, &Empty).status(), NtStatus::SUCCESS);
+    std::thread::sleep(Duration::from_millis(50));
+    let root = rig.namespace.load().exports()[0].root();
+    let caller = Caller::new(0, 0, []);
+    let dir = root.open_dir(&caller, Blocking::Allowed).unwrap();
+    assert!(dir.lookup(b"file", Blocking::Allowed).is_err());
+    grace.complete(RecordId(1));
+    let reply = client.reply();
+    assert_eq!(reply.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::attr::{dispose, exists, rename};
 use crate::rig::{Client, Opening, Rig, lease, name};
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{RenameFlags, RenameInformation, RenameInformationEx};
-use smb_wire::create::{CreateDisposition, ShareAccess};
+use smb_wire::create::{CreateDisposition, CreateOptions, ShareAccess};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{FileId, NtStatus, Utf16};
 use vfs::{Caller, Disposition, PendingSync, SetAttrs};
@@ -112,6 +112,29 @@ fn a_rename_moves_every_open_of_the_name() {
 }
 
 #[test]
+fn what_goes_when_it_is_closed_goes_by_the_name_that_it_has_then() {
+    let rig = Rig::new();
+    let (mut client, mut other) = (rig.alice(), rig.alice());
+    let deleting = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
+    let file = client.open("from", deleting);
+    let second = other.open("from", deleting);
+    assert_eq!(rename(&mut client, file, "to", false), NtStatus::SUCCESS);
+    let third = other.open("to", Opening::default());
+    client.put("from", b"another");
+    // So it does if NFS has moved it.
+    let (caller, mut pending) = (Caller::new(1000, 100, []), PendingSync::default());
+    let root = rig.namespace.load().exports()[0].root();
+    root.rename(&caller, b"to", &root, b"then", &mut pending).unwrap();
+    client.put("to", b"another");
+    client.close(file);
+    other.create("then", Opening::default()).assert_refused(NtStatus::DELETE_PENDING);
+    other.close(second);
+    other.close(third);
+    assert!(!exists(&mut client, "then"));
+    assert_eq!((client.get("from"), client.get("to")), (b"another".to_vec(), b"another".to_vec()));
+}
+
+#[test]
 fn a_directory_keeps_its_name_while_anything_below_is_open() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
@@ -166,7 +189,13 @@ fn a_file_that_takes_another_of_its_names_gives_its_own_up() {
         assert_eq!(rename(&mut client, file, to, false), NtStatus::SUCCESS, "its own name, in another case");
         assert_eq!(path(&mut client), name(to));
     }
-    assert_eq!(dispose(&mut client, file, true), NtStatus::SUCCESS);
     client.close(file);
-    assert!(!exists(&mut client, "link"));
+    // What goes when it is closed goes by the name that is left.
+    let options = CreateOptions::DELETE_ON_CLOSE;
+    let goes = client.open("link", Opening { options, ..Opening::by(CreateDisposition::OPEN) });
+    assert_eq!(link(&mut client, goes, "other"), NtStatus::SUCCESS);
+    assert_eq!(rename(&mut client, goes, "other", true), NtStatus::SUCCESS);
+    assert!(exists(&mut client, "other"));
+    client.close(goes);
+    assert!(!exists(&mut client, "other") && !exists(&mut client, "link"));
 }

@@ -5,7 +5,7 @@ use crate::rig::{BOB, Client, NOW, Opening, Rig, SHARE, lease, name};
 use smb_wire::chain;
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{RenameInformation, StandardInformation};
-use smb_wire::create::{CreateAction, CreateDisposition, OplockLevel, ShareAccess};
+use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, OplockLevel, ShareAccess};
 use smb_wire::header::Command;
 use smb_wire::info::{InfoType, SecurityInformation, SetInfoRequest};
 use smb_wire::types::AccessMask;
@@ -221,6 +221,13 @@ fn a_stream_gets_another_name_of_its_file() {
     assert_eq!(rename(&mut client, stream, ":last", false), NtStatus::SUCCESS);
     client.close(stream);
     other.close(second);
+    assert_eq!(streams_of(&mut client, "file"), owned(&[("::$DATA", 0)]));
+    // The same of what goes when it is closed, which others open until then.
+    let stream =
+        client.open("file:from", Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() });
+    assert_eq!(rename(&mut client, stream, ":to", false), NtStatus::SUCCESS);
+    assert_eq!(other.action("file:to", Opening::by(OPEN)), Ok(CreateAction::OPENED));
+    client.close(stream);
     assert_eq!(streams_of(&mut client, "file"), owned(&[("::$DATA", 0)]));
 }
 

@@ -1,6 +1,6 @@
 //! The rules for all claims on one file: what waits for them, and what is looked at again when something has gone.
 
-use super::held::{Binds, CLAIMS_MAX, FileClaims, Open, Range, Waiter, Want};
+use super::held::{Binds, CLAIMS_MAX, FileClaims, Lease, Open, Range, Waiter, Want};
 use super::step::{Actor, Step, done};
 use super::{By, Caching, Conflict, HolderId, OpenId, Outcome, Request, Rights, Ticket, Verdict};
 use crate::qos::Nanos;
@@ -16,16 +16,19 @@ impl FileClaims {
             Request::Disconnect { open, durable } => self.disconnect(step, *open, *durable),
             Request::Reconnect { open, holder } => self.reconnect(step, *open, *holder),
             Request::Restore(request) => self.restore(step, request),
-            Request::Recache { open, lease } => self.recache(*open, *lease),
+            Request::Recache { open, lease } => self.recache(step, *open, *lease),
             Request::SetDelete { open, link, waits } => self.set_delete(step, *open, link.as_ref(), *waits),
+            Request::DeleteOnClose { open, link } => self.delete_on_close(*open, link),
             Request::Lock(request) => self.lock(step, request),
             Request::TestLock(request) => self.test_lock(step, request),
-            Request::Unlock { owner, stream, span, enforced } => {
-                self.unlock(*owner, *stream, *span, *enforced)
+            Request::Unlock { owner, stream, span, enforced: true, is_exclusive } => {
+                self.unlock(*owner, *stream, *span, *is_exclusive)
             }
+            Request::Unlock { owner, stream, span, .. } => self.unlock_bytes(*owner, *stream, *span),
             Request::Acknowledge { key, stream, keeps } => self.acknowledge(*key, *stream, *keeps),
             Request::Io(io) => self.io(step, io),
             Request::Unlink { by, waits } => self.unlink(step, *by, *waits),
+            Request::Relink { from, to } => self.relink(from, to),
             Request::ListingChanged { except } => self.listing_changed(step, *except),
             Request::Cancel(ticket) => self.cancel(*ticket),
         }
@@ -101,7 +104,10 @@ impl FileClaims {
             reads: locks
                 || denies(Rights::READ)
                 || self.leases.iter().any(|lease| lease.have.intersects(Caching::WRITE)),
+            looks: self.leases.iter().any(Lease::may_write_unseen),
             changes: locks || denies(Rights::WRITE) || !self.leases.is_empty(),
+            deletes: !self.deletions.is_empty()
+                || self.opens.iter().any(|open| open.delete_on_close.is_some()),
         }
     }
 

@@ -29,10 +29,14 @@ pub(super) struct FileClaims {
 /// Whom claims on a file can stop: nothing else has to look at them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Binds {
-    /// Who reads its data, or is told its attributes.
+    /// Who reads its data.
     pub reads: bool,
+    /// Who is told its attributes.
+    pub looks: bool,
     /// Who changes its data, attributes or names.
     pub changes: bool,
+    /// Who gives it or a stream of it another name, or waits until that has gone.
+    pub deletes: bool,
 }
 
 #[derive(Debug)]

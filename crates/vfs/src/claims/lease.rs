@@ -21,9 +21,14 @@ impl Lease {
         self.deadline.is_some()
     }
 
-    /// Whether its holder writes without saying so, by a delegation that nobody has asked for.
+    /// Whether its holder writes without saying so, by a delegation.
+    pub(super) fn may_write_unseen(&self) -> bool {
+        self.is_delegation() && self.have.contains(WRITE)
+    }
+
+    /// The same by one that nobody has asked for.
     pub(super) fn delegates_writing(&self) -> bool {
-        self.is_delegation() && !self.is_breaking() && self.have.contains(WRITE)
+        self.may_write_unseen() && !self.is_breaking()
     }
 
     /// Whether it does not stand in this actor's way.
@@ -164,6 +169,10 @@ impl FileClaims {
         let is_of = |open: &&Open| open.lease == Some(key) && open.stream == stream;
         let durable: Vec<OpenId> =
             self.opens.iter().filter(is_of).filter(|open| open.is_durable()).map(|open| open.id).collect();
+        if let Some(at) = self.lease_at(key, stream) {
+            // Whoever goes on with it is asked for nothing any more.
+            self.leases[at].deadline = None;
+        }
         for open in durable {
             self.revoke_open(step, open);
         }
@@ -189,7 +198,13 @@ impl FileClaims {
     }
 
     /// Gives an open what others allow of what it wants: writing goes first, then the handle, then reading.
-    pub(super) fn grant_lease(&mut self, id: OpenId, request: LeaseRequest, granted: &mut Granted) {
+    pub(super) fn grant_lease(
+        &mut self,
+        step: &mut Step<'_>,
+        id: OpenId,
+        request: LeaseRequest,
+        granted: &mut Granted,
+    ) {
         let Some(open) = self.opens.iter_mut().find(|open| open.id == id) else { return };
         let key = match request.kind {
             LeaseKind::Oplock => LeaseKey::Oplock(id),
@@ -214,7 +229,12 @@ impl FileClaims {
                 lease.change(allowed);
                 lease.epoch = lease.epoch.wrapping_add(1);
             }
-            return lease.describe(granted);
+            lease.describe(granted);
+            if let LeaseKey::Shared { .. } = key {
+                // It may be with an open whose connection is gone.
+                self.pass_lease(step, key, stream);
+            }
+            return;
         }
         if allowed.is_none() && request.kind == LeaseKind::Delegation {
             return;

@@ -71,6 +71,8 @@ impl FileClaims {
     pub(super) fn open(&mut self, step: &mut Step<'_>, request: &OpenRequest) -> Verdict {
         let OpenRequest { holder, stream, access, .. } = *request;
         if self.is_deleted(stream) {
+            // Who only waits for its client keeps what was deleted until somebody wants it.
+            self.revoke_deleted(step, |step, open| open.yields(step));
             return Verdict::Refused(Conflict::DeletePending);
         }
         if self.opens.len() >= CLAIMS_MAX {
@@ -91,7 +93,6 @@ impl FileClaims {
         }
         let id = OpenId(step.id());
         step.touched.push(holder);
-        let delete_on_close = request.delete_on_close.clone();
         let OpenRequest { is_mandatory, is_advisory, .. } = *request;
         self.opens.push(Open {
             id,
@@ -102,11 +103,11 @@ impl FileClaims {
             is_mandatory,
             is_advisory,
             disconnected: None,
-            delete_on_close,
+            delete_on_close: None,
         });
         let mut granted = Granted { open: Some(id), ..Granted::default() };
         if let Some(wanted) = request.lease {
-            self.grant_lease(id, wanted, &mut granted);
+            self.grant_lease(step, id, wanted, &mut granted);
         }
         Verdict::Granted(granted)
     }
@@ -340,12 +341,12 @@ impl FileClaims {
         Verdict::Granted(Granted { open: Some(id), ..Granted::default() })
     }
 
-    pub(super) fn recache(&mut self, id: OpenId, lease: LeaseRequest) -> Verdict {
+    pub(super) fn recache(&mut self, step: &mut Step<'_>, id: OpenId, lease: LeaseRequest) -> Verdict {
         let mut granted = Granted { open: Some(id), ..Granted::default() };
         if self.open_of(id).is_none() {
             return Verdict::Refused(Conflict::NotHeld);
         }
-        self.grant_lease(id, lease, &mut granted);
+        self.grant_lease(step, id, lease, &mut granted);
         Verdict::Granted(granted)
     }
 
@@ -373,14 +374,49 @@ impl FileClaims {
         done()
     }
 
+    pub(super) fn delete_on_close(&mut self, id: OpenId, link: &Link) -> Verdict {
+        let Some(open) = self.open_mut(id) else { return Verdict::Refused(Conflict::NotHeld) };
+        if !open.access.rights.contains(Rights::DELETE) {
+            return Verdict::Refused(Conflict::Denied);
+        }
+        open.delete_on_close = Some(link.clone());
+        done()
+    }
+
+    /// What is to be removed goes by the name that it has now. What the volume is removing already, it looks for by the old one.
+    pub(super) fn relink(&mut self, from: &Link, to: &Link) -> Verdict {
+        let deletions = self.deletions.iter_mut().map(|gone| &mut gone.link);
+        let on_close = self.opens.iter_mut().filter_map(|open| open.delete_on_close.as_mut());
+        for link in deletions.chain(on_close).filter(|link| link.names(from)) {
+            (link.parent, link.name) = (to.parent, to.name.clone());
+        }
+        done()
+    }
+
     fn delete_later(&mut self, stream: Stream, link: Link) {
         self.deletions.retain(|gone| gone.stream != stream);
         self.deletions.push(Deletion { stream, link, is_begun: false });
     }
 
+    /// Takes away what is left of opens of what is to go, where all of them are such.
+    fn revoke_deleted(&mut self, step: &mut Step<'_>, is_such: impl Fn(&Step<'_>, &Open) -> bool) {
+        let open_of = |gone: &Deletion| (gone.stream, gone.stream == Stream::default());
+        let deleted: Vec<(Stream, bool)> =
+            self.deletions.iter().filter(|gone| !gone.is_begun).map(open_of).collect();
+        for (stream, is_whole) in deleted {
+            let opens = || self.opens.iter().filter(|open| is_whole || open.stream == stream);
+            if opens().all(|open| is_such(step, open)) {
+                let left: Vec<OpenId> = opens().map(|open| open.id).collect();
+                left.into_iter().for_each(|open| self.revoke_open(step, open));
+            }
+        }
+    }
+
     /// Hands the names of what nobody has open any longer to the volume. The file goes with the last of its streams. Until the volume
     /// has removed a name, nobody opens what it names: it would be lost under them.
     pub(super) fn remove_deleted(&mut self, step: &mut Step<'_>) {
+        // Nobody deletes in vain because of a client that is not heard of any more.
+        self.revoke_deleted(step, |step, open| step.lapsed.contains(&open.holder));
         let whole = Stream::default();
         let opens = &self.opens;
         let is_over = |gone: &&mut Deletion| {

@@ -196,22 +196,30 @@ impl FileClaims {
         }
     }
 
-    pub(super) fn unlock(&mut self, owner: LockOwner, stream: Stream, span: Span, enforced: bool) -> Verdict {
-        if !enforced {
-            if self.ranges.len() >= CLAIMS_MAX && self.is_split_by(owner, stream, &span) {
-                return Verdict::Refused(Conflict::TooMany);
-            }
-            self.carve(owner, stream, &span);
-            return done();
+    pub(super) fn unlock_bytes(&mut self, owner: LockOwner, stream: Stream, span: Span) -> Verdict {
+        if self.ranges.len() >= CLAIMS_MAX && self.is_split_by(owner, stream, &span) {
+            return Verdict::Refused(Conflict::TooMany);
         }
+        self.carve(owner, stream, &span);
+        done()
+    }
+
+    pub(super) fn unlock(
+        &mut self,
+        owner: LockOwner,
+        stream: Stream,
+        span: Span,
+        is_exclusive: Option<bool>,
+    ) -> Verdict {
         let is_it = |range: &Range| {
             range.owner == owner && range.stream == stream && range.span == span && range.is_enforced
         };
-        // Of a stack, the exclusive one first.
-        let exclusive = self.ranges.iter().position(|range| is_it(range) && range.is_exclusive);
-        let Some(at) = exclusive.or_else(|| self.ranges.iter().position(is_it)) else {
-            return Verdict::Refused(Conflict::NotHeld);
+        let of = |is_exclusive| {
+            self.ranges.iter().rposition(|range| is_it(range) && range.is_exclusive == is_exclusive)
         };
+        // Of a stack, the exclusive one first.
+        let found = is_exclusive.map_or_else(|| of(true).or_else(|| of(false)), of);
+        let Some(at) = found else { return Verdict::Refused(Conflict::NotHeld) };
         self.ranges.remove(at);
         self.is_released = true;
         done()

@@ -70,6 +70,13 @@ pub enum Request {
         /// Whether the request can be resumed.
         waits: bool,
     },
+    /// The file goes when this open and all others are closed; nothing of that shows before this one is. Needs [`Rights::DELETE`].
+    DeleteOnClose {
+        /// The open.
+        open: OpenId,
+        /// The name to remove.
+        link: Link,
+    },
     /// A byte range.
     Lock(LockRequest),
     /// Whether [`Request::Lock`] would be granted; no range changes. Who keeps ranges to itself is asked for them first, and
@@ -86,6 +93,8 @@ pub enum Request {
         /// `true`: exactly one range of these bounds, held as enforced. `false`: these bytes out of whatever the owner
         /// holds, also if that is nothing.
         enforced: bool,
+        /// Which of several of these bounds, where that is known; otherwise one that the owner has alone before one that it shares.
+        is_exclusive: Option<bool>,
     },
     /// The holder of a lease has given up what it was asked for, or more; a delegation may be returned at any time.
     Acknowledge {
@@ -104,6 +113,13 @@ pub enum Request {
         by: By,
         /// Whether the request can be resumed.
         waits: bool,
+    },
+    /// The file has another name, or a stream of it has: what goes by the old one goes by the new one. Never waits.
+    Relink {
+        /// The name that it had.
+        from: Link,
+        /// The name that it has now.
+        to: Link,
     },
     /// Names in this directory have changed: cached listings end. Never waits.
     ListingChanged {
@@ -144,8 +160,6 @@ pub struct OpenRequest {
     pub is_advisory: bool,
     /// What to cache, if others allow it.
     pub lease: Option<LeaseRequest>,
-    /// The name to remove once this open and all others are closed.
-    pub delete_on_close: Option<Link>,
     /// The open was held before a restart.
     pub reclaims: bool,
     /// Whether the request can be resumed.
@@ -331,6 +345,13 @@ pub enum By {
     Holder(HolderId),
     /// Somebody's open.
     Open(OpenId),
+}
+
+impl Link {
+    /// Whether both are one name.
+    pub(super) fn names(&self, other: &Self) -> bool {
+        (self.parent, &self.name) == (other.parent, &other.name)
+    }
 }
 
 impl Span {

@@ -2,17 +2,20 @@
 
 use super::request::Making;
 use super::{
-    Access, By, Conflict, Counts, Effect, Grace, Granted, Holder, HolderId, Io, IoKind, LeaseKey, LockOwner,
-    OpenId, Request, Span, Stream, Table, Timeouts, Verdict,
+    Access, By, Conflict, Counts, Effect, Grace, Granted, Holder, HolderId, Io, IoKind, LeaseKey, Link,
+    LockOwner, OpenId, Request, Span, Stream, Table, Timeouts, Verdict,
 };
 use crate::qos::Nanos;
 use crate::{FileKey, FsError, FsResult};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 const SHARDS: usize = 64;
 const NEVER: u64 = u64::MAX;
+/// How long somebody waits for a removal before looking again.
+const MOMENT: Duration = Duration::from_millis(10);
 
 /// All claims of a volume. Effects go to the holders that are attached, after every lock is gone; what they leave to the
 /// volume, [`Effect::Remove`], is returned.
@@ -33,6 +36,8 @@ struct Shard {
     counts: Counters,
     deadline: AtomicU64,
     table: Mutex<Table>,
+    /// A name that had to go has gone.
+    removed: Condvar,
 }
 
 /// [`Counts`] as they are read without a lock.
@@ -40,16 +45,20 @@ struct Shard {
 struct Counters {
     held: AtomicUsize,
     bind_reads: AtomicUsize,
+    bind_looks: AtomicUsize,
     bind_changes: AtomicUsize,
+    deletes: AtomicUsize,
 }
 
 impl Counters {
     fn add(&self, before: Counts, after: Counts) {
-        let Counters { held, bind_reads, bind_changes } = self;
+        let Counters { held, bind_reads, bind_looks, bind_changes, deletes } = self;
         for (counter, before, after) in [
             (held, before.held, after.held),
             (bind_reads, before.bind_reads, after.bind_reads),
+            (bind_looks, before.bind_looks, after.bind_looks),
             (bind_changes, before.bind_changes, after.bind_changes),
+            (deletes, before.deletes, after.deletes),
         ] {
             if before != after {
                 counter.fetch_add(after.wrapping_sub(before), Relaxed);
@@ -61,7 +70,8 @@ impl Counters {
     #[inline]
     fn bind(&self, kind: IoKind) -> bool {
         let counter = match kind {
-            IoKind::Read | IoKind::ReadAttrs => &self.bind_reads,
+            IoKind::Read => &self.bind_reads,
+            IoKind::ReadAttrs => &self.bind_looks,
             IoKind::Write | IoKind::Replace | IoKind::SetAttrs => &self.bind_changes,
         };
         counter.load(Relaxed) > 0
@@ -80,6 +90,7 @@ impl Claims {
             counts: Counters::default(),
             deadline: AtomicU64::new(NEVER),
             table: Mutex::new(Table::new(timeouts, index as u64, SHARDS as u64)),
+            removed: Condvar::new(),
         };
         Self {
             counts: Counters::default(),
@@ -157,6 +168,24 @@ impl Claims {
         self.ask_of_change(now, directory, || Request::ListingChanged { except })
     }
 
+    /// Whether anything in the volume goes with an open.
+    #[inline]
+    pub fn has_deletions(&self) -> bool {
+        self.counts.deletes.load(Relaxed) > 0
+    }
+
+    /// The name of a file, or of a stream of it, is another one now.
+    pub(crate) fn relink(
+        &self,
+        now: impl FnOnce() -> Nanos,
+        file: &FileKey,
+        from: (FileKey, &[u8]),
+        to: (FileKey, &[u8]),
+    ) {
+        let link = |(parent, name): (FileKey, &[u8])| Link { parent, name: name.into(), listing: None };
+        self.request(now(), file, &Request::Relink { from: link(from), to: link(to) });
+    }
+
     /// Whether nothing is held in the volume.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -232,7 +261,24 @@ impl Claims {
 
     /// See [`Table::removed`].
     pub fn removed(&self, now: Nanos, file: &FileKey, stream: Stream) {
-        self.dispatch(self.change(self.shard(file), |table| table.removed(now, file, stream)));
+        let shard = self.shard(file);
+        self.dispatch(self.change(shard, |table| table.removed(now, file, stream)));
+        shard.removed.notify_all();
+    }
+
+    /// Waits for a moment while a name of `file` is being removed; `false` at once if none is, which is one load where nothing is to be
+    /// deleted. What nobody has begun to remove yet, [`Claims::expire`] returns.
+    pub fn wait_for_removal(&self, file: &FileKey) -> bool {
+        if !self.has_deletions() {
+            return false;
+        }
+        let shard = self.shard(file);
+        let table = lock(&shard.table);
+        let is_removing = table.is_removing(file);
+        if is_removing {
+            drop(shard.removed.wait_timeout(table, MOMENT).unwrap_or_else(PoisonError::into_inner));
+        }
+        is_removing
     }
 
     /// When [`Claims::expire`] has something to do.

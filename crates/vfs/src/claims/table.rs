@@ -19,10 +19,14 @@ const KNOWN_MIN: usize = 16;
 pub struct Counts {
     /// Any.
     pub held: usize,
-    /// Such as stop who reads or is told attributes, or make them wait.
+    /// Such as stop who reads, or make them wait.
     pub bind_reads: usize,
+    /// Such as make who is told attributes wait.
+    pub bind_looks: usize,
     /// Such as stop who changes data, attributes or names, or make them wait.
     pub bind_changes: usize,
+    /// Such that the file or a stream of it goes with an open.
+    pub deletes: usize,
 }
 
 /// The claims on many files. Time is an argument; what others have to be told are values.
@@ -108,6 +112,11 @@ impl Table {
             return Vec::new();
         }
         self.visit(now, file, |claims, _| claims.removed(stream)).1
+    }
+
+    /// Whether the volume has a name of this file to remove, or of a stream of it.
+    pub fn is_removing(&self, file: &FileKey) -> bool {
+        self.files.get(file).is_some_and(|claims| claims.deletions.iter().any(|gone| gone.is_begun))
     }
 
     /// Enforces every deadline up to `now`.
@@ -238,7 +247,9 @@ impl Counts {
         let counted =
             |count: usize, before: bool, after: bool| count + usize::from(after) - usize::from(before);
         self.bind_reads = counted(self.bind_reads, before.reads, after.reads);
+        self.bind_looks = counted(self.bind_looks, before.looks, after.looks);
         self.bind_changes = counted(self.bind_changes, before.changes, after.changes);
+        self.deletes = counted(self.deletes, before.deletes, after.deletes);
     }
 }
 
@@ -249,6 +260,7 @@ fn without_claims(request: &Request) -> Verdict {
         | Request::Unlink { by: By::Anonymous | By::Holder(_), .. }
         | Request::TestLock(_)
         | Request::Unlock { enforced: false, .. }
+        | Request::Relink { .. }
         | Request::ListingChanged { .. } => done(),
         _ => Verdict::Refused(Conflict::NotHeld),
     }
@@ -268,7 +280,9 @@ impl Table {
         let binding =
             |binds: fn(Binds) -> bool| self.files.values().filter(|claims| binds(claims.binds())).count();
         assert_eq!(self.counts.bind_reads, binding(|binds| binds.reads));
+        assert_eq!(self.counts.bind_looks, binding(|binds| binds.looks));
         assert_eq!(self.counts.bind_changes, binding(|binds| binds.changes));
+        assert_eq!(self.counts.deletes, binding(|binds| binds.deletes));
         for (holder, files) in &self.holders {
             assert!(files.iter().all(|file| self.files[file].known.contains(holder)));
         }

@@ -53,6 +53,7 @@ impl File {
     }
 
     /// Asks whoever may have written without saying so, before the size, the times or the change counter of this file are told.
+    #[inline]
     pub fn ask_before_telling(&self, by: By) -> FsResult<()> {
         self.ask_holders(by, IoKind::ReadAttrs, || Span::ALL)
     }
@@ -116,6 +117,22 @@ impl File {
             return Ok(());
         }
         claims.unlink(caller.by, || self.volume().now(), &target.key())
+    }
+
+    /// After `from` in this directory has become `to` in `to_dir`: what goes with the last open of that file goes by its new name.
+    pub(super) fn tell_moved(&self, from: Name<'_>, to_dir: &Self, to: Name<'_>) {
+        let Some(claims) = self.volume().held().filter(|claims| claims.has_deletions()) else { return };
+        let Ok(moved) = to_dir.node.lookup(to, Blocking::Allowed) else { return };
+        let [from, to] = [(self.key(), from.bytes()), (to_dir.key(), to.bytes())];
+        claims.relink(|| self.volume().now(), &moved.node.key(), from, to);
+    }
+
+    /// The same after a stream of this file was renamed.
+    pub(super) fn tell_stream_moved(&self, from: &[u8], to: &[u8]) {
+        if let Some(claims) = self.volume().held().filter(|claims| claims.has_deletions()) {
+            let key = self.key();
+            claims.relink(|| self.volume().now(), &key, (key, from), (key, to));
+        }
     }
 
     /// Tells those who keep a listing of this directory that it has changed, but the holder of `except`. Nobody is waited for.

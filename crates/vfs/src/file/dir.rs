@@ -217,6 +217,19 @@ impl File {
         self.take_out((ruling, caller), name, (is_dir, Some(seen)), pending)
     }
 
+    /// The same of a file that has another name, `to` in `to_dir`: if it goes with its last open, it goes by that.
+    pub fn remove_one_name(
+        &self,
+        caller: &Caller,
+        (name, seen): (&[u8], &Attrs),
+        (to_dir, to): (&Self, &[u8]),
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
+        let removed = self.remove_as_seen(caller, name, seen, pending)?;
+        self.tell_moved(Name::new(name)?, to_dir, Name::new(to)?);
+        Ok(removed)
+    }
+
     /// Removes an empty directory.
     pub fn remove_dir(&self, caller: &Caller, name: &[u8], pending: &mut PendingSync) -> FsResult<Change> {
         let ruling = self.ruling(caller, Some(name))?;
@@ -322,6 +335,7 @@ impl File {
             // Two names of one file: rename(2) leaves both.
             return Ok(changes);
         }
+        self.tell_moved(from_name, to_dir, to_name);
         let (gone, new) = (NameChange::Removed(from.into()), NameChange::Added(to.into()));
         if across {
             self.index_changed(&changes.0, || vec![gone]);

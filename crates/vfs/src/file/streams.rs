@@ -97,7 +97,7 @@ impl File {
         replaces: bool,
         pending: &mut PendingSync,
     ) -> FsResult<()> {
-        let (from, to) = (StoredName::new(from)?, StoredName::new(to)?);
+        let (from, to, names) = (StoredName::new(from)?, StoredName::new(to)?, (from, to));
         let volume = self.volume();
         let _changing = volume.kept().slot(&self.key()).lock_change();
         self.check_streams_change(caller)?;
@@ -112,6 +112,7 @@ impl File {
         let stream = self.with_stream(found.node, &found.attrs)?;
         stream.ask_holders(caller.by, IoKind::Replace, || Span::ALL)?;
         dir.rename(from.name()?, &dir, to.name()?, &|_, _| Ok(()))?;
+        self.tell_stream_moved(names.0, names.1);
         volume.require_sync(pending, &dir, SyncScope::All);
         volume.note_streams_changed(&self.node, pending)
     }

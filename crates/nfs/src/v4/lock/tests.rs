@@ -150,7 +150,11 @@ fn locks_of_other_protocols_that_end_are_told_too() {
     assert!(matches!(claims.request(now, &key, &request), Verdict::Granted(_)));
     assert_eq!(lock(&rig, open, (0, 9), LockType::ReadWait), Err(Status::DENIED));
     let span = Span::to_end(0);
-    claims.request(now, &key, &Request::Unlock { owner, stream: Stream::default(), span, enforced: false });
+    claims.request(
+        now,
+        &key,
+        &Request::Unlock { owner, stream: Stream::default(), span, enforced: false, is_exclusive: None },
+    );
     assert_eq!(rig.next_call().operation, told(&rig));
     assert!(lock(&rig, open, (0, 9), LockType::ReadWait).is_ok());
 }

@@ -228,6 +228,47 @@ fn who_was_silent_for_longer_than_its_lease_claims_nothing_after_a_restart() {
     }
 }
 
+#[test]
+fn who_is_heard_while_it_is_given_up_keeps_what_it_has() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.complete(), Status::OK);
+    let open = rig.open_new().unwrap();
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    assert_eq!(rig.lock(&handle, open, false), Status::OK);
+    let state = &rig.client.desk.service.v4;
+    let client = Arc::clone(&state.session(&rig.client.session_id()).unwrap().client);
+    (0..30).for_each(|_| state.tick());
+    // The next second has found it silent, just before this.
+    assert_eq!(rig.client.status(&[Argument::Putrootfh]), Status::OK);
+    state.fall_silent(&client);
+    rig.client.be(b"other");
+    assert_eq!(rig.complete(), Status::OK);
+    let theirs = rig.open_new().unwrap();
+    assert_eq!(rig.lock(&handle, theirs, false), Status::DENIED);
+    rig.restart();
+    assert!(rig.reclaim(&handle).is_ok(), "it is on record");
+}
+
+#[test]
+fn nothing_is_made_while_opens_are_claimed_again() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.complete(), Status::OK);
+    rig.open_new().unwrap();
+    rig.restart();
+    let make = |rig: &Rig, name: &[u8]| {
+        let attrs = nfs_wire::v4::Fattr { attrmask: Bitmap::EMPTY, attr_vals: &[] };
+        let guarded = OpenFlag::Create(CreateHow::Guarded(attrs));
+        rig.open(&[b"e"], OpenClaim::Null(name), guarded).map(drop)
+    };
+    rig.client.be(b"other");
+    assert_eq!(rig.complete(), Status::OK);
+    assert_eq!(make(&rig, b"new"), Err(Status::GRACE));
+    rig.speak_40(b"another");
+    assert_eq!(make(&rig, b"newer"), Err(Status::GRACE));
+    rig.grace.expire(END);
+    assert_eq!([make(&rig, b"new"), make(&rig, b"newer")], [Ok(()), Ok(())]);
+}
+
 /// Opens a file as before a restart, with the delegation of it that there was.
 fn claim(rig: &Rig, handle: &[u8], access: u32, kind: DelegationType) -> Option<(DelegationType, Stateid)> {
     let args = opening(OpenClaim::Previous(kind), ShareAccess(access));

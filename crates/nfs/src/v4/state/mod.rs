@@ -293,10 +293,31 @@ impl State {
                 self.clients().remove(&client);
                 self.end(&client);
             } else if silent == lease + 1 {
-                // Before others get what it has: after a restart it would not know (RFC 8881 §8.4.3).
-                self.forget(&client);
-                lapse(&client);
+                self.fall_silent(&client);
             }
+        }
+    }
+
+    /// What a client has that is silent for longer than its lease yields to others.
+    pub(in crate::v4) fn fall_silent(&self, client: &Client) {
+        // Before others get what it has: after a restart it would not know (RFC 8881 §8.4.3).
+        self.forget(client);
+        lapse(client);
+        // Heard meanwhile, it had nothing to get back yet, and is on record no longer.
+        if self.second().saturating_sub(client.heard()) <= u64::from(self.lease_s) {
+            self.regain(client);
+        }
+    }
+
+    /// What a client has is its own again.
+    fn regain(&self, client: &Client) {
+        for holding in client.held().holders() {
+            holding.export.volume.claims().renew(holding.id);
+        }
+        // Who has lost something finds that out first.
+        let is_recorded = client.has_reclaimed() || client.open_owners().is_some();
+        if is_recorded && !client.has_lost() {
+            self.remember(client);
         }
     }
 
@@ -319,14 +340,7 @@ impl State {
         }
         client.hear(now);
         if now - before > u64::from(self.lease_s) {
-            for holding in client.held().holders() {
-                holding.export.volume.claims().renew(holding.id);
-            }
-            // Who has lost something finds that out first.
-            let is_recorded = client.has_reclaimed() || client.open_owners().is_some();
-            if is_recorded && !client.has_lost() {
-                self.remember(client);
-            }
+            self.regain(client);
         }
     }
 

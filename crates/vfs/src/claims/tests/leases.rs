@@ -178,6 +178,47 @@ fn a_lease_is_with_a_client_that_is_there() {
 }
 
 #[test]
+fn a_lease_comes_to_who_opens_the_file_anew_after_a_disconnect() {
+    let mut rig = Rig::new();
+    let first = with_lease(&mut rig, 1, shared(1, "RWH")).open.unwrap();
+    rig.granted(&disconnect(first, false));
+    assert_eq!(with_lease(&mut rig, 2, shared(1, "RWH")).caching, caching("RWH"));
+    let ticket = rig.waits(&Request::Open(opening(3, read_write())));
+    assert_eq!(rig.recalls(), [(HolderId(2), caching("RWH"), caching("RH"), true)]);
+    rig.acknowledge(shared_key(1), caching("RH"));
+    assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
+    rig.granted(&Request::Reconnect { open: first, holder: HolderId(2) });
+}
+
+#[test]
+fn who_comes_to_a_lease_that_is_being_broken_hears_of_that() {
+    let mut rig = Rig::new();
+    let first = with_lease(&mut rig, 1, shared(1, "RWH")).open.unwrap();
+    rig.waits(&Request::Open(opening(3, read_write())));
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), caching("RH"), true)]);
+    rig.granted(&disconnect(first, true));
+    let again = with_lease(&mut rig, 2, shared(1, "RWH"));
+    assert_eq!((again.caching, again.is_breaking), (caching("RWH"), true));
+    assert_eq!(rig.recalls(), [(HolderId(2), caching("RWH"), caching("RH"), true)]);
+}
+
+#[test]
+fn a_lease_that_is_taken_away_is_not_spoken_of_before() {
+    let mut rig = Rig::new();
+    let opens = [2, 1, 1].map(|holder| with_lease(&mut rig, holder, shared(1, "RWH")).open.unwrap());
+    let [_, back, gone] = opens;
+    for open in [back, gone] {
+        rig.granted(&disconnect(open, false));
+    }
+    rig.granted(&Request::Reconnect { open: back, holder: HolderId(3) });
+    rig.waits(&Request::Open(opening(4, read_write())));
+    assert_eq!(rig.recalls(), [(HolderId(3), caching("RWH"), caching("RH"), true)]);
+    rig.pass(35);
+    assert_eq!(rig.recalls(), [], "nobody has time for an answer any more");
+    assert_eq!(rig.table.granted_of(&key(1), gone), None);
+}
+
+#[test]
 fn a_lease_may_have_its_own_time_for_the_answer() {
     let mut rig = Rig::new();
     let lease = LeaseRequest {
@@ -334,7 +375,8 @@ fn who_keeps_a_file_that_is_to_go_lets_it_go() {
     with_lease(&mut rig, 1, shared(1, "RH"));
     let link = Link { parent: key(9), name: Box::from(&b"x"[..]), listing: None };
     let access = Access { rights: Rights::DELETE, deny: Rights::NONE };
-    let open = rig.open(OpenRequest { delete_on_close: Some(link), ..opening(2, access) });
+    let open = rig.open(opening(2, access));
+    rig.granted(&Request::DeleteOnClose { open, link });
     assert_eq!(rig.take(), []);
     rig.granted(&Request::Close(open));
     assert_eq!(rig.recalls(), [(HolderId(1), caching("RH"), caching("R"), true)]);

@@ -114,7 +114,6 @@ pub(super) fn opening(holder: u64, access: Access) -> OpenRequest {
         is_mandatory: false,
         is_advisory: false,
         lease: None,
-        delete_on_close: None,
         reclaims: false,
         waits: true,
     }

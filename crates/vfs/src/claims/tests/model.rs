@@ -294,7 +294,8 @@ fn run(rig: &mut Rig, model: &mut Model, step: &Step) {
         Step::Lock(holder, start, len, None) => {
             let LockRequest { owner, stream, span, .. } = locking(holder, start, len, true);
             model.hold(holder, (start..start + len).collect(), None);
-            let verdict = rig.apply(1, &Request::Unlock { owner, stream, span, enforced: false });
+            let verdict =
+                rig.apply(1, &Request::Unlock { owner, stream, span, enforced: false, is_exclusive: None });
             expect(&verdict, None);
         }
         Step::Io(pick, kind) => io_step(rig, model, pick, kind),

@@ -62,7 +62,7 @@ proptest! {
             let at = usize::try_from(owner).unwrap();
             if what == 2 {
                 let LockRequest { owner, stream, span, .. } = request;
-                rig.granted(&Request::Unlock { owner, stream, span, enforced: false });
+                rig.granted(&Request::Unlock { owner, stream, span, enforced: false, is_exclusive: None });
                 model.0[at][bytes].fill(None);
             } else {
                 let tested = rig.apply(1, &Request::TestLock(request));
@@ -114,12 +114,31 @@ fn enforced_ranges_stack_and_end_exactly() {
     rig.granted(&Request::Lock(enforced(one, 1, 0, 8, false)));
     assert!(matches!(rig.refused(&Request::Lock(enforced(two, 2, 7, 1, false))), Conflict::Range { .. }));
     let LockRequest { owner, stream, span, .. } = exclusive;
-    let unlock = |span| Request::Unlock { owner, stream, span, enforced: true };
+    let unlock = |span| Request::Unlock { owner, stream, span, enforced: true, is_exclusive: None };
     assert_eq!(rig.refused(&unlock(Span::new(0, 7).unwrap())), Conflict::NotHeld);
     rig.granted(&unlock(span));
     rig.granted(&Request::Lock(enforced(two, 2, 7, 1, false)));
     rig.granted(&unlock(span));
     assert_eq!(rig.refused(&unlock(span)), Conflict::NotHeld);
+}
+
+#[test]
+fn a_range_of_a_stack_ends_by_its_kind() {
+    let mut rig = Rig::new();
+    let open = rig.open(OpenRequest { is_mandatory: true, ..opening(1, read_write()) });
+    let [exclusive, shared] = [true, false].map(|is_exclusive| enforced(open, 1, 0, 8, is_exclusive));
+    let LockRequest { owner, stream, span, .. } = exclusive;
+    for request in [exclusive, shared] {
+        rig.granted(&Request::Lock(request));
+    }
+    let unlock = |is_exclusive| {
+        let is_exclusive = Some(is_exclusive);
+        Request::Unlock { owner, stream, span, enforced: true, is_exclusive }
+    };
+    rig.granted(&unlock(false));
+    assert_eq!(rig.table.ranges_with(&key(1), open), [(span, true)]);
+    assert_eq!(rig.refused(&unlock(false)), Conflict::NotHeld);
+    rig.granted(&unlock(true));
 }
 
 #[test]
@@ -161,7 +180,7 @@ fn queued(holder: u64, start: u64, len: u64, is_exclusive: bool) -> Request {
 
 fn unlock(holder: u64, start: u64, len: u64) -> Request {
     let LockRequest { owner, stream, span, .. } = locking(holder, start, len, true);
-    Request::Unlock { owner, stream, span, enforced: false }
+    Request::Unlock { owner, stream, span, enforced: false, is_exclusive: None }
 }
 
 #[test]

@@ -45,7 +45,8 @@ fn what_is_restored_stands_until_its_time_is_over() {
     assert_eq!(back.open, Some(open));
     assert_eq!(rig.refused(&Request::Open(opening(2, read_write()))), Conflict::Share);
     let owner = LockOwner { holder: HolderId(3), owner: open.0 };
-    let unlock = Request::Unlock { owner, stream: Stream::default(), span, enforced: true };
+    let unlock =
+        Request::Unlock { owner, stream: Stream::default(), span, enforced: true, is_exclusive: None };
     rig.granted(&unlock);
     assert_eq!(rig.refused(&unlock), Conflict::NotHeld);
     rig.granted(&Request::Close(open));

@@ -55,9 +55,14 @@ fn the_last_close_deletes() {
 #[test]
 fn an_open_that_deletes_does_so_when_it_is_closed() {
     let mut rig = Rig::new();
-    let first = rig.open(OpenRequest { delete_on_close: Some(link()), ..opening(1, deleting()) });
+    let [first, other] = [1, 1].map(|holder| rig.open(opening(holder, deleting())));
+    let delete = |open| Request::DeleteOnClose { open, link: link() };
+    rig.granted(&delete(first));
     let second = rig.open(opening(2, read_write()));
+    assert_eq!(rig.refused(&delete(second)), Conflict::Denied);
+    rig.granted(&Request::Close(other));
     rig.granted(&Request::Close(first));
+    assert_eq!(rig.refused(&delete(first)), Conflict::NotHeld);
     assert_eq!(rig.refused(&Request::Open(opening(3, read_write()))), Conflict::DeletePending);
     rig.granted(&Request::Close(second));
     assert_eq!(rig.take(), [removed(0)]);
@@ -77,6 +82,70 @@ fn the_file_waits_for_its_streams_but_not_they_for_it() {
     assert_eq!(rig.refused(&Request::Open(of_stream(1))), Conflict::DeletePending);
     rig.granted(&Request::Close(other));
     assert_eq!(rig.take(), [removed(0)]);
+}
+
+#[test]
+fn a_name_that_is_to_go_is_the_one_that_there_is() {
+    let named = |name: &[u8]| Link { parent: key(8), name: name.into(), listing: None };
+    let relink = |from, to| Request::Relink { from, to };
+    let mut rig = Rig::new();
+    assert_eq!(rig.granted(&relink(link(), named(b"new"))), Granted::default());
+    let [first, second] = [1, 2].map(|holder| rig.open(opening(holder, deleting())));
+    for open in [first, second] {
+        rig.granted(&Request::DeleteOnClose { open, link: link() });
+    }
+    rig.granted(&relink(named(b"name"), named(b"other")));
+    rig.granted(&relink(link(), named(b"new")));
+    rig.open(opening(3, Access::default()));
+    rig.granted(&Request::Close(first));
+    assert_eq!(rig.refused(&Request::Open(opening(4, read_write()))), Conflict::DeletePending);
+    rig.granted(&relink(named(b"new"), named(b"last")));
+    rig.granted(&Request::Close(second));
+    let removed = Effect::Remove { file: key(1), stream: Stream::default(), link: named(b"last") };
+    assert_eq!(rig.table.drop_holder(rig.now, HolderId(3)), [removed]);
+}
+
+#[test]
+fn who_is_not_heard_of_keeps_nothing_that_was_deleted() {
+    let delete = |open| Request::SetDelete { open, link: Some(link()), waits: true };
+    for is_gone_before in [false, true] {
+        let mut rig = Rig::new();
+        let left = rig.open(opening(1, read_write()));
+        let [first, second] = [2, 3].map(|holder| rig.open(opening(holder, deleting())));
+        let lapse = |rig: &mut Rig| {
+            let effects = rig.table.lapse(rig.now, HolderId(1));
+            rig.effects.extend(effects);
+        };
+        if is_gone_before {
+            lapse(&mut rig);
+        }
+        rig.granted(&delete(first));
+        for open in [first, second] {
+            assert_eq!(rig.take(), [], "somebody is there");
+            rig.granted(&Request::Close(open));
+        }
+        if !is_gone_before {
+            assert_eq!(rig.take(), []);
+            lapse(&mut rig);
+        }
+        assert_eq!(rig.take(), [revoked(1, left), removed(0)]);
+        rig.table.assert_tidy();
+    }
+}
+
+#[test]
+fn what_was_deleted_and_waits_for_its_client_goes_when_somebody_wants_it() {
+    let mut rig = Rig::new();
+    let open = rig.open(OpenRequest { lease: shared(1, "RWH"), ..opening(1, deleting()) });
+    rig.granted(&Request::SetDelete { open, link: Some(link()), waits: true });
+    rig.granted(&disconnect(open, false));
+    assert_eq!(rig.take(), []);
+    rig.granted(&Request::Reconnect { open, holder: HolderId(2) });
+    assert_eq!(rig.refused(&Request::Open(opening(3, read_write()))), Conflict::DeletePending);
+    assert_eq!(rig.take(), []);
+    rig.granted(&disconnect(open, false));
+    assert_eq!(rig.refused(&Request::Open(opening(3, Access::default()))), Conflict::DeletePending);
+    assert_eq!(rig.take(), [revoked(2, open), removed(0)]);
 }
 
 #[test]
@@ -153,8 +222,8 @@ fn a_durable_open_without_a_conflict_comes_back_with_all_it_had() {
 fn nobody_opens_what_goes_with_an_open_that_gives_way() {
     let mut rig = Rig::new();
     let alone = Access { rights: Rights::WRITE | Rights::DELETE, deny: Rights::WRITE };
-    let request = OpenRequest { lease: shared(1, "RWH"), delete_on_close: Some(link()), ..opening(1, alone) };
-    let open = rig.open(request);
+    let open = rig.open(OpenRequest { lease: shared(1, "RWH"), ..opening(1, alone) });
+    rig.granted(&Request::DeleteOnClose { open, link: link() });
     let granted = rig.table.granted_of(&key(1), open).unwrap();
     assert_eq!((granted.open, granted.lease), (Some(open), Some(shared_key(1))));
     assert_eq!(granted.caching, caching("RWH"));
@@ -228,7 +297,8 @@ fn an_expired_delegation_does_not_hold_others_up() {
 #[test]
 fn a_holder_that_goes_takes_all_with_it() {
     let mut rig = Rig::new();
-    rig.open(OpenRequest { delete_on_close: Some(link()), ..opening(1, deleting()) });
+    let open = rig.open(opening(1, deleting()));
+    rig.granted(&Request::DeleteOnClose { open, link: link() });
     rig.granted(&Request::Lock(locking(1, 0, 10, true)));
     let own = rig.waits(&Request::Lock(LockRequest {
         owner: LockOwner { holder: HolderId(1), owner: 7 },
@@ -266,6 +336,7 @@ fn ranges_that_are_given_back_in_part_count_too() {
         stream: Stream::default(),
         span: Span::clamped(start, len),
         enforced: false,
+        is_exclusive: None,
     };
     let splits = |rig: &Rig, start, len| {
         rig.table.is_split_by(&key(1), owner, Stream::default(), &Span::clamped(start, len))
@@ -348,10 +419,10 @@ fn callers_without_state_reach_holders() {
     };
     assert_eq!(write(1), Ok(()));
     let request = OpenRequest { holder, lease: shared(1, "RWH"), ..opening(0, deleting()) };
-    let request = OpenRequest { delete_on_close: Some(link()), ..request };
     let (verdict, effects) = claims.apply(NOW, &key(1), &Request::Open(request));
     let Verdict::Granted(Granted { open: Some(open), .. }) = verdict else { panic!("{verdict:?}") };
     assert_eq!(claims.deliver(effects), []);
+    claims.apply(NOW, &key(1), &Request::DeleteOnClose { open, link: link() });
     assert_eq!(write(1), Err(FsError::Delay));
     assert_eq!(claims.unlink(By::Anonymous, || NOW, &key(1)), Err(FsError::Delay));
     assert_eq!(write(2), Ok(()));
