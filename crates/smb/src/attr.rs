@@ -46,7 +46,7 @@ fn of_file(ops: &mut Ops<'_>, args: &QueryInfoRequest<'_>) -> Result<Info, Stop>
         InfoType::FILE => file::query(ops, &open, args),
         InfoType::FILESYSTEM => file_system::query(ops, &open, args.file_info_class),
         InfoType::SECURITY => security::query(ops, &open, args.additional_information),
-        // There are no quotas yet.
+        // Users have none (MS-SMB2 §3.3.5.20.4).
         InfoType::QUOTA => Err(NtStatus::NOT_SUPPORTED.into()),
         _ => Err(NtStatus::INVALID_PARAMETER.into()),
     }
