@@ -55,7 +55,7 @@ pub(crate) struct Listen {
     /// Threads that receive and answer calls [default: one for each core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Connections that one client, an address or a network of IPv6 (64 bits), may have open
+    /// Connections that one client, an address, may have open
     #[arg(long, default_value_t = CONNECTIONS_PER_CLIENT, value_name = "N")]
     pub(crate) connections_per_client: NonZeroUsize,
     /// Seconds without a call after which a connection is closed; a client that still wants something connects again

@@ -3,10 +3,9 @@
 use crate::counts::lock;
 use crate::limits::{ADDRESSES_MAX, REFUSED_AT_ONCE_MAX, REFUSED_EVERY};
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use vfs::qos::client_at;
 
 /// When the tries of each address will be forgotten: each refused one moves that on.
 #[derive(Default)]
@@ -18,20 +17,28 @@ const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 impl Attempts {
     /// Whether somebody at this address may try.
     pub(crate) fn may_try(&self, address: IpAddr, now: Instant) -> bool {
-        let (address, known) = (client_at(address), lock(&self.0));
+        let (address, known) = (of_one(address), lock(&self.0));
         let forgotten = known.get(&address).or_else(|| known.get(&OTHERS).filter(|_| is_full(&known)));
         forgotten.is_none_or(|&forgotten| forgotten.saturating_duration_since(now) <= all_but_one())
     }
 
     /// A try was refused.
     pub(crate) fn note_refused(&self, address: IpAddr, now: Instant) {
-        let (address, mut known) = (client_at(address), lock(&self.0));
+        let (address, mut known) = (of_one(address), lock(&self.0));
         if is_full(&known) {
             known.retain(|_, forgotten| *forgotten > now);
         }
         let address = if is_full(&known) && !known.contains_key(&address) { OTHERS } else { address };
         let forgotten = known.entry(address).or_insert(now);
         *forgotten = (*forgotten).max(now) + REFUSED_EVERY;
+    }
+}
+
+/// What one host has: of IPv6, it has as many addresses as it likes in its network.
+pub(crate) fn of_one(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address @ IpAddr::V4(_) => address,
     }
 }
 

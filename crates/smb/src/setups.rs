@@ -1,12 +1,12 @@
 //! Sessions whose clients have proven nothing: there are only so many, of one host and of all, and the oldest give way to new ones.
 
+use crate::attempts::of_one;
 use crate::counts::{count_down, lock};
 use crate::limits::{SETUP_TIME_MIN, SETUPS_MAX, SETUPS_OF_HOST_MAX};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use vfs::qos::client_at;
 
 /// The places that there are.
 #[derive(Clone, Default)]
@@ -37,7 +37,7 @@ impl Setups {
     /// A place for a session of a client at this address. Where there is none, the number of a session that is to give way, if one has
     /// had its place for long enough.
     pub(crate) fn take(&self, session_id: u64, address: IpAddr, now: Instant) -> Result<Setup, Option<u64>> {
-        let host = client_at(address);
+        let host = of_one(address);
         let mut table = lock(&self.0);
         let of_host = table.hosts.get(&host).copied().unwrap_or_default();
         let oldest = if of_host >= SETUPS_OF_HOST_MAX {

@@ -74,14 +74,14 @@ pub const HANDSHAKE_S: u32 = 10;
 pub const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
 /// TLS handshakes under way at one time, over all connections.
 pub const HANDSHAKES_MAX: usize = 1024;
-/// TLS handshakes that one client may have under way.
+/// TLS handshakes that one address may have under way.
 pub const CLIENT_HANDSHAKES_MAX: usize = 128;
 /// Seconds without a call after which a connection is ended. Clients that mount stay connected by asking more often, or
 /// connect again with their next call.
 pub const IDLE_S: u32 = 900;
 /// Volumes of which a connection remembers that it has used them; of more, those used longest ago are forgotten.
 pub const CONNECTION_VOLUMES_MAX: usize = 1024;
-/// Connections of one client: of an address, or of IPv6 a network of 64 bits ([`vfs::qos::client_at`]).
+/// Connections from one address.
 pub const CLIENT_CONNECTIONS_MAX: usize = 1024;
 /// Connections over all listeners, if there are descriptors for them.
 pub const CONNECTIONS_MAX: usize = 16_384;

@@ -231,7 +231,7 @@ impl<P: Protocol> Acceptor<P> {
             match listener.socket.accept() {
                 Ok((socket, peer)) => {
                     let Some(client) = self.shared.clients.connect(peer.ip(), client_connections_max) else {
-                        self.refusals.add(peer, "too many of this client", client_connections_max);
+                        self.refusals.add(peer, "too many from this address", client_connections_max);
                         continue;
                     };
                     if self.shared.resources.connections.fetch_add(1, Ordering::Relaxed) >= connections_max {

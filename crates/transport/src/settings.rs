@@ -14,7 +14,7 @@ pub struct Settings {
     pub connections_max: usize,
     /// Files that the memory of each event loop may hold open.
     pub cached_files: usize,
-    /// The most connections of one client ([`CLIENT_CONNECTIONS_MAX`]).
+    /// The most connections from one address ([`CLIENT_CONNECTIONS_MAX`]).
     pub client_connections_max: usize,
     /// Seconds in which something must move of what a client has begun ([`STALLED_S`]).
     pub stalled_s: u32,

@@ -26,22 +26,14 @@ pub use pacer::Pacer;
 pub use scheduler::{Release, Scheduler};
 pub use toll::{Charge, Toll};
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// A moment, in nanoseconds of a clock that only goes forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
-/// Who shares a volume with others: all connections from one address are one client ([`client_at`]).
+/// Who shares a volume with others: all connections from one address are one client.
 pub type Client = IpAddr;
-
-/// The client at an address. A host has as many addresses of IPv6 as it likes in its network of 64 bits, so all of that is one client.
-pub fn client_at(address: IpAddr) -> Client {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        address @ IpAddr::V4(_) => address,
-    }
-}
 
 /// What limits distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

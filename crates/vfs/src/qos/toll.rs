@@ -1,7 +1,6 @@
 //! What one call owes at a gate, and what it has paid.
 
-use super::{Client, Demand, Gate, Wait, Waiter, client_at};
-use std::net::IpAddr;
+use super::{Client, Demand, Gate, Wait, Waiter};
 use std::sync::Arc;
 
 /// What a call must pay before it is done.
@@ -20,9 +19,9 @@ pub struct Charge {
 }
 
 impl Toll {
-    /// What the client at `address` owes at `gate` for this demand.
-    pub fn new(gate: &Arc<Gate>, address: IpAddr, demand: Demand) -> Self {
-        Self { gate: Arc::clone(gate), client: client_at(address), demand }
+    /// What `client` owes at `gate` for this demand.
+    pub fn new(gate: &Arc<Gate>, client: Client, demand: Demand) -> Self {
+        Self { gate: Arc::clone(gate), client: client.to_canonical(), demand }
     }
 
     /// What is asked for.
