@@ -47,7 +47,7 @@ pub(crate) use access::{claimed, data_access, rights_of_bits, without_generic};
 pub(crate) use allocation::check_room;
 pub(crate) use caching::lessee;
 pub(crate) use streams::find as find_stream;
-pub(crate) use walk::{Trail, find, parent_of};
+pub(crate) use walk::{Trail, find, parent_of, spelling};
 
 /// Names of create contexts have so many bytes, or more (MS-SMB2 §2.2.13.2).
 const CONTEXT_NAME_BYTES_MIN: usize = 4;

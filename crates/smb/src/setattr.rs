@@ -250,6 +250,7 @@ fn dispose(ops: &mut Ops<'_>, open: &Open, deletes: bool, ignores_read_only: boo
         if open.place().deletion(&open.file, None).is_none() {
             return Err(NtStatus::CANNOT_DELETE.into());
         }
+        check_name(open)?;
         let attrs = open.file.attrs(Blocking::Allowed)?;
         let is_read_only = open.shown(&attrs)?.attributes.contains(FileAttributes::READONLY);
         if is_read_only && !ignores_read_only && open.naming == Naming::Windows {
@@ -264,6 +265,19 @@ fn dispose(ops: &mut Ops<'_>, open: &Open, deletes: bool, ignores_read_only: boo
         Verdict::Refused(Conflict::Recalling) => Err(ops.wait_for_name(open, &open.file)),
         Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
         Verdict::Wait(_) => Err(Stop::Delayed),
+    }
+}
+
+/// What goes goes by its name: others may have given the file another one, or this one to another file.
+fn check_name(open: &Open) -> Result<(), NtStatus> {
+    let place = open.place().clone();
+    let Some((dir, name)) = place.entry.filter(|_| place.stream.is_none()) else { return Ok(()) };
+    let dir = dir.open_dir(&open.disk.caller, Blocking::Allowed);
+    match dir.and_then(|dir| dir.lookup(&name, Blocking::Allowed)) {
+        Ok(found) if found.file.key() != open.file.key() => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+        Err(FsError::NotFound) => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+        // Who may not look takes it to be there.
+        _ => Ok(()),
     }
 }
 

@@ -24,8 +24,6 @@ pub(crate) struct ClientUse {
     connections: AtomicUsize,
     /// Bytes of calls that are queued for the limits of volumes.
     pub(crate) queued_bytes: AtomicUsize,
-    /// Bytes of long messages that are kept until they are whole.
-    pub(crate) upload_bytes: AtomicUsize,
     /// TLS handshakes under way.
     pub(crate) handshakes: AtomicUsize,
 }

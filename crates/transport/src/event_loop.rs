@@ -28,8 +28,6 @@ use vfs::qos::Charge;
 const EVENTS_MAX: usize = 256;
 /// The loop looks around at least this often.
 const TICK: Duration = Duration::from_secs(1);
-/// The same while connections wait for memory that is given back on other threads.
-const ROOM_LOOK_NS: i64 = 2_000_000;
 
 /// A connection as its event loop knows it.
 struct Entry<P: Protocol> {
@@ -44,8 +42,6 @@ struct Entry<P: Protocol> {
     moved: u32,
     /// The tick at which the message that is coming in began.
     began: u32,
-    /// It is among those that wait for memory to keep a long message in.
-    waits_for_room: bool,
 }
 
 /// An event loop.
@@ -57,8 +53,6 @@ pub(crate) struct EventLoop<P: Protocol> {
     runner: Runner<P>,
     /// Connections that wait for a receive buffer.
     without_buffer: Vec<u64>,
-    /// Connections that wait for memory to keep a long message in.
-    without_room: VecDeque<u64>,
     /// Connections with queued calls that may go on.
     with_admitted: Vec<u64>,
     /// Connections that have more calls than fitted into their turn.
@@ -77,10 +71,7 @@ impl<P: Protocol> Entry<P> {
 
     /// Receives the rest of a long body no more: it will not be answered.
     fn give_up_upload(&mut self) {
-        if let Some(inbound) = &mut self.inbound
-            && inbound.uploading.take().is_some()
-        {
-            inbound.count_spilled(self.connection.queue.has_reserved());
+        if self.inbound.as_mut().is_some_and(|inbound| inbound.uploading.take().is_some()) {
             self.connection.end_calls(1);
         }
     }
@@ -97,7 +88,6 @@ impl<P: Protocol> EventLoop<P> {
             next_token: 0,
             runner,
             without_buffer: Vec::new(),
-            without_room: VecDeque::new(),
             with_admitted: Vec::new(),
             again: Vec::new(),
             is_alone: false,
@@ -111,13 +101,8 @@ impl<P: Protocol> EventLoop<P> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut last_tick = Instant::now();
         let tick = Timespec { tv_sec: 1, tv_nsec: 0 };
-        let look = Timespec { tv_sec: 0, tv_nsec: ROOM_LOOK_NS };
         while !self.is_finished() {
-            let patience = match (self.again.is_empty(), self.without_room.is_empty()) {
-                (false, _) => &Timespec::default(),
-                (true, false) => &look,
-                (true, true) => &tick,
-            };
+            let patience = if self.again.is_empty() { &tick } else { &Timespec::default() };
             match epoll::wait(
                 &self.mailbox.epoll,
                 rustix::buffer::spare_capacity(&mut events),
@@ -138,7 +123,6 @@ impl<P: Protocol> EventLoop<P> {
             for token in std::mem::take(&mut self.again) {
                 self.guard(token, |own| own.go_on(token));
             }
-            self.look_for_room();
             if self.is_crowded() {
                 self.shed();
             }
@@ -265,7 +249,6 @@ impl<P: Protocol> EventLoop<P> {
             is_ending: false,
             moved: self.ticks,
             began: self.ticks,
-            waits_for_room: false,
         };
         self.connections.insert(token, entry);
         Ok(())
@@ -396,7 +379,6 @@ impl<P: Protocol> EventLoop<P> {
                     self.again.push(token);
                 }
             }
-            Ok(Rest::NoRoom) => self.wait_for_room(token),
             Ok(Rest::Lease(first)) => self.lease(token, first),
             Err(error) => self.end(token, Some(error.0)),
         }

@@ -10,7 +10,7 @@ use crate::limits::{BUFFER_BYTES, SCARCE_RECEIVE_BYTES, WHOLE_MESSAGE_BYTES_MAX}
 use crate::message::{Frame, Malformed};
 use crate::protocol::{Plan, Protocol};
 use crate::resources::Resources;
-use crate::upload::{Uploading, is_long, keeps_long};
+use crate::upload::{Uploading, is_long};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read};
@@ -200,7 +200,7 @@ impl<P: Protocol> Inbound<P> {
             return self.receive_sealed(connection);
         }
         let mut most = self.up_to_a_boundary();
-        if self.is_scarce() {
+        if self.resources.queued.is_crowded() {
             most = most.min(SCARCE_RECEIVE_BYTES);
         }
         let Some(buffer) = &mut self.buffer else { return Received::NoBuffer };
@@ -231,7 +231,7 @@ impl<P: Protocol> Inbound<P> {
             let Some(behind) = wire.get_mut(had..room) else {
                 return Received::Broken("bytes that a transform never opens".into());
             };
-            let most = if self.is_scarce() { SCARCE_RECEIVE_BYTES } else { BUFFER_BYTES };
+            let most = if self.resources.queued.is_crowded() { SCARCE_RECEIVE_BYTES } else { BUFFER_BYTES };
             let most = behind.len().min(most);
             let result = { &connection.socket }.read(&mut behind[..most]);
             let count = match result {
@@ -273,12 +273,6 @@ impl<P: Protocol> Inbound<P> {
         self.open_wire(connection, &mut wire).map(drop)
     }
 
-    /// Whether little is received at a time: what comes may have to wait here.
-    fn is_scarce(&self) -> bool {
-        self.resources.queued.is_crowded()
-            || keeps_long::<P>() && self.resources.tails.is_full(P::TAIL_BYTES_MAX)
-    }
-
     /// Bytes in the receive buffer.
     pub(crate) fn have(&self) -> usize {
         self.buffer.as_ref().map_or(0, |buffer| buffer.bytes().len())
@@ -302,7 +296,7 @@ impl<P: Protocol> Inbound<P> {
 
     /// When a long message began to come that is kept until it is whole.
     pub(crate) fn kept_since(&self) -> Option<Instant> {
-        let uploading = self.uploading.as_ref().filter(|uploading| uploading.tail.held() > 0);
+        let uploading = self.uploading.as_ref().filter(|uploading| uploading.tail.is_long());
         uploading.map(|uploading| uploading.since)
     }
 
@@ -349,8 +343,7 @@ impl<P: Protocol> Inbound<P> {
     /// Counts what is held outside of receive buffers. What waits for limits is counted by another bound.
     pub(crate) fn count_spilled(&mut self, is_reserved: bool) {
         let assembled = if is_reserved { 0 } else { self.assembly.held() };
-        let kept = self.uploading.as_ref().map_or(0, |uploading| uploading.tail.held());
-        let now = self.spilled.len() + assembled + self.wire.len() + kept;
+        let now = self.spilled.len() + assembled + self.wire.len();
         if now != self.counted {
             self.count(now);
         }

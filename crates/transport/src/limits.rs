@@ -9,11 +9,10 @@ pub const WHOLE_MESSAGE_BYTES_MAX: usize = 192 << 10;
 /// one comes back; TCP carries the back-pressure to the clients.
 pub const BUFFERS_MAX: usize = 96;
 /// Bytes of unfinished messages that all connections together may keep outside of receive buffers. Past it, connections end
-/// whose message has been unfinished for [`UNFINISHED_S`]; past twice as many, any. Of a long message that is kept until it is
-/// whole, all its bytes count from its beginning, and none is begun past this.
+/// whose message has been unfinished for [`UNFINISHED_S`]; past twice as many, any.
 pub const SPILLED_BYTES_MAX: usize = 64 << 20;
-/// Bytes of such long messages of one client, past which none of its is begun.
-pub const CLIENT_UPLOAD_BYTES_MAX: usize = SPILLED_BYTES_MAX / 4;
+/// The same of long messages that are kept until they are whole, each counted as long as it is to be.
+pub const KEPT_BYTES_MAX: usize = 256 << 20;
 /// Seconds that a message may take to come in while too many others are unfinished.
 pub const UNFINISHED_S: u32 = 10;
 /// The most parts of one message. Clients send one; the bound is against those that send empty ones for ever.

@@ -16,7 +16,7 @@ use crate::outbox::{Outbox, Start};
 use crate::pacing::ReplyPacing;
 use crate::protocol::{Plan, Progress, Protocol};
 use crate::transform::Transform;
-use crate::upload::{Part, Uploading, may_begin};
+use crate::upload::{Part, Uploading};
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::{Charge, Toll};
@@ -78,8 +78,6 @@ pub(crate) enum Rest<P: Protocol> {
     Again,
     /// No more calls may be taken now.
     Full,
-    /// What comes next is kept until it is whole, and there is too much of that.
-    NoRoom,
     /// What comes next is for a storage thread that leases the connection.
     Lease(Option<First<P>>),
 }
@@ -163,7 +161,6 @@ impl<P: Protocol> Runner<P> {
                         self.send(connection);
                     }
                 }
-                Ok(Step::Begin { len, .. }) if !may_begin(connection, len) => break Ok(Rest::NoRoom),
                 Ok(Step::Begin { .. } | Step::Upload) if site == Site::EventLoop => {
                     break Ok(Rest::Lease(None));
                 }
@@ -406,7 +403,7 @@ impl<P: Protocol> Runner<P> {
             Some(Err(_)) => (None, Some(FsError::Delay)),
         };
         let (upload, body) = protocol.begin_upload(plan.call, head, len, refusal)?;
-        inbound.uploading = Some(Uploading::new(upload, charge, body, len, connection)?);
+        inbound.uploading = Some(Uploading::new(upload, charge, body, len, &connection.resources.tails)?);
         buffer.start += framing + body.start;
         connection.begin_calls(1);
         Ok(())

@@ -157,7 +157,7 @@ impl<P: Protocol> View<P> {
             connections_max: settings.connections_max,
             queued_bytes: resources.queued.bytes(),
             unread_bytes: resources.unread.load(Ordering::Relaxed),
-            spilled_bytes: resources.spilled.load(Ordering::Relaxed),
+            spilled_bytes: resources.spilled.load(Ordering::Relaxed) + resources.tails.bytes(),
         }
     }
 }

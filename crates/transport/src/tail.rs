@@ -3,8 +3,7 @@
 //! Of a protocol that looks at its messages as a whole, that is the whole message. Such a tail is received straight into memory that
 //! others have used before: no byte of it is moved, and none is filled with zeros first.
 
-use crate::clients::ClientUse;
-use crate::limits::{CLIENT_UPLOAD_BYTES_MAX, SPILLED_BYTES_MAX, TAIL_BYTES_MAX};
+use crate::limits::TAIL_BYTES_MAX;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Default)]
 pub(crate) struct TailPool {
     spare: Mutex<Vec<Vec<u8>>>,
-    /// Bytes of all long tails.
+    /// Bytes of all long tails, as long as they are to be.
     bytes: AtomicUsize,
 }
 
@@ -23,15 +22,9 @@ const SPARE_MAX: usize = 8;
 const FIRST_BYTES: usize = 64 << 10;
 
 impl TailPool {
-    /// Whether a tail of `len` bytes may begin to come from this client.
-    pub(crate) fn has_room(&self, len: usize, client: &ClientUse) -> bool {
-        let fits = |bytes: &AtomicUsize, most| bytes.load(Ordering::Relaxed) + len <= most;
-        fits(&self.bytes, SPILLED_BYTES_MAX) && fits(&client.upload_bytes, CLIENT_UPLOAD_BYTES_MAX)
-    }
-
-    /// Whether there is no room for a tail of any client that is as long as one can be.
-    pub(crate) fn is_full(&self, len_max: usize) -> bool {
-        self.bytes.load(Ordering::Relaxed) + len_max > SPILLED_BYTES_MAX
+    /// What long tails take that are not whole, or not done with.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     fn take(&self, capacity: usize) -> Vec<u8> {
@@ -53,25 +46,24 @@ pub(crate) struct Tail {
     memory: Vec<u8>,
     filled: usize,
     len: usize,
-    /// Where the memory of a long tail comes from, and whose it is.
-    pool: Option<(Arc<TailPool>, Arc<ClientUse>)>,
+    /// Where the memory of a long tail comes from.
+    pool: Option<Arc<TailPool>>,
 }
 
 impl Tail {
-    /// A tail of `len` bytes from a client, of which there may be `len_max`.
-    pub(crate) fn new(len: usize, len_max: usize, pool: &Arc<TailPool>, client: &Arc<ClientUse>) -> Self {
-        if len <= TAIL_BYTES_MAX {
-            return Self { memory: Vec::with_capacity(len), filled: 0, len, pool: None };
+    /// A tail of `len` bytes, of which there may be `len_max`.
+    pub(crate) fn new(len: usize, len_max: usize, pool: &Arc<TailPool>) -> Self {
+        let pool = (len > TAIL_BYTES_MAX).then(|| Arc::clone(pool));
+        let memory = pool.as_ref().map_or_else(|| Vec::with_capacity(len), |pool| pool.take(len_max));
+        if let Some(pool) = &pool {
+            pool.bytes.fetch_add(len, Ordering::Relaxed);
         }
-        pool.bytes.fetch_add(len, Ordering::Relaxed);
-        client.upload_bytes.fetch_add(len, Ordering::Relaxed);
-        let memory = pool.take(len_max);
-        Self { memory, filled: 0, len, pool: Some((Arc::clone(pool), Arc::clone(client))) }
+        Self { memory, filled: 0, len, pool }
     }
 
-    /// The memory of a long tail, all of it from its beginning: it is for this client alone.
-    pub(crate) fn held(&self) -> usize {
-        if self.pool.is_some() { self.len } else { 0 }
+    /// Whether it is a long one.
+    pub(crate) fn is_long(&self) -> bool {
+        self.pool.is_some()
     }
 
     /// Whether all of it is there.
@@ -118,9 +110,8 @@ impl Tail {
 
 impl Drop for Tail {
     fn drop(&mut self) {
-        if let Some((pool, client)) = &self.pool {
+        if let Some(pool) = &self.pool {
             pool.bytes.fetch_sub(self.len, Ordering::Relaxed);
-            client.upload_bytes.fetch_sub(self.len, Ordering::Relaxed);
             pool.put_back(std::mem::take(&mut self.memory));
         }
     }
@@ -134,7 +125,7 @@ mod tests {
 
     /// Receives a tail whose bytes are all `byte`, after `before` of them came in a buffer: how many pieces it came in.
     fn receive(pool: &Arc<TailPool>, len: usize, before: usize, byte: u8) -> usize {
-        let mut tail = Tail::new(len, LEN_MAX, pool, &Arc::default());
+        let mut tail = Tail::new(len, LEN_MAX, pool);
         assert_eq!(tail.put(&vec![byte; before]), before);
         let mut pieces = 0;
         while let Some(room) = tail.room() {
@@ -162,21 +153,17 @@ mod tests {
 
     #[test]
     fn the_pool_keeps_no_more_than_it_may() {
-        let (pool, client) = (Arc::<TailPool>::default(), Arc::<ClientUse>::default());
-        let tails: Vec<Tail> =
-            (0..2 * SPARE_MAX).map(|_| Tail::new(LEN_MAX, LEN_MAX, &pool, &client)).collect();
-        assert!(!pool.has_room(LEN_MAX, &client), "of this client");
-        assert!(pool.has_room(LEN_MAX, &ClientUse::default()));
-        drop(tails);
-        assert_eq!(pool.spare.lock().unwrap().len(), SPARE_MAX);
-        assert!(pool.has_room(CLIENT_UPLOAD_BYTES_MAX, &client));
+        let pool = Arc::default();
+        drop((0..2 * SPARE_MAX).map(|_| Tail::new(LEN_MAX, LEN_MAX, &pool)).collect::<Vec<_>>());
+        assert_eq!((pool.spare.lock().unwrap().len(), pool.bytes()), (SPARE_MAX, 0));
     }
 
     #[test]
     fn a_short_tail_comes_through_a_buffer_and_leaves_what_follows() {
         let pool = Arc::default();
-        let mut tail = Tail::new(5, LEN_MAX, &pool, &Arc::default());
+        let mut tail = Tail::new(5, LEN_MAX, &pool);
         assert!(tail.room().is_none());
+        assert_eq!((tail.is_long(), pool.bytes()), (false, 0));
         assert_eq!((tail.put(b"abc"), tail.is_whole()), (3, false));
         assert_eq!((tail.put(b"defg"), tail.is_whole()), (2, true));
         assert_eq!(tail.bytes(), b"abcde");

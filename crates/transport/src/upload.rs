@@ -1,16 +1,16 @@
 //! Messages that are longer than a receive buffer: their body is taken as it comes.
 
 use crate::buffer::Buffer;
-use crate::connection::Connection;
-use crate::limits::{BUFFER_BYTES, TAIL_BYTES_MAX, WHOLE_MESSAGE_BYTES_MAX};
+use crate::limits::{BUFFER_BYTES, WHOLE_MESSAGE_BYTES_MAX};
 use crate::message::{Body, Malformed};
 use crate::pipe::Pipe;
 use crate::protocol::Protocol;
-use crate::tail::Tail;
+use crate::tail::{Tail, TailPool};
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::Charge;
 
@@ -52,16 +52,6 @@ pub(crate) fn is_long<P: Protocol>(len: usize, have: usize) -> bool {
     len > WHOLE_MESSAGE_BYTES_MAX && have >= P::HEAD_BYTES
 }
 
-/// Whether long messages are kept until they are whole, for which there is only so much memory.
-pub(crate) fn keeps_long<P: Protocol>() -> bool {
-    P::TAIL_BYTES_MAX > TAIL_BYTES_MAX
-}
-
-/// Whether a message of `len` bytes may begin to be taken as it comes.
-pub(crate) fn may_begin<P: Protocol>(connection: &Connection<P>, len: usize) -> bool {
-    !keeps_long::<P>() || connection.resources.tails.has_room(len, connection.queue.client())
-}
-
 impl<P: Protocol> Uploading<P> {
     /// The rest of a message of `message_bytes` whose body has not begun to come.
     pub(crate) fn new(
@@ -69,7 +59,7 @@ impl<P: Protocol> Uploading<P> {
         charge: Option<Charge>,
         body: Body,
         message_bytes: usize,
-        connection: &Connection<P>,
+        tails: &Arc<TailPool>,
     ) -> Result<Self, Malformed> {
         let tail_len = message_bytes.checked_sub(body.start + body.len);
         let tail_len = tail_len.ok_or(Malformed("a body longer than its message"))?;
@@ -84,12 +74,7 @@ impl<P: Protocol> Uploading<P> {
             is_pipe_full: false,
             at: 0,
             body: body.len,
-            tail: Tail::new(
-                tail_len,
-                P::TAIL_BYTES_MAX,
-                &connection.resources.tails,
-                connection.queue.client(),
-            ),
+            tail: Tail::new(tail_len, P::TAIL_BYTES_MAX, tails),
         })
     }
 

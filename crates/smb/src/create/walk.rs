@@ -149,6 +149,6 @@ pub(crate) fn find(
 }
 
 /// What names have in common that differ by case alone; nothing of what cannot be told to clients.
-fn spelling(name: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn spelling(name: &[u8]) -> Option<Vec<u8>> {
     Some(folded(&to_wire(name, Naming::Windows)?).into_iter().flat_map(u16::to_le_bytes).collect())
 }

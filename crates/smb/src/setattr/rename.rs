@@ -1,7 +1,7 @@
 //! New names: FileRenameInformation and FileLinkInformation (MS-FSA §2.1.5.15.11, §2.1.5.15.6).
 
 use super::{others, streams};
-use crate::create::{find, parent_of};
+use crate::create::{find, parent_of, spelling};
 use crate::limits::PATH_NAMES_MAX;
 use crate::names::{self, Naming};
 use crate::open::{Open, Place};
@@ -32,8 +32,8 @@ enum Existing {
     Nothing,
     /// The file, by the name that it was opened by, perhaps in another case.
     OwnName,
-    /// The file, by another of its names, with these attributes.
-    OtherName(Attrs),
+    /// The file, by another of its names.
+    OtherName,
     /// Another file.
     OtherFile(Resolved),
 }
@@ -43,7 +43,7 @@ impl Goal {
     fn replaced(&self) -> Option<&Resolved> {
         match &self.existing {
             Existing::OtherFile(replaced) => Some(replaced),
-            Existing::Nothing | Existing::OwnName | Existing::OtherName(_) => None,
+            Existing::Nothing | Existing::OwnName | Existing::OtherName => None,
         }
     }
 }
@@ -66,8 +66,8 @@ pub(super) fn rename(
         // A directory does not come to lie below itself.
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    let gives_up = if let Existing::OtherName(attrs) = goal.existing { Some(attrs) } else { None };
-    if gives_up.is_some() && open.naming == Naming::Posix {
+    let gives_up = matches!(goal.existing, Existing::OtherName);
+    if gives_up && open.naming == Naming::Posix {
         // rename(2) leaves both names.
         return Ok(());
     }
@@ -80,15 +80,10 @@ pub(super) fn rename(
     caller.listing = open.listing;
     let after_reply = open.disk.claimant.breaks.pause();
     // What has the name may be another file by now, which others have put there.
-    let renamed = match &gives_up {
-        Some(seen) => {
-            let to = (&goal.dir, &goal.name[..]);
-            from_dir.remove_one_name(caller, (&from_name, seen), to, ops.pending).map(drop)
-        }
-        None => {
-            let from = (&from_name[..], open.file.attrs(Blocking::Allowed)?.file_id);
-            from_dir.rename_file(caller, from, &goal.dir, &goal.name, ops.pending).map(drop)
-        }
+    let (from, to) = ((&from_name[..], open.file.attrs(Blocking::Allowed)?.file_id), &goal.name[..]);
+    let renamed = match gives_up {
+        true => from_dir.remove_one_name(caller, from, (&goal.dir, to), ops.pending).map(drop),
+        false => from_dir.rename_file(caller, from, &goal.dir, to, ops.pending).map(drop),
     };
     drop((taken, parent));
     if renamed.is_ok() {
@@ -116,8 +111,8 @@ pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation
         return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
     }
     match goal.existing {
-        Existing::OwnName | Existing::OtherName(_) if args.replace_if_exists => return Ok(()),
-        Existing::OwnName | Existing::OtherName(_) => return Err(NtStatus::OBJECT_NAME_COLLISION.into()),
+        Existing::OwnName | Existing::OtherName if args.replace_if_exists => return Ok(()),
+        Existing::OwnName | Existing::OtherName => return Err(NtStatus::OBJECT_NAME_COLLISION.into()),
         Existing::Nothing | Existing::OtherFile(_) => {}
     }
     let caller = &mut open.disk.caller.clone();
@@ -161,12 +156,16 @@ fn goal(open: &Open, args: &RenameInformation<'_>) -> Result<Goal, Stop> {
     };
     let (dir, mut path) = parent_of(&open.disk, &path, naming)?;
     let own = open.place().entry.clone();
-    let is_own = |stored: &[u8]| own.is_some_and(|(of, name)| of.key() == dir.file.key() && name == stored);
+    // Another case of its own name is a name like any other, to a file system that tells no case apart as well.
+    let is_own = |stored: &[u8], attrs: &Attrs| {
+        let folds_to = |name: &[u8]| name == stored || spelling(name) == spelling(stored);
+        let is_only = attrs.file_type == FileType::Directory || attrs.links < 2;
+        is_only || own.is_some_and(|(of, name)| of.key() == dir.file.key() && folds_to(&name))
+    };
     let (name, existing) = match find(&dir, &open.disk.caller, &name, naming) {
-        Ok((stored, found)) if found.file.key() == open.file.key() => match is_own(&stored) {
-            // Another case of its own name is a name like any other.
+        Ok((stored, found)) if found.file.key() == open.file.key() => match is_own(&stored, &found.attrs) {
             true => (name, Existing::OwnName),
-            false if args.replace_if_exists => (stored, Existing::OtherName(found.attrs)),
+            false if args.replace_if_exists => (stored, Existing::OtherName),
             false => return Err(NtStatus::OBJECT_NAME_COLLISION.into()),
         },
         Ok((stored, found)) if args.replace_if_exists => (stored, Existing::OtherFile(found)),

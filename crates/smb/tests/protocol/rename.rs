@@ -165,6 +165,7 @@ fn what_has_taken_the_name_of_an_open_file_is_not_moved() {
     for to in ["to", "new"] {
         assert_eq!(rename(&mut client, file, to, true), NtStatus::OBJECT_NAME_NOT_FOUND);
     }
+    assert_eq!(dispose(&mut client, file, true), NtStatus::OBJECT_NAME_NOT_FOUND);
     assert_eq!(client.get("to"), b"stays");
     assert!(exists(&mut client, "from") && exists(&mut client, "moved") && !exists(&mut client, "new"));
     assert_eq!(link(&mut client, file, "link"), NtStatus::SUCCESS);
@@ -181,8 +182,12 @@ fn a_file_that_takes_another_of_its_names_gives_its_own_up() {
     assert_eq!(link(&mut client, file, "LINK"), NtStatus::OBJECT_NAME_COLLISION);
     assert_eq!(rename(&mut client, file, "link", false), NtStatus::OBJECT_NAME_COLLISION);
     assert!(exists(&mut client, "from"));
+    client.write(file, 0, b"data");
     assert_eq!(rename(&mut client, file, "LINK", true), NtStatus::SUCCESS);
     assert!(!exists(&mut client, "from") && exists(&mut client, "link"));
+    assert_eq!(rename(&mut client, file, "LINK", true), NtStatus::SUCCESS, "its only name, in another case");
+    assert_eq!(client.get("link"), b"data");
+    assert_eq!(rename(&mut client, file, "link", true), NtStatus::SUCCESS);
     let path = |client: &mut Client| client.info(file, FileClass::NORMALIZED_NAME)[4..].to_vec();
     assert_eq!(path(&mut client), name("link"));
     for to in ["link", "Link"] {

@@ -3,20 +3,15 @@
 //! A buffer stays with a connection between two receives as long as there are enough of them, so that nothing is copied.
 //! When they run out, what lies in resting buffers is spilled into memory of its own size and goes back into a buffer
 //! with the next bytes. What is spilled is bounded over all connections: past the bound, those go whose message has been
-//! unfinished for longest.
-//!
-//! A long message that a protocol looks at as a whole has memory of its own. It counts like what is spilled, and none is begun
-//! past the bound or a client's share of it: its connection waits until others have their messages whole.
+//! unfinished for longest. The same holds of long messages that a protocol looks at as a whole, which have memory of their own.
 
 use super::EventLoop;
-use crate::limits::{SPILLED_BYTES_MAX, UNFINISHED_S};
+use crate::inbound::Inbound;
+use crate::limits::{KEPT_BYTES_MAX, SPILLED_BYTES_MAX, UNFINISHED_S};
 use crate::mailbox::Message;
 use crate::protocol::Protocol;
-use crate::upload::keeps_long;
+use crate::resources::Resources;
 use std::sync::atomic::Ordering;
-
-/// Connections at one time that look whether there is memory for their messages by now.
-const ROOM_LOOKS: usize = 8;
 
 impl<P: Protocol> EventLoop<P> {
     /// Waits for a receive buffer, and asks every loop for those that rest.
@@ -41,56 +36,44 @@ impl<P: Protocol> EventLoop<P> {
         self.shed();
     }
 
-    /// Waits for memory to keep a long message in.
-    pub(super) fn wait_for_room(&mut self, token: u64) {
-        let Some(entry) = self.connections.get_mut(&token) else { return };
-        entry.connection.set_paused(true);
-        if let Some(inbound) = &mut entry.inbound {
-            inbound.spill(entry.connection.queue.has_reserved());
-        }
-        if !std::mem::replace(&mut entry.waits_for_room, true) {
-            self.without_room.push_back(token);
-        }
-    }
-
-    /// Lets connections that wait for such memory look for it, a few at a time.
-    pub(super) fn look_for_room(&mut self) {
-        for _ in 0..self.without_room.len().min(ROOM_LOOKS) {
-            let Some(token) = self.without_room.pop_front() else { return };
-            if let Some(entry) = self.connections.get_mut(&token) {
-                entry.waits_for_room = false;
-                self.guard(token, |own| own.resume(token));
-            }
-        }
-    }
-
-    /// Whether more is spilled than may be at any time.
+    /// Whether more of unfinished messages is held than may be at any time.
     pub(super) fn is_crowded(&self) -> bool {
-        self.shared.resources.spilled.load(Ordering::Relaxed) > 2 * SPILLED_BYTES_MAX
+        let resources = &self.shared.resources;
+        resources.spilled.load(Ordering::Relaxed) > 2 * SPILLED_BYTES_MAX
+            || resources.tails.bytes() > 2 * KEPT_BYTES_MAX
     }
 
-    /// Ends the connections whose messages have been unfinished for longest while too much is spilled: old ones past the
+    /// Ends the connections whose messages have been unfinished for longest while too much is held of such: old ones past a
     /// bound, any past twice the bound.
     pub(super) fn shed(&mut self) {
-        let is_full = |own: &Self| {
-            let resources = &own.shared.resources;
-            let lacks_room = keeps_long::<P>() && resources.tails.is_full(P::TAIL_BYTES_MAX);
-            lacks_room || resources.spilled.load(Ordering::Relaxed) > SPILLED_BYTES_MAX
-        };
-        if !is_full(self) {
+        let spilled = |resources: &Resources| resources.spilled.load(Ordering::Relaxed);
+        self.shed_past(SPILLED_BYTES_MAX, spilled, |inbound| inbound.counted() > 0);
+        self.shed_past(
+            KEPT_BYTES_MAX,
+            |resources| resources.tails.bytes(),
+            |inbound| inbound.kept_since().is_some(),
+        );
+    }
+
+    fn shed_past(
+        &mut self,
+        bytes_max: usize,
+        bytes: impl Fn(&Resources) -> usize,
+        holds: impl Fn(&Inbound<P>) -> bool,
+    ) {
+        if bytes(&self.shared.resources) <= bytes_max {
             return;
         }
         let mut holders: Vec<(u32, u64)> = self
             .connections
             .iter()
-            .filter(|(_, entry)| entry.waits_for_client())
-            .filter(|(_, entry)| entry.inbound.as_ref().is_some_and(|inbound| inbound.counted() > 0))
+            .filter(|(_, entry)| entry.waits_for_client() && entry.inbound.as_ref().is_some_and(&holds))
             .map(|(&token, entry)| (entry.began, token))
             .collect();
         holders.sort_unstable();
         for (began, token) in holders {
-            let is_old = self.ticks - began >= UNFINISHED_S;
-            if !is_full(self) || !(is_old || self.is_crowded()) {
+            let (is_old, held) = (self.ticks - began >= UNFINISHED_S, bytes(&self.shared.resources));
+            if held <= bytes_max || !is_old && held <= 2 * bytes_max {
                 break;
             }
             self.end(token, Some("half a message while too many are unfinished"));

@@ -54,6 +54,9 @@ impl Resolved {
     }
 }
 
+/// Whether what has a name by now is what is to go.
+type IsMeant<'m> = &'m dyn Fn(&Attrs) -> bool;
+
 impl File {
     /// Authorizes `caller` to look names up in this directory.
     #[inline]
@@ -214,18 +217,23 @@ impl File {
         let ruling = self.ruling(caller, Some(name))?;
         let name = self.old_name(ruling, caller, name)?;
         let is_dir = seen.file_type == FileType::Directory;
-        self.take_out((ruling, caller), name, (is_dir, Some(seen)), pending)
+        let is_seen = |now: &Attrs| (now.file_id, now.change) == (seen.file_id, seen.change);
+        self.take_out((ruling, caller), name, (is_dir, Some(&is_seen)), pending)
     }
 
-    /// The same of a file that has another name, `to` in `to_dir`: if it goes with its last open, it goes by that.
+    /// Removes a name of the file of this number that has another one, `to` in `to_dir`: if it goes with its last open, it goes by
+    /// that. [`FsError::Stale`] if this is something else by now, or the only name.
     pub fn remove_one_name(
         &self,
         caller: &Caller,
-        (name, seen): (&[u8], &Attrs),
+        (name, file_id): (&[u8], u64),
         (to_dir, to): (&Self, &[u8]),
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        let removed = self.remove_as_seen(caller, name, seen, pending)?;
+        let ruling = self.ruling(caller, Some(name))?;
+        let old = self.old_name(ruling, caller, name)?;
+        let has_another = |now: &Attrs| now.file_id == file_id && now.links > 1;
+        let removed = self.take_out((ruling, caller), old, (false, Some(&has_another)), pending)?;
         self.tell_moved(Name::new(name)?, to_dir, Name::new(to)?);
         Ok(removed)
     }
@@ -245,7 +253,7 @@ impl File {
         &self,
         (ruling, caller): (Ruling, &Caller),
         name: Name<'_>,
-        (is_dir, seen): (bool, Option<&Attrs>),
+        (is_dir, is_meant): (bool, Option<IsMeant<'_>>),
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
         self.ask_before_unlink(ruling, caller, name)?;
@@ -253,10 +261,8 @@ impl File {
         let named = volume.may_have_streams(&self.node, name);
         let authorize = |entry: &EntryRef<'_>| {
             ruling.check_removal(entry, caller)?;
-            let Some(seen) = seen else { return Ok(()) };
-            let now = (entry.object)()?;
-            let is_same = (now.file_id, now.change) == (seen.file_id, seen.change);
-            if is_same { Ok(()) } else { Err(FsError::Stale) }
+            let Some(is_meant) = is_meant else { return Ok(()) };
+            if is_meant(&(entry.object)()?) { Ok(()) } else { Err(FsError::Stale) }
         };
         let change = match is_dir {
             true => self.node.remove_dir(name, &authorize)?,
