@@ -2,6 +2,7 @@
 //! with the key's type; nothing here asks for the time or for random bytes.
 
 mod cmac;
+mod gcm;
 pub mod kdf;
 mod preauth;
 pub mod sealing;

@@ -7,9 +7,9 @@ use aes::{Aes128, Aes256};
 use ccm::Ccm;
 use ccm::aead::AeadInOut;
 use ccm::consts::{U11, U16};
-use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, LessSafeKey, Nonce, UnboundKey};
 
 use super::Forged;
+use super::gcm::Gcm;
 use crate::Decode;
 use crate::negotiate::Cipher;
 use crate::transform::{
@@ -32,7 +32,7 @@ impl std::error::Error for NoncesUsedUp {}
 pub struct SealingKey(Keyed);
 
 enum Keyed {
-    Gcm(LessSafeKey),
+    Gcm(Gcm),
     Ccm128(Ccm<Aes128, U16, U11>),
     Ccm256(Ccm<Aes256, U16, U11>),
 }
@@ -40,14 +40,10 @@ enum Keyed {
 impl SealingKey {
     /// `None`: no such cipher, or its keys are of another length.
     pub(super) fn new(cipher: Cipher, key: &[u8]) -> Option<Self> {
-        let gcm = |algorithm: &'static Algorithm| {
-            UnboundKey::new(algorithm, key).ok().map(|key| Keyed::Gcm(LessSafeKey::new(key)))
-        };
-        let keyed = match cipher {
-            Cipher::AES_128_GCM => gcm(&AES_128_GCM),
-            Cipher::AES_256_GCM => gcm(&AES_256_GCM),
-            Cipher::AES_128_CCM => ccm::KeyInit::new_from_slice(key).ok().map(Keyed::Ccm128),
-            Cipher::AES_256_CCM => ccm::KeyInit::new_from_slice(key).ok().map(Keyed::Ccm256),
+        let keyed = match (cipher, key.len()) {
+            (Cipher::AES_128_GCM, 16) | (Cipher::AES_256_GCM, 32) => Gcm::new(key).map(Keyed::Gcm),
+            (Cipher::AES_128_CCM, _) => ccm::KeyInit::new_from_slice(key).ok().map(Keyed::Ccm128),
+            (Cipher::AES_256_CCM, _) => ccm::KeyInit::new_from_slice(key).ok().map(Keyed::Ccm256),
             _ => None,
         };
         keyed.map(Self)
@@ -57,11 +53,7 @@ impl SealingKey {
     fn seal(&self, nonce: &[u8; 16], header: &[u8], text: &mut [u8]) -> [u8; 16] {
         const SHORT: &str = "a message is shorter than 4 GiB";
         match &self.0 {
-            Keyed::Gcm(key) => {
-                let nonce = Nonce::assume_unique_for_key(start(nonce));
-                let tag = key.seal_in_place_separate_tag(nonce, Aad::from(header), text).expect(SHORT);
-                *tag.as_ref().first_chunk().expect("the tag of GCM is 16 bytes")
-            }
+            Keyed::Gcm(key) => key.seal(start(nonce), header, text).expect(SHORT),
             Keyed::Ccm128(key) => {
                 key.encrypt_inout_detached(&start(nonce).into(), header, text.into()).expect(SHORT).into()
             }
@@ -74,10 +66,7 @@ impl SealingKey {
     /// Decrypts `text` in place, if its tag is right.
     fn open(&self, nonce: &[u8; 16], header: &[u8], text: &mut [u8], tag: [u8; 16]) -> Result<(), Forged> {
         let is_right = match &self.0 {
-            Keyed::Gcm(key) => {
-                let nonce = Nonce::assume_unique_for_key(start(nonce));
-                key.open_in_place_separate_tag(nonce, Aad::from(header), tag.into(), text, 0..).is_ok()
-            }
+            Keyed::Gcm(key) => return key.open(start(nonce), header, text, tag),
             Keyed::Ccm128(key) => {
                 key.decrypt_inout_detached(&start(nonce).into(), header, text.into(), &tag.into()).is_ok()
             }
