@@ -1,4 +1,4 @@
-//! GHASH by multiplications of two blocks at a time.
+//! GHASH by multiplications of two blocks at a time, or of four where there are many blocks and the processor can (`four`).
 //!
 //! GHASH is POLYVAL of blocks with their bytes reversed, under a key that is multiplied by x (RFC 8452, appendix A): so no product
 //! has to be shifted. A sum of products is reduced once, as integers are by Montgomery's method. No step depends on a secret but by
@@ -10,6 +10,8 @@
 //!       H^16           H^15     …      H
 //!         └──────────────┴── ⊕ ──┴─────┘ ── reduce ──► state
 //! ```
+
+mod four;
 
 use std::arch::x86_64::{
     __m128i, __m256i, _mm_alignr_epi8, _mm_clmulepi64_si128, _mm_cvtsi128_si64, _mm_set_epi64x,
@@ -31,8 +33,15 @@ const REDUCTION: u64 = 0xc200_0000_0000_0000;
 /// x^128 + x^127 + x^126 + x^121 + 1, without its highest term.
 const POLYNOMIAL: u128 = (REDUCTION as u128) << 64 | 1;
 
-/// Powers of a key, from the 16th down to the key: two in each vector. That there are some shows that the processor can do this.
-pub(super) struct Powers([__m256i; PAIRS]);
+/// Powers of a key. That there are some shows that the processor can do this.
+pub(super) struct Powers {
+    /// From the 16th down to the key: two in each vector.
+    pairs: Pairs,
+    /// That there are some shows that the processor has AVX-512 too.
+    fours: Option<four::Powers>,
+}
+
+type Pairs = [__m256i; PAIRS];
 
 impl Powers {
     /// `None` where the processor does not multiply so.
@@ -40,9 +49,22 @@ impl Powers {
         let can = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("pclmulqdq")
             && is_x86_feature_detected!("vpclmulqdq");
+        if !can {
+            return None;
+        }
         #[allow(unsafe_code, reason = "the only way into code for certain processors")]
-        // SAFETY: this processor has what `powers` is compiled for.
-        can.then(|| Self(unsafe { powers(key) }))
+        // SAFETY: this processor has what `pairs` is compiled for.
+        let pairs = unsafe { pairs(key) };
+        #[allow(unsafe_code, reason = "the only way into code for certain processors")]
+        // SAFETY: this processor has what `fours` is compiled for: the above, and AVX-512.
+        let fours = is_x86_feature_detected!("avx512bw").then(|| unsafe { fours(key) });
+        Some(Self { pairs, fours })
+    }
+
+    /// As on a processor without AVX-512.
+    #[cfg(test)]
+    pub(super) fn without_fours(self) -> Self {
+        Self { fours: None, ..self }
     }
 
     /// The hash of `parts`, each filled up with zeros to whole blocks, and of the block of their lengths.
@@ -52,60 +74,94 @@ impl Powers {
         lengths: [u8; BLOCK_SIZE],
     ) -> [u8; BLOCK_SIZE] {
         #[allow(unsafe_code, reason = "the only way into code for certain processors")]
-        // SAFETY: `new` has made this, so the processor has what `hash` is compiled for.
+        // SAFETY: `new` has made this, so the processor has what both are compiled for.
         unsafe {
-            hash(&self.0, parts, lengths)
+            match &self.fours {
+                Some(fours) if parts.iter().any(|part| part.len() >= 2 * four::GROUP_SIZE) => {
+                    hash_with_fours(&self.pairs, fours, parts, lengths)
+                }
+                _ => hash(&self.pairs, parts, lengths),
+            }
         }
     }
 }
 
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
-fn powers(key: [u8; BLOCK_SIZE]) -> [__m256i; PAIRS] {
+fn pairs(key: [u8; BLOCK_SIZE]) -> Pairs {
+    let mut pairs = [_mm256_setzero_si256(); PAIRS];
+    for (pair, powers) in pairs.iter_mut().zip(powers::<{ 2 * PAIRS }>(key).as_chunks::<2>().0) {
+        *pair = _mm256_set_m128i(powers[1], powers[0]);
+    }
+    pairs
+}
+
+#[target_feature(enable = "avx2,pclmulqdq,avx512bw,vpclmulqdq")]
+fn fours(key: [u8; BLOCK_SIZE]) -> four::Powers {
+    four::joined(&powers(key))
+}
+
+/// From the highest down to the key.
+#[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+fn powers<const N: usize>(key: [u8; BLOCK_SIZE]) -> [__m128i; N] {
     let key = u128::from_be_bytes(key);
     // Times x; the mask in place of a branch, because the key is a secret.
     let times_x = (key << 1) ^ (POLYNOMIAL & (key >> 127).wrapping_neg());
     let bytes = times_x.to_le_bytes();
     let (words, _) = bytes.as_chunks();
     let key = _mm_set_epi64x(i64::from_le_bytes(words[1]), i64::from_le_bytes(words[0]));
-    let mut powers = [key; 2 * PAIRS];
+    let mut powers = [key; N];
     for exponent in 1..powers.len() {
         let mut product = Sum::new();
         product.add(_mm256_zextsi128_si256(powers[exponent - 1]), _mm256_zextsi128_si256(key));
         powers[exponent] = product.reduced();
     }
     powers.reverse();
-    let mut pairs = [_mm256_setzero_si256(); PAIRS];
-    for (pair, powers) in pairs.iter_mut().zip(powers.as_chunks::<2>().0) {
-        *pair = _mm256_set_m128i(powers[1], powers[0]);
-    }
-    pairs
+    powers
 }
 
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
-fn hash<const N: usize>(
-    powers: &[__m256i; PAIRS],
+fn hash<const N: usize>(pairs: &Pairs, parts: [&[u8]; N], lengths: [u8; BLOCK_SIZE]) -> [u8; BLOCK_SIZE] {
+    let state = parts.iter().fold(_mm_setzero_si128(), |state, part| after_part(pairs, state, part));
+    bytes(after_part(pairs, state, &lengths))
+}
+
+#[target_feature(enable = "avx2,pclmulqdq,avx512bw,vpclmulqdq")]
+fn hash_with_fours<const N: usize>(
+    pairs: &Pairs,
+    fours: &four::Powers,
     parts: [&[u8]; N],
     lengths: [u8; BLOCK_SIZE],
 ) -> [u8; BLOCK_SIZE] {
     let mut state = _mm_setzero_si128();
     for part in parts {
-        let (groups, rest) = part.as_chunks::<GROUP_SIZE>();
-        for group in groups {
-            state = after(powers, _mm256_zextsi128_si256(state), group.as_chunks().0);
-        }
-        if !rest.is_empty() {
-            state = after_less(powers, state, rest);
-        }
+        let (groups, rest) = part.as_chunks();
+        state = after_part(pairs, four::after(fours, state, groups), rest);
     }
-    state = after_less(powers, state, &lengths);
+    bytes(after_part(pairs, state, &lengths))
+}
+
+#[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+#[inline]
+fn bytes(state: __m128i) -> [u8; BLOCK_SIZE] {
     let [low, high] =
         [state, _mm_unpackhi_epi64(state, state)].map(|half| _mm_cvtsi128_si64(half).cast_unsigned());
     (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
 }
 
+/// The state after these bytes, filled up with zeros to whole blocks.
+#[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+#[inline]
+fn after_part(powers: &Pairs, mut state: __m128i, part: &[u8]) -> __m128i {
+    let (groups, rest) = part.as_chunks::<GROUP_SIZE>();
+    for group in groups {
+        state = after(powers, _mm256_zextsi128_si256(state), group.as_chunks().0);
+    }
+    if rest.is_empty() { state } else { after_less(powers, state, rest) }
+}
+
 /// The state after at most a group's blocks. Of an odd number the first is alone, behind one of zeros, where the state is nothing.
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
-fn after_less(powers: &[__m256i; PAIRS], state: __m128i, bytes: &[u8]) -> __m128i {
+fn after_less(powers: &Pairs, state: __m128i, bytes: &[u8]) -> __m128i {
     let start = GROUP_SIZE - bytes.len().next_multiple_of(BLOCK_SIZE);
     let mut group = [0; GROUP_SIZE];
     group[start..][..bytes.len()].copy_from_slice(bytes);
@@ -174,13 +230,20 @@ impl Sum {
     fn reduced(self) -> __m128i {
         let [low, middle, high] = [self.low, self.middle, self.high]
             .map(|both| _mm_xor_si128(_mm256_castsi256_si128(both), _mm256_extracti128_si256::<1>(both)));
-        let high = _mm_xor_si128(high, _mm_srli_si128::<8>(middle));
-        let mut low = _mm_xor_si128(low, _mm_slli_si128::<8>(middle));
-        let polynomial = _mm_set_epi64x(0, REDUCTION.cast_signed());
-        for _ in 0..2 {
-            let swapped = _mm_alignr_epi8::<8>(low, low);
-            low = _mm_xor_si128(swapped, _mm_clmulepi64_si128::<0x00>(low, polynomial));
-        }
-        _mm_xor_si128(low, high)
+        reduced(low, middle, high)
     }
+}
+
+/// A sum in three parts that overlap, modulo the polynomial and divided by x^128.
+#[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
+#[inline]
+fn reduced(low: __m128i, middle: __m128i, high: __m128i) -> __m128i {
+    let high = _mm_xor_si128(high, _mm_srli_si128::<8>(middle));
+    let mut low = _mm_xor_si128(low, _mm_slli_si128::<8>(middle));
+    let polynomial = _mm_set_epi64x(0, REDUCTION.cast_signed());
+    for _ in 0..2 {
+        let swapped = _mm_alignr_epi8::<8>(low, low);
+        low = _mm_xor_si128(swapped, _mm_clmulepi64_si128::<0x00>(low, polynomial));
+    }
+    _mm_xor_si128(low, high)
 }
