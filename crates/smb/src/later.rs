@@ -301,7 +301,7 @@ impl Drop for Taken {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -321,7 +321,7 @@ mod tests {
         }
     }
 
-    fn request(waiting: &Arc<Waiting>) -> Waker {
+    pub(crate) fn request(waiting: &Arc<Waiting>) -> Waker {
         let asked = Asked {
             async_id: 1,
             connection: 1,

@@ -5,7 +5,7 @@ use crate::counts::Counted;
 use crate::holder::Claimant;
 use smb_wire::NtStatus;
 use std::sync::{Arc, Weak};
-use vfs::claims::{By, HolderId};
+use vfs::claims::{By, Effect, Holder, HolderId};
 use vfs::{Caller, Export, File, FsResult, Namespace, Origin, ProtocolId, Volume};
 
 /// SMB in the rules of exports.
@@ -118,7 +118,13 @@ impl Drop for Disk {
     fn drop(&mut self) {
         let volume = &self.export.volume;
         let claims = volume.claims();
-        claims.dispatch(claims.drop_holder(volume.now(), self.holder));
+        // The table does not know it any longer, but what waits is to be answered.
+        let is_own =
+            |effect: &mut Effect| matches!(effect, Effect::Resume { holder, .. } if *holder == self.holder);
+        let mut effects = claims.drop_holder(volume.now(), self.holder);
+        let own: Vec<Effect> = effects.extract_if(.., is_own).collect();
+        own.into_iter().for_each(|effect| self.claimant.deliver(effect));
+        claims.dispatch(effects);
     }
 }
 
@@ -135,8 +141,11 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::later::tests::request;
     use crate::session::Session;
+    use vfs::claims::{LockOwner, LockRequest, Outcome, Queueing, Request, Span, Stream, Verdict};
     use vfs::memfs::MemFs;
+    use vfs::qos::Nanos;
     use vfs::{Durability, ExportRule, Protection, VolumeId};
 
     fn from(client: [u8; 4]) -> Origin {
@@ -144,17 +153,46 @@ mod tests {
         Origin { client: client.into(), endpoint: None, protocol: PROTOCOL, protection }
     }
 
+    fn volume() -> Arc<Volume> {
+        let fs = Arc::new(MemFs::new(Arc::new(vfs::Time::default)));
+        Arc::new(Volume::new(VolumeId(1), "one", fs, Durability::Sync, 1))
+    }
+
+    #[test]
+    fn what_waits_is_told_when_its_tree_connect_goes() {
+        let export = Arc::new(Export::new("/one", volume(), vec![ExportRule::everybody()]));
+        let connect = || Disk::new(Weak::<Session>::new(), &export, Caller::new(0, 0, []), false, None);
+        let (one, two) = (connect(), connect());
+        let lock = |disk: &Disk| {
+            export.root().claim(&Request::Lock(LockRequest {
+                owner: LockOwner { holder: disk.holder, owner: 1 },
+                open: None,
+                stream: Stream::default(),
+                span: Span::new(0, 1).unwrap(),
+                is_exclusive: true,
+                is_enforced: true,
+                reclaims: false,
+                queueing: Queueing::Until(Nanos(u64::MAX)),
+            }))
+        };
+        assert!(matches!(lock(&one), Verdict::Granted(_)));
+        let Verdict::Wait(ticket) = lock(&two) else { panic!("it is locked") };
+        let waker = request(&Arc::default());
+        // Its client is being told that it waits.
+        let cancel = two.claimant.wait(&export.root(), ticket, &waker);
+        drop(two);
+        assert_eq!((waker.take_woken(), cancel()), (Some(Outcome::Canceled), false));
+    }
+
     #[test]
     fn a_channel_from_elsewhere_is_let_in_by_the_same_terms() {
-        let fs = Arc::new(MemFs::new(Arc::new(vfs::Time::default)));
-        let volume = Arc::new(Volume::new(VolumeId(1), "one", fs, Durability::Sync, 1));
         let rule = |network: &str, read_only| ExportRule {
             clients: vec![network.parse().unwrap()],
             read_only,
             ..ExportRule::everybody()
         };
         let rules = vec![rule("10.0.0.0/24", false), rule("10.0.1.0/24", false), rule("10.0.2.0/24", true)];
-        let export = Arc::new(Export::new("/one", volume, rules));
+        let export = Arc::new(Export::new("/one", volume(), rules));
         let caller = Caller::new(1, 1, []);
         let origin = Some(from([10, 0, 0, 1]));
         let disk = Disk::new(Weak::<Session>::new(), &export, caller, false, origin);
