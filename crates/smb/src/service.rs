@@ -67,7 +67,7 @@ impl Service {
         random(&mut guid);
         let authority = Authority {
             names,
-            secrets: Arc::new(accounts.clone()),
+            accounts: accounts.clone(),
             null_sessions: false,
             // The client of Linux gives no MIC, and announces none.
             mic: MicPolicy::Announced,
