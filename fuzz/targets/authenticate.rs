@@ -3,7 +3,8 @@
 #![no_main]
 
 use identity::{
-    Accounts, Acceptor, Authority, Credentials, FileTime, Initiator, MicPolicy, NtHash, ServerNames, Sid, Step,
+    Accounts, Acceptor, Authority, Credentials, FileTime, Initiator, MicPolicy, NtHash, ServerNames,
+    SharedAccounts, Sid, Step,
 };
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     }
     let authority = Authority {
         names: ServerNames::of_host("files.example.org"),
-        secrets: Arc::new(Accounts::none(Sid::machine([1, 2, 3]), "FILES")),
+        accounts: SharedAccounts::new(Accounts::none(Sid::machine([1, 2, 3]), "FILES")),
         null_sessions: false,
         mic: MicPolicy::Announced,
         target_names: Vec::new(),

@@ -3,7 +3,7 @@
 use crate::limits::{ACCOUNTS_MAX, ID_MAX, MEMBERS_MAX};
 use crate::names::{AccountName, WindowsName, folded};
 use crate::resolver::{Id, Identity, NotMapped, Principal, PrincipalKind, Resolver, well_known};
-use crate::secret::{NtHash, Secrets};
+use crate::secret::NtHash;
 use crate::sid::Sid;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
@@ -137,6 +137,12 @@ impl Accounts {
         Ok(self)
     }
 
+    /// The NT hash of a user's password, by rule or name, or `None` for nobody and for users without one. `name` is as the client spells
+    /// it; case does not tell users apart. The default user lets nobody in: that is for those who have proven elsewhere who they are.
+    pub fn nt_hash(&self, name: &str, domain: &str) -> Option<NtHash> {
+        self.find(name, domain)?.user.nt_hash
+    }
+
     fn add_user(&mut self, user: User) -> Result<(), Conflict> {
         let place = self.users.len();
         // The primary group may be one of the host's.
@@ -223,13 +229,6 @@ impl Accounts {
             name: group.name.to_string(),
             sid,
         }
-    }
-}
-
-impl Secrets for Accounts {
-    /// By rule or name. The default user lets nobody in: that is for those who have proven elsewhere who they are.
-    fn nt_hash(&self, name: &str, domain: &str) -> Option<NtHash> {
-        self.find(name, domain)?.user.nt_hash
     }
 }
 
@@ -326,10 +325,9 @@ impl SharedAccounts {
     pub fn load(&self) -> Arc<Accounts> {
         self.0.load_full()
     }
-}
 
-impl Secrets for SharedAccounts {
-    fn nt_hash(&self, name: &str, domain: &str) -> Option<NtHash> {
+    /// The NT hash of a user's password now, as of [`Accounts::nt_hash`].
+    pub fn nt_hash(&self, name: &str, domain: &str) -> Option<NtHash> {
         self.0.load().nt_hash(name, domain)
     }
 }

@@ -1,8 +1,8 @@
 //! By what rules clients are let in, and who they have proven to be.
 
+use crate::accounts::SharedAccounts;
 use crate::names::ServerNames;
-use crate::secret::Secrets;
-use std::sync::Arc;
+use crate::resolver::Identity;
 
 /// Fills with random bytes that nobody can guess.
 pub type Random<'a> = &'a mut dyn FnMut(&mut [u8]);
@@ -12,8 +12,8 @@ pub type Random<'a> = &'a mut dyn FnMut(&mut [u8]);
 pub struct Authority {
     /// What the server says its names are.
     pub names: ServerNames,
-    /// Who knows the users' secrets.
-    pub secrets: Arc<dyn Secrets>,
+    /// The users whose passwords clients may prove.
+    pub accounts: SharedAccounts,
     /// Whether clients without a name are let in, as [`Account::Anonymous`].
     pub null_sessions: bool,
     /// Who must give a MIC.
@@ -38,11 +38,6 @@ pub enum MicPolicy {
 pub enum Account {
     /// Nobody: a null session, which may ask for nothing but what anybody may know.
     Anonymous,
-    /// A user, spelled as the client does.
-    User {
-        /// Its name.
-        name: String,
-        /// What the client says is its domain: nothing proves that.
-        domain: String,
-    },
+    /// A user, as it was when its password was proven.
+    User(Identity),
 }

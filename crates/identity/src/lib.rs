@@ -1,7 +1,7 @@
 //! Who is calling: SPNEGO and NTLMv2, users and groups of our own, and security identifiers.
 //!
-//! [`Acceptor`] takes a client's tokens and says whose they are; [`Resolver`] says who that is here, as a
-//! [`vfs::Credential`]; [`Accounts`] are the users and groups of this service and answer both. Nothing here opens a socket or
+//! [`Acceptor`] takes a client's tokens and says whose they are, as an [`Identity`] with a [`vfs::Credential`]; [`Resolver`] says
+//! who is who; [`Accounts`] are the users and groups of this service, by which both answer. Nothing here opens a socket or
 //! a file, looks at a clock or draws a random number: time and randomness are arguments.
 
 #![forbid(unsafe_code)]
@@ -32,7 +32,7 @@ pub use limits::*;
 pub use names::{AccountName, ServerNames, WindowsName, folded};
 pub use refusal::Refusal;
 pub use resolver::{Id, Identity, NotMapped, Principal, PrincipalKind, Resolver};
-pub use secret::{NtHash, Secrets, SessionKey};
+pub use secret::{NtHash, SessionKey};
 pub use sid::Sid;
 pub use spnego::hint;
 pub use time::FileTime;

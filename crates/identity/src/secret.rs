@@ -13,13 +13,6 @@ pub struct NtHash([u8; 16]);
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionKey(Box<[u8]>);
 
-/// Who knows the users' secrets.
-pub trait Secrets: Send + Sync {
-    /// The NT hash of the user's password, or `None` for nobody and for users without one. `name` is as the client spells it;
-    /// case does not tell users apart. Must take as long for those who are not there, as far as that can be had.
-    fn nt_hash(&self, name: &str, domain: &str) -> Option<NtHash>;
-}
-
 impl NtHash {
     /// The hash of this password.
     pub fn of_password(password: &str) -> Self {

@@ -47,7 +47,7 @@ pub(crate) fn accounts() -> Accounts {
 pub(crate) fn authority() -> Authority {
     Authority {
         names: ServerNames::of_host("files.example.org"),
-        secrets: Arc::new(SharedAccounts::new(accounts())),
+        accounts: SharedAccounts::new(accounts()),
         null_sessions: false,
         mic: MicPolicy::Always,
         target_names: vec!["files".to_owned()],
@@ -74,12 +74,42 @@ fn exchange(authority: Authority, credentials: Credentials) -> Result<(Accepted,
     }
 }
 
+/// The number of a user who was let in.
+fn uid(accepted: &Accepted) -> u32 {
+    let Account::User(identity) = &accepted.account else { panic!("nobody was let in") };
+    identity.credential.uid
+}
+
 #[test]
 fn a_user_with_the_password_is_let_in() {
     let (accepted, key) = exchange(authority(), credentials("alice", "secret")).unwrap();
-    assert_eq!(accepted.account, Account::User { name: "alice".to_owned(), domain: "HOME".to_owned() });
+    assert_eq!(accepted.account, Account::User(accounts().identity("alice", "").unwrap()));
     assert_eq!((accepted.session_key.as_bytes().len(), &accepted.session_key), (16, &key));
-    assert_eq!(SharedAccounts::new(accounts()).identity("alice", "HOME").unwrap().credential.uid, 1000);
+    assert_eq!(uid(&accepted), 1000);
+}
+
+/// A Windows name that becomes another user's while somebody logs in by it is still whose password was proven.
+#[test]
+fn who_is_let_in_is_whose_password_it_was() {
+    let rule = |user: &str| {
+        let user_of = |name: &str, uid, password| User {
+            name: name.parse().unwrap(),
+            uid,
+            gid: 100,
+            nt_hash: Some(NtHash::of_password(password)),
+        };
+        let users = vec![user_of("alice", 1000, "secret"), user_of("bob", 1001, "other")];
+        let mapping = Mapping { windows: "HOME\\a.b".parse().unwrap(), user: user.parse().unwrap() };
+        Accounts::none(Sid::machine([1, 2, 3]), "FILES").with(users, vec![], vec![mapping], None).unwrap()
+    };
+    let shared = SharedAccounts::new(rule("alice"));
+    let authority = || Authority { accounts: shared.clone(), ..authority() };
+    let (accepted, _) = exchange(authority(), credentials("a.b", "secret")).unwrap();
+    shared.store(rule("bob"));
+    assert_eq!(uid(&accepted), 1000);
+    assert_eq!(exchange(authority(), credentials("a.b", "secret")).err(), Some(Refusal::WrongCredentials));
+    let (accepted, _) = exchange(authority(), credentials("a.b", "other")).unwrap();
+    assert_eq!(uid(&accepted), 1001);
 }
 
 /// What pyspnego 0.12.4 sent as `HOME\\Jürgen` to this acceptor, with the random numbers and the time of these tests: other code, the
@@ -106,7 +136,7 @@ fn a_client_that_is_not_ours_is_let_in() {
     let Step::Done(accepted) = acceptor.step(&hex(FROM_ANOTHER[1]), NOW, &mut random) else {
         panic!("the password is right")
     };
-    assert_eq!(accepted.account, Account::User { name: "Jürgen".to_owned(), domain: "HOME".to_owned() });
+    assert_eq!(uid(&accepted), 1002);
     assert_eq!(accepted.session_key.as_bytes(), hex("e7decee6340005a217d5caa00046fcd0"));
     assert_eq!(accepted.token, hex("a11b3019a0030a0100a3120410010000003e413679bfb3c98600000000"));
 }

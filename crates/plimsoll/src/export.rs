@@ -95,50 +95,75 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     if args.smb.smb_users.is_some() && !protocols.contains(Protocol::Smb) {
         bail!("--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2");
     }
-    let state_dir = args.state.clone().unwrap_or_else(state::default_dir);
-    state::make_dir(&state_dir)?;
-    let signer = state::handle_signer(&state_dir)?;
-    let budget = ResourceBudget::of_process();
-    let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
-    let mut stable = state::stable(&state_dir, pacer.now(), &args.listen.lease)?;
-    let (exports, stores) = open_all(&args, &signer, &pacer, &stable.grace, &budget)?;
-    let namespace = Arc::new(Namespace::new(exports));
-    let shared: SharedNamespace = Arc::new(Arc::clone(&namespace).into());
-    let opens = stable.opens.take();
-    let smb = protocols.contains(Protocol::Smb);
-    let smb = smb.then(|| {
-        let accounts = args.smb.accounts(&signer)?;
-        let serving = Serving { address: args.smb.smb_listen, logins: args.smb.logins(), opens };
-        SmbFrontend::start(Arc::clone(&shared), accounts, serving, &args.listen)
-    });
-    let smb = smb.transpose()?;
-    let nfs = !protocols.and(Protocols::NFS).is_empty();
-    let nfs = nfs.then(|| NfsFrontend::start(Arc::clone(&shared), signer, &pacer, stable, &args.listen));
-    let nfs = nfs.transpose()?;
-    let nfs_view = nfs.as_ref().map(NfsFrontend::view);
-    let smb_view = smb.as_ref().map(SmbFrontend::view);
-    let tick = move || {
-        stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
-        let nfs = nfs_view.as_ref().map_or(0, |view| view.connections());
-        let smb = smb_view.as_ref().map_or(0, |view| view.connections());
-        share_descriptors(&budget, nfs + smb);
-    };
+    let served = Served::start(&args)?;
     // At once: whoever has read the first line may read no more.
-    let announce = || {
-        let nfs = nfs.as_ref().map(|nfs| nfs.mounting().commands_of(&namespace));
-        let smb = smb.as_ref().map(|smb| smb.commands_of(&namespace));
-        print!("{}{}", nfs.unwrap_or_default(), smb.unwrap_or_default());
-    };
-    let streams = volumes::sweep_streams(SharedNamespace::clone(&shared));
-    let tasks = [Task::new("tick", TICK, tick), volumes::expire_claims(shared), streams];
-    let of_nfs = nfs.iter().flat_map(|nfs| {
-        let renew = nfs.keep_registered().into_iter().chain(nfs.renew_certificate());
-        [nfs.tend_locks()].into_iter().chain(renew)
-    });
-    run_until_told(announce, tasks.into_iter().chain(of_nfs));
-    smb.into_iter().for_each(SmbFrontend::stop);
-    nfs.into_iter().for_each(NfsFrontend::stop);
+    run_until_told(|| print!("{}", served.commands()), served.tasks());
+    served.stop();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Directories that are served.
+struct Served {
+    namespace: SharedNamespace,
+    stores: Arc<[Arc<Store>]>,
+    budget: Arc<ResourceBudget>,
+    nfs: Option<NfsFrontend>,
+    smb: Option<SmbFrontend>,
+}
+
+impl Served {
+    /// Opens the directories, listens, and starts to serve.
+    fn start(args: &ExportArgs) -> anyhow::Result<Self> {
+        let state_dir = args.state.clone().unwrap_or_else(state::default_dir);
+        state::make_dir(&state_dir)?;
+        let signer = state::handle_signer(&state_dir)?;
+        let budget = ResourceBudget::of_process();
+        let pacer = Pacer::start().context("cannot start the timer of calls that wait")?;
+        let mut stable = state::stable(&state_dir, pacer.now(), &args.listen.lease)?;
+        let (exports, stores) = open_all(args, &signer, &pacer, &stable.grace, &budget)?;
+        let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::new(exports)).into());
+        let (protocols, opens) = (args.protocols(), stable.opens.take());
+        let smb = protocols.contains(Protocol::Smb);
+        let smb = smb.then(|| {
+            let accounts = args.smb.accounts(&signer)?;
+            let serving = Serving { address: args.smb.smb_listen, logins: args.smb.logins(), opens };
+            SmbFrontend::start(Arc::clone(&namespace), accounts, serving, &args.listen)
+        });
+        let smb = smb.transpose()?;
+        let nfs = !protocols.and(Protocols::NFS).is_empty();
+        let nfs =
+            nfs.then(|| NfsFrontend::start(Arc::clone(&namespace), signer, &pacer, stable, &args.listen));
+        Ok(Self { namespace, stores: stores.into(), budget, nfs: nfs.transpose()?, smb })
+    }
+
+    /// The commands that mount what is served, a line each.
+    fn commands(&self) -> String {
+        let namespace = self.namespace.load();
+        let nfs = self.nfs.as_ref().map(|nfs| nfs.mounting().commands_of(&namespace));
+        let smb = self.smb.as_ref().map(|smb| smb.commands_of(&namespace));
+        nfs.into_iter().chain(smb).collect()
+    }
+
+    /// What is to be done again and again.
+    fn tasks(&self) -> impl Iterator<Item = Task> + use<> {
+        let (stores, budget) = (Arc::clone(&self.stores), Arc::clone(&self.budget));
+        let nfs = self.nfs.as_ref().map(NfsFrontend::view);
+        let smb = self.smb.as_ref().map(SmbFrontend::view);
+        let tick = move || {
+            stores.iter().for_each(|store| store.sweep(IDLE_TICKS));
+            let nfs = nfs.as_ref().map_or(0, |view| view.connections());
+            let smb = smb.as_ref().map_or(0, |view| view.connections());
+            share_descriptors(&budget, nfs + smb);
+        };
+        let tend = volumes::tend(&self.namespace, self.nfs.as_ref(), self.smb.as_ref());
+        [Task::new("tick", TICK, tick)].into_iter().chain(tend)
+    }
+
+    /// Ends the service: no new calls, answers to those in flight, everything on disk.
+    fn stop(self) {
+        self.smb.into_iter().for_each(SmbFrontend::stop);
+        self.nfs.into_iter().for_each(NfsFrontend::stop);
+    }
 }
 
 impl ExportArgs {
@@ -237,4 +262,56 @@ fn export_name(dir: &Path, given: Option<&str>) -> anyhow::Result<String> {
         );
     }
     Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bench::client::{Client, Identity};
+    use clap::Parser;
+    use identity::NtHash;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::{Duration, Instant};
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        export: ExportArgs,
+    }
+
+    const USERS: &str = "[[user]]\nname = \"alice\"\nuid = 1000\npassword = \"secret\"\n";
+
+    /// What `serve` does about sessions, `export` does as well.
+    #[test]
+    fn what_smb_clients_have_open_ends_when_it_is_gone_though_nobody_calls() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        let (files, users, state) = (path("files"), path("users.toml"), path("state"));
+        fs::create_dir(&files).unwrap();
+        fs::set_permissions(&files, fs::Permissions::from_mode(0o777)).unwrap();
+        fs::write(&users, USERS).unwrap();
+        fs::set_permissions(&users, fs::Permissions::from_mode(0o600)).unwrap();
+        let arguments = ["export", &files, "--protocols", "smb", "--state", &state, "--smb-users", &users];
+        let arguments = arguments.into_iter().chain(["--smb-listen", "127.0.0.1:0"]);
+        let served = Served::start(&Arguments::parse_from(arguments).export).unwrap();
+        let smb = served.smb.as_ref().unwrap();
+        let target = format!("smb://alice@{}/files", smb.address()).parse().unwrap();
+        let alice = Identity { nt_hash: Some(NtHash::of_password("secret")), ..Identity::new(1000, 1000) };
+        let mut client = Client::mount(&target, &alice).unwrap();
+        let root = client.root();
+        let file = client.create(&root, "file", 0o644).unwrap();
+        // It stays open.
+        client.read(&file, 0, 1).unwrap();
+        assert_eq!(smb.view().usage().opens, 1);
+        served.namespace.store(Arc::new(Namespace::default()));
+        served.tasks().for_each(Task::start);
+        let begun = Instant::now();
+        while smb.view().usage().opens > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "a file of a volume that is gone stays open");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(client);
+        served.stop();
+    }
 }

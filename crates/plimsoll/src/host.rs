@@ -141,12 +141,8 @@ impl Host {
             }
         };
         let [tick, look_up] = [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)];
-        let frontend = &self.frontend;
-        let claims = volumes::expire_claims(frontend.shared_namespace());
-        let streams = volumes::sweep_streams(frontend.shared_namespace());
-        let tasks = [tick, look_up, claims, streams, frontend.tend_locks(), self.endpoints.task()];
-        let smb = self.smb.as_ref().map(SmbFrontend::end_what_is_gone);
-        tasks.into_iter().chain(frontend.keep_registered()).chain(frontend.renew_certificate()).chain(smb)
+        let tend = volumes::tend(&self.frontend.shared_namespace(), Some(&self.frontend), self.smb.as_ref());
+        [tick, look_up, self.endpoints.task()].into_iter().chain(tend)
     }
 
     /// Says what an operator should know.

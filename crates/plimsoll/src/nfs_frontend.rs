@@ -151,8 +151,13 @@ impl NfsFrontend {
         Ok(Self { server, mounting, service, datagrams, namespace, rpcbind, tls })
     }
 
+    /// What is to be done again and again.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = Task> + use<> {
+        [self.tend_locks()].into_iter().chain(self.keep_registered()).chain(self.renew_certificate())
+    }
+
     /// What has the host's rpcbind told again when that was restarted, if it is told at all.
-    pub(crate) fn keep_registered(&self) -> Option<Task> {
+    fn keep_registered(&self) -> Option<Task> {
         let rpcbind = Arc::clone(self.rpcbind.as_ref()?);
         let register = move || {
             if let Err(error) = rpcbind.register() {
@@ -163,12 +168,12 @@ impl NfsFrontend {
     }
 
     /// What reads the certificate again when it changes, if there is one.
-    pub(crate) fn renew_certificate(&self) -> Option<Task> {
+    fn renew_certificate(&self) -> Option<Task> {
         self.tls.as_ref().map(ServerTls::renew)
     }
 
     /// What calls clients that wait for locks, ends leases, and forgets clients that hold nothing.
-    pub(crate) fn tend_locks(&self) -> Task {
+    fn tend_locks(&self) -> Task {
         let service = Arc::clone(&self.service);
         Task::new("locks", TICK, move || {
             service.locks.tick();

@@ -114,7 +114,7 @@ fn nt_hash(digits: &str) -> Option<NtHash> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use identity::{Resolver, Secrets};
+    use identity::Resolver;
 
     fn parsed(text: &str) -> Result<Accounts, String> {
         parse(text, Sid::machine([1, 2, 3]), "FILES").map_err(|error| format!("{error:#}"))

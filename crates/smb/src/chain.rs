@@ -10,7 +10,7 @@ use crate::connection::Connection;
 use crate::create::Trail;
 use crate::durable::Creation;
 use crate::heads::Heads;
-use crate::later::{Asked, Cancel, Interim, Undo, Waker};
+use crate::later::{Asked, Cancel, Interim, Undo, Waker, Woken};
 use crate::limits::{COMPOUND_REPLY_BYTES_MAX, COMPRESSED_BYTES_MIN, CREDIT_BYTES};
 use crate::ops::{Ops, Stop};
 use crate::sequence::Outstanding;
@@ -18,7 +18,7 @@ use crate::service::Service;
 use crate::session::Session;
 use crate::signatures::Unsigned;
 use crate::table::{Needs, Row, demand, demand_of_all, row};
-use crate::tree::Disk;
+use crate::tree::{Disk, Tree};
 use crate::turn::Turn;
 use smb_wire::compound::{self, Message};
 use smb_wire::compression::Compression;
@@ -31,7 +31,6 @@ use smb_wire::{Encode, FileId, NtStatus, Writer};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use transport::{CallStats, Endpoints, Pipe};
-use vfs::claims::Outcome;
 use vfs::qos::{Demand, Toll, is_anything_limited};
 use vfs::{Attrs, Blocking, Namespace, PendingSync, Time, VolumeId};
 
@@ -112,8 +111,8 @@ pub(crate) struct Chain {
     pub(crate) gives_up: Option<NtStatus>,
     /// What wakes the next command, if it waits or has waited.
     waker: Option<Unanswered>,
-    /// How it was woken, if it has to pay before it learns that.
-    woken: Option<Outcome>,
+    /// How it was woken, until it learns that.
+    woken: Option<Woken>,
     /// What the next command has to pay for first.
     unpaid: Option<(VolumeId, Toll)>,
     /// That the next command is being done, as its open counts it.
@@ -165,7 +164,7 @@ pub(crate) struct Asker {
     signer: Option<Arc<signing::Key>>,
     /// Whose request it is.
     pub(crate) session: Weak<Session>,
-    /// For the case that nobody is there any more to be answered.
+    /// For the case that it is refused, or nobody is there any more to be answered.
     pub(crate) undo: Option<Undo>,
 }
 
@@ -322,7 +321,8 @@ impl Chain {
         (ops.waker, ops.is_last) = (self.waker.take().and_then(Unanswered::into_waker), is_last);
         ops.is_sealed = self.sealed_by.is_some();
         ops.compresses = ops.share_compresses();
-        ops.woken = self.woken.take().or_else(|| ops.waker.as_ref().and_then(Waker::take_woken));
+        let early = || ops.waker.as_ref().and_then(Waker::take_woken);
+        ops.woken = self.woken.take().or_else(|| early().map(|outcome| Woken::new(outcome, None)));
         ops.bytes = bytes;
         ops.takes_pages = is_alone && self.sealed_by.is_none() && ops.signer.is_none();
     }
@@ -424,8 +424,9 @@ impl Chain {
     }
 
     /// Goes on with a command that was woken, or ends it.
-    pub(crate) fn woken(&mut self, waker: Waker, ends_with: Option<NtStatus>) {
-        (self.waker, self.gives_up) = (Some(Unanswered(Some(waker))), ends_with);
+    pub(crate) fn woken(&mut self, waker: Waker, woken: Option<Woken>, ends_with: Option<NtStatus>) {
+        (self.waker, self.woken) = (Some(Unanswered(Some(waker))), woken);
+        self.gives_up = ends_with;
     }
 
     /// How a command ended that has no reply now.
@@ -441,7 +442,10 @@ impl Chain {
                 Ended::Unpaid
             }
             Stop::Disconnect => Ended::Disconnected,
-            Stop::WouldBlock | Stop::Status(_) => Ended::WouldBlock,
+            Stop::WouldBlock | Stop::Status(_) => {
+                self.woken = woken;
+                Ended::WouldBlock
+            }
             Stop::Later => {
                 let session = channel.map_or_else(Weak::new, |channel| Arc::downgrade(&channel.session));
                 let asker = Asker { header, signer, session, undo };
@@ -668,8 +672,8 @@ fn admitted(
     if row.needs == Needs::Tree {
         let tree = ops.tree()?;
         if let Some(disk) = tree.disk() {
-            if !disk.is_served(ops.namespace, origin(ops)) && command != Command::TREE_DISCONNECT {
-                return Err(NtStatus::NETWORK_NAME_DELETED.into());
+            if command != Command::TREE_DISCONNECT {
+                check_served(ops, tree, disk)?;
             }
             if disk.must_seal && sealed_by.is_none() {
                 return Err(NtStatus::ACCESS_DENIED.into());
@@ -677,6 +681,20 @@ fn admitted(
         }
     }
     Ok(row)
+}
+
+/// Whether a share is what it was when its client connected to it. If it is not, the client may connect to it again, and is not to
+/// meet what it had open.
+fn check_served(ops: &Ops<'_>, tree: &Arc<Tree>, disk: &Disk) -> Result<(), Stop> {
+    if disk.is_served(ops.namespace, origin(ops)) {
+        return Ok(());
+    }
+    if ops.blocking == Blocking::Never {
+        // There may be much to close.
+        return Err(Stop::WouldBlock);
+    }
+    ops.service.end_tree_if_gone(ops.session()?, tree);
+    Err(NtStatus::NETWORK_NAME_DELETED.into())
 }
 
 /// Signature and encryption of a request of an established session (MS-SMB2 §3.3.5.2.4, §3.3.5.2.11).

@@ -40,6 +40,9 @@ pub(crate) trait ChannelConnection: Send + Sync {
 
     /// Whether its client has ended it, be that noticed or not.
     fn is_ended(&self) -> bool;
+
+    /// Where its client is; `None` where it is gone.
+    fn client(&self) -> Option<IpAddr>;
 }
 
 /// A channel that is being set up, or authenticates again.

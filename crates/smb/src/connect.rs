@@ -5,7 +5,7 @@ use crate::limits::{ANONYMOUS_TREES_MAX, SESSION_TREES_MAX};
 use crate::names::{folded, is_spelled};
 use crate::ops::{Done, Ops, Stop};
 use crate::session::Session;
-use crate::tree::{Disk, PROTOCOL, Share, share_name};
+use crate::tree::{Disk, Share, origin_at, share_name};
 use smb_wire::header::Routing;
 use smb_wire::session::Empty;
 use smb_wire::tree::{
@@ -128,14 +128,9 @@ fn can_seal(connection: &Connection) -> bool {
     connection.negotiated().is_some_and(|negotiated| negotiated.cipher.is_some())
 }
 
-/// Where a call of this message comes from. A share that wants encryption is connected to without it: what follows is refused.
+/// Where a call of this message comes from.
 pub(crate) fn origin(ops: &Ops<'_>) -> Origin {
-    Origin {
-        client: ops.ends.peer.ip().to_canonical(),
-        endpoint: None,
-        protocol: PROTOCOL,
-        protection: Protection::Encrypted,
-    }
+    origin_at(ops.ends.peer.ip())
 }
 
 /// `MaximalAccess`: what the user may do with the root of the share, whatever its files say.

@@ -14,6 +14,7 @@ use smb_wire::NtStatus;
 use smb_wire::compression::Compression;
 use smb_wire::crypto::Preauth;
 use std::any::Any;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use transport::{Malformed, Outbox};
 
@@ -24,6 +25,9 @@ pub(crate) trait Sender: Any + Send + Sync {
 
     /// Whether the client has ended the connection.
     fn is_ended(&self) -> bool;
+
+    /// Where the client is.
+    fn client(&self) -> IpAddr;
 }
 
 /// `Connection`.
@@ -172,6 +176,10 @@ impl ChannelConnection for Connection {
 
     fn is_ended(&self) -> bool {
         self.sender().is_none_or(|sender| sender.is_ended())
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.sender().map(|sender| sender.client())
     }
 }
 

@@ -122,7 +122,7 @@ impl Handles {
         Ok(Begun::New(Creation { handles: Arc::downgrade(self), key, number }))
     }
 
-    /// Keeps an open that has lost its session. It comes back if it does not outlive that, or there is no room.
+    /// Keeps an open that has lost its session or tree connect. It comes back if it does not outlive that, or there is no room.
     pub(crate) fn keep(&self, open: Arc<Open>) -> Result<(), Arc<Open>> {
         let Some(durable) = open.durable().filter(|durable| open.disconnect(*durable)) else {
             return Err(open);

@@ -25,8 +25,31 @@ pub(crate) enum Interim {
 /// How a request stops waiting. `false`: it is too late for that, the request is being woken.
 pub(crate) type Cancel = Box<dyn Fn() -> bool + Send>;
 
-/// Gives back what a request has got while it waited, where nobody hears of it any more.
+/// Gives back what a request has got while it waited, where nobody is told that it has it.
 pub(crate) type Undo = Box<dyn FnOnce() + Send>;
+
+/// How a request was woken. What it has got is given back with this, unless the request keeps it.
+pub(crate) struct Woken {
+    pub(crate) outcome: Outcome,
+    undo: Option<Undo>,
+}
+
+impl Woken {
+    pub(crate) fn new(outcome: Outcome, undo: Option<Undo>) -> Self {
+        Self { outcome, undo: undo.filter(|_| outcome == Outcome::Granted) }
+    }
+
+    /// The request has what it has got.
+    pub(crate) fn keep(mut self) {
+        self.undo = None;
+    }
+}
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        self.undo.take().into_iter().for_each(|undo| undo());
+    }
+}
 
 /// A request that waits, with everything that it needs to go on.
 pub(crate) trait Suspension: Send {
@@ -301,7 +324,7 @@ impl Drop for Taken {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -321,7 +344,7 @@ mod tests {
         }
     }
 
-    fn request(waiting: &Arc<Waiting>) -> Waker {
+    pub(crate) fn request(waiting: &Arc<Waiting>) -> Waker {
         let asked = Asked {
             async_id: 1,
             connection: 1,

@@ -107,10 +107,15 @@ fn take(open: &Open, span: Span, is_exclusive: bool) -> Result<(), NtStatus> {
 
 /// Takes a range, or waits for it until it is canceled.
 fn take_or_wait(ops: &mut Ops<'_>, open: &Open, span: Span, is_exclusive: bool) -> Result<(), Stop> {
-    match ops.woken {
-        Some(Outcome::Granted) => return Ok(()),
-        Some(Outcome::TimedOut | Outcome::Canceled) => return Err(NtStatus::CANCELLED.into()),
-        Some(Outcome::Again) | None => {}
+    if let Some(woken) = ops.woken.take() {
+        match woken.outcome {
+            Outcome::Granted => {
+                woken.keep();
+                return Ok(());
+            }
+            Outcome::TimedOut | Outcome::Canceled => return Err(NtStatus::CANCELLED.into()),
+            Outcome::Again => {}
+        }
     }
     if take(open, span, is_exclusive).is_ok() {
         return Ok(());

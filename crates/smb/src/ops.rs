@@ -5,7 +5,7 @@ use crate::channel::Channel;
 use crate::connection::Connection;
 use crate::create::Trail;
 use crate::durable::Creation;
-use crate::later::{Asked, Cancel, Interim, Undo, Waker};
+use crate::later::{Asked, Cancel, Interim, Undo, Waker, Woken};
 use crate::open::Open;
 use crate::pipe::Pipe;
 use crate::sequence::Outstanding;
@@ -21,7 +21,7 @@ use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Writer};
 use std::sync::Arc;
 use transport::{CallStats, Endpoints, Pipe as Pages};
-use vfs::claims::{By, Io, IoKind, Outcome, Request, Span, Ticket, Verdict};
+use vfs::claims::{By, Io, IoKind, Request, Span, Ticket, Verdict};
 use vfs::qos::{Charge, Kind, Toll, Wait};
 use vfs::{Attrs, Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time};
 
@@ -96,7 +96,7 @@ pub(crate) struct Ops<'c> {
     /// What wakes the request, if it waits or has waited.
     pub(crate) waker: Option<Waker>,
     /// How it was woken, if it has waited.
-    pub(crate) woken: Option<Outcome>,
+    pub(crate) woken: Option<Woken>,
     /// How it stops waiting.
     pub(crate) cancel: Option<Cancel>,
     /// What it does if it gets what it waits for when nobody is there any more.

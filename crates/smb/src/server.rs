@@ -5,7 +5,7 @@ use crate::connection::{Connection, Sender};
 use crate::create::Trail;
 use crate::frame::{self, FRAMING};
 use crate::heads::Heads;
-use crate::later::{Cancel, Suspension, Waker};
+use crate::later::{Cancel, Suspension, Waker, Woken};
 use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY_MS, RETRY_MS_MAX};
 use crate::negotiate::multi_protocol;
 use crate::opened::{Opened, check_compression};
@@ -20,7 +20,7 @@ use smb_wire::header::{Header, ProtocolId};
 use smb_wire::transform::{TRANSFORM_SIZE, TransformHeader};
 use smb_wire::{Decode, NtStatus};
 use std::io;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use transport::{
@@ -28,7 +28,6 @@ use transport::{
     Pipe, Plan, Progress, Protocol, Role,
 };
 pub use transport::{Client, Settings, Stats, Users};
-use vfs::claims::Outcome;
 use vfs::qos::{Toll, is_anything_limited};
 use vfs::{Blocking, FsError, Namespace, VolumeId};
 
@@ -521,6 +520,10 @@ impl Sender for transport::Connection<Smb> {
     fn is_ended(&self) -> bool {
         Self::is_ended(self)
     }
+
+    fn client(&self) -> IpAddr {
+        self.ends.peer.ip()
+    }
 }
 
 impl Suspended {
@@ -553,14 +556,14 @@ impl WaitingCall {
             true => connection_of(&asker.session),
             false => None,
         };
-        let Some(connection) = connection.upgrade().or_else(other) else {
+        let connection = connection.upgrade().or_else(other);
+        let woken = waker.take_woken().map(|outcome| Woken::new(outcome, asker.undo));
+        let Some(connection) = connection else {
             // Its client asks again by another connection, and must not find itself in the way.
-            if waker.take_woken() == Some(Outcome::Granted) {
-                asker.undo.into_iter().for_each(|undo| undo());
-            }
+            drop(woken);
             return waker.finish();
         };
-        chain.woken(waker, ends_with);
+        chain.woken(waker, woken, ends_with);
         let (ours, stats) = (Arc::clone(&connection.session), CallStats::default());
         let suspended = Suspended { connection: ours, message, chain, replies, stats };
         connection.late().resume(Continuation::Suspended(Box::new(suspended)));

@@ -12,6 +12,7 @@ use crate::open::Open;
 use crate::persistent::PersistentOpens;
 use crate::session::Session;
 use crate::setups::Setups;
+use crate::tree::{Disk, Tree};
 use identity::{Authority, Identity, MicPolicy, Resolver, ServerNames, SharedAccounts};
 use smb_wire::Guid;
 use std::collections::HashMap;
@@ -66,7 +67,7 @@ impl Service {
         random(&mut guid);
         let authority = Authority {
             names,
-            secrets: Arc::new(accounts.clone()),
+            accounts: accounts.clone(),
             null_sessions: false,
             // The client of Linux gives no MIC, and announces none.
             mic: MicPolicy::Announced,
@@ -143,8 +144,22 @@ impl Service {
     /// Ends a session: nobody finds it any longer, over no connection. What it has open is closed, unless it is durable
     /// (MS-SMB2 §3.3.5.6, §3.3.7.1).
     pub(crate) fn end_session(&self, session: &Session) {
+        self.end(|| self.forget(session));
+    }
+
+    /// Ends a tree connect whose share is gone, or is another one to all connections of its session by now, if that is so. What it has
+    /// open is closed, unless it is durable: its client connects again.
+    pub(crate) fn end_tree_if_gone(&self, session: &Session, tree: &Arc<Tree>) {
+        let is_gone = |disk: &Arc<Disk>| disk.is_gone(&self.namespace.load(), &session.clients());
+        if tree.disk().is_some_and(is_gone) {
+            self.end(|| session.take_tree(&self.counts, tree));
+        }
+    }
+
+    /// Takes something away with all that it has open, which is closed, unless it is durable.
+    fn end(&self, take: impl FnOnce() -> Vec<Arc<Open>>) {
         let ending = lock(&self.ending);
-        let opens = self.forget(session);
+        let opens = take();
         let not_kept: Vec<_> = opens.into_iter().filter_map(|open| self.handles.keep(open).err()).collect();
         drop(ending);
         not_kept.iter().for_each(|open| open.close());
@@ -200,8 +215,8 @@ impl Service {
             .for_each(|session| self.end_session(session));
     }
 
-    /// Ends the sessions that are not set up in time, those of users and the tree connects to volumes who are gone, and lets durable
-    /// opens go whose time is over. To be called every second or so.
+    /// Ends the sessions that are not set up in time, those of users who are gone and the tree connects to shares that are, and lets
+    /// durable opens go whose time is over. To be called every second or so.
     pub fn end_what_is_gone(&self) {
         self.end_setups(Instant::now());
         let namespace = self.namespace.load();
@@ -213,11 +228,7 @@ impl Service {
                 self.forget(&session).iter().for_each(|open| open.close());
                 continue;
             }
-            for tree in session.trees() {
-                if tree.disk().is_some_and(|disk| namespace.export(disk.export.id).is_none()) {
-                    session.remove_tree(&self.counts, &tree);
-                }
-            }
+            session.trees().iter().for_each(|tree| self.end_tree_if_gone(&session, tree));
         }
         self.handles.sweep(|open| namespace.export(open.disk.export.id).is_none());
     }

@@ -22,6 +22,7 @@ use identity::Identity;
 use smb_wire::apple::AppleCapabilities;
 use smb_wire::negotiate::Capabilities;
 use smb_wire::{FileId, NtStatus};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
@@ -186,6 +187,11 @@ impl Session {
         lock(&self.channels).iter().rev().filter_map(Weak::upgrade).collect()
     }
 
+    /// Where its client is, by each of its connections.
+    pub(crate) fn clients(&self) -> Vec<IpAddr> {
+        self.channels().iter().filter_map(|channel| channel.connection()?.client()).collect()
+    }
+
     /// Whether there may be one more channel.
     pub(crate) fn has_room_for_channel(&self) -> bool {
         lock(&self.channels).len() < SESSION_CHANNELS_MAX
@@ -269,6 +275,11 @@ impl Session {
 
     /// Ends a tree connect and closes what is open by it.
     pub(crate) fn remove_tree(&self, counts: &Counts, tree: &Arc<Tree>) {
+        self.take_tree(counts, tree).iter().for_each(|open| open.close());
+    }
+
+    /// Ends a tree connect. What was open by it is the caller's, to be closed or kept.
+    pub(crate) fn take_tree(&self, counts: &Counts, tree: &Arc<Tree>) -> Vec<Arc<Open>> {
         let mut held = lock(&self.held);
         held.trees.remove(&tree.id);
         let of_tree =
@@ -279,7 +290,7 @@ impl Session {
         held.user.uncount_pipes(counts, pipes);
         drop(held);
         self.waiting.close(|asked| asked.tree_id == tree.id);
-        opens.iter().for_each(|open| open.close());
+        opens
     }
 
     pub(crate) fn open(&self, id: FileId) -> Option<Arc<Open>> {
@@ -408,7 +419,7 @@ mod tests {
     use crate::setups::Setups;
     use smb_wire::rpc::{Association, srvsvc};
     use smb_wire::types::AccessMask;
-    use std::net::{IpAddr, Ipv4Addr};
+    use std::net::Ipv4Addr;
 
     /// A session of a host of this number, if there may be one more.
     fn new(setups: &Setups, counts: &Counts, host: usize) -> Option<Session> {

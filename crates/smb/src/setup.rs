@@ -171,10 +171,7 @@ fn establish(
 ) -> Result<(), Stop> {
     let identity = match &accepted.account {
         Account::Anonymous => None,
-        Account::User { name, domain } => {
-            let found = ops.service.resolver.identity(name, domain);
-            Some(found.map_err(|_| NtStatus::LOGON_FAILURE)?)
-        }
+        Account::User(identity) => Some(identity.clone()),
     };
     let name = identity.as_ref().map(|identity| identity.name.clone()).unwrap_or_default();
     channel.establish(negotiated, identity, &accepted.session_key, must_sign)?;

@@ -4,9 +4,10 @@ use crate::breaks::Client;
 use crate::counts::Counted;
 use crate::holder::Claimant;
 use smb_wire::NtStatus;
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
-use vfs::claims::{By, HolderId};
-use vfs::{Caller, Export, File, FsResult, Namespace, Origin, ProtocolId, Volume};
+use vfs::claims::{By, Effect, Holder, HolderId};
+use vfs::{Caller, Export, File, FsResult, Namespace, Origin, Protection, ProtocolId, Volume};
 
 /// SMB in the rules of exports.
 pub const PROTOCOL: ProtocolId = ProtocolId(3);
@@ -52,6 +53,13 @@ impl AsRef<Volume> for Disk {
 /// The name of the share that an export is.
 pub(crate) fn share_name(export: &Export) -> &str {
     export.path.trim_start_matches('/')
+}
+
+/// Where calls of a client at this address come from. A share that wants encryption is connected to without it: what follows is
+/// refused.
+pub(crate) fn origin_at(client: IpAddr) -> Origin {
+    let protection = Protection::Encrypted;
+    Origin { client: client.to_canonical(), endpoint: None, protocol: PROTOCOL, protection }
 }
 
 impl Disk {
@@ -112,13 +120,25 @@ impl Disk {
             && now.share.is_met_by(&then.share)
             && matches!((now.rule(origin), was), (Some(now), Some(was)) if now.treats_like(was))
     }
+
+    /// Whether the share is gone over all connections that a session has, which are from these addresses.
+    pub(crate) fn is_gone(&self, namespace: &Namespace, clients: &[IpAddr]) -> bool {
+        // A session that has none is being ended.
+        !clients.is_empty() && !clients.iter().any(|&client| self.is_served(namespace, origin_at(client)))
+    }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
         let volume = &self.export.volume;
         let claims = volume.claims();
-        claims.dispatch(claims.drop_holder(volume.now(), self.holder));
+        // The table does not know it any longer, but what waits is to be answered.
+        let is_own =
+            |effect: &mut Effect| matches!(effect, Effect::Resume { holder, .. } if *holder == self.holder);
+        let mut effects = claims.drop_holder(volume.now(), self.holder);
+        let own: Vec<Effect> = effects.extract_if(.., is_own).collect();
+        own.into_iter().for_each(|effect| self.claimant.deliver(effect));
+        claims.dispatch(effects);
     }
 }
 
@@ -135,33 +155,67 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::later::tests::request;
     use crate::session::Session;
+    use vfs::claims::{LockOwner, LockRequest, Outcome, Queueing, Request, Span, Stream, Verdict};
     use vfs::memfs::MemFs;
-    use vfs::{Durability, ExportRule, Protection, VolumeId};
+    use vfs::qos::Nanos;
+    use vfs::{Durability, ExportRule, VolumeId};
 
-    fn from(client: [u8; 4]) -> Origin {
-        let protection = Protection::Encrypted;
-        Origin { client: client.into(), endpoint: None, protocol: PROTOCOL, protection }
+    fn volume() -> Arc<Volume> {
+        let fs = Arc::new(MemFs::new(Arc::new(vfs::Time::default)));
+        Arc::new(Volume::new(VolumeId(1), "one", fs, Durability::Sync, 1))
+    }
+
+    #[test]
+    fn what_waits_is_told_when_its_tree_connect_goes() {
+        let export = Arc::new(Export::new("/one", volume(), vec![ExportRule::everybody()]));
+        let connect = || Disk::new(Weak::<Session>::new(), &export, Caller::new(0, 0, []), false, None);
+        let (one, two) = (connect(), connect());
+        let lock = |disk: &Disk| {
+            export.root().claim(&Request::Lock(LockRequest {
+                owner: LockOwner { holder: disk.holder, owner: 1 },
+                open: None,
+                stream: Stream::default(),
+                span: Span::new(0, 1).unwrap(),
+                is_exclusive: true,
+                is_enforced: true,
+                reclaims: false,
+                queueing: Queueing::Until(Nanos(u64::MAX)),
+            }))
+        };
+        assert!(matches!(lock(&one), Verdict::Granted(_)));
+        let Verdict::Wait(ticket) = lock(&two) else { panic!("it is locked") };
+        let waker = request(&Arc::default());
+        // Its client is being told that it waits.
+        let cancel = two.claimant.wait(&export.root(), ticket, &waker);
+        drop(two);
+        assert_eq!((waker.take_woken(), cancel()), (Some(Outcome::Canceled), false));
     }
 
     #[test]
     fn a_channel_from_elsewhere_is_let_in_by_the_same_terms() {
-        let fs = Arc::new(MemFs::new(Arc::new(vfs::Time::default)));
-        let volume = Arc::new(Volume::new(VolumeId(1), "one", fs, Durability::Sync, 1));
         let rule = |network: &str, read_only| ExportRule {
             clients: vec![network.parse().unwrap()],
             read_only,
             ..ExportRule::everybody()
         };
         let rules = vec![rule("10.0.0.0/24", false), rule("10.0.1.0/24", false), rule("10.0.2.0/24", true)];
-        let export = Arc::new(Export::new("/one", volume, rules));
+        let export = Arc::new(Export::new("/one", volume(), rules));
         let caller = Caller::new(1, 1, []);
-        let origin = Some(from([10, 0, 0, 1]));
+        let origin = Some(origin_at([10, 0, 0, 1].into()));
         let disk = Disk::new(Weak::<Session>::new(), &export, caller, false, origin);
         let namespace = Namespace::new([Arc::clone(&export)]);
-        let is_served = |client| disk.is_served(&namespace, from(client));
+        let is_served = |client: [u8; 4]| disk.is_served(&namespace, origin_at(client.into()));
         assert!(is_served([10, 0, 0, 1]) && is_served([10, 0, 0, 2]) && is_served([10, 0, 1, 1]));
         assert!(!is_served([10, 0, 2, 1]), "it may only read from there");
         assert!(!is_served([10, 0, 3, 1]), "nobody is let in from there");
+        let is_gone = |clients: &[[u8; 4]]| {
+            let clients: Vec<IpAddr> = clients.iter().map(|&client| client.into()).collect();
+            disk.is_gone(&namespace, &clients)
+        };
+        assert!(!is_gone(&[[10, 0, 3, 1], [10, 0, 1, 1]]), "one is let in");
+        assert!(is_gone(&[[10, 0, 3, 1], [10, 0, 2, 1]]));
+        assert!(!is_gone(&[]), "nobody knows");
     }
 }

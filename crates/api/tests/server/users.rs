@@ -4,7 +4,7 @@ use crate::rig::{Rig, refused};
 use api::client::Terms;
 use api::model::{NewGroup, NewToken, NewUser, Password, Role, UserPatch};
 use control::password;
-use identity::{Resolver, Secrets};
+use identity::Resolver;
 
 fn with_password(name: &str, uid: u32) -> NewUser {
     NewUser { password: Some(Password("correct horse".to_owned())), ..NewUser::new(name, uid) }

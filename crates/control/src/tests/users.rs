@@ -6,7 +6,7 @@ use crate::{
     Error, NewUser, STORE_FILE, Service, StoreError, UserChange, Verb, Warning, account_name, password,
     windows_name,
 };
-use identity::{ACCOUNTS_MAX, AccountName, NtHash, Resolver, Secrets};
+use identity::{ACCOUNTS_MAX, AccountName, NtHash, Resolver};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -8,6 +8,7 @@ use super::{Keys, REQUIRED, pairs};
 use crate::authority::{Account, Authority, MicPolicy, Random};
 use crate::names::{folded, from_utf16, utf16};
 use crate::refusal::{Malformed, Refusal};
+use crate::resolver::{Identity, Resolver};
 use crate::secret::NtHash;
 use crate::time::FileTime;
 use std::net::IpAddr;
@@ -66,13 +67,11 @@ impl Challenged {
             return Err(Refusal::Weak("the client takes back what it has offered"));
         }
         let answer = Answer::parse(authenticate.nt)?;
-        let account =
-            Account::User { name: from_utf16(authenticate.user)?, domain: from_utf16(authenticate.domain)? };
-        let base = self.check(authority, &account, authenticate.domain, &answer)?;
+        let (identity, base) = self.check(authority, &authenticate, &answer)?;
         let keys = self.keys(&authenticate, base)?;
         self.check_mic(authority, &answer, message, &keys)?;
         check_target(authority, reached_at, &answer)?;
-        Ok((account, keys))
+        Ok((Account::User(identity), keys))
     }
 
     /// A client without a name: its answers are empty, that of LM perhaps one zero (MS-NLMP §3.2.5.1.2).
@@ -87,21 +86,26 @@ impl Challenged {
         Ok((Account::Anonymous, self.keys(message, [0; 16])?))
     }
 
-    /// The `SessionBaseKey` of a user whose answer is right. For somebody unknown all the same is computed.
+    /// A user whose answer is right, and its `SessionBaseKey`. For somebody unknown all the same is computed. The password and whose it
+    /// is are of one moment: the name may become another user's.
     fn check(
         &self,
         authority: &Authority,
-        account: &Account,
-        domain_utf16: &[u8],
+        message: &Authenticate<'_>,
         answer: &Answer<'_>,
-    ) -> Result<[u8; 16], Refusal> {
-        let Account::User { name, domain } = account else { return Err(Refusal::Anonymous) };
-        let known = authority.secrets.nt_hash(name, domain);
+    ) -> Result<(Identity, [u8; 16]), Refusal> {
+        let (name, domain) = (from_utf16(message.user)?, from_utf16(message.domain)?);
+        let accounts = authority.accounts.load();
+        let known = accounts.nt_hash(&name, &domain);
         let hash = known.unwrap_or(NtHash::from_bytes([0; 16]));
-        let key = ResponseKey::new(&hash, name, domain_utf16);
+        let key = ResponseKey::new(&hash, &name, message.domain);
         let is_right = key.verify(&self.challenge, answer.temp, answer.proof);
         let base = key.session_base_key(answer.proof);
-        if is_right & known.is_some() { Ok(base) } else { Err(Refusal::WrongCredentials) }
+        if !(is_right & known.is_some()) {
+            return Err(Refusal::WrongCredentials);
+        }
+        let identity = accounts.identity(&name, &domain).map_err(|_| Refusal::WrongCredentials)?;
+        Ok((identity, base))
     }
 
     /// MS-NLMP §3.2.5.1.2: the client's own key, if one is exchanged.

@@ -23,7 +23,7 @@ fn v1() -> Context {
     (DurableRequest::NAME, DurableRequest.to_bytes())
 }
 
-fn v2(guid: u8, timeout: u32) -> Context {
+pub(crate) fn v2(guid: u8, timeout: u32) -> Context {
     let request = DurableRequestV2 { timeout, flags: DurableFlags::empty(), create_guid: Guid([guid; 16]) };
     (DurableRequestV2::NAME, request.to_bytes())
 }
@@ -32,7 +32,7 @@ fn back(file_id: FileId) -> Context {
     (DurableReconnect::NAME, DurableReconnect { file_id }.to_bytes())
 }
 
-fn back_v2(file_id: FileId, guid: u8) -> Context {
+pub(crate) fn back_v2(file_id: FileId, guid: u8) -> Context {
     let flags = DurableFlags::empty();
     let request = DurableReconnectV2 { file_id, create_guid: Guid([guid; 16]), flags };
     (DurableReconnectV2::NAME, request.to_bytes())
@@ -103,10 +103,13 @@ pub(crate) fn lose(rig: &Rig, client: Client) {
     wait_until(|| rig.connections() < before);
 }
 
-pub(crate) fn lock(client: &mut Client, file_id: FileId, flags: LockFlags) -> NtStatus {
+pub(crate) fn lock_request(file_id: FileId, flags: LockFlags) -> LockRequest {
     let locks = vec![LockElement { offset: 0, length: 9, flags }];
-    let request = LockRequest { lock_sequence: LockSequence(0), file_id, locks };
-    client.call(Command::LOCK, &request).status()
+    LockRequest { lock_sequence: LockSequence(0), file_id, locks }
+}
+
+pub(crate) fn lock(client: &mut Client, file_id: FileId, flags: LockFlags) -> NtStatus {
+    client.call(Command::LOCK, &lock_request(file_id, flags)).status()
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod compression;
 mod dir;
 mod durable;
 mod ea;
+mod ended;
 mod file;
 mod floods;
 mod forged;

@@ -1,10 +1,11 @@
 //! Opens that outlive the service (MS-SMB2 §3.3.5.9.10, §3.3.5.9.12).
 
 use crate::attr::{dispose, rename};
-use crate::durable::{Context, again, create, has, id, leased, lock, lose};
+use crate::durable::{Context, again, create, has, id, leased, lock, lock_request, lose};
 use crate::rig::{
     ALICE, BOB, Client, Disks, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, lease_v2, state, wait_until,
 };
+use crate::settings::{DEFAULT, set};
 use smb::limits::{LOCKS_MAX, PERSISTENT_RANGES_MAX};
 use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateResponse, OplockLevel};
 use smb_wire::durable::{DurableFlags, DurableReconnectV2, DurableRequestV2, DurableResponseV2};
@@ -18,6 +19,7 @@ use smb_wire::{Decode, Encode, FileId, Guid, NtStatus};
 use stable::{StableDir, TestDir};
 use std::fs;
 use std::path::PathBuf;
+use vfs::ShareSettings;
 
 /// Storage and state directory, which outlive servers.
 struct Machine {
@@ -444,4 +446,47 @@ fn who_shares_no_longer_keeps_nothing_of_it() {
     let rig = machine.start_with(false);
     assert!(machine.records().is_empty());
     rig.alice().open("file", Opening::alone());
+}
+
+/// The tree connect that it was of has ended.
+#[test]
+fn an_open_of_a_share_that_is_to_be_connected_to_again_is_its_clients_alone() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let old = open(&mut client, "file", Opening::alone(), 1);
+    client.write(old, 0, b"mine");
+    set(&rig, ShareSettings { encryption: true, continuously_available: true, ..DEFAULT });
+    rig.tick();
+    assert_eq!(machine.records().len(), 1);
+    for client in [&mut alice(&rig, 2), &mut client] {
+        client.seals = true;
+        client.mount(SHARE);
+        client.create("file", Opening::default()).assert_refused(NtStatus::FILE_NOT_AVAILABLE);
+    }
+    let new = id(&again(&mut client, "file", &[wants(old, 1)]));
+    assert_eq!(client.data(new, 0, 4), b"mine");
+    client.close(new);
+    assert!(machine.records().is_empty());
+}
+
+/// Who is refused has not got what it has waited for.
+#[test]
+fn a_range_that_is_granted_when_the_tree_connect_has_ended_is_nobodys() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let (mut client, mut other) = (alice(&rig, 1), alice(&rig, 2));
+    let theirs = other.open("file", Opening::default());
+    let old = open(&mut client, "file", Opening::default(), 1);
+    assert_eq!(lock(&mut other, theirs, LockFlags::EXCLUSIVE_LOCK), NtStatus::SUCCESS);
+    let waits = client.request(Command::LOCK, &lock_request(old, LockFlags::EXCLUSIVE_LOCK));
+    client.send_protected(waits);
+    assert_eq!(client.reply().status(), NtStatus::PENDING);
+    set(&rig, ShareSettings { encryption: true, continuously_available: true, ..DEFAULT });
+    drop(other);
+    assert_eq!(client.reply().status(), NtStatus::NETWORK_NAME_DELETED);
+    client.seals = true;
+    client.mount(SHARE);
+    let new = id(&again(&mut client, "file", &[wants(old, 1)]));
+    assert_eq!(lock(&mut client, new, LockFlags::UNLOCK), NtStatus::RANGE_NOT_LOCKED);
 }

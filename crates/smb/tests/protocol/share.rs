@@ -101,12 +101,16 @@ fn a_share_stays_when_its_rules_change_for_others_alone() {
     };
     serve("/docs", vec![of("192.0.2.0/24", true), of("127.0.0.0/8", false)]);
     assert_eq!(client.write(file, 0, b"x").status(), NtStatus::SUCCESS);
-    serve("/docs", vec![of("192.0.2.0/24", false)]);
-    client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
-    serve("/other", vec![of("127.0.0.0/8", false)]);
-    client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
-    serve("/docs", vec![of("127.0.0.0/8", false)]);
-    assert_eq!(client.write(file, 0, b"x").status(), NtStatus::SUCCESS);
+    for (path, rule) in [("/docs", of("192.0.2.0/24", false)), ("/other", of("127.0.0.0/8", false))] {
+        let file = client.open("file", Opening::by(CreateDisposition::OPEN));
+        serve(path, vec![rule]);
+        client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
+        // It has ended, also if the next one would be let in.
+        serve("/docs", vec![of("127.0.0.0/8", false)]);
+        client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
+        client.mount(SHARE);
+        client.write(file, 0, b"x").assert_refused(NtStatus::FILE_CLOSED);
+    }
 }
 
 #[test]
@@ -119,7 +123,7 @@ fn a_share_that_is_served_otherwise_by_now_is_gone() {
     rig.namespace.store(Arc::new(Namespace::new([export])));
     client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
     client.create("other", Opening::default()).assert_refused(NtStatus::NETWORK_NAME_DELETED);
-    assert_eq!(client.call(Command::TREE_DISCONNECT, &Empty).status(), NtStatus::SUCCESS);
+    client.call(Command::TREE_DISCONNECT, &Empty).assert_refused(NtStatus::NETWORK_NAME_DELETED);
     client.tree_connect("spare").assert_refused(NtStatus::BAD_NETWORK_NAME);
     client.mount(SHARE);
     client.create("new", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);

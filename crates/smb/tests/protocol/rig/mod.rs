@@ -54,6 +54,7 @@ impl Disks {
 pub(crate) struct Rig {
     pub(crate) volume: Arc<Volume>,
     pub(crate) namespace: SharedNamespace,
+    service: Arc<Service>,
     address: SocketAddr,
     server: Option<Server>,
 }
@@ -129,8 +130,9 @@ impl Rig {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let settings = Settings { connections_max: 128, ..Settings::for_descriptors(1, 1000) };
-        let server = Server::start(Arc::new(set(service)), vec![listener], settings).unwrap();
-        Self { volume: docs, namespace, address, server: Some(server) }
+        let service = Arc::new(set(service));
+        let server = Server::start(Arc::clone(&service), vec![listener], settings).unwrap();
+        Self { volume: docs, namespace, service, address, server: Some(server) }
     }
 
     /// A connection on which nothing was said.
@@ -150,6 +152,11 @@ impl Rig {
         client.log_on(ALICE);
         client.mount(SHARE);
         client
+    }
+
+    /// What is done once a second.
+    pub(crate) fn tick(&self) {
+        self.service.end_what_is_gone();
     }
 
     /// Connections that the server has now.

@@ -1,0 +1,115 @@
+//! What is left of tree connects that have ended, because their shares let their clients in no longer, or otherwise.
+
+use crate::durable::{again, back_v2, create, id, lock, lock_request, v2};
+use crate::rig::{Client, Opening, Rig, SHARE, lease};
+use crate::settings::{DEFAULT, set};
+use smb_wire::create::OplockLevel;
+use smb_wire::header::Command;
+use smb_wire::lock::LockFlags;
+use smb_wire::{FileId, NtStatus};
+use std::sync::Arc;
+use vfs::{Export, ExportRule, Namespace, ShareSettings};
+
+const ALONE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
+
+/// Has the share be encrypted, which ends who is connected to it.
+fn encrypt(rig: &Rig) {
+    set(rig, ShareSettings { encryption: true, ..DEFAULT });
+}
+
+/// Connects to the share again, encrypted.
+fn come_back(client: &mut Client) {
+    client.seals = true;
+    client.mount(SHARE);
+}
+
+/// A client that has a file for itself alone, and bytes of it.
+fn with_a_file(rig: &Rig) -> (Client, FileId) {
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::alone());
+    assert_eq!(lock(&mut client, file, ALONE), NtStatus::SUCCESS);
+    (client, file)
+}
+
+#[test]
+fn who_connects_again_does_not_meet_what_it_had_open() {
+    let rig = Rig::new();
+    let (mut client, file) = with_a_file(&rig);
+    let old = client.tree_id;
+    encrypt(&rig);
+    client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
+    come_back(&mut client);
+    assert_ne!(client.tree_id, old);
+    let again = client.open("file", Opening::alone());
+    assert_eq!(lock(&mut client, again, ALONE), NtStatus::SUCCESS);
+    client.close(file).assert_refused(NtStatus::FILE_CLOSED);
+    // It stays ended.
+    set(&rig, DEFAULT);
+    client.tree_id = old;
+    client.close(again).assert_refused(NtStatus::NETWORK_NAME_DELETED);
+}
+
+#[test]
+fn who_is_not_let_in_any_longer_keeps_nothing_from_others() {
+    let rules = |clients: &str| {
+        let clients = vec![clients.parse().unwrap()];
+        vec![ExportRule { clients, ..ExportRule::everybody() }]
+    };
+    let rig = Rig::new();
+    let (mut client, file) = with_a_file(&rig);
+    client.open_lease("cached", Opening::default(), lease(1, "RWH")).assert_state("RWH");
+    let serve = |rules| {
+        let export = Export::new("/docs", Arc::clone(&rig.volume), rules);
+        rig.namespace.store(Arc::new(Namespace::new([export])));
+    };
+    // Others are none of it.
+    serve([rules("192.0.2.0/24"), rules("127.0.0.0/8")].concat());
+    rig.tick();
+    assert_eq!(client.write(file, 0, b"x").status(), NtStatus::SUCCESS);
+    // Nobody calls.
+    serve(rules("192.0.2.0/24"));
+    rig.tick();
+    assert!(rig.volume.claims().is_empty());
+    serve(rules("127.0.0.0/8"));
+    client.write(file, 0, b"x").assert_refused(NtStatus::NETWORK_NAME_DELETED);
+}
+
+#[test]
+fn what_is_durable_waits_for_its_client() {
+    for is_noticed in [true, false] {
+        let rig = Rig::new();
+        let mut client = rig.alice();
+        let opened = create(&mut client, "file", Opening::alone(), OplockLevel::BATCH, &[v2(1, 0)]);
+        let old = id(&opened);
+        client.write(old, 0, b"mine");
+        assert_eq!(lock(&mut client, old, ALONE), NtStatus::SUCCESS);
+        client.open("other", Opening::alone());
+        encrypt(&rig);
+        if is_noticed {
+            rig.tick();
+        }
+        client.read(old, 0, 4).assert_refused(NtStatus::NETWORK_NAME_DELETED);
+        come_back(&mut client);
+        let new = id(&again(&mut client, "file", &[back_v2(old, 1)]));
+        assert_eq!(client.data(new, 0, 4), b"mine");
+        assert_eq!(lock(&mut client, new, LockFlags::UNLOCK), NtStatus::SUCCESS, "its range came with it");
+        client.open("other", Opening::alone());
+    }
+}
+
+#[test]
+fn what_waits_in_a_tree_connect_ends_with_it() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice(), rig.alice());
+    let (mine, theirs) = (one.open("file", Opening::default()), two.open("file", Opening::default()));
+    assert_eq!(lock(&mut one, mine, ALONE), NtStatus::SUCCESS);
+    let waits = two.request(Command::LOCK, &lock_request(theirs, LockFlags::EXCLUSIVE_LOCK));
+    two.send_protected(waits);
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    encrypt(&rig);
+    rig.tick();
+    // The first of them may end first, and then it has its turn.
+    let status = two.reply().status();
+    assert!(matches!(status, NtStatus::RANGE_NOT_LOCKED | NtStatus::NETWORK_NAME_DELETED), "{status:?}");
+    assert!(rig.volume.claims().is_empty());
+}
