@@ -155,7 +155,6 @@ impl Service {
                 path: record.path.iter().map(|name| name.0.to_vec()).collect(),
                 stream: None,
             },
-            deletes: record.is_deleted || Mode(record.mode).contains(Mode::DELETE_ON_CLOSE),
             channel_sequence: 0,
             cached: cached.transpose()?.flatten(),
             listing: None,
