@@ -464,7 +464,7 @@ impl Open {
     pub(crate) fn close(&self) {
         self.release();
         if let Some(kept) = self.kept.get() {
-            kept.end(self.id.persistent);
+            kept.end();
         }
     }
 
