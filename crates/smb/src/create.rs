@@ -462,7 +462,6 @@ fn keep(
         mode: mode_of(args.create_options),
         claim,
         place,
-        deletes: false,
         channel_sequence: ops.header.channel_sequence(),
         cached,
         listing,

@@ -42,7 +42,6 @@ pub(crate) struct Open {
     position: AtomicU64,
     place: Mutex<Place>,
     scan: Mutex<Scan>,
-    deletes: AtomicBool,
     /// Whether what is written through this open leaves the time of the last write as it is (MS-FSA §2.1.1.6,
     /// `Open.UserSetModificationTime`).
     pub(crate) keeps_written: AtomicBool,
@@ -84,7 +83,6 @@ pub(crate) struct NewOpen {
     pub(crate) mode: Mode,
     pub(crate) claim: OpenId,
     pub(crate) place: Place,
-    pub(crate) deletes: bool,
     pub(crate) channel_sequence: u16,
     pub(crate) cached: Option<Cached>,
     pub(crate) listing: Option<claims::LeaseKey>,
@@ -144,7 +142,6 @@ impl Open {
             mode,
             claim,
             place,
-            deletes,
             channel_sequence,
             cached,
             listing,
@@ -162,7 +159,6 @@ impl Open {
             position: AtomicU64::new(0),
             place: Mutex::new(place),
             scan: Mutex::new(Scan::default()),
-            deletes: AtomicBool::new(deletes),
             keeps_written: AtomicBool::new(false),
             keeps_changed: AtomicBool::new(false),
             next_ea: AtomicU64::new(0),
@@ -426,9 +422,16 @@ impl Open {
         }
     }
 
-    /// Whether the file goes when this open does, as far as this open decides it.
+    /// Whether the file goes with its last open, or will when this one is closed.
     pub(crate) fn deletes(&self) -> bool {
-        self.deletes.load(Ordering::Relaxed)
+        self.mode().contains(Mode::DELETE_ON_CLOSE) || self.file.is_deleted()
+    }
+
+    /// Whether the file goes with its last open, by whichever open that was decided, and whether its name goes with it: of a stream
+    /// that goes alone it does not.
+    pub(crate) fn pending_deletion(&self) -> (bool, bool) {
+        let is_deleted = self.file.is_deleted();
+        (is_deleted, is_deleted && (!self.file.is_stream() || self.file.of_stream().is_deleted()))
     }
 
     /// Has the file go with its last open, or stay after all.
@@ -437,8 +440,7 @@ impl Open {
         let link = if deletes { place.deletion(&self.file, self.listing) } else { None };
         let verdict = self.file.claim(&Request::SetDelete { open: self.claim, link, waits: false });
         drop(place);
-        if matches!(verdict, Verdict::Granted(_)) {
-            self.deletes.store(deletes, Ordering::Relaxed);
+        if deletes && matches!(verdict, Verdict::Granted(_)) {
             self.tell_deleting();
         }
         verdict
@@ -448,15 +450,12 @@ impl Open {
     pub(crate) fn delete_on_close(&self) {
         let place = self.place();
         let Some(link) = place.deletion(&self.file, self.listing) else { return };
-        let verdict = self.file.claim(&Request::DeleteOnClose { open: self.claim, link });
-        if matches!(verdict, Verdict::Granted(_)) {
-            self.deletes.store(true, Ordering::Relaxed);
-        }
+        self.file.claim(&Request::DeleteOnClose { open: self.claim, link });
     }
 
     /// Tells those who watch the directory that it goes, if it does.
     fn tell_deleting(&self) {
-        if self.deletes() && self.is_dir() {
+        if self.is_dir() && self.deletes() {
             self.file.tell_deleting();
         }
     }
@@ -465,7 +464,7 @@ impl Open {
     pub(crate) fn close(&self) {
         self.release();
         if let Some(kept) = self.kept.get() {
-            kept.end(self.id.persistent);
+            kept.end();
         }
     }
 

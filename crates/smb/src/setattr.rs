@@ -10,7 +10,6 @@ use crate::ea;
 use crate::names::Naming;
 use crate::open::Open;
 use crate::ops::{Done, Ops, Stop};
-use crate::persistent::record;
 use crate::shown::{KEPT, WRITE_BITS, kept_flags};
 use crate::status::of_conflict;
 use smb_wire::classes::FileClass;
@@ -260,8 +259,13 @@ fn dispose(ops: &mut Ops<'_>, open: &Open, deletes: bool, ignores_read_only: boo
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
         }
     }
-    match open.set_delete(deletes) {
-        Verdict::Granted(_) => Ok(record::save(open).inspect_err(|_| _ = open.set_delete(!deletes))?),
+    let verdict = match &ops.service.persistent {
+        // Streams are not on record.
+        Some(opens) if !open.file.is_stream() => opens.decide(open, deletes)?,
+        _ => open.set_delete(deletes),
+    };
+    match verdict {
+        Verdict::Granted(_) => Ok(()),
         Verdict::Refused(Conflict::Recalling) => Err(ops.wait_for_name(open, &open.file)),
         Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
         Verdict::Wait(_) => Err(Stop::Delayed),

@@ -84,11 +84,28 @@ impl Entries {
         File::open(&self.dir)?.sync_all()
     }
 
+    /// What is kept by a number, if anything is and is whole.
+    pub fn get(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.path(number)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            read => Ok(self.content(&read?)),
+        }
+    }
+
     /// Keeps it no longer. A crash soon after may bring it back.
     pub fn remove(&self, number: u64) -> io::Result<()> {
         match fs::remove_file(self.path(number)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             removed => removed,
+        }
+    }
+
+    /// The same so that no crash brings it back.
+    pub fn forget(&self, number: u64) -> io::Result<()> {
+        self.remove(number)?;
+        match File::open(&self.dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            dir => dir?.sync_all(),
         }
     }
 
@@ -133,6 +150,12 @@ mod tests {
         entries.put(7, b"seven again").unwrap();
         entries.remove(3).unwrap();
         entries.remove(3).unwrap();
+        entries.put(4, b"four").unwrap();
+        assert_eq!(entries.get(4).unwrap(), Some(b"four".to_vec()));
+        entries.forget(4).unwrap();
+        entries.forget(4).unwrap();
+        assert_eq!(entries.get(4).unwrap(), None);
+        assert_eq!(entries.get(7).unwrap(), Some(b"seven again".to_vec()));
         drop(entries);
         let whole = |number, content: &[u8]| Found { number, content: Some(content.to_vec()) };
         assert_eq!(open(&dir).find().unwrap(), [whole(7, b"seven again"), whole(u64::MAX, b"")]);

@@ -4,8 +4,8 @@
 //! (docs/formats/streams.md). So a stream has whatever the storage gives to files: size, holes, flushes, capacity. It belongs to
 //! its file by the file's key, which stays the same whatever name the file gets.
 
-use crate::attrs::{Attrs, FileType, SetAttrs, SetTime};
-use crate::backend::{Blocking, EntryRef, Found, NewInode, NodeRef, SyncScope};
+use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime};
+use crate::backend::{AuthorizeRename, Blocking, EntryRef, Found, NewInode, NodeRef, SyncScope};
 use crate::claims::Stream;
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
@@ -16,7 +16,7 @@ use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The longest name of a stream, in bytes: one byte less than that of a file.
 pub const STREAM_NAME_BYTES_MAX: usize = NAME_BYTES_MAX - 1;
@@ -24,6 +24,8 @@ pub const STREAM_NAME_BYTES_MAX: usize = NAME_BYTES_MAX - 1;
 pub const STREAMS_MAX: usize = 1024;
 /// Files whose streams are looked at in one step of [`Volume::sweep_streams`].
 const SWEEP_FILES: usize = 64;
+/// What a file is called in the hidden tree until it has the name of another one.
+const NEW_LINK: &[u8] = b":link";
 /// What the names of streams begin with where they are stored, so that "." and ".." are names like any other.
 const MARK: u8 = b':';
 /// The mode of the hidden tree's directories: nobody but the service itself enters.
@@ -61,6 +63,8 @@ pub(crate) struct StreamTree {
     root: Mutex<Option<NodeRef>>,
     /// It was looked for and is not there: no file has a stream.
     is_missing: AtomicBool,
+    /// Held while there is a [`NEW_LINK`].
+    linking: Mutex<()>,
     swept: Mutex<Sweep>,
 }
 
@@ -129,7 +133,19 @@ pub(crate) fn list(dir: &NodeRef, sink: &mut dyn FnMut(&[u8], &Attrs)) -> FsResu
     Ok(())
 }
 
+/// Removes what a change that did not come to its end has left.
+fn remove_new_link(tree: &NodeRef) -> FsResult<()> {
+    match tree.remove(Name::new(NEW_LINK)?, &|_| Ok(())) {
+        Ok(_) | Err(FsError::NotFound) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 impl StreamTree {
+    fn lock_linking(&self) -> MutexGuard<'_, ()> {
+        self.linking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The hidden tree's root, if there is one. What somebody else has put there is none of ours: [`FsError::NotSupported`].
     fn root(&self, volume: &Volume) -> FsResult<Option<NodeRef>> {
         if self.is_missing.load(Ordering::Acquire) {
@@ -187,21 +203,48 @@ impl Volume {
         }
     }
 
-    /// The same directory, made if it is not there. `changed` is told of each directory that has got a name.
+    /// The hidden tree's root, made if it is not there. `changed` is told of the directory that has got a name.
+    fn make_tree(&self, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<NodeRef> {
+        if let Some(tree) = self.streams().root(self)? {
+            return Ok(tree);
+        }
+        take_dir(self.root(), Name::STREAMS)?;
+        changed(self.root());
+        self.streams().is_missing.store(false, Ordering::Release);
+        self.streams().root(self)?.ok_or(FsError::NotSupported)
+    }
+
+    /// Gives `target` a name in `dir` that another file has, in one step: at no time nothing has it. Until then `target` has a name in
+    /// the hidden tree. What that did to `dir`.
+    pub(crate) fn link_over(
+        &self,
+        target: &NodeRef,
+        (dir, name): (&NodeRef, Name<'_>),
+        authorize: AuthorizeRename<'_>,
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
+        let _linking = self.streams().lock_linking();
+        let tree = self.make_tree(&mut |dir| self.require_sync(pending, dir, SyncScope::All))?;
+        remove_new_link(&tree)?;
+        let link = Name::new(NEW_LINK)?;
+        tree.link(link, target, &|_| Ok(()))?;
+        let renamed = tree.rename(link, dir, name, authorize);
+        // It is still there where the name could not be taken, or is one of this file by now.
+        if renamed.as_ref().map_or(true, |(from, _)| from.before.change == from.after.change) {
+            let removed = remove_new_link(&tree);
+            return renamed.and_then(|(_, change)| removed.map(|()| change));
+        }
+        self.require_sync(pending, &tree, SyncScope::All);
+        renamed.map(|(_, change)| change)
+    }
+
+    /// The directory of a file's streams, made if it is not there. `changed` is told of each directory that has got a name.
     pub(crate) fn make_streams_of(
         &self,
         key: &FileKey,
         changed: &mut dyn FnMut(&NodeRef),
     ) -> FsResult<NodeRef> {
-        let tree = match self.streams().root(self)? {
-            Some(tree) => tree,
-            None => {
-                take_dir(self.root(), Name::STREAMS)?;
-                changed(self.root());
-                self.streams().is_missing.store(false, Ordering::Release);
-                self.streams().root(self)?.ok_or(FsError::NotSupported)?
-            }
-        };
+        let tree = self.make_tree(changed)?;
         let (dir, is_new) = take_dir(&tree, Name::new(dir_name(key).as_bytes())?)?;
         if is_new {
             changed(&tree);
@@ -264,11 +307,15 @@ impl Volume {
     }
 
     /// Looks for streams whose files have gone without this process, a step at a time: whether it has come to the end. Where the storage
-    /// cannot tell that a file is gone for certain, nothing is looked for.
+    /// cannot tell that a file is gone for certain, nothing is looked for. What a link has left that was to replace a file goes.
     pub fn sweep_streams(&self) -> FsResult<bool> {
         let mut swept = self.streams().swept.lock().unwrap_or_else(PoisonError::into_inner);
         let from = match *swept {
-            Sweep::Begin => 0,
+            Sweep::Begin => {
+                let _linking = self.streams().lock_linking();
+                self.streams().root(self)?.map_or(Ok(()), |tree| remove_new_link(&tree))?;
+                0
+            }
             Sweep::After(cookie) => cookie,
             Sweep::Done => return Ok(true),
         };

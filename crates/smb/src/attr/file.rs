@@ -117,12 +117,13 @@ fn basic(shown: &Shown) -> BasicInformation {
 }
 
 fn standard(open: &Open, attrs: &Attrs, shown: &Shown) -> StandardInformation {
+    let (delete_pending, goes_by_name) = open.pending_deletion();
     StandardInformation {
         allocation_size: shown.allocation,
         end_of_file: shown.size,
         // The one that is to be deleted counts no more (MS-FSA §2.1.5.12.27).
-        number_of_links: attrs.links.saturating_sub(u32::from(open.deletes())),
-        delete_pending: open.deletes(),
+        number_of_links: attrs.links.saturating_sub(u32::from(goes_by_name)),
+        delete_pending,
         directory: open.is_dir(),
     }
 }

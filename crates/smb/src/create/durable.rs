@@ -155,7 +155,7 @@ fn persist(
 ) -> Option<()> {
     let opens = ops.service.persistent.as_ref()?;
     let Durable { owner, create_guid, timeout_ms, .. } = durable;
-    let kept = opens.add(AsCreated {
+    let created = AsCreated {
         uid: owner.uid,
         client_guid: owner.client_guid,
         create_guid: create_guid?,
@@ -163,7 +163,8 @@ fn persist(
         share_access,
         action: granting.action,
         want: granting.want,
-    })?;
+    };
+    let kept = opens.add(created, &open.file, open.id.persistent)?;
     record::save_as(open, &kept).ok()?;
     open.set_durable(durable);
     open.set_kept(kept);

@@ -188,7 +188,6 @@ fn move_to(ops: &mut Ops<'_>, open: &Open, made: Created, access: claims::Access
         mode: open.mode(),
         claim,
         place: open.place().clone(),
-        deletes: false,
         channel_sequence: ops.header.channel_sequence(),
         cached: None,
         listing: open.listing,

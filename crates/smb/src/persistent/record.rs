@@ -7,9 +7,8 @@ use crate::lock_sequences::ENTRIES;
 use crate::names::Naming;
 use crate::open::{Open, Place};
 use smb_wire::NtStatus;
-use smb_wire::classes::file::Mode;
 use smb_wire::oplock::LeaseState;
-use vfs::claims::{Caching, Span};
+use vfs::claims::{Caching, Link, Span};
 use vfs::{FileKey, KEY_BYTES_MAX};
 use xdr::{Decode, Encode, Malformed, Reader, Xdr};
 
@@ -114,7 +113,7 @@ pub(crate) fn save(open: &Open) -> Result<(), NtStatus> {
 
 /// The same of an open that is to have one.
 pub(crate) fn save_as(open: &Open, kept: &Kept) -> Result<(), NtStatus> {
-    kept.write(open.id.persistent, |created| {
+    kept.write(|created| {
         let sources = Sources::of(open).ok_or(NtStatus::NOT_SUPPORTED)?;
         let record = Record::of(open, created, &sources).ok_or(NtStatus::FILE_CLOSED)?;
         if record.ranges.len() > PERSISTENT_RANGES_MAX {
@@ -163,7 +162,7 @@ impl<'a> Record<'a> {
             let (high, low) = instance.version;
             InstanceRecord { id: instance.id.0, high, low }
         });
-        Some(Self {
+        let mut record = Self {
             create_guid: created.create_guid.0,
             client_guid: created.client_guid.0,
             uid: created.uid,
@@ -185,11 +184,19 @@ impl<'a> Record<'a> {
             share_access: created.share_access.0,
             mode: open.mode().0,
             action: created.action.0,
-            is_deleted: open.deletes() && !open.mode().contains(Mode::DELETE_ON_CLOSE),
+            is_deleted: false,
             cache,
             ranges: open.file.ranges_with(open.claim()).into_iter().map(range).collect(),
             lock_sequences: open.lock_sequences.to_bytes(),
-        })
+        };
+        record.is_deleted = record.goes_by(open.file.deletion().as_ref());
+        Some(record)
+    }
+
+    /// Whether a name that goes with the last open of the file is the one that the record has.
+    pub(super) fn goes_by(&self, deletion: Option<&Link>) -> bool {
+        // By another name of the file its own stays.
+        deletion.is_some_and(|link| link.parent.bytes() == self.dir && *link.name == *self.name())
     }
 
     /// What a record says, all of it.

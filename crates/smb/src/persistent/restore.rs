@@ -86,7 +86,12 @@ impl Service {
             .filter(|export| export.share.continuously_available)
             .ok_or(NtStatus::BAD_NETWORK_NAME)?;
         let share_access = ShareAccess(record.share_access);
-        let kept = opens.add(AsCreated {
+        let file = |key| {
+            let key = FileKey::new(key).map_err(of_fs_error)?;
+            export.file(&key, Blocking::Allowed).map_err(of_fs_error)
+        };
+        let (dir, file) = (file(record.dir)?, file(record.file)?);
+        let created = AsCreated {
             uid: record.uid,
             client_guid: Guid(record.client_guid),
             create_guid: Guid(record.create_guid),
@@ -94,13 +99,8 @@ impl Service {
             share_access,
             action: CreateAction(record.action),
             want: record.cache.map(|cache| cache.want()).unwrap_or_default(),
-        });
-        let kept = kept.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
-        let file = |key| {
-            let key = FileKey::new(key).map_err(of_fs_error)?;
-            export.file(&key, Blocking::Allowed).map_err(of_fs_error)
         };
-        let (dir, file) = (file(record.dir)?, file(record.file)?);
+        let kept = opens.add(created, &file, persistent).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         let caller = &record.caller;
         let read_only = caller.read_only;
         let mut caller = Caller::new(caller.uid, caller.gid, caller.groups.iter().copied());
@@ -155,7 +155,6 @@ impl Service {
                 path: record.path.iter().map(|name| name.0.to_vec()).collect(),
                 stream: None,
             },
-            deletes: record.is_deleted || Mode(record.mode).contains(Mode::DELETE_ON_CLOSE),
             channel_sequence: 0,
             cached: cached.transpose()?.flatten(),
             listing: None,

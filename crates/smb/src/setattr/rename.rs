@@ -120,23 +120,21 @@ pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation
     caller.listing = open.listing;
     // A client takes no break of a listing that it has not heard the change of.
     let after_reply = open.disk.claimant.breaks.pause();
-    // Nothing is replaced by what cannot be there.
-    let mut linked = goal.dir.authorize_link(caller, &open.file);
-    if let (Ok(()), Some(replaced)) = (&linked, goal.replaced()) {
-        let _taken = take_over(open, replaced, false)?;
-        let removed = goal.dir.remove(caller, &goal.name, ops.pending);
-        if removed == Err(FsError::Delay) {
-            drop(after_reply);
-            return Err(ops.wait_for_name(open, &replaced.file));
-        }
-        removed?;
-    }
+    let (mut linked, mut in_the_way) = (goal.dir.authorize_link(caller, &open.file), &open.file);
     if linked.is_ok() {
-        linked = goal.dir.link(caller, &open.file, &goal.name, ops.pending).map(drop);
+        linked = match goal.replaced() {
+            Some(replaced) => {
+                let _taken = take_over(open, replaced, false)?;
+                in_the_way = &replaced.file;
+                let over = (&goal.name[..], replaced.attrs.file_id);
+                goal.dir.link_over(caller, &open.file, over, ops.pending).map(drop)
+            }
+            None => goal.dir.link(caller, &open.file, &goal.name, ops.pending).map(drop),
+        };
     }
     if linked == Err(FsError::Delay) {
         drop(after_reply);
-        return Err(ops.wait_for_name(open, &open.file));
+        return Err(ops.wait_for_name(open, in_the_way));
     }
     linked?;
     ops.unanswered.push(after_reply);

@@ -1,5 +1,6 @@
 //! QUERY_INFO and SET_INFO.
 
+use crate::rename::link;
 use crate::rig::{Client, Opening, Rig, name, query};
 use smb_wire::classes::file::{
     BasicInformation, DispositionFlags, DispositionInformation, DispositionInformationEx, Mode,
@@ -222,6 +223,61 @@ fn a_file_is_marked_for_deletion_and_saved_again() {
     assert_eq!(other.data(second, 0, 10), b"data", "it goes with the last open");
     other.close(second);
     assert!(!exists(&mut client, "file"));
+}
+
+#[test]
+fn every_open_tells_whether_its_file_goes() {
+    let rig = Rig::new();
+    let (mut client, mut other) = (rig.alice(), rig.alice());
+    client.put("file", b"data");
+    client.put("file:s", b"stream");
+    let file = client.open("file", Opening::default());
+    assert_eq!(link(&mut client, file, "link"), NtStatus::SUCCESS);
+    let second = other.open("file", Opening::default());
+    let stream = other.open("file:s", Opening::default());
+    let told = |client: &mut Client, other: &mut Client| {
+        let of = |client: &mut Client, file| {
+            let alone = standard(client, file);
+            let all = client.info(file, FileClass::ALL);
+            assert_eq!(StandardInformation::from_bytes(&all[40..64]), Ok(alone));
+            (alone.delete_pending, alone.number_of_links)
+        };
+        [of(client, file), of(other, second), of(other, stream)]
+    };
+    assert_eq!(told(&mut client, &mut other), [(false, 2); 3]);
+    assert_eq!(dispose(&mut client, file, true), NtStatus::SUCCESS);
+    assert_eq!(told(&mut client, &mut other), [(true, 1); 3], "a stream goes with its file");
+    // Whoever may delete it decides that it stays.
+    assert_eq!(dispose(&mut other, second, false), NtStatus::SUCCESS);
+    assert_eq!(told(&mut client, &mut other), [(false, 2); 3]);
+    assert_eq!(dispose(&mut other, stream, true), NtStatus::SUCCESS);
+    let of_stream_alone = [(false, 2), (false, 2), (true, 2)];
+    assert_eq!(told(&mut client, &mut other), of_stream_alone, "a stream is no name");
+}
+
+#[test]
+fn what_goes_when_it_is_closed_is_pending_from_then_on() {
+    let rig = Rig::new();
+    let (mut client, mut other) = (rig.alice(), rig.alice());
+    let options = CreateOptions::DELETE_ON_CLOSE;
+    for opening in [
+        Opening { options, ..Opening::default() },
+        Opening { options: options | CreateOptions::DIRECTORY_FILE, ..Opening::default() },
+    ] {
+        let first = client.open("it", opening);
+        let second = other.open("it", opening);
+        let last = other.open("it", Opening { options: opening.options.without(options), ..opening });
+        let told = |client: &mut Client, file| standard(client, file).delete_pending;
+        assert_eq!([told(&mut client, first), told(&mut other, second), told(&mut other, last)], [false; 3]);
+        client.close(first);
+        assert_eq!([told(&mut other, second), told(&mut other, last)], [true; 2]);
+        assert_eq!(dispose(&mut other, last, false), NtStatus::SUCCESS);
+        assert_eq!([told(&mut other, second), told(&mut other, last)], [false; 2]);
+        other.close(second);
+        assert!(told(&mut other, last), "each of them deletes it");
+        other.close(last);
+        assert!(!exists(&mut client, "it"));
+    }
 }
 
 #[test]

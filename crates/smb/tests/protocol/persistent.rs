@@ -2,6 +2,7 @@
 
 use crate::attr::{dispose, rename};
 use crate::durable::{Context, again, create, has, id, leased, lock, lock_request, lose};
+use crate::rename::link;
 use crate::rig::{
     ALICE, BOB, Client, Disks, OTHER, Offer, Opening, Reply, Rig, SHARE, lease, lease_v2, state, wait_until,
 };
@@ -313,6 +314,120 @@ fn what_is_to_be_deleted_is_after_a_restart() {
     assert_eq!(made(&mut client, "on close"), Ok(CreateAction::CREATED));
     assert_eq!(made(&mut client, "decided"), Ok(CreateAction::CREATED));
     assert_eq!(made(&mut client, "stays"), Ok(CreateAction::OPENED));
+}
+
+/// Another client, without a connection that is lost, that has a file open which it may delete.
+fn beside(rig: &Rig, path: &str) -> (Client, FileId) {
+    let mut other = alice(rig, 2);
+    let file = other.open(path, Opening::default());
+    (other, file)
+}
+
+#[test]
+fn what_another_keeps_from_being_deleted_stays_after_a_restart() {
+    for is_lost in [false, true] {
+        let machine = Machine::new();
+        let rig = machine.start();
+        let mut client = alice(&rig, 1);
+        let mine = open(&mut client, "file", Opening::default(), 1);
+        let (mut other, theirs) = beside(&rig, "file");
+        assert_eq!(dispose(&mut client, mine, true), NtStatus::SUCCESS);
+        if is_lost {
+            lose(&rig, client);
+        }
+        assert_eq!(dispose(&mut other, theirs, false), NtStatus::SUCCESS);
+        let machine = machine.crashed();
+        drop((other, rig));
+        let rig = machine.start();
+        let mut other = alice(&rig, 2);
+        other.open("file", Opening::default());
+        let mut client = alice(&rig, 1);
+        let mine = id(&again(&mut client, "file", &[wants(mine, 1)]));
+        // Nor does anything else that is written down of it say so.
+        assert_eq!(lock(&mut client, mine, LockFlags::EXCLUSIVE_LOCK), NtStatus::SUCCESS);
+        let machine = machine.crashed();
+        drop((client, other, rig));
+        let rig = machine.start();
+        let mut client = alice(&rig, 1);
+        let mine = id(&again(&mut client, "file", &[wants(mine, 1)]));
+        assert_eq!(client.close(mine).status(), NtStatus::SUCCESS);
+        assert_eq!(client.action("file", Opening::default()), Ok(CreateAction::OPENED), "{is_lost}");
+    }
+}
+
+#[test]
+fn what_another_has_decided_to_delete_is_deleted_after_a_restart() {
+    let on_close = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
+    for theirs in [Opening::default(), on_close] {
+        let machine = Machine::new();
+        let rig = machine.start();
+        let mut client = alice(&rig, 1);
+        let mine = open(&mut client, "file", Opening::default(), 1);
+        let mut other = alice(&rig, 2);
+        let their_file = other.open("file", theirs);
+        if theirs.options.is_empty() {
+            assert_eq!(dispose(&mut other, their_file, true), NtStatus::SUCCESS);
+        }
+        assert_eq!(other.close(their_file).status(), NtStatus::SUCCESS);
+        let machine = machine.crashed();
+        drop((client, other, rig));
+        let rig = machine.start();
+        let mut client = alice(&rig, 1);
+        client.create("file", Opening::default()).assert_refused(NtStatus::DELETE_PENDING);
+        let mine = id(&again(&mut client, "file", &[wants(mine, 1)]));
+        assert_eq!(client.close(mine).status(), NtStatus::SUCCESS);
+        assert_eq!(client.action("file", Opening::default()), Ok(CreateAction::CREATED));
+    }
+}
+
+#[test]
+fn a_name_that_is_to_go_takes_no_other_name_with_it_after_a_restart() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let mine = open(&mut client, "mine", Opening::default(), 1);
+    assert_eq!(link(&mut client, mine, "theirs"), NtStatus::SUCCESS);
+    let (mut other, theirs) = beside(&rig, "theirs");
+    assert_eq!(dispose(&mut other, theirs, true), NtStatus::SUCCESS);
+    let machine = machine.crashed();
+    drop((client, other, rig));
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let mine = id(&again(&mut client, "mine", &[wants(mine, 1)]));
+    assert_eq!(client.close(mine).status(), NtStatus::SUCCESS);
+    assert_eq!(client.action("mine", Opening::default()), Ok(CreateAction::OPENED));
+}
+
+#[test]
+fn who_cannot_write_down_a_deletion_withdraws_no_one_elses() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let mine = open(&mut client, "file", Opening::default(), 1);
+    let (mut other, theirs) = beside(&rig, "file");
+    assert_eq!(dispose(&mut other, theirs, true), NtStatus::SUCCESS);
+    fs::remove_dir_all(machine.dir.path().join("persistent-opens")).unwrap();
+    assert_eq!(dispose(&mut client, mine, true), NtStatus::IO_DEVICE_ERROR);
+    other.create("file", Opening::default()).assert_refused(NtStatus::DELETE_PENDING);
+    for (client, file) in [(&mut client, mine), (&mut other, theirs)] {
+        assert_eq!(client.close(file).status(), NtStatus::SUCCESS);
+    }
+    assert_eq!(client.action("file", Opening::default()), Ok(CreateAction::CREATED));
+}
+
+#[test]
+fn a_record_that_cannot_say_that_a_file_stays_says_nothing() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let mine = open(&mut client, "file", Opening::default(), 1);
+    let (mut other, theirs) = beside(&rig, "file");
+    assert_eq!(dispose(&mut client, mine, true), NtStatus::SUCCESS);
+    // Nothing is written where this is.
+    fs::create_dir(machine.records()[0].with_extension("new")).unwrap();
+    assert_eq!(dispose(&mut other, theirs, false), NtStatus::SUCCESS);
+    assert!(machine.records().iter().all(|record| record.is_dir()));
+    assert_eq!(other.action("file", Opening::default()), Ok(CreateAction::OPENED));
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! New names, and what others have open.
 
 use crate::attr::{dispose, exists, rename};
-use crate::rig::{Client, Opening, Rig, lease, name};
+use crate::rig::{Client, NOW, Opening, Rig, SHARE, lease, name};
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{RenameFlags, RenameInformation, RenameInformationEx};
 use smb_wire::create::{CreateDisposition, CreateOptions, ShareAccess};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{FileId, NtStatus, Utf16};
-use vfs::{Caller, Disposition, PendingSync, SetAttrs};
+use std::sync::Arc;
+use vfs::{Caller, Disposition, Durability, ExportRule, MemFs, PendingSync, SetAttrs, Volume, VolumeId};
 
 pub(crate) fn link(client: &mut Client, file: FileId, to: &str) -> NtStatus {
     link_over(client, file, to, false)
@@ -49,6 +50,22 @@ fn what_cannot_be_linked_replaces_nothing() {
     let (caller, mut pending) = (Caller::new(1000, 100, []), PendingSync::default());
     rig.namespace.load().exports()[0].root().remove(&caller, b"from", &mut pending).unwrap();
     assert_eq!(link_over(&mut client, file, "to", true), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(client.get("to"), b"stays");
+}
+
+#[test]
+fn a_file_with_too_many_names_replaces_nothing() {
+    let mut options = vfs::memfs::Options::default();
+    options.limits.links_max = 2;
+    let fs = Arc::new(MemFs::with_options(Arc::new(|| NOW), options));
+    let rig =
+        Rig::with(ExportRule::everybody(), |_| Volume::new(VolumeId(1), SHARE, fs, Durability::Sync, 7));
+    let mut client = rig.alice();
+    client.put("to", b"stays");
+    let file = client.open("from", Opening::default());
+    assert_eq!(link(&mut client, file, "link"), NtStatus::SUCCESS);
+    assert_eq!(link(&mut client, file, "more"), NtStatus::TOO_MANY_LINKS);
+    assert_eq!(link_over(&mut client, file, "to", true), NtStatus::TOO_MANY_LINKS);
     assert_eq!(client.get("to"), b"stays");
 }
 

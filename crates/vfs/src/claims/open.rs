@@ -112,8 +112,13 @@ impl FileClaims {
         Verdict::Granted(granted)
     }
 
+    /// The name that goes with the last open of a stream, or of the file as such, if that was decided.
+    pub(super) fn deletion_of(&self, stream: Stream) -> Option<Link> {
+        self.deletions.iter().find(|gone| gone.stream == stream).map(|gone| gone.link.clone())
+    }
+
     /// Whether it goes when its last open does.
-    fn is_deleted(&self, stream: Stream) -> bool {
+    pub(super) fn is_deleted(&self, stream: Stream) -> bool {
         self.deletions.iter().any(|gone| gone.stream == stream || gone.stream == Stream::default())
     }
 

@@ -174,6 +174,26 @@ impl Claims {
         self.counts.deletes.load(Relaxed) > 0
     }
 
+    /// See [`Table::is_deleted`]. One load where nothing in the volume goes with an open, a hash and a second load where nothing in
+    /// the shard does.
+    #[inline]
+    pub fn is_deleted(&self, file: &FileKey, stream: Stream) -> bool {
+        self.has_deletions_of(file) && lock(&self.shard(file).table).is_deleted(file, stream)
+    }
+
+    /// See [`Table::deletion_of`].
+    pub fn deletion_of(&self, file: &FileKey, stream: Stream) -> Option<Link> {
+        if !self.has_deletions_of(file) {
+            return None;
+        }
+        lock(&self.shard(file).table).deletion_of(file, stream)
+    }
+
+    #[inline]
+    fn has_deletions_of(&self, file: &FileKey) -> bool {
+        self.has_deletions() && self.shard(file).counts.deletes.load(Relaxed) > 0
+    }
+
     /// The name of a file, or of a stream of it, is another one now.
     pub(crate) fn relink(
         &self,

@@ -3,8 +3,8 @@
 use super::held::{Binds, FileClaims};
 use super::step::{Step, done};
 use super::{
-    Access, By, Conflict, Effect, Granted, HolderId, Io, LockOwner, OpenId, Request, Span, Stream, Timeouts,
-    Verdict,
+    Access, By, Conflict, Effect, Granted, HolderId, Io, Link, LockOwner, OpenId, Request, Span, Stream,
+    Timeouts, Verdict,
 };
 use crate::key::{FileKey, KeyHasher};
 use crate::qos::Nanos;
@@ -96,6 +96,16 @@ impl Table {
     /// What an open of a file may do, and what others may not; `None` if there is no such open.
     pub fn access_of(&self, file: &FileKey, open: OpenId) -> Option<Access> {
         self.files.get(file)?.access_of(open)
+    }
+
+    /// Whether a stream of a file is to go with its last open, by itself or with the file, as was decided by whatever open.
+    pub fn is_deleted(&self, file: &FileKey, stream: Stream) -> bool {
+        self.files.get(file).is_some_and(|claims| claims.is_deleted(stream))
+    }
+
+    /// The name that goes with the last open of a stream of a file, or of the file as such, if that was decided.
+    pub fn deletion_of(&self, file: &FileKey, stream: Stream) -> Option<Link> {
+        self.files.get(file)?.deletion_of(stream)
     }
 
     /// Answers a request about a file.

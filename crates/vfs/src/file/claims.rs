@@ -13,7 +13,7 @@ use crate::attrs::{Attrs, Change, SetAttrs, SetTime, Time};
 use crate::backend::{Blocking, SyncScope};
 use crate::caller::Caller;
 use crate::claims::{
-    By, Claims, Granted, HolderId, Io, IoKind, LeaseKey, LockOwner, OpenId, Request, Span, Verdict,
+    By, Claims, Granted, HolderId, Io, IoKind, LeaseKey, Link, LockOwner, OpenId, Request, Span, Verdict,
 };
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
@@ -174,6 +174,18 @@ impl File {
     /// What an open of this file may do, and what others may not; `None` if there is no such open.
     pub fn access_of(&self, open: OpenId) -> Option<crate::claims::Access> {
         self.volume().held()?.access_of(&self.key(), open)
+    }
+
+    /// Whether this file or stream is to go with its last open, as was decided by whatever open; a stream goes with its file, too.
+    /// One look where nothing of the volume is to go.
+    #[inline]
+    pub fn is_deleted(&self) -> bool {
+        self.volume().held().is_some_and(|claims| claims.is_deleted(&self.key(), self.stream()))
+    }
+
+    /// The name that goes with the last open of this file or stream, if that was decided.
+    pub fn deletion(&self) -> Option<Link> {
+        self.volume().held()?.deletion_of(&self.key(), self.stream())
     }
 
     /// Whether an owner holds any byte of this file.

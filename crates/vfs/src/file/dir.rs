@@ -11,6 +11,7 @@ use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
 use crate::folded::{Fold, Known, NameChange};
 use crate::name::Name;
+use crate::watch::Action;
 use std::ops::ControlFlow;
 
 /// Entries that a look-up by another spelling looks at in a directory.
@@ -173,6 +174,41 @@ impl File {
         self.names_changed(caller, pending);
         self.tell_added(name.bytes(), false, &made.dir);
         Ok(self.created(made))
+    }
+
+    /// Gives `target` a name in this directory that the file of this number has, in one step: that file has it, or `target` does.
+    /// [`FsError::Delay`] if something else has the name by now, or nothing.
+    pub fn link_over(
+        &self,
+        caller: &Caller,
+        target: &Self,
+        (name, replaced): (&[u8], u64),
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
+        self.authorize_link(caller, target)?;
+        let ruling = self.ruling(caller, Some(name))?;
+        let name = self.old_name(ruling, caller, name)?;
+        if target.node.attrs(Blocking::Allowed)?.file_type == FileType::Directory {
+            return Err(FsError::IsDirectory);
+        }
+        self.ask_before_unlink(ruling, caller, name)?;
+        let (volume, child) = (self.volume(), self.volume().watches().child(&self.node, name));
+        let overwritten = volume.may_have_streams(&self.node, name);
+        let authorize = |_: &EntryRef<'_>, to: &EntryRef<'_>| {
+            ruling.check_add(to.dir, caller, false)?;
+            match (to.object)() {
+                Ok(object) if object.file_id == replaced => ruling.check_removal(to, caller),
+                Ok(_) | Err(FsError::NotFound) => Err(FsError::Delay),
+                Err(error) => Err(error),
+            }
+        };
+        let change = volume.link_over(&target.node, (&self.node, name), &authorize, pending)?;
+        self.names_changed(caller, pending);
+        self.index_changed(&change, Vec::new);
+        volume.remove_streams_of_gone(overwritten);
+        volume.watches().removed(volume.root(), &self.node, name.bytes(), child);
+        volume.watches().names_changed(volume.root(), &self.node, &[(Action::Added, name.bytes())], false);
+        Ok(change)
     }
 
     /// Whether `caller` may give `target` a further name in this directory now, and nobody who keeps it open has to be asked first.

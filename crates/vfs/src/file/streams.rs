@@ -201,6 +201,7 @@ impl File {
 mod tests {
     use super::*;
     use crate::durable::Durability;
+    use crate::faulty::Faulty;
     use crate::file::{Disposition, Opened, Stability};
     use crate::memfs::MemFs;
     use crate::name::Name;
@@ -335,6 +336,74 @@ mod tests {
         put(&dir, &user, b"s", b"stream");
         root.remove_dir(&user, b"dir", &mut pending).unwrap();
         assert_eq!(hidden(&root), 0);
+    }
+
+    /// What has a name, if anything does, and how many names that has.
+    fn named(root: &File, name: &[u8]) -> Option<(u64, u32)> {
+        let found = root.node.lookup(Name::new(name).unwrap(), Blocking::Allowed).ok()?;
+        Some((found.attrs.file_id, found.attrs.links))
+    }
+
+    #[test]
+    fn a_link_takes_the_name_of_another_file_in_one_step() {
+        let (root, file, user) = rig();
+        let other = make(&root, &user, b"other");
+        put(&other, &user, b"s", b"stream");
+        let [file_id, other_id] = [&file, &other].map(|file| file.attrs(Blocking::Allowed).unwrap().file_id);
+        let mut pending = PendingSync::default();
+        let mut link =
+            |by: &Caller, replaced| root.link_over(by, &file, (b"other", replaced), &mut pending).map(drop);
+        assert_eq!(link(&user, file_id), Err(FsError::Delay), "something else has the name");
+        let mut reader = user.clone();
+        reader.read_only = true;
+        assert_eq!(link(&reader, other_id), Err(FsError::ReadOnly));
+        assert_eq!((named(&root, b"other"), hidden(&root)), (Some((other_id, 1)), 1));
+        assert_eq!(link(&user, other_id), Ok(()));
+        for name in [&b"file"[..], b"other"] {
+            assert_eq!(named(&root, name), Some((file_id, 2)));
+        }
+        assert_eq!(hidden(&root), 0, "the streams of what gave way have gone with it");
+        root.remove(&user, b"other", &mut PendingSync::default()).unwrap();
+        let gone = root.link_over(&user, &file, (b"other", other_id), &mut PendingSync::default());
+        assert_eq!((gone.map(drop), named(&root, b"file")), (Err(FsError::Delay), Some((file_id, 1))));
+    }
+
+    #[test]
+    fn a_link_that_fails_replaces_nothing_and_leaves_nothing() {
+        for lasts in [false, true] {
+            let mut nth = 0;
+            loop {
+                nth += 1;
+                let faulty = Faulty::new(Arc::new(new_storage()));
+                let volume = Volume::new(VolumeId(1), "one", Arc::new(faulty.clone()), Durability::Sync, 1);
+                let root = Arc::new(Export::new("/one", Arc::new(volume), Vec::new())).root();
+                let (user, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
+                let [file, other] = [&b"file"[..], b"other"].map(|name| make(&root, &user, name));
+                let [file_id, other_id] =
+                    [&file, &other].map(|file| file.attrs(Blocking::Allowed).unwrap().file_id);
+                let refused = faulty.refused();
+                match lasts {
+                    false => faulty.fail_at(nth, FsError::Io),
+                    true => faulty.fail_from(nth, FsError::Io),
+                }
+                let linked = root.link_over(&user, &file, (b"other", other_id), &mut pending);
+                faulty.heal();
+                let by_now = named(&root, b"other").unwrap().0;
+                if linked.is_err() {
+                    assert!([file_id, other_id].contains(&by_now), "{nth}: something has the name");
+                } else {
+                    assert_eq!(by_now, file_id, "{nth}");
+                }
+                // What is left where nothing could be removed goes after the next start.
+                while !root.volume().sweep_streams().unwrap() {}
+                let names = if by_now == file_id { 2 } else { 1 };
+                assert_eq!(named(&root, b"file"), Some((file_id, names)), "{nth}");
+                if faulty.refused() == refused {
+                    break;
+                }
+            }
+            assert!(nth > 8, "some calls were refused");
+        }
     }
 
     #[test]

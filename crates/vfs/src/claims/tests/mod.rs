@@ -75,6 +75,12 @@ impl Rig {
         self.effects.extend(effects);
     }
 
+    /// Whether a stream goes with its last open, and by which name.
+    pub(super) fn decided(&self, stream: u32) -> (bool, Option<Link>) {
+        let (file, stream) = (key(1), Stream(stream));
+        (self.table.is_deleted(&file, stream), self.table.deletion_of(&file, stream))
+    }
+
     pub(super) fn take(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }

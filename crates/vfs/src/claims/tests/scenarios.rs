@@ -24,8 +24,10 @@ fn the_last_close_deletes() {
     let delete = |open, link| Request::SetDelete { open, link, waits: true };
     assert_eq!(rig.refused(&delete(reader, Some(link()))), Conflict::Denied);
     rig.granted(&delete(first, Some(link())));
+    assert_eq!(rig.decided(0), (true, Some(link())));
     assert_eq!(rig.refused(&Request::Open(opening(4, read_write()))), Conflict::DeletePending);
     rig.granted(&delete(second, None));
+    assert_eq!(rig.decided(0), (false, None), "whoever decided it before");
     let fourth = rig.open(opening(4, read_write()));
     rig.granted(&delete(second, Some(link())));
     for open in [first, second, reader] {
@@ -61,7 +63,9 @@ fn an_open_that_deletes_does_so_when_it_is_closed() {
     let second = rig.open(opening(2, read_write()));
     assert_eq!(rig.refused(&delete(second)), Conflict::Denied);
     rig.granted(&Request::Close(other));
+    assert_eq!(rig.decided(0), (false, None));
     rig.granted(&Request::Close(first));
+    assert_eq!(rig.decided(0), (true, Some(link())));
     assert_eq!(rig.refused(&delete(first)), Conflict::NotHeld);
     assert_eq!(rig.refused(&Request::Open(opening(3, read_write()))), Conflict::DeletePending);
     rig.granted(&Request::Close(second));
@@ -74,10 +78,13 @@ fn the_file_waits_for_its_streams_but_not_they_for_it() {
     let of_stream = |number| OpenRequest { stream: Stream(number), ..opening(1, deleting()) };
     let [data, stream, other] = [0, 1, 2].map(|number| rig.open(of_stream(number)));
     rig.granted(&Request::SetDelete { open: stream, link: Some(link()), waits: true });
+    assert_eq!([0, 1, 2].map(|number| rig.decided(number).0), [false, true, false]);
     rig.granted(&Request::Close(stream));
     assert_eq!(rig.take(), [removed(1)]);
     rig.removed(1);
     rig.granted(&Request::SetDelete { open: data, link: Some(link()), waits: true });
+    assert_eq!([0, 1, 2].map(|number| rig.decided(number).0), [true; 3]);
+    assert_eq!(rig.decided(2).1, None, "it has no name of its own that goes");
     rig.granted(&Request::Close(data));
     assert_eq!(rig.refused(&Request::Open(of_stream(1))), Conflict::DeletePending);
     rig.granted(&Request::Close(other));
