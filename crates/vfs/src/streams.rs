@@ -152,6 +152,19 @@ impl StreamTree {
             Err(error) => Err(error),
         }
     }
+
+    /// The same, made if it is not there, under the lock under which others look for it: who has not found it has said so by then.
+    /// `changed` is told that the volume's root has got a name.
+    fn make_root(&self, volume: &Volume, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<NodeRef> {
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        let (node, _) = take_dir(volume.root(), Name::STREAMS)?;
+        changed(volume.root());
+        if !is_own_dir(&node.attrs(Blocking::Allowed)?) {
+            return Err(FsError::NotSupported);
+        }
+        self.is_missing.store(false, Ordering::Release);
+        Ok(NodeRef::clone(root.insert(node)))
+    }
 }
 
 /// Whether something has lost its last name: whoever has it open keeps it, but nobody else finds it.
@@ -195,12 +208,7 @@ impl Volume {
     ) -> FsResult<NodeRef> {
         let tree = match self.streams().root(self)? {
             Some(tree) => tree,
-            None => {
-                take_dir(self.root(), Name::STREAMS)?;
-                changed(self.root());
-                self.streams().is_missing.store(false, Ordering::Release);
-                self.streams().root(self)?.ok_or(FsError::NotSupported)?
-            }
+            None => self.streams().make_root(self, changed)?,
         };
         let (dir, is_new) = take_dir(&tree, Name::new(dir_name(key).as_bytes())?)?;
         if is_new {
@@ -291,6 +299,15 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::durable::Durability;
+    use crate::memfs::MemFs;
+    use crate::namespace::VolumeId;
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// How long a thread gets to do what it must not do.
+    const PATIENCE: Duration = Duration::from_millis(200);
 
     #[test]
     fn names_are_kept_apart_from_dots_and_bounded() {
@@ -309,5 +326,26 @@ mod tests {
         for bad in [&b""[..], b"0", b"0g", b"\xff\xff", &[b'0'; 82]] {
             assert_eq!(key_of(bad), None, "{bad:?}");
         }
+    }
+    #[test]
+    fn whoever_has_not_found_the_tree_says_so_before_it_is_made() {
+        let storage = Arc::new(MemFs::new(Arc::new(crate::Time::default)));
+        let volume = Volume::new(VolumeId(1), "one", storage, Durability::Sync, 1);
+        let key = volume.root().key();
+        assert!(volume.streams_of(&key).unwrap().is_none());
+        let is_made = || volume.root().lookup(Name::STREAMS, Blocking::Allowed).is_ok();
+        thread::scope(|scope| {
+            // Somebody else who has looked for it at the same time, and is about to say that it is not there.
+            let looking = volume.streams().root.lock().unwrap();
+            let making = scope.spawn(|| volume.make_streams_of(&key, &mut |_| ()).is_ok());
+            let begin = Instant::now();
+            while !is_made() && begin.elapsed() < PATIENCE {
+                thread::yield_now();
+            }
+            volume.streams().is_missing.store(true, Ordering::Release);
+            drop(looking);
+            assert!(making.join().unwrap());
+        });
+        assert!(volume.streams_of(&key).unwrap().is_some());
     }
 }
