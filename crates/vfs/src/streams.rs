@@ -24,6 +24,8 @@ pub const STREAM_NAME_BYTES_MAX: usize = NAME_BYTES_MAX - 1;
 pub const STREAMS_MAX: usize = 1024;
 /// Files whose streams are looked at in one step of [`Volume::sweep_streams`].
 const SWEEP_FILES: usize = 64;
+/// What the name of a hidden tree's mark begins with, which no key does.
+const TREE_MARK: &str = "of-";
 /// What the names of streams begin with where they are stored, so that "." and ".." are names like any other.
 const MARK: u8 = b':';
 /// The mode of the hidden tree's directories: nobody but the service itself enters.
@@ -85,6 +87,12 @@ pub(crate) fn number(node: &NodeRef) -> Stream {
 pub(crate) fn own(file_type: FileType) -> NewInode {
     let mode = if file_type == FileType::Directory { DIR_MODE } else { FILE_MODE };
     NewInode { mode, uid: 0, gid: 0, times: None, size: 0 }
+}
+
+/// The name of a file in a hidden tree that says where the tree was made: the keys of its root and its own. Whatever copies, restores or
+/// rolls back a volume so that its files get other keys gives another one to the tree, too.
+fn mark_name(root: &NodeRef, tree: &NodeRef) -> String {
+    format!("{TREE_MARK}{}-{}", dir_name(&root.key()), dir_name(&tree.key()))
 }
 
 /// The name of the directory for the streams of a file: the file's key in hexadecimal digits.
@@ -154,10 +162,17 @@ impl StreamTree {
     }
 
     /// The same, made if it is not there, under the lock under which others look for it: who has not found it has said so by then.
-    /// `changed` is told that the volume's root has got a name.
+    /// `changed` is told of each directory that has got a name.
     fn make_root(&self, volume: &Volume, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<NodeRef> {
         let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
-        let (node, _) = take_dir(volume.root(), Name::STREAMS)?;
+        let (node, is_new) = take_dir(volume.root(), Name::STREAMS)?;
+        if is_new {
+            // Without its mark it would never be swept.
+            mark(volume.root(), &node).inspect_err(|_| {
+                let _ = volume.root().remove_dir(Name::STREAMS, &|_| Ok(()));
+            })?;
+            changed(&node);
+        }
         changed(volume.root());
         if !is_own_dir(&node.attrs(Blocking::Allowed)?) {
             return Err(FsError::NotSupported);
@@ -178,6 +193,25 @@ pub(crate) fn is_gone(node: &NodeRef) -> bool {
 /// Whether a directory is one that this service has made and nobody else enters.
 fn is_own_dir(attrs: &Attrs) -> bool {
     attrs.file_type == FileType::Directory && attrs.uid == 0 && attrs.mode & OTHERS == 0
+}
+
+/// Says in a hidden tree that it was made here.
+fn mark(root: &NodeRef, tree: &NodeRef) -> FsResult<()> {
+    match tree.create(Name::new(mark_name(root, tree).as_bytes())?, &|_| Ok(own(FileType::Regular))) {
+        Ok(_) | Err(FsError::Exists) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a hidden tree was made here, so that its names are the keys of files here. One in which nothing is any longer is as good as new.
+fn is_made_here(root: &NodeRef, tree: &NodeRef) -> FsResult<bool> {
+    match tree.lookup(Name::new(mark_name(root, tree).as_bytes())?, Blocking::Allowed) {
+        Err(FsError::NotFound) => {}
+        found => return found.map(|_| true),
+    }
+    let (names, next) = names(tree, 0, SWEEP_FILES)?;
+    let is_empty = next.is_none() && names.iter().all(|name| name.starts_with(TREE_MARK.as_bytes()));
+    Ok(is_empty && mark(root, tree).is_ok())
 }
 
 /// The directory of a name, made if it is not there; whether it was made.
@@ -271,8 +305,9 @@ impl Volume {
         }
     }
 
-    /// Looks for streams whose files have gone without this process, a step at a time: whether it has come to the end. Where the storage
-    /// cannot tell that a file is gone for certain, nothing is looked for.
+    /// Looks for streams whose files have gone without this process, a step at a time: whether it has come to the end. Streams stay where
+    /// the storage cannot tell that their file is gone for certain, and in a tree that came from elsewhere: there no file has the keys
+    /// that they lie under.
     pub fn sweep_streams(&self) -> FsResult<bool> {
         let mut swept = self.streams().swept.lock().unwrap_or_else(PoisonError::into_inner);
         let from = match *swept {
@@ -280,14 +315,16 @@ impl Volume {
             Sweep::After(cookie) => cookie,
             Sweep::Done => return Ok(true),
         };
-        let tree = if self.proves_gone() { self.streams().root(self)? } else { None };
-        let Some(tree) = tree else {
-            *swept = Sweep::Done;
-            return Ok(true);
+        let tree = match self.streams().root(self)? {
+            Some(tree) if *swept != Sweep::Begin || is_made_here(self.root(), &tree)? => tree,
+            _ => {
+                *swept = Sweep::Done;
+                return Ok(true);
+            }
         };
         let (names, next) = names(&tree, from, SWEEP_FILES)?;
         for key in names.iter().filter_map(|name| key_of(name)) {
-            if matches!(self.node(&key, Blocking::Allowed), Err(FsError::Stale)) {
+            if self.is_gone(&key) {
                 self.remove_streams(&key, &mut |_| ())?;
             }
         }
