@@ -186,6 +186,16 @@ impl Accounts {
         self.user_named.get(&name.folded()).copied().ok_or_else(|| Conflict::NoUser(name.to_string()))
     }
 
+    /// The name of a user as it was given, by one that may differ by case.
+    pub fn user_named(&self, name: &AccountName) -> Option<&AccountName> {
+        self.user_named.get(&name.folded()).map(|&place| &self.users[place].user.name)
+    }
+
+    /// The same of a group.
+    pub fn group_named(&self, name: &AccountName) -> Option<&AccountName> {
+        self.group_named.get(&name.folded()).map(|&place| &self.groups[place].name)
+    }
+
     /// The user that somebody is by a rule or by name.
     fn find(&self, name: &str, domain: &str) -> Option<&Known> {
         let (name, domain) = (folded(name), folded(domain));

@@ -154,8 +154,8 @@ fn set_password(
     let changed = session.ask(|client| client.change_user(&version.terms(), name, &patch))?;
     session.show(&changed.value, |user| {
         Ok(match user.has_password {
-            true => format!("Set the password of user {name}.\n"),
-            false => format!("User {name} has no password now and cannot log in.\n"),
+            true => format!("Set the password of user {}.\n", user.name),
+            false => format!("User {} has no password now and cannot log in.\n", user.name),
         })
     })
 }
