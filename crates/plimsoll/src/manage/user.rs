@@ -12,7 +12,7 @@ use control::ACCOUNT_ID_MAX;
 /// Users: who logs in with a password, over SMB.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "\"plimsoll serve\" does not serve SMB yet: nobody asks for these users so far. Clients of NFS say themselves who they are."
+    after_help = "They log in over SMB, where \"plimsoll serve\" serves it (--smb-listen). Clients of NFS say themselves who they are."
 )]
 pub(crate) struct UserArgs {
     #[command(subcommand)]
