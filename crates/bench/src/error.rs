@@ -116,6 +116,16 @@ impl fmt::Display for Error {
             Self::Io { doing, source } => write!(f, "{doing}: {source}"),
             Self::Protocol(wrong) => write!(f, "protocol error: {wrong}"),
             Self::Refused { doing, status } => write!(f, "{doing}: the server answered {status}"),
+            Self::NoAccess { target, wrong } if target.starts_with("smb://") => {
+                write!(
+                    f,
+                    "the user may not write to {target} ({wrong}): allow it, or work in a directory of the user's"
+                )?;
+                if target.contains("seal=") {
+                    return Ok(());
+                }
+                f.write_str("; where the share wants encryption, add seal=gcm")
+            }
             Self::NoAccess { target, wrong } => write!(
                 f,
                 "the caller may not write to {target} ({wrong}): allow it (of a Plimsoll volume: plimsoll export set VOLUME \
@@ -150,6 +160,8 @@ mod tests {
     #[test]
     fn what_a_caller_may_not_do_is_told_with_what_to_do() {
         let refused = |status| Error::Refused { doing: "make x".to_owned(), status: format!("{status:?}") };
+        let refused_smb =
+            |status| Error::Refused { doing: "CREATE of x".to_owned(), status: format!("{status:?}") };
         let agent = |wrong: &str| Error::Agent { agent: "a:1".to_owned(), wrong: wrong.to_owned() };
         let io = |kind: io::ErrorKind| Error::io("open x")(kind.into());
         for denied in [
@@ -163,6 +175,10 @@ mod tests {
             let said = denied.at("nfs://h/v").at("again").to_string();
             assert!(said.starts_with("the caller may not write to nfs://h/v ("), "{said}");
         }
+        let over_smb = |target: &str| refused_smb(NtStatus::ACCESS_DENIED).at(target).to_string();
+        let said = over_smb("smb://a@h/v?sign=none");
+        assert!(said.starts_with("the user may not write to smb://a@h/v?sign=none ("), "{said}");
+        assert!(said.ends_with("add seal=gcm") && !over_smb("smb://a@h/v?seal=gcm").contains("encryption"));
         for other in
             [refused(Status::NOSPC), agent("it is gone"), io(io::ErrorKind::NotFound), Error::Stopped]
         {

@@ -192,6 +192,16 @@ impl Accounts {
         self.user_named.get(&name.folded()).copied().ok_or_else(|| Conflict::NoUser(name.to_string()))
     }
 
+    /// The name of a user as it was given, by one that may differ by case.
+    pub fn user_named(&self, name: &AccountName) -> Option<&AccountName> {
+        self.user_named.get(&name.folded()).map(|&place| &self.users[place].user.name)
+    }
+
+    /// The same of a group.
+    pub fn group_named(&self, name: &AccountName) -> Option<&AccountName> {
+        self.group_named.get(&name.folded()).map(|&place| &self.groups[place].name)
+    }
+
     /// The user that somebody is by a rule or by name.
     fn find(&self, name: &str, domain: &str) -> Option<&Known> {
         let (name, domain) = (folded(name), folded(domain));
@@ -252,10 +262,9 @@ impl Resolver for Accounts {
 
     fn id_of(&self, sid: &Sid) -> Option<Id> {
         let number = sid.number(&self.machine)?;
-        let known = if number.is_group { &self.group_numbered } else { &self.user_numbered };
-        let exists = if number.is_ours { known.contains_key(&number.id) } else { number.id != INVALID_ID };
+        let is_one = if number.is_ours { (1..=ID_MAX).contains(&number.id) } else { number.id != INVALID_ID };
         let id = if number.is_group { Id::Group(number.id) } else { Id::User(number.id) };
-        exists.then_some(id)
+        is_one.then_some(id)
     }
 
     fn name_of(&self, sid: &Sid) -> Option<Principal> {
@@ -266,22 +275,22 @@ impl Resolver for Accounts {
         let Some(id) = self.id_of(sid) else {
             return well_known().into_iter().find(|known| known.sid == *sid);
         };
-        let unix = |domain: &str, kind, id: u32| Principal {
-            kind,
-            domain: domain.to_owned(),
-            name: id.to_string(),
-            sid: sid.clone(),
+        let known = match id {
+            Id::User(uid) => {
+                self.user_numbered.get(&uid).map(|&place| self.principal_of_user(&self.users[place]))
+            }
+            Id::Group(gid) => {
+                self.group_numbered.get(&gid).map(|&place| self.principal_of_group(&self.groups[place]))
+            }
         };
-        Some(match id {
-            Id::User(uid) => match self.user_numbered.get(&uid) {
-                Some(&place) => self.principal_of_user(&self.users[place]),
-                None => unix(UNIX_USERS, PrincipalKind::User, uid),
-            },
-            Id::Group(gid) => match self.group_numbered.get(&gid) {
-                Some(&place) => self.principal_of_group(&self.groups[place]),
-                None => unix(UNIX_GROUPS, PrincipalKind::Alias, gid),
-            },
-        })
+        let (domain, kind, id) = match id {
+            Id::User(uid) => (UNIX_USERS, PrincipalKind::User, uid),
+            Id::Group(gid) => (UNIX_GROUPS, PrincipalKind::Alias, gid),
+        };
+        let is_ours = sid.number(&self.machine).is_some_and(|number| number.is_ours);
+        let (domain, name) = (domain.to_owned(), id.to_string());
+        // A user or group of ours that is not there has no name.
+        known.or_else(|| (!is_ours).then(|| Principal { kind, domain, name, sid: sid.clone() }))
     }
 
     fn principal(&self, domain: &str, name: &str) -> Option<Principal> {
@@ -479,12 +488,30 @@ mod tests {
             assert_eq!(accounts.id_of(&accounts.group_sid(gid)), Some(Id::Group(gid)));
         }
         assert_eq!(accounts.user_sid(77).to_string(), "S-1-22-1-77");
-        // There is no such user, no such group, no such number, and no such machine.
-        for sid in
-            ["S-1-5-21-1-2-3-9000", "S-1-5-21-1-2-3-1001", "S-1-22-1-4294967295", "S-1-5-21-1-2-4-3000"]
-        {
+        // Numbers that nobody of ours can have, no number at all, and another machine.
+        for sid in [
+            "S-1-5-21-1-2-3-1000",
+            "S-1-5-21-1-2-3-1001",
+            "S-1-5-21-1-2-3-4000001002",
+            "S-1-22-1-4294967295",
+            "S-1-5-21-1-2-4-3000",
+        ] {
             assert_eq!(accounts.id_of(&sid.parse().unwrap()), None, "{sid}");
         }
+    }
+
+    #[test]
+    fn who_is_not_here_yet_has_its_number() {
+        let (before, after) = (none(), accounts(None));
+        for (sid, id) in [
+            (after.user_sid(1000), Id::User(1000)),
+            (after.group_sid(2000), Id::Group(2000)),
+            (after.machine.user(ID_MAX), Id::User(ID_MAX)),
+        ] {
+            assert_eq!((before.id_of(&sid), after.id_of(&sid)), (Some(id), Some(id)));
+            assert_eq!(before.name_of(&sid), None, "who is not here has no name");
+        }
+        assert_eq!(before.id_of(&before.user_sid(1000)), Some(Id::User(1000)));
     }
 
     #[test]

@@ -16,7 +16,8 @@ pub trait Resolver: Send + Sync {
     /// The same of a group.
     fn group_sid(&self, gid: u32) -> Sid;
 
-    /// The number that files have of somebody.
+    /// The number that files have of somebody. A user or group of ours has it whether or not it is there yet: what is said of it holds
+    /// for whoever is made with the number.
     fn id_of(&self, sid: &Sid) -> Option<Id>;
 
     /// The name of somebody.

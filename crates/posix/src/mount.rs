@@ -167,6 +167,25 @@ impl Mount {
         Ok(self.adopt_as(fd, *key)?.0)
     }
 
+    /// Whether the file of `key` is gone for certain.
+    pub(crate) fn is_gone(&self, key: &FileKey) -> bool {
+        // Where keys are looked for in the tree, a directory that cannot be read hides what is in it. Keys of the other form are of
+        // another file system.
+        let (KeySource::Handle, None, Ok(Form::Handle(handle))) =
+            (self.key_source, &self.index, key::form(key))
+        else {
+            return false;
+        };
+        if self.table.find(key).is_some() {
+            return false;
+        }
+        match self.open_handle(&handle, OPEN_PATH) {
+            Err(error) => error == FsError::Stale,
+            // Another subvolume of Btrfs has it where this one is a snapshot that was put in its place.
+            Ok(fd) => fstat(&fd).is_ok_and(|stat| self.holds(&stat) && stat.st_nlink == 0),
+        }
+    }
+
     /// The root.
     pub(crate) fn root_node(self: &Arc<Self>) -> FsResult<(Arc<Node>, Sight)> {
         self.child_of(self.root.as_fd(), b".", Blocking::Allowed)

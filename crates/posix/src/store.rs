@@ -107,9 +107,8 @@ impl Backend for Store {
         self.mount.flush_failures.load(Ordering::SeqCst)
     }
 
-    fn proves_gone(&self) -> bool {
-        // Where keys are looked for in the tree, a directory that cannot be read hides what is in it.
-        self.mount.index.is_none()
+    fn is_gone(&self, key: &FileKey) -> bool {
+        self.mount.is_gone(key)
     }
 
     fn knows_memory(&self) -> bool {

@@ -2,15 +2,16 @@
 
 mod fixture;
 
-use fixture::{AS_NOBODY, DIR, GROUNDS, Ground, MODE, Tree, new_inode, run_again};
+use fixture::{AS_NOBODY, DIR, GROUNDS, Ground, MODE, Tree, new_inode, run, run_again};
 use posix::{Options, Store};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use vfs::{
-    Access, Blocking, Caller, Disposition, Durability, Export, ExportRule, File, FsError, PendingSync,
-    SetAttrs, Stability, Volume, VolumeId,
+    Access, Backend, Blocking, Caller, Disposition, Durability, Export, ExportRule, File, FileKey, FsError,
+    PendingSync, SetAttrs, Stability, Volume, VolumeId,
 };
 
 const HIDDEN: &str = ".plimsoll-streams";
@@ -56,7 +57,9 @@ fn get(file: &File, name: &[u8]) -> Vec<u8> {
 
 /// How many files have streams, as the machine sees it.
 fn hidden(path: &Path) -> usize {
-    fs::read_dir(path.join(HIDDEN)).map_or(0, Iterator::count)
+    let Ok(entries) = fs::read_dir(path.join(HIDDEN)) else { return 0 };
+    let names = entries.map(|entry| entry.unwrap().file_name().into_encoded_bytes());
+    names.filter(|name| !name.starts_with(b"of-")).count()
 }
 
 fn live_and_go(path: &Path) {
@@ -120,6 +123,58 @@ fn what_others_leave_behind_is_swept_after_a_start() {
 }
 
 #[test]
+fn what_another_program_has_copied_is_not_swept() {
+    for ground in GROUNDS {
+        let (Some(from), Some(to)) = (Tree::new(ground), Tree::new(Ground::Disk)) else { continue };
+        let root = start(&from.path);
+        put(&make(&root, b"file"), b"s", b"stream").unwrap();
+        drop(root);
+        let copy = to.path.join("copy");
+        assert!(Command::new("cp").arg("-a").args([&from.path, &copy]).status().unwrap().success());
+        let root = start(&copy);
+        while !root.volume().sweep_streams().unwrap() {}
+        assert_eq!(hidden(&copy), 1, "{ground:?}");
+        assert!(find(&root, b"file").find_stream(b"s").is_err(), "the file is another one");
+    }
+}
+
+#[test]
+fn a_snapshot_in_the_place_of_its_volume_is_not_swept() {
+    let Some(tree) = Tree::new(Ground::Btrfs) else { return };
+    let [volume, snapshot, before] = ["volume", "snapshot", "before"].map(|name| tree.path.join(name));
+    let subvolume = |args: &[&Path]| run(Command::new("btrfs").args(["-q", "subvolume"]).args(args));
+    assert!(subvolume(&[Path::new("create"), &volume]));
+    let root = start(&volume);
+    let file = make(&root, b"file");
+    put(&file, b"s", b"stream").unwrap();
+    let key = file.key();
+    drop((root, file));
+    assert!(subvolume(&[Path::new("snapshot"), &volume, &snapshot]));
+    fs::rename(&volume, before).unwrap();
+    fs::rename(&snapshot, &volume).unwrap();
+    let store = Store::open(&volume, Options::default()).unwrap();
+    assert_eq!(store.node(&key, Blocking::Allowed).err(), Some(FsError::Stale));
+    assert!(!store.is_gone(&key), "it is in another subvolume");
+    drop(store);
+    let root = start(&volume);
+    while !root.volume().sweep_streams().unwrap() {}
+    assert_eq!(hidden(&volume), 1);
+}
+
+#[test]
+fn a_key_of_another_kind_proves_nothing() {
+    let Some(tree) = Tree::new(Ground::Disk) else { return };
+    let served = tree.open();
+    let (root, file) = (served.root(), FileKey::new(&[2; 21]).unwrap());
+    assert!(served.node(&file, Blocking::Allowed).is_err() && !served.is_gone(&file));
+    let key = served.file(&root, "file").key();
+    assert!(!served.is_gone(&key));
+    fs::remove_file(tree.path.join("file")).unwrap();
+    drop(served);
+    assert_eq!(tree.open().is_gone(&key), rustix::process::geteuid().is_root());
+}
+
+#[test]
 fn a_planted_tree_is_not_used() {
     let Some(tree) = Tree::new(Ground::Disk) else { return };
     let elsewhere = tempfile::tempdir().unwrap();
@@ -134,7 +189,8 @@ fn a_planted_tree_is_not_used() {
     fs::remove_dir(tree.path.join(HIDDEN)).unwrap();
     assert_eq!(put(&file, b"s", b"stream"), Ok(()));
     // A link in the place of a file's directory is not followed.
-    let own = fs::read_dir(tree.path.join(HIDDEN)).unwrap().next().unwrap().unwrap().path();
+    let mut own = fs::read_dir(tree.path.join(HIDDEN)).unwrap().map(|entry| entry.unwrap().path());
+    let own = own.find(|path| path.is_dir()).unwrap();
     fs::rename(&own, elsewhere.path().join("away")).unwrap_or_else(|_| fs::remove_dir_all(&own).unwrap());
     symlink(elsewhere.path(), &own).unwrap();
     assert!(put(&file, b"t", b"stream").is_err());

@@ -33,21 +33,30 @@ impl Entries {
     /// Those in the directory `name`, which is made if it is not there. [`ErrorKind::InvalidData`] if it is somebody else's, or others may
     /// write to it: what they put there would be believed.
     pub fn open(stable: &Arc<StableDir>, name: &str, kind: &'static [u8; KIND_BYTES]) -> io::Result<Self> {
-        let dir = stable.file(name);
-        match DirBuilder::new().mode(0o700).create(&dir) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        let entries = Self { dir: stable.file(name), kind, _stable: Arc::clone(stable) };
+        match entries.make_dir() {
             // Nothing can be kept until there is room; what is there already can be read.
             Err(error) if is_for_now(&error) => {}
             made => made?,
         }
-        if let Ok(found) = fs::symlink_metadata(&dir) {
+        Ok(entries)
+    }
+
+    /// Makes the directory, durably, if it is not there.
+    fn make_dir(&self) -> io::Result<()> {
+        let made = DirBuilder::new().mode(0o700).create(&self.dir);
+        if let Ok(found) = fs::symlink_metadata(&self.dir) {
             let own = rustix::process::geteuid().as_raw();
             if !found.is_dir() || found.uid() != own || found.mode() & 0o022 != 0 {
                 let why = "others may write to it: it has to be a directory of the service's own user, of mode 0700";
                 return Err(io::Error::new(ErrorKind::InvalidData, why));
             }
         }
-        Ok(Self { dir, kind, _stable: Arc::clone(stable) })
+        match made {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => self.dir.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all()),
+        }
     }
 
     /// All that is there, by number. What was never finished is removed.
@@ -76,7 +85,14 @@ impl Entries {
     pub fn put(&self, number: u64, content: &[u8]) -> io::Result<()> {
         let path = self.path(number);
         let draft = path.with_extension(DRAFT);
-        let written = self.write(&draft, content).and_then(|()| fs::rename(&draft, &path));
+        let written = match self.write(&draft, content) {
+            // There was no room for the directory at the start.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.make_dir().and_then(|()| self.write(&draft, content))
+            }
+            written => written,
+        };
+        let written = written.and_then(|()| fs::rename(&draft, &path));
         if written.is_err() {
             _ = fs::remove_file(&draft);
         }
@@ -162,6 +178,24 @@ mod tests {
         let mode =
             |name: &str| fs::metadata(dir.path().join("things").join(name)).unwrap().permissions().mode();
         assert_eq!((mode("") & 0o777, mode("0000000000000007") & 0o777), (0o700, 0o600));
+    }
+
+    #[test]
+    fn a_directory_that_could_not_be_made_is_made_once_it_can_be() {
+        let dir = TestDir::new();
+        let (entries, path) = (open(&dir), dir.path().join("things"));
+        // As it is where there was no room at the start.
+        fs::remove_dir(&path).unwrap();
+        assert_eq!(entries.find().unwrap(), []);
+        entries.remove(1).unwrap();
+        entries.put(1, b"one").unwrap();
+        assert_eq!(entries.find().unwrap(), [Found { number: 1, content: Some(b"one".to_vec()) }]);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        // Others could have what is written there.
+        fs::remove_dir_all(&path).unwrap();
+        std::os::unix::fs::symlink("nowhere", &path).unwrap();
+        assert!(entries.put(1, b"one").is_err());
+        assert!(!dir.path().join("nowhere").exists());
     }
 
     #[test]

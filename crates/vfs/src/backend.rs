@@ -165,9 +165,10 @@ pub trait Backend: Send + Sync {
     /// flush of the same file begins, so whoever asks after a flush that succeeded knows of every failure before it.
     fn flush_failures(&self) -> u64;
 
-    /// Whether [`crate::FsError::Stale`] of [`Backend::node`] says for certain that a file is gone, and not only that it is not found.
-    fn proves_gone(&self) -> bool {
-        true
+    /// Whether the file of a key is gone for certain: what belongs to it is removed then. A file that is not found may be there all the
+    /// same, and a key that another file system has made says nothing of this one.
+    fn is_gone(&self, key: &FileKey) -> bool {
+        matches!(self.node(key, Blocking::Allowed), Err(FsError::Stale))
     }
 
     /// Whether reading with [`Blocking::Never`] succeeds wherever memory has the data. Storage that cannot

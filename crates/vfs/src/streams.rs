@@ -26,6 +26,8 @@ pub const STREAMS_MAX: usize = 1024;
 const SWEEP_FILES: usize = 64;
 /// What a file is called in the hidden tree until it has the name of another one.
 const NEW_LINK: &[u8] = b":link";
+/// What the name of a hidden tree's mark begins with, which no key does.
+const TREE_MARK: &str = "of-";
 /// What the names of streams begin with where they are stored, so that "." and ".." are names like any other.
 const MARK: u8 = b':';
 /// The mode of the hidden tree's directories: nobody but the service itself enters.
@@ -89,6 +91,12 @@ pub(crate) fn number(node: &NodeRef) -> Stream {
 pub(crate) fn own(file_type: FileType) -> NewInode {
     let mode = if file_type == FileType::Directory { DIR_MODE } else { FILE_MODE };
     NewInode { mode, uid: 0, gid: 0, times: None, size: 0 }
+}
+
+/// The name of a file in a hidden tree that says where the tree was made: the keys of its root and its own. Whatever copies, restores or
+/// rolls back a volume so that its files get other keys gives another one to the tree, too.
+fn mark_name(root: &NodeRef, tree: &NodeRef) -> String {
+    format!("{TREE_MARK}{}-{}", dir_name(&root.key()), dir_name(&tree.key()))
 }
 
 /// The name of the directory for the streams of a file: the file's key in hexadecimal digits.
@@ -168,6 +176,26 @@ impl StreamTree {
             Err(error) => Err(error),
         }
     }
+
+    /// The same, made if it is not there, under the lock under which others look for it: who has not found it has said so by then.
+    /// `changed` is told of each directory that has got a name.
+    fn make_root(&self, volume: &Volume, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<NodeRef> {
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        let (node, is_new) = take_dir(volume.root(), Name::STREAMS)?;
+        if is_new {
+            // Without its mark it would never be swept.
+            mark(volume.root(), &node).inspect_err(|_| {
+                let _ = volume.root().remove_dir(Name::STREAMS, &|_| Ok(()));
+            })?;
+            changed(&node);
+        }
+        changed(volume.root());
+        if !is_own_dir(&node.attrs(Blocking::Allowed)?) {
+            return Err(FsError::NotSupported);
+        }
+        self.is_missing.store(false, Ordering::Release);
+        Ok(NodeRef::clone(root.insert(node)))
+    }
 }
 
 /// Whether something has lost its last name: whoever has it open keeps it, but nobody else finds it.
@@ -181,6 +209,25 @@ pub(crate) fn is_gone(node: &NodeRef) -> bool {
 /// Whether a directory is one that this service has made and nobody else enters.
 fn is_own_dir(attrs: &Attrs) -> bool {
     attrs.file_type == FileType::Directory && attrs.uid == 0 && attrs.mode & OTHERS == 0
+}
+
+/// Says in a hidden tree that it was made here.
+fn mark(root: &NodeRef, tree: &NodeRef) -> FsResult<()> {
+    match tree.create(Name::new(mark_name(root, tree).as_bytes())?, &|_| Ok(own(FileType::Regular))) {
+        Ok(_) | Err(FsError::Exists) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a hidden tree was made here, so that its names are the keys of files here. One in which nothing is any longer is as good as new.
+fn is_made_here(root: &NodeRef, tree: &NodeRef) -> FsResult<bool> {
+    match tree.lookup(Name::new(mark_name(root, tree).as_bytes())?, Blocking::Allowed) {
+        Err(FsError::NotFound) => {}
+        found => return found.map(|_| true),
+    }
+    let (names, next) = names(tree, 0, SWEEP_FILES)?;
+    let is_empty = next.is_none() && names.iter().all(|name| name.starts_with(TREE_MARK.as_bytes()));
+    Ok(is_empty && mark(root, tree).is_ok())
 }
 
 /// The directory of a name, made if it is not there; whether it was made.
@@ -205,13 +252,10 @@ impl Volume {
 
     /// The hidden tree's root, made if it is not there. `changed` is told of the directory that has got a name.
     fn make_tree(&self, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<NodeRef> {
-        if let Some(tree) = self.streams().root(self)? {
-            return Ok(tree);
+        match self.streams().root(self)? {
+            Some(tree) => Ok(tree),
+            None => self.streams().make_root(self, changed),
         }
-        take_dir(self.root(), Name::STREAMS)?;
-        changed(self.root());
-        self.streams().is_missing.store(false, Ordering::Release);
-        self.streams().root(self)?.ok_or(FsError::NotSupported)
     }
 
     /// Gives `target` a name in `dir` that another file has, in one step: at no time nothing has it. Until then `target` has a name in
@@ -306,8 +350,9 @@ impl Volume {
         }
     }
 
-    /// Looks for streams whose files have gone without this process, a step at a time: whether it has come to the end. Where the storage
-    /// cannot tell that a file is gone for certain, nothing is looked for. What a link has left that was to replace a file goes.
+    /// Looks for streams whose files have gone without this process, a step at a time: whether it has come to the end. Streams stay where
+    /// the storage cannot tell that their file is gone for certain, and in a tree that came from elsewhere: there no file has the keys
+    /// that they lie under. What a link has left that was to replace a file goes.
     pub fn sweep_streams(&self) -> FsResult<bool> {
         let mut swept = self.streams().swept.lock().unwrap_or_else(PoisonError::into_inner);
         let from = match *swept {
@@ -319,14 +364,16 @@ impl Volume {
             Sweep::After(cookie) => cookie,
             Sweep::Done => return Ok(true),
         };
-        let tree = if self.proves_gone() { self.streams().root(self)? } else { None };
-        let Some(tree) = tree else {
-            *swept = Sweep::Done;
-            return Ok(true);
+        let tree = match self.streams().root(self)? {
+            Some(tree) if *swept != Sweep::Begin || is_made_here(self.root(), &tree)? => tree,
+            _ => {
+                *swept = Sweep::Done;
+                return Ok(true);
+            }
         };
         let (names, next) = names(&tree, from, SWEEP_FILES)?;
         for key in names.iter().filter_map(|name| key_of(name)) {
-            if matches!(self.node(&key, Blocking::Allowed), Err(FsError::Stale)) {
+            if self.is_gone(&key) {
                 self.remove_streams(&key, &mut |_| ())?;
             }
         }
@@ -338,6 +385,15 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::durable::Durability;
+    use crate::memfs::MemFs;
+    use crate::namespace::VolumeId;
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// How long a thread gets to do what it must not do.
+    const PATIENCE: Duration = Duration::from_millis(200);
 
     #[test]
     fn names_are_kept_apart_from_dots_and_bounded() {
@@ -356,5 +412,26 @@ mod tests {
         for bad in [&b""[..], b"0", b"0g", b"\xff\xff", &[b'0'; 82]] {
             assert_eq!(key_of(bad), None, "{bad:?}");
         }
+    }
+    #[test]
+    fn whoever_has_not_found_the_tree_says_so_before_it_is_made() {
+        let storage = Arc::new(MemFs::new(Arc::new(crate::Time::default)));
+        let volume = Volume::new(VolumeId(1), "one", storage, Durability::Sync, 1);
+        let key = volume.root().key();
+        assert!(volume.streams_of(&key).unwrap().is_none());
+        let is_made = || volume.root().lookup(Name::STREAMS, Blocking::Allowed).is_ok();
+        thread::scope(|scope| {
+            // Somebody else who has looked for it at the same time, and is about to say that it is not there.
+            let looking = volume.streams().root.lock().unwrap();
+            let making = scope.spawn(|| volume.make_streams_of(&key, &mut |_| ()).is_ok());
+            let begin = Instant::now();
+            while !is_made() && begin.elapsed() < PATIENCE {
+                thread::yield_now();
+            }
+            volume.streams().is_missing.store(true, Ordering::Release);
+            drop(looking);
+            assert!(making.join().unwrap());
+        });
+        assert!(volume.streams_of(&key).unwrap().is_some());
     }
 }

@@ -272,9 +272,9 @@ impl Volume {
         &self.streams
     }
 
-    /// Whether a file that is not found is gone for certain.
-    pub(crate) fn proves_gone(&self) -> bool {
-        self.backend.proves_gone()
+    /// Whether the file of a key is gone for certain.
+    pub(crate) fn is_gone(&self, key: &FileKey) -> bool {
+        self.backend.is_gone(key)
     }
 
     /// The root directory.

@@ -18,7 +18,7 @@ use smb_wire::negotiate::{
 use smb_wire::session::{
     Empty, SessionFlags, SessionSecurityMode, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
 };
-use smb_wire::tree::{TreeConnectFlags, TreeConnectRequest};
+use smb_wire::tree::{ShareFlags, TreeConnectFlags, TreeConnectRequest, TreeConnectResponse};
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, Guid, NtStatus, Reader, Utf16};
 
@@ -68,6 +68,8 @@ pub(crate) struct Session {
     request: Vec<u8>,
     frame: Vec<u8>,
     limits: Limits,
+    /// What both sides sign with.
+    signing_algorithm: SigningAlgorithm,
     /// What is hashed of what was said so far.
     preauth: Preauth,
     /// Which client it is, whatever connection it comes over.
@@ -88,7 +90,7 @@ impl Session {
             Some(cipher) => key.sealing(cipher)?,
         };
         session.signing = Some(key.signing);
-        session.connect_to_share(target)?;
+        session.connect_to_share(protection, target)?;
         if protection == Protection::None {
             session.channel.keys = Keys::None;
         }
@@ -146,6 +148,7 @@ impl Session {
             request: Vec::new(),
             frame: Vec::new(),
             limits: Limits { read_max: 0, write_max: 0 },
+            signing_algorithm: SigningAlgorithm::AES_CMAC,
             preauth: Preauth::default(),
             client_guid,
             signing: None,
@@ -239,19 +242,7 @@ impl Session {
         };
         let reply = self.call(Command::NEGOTIATE, 0, &request, None)?;
         let answer: NegotiateResponse<'_> = reply.succeeded(|| "NEGOTIATE".to_owned())?.body()?;
-        let is_chosen = |context: &NegotiateContext<'_>| match context {
-            NegotiateContext::Encryption(chosen) => cipher(protection).is_some_and(|one| *chosen == [one]),
-            NegotiateContext::Signing(chosen) => *chosen == [signing_algorithm(protection)],
-            _ => false,
-        };
-        let wanted = 1 + usize::from(cipher(protection).is_some());
-        let chosen = answer.contexts.iter().filter(|context| is_chosen(context)).count();
-        if answer.dialect != Dialect::SMB311 || chosen != wanted {
-            return Err(Error::Plan(format!(
-                "the server speaks {:?} and takes {:?}, and not {protection:?} of SMB 3.1.1",
-                answer.dialect, answer.contexts
-            )));
-        }
+        let algorithm = agreed(protection, &answer)?;
         if protection == Protection::None && answer.security_mode.contains(SecurityMode::SIGNING_REQUIRED) {
             return Err(Error::Plan("the server requires signatures; ask for sign=gmac".to_owned()));
         }
@@ -261,6 +252,7 @@ impl Session {
         }
         let most = |size: u32| size.min(TRANSFER_MAX);
         self.limits = Limits { read_max: most(answer.max_read_size), write_max: most(answer.max_write_size) };
+        self.signing_algorithm = algorithm;
         self.remember_both();
         Ok(())
     }
@@ -283,7 +275,7 @@ impl Session {
         let what = setting_up(target, bound_by.is_some());
         let reply = self.set_up(bound_by, &initiator.start())?;
         if reply.header.status != NtStatus::MORE_PROCESSING_REQUIRED {
-            reply.succeeded(|| what)?;
+            let_in(reply, protection, what)?;
             return Err(Error::Protocol("the server lets in whoever has not said who it is".to_owned()));
         }
         let challenge = reply.body::<SessionSetupResponse<'_>>()?.security_buffer.to_vec();
@@ -299,21 +291,25 @@ impl Session {
         let mut draw =
             |bytes: &mut [u8]| bytes.iter_mut().zip(&mut drawn).for_each(|(byte, one)| *byte = one);
         let token = initiator.step(&challenge, identity::FileTime::from_unix(since), &mut draw);
-        let reply = self.set_up(bound_by, &token.map_err(refused)?)?.succeeded(|| what)?;
+        let reply = let_in(self.set_up(bound_by, &token.map_err(refused)?)?, protection, what)?;
         let done: SessionSetupResponse<'_> = reply.body()?;
         if done.session_flags.and(GUEST) != SessionFlags::empty() {
             return Err(Error::Protocol("the server lets in a user without its password".to_owned()));
         }
+        let wants_sealing = done.session_flags.contains(SessionFlags::ENCRYPT_DATA);
         let session_key = initiator.finish(done.security_buffer).map_err(refused)?;
         self.preauth.update(&self.request[4..]);
         let source = source(&session_key, &self.preauth);
-        let signing = signing::Key::new(signing_algorithm(protection), &source.signing());
+        let signing = signing::Key::new(self.signing_algorithm, &source.signing());
         let signing = Arc::new(signing.ok_or_else(|| Error::Plan("no such signatures".to_owned()))?);
         // MS-SMB2 §3.2.5.3.1 and §3.2.5.3.3: the last response is signed.
         if signing.verify(&self.frame).is_err() {
             return Err(Error::Protocol(
                 "the server's last word to a log-in has no signature of its".to_owned(),
             ));
+        }
+        if wants_sealing {
+            check_sealed(protection, "the server")?;
         }
         Ok(LoggedIn { signing, session_key, preauth: self.preauth.clone() })
     }
@@ -335,14 +331,66 @@ impl Session {
         self.reply_to(Command::SESSION_SETUP)
     }
 
-    fn connect_to_share(&mut self, target: &Target) -> Result<(), Error> {
+    fn connect_to_share(&mut self, protection: Protection, target: &Target) -> Result<(), Error> {
         let (share, _) = target.share();
         let path = utf16(&format!("\\\\{}\\{share}", target.host));
         let request = TreeConnectRequest { flags: TreeConnectFlags::empty(), path: Utf16::new(&path)? };
         let reply = self.call(Command::TREE_CONNECT, 0, &request, None)?;
-        let tree_id = reply.succeeded(|| format!("TREE_CONNECT to {share}"))?.header.tree_id();
-        self.channel.tree_id = tree_id;
+        let reply = let_in(reply, protection, format!("TREE_CONNECT to {share}"))?;
+        let connected: TreeConnectResponse = reply.body()?;
+        if connected.share_flags.contains(ShareFlags::ENCRYPT_DATA) {
+            check_sealed(protection, "the share")?;
+        }
+        self.channel.tree_id = reply.header.tree_id();
         Ok(())
+    }
+}
+
+/// What messages are signed with, where the server takes what was asked for. One that says nothing of signatures signs with AES-CMAC
+/// (MS-SMB2 §3.2.5.2), as Windows did before Server 2022 and Samba before 4.15: that is as good where a log-in alone is signed.
+fn agreed(protection: Protection, answer: &NegotiateResponse<'_>) -> Result<SigningAlgorithm, Error> {
+    let (mut sealing, mut signing) = (None, SigningAlgorithm::AES_CMAC);
+    for context in &answer.contexts {
+        match context {
+            NegotiateContext::Encryption(chosen) => sealing = chosen.first().copied(),
+            NegotiateContext::Signing(chosen) => signing = chosen.first().copied().unwrap_or(signing),
+            _ => {}
+        }
+    }
+    let (dialect, wanted) = (answer.dialect, signing_algorithm(protection));
+    if dialect != Dialect::SMB311 {
+        return Err(Error::Plan(format!("the server speaks {dialect:?}, and not SMB 3.1.1")));
+    }
+    if let Some(cipher) = cipher(protection).filter(|cipher| sealing != Some(*cipher)) {
+        let text = format!(
+            "the server does not encrypt with {cipher:?}: ask for another cipher, as seal=gcm or seal=ccm"
+        );
+        return Err(Error::Plan(text));
+    }
+    let signs_all = matches!(protection, Protection::Hmac | Protection::Cmac | Protection::Gmac);
+    if signing == wanted || signing == SigningAlgorithm::AES_CMAC && !signs_all {
+        return Ok(signing);
+    }
+    Err(Error::Plan(format!(
+        "the server does not know signatures by {wanted:?}, but by {signing:?}: ask for sign=cmac, or for encryption (seal=gcm)"
+    )))
+}
+
+/// A reply that is no refusal. Where nothing is encrypted, who is refused may be so for that.
+fn let_in(reply: Reply<'_>, protection: Protection, what: String) -> Result<Reply<'_>, Error> {
+    if reply.header.status == NtStatus::ACCESS_DENIED && cipher(protection).is_none() {
+        return Err(Error::Plan(format!(
+            "{what}: the server answered ACCESS_DENIED: the user may not use it, or it wants encryption (add seal=gcm)"
+        )));
+    }
+    reply.succeeded(|| what)
+}
+
+/// An error where something wants encryption and nothing is encrypted.
+fn check_sealed(protection: Protection, what: &str) -> Result<(), Error> {
+    match cipher(protection) {
+        Some(_) => Ok(()),
+        None => Err(Error::Plan(format!("{what} wants encryption: add seal=gcm"))),
     }
 }
 
@@ -427,4 +475,66 @@ fn random<const N: usize>() -> Result<[u8; N], Error> {
     let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
     read.map_err(Error::io("get random bytes"))?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a server of this dialect says of itself.
+    fn answer(dialect: Dialect, contexts: Vec<NegotiateContext<'_>>) -> NegotiateResponse<'_> {
+        NegotiateResponse {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            dialect,
+            server_guid: Guid::default(),
+            capabilities: Capabilities::empty(),
+            max_transact_size: 1 << 20,
+            max_read_size: 1 << 20,
+            max_write_size: 1 << 20,
+            system_time: smb_wire::FileTime::default(),
+            server_start_time: smb_wire::FileTime::default(),
+            security_buffer: &[],
+            contexts,
+        }
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_of_signatures_signs_with_cmac() {
+        let sealing = |cipher| vec![NegotiateContext::Encryption(vec![cipher])];
+        let agreed = |protection, contexts| agreed(protection, &answer(Dialect::SMB311, contexts));
+        for (protection, contexts) in [
+            (Protection::Cmac, vec![]),
+            (Protection::None, vec![]),
+            (Protection::None, sealing(Cipher::AES_128_GCM)),
+            (Protection::Gcm128, sealing(Cipher::AES_128_GCM)),
+            (Protection::Ccm128, sealing(Cipher::AES_128_CCM)),
+        ] {
+            assert_eq!(agreed(protection, contexts).ok(), Some(SigningAlgorithm::AES_CMAC), "{protection:?}");
+        }
+        for (protection, asked) in [(Protection::Gmac, "AES_GMAC"), (Protection::Hmac, "HMAC_SHA256")] {
+            let refused = agreed(protection, vec![]).unwrap_err().to_string();
+            let said =
+                format!("the server does not know signatures by {asked}, but by AES_CMAC: ask for sign=cmac");
+            assert!(refused.starts_with(&said), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_server_takes_what_was_asked_for_or_is_given_up() {
+        let signing = |algorithm| NegotiateContext::Signing(vec![algorithm]);
+        let sealing = |cipher| NegotiateContext::Encryption(vec![cipher]);
+        let gcm = || vec![sealing(Cipher::AES_128_GCM), signing(SigningAlgorithm::AES_GMAC)];
+        let agreed = |protection, contexts| agreed(protection, &answer(Dialect::SMB311, contexts));
+        assert_eq!(agreed(Protection::Gcm128, gcm()).ok(), Some(SigningAlgorithm::AES_GMAC));
+        assert_eq!(agreed(Protection::None, gcm()).ok(), Some(SigningAlgorithm::AES_GMAC));
+        let hmac = vec![signing(SigningAlgorithm::HMAC_SHA256)];
+        assert!(agreed(Protection::Gmac, hmac.clone()).is_err() && agreed(Protection::None, hmac).is_err());
+        let other = agreed(Protection::Gcm256, gcm()).unwrap_err().to_string();
+        assert!(other.starts_with("the server does not encrypt with AES_256_GCM"), "{other}");
+        let none = agreed(Protection::Ccm128, vec![]).unwrap_err().to_string();
+        assert!(none.starts_with("the server does not encrypt with AES_128_CCM"), "{none}");
+        let older =
+            super::agreed(Protection::Cmac, &answer(Dialect::SMB302, vec![])).unwrap_err().to_string();
+        assert_eq!(older, "the server speaks SMB302, and not SMB 3.1.1");
+    }
 }

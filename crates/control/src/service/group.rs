@@ -23,7 +23,8 @@ impl Service {
             return Ok(Done { value: group, operation });
         }
         let now = self.now_ms();
-        let mut members = new.members.clone().unwrap_or_default();
+        let members = new.members.iter().flatten().map(|name| self.user_name(name));
+        let mut members: Vec<_> = members.collect();
         members.sort();
         members.dedup();
         let mut group = Group {
@@ -50,8 +51,7 @@ impl Service {
 
     /// Puts a user into a group.
     pub fn add_member(&self, terms: &Terms, name: &AccountName, member: &AccountName) -> Result<Done<Group>> {
-        let detail = format!("{member} added");
-        self.change_members(terms, name, member, &detail, |group, user| {
+        self.change_members(terms, name, member, "added", |group, user| {
             (!group.members.contains(&user.name)).then_some(add as Step)
         })
     }
@@ -63,8 +63,7 @@ impl Service {
         name: &AccountName,
         member: &AccountName,
     ) -> Result<Done<Group>> {
-        let detail = format!("{member} removed");
-        self.change_members(terms, name, member, &detail, |group, user| {
+        self.change_members(terms, name, member, "removed", |group, user| {
             group.members.contains(&user.name).then_some(remove as Step)
         })
     }
@@ -73,10 +72,10 @@ impl Service {
     pub fn delete_group(&self, terms: &Terms, name: &AccountName) -> Result<Operation> {
         let mut live = self.live();
         let group = self.find_group(name)?;
-        check_version(terms, Kind::Group, name.as_str(), group.version)?;
+        check_version(terms, Kind::Group, group.name.as_str(), group.version)?;
         self.change_accounts(&mut live, |store| {
             store::group::delete(store, &group)?;
-            self.record(store, terms, Verb::Delete, (Kind::Group, name.as_str()), "")
+            self.record(store, terms, Verb::Delete, (Kind::Group, group.name.as_str()), "")
         })
     }
 
@@ -96,12 +95,13 @@ impl Service {
         terms: &Terms,
         name: &AccountName,
         member: &AccountName,
-        detail: &str,
+        what: &str,
         step: impl FnOnce(&Group, &User) -> Option<Step>,
     ) -> Result<Done<Group>> {
         let mut live = self.live();
         let (mut group, user) = (self.find_group(name)?, self.find_user(member)?);
-        let thing = (Kind::Group, name.as_str());
+        let name = &group.name.clone();
+        let (thing, detail) = ((Kind::Group, name.as_str()), format!("{} {what}", user.name));
         check_version(terms, Kind::Group, name.as_str(), group.version)?;
         let Some(step) = step(&group, &user) else {
             let operation = self.change(|store| self.record(store, terms, Verb::Update, thing, UNCHANGED))?;
@@ -111,13 +111,16 @@ impl Service {
         let operation = self.change_accounts(&mut live, |store| {
             step(store, &group, &user)?;
             store::group::update(store, &group)?;
-            self.record(store, terms, Verb::Update, thing, detail)
+            self.record(store, terms, Verb::Update, thing, &detail)
         })?;
         Ok(Done { value: self.find_group(name)?, operation })
     }
 
     fn find_group(&self, name: &AccountName) -> Result<Group> {
-        let found = self.read(|store| Ok(store::group::find(store, name)?))?;
+        let accounts = self.accounts.load();
+        // Case does not tell groups apart.
+        let named = accounts.group_named(name).unwrap_or(name);
+        let found = self.read(|store| Ok(store::group::find(store, named)?))?;
         found.ok_or_else(|| Error::not_found(Kind::Group, name))
     }
 }

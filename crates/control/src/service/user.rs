@@ -51,6 +51,7 @@ impl Service {
         change.windows_names.as_deref().map_or(Ok(()), check_windows_names)?;
         let mut live = self.live();
         let before = self.find_user(name)?;
+        let name = &before.name;
         let thing = (Kind::User, name.as_str());
         check_version(terms, Kind::User, name.as_str(), before.version)?;
         let (mut user, changes) = before.changed(change);
@@ -74,10 +75,10 @@ impl Service {
     pub fn delete_user(&self, terms: &Terms, name: &AccountName) -> Result<Operation> {
         let mut live = self.live();
         let user = self.find_user(name)?;
-        check_version(terms, Kind::User, name.as_str(), user.version)?;
+        check_version(terms, Kind::User, user.name.as_str(), user.version)?;
         self.change_accounts(&mut live, |store| {
             store::user::delete(store, &user)?;
-            self.record(store, terms, Verb::Delete, (Kind::User, name.as_str()), "")
+            self.record(store, terms, Verb::Delete, (Kind::User, user.name.as_str()), "")
         })
     }
 
@@ -93,8 +94,13 @@ impl Service {
     }
 
     pub(super) fn find_user(&self, name: &AccountName) -> Result<User> {
-        let found = self.read(|store| Ok(store::user::find(store, name)?))?;
+        let found = self.read(|store| Ok(store::user::find(store, &self.user_name(name))?))?;
         found.ok_or_else(|| Error::not_found(Kind::User, name))
+    }
+
+    /// A user's name as it was given: case does not tell users apart.
+    pub(super) fn user_name(&self, name: &AccountName) -> AccountName {
+        self.accounts.load().user_named(name).unwrap_or(name).clone()
     }
 
     fn sealed_for(

@@ -3,8 +3,8 @@
 use super::rig::{Blows, Killed, Rig, terms};
 use crate::seal::KEY_FILE;
 use crate::{
-    Error, NewUser, STORE_FILE, Service, StoreError, UserChange, Verb, Warning, account_name, password,
-    windows_name,
+    Error, NewGroup, NewUser, STORE_FILE, Service, StoreError, UserChange, Verb, Warning, account_name,
+    password, windows_name,
 };
 use identity::{ACCOUNTS_MAX, AccountName, NtHash, Resolver};
 use std::fs::{self, Permissions};
@@ -86,6 +86,33 @@ fn passwords_are_changed_and_taken_away() {
     assert_eq!((done.value.has_password, &*done.operation.detail), (false, "no password"));
     assert!(service.accounts().nt_hash("alice", "").is_none());
     assert!(!set(None).operation.has_changed());
+}
+
+#[test]
+fn case_tells_no_users_and_no_groups_apart() {
+    let rig = Rig::new();
+    let service = rig.open();
+    service.create_user(&terms(), &new_user("Zoë", 1000)).unwrap();
+    let (new, other) = (name("Zoë"), name("zOË"));
+    assert_eq!(service.user(&other).unwrap().name, new);
+    let change = UserChange { password: Some(Some(hash("another"))), ..UserChange::default() };
+    let done = service.update_user(&terms(), &other, &change).unwrap();
+    assert_eq!((done.value.name, done.operation.name.as_str()), (new.clone(), "Zoë"));
+    drop(service);
+    let service = rig.open();
+    assert_eq!(service.accounts().nt_hash("zoë", ""), Some(hash("another")), "it is sealed by the one name");
+    let members = Some(vec![other.clone(), new.clone()]);
+    let group = NewGroup { members, ..NewGroup::new(name("Staff"), 2000) };
+    assert_eq!(service.create_group(&terms(), &group).unwrap().value.members, std::slice::from_ref(&new));
+    let staff = name("sTAFF");
+    assert!(!service.add_member(&terms(), &staff, &other).unwrap().operation.has_changed());
+    let done = service.remove_member(&terms(), &staff, &other).unwrap();
+    assert_eq!((done.value.members, done.operation.name.as_str()), (vec![], "Staff"));
+    assert_eq!(done.operation.detail, "Zoë removed");
+    assert_eq!(service.group(&staff).unwrap().name, name("Staff"));
+    assert_eq!(service.delete_group(&terms(), &staff).unwrap().name, "Staff");
+    assert_eq!(service.delete_user(&terms(), &other).unwrap().name, "Zoë");
+    assert!(service.user(&new).is_err());
 }
 
 #[test]

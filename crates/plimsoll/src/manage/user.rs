@@ -12,7 +12,7 @@ use control::ACCOUNT_ID_MAX;
 /// Users: who logs in with a password, over SMB.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "\"plimsoll serve\" does not serve SMB yet: nobody asks for these users so far. Clients of NFS say themselves who they are."
+    after_help = "They log in over SMB, where \"plimsoll serve\" serves it (--smb-listen). Clients of NFS say themselves who they are."
 )]
 pub(crate) struct UserArgs {
     #[command(subcommand)]
@@ -154,8 +154,8 @@ fn set_password(
     let changed = session.ask(|client| client.change_user(&version.terms(), name, &patch))?;
     session.show(&changed.value, |user| {
         Ok(match user.has_password {
-            true => format!("Set the password of user {name}.\n"),
-            false => format!("User {name} has no password now and cannot log in.\n"),
+            true => format!("Set the password of user {}.\n", user.name),
+            false => format!("User {} has no password now and cannot log in.\n", user.name),
         })
     })
 }

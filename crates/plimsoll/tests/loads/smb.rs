@@ -222,6 +222,21 @@ fn a_load_that_cannot_be_made_says_why() {
     assert!(refused(nowhere).contains("TREE_CONNECT to nowhere: the server answered BAD_NETWORK_NAME"));
 }
 
+#[test]
+fn who_does_not_encrypt_where_a_share_wants_it_is_told() {
+    let encryption = ShareSettings { encryption: true, signing: false, ..ShareSettings::default() };
+    let server = Running::sharing(encryption);
+    make_below(&server);
+    let refused = |how| run(&server.plan(Op::Null, how)).unwrap_err().to_string();
+    assert_eq!(refused("?sign=none"), "the share wants encryption: add seal=gcm");
+    for how in ["", "?sign=cmac"] {
+        let said = refused(how);
+        assert!(said.starts_with("TREE_CONNECT to v: the server answered ACCESS_DENIED"), "{said}");
+        assert!(said.ends_with("or it wants encryption (add seal=gcm)"), "{said}");
+    }
+    good(&server.plan(Op::Null, "?seal=gcm"), &[Kind::Null]);
+}
+
 /// The directory in the share that loads work in.
 pub(crate) fn make_below(server: &Running) {
     let below = server.below();

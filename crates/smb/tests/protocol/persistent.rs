@@ -512,7 +512,9 @@ fn what_cannot_be_written_down_is_not_promised() {
     let rig = machine.start();
     let mut client = alice(&rig, 1);
     let kept = open(&mut client, "file", Opening::default(), 1);
-    fs::remove_dir_all(machine.dir.path().join("persistent-opens")).unwrap();
+    let dir = machine.dir.path().join("persistent-opens");
+    fs::remove_dir_all(&dir).unwrap();
+    fs::write(&dir, "").unwrap();
     let reply = create(&mut client, "other", Opening::default(), OplockLevel::NONE, &[asks(2)]);
     assert_eq!(granted(&reply), None);
     let reply = create(&mut client, "third", Opening::default(), OplockLevel::BATCH, &[asks(3)]);

@@ -251,12 +251,12 @@ mod tests {
         all
     }
 
-    /// Directories of files with streams in the hidden tree.
+    /// Directories of files with streams in the hidden tree, without what says where that was made.
     fn hidden(root: &File) -> usize {
         let Ok(tree) = root.node.lookup(Name::STREAMS, Blocking::Allowed) else { return 0 };
         let mut count = 0;
         let counted = tree.node.read_dir(0, false, &mut |entry| {
-            count += usize::from(!entry.name.starts_with(b"."));
+            count += usize::from(!entry.name.starts_with(b".") && !entry.name.starts_with(b"of-"));
             ControlFlow::Continue(())
         });
         assert_eq!(counted, Ok(true));
@@ -514,5 +514,44 @@ mod tests {
         assert_eq!(hidden(&root), 2);
         while !root.volume().sweep_streams().unwrap() {}
         assert_eq!(hidden(&root), 1);
+    }
+
+    /// The marks in the hidden tree.
+    fn marks(root: &File) -> Vec<Vec<u8>> {
+        let tree = root.node.lookup(Name::STREAMS, Blocking::Allowed).unwrap().node;
+        let mut marks = Vec::new();
+        tree.read_dir(0, false, &mut |entry| {
+            marks.extend(Some(entry.name.to_vec()).filter(|name| name.starts_with(b"of-")));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        marks
+    }
+
+    #[test]
+    fn a_tree_that_was_made_elsewhere_is_not_swept() {
+        let fs = new_storage();
+        let (root, user) = (served(&fs), Caller::new(0, 0, []));
+        let file = make(&root, &user, b"file");
+        put(&file, &user, b"s", b"stream");
+        let [mark] = &marks(&root)[..] else { panic!("one mark") };
+        let tree = root.node.lookup(Name::STREAMS, Blocking::Allowed).unwrap().node;
+        // As a copy has it, where the tree and its files are others.
+        tree.remove(Name::new(mark).unwrap(), &|_| Ok(())).unwrap();
+        let other = String::from_utf8(mark.clone()).unwrap().replace('0', "1");
+        tree.create(Name::new(other.as_bytes()).unwrap(), &|_| Ok(streams::own(FileType::Regular))).unwrap();
+        root.node.remove(Name::new(b"file").unwrap(), &|_| Ok(())).unwrap();
+        while !root.volume().sweep_streams().unwrap() {}
+        assert_eq!(hidden(&root), 1);
+        // Once nothing of what was copied is left, it is as good as one that was made here.
+        root.volume().remove_streams(&file.key(), &mut |_| ()).unwrap();
+        let root = served(&fs);
+        while !root.volume().sweep_streams().unwrap() {}
+        assert!(marks(&root).contains(mark));
+        put(&make(&root, &user, b"file"), &user, b"s", b"stream");
+        root.node.remove(Name::new(b"file").unwrap(), &|_| Ok(())).unwrap();
+        let root = served(&fs);
+        while !root.volume().sweep_streams().unwrap() {}
+        assert_eq!(hidden(&root), 0);
     }
 }

@@ -115,6 +115,26 @@ fn what_one_user_is_denied_no_protocol_gives() {
 }
 
 #[test]
+fn whom_a_list_denies_before_there_is_such_a_user_is_denied() {
+    const LATER: u32 = 4711;
+    let rig = rig();
+    let mut alice = rig.alice();
+    let made = alice.open("file", ALL);
+    let entries = |who| {
+        let denied = Ace::deny(AceFlags::empty(), AccessMask::WRITE_DATA, who);
+        list(&[denied, allow(AccessMask::FILE_ALL, everyone())])
+    };
+    // A backup of the lists is restored before the users are made, or a client has their identifiers from another time.
+    assert_eq!(set(&mut alice, made, DACL, &entries(user(LATER))), NtStatus::SUCCESS);
+    let later = Caller::new(LATER, 100, []);
+    assert_eq!(file(&rig, b"file").authorize_write(&later).map(drop), Err(FsError::Access));
+    let said = told(&mut alice, made, DACL).unwrap();
+    assert_eq!(said.dacl, entries(Sid::new(22, &[1, LATER]).unwrap()).dacl, "the number, without a user");
+    assert_eq!(set(&mut alice, made, DACL, &said), NtStatus::SUCCESS);
+    assert_eq!(file(&rig, b"file").authorize_write(&later).map(drop), Err(FsError::Access));
+}
+
+#[test]
 fn nfs_changes_no_mode_and_no_owner_of_what_has_a_list() {
     let rig = rig();
     rig.alice().open("file", ALL);
