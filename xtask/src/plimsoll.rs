@@ -126,13 +126,15 @@ pub(crate) fn smb_beside_nfs(listen: &str, users: &str) -> [String; 6] {
     ["--protocols", protocols, "--smb-listen", listen, "--smb-users", users].map(String::from)
 }
 
-/// A file in `work` that lets [`USER`](samba::USER) and [`OTHER`](samba::OTHER) log in.
+/// A file in `work` that lets [`USER`](samba::USER) and [`OTHER`](samba::OTHER) log in, and has [`GROUP`](samba::GROUP).
 pub(crate) fn smb_users(work: &Path) -> anyhow::Result<PathBuf> {
     let users = work.join("users.toml");
     let listed = [samba::USER, samba::OTHER].map(|samba::User { name, id, password }| {
         format!("[[user]]\nname = \"{name}\"\nuid = {id}\npassword = \"{password}\"\n")
     });
-    fs::write(&users, listed.concat())?;
+    let ((name, gid), member) = (samba::GROUP, samba::OTHER.name);
+    let group = format!("[[group]]\nname = \"{name}\"\ngid = {gid}\nmembers = [\"{member}\"]\n");
+    fs::write(&users, group + &listed.concat())?;
     fs::set_permissions(&users, fs::Permissions::from_mode(0o600))?;
     Ok(users)
 }

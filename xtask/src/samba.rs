@@ -44,6 +44,8 @@ pub(crate) struct User {
 pub(crate) const USER: User = User { name: "nobody", id: 65534, password: "torture" };
 /// Somebody else, who has nothing.
 pub(crate) const OTHER: User = User { name: "daemon", id: 1, password: "another" };
+/// A group that nothing is owned by, whose one member is [`OTHER`]: name and number.
+pub(crate) const GROUP: (&str, u32) = ("künstler", 4711);
 
 impl Samba {
     /// Downloads and unpacks what is not there yet.

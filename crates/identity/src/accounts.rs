@@ -1,12 +1,15 @@
 //! The users and groups of this service.
 
+mod listing;
+
 use crate::limits::{ACCOUNTS_MAX, ID_MAX, MEMBERS_MAX};
 use crate::names::{AccountName, WindowsName, folded};
 use crate::resolver::{Id, Identity, NotMapped, Principal, PrincipalKind, Resolver, well_known};
 use crate::secret::NtHash;
 use crate::sid::Sid;
 use arc_swap::ArcSwap;
-use std::collections::HashMap;
+pub use listing::{Listed, builtin_aliases};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use vfs::caller::INVALID_ID;
@@ -59,9 +62,11 @@ pub struct Accounts {
     groups: Vec<Group>,
     /// Places in `users`, by folded name and by number.
     user_named: HashMap<String, usize>,
-    user_numbered: HashMap<u32, usize>,
+    user_numbered: BTreeMap<u32, usize>,
     group_named: HashMap<String, usize>,
-    group_numbered: HashMap<u32, usize>,
+    group_numbered: BTreeMap<u32, usize>,
+    /// Places in `users`, in the order of the names that lists have.
+    users_by_name: Vec<usize>,
     /// By folded domain, empty for any, and folded name.
     mapped: HashMap<(String, String), usize>,
     default: Option<usize>,
@@ -104,9 +109,10 @@ impl Accounts {
             users: Vec::new(),
             groups: Vec::new(),
             user_named: HashMap::new(),
-            user_numbered: HashMap::new(),
+            user_numbered: BTreeMap::new(),
             group_named: HashMap::new(),
-            group_numbered: HashMap::new(),
+            group_numbered: BTreeMap::new(),
+            users_by_name: Vec::new(),
             mapped: HashMap::new(),
             default: None,
         }
@@ -133,6 +139,7 @@ impl Accounts {
             self.add_mapping(mapping)?;
         }
         self.check_shadows()?;
+        self.sort_by_name();
         self.default = default.map(|name| self.place(name)).transpose()?;
         Ok(self)
     }
@@ -272,8 +279,11 @@ impl Resolver for Accounts {
             let (domain, name) = (self.domain.clone(), String::new());
             return Some(Principal { kind: PrincipalKind::Domain, domain, name, sid: sid.clone() });
         }
+        if *sid == self.machine.all_users() {
+            return Some(self.all_users());
+        }
         let Some(id) = self.id_of(sid) else {
-            return well_known().into_iter().find(|known| known.sid == *sid);
+            return well_known().find(|known| known.sid == *sid);
         };
         let known = match id {
             Id::User(uid) => {
@@ -307,7 +317,8 @@ impl Resolver for Accounts {
         let group = self.group_named.get(&wanted).filter(|_| is_ours);
         let group = group.map(|&place| self.principal_of_group(&self.groups[place]));
         let user = user.filter(|user| is_ours || folded(&user.domain) == of);
-        user.or(group).or_else(|| well_known().into_iter().find(is))
+        let well_known = || [self.all_users()].into_iter().chain(well_known()).find(is);
+        user.or(group).or_else(well_known)
     }
 
     fn machine_sid(&self) -> Sid {
@@ -396,7 +407,7 @@ fn at_most(count: usize, most: usize) -> Result<(), Conflict> {
 /// Makes something be found by name and number, which nothing else may have.
 fn index(
     named: &mut HashMap<String, usize>,
-    numbered: &mut HashMap<u32, usize>,
+    numbered: &mut BTreeMap<u32, usize>,
     (name, id): (&AccountName, u32),
     place: usize,
 ) -> Result<(), Conflict> {

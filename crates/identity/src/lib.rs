@@ -25,7 +25,7 @@ mod tests;
 mod time;
 
 pub use acceptor::{Accepted, Acceptor, Step};
-pub use accounts::{Accounts, Conflict, Group, Mapping, SharedAccounts, User};
+pub use accounts::{Accounts, Conflict, Group, Listed, Mapping, SharedAccounts, User, builtin_aliases};
 pub use authority::{Account, Authority, MicPolicy, Random};
 pub use initiator::{Credentials, Initiator};
 pub use limits::*;

@@ -101,8 +101,12 @@ impl fmt::Display for NotMapped {
 
 impl std::error::Error for NotMapped {}
 
+/// The groups that every machine has, by relative identifier below `S-1-5-32`.
+pub(crate) const BUILTIN_ALIASES: [(u32, &str); 3] =
+    [(544, "Administrators"), (545, "Users"), (546, "Guests")];
+
 /// Who every machine has.
-pub(crate) fn well_known() -> [Principal; 11] {
+pub(crate) fn well_known() -> impl Iterator<Item = Principal> {
     const NT_AUTHORITY: &str = "NT AUTHORITY";
     const BUILTIN: &str = "BUILTIN";
     let of = |domain: &str, name: &str, sid| Principal {
@@ -111,7 +115,7 @@ pub(crate) fn well_known() -> [Principal; 11] {
         name: name.to_owned(),
         sid,
     };
-    [
+    let groups = [
         of("", "Everyone", Sid::everyone()),
         of("", "CREATOR OWNER", Sid::creator_owner()),
         of("", "CREATOR GROUP", Sid::creator_group()),
@@ -120,8 +124,7 @@ pub(crate) fn well_known() -> [Principal; 11] {
         of(NT_AUTHORITY, "ANONYMOUS LOGON", Sid::anonymous()),
         of(NT_AUTHORITY, "Authenticated Users", Sid::authenticated_users()),
         of(NT_AUTHORITY, "SYSTEM", Sid::system()),
-        of(BUILTIN, "Administrators", Sid::of(5, [32, 544])),
-        of(BUILTIN, "Users", Sid::of(5, [32, 545])),
-        of(BUILTIN, "Guests", Sid::of(5, [32, 546])),
-    ]
+    ];
+    let aliases = BUILTIN_ALIASES.map(|(relative, name)| of(BUILTIN, name, Sid::builtin().below(relative)));
+    groups.into_iter().chain(aliases)
 }

@@ -16,8 +16,12 @@ const NT: u64 = 5;
 const UNIX: u64 = 22;
 /// What the identifiers of a machine begin with: `SECURITY_NT_NON_UNIQUE`.
 const NON_UNIQUE: u32 = 21;
+/// What the identifiers of groups that every machine has begin with: `SECURITY_BUILTIN_DOMAIN_RID`.
+const BUILTIN: u32 = 32;
 /// The first relative identifier that Windows gives to users and groups; those before are its own.
 const FIRST: u32 = 1000;
+/// `DOMAIN_GROUP_RID_USERS`, MS-SAMR §2.2.1.14: the group that all users of a machine have as their primary one.
+const ALL_USERS: u32 = 513;
 
 /// `SID`, MS-DTYP §2.4.2.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +67,11 @@ impl Sid {
         Self::of(NT, [18])
     }
 
+    /// `S-1-5-32`: the domain of the groups that every machine has.
+    pub fn builtin() -> Self {
+        Self::of(NT, [BUILTIN])
+    }
+
     /// `S-1-5-21-a-b-c`: a machine, by numbers drawn once.
     pub fn machine(random: [u32; 3]) -> Self {
         let [a, b, c] = random;
@@ -94,7 +103,18 @@ impl Sid {
         self.below(FIRST + 2 * gid.min(ID_MAX) + 1)
     }
 
-    fn below(&self, relative: u32) -> Self {
+    /// The group of all users of this machine.
+    pub(crate) fn all_users(&self) -> Self {
+        self.below(ALL_USERS)
+    }
+
+    /// The relative identifier: the last part. 0 if there is none.
+    pub(crate) fn relative(&self) -> u32 {
+        self.parts.last().copied().unwrap_or(0)
+    }
+
+    /// The identifier of what has this relative one on this machine.
+    pub(crate) fn below(&self, relative: u32) -> Self {
         Self::of(self.authority, self.parts.iter().copied().chain([relative]))
     }
 

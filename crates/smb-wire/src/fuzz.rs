@@ -169,13 +169,15 @@ pub fn chains(bytes: &[u8]) -> bool {
 /// Writes bytes that may be anything to a pipe that offers every interface, in two parts, decodes the arguments of what is
 /// called, and reads the replies. `false`: a client's side would not send this.
 pub fn pipe(bytes: &[u8]) -> bool {
-    const OFFERED: &[rpc::Syntax] = &[rpc::srvsvc::INTERFACE, rpc::wkssvc::INTERFACE, rpc::lsarpc::INTERFACE];
+    const OFFERED: &[rpc::Syntax] =
+        &[rpc::srvsvc::INTERFACE, rpc::wkssvc::INTERFACE, rpc::lsarpc::INTERFACE, rpc::samr::INTERFACE];
     let mut association = rpc::Association::new("\\PIPE\\fuzz", OFFERED);
     let answer = |call: rpc::Call<'_>| {
         match call.interface {
             rpc::srvsvc::INTERFACE => rpc::srvsvc::Call::decode(call.opnum, call.stub).map(drop)?,
             rpc::wkssvc::INTERFACE => rpc::wkssvc::Call::decode(call.opnum, call.stub).map(drop)?,
-            _ => rpc::lsarpc::Call::decode(call.opnum, call.stub).map(drop)?,
+            rpc::lsarpc::INTERFACE => rpc::lsarpc::Call::decode(call.opnum, call.stub).map(drop)?,
+            _ => rpc::samr::Call::decode(call.opnum, call.stub).map(drop)?,
         }
         Ok(call.stub.to_vec())
     };

@@ -1,10 +1,11 @@
 //! DCE/RPC over named pipes (C706, MS-RPCE, MS-SMB2 §3.3.5.12 and §3.3.5.13), as far as clients of a file server need it: which
-//! shares there are, what the server is, and whose a SID is.
+//! shares there are, what the server is, whose a SID is, and which users there are.
 
 mod association;
 pub mod lsarpc;
 mod ndr;
 pub mod pdu;
+pub mod samr;
 pub mod srvsvc;
 pub mod wkssvc;
 

@@ -93,8 +93,10 @@ fn compounds() {
 
 #[test]
 fn pipes() {
-    let (decoded, refused) = run(&mut Random(0x2345_6789_abcd_ef12), &structures::pipe(), fuzz::pipe);
-    assert!(decoded >= 400 && refused >= 100, "{decoded} taken, {refused} refused");
+    for sample in [structures::pipe(), structures::accounts_pipe()] {
+        let (decoded, refused) = run(&mut Random(0x2345_6789_abcd_ef12), &sample, fuzz::pipe);
+        assert!(decoded >= 400 && refused >= 100, "{decoded} taken, {refused} refused");
+    }
 }
 
 #[test]

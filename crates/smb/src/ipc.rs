@@ -1,8 +1,12 @@
-//! Named pipes of IPC$ (MS-SMB2 §3.3.5.9 to §3.3.5.15, MS-RPCE §2.1.1.2): over them clients ask which shares there are, and whose
-//! a SID is.
+//! Named pipes of IPC$ (MS-SMB2 §3.3.5.9 to §3.3.5.15, MS-RPCE §2.1.1.2): over them clients ask which shares there are, whose a
+//! SID is, and which users and groups there are.
 
 mod accounts;
+mod handles;
+mod sam;
 mod shares;
+
+pub(crate) use handles::Handles;
 
 use crate::later::Interim;
 use crate::limits::{IO_BYTES_MAX, TRANSACT_BYTES_MAX};
@@ -19,7 +23,7 @@ use smb_wire::file::{ReadRequest, ReadResponse, WriteRequest, WriteResponse};
 use smb_wire::fsctl::PipeWait;
 use smb_wire::info::{InfoType, QueryInfoRequest};
 use smb_wire::ioctl::{IoctlRequest, IoctlResponse};
-use smb_wire::rpc::{Association, PartOfReply, Syntax, lsarpc, srvsvc, wkssvc};
+use smb_wire::rpc::{Association, PartOfReply, Syntax, lsarpc, samr, srvsvc, wkssvc};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, FileId, FileTime, NtStatus, Utf16, Writer};
 use std::sync::Arc;
@@ -36,7 +40,7 @@ struct Known {
     speaks: Speaks,
 }
 
-static KNOWN: [Known; 3] = [
+static KNOWN: [Known; 4] = [
     Known { name: "srvsvc", path: "\\PIPE\\srvsvc", offers: &[srvsvc::INTERFACE], speaks: Speaks::Server },
     Known {
         name: "wkssvc",
@@ -45,14 +49,16 @@ static KNOWN: [Known; 3] = [
         speaks: Speaks::Workstation,
     },
     Known { name: "lsarpc", path: "\\PIPE\\lsarpc", offers: &[lsarpc::INTERFACE], speaks: Speaks::Authority },
+    Known { name: "samr", path: "\\PIPE\\samr", offers: &[samr::INTERFACE], speaks: Speaks::Accounts },
 ];
 
 /// Takes what a client writes.
 fn take(ops: &Ops<'_>, pipe: &Pipe, bytes: &[u8]) -> Result<(), NtStatus> {
-    pipe.write(bytes, |call| match pipe.speaks {
+    pipe.write(bytes, |handles, call| match pipe.speaks {
         Speaks::Server => shares::server(ops, call),
         Speaks::Workstation => shares::workstation(ops, call),
         Speaks::Authority => accounts::authority(ops, call),
+        Speaks::Accounts => sam::answer(ops, handles, call),
     })
 }
 
@@ -93,7 +99,8 @@ pub(crate) fn create(
         return Err(NtStatus::NOT_A_DIRECTORY.into());
     }
     let session = Arc::clone(ops.session()?);
-    if session.identity().is_none() && known.speaks == Speaks::Authority {
+    let tells_users = matches!(known.speaks, Speaks::Authority | Speaks::Accounts);
+    if session.identity().is_none() && tells_users {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let number = ops.service.counts.next_id();

@@ -70,6 +70,10 @@ pub const PIPES_MAX: usize = 32_768;
 pub const SESSION_PIPE_BYTES_MAX: usize = 16 << 20;
 /// The same of all sessions.
 pub const PIPE_BYTES_MAX: usize = 256 << 20;
+/// Context handles of one pipe: what a client has open of users and groups at a time, each of 24 bytes.
+pub const PIPE_HANDLES_MAX: usize = 256;
+/// Bytes of a part of a list of users or groups, about: clients ask for the rest.
+pub const ACCOUNT_LIST_BYTES_MAX: usize = 64 << 10;
 /// Tree connects of one anonymous session, its pipes, and the bytes on their way over those of all such sessions: with as many of these
 /// as there may be, half of what there is of all is left to users.
 pub const ANONYMOUS_TREES_MAX: usize = 16;

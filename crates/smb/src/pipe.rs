@@ -1,6 +1,7 @@
 //! Pipes of IPC$ as a client has them open (MS-SMB2 §3.3.1.10, MS-RPCE §2.1.1.2).
 
 use crate::counts::lock;
+use crate::ipc::Handles;
 use crate::later::Waker;
 use smb_wire::rpc::{Association, Call, Fault, PartOfReply, WriteError};
 use smb_wire::types::AccessMask;
@@ -19,6 +20,8 @@ pub(crate) enum Speaks {
     Workstation,
     /// `lsarpc`: whose a SID is.
     Authority,
+    /// `samr`: which users and groups there are.
+    Accounts,
 }
 
 /// A pipe as a client has it open.
@@ -35,6 +38,8 @@ pub(crate) struct Pipe {
 struct State {
     /// Nothing once the client has written what is no RPC.
     association: Option<Association>,
+    /// What the client has opened over it.
+    handles: Handles,
     /// What it counts as in the budgets.
     bytes: usize,
     /// READs that wait for something to read, in the order in which they came.
@@ -62,7 +67,8 @@ impl Pipe {
         (speaks, association): (Speaks, Association),
         budgets: [Budget; 3],
     ) -> Self {
-        let state = State { association: Some(association), bytes: 0, readers: VecDeque::new() };
+        let handles = Handles::of_pipe(id);
+        let state = State { association: Some(association), handles, bytes: 0, readers: VecDeque::new() };
         Self { id, tree_id, speaks, granted, state: Mutex::new(state), budgets }
     }
 
@@ -75,19 +81,21 @@ impl Pipe {
     pub(crate) fn write(
         &self,
         bytes: &[u8],
-        answer: impl FnMut(Call<'_>) -> Result<Vec<u8>, Fault>,
+        mut answer: impl FnMut(&mut Handles, Call<'_>) -> Result<Vec<u8>, Fault>,
     ) -> Result<(), NtStatus> {
         let mut state = lock(&self.state);
-        let open = state.association.as_mut().ok_or(NtStatus::PIPE_DISCONNECTED)?;
+        let State { association, handles, .. } = &mut *state;
+        let open = association.as_mut().ok_or(NtStatus::PIPE_DISCONNECTED)?;
         if self.budgets.iter().any(Budget::is_used_up) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
-        let written = match open.write(bytes, answer) {
+        let written = match open.write(bytes, |call| answer(handles, call)) {
             Ok(()) => Ok(()),
             Err(WriteError::Unread) => Err(NtStatus::PIPE_BUSY),
             Err(WriteError::Malformed(malformed)) => {
                 tracing::info!(what = malformed.0, "a pipe is closed");
                 state.association = None;
+                state.handles = Handles::of_pipe(self.id);
                 Err(NtStatus::PIPE_DISCONNECTED)
             }
         };
@@ -146,7 +154,8 @@ impl Pipe {
 
     /// Counts the memory that it takes now.
     fn count(&self, state: &mut State) {
-        let bytes = state.association.as_ref().map_or(0, Association::held_bytes);
+        let of_handles = state.handles.held_bytes();
+        let bytes = state.association.as_ref().map_or(0, |open| open.held_bytes() + of_handles);
         let before = std::mem::replace(&mut state.bytes, bytes);
         for budget in &self.budgets {
             budget.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -190,7 +199,7 @@ mod tests {
         let counted = || [&of_session, &of_all].map(|budget| budget.bytes.load(Ordering::Relaxed));
         let (one, two) = (within(budgets(), AccessMask::FILE_ALL), within(budgets(), AccessMask::FILE_ALL));
         let other = within([budget(100), budget(1000), of_all.clone()], AccessMask::FILE_ALL);
-        let refuse = |_: Call<'_>| Err(Fault::ACCESS_DENIED);
+        let refuse = |_: &mut Handles, _: Call<'_>| Err(Fault::ACCESS_DENIED);
         // The beginning of a unit that is never whole.
         let begin = [&[5, 0, 0, 3, 0x10, 0, 0, 0, 0xff, 0x0f, 0, 0, 1, 0, 0, 0][..], &[0; 44]].concat();
         assert_eq!(one.write(&begin, refuse), Ok(()));
@@ -212,7 +221,7 @@ mod tests {
     #[test]
     fn what_is_no_rpc_closes_the_pipe() {
         let pipe = pipe(AccessMask::FILE_ALL);
-        let refuse = |_: Call<'_>| Err(Fault::ACCESS_DENIED);
+        let refuse = |_: &mut Handles, _: Call<'_>| Err(Fault::ACCESS_DENIED);
         assert_eq!(pipe.read(100), Err(NtStatus::PIPE_EMPTY));
         assert_eq!(pipe.write(&[0xff; 64], refuse), Err(NtStatus::PIPE_DISCONNECTED));
         assert_eq!(pipe.write(&[], refuse), Err(NtStatus::PIPE_DISCONNECTED));

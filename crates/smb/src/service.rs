@@ -30,6 +30,8 @@ pub struct Service {
     pub(crate) namespace: SharedNamespace,
     /// Who proves who is calling.
     pub(crate) authority: Arc<Authority>,
+    /// The users and groups, all of them.
+    pub(crate) accounts: SharedAccounts,
     /// Who that is here.
     pub(crate) resolver: Arc<dyn Resolver>,
     /// `ServerGuid`: another one at each start, because nothing that is open outlives the process.
@@ -76,7 +78,8 @@ impl Service {
         Self {
             namespace,
             authority: Arc::new(authority),
-            resolver: Arc::new(accounts),
+            resolver: Arc::new(accounts.clone()),
+            accounts,
             guid: Guid(guid),
             random,
             counts: Counts::default(),

@@ -77,20 +77,66 @@ pub(super) fn smbclient_refused(stage: &Stage) -> anyhow::Result<()> {
 /// What Explorer asks over IPC$: the server, its shares, and users by name.
 pub(super) fn rpcclient(stage: &Stage, protection: &str) -> anyhow::Result<()> {
     let share = stage.share();
-    let (port, user) = (stage.smb_port.to_string(), format!("{}%{}", samba::USER.name, samba::USER.password));
-    let protection = format!("--client-protection={protection}");
     let commands = format!(
         "srvinfo; netshareenumall; netsharegetinfo {share}; lsaquery; lookupnames {}",
         samba::USER.name
     );
-    let arguments = [&protection, "-s", "/dev/null", "-p", &port, "-U", &user, "127.0.0.1", "-c", &commands];
-    let said = String::from_utf8(output("rpcclient", &arguments)?)?;
     let user = format!("{} S-1-5-21-", samba::USER.name);
-    for expected in
-        [&format!("netname: {share}"), "netname: IPC$", "Domain Sid: S-1-5-21-", &user, "(User: 1)"]
-    {
-        ensure!(said.contains(expected), "no `{expected}` in\n{said}");
-    }
+    stage.rpc(
+        protection,
+        &commands,
+        &[&format!("netname: {share}"), "netname: IPC$", "Domain Sid: S-1-5-21-", &user, "(User: 1)"],
+    )?;
+    sam(stage, protection)
+}
+
+/// What lists of users and groups ask, by the names and numbers that they go on with.
+fn sam(stage: &Stage, protection: &str) -> anyhow::Result<()> {
+    let (user, (group, gid)) = (samba::USER, samba::GROUP);
+    let [rid, other, alias] = [1000 + 2 * user.id, 1000 + 2 * samba::OTHER.id, 1001 + 2 * gid];
+    let of_user = format!("[{}] rid:[{rid:#x}]", user.name);
+    let of_group = format!("group:[{group}] rid:[{alias:#x}]");
+    let commands = "enumdomains; lookupdomain builtin; enumdomusers; enumdomgroups; enumalsgroups domain; \
+                    enumalsgroups builtin; getdompwinfo; querydominfo 2; querygroup 0x201";
+    stage.rpc(
+        protection,
+        commands,
+        &[
+            "name:[Builtin] idx:",
+            "Domain SID: S-1-5-32",
+            &of_user,
+            "group:[None] rid:[0x201]",
+            &of_group,
+            "group:[Administrators] rid:[0x220]",
+            "min_password_length: 0",
+            "Total Users:\t2",
+            "Num Members:2",
+        ],
+    )?;
+    let commands = format!(
+        "querydispinfo 1; querydispinfo2 1; querydispinfo3 1; querydispinfo 4; queryuser {rid}; \
+         queryusergroups {rid}; querygroupmem 0x201; queryaliasmem domain {alias}; \
+         samlookupnames domain {name} {group}; samlookuprids domain {rid} {alias}; getusrdompwinfo {rid}; \
+         samquerysecobj {rid}",
+        name = user.name
+    );
+    stage.rpc(
+        protection,
+        &commands,
+        &[
+            &format!("RID: {rid:#x} acb: 0x00000210 Account: {}", user.name),
+            &format!("user_rid :\t{rid:#x}"),
+            "group rid:[0x201] attr:[0x7]",
+            &format!("rid:[{other:#x}] attr:[0x7]"),
+            &format!("-{other}]"),
+            &format!("name {group}: {alias:#x} (4)"),
+            &format!("rid {rid:#x}: {} (1)", user.name),
+            &format!("rid {alias:#x}: {group} (4)"),
+            "Owner SID:\tS-1-5-32-544",
+        ],
+    )?;
+    let refused = stage.rpc(protection, "createdomuser eve", &[]).err().context("a user is made")?;
+    ensure!(refused.to_string().contains("NT_STATUS_ACCESS_DENIED"), "{refused}");
     Ok(())
 }
 
@@ -138,6 +184,20 @@ pub(crate) fn programs() -> PathBuf {
 }
 
 impl Stage {
+    /// Has `rpcclient` do these commands, and say what is expected.
+    fn rpc(&self, protection: &str, commands: &str, expected: &[&str]) -> anyhow::Result<()> {
+        let samba::User { name, password, .. } = samba::USER;
+        let (port, user) = (self.smb_port.to_string(), format!("{name}%{password}"));
+        let protection = format!("--client-protection={protection}");
+        let arguments =
+            [&protection, "-s", "/dev/null", "-p", &port, "-U", &user, "127.0.0.1", "-c", commands];
+        let said = String::from_utf8(output("rpcclient", &arguments)?)?;
+        for expected in expected {
+            ensure!(said.contains(expected), "no `{expected}` in\n{said}");
+        }
+        Ok(())
+    }
+
     /// The share's name.
     fn share(&self) -> &str {
         self.server.exports[0].trim_start_matches('/')

@@ -97,52 +97,14 @@ fn query_information_policy(mut r: NdrReader<'_>) -> Result<Call<'_>, Malformed>
     Ok(Call::QueryInformationPolicy { handle: r.array()?, class: PolicyInformationClass(r.u16()?) })
 }
 
-/// `LSAPR_SID_ENUM_BUFFER`, MS-LSAT §2.2.18, and what asks for nothing.
 fn lookup_sids(mut r: NdrReader<'_>, form: Form) -> Result<Call<'_>, Malformed> {
-    let handle = r.array()?;
-    let entries = r.u32()?;
-    let mut sids = Vec::new();
-    if r.pointer()? {
-        let count = list_length(&mut r, entries, SIDS_MAX)?;
-        for _ in 0..count {
-            if !r.pointer()? {
-                return Err(Malformed("a list without one of its SIDs"));
-            }
-        }
-        for _ in 0..count {
-            sids.push(r.sid()?);
-        }
-    } else if entries != 0 {
-        return Err(Malformed("a list that is not there"));
-    }
-    Ok(Call::LookupSids { handle, form, sids })
-}
-
-/// The count in front of a list, which is also that of its structure, and at most `most`.
-fn list_length(r: &mut NdrReader<'_>, entries: u32, most: usize) -> Result<usize, Malformed> {
-    let count = r.u32()?;
-    if count != entries {
-        return Err(Malformed("a list of another length than it says"));
-    }
-    let count = usize::try_from(count).ok().filter(|count| *count <= most);
-    count.ok_or(Malformed("more to look up than any client asks"))
+    Ok(Call::LookupSids { handle: r.array()?, form, sids: r.sids(SIDS_MAX)? })
 }
 
 fn lookup_names(mut r: NdrReader<'_>, form: Form) -> Result<Call<'_>, Malformed> {
-    let handle = r.array()?;
-    let entries = r.u32()?;
-    let count = list_length(&mut r, entries, NAMES_MAX)?;
-    let mut is_there = Vec::new();
-    for _ in 0..count {
-        // `Length` and `MaximumLength`, which the text behind says again.
-        r.u32()?;
-        is_there.push(r.pointer()?);
-    }
-    let mut names = Vec::new();
-    for is_there in is_there {
-        names.push(if is_there { r.text()? } else { Utf16::EMPTY });
-    }
-    Ok(Call::LookupNames { handle, form, names })
+    let (handle, entries) = (r.array()?, r.u32()?);
+    let count = r.list_length(entries, NAMES_MAX)?;
+    Ok(Call::LookupNames { handle, form, names: r.unicode_strings(count)? })
 }
 
 /// The results of `LsarOpenPolicy`.

@@ -61,6 +61,43 @@ impl<'a> NdrReader<'a> {
         if self.pointer()? { self.string().map(Some) } else { Ok(None) }
     }
 
+    /// As many `RPC_UNICODE_STRING` (MS-DTYP §2.3.10), and what their pointers point to. A null one is empty.
+    pub(super) fn unicode_strings(&mut self, count: usize) -> Result<Vec<Utf16<'a>>, Malformed> {
+        let mut is_there = Vec::new();
+        for _ in 0..count {
+            // `Length` and `MaximumLength`, which the text behind says again.
+            self.u32()?;
+            is_there.push(self.pointer()?);
+        }
+        is_there.into_iter().map(|is_there| if is_there { self.text() } else { Ok(Utf16::EMPTY) }).collect()
+    }
+
+    /// A count, and a pointer to as many pointers to `RPC_SID`: `LSAPR_SID_ENUM_BUFFER` (MS-LSAT §2.2.18) and `SAMPR_PSID_ARRAY`
+    /// (MS-SAMR §2.2.7.6).
+    pub(super) fn sids(&mut self, most: usize) -> Result<Vec<Sid>, Malformed> {
+        let entries = self.u32()?;
+        if !self.pointer()? {
+            return if entries == 0 { Ok(Vec::new()) } else { Err(Malformed("a list that is not there")) };
+        }
+        let count = self.list_length(entries, most)?;
+        for _ in 0..count {
+            if !self.pointer()? {
+                return Err(Malformed("a list without one of its SIDs"));
+            }
+        }
+        (0..count).map(|_| self.sid()).collect()
+    }
+
+    /// The count in front of a list, which is also that of its structure, and at most `most`.
+    pub(super) fn list_length(&mut self, entries: u32, most: usize) -> Result<usize, Malformed> {
+        let count = self.u32()?;
+        if count != entries {
+            return Err(Malformed("a list of another length than it says"));
+        }
+        let count = usize::try_from(count).ok().filter(|count| *count <= most);
+        count.ok_or(Malformed("more to look up than any client asks"))
+    }
+
     /// `RPC_SID`, MS-DTYP §2.4.2.3.
     pub(super) fn sid(&mut self) -> Result<Sid, Malformed> {
         let count = self.u32()?;
@@ -86,6 +123,15 @@ impl NdrWriter<'_> {
         out
     }
 
+    /// Goes on at a multiple, as a structure does whose members need it (C706 §14.3.2).
+    pub(super) fn align(&mut self, alignment: usize) {
+        self.w.align(alignment);
+    }
+
+    pub(super) fn u8(&mut self, value: u8) {
+        self.w.bytes(&[value]);
+    }
+
     pub(super) fn u16(&mut self, value: u16) {
         self.w.align(2);
         self.w.u16(value);
@@ -94,6 +140,11 @@ impl NdrWriter<'_> {
     pub(super) fn u32(&mut self, value: u32) {
         self.w.align(4);
         self.w.u32(value);
+    }
+
+    pub(super) fn u64(&mut self, value: u64) {
+        self.w.align(8);
+        self.w.bytes(&value.to_le_bytes());
     }
 
     /// Bytes that are no integer, at a multiple of 4.
@@ -135,6 +186,14 @@ impl NdrWriter<'_> {
         text.encode_utf16().chain(end.iter().copied()).for_each(|unit| self.w.u16(unit));
     }
 
+    /// Conformant and varying bytes, of which there can be as many as `most`.
+    pub(super) fn varying_bytes(&mut self, most: usize, bytes: &[u8]) {
+        for number in [most, 0, bytes.len()] {
+            self.count(number);
+        }
+        self.w.bytes(bytes);
+    }
+
     /// `RPC_UNICODE_STRING`, MS-DTYP §2.3.10, without what its pointer points to.
     pub(super) fn unicode_string(&mut self, text: &str) {
         let bytes = 2 * text.encode_utf16().count();
@@ -142,6 +201,22 @@ impl NdrWriter<'_> {
         self.w.length::<u16>(bytes);
         self.w.length::<u16>(bytes);
         self.pointer();
+    }
+
+    /// `RPC_STRING`, MS-SAMR §2.2.2.1, of as many bytes as the text has characters, without what its pointer points to.
+    pub(super) fn oem_string(&mut self, text: &str) {
+        self.w.align(4);
+        let bytes = text.chars().count();
+        self.w.length::<u16>(bytes);
+        self.w.length::<u16>(bytes);
+        self.pointer();
+    }
+
+    /// What the pointer of an `RPC_STRING` points to: characters of ASCII, and question marks for others.
+    pub(super) fn oem_text(&mut self, text: &str) {
+        let in_ascii = |c: char| u8::try_from(c).ok().filter(u8::is_ascii).unwrap_or(b'?');
+        let bytes: Vec<u8> = text.chars().map(in_ascii).collect();
+        self.varying_bytes(bytes.len(), &bytes);
     }
 
     /// `RPC_SID`, MS-DTYP §2.4.2.3.

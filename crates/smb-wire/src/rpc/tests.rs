@@ -66,16 +66,20 @@ const SIDS_3: &str = "
     000000000800000000000000ffffffff0000000005000000010500000000000515000000010000000200000003000000e9030000
     0100000007010000";
 
-fn sid(numbers: &[u32]) -> Sid {
+pub(super) fn sid(numbers: &[u32]) -> Sid {
     Sid::new(5, numbers).unwrap()
 }
 
-fn text(units: Utf16<'_>) -> String {
+pub(super) fn text(units: Utf16<'_>) -> String {
     String::from_utf8(units.to_wtf8()).unwrap()
 }
 
 /// That `decode` takes the arguments, and refuses them wherever they are cut before `end`.
-fn cut<T: PartialEq + std::fmt::Debug>(stub: &[u8], end: usize, decode: impl Fn(&[u8]) -> Result<T, Fault>) {
+pub(super) fn cut<T: PartialEq + std::fmt::Debug>(
+    stub: &[u8],
+    end: usize,
+    decode: impl Fn(&[u8]) -> Result<T, Fault>,
+) {
     assert!(decode(stub).is_ok());
     for length in 0..end {
         assert_eq!(decode(&stub[..length]), Err(Fault::NDR), "{length} bytes");

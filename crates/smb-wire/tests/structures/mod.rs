@@ -11,7 +11,7 @@ use smb_wire::oplock::{LeaseKey, LeaseState};
 use smb_wire::posix::*;
 use smb_wire::ranges::*;
 use smb_wire::reparse::{ReparseData, SymbolicLink};
-use smb_wire::rpc::{Syntax, srvsvc};
+use smb_wire::rpc::{Syntax, samr, srvsvc};
 use smb_wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Encode, FileTime, Guid, Writer};
@@ -156,18 +156,29 @@ pub fn chain() -> Vec<u8> {
 
 /// What a client writes to a pipe: a bind to the server service, and a call of `NetrShareEnum`.
 pub fn pipe() -> Vec<u8> {
+    pipe_of(srvsvc::INTERFACE, 15, &[0, 1, 1, 4, 0, 0, u32::MAX, 0])
+}
+
+/// The same of the accounts: a call of `SamrLookupIdsInDomain`.
+pub fn accounts_pipe() -> Vec<u8> {
+    pipe_of(samr::INTERFACE, 18, &[0, 1, 2, 3, 4, 2, 1000, 0, 2, 3000, 513])
+}
+
+/// A bind to an interface, and a call with these arguments.
+fn pipe_of(interface: Syntax, opnum: u8, numbers: &[u32]) -> Vec<u8> {
+    let length = u8::try_from(24 + 4 * numbers.len()).unwrap();
+    let alloc_hint = length - 24;
     let head =
         |pdu_type, length: u8, call_id| [5, 0, pdu_type, 3, 0x10, 0, 0, 0, length, 0, 0, 0, call_id, 0, 0, 0];
-    let interface = |syntax: Syntax| syntax.to_bytes();
     let ndr = Syntax { uuid: Guid::new(0x8a88_5d04, 0x1ceb, 0x11c9, 0x9fe8_0800_2b10_4860), version: 2 };
     let mut bytes = Vec::new();
     bytes.extend(head(11, 72, 1));
     bytes.extend([0xb8, 0x10, 0xb8, 0x10, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0]);
-    bytes.extend(interface(srvsvc::INTERFACE));
-    bytes.extend(interface(ndr));
-    bytes.extend(head(0, 56, 2));
-    bytes.extend([32, 0, 0, 0, 0, 0, 15, 0]);
-    for number in [0_u32, 1, 1, 4, 0, 0, u32::MAX, 0] {
+    bytes.extend(interface.to_bytes());
+    bytes.extend(ndr.to_bytes());
+    bytes.extend(head(0, length, 2));
+    bytes.extend([alloc_hint, 0, 0, 0, 0, 0, opnum, 0]);
+    for number in numbers {
         bytes.extend(number.to_le_bytes());
     }
     bytes

@@ -2,13 +2,12 @@
 
 use crate::ops::Ops;
 use identity::{Principal, PrincipalKind, Resolver, Sid};
-use smb_wire::Decode;
 use smb_wire::rpc::lsarpc::{
     self, Domain, Handle, SidNameUse, TranslatedName, TranslatedSid, close_results, lookup_names_results,
     lookup_sids_results, open_policy_results, query_information_policy_results,
 };
 use smb_wire::rpc::{Call, Fault};
-use smb_wire::security;
+use smb_wire::{Decode, Utf16, security};
 
 /// A policy has no state of its own: its handle is always this one.
 const POLICY: Handle = [0, 0, 0, 0, b'p', b'o', b'l', b'i', b'c', b'y', 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
@@ -38,13 +37,19 @@ pub(super) fn authority(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault>
         lsarpc::Call::LookupNames { handle, form, names } => {
             check(handle)?;
             let mut domains = Domains::default();
-            let names = names.iter().map(|name| String::from_utf8_lossy(&name.to_wtf8()).into_owned());
-            let sids =
-                names.map(|name| sid_of(resolver, &name, &mut domains)).collect::<Result<Vec<_>, _>>()?;
+            let sids = names
+                .iter()
+                .map(|name| sid_of(resolver, &text(*name), &mut domains))
+                .collect::<Result<Vec<_>, _>>()?;
             lookup_names_results(form, &domains.on_wire(), &sids)
         }
     };
     Ok(results)
+}
+
+/// A name as text.
+pub(super) fn text(name: Utf16<'_>) -> String {
+    String::from_utf8_lossy(&name.to_wtf8()).into_owned()
 }
 
 fn check(handle: Handle) -> Result<(), Fault> {
@@ -107,7 +112,7 @@ fn sid_of(resolver: &dyn Resolver, name: &str, domains: &mut Domains) -> Result<
     }
 }
 
-fn name_use(kind: PrincipalKind) -> SidNameUse {
+pub(super) fn name_use(kind: PrincipalKind) -> SidNameUse {
     match kind {
         PrincipalKind::User => SidNameUse::USER,
         PrincipalKind::Group => SidNameUse::GROUP,
@@ -117,7 +122,7 @@ fn name_use(kind: PrincipalKind) -> SidNameUse {
     }
 }
 
-fn to_wire(sid: &Sid) -> Result<security::Sid, Fault> {
+pub(super) fn to_wire(sid: &Sid) -> Result<security::Sid, Fault> {
     security::Sid::from_bytes(&sid.to_bytes()).map_err(|_| Fault::REMOTE_NO_MEMORY)
 }
 

@@ -28,6 +28,7 @@ mod persistent;
 mod posix;
 mod rename;
 mod rig;
+mod sam;
 mod security;
 mod sequence;
 mod session;

@@ -8,7 +8,7 @@ pub(crate) use caching::{granted, key, lease, lease_v2, state, unsolicited};
 pub(crate) use client::{Client, INVALID_SIGNATURE, Offer, Reply, chained, message};
 pub(crate) use files::{Opening, ioctl, name, output, query, read, write};
 
-use identity::{Accounts, NtHash, ServerNames, SharedAccounts, Sid, User};
+use identity::{Accounts, Group, NtHash, ServerNames, SharedAccounts, Sid, User};
 use smb::persistent::PersistentOpens;
 use smb::server::{Server, Settings};
 use smb::service::Service;
@@ -79,6 +79,14 @@ impl Rig {
         Self::serving(ExportRule::everybody(), |volume| volume, |service| service.anonymous(true))
     }
 
+    /// That has these groups, and as many users besides alice and bob.
+    pub(crate) fn with_accounts(groups: Vec<Group>, others: u32) -> Self {
+        let (docs, spare) = Disks::default().volumes();
+        let exports = [("/docs", docs), ("/spare", spare)]
+            .map(|(path, volume)| Export::new(path, Arc::new(volume), vec![ExportRule::everybody()]));
+        Self::for_users(exports, accounts(groups, others), |service| service)
+    }
+
     /// [`SHARE`] by this rule, on a volume made so.
     pub(crate) fn with(rule: ExportRule, make: impl FnOnce(Volume) -> Volume) -> Self {
         Self::serving(rule, make, |service| service)
@@ -117,6 +125,10 @@ impl Rig {
     }
 
     fn of(exports: [Export; 2], set: impl FnOnce(Service) -> Service) -> Self {
+        Self::for_users(exports, accounts(vec![], 0), set)
+    }
+
+    fn for_users(exports: [Export; 2], accounts: Accounts, set: impl FnOnce(Service) -> Service) -> Self {
         let docs = Arc::clone(&exports[0].volume);
         let namespace = Arc::new(Namespace::new(exports));
         open_to_all(&namespace);
@@ -124,7 +136,7 @@ impl Rig {
         let service = Service::new(
             Arc::clone(&namespace),
             ServerNames::of_host("files.example.org"),
-            SharedAccounts::new(accounts()),
+            SharedAccounts::new(accounts),
             Box::new(random),
         );
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -182,15 +194,21 @@ fn open_to_all(namespace: &Namespace) {
     }
 }
 
-fn accounts() -> Accounts {
+fn accounts(groups: Vec<Group>, others: u32) -> Accounts {
     let user = |(name, password): (&str, &str), uid| User {
         name: name.parse().unwrap(),
         uid,
         gid: 100,
         nt_hash: Some(NtHash::of_password(password)),
     };
-    let users = vec![user(ALICE, 1000), user(BOB, 1001)];
-    Accounts::none(Sid::machine([1, 2, 3]), "FILES").with(users, vec![], vec![], None).unwrap()
+    let other = |number: u32| User {
+        name: format!("user{number:05}").parse().unwrap(),
+        uid: 2000 + number,
+        gid: 200,
+        nt_hash: None,
+    };
+    let users = [user(ALICE, 1000), user(BOB, 1001)].into_iter().chain((0..others).map(other)).collect();
+    Accounts::none(Sid::machine([1, 2, 3]), "FILES").with(users, groups, vec![], None).unwrap()
 }
 
 /// Bytes that are different each time, which is all that tests want of randomness.
