@@ -87,7 +87,8 @@ fn disk(ops: &Ops<'_>, session: &Arc<Session>, name: &[u16]) -> Result<Disk, Sto
     }
     let client: Weak<Session> = Arc::downgrade(session);
     let caller = rule.caller(&identity.credential);
-    Ok(Disk::new(client, export, caller, must_seal, Some(origin(ops))))
+    let uid = identity.credential.uid;
+    Ok(Disk::new(client, export, caller, (uid, must_seal), Some(origin(ops))))
 }
 
 /// Whether a share is encrypted for everybody.

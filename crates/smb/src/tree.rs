@@ -63,15 +63,16 @@ pub(crate) fn origin_at(client: IpAddr) -> Origin {
 }
 
 impl Disk {
+    /// What `user` reaches who has logged in, as the `caller` that the export makes of it.
     pub(crate) fn new(
         client: Weak<dyn Client>,
         export: &Arc<Export>,
         mut caller: Caller,
-        must_seal: bool,
+        (user, must_seal): (u32, bool),
         origin: Option<Origin>,
     ) -> Self {
         let claimant = Arc::new(Claimant::new(client));
-        let holder = export.volume.claims().attach(Arc::clone(&claimant) as _);
+        let holder = export.volume.claims().attach_for(Arc::clone(&claimant) as _, user);
         caller.by = By::Holder(holder);
         Self { export: Arc::clone(export), caller, holder, claimant, must_seal, origin }
     }
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn what_waits_is_told_when_its_tree_connect_goes() {
         let export = Arc::new(Export::new("/one", volume(), vec![ExportRule::everybody()]));
-        let connect = || Disk::new(Weak::<Session>::new(), &export, Caller::new(0, 0, []), false, None);
+        let connect = || Disk::new(Weak::<Session>::new(), &export, Caller::new(0, 0, []), (0, false), None);
         let (one, two) = (connect(), connect());
         let lock = |disk: &Disk| {
             export.root().claim(&Request::Lock(LockRequest {
@@ -204,7 +205,7 @@ mod tests {
         let export = Arc::new(Export::new("/one", volume(), rules));
         let caller = Caller::new(1, 1, []);
         let origin = Some(origin_at([10, 0, 0, 1].into()));
-        let disk = Disk::new(Weak::<Session>::new(), &export, caller, false, origin);
+        let disk = Disk::new(Weak::<Session>::new(), &export, caller, (1, false), origin);
         let namespace = Namespace::new([Arc::clone(&export)]);
         let is_served = |client: [u8; 4]| disk.is_served(&namespace, origin_at(client.into()));
         assert!(is_served([10, 0, 0, 1]) && is_served([10, 0, 0, 2]) && is_served([10, 0, 1, 1]));

@@ -107,7 +107,7 @@ impl Service {
         caller.read_only = read_only;
         // Whoever has it now is told nothing: nobody is there.
         let nobody = Weak::<Session>::new();
-        let disk = Arc::new(Disk::new(nobody, export, caller, true, None));
+        let disk = Arc::new(Disk::new(nobody, export, caller, (record.uid, true), None));
         let link = Link { parent: dir.key(), name: record.name().into(), listing: None };
         let is_deleted_on_close = Mode(record.mode).contains(Mode::DELETE_ON_CLOSE);
         let waits_ns = u64::from(record.timeout_ms) * 1_000_000;

@@ -1,6 +1,6 @@
 //! What others hold of the same files, who come by another protocol.
 
-use crate::rig::{Client, Opening, Rig, query, wait_until};
+use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, query, wait_until};
 use smb_wire::NtStatus;
 use smb_wire::classes::FileClass;
 use smb_wire::create::{CreateAction, CreateDisposition, CreateResponse, ShareAccess};
@@ -220,4 +220,27 @@ fn what_follows_an_open_that_waits_finds_its_file() {
         assert_eq!(replies[0].header.async_id(), interim[0].header.async_id());
         assert_eq!(replies[1].body::<smb_wire::file::ReadResponse<&[u8]>>().data, b"data");
     });
+}
+
+/// By how many sessions and tree connects it may be.
+#[test]
+fn one_user_leaves_opens_of_a_file_to_others() {
+    let rig = Rig::new();
+    let root = rig.namespace.load().exports()[0].root();
+    let of_alice = |_| rig.volume.claims().attach_for(Arc::new(Neighbor::default()), 1000);
+    let holders: Vec<HolderId> = (0..4).map(of_alice).collect();
+    let access = Access { rights: Rights::READ, deny: Rights::NONE };
+    let mut turn = holders.iter().cycle();
+    let opens = || hold(&root, *turn.next().unwrap(), access, None);
+    assert_eq!(
+        std::iter::repeat_with(opens).take_while(|it| matches!(it, Verdict::Granted(_))).count(),
+        8192
+    );
+    let opening = Opening { access: AccessMask::GENERIC_READ, ..Opening::by(CreateDisposition::OPEN) };
+    rig.alice().create("", opening).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
+    let mut bob = rig.connect();
+    bob.negotiate(&Offer::default());
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    bob.open("", opening);
 }

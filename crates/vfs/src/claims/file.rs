@@ -1,6 +1,6 @@
 //! The rules for all claims on one file: what waits for them, and what is looked at again when something has gone.
 
-use super::held::{Binds, CLAIMS_MAX, FileClaims, Lease, Open, Range, Waiter, Want};
+use super::held::{Binds, FileClaims, Lease, Open, Range, Waiter, Want};
 use super::step::{Actor, Step, done};
 use super::{By, Caching, Conflict, HolderId, OpenId, Outcome, Request, Rights, Ticket, Verdict};
 use crate::qos::Nanos;
@@ -24,7 +24,7 @@ impl FileClaims {
             Request::Unlock { owner, stream, span, enforced: true, is_exclusive } => {
                 self.unlock(*owner, *stream, *span, *is_exclusive)
             }
-            Request::Unlock { owner, stream, span, .. } => self.unlock_bytes(*owner, *stream, *span),
+            Request::Unlock { owner, stream, span, .. } => self.unlock_bytes(step, *owner, *stream, *span),
             Request::Acknowledge { key, stream, keeps } => self.acknowledge(*key, *stream, *keeps),
             Request::Io(io) => self.io(step, io),
             Request::Unlink { by, waits } => self.unlink(step, *by, *waits),
@@ -144,7 +144,7 @@ impl FileClaims {
     }
 
     pub(super) fn enqueue(&mut self, step: &mut Step<'_>, holder: HolderId, want: Want) -> Verdict {
-        if self.waiting.len() >= CLAIMS_MAX {
+        if !step.users.has_room(holder, self.waiting.iter().map(|waiter| waiter.holder)) {
             return Verdict::Refused(Conflict::TooMany);
         }
         let ticket = Ticket(step.id());

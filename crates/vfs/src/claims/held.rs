@@ -5,7 +5,7 @@ use super::{
 };
 use crate::qos::Nanos;
 
-/// How many opens, ranges and waiting requests one file may have, each.
+/// How many opens, ranges and waiting requests one file may have, each. One user has half of them at most ([`Users`](super::Users)).
 pub(super) const CLAIMS_MAX: usize = 16_384;
 
 #[derive(Debug, Default)]

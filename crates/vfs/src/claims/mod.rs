@@ -25,6 +25,7 @@ mod step;
 mod table;
 #[cfg(test)]
 mod tests;
+mod users;
 
 pub use bits::{Caching, Rights};
 pub use effect::{Conflict, Effect, Granted, Holder, Lost, Outcome, Verdict};
@@ -36,6 +37,7 @@ pub use request::{
 pub use shards::Claims;
 pub use step::Timeouts;
 pub use table::{Counts, Table};
+pub use users::Users;
 
 /// A client of a stateful protocol, or a session of one: what effects are delivered to, and what goes as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

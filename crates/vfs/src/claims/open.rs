@@ -75,7 +75,7 @@ impl FileClaims {
             self.revoke_deleted(step, |step, open| open.yields(step));
             return Verdict::Refused(Conflict::DeletePending);
         }
-        if self.opens.len() >= CLAIMS_MAX {
+        if !step.users.has_room(holder, self.opens.iter().map(|open| open.holder)) {
             return Verdict::Refused(Conflict::TooMany);
         }
         let key = request.lease.and_then(|lease| match lease.kind {

@@ -1,6 +1,6 @@
 //! Byte ranges: one list for those that are enforced and those that are advisory.
 
-use super::held::{CLAIMS_MAX, FileClaims, Range, Waiter, Want};
+use super::held::{FileClaims, Range, Waiter, Want};
 use super::step::{Actor, Step, done};
 use super::{
     Caching, Conflict, Effect, LockOwner, LockRequest, Lost, OpenId, Outcome, Queueing, Span, Stream, Verdict,
@@ -54,8 +54,12 @@ impl FileClaims {
         })
     }
 
+    fn has_room_for_range(&self, step: &Step<'_>, owner: LockOwner) -> bool {
+        step.users.has_room(owner.holder, self.ranges.iter().map(|range| range.owner.holder))
+    }
+
     pub(super) fn lock(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Verdict {
-        if self.ranges.len() >= CLAIMS_MAX {
+        if !self.has_room_for_range(step, request.owner) {
             return Verdict::Refused(Conflict::TooMany);
         }
         if let Some(conflict) = self.lock_conflict(step, request) {
@@ -196,8 +200,14 @@ impl FileClaims {
         }
     }
 
-    pub(super) fn unlock_bytes(&mut self, owner: LockOwner, stream: Stream, span: Span) -> Verdict {
-        if self.ranges.len() >= CLAIMS_MAX && self.is_split_by(owner, stream, &span) {
+    pub(super) fn unlock_bytes(
+        &mut self,
+        step: &Step<'_>,
+        owner: LockOwner,
+        stream: Stream,
+        span: Span,
+    ) -> Verdict {
+        if !self.has_room_for_range(step, owner) && self.is_split_by(owner, stream, &span) {
             return Verdict::Refused(Conflict::TooMany);
         }
         self.carve(owner, stream, &span);

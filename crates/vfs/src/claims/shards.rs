@@ -3,7 +3,7 @@
 use super::request::Making;
 use super::{
     Access, By, Conflict, Counts, Effect, Grace, Granted, Holder, HolderId, Io, IoKind, LeaseKey, Link,
-    LockOwner, OpenId, Request, Span, Stream, Table, Timeouts, Verdict,
+    LockOwner, OpenId, Request, Span, Stream, Table, Timeouts, Users, Verdict,
 };
 use crate::qos::Nanos;
 use crate::{FileKey, FsError, FsResult};
@@ -25,6 +25,7 @@ pub struct Claims {
     shards: Box<[Shard]>,
     grace: Grace,
     holders: RwLock<HashMap<HolderId, Arc<dyn Holder>>>,
+    users: Arc<Users>,
     next_holder: AtomicU64,
     /// What [`Claims::dispatch`] has left for [`Claims::expire`].
     left: Mutex<Vec<Effect>>,
@@ -86,10 +87,12 @@ impl Counters {
 impl Claims {
     /// An empty table.
     pub fn new(timeouts: Timeouts, grace: Grace) -> Self {
+        let users = Arc::new(Users::default());
+        let table = |first| Table::new(timeouts, first, SHARDS as u64).of_users(Arc::clone(&users));
         let shard = |index: usize| Shard {
             counts: Counters::default(),
             deadline: AtomicU64::new(NEVER),
-            table: Mutex::new(Table::new(timeouts, index as u64, SHARDS as u64)),
+            table: Mutex::new(table(index as u64)),
             removed: Condvar::new(),
         };
         Self {
@@ -97,6 +100,7 @@ impl Claims {
             shards: (0..SHARDS).map(shard).collect(),
             grace,
             holders: RwLock::default(),
+            users,
             next_holder: AtomicU64::new(1),
             left: Mutex::default(),
         }
@@ -106,6 +110,13 @@ impl Claims {
     pub fn attach(&self, holder: Arc<dyn Holder>) -> HolderId {
         let id = HolderId(self.next_holder.fetch_add(1, Relaxed));
         self.holders.write().unwrap_or_else(PoisonError::into_inner).insert(id, holder);
+        id
+    }
+
+    /// The same of one of several that are this user's.
+    pub fn attach_for(&self, holder: Arc<dyn Holder>, user: u32) -> HolderId {
+        let id = self.attach(holder);
+        self.users.add(id, user);
         id
     }
 
@@ -338,7 +349,9 @@ impl Claims {
     pub fn drop_holder(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         self.holders.write().unwrap_or_else(PoisonError::into_inner).remove(&holder);
         let each = |shard| self.change(shard, |table| table.drop_holder(now, holder));
-        self.shards.iter().flat_map(each).collect()
+        let effects = self.shards.iter().flat_map(each).collect();
+        self.users.remove(holder);
+        effects
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! One step of a table on one file: what it has at hand, and what comes of it for others.
 
 use super::held::Waiter;
-use super::{Effect, Granted, HolderId, LeaseKey, Lost, OpenId, Outcome, Verdict};
+use super::{Effect, Granted, HolderId, LeaseKey, Lost, OpenId, Outcome, Users, Verdict};
 use crate::FileKey;
 use crate::qos::Nanos;
 use std::collections::HashSet;
@@ -20,6 +20,7 @@ pub(super) struct Step<'a> {
     pub now: Nanos,
     pub file: FileKey,
     pub lapsed: &'a HashSet<HolderId>,
+    pub users: &'a Users,
     pub timeouts: Timeouts,
     pub next_id: &'a mut u64,
     pub id_step: u64,

@@ -4,12 +4,13 @@ use super::held::{Binds, FileClaims};
 use super::step::{Step, done};
 use super::{
     Access, By, Conflict, Effect, Granted, HolderId, Io, Link, LockOwner, OpenId, Request, Span, Stream,
-    Timeouts, Verdict,
+    Timeouts, Users, Verdict,
 };
 use crate::key::{FileKey, KeyHasher};
 use crate::qos::Nanos;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
+use std::sync::Arc;
 
 /// Below this many, holders of a file that have nothing there any more are not looked for.
 const KNOWN_MIN: usize = 16;
@@ -38,6 +39,7 @@ pub struct Table {
     deadlines: BTreeSet<(Nanos, FileKey)>,
     holders: HashMap<HolderId, HashSet<FileKey>>,
     lapsed: HashSet<HolderId>,
+    users: Arc<Users>,
     next_id: u64,
     id_step: u64,
 }
@@ -52,9 +54,16 @@ impl Table {
             deadlines: BTreeSet::new(),
             holders: HashMap::new(),
             lapsed: HashSet::new(),
+            users: Arc::default(),
             next_id: first,
             id_step,
         }
+    }
+
+    /// The same, where holders are of these users.
+    #[must_use]
+    pub fn of_users(self, users: Arc<Users>) -> Self {
+        Self { users, ..self }
     }
 
     /// Whether nothing is held.
@@ -198,6 +207,7 @@ impl Table {
             now,
             file: *file,
             lapsed: &self.lapsed,
+            users: &self.users,
             timeouts: self.timeouts,
             next_id: &mut self.next_id,
             id_step: self.id_step,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::FsError;
+use crate::claims::held::CLAIMS_MAX;
 use std::sync::{Arc, Mutex};
 
 fn link() -> Link {
@@ -325,17 +326,58 @@ fn a_holder_that_goes_takes_all_with_it() {
 #[test]
 fn a_file_has_no_more_than_so_many_claims() {
     let mut rig = Rig::new();
-    for start in 0..super::super::held::CLAIMS_MAX as u64 {
-        let stacked = LockRequest { is_enforced: true, ..locking(1, start, 1, false) };
-        rig.granted(&Request::Lock(stacked));
+    let stacked = |holder| Request::Lock(LockRequest { is_enforced: true, ..locking(holder, 0, 1, false) });
+    let (mut all, mut holders) = (0, 0);
+    while all < CLAIMS_MAX {
+        holders += 1;
+        let taken = until_refused(|| rig.apply(1, &stacked(holders)));
+        assert_eq!(taken, (CLAIMS_MAX - all).div_ceil(2), "one leaves as many to others as it has");
+        all += taken;
     }
-    assert_eq!(rig.refused(&Request::Lock(locking(2, 0, 1, false))), Conflict::TooMany);
+    assert_eq!((rig.refused(&stacked(holders + 1)), holders), (Conflict::TooMany, 15));
+}
+
+/// How many requests are granted, or wait, until there are too many.
+fn until_refused(mut request: impl FnMut() -> Verdict) -> usize {
+    (0..=CLAIMS_MAX).take_while(|_| request() != Verdict::Refused(Conflict::TooMany)).count()
+}
+
+/// Of opens, ranges and waiting requests of one file.
+#[test]
+fn one_user_leaves_claims_on_a_file_to_others() {
+    let users = Arc::new(Users::default());
+    for holder in [1, 2] {
+        users.add(HolderId(holder), 1000);
+    }
+    users.add(HolderId(3), 1001);
+    let requests: [fn(u64) -> Request; 3] = [
+        |holder| Request::Open(opening(holder, read_write())),
+        |holder| Request::Lock(LockRequest { is_enforced: true, ..locking(holder, 0, 1, false) }),
+        |holder| queued_lock(holder, 0),
+    ];
+    for request in requests {
+        let mut rig = Rig::new();
+        rig.table = Table::new(Timeouts::default(), 1, 1).of_users(Arc::clone(&users));
+        if matches!(request(1), Request::Lock(LockRequest { queueing: Queueing::Until(_), .. })) {
+            rig.granted(&Request::Lock(locking(9, 0, 10, true)));
+        }
+        let mut turn = 0;
+        let taken = until_refused(|| {
+            turn += 1;
+            rig.apply(1, &request(1 + turn % 2))
+        });
+        assert_eq!(taken, CLAIMS_MAX / 2);
+        assert_eq!(until_refused(|| rig.apply(1, &request(2))), 0, "another session is the same user's");
+        assert_eq!(until_refused(|| rig.apply(1, &request(3))), CLAIMS_MAX / 4);
+        assert_eq!(until_refused(|| rig.apply(1, &request(4))), CLAIMS_MAX / 8);
+    }
 }
 
 #[test]
 fn ranges_that_are_given_back_in_part_count_too() {
     let mut rig = Rig::new();
-    let most = super::super::held::CLAIMS_MAX as u64;
+    // One has half of what there is.
+    let most = CLAIMS_MAX as u64 / 2;
     rig.granted(&Request::Lock(locking(1, 0, 4 * most, true)));
     let owner = locking(1, 0, 0, true).owner;
     let unlock = |start, len| Request::Unlock {
@@ -352,7 +394,7 @@ fn ranges_that_are_given_back_in_part_count_too() {
     for hole in 0..most - 1 {
         rig.granted(&unlock(2 * hole + 1, 1));
     }
-    assert_eq!(rig.table.ranges_of(&key(1), owner), super::super::held::CLAIMS_MAX);
+    assert_eq!(rig.table.ranges_of(&key(1), owner), CLAIMS_MAX / 2);
     assert_eq!(rig.refused(&unlock(3 * most, 1)), Conflict::TooMany);
     rig.granted(&unlock(2 * most, 2 * most));
     rig.granted(&unlock(0, 4 * most));
