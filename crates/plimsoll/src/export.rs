@@ -4,7 +4,7 @@ use crate::manage::{self, words};
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told, share_descriptors};
 use crate::periodic::Task;
 use crate::smb_frontend::{Serving, SmbFrontend, SmbListen};
-use crate::{state, volumes};
+use crate::{state, tending};
 use anyhow::{Context, anyhow, bail};
 use api::model::{Durability, Protection, Squash};
 use clap::Args;
@@ -155,7 +155,7 @@ impl Served {
             let smb = smb.as_ref().map_or(0, |view| view.connections());
             share_descriptors(&budget, nfs + smb);
         };
-        let tend = volumes::tend(&self.namespace, self.nfs.as_ref(), self.smb.as_ref());
+        let tend = tending::tend(&self.namespace, self.nfs.as_ref(), self.smb.as_ref());
         [Task::new("tick", TICK, tick)].into_iter().chain(tend)
     }
 

@@ -6,7 +6,7 @@ use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, share_descripto
 use crate::periodic::Task;
 use crate::plane::{Connections, MountedVolumes, Served};
 use crate::smb_frontend::{Serving, SmbFrontend};
-use crate::{state, volumes};
+use crate::{state, tending};
 use anyhow::Context;
 use control::{Dependencies, Protocols, Resolve, Service};
 use posix::{Options, ResourceBudget, Volumes};
@@ -141,7 +141,7 @@ impl Host {
             }
         };
         let [tick, look_up] = [Task::new("tick", TICK, tick), Task::new("look-ups", REFRESH, look_up)];
-        let tend = volumes::tend(&self.frontend.shared_namespace(), Some(&self.frontend), self.smb.as_ref());
+        let tend = tending::tend(&self.frontend.shared_namespace(), Some(&self.frontend), self.smb.as_ref());
         [tick, look_up, self.endpoints.task()].into_iter().chain(tend)
     }
 

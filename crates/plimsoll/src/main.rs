@@ -29,6 +29,7 @@ mod size;
 mod smb_frontend;
 mod smb_users;
 mod state;
+mod tending;
 mod terminal;
 mod tls;
 mod volumes;

@@ -1,0 +1,44 @@
+//! What is done again and again for volumes that are served, whoever serves them, over whatever protocol.
+
+use crate::nfs_frontend::{NfsFrontend, TICK};
+use crate::periodic::Task;
+use crate::smb_frontend::SmbFrontend;
+use vfs::SharedNamespace;
+
+/// What is to be done again and again for volumes that are served over these protocols, whoever serves them.
+pub(crate) fn tend(
+    namespace: &SharedNamespace,
+    nfs: Option<&NfsFrontend>,
+    smb: Option<&SmbFrontend>,
+) -> impl Iterator<Item = Task> + use<> {
+    let of_all =
+        [expire_claims(SharedNamespace::clone(namespace)), sweep_streams(SharedNamespace::clone(namespace))];
+    let of_nfs = nfs.map(NfsFrontend::tasks).into_iter().flatten();
+    of_all.into_iter().chain(of_nfs).chain(smb.map(SmbFrontend::end_what_is_gone))
+}
+
+/// What ends claims on files when their time is over.
+fn expire_claims(namespace: SharedNamespace) -> Task {
+    let expire = move || {
+        for export in namespace.load().exports() {
+            let volume = &export.volume;
+            if let Err(error) = volume.expire_claims(volume.now()) {
+                let volume = volume.name();
+                tracing::error!(volume, %error, "cannot remove a file that goes with its last open");
+            }
+        }
+    };
+    Task::new("claims", TICK, expire)
+}
+
+/// What removes streams whose files have gone without this process, once after each start.
+fn sweep_streams(namespace: SharedNamespace) -> Task {
+    let sweep = move || {
+        for export in namespace.load().exports() {
+            if let Err(error) = export.volume.sweep_streams() {
+                tracing::debug!(volume = export.volume.name(), %error, "streams without files are not looked for");
+            }
+        }
+    };
+    Task::new("streams", TICK, sweep)
+}
