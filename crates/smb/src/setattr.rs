@@ -123,12 +123,13 @@ fn ask_to_write(ops: &mut Ops<'_>, open: &Open, size: u64) -> Result<(), Stop> {
 /// MS-FSA §2.1.5.15.1: a file that is to have less room than it has bytes is cut.
 fn set_allocation(ops: &mut Ops<'_>, open: &Open, allocation: u64) -> Result<(), Stop> {
     open.check(AccessMask::WRITE_DATA)?;
+    // Directories and other files without data have no room.
+    let opened = open.opened().ok_or(NtStatus::INVALID_PARAMETER)?;
     let Attrs { size, used, .. } = open.file.attrs(Blocking::Allowed)?;
     if allocation < size {
         return set_size(ops, open, allocation);
     }
     check_room(&open.file, allocation.saturating_sub(used))?;
-    let Some(opened) = open.opened() else { return ask_to_write(ops, open, size) };
     match opened.preallocate(allocation, Stability::Unstable, ops.pending) {
         Err(FsError::Delay) => Err(ops.wait_for_io(open, IoKind::Write, Span::to_end(size))),
         // Storage is taken when data are written.

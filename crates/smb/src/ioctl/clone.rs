@@ -40,7 +40,8 @@ fn clone(ops: &mut Ops<'_>, target: &Arc<Open>, asked: &DuplicateExtents) -> Res
     if span.len == 0 {
         return Ok(Answer::NOTHING);
     }
-    let is_one = !sides.are_two() && source.file.key() == target.file.key();
+    let stream_of = |open: &Open| (open.file.key(), open.file.stream());
+    let is_one = !sides.are_two() && stream_of(&source) == stream_of(target);
     let (source_size, target_size) = (from.size(Blocking::Allowed)?, to.size(Blocking::Allowed)?);
     let is_inside = span.source + span.len <= source_size && span.target + span.len <= target_size;
     if !is_inside || is_one && span.overlaps() {

@@ -322,7 +322,11 @@ fn the_end_of_a_file_is_set() {
     let reading = client.open("file", reading);
     assert_eq!(set_size(&mut client, reading, 0), NtStatus::ACCESS_DENIED);
     let dir = client.open("dir", Opening::dir());
-    assert_eq!(set_size(&mut client, dir, 0), NtStatus::INVALID_PARAMETER);
+    for size in [0, 1, 4096, i64::MAX] {
+        assert_eq!(set_size(&mut client, dir, size), NtStatus::INVALID_PARAMETER, "{size}");
+        let status = client.set(dir, FileClass::ALLOCATION, &allocation(size));
+        assert_eq!(status, NtStatus::INVALID_PARAMETER, "{size}");
+    }
     assert_eq!(client.data(file, 0, 20), b"01");
 }
 

@@ -20,7 +20,7 @@ use smb_wire::{Decode, Encode, FileId, Guid, NtStatus};
 use stable::{StableDir, TestDir};
 use std::fs;
 use std::path::PathBuf;
-use vfs::ShareSettings;
+use vfs::{Caller, PendingSync, ShareSettings};
 
 /// Storage and state directory, which outlive servers.
 struct Machine {
@@ -396,6 +396,35 @@ fn a_name_that_is_to_go_takes_no_other_name_with_it_after_a_restart() {
     let mine = id(&again(&mut client, "mine", &[wants(mine, 1)]));
     assert_eq!(client.close(mine).status(), NtStatus::SUCCESS);
     assert_eq!(client.action("mine", Opening::default()), Ok(CreateAction::OPENED));
+}
+
+#[test]
+fn what_nfs_has_renamed_before_it_could_be_deleted_stays_after_a_restart() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let on_close = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
+    let decided = open(&mut client, "decided", Opening::default(), 1);
+    let closing = open(&mut client, "closing", on_close, 2);
+    assert_eq!(dispose(&mut client, decided, true), NtStatus::SUCCESS);
+    let (caller, mut pending) = (Caller::new(1000, 100, []), PendingSync::default());
+    let root = rig.namespace.load().exports()[0].root();
+    for (from, to) in [("decided", "one"), ("closing", "two")] {
+        root.rename(&caller, from.as_bytes(), &root, to.as_bytes(), &mut pending).unwrap();
+        client.put(from, b"another");
+    }
+    let machine = machine.crashed();
+    drop((client, root, rig));
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    for (path, old, guid) in [("decided", decided, 1), ("closing", closing, 2)] {
+        let new = id(&again(&mut client, path, &[wants(old, guid)]));
+        assert_eq!(client.close(new).status(), NtStatus::SUCCESS);
+        assert_eq!(client.get(path), b"another");
+    }
+    for path in ["one", "two"] {
+        assert_eq!(client.action(path, Opening::default()), Ok(CreateAction::OPENED), "{path}");
+    }
 }
 
 #[test]

@@ -243,6 +243,24 @@ fn whole_blocks_are_cloned_and_nothing_else_is() {
 }
 
 #[test]
+fn streams_of_one_file_are_cloned_to_each_other() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let block = i64::try_from(BLOCK).unwrap();
+    let (data, _, _) = two_files(&mut client, &[7; 2 * BLOCK]);
+    client.put("from:s", &[1; 2 * BLOCK]);
+    let stream = client.open("from:s", Opening::default());
+    assert_eq!(clone(&mut client, data, stream, [0, 0, block]), NtStatus::SUCCESS);
+    assert_eq!(client.get("from:s"), [[7; BLOCK], [1; BLOCK]].concat());
+    assert_eq!(clone(&mut client, stream, data, [block, block, block]), NtStatus::SUCCESS);
+    assert_eq!(client.get("from"), [[7; BLOCK], [1; BLOCK]].concat());
+    let overlapping = [0, 0, 2 * block];
+    assert_eq!(clone(&mut client, stream, stream, overlapping), NtStatus::NOT_SUPPORTED);
+    let again = client.open("from:s", Opening::default());
+    assert_eq!(clone(&mut client, stream, again, overlapping), NtStatus::NOT_SUPPORTED, "the same one");
+}
+
+#[test]
 fn a_clone_needs_the_same_rights_as_a_copy() {
     let rig = Rig::new();
     let (mut client, mut other) = (rig.alice(), rig.alice());
