@@ -31,6 +31,8 @@ pub(crate) struct Open {
     pub(crate) disk: Arc<Disk>,
     pub(crate) file: File,
     pub(crate) file_type: FileType,
+    /// That of the file which it is a stream of; otherwise the same.
+    pub(crate) base_type: FileType,
     /// By whose rules it was opened, and names what it names.
     pub(crate) naming: Naming,
     /// The way to the data, if it has any.
@@ -77,6 +79,7 @@ pub(crate) struct NewOpen {
     pub(crate) disk: Arc<Disk>,
     pub(crate) file: File,
     pub(crate) file_type: FileType,
+    pub(crate) base_type: FileType,
     pub(crate) naming: Naming,
     pub(crate) opened: Option<Opened<'static>>,
     pub(crate) granted: AccessMask,
@@ -136,6 +139,7 @@ impl Open {
             disk,
             file,
             file_type,
+            base_type,
             naming,
             opened,
             granted,
@@ -151,6 +155,7 @@ impl Open {
             disk,
             file,
             file_type,
+            base_type,
             naming,
             opened,
             granted,
@@ -356,7 +361,12 @@ impl Open {
 
     /// The file's attributes as they are shown.
     pub(crate) fn shown(&self, attrs: &Attrs) -> FsResult<Shown> {
-        Ok(Shown::of(attrs, &self.file.kept(attrs, Blocking::Allowed)?))
+        Ok(self.shown_with(attrs, &self.file.kept(attrs, Blocking::Allowed)?))
+    }
+
+    /// The same with what is known to be kept with the file.
+    pub(crate) fn shown_with(&self, attrs: &Attrs, kept: &vfs::Kept) -> Shown {
+        Shown::with_base(self.base_type, attrs, kept)
     }
 
     /// After a write that changed the file so: gives it back the time of the last write, if that is not to change by itself. Who may
