@@ -369,8 +369,8 @@ impl Open {
         Shown::with_base(self.base_type, attrs, kept)
     }
 
-    /// After a write that changed the file so: gives it back the time of the last write, if that is not to change by itself. Who may
-    /// write a file and does not own it cannot.
+    /// After a write that changed the file so: gives it back the time of the last write, if that is not to change by itself. Where the
+    /// user may not set it, or others would have to answer first, it stays as it is: what was written is written.
     pub(crate) fn keep_written(&self, change: &Change, pending: &mut PendingSync) -> FsResult<()> {
         if !self.keeps_written.load(Ordering::Relaxed) || change.before.modified == change.after.modified {
             return Ok(());
@@ -378,7 +378,7 @@ impl Open {
         let modified = Some(SetTime::To(change.before.modified));
         let set = SetAttrs { modified, ..SetAttrs::default() };
         match self.file.set_attrs(&self.disk.caller, &set, None, pending) {
-            Err(FsError::NotOwner) => Ok(()),
+            Err(FsError::NotOwner | FsError::Access | FsError::Delay) => Ok(()),
             done => done.map(drop),
         }
     }

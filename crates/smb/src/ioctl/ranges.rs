@@ -79,7 +79,9 @@ fn changed(
     if let Err(FsError::Delay) = change {
         return Err(ops.wait_for_io(open, IoKind::Write, Span::clamped(offset, length)));
     }
-    open.tell_written(&change?);
+    let change = change?;
+    open.keep_written(&change, ops.pending)?;
+    open.tell_written(&change);
     Ok(())
 }
 
