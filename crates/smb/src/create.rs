@@ -57,6 +57,8 @@ struct Chosen {
     place: Place,
     file: File,
     attrs: Attrs,
+    /// The type of the file that it is, or that it is a stream of.
+    base_type: FileType,
     naming: Naming,
     granted: AccessMask,
     action: CreateAction,
@@ -317,7 +319,7 @@ fn take(
     if deletes && naming == Naming::Windows && shown.attributes.contains(FileAttributes::READONLY) {
         return Err(NtStatus::CANNOT_DELETE.into());
     }
-    Ok(Chosen { place, file, attrs, naming, granted, action })
+    Ok(Chosen { place, file, attrs, base_type: attrs.file_type, naming, granted, action })
 }
 
 /// The rights of the user on a file. Whether it may be deleted is looked at only if `desired` asks for that, or for all rights. To Unix
@@ -409,7 +411,8 @@ fn make(
     };
     let granted = granted_freely(args);
     let naming = rules.naming();
-    Ok(Chosen { file: made.file, attrs, naming, granted, action: CreateAction::CREATED, place })
+    let (file, base_type) = (made.file, attrs.file_type);
+    Ok(Chosen { file, attrs, base_type, naming, granted, action: CreateAction::CREATED, place })
 }
 
 /// Removes a file that was made for something that it cannot have. It stays where somebody else has found a use for it.
@@ -427,7 +430,7 @@ fn keep(
     disk: &Arc<Disk>,
     chosen: Chosen,
 ) -> Result<(Arc<Open>, Attrs, Answer), Stop> {
-    let Chosen { place, file, mut attrs, naming, granted, action } = chosen;
+    let Chosen { place, file, mut attrs, base_type, naming, granted, action } = chosen;
     ask_before_telling(ops, disk, &file)?;
     let truncates = matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN);
     if truncates {
@@ -456,6 +459,7 @@ fn keep(
         disk: Arc::clone(disk),
         file: file.clone(),
         file_type: attrs.file_type,
+        base_type,
         naming,
         opened: opened.map(|opened| opened.held_by(By::Open(claim))),
         granted,

@@ -31,6 +31,8 @@ pub(crate) struct Open {
     pub(crate) disk: Arc<Disk>,
     pub(crate) file: File,
     pub(crate) file_type: FileType,
+    /// That of the file which it is a stream of; otherwise the same.
+    pub(crate) base_type: FileType,
     /// By whose rules it was opened, and names what it names.
     pub(crate) naming: Naming,
     /// The way to the data, if it has any.
@@ -77,6 +79,7 @@ pub(crate) struct NewOpen {
     pub(crate) disk: Arc<Disk>,
     pub(crate) file: File,
     pub(crate) file_type: FileType,
+    pub(crate) base_type: FileType,
     pub(crate) naming: Naming,
     pub(crate) opened: Option<Opened<'static>>,
     pub(crate) granted: AccessMask,
@@ -136,6 +139,7 @@ impl Open {
             disk,
             file,
             file_type,
+            base_type,
             naming,
             opened,
             granted,
@@ -151,6 +155,7 @@ impl Open {
             disk,
             file,
             file_type,
+            base_type,
             naming,
             opened,
             granted,
@@ -356,11 +361,16 @@ impl Open {
 
     /// The file's attributes as they are shown.
     pub(crate) fn shown(&self, attrs: &Attrs) -> FsResult<Shown> {
-        Ok(Shown::of(attrs, &self.file.kept(attrs, Blocking::Allowed)?))
+        Ok(self.shown_with(attrs, &self.file.kept(attrs, Blocking::Allowed)?))
     }
 
-    /// After a write that changed the file so: gives it back the time of the last write, if that is not to change by itself. Who may
-    /// write a file and does not own it cannot.
+    /// The same with what is known to be kept with the file.
+    pub(crate) fn shown_with(&self, attrs: &Attrs, kept: &vfs::Kept) -> Shown {
+        Shown::with_base(self.base_type, attrs, kept)
+    }
+
+    /// After a write that changed the file so: gives it back the time of the last write, if that is not to change by itself. Where the
+    /// user may not set it, or others would have to answer first, it stays as it is: what was written is written.
     pub(crate) fn keep_written(&self, change: &Change, pending: &mut PendingSync) -> FsResult<()> {
         if !self.keeps_written.load(Ordering::Relaxed) || change.before.modified == change.after.modified {
             return Ok(());
@@ -368,7 +378,7 @@ impl Open {
         let modified = Some(SetTime::To(change.before.modified));
         let set = SetAttrs { modified, ..SetAttrs::default() };
         match self.file.set_attrs(&self.disk.caller, &set, None, pending) {
-            Err(FsError::NotOwner) => Ok(()),
+            Err(FsError::NotOwner | FsError::Access | FsError::Delay) => Ok(()),
             done => done.map(drop),
         }
     }

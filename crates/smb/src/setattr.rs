@@ -160,12 +160,14 @@ fn set_size(ops: &mut Ops<'_>, open: &Open, size: u64) -> Result<(), Stop> {
 fn set_basic(ops: &mut Ops<'_>, open: &Open, basic: &BasicInformation) -> Result<(), Stop> {
     open.check(AccessMask::WRITE_ATTRIBUTES)?;
     let attributes = basic.file_attributes;
-    let contradicts = if open.is_dir() { FileAttributes::TEMPORARY } else { FileAttributes::DIRECTORY };
+    let is_of_dir = open.base_type == FileType::Directory;
+    let contradicts = attributes.contains(FileAttributes::TEMPORARY) && is_of_dir
+        || attributes.contains(FileAttributes::DIRECTORY) && !open.is_dir();
     let times = [basic.creation_time, basic.last_access_time, basic.last_write_time, basic.change_time];
     let is_none = |time: &FileTime| {
         i64::try_from(time.0).is_err() && ![FileTime::FREEZE, FileTime::THAW].contains(time)
     };
-    if attributes.intersects(contradicts) || times.iter().any(is_none) {
+    if contradicts || times.iter().any(is_none) {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     let caller = &open.disk.caller;
@@ -174,7 +176,7 @@ fn set_basic(ops: &mut Ops<'_>, open: &Open, basic: &BasicInformation) -> Result
     // Who says that a file is not read-only wants somebody to be able to write it.
     let frees = !attributes.is_empty() && !attributes.contains(FileAttributes::READONLY);
     let frees =
-        frees && open.file_type == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !kept.is_listed;
+        frees && open.base_type == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !kept.is_listed;
     let set = SetAttrs {
         mode: frees.then_some(attrs.mode | OWNER_WRITE),
         accessed: given(basic.last_access_time).map(SetTime::To),
@@ -184,7 +186,7 @@ fn set_basic(ops: &mut Ops<'_>, open: &Open, basic: &BasicInformation) -> Result
     if !set.is_empty() {
         open.file.set_attrs(caller, &set, None, ops.pending)?;
     }
-    let flags = new_flags(open.file_type, &kept, attributes);
+    let flags = new_flags(open.base_type, &kept, attributes);
     let born = given(basic.creation_time).or(kept.born);
     keep_time(&open.keeps_written, basic.last_write_time);
     keep_time(&open.keeps_changed, basic.change_time);
@@ -224,11 +226,11 @@ fn keep_time(keeps: &AtomicBool, time: FileTime) {
 }
 
 /// What is kept of the attributes that a client sets; none are set if there are none. What FSCTLs set stays.
-fn new_flags(file_type: FileType, kept: &Kept, attributes: FileAttributes) -> Option<u32> {
+fn new_flags(base: FileType, kept: &Kept, attributes: FileAttributes) -> Option<u32> {
     if attributes.is_empty() {
         return kept.flags;
     }
-    let had = kept_flags(file_type, kept);
+    let had = kept_flags((FileType::Regular, base), kept);
     let wanted = had.without(KEPT) | (attributes & KEPT);
     if wanted == had { kept.flags } else { Some(wanted.0) }
 }

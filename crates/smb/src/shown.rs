@@ -50,12 +50,16 @@ pub(crate) fn reparse_tag(file_type: FileType) -> Option<ReparseTag> {
 
 impl Shown {
     pub(crate) fn of(attrs: &Attrs, kept: &Kept) -> Self {
+        Self::with_base(attrs.file_type, attrs, kept)
+    }
+
+    /// The same of what is a stream of a file of type `base`, or is that file.
+    pub(crate) fn with_base(base: FileType, attrs: &Attrs, kept: &Kept) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let reparse_tag = reparse_tag(attrs.file_type);
-        let mut attributes = kept_flags(attrs.file_type, kept);
+        let mut attributes = kept_flags((attrs.file_type, base), kept);
         // What nobody may write is read-only, whether anybody has said so or not.
-        let is_read_only =
-            attrs.file_type == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !kept.is_listed;
+        let is_read_only = base == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !kept.is_listed;
         let further = [
             (is_dir, FileAttributes::DIRECTORY),
             (is_read_only, FileAttributes::READONLY),
@@ -80,14 +84,16 @@ impl Shown {
     }
 }
 
-/// The attributes that are kept with a file, or that a new one has.
-pub(crate) fn kept_flags(file_type: FileType, kept: &Kept) -> FileAttributes {
-    let (possible, default) = match file_type {
+/// The attributes that are kept with a file of type `base`, or that a new one has: as the file itself shows them, or a stream of it, of type
+/// `file_type`. Whether data are sparse is kept for all streams of a file together, and a directory has none itself.
+pub(crate) fn kept_flags((file_type, base): (FileType, FileType), kept: &Kept) -> FileAttributes {
+    let default = match base {
         // A new file is to be archived (MS-FSA §2.1.5.1.1).
-        FileType::Regular => (KEPT | KEPT_BY_FSCTL, FileAttributes::ARCHIVE),
-        FileType::Directory => (KEPT, FileAttributes::empty()),
+        FileType::Regular => FileAttributes::ARCHIVE,
+        FileType::Directory => FileAttributes::empty(),
         _ => return FileAttributes::empty(),
     };
+    let possible = if file_type == FileType::Directory { KEPT } else { KEPT | KEPT_BY_FSCTL };
     kept.flags.map_or(default, FileAttributes) & possible
 }
 

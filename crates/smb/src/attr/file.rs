@@ -43,7 +43,7 @@ pub(super) fn query(ops: &mut Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>)
     // What a message opens and then asks for need not be looked at twice.
     let attrs = ops.told.map_or_else(|| open.file.attrs(ops.blocking), Ok)?;
     let kept = if tells_attributes { open.file.kept(&attrs, ops.blocking)? } else { Kept::default() };
-    let shown = Shown::of(&attrs, &kept);
+    let shown = open.shown_with(&attrs, &kept);
     Ok(match class {
         FileClass::BASIC => Info::fixed(&basic(&shown)),
         FileClass::STANDARD => Info::fixed(&standard(open, &attrs, &shown)),

@@ -135,7 +135,7 @@ fn keep_flags(
         FileType::Regular => (asked & KEPT) | FileAttributes::ARCHIVE,
         _ => asked & KEPT,
     };
-    if wanted == kept_flags(attrs.file_type, &kept) {
+    if wanted == kept_flags((attrs.file_type, attrs.file_type), &kept) {
         return Ok(attrs);
     }
     match file.keep(caller, |kept| kept.flags = Some(wanted.0), pending) {

@@ -29,8 +29,9 @@ pub(super) fn choose(
     if args.create_options.contains(CreateOptions::DIRECTORY_FILE) {
         return Err(NtStatus::NOT_A_DIRECTORY.into());
     }
-    let (place, file, granted, new) = match target {
+    let (place, file, granted, new, base_type) = match target {
         Target::Found { place, file, attrs } => {
+            let base_type = attrs.file_type;
             if attrs.file_type == FileType::Symlink {
                 return Err(NtStatus::IO_REPARSE_TAG_NOT_HANDLED.into());
             }
@@ -38,7 +39,8 @@ pub(super) fn choose(
                 Ok((stored, stream)) => {
                     let attrs = stream.attrs(Blocking::Allowed)?;
                     let place = Place { stream: Some(stored), ..place };
-                    return take((args, Naming::Windows), disk, place, stream, attrs);
+                    let taken = take((args, Naming::Windows), disk, place, stream, attrs)?;
+                    return Ok(Chosen { base_type, ..taken });
                 }
                 Err(FsError::NotFound) if !must_be_there(args) => {}
                 Err(FsError::NotFound) => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
@@ -52,13 +54,14 @@ pub(super) fn choose(
                 return Err(NtStatus::ACCESS_DENIED.into());
             }
             let granted = if desired == asked { asked } else { maximal };
-            (place, file, granted, None)
+            (place, file, granted, None, base_type)
         }
         Target::Missing(place) => {
             vfs::streams::check_name(name)?;
-            let Chosen { place, file, attrs, .. } = make(ops, (args, Rules::Windows), disk, place)?;
+            let Chosen { place, file, attrs, base_type, .. } =
+                make(ops, (args, Rules::Windows), disk, place)?;
             let place = Place { stream: Some(name.to_vec()), ..place };
-            (place, file, granted_freely(args), Some(attrs))
+            (place, file, granted_freely(args), Some(attrs), base_type)
         }
     };
     let stream = match file.make_stream(&disk.caller, name, ops.pending) {
@@ -74,7 +77,7 @@ pub(super) fn choose(
     place.tell_modified(What::MODIFIED, caching::listing_of(ops, args));
     let attrs = stream.attrs(Blocking::Allowed)?;
     let (naming, action) = (Naming::Windows, CreateAction::CREATED);
-    Ok(Chosen { place, file: stream, attrs, naming, granted, action })
+    Ok(Chosen { place, file: stream, attrs, base_type, naming, granted, action })
 }
 
 /// Asks who caches streams of a file that is about to be emptied, and waits for that: what was written to them is lost otherwise.

@@ -50,6 +50,7 @@ fn clone(ops: &mut Ops<'_>, target: &Arc<Open>, asked: &DuplicateExtents) -> Res
     let stability = if target.writes_through() { Stability::Data } else { Stability::Unstable };
     match from.clone_to(to, &span, stability, ops.pending) {
         Ok(change) => {
+            target.keep_written(&change, ops.pending)?;
             target.tell_written(&change);
             Ok(Answer::NOTHING)
         }

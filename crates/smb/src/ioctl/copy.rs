@@ -95,6 +95,9 @@ pub(super) fn copy_chunks(
         charge.spend(done.total_bytes_written);
     }
     ops.count(Kind::Write, usize::try_from(sides.at_target(bytes)).unwrap_or(usize::MAX));
+    if let Some(change) = change {
+        target.keep_written(&change, ops.pending)?;
+    }
     match copied {
         Ok(()) => Ok(answer(NtStatus::SUCCESS, &done)),
         // Nothing is done yet: the first chunk waits, and all are copied then.

@@ -43,7 +43,7 @@ fn signed(value: u64) -> i64 {
 fn is_sparse(open: &Open) -> FsResult<bool> {
     let attrs = open.file.attrs(Blocking::Allowed)?;
     let kept = open.file.kept(&attrs, Blocking::Allowed)?;
-    Ok(kept_flags(open.file_type, &kept).contains(FileAttributes::SPARSE_FILE))
+    Ok(kept_flags((open.file_type, open.base_type), &kept).contains(FileAttributes::SPARSE_FILE))
 }
 
 /// FSCTL_SET_SPARSE. What a file that is sparse no longer lacks of storage is taken when it is written: nobody is promised more.
@@ -55,7 +55,8 @@ pub(super) fn set_sparse(ops: &mut Ops<'_>, open: &Open, input: &[u8]) -> Result
     let SetSparse(wanted) = SetSparse::decode(&mut smb_wire::Reader::new(input))?;
     if is_sparse(open)? != wanted {
         let set = |kept: &mut Kept| {
-            let others = kept_flags(open.file_type, kept).without(FileAttributes::SPARSE_FILE);
+            let others =
+                kept_flags((open.file_type, open.base_type), kept).without(FileAttributes::SPARSE_FILE);
             let sparse = if wanted { FileAttributes::SPARSE_FILE } else { FileAttributes::empty() };
             kept.flags = Some((others | sparse).0);
         };
@@ -78,7 +79,9 @@ fn changed(
     if let Err(FsError::Delay) = change {
         return Err(ops.wait_for_io(open, IoKind::Write, Span::clamped(offset, length)));
     }
-    open.tell_written(&change?);
+    let change = change?;
+    open.keep_written(&change, ops.pending)?;
+    open.tell_written(&change);
     Ok(())
 }
 

@@ -182,6 +182,7 @@ fn move_to(ops: &mut Ops<'_>, open: &Open, made: Created, access: claims::Access
         disk: Arc::clone(&open.disk),
         file,
         file_type: attrs.file_type,
+        base_type: attrs.file_type,
         naming: open.naming,
         opened: None,
         granted: open.granted,

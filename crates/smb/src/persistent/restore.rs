@@ -146,6 +146,7 @@ impl Service {
             disk,
             opened: Some(opened.held_by(By::Open(claim))),
             file_type: FileType::Regular,
+            base_type: FileType::Regular,
             naming: if record.is_posix { Naming::Posix } else { Naming::Windows },
             granted: AccessMask(record.granted),
             mode: Mode(record.mode),

@@ -1,14 +1,18 @@
 //! What is kept with a file besides what file systems have: attributes, the time of creation, times that do not change by
 //! themselves.
 
+use crate::ioctl::copy::{clone, copy, key_of};
+use crate::ioctl::ranges::zero;
 use crate::rig::{BOB, Client, Opening, Rig, SHARE, name};
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{BasicInformation, RenameInformation};
 use smb_wire::create::{CreateDisposition, CreateResponse};
 use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDirectoryRequest};
 use smb_wire::header::Command;
+use smb_wire::ioctl::CtlCode;
+use smb_wire::ranges::{FileLevelTrim, TrimRange};
 use smb_wire::types::{AccessMask, FileAttributes};
-use smb_wire::{Decode, FileId, FileTime, NtStatus, Utf16, chain};
+use smb_wire::{Decode, Encode, FileId, FileTime, NtStatus, Utf16, chain};
 use vfs::{Caller, FsError, PendingSync, SetXattr};
 
 const OPEN: CreateDisposition = CreateDisposition::OPEN;
@@ -214,6 +218,50 @@ fn a_time_that_was_set_is_not_changed_by_writing() {
     for none in [FileTime(u64::MAX - 2), FileTime(1 << 63)] {
         let value = BasicInformation { creation_time: none, ..BasicInformation::default() };
         assert_eq!(set(&mut client, file, value), NtStatus::INVALID_PARAMETER, "{none:?}");
+    }
+}
+
+#[test]
+fn a_time_that_was_set_is_not_changed_by_what_the_service_does_to_the_data() {
+    type Act = (&'static str, fn(&mut Client, FileId));
+    let acts: [Act; 5] = [
+        ("a copy", |client, file| {
+            let from = client.open("source", Opening::by(OPEN));
+            let key = key_of(client, from);
+            assert_eq!(copy(client, key, file, &[(0, 0, 10)]).status(), NtStatus::SUCCESS);
+        }),
+        ("a copy that ends early", |client, file| {
+            let from = client.open("source", Opening::by(OPEN));
+            let key = key_of(client, from);
+            let reply = copy(client, key, file, &[(0, 0, 10), (1 << 20, 0, 10)]);
+            assert_eq!(reply.status(), NtStatus::INVALID_VIEW_SIZE);
+        }),
+        ("a clone", |client, file| {
+            let from = client.open("source", Opening::by(OPEN));
+            assert_eq!(clone(client, from, file, [0, 0, 4096]), NtStatus::SUCCESS);
+        }),
+        ("zeros", |client, file| assert_eq!(zero(client, file, 0, 10), NtStatus::SUCCESS)),
+        ("a trim", |client, file| {
+            let input = FileLevelTrim { ranges: vec![TrimRange { offset: 0, length: 4096 }] }.to_bytes();
+            let reply = client.ioctl(file, CtlCode::FILE_LEVEL_TRIM, &input, 4);
+            assert_eq!(reply.status(), NtStatus::SUCCESS);
+        }),
+    ];
+    for (what, act) in acts {
+        let rig = Rig::new();
+        let mut client = rig.alice();
+        client.put("source", &[1; 8192]);
+        client.put("file", &[7; 8192]);
+        let file = client.open("file", Opening::default());
+        let last_write_time = FileTime::from_unix(5, 0);
+        let value = BasicInformation { last_write_time, ..BasicInformation::default() };
+        assert_eq!(set(&mut client, file, value), NtStatus::SUCCESS);
+        act(&mut client, file);
+        assert_eq!(basic(&mut client, file).last_write_time, last_write_time, "{what}");
+        let thaw = BasicInformation { last_write_time: FileTime::THAW, ..BasicInformation::default() };
+        assert_eq!(set(&mut client, file, thaw), NtStatus::SUCCESS);
+        act(&mut client, file);
+        assert_ne!(basic(&mut client, file).last_write_time, last_write_time, "{what}");
     }
 }
 

@@ -1,14 +1,15 @@
 //! Named streams: their names, what they share with their file and what they do not, and how they go.
 
 use crate::attr::{dispose, exists, rename};
+use crate::ioctl::ranges::{set_sparse, zero};
 use crate::rig::{BOB, Client, NOW, Opening, Rig, SHARE, lease, name};
 use smb_wire::chain;
 use smb_wire::classes::FileClass;
-use smb_wire::classes::file::{RenameInformation, StandardInformation};
+use smb_wire::classes::file::{BasicInformation, RenameInformation, StandardInformation};
 use smb_wire::create::{CreateAction, CreateDisposition, CreateOptions, OplockLevel, ShareAccess};
 use smb_wire::header::Command;
 use smb_wire::info::{InfoType, SecurityInformation, SetInfoRequest};
-use smb_wire::types::AccessMask;
+use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, FileId, NtStatus, Utf16};
 use std::sync::Arc;
 use vfs::{
@@ -124,6 +125,51 @@ fn directories_have_streams_but_no_data() {
     client.create("dir::$DATA", Opening::by(OPEN)).assert_refused(NtStatus::FILE_IS_A_DIRECTORY);
     client.put(":s", b"of the root");
     assert_eq!(client.get(":s"), b"of the root");
+}
+
+#[test]
+fn a_directory_has_no_attributes_of_a_file_because_of_its_streams() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let dir = client.open("dir", Opening::dir());
+    let attributes = |client: &mut Client, file| {
+        BasicInformation::from_bytes(&client.info(file, FileClass::BASIC)).unwrap().file_attributes
+    };
+    let stream = client.open("dir:s", Opening::default());
+    assert_eq!(attributes(&mut client, stream), FileAttributes::NORMAL);
+    for sparse in [1, 0] {
+        assert_eq!(set_sparse(&mut client, stream, &[sparse]), NtStatus::SUCCESS);
+        assert_eq!(attributes(&mut client, dir), FileAttributes::DIRECTORY, "sparse: {sparse}");
+    }
+    // What a client is told it sets again.
+    let hidden = attributes(&mut client, stream) | FileAttributes::HIDDEN;
+    let value = BasicInformation { file_attributes: hidden, ..BasicInformation::default() };
+    assert_eq!(client.set(stream, FileClass::BASIC, &value), NtStatus::SUCCESS);
+    assert_eq!(attributes(&mut client, dir), FileAttributes::DIRECTORY | FileAttributes::HIDDEN);
+    assert_eq!(attributes(&mut client, stream), FileAttributes::HIDDEN);
+    // A stream of a directory is no directory, and no directory is temporary.
+    for file_attributes in [FileAttributes::DIRECTORY, FileAttributes::TEMPORARY] {
+        let value = BasicInformation { file_attributes, ..BasicInformation::default() };
+        assert_eq!(client.set(stream, FileClass::BASIC, &value), NtStatus::INVALID_PARAMETER);
+    }
+}
+
+#[test]
+fn a_stream_is_sparse_if_it_is_told_to_be() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    for path in ["file", "dir"] {
+        let opening = if path == "dir" { Opening::dir() } else { Opening::default() };
+        let file = client.open(path, opening);
+        client.close(file);
+        let path = format!("{path}:s");
+        client.put(&path, &[7; 8192]);
+        let stream = client.open(&path, Opening::default());
+        assert_eq!(set_sparse(&mut client, stream, &[1]), NtStatus::SUCCESS);
+        assert_eq!(zero(&mut client, stream, 0, 4096), NtStatus::SUCCESS);
+        let standard = StandardInformation::from_bytes(&client.info(stream, FileClass::STANDARD)).unwrap();
+        assert_eq!(standard.allocation_size, 4096, "{path}: its storage is given back");
+    }
 }
 
 #[test]

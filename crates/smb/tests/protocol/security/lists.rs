@@ -3,6 +3,9 @@
 use super::*;
 use crate::attr::dispose;
 use crate::rig::NOW;
+use smb_wire::FileTime;
+use smb_wire::classes::FileClass;
+use smb_wire::classes::file::BasicInformation;
 use smb_wire::create::CreateOptions;
 use std::sync::Arc;
 use vfs::{
@@ -155,6 +158,25 @@ fn nfs_changes_no_mode_and_no_owner_of_what_has_a_list() {
         let follows = SetAttrs { mode: Some(0o777), accessed: now, modified: now, ..SetAttrs::default() };
         assert_eq!(set(caller, follows).unwrap().mode, had.mode);
     }
+}
+
+#[test]
+fn what_is_written_stays_written_where_its_time_cannot_be_set_back() {
+    let rig = rig();
+    let (mut alice, mut bob) = (rig.alice(), bob(&rig));
+    let made = alice.open("file", ALL);
+    let data = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
+    let times = AccessMask::READ_ATTRIBUTES | AccessMask::WRITE_ATTRIBUTES;
+    let entries = [allow(AccessMask::FILE_ALL, user(ALICES)), allow(data | times, user(BOBS))];
+    assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
+    let theirs = bob.open("file", by(data | times));
+    let last_write_time = FileTime::from_unix(5, 0);
+    let value = BasicInformation { last_write_time, ..BasicInformation::default() };
+    assert_eq!(bob.set(theirs, FileClass::BASIC, &value), NtStatus::SUCCESS);
+    let entries = [allow(AccessMask::FILE_ALL, user(ALICES)), allow(data, user(BOBS))];
+    assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
+    assert_eq!(bob.write(theirs, 0, b"data").status(), NtStatus::SUCCESS);
+    assert_eq!(alice.data(made, 0, 10), b"data");
 }
 
 #[test]
