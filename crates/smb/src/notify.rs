@@ -7,6 +7,7 @@ use crate::limits::{NOTIFY_BYTES_MAX, TRANSACT_BYTES_MAX};
 use crate::names::{Naming, to_wire};
 use crate::open::Open;
 use crate::ops::{Done, Ops, Stop};
+use crate::watching::Watching;
 use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter, OutputResponse};
 use smb_wire::notify::{NotifyAction, NotifyInformation, NotifyWriter};
 use smb_wire::types::AccessMask;
@@ -15,11 +16,12 @@ use std::sync::Arc;
 use vfs::FsError;
 use vfs::watch::{Action, Changed, News, What, Wish};
 
-/// What a request asks to be told of, by who has `open` open.
-fn wish(open: &Open, args: &ChangeNotifyRequest) -> Wish {
+/// What a request of a user asks to be told of, by who has `open` open.
+fn wish(open: &Open, user: u32, args: &ChangeNotifyRequest) -> Wish {
     let room = usize::try_from(args.output_buffer_length).unwrap_or(usize::MAX);
     Wish {
         caller: open.disk.caller.clone(),
+        user,
         what: what(args.completion_filter),
         is_tree: args.flags.contains(ChangeNotifyFlags::WATCH_TREE),
         bytes_max: room.min(NOTIFY_BYTES_MAX),
@@ -37,14 +39,17 @@ pub(crate) fn change_notify(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_
     if !ops.share_settings(&open.disk).change_notify {
         return Err(NtStatus::NOT_SUPPORTED.into());
     }
-    let watching = open.watching(|| wish(&open, &args)).map_err(|error| match error {
+    if let Some(news) = open.watched().and_then(Watching::take) {
+        return answer(ops, &news, args.output_buffer_length, w);
+    }
+    // What may not wait watches nothing.
+    let waker = ops.waker(Some(open.id), NtStatus::NOTIFY_CLEANUP, Interim::OfLast)?;
+    let identity = ops.session()?.identity().ok_or(NtStatus::ACCESS_DENIED)?;
+    let watching = open.watching(|| wish(&open, identity.credential.uid, &args));
+    let watching = watching.map_err(|error| match error {
         FsError::Delay => NtStatus::INSUFFICIENT_RESOURCES.into(),
         error => Stop::from(error),
     })?;
-    if let Some(news) = watching.take() {
-        return answer(ops, &news, args.output_buffer_length, w);
-    }
-    let waker = ops.waker(Some(open.id), NtStatus::NOTIFY_CLEANUP, Interim::OfLast)?;
     watching.wait(&waker);
     let (async_id, watching) = (waker.asked().async_id, Arc::downgrade(&watching));
     Err(ops.wait(Box::new(move || {

@@ -383,7 +383,12 @@ impl Open {
         }
     }
 
-    /// What of the directory is watched; the first who asks says what.
+    /// What of the directory is watched, if anything is.
+    pub(crate) fn watched(&self) -> Option<&Watching> {
+        self.watching.get().map(|watching| &**watching)
+    }
+
+    /// The same, from now on if nothing was: the first who asks says what.
     pub(crate) fn watching(&self, wish: impl FnOnce() -> Wish) -> FsResult<Arc<Watching>> {
         if let Some(watching) = self.watching.get() {
             return Ok(Arc::clone(watching));

@@ -16,10 +16,14 @@ use std::ops::{BitOr, ControlFlow};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Watches of a volume.
+/// Watches of a volume, and how many of them one user may have.
 pub const WATCHES_MAX: usize = 16_384;
-/// Bytes that all watches of a volume keep until they are taken.
+/// See [`WATCHES_MAX`].
+pub const WATCHES_OF_USER_MAX: usize = WATCHES_MAX / 4;
+/// Bytes that all watches of a volume keep until they are taken, and how many of them those of one user.
 pub const KEPT_BYTES_MAX: usize = 16 << 20;
+/// See [`KEPT_BYTES_MAX`].
+pub const KEPT_BYTES_OF_USER_MAX: usize = KEPT_BYTES_MAX / 4;
 /// Bytes that a change takes besides its path.
 pub const CHANGE_BYTES: usize = 16;
 /// Directories from a change up to whoever watches the tree.
@@ -113,8 +117,10 @@ pub type Tell = Box<dyn Fn() + Send + Sync>;
 
 /// What of a directory is watched.
 pub struct Wish {
-    /// Who watches: of what lies below it is told who may list it there.
+    /// Who watches, as the export takes it: of what lies below it is told who may list it there.
     pub caller: Caller,
+    /// The user who has logged in, of whose watches there are only so many.
+    pub user: u32,
     /// Which changes.
     pub what: What,
     /// Whether those of everything below it as well.
@@ -133,8 +139,19 @@ struct Watched {
     key: FileKey,
     wish: Wish,
     buffer: Mutex<Buffer>,
+    kept: Kept,
     tell: Tell,
 }
+
+/// What is kept, by all watches of a user, and of a volume.
+#[derive(Clone)]
+struct Kept {
+    of_user: Arc<AtomicUsize>,
+    of_all: Arc<AtomicUsize>,
+}
+
+/// Those who watch something. Who tells them goes on with what there is while it changes.
+type Watchers = Arc<Vec<Arc<Watched>>>;
 
 #[derive(Default)]
 struct Buffer {
@@ -150,15 +167,17 @@ pub(crate) struct Watches {
     style: SecurityStyle,
     count: AtomicUsize,
     /// Bytes that are kept.
-    bytes: AtomicUsize,
+    bytes: Arc<AtomicUsize>,
     table: Mutex<Table>,
 }
 
 #[derive(Default)]
 struct Table {
-    watched: HashMap<FileKey, Vec<Arc<Watched>>>,
-    /// How many of them are of trees.
-    trees: usize,
+    watched: HashMap<FileKey, Watchers>,
+    /// Those among them who watch trees.
+    trees: Watchers,
+    /// How many watches each user has, and how many bytes they keep.
+    users: HashMap<u32, (usize, Arc<AtomicUsize>)>,
     /// Where directories were found: the one above, and the name there.
     names: HashMap<FileKey, (FileKey, Box<[u8]>)>,
 }
@@ -180,7 +199,7 @@ impl Watch {
     /// Takes the news, if there is any.
     pub fn take(&self) -> Option<News> {
         let mut buffer = lock(&self.watched.buffer);
-        self.watches.bytes.fetch_sub(std::mem::take(&mut buffer.bytes), Ordering::Relaxed);
+        self.watched.kept.give_back(&mut buffer);
         let changes = std::mem::take(&mut buffer.changes);
         if buffer.is_gone {
             return Some(News::Gone);
@@ -200,30 +219,75 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut table = lock(&self.watches.table);
-        let key = &self.watched.key;
-        if let Some(here) = table.watched.get_mut(key) {
-            here.retain(|watched| !Arc::ptr_eq(watched, &self.watched));
-            if here.is_empty() {
-                table.watched.remove(key);
-            }
-        }
-        table.trees -= usize::from(self.watched.wish.is_tree);
-        if table.watched.is_empty() {
-            table.names.clear();
-        }
-        drop(table);
+        lock(&self.watches.table).remove(&self.watched);
         self.watches.count.fetch_sub(1, Ordering::SeqCst);
         // Whoever tells of something now still has it, and keeps nothing more.
         let mut buffer = lock(&self.watched.buffer);
-        self.watches.bytes.fetch_sub(std::mem::take(&mut buffer.bytes), Ordering::Relaxed);
+        self.watched.kept.give_back(&mut buffer);
         buffer.is_gone = true;
     }
 }
 
+impl Kept {
+    /// Counts bytes, if there may be so many more.
+    fn take(&self, bytes: usize) -> bool {
+        let take = |kept: &AtomicUsize, max| {
+            let has_room = kept.fetch_add(bytes, Ordering::Relaxed) + bytes <= max;
+            if !has_room {
+                kept.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            has_room
+        };
+        let has_room = take(&self.of_user, KEPT_BYTES_OF_USER_MAX);
+        if has_room && !take(&self.of_all, KEPT_BYTES_MAX) {
+            self.of_user.fetch_sub(bytes, Ordering::Relaxed);
+            return false;
+        }
+        has_room
+    }
+
+    /// What a buffer keeps counts no longer.
+    fn give_back(&self, buffer: &mut Buffer) {
+        let bytes = std::mem::take(&mut buffer.bytes);
+        self.of_user.fetch_sub(bytes, Ordering::Relaxed);
+        self.of_all.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Table {
+    fn remove(&mut self, gone: &Arc<Watched>) {
+        let remove = |from: &mut Watchers| Arc::make_mut(from).retain(|watched| !Arc::ptr_eq(watched, gone));
+        if let Some(here) = self.watched.get_mut(&gone.key) {
+            remove(here);
+            if here.is_empty() {
+                self.watched.remove(&gone.key);
+            }
+        }
+        if gone.wish.is_tree {
+            remove(&mut self.trees);
+        }
+        if let Some((watches, _)) = self.users.get_mut(&gone.wish.user) {
+            *watches -= 1;
+            if *watches == 0 {
+                self.users.remove(&gone.wish.user);
+            }
+        }
+        if self.watched.is_empty() {
+            self.names.clear();
+        }
+    }
+}
+
 impl Watched {
-    /// Keeps changes, together or not at all. Whether there is news.
-    fn push(&self, kept: &AtomicUsize, above: &[u8], changes: &[Change<'_>]) -> bool {
+    /// Keeps changes, together or not at all, and tells of them.
+    fn push(&self, above: &[u8], changes: &[Change<'_>]) {
+        if self.keep(above, changes) {
+            (self.tell)();
+        }
+    }
+
+    /// Keeps changes. Whether there is news.
+    fn keep(&self, above: &[u8], changes: &[Change<'_>]) -> bool {
         let mut buffer = lock(&self.buffer);
         if buffer.is_gone || buffer.is_too_much {
             return false;
@@ -240,27 +304,20 @@ impl Watched {
             return false;
         }
         let bytes: usize = new.iter().map(|change| CHANGE_BYTES + change.path.len()).sum();
-        let fits = buffer.bytes + bytes <= self.wish.bytes_max
-            && kept.fetch_add(bytes, Ordering::Relaxed) + bytes <= KEPT_BYTES_MAX;
-        if fits {
+        if buffer.bytes + bytes <= self.wish.bytes_max && self.kept.take(bytes) {
             buffer.bytes += bytes;
             buffer.changes.append(&mut new);
         } else {
-            if buffer.bytes + bytes <= self.wish.bytes_max {
-                kept.fetch_sub(bytes, Ordering::Relaxed);
-            }
-            buffer.overflow(kept);
+            self.overflow(&mut buffer);
         }
         true
     }
-}
 
-impl Buffer {
     /// Forgets what it keeps, for whoever lists the directory anyway.
-    fn overflow(&mut self, kept: &AtomicUsize) {
-        kept.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
-        self.changes = Vec::new();
-        self.is_too_much = true;
+    fn overflow(&self, buffer: &mut Buffer) {
+        self.kept.give_back(buffer);
+        buffer.changes = Vec::new();
+        buffer.is_too_much = true;
     }
 }
 
@@ -276,16 +333,22 @@ impl Watches {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Watches a directory. [`FsError::Delay`] where there are too many watches.
+    /// Watches a directory. [`FsError::Delay`] where there are too many watches, of the user or of all.
     pub(crate) fn add(self: &Arc<Self>, key: FileKey, wish: Wish, tell: Tell) -> FsResult<Watch> {
         let mut table = lock(&self.table);
-        if self.count.load(Ordering::Relaxed) >= WATCHES_MAX {
+        let of_user = table.users.get(&wish.user).map_or(0, |(watches, _)| *watches);
+        if self.count.load(Ordering::Relaxed) >= WATCHES_MAX || of_user >= WATCHES_OF_USER_MAX {
             return Err(FsError::Delay);
         }
         self.count.fetch_add(1, Ordering::SeqCst);
-        table.trees += usize::from(wish.is_tree);
-        let watched = Arc::new(Watched { key, wish, buffer: Mutex::default(), tell });
-        table.watched.entry(key).or_default().push(Arc::clone(&watched));
+        let (watches, of_user) = table.users.entry(wish.user).or_default();
+        *watches += 1;
+        let kept = Kept { of_user: Arc::clone(of_user), of_all: Arc::clone(&self.bytes) };
+        let watched = Arc::new(Watched { key, wish, buffer: Mutex::default(), kept, tell });
+        if watched.wish.is_tree {
+            Arc::make_mut(&mut table.trees).push(Arc::clone(&watched));
+        }
+        Arc::make_mut(table.watched.entry(key).or_default()).push(Arc::clone(&watched));
         Ok(Watch { watches: Arc::clone(self), watched })
     }
 
@@ -308,11 +371,11 @@ impl Watches {
         if !self.is_any() {
             return;
         }
-        let mut told = self.push(&dir.key(), &[], &[], changes, what);
-        if lock(&self.table).trees > 0 && self.climb(root, dir, changes, what, &mut told).is_err() {
-            told.extend(self.overflow_trees());
+        self.push(&dir.key(), &[], &[], changes, what);
+        let has_trees = !lock(&self.table).trees.is_empty();
+        if has_trees && self.climb(root, dir, changes, what).is_err() {
+            self.overflow_trees();
         }
-        told.iter().for_each(|watched| (watched.tell)());
     }
 
     /// Tells those who watch a directory, or a tree, that it is going.
@@ -320,10 +383,9 @@ impl Watches {
         if !self.is_any() {
             return;
         }
-        let watched = lock(&self.table).watched.get(key).cloned().unwrap_or_default();
-        for watched in watched {
+        for watched in self.watchers(key).iter() {
             let mut buffer = lock(&watched.buffer);
-            buffer.overflow(&self.bytes);
+            watched.overflow(&mut buffer);
             buffer.is_gone = true;
             drop(buffer);
             (watched.tell)();
@@ -362,35 +424,23 @@ impl Watches {
         self.names_changed(root, to_dir, &[(Action::Added, to)], moved.is_dir);
     }
 
-    /// Keeps changes for those who watch a directory, or its tree if they are in one below, to which the way leads through those with
-    /// these attributes. Those who are to be told.
-    fn push(
-        &self,
-        key: &FileKey,
-        way: &[Passed],
-        above: &[u8],
-        changes: &[Change<'_>],
-        what: What,
-    ) -> Vec<Arc<Watched>> {
-        let mut told = lock(&self.table).watched.get(key).cloned().unwrap_or_default();
-        told.retain(|watched| {
-            (watched.wish.is_tree || way.is_empty())
-                && may_see(&watched.wish.caller, way)
-                && watched.wish.what.intersects(what)
-                && watched.push(&self.bytes, above, changes)
-        });
-        told
+    fn watchers(&self, key: &FileKey) -> Watchers {
+        lock(&self.table).watched.get(key).cloned().unwrap_or_default()
     }
 
-    /// Keeps changes in `dir` for those who watch the trees that it is in.
-    fn climb(
-        &self,
-        root: &NodeRef,
-        dir: &NodeRef,
-        changes: &[Change<'_>],
-        what: What,
-        told: &mut Vec<Arc<Watched>>,
-    ) -> FsResult<()> {
+    /// Tells changes to those who watch a directory, or its tree if they are in one below, to which the way leads through those with
+    /// these attributes.
+    fn push(&self, key: &FileKey, way: &[Passed], above: &[u8], changes: &[Change<'_>], what: What) {
+        let is_told = |watched: &&Arc<Watched>| {
+            (watched.wish.is_tree || way.is_empty())
+                && watched.wish.what.intersects(what)
+                && may_see(&watched.wish.caller, way)
+        };
+        self.watchers(key).iter().filter(is_told).for_each(|watched| watched.push(above, changes));
+    }
+
+    /// Tells changes in `dir` to those who watch the trees that it is in.
+    fn climb(&self, root: &NodeRef, dir: &NodeRef, changes: &[Change<'_>], what: What) -> FsResult<()> {
         let (root, mut node) = (root.key(), NodeRef::clone(dir));
         let (mut path, mut way) = (Vec::new(), Vec::new());
         for _ in 0..DEPTH_MAX {
@@ -401,7 +451,7 @@ impl Watches {
             let above = node.parent()?.node;
             let name = self.name_in(&above, &node)?;
             path = if path.is_empty() { name.to_vec() } else { [&name, &b"/"[..], &path].concat() };
-            told.extend(self.push(&above.key(), &way, &path, changes, what));
+            self.push(&above.key(), &way, &path, changes, what);
             node = above;
         }
         Err(FsError::NameTooLong)
@@ -451,13 +501,12 @@ impl Watches {
     }
 
     /// Has all who watch trees list them.
-    fn overflow_trees(&self) -> Vec<Arc<Watched>> {
-        let table = lock(&self.table);
-        let trees = table.watched.values().flatten().filter(|watched| watched.wish.is_tree).cloned();
-        let trees: Vec<_> = trees.collect();
-        drop(table);
-        trees.iter().for_each(|watched| lock(&watched.buffer).overflow(&self.bytes));
-        trees
+    fn overflow_trees(&self) {
+        let trees = Arc::clone(&lock(&self.table).trees);
+        for watched in trees.iter() {
+            watched.overflow(&mut lock(&watched.buffer));
+            (watched.tell)();
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use smb_wire::notify::{NotifyAction, changes};
 use smb_wire::session::Empty;
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus, Utf16};
+use vfs::watch::{WATCHES_MAX, Watch, What, Wish};
 use vfs::{Caller, Disposition, PendingSync, SetAttrs};
 
 const NAMES: CompletionFilter = CompletionFilter(0x3);
@@ -206,4 +207,49 @@ fn what_is_written_and_set_is_told_once() {
     two.write(file, 0, b"z");
     two.put("other", b"");
     assert_eq!(told(&one.call(Command::CHANGE_NOTIFY, &wish)), ["*file"]);
+}
+
+#[test]
+fn what_may_not_wait_watches_nothing() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let dir = root(&mut client);
+    let notify = client.request(Command::CHANGE_NOTIFY, &request(dir, NAMES, true, 1000));
+    let echo = client.request(Command::ECHO, &Empty);
+    let statuses: Vec<NtStatus> = client.chain(vec![notify, echo]).iter().map(Reply::status).collect();
+    assert_eq!(statuses, [NtStatus::INTERNAL_ERROR, NtStatus::SUCCESS]);
+    assert!(!rig.volume.is_watched());
+    wait_for(&mut client, dir, true);
+    assert!(rig.volume.is_watched());
+}
+
+#[test]
+fn one_user_leaves_watches_to_others() {
+    let rig = Rig::new();
+    let dir = rig.namespace.load().exports()[0].root();
+    let wish = || Wish {
+        caller: Caller::new(0, 0, []),
+        user: 1000,
+        what: What::FILE_NAMES,
+        is_tree: false,
+        bytes_max: 0,
+    };
+    let watches = std::iter::repeat_with(|| dir.watch(wish(), Box::new(|| {}))).map_while(Result::ok);
+    let mut watches: Vec<Watch> = watches.take(WATCHES_MAX).collect();
+    let mut alice = rig.alice();
+    let hers = root(&mut alice);
+    let ask = |client: &mut Client, dir| {
+        let ask = client.request(Command::CHANGE_NOTIFY, &request(dir, NAMES, false, 1000));
+        client.send_protected(ask);
+        client.reply().status()
+    };
+    assert_eq!(ask(&mut alice, hers), NtStatus::INSUFFICIENT_RESOURCES);
+    let mut bob = rig.connect();
+    bob.negotiate(&Offer::default());
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    let his = root(&mut bob);
+    assert_eq!(ask(&mut bob, his), NtStatus::PENDING);
+    watches.pop();
+    assert_eq!(ask(&mut alice, hers), NtStatus::PENDING);
 }

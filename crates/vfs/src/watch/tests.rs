@@ -42,7 +42,7 @@ fn watch(dir: &File, what: What, is_tree: bool, bytes_max: usize) -> (Watch, Arc
     let told = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&told);
     let tell = Box::new(move || _ = count.fetch_add(1, Ordering::SeqCst));
-    (dir.watch(Wish { caller: caller(), what, is_tree, bytes_max }, tell).unwrap(), told)
+    (dir.watch(Wish { caller: caller(), user: 0, what, is_tree, bytes_max }, tell).unwrap(), told)
 }
 
 /// What it is told, a line each.
@@ -119,7 +119,7 @@ fn nobody_learns_names_that_they_may_not_list() {
     let (below, blind) = (make_dir(&closed, "below"), make_dir(&open, "blind"));
     let modes = [(&root, 0o755), (&open, 0o755), (&closed, 0o700), (&below, 0o755), (&blind, 0o711)];
     modes.into_iter().for_each(|(dir, bits)| mode(dir, bits));
-    let wish = |caller| Wish { caller, what: NAMES, is_tree: true, bytes_max: 1000 };
+    let wish = |caller| Wish { caller, user: 0, what: NAMES, is_tree: true, bytes_max: 1000 };
     let other = root.watch(wish(Caller::new(1000, 1000, [])), Box::new(|| {})).unwrap();
     let owner = root.watch(wish(caller()), Box::new(|| {})).unwrap();
     for dir in [&closed, &below, &blind, &open, &root] {
@@ -180,15 +180,26 @@ fn what_is_kept_is_bounded_and_repetitions_are_no_news() {
     drop((small, none));
     assert_eq!((watches.bytes.load(Ordering::SeqCst), watches.is_any()), (0, false));
     let table = lock(&watches.table);
-    assert!(table.watched.is_empty() && table.names.is_empty() && table.trees == 0);
+    assert!(table.watched.is_empty() && table.names.is_empty() && table.trees.is_empty());
+}
+
+/// A wish of a user for whom so many bytes may be kept.
+fn wish_of(user: u32, bytes_max: usize) -> Wish {
+    Wish { caller: caller(), user, what: NAMES, is_tree: false, bytes_max }
+}
+
+/// As many watches as a user may have.
+fn watches_of(dir: &File, user: u32) -> Vec<Watch> {
+    let watch = || dir.watch(wish_of(user, usize::MAX), Box::new(|| {}));
+    std::iter::repeat_with(watch).take(WATCHES_MAX).map_while(Result::ok).collect()
 }
 
 #[test]
 fn watches_and_what_all_of_them_keep_are_bounded() {
     let root = root();
-    let watches: Vec<Watch> = (0..WATCHES_MAX).map(|_| watch(&root, NAMES, false, usize::MAX).0).collect();
-    let wish = || Wish { caller: caller(), what: NAMES, is_tree: false, bytes_max: 1 };
-    assert!(matches!(root.watch(wish(), Box::new(|| {})), Err(FsError::Delay)));
+    let watches: Vec<Watch> = (0..4).flat_map(|user| watches_of(&root, user)).collect();
+    assert_eq!(watches.len(), WATCHES_MAX);
+    assert!(matches!(root.watch(wish_of(4, 1), Box::new(|| {})), Err(FsError::Delay)));
     for number in 0..20 {
         make(&root, &format!("{number:0100}"));
     }
@@ -197,7 +208,43 @@ fn watches_and_what_all_of_them_keep_are_bounded() {
     assert!(kinds.filter(|is_too_much| *is_too_much).count() > 0);
     assert_eq!(root.volume().watches().bytes.load(Ordering::SeqCst), 0);
     drop(watches);
-    assert!(root.watch(wish(), Box::new(|| {})).is_ok());
+    assert!(lock(&root.volume().watches().table).users.is_empty());
+    assert!(root.watch(wish_of(0, 1), Box::new(|| {})).is_ok());
     make(&root, "file");
-    assert!(look_up(&root, "file").watch(wish(), Box::new(|| {})).is_err(), "files are not watched");
+    assert!(look_up(&root, "file").watch(wish_of(0, 1), Box::new(|| {})).is_err(), "files are not watched");
+}
+
+#[test]
+fn one_user_leaves_watches_and_what_they_keep_to_others() {
+    let root = root();
+    let mut greedy = watches_of(&root, 1000);
+    assert_eq!(greedy.len(), WATCHES_OF_USER_MAX);
+    let modest = root.watch(wish_of(1001, usize::MAX), Box::new(|| {})).unwrap();
+    let mut made = 0;
+    while !greedy.iter().any(|watch| lock(&watch.watched.buffer).is_too_much) {
+        make(&root, &format!("{made:0250}"));
+        made += 1;
+    }
+    assert_eq!(made, KEPT_BYTES_OF_USER_MAX / WATCHES_OF_USER_MAX / (CHANGE_BYTES + 250) + 1);
+    assert!(root.volume().watches().bytes.load(Ordering::SeqCst) < KEPT_BYTES_MAX / 2);
+    assert_eq!(said(&modest).len(), made);
+    greedy.pop();
+    assert_eq!(watches_of(&root, 1000).len(), 1);
+}
+
+#[test]
+fn who_is_told_may_watch_and_stop() {
+    let root = root();
+    let others = Arc::new(Mutex::new(vec![watch(&root, NAMES, true, 1000).0]));
+    let (dir, kept) = (root.clone(), Arc::clone(&others));
+    let tell = move || *lock(&kept) = vec![watch(&dir, NAMES, true, 1000).0];
+    let own = root.watch(wish_of(0, 1000), Box::new(tell)).unwrap();
+    make(&root, "first");
+    assert_eq!((said(&own), said(&lock(&others)[0])), (vec!["Added first".to_owned()], vec![]));
+    make(&root, "second");
+    assert_eq!(said(&own), ["Added second"]);
+    assert_eq!(
+        lock(&root.volume().watches().table).watched.values().map(|here| here.len()).sum::<usize>(),
+        2
+    );
 }
