@@ -17,6 +17,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use vfs::acl::Rights;
 use vfs::claims::{self, Caching, Granted, Link, LockOwner, OpenId, OpenRequest, Request, Verdict};
 use vfs::qos::Nanos;
 use vfs::watch::{What, Wish};
@@ -377,10 +378,20 @@ impl Open {
         }
         let modified = Some(SetTime::To(change.before.modified));
         let set = SetAttrs { modified, ..SetAttrs::default() };
-        match self.file.set_attrs(&self.disk.caller, &set, None, pending) {
+        match self.set_times(&set, pending) {
             Err(FsError::NotOwner | FsError::Access | FsError::Delay) => Ok(()),
             done => done.map(drop),
         }
+    }
+
+    /// Sets times, and a mode. Who may change the attributes of a file, as whoever may write it, sets its times to Windows (MS-FSA
+    /// §2.1.5.15.2), and the owner alone to Unix.
+    pub(crate) fn set_times(&self, set: &SetAttrs, pending: &mut PendingSync) -> FsResult<Change> {
+        let held = match self.naming {
+            Naming::Windows => Rights(self.granted.0),
+            Naming::Posix => Rights::default(),
+        };
+        self.file.set_attrs_held(&self.disk.caller, held, set, pending)
     }
 
     /// What of the directory is watched, if anything is.

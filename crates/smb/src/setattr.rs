@@ -184,7 +184,7 @@ fn set_basic(ops: &mut Ops<'_>, open: &Open, basic: &BasicInformation) -> Result
         ..SetAttrs::default()
     };
     if !set.is_empty() {
-        open.file.set_attrs(caller, &set, None, ops.pending)?;
+        open.set_times(&set, ops.pending)?;
     }
     let flags = new_flags(open.base_type, &kept, attributes);
     let born = given(basic.creation_time).or(kept.born);

@@ -13,7 +13,7 @@ use smb_wire::ioctl::CtlCode;
 use smb_wire::ranges::{FileLevelTrim, TrimRange};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, FileId, FileTime, NtStatus, Utf16, chain};
-use vfs::{Caller, FsError, PendingSync, SetXattr};
+use vfs::{Caller, FsError, PendingSync, SetAttrs, SetXattr};
 
 const OPEN: CreateDisposition = CreateDisposition::OPEN;
 const MARKS: FileAttributes = FileAttributes(FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0);
@@ -263,6 +263,54 @@ fn a_time_that_was_set_is_not_changed_by_what_the_service_does_to_the_data() {
         act(&mut client, file);
         assert_ne!(basic(&mut client, file).last_write_time, last_write_time, "{what}");
     }
+}
+
+/// Bob, and a file of Alice's that everybody may write.
+fn file_for_all(rig: &Rig) -> Client {
+    rig.alice().put("file", b"data");
+    let export = rig.namespace.load().exports()[0].clone();
+    let (owner, root, mut pending) = (Caller::new(1000, 100, []), export.root(), PendingSync::default());
+    let dir = root.open_dir(&owner, vfs::Blocking::Allowed).unwrap();
+    let file = dir.lookup(b"file", vfs::Blocking::Allowed).unwrap().file;
+    let set = SetAttrs { mode: Some(0o666), ..SetAttrs::default() };
+    file.set_attrs(&owner, &set, None, &mut pending).unwrap();
+    let mut bob = rig.connect();
+    bob.negotiate(&crate::rig::Offer::default());
+    bob.log_on(BOB);
+    bob.mount(SHARE);
+    // NFS has the rules of Unix.
+    let other = Caller::new(1001, 100, []);
+    let modified = Some(vfs::SetTime::To(vfs::Time { seconds: 5, nanos: 0 }));
+    let refused = file.set_attrs(&other, &SetAttrs { modified, ..SetAttrs::default() }, None, &mut pending);
+    assert_eq!(refused.map(drop), Err(FsError::NotOwner));
+    bob
+}
+
+#[test]
+fn who_may_write_a_file_sets_its_times() {
+    let rig = Rig::new();
+    let mut bob = file_for_all(&rig);
+    let file = bob.open("file", Opening::by(OPEN));
+    let (creation_time, last_access_time, last_write_time) =
+        (FileTime::from_unix(3, 0), FileTime::from_unix(4, 0), FileTime::from_unix(5, 0));
+    // As a copy over a file ends.
+    let value = BasicInformation {
+        creation_time,
+        last_access_time,
+        last_write_time,
+        change_time: FileTime::NONE,
+        file_attributes: FileAttributes::ARCHIVE,
+    };
+    assert_eq!(set(&mut bob, file, value), NtStatus::SUCCESS);
+    let times = |told: BasicInformation| (told.creation_time, told.last_access_time, told.last_write_time);
+    let expected = (creation_time, last_access_time, last_write_time);
+    assert_eq!(times(basic(&mut bob, file)), expected);
+    assert_eq!(bob.write(file, 0, b"more").status(), NtStatus::SUCCESS);
+    assert_eq!(times(basic(&mut bob, file)), expected, "it stays as it was set");
+    // Whoever did not ask for the right does not.
+    let access = AccessMask::WRITE_DATA;
+    let writing = bob.open("file", Opening { access, ..Opening::by(OPEN) });
+    assert_eq!(set(&mut bob, writing, value), NtStatus::ACCESS_DENIED);
 }
 
 #[test]

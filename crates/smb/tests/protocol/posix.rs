@@ -4,7 +4,7 @@ mod names;
 
 use crate::rig::{ALICE, BOB, Client, Offer, Opening, Reply, Rig, SHARE, name, query};
 use crate::security::set;
-use smb_wire::classes::file::DispositionInformation;
+use smb_wire::classes::file::{BasicInformation, DispositionInformation};
 use smb_wire::classes::{FileClass, FileSystemClass};
 use smb_wire::create::{
     CreateContext, CreateContexts, CreateDisposition, CreateOptions, CreateRequest, CreateResponse,
@@ -17,7 +17,7 @@ use smb_wire::negotiate::{ContextType, NegotiateContext, NegotiateRequest, Negot
 use smb_wire::posix::{FileSystemPosixInformation, NAME, PosixInformation, PosixKind, PosixResponse};
 use smb_wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
 use smb_wire::types::{AccessMask, Dialect, FileAttributes};
-use smb_wire::{Decode, FileId, NtStatus};
+use smb_wire::{Decode, FileId, FileTime, NtStatus};
 use vfs::{Blocking, Caller, ExportRule, PendingSync, SecurityStyle, SetAttrs, Special};
 
 /// How files are opened here, if not otherwise.
@@ -367,4 +367,15 @@ fn kinds_that_windows_has_not_are_told() {
         assert_eq!((told.unix.mode, told.unix.reparse_tag), (kind.0 | 0o644, reparse_tag), "{path}");
         assert!(told.file_attributes.contains(FileAttributes::REPARSE_POINT));
     }
+}
+
+#[test]
+fn times_of_others_files_are_set_as_unix_sets_them() {
+    let rig = Rig::new();
+    let (mut alice, mut bob) = (unix(&rig, ALICE), unix(&rig, BOB));
+    let (mine, theirs) = (open(&mut alice, "file", MAKE, 0o666), open(&mut bob, "file", OPEN, 0));
+    let last_write_time = FileTime::from_unix(5, 0);
+    let value = BasicInformation { last_write_time, ..BasicInformation::default() };
+    assert_eq!(bob.set(theirs, FileClass::BASIC, &value), NtStatus::ACCESS_DENIED);
+    assert_eq!(alice.set(mine, FileClass::BASIC, &value), NtStatus::SUCCESS);
 }

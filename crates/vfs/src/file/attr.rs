@@ -90,12 +90,20 @@ impl File {
         guard: Guard,
         pending: &mut PendingSync,
     ) -> FsResult<Change> {
-        self.set_attrs_as(
-            Setter { caller, by: caller.by, is_open: false, kind: IoKind::Write },
-            set,
-            guard,
-            pending,
-        )
+        self.set_attrs_as(Setter::of(caller), set, guard, pending)
+    }
+
+    /// The same by who has the file open with rights that were granted then: with that to change attributes, times are set as by the
+    /// owner.
+    pub fn set_attrs_held(
+        &self,
+        caller: &Caller,
+        held: Rights,
+        set: &SetAttrs,
+        pending: &mut PendingSync,
+    ) -> FsResult<Change> {
+        let sets_times = held.has(Rights::WRITE_ATTRS);
+        self.set_attrs_as(Setter { sets_times, ..Setter::of(caller) }, set, None, pending)
     }
 
     /// [`File::set_attrs`], perhaps by one who has the file open.
@@ -123,7 +131,9 @@ impl File {
                 return Err(FsError::GuardMismatch);
             }
             let set = match rights {
-                Some(rights) => allowed_by_list(rights, setter.caller, attrs, set, setter.is_open)?,
+                Some(rights) => {
+                    allowed_by_list(rights | setter.held(), setter.caller, attrs, set, setter.is_open)?
+                }
                 None => allowed(&setter, attrs, set)?,
             };
             match set.size {
@@ -153,8 +163,22 @@ pub(super) struct Setter<'c> {
     pub(super) by: By,
     /// Whether it was opened for writing: then a new size needs no more.
     pub(super) is_open: bool,
+    /// Whether times are set that only the owner may set otherwise.
+    pub(super) sets_times: bool,
     /// What a new size is to them.
     pub(super) kind: IoKind,
+}
+
+impl<'c> Setter<'c> {
+    /// A caller without an open.
+    fn of(caller: &'c Caller) -> Self {
+        Self { caller, by: caller.by, is_open: false, sets_times: false, kind: IoKind::Write }
+    }
+
+    /// What an open gives, beside what a list gives now.
+    fn held(&self) -> Rights {
+        if self.sets_times { Rights::WRITE_ATTRS } else { Rights::NONE }
+    }
 }
 
 /// Checks every wish in `set` and adds what follows from it.
@@ -187,10 +211,11 @@ fn allowed(setter: &Setter<'_>, attrs: &Attrs, set: &SetAttrs) -> FsResult<SetAt
     }
     let sets_moment =
         [set.accessed, set.modified].iter().flatten().any(|time| matches!(time, SetTime::To(_)));
-    if sets_moment && !owns {
+    let sets_times = owns || setter.sets_times;
+    if sets_moment && !sets_times {
         return Err(FsError::NotOwner);
     }
-    if (set.accessed.is_some() || set.modified.is_some()) && !owns {
+    if (set.accessed.is_some() || set.modified.is_some()) && !sets_times {
         access::check(attrs, caller, Access::WRITE)?;
     }
     Ok(without_set_id(caller, attrs, set))

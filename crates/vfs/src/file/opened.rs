@@ -261,14 +261,14 @@ impl Opened<'_> {
         if set.size.is_some() {
             self.check(Access::WRITE)?;
         }
-        let setter = Setter { caller, by: self.by, is_open: true, kind: IoKind::Write };
+        let setter = Setter { caller, by: self.by, is_open: true, sets_times: false, kind: IoKind::Write };
         self.file.set_attrs_as(setter, set, None, pending)
     }
 
     /// Makes the file empty, as an open that replaces it does: byte ranges do not stand against that (MS-FSA 2.1.5.1.2.1).
     pub fn replace(&self, caller: &Caller, pending: &mut PendingSync) -> FsResult<Change> {
         self.check(Access::WRITE)?;
-        let setter = Setter { caller, by: self.by, is_open: true, kind: IoKind::Replace };
+        let setter = Setter { caller, by: self.by, is_open: true, sets_times: false, kind: IoKind::Replace };
         let set = SetAttrs { size: Some(0), ..SetAttrs::default() };
         self.file.set_attrs_as(setter, &set, None, pending)
     }

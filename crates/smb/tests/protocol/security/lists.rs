@@ -177,6 +177,8 @@ fn what_is_written_stays_written_where_its_time_cannot_be_set_back() {
     assert_eq!(set(&mut alice, made, DACL, &list(&entries)), NtStatus::SUCCESS);
     assert_eq!(bob.write(theirs, 0, b"data").status(), NtStatus::SUCCESS);
     assert_eq!(alice.data(made, 0, 10), b"data");
+    // What an open was granted lasts as long as that.
+    assert_eq!(bob.set(theirs, FileClass::BASIC, &value), NtStatus::SUCCESS);
 }
 
 #[test]
