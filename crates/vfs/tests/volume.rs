@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::access::Access;
+use vfs::acl::Rights;
 use vfs::caller::INVALID_ID;
 use vfs::{
     Attrs, Backend, Blocking, Caller, Change, Created, Device, Disposition, Durability, ExclusiveKey, Export,
@@ -281,6 +282,24 @@ fn times_are_set_by_owners_and_touched_by_writers() {
     let set = w.set(alice(), &file, to(moment)).unwrap().after;
     assert_eq!((set.accessed, set.modified), (Time { seconds: 5, nanos: 6 }, Time { seconds: 5, nanos: 6 }));
     assert!(set.changed > touched.changed, "the change time cannot be set");
+}
+
+#[test]
+fn an_open_that_may_change_attributes_sets_times_and_nothing_else_of_an_owners() {
+    let mut w = world();
+    let dir = w.dir("dir", 0o777);
+    let file = w.file(alice(), &dir, "file", 0o664);
+    let moment = Time { seconds: 5, nanos: 6 };
+    let times = SetAttrs { modified: Some(SetTime::To(moment)), ..SetAttrs::default() };
+    let mut set = |caller: &Caller, held, set: &SetAttrs| {
+        file.set_attrs_held(caller, held, set, &mut w.pending).map(|change| change.after.modified)
+    };
+    assert_eq!(set(&bob(), Rights::ALL.without(Rights::WRITE_ATTRS), &times), Err(FsError::NotOwner));
+    assert_eq!(set(&bob(), Rights::WRITE_ATTRS, &times), Ok(moment));
+    for others in [mode(0o777), owner(Some(1001), None), SetAttrs { mode: Some(0o777), ..times }] {
+        assert_eq!(set(&bob(), Rights::ALL, &others), Err(FsError::NotOwner), "{others:?}");
+    }
+    assert_eq!(set(&read_only(bob()), Rights::ALL, &times), Err(FsError::ReadOnly));
 }
 
 #[test]
