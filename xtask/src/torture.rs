@@ -9,6 +9,7 @@ mod network;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Mutex;
@@ -40,6 +41,10 @@ const OF_LISTS: [&str; 9] = [
     "smb2.sdread",
     "smb2.setinfo",
 ];
+/// What is about listings that leave out what the user may not read.
+const OF_READABLE: &str = "smb2.acls.ACCESSBASED";
+/// Shares that tests ask for by name, of which server, and the mode of their directories: nobody may enter the first.
+const NAMED: [(&str, Kind, u32); 2] = [("noperm", Kind::Modes, 0), ("hideunread", Kind::Readable, 0o755)];
 /// The server of volumes in memory.
 const MEMORY: &str = "smb-memory";
 /// Most that a test may take: `smb2.notify.mask` sleeps for more than 70 s.
@@ -73,13 +78,57 @@ pub(crate) struct Args {
     directory: Option<PathBuf>,
 }
 
+/// The servers: what rules the files of their shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// Mode bits.
+    Modes,
+    /// Lists.
+    Lists,
+    /// Lists, and listings leave out what the user may not read.
+    Readable,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Modes, Self::Lists, Self::Readable];
+
+    fn of(test: &str) -> Self {
+        if test.starts_with(OF_READABLE) {
+            Self::Readable
+        } else if OF_LISTS.iter().any(|list| test.starts_with(list)) {
+            Self::Lists
+        } else {
+            Self::Modes
+        }
+    }
+
+    /// Part of the names of its shares.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Modes => "",
+            Self::Lists => "acl",
+            Self::Readable => "readable",
+        }
+    }
+
+    fn options(self) -> [&'static str; 3] {
+        match self {
+            Self::Modes => ["--security-style", "unix", "--smb=continuously-available=on"],
+            Self::Lists => ["--security-style", "ntfs", "--smb=continuously-available=on"],
+            Self::Readable => ["--security-style", "ntfs", "--smb=access-based-enumeration=on"],
+        }
+    }
+}
+
 /// Tests that run one after another in a share of their own.
 struct Group {
     share: String,
-    /// Whether lists rule its share.
-    has_lists: bool,
+    kind: Kind,
     tests: Vec<String>,
 }
+
+/// The servers' ports.
+type Ports = [u16; Kind::ALL.len()];
 
 /// How a test ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,14 +170,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if mounted.is_none() {
         process::empty_dir(&home)?;
     }
-    let mut shares = [Vec::new(), Vec::new()];
-    let spare =
-        [false, true].into_iter().flat_map(|lists| (0..AGAIN_MAX).map(move |at| (again(at, lists), lists)));
-    for (share, has_lists) in groups.iter().map(|group| (group.share.clone(), group.has_lists)).chain(spare) {
+    let mut shares = Kind::ALL.map(|_| Vec::new());
+    let spare = Kind::ALL.into_iter().flat_map(|kind| (0..AGAIN_MAX).map(move |at| (again(at, kind), kind)));
+    let unnamed = groups.iter().map(|group| (group.share.clone(), group.kind)).chain(spare);
+    let unnamed = unnamed.map(|(share, kind)| (share, kind, 0o755));
+    let named = NAMED.into_iter().map(|(share, kind, mode)| (share.to_owned(), kind, mode));
+    for (share, kind, mode) in unnamed.chain(named) {
         let directory = home.join(&share);
         fs::create_dir_all(&directory)?;
+        fs::set_permissions(&directory, fs::Permissions::from_mode(mode))?;
         std::os::unix::fs::chown(&directory, Some(USER.id), Some(USER.id))?;
-        shares[usize::from(has_lists)].push((share, directory));
+        shares[kind as usize].push((share, directory));
     }
     let (servers, ports) = serve(args, &samba, shares, &work)?;
     let (guessing, others): (Vec<_>, Vec<_>) =
@@ -167,43 +219,40 @@ fn file_system(args: &Args, shares: &Path) -> anyhow::Result<Option<Xfs>> {
 fn alone(tests: Vec<String>, work: &Path) -> anyhow::Result<Vec<Group>> {
     let groups = tests.into_iter().enumerate().map(|(at, test)| {
         fs::rename(work.join(format!("{test}.log")), work.join(format!("{test}.first.log")))?;
-        let has_lists = has_lists(&test);
-        Ok(Group { share: again(at, has_lists), has_lists, tests: vec![test] })
+        let kind = Kind::of(&test);
+        Ok(Group { share: again(at, kind), kind, tests: vec![test] })
     });
     groups.collect()
 }
 
 /// The share of a test that is run again.
-fn again(at: usize, has_lists: bool) -> String {
-    format!("again{}-{at}", if has_lists { "acl" } else { "" })
+fn again(at: usize, kind: Kind) -> String {
+    format!("again{}-{at}", kind.name())
 }
 
-fn has_lists(test: &str) -> bool {
-    OF_LISTS.iter().any(|list| test.starts_with(list))
-}
-
-/// Servers of the shares: of those that mode bits rule, and of those that lists rule, and their ports. Samba's own is one for both.
+/// Servers of the shares, by their kinds, and their ports. Samba's own is one for all.
 fn serve(
     args: &Args,
     samba: &Samba,
-    [modes, lists]: [Vec<(String, PathBuf)>; 2],
+    shares: [Vec<(String, PathBuf)>; Kind::ALL.len()],
     work: &Path,
-) -> anyhow::Result<(Vec<Process>, [u16; 2])> {
+) -> anyhow::Result<(Vec<Process>, Ports)> {
     if args.smbd {
         let port = free_port()?;
-        let server = samba.serve(&[modes, lists].concat(), COMPLETE, port, work)?;
-        return Ok((vec![server], [port; 2]));
+        let server = samba.serve(&shares.concat(), COMPLETE, port, work)?;
+        return Ok((vec![server], Kind::ALL.map(|_| port)));
     }
     let binary = match args.memory {
         true => cargo::program_of(MEMORY, &["build", "--example", MEMORY])?,
         false => process::binary(args.binary.as_deref()),
     };
-    let (mut servers, mut ports) = (Vec::new(), [0; 2]);
-    for (number, (shares, style)) in [(modes, "unix"), (lists, "ntfs")].into_iter().enumerate() {
+    let (mut servers, mut ports) = (Vec::new(), Kind::ALL.map(|_| 0));
+    for (kind, shares) in Kind::ALL.into_iter().zip(shares) {
         let directories: Vec<&Path> = shares.iter().map(|(_, directory)| directory.as_path()).collect();
-        ports[number] = free_port()?;
-        let options = ["--security-style", style, "--smb-anonymous", "--smb=continuously-available=on"];
-        servers.push(plimsoll::serve_smb_with(&binary, &directories, ports[number], &options, work)?);
+        let port = free_port()?;
+        let options = [&kind.options()[..], &["--smb-anonymous"]].concat();
+        servers.push(plimsoll::serve_smb_with(&binary, &directories, port, &options, work)?);
+        ports[kind as usize] = port;
     }
     Ok((servers, ports))
 }
@@ -228,16 +277,15 @@ fn tests(samba: &Samba, only: &[String], work: &Path) -> anyhow::Result<Vec<Stri
 
 /// Tests of one family, as many as one share takes.
 fn groups(tests: &[String]) -> Vec<Group> {
-    let mut families: BTreeMap<(&str, bool, bool), Vec<String>> = BTreeMap::new();
+    let mut families: BTreeMap<(&str, Kind, bool), Vec<String>> = BTreeMap::new();
     for test in tests {
         let family = test.split('.').nth(1).unwrap_or(test);
-        families.entry((family, has_lists(test), network::blocks(test))).or_default().push(test.clone());
+        families.entry((family, Kind::of(test), network::blocks(test))).or_default().push(test.clone());
     }
-    let split = families.iter().flat_map(|(&(family, has_lists, blocks), tests)| {
+    let split = families.iter().flat_map(|(&(family, kind, blocks), tests)| {
         tests.chunks(SHARE_TESTS_MAX).enumerate().map(move |(number, tests)| {
-            let kind =
-                format!("{}{}", if has_lists { "acl" } else { "" }, if blocks { "blocked" } else { "" });
-            Group { share: format!("{family}{kind}-{number}"), has_lists, tests: tests.to_vec() }
+            let name = format!("{family}{}{}-{number}", kind.name(), if blocks { "blocked" } else { "" });
+            Group { share: name, kind, tests: tests.to_vec() }
         })
     });
     let mut groups: Vec<Group> = split.collect();
@@ -250,7 +298,7 @@ fn groups(tests: &[String]) -> Vec<Group> {
 fn all(
     samba: &Samba,
     groups: Vec<Group>,
-    ports: [u16; 2],
+    ports: Ports,
     jobs: usize,
     work: &Path,
 ) -> anyhow::Result<BTreeMap<String, Ended>> {
@@ -259,7 +307,7 @@ fn all(
         loop {
             let Some(group) = groups.lock().map_err(|_| poisoned())?.pop() else { return Ok(()) };
             for test in &group.tests {
-                let how = one(samba, test, &group.share, ports[usize::from(group.has_lists)], work)?;
+                let how = one(samba, test, &group.share, ports[group.kind as usize], work)?;
                 eprintln!("smbtorture: {test}: {how}");
                 ended.lock().map_err(|_| poisoned())?.insert(test.clone(), how);
             }

@@ -36,6 +36,8 @@ pub struct FileId {
 impl FileId {
     /// In a related operation of a compound: that of the operation before (MS-SMB2 §3.2.4.1.4).
     pub const PREVIOUS: Self = Self { persistent: u64::MAX, volatile: u64::MAX };
+    /// In an IOCTL that is about no file (MS-SMB2 §3.3.5.15).
+    pub const NONE: Self = Self::PREVIOUS;
 }
 
 /// `FILETIME`, MS-DTYP §2.3.3: steps of 100 ns since the start of 1601, UTC.

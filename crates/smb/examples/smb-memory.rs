@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use vfs::qos::Nanos;
 use vfs::{
-    Caller, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, SecurityStyle, SetAttrs, Time,
-    Volume, VolumeId,
+    Caller, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, SecurityStyle, SetAttrs,
+    ShareSettings, Time, Volume, VolumeId,
 };
 
 type Failure = Box<dyn Error>;
@@ -35,12 +35,14 @@ struct Args {
     listen: String,
     users: PathBuf,
     lists: bool,
+    /// Listings leave out what the user may not read.
+    hides: bool,
     anonymous: bool,
 }
 
 fn main() -> Result<(), Failure> {
     let args = args()?;
-    let exports = args.directories.iter().zip(1..).map(|(directory, id)| export(directory, id, args.lists));
+    let exports = args.directories.iter().zip(1..).map(|(directory, id)| export(directory, id, &args));
     let namespace = Namespace::new(exports.collect::<Result<Vec<_>, _>>()?);
     for (export, directory) in namespace.exports().iter().zip(&args.directories) {
         let owner = directory.metadata()?;
@@ -78,6 +80,7 @@ fn args() -> Result<Args, Failure> {
             "--smb-users" => args.users = value()?.into(),
             "--smb-anonymous" => args.anonymous = true,
             "--security-style" => args.lists = value()? == "ntfs",
+            "--smb=access-based-enumeration=on" => args.hides = true,
             option if option.starts_with("--") && option.contains('=') => {}
             option if option.starts_with("--") => drop(value()?),
             directory => args.directories.push(directory.into()),
@@ -87,13 +90,14 @@ fn args() -> Result<Args, Failure> {
 }
 
 /// A volume in memory that is shared by the name of a directory.
-fn export(directory: &Path, id: u64, lists: bool) -> Result<Export, Failure> {
+fn export(directory: &Path, id: u64, args: &Args) -> Result<Export, Failure> {
     let name = directory.file_name().and_then(|name| name.to_str()).ok_or("a directory without a name")?;
-    let style = if lists { SecurityStyle::Ntfs } else { SecurityStyle::Unix };
+    let style = if args.lists { SecurityStyle::Ntfs } else { SecurityStyle::Unix };
     let fs = MemFs::new(Arc::new(now));
     let volume = Volume::new(VolumeId(id), name, Arc::new(fs), Durability::Relaxed, id);
     let volume = Arc::new(volume.with_clock(clock()).with_security_style(style)?);
-    Ok(Export::new(format!("/{name}"), volume, vec![ExportRule::everybody()]))
+    let share = ShareSettings { access_based_enumeration: args.hides, ..ShareSettings::default() };
+    Ok(Export::new(format!("/{name}"), volume, vec![ExportRule::everybody()]).shared(share))
 }
 
 /// The users of a file as `plimsoll export --smb-users` takes it, of which this reads no more than the three plain fields.

@@ -52,6 +52,13 @@ pub(crate) use walk::{Trail, find, parent_of, spelling};
 /// Names of create contexts have so many bytes, or more (MS-SMB2 §2.2.13.2).
 const CONTEXT_NAME_BYTES_MIN: usize = 4;
 
+/// Options that there are not (MS-FSA §2.1.5.1).
+const OPTIONS_RESERVED: CreateOptions = CreateOptions(0xff00_0000);
+/// Options that every server refuses (MS-SMB2 §2.2.13).
+const OPTIONS_NOT_SUPPORTED: CreateOptions = CreateOptions::CREATE_TREE_CONNECTION
+    .or(CreateOptions::OPEN_BY_FILE_ID)
+    .or(CreateOptions::RESERVE_OPFILTER);
+
 /// A file as CREATE has found or made it.
 struct Chosen {
     place: Place,
@@ -215,6 +222,7 @@ fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
         return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
     }
     if disposition > CreateDisposition::OVERWRITE_IF
+        || options.intersects(OPTIONS_RESERVED)
         || !args.share_access.without(known_share).is_empty()
         || is_dir && options.contains(CreateOptions::NON_DIRECTORY_FILE)
         || is_dir && replaces
@@ -228,7 +236,7 @@ fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     if desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
         return Err(NtStatus::PRIVILEGE_NOT_HELD);
     }
-    if options.contains(CreateOptions::OPEN_BY_FILE_ID) {
+    if options.intersects(OPTIONS_NOT_SUPPORTED) {
         return Err(NtStatus::NOT_SUPPORTED);
     }
     attributes::check(args)?;

@@ -16,7 +16,7 @@ use crate::ops::{Done, Ops, Stop};
 use smb_wire::fsctl::ValidateNegotiateRequest;
 use smb_wire::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use smb_wire::types::Dialect;
-use smb_wire::{Decode, Encode, NtStatus, Writer};
+use smb_wire::{Decode, Encode, FileId, NtStatus, Writer};
 use std::sync::Arc;
 
 use answer::Answer;
@@ -30,6 +30,9 @@ pub(crate) fn ioctl(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
     }
     let longest = args.max_input_response.max(args.max_output_response);
     if longest > TRANSACT_BYTES_MAX {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    if is_of_no_file(args.ctl_code) && args.file_id != FileId::NONE {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     let answer = match args.ctl_code {
@@ -58,6 +61,17 @@ pub(crate) fn ioctl(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
     };
     reply.encode(w);
     Ok(answer.status)
+}
+
+fn is_of_no_file(code: CtlCode) -> bool {
+    matches!(
+        code,
+        CtlCode::VALIDATE_NEGOTIATE_INFO
+            | CtlCode::DFS_GET_REFERRALS
+            | CtlCode::DFS_GET_REFERRALS_EX
+            | CtlCode::QUERY_NETWORK_INTERFACE_INFO
+            | CtlCode::PIPE_WAIT
+    )
 }
 
 /// What files are asked. Everything else is nothing that the file system knows (MS-FSA §2.1.5.10).

@@ -68,6 +68,9 @@ impl Rights {
     pub const SYNCHRONIZE: Self = Self(0x10_0000);
     /// Everything.
     pub const ALL: Self = Self(0x1f_01ff);
+    /// All of reading: what Windows calls the generic right to read (MS-SMB2 §2.2.13.1.1).
+    pub const READ_ALL: Self =
+        Self(Self::READ.0 | Self::READ_XATTRS.0 | Self::READ_ATTRS.0 | Self::READ_ACL.0);
 
     /// What everybody has who finds a file that mode bits rule.
     const ALWAYS: Self = Self(Self::READ_ATTRS.0 | Self::READ_ACL.0 | Self::SYNCHRONIZE.0);

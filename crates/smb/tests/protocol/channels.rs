@@ -252,7 +252,7 @@ fn channels_that_are_never_bound_are_bounded() {
 fn query_interfaces(client: &mut Client, room: u32) -> crate::rig::Reply {
     let request = IoctlRequest {
         ctl_code: CtlCode::QUERY_NETWORK_INTERFACE_INFO,
-        file_id: FileId::PREVIOUS,
+        file_id: FileId::NONE,
         max_input_response: 0,
         max_output_response: room,
         flags: IoctlFlags::IS_FSCTL,

@@ -85,6 +85,26 @@ fn directories_and_files_are_told_apart() {
 }
 
 #[test]
+fn options_that_are_none_or_not_supported_are_refused() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    client.put("file", b"");
+    let mut with = |bit: u32| {
+        let options = CreateOptions(1 << bit);
+        client.action("file", Opening { options, ..Opening::default() })
+    };
+    // Directories, and files that go when they are closed, are other tests'.
+    for bit in (0..32).filter(|bit| ![0, 12].contains(bit)) {
+        let answer = match bit {
+            7 | 13 | 20 => Err(NtStatus::NOT_SUPPORTED),
+            24.. => Err(NtStatus::INVALID_PARAMETER),
+            _ => Ok(CreateAction::OPENED),
+        };
+        assert_eq!(with(bit), answer, "bit {bit}");
+    }
+}
+
+#[test]
 fn names_that_lead_out_of_the_share_or_are_none_are_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();

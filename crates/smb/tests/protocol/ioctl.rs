@@ -91,12 +91,28 @@ fn pipes_that_are_there_are_not_waited_for() {
         let name = crate::rig::name(name);
         PipeWait { timeout: 0, timeout_specified: false, name: Utf16::new(&name).unwrap() }.to_bytes()
     };
-    let mut ask = |name: &str| client.ioctl(FileId::PREVIOUS, CtlCode::PIPE_WAIT, &wait(name), 0).status();
+    let mut ask = |name: &str| client.ioctl(FileId::NONE, CtlCode::PIPE_WAIT, &wait(name), 0).status();
     assert_eq!(ask("srvsvc"), NtStatus::INVALID_DEVICE_REQUEST, "no pipe is in a share of files");
     client.mount("IPC$");
-    let mut ask = |name: &str| client.ioctl(FileId::PREVIOUS, CtlCode::PIPE_WAIT, &wait(name), 0).status();
+    let mut ask = |name: &str| client.ioctl(FileId::NONE, CtlCode::PIPE_WAIT, &wait(name), 0).status();
     assert_eq!(ask("SRVSVC"), NtStatus::SUCCESS);
     assert_eq!(ask("spoolss"), NtStatus::OBJECT_NAME_NOT_FOUND);
-    let cut = client.ioctl(FileId::PREVIOUS, CtlCode::PIPE_WAIT, &wait("srvsvc")[..20], 0);
+    let cut = client.ioctl(FileId::NONE, CtlCode::PIPE_WAIT, &wait("srvsvc")[..20], 0);
     cut.assert_refused(NtStatus::INVALID_PARAMETER);
+}
+
+#[test]
+fn what_is_asked_of_no_file_names_none() {
+    let rig = Rig::new();
+    let (mut client, file) = new_file(&rig);
+    for code in [
+        CtlCode::VALIDATE_NEGOTIATE_INFO,
+        CtlCode::DFS_GET_REFERRALS,
+        CtlCode::DFS_GET_REFERRALS_EX,
+        CtlCode::QUERY_NETWORK_INTERFACE_INFO,
+        CtlCode::PIPE_WAIT,
+    ] {
+        client.ioctl(file, code, &[], 65_536).assert_refused(NtStatus::INVALID_PARAMETER);
+    }
+    client.ioctl(FileId::NONE, CtlCode::DFS_GET_REFERRALS, &[], 64).assert_refused(NtStatus::NOT_FOUND);
 }

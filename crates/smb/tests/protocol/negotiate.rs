@@ -190,9 +190,9 @@ fn a_client_that_asks_is_told_what_was_agreed_on() {
     let offer = Offer { dialects: vec![Dialect::SMB210, Dialect::SMB302], ..Offer::default() };
     let mut client = rig.alice_with(&offer);
     let asked = validate(&offer.dialects, &offer);
-    let refused = client.ioctl(FileId::PREVIOUS, VALIDATE, &asked, 23);
+    let refused = client.ioctl(FileId::NONE, VALIDATE, &asked, 23);
     refused.assert_refused(NtStatus::INVALID_PARAMETER);
-    let reply = client.ioctl(FileId::PREVIOUS, VALIDATE, &asked, 24);
+    let reply = client.ioctl(FileId::NONE, VALIDATE, &asked, 24);
     let told = ValidateNegotiateResponse::from_bytes(output(&reply)).unwrap();
     assert_eq!(told.dialect, Dialect::SMB302);
     let agreed = Capabilities::LARGE_MTU | Capabilities::MULTI_CHANNEL | Capabilities::ENCRYPTION;
@@ -208,7 +208,7 @@ fn a_negotiation_that_was_changed_on_the_way_ends_the_connection() {
     let mut client = rig.alice_with(&offer);
     // Somebody has taken 3.0.2 out.
     let asked = validate(&[Dialect::SMB210, Dialect::SMB302], &offer);
-    let request = client.request(Command::IOCTL, &ioctl(FileId::PREVIOUS, VALIDATE, &asked, 24));
+    let request = client.request(Command::IOCTL, &ioctl(FileId::NONE, VALIDATE, &asked, 24));
     client.send_protected(request);
     client.assert_ended();
 }

@@ -157,7 +157,7 @@ fn encryption_is_required_from_the_moment_it_is_set() {
 }
 
 /// The names in the root of the share, by this pattern.
-fn listed(client: &mut Client, pattern: &str) -> Vec<String> {
+pub(crate) fn listed(client: &mut Client, pattern: &str) -> Vec<String> {
     let (access, options) = (AccessMask::LIST_DIRECTORY, CreateOptions::DIRECTORY_FILE);
     let root = client.open("", Opening { access, options, ..Opening::by(CreateDisposition::OPEN) });
     let pattern = name(pattern);

@@ -95,13 +95,14 @@ impl Ruling {
 }
 
 impl Export {
-    /// Whether `caller` sees that the file of `key` is there, which has `attrs`, where listings show only what one may read.
+    /// Whether `caller` sees that the file of `key` is there, which has `attrs`, where listings show only what one may read. Where
+    /// lists rule, that is all of reading, as with Windows.
     pub fn is_visible(self: &Arc<Self>, key: &FileKey, attrs: &Attrs, caller: &Caller) -> FsResult<bool> {
         Ok(match self.volume.security_style() {
             SecurityStyle::Unix => access::granted(attrs, caller).has(Access::READ),
             SecurityStyle::Ntfs => {
                 let rights = self.file(key, Blocking::Allowed)?.rights(caller, attrs, Blocking::Allowed)?;
-                rights.is_some_and(|rights| rights.has(Rights::READ))
+                rights.is_some_and(|rights| rights.has(Rights::READ_ALL))
             }
         })
     }

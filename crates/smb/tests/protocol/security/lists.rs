@@ -3,6 +3,7 @@
 use super::*;
 use crate::attr::dispose;
 use crate::rig::NOW;
+use crate::settings;
 use smb_wire::FileTime;
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::BasicInformation;
@@ -10,7 +11,7 @@ use smb_wire::create::CreateOptions;
 use std::sync::Arc;
 use vfs::{
     Access, Disposition, Durability, Export, ExportRule, File, FsError, MemFs, PendingSync, SecurityStyle,
-    SetAttrs, Volume, VolumeId,
+    SetAttrs, ShareSettings, Volume, VolumeId,
 };
 
 const ALICES: u32 = 1000;
@@ -85,6 +86,25 @@ fn a_list_comes_back_as_it_was_set() {
     bob(&rig).open("file", by(AccessMask::FILE_ALL));
     assert_eq!(set(&mut alice, made, DACL, &list(&[])), NtStatus::SUCCESS);
     bob(&rig).create("file", by(AccessMask::READ_DATA)).assert_refused(NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn by_access_a_listing_leaves_out_what_its_user_may_not_wholly_read() {
+    let rig = rig();
+    settings::set(&rig, ShareSettings { access_based_enumeration: true, ..settings::DEFAULT });
+    let mut alice = rig.alice();
+    let made = alice.open("file", ALL);
+    let parts =
+        [AccessMask::READ_DATA, AccessMask::READ_EA, AccessMask::READ_ATTRIBUTES, AccessMask::READ_CONTROL];
+    let wholly = parts.into_iter().fold(AccessMask::empty(), |all, part| all | part);
+    let mut seen_with = |mask| {
+        assert_eq!(set(&mut alice, made, DACL, &list(&[allow(mask, everyone())])), NtStatus::SUCCESS);
+        !settings::listed(&mut bob(&rig), "*").is_empty()
+    };
+    assert!(seen_with(wholly));
+    for part in parts {
+        assert!(!seen_with(wholly.without(part)), "{part:?}");
+    }
 }
 
 #[test]
