@@ -273,11 +273,6 @@ impl Session {
         Some(id)
     }
 
-    /// Ends a tree connect and closes what is open by it.
-    pub(crate) fn remove_tree(&self, counts: &Counts, tree: &Arc<Tree>) {
-        self.take_tree(counts, tree).iter().for_each(|open| open.close());
-    }
-
     /// Ends a tree connect. What was open by it is the caller's, to be closed or kept.
     pub(crate) fn take_tree(&self, counts: &Counts, tree: &Arc<Tree>) -> Vec<Arc<Open>> {
         let mut held = lock(&self.held);
@@ -450,7 +445,7 @@ mod tests {
         add(&session, &counts, ipc).unwrap();
         assert!(!counts.count_pipe(SESSION_PIPES_MAX, usize::MAX), "pipes are counted");
         assert!(!counts.count_open(SESSION_PIPES_MAX), "pipes count as opens");
-        session.remove_tree(&counts, &session.tree(ipc).unwrap());
+        session.take_tree(&counts, &session.tree(ipc).unwrap());
         assert!(session.pipe(ids[1]).is_none() && session.pipe(kept).is_some());
         assert_eq!(add(&session, &counts, ipc), Err(NtStatus::NETWORK_NAME_DELETED), "nobody would find it");
         session.end(&counts);
@@ -498,7 +493,7 @@ mod tests {
         assert_eq!(sessions[0].add_tree(&counts, Share::Pipe, TREES_MAX), None, "a user has a quarter");
         let id = sessions[4].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
         assert_eq!(sessions[5].add_tree(&counts, Share::Pipe, TREES_MAX), None);
-        sessions[4].remove_tree(&counts, &sessions[4].tree(id).unwrap());
+        sessions[4].take_tree(&counts, &sessions[4].tree(id).unwrap());
         assert!(sessions[5].add_tree(&counts, Share::Pipe, TREES_MAX).is_some());
         assert!(sessions.iter().all(|session| session.end(&counts).is_empty()));
         assert!(counts.tree(1).is_some(), "they go with their sessions");

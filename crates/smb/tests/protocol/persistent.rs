@@ -14,6 +14,7 @@ use smb_wire::header::Command;
 use smb_wire::lease::Lease;
 use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
 use smb_wire::negotiate::{Capabilities, NegotiateResponse};
+use smb_wire::session::Empty;
 use smb_wire::tree::{ShareCapabilities, TreeConnectResponse};
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Guid, NtStatus};
@@ -377,6 +378,27 @@ fn what_another_has_decided_to_delete_is_deleted_after_a_restart() {
         let mine = id(&again(&mut client, "file", &[wants(mine, 1)]));
         assert_eq!(client.close(mine).status(), NtStatus::SUCCESS);
         assert_eq!(client.action("file", Opening::default()), Ok(CreateAction::CREATED));
+    }
+}
+
+#[test]
+fn what_goes_with_the_end_of_a_session_is_deleted_after_a_restart() {
+    let on_close = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
+    for ending in [Command::TREE_DISCONNECT, Command::LOGOFF] {
+        let machine = Machine::new();
+        let rig = machine.start();
+        let mut client = alice(&rig, 1);
+        let mine = open(&mut client, "file", Opening::default(), 1);
+        let mut other = alice(&rig, 2);
+        other.open("file", on_close);
+        assert_eq!(other.call(ending, &Empty).status(), NtStatus::SUCCESS);
+        let machine = machine.crashed();
+        drop((client, other, rig));
+        let rig = machine.start();
+        let mut client = alice(&rig, 1);
+        let mine = id(&again(&mut client, "file", &[wants(mine, 1)]));
+        assert_eq!(client.close(mine).status(), NtStatus::SUCCESS);
+        assert_eq!(client.action("file", Opening::default()), Ok(CreateAction::CREATED), "{ending:?}");
     }
 }
 
