@@ -4,7 +4,7 @@ use crate::breaks::Client;
 use crate::channel::Channel;
 use crate::counts::{Counted, Counts, lock};
 use crate::keys::Keys;
-use crate::later::Waiting;
+use crate::later::{Asked, Taken, Waiting, Waker};
 use crate::limits::{
     ANONYMOUS_PIPE_BYTES_MAX, ANONYMOUS_PIPES_MAX, PIPE_BYTES_MAX, PIPE_BYTES_OF_USER_MAX,
     SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPE_BYTES_MAX, SESSION_PIPES_MAX, SESSIONS_MAX,
@@ -241,6 +241,16 @@ impl Session {
         Arc::clone(&lock(&self.held).user)
     }
 
+    /// A waker of a request that is known by `asked`. Who closes what it is about from now on ends it; before, it is refused.
+    pub(crate) fn waker(&self, asked: Asked, taken: [Taken; 3]) -> Result<Waker, NtStatus> {
+        let waker = Waker::new(&self.waiting, asked, taken).ok_or(NtStatus::USER_SESSION_DELETED)?;
+        if lock(&self.held).has_all_of(&asked) {
+            return Ok(waker);
+        }
+        waker.finish();
+        Err(asked.closed_with)
+    }
+
     /// Its requests that are answered later.
     pub(crate) fn waiting(&self) -> &Arc<Waiting> {
         &self.waiting
@@ -401,6 +411,12 @@ impl Held {
         if self.trees.contains_key(&id) { Ok(()) } else { Err(NtStatus::NETWORK_NAME_DELETED) }
     }
 
+    /// Whether there still is what a request is about.
+    fn has_all_of(&self, asked: &Asked) -> bool {
+        let has = |id: FileId| self.opens.contains_key(&id) || self.pipes.contains_key(&id);
+        self.trees.contains_key(&asked.tree_id) && asked.file.is_none_or(has)
+    }
+
     fn has_room(&self) -> bool {
         self.opens.len() + self.pipes.len() < SESSION_OPENS_MAX
     }
@@ -409,6 +425,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::later::{Allowance, tests::request};
     use crate::limits::SETUPS_MAX;
     use crate::pipe::Speaks;
     use crate::setups::Setups;
@@ -452,6 +469,27 @@ mod tests {
         assert!(session.pipe(kept).is_none());
         assert!(counts.count_pipe(1, 1), "nothing is counted any longer");
         assert_eq!(add(&session, &counts, other), Err(NtStatus::NETWORK_NAME_DELETED), "it is over");
+    }
+
+    #[test]
+    fn nothing_waits_for_what_is_closed_already() {
+        let counts = Counts::default();
+        let session = new(&Setups::default(), &counts, 1).unwrap();
+        let tree_id = session.add_tree(&counts, Share::Pipe, 1).unwrap();
+        let pipe = add(&session, &counts, tree_id).unwrap();
+        let allowance = Arc::new(Allowance::new(3, 3));
+        let wait = |file| {
+            let taken = || allowance.take(1).expect("nobody else waits");
+            let asked = Asked { tree_id, file, ..*request(&Arc::default()).asked() };
+            session.waker(asked, [taken(), taken(), taken()]).map(|waker| waker.finish())
+        };
+        assert_eq!((wait(None), wait(Some(pipe))), (Ok(()), Ok(())));
+        session.remove_pipe(&counts, pipe);
+        assert_eq!((wait(None), wait(Some(pipe))), (Ok(()), Err(NtStatus::FILE_CLOSED)));
+        session.take_tree(&counts, &session.tree(tree_id).unwrap());
+        assert_eq!(wait(None), Err(NtStatus::FILE_CLOSED));
+        session.end(&counts);
+        assert_eq!(wait(None), Err(NtStatus::USER_SESSION_DELETED));
     }
 
     #[test]
