@@ -496,7 +496,7 @@ impl Open {
     pub(crate) fn close(&self) {
         self.release();
         if let Some(kept) = self.kept.get() {
-            kept.end();
+            kept.end(&self.file);
         }
     }
 
