@@ -56,7 +56,7 @@ pub(crate) fn connect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> 
 pub(crate) fn disconnect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
     let _: Empty = Ops::decode(request)?;
     let tree = Arc::clone(ops.tree()?);
-    ops.session()?.remove_tree(&ops.service.counts, &tree);
+    ops.service.end_tree(ops.session()?, &tree);
     if let Some(disk) = tree.disk() {
         disk.delete_closed();
     }

@@ -168,15 +168,11 @@ pub(crate) fn close(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         true => open.file.attrs(Blocking::Allowed).and_then(|attrs| open.shown(&attrs)).ok(),
         false => None,
     };
-    let deletes = open.deletes();
-    if open.listing.is_some() || deletes {
+    if open.listing.is_some() || open.deletes() {
         // A client takes no break of a listing that it has not heard the change of.
         ops.unanswered.push(open.disk.claimant.breaks.pause());
     }
-    open.close();
-    if let Some(opens) = ops.service.persistent.as_ref().filter(|_| deletes && !open.file.is_stream()) {
-        opens.note_deletion(&open.file);
-    }
+    ops.service.let_go(&open);
     open.disk.delete_closed_file(&open.file);
     let response = shown.map_or(CloseResponse::default(), |shown| CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,

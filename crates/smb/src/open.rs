@@ -45,6 +45,8 @@ pub(crate) struct Open {
     position: AtomicU64,
     place: Mutex<Place>,
     scan: Mutex<Scan>,
+    /// Whether the file goes when this open is closed, as it was created for.
+    goes_on_close: AtomicBool,
     /// Whether what is written through this open leaves the time of the last write as it is (MS-FSA §2.1.1.6,
     /// `Open.UserSetModificationTime`).
     pub(crate) keeps_written: AtomicBool,
@@ -165,6 +167,7 @@ impl Open {
             position: AtomicU64::new(0),
             place: Mutex::new(place),
             scan: Mutex::new(Scan::default()),
+            goes_on_close: AtomicBool::new(false),
             keeps_written: AtomicBool::new(false),
             keeps_changed: AtomicBool::new(false),
             next_ea: AtomicU64::new(0),
@@ -476,12 +479,15 @@ impl Open {
     pub(crate) fn delete_on_close(&self) {
         let place = self.place();
         let Some(link) = place.deletion(&self.file, self.listing) else { return };
-        self.file.claim(&Request::DeleteOnClose { open: self.claim, link });
+        let verdict = self.file.claim(&Request::DeleteOnClose { open: self.claim, link });
+        self.goes_on_close.store(matches!(verdict, Verdict::Granted(_)), Ordering::Relaxed);
     }
 
     /// Tells those who watch the directory that it goes, if it does.
     fn tell_deleting(&self) {
-        if self.is_dir() && self.deletes() {
+        // With an open that its client has not got, nothing goes.
+        let goes = || self.goes_on_close.load(Ordering::Relaxed) || self.file.is_deleted();
+        if self.is_dir() && goes() {
             self.file.tell_deleting();
         }
     }
@@ -490,7 +496,7 @@ impl Open {
     pub(crate) fn close(&self) {
         self.release();
         if let Some(kept) = self.kept.get() {
-            kept.end();
+            kept.end(&self.file);
         }
     }
 

@@ -203,8 +203,7 @@ impl Ops<'_> {
         let ours = self.connection.waiting.take(self.bytes).ok_or(too_many)?;
         let of_user = self.session()?.user().waiting.take(self.bytes).ok_or(too_many)?;
         let all = self.service.waiting.take(self.bytes).ok_or(too_many)?;
-        let waker = Waker::new(self.session()?.waiting(), asked, [ours, of_user, all])
-            .ok_or(NtStatus::USER_SESSION_DELETED)?;
+        let waker = self.session()?.waker(asked, [ours, of_user, all])?;
         self.waker = Some(waker.clone());
         Ok(waker)
     }

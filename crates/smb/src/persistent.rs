@@ -31,7 +31,7 @@ pub struct PersistentOpens {
     of_users: Mutex<HashMap<u32, usize>>,
     /// Where the records of each file's opens are, whoever has them now.
     of_files: Mutex<HashMap<FileId, Vec<Arc<Slot>>>>,
-    /// Held from when it is decided whether a file goes with its last open until that is on record.
+    /// Held from when it is decided whether a file goes with its last open, or when an open ends, until that is on record.
     deciding: [Mutex<()>; DECISIONS],
 }
 
@@ -41,8 +41,16 @@ type FileId = (VolumeId, FileKey);
 /// Where the record of an open is.
 struct Slot {
     number: u64,
-    /// Whether there is none any longer. Held while the record is written: that comes from one moment, and the last one is what stays.
-    is_over: Mutex<bool>,
+    /// Held while the record is written: that comes from one moment, and the last one is what stays.
+    state: Mutex<SlotState>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SlotState {
+    /// Whether there is no record any longer.
+    is_over: bool,
+    /// Whether the record says that the file goes with its last open, or may say so.
+    says_deleted: bool,
 }
 
 /// How an open was created, as far as it does not know that itself.
@@ -75,8 +83,14 @@ impl PersistentOpens {
         Ok(Self { entries: Entries::open(dir, DIRECTORY, KIND)?, of_users, of_files, deciding })
     }
 
-    /// One more of a user's opens that are to be on record, if there may be one: that of a file, by this number.
-    pub(crate) fn add(self: &Arc<Self>, created: AsCreated, file: &File, number: u64) -> Option<Kept> {
+    /// One more of a user's opens that are to be on record, if there may be one: that of a file, by this number, under which a record may
+    /// say already that the file goes.
+    pub(crate) fn add(
+        self: &Arc<Self>,
+        created: AsCreated,
+        file: &File,
+        (number, says_deleted): (u64, bool),
+    ) -> Option<Kept> {
         let uid = created.uid;
         let mut of_users = lock(&self.of_users);
         let (all, of_user) =
@@ -87,16 +101,26 @@ impl PersistentOpens {
         of_users.insert(uid, of_user + 1);
         drop(of_users);
         let (opens, file) = (Arc::clone(self), id_of(file));
-        let slot = Arc::new(Slot { number, is_over: Mutex::new(false) });
+        let state = Mutex::new(SlotState { is_over: false, says_deleted });
+        let slot = Arc::new(Slot { number, state });
         lock(&self.of_files).entry(file).or_default().push(Arc::clone(&slot));
         Some(Kept { opens, created, file, slot })
     }
 
-    fn put(&self, number: u64, record: &[u8]) -> Result<(), NtStatus> {
-        self.entries.put(number, record).map_err(|error| {
+    /// Writes a record, and notes whether it says that the file goes. Part of one that cannot be written may be on disk.
+    fn put(
+        &self,
+        slot: &Slot,
+        state: &mut SlotState,
+        (record, says_deleted): (&[u8], bool),
+    ) -> Result<(), NtStatus> {
+        state.says_deleted |= says_deleted;
+        self.entries.put(slot.number, record).map_err(|error| {
             tracing::warn!(%error, "an open of a continuously available share cannot be kept for a restart");
             status_of(&error)
-        })
+        })?;
+        state.says_deleted = says_deleted;
+        Ok(())
     }
 
     /// Has no record any longer. One that stays is an open that nobody comes back for after the next start.
@@ -119,22 +143,28 @@ fn status_of(error: &io::Error) -> NtStatus {
 }
 
 impl Kept {
-    /// Writes down what the open is now. It is on disk when this returns.
+    /// Writes down what the open is now, and whether that says that the file goes. It is on disk when this returns.
     pub(crate) fn write(
         &self,
-        record: impl FnOnce(&AsCreated) -> Result<Vec<u8>, NtStatus>,
+        record: impl FnOnce(&AsCreated) -> Result<(Vec<u8>, bool), NtStatus>,
     ) -> Result<(), NtStatus> {
-        let is_over = lock(&self.slot.is_over);
-        if *is_over {
+        let mut state = lock(&self.slot.state);
+        if state.is_over {
             return Ok(());
         }
-        self.opens.put(self.slot.number, &record(&self.created)?)
+        let (record, says_deleted) = record(&self.created)?;
+        self.opens.put(&self.slot, &mut state, (&record, says_deleted))
     }
 
-    /// The open is closed.
-    pub(crate) fn end(&self) {
-        let mut is_over = lock(&self.slot.is_over);
-        if !std::mem::replace(&mut *is_over, true) {
+    /// The open of a file is closed. What its record alone says of the file, that of another open says from now on.
+    pub(crate) fn end(&self, file: &File) {
+        // One after the other: two of them do not leave it to each other.
+        let _deciding = self.opens.lock_deciding(file);
+        if lock(&self.slot.state).says_deleted {
+            self.opens.say_deleted(file, Some(&self.slot));
+        }
+        let mut state = lock(&self.slot.state);
+        if !std::mem::replace(&mut state.is_over, true) {
             self.opens.remove(self.slot.number);
         }
     }

@@ -165,7 +165,21 @@ impl Service {
         let opens = take();
         let not_kept: Vec<_> = opens.into_iter().filter_map(|open| self.handles.keep(open).err()).collect();
         drop(ending);
-        not_kept.iter().for_each(|open| open.close());
+        not_kept.iter().for_each(|open| self.let_go(open));
+    }
+
+    /// Ends a tree connect and closes what is open by it.
+    pub(crate) fn end_tree(&self, session: &Session, tree: &Arc<Tree>) {
+        session.take_tree(&self.counts, tree).iter().for_each(|open| self.let_go(open));
+    }
+
+    /// Closes an open that nobody finds any longer. What goes by that with the last open of its file does after a restart, too.
+    pub(crate) fn let_go(&self, open: &Open) {
+        let deletes = open.deletes() && !open.file.is_stream();
+        open.close();
+        if let Some(opens) = self.persistent.as_ref().filter(|_| deletes) {
+            opens.note_deletion(&open.file);
+        }
     }
 
     /// Takes a connection's channel from a session, which ends with the last of them, or if it was not set up yet.
@@ -228,7 +242,7 @@ impl Service {
         };
         for session in self.all_sessions() {
             if session.identity().is_some_and(is_nobody) {
-                self.forget(&session).iter().for_each(|open| open.close());
+                self.forget(&session).iter().for_each(|open| self.let_go(open));
                 continue;
             }
             session.trees().iter().for_each(|tree| self.end_tree_if_gone(&session, tree));
@@ -258,7 +272,7 @@ impl Service {
         if let Some(session) = sessions.iter().find(is_its) {
             session.remove_open(&self.counts, open.id);
         }
-        open.close();
+        self.let_go(open);
     }
 
     pub(crate) fn session(&self, id: u64) -> Option<Arc<Session>> {

@@ -4,7 +4,7 @@ use crate::breaks::Client;
 use crate::channel::Channel;
 use crate::counts::{Counted, Counts, lock};
 use crate::keys::Keys;
-use crate::later::Waiting;
+use crate::later::{Asked, Taken, Waiting, Waker};
 use crate::limits::{
     ANONYMOUS_PIPE_BYTES_MAX, ANONYMOUS_PIPES_MAX, PIPE_BYTES_MAX, PIPE_BYTES_OF_USER_MAX,
     SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPE_BYTES_MAX, SESSION_PIPES_MAX, SESSIONS_MAX,
@@ -241,6 +241,16 @@ impl Session {
         Arc::clone(&lock(&self.held).user)
     }
 
+    /// A waker of a request that is known by `asked`. Who closes what it is about from now on ends it; before, it is refused.
+    pub(crate) fn waker(&self, asked: Asked, taken: [Taken; 3]) -> Result<Waker, NtStatus> {
+        let waker = Waker::new(&self.waiting, asked, taken).ok_or(NtStatus::USER_SESSION_DELETED)?;
+        if lock(&self.held).has_all_of(&asked) {
+            return Ok(waker);
+        }
+        waker.finish();
+        Err(asked.closed_with)
+    }
+
     /// Its requests that are answered later.
     pub(crate) fn waiting(&self) -> &Arc<Waiting> {
         &self.waiting
@@ -271,11 +281,6 @@ impl Session {
         };
         held.trees.insert(id, Arc::new(Tree { id, share, _counted: counted }));
         Some(id)
-    }
-
-    /// Ends a tree connect and closes what is open by it.
-    pub(crate) fn remove_tree(&self, counts: &Counts, tree: &Arc<Tree>) {
-        self.take_tree(counts, tree).iter().for_each(|open| open.close());
     }
 
     /// Ends a tree connect. What was open by it is the caller's, to be closed or kept.
@@ -406,6 +411,12 @@ impl Held {
         if self.trees.contains_key(&id) { Ok(()) } else { Err(NtStatus::NETWORK_NAME_DELETED) }
     }
 
+    /// Whether there still is what a request is about.
+    fn has_all_of(&self, asked: &Asked) -> bool {
+        let has = |id: FileId| self.opens.contains_key(&id) || self.pipes.contains_key(&id);
+        self.trees.contains_key(&asked.tree_id) && asked.file.is_none_or(has)
+    }
+
     fn has_room(&self) -> bool {
         self.opens.len() + self.pipes.len() < SESSION_OPENS_MAX
     }
@@ -414,6 +425,7 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::later::{Allowance, tests::request};
     use crate::limits::SETUPS_MAX;
     use crate::pipe::Speaks;
     use crate::setups::Setups;
@@ -450,13 +462,34 @@ mod tests {
         add(&session, &counts, ipc).unwrap();
         assert!(!counts.count_pipe(SESSION_PIPES_MAX, usize::MAX), "pipes are counted");
         assert!(!counts.count_open(SESSION_PIPES_MAX), "pipes count as opens");
-        session.remove_tree(&counts, &session.tree(ipc).unwrap());
+        session.take_tree(&counts, &session.tree(ipc).unwrap());
         assert!(session.pipe(ids[1]).is_none() && session.pipe(kept).is_some());
         assert_eq!(add(&session, &counts, ipc), Err(NtStatus::NETWORK_NAME_DELETED), "nobody would find it");
         session.end(&counts);
         assert!(session.pipe(kept).is_none());
         assert!(counts.count_pipe(1, 1), "nothing is counted any longer");
         assert_eq!(add(&session, &counts, other), Err(NtStatus::NETWORK_NAME_DELETED), "it is over");
+    }
+
+    #[test]
+    fn nothing_waits_for_what_is_closed_already() {
+        let counts = Counts::default();
+        let session = new(&Setups::default(), &counts, 1).unwrap();
+        let tree_id = session.add_tree(&counts, Share::Pipe, 1).unwrap();
+        let pipe = add(&session, &counts, tree_id).unwrap();
+        let allowance = Arc::new(Allowance::new(3, 3));
+        let wait = |file| {
+            let taken = || allowance.take(1).expect("nobody else waits");
+            let asked = Asked { tree_id, file, ..*request(&Arc::default()).asked() };
+            session.waker(asked, [taken(), taken(), taken()]).map(|waker| waker.finish())
+        };
+        assert_eq!((wait(None), wait(Some(pipe))), (Ok(()), Ok(())));
+        session.remove_pipe(&counts, pipe);
+        assert_eq!((wait(None), wait(Some(pipe))), (Ok(()), Err(NtStatus::FILE_CLOSED)));
+        session.take_tree(&counts, &session.tree(tree_id).unwrap());
+        assert_eq!(wait(None), Err(NtStatus::FILE_CLOSED));
+        session.end(&counts);
+        assert_eq!(wait(None), Err(NtStatus::USER_SESSION_DELETED));
     }
 
     #[test]
@@ -498,7 +531,7 @@ mod tests {
         assert_eq!(sessions[0].add_tree(&counts, Share::Pipe, TREES_MAX), None, "a user has a quarter");
         let id = sessions[4].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
         assert_eq!(sessions[5].add_tree(&counts, Share::Pipe, TREES_MAX), None);
-        sessions[4].remove_tree(&counts, &sessions[4].tree(id).unwrap());
+        sessions[4].take_tree(&counts, &sessions[4].tree(id).unwrap());
         assert!(sessions[5].add_tree(&counts, Share::Pipe, TREES_MAX).is_some());
         assert!(sessions.iter().all(|session| session.end(&counts).is_empty()));
         assert!(counts.tree(1).is_some(), "they go with their sessions");

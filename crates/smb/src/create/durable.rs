@@ -164,7 +164,7 @@ fn persist(
         action: granting.action,
         want: granting.want,
     };
-    let kept = opens.add(created, &open.file, open.id.persistent)?;
+    let kept = opens.add(created, &open.file, (open.id.persistent, false))?;
     record::save_as(open, &kept).ok()?;
     open.set_durable(durable);
     open.set_kept(kept);

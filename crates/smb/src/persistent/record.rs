@@ -119,7 +119,7 @@ pub(crate) fn save_as(open: &Open, kept: &Kept) -> Result<(), NtStatus> {
         if record.ranges.len() > PERSISTENT_RANGES_MAX {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
-        Ok(record.to_bytes())
+        Ok((record.to_bytes(), record.is_deleted))
     })
 }
 

@@ -100,7 +100,9 @@ impl Service {
             action: CreateAction(record.action),
             want: record.cache.map(|cache| cache.want()).unwrap_or_default(),
         };
-        let kept = opens.add(created, &file, persistent).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+        let kept = opens
+            .add(created, &file, (persistent, record.is_deleted))
+            .ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         let caller = &record.caller;
         let read_only = caller.read_only;
         let mut caller = Caller::new(caller.uid, caller.gid, caller.groups.iter().copied());

@@ -1,11 +1,13 @@
 //! What no client says that means well.
 
+use crate::notify::wait_for;
 use crate::rig::{Offer, Opening, Rig, message, wait_until, write};
 use smb_wire::FileId;
 use smb_wire::classes::FileClass;
 use smb_wire::create::CreateOptions;
 use smb_wire::header::{Command, Header};
 use smb_wire::session::Empty;
+use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Encode, NtStatus};
 
 #[test]
@@ -227,7 +229,7 @@ fn opens_are_bounded() {
     let rig = Rig::new();
     let mut client = rig.alice();
     client.put("file", b"data");
-    let looking = Opening { access: smb_wire::types::AccessMask::READ_ATTRIBUTES, ..Opening::dir() };
+    let looking = Opening { access: AccessMask::READ_ATTRIBUTES, ..Opening::dir() };
     let (most, at_once) = (smb::limits::SESSION_OPENS_MAX, smb::limits::COMPOUND_COMMANDS_MAX);
     let names: Vec<Vec<u8>> = (0..at_once).map(|i| crate::rig::name(&format!("dir{i}"))).collect();
     for _ in 0..most / at_once {
@@ -235,13 +237,19 @@ fn opens_are_bounded() {
         let creates = creates.collect();
         assert!(client.chain(creates).iter().all(|reply| reply.status() == NtStatus::SUCCESS));
     }
+    let mut watching = rig.alice();
+    let dir = watching.open("dir0", Opening { access: AccessMask::LIST_DIRECTORY, ..Opening::dir() });
+    wait_for(&mut watching, dir, false);
     client.create("", looking).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
     let deleting = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
     client.create("file", deleting).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
+    let options = CreateOptions::DELETE_ON_CLOSE | CreateOptions::DIRECTORY_FILE;
+    client.create("dir0", Opening { options, ..deleting }).assert_refused(NtStatus::INSUFFICIENT_RESOURCES);
     // What was refused is not held either, and nothing goes with it.
     let mut other = rig.alice();
     other.create("", looking);
     assert_eq!(other.get("file"), b"data");
+    wait_for(&mut watching, dir, false);
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(crate) fn request(
 
 /// Asks to be told of names, and is told that this takes a while.
 #[track_caller]
-fn wait_for(client: &mut Client, file_id: FileId, is_tree: bool) -> Header {
+pub(crate) fn wait_for(client: &mut Client, file_id: FileId, is_tree: bool) -> Header {
     let message = client.request(Command::CHANGE_NOTIFY, &request(file_id, NAMES, is_tree, 1000));
     client.send_protected(message);
     let interim = client.reply();

@@ -14,6 +14,7 @@ use smb_wire::header::Command;
 use smb_wire::lease::Lease;
 use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
 use smb_wire::negotiate::{Capabilities, NegotiateResponse};
+use smb_wire::session::Empty;
 use smb_wire::tree::{ShareCapabilities, TreeConnectResponse};
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Guid, NtStatus};
@@ -378,6 +379,56 @@ fn what_another_has_decided_to_delete_is_deleted_after_a_restart() {
         assert_eq!(client.close(mine).status(), NtStatus::SUCCESS);
         assert_eq!(client.action("file", Opening::default()), Ok(CreateAction::CREATED));
     }
+}
+
+#[test]
+fn what_goes_with_the_end_of_a_session_is_deleted_after_a_restart() {
+    let on_close = Opening { options: CreateOptions::DELETE_ON_CLOSE, ..Opening::default() };
+    for ending in [Command::TREE_DISCONNECT, Command::LOGOFF] {
+        let machine = Machine::new();
+        let rig = machine.start();
+        let mut client = alice(&rig, 1);
+        let mine = open(&mut client, "file", Opening::default(), 1);
+        let mut other = alice(&rig, 2);
+        other.open("file", on_close);
+        assert_eq!(other.call(ending, &Empty).status(), NtStatus::SUCCESS);
+        let machine = machine.crashed();
+        drop((client, other, rig));
+        let rig = machine.start();
+        let mut client = alice(&rig, 1);
+        let mine = id(&again(&mut client, "file", &[wants(mine, 1)]));
+        assert_eq!(client.close(mine).status(), NtStatus::SUCCESS);
+        assert_eq!(client.action("file", Opening::default()), Ok(CreateAction::CREATED), "{ending:?}");
+    }
+}
+
+#[test]
+fn one_record_says_that_a_file_goes_until_its_last_open_ends() {
+    let machine = Machine::new();
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let mine: Vec<_> = (1..=5).map(|guid| open(&mut client, "file", Opening::default(), guid)).collect();
+    let contents = || machine.records().iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>();
+    let is_new = |before: &[Vec<u8>]| contents().iter().filter(|now| !before.contains(now)).count();
+    let before = contents();
+    let (mut other, theirs) = beside(&rig, "file");
+    for (deletes, changed) in [(true, 1), (false, 0), (true, 1)] {
+        assert_eq!(dispose(&mut other, theirs, deletes), NtStatus::SUCCESS);
+        assert_eq!(is_new(&before), changed);
+    }
+    assert_eq!(other.close(theirs).status(), NtStatus::SUCCESS);
+    let [first @ .., last] = &mine[..] else { panic!("there are some") };
+    for file in first {
+        assert_eq!(client.close(*file).status(), NtStatus::SUCCESS);
+        assert_eq!(is_new(&before), 1);
+    }
+    let machine = machine.crashed();
+    drop((client, other, rig));
+    let rig = machine.start();
+    let mut client = alice(&rig, 1);
+    let last = id(&again(&mut client, "file", &[wants(*last, 5)]));
+    assert_eq!(client.close(last).status(), NtStatus::SUCCESS);
+    assert_eq!(client.action("file", Opening::default()), Ok(CreateAction::CREATED));
 }
 
 #[test]
