@@ -496,7 +496,7 @@ impl Open {
     pub(crate) fn close(&self) {
         self.release();
         if let Some(kept) = self.kept.get() {
-            kept.end(&self.file);
+            kept.end(&self.file, self.mode().contains(Mode::DELETE_ON_CLOSE));
         }
     }
 

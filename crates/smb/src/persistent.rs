@@ -123,9 +123,11 @@ impl PersistentOpens {
         Ok(())
     }
 
-    /// Has no record any longer. One that stays is an open that nobody comes back for after the next start.
-    fn remove(&self, number: u64) {
-        if let Err(error) = self.entries.remove(number) {
+    /// Has no record any longer, after a crash either if that `matters`. One that stays is an open that nobody comes back for after the
+    /// next start.
+    fn remove(&self, number: u64, matters: bool) {
+        let removed = if matters { self.entries.forget(number) } else { self.entries.remove(number) };
+        if let Err(error) = removed {
             tracing::warn!(%error, "the record of an open that was closed is still there");
         }
     }
@@ -156,8 +158,9 @@ impl Kept {
         self.opens.put(&self.slot, &mut state, (&record, says_deleted))
     }
 
-    /// The open of a file is closed. What its record alone says of the file, that of another open says from now on.
-    pub(crate) fn end(&self, file: &File) {
+    /// The open of a file is closed. What its record alone says of the file, that of another open says from now on. One by which the file
+    /// goes, as it says or as the open was created for (`deletes`), comes back after no crash: who has the file open meanwhile may keep it.
+    pub(crate) fn end(&self, file: &File, deletes: bool) {
         // One after the other: two of them do not leave it to each other.
         let _deciding = self.opens.lock_deciding(file);
         if lock(&self.slot.state).says_deleted {
@@ -165,7 +168,7 @@ impl Kept {
         }
         let mut state = lock(&self.slot.state);
         if !std::mem::replace(&mut state.is_over, true) {
-            self.opens.remove(self.slot.number);
+            self.opens.remove(self.slot.number, deletes || state.says_deleted);
         }
     }
 }

@@ -165,7 +165,11 @@ fn persist(
         want: granting.want,
     };
     let kept = opens.add(created, &open.file, (open.id.persistent, false))?;
-    record::save_as(open, &kept).ok()?;
+    if record::save_as(open, &kept).is_err() {
+        // Some of it may be on disk.
+        kept.end(&open.file, true);
+        return None;
+    }
     open.set_durable(durable);
     open.set_kept(kept);
     Some(())

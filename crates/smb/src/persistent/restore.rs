@@ -45,7 +45,7 @@ impl Service {
             let record = found.content.as_deref().and_then(|content| Record::read(content).ok());
             if record.is_none() {
                 tracing::warn!("the record {:016x} of an open is damaged: the open is lost", found.number);
-                opens.remove(found.number);
+                opens.remove(found.number, false);
             }
             Some((found.number, record?))
         });
@@ -213,5 +213,5 @@ impl Service {
 fn forget(opens: &PersistentOpens, (number, record): (u64, &Record<'_>), status: NtStatus) {
     let share = String::from_utf8_lossy(record.share);
     tracing::warn!("an open of {share} cannot come back ({status:?}): its client has lost it");
-    opens.remove(number);
+    opens.remove(number, true);
 }
