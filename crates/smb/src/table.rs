@@ -100,10 +100,8 @@ pub(crate) fn demand(request: &Message<'_>) -> Demand {
         Command::READ | Command::QUERY_DIRECTORY => Kind::Read,
         Command::WRITE => Kind::Write,
         Command::IOCTL => {
-            // What is copied within a volume is read and written.
-            let copied = Ops::decode(request.bytes).map_or(0, |args| ioctl::copied_bytes(&args));
-            let kind = if copied > 0 { Kind::Write } else { Kind::Other };
-            return Demand::one(kind, copied.saturating_mul(2));
+            let copied = Ops::decode(request.bytes).ok().and_then(|args| ioctl::copied(&args));
+            return copied.unwrap_or(Demand::one(Kind::Other, 0));
         }
         _ => return Demand::one(Kind::Other, 0),
     };

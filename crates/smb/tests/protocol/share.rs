@@ -1,6 +1,6 @@
 //! Rules and limits of shares.
 
-use crate::ioctl::copy::key_of;
+use crate::ioctl::copy::{copy, key_of};
 use crate::rig::{
     ALICE, Client, OTHER, Offer, Opening, Reply, Rig, SHARE, chained, ioctl, lease, message, output, read,
     wait_until, write,
@@ -282,6 +282,28 @@ fn each_read_of_a_message_is_an_operation() {
     // Four seconds' worth; one operation would be over after a fifth of a second.
     std::thread::sleep(Duration::from_millis(500));
     assert!(!gate.admit([192, 0, 2, 1].into(), Demand::one(Kind::Read, 1)));
+}
+
+/// So has who packs many chunks into a copy: the volume that they come from counts them, and the one that they go to.
+#[test]
+fn each_chunk_of_a_copy_is_an_operation() {
+    for (from, to) in [(SHARE, SHARE), (SHARE, OTHER), (OTHER, SHARE)] {
+        let (rig, gate, _pacer) = limited();
+        let mut client = rig.alice();
+        client.mount(from);
+        client.put("from", &[7; 1000]);
+        let source = client.open("from", Opening::default());
+        let key = key_of(&mut client, source);
+        client.mount(to);
+        let target = client.open("to", Opening::default());
+        let ops = Limits { ops: NonZeroU64::new(5), ..Limits::NONE };
+        gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
+        let chunks: Vec<_> = (0..20).map(|number| (number * 10, number * 10, 10)).collect();
+        assert_eq!(copy(&mut client, key, target, &chunks).status(), NtStatus::SUCCESS);
+        std::thread::sleep(Duration::from_millis(500));
+        let demand = Demand::one(Kind::Read, 1);
+        assert!(!gate.admit([192, 0, 2, 1].into(), demand), "from {from} to {to}");
+    }
 }
 
 /// CANCEL of a request that waits for the limit: it is answered once, after it has waited and paid once.
