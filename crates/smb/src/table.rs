@@ -1,7 +1,7 @@
 //! From a command to what it needs, how it may be done, and its handler.
 
 use crate::heads::Heads;
-use crate::limits::{IO_BYTES_MAX, TRANSACT_BYTES_MAX};
+use crate::limits::{IO_BYTES_MAX, PAID_BYTES_MAX, TRANSACT_BYTES_MAX};
 use crate::ops::{Done, Ops};
 use crate::{attr, connect, create, dir, file, ioctl, lock, negotiate, notify, oplock, setattr, setup};
 use smb_wire::compound::{self, Message};
@@ -122,10 +122,13 @@ pub(crate) fn reply_bytes_max(message: &[u8]) -> u32 {
     requests.map(|request| moved_bytes(&request)).fold(0, u32::saturating_add)
 }
 
-/// What all commands of a message move.
-pub(crate) fn demand_of_all(message: &[u8]) -> Demand {
+/// What all commands of a message move; `None` if that is more than a volume is to be kept from others for at a time. Then they pay one
+/// by one.
+pub(crate) fn demand_of_all(message: &[u8]) -> Option<Demand> {
     let nothing = Demand::one(Kind::Other, 0);
-    compound::messages(message).flatten().map(|request| demand(&request)).fold(nothing, Demand::and)
+    let all =
+        compound::messages(message).flatten().map(|request| demand(&request)).fold(nothing, Demand::and);
+    Some(all).filter(|all| all.bytes <= PAID_BYTES_MAX)
 }
 
 /// `SendPayloadSize` or the expected response payload size, whichever is more (MS-SMB2 §3.3.5.2.5). A request that is none is

@@ -5,7 +5,7 @@ use crate::rig::{
     ALICE, Client, OTHER, Offer, Opening, Reply, Rig, SHARE, chained, ioctl, lease, message, output, read,
     wait_until, write,
 };
-use smb::limits::CREDITS_PRESSED_MAX;
+use smb::limits::{COPY_CHUNK_BYTES_MAX, CREDITS_PRESSED_MAX};
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::DispositionInformation;
 use smb_wire::copy::{CopyChunk, CopyChunkCopy, ResumeKeyResponse};
@@ -304,6 +304,29 @@ fn each_chunk_of_a_copy_is_an_operation() {
         let demand = Demand::one(Kind::Read, 1);
         assert!(!gate.admit([192, 0, 2, 1].into(), demand), "from {from} to {to}");
     }
+}
+
+/// Copies of one message do not keep a volume from others for as long as all of them take: each is paid when it is its turn.
+#[test]
+fn several_long_copies_of_a_message_are_paid_for_one_by_one() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let source = client.open("from", Opening::default());
+    client.write(source, (COPY_CHUNK_BYTES_MAX - 1).into(), &[7]);
+    let source_key = key_of(&mut client, source);
+    let target = client.open("to", Opening::default());
+    let chunk = CopyChunk { source_offset: 0, target_offset: 0, length: COPY_CHUNK_BYTES_MAX };
+    let asked = CopyChunkCopy { source_key, chunks: vec![chunk; 16] }.to_bytes();
+    let copies = (0..3)
+        .map(|_| client.request(Command::IOCTL, &ioctl(target, CtlCode::SRV_COPYCHUNK, &asked, 12)))
+        .collect();
+    limit(&gate, 1);
+    client.send_protected(chained(copies));
+    // The first finds nothing owed.
+    wait_until(|| gate.throttled().1 == 1);
+    limit(&gate, 0);
+    assert!(client.replies().iter().all(|reply| reply.status() == NtStatus::SUCCESS));
+    assert_eq!(gate.throttled().0.calls[Kind::Write.index()], 1);
 }
 
 /// CANCEL of a request that waits for the limit: it is answered once, after it has waited and paid once.
