@@ -17,7 +17,7 @@ use crate::sequence::Outstanding;
 use crate::service::Service;
 use crate::session::Session;
 use crate::signatures::Unsigned;
-use crate::table::{Needs, Row, demand, demand_of_all, row};
+use crate::table::{Needs, Row, demand, demand_of_all, ends_waits, row};
 use crate::tree::{Disk, Tree};
 use crate::turn::Turn;
 use smb_wire::compound::{self, Message};
@@ -464,7 +464,8 @@ impl Chain {
     fn pay(&mut self, ops: &Ops<'_>, request: &Message<'_>, rest: &[u8]) -> Result<(), Stop> {
         let Some(disk) = ops.tree.as_ref().and_then(|tree| tree.disk()) else { return Ok(()) };
         let volume = &disk.export.volume;
-        if !is_anything_limited() || self.paid == Some(volume.id()) || self.paid_at == Some(self.at) {
+        let is_paid = self.paid == Some(volume.id()) || self.paid_at == Some(self.at);
+        if !is_anything_limited() || is_paid || ends_waits(request.header.command) {
             return Ok(());
         }
         let client = ops.ends.peer.ip().to_canonical();

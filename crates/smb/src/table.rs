@@ -108,6 +108,11 @@ pub(crate) fn demand(request: &Message<'_>) -> Demand {
     Demand::one(kind, moved_bytes(request))
 }
 
+/// Whether a command ends what others wait for, or its own client: it pays nothing, so that it does not wait itself.
+pub(crate) fn ends_waits(command: Command) -> bool {
+    matches!(command, Command::CANCEL | Command::OPLOCK_BREAK)
+}
+
 /// What a command may move at most: nothing longer is read, written or told, whatever a request has room for.
 fn moved_bytes(request: &Message<'_>) -> u32 {
     payload_bytes(request).min(IO_BYTES_MAX.max(TRANSACT_BYTES_MAX))

@@ -329,6 +329,39 @@ fn several_long_copies_of_a_message_are_paid_for_one_by_one() {
     assert_eq!(gate.throttled().0.calls[Kind::Write.index()], 1);
 }
 
+/// Nobody waits longer because what ends that would have to wait itself.
+#[test]
+fn what_ends_a_wait_does_not_wait_for_the_limit() {
+    let (rig, gate, _pacer) = limited();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    one.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
+    let watched = two.open("dir", Opening::dir());
+    let ops = Limits { ops: NonZeroU64::new(1_000_000), ..Limits::NONE };
+    gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
+    let watch = ChangeNotifyRequest {
+        flags: ChangeNotifyFlags::empty(),
+        output_buffer_length: 1000,
+        file_id: watched,
+        completion_filter: CompletionFilter::FILE_NAME,
+    };
+    let header = two.header(Command::CHANGE_NOTIFY, 1);
+    two.send_protected(message(&header, &watch));
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    let name = crate::rig::name("file");
+    let open = two.request(Command::CREATE, &Opening::by(CreateDisposition::OPEN).request(&name));
+    two.send_protected(open);
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    one.assert_lease_break(1, "RWH", "RH", true);
+    // For a quarter of an hour.
+    let much = Demand { operations: 1_000_000_000, ..Demand::one(Kind::Read, 1) };
+    assert!(gate.admit([192, 0, 2, 1].into(), much));
+    two.send_protected(message(&Header { command: Command::CANCEL, ..header }, &Empty));
+    assert_eq!(two.reply().status(), NtStatus::CANCELLED);
+    assert_eq!(one.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+    assert_eq!(gate.throttled().1, 0);
+}
+
 /// CANCEL of a request that waits for the limit: it is answered once, after it has waited and paid once.
 #[test]
 fn a_request_that_waits_for_the_limit_is_answered_and_paid_for_once() {
