@@ -17,7 +17,7 @@ use crate::sequence::Outstanding;
 use crate::service::Service;
 use crate::session::Session;
 use crate::signatures::Unsigned;
-use crate::table::{Needs, Row, demand, demand_of_all, row};
+use crate::table::{Needs, Row, demand, demand_of_all, ends_waits, row};
 use crate::tree::{Disk, Tree};
 use crate::turn::Turn;
 use smb_wire::compound::{self, Message};
@@ -99,8 +99,10 @@ pub(crate) struct Chain {
     at: usize,
     previous: Previous,
     pub(crate) replies: Vec<Reply>,
-    /// The volume whose limits what is left of the message has paid.
+    /// The volume whose limits what is left of the message has paid, or the next command alone.
     pub(crate) paid: Option<VolumeId>,
+    /// Whether it is the next command alone.
+    pays_singly: bool,
     /// The volume that has counted its commands: bytes alone are to be paid there.
     counted: Option<VolumeId>,
     /// Where the command begins that has paid by itself.
@@ -226,6 +228,7 @@ impl Chain {
                 return ended;
             }
             self.delayed_since = None;
+            self.paid = self.paid.filter(|_| !self.pays_singly);
             if self.is_lost {
                 // Who asks again asks for all of it.
                 out.truncate(base);
@@ -461,7 +464,8 @@ impl Chain {
     fn pay(&mut self, ops: &Ops<'_>, request: &Message<'_>, rest: &[u8]) -> Result<(), Stop> {
         let Some(disk) = ops.tree.as_ref().and_then(|tree| tree.disk()) else { return Ok(()) };
         let volume = &disk.export.volume;
-        if !is_anything_limited() || self.paid == Some(volume.id()) || self.paid_at == Some(self.at) {
+        let is_paid = self.paid == Some(volume.id()) || self.paid_at == Some(self.at);
+        if !is_anything_limited() || is_paid || ends_waits(request.header.command) {
             return Ok(());
         }
         let client = ops.ends.peer.ip().to_canonical();
@@ -477,13 +481,16 @@ impl Chain {
             self.paid_at = Some(self.at);
             return Ok(());
         }
-        self.unpaid = toll(demand_of_all(rest)).map(|toll| (volume.id(), toll));
+        let all = demand_of_all(rest);
+        self.pays_singly = all.is_none();
+        self.unpaid = toll(all.unwrap_or(demand)).map(|toll| (volume.id(), toll));
         Err(Stop::Unpaid)
     }
 
     /// What was paid is settled with what was done: what follows pays for the bytes that it moves.
     pub(crate) fn settle(&mut self) {
-        self.counted = self.paid.take().or(self.counted);
+        let paid = self.paid.take().filter(|_| !self.pays_singly);
+        self.counted = paid.or(self.counted);
     }
 
     /// The same, with what the rest has to pay before it goes on, and has paid then.

@@ -20,7 +20,7 @@ use smb_wire::{Decode, Encode, FileId, NtStatus, Writer};
 use std::sync::Arc;
 
 use answer::Answer;
-pub(crate) use copy::copied_bytes;
+pub(crate) use copy::copied;
 
 /// MS-SMB2 §3.3.5.15.
 pub(crate) fn ioctl(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {

@@ -109,6 +109,8 @@ pub const COPY_CHUNKS_MAX: u32 = 256;
 pub const COPY_CHUNK_BYTES_MAX: u32 = 1 << 20;
 /// See [`COPY_CHUNKS_MAX`].
 pub const COPY_BYTES_MAX: u32 = 16 << 20;
+/// Bytes that the commands of one message pay for together at the limits of a volume: as many as one SRV_COPYCHUNK reads and writes.
+pub const PAID_BYTES_MAX: u32 = 2 * COPY_BYTES_MAX;
 /// Ranges of one FILE_LEVEL_TRIM that are processed; the client is told how many that were.
 pub const TRIM_RANGES_MAX: usize = 1024;
 /// Names on the way to a file.

@@ -13,7 +13,7 @@ use crate::service::Service;
 use crate::session::Session;
 use crate::signatures::Unsigned;
 use crate::status::of_fs_error;
-use crate::table::{demand_of_all, dispatch, reply_bytes_max};
+use crate::table::{demand_of_all, dispatch, ends_waits, reply_bytes_max};
 use crate::tree::Disk;
 use smb_wire::compound;
 use smb_wire::header::{Header, ProtocolId};
@@ -492,7 +492,7 @@ impl Smb {
     }
 
     /// What a message must pay, for the volume that its first command is for, which is noted. Commands of other volumes pay by
-    /// themselves; whoever has no session and tree connect pays nothing, and gets nothing.
+    /// themselves, and so do those behind one that pays nothing; whoever has no session and tree connect pays nothing, and gets nothing.
     fn toll(
         &self,
         connection: &transport::Connection<Self>,
@@ -503,10 +503,13 @@ impl Smb {
             return None;
         }
         let first = compound::messages(message).flatten().next()?.header;
+        if ends_waits(first.command) {
+            return None;
+        }
         let channel = connection.session.channel(first.session_id).filter(|channel| channel.is_valid())?;
         let tree = channel.session.tree(first.tree_id())?;
         let volume = &tree.disk()?.export.volume;
-        let toll = volume.toll(connection.ends.peer.ip().to_canonical(), demand_of_all(message))?;
+        let toll = volume.toll(connection.ends.peer.ip().to_canonical(), demand_of_all(message)?)?;
         *paid = Some(volume.id());
         Some(toll)
     }

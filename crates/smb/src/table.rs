@@ -1,7 +1,7 @@
 //! From a command to what it needs, how it may be done, and its handler.
 
 use crate::heads::Heads;
-use crate::limits::{IO_BYTES_MAX, TRANSACT_BYTES_MAX};
+use crate::limits::{COMPOUND_REPLY_BYTES_MAX, IO_BYTES_MAX, PAID_BYTES_MAX, TRANSACT_BYTES_MAX};
 use crate::ops::{Done, Ops};
 use crate::{attr, connect, create, dir, file, ioctl, lock, negotiate, notify, oplock, setattr, setup};
 use smb_wire::compound::{self, Message};
@@ -100,14 +100,17 @@ pub(crate) fn demand(request: &Message<'_>) -> Demand {
         Command::READ | Command::QUERY_DIRECTORY => Kind::Read,
         Command::WRITE => Kind::Write,
         Command::IOCTL => {
-            // What is copied within a volume is read and written.
-            let copied = Ops::decode(request.bytes).map_or(0, |args| ioctl::copied_bytes(&args));
-            let kind = if copied > 0 { Kind::Write } else { Kind::Other };
-            return Demand::one(kind, copied.saturating_mul(2));
+            let copied = Ops::decode(request.bytes).ok().and_then(|args| ioctl::copied(&args));
+            return copied.unwrap_or(Demand::one(Kind::Other, 0));
         }
         _ => return Demand::one(Kind::Other, 0),
     };
     Demand::one(kind, moved_bytes(request))
+}
+
+/// Whether a command ends what others wait for, or its own client: it pays nothing, so that it does not wait itself.
+pub(crate) fn ends_waits(command: Command) -> bool {
+    matches!(command, Command::CANCEL | Command::OPLOCK_BREAK)
 }
 
 /// What a command may move at most: nothing longer is read, written or told, whatever a request has room for.
@@ -121,13 +124,18 @@ pub(crate) fn reply_bytes_max(message: &[u8]) -> u32 {
         matches!(header.command, Command::READ | Command::WRITE | Command::QUERY_DIRECTORY | Command::IOCTL)
     };
     let requests = compound::messages(message).flatten().filter(|request| moves(&request.header));
-    requests.map(|request| moved_bytes(&request)).fold(0, u32::saturating_add)
+    let asked = requests.map(|request| moved_bytes(&request)).fold(0, u32::saturating_add);
+    // Past that, further commands are refused.
+    asked.min(u32::try_from(COMPOUND_REPLY_BYTES_MAX).unwrap_or(u32::MAX).saturating_add(IO_BYTES_MAX))
 }
 
-/// What all commands of a message move.
-pub(crate) fn demand_of_all(message: &[u8]) -> Demand {
+/// What all commands of a message move; `None` if that is more than a volume is to be kept from others for at a time. Then they pay one
+/// by one.
+pub(crate) fn demand_of_all(message: &[u8]) -> Option<Demand> {
     let nothing = Demand::one(Kind::Other, 0);
-    compound::messages(message).flatten().map(|request| demand(&request)).fold(nothing, Demand::and)
+    let all =
+        compound::messages(message).flatten().map(|request| demand(&request)).fold(nothing, Demand::and);
+    Some(all).filter(|all| all.bytes <= PAID_BYTES_MAX)
 }
 
 /// `SendPayloadSize` or the expected response payload size, whichever is more (MS-SMB2 §3.3.5.2.5). A request that is none is
@@ -154,4 +162,42 @@ pub(crate) fn payload_bytes(request: &Message<'_>) -> u32 {
         _ => Ok(0),
     };
     counted.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::COMPOUND_COMMANDS_MAX;
+    use smb_wire::FileId;
+    use smb_wire::file::{Channel, ReadFlags};
+
+    /// So many READs in one message, each of as many bytes as one may have.
+    fn reads(count: usize) -> Vec<u8> {
+        let (mut out, mut before) = (Vec::new(), None);
+        let request = ReadRequest {
+            padding: 0,
+            flags: ReadFlags::empty(),
+            length: IO_BYTES_MAX,
+            offset: 0,
+            file_id: FileId::PREVIOUS,
+            minimum_count: 0,
+            channel: Channel::NONE,
+            remaining_bytes: 0,
+            read_channel_info: &[],
+        };
+        for _ in 0..count {
+            if let Some(before) = before {
+                compound::link(&mut out, before);
+            }
+            before = Some(compound::push(&mut out, &Header::request(Command::READ, 0, 0, 0), &request));
+        }
+        out
+    }
+
+    #[test]
+    fn replies_count_as_no_more_than_they_may_be() {
+        assert_eq!(reply_bytes_max(&reads(2)), 2 * IO_BYTES_MAX);
+        let most = u32::try_from(COMPOUND_REPLY_BYTES_MAX).unwrap() + IO_BYTES_MAX;
+        assert_eq!(reply_bytes_max(&reads(COMPOUND_COMMANDS_MAX)), most);
+    }
 }

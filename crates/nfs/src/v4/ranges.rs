@@ -87,7 +87,7 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
     let sides = Sides::new(&source, &target, ops.call.peer.ip());
     let most = if sides.is_limited() { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
     // The compound has paid at the target.
-    let paid = sides.source_toll(len.min(most)).map(Toll::pay).transpose();
+    let paid = sides.source_toll(len.min(most), 1).map(Toll::pay).transpose();
     if !args.synchronous && (len > most || paid.is_err()) {
         let began = begin_copy(ops, Arc::clone(&source), Arc::clone(&target), whole, writeverf)?;
         if let Some(stateid) = began {

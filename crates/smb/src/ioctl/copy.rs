@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::claims::{self, IoKind};
 use vfs::file::Sides;
-use vfs::qos::Kind;
+use vfs::qos::{Demand, Kind};
 use vfs::{Access, Blocking, Change, FsError, FsResult, Opened, PendingSync, Span, Stability};
 
 /// What a request is told that asks for more than there is in one (MS-SMB2 §3.3.5.15.6.2).
@@ -78,7 +78,8 @@ pub(super) fn copy_chunks(
     let sides = Sides::new(from, to, ops.ends.peer.ip().to_canonical());
     let total = total(&asked.chunks);
     // The message has paid at the target.
-    let mut charge = sides.source_toll(total).map(|toll| ops.pay(target, toll)).transpose()?;
+    let mut charge =
+        sides.source_toll(total, count(&asked.chunks)).map(|toll| ops.pay(target, toll)).transpose()?;
     let stability = if target.writes_through() { Stability::Data } else { Stability::Unstable };
     let began = Instant::now();
     ops.count(Kind::Write, 0);
@@ -117,8 +118,7 @@ fn answer(status: NtStatus, response: &CopyChunkResponse) -> Answer {
 
 /// Without chunks, macOS asks for the whole file where it was told that it may; it is not.
 fn are_within_limits(chunks: &[CopyChunk]) -> bool {
-    let count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
-    (1..=COPY_CHUNKS_MAX).contains(&count)
+    (1..=COPY_CHUNKS_MAX).contains(&count(chunks))
         && chunks.iter().all(|chunk| (1..=COPY_CHUNK_BYTES_MAX).contains(&chunk.length))
         && total(chunks) <= u64::from(COPY_BYTES_MAX)
 }
@@ -136,17 +136,25 @@ pub(super) fn wait_for_sides(ops: &mut Ops<'_>, source: &Open, target: &Open, sp
     }
 }
 
+/// Each is an operation.
+fn count(chunks: &[CopyChunk]) -> u32 {
+    u32::try_from(chunks.len()).unwrap_or(u32::MAX)
+}
+
 fn total(chunks: &[CopyChunk]) -> u64 {
     chunks.iter().map(|chunk| u64::from(chunk.length)).sum()
 }
 
-/// How many bytes a request copies; 0 if it is refused, or is none of copies. Limits of volumes are paid by it.
-pub(crate) fn copied_bytes(args: &IoctlRequest<'_>) -> u32 {
+/// What a request copies, for the limits of volumes; `None` if it is refused, or is none of copies. Within a volume bytes are read and
+/// written.
+pub(crate) fn copied(args: &IoctlRequest<'_>) -> Option<Demand> {
     if !matches!(args.ctl_code, CtlCode::SRV_COPYCHUNK | CtlCode::SRV_COPYCHUNK_WRITE) {
-        return 0;
+        return None;
     }
-    let asked = CopyChunkCopy::from_bytes(args.input).ok().filter(|asked| are_within_limits(&asked.chunks));
-    asked.map_or(0, |asked| u32::try_from(total(&asked.chunks)).unwrap_or(u32::MAX))
+    let asked =
+        CopyChunkCopy::from_bytes(args.input).ok().filter(|asked| are_within_limits(&asked.chunks))?;
+    let bytes = u32::try_from(2 * total(&asked.chunks)).unwrap_or(u32::MAX);
+    Some(Demand { kind: Kind::Write, bytes, operations: count(&asked.chunks) })
 }
 
 /// A copy on its way.
@@ -235,8 +243,8 @@ mod tests {
             let chunk = CopyChunk { source_offset: 0, target_offset: 0, length };
             CopyChunkCopy { source_key: key_of(FileId::PREVIOUS), chunks: vec![chunk; 3] }.to_bytes()
         };
-        let bytes = |ctl_code, input: &[u8]| {
-            copied_bytes(&IoctlRequest {
+        let demand = |ctl_code, input: &[u8]| {
+            copied(&IoctlRequest {
                 ctl_code,
                 file_id: FileId::PREVIOUS,
                 input,
@@ -246,11 +254,12 @@ mod tests {
                 flags: IoctlFlags::IS_FSCTL,
             })
         };
-        assert_eq!(bytes(CtlCode::SRV_COPYCHUNK, &asked(1000)), 3000);
-        assert_eq!(bytes(CtlCode::SRV_COPYCHUNK_WRITE, &asked(1000)), 3000);
-        assert_eq!(bytes(CtlCode::SET_ZERO_DATA, &asked(1000)), 0);
-        assert_eq!(bytes(CtlCode::SRV_COPYCHUNK, &asked(u32::MAX)), 0);
-        assert_eq!(bytes(CtlCode::SRV_COPYCHUNK, &asked(1000)[..50]), 0);
+        let three = Some(Demand { kind: Kind::Write, bytes: 6000, operations: 3 });
+        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &asked(1000)), three);
+        assert_eq!(demand(CtlCode::SRV_COPYCHUNK_WRITE, &asked(1000)), three);
+        assert_eq!(demand(CtlCode::SET_ZERO_DATA, &asked(1000)), None);
+        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &asked(u32::MAX)), None);
+        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &asked(1000)[..50]), None);
     }
 
     #[test]

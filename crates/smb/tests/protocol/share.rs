@@ -1,11 +1,11 @@
 //! Rules and limits of shares.
 
-use crate::ioctl::copy::key_of;
+use crate::ioctl::copy::{copy, key_of};
 use crate::rig::{
     ALICE, Client, OTHER, Offer, Opening, Reply, Rig, SHARE, chained, ioctl, lease, message, output, read,
     wait_until, write,
 };
-use smb::limits::CREDITS_PRESSED_MAX;
+use smb::limits::{COPY_CHUNK_BYTES_MAX, CREDITS_PRESSED_MAX};
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::DispositionInformation;
 use smb_wire::copy::{CopyChunk, CopyChunkCopy, ResumeKeyResponse};
@@ -282,6 +282,84 @@ fn each_read_of_a_message_is_an_operation() {
     // Four seconds' worth; one operation would be over after a fifth of a second.
     std::thread::sleep(Duration::from_millis(500));
     assert!(!gate.admit([192, 0, 2, 1].into(), Demand::one(Kind::Read, 1)));
+}
+
+/// So has who packs many chunks into a copy: the volume that they come from counts them, and the one that they go to.
+#[test]
+fn each_chunk_of_a_copy_is_an_operation() {
+    for (from, to) in [(SHARE, SHARE), (SHARE, OTHER), (OTHER, SHARE)] {
+        let (rig, gate, _pacer) = limited();
+        let mut client = rig.alice();
+        client.mount(from);
+        client.put("from", &[7; 1000]);
+        let source = client.open("from", Opening::default());
+        let key = key_of(&mut client, source);
+        client.mount(to);
+        let target = client.open("to", Opening::default());
+        let ops = Limits { ops: NonZeroU64::new(5), ..Limits::NONE };
+        gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
+        let chunks: Vec<_> = (0..20).map(|number| (number * 10, number * 10, 10)).collect();
+        assert_eq!(copy(&mut client, key, target, &chunks).status(), NtStatus::SUCCESS);
+        std::thread::sleep(Duration::from_millis(500));
+        let demand = Demand::one(Kind::Read, 1);
+        assert!(!gate.admit([192, 0, 2, 1].into(), demand), "from {from} to {to}");
+    }
+}
+
+/// Copies of one message do not keep a volume from others for as long as all of them take: each is paid when it is its turn.
+#[test]
+fn several_long_copies_of_a_message_are_paid_for_one_by_one() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let source = client.open("from", Opening::default());
+    client.write(source, (COPY_CHUNK_BYTES_MAX - 1).into(), &[7]);
+    let source_key = key_of(&mut client, source);
+    let target = client.open("to", Opening::default());
+    let chunk = CopyChunk { source_offset: 0, target_offset: 0, length: COPY_CHUNK_BYTES_MAX };
+    let asked = CopyChunkCopy { source_key, chunks: vec![chunk; 16] }.to_bytes();
+    let copies = (0..3)
+        .map(|_| client.request(Command::IOCTL, &ioctl(target, CtlCode::SRV_COPYCHUNK, &asked, 12)))
+        .collect();
+    limit(&gate, 1);
+    client.send_protected(chained(copies));
+    // The first finds nothing owed.
+    wait_until(|| gate.throttled().1 == 1);
+    limit(&gate, 0);
+    assert!(client.replies().iter().all(|reply| reply.status() == NtStatus::SUCCESS));
+    assert_eq!(gate.throttled().0.calls[Kind::Write.index()], 1);
+}
+
+/// Nobody waits longer because what ends that would have to wait itself.
+#[test]
+fn what_ends_a_wait_does_not_wait_for_the_limit() {
+    let (rig, gate, _pacer) = limited();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    one.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
+    let watched = two.open("dir", Opening::dir());
+    let ops = Limits { ops: NonZeroU64::new(1_000_000), ..Limits::NONE };
+    gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
+    let watch = ChangeNotifyRequest {
+        flags: ChangeNotifyFlags::empty(),
+        output_buffer_length: 1000,
+        file_id: watched,
+        completion_filter: CompletionFilter::FILE_NAME,
+    };
+    let header = two.header(Command::CHANGE_NOTIFY, 1);
+    two.send_protected(message(&header, &watch));
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    let name = crate::rig::name("file");
+    let open = two.request(Command::CREATE, &Opening::by(CreateDisposition::OPEN).request(&name));
+    two.send_protected(open);
+    assert_eq!(two.reply().status(), NtStatus::PENDING);
+    one.assert_lease_break(1, "RWH", "RH", true);
+    // For a quarter of an hour.
+    let much = Demand { operations: 1_000_000_000, ..Demand::one(Kind::Read, 1) };
+    assert!(gate.admit([192, 0, 2, 1].into(), much));
+    two.send_protected(message(&Header { command: Command::CANCEL, ..header }, &Empty));
+    assert_eq!(two.reply().status(), NtStatus::CANCELLED);
+    assert_eq!(one.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);
+    assert_eq!(two.reply().status(), NtStatus::SUCCESS);
+    assert_eq!(gate.throttled().1, 0);
 }
 
 /// CANCEL of a request that waits for the limit: it is answered once, after it has waited and paid once.

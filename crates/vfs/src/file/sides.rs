@@ -29,12 +29,13 @@ impl<'s> Sides<'s> {
         self.source.gate().is_limited() || self.target.gate().is_limited()
     }
 
-    /// What copying so many bytes takes of the source, if that is another volume than the target.
-    pub fn source_toll(&self, bytes: u64) -> Option<Toll> {
-        self.are_two().then(|| self.source.toll(self.client, demand(Kind::Read, bytes))).flatten()
+    /// What copying so many bytes in so many ranges takes of the source, if that is another volume than the target.
+    pub fn source_toll(&self, bytes: u64, ranges: u32) -> Option<Toll> {
+        let demand = Demand { operations: ranges, ..demand(Kind::Read, bytes) };
+        self.are_two().then(|| self.source.toll(self.client, demand)).flatten()
     }
 
-    /// What copying so many bytes takes of the target.
+    /// What copying so many bytes in one range takes of the target.
     pub fn target_toll(&self, bytes: u64) -> Option<Toll> {
         self.target.toll(self.client, demand(Kind::Write, self.at_target(bytes)))
     }

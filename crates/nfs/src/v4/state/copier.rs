@@ -194,7 +194,7 @@ impl Copying {
         let sides = self.sides();
         let most = if sides.is_limited() { PAID_PART_BYTES } else { PART_BYTES };
         let len = (self.span.len - self.progress.copied()).min(most);
-        let unpaid = [sides.target_toll(len), sides.source_toll(len)].into_iter().flatten().collect();
+        let unpaid = [sides.target_toll(len), sides.source_toll(len, 1)].into_iter().flatten().collect();
         Part { len, unpaid, paid: Vec::new() }
     }
 
