@@ -10,7 +10,7 @@ use smb_wire::lock::{LockElement, LockFlags, LockRequest};
 use smb_wire::negotiate::Capabilities;
 use smb_wire::session::Empty;
 use smb_wire::{NtStatus, Writer};
-use vfs::claims::{self, Conflict, Outcome, Queueing, Request, Span, Verdict};
+use vfs::claims::{self, Conflict, IoKind, Outcome, Queueing, Request, Span, Verdict};
 use vfs::qos::Nanos;
 
 /// MS-SMB2 §3.3.5.14.
@@ -81,7 +81,7 @@ fn one(ops: &mut Ops<'_>, open: &Open, element: &LockElement, unlocks: bool) -> 
     match unlocks {
         true => unlock(open, span, None)?,
         false if may_wait(element) => take_or_wait(ops, open, span, is_exclusive)?,
-        false => take(open, span, is_exclusive)?,
+        false => take_at_once(ops, open, span, is_exclusive)?,
     }
     Ok((span, is_exclusive))
 }
@@ -103,6 +103,18 @@ fn step(element: &LockElement, unlocks: bool) -> Result<(Span, bool), NtStatus> 
 
 fn take(open: &Open, span: Span, is_exclusive: bool) -> Result<(), NtStatus> {
     granted(&ask(open, span, is_exclusive, Queueing::Never), NtStatus::LOCK_NOT_GRANTED)
+}
+
+/// Takes a range that is not waited for. What others only cache is: it comes before ranges (MS-FSA 2.1.5.8).
+fn take_at_once(ops: &mut Ops<'_>, open: &Open, span: Span, is_exclusive: bool) -> Result<(), Stop> {
+    match ask(open, span, is_exclusive, Queueing::Never) {
+        Verdict::Refused(Conflict::Recalling) => {
+            // Reading and writing of these bytes have the same leases in their way.
+            let kind = if is_exclusive { IoKind::Write } else { IoKind::Read };
+            Err(ops.wait_for_io(open, kind, span))
+        }
+        verdict => Ok(granted(&verdict, NtStatus::LOCK_NOT_GRANTED)?),
+    }
 }
 
 /// Takes a range, or waits for it until it is canceled.

@@ -1,6 +1,6 @@
 //! LOCK.
 
-use crate::rig::{Client, Opening, Rig};
+use crate::rig::{Client, Opening, Rig, lease};
 use smb_wire::create::CreateDisposition;
 use smb_wire::header::Command;
 use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
@@ -55,6 +55,27 @@ fn a_lock_that_fails_takes_nothing() {
     assert_eq!(lock(&mut two, theirs, &[(20, 5, SHARED)]), NtStatus::LOCK_NOT_GRANTED);
     assert_eq!(lock(&mut one, mine, &[(20, 5, UNLOCK)]), NtStatus::SUCCESS);
     assert_eq!(lock(&mut one, mine, &[(20, 5, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED);
+}
+
+/// What others only cache is no range: it is asked back, also by who waits for no range.
+#[test]
+fn a_lock_that_is_not_to_wait_meets_no_lease() {
+    let rig = Rig::new();
+    let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
+    let theirs = two.open_lease("file", Opening::default(), lease(1, "RH"));
+    theirs.assert_state("RH");
+    let mine = one.open("file", Opening::default());
+    let element = |offset| LockElement { offset, length: 5, flags: ALONE };
+    let locks = vec![element(0), element(10)];
+    let request = LockRequest { lock_sequence: LockSequence(0), file_id: mine, locks };
+    let request = one.request(Command::LOCK, &request);
+    one.send_protected(request);
+    two.assert_lease_break(1, "RH", "", true);
+    assert_eq!(two.acknowledge_lease(1, ""), NtStatus::SUCCESS);
+    assert_eq!(one.reply().status(), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut two, theirs.file_id, &[(10, 1, SHARED)]), NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(lock(&mut one, mine, &[(0, 5, UNLOCK), (10, 5, UNLOCK)]), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut one, mine, &[(0, 5, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED, "it was taken once");
 }
 
 #[test]

@@ -279,7 +279,8 @@ impl FileClaims {
             is_shared(key) && foreign().any(|lease| is_oplock(lease.key) && !lease.counted().is_none());
         let is_contested = |other: &Open| {
             let Access { rights, deny } = other.access;
-            rights.intersects(Rights::WRITE) || other.access.has_data() && deny.intersects(Rights::READ)
+            let changes = Rights::WRITE | Rights::DELETE;
+            rights.intersects(changes) || other.access.has_data() && deny.intersects(Rights::READ)
         };
         if foreign().any(|lease| lease.counted().intersects(WRITE))
             || is_locked

@@ -154,8 +154,10 @@ impl FileClaims {
         if access.rights.is_none() && !truncates {
             return None;
         }
+        // Of what is only delegated, nothing keeps a file that goes with another's open.
+        let changes = Rights::WRITE | Rights::DELETE;
         let is_seen_by_readers =
-            truncates || access.rights.intersects(Rights::WRITE) || access.deny.intersects(Rights::READ);
+            truncates || access.rights.intersects(changes) || access.deny.intersects(Rights::READ);
         // Oplocks end where leases stay (MS-FSA 2.1.4.12).
         let reads_descriptor = access.rights == Rights::DESCRIPTOR && !truncates;
         let must_go = |lease: &Lease| match lease.key {

@@ -130,6 +130,27 @@ fn delegations_count_in_full_until_returned() {
     assert_eq!(rig.granted(&open(2, reading, want("R"))).caching, Caching::NONE, "there is a writer");
 }
 
+/// Who has a delegation may have the file open without an open that would keep it.
+#[test]
+fn a_delegation_ends_before_a_file_is_opened_to_be_deleted() {
+    let mut rig = Rig::new();
+    let lease = Some(LeaseRequest {
+        kind: LeaseKind::Delegation,
+        want: caching("R"),
+        answers_within: None,
+        epoch: 0,
+    });
+    let none = Request::Open(OpenRequest { lease, ..opening(1, Access::default()) });
+    assert_eq!(rig.granted(&none).caching, caching("RH"));
+    let deleting = Access { rights: Rights::DELETE, deny: Rights::NONE };
+    let ticket = rig.waits(&Request::Open(opening(2, deleting)));
+    assert_eq!(rig.recalls(), [(HolderId(1), caching("RH"), caching(""), true)]);
+    rig.acknowledge(LeaseKey::Delegation(HolderId(1)), Caching::NONE);
+    assert_eq!(rig.outcomes(), [(ticket, Outcome::Again)]);
+    rig.granted(&Request::Open(opening(2, deleting)));
+    assert_eq!(rig.granted(&none).caching, Caching::NONE, "it may go at any time");
+}
+
 #[test]
 fn who_does_not_answer_loses_the_lease() {
     let mut rig = Rig::new();

@@ -114,7 +114,8 @@ impl Model {
                 }
             }
         }
-        let writes = access.rights.contains(Rights::WRITE) || access.deny.contains(Rights::READ);
+        let changes = Rights::WRITE | Rights::DELETE;
+        let writes = access.rights.intersects(changes) || access.deny.contains(Rights::READ);
         let deed = match (truncates, access.rights.is_none(), writes) {
             (true, ..) => "change",
             (_, true, _) => "",
@@ -153,7 +154,8 @@ impl Model {
         let written = leases().any(|other| counts(other).contains('W'));
         let locked = self.ranges.iter().any(|range| range.exclusive && range.holder != holder);
         let contested = others.iter().any(|open| {
-            open.access.rights.contains(Rights::WRITE) || open.access.deny.contains(Rights::READ)
+            let changes = Rights::WRITE | Rights::DELETE;
+            open.access.rights.intersects(changes) || open.access.deny.contains(Rights::READ)
         });
         let beside =
             |kind, bit: char| leases().any(|other| other.kind == kind && counts(other).contains(bit));
