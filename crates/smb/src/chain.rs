@@ -474,11 +474,14 @@ impl Chain {
             true => volume.toll(client, Demand { operations: 0, ..demand }),
             false => volume.toll(client, demand),
         };
-        let demand = demand(request);
+        // Before anything is done, all of a message can wait: what has to be told of first cannot.
+        let is_first = self.at == 0 && self.counted.is_none() && request.header.next_command != 0;
+        let whole = is_first.then(|| demand_of_all(rest)).flatten();
+        let demand = whole.unwrap_or_else(|| demand(request));
         let Some(paying) = toll(demand) else { return Ok(()) };
         if let Ok(mut charge) = paying.pay() {
             charge.spend(demand.bytes);
-            self.paid_at = Some(self.at);
+            (self.paid, self.paid_at) = (whole.map(|_| volume.id()).or(self.paid), Some(self.at));
             return Ok(());
         }
         let all = demand_of_all(rest);

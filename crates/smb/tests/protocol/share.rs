@@ -11,6 +11,7 @@ use smb_wire::classes::file::DispositionInformation;
 use smb_wire::copy::{CopyChunk, CopyChunkCopy, ResumeKeyResponse};
 use smb_wire::create::{CreateDisposition, CreateOptions};
 use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
+use smb_wire::file::FlushRequest;
 use smb_wire::header::{Command, Flags, Header, Routing};
 use smb_wire::ioctl::CtlCode;
 use smb_wire::session::Empty;
@@ -266,6 +267,26 @@ fn long_encrypted_writes_wait_for_their_turn() {
     limit(&gate, 0);
     assert!((0..count).all(|_| client.reply().status() == NtStatus::SUCCESS));
     assert_eq!(gate.throttled().0.calls[Kind::Write.index()], count as u64);
+}
+
+/// So do those of a long message whose first command waits for a flush: they are not refused because that is to be told of first.
+#[test]
+fn what_follows_a_flush_in_a_long_message_waits_for_its_turn() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    limit(&gate, 1);
+    // The first finds nothing owed.
+    client.write(file, 0, &[7; 1000]);
+    // Encrypted, it is looked at once all of it is there.
+    client.seals = true;
+    let flush = client.request(Command::FLUSH, &FlushRequest { reserved1: 0, file_id: file });
+    let (header, data) = (client.header(Command::WRITE, 10), vec![7; 600_000]);
+    client.send_protected(chained(vec![flush, message(&header, &write(file, 0, &data))]));
+    wait_until(|| gate.throttled().1 > 0);
+    limit(&gate, 0);
+    let statuses: Vec<_> = client.replies().iter().map(Reply::status).collect();
+    assert_eq!(statuses, [NtStatus::SUCCESS; 2]);
 }
 
 /// Who packs many READs into a message has no more operations for that.
