@@ -5,6 +5,7 @@
 mod cargo;
 mod ci;
 mod crash;
+mod debs;
 mod docs;
 mod guest;
 mod interop;

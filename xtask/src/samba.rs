@@ -9,13 +9,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
+use crate::debs::Debs;
 use crate::process::{self, Process};
 
 /// Where Samba looks for its modules, whatever it is told.
 const MODULES: &str = "/usr/lib/x86_64-linux-gnu/samba";
-const PACKAGES: [&str; 3] = ["samba-testsuite", "samba", "smbclient"];
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-const DOWNLOAD_MAX: Duration = Duration::from_secs(600);
+const DEBS: Debs = Debs {
+    name: "samba",
+    suites: &["bookworm", "bookworm-backports"],
+    are_alone: false,
+    packages: &["samba-testsuite", "samba", "smbclient"],
+};
 const START_MAX: Duration = Duration::from_secs(30);
 /// A share with all that its file system can keep.
 pub(crate) const COMPLETE: &str = "vfs objects = streams_xattr\nea support = yes\nkernel share modes = no\n\
@@ -50,21 +54,7 @@ pub(crate) const GROUP: (&str, u32) = ("künstler", 4711);
 impl Samba {
     /// Downloads and unpacks what is not there yet.
     pub(crate) fn unpacked() -> anyhow::Result<Self> {
-        let home = process::target_dir().join("samba");
-        let (root, done) = (home.join("root"), home.join("unpacked"));
-        if !done.exists() {
-            process::empty_dir(&home)?;
-            download(&home)?;
-            for package in fs::read_dir(home.join("cache/archives"))? {
-                let package = package?.path();
-                if package.extension().is_some_and(|extension| extension == "deb") {
-                    let argv = ["dpkg-deb", "-x", text(&package)?, text(&root)?];
-                    process::run(&argv, &home.join("log"), DOWNLOAD_MAX)?;
-                }
-            }
-            fs::write(&done, "")?;
-        }
-        Ok(Self { root })
+        Ok(Self { root: DEBS.unpacked()? })
     }
 
     /// One of its programs, by its path below `/usr`.
@@ -138,43 +128,6 @@ pub(crate) fn wait_for(port: u16) -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
-}
-
-/// By an apt that has lists and a cache of its own, and knows what is installed.
-fn download(home: &Path) -> anyhow::Result<()> {
-    for directory in ["lists/partial", "cache/archives/partial"] {
-        fs::create_dir_all(home.join(directory))?;
-    }
-    let mirror = mirror()?;
-    let sources = home.join("sources.list");
-    let source = |suite| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
-    fs::write(&sources, ["bookworm", "bookworm-backports"].map(source).concat())?;
-    let options = [
-        format!("Dir::Etc::sourcelist={}", sources.display()),
-        "Dir::Etc::sourceparts=/dev/null".to_owned(),
-        format!("Dir::State::lists={}", home.join("lists").display()),
-        format!("Dir::Cache={}", home.join("cache").display()),
-    ];
-    let options: Vec<&str> = options.iter().flat_map(|option| ["-o", option]).collect();
-    let apt = |arguments: &[&str]| {
-        let argv = [&["apt-get", "-y"], options.as_slice(), arguments].concat();
-        process::run(&argv, &home.join("log"), DOWNLOAD_MAX)
-    };
-    apt(&["update"])?;
-    let install = ["-t", "bookworm-backports", "--no-install-recommends", "--download-only", "install"];
-    apt(&[install.as_slice(), &PACKAGES].concat())
-}
-
-/// The mirror that this machine's apt asks for Debian 12.
-fn mirror() -> anyhow::Result<String> {
-    let policy = process::output(
-        Path::new("/"),
-        "apt-get",
-        &["indextargets", "--format", "$(REPO_URI) $(CODENAME)", "Created-By: Packages"],
-    )?;
-    let policy = String::from_utf8_lossy(&policy).into_owned();
-    let known = policy.lines().find_map(|line| line.trim().strip_suffix(" bookworm").map(str::to_owned));
-    known.context("apt has no source of Debian 12 (bookworm)")
 }
 
 fn configuration(shares: &[(String, PathBuf)], settings: &str, port: u16, work: &Path) -> String {

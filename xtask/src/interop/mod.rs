@@ -50,7 +50,7 @@ struct Stage {
 
 type Check = (&'static str, fn(&Stage) -> anyhow::Result<()>);
 
-const CHECKS: [Check; 24] = [
+const CHECKS: [Check; 25] = [
     ("nfs-cp to the export", |stage| copy_in(stage, V3)),
     ("nfs-cp from the export", |stage| copy_out(stage, V3)),
     ("nfs-cat", |stage| cat(stage, V3)),
@@ -70,6 +70,7 @@ const CHECKS: [Check; 24] = [
     ("rpcclient, encrypted", |stage| smb::rpcclient(stage, "encrypt")),
     ("impacket", |stage| smb::python(stage, "impacket_client.py")),
     ("smbprotocol", |stage| smb::python(stage, "smbprotocol_client.py")),
+    ("libsmb2", smb::libsmb2),
     ("the crate smb", |stage| smb::rust(stage, "smb")),
     ("the crate smb2", |stage| smb::rust(stage, "smb2")),
     ("plimsoll bench: read, verified", |stage| stage.load("read", &[])),

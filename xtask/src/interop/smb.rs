@@ -1,4 +1,4 @@
-//! Clients of SMB: Samba's, and what `conformance/smb-clients` has in Python and Rust.
+//! Clients of SMB: Samba's, and what `conformance/smb-clients` has in Python, for libsmb2 too, and Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 
 use super::{BUILD_MAX, Stage, content, output, same, text};
+use crate::debs::Debs;
 use crate::process;
 use crate::samba;
+
+const LIBSMB2: Debs =
+    Debs { name: "libsmb2", suites: &["trixie"], are_alone: true, packages: &["libsmb2-6"] };
 
 impl Stage {
     fn smbclient(
@@ -144,6 +148,14 @@ fn sam(stage: &Stage, protection: &str) -> anyhow::Result<()> {
 pub(super) fn python(stage: &Stage, program: &str) -> anyhow::Result<()> {
     let python = environment(&stage.log)?;
     stage.log_on(text(&python)?, &[text(&programs().join(program))?])
+}
+
+/// The library in C, of Debian 13, with the C library and the loader of that.
+pub(super) fn libsmb2(stage: &Stage) -> anyhow::Result<()> {
+    let libraries = LIBSMB2.unpacked()?.join("usr/lib/x86_64-linux-gnu");
+    let (loader, program) = (libraries.join("ld-linux-x86-64.so.2"), programs().join("libsmb2_client.py"));
+    let path = format!("{}:/usr/lib/x86_64-linux-gnu", text(&libraries)?);
+    stage.log_on(text(&loader)?, &["--library-path", &path, "/usr/bin/python3", text(&program)?])
 }
 
 /// One of the clients in Rust, which are a workspace of their own.

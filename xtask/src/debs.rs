@@ -1,0 +1,90 @@
+//! Debian packages that are unpacked below `target` and installed nowhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+
+use crate::process;
+
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const DOWNLOAD_MAX: Duration = Duration::from_secs(600);
+
+/// Packages, and where they are from.
+pub(crate) struct Debs {
+    /// Of their directory below `target`.
+    pub(crate) name: &'static str,
+    /// They are of the last one.
+    pub(crate) suites: &'static [&'static str],
+    /// Whether nothing of this machine is used with them, so that all that they depend on comes along.
+    pub(crate) are_alone: bool,
+    pub(crate) packages: &'static [&'static str],
+}
+
+impl Debs {
+    /// Downloads and unpacks what is not there yet, and says where.
+    pub(crate) fn unpacked(&self) -> anyhow::Result<PathBuf> {
+        let home = process::target_dir().join(self.name);
+        let (root, done) = (home.join("root"), home.join("unpacked"));
+        if !done.exists() {
+            process::empty_dir(&home)?;
+            self.download(&home)?;
+            for package in fs::read_dir(home.join("cache/archives"))? {
+                let package = package?.path();
+                if package.extension().is_some_and(|extension| extension == "deb") {
+                    let argv = ["dpkg-deb", "-x", text(&package)?, text(&root)?];
+                    process::run(&argv, &home.join("log"), DOWNLOAD_MAX)?;
+                }
+            }
+            fs::write(&done, "")?;
+        }
+        Ok(root)
+    }
+
+    /// By an apt that has lists and a cache of its own.
+    fn download(&self, home: &Path) -> anyhow::Result<()> {
+        for directory in ["lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(home.join(directory))?;
+        }
+        let (mirror, last) = (mirror()?, self.suites.last().context("no suite")?);
+        let sources = home.join("sources.list");
+        let source = |suite| format!("deb [signed-by={KEYRING}] {mirror} {suite} main\n");
+        fs::write(&sources, self.suites.iter().map(source).collect::<String>())?;
+        let mut options = vec![
+            format!("Dir::Etc::sourcelist={}", sources.display()),
+            "Dir::Etc::sourceparts=/dev/null".to_owned(),
+            format!("Dir::State::lists={}", home.join("lists").display()),
+            format!("Dir::Cache={}", home.join("cache").display()),
+        ];
+        if self.are_alone {
+            let installed = home.join("installed");
+            fs::write(&installed, "")?;
+            options.push(format!("Dir::State::status={}", installed.display()));
+        }
+        let options: Vec<&str> = options.iter().flat_map(|option| ["-o", option]).collect();
+        let apt = |arguments: &[&str]| {
+            let argv = [&["apt-get", "-y"], options.as_slice(), arguments].concat();
+            process::run(&argv, &home.join("log"), DOWNLOAD_MAX)
+        };
+        apt(&["update"])?;
+        let install = ["-t", last, "--no-install-recommends", "--download-only", "install"];
+        apt(&[install.as_slice(), self.packages].concat())
+    }
+}
+
+/// The mirror that this machine's apt asks for Debian 12.
+fn mirror() -> anyhow::Result<String> {
+    let policy = process::output(
+        Path::new("/"),
+        "apt-get",
+        &["indextargets", "--format", "$(REPO_URI) $(CODENAME)", "Created-By: Packages"],
+    )?;
+    let policy = String::from_utf8_lossy(&policy).into_owned();
+    let known = policy.lines().find_map(|line| line.trim().strip_suffix(" bookworm").map(str::to_owned));
+    known.context("apt has no source of Debian 12 (bookworm)")
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
+}
