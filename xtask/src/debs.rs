@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::process;
+use crate::process::{self, text};
 
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const DOWNLOAD_MAX: Duration = Duration::from_secs(600);
@@ -83,8 +83,4 @@ fn mirror() -> anyhow::Result<String> {
     let policy = String::from_utf8_lossy(&policy).into_owned();
     let known = policy.lines().find_map(|line| line.trim().strip_suffix(" bookworm").map(str::to_owned));
     known.context("apt has no source of Debian 12 (bookworm)")
-}
-
-fn text(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
 }

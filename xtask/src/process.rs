@@ -136,6 +136,11 @@ pub(crate) fn binary(chosen: Option<&Path>) -> PathBuf {
     chosen.map_or_else(|| target_dir().join("release/plimsoll"), Path::to_owned)
 }
 
+/// A path as an argument of a program.
+pub(crate) fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
+}
+
 /// Makes a directory, or removes all that is in it.
 pub(crate) fn empty_dir(directory: &Path) -> anyhow::Result<()> {
     if directory.exists() {

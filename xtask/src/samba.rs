@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use crate::debs::Debs;
-use crate::process::{self, Process};
+use crate::process::{self, Process, text};
 
 /// Where Samba looks for its modules, whatever it is told.
 const MODULES: &str = "/usr/lib/x86_64-linux-gnu/samba";
@@ -150,8 +150,4 @@ fn configuration(shares: &[(String, PathBuf)], settings: &str, port: u16, work: 
         format!("[{name}]\npath = {}\nread only = no\n{settings}", directory.display())
     };
     shares.iter().fold(global, |all, one| all + &share(one))
-}
-
-fn text(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::process;
+use crate::process::{self, text};
 
 /// The size of the file system, of which the file takes what is used.
 const BYTES: u64 = 16 << 30;
@@ -54,8 +54,4 @@ impl Drop for Xfs {
             eprintln!("{} stays mounted: {error:#}", self.directory.display());
         }
     }
-}
-
-fn text(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().context("a path that is not UTF-8")
 }

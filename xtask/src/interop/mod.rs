@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 use crate::cargo;
 use crate::packages;
 use crate::plimsoll::{self, Options, Plimsoll};
-use crate::process::{self, Process};
+use crate::process::{self, Process, text};
 use crate::random::Random;
 use crate::samba;
 use crate::server::free_port;
@@ -243,10 +243,6 @@ fn output(program: &str, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
     let said = [&*output.stderr, &*output.stdout].map(String::from_utf8_lossy).concat();
     ensure!(output.status.success(), "{program} {}: {}: {said}", arguments.join(" "), output.status);
     Ok(output.stdout)
-}
-
-fn text(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
 #[cfg(test)]

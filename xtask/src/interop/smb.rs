@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
-use super::{BUILD_MAX, Stage, content, output, same, text};
+use super::{BUILD_MAX, Stage, content, output, same};
 use crate::debs::Debs;
-use crate::process;
+use crate::process::{self, text};
 use crate::samba;
 
 const LIBSMB2: Debs =

@@ -12,7 +12,7 @@ use anyhow::{Context, ensure};
 use super::report::BoundKind;
 use super::rows::Row;
 use crate::plimsoll::{Options, Plimsoll};
-use crate::process::{self, Process};
+use crate::process::{self, Process, text};
 use crate::server::{Endpoint, free_port};
 
 /// The core of every server; the generator has [`GENERATOR_CORE`].
@@ -227,10 +227,6 @@ fn idle_connection(address: SocketAddr) -> anyhow::Result<TcpStream> {
     let mut reply = [0; REPLY_BYTES];
     stream.read_exact(&mut reply).context("an idle connection's NULL was not answered")?;
     Ok(stream)
-}
-
-fn text(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
 #[cfg(test)]

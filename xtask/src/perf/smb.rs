@@ -15,7 +15,7 @@ use super::{AIM_ROUNDS_MIN, tell};
 use crate::interop::smb::{environment, programs};
 use crate::packages;
 use crate::plimsoll::{self, Plimsoll};
-use crate::process::{self, Process};
+use crate::process::{self, Process, text};
 use crate::samba::{PLAIN, Samba, USER};
 use crate::server::free_port;
 
@@ -275,10 +275,6 @@ fn pinned(server: Server) -> anyhow::Result<Server> {
     let pid = server.process.id().to_string();
     process::output(Path::new("/"), "taskset", &["-a", "-c", "-p", SERVER_CORE, &pid])?;
     Ok(server)
-}
-
-fn text(path: &Path) -> anyhow::Result<&str> {
-    path.to_str().context("a path that is not UTF-8")
 }
 
 #[cfg(test)]
