@@ -132,8 +132,6 @@ sub names_under_an_open_file {
     close($held);
     # What SMB removes goes when nobody has it open any more, over NFS 4 either.
     nap(0.1) while names($other);
-    # Clients of NFS 4 that have been delegated a file are not told yet that SMB removes it, and open it without asking.
-    return if $one =~ m{^/mnt/smb} && $other =~ m{^/mnt/nfs4};
     refused("to open what was removed", sub { sysopen(my $gone, "$other/after", O_RDONLY) }, Errno::ENOENT, Errno::ESTALE);
 }
 
