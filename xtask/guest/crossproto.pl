@@ -118,6 +118,17 @@ sub contents {
     same((stat "$other/file")[9], 1_100_000_000, "the time of the last write");
 }
 
+# What the client of SMB has written and not sent: those of NFS read no further than a file is long.
+sub unsent {
+    my ($one, $other) = @_;
+    my $data = "unsent" x 1000;
+    my $file = opened("$one/unsent", O_WRONLY | O_CREAT);
+    (syswrite($file, $data) // die "write: $!\n") == length $data or die "write: short\n";
+    same((stat "$other/unsent")[7], length $data, "the size");
+    same(slurp("$other/unsent"), $data, "what was not sent");
+    close($file) or die "close: $!\n";
+}
+
 sub names_under_an_open_file {
     my ($one, $other) = @_;
     put("$one/before", "the bytes");
@@ -211,6 +222,7 @@ sub matrix {
             my @pair = ("/mnt/$one/$dir", "/mnt/$other/$dir");
             my $name = "$cache.$one-$other";
             check("$name.contents", sub { contents(@pair) });
+            check("$name.unsent", sub { unsent(@pair) }) if $one eq "smb";
             check("$name.names", sub { names_under_an_open_file(map { mkdir("$pair[0]/n"); "$_/n" } @pair) });
             check("$name.locks", sub { locks(@pair) });
             check("$name.enforced", sub { enforced_locks(@pair) }) if $name =~ /smb/;

@@ -343,7 +343,7 @@ fn one(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> anyhow
         test,
     ]);
     if network::blocks(test) {
-        command.arg(network::WITH_FILTER);
+        command.args(network::with_filter(work)?);
     }
     command.current_dir(scratch(work));
     let mut child = command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;

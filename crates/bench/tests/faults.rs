@@ -191,3 +191,15 @@ fn the_demo_passes_and_does_not_pass_over_wrong_data() {
         bench::demo::demo(&target(Fault::FlippedAlways), Duration::from_secs(1), &mut |_| {}).unwrap_err();
     assert!(wrong.to_string().starts_with("data mismatch: checked-0: 8388608 bytes of checksum"), "{wrong}");
 }
+
+#[test]
+fn the_demo_waits_for_storage_that_stands_still() {
+    let target = format!("nfs://127.0.0.1:{}/x", fake::start(Fault::StallRemove)).parse().unwrap();
+    let mut last = 0.0;
+    let rows = bench::demo::demo(&target, Duration::from_secs(1), &mut |step| {
+        assert!(step.done >= last && step.done <= 1.0);
+        last = step.done;
+    });
+    let removes = rows.unwrap().pop().unwrap();
+    assert!(removes.name.ends_with(": REMOVE") && removes.ops_per_s > 0.0, "{removes:?}");
+}

@@ -47,20 +47,25 @@ pub struct Call<'c> {
     pub stats: CallStats<Rc<CachedFile>>,
 }
 
-/// The call cannot be answered without waiting: nothing was done, run it again where it may wait.
+/// Why a call is not answered now: nothing was done, and it is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WouldWait;
+pub enum Again {
+    /// It would have to wait for storage: where it may.
+    WouldWait,
+    /// Somebody else has to give something back first: after a while.
+    Held,
+}
 
-/// How a procedure ends: its reply is written, or it would have to wait.
-pub type Answer = Result<(), WouldWait>;
+/// How a procedure ends: its reply is written, or it is run again.
+pub type Answer = Result<(), Again>;
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The results are written.
     Replied,
-    /// Nothing was done: the call has to wait.
-    WouldWait,
+    /// Nothing was done: the call is run again.
+    Again(Again),
     /// There is no such procedure.
     NoProcedure,
 }
@@ -72,7 +77,7 @@ impl From<Answer> for Outcome {
     fn from(answer: Answer) -> Self {
         match answer {
             Ok(()) => Self::Replied,
-            Err(WouldWait) => Self::WouldWait,
+            Err(again) => Self::Again(again),
         }
     }
 }

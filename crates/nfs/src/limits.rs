@@ -1,5 +1,7 @@
 //! Every bound of this crate, in one place; those of connections are in [`transport::limits`].
 
+use transport::limits::CALLS_IN_PROGRESS_MAX;
+
 /// The most bytes of one READ or WRITE (FSINFO's `rtmax` and `wtmax`).
 pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 /// A READ of at least this many bytes goes from file to socket without a copy; below, copying is cheaper (measured:
@@ -80,7 +82,14 @@ pub const COMPOUND_OPERATIONS_MAX: u32 = 64;
 pub const SESSION_REPLY_KEPT_BYTES_MAX: u32 = 4096;
 /// Ranges of data and holes in one reply to READ_PLUS at most; the client asks for what follows.
 pub const READ_PLUS_CONTENTS_MAX: u32 = 16;
-/// Calls that are put off at a time while others give back what is in their way, and the memory that these take.
+/// How often a compound is put off while others give back what is in its way, first for 2 ms and each time for twice as long: 30 ms
+/// in all. Clients of NFSv4 ask again soon.
+pub const PAUSES_MAX_V4: u32 = 4;
+/// The same of a call of NFSv3, whose clients wait for seconds before they ask again: 2 s in all.
+pub const PAUSES_MAX_V3: u32 = 10;
+/// Calls of one connection by NFSv3 that are put off at a time: what else it asks for goes on meanwhile.
+pub const PUT_OFF_CALLS_MAX: u32 = CALLS_IN_PROGRESS_MAX / 2;
+/// Calls of each version that are put off at a time while others give back what is in their way, and the memory that these take.
 pub const PARKED_CALLS_MAX: usize = 1024;
 /// See [`PARKED_CALLS_MAX`].
 pub const PARKED_BYTES_MAX: usize = 16 << 20;

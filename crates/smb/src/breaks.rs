@@ -4,6 +4,7 @@
 
 use crate::counts::lock;
 use crate::frame::{self, FRAMING};
+use crate::limits::DELIVERY_ALONE;
 use smb_wire::create::OplockLevel;
 use smb_wire::header::{Command, Flags, Header};
 use smb_wire::oplock::{
@@ -12,8 +13,10 @@ use smb_wire::oplock::{
 use smb_wire::transform::TRANSFORM_SIZE;
 use smb_wire::{FileId, compound};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 use transport::Outbox;
 use vfs::claims::{self, Caching, OpenId};
 
@@ -28,8 +31,10 @@ pub(crate) trait Client: Send + Sync {
     /// Encrypts what follows the room for a transform header at `start`; `false` where that cannot be.
     fn seal(&self, message: &mut [u8], start: usize) -> bool;
 
-    /// Sends a message over the first of its connections that takes it; `first` is tried first. Does not wait.
-    fn send(&self, first: u64, message: &mut Outbox);
+    /// Sends a message over the first of its connections that takes it; `first` is tried first, then the oldest. Does not wait.
+    /// `note` is told which of them it was, before that can be taken for gone: what has not arrived when it ends is sent over others,
+    /// be those there already or not.
+    fn send(&self, first: u64, message: &mut Outbox, note: &dyn Fn(Option<u64>));
 }
 
 /// The caches of a tree connect's client, and what it is told of them.
@@ -48,7 +53,7 @@ struct Caches {
     /// Requests whose replies come before what they break.
     pauses: usize,
     /// What the client is told then.
-    paused: Vec<(Told, Break)>,
+    paused: Vec<(claims::LeaseKey, Told, Break)>,
 }
 
 struct Cache {
@@ -59,6 +64,16 @@ struct Cache {
     unanswered: usize,
     /// What the client is told when they have: the last break says all.
     held: Option<Break>,
+    /// The last break that a connection has taken.
+    sent: Option<Sent>,
+}
+
+/// A break that may not have arrived.
+struct Sent {
+    step: Break,
+    /// The connection.
+    over: u64,
+    at: Instant,
 }
 
 /// How a client is told of a cache.
@@ -134,7 +149,18 @@ impl Breaks {
             claims::LeaseKey::Oplock(open) => caches.early.remove(&open),
             claims::LeaseKey::Shared { .. } | claims::LeaseKey::Delegation(_) => None,
         };
-        let cache = caches.known.entry(key).or_insert(Cache { told, uses: 0, unanswered: 0, held });
+        let new = Cache { told, uses: 0, unanswered: 0, held, sent: None };
+        let cache = match caches.known.entry(key) {
+            Entry::Occupied(entry) => {
+                let cache = entry.into_mut();
+                // A lease that has ended is known by this key as long as a reply to do with it has not left.
+                if !cache.told.secret.is_same(&new.told.secret) {
+                    (cache.told, cache.held, cache.sent) = (new.told, None, None);
+                }
+                cache
+            }
+            Entry::Vacant(entry) => entry.insert(new),
+        };
         cache.uses += 2;
         cache.unanswered += 1;
         let new =
@@ -154,7 +180,7 @@ impl Breaks {
         caches.pauses -= 1;
         let due = if caches.pauses == 0 { std::mem::take(&mut caches.paused) } else { Vec::new() };
         drop(caches);
-        due.iter().for_each(|(told, step)| self.send(told, *step));
+        due.iter().for_each(|(key, told, step)| self.send(*key, told, *step));
     }
 
     /// Tells the client that a cache has to be given up, as soon as it knows that it has it.
@@ -176,18 +202,43 @@ impl Breaks {
             }
         };
         if caches.pauses > 0 {
-            return caches.paused.push((told, step));
+            return caches.paused.push((key, told, step));
         }
         drop(caches);
-        self.send(&told, step);
+        self.send(key, &told, step);
     }
 
     /// Who hears nothing has lost the cache when the time for an answer is over.
-    fn send(&self, told: &Told, step: Break) {
+    fn send(&self, key: claims::LeaseKey, told: &Told, step: Break) {
         let Some(client) = self.client.upgrade() else { return };
-        if let Some(mut message) = notification(&*client, told, step) {
-            client.send(told.connection, &mut message);
-        }
+        let Some(mut message) = notification(&*client, told, step) else { return };
+        client.send(told.connection, &mut message, &|over| {
+            if let Some(cache) = lock(&self.caches).known.get_mut(&key) {
+                cache.sent = over.map(|over| Sent { step, over, at: Instant::now() });
+            }
+        });
+    }
+
+    /// Tells the client again what a connection that has gone may have taken with it. Breaks that an answer is waited for are not
+    /// among it.
+    pub(crate) fn repeat(&self, gone: u64) {
+        let is_lost = |sent: &mut Sent| {
+            sent.over == gone && !sent.step.acknowledge && sent.at.elapsed() <= 2 * DELIVERY_ALONE
+        };
+        let mut caches = lock(&self.caches);
+        let known = caches.known.iter_mut();
+        let lost: Vec<_> = known
+            .filter_map(|(&key, cache)| Some((key, cache.told.clone(), cache.sent.take_if(is_lost)?.step)))
+            .collect();
+        drop(caches);
+        lost.iter().for_each(|(key, told, step)| self.send(*key, told, *step));
+    }
+
+    /// Whether a connection that has gone may have taken the last break of a cache with it.
+    pub(crate) fn may_be_lost(&self, key: claims::LeaseKey, gone: u64) -> bool {
+        let caches = lock(&self.caches);
+        let sent = caches.known.get(&key).and_then(|cache| cache.sent.as_ref());
+        sent.is_none_or(|sent| sent.over == gone)
     }
 
     fn release(&self, key: claims::LeaseKey, is_unanswered: bool) {
@@ -203,7 +254,7 @@ impl Breaks {
         }
         drop(caches);
         if let Some(step) = due {
-            self.send(&told, step);
+            self.send(key, &told, step);
         }
     }
 }
@@ -212,6 +263,11 @@ impl Secret {
     /// Keeps it from now on.
     pub(crate) fn keep(&self) {
         self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it is that of the same lease or oplock.
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     fn is_kept(&self) -> bool {

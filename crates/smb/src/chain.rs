@@ -261,13 +261,12 @@ impl Chain {
             with.trail.forget();
         }
         let previous = if is_related { std::mem::take(&mut self.previous) } else { Previous::default() };
-        let connection = with.connection;
         let mut ops = with.ops(header, &previous);
         let is_last = request.header.next_command == 0;
         let is_alone = self.at == 0 && is_last;
         self.hand_over(&mut ops, is_last, is_alone, rest.len() + out.len() - base);
-        let first =
-            if is_related && previous.ids.is_none() { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) };
+        let is_first = is_related && previous.ids.is_none();
+        let follows = if is_first { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) };
         let has_room = out.len() - base < COMPOUND_REPLY_BYTES_MAX;
         if let Some(before) = self.replies.last() {
             compound::link(out, base + before.start);
@@ -275,7 +274,7 @@ impl Chain {
         let start = out.len();
         let mut w = Writer::new(out);
         w.zeros(HEADER_SIZE);
-        let done = first
+        let done = follows
             .and(self.gives_up.take().map_or(Ok(()), Err))
             .and(if has_room { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) })
             .map_err(Stop::from)
@@ -295,13 +294,24 @@ impl Chain {
                 return Err(self.stopped(stop, ops));
             }
         };
-        let Ops { header, channel, signer, file, told, waker, unanswered, compresses, pages, .. } = ops;
-        self.pages = pages;
-        if compresses {
+        let has_session = !is_first && status != NtStatus::USER_SESSION_DELETED;
+        self.answered(ops, (status, has_session), (out, base, start));
+        Ok(())
+    }
+
+    /// Gives a reply, which begins at `start` and ends `out`, its header, and keeps what those that follow it take over.
+    fn answered(
+        &mut self,
+        ops: Ops<'_>,
+        (status, has_session): (NtStatus, bool),
+        (out, base, start): (&mut [u8], usize, usize),
+    ) {
+        let Ops { connection, header, channel, file, told, waker, .. } = ops;
+        self.pages = ops.pages;
+        if ops.compresses {
             self.compression = connection.compression();
         }
-        self.unanswered.extend(unanswered);
-        let has_session = first.is_ok() && status != NtStatus::USER_SESSION_DELETED;
+        self.unanswered.extend(ops.unanswered);
         self.previous = Previous {
             // What has no session leaves none to those that follow it (MS-SMB2 §3.3.5.2.7.2).
             ids: has_session.then(|| (header.session_id, header.tree_id())),
@@ -309,12 +319,11 @@ impl Chain {
             told: told.filter(|_| matches!(header.command, Command::CREATE | Command::QUERY_INFO)),
             failed: status.is_error().then_some(status),
         };
-        let signer = signer.filter(|_| self.sealed_by.is_none());
+        let signer = ops.signer.filter(|_| self.sealed_by.is_none());
         let reply = self.final_header(connection, &header, status, signer.is_some(), waker.as_ref());
         out[start..start + HEADER_SIZE].copy_from_slice(&reply.to_array());
         note_reply(connection, channel.as_deref(), &reply, signer.as_deref(), &mut out[start..]);
         self.replies.push(Reply { header: reply, start: start - base, signer });
-        Ok(())
     }
 
     /// Gives a command what it has of the chain, which takes so many bytes with the replies so far.

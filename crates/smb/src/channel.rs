@@ -11,6 +11,7 @@ use smb_wire::crypto::{Preauth, signing};
 use std::any::Any;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 use transport::Outbox;
 
 /// `Channel`, from the first request that authenticates over it.
@@ -29,8 +30,9 @@ pub(crate) trait ChannelConnection: Send + Sync {
     /// Tells connections apart.
     fn number(&self) -> u64;
 
-    /// Sends a message that is no reply, without waiting for the client. `false` where the connection is gone.
-    fn send(&self, message: &mut Outbox) -> bool;
+    /// Sends a message that is no reply, without waiting for the client. The connection ends unless the client's machine confirms the
+    /// message in this time. `false` where it is gone.
+    fn send_surely(&self, message: &mut Outbox, patience: Duration) -> bool;
 
     /// What may wait of its requests.
     fn waiting(&self) -> &Arc<Allowance>;

@@ -16,12 +16,13 @@ use smb_wire::crypto::Preauth;
 use std::any::Any;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
 use transport::{Malformed, Outbox};
 
 /// What takes messages to a client, without waiting for it.
 pub(crate) trait Sender: Any + Send + Sync {
-    /// Sends messages, or queues them.
-    fn send(&self, messages: &mut Outbox);
+    /// Sends messages, or queues them. The connection ends unless the client's machine confirms them in this time.
+    fn send_surely(&self, messages: &mut Outbox, patience: Duration);
 
     /// Whether the client has ended the connection.
     fn is_ended(&self) -> bool;
@@ -161,8 +162,8 @@ impl ChannelConnection for Connection {
         self.number
     }
 
-    fn send(&self, message: &mut Outbox) -> bool {
-        self.sender().map(|sender| sender.send(message)).is_some()
+    fn send_surely(&self, message: &mut Outbox, patience: Duration) -> bool {
+        self.sender().map(|sender| sender.send_surely(message, patience)).is_some()
     }
 
     fn waiting(&self) -> &Arc<Allowance> {

@@ -46,8 +46,8 @@ use walk::Target;
 pub(crate) use access::{claimed, data_access, rights_of_bits, without_generic};
 pub(crate) use allocation::check_room;
 pub(crate) use caching::lessee;
-pub(crate) use streams::find as find_stream;
-pub(crate) use walk::{Trail, find, parent_of, spelling};
+pub(crate) use streams::{find as find_stream, lock as lock_stream};
+pub(crate) use walk::{Trail, find, lock_name, parent_of, spelling};
 
 /// Names of create contexts have so many bytes, or more (MS-SMB2 §2.2.13.2).
 const CONTEXT_NAME_BYTES_MIN: usize = 4;
@@ -193,7 +193,8 @@ fn choose(
     part: &Part,
 ) -> Result<Chosen, Stop> {
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
-    match (walk::walk(disk, path, rules.naming(), ops.trail)?, part) {
+    let making = (!must_be_there(args)).then_some(ops.service);
+    match (walk::walk(disk, path, rules.naming(), ops.trail, making)?, part) {
         (target, Part::Stream(name)) => streams::choose(ops, args, disk, target, name),
         // Whoever says that the data are meant wants no directory.
         (_, Part::Data) if is_dir => Err(NtStatus::NOT_A_DIRECTORY.into()),
@@ -201,7 +202,7 @@ fn choose(
             Err(NtStatus::FILE_IS_A_DIRECTORY.into())
         }
         (Target::Found { place, file, attrs }, _) => take((args, rules.naming()), disk, place, file, attrs),
-        (Target::Missing(place), _) => make(ops, (args, rules), disk, place),
+        (Target::Missing(place, _lock), _) => make(ops, (args, rules), disk, place),
     }
 }
 
@@ -438,9 +439,9 @@ fn keep(
     disk: &Arc<Disk>,
     chosen: Chosen,
 ) -> Result<(Arc<Open>, Attrs, Answer), Stop> {
-    let Chosen { place, file, mut attrs, base_type, naming, granted, action } = chosen;
+    let Chosen { place, file, attrs, base_type, naming, granted, action } = chosen;
     ask_before_telling(ops, disk, &file)?;
-    let truncates = matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN);
+    let truncates = empties(action);
     if truncates {
         prepare_to_empty(ops, args, disk, (&file, &attrs), naming)?;
     }
@@ -478,17 +479,7 @@ fn keep(
         cached,
         listing,
     });
-    if !granted_claim.caching.is_none() {
-        // A change that has begun before is done before the client caches anything.
-        attrs = file.pass_changes()?;
-    }
-    if truncates {
-        attrs = empty(ops, args, &open)?;
-    }
-    if action != CreateAction::OPENED && open.file_type == FileType::Regular {
-        let taken = allocation::take(ops, args, &open, action)?;
-        attrs = taken.unwrap_or(attrs);
-    }
+    let attrs = attrs_of_claimed(ops, args, &open, &granting)?.unwrap_or(attrs);
     if let Some(instance) = instance {
         open.set_instance(instance);
     }
@@ -502,6 +493,32 @@ fn keep(
         open.delete_on_close();
     }
     Ok((open, attrs, answer))
+}
+
+/// Whether a file loses what was in it.
+fn empties(action: CreateAction) -> bool {
+    matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN)
+}
+
+/// Does what was asked for with an open once the file is claimed; what the file is then, if that may be other than before.
+fn attrs_of_claimed(
+    ops: &mut Ops<'_>,
+    args: &CreateRequest<'_>,
+    open: &Open,
+    granting: &Granting,
+) -> Result<Option<Attrs>, Stop> {
+    let mut attrs = None;
+    if !granting.caching.is_none() {
+        // A change that has begun before is done before the client caches anything.
+        attrs = Some(open.file.pass_changes()?);
+    }
+    if empties(granting.action) {
+        attrs = Some(empty(ops, args, open)?);
+    }
+    if granting.action != CreateAction::OPENED && open.file_type == FileType::Regular {
+        attrs = allocation::take(ops, args, open, granting.action)?.or(attrs);
+    }
+    Ok(attrs)
 }
 
 /// What is claimed of the file.

@@ -37,6 +37,7 @@ pub mod limits;
 mod list;
 mod lock;
 mod lock_sequences;
+mod name_locks;
 mod names;
 mod negotiate;
 mod negotiated;

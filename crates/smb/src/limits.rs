@@ -113,6 +113,8 @@ pub const COPY_BYTES_MAX: u32 = 16 << 20;
 pub const PAID_BYTES_MAX: u32 = 2 * COPY_BYTES_MAX;
 /// Ranges of one FILE_LEVEL_TRIM that are processed; the client is told how many that were.
 pub const TRIM_RANGES_MAX: usize = 1024;
+/// Locks of names that are being made, for all directories together: so many are made at one time, and few wait for others.
+pub const NAME_LOCKS: usize = 1024;
 /// Names on the way to a file.
 pub const PATH_NAMES_MAX: usize = 256;
 /// Bytes of changes that an open keeps until its client asks for them.
@@ -156,6 +158,10 @@ pub const PIPE_BYTES_OF_USER_MAX: usize = PIPE_BYTES_MAX / 4;
 pub const WAITING_OF_USER_MAX: usize = WAITING_MAX / 4;
 /// See [`SESSIONS_OF_USER_MAX`].
 pub const WAITING_BYTES_OF_USER_MAX: usize = WAITING_BYTES_MAX / 4;
+/// In which time the client's machine must confirm a break, or the connection ends and another of the session is tried.
+pub const DELIVERY: Duration = Duration::from_secs(5);
+/// The same of a session that has no other connection: what it has open goes with it. Who waits for the answer waits longer.
+pub const DELIVERY_ALONE: Duration = Duration::from_secs(30);
 /// Seconds without a call after which a connection is ended. What it holds open goes with it, so this is long; clients that
 /// watch their connections send an ECHO each minute.
 pub const IDLE_S: u32 = 4 * 3600;

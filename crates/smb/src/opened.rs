@@ -52,6 +52,12 @@ impl Opened {
         self.decompressed.is_some()
     }
 
+    /// What it takes beside the message, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.decrypted.as_ref().map_or(0, |(plain, ..)| plain.len())
+            + self.decompressed.as_ref().map_or(0, Vec::len)
+    }
+
     /// Keeps no more than came, of a message that may wait for long: what is queued is counted by that.
     pub(crate) fn shrink(&mut self) {
         self.decompressed = None;

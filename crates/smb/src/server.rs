@@ -1,16 +1,16 @@
 //! SMB as a protocol of the transport, and the server that speaks it.
 
-use crate::chain::{Asker, Base, Chain, Ended, Waits};
+mod waiting;
+
+use crate::chain::{Base, Chain, Ended, Waits};
 use crate::connection::{Connection, Sender};
 use crate::create::Trail;
 use crate::frame::{self, FRAMING};
 use crate::heads::Heads;
-use crate::later::{Cancel, Suspension, Waker, Woken};
 use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY_MS, RETRY_MS_MAX};
 use crate::negotiate::multi_protocol;
 use crate::opened::{Opened, check_compression};
 use crate::service::Service;
-use crate::session::Session;
 use crate::signatures::Unsigned;
 use crate::status::of_fs_error;
 use crate::table::{demand_of_all, dispatch, ends_waits, reply_bytes_max};
@@ -21,7 +21,7 @@ use smb_wire::transform::{TRANSFORM_SIZE, TransformHeader};
 use smb_wire::{Decode, NtStatus};
 use std::io;
 use std::net::{IpAddr, TcpListener};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transport::{
     Body, CallStats, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, Parked, Parking, PartData,
@@ -30,6 +30,7 @@ use transport::{
 pub use transport::{Client, Settings, Stats, Users};
 use vfs::qos::{Toll, is_anything_limited};
 use vfs::{Blocking, FsError, Namespace, VolumeId};
+use waiting::{Held, Replied, Rest, WaitingCall};
 
 /// SMB over TCP.
 struct Smb {
@@ -78,37 +79,6 @@ struct Suspended {
     replies: Vec<u8>,
     /// What was done for them.
     stats: CallStats<Arc<Disk>>,
-}
-
-/// Replies that wait for flushes.
-struct Replied {
-    chain: Chain,
-    /// What waits behind them.
-    held: Option<Held>,
-}
-
-impl Drop for Replied {
-    fn drop(&mut self) {
-        // The replies have left by now.
-        self.held.take().into_iter().for_each(Held::wait);
-    }
-}
-
-/// A command that is about to wait.
-struct Held {
-    waker: Waker,
-    cancel: Cancel,
-    waiting: Box<WaitingCall>,
-}
-
-/// A call whose next command waits to be woken.
-struct WaitingCall {
-    /// Not kept alive: what waits goes with its connection.
-    connection: Weak<transport::Connection<Smb>>,
-    asker: Asker,
-    message: Vec<u8>,
-    chain: Chain,
-    replies: Vec<u8>,
 }
 
 /// A call that goes on after a while.
@@ -234,6 +204,17 @@ impl Protocol for Smb {
     fn reply_bytes_max_at(&self, at: &Continuation) -> u32 {
         match at {
             Continuation::Suspended(suspended) => reply_bytes_max(&suspended.message),
+            Continuation::Replied(_) => 0,
+        }
+    }
+
+    fn bytes(&self, call: &Call, message: &[u8]) -> usize {
+        message.len() + call.opened.bytes()
+    }
+
+    fn bytes_at(&self, at: &Continuation) -> usize {
+        match at {
+            Continuation::Suspended(suspended) => suspended.bytes(),
             Continuation::Replied(_) => 0,
         }
     }
@@ -385,6 +366,9 @@ impl Smb {
                 Progress::Done
             }
             Ended::Later => self.wait(cx, chain, message, (frame_start, base), flushes),
+            Ended::Unpaid | Ended::Delayed if cx.pending.added() > flushes && !chain.replies.is_empty() => {
+                leave(cx, chain, message, (frame_start, base))
+            }
             ended => {
                 let replies = out[base..].to_vec();
                 out.truncate(frame_start);
@@ -411,7 +395,6 @@ impl Smb {
             // Nothing is done: it counts when it is.
             cx.stats = CallStats::default();
         }
-        // What waits for a flush is told of when that is done, and not after something else.
         if ended == Ended::Unpaid
             && cx.pending.added() == flushes
             && let Some(toll) = suspended.chain.settle_unpaid()
@@ -458,6 +441,7 @@ impl Smb {
                 return Progress::AfterSync(Continuation::Replied(Box::new(Replied {
                     chain: sent,
                     held: Some(held),
+                    rest: None,
                 })));
             }
             // The reply may be there before this turn is over.
@@ -476,7 +460,7 @@ impl Smb {
         flushes: usize,
     ) -> Progress<Continuation> {
         let since = *suspended.chain.delayed_since.get_or_insert_with(Instant::now);
-        // What waits for a flush is told of when that is done, and not after something else.
+        // What has added a flush by itself and is not done yet cannot be told of when that is.
         let is_over = since.elapsed() > Duration::from_millis(RETRY_MS_MAX) || cx.pending.added() > flushes;
         suspended.chain.settle();
         let late = cx.detach();
@@ -516,8 +500,8 @@ impl Smb {
 }
 
 impl Sender for transport::Connection<Smb> {
-    fn send(&self, messages: &mut Outbox) {
-        Self::send(self, messages);
+    fn send_surely(&self, messages: &mut Outbox, patience: Duration) {
+        Self::send_surely(self, messages, patience);
     }
 
     fn is_ended(&self) -> bool {
@@ -544,61 +528,6 @@ impl Parked for ParkedCall {
     fn go_on(self) {
         self.late.resume(Continuation::Suspended(self.suspended));
     }
-}
-
-impl Held {
-    fn wait(self) {
-        self.waker.suspend(self.cancel, self.waiting);
-    }
-}
-
-impl WaitingCall {
-    fn go_on(self, waker: Waker, ends_with: Option<NtStatus>) {
-        let Self { connection, asker, message, mut chain, replies } = self;
-        let other = || match ends_with.is_none() && chain.outlives(&waker) {
-            true => connection_of(&asker.session),
-            false => None,
-        };
-        let connection = connection.upgrade().or_else(other);
-        let woken = waker.take_woken().map(|outcome| Woken::new(outcome, asker.undo));
-        let Some(connection) = connection else {
-            // Its client asks again by another connection, and must not find itself in the way.
-            drop(woken);
-            return waker.finish();
-        };
-        chain.woken(waker, woken, ends_with);
-        let (ours, stats) = (Arc::clone(&connection.session), CallStats::default());
-        let suspended = Suspended { connection: ours, message, chain, replies, stats };
-        connection.late().resume(Continuation::Suspended(Box::new(suspended)));
-    }
-}
-
-impl Suspension for WaitingCall {
-    fn resume(self: Box<Self>, waker: Waker) {
-        self.go_on(waker, None);
-    }
-
-    fn end(self: Box<Self>, waker: Waker, status: NtStatus) {
-        if !self.chain.is_at_last(&self.message) {
-            // What follows it in its message is still to be done.
-            return self.go_on(waker, Some(status));
-        }
-        let Self { connection, asker, mut chain, replies, .. } = *self;
-        let connection = connection.upgrade().filter(|_| !chain.is_lost());
-        let Some(connection) = connection else { return waker.finish() };
-        let mut outbox = Outbox::default();
-        write(&mut outbox, &mut chain, |chain, out, base| {
-            out.extend_from_slice(&replies);
-            chain.end(&connection.session, asker, &waker, status, (out, base));
-        });
-        connection.send(&mut outbox);
-    }
-}
-
-/// A connection that a session still has.
-fn connection_of(session: &Weak<Session>) -> Option<Arc<transport::Connection<Smb>>> {
-    let channels = session.upgrade()?.channels();
-    channels.iter().find_map(|channel| channel.connection()?.carrier()?.downcast().ok())
 }
 
 fn malformed(malformed: smb_wire::Malformed) -> Malformed {
@@ -629,6 +558,27 @@ fn head_bytes(chain: &Chain) -> usize {
     FRAMING + if chain.sealed_by.is_some() { TRANSFORM_SIZE } else { 0 }
 }
 
+/// Has what was changed be told of once it is durable, and not after something else. What follows goes on then, however long it has to
+/// wait.
+fn leave(
+    cx: &mut Context<'_, Smb>,
+    mut chain: Chain,
+    message: &[u8],
+    (frame_start, base): (usize, usize),
+) -> Progress<Continuation> {
+    chain.settle();
+    let out = cx.out.bytes();
+    let sent = chain.split(out, base);
+    finish(&sent, out, frame_start);
+    let message = chain.cut(message);
+    let rest = Rest { connection: Arc::downgrade(cx.connection), message, chain };
+    Progress::AfterSync(Continuation::Replied(Box::new(Replied {
+        chain: sent,
+        held: None,
+        rest: Some(rest),
+    })))
+}
+
 /// Finishes the replies of a chain that is done. They leave at the end of the turn, or when flushes are done that they wait for.
 fn replied(
     cx: &mut Context<'_, Smb>,
@@ -647,7 +597,11 @@ fn replied(
     finish(&chain, out, start);
     chain.pages.take().into_iter().for_each(|pages| cx.out.push_pipe(pages));
     if !is_flushed {
-        return Progress::AfterSync(Continuation::Replied(Box::new(Replied { chain, held: None })));
+        return Progress::AfterSync(Continuation::Replied(Box::new(Replied {
+            chain,
+            held: None,
+            rest: None,
+        })));
     }
     if !chain.unanswered.is_empty() {
         send_now(cx, start);

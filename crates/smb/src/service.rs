@@ -8,6 +8,7 @@ use crate::endings::Endings;
 use crate::later::Allowance;
 use crate::leases::LeaseTables;
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
+use crate::name_locks::NameLocks;
 use crate::open::Open;
 use crate::persistent::PersistentOpens;
 use crate::session::Session;
@@ -42,6 +43,8 @@ pub struct Service {
     /// What may wait of all requests.
     pub(crate) waiting: Arc<Allowance>,
     pub(crate) leases: LeaseTables,
+    /// Names that are being made.
+    pub(crate) name_locks: NameLocks,
     /// `GlobalOpenTable`, as far as it is of opens without a session, and of those that may be asked for twice.
     pub(crate) handles: Arc<Handles>,
     /// What outlives the service, if anything can.
@@ -85,6 +88,7 @@ impl Service {
             counts: Counts::default(),
             waiting: Arc::new(Allowance::new(WAITING_MAX, WAITING_BYTES_MAX)),
             leases: LeaseTables::default(),
+            name_locks: NameLocks::default(),
             handles: Arc::default(),
             persistent: None,
             attempts: Attempts::default(),
@@ -192,7 +196,7 @@ impl Service {
         let heir = session.channels().iter().find_map(|channel| channel.connection());
         session.waiting().lose(number, heir.as_ref().map(|heir| (heir.number(), heir.waiting())));
         if channel.is_bound() {
-            session.remind();
+            session.remind(number);
         }
     }
 

@@ -6,9 +6,9 @@ use crate::counts::{Counted, Counts, lock};
 use crate::keys::Keys;
 use crate::later::{Asked, Taken, Waiting, Waker};
 use crate::limits::{
-    ANONYMOUS_PIPE_BYTES_MAX, ANONYMOUS_PIPES_MAX, PIPE_BYTES_MAX, PIPE_BYTES_OF_USER_MAX,
-    SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPE_BYTES_MAX, SESSION_PIPES_MAX, SESSIONS_MAX,
-    SETUP_TIME_MAX, TREES_MAX,
+    ANONYMOUS_PIPE_BYTES_MAX, ANONYMOUS_PIPES_MAX, DELIVERY, DELIVERY_ALONE, PIPE_BYTES_MAX,
+    PIPE_BYTES_OF_USER_MAX, SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPE_BYTES_MAX,
+    SESSION_PIPES_MAX, SESSIONS_MAX, SETUP_TIME_MAX, TREES_MAX,
 };
 use crate::negotiated::Negotiated;
 use crate::nonces::Nonces;
@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Instant;
 use transport::Outbox;
+use vfs::claims::Effect;
 
 /// `Session`.
 pub(crate) struct Session {
@@ -221,11 +222,21 @@ impl Session {
         is_last
     }
 
-    /// Tells its client again of the caches that it was asked for: the connection that has gone may have taken that with it.
-    pub(crate) fn remind(&self) {
+    /// Tells its client again of the caches that it was asked for or has lost: the connection that has gone may have taken that with it.
+    pub(crate) fn remind(&self, gone: u64) {
         for disk in self.trees().iter().filter_map(|tree| tree.disk()) {
             let (claims, now) = (disk.export.volume.claims(), disk.export.volume.now());
-            claims.dispatch(claims.remind(now, disk.holder));
+            let breaks = &disk.claimant.breaks;
+            let mut effects = claims.remind(now, disk.holder);
+            // What another connection has taken is on its way, however many others go meanwhile.
+            effects.retain(|effect| match effect {
+                Effect::Recall { holder, key, .. } if *holder == disk.holder => {
+                    breaks.may_be_lost(*key, gone)
+                }
+                _ => true,
+            });
+            claims.dispatch(effects);
+            breaks.repeat(gone);
         }
     }
 
@@ -397,11 +408,13 @@ impl Client for Session {
         self.keys().is_some_and(|keys| keys.seal(self.id, message, start))
     }
 
-    fn send(&self, first: u64, message: &mut Outbox) {
+    fn send(&self, first: u64, message: &mut Outbox, note: &dyn Fn(Option<u64>)) {
         let channels = self.channels();
         let mut connections: Vec<_> = channels.iter().filter_map(|channel| channel.connection()).collect();
-        connections.sort_by_key(|connection| connection.number() != first);
-        _ = connections.iter().any(|connection| connection.send(message));
+        connections.sort_by_key(|connection| (connection.number() != first, connection.number()));
+        let patience = if connections.len() > 1 { DELIVERY } else { DELIVERY_ALONE };
+        let taken = connections.iter().find(|connection| connection.send_surely(message, patience));
+        note(taken.map(|connection| connection.number()));
     }
 }
 

@@ -100,8 +100,8 @@ pub(crate) fn demand(request: &Message<'_>) -> Demand {
         Command::READ | Command::QUERY_DIRECTORY => Kind::Read,
         Command::WRITE => Kind::Write,
         Command::IOCTL => {
-            let copied = Ops::decode(request.bytes).ok().and_then(|args| ioctl::copied(&args));
-            return copied.unwrap_or(Demand::one(Kind::Other, 0));
+            let nothing = |_| Demand::one(Kind::Other, 0);
+            return Ops::decode(request.bytes).map_or_else(nothing, |args| ioctl::demand(&args));
         }
         _ => return Demand::one(Kind::Other, 0),
     };

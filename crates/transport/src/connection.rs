@@ -14,9 +14,11 @@ use crate::outbox::Outbox;
 use crate::protocol::Protocol;
 use crate::queue::{Queue, Queued};
 use crate::resources::Resources;
+use crate::stall::Stall;
 use crate::transform::{HandOver, Opened, Transform};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::set_tcp_user_timeout;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::io;
@@ -24,7 +26,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use vfs::qos::Charge;
 use vfs::{Protection, VolumeId};
 
@@ -91,6 +93,8 @@ pub struct Connection<P: Protocol> {
     /// The one that the last call was for, and when, kept beside them so that others in a row need no lock.
     last_volume: AtomicU64,
     last_used: AtomicU64,
+    /// Until when the client's machine must confirm soon what it is sent ([`clock::coarse_ms`]); 0 if it need not.
+    impatient_until: AtomicU64,
 }
 
 struct Outgoing {
@@ -106,6 +110,10 @@ struct Outgoing {
     writes: bool,
     watched: EventFlags,
     is_broken: bool,
+    /// In which time the client's machine must confirm what it is sent, where that is short.
+    patience: Option<Duration>,
+    /// That the machine had confirmed nothing for a while already then: the kernel may not look at that time soon enough.
+    stall: Option<Stall>,
 }
 
 impl<P: Protocol> Connection<P> {
@@ -129,6 +137,8 @@ impl<P: Protocol> Connection<P> {
             writes: false,
             watched: EventFlags::IN,
             is_broken: false,
+            patience: None,
+            stall: None,
         };
         Self {
             session,
@@ -152,6 +162,7 @@ impl<P: Protocol> Connection<P> {
             volumes: Mutex::default(),
             last_volume: AtomicU64::new(0),
             last_used: AtomicU64::new(0),
+            impatient_until: AtomicU64::new(0),
         }
     }
 
@@ -159,6 +170,45 @@ impl<P: Protocol> Connection<P> {
     /// messages of its own at any time.
     pub fn send(&self, out: &mut Outbox) {
         self.send_locked(&mut self.lock(), out);
+    }
+
+    /// The same; and has the system end the connection if the client's machine confirms none of it in `patience`, as one that has
+    /// lost its power or its cable does not. Some time after that it may take as long as it needs again.
+    pub fn send_surely(&self, out: &mut Outbox, patience: Duration) {
+        let mut outgoing = self.lock();
+        // A shorter patience that somebody else has holds for all.
+        let sooner = outgoing.patience.map_or(patience, |other| patience.min(other));
+        if outgoing.patience != Some(sooner) && set_tcp_user_timeout(&self.socket, millis(sooner)).is_ok() {
+            outgoing.patience = Some(sooner);
+        }
+        // The kernel looks at that time only when it tries again.
+        let before = outgoing.stall.and_then(|stall| stall.lasting(&self.socket));
+        outgoing.stall = Stall::of(&self.socket, patience).map(|stall| stall.or_sooner(before));
+        let until = clock::coarse_ms() + 2 * u64::from(millis(patience));
+        self.impatient_until.fetch_max(until, Ordering::SeqCst);
+        self.send_locked(&mut outgoing, out);
+    }
+
+    /// Waits for the client's machine as long as the system does again, once what was sent surely has arrived. Ends the connection if
+    /// it should have and has not.
+    pub(crate) fn be_patient(&self) {
+        let until = self.impatient_until.load(Ordering::SeqCst);
+        if until == 0 {
+            return;
+        }
+        let mut outgoing = self.lock();
+        outgoing.stall = outgoing.stall.and_then(|stall| stall.lasting(&self.socket));
+        if outgoing.stall.as_ref().is_some_and(Stall::is_overdue) {
+            return self.break_off(&mut outgoing, &io::ErrorKind::TimedOut.into());
+        }
+        if clock::coarse_ms() < until {
+            return;
+        }
+        // Nobody has sent anything surely meanwhile.
+        if self.impatient_until.compare_exchange(until, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            outgoing.patience = None;
+            _ = set_tcp_user_timeout(&self.socket, 0);
+        }
     }
 
     /// Sends what is in `out` as it is, and lets all that is sent and received after it pass through `transform`.
@@ -454,6 +504,11 @@ impl<P: Protocol> Connection<P> {
         self.close();
     }
 
+    /// Whether nothing is sent any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().is_broken
+    }
+
     /// Whether calls are in progress or replies wait for the client.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_progress.load(Ordering::SeqCst) > 0 || self.has_unread()
@@ -535,4 +590,8 @@ impl<P: Protocol> Drop for Connection<P> {
         let outgoing = self.outgoing.get_mut().unwrap_or_else(PoisonError::into_inner);
         self.resources.unread.fetch_sub(outgoing.counted, Ordering::SeqCst);
     }
+}
+
+fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }

@@ -414,6 +414,7 @@ impl<P: Protocol> EventLoop<P> {
         };
         self.end_all("its handshake takes too long", |entry| entry.connection.is_handshake_overdue());
         self.end_all("neither half a message nor unread replies have moved for too long", stalled);
+        self.connections.values().for_each(|entry| entry.connection.be_patient());
         let idle_s = self.shared.settings.idle_s;
         let idle = |entry: &Entry<P>| {
             let waits = entry.connection.is_busy() || !entry.connection.queue.is_empty();
@@ -437,6 +438,8 @@ impl<P: Protocol> EventLoop<P> {
             tracing::debug!(peer = %entry.connection.ends.peer, why, "connection ended");
         }
         entry.connection.say_end();
+        // Calls that are still in progress keep nothing of it.
+        entry.connection.forget_unread();
         let _ = epoll::delete(&self.mailbox.epoll, &entry.connection.socket);
         self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);
     }

@@ -2,12 +2,15 @@
 
 use crate::connection::{Connection, Work};
 use crate::lease::Lease;
-use crate::limits::LONG_REPLY_BYTES;
+use crate::limits::{LONG_REPLY_BYTES, LONG_REPLY_PATIENCE, LONG_REPLY_PAUSE_MAX, LONG_REPLY_PAUSE_MIN};
 use crate::long_reply::LongReply;
 use crate::message::Role;
+use crate::parking::{Parked, Parking};
+use crate::pool::Pool;
 use crate::protocol::Protocol;
 use crate::runner::Runner;
 use std::sync::Arc;
+use std::time::Duration;
 use vfs::panics;
 
 /// What a storage thread is to do for a connection.
@@ -17,6 +20,8 @@ pub(crate) struct Job<P: Protocol> {
     /// What it counts as while it is in progress.
     weight: u32,
     reply_bytes_max: u32,
+    /// For how long it was put off.
+    paused: Duration,
 }
 
 enum Task<P: Protocol> {
@@ -44,17 +49,38 @@ impl<P: Protocol> Job<P> {
     fn new(connection: &Arc<Connection<P>>, task: Task<P>, reply_bytes_max: u32) -> Self {
         let weight = 1 + reply_bytes_max / LONG_REPLY_BYTES;
         connection.begin_calls(weight);
-        Self { connection: Arc::clone(connection), task, weight, reply_bytes_max }
+        Self { connection: Arc::clone(connection), task, weight, reply_bytes_max, paused: Duration::ZERO }
     }
 
-    /// Does the work and sends the replies.
-    pub(crate) fn run(self) {
-        let Self { connection, task, weight, reply_bytes_max } = self;
+    /// Does the work and sends the replies. A long reply that must not be made now is put off.
+    pub(crate) fn run(self, pool: &Arc<Pool<Self>>, parking: &Parking<PutOff<P>>) {
+        let connection = Arc::clone(&self.connection);
+        match LongReply::begin(&connection, self.reply_bytes_max as usize) {
+            Some(_making) => self.perform(false),
+            None => {
+                if let Some(job) = self.put_off(pool, parking) {
+                    job.perform(true);
+                }
+            }
+        }
+    }
+
+    /// Comes back if it was put off for long enough, or there is no room for it.
+    fn put_off(mut self, pool: &Arc<Pool<Self>>, parking: &Parking<PutOff<P>>) -> Option<Self> {
+        if self.paused >= LONG_REPLY_PATIENCE || self.connection.is_over() {
+            return Some(self);
+        }
+        let pause = self.paused.clamp(LONG_REPLY_PAUSE_MIN, LONG_REPLY_PAUSE_MAX);
+        self.paused += pause;
+        let put_off = PutOff { job: self, pool: Arc::clone(pool) };
+        parking.park(put_off, pause).err().map(|back| back.job)
+    }
+
+    fn perform(self, is_refused: bool) {
+        let Self { connection, task, weight, .. } = self;
         let run = || {
             let role = if matches!(task, Task::Lease(_)) { Role::Lease } else { Role::Job };
             let mut runner = Runner::new(connection.protocol.memory(role, 0));
-            let making = LongReply::begin(&connection, reply_bytes_max as usize);
-            let is_refused = making.is_none();
             match task {
                 Task::Work(Work::Call { call, message, charge, received }) => {
                     runner.begin(&connection, received);
@@ -72,5 +98,27 @@ impl<P: Protocol> Job<P> {
             connection.close();
         }
         connection.end_calls(weight);
+    }
+}
+
+/// What makes no long reply now.
+pub(crate) struct PutOff<P: Protocol> {
+    job: Job<P>,
+    pool: Arc<Pool<Job<P>>>,
+}
+
+impl<P: Protocol> Parked for PutOff<P> {
+    fn bytes(&self) -> usize {
+        let protocol = &*self.job.connection.protocol;
+        let kept = match &self.job.task {
+            Task::Work(Work::Call { call, message, .. }) => protocol.bytes(call, message),
+            Task::Work(Work::Resume { at, .. }) => protocol.bytes_at(at),
+            Task::Lease(_) => 0,
+        };
+        size_of::<Self>() + kept
+    }
+
+    fn go_on(self) {
+        self.pool.submit(self.job);
     }
 }

@@ -41,6 +41,7 @@ mod runner;
 mod server;
 mod settings;
 mod shared;
+mod stall;
 mod tail;
 pub mod tls;
 mod transform;

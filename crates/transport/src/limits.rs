@@ -1,5 +1,7 @@
 //! Every bound of this crate, in one place.
 
+use std::time::Duration;
+
 /// Bytes of a receive buffer: seven whole calls of 64 KiB fit.
 pub const BUFFER_BYTES: usize = 512 << 10;
 /// A longer message that is not there as a whole is taken as it comes. Behind a shorter one there is room for what a
@@ -40,13 +42,23 @@ pub const SCARCE_RECEIVE_BYTES: usize = 16 << 10;
 pub const UNREAD_REPLY_BYTES_MAX: usize = 2 << 20;
 /// Bytes of replies that all connections together may leave unread before each must read what it has first.
 pub const UNREAD_TOTAL_BYTES_MAX: usize = 64 << 20;
-/// Past this, with the long replies being made, calls that were taken before and have long replies are answered with "try
-/// again later" if their connection has left anything unread, or has as much being made as it may leave unread.
+/// Past this, with the long replies being made, calls that were taken before and have long replies are put off while their
+/// connection has left anything unread, or has as much being made as it may leave unread.
 pub const UNREAD_TOTAL_BYTES_FULL: usize = 2 * UNREAD_TOTAL_BYTES_MAX;
 /// Past this, connections end whose unread replies have not moved for longest.
 pub const UNREAD_TOTAL_BYTES_SHED: usize = 2 * UNREAD_TOTAL_BYTES_FULL;
 /// Past this, with the long replies being made, no long reply is made until connections have ended.
 pub const UNREAD_TOTAL_BYTES_MOST: usize = UNREAD_TOTAL_BYTES_SHED + UNREAD_TOTAL_BYTES_MAX;
+/// How long a long reply is put off at first, and at most at a time: each time as long as in all before.
+pub const LONG_REPLY_PAUSE_MIN: Duration = Duration::from_millis(2);
+/// See [`LONG_REPLY_PAUSE_MIN`].
+pub const LONG_REPLY_PAUSE_MAX: Duration = Duration::from_millis(256);
+/// A call whose reply was put off for so long is answered with "try again later": clients give up after a minute.
+pub const LONG_REPLY_PATIENCE: Duration = Duration::from_secs(30);
+/// Calls that are put off for their long replies, and bytes of them; past that, further ones are answered at once.
+pub const LONG_REPLIES_PUT_OFF_MAX: usize = 16_384;
+/// See [`LONG_REPLIES_PUT_OFF_MAX`].
+pub const LONG_REPLIES_PUT_OFF_BYTES_MAX: usize = 64 << 20;
 /// Longer replies are long ones. Of shorter ones, those to all calls of one connection in progress are less than it may leave
 /// unread.
 pub const SHORT_REPLY_BYTES_MAX: usize = 8 << 10;

@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// How a job is done; it may submit further ones.
+type Run<J> = dyn Fn(&Arc<Pool<J>>, J) + Send + Sync;
+
 /// Runs jobs of type `J`.
 pub(crate) struct Pool<J> {
     state: Mutex<State<J>>,
     work: Condvar,
     /// Jobs in the queue, for a look without the lock.
     waiting: Arc<AtomicUsize>,
-    run: Box<dyn Fn(J) + Send + Sync>,
+    run: Box<Run<J>>,
 }
 
 struct State<J> {
@@ -24,7 +27,10 @@ struct State<J> {
 
 impl<J: Send + 'static> Pool<J> {
     /// A pool without threads; they come with the work. `waiting` tells how many jobs are in the queue.
-    pub(crate) fn new(waiting: &Arc<AtomicUsize>, run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
+    pub(crate) fn new(
+        waiting: &Arc<AtomicUsize>,
+        run: impl Fn(&Arc<Self>, J) + Send + Sync + 'static,
+    ) -> Arc<Self> {
         let state = State { jobs: VecDeque::new(), threads: 0, idle: 0, closed: false };
         Arc::new(Self {
             state: Mutex::new(state),
@@ -66,17 +72,17 @@ impl<J: Send + 'static> Pool<J> {
                 state.threads -= 1;
                 if state.threads == 0 { state.jobs.pop_front() } else { None }
             };
-            alone.into_iter().for_each(|job| (self.run)(job));
+            alone.into_iter().for_each(|job| (self.run)(self, job));
         }
     }
 
-    fn work(&self) {
+    fn work(self: &Arc<Self>) {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 self.waiting.store(state.jobs.len(), Ordering::Relaxed);
                 drop(state);
-                (self.run)(job);
+                (self.run)(self, job);
                 state = self.lock();
             } else if state.closed {
                 break;
@@ -110,7 +116,7 @@ mod tests {
         let (done, finished) = mpsc::channel();
         let gate = Arc::new((Mutex::new(false), Condvar::new()));
         let held = Arc::clone(&gate);
-        let pool = Pool::new(&Arc::default(), move |job: usize| {
+        let pool = Pool::new(&Arc::default(), move |_, job: usize| {
             let open = held.0.lock().unwrap();
             drop(held.1.wait_while(open, |open| !*open).unwrap());
             done.send(job).unwrap();

@@ -114,6 +114,14 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// The same for a call that goes on.
     fn reply_bytes_max_at(&self, at: &Self::Continuation) -> u32;
 
+    /// The memory that a call takes before it begins, in bytes: its message, and what was made of that.
+    fn bytes(&self, _call: &Self::Call, message: &[u8]) -> usize {
+        message.len()
+    }
+
+    /// The same of a call that goes on.
+    fn bytes_at(&self, at: &Self::Continuation) -> usize;
+
     /// Does a call, as far as `cx.blocking` allows.
     fn run(
         &self,

@@ -4,8 +4,10 @@ use crate::buffer::BufferPool;
 use crate::clients::Clients;
 use crate::event_loop::EventLoop;
 use crate::job::Job;
+use crate::limits::{LONG_REPLIES_PUT_OFF_BYTES_MAX, LONG_REPLIES_PUT_OFF_MAX};
 use crate::listeners::{Listener, Listeners};
 use crate::mailbox::{Mailbox, Message};
+use crate::parking::Parking;
 use crate::pool::Pool;
 use crate::protocol::Protocol;
 use crate::registry::{Client, Registry, Users};
@@ -47,9 +49,10 @@ impl<P: Protocol> Server<P> {
         let buffers =
             BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
         let resources = Resources::new(buffers);
+        let put_off = Parking::new("put-off", LONG_REPLIES_PUT_OFF_MAX, LONG_REPLIES_PUT_OFF_BYTES_MAX);
         let shared = Arc::new(Shared {
             protocol,
-            pool: Pool::new(&resources.jobs, Job::run),
+            pool: Pool::new(&resources.jobs, move |pool, job: Job<P>| job.run(pool, &put_off)),
             resources,
             clients: Clients::default(),
             registry: Registry::default(),

@@ -16,7 +16,7 @@ use crate::process;
 use step::{Load, Step};
 
 /// Test targets that compare rates and times with what they should be. They run alone.
-const TIMED_TESTS: [&str; 6] = ["agents", "eda", "generator", "limits", "measured", "rate"];
+const TIMED_TESTS: [&str; 7] = ["agents", "eda", "generator", "limits", "loads", "measured", "rate"];
 /// What every step runs under, so that clippy compiles and looks at what it compiles. As a check beside the compiler it would take as
 /// long as that; were one cargo command not told, it would compile all again.
 const COMPILER: [&str; 3] =

@@ -1,5 +1,8 @@
 //! A network of its own for the suite, because some tests have the packet filter drop what a connection sends.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::ensure;
@@ -12,14 +15,25 @@ const BLOCKING: [&str; 5] = [
     "smb2.oplock.batch22b",
     "smb2.replay.dhv2-pending3",
 ];
-/// What tells smbtorture to use the filter, in place of a request that Samba alone knows.
-pub(super) const WITH_FILTER: &str = "--option=torture:use_iptables=yes";
+/// Stands for iptables. A client's system confirms what has come up to 40 ms later: where a connection is blocked before, the server
+/// sends that again and again, and what the test waits for does not follow it.
+const FILTER: &str =
+    "#!/bin/sh\ncase \"$*\" in *\" -j DROP\") sleep 0.1 ;; esac\nexec /usr/sbin/iptables \"$@\"\n";
 /// Says that this process is in such a network already.
 const INSIDE: &str = "XTASK_SMBTORTURE_NETWORK";
 
 /// Whether a test blocks connections.
 pub(super) fn blocks(test: &str) -> bool {
     BLOCKING.iter().any(|blocking| test.starts_with(blocking))
+}
+
+/// What tells smbtorture to use the filter, in place of a request that Samba alone knows.
+pub(super) fn with_filter(work: &Path) -> anyhow::Result<[String; 2]> {
+    let filter = work.join("iptables");
+    fs::write(&filter, FILTER)?;
+    fs::set_permissions(&filter, Permissions::from_mode(0o755))?;
+    let command = format!("--option=torture:iptables_command={}", filter.display());
+    Ok(["--option=torture:use_iptables=yes".to_owned(), command])
 }
 
 /// Whether the suite is still to be run in a network of its own, which needs root.

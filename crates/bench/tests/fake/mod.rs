@@ -46,6 +46,8 @@ pub(crate) enum Fault {
     NewVerifier,
     /// Once, one connection is not answered for [`STALL`], while the others are.
     Stall,
+    /// No REMOVE is answered before [`STALL`] has passed since the first one came.
+    StallRemove,
     /// Every READ and WRITE is answered [`SLOW`] after it came, one after another on a connection.
     Slow,
     /// READs and WRITEs are answered at [`RATE`] a second, over all connections.
@@ -152,6 +154,7 @@ impl Server {
             match self.fault {
                 Fault::Slow if load && is_transfer => thread::sleep(SLOW),
                 Fault::Paced if load && is_transfer => self.pace(),
+                Fault::StallRemove if load && header.proc == Procedure::REMOVE.0 => self.stall_since_first(),
                 Fault::Stall if load && is_transfer && self.is_time_to_stall() => thread::sleep(STALL),
                 _ => {}
             }
@@ -272,6 +275,11 @@ impl Server {
             Some(due) => due,
         });
         is_time
+    }
+
+    fn stall_since_first(&self) {
+        let due = *self.due.lock().unwrap().get_or_insert_with(|| Instant::now() + STALL);
+        thread::sleep(due.saturating_duration_since(Instant::now()));
     }
 
     /// Waits for this call's turn. Turns that nobody took are lost.

@@ -11,7 +11,7 @@ mod tests;
 
 pub use table::MountTable;
 
-use crate::call::{Answer, Attempt, Call, Outcome, WouldWait};
+use crate::call::{Again, Answer, Attempt, Call, Outcome};
 use crate::rpc::reply::Records;
 use nfs_wire::mount::{
     DirPath, ExportNode, FhStatus, GroupNode, MountBody, MountOk, MountReply, Procedure, Status, VERSION_1,
@@ -85,7 +85,7 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> Answer {
             MountReply::Ok(MountOk { fhandle, auth_flavors }).encode(w);
             Ok(())
         }
-        Err(FsError::WouldWait) => Err(WouldWait),
+        Err(FsError::WouldWait) => Err(Again::WouldWait),
         Err(error) => refuse(w, status(error)),
     }
 }

@@ -12,7 +12,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use crate::call::{Attempt, Call, File, Outcome, WouldWait};
+use crate::call::{Again, Answer, Attempt, Call, File, Outcome};
 use crate::callback::Outgoing;
 use crate::limits::LOCK_OWNER_BYTES_MAX;
 use crate::rpc::reply::Records;
@@ -52,7 +52,7 @@ pub(crate) fn answer(
 struct Request<O>(std::marker::PhantomData<O>);
 
 /// How a procedure with a result ends: the result is written, or the call has to wait.
-type Answered = Result<Result<(), WouldWait>, Malformed>;
+type Answered = Result<Answer, Malformed>;
 
 impl<O: Offset> Request<O> {
     fn answer(
@@ -77,15 +77,15 @@ impl<O: Offset> Request<O> {
             | Procedure::GRANTED_MSG => {
                 let mut result = Vec::new();
                 let wanted = Procedure(procedure.0 - TO_MSG);
-                if Self::result(call, version, wanted, r, &mut Writer::new(&mut result))?.is_err() {
-                    return Ok(Outcome::WouldWait);
+                if let Err(again) = Self::result(call, version, wanted, r, &mut Writer::new(&mut result))? {
+                    return Ok(Outcome::Again(again));
                 }
                 send_result(call, version, Procedure(procedure.0 + TO_RES), result);
             }
             Procedure::SHARE | Procedure::UNSHARE if version != VERSION_1 => {
                 let args = ShareArgs::decode(r)?;
                 let stat = match share::answer(call, procedure, &args) {
-                    Err(FsError::WouldWait) => return Ok(Outcome::WouldWait),
+                    Err(FsError::WouldWait) => return Ok(Outcome::Again(Again::WouldWait)),
                     stat => in_version(stat.unwrap_or_else(of_error), version),
                 };
                 ShareReply { cookie: args.cookie, stat, sequence: 0 }.encode(w);
@@ -141,7 +141,7 @@ impl<O: Offset> Request<O> {
             _ => (TestArgs::<O>::decode(r)?.cookie, Ok(Status::DENIED)),
         };
         let stat = match status {
-            Err(FsError::WouldWait) => return Ok(Err(WouldWait)),
+            Err(FsError::WouldWait) => return Ok(Err(Again::WouldWait)),
             status => in_version(status.unwrap_or_else(of_error), version),
         };
         Reply { cookie, stat }.encode(w);
@@ -155,7 +155,7 @@ impl<O: Offset> Request<O> {
             call.service.locks.test(&asked)
         });
         let (status, obstacle) = match tested {
-            Err(FsError::WouldWait) => return Ok(Err(WouldWait)),
+            Err(FsError::WouldWait) => return Ok(Err(Again::WouldWait)),
             Err(error) => (of_error(error), None),
             Ok(Ok(())) => (Status::GRANTED, None),
             Ok(Err(refused)) => refused,

@@ -4,7 +4,7 @@ pub use super::programs::Programs;
 use super::reply::Records;
 use super::tls;
 use crate::cache::{HandleCache, decode_credential};
-use crate::call::{Call, Outcome};
+use crate::call::{Answer, Call, Outcome};
 use crate::{mount, nlm, nsm, portmap, v3, v4};
 use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, CallHeader, RPC_VERSION, Rejected, Versions};
 use std::sync::Arc;
@@ -262,10 +262,17 @@ impl RpcCall {
         }
     }
 
-    /// Does the call with these arguments, waiting if `call` may, and puts the reply into `out`. False: it has to wait, and
-    /// `out` is as before.
+    /// Bytes of data that a call with these arguments asks for or brings, as limits count them.
+    pub(super) fn data_bytes(&self, args: &[u8]) -> u32 {
+        match self.target {
+            Target::Nfs(procedure) => v3::demand(procedure, args).map_or(0, |(_, demand)| demand.bytes),
+            Target::Compound(_) | Target::Sideband(_) => 0,
+        }
+    }
+
+    /// Does the call with these arguments, waiting if `call` may, and puts the reply into `out`, or leaves that as before.
     #[inline]
-    pub fn perform(&self, args: &[u8], call: &mut Call<'_>, out: &mut Outbox) -> bool {
+    pub fn perform(&self, args: &[u8], call: &mut Call<'_>, out: &mut Outbox) -> Answer {
         let start = out.begin_success(self.xid);
         let attempt = match self.target {
             Target::Nfs(procedure) => v3::answer(call, procedure, args, out),
@@ -276,11 +283,10 @@ impl RpcCall {
         match attempt {
             Ok(Outcome::Replied) => {
                 out.finish(start);
-                return true;
             }
-            Ok(Outcome::WouldWait) => {
+            Ok(Outcome::Again(again)) => {
                 out.abandon(start);
-                return false;
+                return Err(again);
             }
             Ok(Outcome::NoProcedure) => {
                 out.abandon(start);
@@ -291,7 +297,7 @@ impl RpcCall {
                 out.accept(self.xid, Accepted::GarbageArgs);
             }
         }
-        true
+        Ok(())
     }
 
     /// Puts a reply into `out` that says only that the call failed.

@@ -7,6 +7,7 @@
 pub(crate) mod demand;
 pub mod dispatch;
 pub(crate) mod programs;
+mod put_off;
 mod record;
 pub mod replay;
 pub mod reply;

@@ -3,6 +3,8 @@
 use super::tls::TlsPolicy;
 use crate::v4::state::binding::Binding;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 /// What a connection may reach.
 pub(crate) struct Reach {
@@ -14,6 +16,8 @@ pub(crate) struct Reach {
     pub(crate) tls: Option<TlsPolicy>,
     /// The session of version 4 that it was used for last.
     pub(crate) binding: Binding,
+    /// Its calls of version 3 that are put off.
+    pub(crate) put_off: Arc<AtomicU32>,
 }
 
 /// The programs served on a listener.

@@ -3,12 +3,13 @@
 use super::demand::toll;
 use super::dispatch::{RpcCall, Sideband, Target, route};
 use super::programs::{Programs, Reach};
+use super::put_off::PutOff;
 use super::record::parse_frame;
 use super::replay::{InProgress, Verdict, Waiter};
 use super::reply::Records;
 use super::tls::{self, TlsPolicy};
 use crate::cache::{CachedFile, HandleCache};
-use crate::call::Call;
+use crate::call::{Again, Call};
 use crate::counts::{CallCounts, ThreadCounts, VersionCounts};
 use crate::limits::{
     CACHED_CREDENTIALS, CACHED_NAMES, LEASE_CACHE_ENTRIES, PARKED_BYTES_MAX, PARKED_CALLS_MAX,
@@ -25,7 +26,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use transport::{
     Body, CallStats, Connection, Context, Frame, Late, Listeners, Malformed, Outbox, Parked, Parking,
@@ -39,7 +40,9 @@ use vfs::{Blocking, FsError, Namespace, Origin, Protection};
 struct Rpc {
     service: Arc<Service>,
     /// Compounds that go on when others may have given back what is in their way.
-    parking: Parking<ParkedCompound>,
+    parking: Parking<ParkedCall>,
+    /// Calls of version 3 that do: these wait for longer, and leave compounds their places.
+    parking_v3: Parking<ParkedCall>,
     /// Handles that event loops remembered when they were asked for, and those that they did not.
     handle_hits: AtomicU64,
     handle_misses: AtomicU64,
@@ -91,10 +94,10 @@ struct SuspendedCompound {
     at: Box<Suspended>,
 }
 
-/// A compound that goes on after a while.
-struct ParkedCompound {
+/// A call that goes on after a while.
+struct ParkedCall {
     late: Late<Rpc>,
-    compound: Box<SuspendedCompound>,
+    at: Continuation,
 }
 
 struct RepliedCompound {
@@ -108,6 +111,8 @@ struct Blocked {
     args: Vec<u8>,
     read_from: Option<ReadFrom>,
     replay: Option<InProgress>,
+    /// If it was put off.
+    put_off: Option<PutOff>,
 }
 
 struct Replied {
@@ -135,7 +140,8 @@ impl Protocol for Rpc {
     fn session(&self, listening: &Listening, ends: transport::Endpoints) -> Reach {
         let endpoint = listening.is_endpoint.then(|| ends.local.to_canonical());
         let tls = listening.tls.clone();
-        Reach { programs: listening.programs, endpoint, tls, binding: v4::state::binding::Binding::default() }
+        let (binding, put_off) = Default::default();
+        Reach { programs: listening.programs, endpoint, tls, binding, put_off }
     }
 
     fn memory(&self, role: Role, cached_files: usize) -> Memory {
@@ -228,6 +234,10 @@ impl Protocol for Rpc {
         }
     }
 
+    fn bytes_at(&self, at: &Continuation) -> usize {
+        at.bytes()
+    }
+
     #[inline]
     fn run(&self, cx: &mut Context<'_, Self>, call: RpcCall, message: &[u8]) -> Progress<Continuation> {
         let mut replay = None;
@@ -247,16 +257,16 @@ impl Protocol for Rpc {
                 let policy = policy.clone();
                 start_tls(cx, call, &policy)
             }
-            _ => self.perform(cx, call, args, replay),
+            _ => self.perform(cx, call, args, replay, None),
         }
     }
 
     fn resume(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
         match at {
             Continuation::Blocked(blocked) => {
-                let Blocked { call, args, read_from, replay } = *blocked;
+                let Blocked { call, args, read_from, replay, put_off } = *blocked;
                 cx.stats.read_from = read_from;
-                self.perform(cx, call, &args, replay)
+                self.perform(cx, call, &args, replay, put_off)
             }
             Continuation::Compound(compound) => {
                 let SuspendedCompound { call, args, stats, replay, at } = *compound;
@@ -287,7 +297,11 @@ impl Protocol for Rpc {
     fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {
         let start = out.start();
         match at {
-            Continuation::Blocked(blocked) => blocked.call.fail(error, out),
+            Continuation::Blocked(blocked) => {
+                let Blocked { call, replay, .. } = *blocked;
+                call.fail(error, out);
+                answer(replay, out.record(start));
+            }
             Continuation::Replied(replied) => {
                 let Replied { call, replay } = *replied;
                 call.fail(error, out);
@@ -463,18 +477,14 @@ impl Rpc {
         call: RpcCall,
         args: &[u8],
         mut replay: Option<InProgress>,
+        put_off: Option<PutOff>,
     ) -> Progress<Continuation> {
         let (flushes, start) = (cx.pending.added(), cx.out.start());
         let (mut performed, out) = self.call(cx, &call);
-        if !call.perform(args, &mut performed, out) {
+        if let Err(again) = call.perform(args, &mut performed, out) {
             let read_from = performed.stats.read_from;
-            if cx.blocking == Blocking::Never {
-                let blocked = Blocked { call, args: args.to_vec(), read_from, replay };
-                return Progress::WouldBlock(Continuation::Blocked(Box::new(blocked)));
-            }
-            // A backend that will not wait where it may: the client asks again (NFS3ERR_JUKEBOX is for this).
-            call.fail(FsError::Delay, cx.out);
-            return Progress::Done;
+            let blocked = Blocked { call, args: args.to_vec(), read_from, replay, put_off };
+            return self.again(cx, again, Box::new(blocked));
         }
         let stats = performed.stats;
         if let Some(answered) = replay.take_if(|_| cx.pending.added() == flushes)
@@ -483,6 +493,36 @@ impl Rpc {
             answered.complete(record);
         }
         self.end(cx, call, stats, flushes, replay)
+    }
+
+    /// Has a call run again, or refused: then the client asks again (NFS3ERR_JUKEBOX is for this).
+    fn again(
+        &self,
+        cx: &mut Context<'_, Self>,
+        again: Again,
+        mut blocked: Box<Blocked>,
+    ) -> Progress<Continuation> {
+        if again == Again::WouldWait && cx.blocking == Blocking::Never {
+            return Progress::WouldBlock(Continuation::Blocked(blocked));
+        }
+        let pauses = match again {
+            Again::Held => blocked.pause(&cx.session().put_off),
+            // A backend that will not wait where it may.
+            Again::WouldWait => None,
+        };
+        let (bytes, mut at) = (blocked.call.data_bytes(&blocked.args), Continuation::Blocked(blocked));
+        if let Some(pauses) = pauses {
+            match self.park(cx, at, pauses) {
+                Ok(()) => {
+                    // What it has paid is for when it is done.
+                    cx.stats.bytes = bytes;
+                    return Progress::Detached;
+                }
+                Err(back) => at = back,
+            }
+        }
+        self.fail(at, FsError::Delay, cx.out);
+        Progress::Done
     }
 
     /// Does a compound, or goes on with it. Its reply is that of all repetitions which wait for `replay`.
@@ -513,7 +553,7 @@ impl Rpc {
                 cx.stats = CallStats { bytes: stats.bytes, listed: stats.listed, ..CallStats::default() };
                 let stats = stats.with_target(None);
                 let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                self.park(cx, Box::new(suspended), flushes)
+                self.park_compound(cx, Box::new(suspended), flushes)
             }
             Ok(Ended::Replied(results)) => {
                 cx.out.finish(start);
@@ -535,21 +575,29 @@ impl Rpc {
         }
     }
 
-    /// Puts a compound off. Where too many are, it goes on at once, and what finds something in its way is refused.
-    fn park(
+    /// Puts a compound off. Where too many calls are, it goes on at once, and what finds something in its way is refused.
+    fn park_compound(
         &self,
         cx: &mut Context<'_, Self>,
         compound: Box<SuspendedCompound>,
         flushes: usize,
     ) -> Progress<Continuation> {
-        let (late, pause) = (cx.detach(), compound.at.pause());
-        let Err(parked) = self.parking.park(ParkedCompound { late, compound }, pause) else {
+        let pauses = compound.at.pauses();
+        let Err(Continuation::Compound(back)) = self.park(cx, Continuation::Compound(compound), pauses)
+        else {
             return Progress::Detached;
         };
-        let SuspendedCompound { call, args, stats, replay, mut at } = *parked.compound;
+        let SuspendedCompound { call, args, stats, replay, mut at } = *back;
         cx.stats = stats.with_target(None);
         at.lose_patience();
         self.compound(cx, call, &args, Some(at), flushes, replay)
+    }
+
+    /// Puts a call off that was put off so often already: at first hardly. It comes back where too many are.
+    fn park(&self, cx: &Context<'_, Self>, at: Continuation, pauses: u32) -> Result<(), Continuation> {
+        let parking = if matches!(at, Continuation::Blocked(_)) { &self.parking_v3 } else { &self.parking };
+        let parked = ParkedCall { late: cx.detach(), at };
+        parking.park(parked, Duration::from_millis(2 << pauses)).map_err(|parked| parked.at)
     }
 
     /// A call whose reply is written, and waits for the flushes that it has added.
@@ -570,13 +618,32 @@ impl Rpc {
     }
 }
 
-impl Parked for ParkedCompound {
+impl Continuation {
+    /// The memory it takes, in bytes.
     fn bytes(&self) -> usize {
-        self.compound.args.len() + self.compound.at.bytes()
+        match self {
+            Self::Blocked(blocked) => size_of::<Blocked>() + blocked.args.len(),
+            Self::Compound(compound) => compound.args.len() + compound.at.bytes(),
+            Self::Replied(_) | Self::CompoundReplied(_) => 0,
+        }
+    }
+}
+
+impl Blocked {
+    /// Counts a pause, and how many came before. `None`: it is not put off.
+    fn pause(&mut self, calls: &Arc<AtomicU32>) -> Option<u32> {
+        let put_off = self.put_off.take().or_else(|| PutOff::new(calls))?;
+        self.put_off.insert(put_off).pause()
+    }
+}
+
+impl Parked for ParkedCall {
+    fn bytes(&self) -> usize {
+        self.at.bytes()
     }
 
     fn go_on(self) {
-        self.late.resume(Continuation::Compound(self.compound));
+        self.late.resume(self.at);
     }
 }
 
@@ -617,9 +684,10 @@ impl Server {
         settings: Settings,
     ) -> io::Result<Self> {
         let (handle_hits, handle_misses) = (AtomicU64::new(0), AtomicU64::new(0));
-        let parking = Parking::new("nfs-parked", PARKED_CALLS_MAX, PARKED_BYTES_MAX);
+        let [parking, parking_v3] =
+            ["nfs-parked", "nfs3-parked"].map(|name| Parking::new(name, PARKED_CALLS_MAX, PARKED_BYTES_MAX));
         let counts = Arc::default();
-        let rpc = Arc::new(Rpc { service, parking, handle_hits, handle_misses, counts });
+        let rpc = Arc::new(Rpc { service, parking, parking_v3, handle_hits, handle_misses, counts });
         let own = |(listener, programs): (TcpListener, Programs)| {
             let tls = tls.clone().filter(|_| !programs.portmap);
             (listener, Listening { programs, is_endpoint: false, tls })

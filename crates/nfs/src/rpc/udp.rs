@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use transport::Outbox;
 use transport::{CallStats, clock};
-use vfs::{Blocking, PendingSync, Protection, panics};
+use vfs::{Blocking, FsError, PendingSync, Protection, panics};
 use xdr::{Decode, Reader};
 
 /// A thread that answers the datagrams of one socket, until it is dropped.
@@ -135,7 +135,9 @@ fn answer(
             pending: &mut PendingSync::default(),
             stats: CallStats::default(),
         };
-        routed.perform(routed.args(datagram), &mut call, &mut out);
+        if routed.perform(routed.args(datagram), &mut call, &mut out).is_err() {
+            routed.fail(FsError::Delay, &mut out);
+        }
     }
     let may_be_sent = |reply: &[u8]| reply.len() <= datagram.len() || peer.ip().to_canonical().is_loopback();
     if !may_be_sent(out.record(start)?) {

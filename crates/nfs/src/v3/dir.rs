@@ -4,7 +4,7 @@ mod listing;
 
 pub(super) use listing::{readdir, readdirplus};
 
-use super::attr::{post_attrs, wcc_after};
+use super::attr::{of_found, post_attrs, wcc_after};
 use super::convert;
 use super::reply::{accept, refuse};
 use crate::call::{Answer, Call, File};
@@ -30,7 +30,7 @@ pub(super) fn lookup(call: &mut Call<'_>, args: LookupArgs<'_>, w: &mut Writer<'
             w,
             &LookupOk {
                 object: FileHandle(found.handle.bytes()),
-                obj_attributes: Some(convert::fattr(dir.volume_id(), &attrs)),
+                obj_attributes: of_found(&found.file, &attrs),
                 dir_attributes: Some(convert::fattr(dir.volume_id(), &dir_attrs)),
             },
         ),
@@ -180,7 +180,7 @@ fn make(
                 w,
                 &CreateOk {
                     obj: Some(FileHandle(handle.bytes())),
-                    obj_attributes: Some(convert::fattr(dir.volume_id(), &made.attrs)),
+                    obj_attributes: of_found(&made.file, &made.attrs),
                     dir_wcc: convert::wcc(dir.volume_id(), &made.dir),
                 },
             )

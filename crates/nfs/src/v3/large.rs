@@ -119,7 +119,11 @@ impl LargeWrite {
         };
         match answered {
             Ok(()) => out.finish(start),
-            Err(_) => out.abandon(start),
+            // Its data are gone, so it is not run again here.
+            Err(_) => {
+                out.abandon(start);
+                self.call.fail(FsError::Delay, out);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! The results of procedures: success, or failure with a status.
 
 use super::status::status;
-use crate::call::{Answer, WouldWait};
+use crate::call::{Again, Answer};
 use nfs_wire::v3::{Reply, Status};
 use vfs::FsError;
 use xdr::{Encode, Writer};
@@ -14,11 +14,14 @@ pub(super) fn accept(w: &mut Writer<'_>, ok: &impl Encode) -> Answer {
     Ok(())
 }
 
-/// Writes the results of failure, unless the call shall only be done later.
+/// Writes the results of failure, unless the call is run again.
 pub(super) fn refuse<F: Encode>(w: &mut Writer<'_>, error: FsError, fail: F) -> Answer {
-    if error == FsError::WouldWait {
-        return Err(WouldWait);
+    match error {
+        FsError::WouldWait => Err(Again::WouldWait),
+        FsError::Delay => Err(Again::Held),
+        error => {
+            Reply::<(), F>::Err(status(error), fail).encode(w);
+            Ok(())
+        }
     }
-    Reply::<(), F>::Err(status(error), fail).encode(w);
-    Ok(())
 }

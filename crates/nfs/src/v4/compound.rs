@@ -8,10 +8,10 @@ use super::state::v40::Unsynced;
 use super::table::{self, Traits};
 use super::{fail_tail, fh, run_operation};
 use crate::call::Call;
+use crate::limits::PAUSES_MAX_V4;
 use crate::rpc::demand::reached;
 use crate::rpc::reply::Records;
 use nfs_wire::v4::{CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteHead, WriteOk};
-use std::time::Duration;
 use transport::{Outbox, Start};
 use vfs::qos::{Demand, Kind, is_anything_limited};
 use vfs::{Access, Blocking, FsError, VolumeId};
@@ -20,9 +20,6 @@ use xdr::{Decode, Encode, Malformed, Reader, Writer};
 /// Bytes of a reply before the compound's results, and bytes enough for the result of any operation that changes something.
 const HEADER_BYTES: usize = 24;
 const RESULT_BYTES: usize = 256;
-
-/// How often a compound is put off: for 2, 4, 8 and 16 ms.
-const PAUSES: u32 = 4;
 
 /// A compound that waits for storage or for data, with all that its operations have left.
 pub(crate) struct Suspended {
@@ -81,9 +78,9 @@ fn patch(bytes: &mut Vec<u8>, start: usize, status: Status, done: u32) {
 }
 
 impl Suspended {
-    /// How long it is put off, if it is [`Ended::Held`]: at first hardly, in all for 30 ms.
-    pub(crate) fn pause(&self) -> Duration {
-        Duration::from_millis(2 << (PAUSES - 1).saturating_sub(self.patience))
+    /// How often it was put off, if it is [`Ended::Held`] now.
+    pub(crate) fn pauses(&self) -> u32 {
+        (PAUSES_MAX_V4 - 1).saturating_sub(self.patience)
     }
 
     /// It is not put off any more: an operation that finds something in its way is refused.
@@ -281,7 +278,7 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
                 bytes: args.len(),
                 checksum: 0,
                 paid,
-                patience: PAUSES,
+                patience: PAUSES_MAX_V4,
                 is_last: false,
                 call,
                 binding,

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod caches;
 mod delegations;
 mod durability;
 mod endpoints;

@@ -8,7 +8,7 @@ pub mod object;
 pub use object::Object;
 
 use nfs::cache::HandleCache;
-use nfs::call::Call;
+use nfs::call::{Again, Call};
 use nfs::handle::HandleSigner;
 use nfs::rates::CallRates;
 use nfs::rpc::dispatch::{Programs, route};
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use transport::Outbox;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Backend, Blocking, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, Squash, Time,
+    Backend, Blocking, Durability, Export, ExportRule, FsError, MemFs, Namespace, PendingSync, Squash, Time,
     UncheckedNode, Volume, VolumeId, memfs,
 };
 use xdr::{Decode, Encode, Inline, Reader};
@@ -235,9 +235,12 @@ impl World {
                 pending: &mut self.pending,
                 stats: Default::default(),
             };
-            if !routed.perform(routed.args(record), &mut call, &mut out) {
+            if let Err(again) = routed.perform(routed.args(record), &mut call, &mut out) {
                 assert!(out.is_empty(), "a call that waits has written something");
-                return None;
+                match again {
+                    Again::WouldWait => return None,
+                    Again::Held => routed.fail(FsError::Delay, &mut out),
+                }
             }
         }
         Some(out.record(start).expect("a whole reply").to_vec())

@@ -10,8 +10,9 @@ use bench::load::{Kind, Op, Plan};
 use report::scenario::{Protocol, Work};
 use vfs::ShareSettings;
 
+use crate::answered;
 use crate::job::job;
-use crate::smb::{Running, good, make_below, nt_hash, run};
+use crate::smb::{Running, make_below, nt_hash, run};
 
 /// What a message of SMB begins with that is not encrypted, MS-SMB2 §2.2.1.2.
 const PROTOCOL_ID: &[u8] = b"\xFESMB";
@@ -41,7 +42,7 @@ fn data_comes_back_over_all_connections_under_every_protection() {
     make_below(&server);
     for how in ["", "&sign=cmac", "&sign=hmac", "&sign=none", "&seal=gcm", "&seal=ccm", "&seal=gcm256"] {
         let plan = plan(&server, Op::Mix, &format!("?channels=4{how}"));
-        assert!(good(&plan, &[Kind::Read, Kind::Write]).read_back, "{how}");
+        assert!(answered(&plan, &[Kind::Read, Kind::Write]).read_back, "{how}");
     }
 }
 
@@ -60,7 +61,7 @@ fn every_operation_is_made_over_channels() {
         (Op::OpenRead, Kind::Read),
         (Op::Readdirplus, Kind::Readdirplus),
     ] {
-        good(&plan(&server, op, "?channels=4"), &[kind]);
+        answered(&plan(&server, op, "?channels=4"), &[kind]);
     }
 }
 
@@ -168,7 +169,7 @@ fn a_connection_is_added_with_the_sessions_key_and_trusted_with_its_own() {
         let told = run(&tampered).unwrap_err().to_string();
         assert!(told.contains(wrong), "{how}: {told}");
         // Nobody else's session has suffered.
-        good(&plan, &[Kind::Getattr]);
+        answered(&plan, &[Kind::Getattr]);
     }
 }
 

@@ -72,7 +72,8 @@ pub(super) fn answer(
 /// Tells the client that its path leads to a symbolic link, and where that leads: the client looks there (MS-SMB2 §2.2.2.2.1).
 pub(super) fn stopped_on_link(disk: &Arc<Disk>, path: &[Vec<u8>], w: &mut Writer<'_>) -> Done {
     let not_handled = NtStatus::IO_REPARSE_TAG_NOT_HANDLED;
-    let Target::Found { file, .. } = walk::walk(disk, path, Naming::Posix, &mut Trail::default())? else {
+    let Target::Found { file, .. } = walk::walk(disk, path, Naming::Posix, &mut Trail::default(), None)?
+    else {
         return Err(not_handled.into());
     };
     let (target, flags) = link_target(&file.read_link()?.1, Naming::Posix).ok_or(not_handled)?;

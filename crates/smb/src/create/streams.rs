@@ -7,9 +7,11 @@ use super::{
     without_generic,
 };
 use crate::later::Interim;
+use crate::name_locks::NameLock;
 use crate::names::{Naming, folded, stream_to_wire};
 use crate::open::Place;
 use crate::ops::{Ops, Stop};
+use crate::service::Service;
 use crate::tree::Disk;
 use smb_wire::NtStatus;
 use smb_wire::create::{CreateAction, CreateOptions, CreateRequest};
@@ -23,18 +25,20 @@ pub(super) fn choose(
     ops: &mut Ops<'_>,
     args: &CreateRequest<'_>,
     disk: &Disk,
-    target: Target,
+    target: Target<'_>,
     name: &[u8],
 ) -> Result<Chosen, Stop> {
     if args.create_options.contains(CreateOptions::DIRECTORY_FILE) {
         return Err(NtStatus::NOT_A_DIRECTORY.into());
     }
-    let (place, file, granted, new, base_type) = match target {
+    let service = ops.service;
+    let (place, file, granted, new, base_type, _lock) = match target {
         Target::Found { place, file, attrs } => {
             let base_type = attrs.file_type;
             if attrs.file_type == FileType::Symlink {
                 return Err(NtStatus::IO_REPARSE_TAG_NOT_HANDLED.into());
             }
+            let lock = (!must_be_there(args)).then(|| lock(service, &file, name));
             match find(&file, name) {
                 Ok((stored, stream)) => {
                     let attrs = stream.attrs(Blocking::Allowed)?;
@@ -54,14 +58,15 @@ pub(super) fn choose(
                 return Err(NtStatus::ACCESS_DENIED.into());
             }
             let granted = if desired == asked { asked } else { maximal };
-            (place, file, granted, None, base_type)
+            (place, file, granted, None, base_type, lock)
         }
-        Target::Missing(place) => {
+        // Who makes another stream of the file finds that by the same name, once this is made.
+        Target::Missing(place, lock) => {
             vfs::streams::check_name(name)?;
             let Chosen { place, file, attrs, base_type, .. } =
                 make(ops, (args, Rules::Windows), disk, place)?;
             let place = Place { stream: Some(name.to_vec()), ..place };
-            (place, file, granted_freely(args), Some(attrs), base_type)
+            (place, file, granted_freely(args), Some(attrs), base_type, lock)
         }
     };
     let stream = match file.make_stream(&disk.caller, name, ops.pending) {
@@ -78,6 +83,11 @@ pub(super) fn choose(
     let attrs = stream.attrs(Blocking::Allowed)?;
     let (naming, action) = (Naming::Windows, CreateAction::CREATED);
     Ok(Chosen { place, file: stream, attrs, base_type, naming, granted, action })
+}
+
+/// Locks the name of a stream of `file`.
+pub(crate) fn lock<'l>(service: &'l Service, file: &File, name: &[u8]) -> NameLock<'l> {
+    service.name_locks.lock(file, stream_to_wire(name).map(|wire| folded(&wire)))
 }
 
 /// Asks who caches streams of a file that is about to be emptied, and waits for that: what was written to them is lost otherwise.

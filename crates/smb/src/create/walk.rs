@@ -1,22 +1,24 @@
 //! From a path to a file: name by name, as it is spelled, and where that is not there without case, unless Unix asks.
 
+use crate::name_locks::NameLock;
 use crate::names::{Naming, folded, to_wire};
 use crate::open::Place;
 use crate::ops::Stop;
+use crate::service::Service;
 use crate::tree::Disk;
 use smb_wire::NtStatus;
 use std::sync::Arc;
 use vfs::{Attrs, Blocking, Caller, File, FileType, FsError, FsResult, Resolved};
 
 /// What a path leads to.
-pub(super) enum Target {
+pub(super) enum Target<'l> {
     Found {
         place: Place,
         file: File,
         attrs: Attrs,
     },
-    /// Nothing has the last name; all others are there.
-    Missing(Place),
+    /// Nothing has the last name, and nothing gets it as long as it is locked; all others are there.
+    Missing(Place, Option<NameLock<'l>>),
 }
 
 /// The directory that the last path has led through. What is asked for in one turn came before any of it was done, so each request
@@ -63,13 +65,14 @@ impl Trail {
     }
 }
 
-/// Follows a path from the root of a share.
-pub(super) fn walk(
+/// Follows a path from the root of a share. With `making`, the last name is made if nothing has it.
+pub(super) fn walk<'l>(
     disk: &Arc<Disk>,
     path: &[Vec<u8>],
     naming: Naming,
     trail: &mut Trail,
-) -> Result<Target, Stop> {
+    making: Option<&'l Service>,
+) -> Result<Target<'l>, Stop> {
     let Some((last, dirs)) = path.split_last() else {
         let root = disk.export.root();
         let attrs = root.attrs(Blocking::Allowed)?;
@@ -80,6 +83,7 @@ pub(super) fn walk(
         });
     };
     let (dir, mut found_path) = trail.descend(disk, dirs, naming)?;
+    let lock = making.and_then(|service| lock_name(service, (&dir.file, last), naming));
     match find(&dir, &disk.caller, last, naming) {
         Ok((name, Resolved { file, attrs })) => {
             found_path.push(name.clone());
@@ -88,11 +92,8 @@ pub(super) fn walk(
         }
         Err(FsError::NotFound) => {
             found_path.push(last.clone());
-            Ok(Target::Missing(Place {
-                entry: Some((dir.file, last.clone())),
-                path: found_path,
-                stream: None,
-            }))
+            let entry = Some((dir.file, last.clone()));
+            Ok(Target::Missing(Place { entry, path: found_path, stream: None }, lock))
         }
         Err(error) => Err(on_the_way(error)),
     }
@@ -146,6 +147,16 @@ pub(crate) fn find(
     let stored = dir.file.find_folded(caller, name, spelling)?.ok_or(FsError::NotFound)?;
     let found = opened.lookup(&stored, Blocking::Allowed)?;
     Ok((stored, found))
+}
+
+/// Locks a name in a directory in all its spellings, from before it is looked for until it is made. By the rules of Unix those are other
+/// names.
+pub(crate) fn lock_name<'l>(
+    service: &'l Service,
+    (dir, name): (&File, &[u8]),
+    naming: Naming,
+) -> Option<NameLock<'l>> {
+    (naming == Naming::Windows).then(|| service.name_locks.lock(dir, spelling(name)))
 }
 
 /// What names have in common that differ by case alone; nothing of what cannot be told to clients.

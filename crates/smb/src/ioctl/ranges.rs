@@ -5,13 +5,14 @@ use crate::limits::TRIM_RANGES_MAX;
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
 use crate::shown::kept_flags;
-use smb_wire::ioctl::IoctlRequest;
+use smb_wire::ioctl::{CtlCode, IoctlRequest};
 use smb_wire::ranges::{
     AllocatedRange, FileLevelTrim, FileRegion, FileRegions, RegionRequest, RegionUsage, SetSparse, ZeroData,
 };
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, NtStatus};
 use vfs::claims::{IoKind, Span};
+use vfs::qos::{Demand, Kind};
 use vfs::watch::What;
 use vfs::{Access, Blocking, Change, FsError, FsResult, Kept, Opened, Seek, Stability};
 
@@ -183,4 +184,14 @@ pub(super) fn trim(ops: &mut Ops<'_>, open: &Open, args: &IoctlRequest<'_>) -> R
     }
     let output = if room(args) == 0 { Vec::new() } else { processed.to_bytes() };
     Ok(Answer { status: NtStatus::SUCCESS, output })
+}
+
+/// What a request trims, for the limits of volumes; `None` if it trims nothing. No bytes are moved, and each range is an operation.
+pub(super) fn trimmed(args: &IoctlRequest<'_>) -> Option<Demand> {
+    if args.ctl_code != CtlCode::FILE_LEVEL_TRIM {
+        return None;
+    }
+    let ranges = FileLevelTrim::from_bytes(args.input).ok()?.ranges.len();
+    let operations = u32::try_from(ranges.min(TRIM_RANGES_MAX)).ok().filter(|count| *count > 0)?;
+    Some(Demand { operations, ..Demand::one(Kind::Write, 0) })
 }

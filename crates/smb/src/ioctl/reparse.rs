@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, room};
 use crate::breaks::Break;
+use crate::create::lock_name;
 use crate::open::{NewOpen, Open, Place};
 use crate::ops::{Ops, Stop};
 use crate::posix::{link_target, target_of};
@@ -62,7 +63,10 @@ pub(super) fn set(ops: &mut Ops<'_>, open: &Arc<Open>, input: &[u8]) -> Result<A
     caller.listing = open.listing;
     // A client takes no break of a listing that it has not heard the change of.
     let after_reply = open.disk.claimant.breaks.pause();
+    // In between nothing has the name.
+    let lock = lock_name(ops.service, (&dir, &name), open.naming);
     let made = dir.make_special_over(caller, (&name, &seen), wish.special(), ops.pending);
+    drop(lock);
     let made = made.map_err(|error| match error {
         FsError::Delay => ops.wait_for_name(open, &open.file),
         FsError::Stale => NtStatus::SHARING_VIOLATION.into(),

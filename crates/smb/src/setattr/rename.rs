@@ -1,12 +1,14 @@
 //! New names: FileRenameInformation and FileLinkInformation (MS-FSA §2.1.5.15.11, §2.1.5.15.6).
 
 use super::{others, streams};
-use crate::create::{find, parent_of, spelling};
+use crate::create::{find, lock_name, parent_of, spelling};
 use crate::limits::PATH_NAMES_MAX;
+use crate::name_locks::NameLock;
 use crate::names::{self, Naming};
 use crate::open::{Open, Place};
 use crate::ops::{Ops, Stop};
 use crate::persistent::record;
+use crate::service::Service;
 use crate::shown::Shown;
 use crate::status::of_conflict;
 use smb_wire::NtStatus;
@@ -17,13 +19,15 @@ use vfs::claims::{self, By, OpenId, OpenRequest, Request, Rights, Verdict};
 use vfs::{Attrs, Blocking, File, FileType, FsError, Resolved};
 
 /// Where a file is to be.
-struct Goal {
+struct Goal<'l> {
     dir: File,
     /// As it is stored, where something has the name already.
     name: Vec<u8>,
     path: Vec<Vec<u8>>,
     /// What has the name already.
     existing: Existing,
+    /// Nothing else gets the name as long as this is there.
+    lock: Option<NameLock<'l>>,
 }
 
 /// What has a name that a file is to have.
@@ -38,7 +42,7 @@ enum Existing {
     OtherFile(Resolved),
 }
 
-impl Goal {
+impl Goal<'_> {
     /// The file that gives way.
     fn replaced(&self) -> Option<&Resolved> {
         match &self.existing {
@@ -58,7 +62,7 @@ pub(super) fn rename(
     if open.file.is_stream() {
         return streams::rename(ops, open, args);
     }
-    let goal = goal(open, args)?;
+    let goal = goal(ops.service, open, args)?;
     let from = open.place().entry.clone();
     // The root of a share has no name.
     let (from_dir, from_name) = from.ok_or(NtStatus::ACCESS_DENIED)?;
@@ -85,7 +89,7 @@ pub(super) fn rename(
         true => from_dir.remove_one_name(caller, from, (&goal.dir, to), ops.pending).map(drop),
         false => from_dir.rename_file(caller, from, &goal.dir, to, ops.pending).map(drop),
     };
-    drop((taken, parent));
+    drop((taken, parent, goal.lock));
     if renamed.is_ok() {
         // A client takes no break of a listing that it has not heard the change of.
         ops.unanswered.push(after_reply);
@@ -106,7 +110,7 @@ pub(super) fn rename(
 }
 
 pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation<'_>) -> Result<(), Stop> {
-    let goal = goal(open, args)?;
+    let goal = goal(ops.service, open, args)?;
     if open.is_dir() {
         return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
     }
@@ -142,7 +146,7 @@ pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation
 }
 
 /// Where a request wants a file to be, if it may be there.
-fn goal(open: &Open, args: &RenameInformation<'_>) -> Result<Goal, Stop> {
+fn goal<'l>(service: &'l Service, open: &Open, args: &RenameInformation<'_>) -> Result<Goal<'l>, Stop> {
     if args.root_directory != 0 {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
@@ -153,6 +157,7 @@ fn goal(open: &Open, args: &RenameInformation<'_>) -> Result<Goal, Stop> {
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     };
     let (dir, mut path) = parent_of(&open.disk, &path, naming)?;
+    let lock = lock_name(service, (&dir.file, &name), naming);
     let own = open.place().entry.clone();
     // Another case of its own name is a name like any other, to a file system that tells no case apart as well.
     let is_own = |stored: &[u8], attrs: &Attrs| {
@@ -172,7 +177,7 @@ fn goal(open: &Open, args: &RenameInformation<'_>) -> Result<Goal, Stop> {
         Err(error) => return Err(error.into()),
     };
     path.push(name.clone());
-    Ok(Goal { dir: dir.file, name, path, existing })
+    Ok(Goal { dir: dir.file, name, path, existing, lock })
 }
 
 /// A claim that lasts for as long as a name changes.

@@ -1,7 +1,7 @@
 //! New names of streams: FileRenameInformation through an open of one (MS-FSA §2.1.5.15.11).
 
 use super::rename::{self, Taken};
-use crate::create::find_stream;
+use crate::create::{find_stream, lock_stream};
 use crate::names::{self, Part};
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
@@ -28,6 +28,7 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
     let Part::Stream(to) = names::part(name)? else { return Err(NtStatus::INVALID_PARAMETER.into()) };
     let file = open.file.of_stream();
     let from = open.place().stream.clone().ok_or(NtStatus::INVALID_PARAMETER)?;
+    let lock = lock_stream(ops.service, &file, &to);
     let (to, taken) = match find_stream(&file, &to) {
         Ok((_, other)) if other.stream() == open.file.stream() => (to, None),
         Ok((stored, other)) if args.replace_if_exists => (stored, Some(take_over(open, &other)?)),
@@ -39,7 +40,7 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
     let caller = &mut open.disk.caller.clone();
     caller.by = By::Open(open.claim());
     let renamed = file.rename_stream(caller, &from, &to, args.replace_if_exists, ops.pending);
-    drop(taken);
+    drop((taken, lock));
     renamed.map_err(|error| match error {
         FsError::Delay => ops.wait_for_io(open, IoKind::Replace, Span::ALL),
         error => error.into(),

@@ -1,6 +1,8 @@
 //! A session over several connections.
 
-use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, lease, wait_until, write};
+use crate::rig::{
+    ALICE, BOB, Client, Offer, Opening, Rig, SHARE, key, lease, read, state, wait_until, write,
+};
 use smb::limits::SESSION_CHANNELS_MAX;
 use smb_wire::create::OplockLevel;
 use smb_wire::fsctl::InterfaceCapabilities;
@@ -11,6 +13,9 @@ use smb_wire::negotiate::{Capabilities, Cipher, NegotiateResponse, SigningAlgori
 use smb_wire::session::Empty;
 use smb_wire::types::Dialect;
 use smb_wire::{FileId, Guid, NtStatus};
+
+/// More than the buffers of a connection take.
+const LONG: u64 = 24 << 20;
 
 /// A connection that has agreed on this, and nothing else.
 fn connected(rig: &Rig, offer: &Offer) -> Client {
@@ -24,6 +29,18 @@ pub(crate) fn channel_of(rig: &Rig, first: &Client, offer: &Offer) -> Client {
     let mut second = connected(rig, offer);
     second.bind(first, ALICE).unwrap();
     second
+}
+
+/// A session of a machine over two.
+pub(crate) fn two_channels(rig: &Rig) -> [Client; 2] {
+    let first = rig.alice_at(1);
+    let second = second_of(rig, &first);
+    [first, second]
+}
+
+/// Another channel of the first machine's session.
+pub(crate) fn second_of(rig: &Rig, first: &Client) -> Client {
+    channel_of(rig, first, &Offer { client_guid: Guid([1; 16]), ..Offer::default() })
 }
 
 fn offers() -> Vec<Offer> {
@@ -317,9 +334,7 @@ fn what_waits_ends_with_its_channel() {
 #[test]
 fn a_break_is_told_again_over_another_channel() {
     let rig = Rig::new();
-    let (mut first, mut other) = (rig.alice_at(1), rig.alice_at(2));
-    let offer = Offer { client_guid: Guid([1; 16]), ..Offer::default() };
-    let mut second = channel_of(&rig, &first, &offer);
+    let ([mut first, mut second], mut other) = (two_channels(&rig), rig.alice_at(2));
     first.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
     other.ask("file", Opening::default(), OplockLevel::NONE, None);
     assert_eq!(other.reply().status(), NtStatus::PENDING);
@@ -328,6 +343,35 @@ fn a_break_is_told_again_over_another_channel() {
     second.assert_lease_break(1, "RWH", "RH", true);
     assert_eq!(second.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);
     assert_eq!(other.reply().status(), NtStatus::SUCCESS);
+}
+
+/// A machine that is gone ends no connection. So it is with one that takes nothing: breaks that it does not confirm go over another
+/// channel, also those that nobody waits for an answer to.
+#[test]
+fn a_break_that_does_not_arrive_is_told_over_another_channel() {
+    let rig = Rig::new();
+    let ([mut first, mut second], mut other) = (two_channels(&rig), rig.alice_at(2));
+    first.open_lease("written", Opening::default(), lease(1, "RWH")).assert_state("RWH");
+    first.open_lease("read", Opening::default(), lease(2, "R")).assert_state("R");
+    let long = second.open("long", Opening::default());
+    second.write(long, LONG - 1, b"the end");
+    for offset in (0..LONG).step_by(1 << 16) {
+        let request = first.request(Command::READ, &read(long, offset, 1 << 16));
+        first.send_protected(request);
+    }
+    let theirs = other.open("read", Opening::default());
+    assert_eq!(other.write(theirs, 0, b"new").status(), NtStatus::SUCCESS);
+    other.ask("written", Opening::default(), OplockLevel::NONE, None);
+    assert_eq!(other.reply().status(), NtStatus::PENDING);
+    let mut told = [second.lease_break(), second.lease_break()];
+    told.sort_by_key(|told| told.lease_key);
+    assert_eq!(
+        told.map(|told| (told.lease_key, told.new_lease_state)),
+        [(key(1), state("RH")), (key(2), state(""))]
+    );
+    assert_eq!(second.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);
+    assert_eq!(other.reply().status(), NtStatus::SUCCESS);
+    second.assert_quiet();
 }
 
 /// What was encrypted says nothing of the connection it was meant for, and message ids are each connection's own.

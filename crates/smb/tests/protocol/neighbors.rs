@@ -1,13 +1,14 @@
 //! What others hold of the same files, who come by another protocol.
 
 use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, query, wait_until};
-use smb_wire::NtStatus;
 use smb_wire::classes::FileClass;
+use smb_wire::classes::file::{BasicInformation, SizeInformation};
 use smb_wire::create::{CreateAction, CreateDisposition, CreateResponse, ShareAccess};
 use smb_wire::header::{Command, Flags};
 use smb_wire::info::InfoType;
 use smb_wire::session::Empty;
 use smb_wire::types::AccessMask;
+use smb_wire::{FileId, FileTime, NtStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -132,6 +133,35 @@ fn sizes_are_told_once_those_who_write_elsewhere_have_answered() {
         give_back();
         assert_eq!(client.reply().status(), NtStatus::SUCCESS);
     });
+}
+
+/// A stream has the times of its file: who changes them there asks for the delegation of the file.
+#[test]
+fn what_changes_times_through_a_stream_waits_for_the_delegation_of_its_file() {
+    type Act = fn(&mut Client, FileId) -> NtStatus;
+    let acts: [Act; 4] = [
+        |client, stream| client.write(stream, 0, b"x").status(),
+        |client, stream| client.set(stream, FileClass::END_OF_FILE, &SizeInformation { size: 5 }),
+        |client, stream| {
+            let last_write_time = FileTime(0x01bf_53eb_256d_4000);
+            let times = BasicInformation { last_write_time, ..BasicInformation::default() };
+            client.set(stream, FileClass::BASIC, &times)
+        },
+        |client, _| client.create("file:new", Opening::default()).status(),
+    ];
+    for act in acts {
+        let rig = Rig::new();
+        let mut client = rig.alice();
+        client.put("file", b"data");
+        let stream = client.open("file:s", Opening::default());
+        delegated(&rig, |give_back| {
+            std::thread::scope(|scope| {
+                let acting = scope.spawn(|| act(&mut client, stream));
+                give_back();
+                assert_eq!(acting.join().unwrap(), NtStatus::SUCCESS);
+            });
+        });
+    }
 }
 
 /// After a restart others may come back for what they had.

@@ -14,10 +14,11 @@ use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use smb_wire::file::FlushRequest;
 use smb_wire::header::{Command, Flags, Header, Routing};
 use smb_wire::ioctl::CtlCode;
+use smb_wire::ranges::{FileLevelTrim, TrimRange};
 use smb_wire::session::Empty;
 use smb_wire::tree::{ShareFlags, TreeConnectResponse};
 use smb_wire::types::{AccessMask, Dialect};
-use smb_wire::{Decode, Encode, NtStatus};
+use smb_wire::{Decode, Encode, FileId, NtStatus};
 use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -289,6 +290,18 @@ fn what_follows_a_flush_in_a_long_message_waits_for_its_turn() {
     assert_eq!(statuses, [NtStatus::SUCCESS; 2]);
 }
 
+/// Few operations a second.
+fn limit_operations(gate: &Gate) {
+    let ops = Limits { ops: NonZeroU64::new(5), ..Limits::NONE };
+    gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
+}
+
+/// Whether more is owed than for a single operation, which would be over after a fifth of a second; 20 are four seconds' worth.
+fn owes_much(gate: &Gate) -> bool {
+    std::thread::sleep(Duration::from_millis(500));
+    !gate.admit([192, 0, 2, 1].into(), Demand::one(Kind::Read, 1))
+}
+
 /// Who packs many READs into a message has no more operations for that.
 #[test]
 fn each_read_of_a_message_is_an_operation() {
@@ -296,13 +309,10 @@ fn each_read_of_a_message_is_an_operation() {
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
     client.write(file, 0, &[7; 1000]);
-    let ops = Limits { ops: NonZeroU64::new(5), ..Limits::NONE };
-    gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
+    limit_operations(&gate);
     let reads: Vec<_> = (0..20).map(|_| client.request(Command::READ, &read(file, 0, 10))).collect();
     assert!(client.chain(reads).iter().all(|reply| reply.status() == NtStatus::SUCCESS));
-    // Four seconds' worth; one operation would be over after a fifth of a second.
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(!gate.admit([192, 0, 2, 1].into(), Demand::one(Kind::Read, 1)));
+    assert!(owes_much(&gate));
 }
 
 /// So has who packs many chunks into a copy: the volume that they come from counts them, and the one that they go to.
@@ -317,14 +327,25 @@ fn each_chunk_of_a_copy_is_an_operation() {
         let key = key_of(&mut client, source);
         client.mount(to);
         let target = client.open("to", Opening::default());
-        let ops = Limits { ops: NonZeroU64::new(5), ..Limits::NONE };
-        gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
+        limit_operations(&gate);
         let chunks: Vec<_> = (0..20).map(|number| (number * 10, number * 10, 10)).collect();
         assert_eq!(copy(&mut client, key, target, &chunks).status(), NtStatus::SUCCESS);
-        std::thread::sleep(Duration::from_millis(500));
-        let demand = Demand::one(Kind::Read, 1);
-        assert!(!gate.admit([192, 0, 2, 1].into(), demand), "from {from} to {to}");
+        assert!(owes_much(&gate), "from {from} to {to}");
     }
+}
+
+/// And who packs many ranges into a TRIM.
+#[test]
+fn each_range_of_a_trim_is_an_operation() {
+    let (rig, gate, _pacer) = limited();
+    let mut client = rig.alice();
+    let file = client.open("file", Opening::default());
+    client.write(file, 0, &[7; 1000]);
+    limit_operations(&gate);
+    let ranges = vec![TrimRange { offset: 0, length: 10 }; 20];
+    let input = FileLevelTrim { ranges }.to_bytes();
+    assert_eq!(client.ioctl(file, CtlCode::FILE_LEVEL_TRIM, &input, 4).status(), NtStatus::SUCCESS);
+    assert!(owes_much(&gate));
 }
 
 /// Copies of one message do not keep a volume from others for as long as all of them take: each is paid when it is its turn.
@@ -407,15 +428,21 @@ fn a_request_that_waits_for_the_limit_is_answered_and_paid_for_once() {
     assert_eq!(gate.throttled().0.calls[Kind::Write.index()], 1);
 }
 
-/// A message that begins in another volume takes nothing of a limited one for nothing.
-#[test]
-fn commands_pay_for_the_volume_that_they_are_for() {
-    let (rig, gate, _pacer) = limited();
+/// A client with a file open in the limited volume, and with the other one as well: the numbers of both, the other's in use.
+fn in_both(rig: &Rig) -> (Client, FileId, [u32; 2]) {
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
     let limited_tree = client.tree_id;
     client.mount(OTHER);
     let other_tree = client.tree_id;
+    (client, file, [limited_tree, other_tree])
+}
+
+/// A message that begins in another volume takes nothing of a limited one for nothing.
+#[test]
+fn commands_pay_for_the_volume_that_they_are_for() {
+    let (rig, gate, _pacer) = limited();
+    let (mut client, file, [limited_tree, other_tree]) = in_both(&rig);
     let elsewhere = client.open("file", Opening::default());
     limit(&gate, 1);
     for is_first in [true, false] {
@@ -435,6 +462,29 @@ fn commands_pay_for_the_volume_that_they_are_for() {
         let statuses: Vec<_> = client.replies().iter().map(crate::rig::Reply::status).collect();
         assert_eq!(statuses, [NtStatus::END_OF_FILE, NtStatus::SUCCESS]);
     }
+}
+
+/// What was changed in another volume is told of once it is durable. What follows it waits for its own volume's limit then.
+#[test]
+fn commands_behind_a_change_in_another_volume_wait_for_the_limit_of_theirs() {
+    let (rig, gate, _pacer) = limited();
+    let (mut client, file, [limited_tree, other_tree]) = in_both(&rig);
+    limit(&gate, 1);
+    client.tree_id = limited_tree;
+    // The first finds nothing owed.
+    client.write(file, 0, &[7; 1000]);
+    client.tree_id = other_tree;
+    let wire = crate::rig::name("made");
+    let make = client.request(Command::CREATE, &Opening::by(CreateDisposition::CREATE).request(&wire));
+    client.tree_id = limited_tree;
+    let write = client.request(Command::WRITE, &write(file, 0, &[8; 1000]));
+    let statuses: Vec<_> = client.chain(vec![make, write]).iter().map(Reply::status).collect();
+    assert_eq!(statuses, [NtStatus::SUCCESS], "the change does not wait");
+    wait_until(|| gate.throttled().1 == 1);
+    limit(&gate, 0);
+    assert_eq!(client.reply().status(), NtStatus::SUCCESS);
+    assert_eq!(gate.throttled().0.calls[Kind::Write.index()], 1);
+    assert_eq!(client.get("file"), [8; 1000]);
 }
 
 /// Copies are read and written: the volume that they come from pays, and the one that they go to.

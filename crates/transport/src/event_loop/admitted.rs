@@ -20,21 +20,25 @@ impl<P: Protocol> EventLoop<P> {
 
     /// Does such calls of a connection, as far as its client reads the replies, which leave together.
     pub(super) fn do_admitted(&mut self, token: u64) {
+        let Some(entry) = self.connections.get(&token) else { return };
+        let (connection, mut is_last) = (Arc::clone(&entry.connection), false);
         while let Some(entry) = self.connections.get_mut(&token)
-            && entry.connection.takes_replies()
+            && connection.takes_replies()
             && let Some((number, charge)) = entry.admitted.pop_front()
         {
-            let (connection, is_last) = (Arc::clone(&entry.connection), entry.admitted.is_empty());
+            is_last = entry.admitted.is_empty();
             if let Some(Queued::Call { call, message, since, .. }) = connection.queue.take(number) {
                 self.runner.run_queued(&connection, call, &message, since, charge);
             }
-            if is_last || self.runner.pending_bytes() >= TURN_BYTES_MAX {
+            if self.runner.pending_bytes() >= TURN_BYTES_MAX {
                 self.runner.send(&connection);
             }
-            if is_last {
-                connection.resume_if_paused();
-                self.end_if_answered(token);
-            }
+        }
+        // Whatever ended the loop: the runner is for another connection next.
+        self.runner.send(&connection);
+        if is_last {
+            connection.resume_if_paused();
+            self.end_if_answered(token);
         }
     }
 }

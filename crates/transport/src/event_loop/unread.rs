@@ -24,9 +24,6 @@ impl<P: Protocol> EventLoop<P> {
             if !self.is_glutted() {
                 break;
             }
-            if let Some(entry) = self.connections.get(&token) {
-                entry.connection.forget_unread();
-            }
             self.end(token, Some("unread replies while clients leave too many"));
         }
     }

@@ -3,6 +3,8 @@
 //! A message is a length of four bytes and as much body; the first byte of the body says what is asked, the second is its
 //! number, and the reply repeats both.
 
+mod long_replies;
+mod patience;
 mod unfinished;
 
 use std::collections::VecDeque;
@@ -13,6 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
+use transport::limits::UNREAD_REPLY_BYTES_MAX;
 use transport::{
     Body, Connection, Context, Dispatch, Endpoints, Frame, HandOver, Late, Malformed, Opened, Outbox,
     PartData, Plan, Progress, Protocol, Role, Server, Settings, Transform,
@@ -23,6 +26,8 @@ use vfs::{Blocking, FsError, Protection, Volume};
 const FRAMING: usize = 4;
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 const TAIL_BYTES_MAX: usize = 2 << 20;
+/// The reply to a `g`.
+const LONG_REPLY_BYTES: usize = 3 << 19;
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -33,6 +38,7 @@ struct Echo {
     runs: AtomicUsize,
     resumes: AtomicUsize,
     synced: AtomicUsize,
+    failed: AtomicUsize,
     /// Answers that wait until somebody asks for them, with what they are to say.
     late: Mutex<VecDeque<(Late<Self>, Vec<u8>)>>,
     /// Who wants to hear from us.
@@ -73,6 +79,12 @@ impl AsRef<Volume> for Nothing {
 fn push(out: &mut Outbox, body: &[u8]) {
     out.bytes().extend(u32::try_from(body.len()).unwrap().to_be_bytes());
     out.bytes().extend(body);
+}
+
+fn flood(connection: &Connection<Echo>) {
+    let mut out = Outbox::default();
+    push(&mut out, &[b'!'; 4 * UNREAD_REPLY_BYTES_MAX]);
+    connection.send(&mut out);
 }
 
 impl Protocol for Echo {
@@ -121,12 +133,12 @@ impl Protocol for Echo {
         self.plans.fetch_add(1, Ordering::SeqCst);
         let call = (message[0], message[1]);
         let dispatch = match call.0 {
-            b'o' => Dispatch::Offload,
+            b'o' | b'g' => Dispatch::Offload,
             b'b' | b's' | b'k' | b'x' => Dispatch::Batched,
             _ => Dispatch::Inline,
         };
         let demand = Demand::one(Kind::Other, 0);
-        let limited = self.gate.as_ref().filter(|_| matches!(call.0, b'q' | b's'));
+        let limited = self.gate.as_ref().filter(|_| matches!(call.0, b'q' | b's' | b'u'));
         let toll = limited.map(|gate| Toll::new(gate, connection.ends.peer.ip(), demand));
         Ok(Some(Plan { call, dispatch, toll }))
     }
@@ -135,12 +147,16 @@ impl Protocol for Echo {
         matches!(call.0, b's' | b'k')
     }
 
-    fn reply_bytes_max(&self, _: &Call, _: &[u8]) -> u32 {
-        0
+    fn reply_bytes_max(&self, call: &Call, _: &[u8]) -> u32 {
+        if call.0 == b'g' { u32::try_from(LONG_REPLY_BYTES).unwrap() } else { 0 }
     }
 
-    fn reply_bytes_max_at(&self, _: &Later) -> u32 {
-        0
+    fn reply_bytes_max_at(&self, at: &Later) -> u32 {
+        if at.0[0] == b'G' { u32::try_from(LONG_REPLY_BYTES).unwrap() } else { 0 }
+    }
+
+    fn bytes_at(&self, at: &Later) -> usize {
+        if at.0[0] == b'G' { 16 << 20 } else { at.0.len() }
     }
 
     fn run(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Later> {
@@ -154,6 +170,16 @@ impl Protocol for Echo {
                 assert_eq!((where_run, cx.blocking), (Role::Job, Blocking::Allowed));
                 push(cx.out, message);
             }
+            // Says more than a client may leave unread, before its reply.
+            b'u' => {
+                flood(cx.connection);
+                push(cx.out, message);
+            }
+            b'z' => {
+                std::thread::sleep(Duration::from_secs(2));
+                push(cx.out, message);
+            }
+            b'g' => push(cx.out, &[call.1; LONG_REPLY_BYTES]),
             b'b' => {
                 assert_eq!((where_run, cx.blocking), (Role::Lease, Blocking::Allowed));
                 push(cx.out, message);
@@ -165,6 +191,8 @@ impl Protocol for Echo {
                 cx.out.bytes().extend(b"half");
                 return Progress::WouldBlock(Later(message.to_vec()));
             }
+            // The same with a long reply, and much to remember.
+            b'G' => return Progress::WouldBlock(Later(message.to_vec())),
             // Answered when somebody sends an `a`.
             b'l' => {
                 self.late.lock().unwrap().push_back((cx.detach(), message.to_vec()));
@@ -206,7 +234,8 @@ impl Protocol for Echo {
     fn resume(&self, cx: &mut Context<'_, Self>, at: Later) -> Progress<Later> {
         self.resumes.fetch_add(1, Ordering::SeqCst);
         assert_eq!(cx.blocking, Blocking::Allowed);
-        push(cx.out, &at.0);
+        let reply = if at.0[0] == b'G' { vec![b'G'; LONG_REPLY_BYTES] } else { at.0 };
+        push(cx.out, &reply);
         Progress::Done
     }
 
@@ -220,6 +249,7 @@ impl Protocol for Echo {
     }
 
     fn fail(&self, at: Later, error: FsError, out: &mut Outbox) {
+        self.failed.fetch_add(1, Ordering::SeqCst);
         push(out, format!("{}{error}", char::from(at.0[0])).as_bytes());
     }
 
@@ -358,9 +388,14 @@ struct Client {
     plain: Vec<u8>,
 }
 
+/// Room for some 360 connections, more than any test makes.
+fn settings() -> Settings {
+    Settings::for_descriptors(2, 4000)
+}
+
 impl Running {
     fn new(echo: Echo) -> Self {
-        Self::with(echo, Settings::for_descriptors(2, 1000))
+        Self::with(echo, settings())
     }
 
     fn with(echo: Echo, settings: Settings) -> Self {
@@ -684,6 +719,29 @@ fn limits_queue_calls_and_long_bodies_and_hold_nothing_else_up() {
     assert_eq!(*summed, summary((b's', 7), 1 << 20, sum(&long[2..]), 0, None), "put together while it waits");
     let echo = &running.echo;
     assert_eq!(count(&echo.plans), bodies.len(), "what waits is not planned again");
+}
+
+#[test]
+fn replies_that_wait_for_their_client_are_no_others() {
+    let pacer = Pacer::start().unwrap();
+    let limits = Limits { ops: NonZeroU64::new(20), ..Limits::NONE };
+    let echo = Echo { gate: Some(Gate::per_client(limits, &pacer)), ..Echo::default() };
+    let running = Running::with(echo, Settings::for_descriptors(1, 1000));
+    let (mut client, mut bystander) = (running.connect(), running.connect());
+    rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 64 << 10).unwrap();
+    let mut calls: Vec<[u8; 2]> = (0..20).map(|number| [b'q', number]).collect();
+    calls[15][0] = b'u';
+    client.send(&calls.iter().map(|call| &call[..]).collect::<Vec<_>>());
+    wait_until("all calls", || count(&running.echo.plans) == calls.len());
+    // Meanwhile all others come to be admitted.
+    assert_eq!(bystander.ask(b"z\x01"), b"z\x01");
+    for number in 0..9 {
+        assert_eq!(bystander.ask(&[b'e', number]), [b'e', number]);
+    }
+    let mut replies: Vec<Vec<u8>> = (0..=calls.len()).map(|_| client.receive()).collect();
+    replies.retain(|reply| reply[0] != b'!');
+    replies.sort_by_key(|reply| reply[1]);
+    assert_eq!(replies, calls);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Long messages that are kept until they are whole, and do not become whole.
 
-use super::{Client, Echo, FRAMING, PATIENCE, Running, TAIL_BYTES_MAX, wait_until};
+use super::{Client, Echo, FRAMING, PATIENCE, Running, TAIL_BYTES_MAX, settings, wait_until};
 use std::io::Write;
 use std::time::{Duration, Instant};
 use transport::Settings;
@@ -18,7 +18,7 @@ fn longest() -> Vec<u8> {
 #[test]
 fn a_message_that_is_kept_has_its_time_however_often_some_of_it_comes() {
     const STALLED_S: u32 = 6;
-    let settings = Settings { stalled_s: STALLED_S, ..Settings::for_descriptors(2, 1000) };
+    let settings = Settings { stalled_s: STALLED_S, ..settings() };
     let running = Running::with(Echo::default(), settings);
     let (mut slow, mut trickling) = (running.connect(), running.connect());
     let message = longest();
@@ -44,7 +44,7 @@ fn a_message_that_is_kept_has_its_time_however_often_some_of_it_comes() {
 
 #[test]
 fn of_too_many_long_messages_old_ones_end() {
-    let running = Running::with(Echo::default(), Settings::for_descriptors(2, 4000));
+    let running = Running::new(Echo::default());
     let view = running.server.view();
     let message = longest();
     let (head, rest) = message.split_at(HEAD_BYTES);

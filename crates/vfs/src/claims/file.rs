@@ -100,11 +100,11 @@ impl FileClaims {
         let locks = !self.ranges.is_empty()
             && (self.ranges.iter().any(is_enforced) || self.opens.iter().any(|open| open.is_mandatory));
         let denies = |rights| self.opens.iter().any(|open| open.denies(rights));
+        let ends = self.leases.iter().any(|lease| lease.have.intersects(Caching::WRITE));
         Binds {
-            reads: locks
-                || denies(Rights::READ)
-                || self.leases.iter().any(|lease| lease.have.intersects(Caching::WRITE)),
+            reads: locks || denies(Rights::READ) || ends,
             looks: self.leases.iter().any(Lease::may_write_unseen),
+            ends,
             changes: locks || denies(Rights::WRITE) || !self.leases.is_empty(),
             deletes: !self.deletions.is_empty()
                 || self.opens.iter().any(|open| open.delete_on_close.is_some()),

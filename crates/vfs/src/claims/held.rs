@@ -33,6 +33,8 @@ pub(super) struct Binds {
     pub reads: bool,
     /// Who is told its attributes.
     pub looks: bool,
+    /// Who takes its end from them.
+    pub ends: bool,
     /// Who changes its data, attributes or names.
     pub changes: bool,
     /// Who gives it or a stream of it another name, or waits until that has gone.

@@ -13,7 +13,15 @@ impl FileClaims {
         if let Some(conflict) = self.io_denied(step, actor, io).or_else(|| self.io_locked(step, actor, io)) {
             return Verdict::Refused(conflict);
         }
-        let must_wait = self.break_leases(step, actor, io.stream, |lease| match (io.kind, lease.key) {
+        // A named stream has the attributes of its file.
+        let file = Stream::default();
+        let is_of_attrs = matches!(io.kind, IoKind::SetAttrs | IoKind::ReadAttrs | IoKind::ReadEnd);
+        let stream = if is_of_attrs { file } else { io.stream };
+        let unseen = match io.kind {
+            IoKind::ReadEnd => self.written_unseen(stream),
+            _ => Vec::new(),
+        };
+        let mut must_wait = self.break_leases(step, actor, stream, |lease| match (io.kind, lease.key) {
             // What it was given it was given of the file as it will be.
             (IoKind::Replace, LeaseKey::Oplock(open)) if actor.open == Some(open) => Caching::NONE,
             // Who looks at a file without opening it reckons with what it caches itself.
@@ -23,8 +31,16 @@ impl FileClaims {
             // Attributes are cached with delegations alone (RFC 8881 §10.4.3).
             (IoKind::SetAttrs, LeaseKey::Delegation(_)) => lease.have,
             (IoKind::ReadAttrs, LeaseKey::Delegation(_)) => Caching::WRITE,
-            (IoKind::SetAttrs | IoKind::ReadAttrs, _) => Caching::NONE,
+            (IoKind::ReadEnd, key) if unseen.contains(&key) => Caching::WRITE,
+            (IoKind::SetAttrs | IoKind::ReadAttrs | IoKind::ReadEnd, _) => Caching::NONE,
         });
+        if stream != file && io.kind != IoKind::Read {
+            // Who writes it changes the times of the file.
+            must_wait |= self.break_leases(step, actor, file, |lease| match lease.key {
+                LeaseKey::Delegation(_) => lease.have,
+                LeaseKey::Shared { .. } | LeaseKey::Oplock(_) => Caching::NONE,
+            });
+        }
         if must_wait {
             return self.wait_for_recall(step, actor.holder, io.waits);
         }
@@ -36,7 +52,7 @@ impl FileClaims {
         let rights = match io.kind {
             IoKind::Read => Rights::READ,
             IoKind::Write | IoKind::Replace => Rights::WRITE,
-            IoKind::SetAttrs | IoKind::ReadAttrs => return None,
+            IoKind::SetAttrs | IoKind::ReadAttrs | IoKind::ReadEnd => return None,
         };
         if actor.open.is_some() {
             return None;
@@ -52,7 +68,7 @@ impl FileClaims {
 
     /// Ranges. Enforced ones bind everybody, advisory ones those whose own would be enforced.
     fn io_locked(&mut self, step: &mut Step<'_>, actor: Actor, io: &Io) -> Option<Conflict> {
-        if matches!(io.kind, IoKind::Replace | IoKind::SetAttrs | IoKind::ReadAttrs)
+        if matches!(io.kind, IoKind::Replace | IoKind::SetAttrs | IoKind::ReadAttrs | IoKind::ReadEnd)
             || io.span.is_empty()
             || self.ranges.is_empty()
         {

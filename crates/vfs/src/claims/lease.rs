@@ -151,11 +151,26 @@ impl FileClaims {
 
     /// Whether nobody answers for this lease: it goes with the opens that have it.
     fn yields(&self, step: &Step<'_>, lease: &Lease) -> bool {
-        if step.lapsed.contains(&lease.holder) {
-            return true;
-        }
+        step.lapsed.contains(&lease.holder) || self.waits_for_client(lease)
+    }
+
+    /// Whether all opens that have this lease wait for their client.
+    fn waits_for_client(&self, lease: &Lease) -> bool {
         let mut opens = self.opens_of(lease).peekable();
         !lease.is_delegation() && opens.peek().is_some() && opens.all(Open::is_durable)
+    }
+
+    /// The leases by which somebody may have written to a stream without saying so. Whom nobody can ask, because all opens wait for
+    /// their client, is not among them: that would have to learn that they are gone, and somebody only looks.
+    pub(super) fn written_unseen(&self, stream: Stream) -> Vec<LeaseKey> {
+        let writes = |lease: &Lease| {
+            let mut opens = self.opens_of(lease);
+            lease.is_delegation() || opens.any(|open| open.access.rights.intersects(Rights::WRITE))
+        };
+        let of_stream =
+            self.leases.iter().filter(|lease| lease.stream == stream && lease.have.intersects(WRITE));
+        let unseen = of_stream.filter(|lease| writes(lease) && !self.waits_for_client(lease));
+        unseen.map(|lease| lease.key).collect()
     }
 
     fn opens_of<'a>(&'a self, lease: &Lease) -> impl Iterator<Item = &'a Open> {

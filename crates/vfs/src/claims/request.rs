@@ -334,6 +334,8 @@ pub enum IoKind {
     SetAttrs,
     /// The size, the times or the change counter are told to somebody.
     ReadAttrs,
+    /// The same to somebody who takes the end of the file from that, and reads no further.
+    ReadEnd,
 }
 
 /// Who does something.

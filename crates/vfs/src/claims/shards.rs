@@ -47,17 +47,19 @@ struct Counters {
     held: AtomicUsize,
     bind_reads: AtomicUsize,
     bind_looks: AtomicUsize,
+    bind_ends: AtomicUsize,
     bind_changes: AtomicUsize,
     deletes: AtomicUsize,
 }
 
 impl Counters {
     fn add(&self, before: Counts, after: Counts) {
-        let Counters { held, bind_reads, bind_looks, bind_changes, deletes } = self;
+        let Counters { held, bind_reads, bind_looks, bind_ends, bind_changes, deletes } = self;
         for (counter, before, after) in [
             (held, before.held, after.held),
             (bind_reads, before.bind_reads, after.bind_reads),
             (bind_looks, before.bind_looks, after.bind_looks),
+            (bind_ends, before.bind_ends, after.bind_ends),
             (bind_changes, before.bind_changes, after.bind_changes),
             (deletes, before.deletes, after.deletes),
         ] {
@@ -73,6 +75,7 @@ impl Counters {
         let counter = match kind {
             IoKind::Read => &self.bind_reads,
             IoKind::ReadAttrs => &self.bind_looks,
+            IoKind::ReadEnd => &self.bind_ends,
             IoKind::Write | IoKind::Replace | IoKind::SetAttrs => &self.bind_changes,
         };
         counter.load(Relaxed) > 0
@@ -150,7 +153,7 @@ impl Claims {
     /// that is gone stops nothing here: its holder was told.
     #[inline]
     pub fn io(&self, now: impl FnOnce() -> Nanos, file: &FileKey, io: Io) -> FsResult<()> {
-        if !self.bind(io.kind) || !self.shard(file).counts.bind(io.kind) {
+        if !self.may_bind(io.kind, file) {
             return Ok(());
         }
         self.ask(now(), file, &Request::Io(io))
@@ -225,8 +228,20 @@ impl Claims {
 
     /// See [`Table::writer`].
     pub fn writer(&self, file: &FileKey) -> Option<HolderId> {
-        let may_be = self.bind(IoKind::ReadAttrs) && self.shard(file).counts.bind(IoKind::ReadAttrs);
+        let may_be = self.may_bind(IoKind::ReadAttrs, file);
         if may_be { lock(&self.shard(file).table).writer(file) } else { None }
+    }
+
+    /// See [`Table::is_written_unseen`].
+    #[inline]
+    pub fn is_written_unseen(&self, file: &FileKey) -> bool {
+        self.may_bind(IoKind::ReadEnd, file) && lock(&self.shard(file).table).is_written_unseen(file)
+    }
+
+    /// Whether anything in the shard of a file can stop this or make it wait.
+    #[inline]
+    fn may_bind(&self, kind: IoKind, file: &FileKey) -> bool {
+        self.bind(kind) && self.shard(file).counts.bind(kind)
     }
 
     /// See [`Table::granted_of`].

@@ -24,6 +24,8 @@ pub struct Counts {
     pub bind_reads: usize,
     /// Such as make who is told attributes wait.
     pub bind_looks: usize,
+    /// Such as make who takes the end of a file from them wait.
+    pub bind_ends: usize,
     /// Such as stop who changes data, attributes or names, or make them wait.
     pub bind_changes: usize,
     /// Such that the file or a stream of it goes with an open.
@@ -89,6 +91,11 @@ impl Table {
     /// Whether taking these bytes of a file from an owner makes two ranges of one.
     pub fn is_split_by(&self, file: &FileKey, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         self.files.get(file).is_some_and(|claims| claims.is_split_by(owner, stream, span))
+    }
+
+    /// Whether somebody who can be asked may have written to a file without saying so.
+    pub fn is_written_unseen(&self, file: &FileKey) -> bool {
+        self.files.get(file).is_some_and(|claims| !claims.written_unseen(Stream::default()).is_empty())
     }
 
     /// Who may write to a file without saying so, by a delegation that nobody has asked for.
@@ -268,6 +275,7 @@ impl Counts {
             |count: usize, before: bool, after: bool| count + usize::from(after) - usize::from(before);
         self.bind_reads = counted(self.bind_reads, before.reads, after.reads);
         self.bind_looks = counted(self.bind_looks, before.looks, after.looks);
+        self.bind_ends = counted(self.bind_ends, before.ends, after.ends);
         self.bind_changes = counted(self.bind_changes, before.changes, after.changes);
         self.deletes = counted(self.deletes, before.deletes, after.deletes);
     }
@@ -301,6 +309,7 @@ impl Table {
             |binds: fn(Binds) -> bool| self.files.values().filter(|claims| binds(claims.binds())).count();
         assert_eq!(self.counts.bind_reads, binding(|binds| binds.reads));
         assert_eq!(self.counts.bind_looks, binding(|binds| binds.looks));
+        assert_eq!(self.counts.bind_ends, binding(|binds| binds.ends));
         assert_eq!(self.counts.bind_changes, binding(|binds| binds.changes));
         assert_eq!(self.counts.deletes, binding(|binds| binds.deletes));
         for (holder, files) in &self.holders {

@@ -58,6 +58,18 @@ impl File {
         self.ask_holders(by, IoKind::ReadAttrs, || Span::ALL)
     }
 
+    /// The same for somebody who takes the end of the file from that, and reads no further.
+    #[inline]
+    pub fn ask_before_telling_end(&self, by: By) -> FsResult<()> {
+        self.ask_holders(by, IoKind::ReadEnd, || Span::ALL)
+    }
+
+    /// Whether somebody may have written to this file without saying so.
+    #[inline]
+    pub fn is_written_unseen(&self) -> bool {
+        self.volume().held().is_some_and(|claims| claims.is_written_unseen(&self.key()))
+    }
+
     /// Who may write to this file without saying so, by a delegation that nobody has asked for.
     pub fn writer(&self) -> Option<HolderId> {
         self.volume().held()?.writer(&self.key())

@@ -68,6 +68,8 @@ impl File {
         let volume = self.volume();
         let _changing = volume.kept().slot(&self.key()).lock_change();
         self.check_streams_change(caller)?;
+        // Its times change.
+        self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL)?;
         let dir = volume.make_streams_of(&self.key(), &mut |dir| {
             volume.require_sync(pending, dir, SyncScope::All);
         })?;

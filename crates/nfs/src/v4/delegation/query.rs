@@ -17,10 +17,14 @@ impl Ops<'_, '_> {
     /// `None`: all is as the storage has it.
     #[inline]
     pub(in crate::v4) fn ask_writer(&self, attributes: &Bitmap) -> Result<Option<u64>, Stop> {
-        if self.call.service.v4.writers.is_empty() || (*attributes & CHANGING).is_empty() {
+        if (*attributes & CHANGING).is_empty() {
             return Ok(None);
         }
         match self.place()? {
+            Place::File(file) if self.call.service.v4.writers.is_empty() => {
+                file.ask_before_telling_end(self.by(file))?;
+                Ok(None)
+            }
             Place::File(file) => ask(self, file),
             Place::Pseudo(_) => Ok(None),
         }
@@ -34,8 +38,8 @@ fn ask(ops: &Ops<'_, '_>, file: &File) -> Result<Option<u64>, Stop> {
     }
     let known = ops.call.service.v4.writers.of(&(file.volume_id(), file.key()));
     let Some(writer) = known.filter(|writer| Some(writer.holder) == holder) else {
-        // Nobody, or somebody who is to give the file back.
-        file.ask_before_telling(by)?;
+        // Nobody, or somebody who is to give the file back, or who caches it otherwise.
+        file.ask_before_telling_end(by)?;
         return Ok(None);
     };
     ops.may_wait()?;
@@ -57,7 +61,7 @@ fn ask(ops: &Ops<'_, '_>, file: &File) -> Result<Option<u64>, Stop> {
         }
         Look::Wait => Err(Stop::Held),
         Look::Recall => {
-            file.ask_before_telling(by)?;
+            file.ask_before_telling_end(by)?;
             Ok(None)
         }
     }

@@ -325,6 +325,44 @@ fn who_looks_at_attributes_asks_who_may_have_written() {
 }
 
 #[test]
+fn who_takes_the_end_from_attributes_asks_as_who_reads() {
+    for is_oplock in [false, true] {
+        let mut rig = Rig::new();
+        let kind = if is_oplock { LeaseKind::Oplock } else { LeaseKind::Shared { client: 7, key: 1 } };
+        let wish = LeaseRequest { kind, want: caching("RWH"), answers_within: None, epoch: 0 };
+        let granted = with_lease(&mut rig, 1, Some(wish));
+        rig.granted(&io(By::Open(granted.open.unwrap()), IoKind::ReadEnd));
+        assert_eq!(rig.refused(&io(By::Anonymous, IoKind::ReadEnd)), Conflict::Recalling);
+        let left = caching(if is_oplock { "R" } else { "RH" });
+        assert_eq!(rig.recalls(), [(HolderId(1), caching("RWH"), left, true)]);
+        rig.acknowledge(granted.lease.unwrap(), left);
+        rig.granted(&io(By::Anonymous, IoKind::ReadEnd));
+        assert_eq!(rig.take(), []);
+    }
+}
+
+#[test]
+fn who_takes_the_end_from_attributes_does_not_ask_who_only_reads() {
+    let mut rig = Rig::new();
+    let reading = Access { rights: Rights::READ, deny: Rights::NONE };
+    let open = OpenRequest { lease: shared(1, "RWH"), ..opening(1, reading) };
+    assert_eq!(rig.granted(&Request::Open(open)).caching, caching("RWH"));
+    rig.granted(&io(By::Anonymous, IoKind::ReadEnd));
+    with_lease(&mut rig, 1, shared(1, "RWH"));
+    assert_eq!(rig.refused(&io(By::Anonymous, IoKind::ReadEnd)), Conflict::Recalling);
+}
+
+#[test]
+fn who_takes_the_end_from_attributes_leaves_opens_that_wait_for_their_client() {
+    let mut rig = Rig::new();
+    let open = with_lease(&mut rig, 1, shared(1, "RWH")).open.unwrap();
+    rig.granted(&disconnect(open, false));
+    rig.granted(&io(By::Anonymous, IoKind::ReadEnd));
+    let granted = rig.granted(&Request::Reconnect { open, holder: HolderId(3) });
+    assert_eq!(granted.caching, caching("RWH"));
+}
+
+#[test]
 fn a_test_for_a_range_asks_who_may_hold_ranges_that_nobody_knows_of() {
     let lease = Some(LeaseRequest {
         kind: LeaseKind::Delegation,

@@ -73,6 +73,12 @@ impl Model {
     fn deed(&mut self, who: Who, deed: &str) -> bool {
         let mut waits = false;
         for lease in &mut self.leases {
+            // Who cannot write has nothing that is not sent.
+            let key = Some((lease.kind, lease.key));
+            let mut writers = self.opens.iter().filter(|open| open.access.rights.contains(Rights::WRITE));
+            if deed == "end" && lease.kind != 'D' && !writers.any(|open| open.lease == key) {
+                continue;
+            }
             let own = match lease.kind {
                 'S' => who.2 == Some(('S', lease.key)),
                 // What it may only read, its own changes end too.
@@ -80,7 +86,11 @@ impl Model {
                 _ => who.0 == lease.key,
             };
             // To others than delegations, every open that touches the data is the same.
-            let deed = if deed == "open to write" && lease.kind != 'D' { "touch" } else { deed };
+            let deed = match deed {
+                "open to write" if lease.kind != 'D' => "touch",
+                "end" => "touch",
+                deed => deed,
+            };
             let row = BREAKS.iter().find(|row| (row.0, row.1, row.2) == (lease.kind, lease.has, deed));
             let Some((.., keeps)) = row.filter(|_| !own) else { continue };
             if lease.has == "R" {
@@ -237,7 +247,13 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let wants = prop::sample::select(vec!["", "R", "RH", "RW", "RWH"]);
     let kinds = prop::sample::select(vec!['-', 'S', 'S', 'O', 'D']);
-    let ios = prop::sample::select(vec![IoKind::Read, IoKind::Write, IoKind::SetAttrs, IoKind::ReadAttrs]);
+    let ios = prop::sample::select(vec![
+        IoKind::Read,
+        IoKind::Write,
+        IoKind::SetAttrs,
+        IoKind::ReadAttrs,
+        IoKind::ReadEnd,
+    ]);
     let exclusive = prop::option::of(any::<bool>());
     prop_oneof![
         5 => (1..4_u64, 0..8_usize, 0..24_usize, kinds, 0..3_u64, wants, 0..8_u8).prop_map(
@@ -364,6 +380,7 @@ fn io_step(rig: &mut Rig, model: &mut Model, pick: Option<usize>, kind: IoKind) 
         IoKind::Write | IoKind::Replace => ("change", Rights::WRITE),
         IoKind::SetAttrs => ("attributes", Rights::NONE),
         IoKind::ReadAttrs => ("look", Rights::NONE),
+        IoKind::ReadEnd => ("end", Rights::NONE),
     };
     let denies = |open: &Open| !open.access.rights.is_none() && open.access.deny.intersects(right);
     let conflict = if who == NOBODY && model.opens.iter().any(denies) {

@@ -30,7 +30,13 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let (file, holder, pick) = (1..=FILES, 1..=HOLDERS, 0..64_usize);
-    let kinds = prop::sample::select(vec![IoKind::Read, IoKind::Write, IoKind::SetAttrs, IoKind::ReadAttrs]);
+    let kinds = prop::sample::select(vec![
+        IoKind::Read,
+        IoKind::Write,
+        IoKind::SetAttrs,
+        IoKind::ReadAttrs,
+        IoKind::ReadEnd,
+    ]);
     prop_oneof![
         6 => (file.clone(), holder.clone(), 0..8_usize, 0..8_usize, 0..6_u8, 0..8_usize, 0..8_u8).prop_map(
             |(file, holder, rights, deny, lease, want, rare)| Step::Open {
@@ -105,6 +111,7 @@ impl World {
         match request {
             Request::Io(Io { kind: IoKind::Read, .. }) => !binds.reads,
             Request::Io(Io { kind: IoKind::ReadAttrs, .. }) => !binds.looks,
+            Request::Io(Io { kind: IoKind::ReadEnd, .. }) => !binds.ends,
             Request::Io(_) | Request::Unlink { .. } => !binds.changes,
             _ => false,
         }

@@ -224,7 +224,7 @@ fn sizes_are_compared_with_what_the_client_has() {
 }
 
 #[test]
-fn listings_version_3_and_what_does_not_change_are_told_without_asking() {
+fn listings_and_what_does_not_change_are_told_without_asking() {
     let mut rig = Rig::delegating_writes();
     rig.delegated_to_write(b"f");
     let handle = rig.client.handle(&[b"e", b"f"]);
@@ -241,8 +241,21 @@ fn listings_version_3_and_what_does_not_change_are_told_without_asking() {
         attr_request: Bitmap::of(&[attr::SIZE, attr::CHANGE]),
     };
     assert_eq!(rig.as_writer(|rig| rig.client.status(&[put(&dir), Argument::Readdir(list)])), Status::OK);
-    let args = v3::GetattrArgs { object: v3::FileHandle(&handle) };
-    let results = rig.client.desk.ask(100_003, 3, 1, &args).unwrap();
-    assert_eq!(v3::Status::decode(&mut Reader::new(&results)), Ok(v3::Status::OK));
     assert!(rig.is_silent());
+}
+
+#[test]
+fn version_3_asks_for_the_file_before_it_tells_where_that_ends() {
+    let rig = Rig::delegating_writes();
+    let stateid = rig.delegated_to_write(b"f");
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    let args = v3::GetattrArgs { object: v3::FileHandle(&handle) };
+    let getattr = |rig: &Rig| {
+        let results = rig.client.desk.ask(100_003, 3, 1, &args).unwrap();
+        v3::Status::decode(&mut Reader::new(&results)).unwrap()
+    };
+    assert_eq!(getattr(&rig), v3::Status::JUKEBOX);
+    assert_eq!(rig.next_call().stateid(), stateid);
+    assert_eq!(rig.give_back(b"f", stateid), Status::OK);
+    assert_eq!(getattr(&rig), v3::Status::OK);
 }

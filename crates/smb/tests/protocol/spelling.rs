@@ -1,0 +1,139 @@
+//! Names that differ by case alone, made by several clients at the same moment: one of them is there.
+
+use crate::attr::rename;
+use crate::rename::link;
+use crate::rig::{Client, Opening, Rig};
+use smb_wire::create::{CreateAction, CreateDisposition};
+use smb_wire::ioctl::CtlCode;
+use smb_wire::reparse::{NfsFile, ReparseData};
+use smb_wire::{Encode, NtStatus};
+use std::sync::Barrier;
+
+/// As often as it takes for two to meet.
+const ROUNDS: usize = 300;
+
+/// What becomes of each of two clients that meet and do something then, in each of many rounds.
+fn race<T: Send>(rig: &Rig, act: impl Fn(&mut Client, &dyn Fn(), (usize, usize)) -> T + Sync) -> Vec<[T; 2]> {
+    let barrier = Barrier::new(2);
+    let of_one = |which| {
+        let (mut client, barrier, act) = (rig.alice(), &barrier, &act);
+        move || {
+            let meet = || _ = barrier.wait();
+            (0..ROUNDS).map(|round| act(&mut client, &meet, (which, round))).collect::<Vec<_>>()
+        }
+    };
+    let (mut first, second) = (of_one(0), of_one(1));
+    std::thread::scope(|scope| {
+        let others = scope.spawn(second);
+        let ours = first();
+        ours.into_iter().zip(others.join().unwrap()).map(|(one, other)| [one, other]).collect()
+    })
+}
+
+/// The name of a round, as one of two spells it.
+fn spelled((which, round): (usize, usize)) -> String {
+    format!("{}{round}", ["name", "NAME"][which])
+}
+
+/// How often something became of those who met.
+fn count<T: PartialEq>(of: &[T; 2], what: &T) -> usize {
+    of.iter().filter(|one| *one == what).count()
+}
+
+/// What becomes of a CREATE when both have come.
+fn make(
+    opening: Opening,
+) -> impl Fn(&mut Client, &dyn Fn(), (usize, usize)) -> Result<CreateAction, NtStatus> + Sync {
+    move |client, meet, who| {
+        meet();
+        client.action(&spelled(who), opening)
+    }
+}
+
+#[test]
+fn one_of_two_creates_makes_the_file() {
+    let (created, opened) = (Ok(CreateAction::CREATED), Ok(CreateAction::OPENED));
+    for opening in [Opening::default(), Opening::dir()] {
+        for both in race(&Rig::new(), make(opening)) {
+            assert_eq!((count(&both, &created), count(&both, &opened)), (1, 1), "{both:?}");
+        }
+    }
+    let collides = Err(NtStatus::OBJECT_NAME_COLLISION);
+    for both in race(&Rig::new(), make(Opening::by(CreateDisposition::CREATE))) {
+        assert_eq!((count(&both, &created), count(&both, &collides)), (1, 1), "{both:?}");
+    }
+}
+
+#[test]
+fn one_of_two_renames_has_the_name() {
+    for gives in [link, |client: &mut _, file, to: &str| rename(client, file, to, false)] {
+        let act = |client: &mut Client, meet: &dyn Fn(), (which, round)| {
+            let file = client.open(&format!("{which} {round}"), Opening::default());
+            meet();
+            let given = gives(client, file, &spelled((which, round)));
+            client.close(file);
+            given
+        };
+        for both in race(&Rig::new(), act) {
+            let counted = [NtStatus::SUCCESS, NtStatus::OBJECT_NAME_COLLISION].map(|it| count(&both, &it));
+            assert_eq!(counted, [1, 1], "{both:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_made_or_renamed_to_the_name() {
+    let act = |client: &mut Client, meet: &dyn Fn(), (which, round): (usize, usize)| {
+        let file = client.open(&format!("{which} {round}"), Opening::default());
+        meet();
+        let status = match which {
+            0 => client.create(&spelled((which, round)), Opening::by(CreateDisposition::CREATE)).status(),
+            _ => rename(client, file, &spelled((which, round)), false),
+        };
+        client.close(file);
+        status
+    };
+    for both in race(&Rig::new(), act) {
+        let counted = [NtStatus::SUCCESS, NtStatus::OBJECT_NAME_COLLISION].map(|it| count(&both, &it));
+        assert_eq!(counted, [1, 1], "{both:?}");
+    }
+}
+
+/// What becomes another file keeps its name.
+#[test]
+fn nobody_gets_the_name_of_a_file_that_becomes_another() {
+    let fifo = ReparseData::Nfs(NfsFile::Fifo).to_bytes();
+    let act = |client: &mut Client, meet: &dyn Fn(), (which, round)| {
+        let name = spelled((which, round));
+        if which == 1 {
+            meet();
+            return client.create(&name, Opening::by(CreateDisposition::CREATE)).status();
+        }
+        let file = client.open(&name, Opening::default());
+        meet();
+        let set = client.ioctl(file, CtlCode::SET_REPARSE_POINT, &fifo, 0).status();
+        client.close(file);
+        set
+    };
+    for both in race(&Rig::new(), act) {
+        assert_eq!(both, [NtStatus::SUCCESS, NtStatus::OBJECT_NAME_COLLISION]);
+    }
+}
+
+/// Of a stream as of a file, also where its file is made for it.
+#[test]
+fn one_of_two_creates_makes_the_stream() {
+    let rig = Rig::new();
+    rig.alice().put("file", b"");
+    for is_there in [true, false] {
+        let act = |client: &mut Client, meet: &dyn Fn(), (which, round)| {
+            let base = if is_there { "file".to_owned() } else { spelled((which, round)) };
+            meet();
+            client.action(&format!("{base}:{}", spelled((1 - which, round))), Opening::default())
+        };
+        for both in race(&rig, act) {
+            let counted = [CreateAction::CREATED, CreateAction::OPENED].map(|it| count(&both, &Ok(it)));
+            assert_eq!(counted, [1, 1], "{both:?}");
+        }
+    }
+}

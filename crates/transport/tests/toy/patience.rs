@@ -1,0 +1,49 @@
+//! Messages that the client's machine must confirm soon.
+
+use super::{Client, Echo, Running, flood, push, wait_until};
+use std::sync::Arc;
+use std::time::Duration;
+use transport::limits::UNREAD_REPLY_BYTES_MAX;
+use transport::{Connection, Outbox};
+
+/// A client that lets little be on its way to it, and its connection as the server has it.
+fn listening(running: &Running) -> (Client, Arc<Connection<Echo>>) {
+    let mut client = running.connect();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 64 << 10).unwrap();
+    assert_eq!(client.ask(b"h\x01"), b"h\x01");
+    let connection = running.echo.listening.lock().unwrap().pop().unwrap();
+    (client, connection.upgrade().unwrap())
+}
+
+fn send_surely(connection: &Connection<Echo>) {
+    let mut out = Outbox::default();
+    push(&mut out, b"!\x01");
+    connection.send_surely(&mut out, Duration::from_millis(200));
+}
+
+#[test]
+fn who_confirms_nothing_is_ended_and_who_has_confirmed_may_be_slow_again() {
+    let running = Running::new(Echo::default());
+    let [(_deaf, to_deaf), (mut slow, to_slow)] = [(); 2].map(|()| listening(&running));
+    flood(&to_deaf);
+    send_surely(&to_deaf);
+    send_surely(&to_slow);
+    assert_eq!(slow.receive(), b"!\x01");
+    wait_until("the end", || to_deaf.is_ended());
+    std::thread::sleep(Duration::from_millis(2500));
+    flood(&to_slow);
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(!to_slow.is_ended());
+    assert_eq!(slow.receive().len(), 4 * UNREAD_REPLY_BYTES_MAX);
+}
+
+/// The kernel looks at the time that is set only when it tries again, ever more seldom: by then everybody would be patient again.
+#[test]
+fn who_has_confirmed_nothing_for_long_is_ended_as_well() {
+    let running = Running::new(Echo::default());
+    let (_deaf, to_deaf) = listening(&running);
+    flood(&to_deaf);
+    std::thread::sleep(Duration::from_millis(3600));
+    send_surely(&to_deaf);
+    wait_until("the end", || to_deaf.is_ended());
+}
