@@ -265,7 +265,7 @@ fn three_machines_load_a_server_together_until_one_is_killed() {
         assert!(ops > 50 && part.errors.is_empty() && part.seconds == 2.0, "{part:?}");
         assert!(live.abs_diff(ops) <= ops / 10, "{live} {ops}");
         let planned = control.begin as f64 / 1e9 + 3.0;
-        assert!((part.started - planned).abs() < 0.005, "{} {planned}", part.started);
+        assert!((part.started - planned).abs() < 0.05, "{} {planned}", part.started);
         assert!(part.usage.network_share.is_some_and(|share| share > 0.0), "{:?}", part.usage);
     }
 
@@ -276,7 +276,7 @@ fn three_machines_load_a_server_together_until_one_is_killed() {
         // What the runner does when one fails.
         controls[1..].iter().for_each(Control::stop);
     });
-    assert!(killed.elapsed() < Duration::from_secs(6), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(9), "{:?}", killed.elapsed());
     let said = results.remove(0).unwrap_err().to_string();
     assert!(said.contains(&agents[0].address) && said.contains("lost"), "{said}");
     assert!(results.iter().all(|result| matches!(result, Err(Error::Stopped))), "{results:?}");
@@ -357,7 +357,7 @@ fn a_machine_that_is_unplugged_is_lost() {
     let begun = Instant::now();
     let said = remote.facts().unwrap_err().to_string();
     assert!(said.contains(&agent.address) && said.contains("no message for 5 s"), "{said}");
-    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
     // The agent, too, gives its coordinator up, and has room for the next.
     ip(&format!("link set {}v0 up", network.prefix));
     while let Err(wrong) = Remote::connect(&agent.address, &token) {

@@ -217,7 +217,7 @@ fn connections_that_say_nothing_keep_nobody_out() {
         let silent: Vec<TcpStream> = (0..count).map(|_| TcpStream::connect(address).unwrap()).collect();
         let begun = Instant::now();
         assert!(rig.client().is_ready());
-        assert!(begun.elapsed() < Duration::from_secs(2), "{count}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{count}: {:?}", begun.elapsed());
         drop(silent);
     }
 }
@@ -298,8 +298,8 @@ fn the_end_waits_for_what_is_under_way() {
     let mut reply = [0; 1024];
     assert!(idle.read(&mut reply).unwrap() > 0);
     let start = Instant::now();
-    rig.server.stop(Duration::from_secs(5));
-    assert!(start.elapsed() < Duration::from_secs(3), "an idle connection is nothing to wait for");
+    rig.server.stop(Duration::from_secs(20));
+    assert!(start.elapsed() < Duration::from_secs(10), "an idle connection is nothing to wait for");
     assert_eq!(idle.read(&mut reply).unwrap_or(0), 0);
     assert!(TcpStream::connect(address).is_err());
 }

@@ -95,8 +95,8 @@ fn an_agent_whose_connection_ends_is_lost_at_once() {
     let (way, mut remote) = Way::connect(&fixture.address);
     let (said, took) = lose(&mut remote, &fixture, || way.reset());
     assert!(said.contains(&way.address) && said.contains("lost"), "{said}");
-    assert!(took < Duration::from_secs(1), "{took:?}");
-    assert_ends(&fixture, Duration::from_secs(1));
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert_ends(&fixture, Duration::from_secs(3));
 }
 
 #[test]
@@ -105,9 +105,9 @@ fn silence_is_noticed_by_both_sides() {
     let (way, mut remote) = Way::connect(&fixture.address);
     let (said, took) = lose(&mut remote, &fixture, || way.fate.store(IS_LOST, Ordering::SeqCst));
     assert!(said.contains(&way.address) && said.contains("no message for 5 s"), "{said}");
-    assert!((Duration::from_secs(4)..Duration::from_secs(6)).contains(&took), "{took:?}");
+    assert!((Duration::from_secs(4)..Duration::from_secs(9)).contains(&took), "{took:?}");
     // The way is still open: the agent notices the silence by itself.
-    assert_ends(&fixture, Duration::from_secs(2));
+    assert_ends(&fixture, Duration::from_secs(3));
     assert!(remote.facts().is_err(), "it stays lost");
 }
 
@@ -119,7 +119,7 @@ fn an_agent_that_is_told_to_end_says_so() {
     let watched = Fixture { agent: None, address: fixture.address.clone(), seen };
     let (said, took) = lose(&mut remote, &watched, || fixture.stop());
     assert!(said.contains("it was told to end") && said.contains(&fixture.address), "{said}");
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(took < Duration::from_secs(3), "{took:?}");
     assert_ends(&fixture, Duration::ZERO);
 }
 
@@ -133,7 +133,7 @@ fn a_coordinator_that_is_gone_takes_its_load_with_it() {
     thread::sleep(Duration::from_millis(600));
     assert_eq!(fixture.seen.running.load(Ordering::SeqCst), 1);
     way.streams[1].shutdown(Shutdown::Both).unwrap();
-    assert_ends(&fixture, Duration::from_secs(1));
+    assert_ends(&fixture, Duration::from_secs(3));
     // And the next one has it.
     drop(fixture.remote("steady"));
 }

@@ -65,7 +65,7 @@ fn a_stop_does_not_wait_longer_than_its_patience() {
     let start = Instant::now();
     running.server.stop(Duration::from_millis(300));
     let took = start.elapsed();
-    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(5), "{took:?}");
+    assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(10), "{took:?}");
     control.open();
 }
 
@@ -90,7 +90,7 @@ fn idle_connections_and_half_calls_do_not_hold_a_stop_up() {
     assert!(idle[2].hears_nothing(Duration::from_millis(100)));
     let start = Instant::now();
     running.server.stop(Duration::from_secs(20));
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() < Duration::from_secs(10));
     assert!(idle.iter_mut().all(crate::support::client::Client::is_ended));
 }
 

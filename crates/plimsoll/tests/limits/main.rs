@@ -311,8 +311,8 @@ fn a_stop_does_not_wait_for_what_waits() {
         });
         std::thread::sleep(Duration::from_millis(700));
         let start = std::time::Instant::now();
-        host.server.stop(Duration::from_secs(10));
-        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+        host.server.stop(Duration::from_secs(20));
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     });
 }
 
