@@ -292,7 +292,7 @@ mod tests {
         let mut observer = observe("/v2").unwrap().unwrap();
         let plan = Plan {
             size: 1 << 20,
-            time: Duration::from_millis(300),
+            time: Duration::from_secs(1),
             warm_up: Duration::ZERO,
             ..Plan::new(running.target("/v2"), Op::Read)
         };

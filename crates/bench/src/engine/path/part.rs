@@ -175,9 +175,10 @@ mod tests {
         let seconds = found.clients.iter().flat_map(|client| &client.seconds);
         assert_eq!(seconds.clone().map(|second| second.reads).sum::<u64>(), found.operations[0].ops);
         assert_eq!(seconds.clone().map(|second| second.write_bytes).sum::<u64>(), found.operations[1].bytes);
-        // Each client has a quarter of the rate.
-        for second in seconds {
-            assert!((400..800).contains(&(second.reads + second.writes)), "{:?}", found.clients);
+        // Each client has a quarter of the rate, over two seconds: a machine may stand still in one of them.
+        for client in &found.clients {
+            let calls: u64 = client.seconds.iter().map(|second| second.reads + second.writes).sum();
+            assert!((700..1500).contains(&calls), "{:?}", found.clients);
         }
     }
 }
