@@ -132,8 +132,8 @@ fn locks_are_claimed_again_after_a_crash_and_nobody_takes_them_meanwhile() {
     assert_eq!(running.lock(ben, &file, false), Status::DENIED);
     running.crash();
 
-    let running = Server::start(dir.path(), port);
     let start = Instant::now();
+    let running = Server::start(dir.path(), port);
     assert_eq!(running.lock(ben, &file, false), Status::DENIED_GRACE_PERIOD);
     assert_eq!(running.lock(ann, &file, true), Status::GRANTED);
     assert_eq!((state % 2, running.state()), (1, state + 2));

@@ -1,7 +1,7 @@
 //! A client that has read the code and wants more than its limit: whatever it drops, repeats, misstates or refuses to
 //! read, it gets what the limit says.
 
-use super::{Host, MIB, bytes, rate};
+use super::{Host, MIB, bytes, within_tries};
 use bench::client::{Client, Handle, Identity};
 use bench::load::Op;
 use nfs_wire::rpc::RecordMark;
@@ -268,23 +268,28 @@ fn who_plays_fair_gets_its_half() {
     (plan.block, plan.connections, plan.depth) = (64 << 10, 2, 8);
     (plan.time, plan.threads) = (Duration::from_secs(SECONDS - 1), Some(1));
     let data = vec![9; 1 << 20];
-    std::thread::scope(|scope| {
-        let fair = scope.spawn(|| host.run(&plan, || host.gates[0].set_limits(bytes(LIMIT))));
-        std::thread::sleep(Duration::from_millis(500));
-        prey.attack(4, |_| {
-            let mut raw = Raw::open(prey.address, 9);
-            for _ in 0..4 {
-                raw.send(Procedure::READ, &prey.read(FILE_BYTES, 1 << 20));
-                raw.send(Procedure::READ, &prey.read(0, 1 << 20));
-                let (file, count, stable) = (prey.file.wire(), 1 << 20, StableHow::Unstable);
-                raw.send(Procedure::WRITE, &WriteArgs { file, offset: 0, count, stable, data: &data });
-            }
-            std::thread::sleep(Duration::from_millis(5));
-            0
-        });
-        let got = fair.join().unwrap().mib_per_s;
-        let half = rate(LIMIT / 2).map_or(0.0, |half| half.get() as f64 / MIB as f64);
-        eprintln!("the fair client: {got:.1} MiB/s of {half:.1}");
-        assert!(got >= 0.9 * half, "{got:.1} MiB/s of {half:.1}");
+    let attack = |_: u8| {
+        let mut raw = Raw::open(prey.address, 9);
+        for _ in 0..4 {
+            raw.send(Procedure::READ, &prey.read(FILE_BYTES, 1 << 20));
+            raw.send(Procedure::READ, &prey.read(0, 1 << 20));
+            let (file, count, stable) = (prey.file.wire(), 1 << 20, StableHow::Unstable);
+            raw.send(Procedure::WRITE, &WriteArgs { file, offset: 0, count, stable, data: &data });
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        0
+    };
+    let half = (LIMIT / 2) as f64 / MIB as f64;
+    within_tries(|| {
+        host.gates[0].set_limits(VolumeLimits::default());
+        std::thread::scope(|scope| {
+            let fair = scope.spawn(|| host.run(&plan, || host.gates[0].set_limits(bytes(LIMIT))));
+            std::thread::sleep(Duration::from_millis(500));
+            prey.attack(4, attack);
+            let got = fair.join().unwrap().mib_per_s;
+            let what = format!("the fair client: {got:.1} MiB/s of {half:.1}");
+            eprintln!("{what}");
+            if got >= 0.9 * half { Ok(()) } else { Err(what) }
+        })
     });
 }

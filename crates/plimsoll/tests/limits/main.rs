@@ -135,10 +135,21 @@ fn bytes(bytes: u64) -> VolumeLimits {
     all(Limits { bytes: rate(bytes), ..Limits::NONE })
 }
 
-fn assert_near(value: f64, wanted: f64, part: f64, what: &str) {
+/// Measures until all is as it must be, at most so often: a machine that stands still for a moment makes a figure wrong once, and
+/// a wrong limit does so every time.
+fn within_tries(mut measure: impl FnMut() -> Result<(), String>) {
+    const TRIES: usize = 4;
+    let wrong: Vec<String> = (0..TRIES).map_while(|_| measure().err()).collect();
+    assert!(wrong.len() < TRIES, "{wrong:#?}");
+}
+
+fn near(value: f64, wanted: f64, part: f64, what: &str) -> Result<(), String> {
     let off = (value - wanted) / wanted;
     eprintln!("{what}: {value:.2} of {wanted:.2}, {:+.2} %", off * 100.0);
-    assert!(off.abs() <= part, "{what}: {value:.2} instead of {wanted:.2}, {:+.2} % off", off * 100.0);
+    let is_near = off.abs() <= part;
+    is_near
+        .then_some(())
+        .ok_or_else(|| format!("{what}: {value:.2} instead of {wanted:.2}, {:+.2} % off", off * 100.0))
 }
 
 #[test]
@@ -159,22 +170,24 @@ fn what_is_delivered_keeps_to_the_limit() {
     for (version, (mib, op, block, connections, depth)) in
         [Version::V3, Version::V41].into_iter().flat_map(over)
     {
-        host.gates[0].set_limits(VolumeLimits::default());
         let mut plan = host.plan(0, op);
         plan.target.version = version;
         (plan.block, plan.connections, plan.depth) = (block, connections, depth);
         (plan.size, plan.read_percent, plan.time) = (128 << 20, 50, Duration::from_secs(3));
-        let report = host.run(&plan, || host.gates[0].set_limits(bytes(mib * MIB)));
         let what = format!("{version}: {op:?} {block} × {connections} × {depth} at {mib} MiB/s");
-        assert_near(report.mib_per_s, mib as f64, 0.02, &what);
-        for kind in &report.kinds {
-            let (mean, p99) = (kind.latency.mean_ms, kind.latency.p99_ms);
-            assert!(
-                p99 <= 3.0 * mean,
-                "{what}: {} takes {mean:.1} ms, the 99th percentile {p99:.1}",
-                kind.kind
-            );
-        }
+        within_tries(|| {
+            host.gates[0].set_limits(VolumeLimits::default());
+            let report = host.run(&plan, || host.gates[0].set_limits(bytes(mib * MIB)));
+            near(report.mib_per_s, mib as f64, 0.02, &what)?;
+            for kind in &report.kinds {
+                let (mean, p99) = (kind.latency.mean_ms, kind.latency.p99_ms);
+                if p99 > 3.0 * mean {
+                    let kind = &kind.kind;
+                    return Err(format!("{what}: {kind} takes {mean:.1} ms, the 99th percentile {p99:.1}"));
+                }
+            }
+            Ok(())
+        });
     }
 }
 
@@ -183,20 +196,17 @@ fn operations_of_every_kind_are_counted() {
     let host = Host::new(1);
     let over = |version| [Op::Getattr, Op::Read, Op::Create].map(|op| (version, op));
     for (version, op) in [Version::V3, Version::V41].into_iter().flat_map(over) {
-        host.gates[0].set_limits(VolumeLimits::default());
         let mut plan = host.plan(0, op);
         plan.target.version = version;
-        let report = host.run(&plan, || {
-            host.gates[0].set_limits(all(Limits { ops: rate(2000), ..Limits::NONE }));
-        });
         // Over NFSv4.1 a name is made by OPEN and CLOSE, and each of them is an operation.
         let calls = if version == Version::V41 && op == Op::Create { 1.5 } else { 1.0 };
-        assert_near(
-            report.ops_per_s * calls,
-            2000.0,
-            0.02,
-            &format!("{version}: {op:?} at 2,000 operations a second"),
-        );
+        let what = format!("{version}: {op:?} at 2,000 operations a second");
+        within_tries(|| {
+            host.gates[0].set_limits(VolumeLimits::default());
+            let limits = all(Limits { ops: rate(2000), ..Limits::NONE });
+            let report = host.run(&plan, || host.gates[0].set_limits(limits));
+            near(report.ops_per_s * calls, 2000.0, 0.02, &what)
+        });
     }
 }
 
@@ -207,8 +217,11 @@ fn reads_are_not_held_up_by_writes_that_wait() {
     (plan.block, plan.connections, plan.depth, plan.read_percent) = (8192, 4, 16, 50);
     let (limit, reads) = (rate(10 * MIB), rate(10 * MIB));
     let limits = all(Limits { write_bytes: limit, read_bytes: reads, ..Limits::NONE });
-    let report = host.run(&plan, || host.gates[0].set_limits(limits));
-    assert_near(report.mib_per_s, 20.0, 0.03, "10 MiB/s of each");
+    within_tries(|| {
+        host.gates[0].set_limits(VolumeLimits::default());
+        let report = host.run(&plan, || host.gates[0].set_limits(limits.clone()));
+        near(report.mib_per_s, 20.0, 0.03, "10 MiB/s of each")
+    });
 }
 
 #[test]
@@ -216,26 +229,29 @@ fn a_new_limit_is_met_by_the_running_client() {
     let host = Host::new(1);
     let mut plan = host.plan(0, Op::Read);
     (plan.block, plan.time) = (65_536, Duration::from_secs(9));
-    let gate = Arc::clone(&host.gates[0]);
-    gate.set_limits(VolumeLimits::default());
-    let report = host.run(&plan, || {
-        gate.set_limits(bytes(20 * MIB));
-        let gate = Arc::clone(&gate);
-        std::thread::spawn(move || {
-            // A second of warm-up is before the measurement.
-            std::thread::sleep(Duration::from_millis(4000));
-            gate.set_limits(bytes(80 * MIB));
-            std::thread::sleep(Duration::from_millis(3000));
-            gate.set_limits(bytes(40 * MIB));
+    let gate = &host.gates[0];
+    within_tries(|| {
+        gate.set_limits(VolumeLimits::default());
+        let report = std::thread::scope(|scope| {
+            host.run(&plan, || {
+                gate.set_limits(bytes(20 * MIB));
+                scope.spawn(|| {
+                    // A second of warm-up is before the measurement.
+                    std::thread::sleep(Duration::from_millis(4000));
+                    gate.set_limits(bytes(80 * MIB));
+                    std::thread::sleep(Duration::from_millis(3000));
+                    gate.set_limits(bytes(40 * MIB));
+                });
+            })
         });
+        let of = |seconds: std::ops::Range<usize>| {
+            let bytes: u64 = report.series[seconds.clone()].iter().map(|second| second.bytes).sum();
+            bytes as f64 / seconds.len() as f64 / MIB as f64
+        };
+        near(of(0..2), 20.0, 0.05, "first")?;
+        near(of(4..5), 80.0, 0.05, "after the growth")?;
+        near(of(7..9), 40.0, 0.05, "after the shrink")
     });
-    let of = |seconds: std::ops::Range<usize>| {
-        let bytes: u64 = report.series[seconds.clone()].iter().map(|second| second.bytes).sum();
-        bytes as f64 / seconds.len() as f64 / MIB as f64
-    };
-    assert_near(of(0..2), 20.0, 0.05, "first");
-    assert_near(of(4..5), 80.0, 0.05, "after the growth");
-    assert_near(of(7..9), 40.0, 0.05, "after the shrink");
 }
 
 #[test]
@@ -282,17 +298,19 @@ fn volumes_share_their_pool_and_use_what_others_leave() {
             (Duration::from_secs(seconds), Stability::Unstable, Order::Random);
         plan
     });
-    let reports = std::thread::scope(|scope| {
-        let runs = plans.each_ref().map(|plan| scope.spawn(|| host.run(plan, || ())));
-        runs.map(|run| run.join().unwrap())
+    within_tries(|| {
+        let reports = std::thread::scope(|scope| {
+            let runs = plans.each_ref().map(|plan| scope.spawn(|| host.run(plan, || ())));
+            runs.map(|run| run.join().unwrap())
+        });
+        let first = |from: usize, to: usize| {
+            let bytes: u64 = reports[0].series[from..to].iter().map(|second| second.bytes).sum();
+            bytes as f64 / (to - from) as f64 / MIB as f64
+        };
+        near(reports[1].mib_per_s, 30.0, 0.03, "the one with a connection")?;
+        near(first(0, 2), 30.0, 0.05, "the one with four, while both run")?;
+        near(first(5, 8), 60.0, 0.03, "the one with four, alone")
     });
-    let first = |from: usize, to: usize| {
-        let bytes: u64 = reports[0].series[from..to].iter().map(|second| second.bytes).sum();
-        bytes as f64 / (to - from) as f64 / MIB as f64
-    };
-    assert_near(reports[1].mib_per_s, 30.0, 0.03, "the one with a connection");
-    assert_near(first(0, 2), 30.0, 0.05, "the one with four, while both run");
-    assert_near(first(5, 8), 60.0, 0.03, "the one with four, alone");
 }
 
 #[test]
@@ -356,19 +374,19 @@ fn is_not_felt_next_door(tenant: Version, next_door: Version) {
         }
         let alone = p99();
         let loud = Plan { op, ..loud.clone() };
-        let beside = std::thread::scope(|scope| {
+        let (beside, delivered) = std::thread::scope(|scope| {
             let running = scope.spawn(|| host.run(&loud, || ()));
             std::thread::sleep(Duration::from_millis(500));
-            let beside = p99();
-            let delivered = running.join().unwrap().mib_per_s;
-            assert_near(delivered, 50.0, 0.02, "the tenant at its limit");
-            beside
+            (p99(), running.join().unwrap().mib_per_s)
         });
         eprintln!(
             "{op:?} next door: p99 {alone:.3} ms alone, {beside:.3} ms beside it, {:.2} times",
             beside / alone
         );
-        best = best.min(beside / alone);
+        // Beside a tenant that has less than its limit nothing is shown.
+        if near(delivered, 50.0, 0.02, "the tenant at its limit").is_ok() {
+            best = best.min(beside / alone);
+        }
     }
     assert!(best < 2.0, "the 99th percentile grows {best:.2} times");
 }

@@ -1,6 +1,5 @@
 //! The same limits over SMB, alone and beside NFS.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use bench::{Protection, Version};
 use identity::NtHash;
 use vfs::qos::{Kind, Limits, VolumeLimits};
 
-use super::{Host, MIB, all, assert_near, bytes, rate, shares};
+use super::{Host, MIB, all, bytes, near, rate, shares, within_tries};
 
 const SIGNED: Version = Version::Smb(Protection::Gmac);
 const SEALED: Version = Version::Smb(Protection::Gcm128);
@@ -32,12 +31,14 @@ fn what_is_delivered_over_smb_keeps_to_the_limit() {
         // A session of eight connections has no more than one of one.
         (SEALED, 10, Op::Mix, 8192, (8, 8), 2),
     ] {
-        host.gates[0].set_limits(VolumeLimits::default());
         let mut plan = Plan { block, connections, depth, ..short(&host, version, op) };
         plan.target.channels = channels;
-        let report = host.run(&plan, || host.gates[0].set_limits(bytes(mib * MIB)));
         let what = format!("{}: {op:?} {block} × {connections} × {depth}", plan.target);
-        assert_near(report.mib_per_s, mib as f64, 0.02, &what);
+        within_tries(|| {
+            host.gates[0].set_limits(VolumeLimits::default());
+            let report = host.run(&plan, || host.gates[0].set_limits(bytes(mib * MIB)));
+            near(report.mib_per_s, mib as f64, 0.02, &what)
+        });
     }
 }
 
@@ -48,14 +49,16 @@ fn operations_over_smb_are_counted() {
     for (version, op) in
         [(SIGNED, Op::Getattr), (SEALED, Op::Read), (SIGNED, Op::Create), (SIGNED, Op::Rename)]
     {
-        host.gates[0].set_limits(VolumeLimits::default());
         let plan = Plan { block: 4096, ..short(&host, version, op) };
-        let limits = all(Limits { ops: rate(500), ..Limits::NONE });
-        let report = host.run(&plan, || host.gates[0].set_limits(limits));
         // A name is made by CREATE and CLOSE.
         let messages = if op == Op::Create { 1.5 } else { 1.0 };
         let what = format!("{}: {op:?} at 500 operations a second", plan.target);
-        assert_near(report.ops_per_s * messages, 500.0, 0.02, &what);
+        within_tries(|| {
+            host.gates[0].set_limits(VolumeLimits::default());
+            let limits = all(Limits { ops: rate(500), ..Limits::NONE });
+            let report = host.run(&plan, || host.gates[0].set_limits(limits));
+            near(report.ops_per_s * messages, 500.0, 0.02, &what)
+        });
     }
 }
 
@@ -71,17 +74,19 @@ fn protocols_share_the_limit_of_their_volume() {
     });
     host.gates[0].set_limits(bytes(20 * MIB));
     let delivered = || host.exports[0].volume.traffic().counted(Kind::Read).bytes;
-    let (together, rates) = std::thread::scope(|scope| {
-        let running = plans.each_ref().map(|plan| scope.spawn(|| host.run(plan, || ()).mib_per_s));
-        // Both have begun, and none has ended.
-        std::thread::sleep(Duration::from_millis(1500));
-        let (before, begun) = (delivered(), Instant::now());
-        std::thread::sleep(Duration::from_secs(2));
-        let together = (delivered() - before) as f64 / begun.elapsed().as_secs_f64() / MIB as f64;
-        (together, running.map(|one| one.join().unwrap()))
+    within_tries(|| {
+        let (together, rates) = std::thread::scope(|scope| {
+            let running = plans.each_ref().map(|plan| scope.spawn(|| host.run(plan, || ()).mib_per_s));
+            // Both have begun, and none has ended.
+            std::thread::sleep(Duration::from_millis(1500));
+            let (before, begun) = (delivered(), Instant::now());
+            std::thread::sleep(Duration::from_secs(2));
+            let together = (delivered() - before) as f64 / begun.elapsed().as_secs_f64() / MIB as f64;
+            (together, running.map(|one| one.join().unwrap()))
+        });
+        assert!(rates.iter().all(|rate| *rate > 5.0), "{rates:?}");
+        near(together, 20.0, 0.02, &format!("SMB and NFS together, {rates:.1?}"))
     });
-    assert_near(together, 20.0, 0.02, &format!("SMB and NFS together, {rates:.1?}"));
-    assert!(rates.iter().all(|rate| *rate > 5.0), "{rates:?}");
 }
 
 /// Nobody pays for what is refused, and nothing that was paid comes back twice: the others get all of the limit, and no more.
@@ -93,25 +98,27 @@ fn what_is_refused_over_smb_neither_takes_nor_gives() {
     host.run(&plan, || ());
     plan.time = Duration::from_secs(3);
     host.gates[0].set_limits(bytes(20 * MIB));
-    let is_over = Arc::new(AtomicBool::new(false));
-    let delivered = std::thread::scope(|scope| {
-        let refused = scope.spawn(|| {
-            let nt_hash = Some(NtHash::of_password(shares::PASSWORD));
-            let mut client =
-                Client::mount(&plan.target, &Identity { nt_hash, ..Identity::new(0, 0) }).unwrap();
-            let file = client.walk("plimsoll-bench/data-000000").unwrap();
-            let mut refused = 0;
-            while !is_over.load(Ordering::Relaxed) {
-                // END_OF_FILE.
-                assert!(client.read(&file, 1 << 40, 1 << 18).unwrap().data.is_empty());
-                refused += 1;
-            }
-            refused
+    let until_it_is_over = |is_over: &AtomicBool| {
+        let nt_hash = Some(NtHash::of_password(shares::PASSWORD));
+        let mut client = Client::mount(&plan.target, &Identity { nt_hash, ..Identity::new(0, 0) }).unwrap();
+        let file = client.walk("plimsoll-bench/data-000000").unwrap();
+        let mut refused = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            // END_OF_FILE.
+            assert!(client.read(&file, 1 << 40, 1 << 18).unwrap().data.is_empty());
+            refused += 1;
+        }
+        refused
+    };
+    within_tries(|| {
+        let is_over = AtomicBool::new(false);
+        let delivered = std::thread::scope(|scope| {
+            let refused = scope.spawn(|| until_it_is_over(&is_over));
+            let report = host.run(&plan, || ());
+            is_over.store(true, Ordering::Relaxed);
+            assert!(refused.join().unwrap() > 10);
+            report.mib_per_s
         });
-        let report = host.run(&plan, || ());
-        is_over.store(true, Ordering::Relaxed);
-        assert!(refused.join().unwrap() > 10);
-        report.mib_per_s
+        near(delivered, 20.0, 0.02, "beside reads that are refused")
     });
-    assert_near(delivered, 20.0, 0.02, "beside reads that are refused");
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const MIB: f64 = (1_u64 << 20) as f64;
 /// Seconds of load, and after how many of them the volume grows.
-const LOAD_S: usize = 8;
-const GROWS_AFTER: Duration = Duration::from_secs(5);
+const LOAD_S: usize = 12;
+const GROWS_AFTER: Duration = Duration::from_secs(6);
 
 #[test]
 fn a_running_client_gets_the_new_limit_within_a_second() {
@@ -28,7 +28,7 @@ fn a_running_client_gets_the_new_limit_within_a_second() {
     let said = service.says(&["volume", "resize", "v1", "2TiB"]);
     let grown = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
     assert!(said.contains("2 TiB in pool p1, 256 MiB/s"), "{said}");
-    let watched = service.says(&["volume", "watch", "v1", "--count", "1"]);
+    let watched = service.says(&["volume", "watch", "v1", "--count", "3"]);
     assert!(running.wait().unwrap().success());
 
     let report: Value = serde_json::from_slice(&std::fs::read(&result).unwrap()).unwrap();
@@ -37,18 +37,24 @@ fn a_running_client_gets_the_new_limit_within_a_second() {
     let series = report["series"].as_array().unwrap();
     let rates: Vec<f64> = series.iter().map(|second| second["bytes"].as_f64().unwrap() / MIB).collect();
     eprintln!("the volume grew {at:.2} s after the start: {rates:.1?}");
-    let is_near = |rate: &f64, wanted: f64| (rate - wanted).abs() < 0.05 * wanted;
     let before: Vec<f64> =
         rates.iter().zip(1..).filter(|(_, end)| f64::from(*end) <= at - 0.2).map(|(rate, _)| *rate).collect();
     let after: Vec<f64> =
         rates.iter().zip(0..).filter(|(_, start)| f64::from(*start) >= at).map(|(rate, _)| *rate).collect();
-    assert!(before.len() >= 2 && before.iter().all(|rate| is_near(rate, 128.0)), "before: {before:.1?}");
-    assert!(after.len() >= 2 && after.iter().all(|rate| is_near(rate, 256.0)), "after: {after:.1?}");
+    assert!(before.len() >= 2 && are_near(&before, 128.0), "before: {before:.1?}");
+    assert!(after.len() >= 3 && are_near(&after, 256.0), "after: {after:.1?}");
 
-    let (head, line) = watched.split_once('\n').unwrap();
+    let (head, lines) = watched.split_once('\n').unwrap();
     assert!(head.starts_with("TIME ") && head.contains("LIMIT") && head.contains("P99 ms"), "{watched}");
-    let words: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!((words[5], words[7]), ("256.0", "%"), "{watched}");
-    let rate: f64 = words[4].parse().unwrap();
-    assert!(is_near(&rate, 256.0), "{watched}");
+    let rate = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!((words[5], words[7]), ("256.0", "%"), "{watched}");
+        words[4].parse().unwrap()
+    };
+    assert!(are_near(&lines.lines().map(rate).collect::<Vec<f64>>(), 256.0), "{watched}");
+}
+
+/// Whether these are the rates of so many seconds: the machine may stand still in one of them.
+fn are_near(rates: &[f64], wanted: f64) -> bool {
+    rates.iter().filter(|rate| (*rate - wanted).abs() >= 0.05 * wanted).count() <= 1
 }
