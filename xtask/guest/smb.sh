@@ -59,12 +59,15 @@ mixed() { verify_with_fio mixed --size=6m --rw=randrw --bsrange=512-128k --block
 # --- a server that is killed and comes back: durable opens are lost with it, and the client opens by name; persistent ones are not ----
 
 # Linux answers EPIPE or ECONNABORTED to whoever's request it was about to send when the connection ended, and EAGAIN to an fsync that
-# finds the next one, on a hard mount, too: that is done again.
+# finds the next one, on a hard mount, too: that is done again, until there is a connection.
 unless_cut() { # command
     local said
-    said=$("$@" 2>&1) && return
-    echo "$said"
-    case $said in *"Broken pipe"* | *"connection abort"* | *"temporarily unavailable"*) "$@" ;; *) return 1 ;; esac
+    for _ in $(seq 20); do
+        said=$("$@" 2>&1) && return
+        echo "$said"
+        case $said in *"Broken pipe"* | *"connection abort"* | *"temporarily unavailable"*) sleep 0.5 ;; *) return 1 ;; esac
+    done
+    return 1
 }
 block() { # number
     dd if="$oracle/data" of="$mnt/work/stream" bs=128k skip="$1" seek="$1" count=1 conv=notrunc,fsync status=none

@@ -13,7 +13,8 @@
 exec 3>&1
 chmod 600 /job/client.key /job/server.key
 
-# daemon AUTHORITY [shows]: starts tlshd, which believes AUTHORITY; with `shows` it has the client's certificate.
+# daemon AUTHORITY [shows]: starts tlshd, which believes AUTHORITY, and waits until it listens; with `shows` it has the client's
+# certificate.
 daemon() {
     [ -z "$tlshd" ] || { kill "$tlshd"; wait "$tlshd"; tlshd=; }
     [ -n "$1" ] || return
@@ -23,7 +24,11 @@ daemon() {
     } >/tmp/tlshd.conf
     tlshd -s -c /tmp/tlshd.conf >/dev/null 2>&1 &
     tlshd=$!
-    sleep 1
+    # It is asked for handshakes once its socket of generic netlink, protocol 16, is in a group.
+    for _ in $(seq 50); do
+        awk '$2 == 16 && $4 !~ /^0+$/ { found = 1 } END { exit !found }' /proc/net/netlink && break
+        sleep 0.1
+    done
 }
 
 # attach VERSION XPRTSEC VOLUME [OPTION]: a mount at $mnt.

@@ -54,7 +54,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for round in 0..args.rounds {
         let log = work.join(format!("ledger-{round}.log"));
         let load = Ledger::start(&server.endpoint, share.as_ref(), round, args.workers, random.next(), &log)?;
-        load.run_for(Duration::from_millis(500 + u64::try_from(random.below(2000))?))?;
+        let load_ms = 500 + u64::try_from(random.below(2000))?;
+        load.run_for(Duration::from_millis(load_ms), &report.missing(share.as_ref()))?;
         server.kill()?;
         ledgers.push(load.finish()?);
         server.start()?;

@@ -12,7 +12,7 @@ use crate::samba::USER;
 use crate::server::free_port;
 
 /// How long the service may take to be ready, and to end.
-const START_MAX: Duration = Duration::from_secs(30);
+const START_MAX: Duration = Duration::from_secs(120);
 
 /// A service with pools and volumes, at ports of the system's choice.
 pub(crate) struct Managed {

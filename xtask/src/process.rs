@@ -167,11 +167,13 @@ fn tail(log: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     fn shell(script: &str) -> Process {
         let argv = ["sh", "-c", script].map(String::from);
-        Process::start(&argv, Stdio::null(), Stdio::null()).unwrap()
+        Process::start(&argv, Stdio::piped(), Stdio::null()).unwrap()
     }
 
     #[test]
@@ -183,8 +185,8 @@ mod tests {
 
     #[test]
     fn terminate_gives_the_child_the_chance_to_end_well() {
-        let child = shell("trap 'exit 7' TERM; while :; do sleep 0.05; done");
-        std::thread::sleep(Duration::from_millis(300));
+        let mut child = shell("trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done");
+        child.stdout().unwrap().read_exact(&mut [0; 6]).unwrap();
         assert_eq!(child.terminate(Duration::from_secs(10)).unwrap().code(), Some(7));
     }
 

@@ -20,7 +20,7 @@ const DEBS: Debs = Debs {
     are_alone: false,
     packages: &["samba-testsuite", "samba", "smbclient"],
 };
-const START_MAX: Duration = Duration::from_secs(30);
+const START_MAX: Duration = Duration::from_secs(120);
 /// A share with all that its file system can keep.
 pub(crate) const COMPLETE: &str = "vfs objects = streams_xattr\nea support = yes\nkernel share modes = no\n\
                                    posix locking = no\nkernel oplocks = no\ndurable handles = yes\n";

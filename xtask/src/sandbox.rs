@@ -19,9 +19,9 @@ const STEP: &str = include_str!("sandbox/step.sh");
 const PROGRAMS: [(&str, &str); 2] =
     [("plimsoll", include_str!("sandbox/plimsoll.sh")), ("cargo", include_str!("sandbox/cargo.sh"))];
 /// A script is killed after so many seconds.
-const SCRIPT_S_MAX: &str = "300";
+const SCRIPT_S_MAX: &str = "900";
 /// The whole machine is killed after this.
-const MACHINE_MAX: Duration = Duration::from_secs(600);
+const MACHINE_MAX: Duration = Duration::from_secs(1800);
 /// How many machines run at a time; their commands mostly wait.
 const MACHINES: usize = 5;
 

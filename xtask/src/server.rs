@@ -10,8 +10,8 @@ use anyhow::{Context, bail};
 use crate::ledger::client::Client;
 use crate::process::{self, Process};
 
-/// How long a server may take from its start to its first answer.
-const START_MAX: Duration = Duration::from_secs(60);
+/// How long a server may take from its start to its first answer, and to its end.
+const START_MAX: Duration = Duration::from_secs(120);
 
 /// Where a server is reached, and what a client mounts there.
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ impl Server {
     /// SIGTERM; the server must end with success.
     pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
         let process = self.process.take().context("the server is not running")?;
-        let status = process.terminate(Duration::from_secs(30))?;
+        let status = process.terminate(START_MAX)?;
         if !status.success() {
             bail!("the server ended with {status} on SIGTERM, see {}", self.log.display());
         }

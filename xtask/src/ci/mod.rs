@@ -99,35 +99,35 @@ fn steps() -> anyhow::Result<Vec<Step>> {
         command(PROGRAMS, "cargo test --locked --workspace --all-targets --no-run", 30),
         xtask(IMAGE, &["guest", "image"], 20)?,
         xtask(IMAGE_13, &["guest", "image", "--suite", "trixie"], 20)?,
-        with_binary("kernel client", &["guest", "kernel-client"], 16)?.after(&[IMAGE]),
+        with_binary("kernel client", &["guest", "kernel-client"], 32)?.after(&[IMAGE]),
         tests("tests", &["--lib", "--bins"], &others),
-        with_binary("kernel client 13", &["guest", "kernel-client", "--suite", "trixie"], 15)?
+        with_binary("kernel client 13", &["guest", "kernel-client", "--suite", "trixie"], 32)?
             .after(&[IMAGE_13]),
         with_binary("interop", &["interop"], 20)?,
-        with_binary("tls", &["guest", "tls"], 12)?.after(&[IMAGE_13]),
-        with_binary("smb", &["guest", "smb"], 10)?.after(&[IMAGE]),
-        with_binary("crossproto", &["guest", "crossproto"], 10)?.after(&[IMAGE]).takes(Load::Little),
-        with_binary("smbtorture", &["smbtorture"], 15)?.takes(Load::Little),
-        xtask("quota", &["guest", "quota"], 20)?.after(&[PROGRAMS, IMAGE]),
-        with_binary("power cut on ext4", &["guest", "power-cut", "--smb", "--fs", "ext4"], 10)?
+        with_binary("tls", &["guest", "tls"], 24)?.after(&[IMAGE_13]),
+        with_binary("smb", &["guest", "smb"], 32)?.after(&[IMAGE]),
+        with_binary("crossproto", &["guest", "crossproto"], 24)?.after(&[IMAGE]).takes(Load::Little),
+        with_binary("smbtorture", &["smbtorture"], 30)?.takes(Load::Little),
+        xtask("quota", &["guest", "quota"], 40)?.after(&[PROGRAMS, IMAGE]),
+        with_binary("power cut on ext4", &["guest", "power-cut", "--smb", "--fs", "ext4"], 20)?
             .after(&[IMAGE]),
-        with_binary("power cut on XFS", &["guest", "power-cut", "--smb", "--fs", "xfs"], 10)?.after(&[IMAGE]),
-        with_binary("hold", &["guest", "hold"], 8)?.after(&[IMAGE]),
-        with_binary("tune", &["guest", "tune"], 8)?.after(&[IMAGE]),
+        with_binary("power cut on XFS", &["guest", "power-cut", "--smb", "--fs", "xfs"], 20)?.after(&[IMAGE]),
+        with_binary("hold", &["guest", "hold"], 16)?.after(&[IMAGE]),
+        with_binary("tune", &["guest", "tune"], 24)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 15", 15).after(&[PROGRAMS]),
         command("fio-plot", "conformance/fio-plot/run", 10).after(&[PROGRAMS]),
-        with_binary("crash", &["crash", "--smb"], 5)?,
-        with_binary("pages", &["pages"], 12)?,
-        with_binary("docs", &["docs"], 12)?,
+        with_binary("crash", &["crash", "--smb"], 10)?,
+        with_binary("pages", &["pages"], 32)?,
+        with_binary("docs", &["docs"], 32)?,
         tests("doc tests", &["--doc"], &[]),
         tests("timed tests", &[], &timed).takes(Load::Machine),
         // Its client and the built-in one are to find the same.
-        with_binary("prove in a guest", &["guest", "prove"], 12)?.after(&[IMAGE]).takes(Load::Machine),
+        with_binary("prove in a guest", &["guest", "prove"], 32)?.after(&[IMAGE]).takes(Load::Machine),
         // Two guests, which take what there is.
-        with_binary("two clients", &["guest", "two-clients"], 9)?
+        with_binary("two clients", &["guest", "two-clients"], 24)?
             .after(&[IMAGE, IMAGE_13])
             .takes(Load::Machine),
-        with_binary("prove", &["prove"], 20)?.takes(Load::Machine),
+        with_binary("prove", &["prove"], 40)?.takes(Load::Machine),
     ])
 }
 

@@ -25,7 +25,7 @@ const NFS_PORT: u16 = 2049;
 const SMB_PORT: u16 = 445;
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 120;
-const HOLDER_MAX: Duration = Duration::from_secs(30);
+const HOLDER_MAX: Duration = Duration::from_secs(120);
 
 /// `guest crossproto`.
 #[derive(clap::Args)]
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long)]
     seed: Option<u64>,
     /// All is killed after so many seconds.
-    #[arg(long, default_value_t = 480)]
+    #[arg(long, default_value_t = 1200)]
     timeout_s: u64,
     /// The network namespace is there: what this command says to itself.
     #[arg(long, hide = true)]

@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long)]
     binary: Option<PathBuf>,
     /// The machine is killed after so many seconds.
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 900)]
     timeout_s: u64,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "")]
     mount_options: String,
     /// The machine is killed after so many seconds.
-    #[arg(long, default_value_t = 900)]
+    #[arg(long, default_value_t = 1800)]
     timeout_s: u64,
 }
 

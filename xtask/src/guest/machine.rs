@@ -27,7 +27,7 @@ const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet panic=-1 mitigations=off no
 /// ends, or says nothing more.
 const BOOTS_MAX: u32 = 3;
 /// A boot that takes longer has come to nothing: it takes 5 s alone.
-const BOOT_MAX: Duration = Duration::from_secs(80);
+const BOOT_MAX: Duration = Duration::from_secs(120);
 /// What the line begins with that every job begins with.
 const UP_MARK: &str = "PLIMSOLL-GUEST-UP ";
 /// The line that ends every job, followed by the script's exit status.

@@ -1,6 +1,7 @@
 //! A Linux guest under QEMU: the kernel's NFS client against a server on the host, and power cuts of a server in the
 //! guest.
 
+mod apart;
 mod crossproto;
 mod disk;
 mod hold;

@@ -2,13 +2,13 @@
 //! here, on the same limited volumes, must find the same.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use super::apart::{Apart, until_it_agrees};
 use super::image::{Image, Suite};
 use super::json::{list, number, read};
 use super::machine::{Guest, HOST_ADDRESS};
@@ -20,7 +20,7 @@ const CONNECTIONS: u64 = 4;
 const SIZE: &str = "256MiB";
 /// How often each scenario is run: where the two are too far apart, all of it again, three times, of which the middle one counts, so
 /// that a pause of the host does no harm.
-const REPETITIONS: [u32; 2] = [1, 3];
+const REPETITIONS: [u32; 3] = [1, 3, 3];
 /// As the published pages write it, with a size for an emulated machine.
 const COMMAND: &str = "fio --name=8krandomreads --rw=randread --direct=1 --ioengine=libaio --bs=8k --numjobs=4 \
     --iodepth=16 --size=1M --runtime=600 --group_reporting";
@@ -58,31 +58,12 @@ pub(crate) struct Args {
     #[arg(long)]
     binary: Option<PathBuf>,
     /// The machine is killed after so many seconds.
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 900)]
     timeout_s: u64,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let [once, thrice] = REPETITIONS;
-    match measured(args, once) {
-        Err(why) if why.is::<Apart>() => {
-            eprintln!("{why}; once more, with {thrice} repetitions");
-            measured(args, thrice)
-        }
-        done => done,
-    }
-}
-
-/// What does not agree: a pause of the host may be why, which is no reason for any other fault.
-#[derive(Debug)]
-struct Apart(String);
-
-impl std::error::Error for Apart {}
-
-impl fmt::Display for Apart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "more than {:.0} % apart: {}", AGREEMENT * 100.0, self.0)
-    }
+    until_it_agrees(REPETITIONS, |repetitions| measured(args, repetitions))
 }
 
 fn measured(args: &Args, repetitions: u32) -> anyhow::Result<()> {
@@ -191,7 +172,10 @@ fn print_and_check<'a>(rows: impl IntoIterator<Item = (&'a str, f64, f64)>) -> a
             apart.push(what);
         }
     }
-    if apart.is_empty() { Ok(()) } else { Err(Apart(apart.join("; ")).into()) }
+    if apart.is_empty() {
+        return Ok(());
+    }
+    Err(Apart(format!("more than {:.0} % apart: {}", AGREEMENT * 100.0, apart.join("; "))).into())
 }
 
 /// The result names the mount as it was made.
@@ -211,8 +195,12 @@ fn check_calls(cell: &Value) -> anyhow::Result<()> {
     let mut found: BTreeMap<String, [f64; 2]> = BTreeMap::new();
     for measurement in list(&cell["measurements"])? {
         for doubt in list(&measurement["doubts"])? {
-            let kind = &doubt["kind"];
-            ensure!(kind != "cache-mixed" && kind != "void", "{}", doubt["text"]);
+            let (kind, text) = (&doubt["kind"], doubt["text"].to_string());
+            // What fio draws is too far off the mix now and then.
+            if text.contains("were reads instead of") {
+                return Err(Apart(text).into());
+            }
+            ensure!(kind != "cache-mixed" && kind != "void", "{text}");
         }
         for operation in list(&measurement["operations"])? {
             let name = operation["name"].as_str().unwrap_or_default().to_uppercase();
@@ -223,7 +211,10 @@ fn check_calls(cell: &Value) -> anyhow::Result<()> {
     }
     for (name, [ops, calls]) in found {
         eprintln!("prove: {ops} operations, {calls} calls of {name}");
-        ensure!((calls / ops - 1.0).abs() <= CALLS, "{ops} operations were {calls} calls of {name}");
+        let agrees = (calls / ops - 1.0).abs() <= CALLS;
+        if !agrees {
+            return Err(Apart(format!("{ops} operations were {calls} calls of {name}")).into());
+        }
     }
     Ok(())
 }

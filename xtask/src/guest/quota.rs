@@ -8,7 +8,7 @@ use crate::cargo;
 use crate::process;
 
 const SCRIPT: &str = include_str!("../../guest/quota.sh");
-const TIME_MAX: Duration = Duration::from_secs(900);
+const TIME_MAX: Duration = Duration::from_secs(1800);
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let image = Image::build(Suite::Bookworm)?;

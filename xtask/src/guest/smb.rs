@@ -19,7 +19,7 @@ const RELAY: &str = "xtask/guest/relay.pl";
 const SHARE: &str = "share";
 /// A second share, in which a symbolic link leads to a file.
 const UNIX: &str = "unix";
-const TIME_MAX: Duration = Duration::from_secs(900);
+const TIME_MAX: Duration = Duration::from_secs(1800);
 /// How long the server stays away in the middle of the client's work.
 const OUTAGE: Duration = Duration::from_secs(2);
 /// A run that stops half-way but reports success would pass with fewer checks.

@@ -20,7 +20,7 @@ const CHECKS_MIN: usize = 82;
 const CONNECTIONS: u64 = 2;
 /// How long the server stays away while the guest writes.
 const OUTAGE: Duration = Duration::from_secs(2);
-const COMMAND_MAX: Duration = Duration::from_secs(30);
+const COMMAND_MAX: Duration = Duration::from_secs(120);
 
 /// `guest tls`.
 #[derive(clap::Args)]
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long)]
     binary: Option<PathBuf>,
     /// The machine is killed after so many seconds.
-    #[arg(long, default_value_t = 600)]
+    #[arg(long, default_value_t = 1200)]
     timeout_s: u64,
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
+use super::apart::{Apart, until_it_agrees};
 use super::image::{Image, Suite};
 use super::json::{list, number, read};
 use super::machine::{Guest, HOST_ADDRESS, OTHER_ADDRESS};
@@ -16,8 +17,9 @@ use crate::process;
 const SCRIPT: &str = include_str!("../../guest/tune.sh");
 const SCENARIO: &str = include_str!("../../guest/tune.toml");
 const CONNECTIONS: u64 = 16;
-/// How each scenario is run: as short as can be, since only large differences are looked at.
-const HOW: &str = "--preset quick --repetitions 1 --time 1 --working-set 8MiB";
+/// Seconds of each measurement: as short as can be, since only large differences are looked at; longer where a pause of the host at a
+/// window's edge was one of them.
+const SECONDS: [u32; 3] = [1, 3, 3];
 /// The cases, in the order in which they stand in the report.
 const CASES: [&str; 5] = ["baseline", "nocto", "sysctl", "nconnect", "all"];
 /// Calls of an opening where the server is asked in each, and where it is not: what is left is of the window's edges.
@@ -83,11 +85,15 @@ pub(crate) struct Args {
     #[arg(long)]
     binary: Option<PathBuf>,
     /// The machine is killed after so many seconds.
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 900)]
     timeout_s: u64,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    until_it_agrees(SECONDS, |seconds| measured(args, seconds))
+}
+
+fn measured(args: &Args, seconds: u32) -> anyhow::Result<()> {
     let image = Image::build(Suite::Bookworm)?;
     let work = process::target_dir().join("guest").join("tune");
     process::empty_dir(&work)?;
@@ -107,7 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .set("OTHER", OTHER_ADDRESS)
         .set("PORT", service.port)
         .set("CONNECTIONS", CONNECTIONS)
-        .set("HOW", HOW);
+        .set("HOW", format!("--preset quick --repetitions 1 --time {seconds} --working-set 8MiB"));
     let mut running = guest.start(SCRIPT, Duration::from_secs(args.timeout_s))?;
     running.wait_mark("clients")?;
     let connections = service.connections()?;
@@ -196,6 +202,9 @@ fn check_openings(cells: &[Value], case: &str) -> anyhow::Result<()> {
     let each = calls / ops;
     eprintln!("tune: {case}: {ops} openings, {each:.3} calls each, at most {most:.0} a second");
     let is_as_mounted = if believes(case) { each <= NOT_ASKED_MAX } else { each >= ASKED_MIN };
-    ensure!(is_as_mounted, "{case}: {ops} openings were {calls} calls");
-    Ok(())
+    if is_as_mounted {
+        Ok(())
+    } else {
+        Err(Apart(format!("{case}: {ops} openings were {calls} calls")).into())
+    }
 }

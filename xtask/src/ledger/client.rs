@@ -15,7 +15,7 @@ const VERSION: u32 = 3;
 const RECORD_MAX: usize = 4 << 20;
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// No server needs longer for a call; a guest under emulation needs a good part of it.
-const REPLY_MAX: Duration = Duration::from_secs(30);
+const REPLY_MAX: Duration = Duration::from_secs(120);
 
 /// An opaque file handle.
 pub(crate) type Handle = Vec<u8>;

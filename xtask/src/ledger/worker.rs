@@ -76,8 +76,9 @@ impl Worker {
             match outcome {
                 Ok(made) => {
                     self.tree.acknowledge(&operation, made);
-                    self.acknowledged.push(operation.kind(self.is_smb()));
-                    progress.acknowledged.fetch_add(1, Ordering::Relaxed);
+                    let kind = operation.kind(self.is_smb());
+                    self.acknowledged.push(kind);
+                    *progress.acknowledged().entry(kind).or_default() += 1;
                 }
                 Err(Failure::Status(JUKEBOX)) => std::thread::sleep(Duration::from_millis(50)),
                 Err(Failure::Lost(_)) => {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-const BOOT_MAX: Duration = Duration::from_secs(120);
+const BOOT_MAX: Duration = Duration::from_secs(300);
 /// What a guest is told is done after this.
-const ANSWER_MAX: Duration = Duration::from_secs(120);
+const ANSWER_MAX: Duration = Duration::from_secs(400);
 /// How long nobody may get a lock that is held. A client that is not told of its release asks for it 1, 3 and 7 seconds after the
 /// first time, or later.
 const QUIET: Duration = Duration::from_secs(4);

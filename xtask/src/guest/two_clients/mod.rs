@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long)]
     binary: Option<PathBuf>,
     /// All is killed after so many seconds.
-    #[arg(long, default_value_t = 500)]
+    #[arg(long, default_value_t = 1200)]
     timeout_s: u64,
     /// The network namespace is there: what this command says to itself.
     #[arg(long, hide = true)]

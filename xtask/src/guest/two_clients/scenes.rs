@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 
 use super::client::Client;
-use super::{GRACE, Host};
+use super::{GRACE, Host, OUTAGE};
 
-/// From the release of a lock to its grant to who waits for it.
-const GRANT_MAX: Duration = Duration::from_secs(1);
-/// The same for a client that is not told and asks again: the fourth or fifth time, see `client.rs`.
+/// From the release of a lock to its grant to who waits for it: sooner than who is not told would ask again, see `client.rs`.
+const GRANT_MAX: Duration = Duration::from_secs(2);
+/// The same for a client that is not told and asks again: the fourth or fifth time.
 const ASKED_AGAIN_MAX: Duration = Duration::from_secs(12);
 const HELD_BY_OTHER: &str = "Resource temporarily unavailable";
 
@@ -106,18 +106,16 @@ impl Clients {
         self.one.run("begin_writing by-one /mnt/4.1")?;
         self.two.run("begin_writing by-two /mnt/3")?;
         std::thread::sleep(Duration::from_secs(5));
+        let crashed = Instant::now();
         host.crash()?;
-        let started = Instant::now();
         // Over the other version: asked in the grace period, answered after it.
         for (version, over) in
             [("4.1", "4.2"), ("3", "3"), ("4.2", "3"), ("3", "4.1"), ("4.0", "4.1"), ("4.1", "4.0")]
         {
             self.two.refused(&format!("try /mnt/{over}/held-{version} 0 0"), HELD_BY_OTHER)?;
         }
-        ensure!(
-            started.elapsed() >= GRACE - Duration::from_secs(1),
-            "a lock was refused in the grace period"
-        );
+        // The grace period begins when the server does, after the outage.
+        ensure!(crashed.elapsed() >= OUTAGE + GRACE, "a lock was refused in the grace period");
         self.one.refused("try /mnt/4.1/theirs 0 0", HELD_BY_OTHER)?;
         self.one.run("ended by-one")?;
         self.two.run("ended by-two")?;
