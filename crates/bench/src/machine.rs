@@ -220,15 +220,21 @@ mod tests {
 
     #[test]
     fn a_busy_machine_is_seen() {
-        let usage = UsageSampler::start(Ipv4Addr::LOCALHOST.into());
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_millis(200) {
-            std::hint::spin_loop();
-        }
-        let (cpu_share, network_share) = usage.finish();
         let one =
             1.0 / fs::read_to_string("/proc/cpuinfo").unwrap().matches("processor\t").count().max(1) as f64;
-        assert!(cpu_share > one / 2.0 && cpu_share <= 1.0, "{cpu_share}");
-        assert_eq!(network_share, None, "loopback has no speed");
+        // In a moment in which the machine stands still it is not busy.
+        let mut shares: Vec<f64> = Vec::new();
+        while shares.len() < 5 && shares.last().is_none_or(|share| *share <= one / 2.0) {
+            let usage = UsageSampler::start(Ipv4Addr::LOCALHOST.into());
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(200) {
+                std::hint::spin_loop();
+            }
+            let (cpu_share, network_share) = usage.finish();
+            assert!(cpu_share <= 1.0, "{cpu_share}");
+            assert_eq!(network_share, None, "loopback has no speed");
+            shares.push(cpu_share);
+        }
+        assert!(shares.last().is_some_and(|share| *share > one / 2.0), "{shares:?}");
     }
 }

@@ -3,6 +3,8 @@
 mod fake;
 #[path = "support/job.rs"]
 mod job;
+#[path = "support/tries.rs"]
+mod tries;
 
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,6 +17,7 @@ use report::result::{Distribution, DoubtKind, Operation, Part};
 use report::scenario::{Stability, Work};
 
 use fake::{Fault, STALL};
+use tries::{ensure, near, within_tries};
 
 fn job(job_sets: u32) -> Job {
     Job { transfer: 1 << 20, attribute_cache: true, connections: 2, job_sets, ..job::job(Work::EdaBlend) }
@@ -61,17 +64,22 @@ fn a_set_runs_at_its_rate_with_its_mix() {
     let job = job(1);
     let mut prepared = Prepared::new(&target, &identity(), &job, &mut |done| told.push(done)).unwrap();
     assert!(told.is_sorted() && told.iter().all(|done| (0.0..=1.0).contains(done)), "{told:?}");
-    let part = measure(&mut prepared, 4).unwrap();
-    assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+    let part = within_tries(|| {
+        let part = measure(&mut prepared, 4).unwrap();
+        assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+        // The machine may be busy, but no operation is skipped.
+        near(ops(&part) as f64, 4.0 * 450.0, 0.05)?;
+        let pace = part.pace.as_ref().unwrap();
+        ensure(pace.processes.iter().all(|share| *share > 900), format!("{pace:?}"))?;
+        Ok(part)
+    });
     let all = ops(&part);
-    // The machine may be busy, but no operation is skipped.
-    assert!(all.abs_diff(4 * 450) < 90, "{all}");
     for (name, percent) in [("stat", 26.0), ("write-file", 6.7), ("sequential-read", 16.7), ("mkdir", 0.67)] {
         let found = operation(&part, name).ops as f64 * 100.0 / all as f64;
         assert!((found - percent).abs() < 1.0, "{name} {found}");
     }
     let pace = part.pace.as_ref().unwrap();
-    assert!(pace.processes.len() == 5 && pace.processes.iter().all(|share| *share > 900), "{pace:?}");
+    assert_eq!(pace.processes.len(), 5, "{pace:?}");
     // Of ten files each process knows the attributes after a second.
     let asked = operation(&part, "stat").ops + operation(&part, "access").ops;
     assert!(pace.absorbed > asked * 9 / 10, "{pace:?}");
@@ -99,21 +107,23 @@ fn without_a_cache_everything_is_on_the_wire_in_pieces_as_small_as_asked() {
 
 #[test]
 fn a_stall_shows_in_the_response_time_and_only_of_its_connection_in_the_service_time() {
-    let mut prepared = Prepared::new(&target(Fault::Stall), &identity(), &job(2), &mut |_| {}).unwrap();
-    let part = measure(&mut prepared, 4).unwrap();
-    assert!(part.errors.is_empty(), "{:?}", part.error_details);
-    // Ten processes share two connections. Those of the one that is not answered have one operation under way
-    // each, and as many more that should have begun meanwhile: 75 a second at least, for 0.4 s.
-    let times: Vec<_> =
-        part.operations.iter().map(|one| (&one.service, one.response.as_ref().unwrap())).collect();
-    let service: Distribution = times.iter().map(|(service, _)| *service).collect();
-    let response: Distribution = times.iter().map(|(_, response)| *response).collect();
-    let (under_way, waited) = (above(&service, STALL / 2), above(&response, STALL / 2));
-    // Five, and what a busy machine holds up besides.
-    assert!((1..=20).contains(&under_way), "{under_way}");
-    assert!(waited > 3 * under_way, "{waited} {under_way}");
-    // Nothing is skipped: all of it is done in the end.
-    assert!(ops(&part).abs_diff(4 * 900) < 180, "{}", ops(&part));
+    within_tries(|| {
+        let mut prepared = Prepared::new(&target(Fault::Stall), &identity(), &job(2), &mut |_| {}).unwrap();
+        let part = measure(&mut prepared, 4).unwrap();
+        assert!(part.errors.is_empty(), "{:?}", part.error_details);
+        // Ten processes share two connections. Those of the one that is not answered have one operation under
+        // way each, and as many more that should have begun meanwhile: 75 a second at least, for 0.4 s.
+        let times: Vec<_> =
+            part.operations.iter().map(|one| (&one.service, one.response.as_ref().unwrap())).collect();
+        let service: Distribution = times.iter().map(|(service, _)| *service).collect();
+        let response: Distribution = times.iter().map(|(_, response)| *response).collect();
+        let (under_way, waited) = (above(&service, STALL / 2), above(&response, STALL / 2));
+        // Five, and what a busy machine holds up besides.
+        let is_told_apart = (1..=20).contains(&under_way) && waited > 3 * under_way;
+        ensure(is_told_apart, format!("{waited} {under_way}"))?;
+        // Nothing is skipped: all of it is done in the end.
+        near(ops(&part) as f64, 4.0 * 900.0, 0.05)
+    });
 }
 
 #[test]
@@ -152,11 +162,13 @@ fn what_goes_wrong_is_counted_or_ends_the_run() {
     for (fault, what) in
         [(Fault::IoError, "NFS3ERR_IO"), (Fault::ShortRead, "short"), (Fault::TooWeak, "too weak")]
     {
-        let part = run(fault, &synced).unwrap();
-        assert!(part.errors.keys().any(|key| key.ends_with(what)), "{fault:?} {:?}", part.errors);
-        assert!(!part.error_details.is_empty());
-        // The operation that failed does not count, and the process goes on.
-        assert!(ops(&part) > 450, "{}", ops(&part));
+        within_tries(|| {
+            let part = run(fault, &synced).unwrap();
+            let is_counted = part.errors.keys().any(|key| key.ends_with(what));
+            ensure(is_counted && !part.error_details.is_empty(), format!("{fault:?} {:?}", part.errors))?;
+            // The operation that failed does not count, and the process goes on.
+            ensure(ops(&part) > 450, format!("{fault:?} {}", ops(&part)))
+        });
     }
     let part = run(Fault::NewVerifier, &job(1)).unwrap();
     assert!(part.doubts.iter().any(|doubt| doubt.kind == DoubtKind::Void), "{:?}", part.doubts);
@@ -186,16 +198,20 @@ fn a_load_can_be_stopped_and_its_window_set_while_it_runs() {
     });
     assert_eq!(stopped.unwrap(), Part::default());
     let control = self::control();
-    let part = thread::scope(|scope| {
+    let (told, part) = thread::scope(|scope| {
         let running = scope.spawn(|| prepared.run(&control));
-        thread::sleep(Duration::from_millis(500));
-        assert!(control.second(0).0 > 50);
-        control.set_window(1, 1);
-        running.join().unwrap()
+        let patience = Instant::now() + Duration::from_secs(2);
+        while control.total().0 <= 50 && Instant::now() < patience {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let told = control.total().0;
+        control.set_window(3, 2);
+        (told, running.join().unwrap())
     });
+    assert!(told > 50, "{told}");
     let part = part.unwrap();
-    assert!((part.seconds, ops(&part) > 300) == (1.0, true), "{}", ops(&part));
-    assert!((control.begin as f64 / 1e9 + 1.0 - part.started).abs() < 0.001);
+    assert!((part.seconds, ops(&part) > 300) == (2.0, true), "{}", ops(&part));
+    assert!((control.begin as f64 / 1e9 + 3.0 - part.started).abs() < 0.001);
 }
 
 /// For looking at a real server, with the variables `EDA_TARGET`, `EDA_JOB_SETS` and `EDA_FILE_SCALE`

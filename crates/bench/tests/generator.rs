@@ -3,6 +3,8 @@
 mod fake;
 #[path = "support/job.rs"]
 mod job;
+#[path = "support/tries.rs"]
+mod tries;
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -14,6 +16,7 @@ use report::result::Part;
 use report::scenario::{Cache, MetadataOperation, Pattern, Stability, Work};
 
 use fake::{Fault, RATE, SLOW, STALL};
+use tries::{ensure, near, within_tries};
 
 fn job() -> Job {
     Job { connections: 2, jobs: 4, depth: 4, ..job::job(Work::Transfers) }
@@ -41,9 +44,11 @@ fn ops(part: &Part) -> u64 {
 
 #[test]
 fn a_known_rate_is_found() {
-    let part = measure(Fault::Paced, &job(), 4).unwrap();
-    let rate = ops(&part) as f64 / part.seconds;
-    assert!((rate / f64::from(RATE) - 1.0).abs() < 0.01, "{rate}");
+    let part = within_tries(|| {
+        let part = measure(Fault::Paced, &job(), 4).unwrap();
+        near(ops(&part) as f64 / part.seconds, f64::from(RATE), 0.01)?;
+        Ok(part)
+    });
     let seconds = &part.clients[0].seconds;
     assert_eq!(seconds.len(), 4);
     assert_eq!(seconds.iter().map(|second| second.reads).sum::<u64>(), ops(&part));
@@ -55,28 +60,36 @@ fn a_known_rate_is_found() {
 fn a_known_latency_is_found() {
     // One call at a time on each connection: what is measured is the server's time and the way there and
     // back.
-    let part = measure(Fault::Slow, &Job { jobs: 2, depth: 1, ..job() }, 3).unwrap();
-    let latency = part.operations[0].service.latency();
-    let slow = SLOW.as_secs_f64() * 1e3;
-    assert!((slow..slow + 1.0).contains(&latency.p50_ms), "{latency:?}");
-    let in_flight = ops(&part) as f64 / part.seconds * latency.mean_ms / 1e3;
-    assert!((in_flight - 2.0).abs() < 0.02, "Little's law: {in_flight} of 2 in flight");
+    within_tries(|| {
+        let part = measure(Fault::Slow, &Job { jobs: 2, depth: 1, ..job() }, 3).unwrap();
+        let latency = part.operations[0].service.latency();
+        let slow = SLOW.as_secs_f64() * 1e3;
+        ensure((slow..slow + 3.0).contains(&latency.p50_ms), format!("{latency:?}"))?;
+        // Little's law.
+        let in_flight = ops(&part) as f64 / part.seconds * latency.mean_ms / 1e3;
+        near(in_flight, 2.0, 0.01)
+    });
 }
 
 #[test]
 fn latency_from_the_intended_start_shows_a_stall_that_a_closed_loop_hides() {
     let stall = STALL.as_secs_f64() * 1e3;
-    let open = measure(Fault::Stall, &Job { rate: Some(1000.0), ..job() }, 3).unwrap();
-    assert!((ops(&open) as f64 / 3000.0 - 1.0).abs() < 0.02, "{}", ops(&open));
-    let operation = &open.operations[0];
-    let (service, response) = (operation.service.latency(), operation.response.as_ref().unwrap().latency());
-    // Whoever had a call in the stalled connection waited; for the calls that could not even be sent only the
-    // schedule tells.
-    assert!(response.max_ms > stall * 0.9 && service.max_ms > stall * 0.9, "{response:?} {service:?}");
-    assert!(service.p95_ms < stall / 8.0, "{service:?}");
-    assert!(response.p95_ms > stall / 8.0, "{response:?}");
-    let closed = measure(Fault::Stall, &job(), 3).unwrap();
-    assert!(closed.operations[0].service.latency().p99_ms < stall / 8.0);
+    within_tries(|| {
+        let open = measure(Fault::Stall, &Job { rate: Some(1000.0), ..job() }, 3).unwrap();
+        near(ops(&open) as f64, 3000.0, 0.02)?;
+        let operation = &open.operations[0];
+        let (service, response) =
+            (operation.service.latency(), operation.response.as_ref().unwrap().latency());
+        // Whoever had a call in the stalled connection waited; for the calls that could not even be sent only
+        // the schedule tells.
+        let waited = response.max_ms > stall * 0.9 && service.max_ms > stall * 0.9;
+        let is_told_apart = service.p95_ms < stall / 8.0 && response.p95_ms > stall / 8.0;
+        ensure(waited && is_told_apart, format!("{response:?} {service:?}"))
+    });
+    within_tries(|| {
+        let closed = measure(Fault::Stall, &job(), 3).unwrap().operations[0].service.latency();
+        ensure(closed.p99_ms < stall / 8.0, format!("{closed:?}"))
+    });
 }
 
 #[test]
@@ -115,10 +128,13 @@ fn opening_takes_a_call_unless_attributes_are_cached() {
     for (attribute_cache, opens) in [(false, 1.0), (true, 0.0)] {
         let small =
             Job { work: Work::OpenRead, block: 16 << 10, transfer: 16 << 10, attribute_cache, ..job() };
-        let part = measure(Fault::None, &small, 1).unwrap();
-        let asked = part.wire.get("GETATTR").copied().unwrap_or(0) as f64 / ops(&part) as f64;
-        assert!((asked - opens).abs() < 0.02, "{asked} GETATTRs an operation");
-        assert_eq!(part.operations[0].name, "open-read");
+        // The calls in flight where the window begins and ends count for more where there are few.
+        within_tries(|| {
+            let part = measure(Fault::None, &small, 1).unwrap();
+            assert_eq!(part.operations[0].name, "open-read");
+            let asked = part.wire.get("GETATTR").copied().unwrap_or(0) as f64 / ops(&part) as f64;
+            ensure((asked - opens).abs() < 0.02, format!("{asked} GETATTRs an operation"))
+        });
     }
 }
 
@@ -197,9 +213,14 @@ fn files_can_be_removed_twice() {
 #[test]
 fn mixes_are_exact() {
     for read_percent in [25, 50, 75] {
-        let part = measure(Fault::Paced, &Job { read_percent, ..job() }, 1).unwrap();
-        let reads = part.operations.iter().find(|operation| operation.name == "read").unwrap().ops;
-        let share = 100.0 * reads as f64 / ops(&part) as f64;
-        assert!((share - f64::from(read_percent)).abs() < 0.5, "{share} instead of {read_percent}");
+        within_tries(|| {
+            let part = measure(Fault::Paced, &Job { read_percent, ..job() }, 1).unwrap();
+            let reads = part.operations.iter().find(|operation| operation.name == "read").unwrap().ops;
+            let share = 100.0 * reads as f64 / ops(&part) as f64;
+            ensure(
+                (share - f64::from(read_percent)).abs() < 0.5,
+                format!("{share} instead of {read_percent}"),
+            )
+        });
     }
 }

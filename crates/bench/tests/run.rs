@@ -1,5 +1,8 @@
 //! Running scenarios with generators whose every operation is known.
 
+#[path = "support/tries.rs"]
+mod tries;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -13,6 +16,8 @@ use report::result::{
     TargetFacts, VolumeFacts,
 };
 use report::scenario::{Cache, Preset, Scenario};
+
+use tries::{ensure, within_tries};
 
 /// Two mixes with two clients, in windows of one second.
 const SCENARIO: &str = r#"
@@ -314,12 +319,16 @@ fn the_server_has_a_say() {
         let server = Server { connections, hits, asked: 0 };
         run(&order, vec![member(1000, Fault::None, &Arc::default())], Some(server), usize::MAX).0
     };
-    let good = asked(4, 50, Cache::Any);
-    assert!(kinds(&good).is_empty(), "{:?}", good.cells);
-    let server = good.cells[0].measurements[0].server.unwrap();
-    assert_eq!((server.ops, server.throttle_s, server.cache_hit_ratio), (1000, 1.0, Some(0.5)));
-    let window = good.cells[0].measurements[0].seconds;
-    assert!((window..window + 0.5).contains(&(server.seconds + 0.05)), "{} {window}", server.seconds);
+    // The server is asked later than the window begins or ends where the machine stands still then.
+    within_tries(|| {
+        let good = asked(4, 50, Cache::Any);
+        assert!(kinds(&good).is_empty(), "{:?}", good.cells);
+        let server = good.cells[0].measurements[0].server.ok_or("the server was not asked in time")?;
+        assert_eq!((server.ops, server.throttle_s, server.cache_hit_ratio), (1000, 1.0, Some(0.5)));
+        let window = good.cells[0].measurements[0].seconds;
+        let is_in_time = (window..window + 0.5).contains(&(server.seconds + 0.05));
+        ensure(is_in_time, format!("{} {window}", server.seconds))
+    });
     assert!(asked(3, 50, Cache::Any).cells[0].doubts[0].text.contains("counted 3 connections, not 4"));
     assert!(kinds(&asked(4, 94, Cache::Warm)).contains(&DoubtKind::CacheMixed));
     assert!(kinds(&asked(4, 96, Cache::Warm)).is_empty());
@@ -350,8 +359,13 @@ fn the_window_opens_when_the_rate_is_steady_or_after_the_longest_warm_up() {
     };
     std::thread::scope(|scope| {
         let steady = scope.spawn(|| warmed_up(Fault::None));
-        assert_eq!(warmed_up(Fault::Climbs), (Some(false), 35.0, vec![DoubtKind::NotSteady]));
-        assert_eq!(steady.join().unwrap(), (Some(true), 32.0, vec![]));
+        // What is decided after 30 and 33 s comes later where the machine stands still then.
+        let (is_steady, warm_up_s, doubts) = warmed_up(Fault::Climbs);
+        assert_eq!((is_steady, doubts), (Some(false), vec![DoubtKind::NotSteady]));
+        assert!((35.0..38.0).contains(&warm_up_s), "{warm_up_s}");
+        let (is_steady, warm_up_s, doubts) = steady.join().unwrap();
+        assert_eq!((is_steady, doubts), (Some(true), vec![]));
+        assert!((32.0..35.0).contains(&warm_up_s), "{warm_up_s}");
     });
 }
 

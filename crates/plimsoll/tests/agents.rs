@@ -4,11 +4,13 @@
 mod job;
 #[path = "../../vfs/tests/support/skip.rs"]
 mod skip;
+#[path = "../../bench/tests/support/tries.rs"]
+mod tries;
 
 use bench::Error;
 use bench::agent::{Remote, Token, wall_clock};
 use bench::engine::{Caller, Control, Engine, Job};
-use report::result::{Part, Run};
+use report::result::{Measurement, Part, Run};
 use report::scenario::Work;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -16,6 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+use tries::{ensure, within_tries};
 
 /// Runs `ip`, which must do it.
 #[track_caller]
@@ -185,17 +189,18 @@ fn job(machine: usize) -> Job {
     }
 }
 
-/// Has all machines prepare and run at once; does something after a second.
+/// Has all machines prepare and run at once; does something when they have run for a second.
 fn run(remotes: &mut [Remote], happens: impl FnOnce(&[Control])) -> (Vec<Control>, Vec<Result<Part, Error>>) {
     for (machine, remote) in remotes.iter_mut().enumerate() {
         remote.prepare(&job(machine), &mut |_| {}).unwrap();
     }
-    let begin = wall_clock() + 1_000_000_000;
+    // All hear of it in time, even if the machine stands still for a second.
+    let begin = wall_clock() + 3_000_000_000;
     let controls: Vec<Control> = remotes.iter().map(|_| Control::new(begin)).collect();
     let parts = std::thread::scope(|scope| {
         let one = |(remote, control)| scope.spawn(move || Remote::run(remote, control));
         let running: Vec<_> = remotes.iter_mut().zip(&controls).map(one).collect();
-        std::thread::sleep(Duration::from_secs(2));
+        std::thread::sleep(Duration::from_secs(4));
         happens(&controls);
         running.into_iter().map(|running| running.join().unwrap()).collect()
     });
@@ -276,7 +281,7 @@ fn three_machines_load_a_server_together_until_one_is_killed() {
         // What the runner does when one fails.
         controls[1..].iter().for_each(Control::stop);
     });
-    assert!(killed.elapsed() < Duration::from_secs(9), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(20), "{:?}", killed.elapsed());
     let said = results.remove(0).unwrap_err().to_string();
     assert!(said.contains(&agents[0].address) && said.contains("lost"), "{said}");
     assert!(results.iter().all(|result| matches!(result, Err(Error::Stopped))), "{results:?}");
@@ -309,29 +314,29 @@ fn a_scenario_is_run_by_three_machines() {
     let agents: Vec<Agent> = (0..3).map(|machine| network.agent(machine, &path)).collect();
     let addresses: Vec<&str> = agents.iter().map(|agent| agent.address.as_str()).collect();
     let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-    command.args(["bench", "run"]).arg(&scenario).args([
-        "--preset",
-        "quick",
-        "--time",
-        "2",
-        "--repetitions",
-        "2",
-    ]);
+    let how = ["--preset", "quick", "--time", "3", "--repetitions", "2"];
+    command.args(["bench", "run"]).arg(&scenario).args(how);
     command
         .args(["--target", &server.target, "--agents", &addresses.join(","), "--agent-token-file"])
         .arg(&path);
-    let done = command.arg("--output").arg(&output).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let told = String::from_utf8(done.stdout).unwrap();
-    let table = told.find("\nRead IOPS").expect("a table");
-    let result = told.find(&format!("\nResult: {}\n", output.display())).expect("where the result is");
-    assert!(table < result && told[result..].contains("--format html --output "), "{told}");
-    let run: Run = serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap();
+    command.arg("--output").arg(&output);
+    // Where the machine stands still in a window, the few operations that are left may be another mix.
+    let run = within_tries(|| {
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let told = String::from_utf8(done.stdout).unwrap();
+        let table = told.find("\nRead IOPS").expect("a table");
+        let result = told.find(&format!("\nResult: {}\n", output.display())).expect("where the result is");
+        assert!(table < result && told[result..].contains("--format html --output "), "{told}");
+        let run: Run = serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap();
+        let measurements = &run.cells[0].measurements;
+        ensure(measurements.iter().all(Measurement::is_valid), format!("{:?}", run.cells[0].doubts))?;
+        Ok(run)
+    });
     let machines: Vec<&str> = run.machines.iter().map(|machine| machine.name.as_str()).collect();
     assert_eq!(machines, addresses);
     assert!(!run.target.co_located);
     for measured in &run.cells[0].measurements {
-        assert!(measured.is_valid(), "{:?}", measured.doubts);
         assert_eq!(measured.clients.iter().map(|client| client.machine).collect::<Vec<_>>(), [0, 1, 2]);
         let each = measured.clients.iter().map(|client| client.connections.iter().sum::<u64>());
         assert_eq!(each.sum::<u64>(), measured.ops(None));
@@ -357,7 +362,7 @@ fn a_machine_that_is_unplugged_is_lost() {
     let begun = Instant::now();
     let said = remote.facts().unwrap_err().to_string();
     assert!(said.contains(&agent.address) && said.contains("no message for 5 s"), "{said}");
-    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     // The agent, too, gives its coordinator up, and has room for the next.
     ip(&format!("link set {}v0 up", network.prefix));
     while let Err(wrong) = Remote::connect(&agent.address, &token) {

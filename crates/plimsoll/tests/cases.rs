@@ -34,7 +34,7 @@ fn each_case_has_a_result_and_all_are_set_side_by_side() {
         let target = result["target"]["target"].as_str().unwrap();
         assert!(target.ends_with(directory), "{target}");
         let done = &result["cells"][0]["measurements"][0]["operations"][0];
-        assert!(done["name"] == "open-read" && done["ops"].as_u64().unwrap() > 100, "{done}");
+        assert!(done["name"] == "open-read" && done["ops"].as_u64().unwrap() > 0, "{done}");
     }
     let files = ["own.baseline.json", "own.nocto.json"];
     let page = ["--format", "html", "--output", "page.html"];

@@ -117,8 +117,13 @@ fn cold_data_would_wait() {
     }));
     assert_eq!(read, b"before", "nothing of it stays");
     assert!(file.descriptor(0, 65_536, Blocking::Allowed).is_some());
-    assert_eq!(file.read(0, 4096, &mut read, Blocking::Allowed), Ok(4096));
-    assert_eq!(file.read(0, 4096, &mut read, Blocking::Never), Ok(4096), "now it is in memory");
+    // The kernel may have put it out again by the time it is asked for: it is read again.
+    let is_there_once_read = (0..100).any(|_| {
+        read = b"before".to_vec();
+        assert_eq!(file.read(0, 4096, &mut read, Blocking::Allowed), Ok(4096));
+        file.read(0, 4096, &mut read, Blocking::Never) == Ok(4096)
+    });
+    assert!(is_there_once_read, "now it is in memory");
     assert_eq!(read[6..], [1; 8192]);
 }
 

@@ -320,7 +320,15 @@ fn too_many_requests_are_refused_and_the_state_is_still_told() {
             stream
         })
         .collect();
-    std::thread::sleep(Duration::from_millis(500));
+    // None is refused before as many have come as may be under way: by then the server has read them all.
+    let refused = || asking.iter().filter(|stream| stream.peek(&mut [0]).is_ok()).count();
+    asking.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
+    let begun = Instant::now();
+    while refused() < 8 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{} are refused", refused());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    asking.iter().for_each(|stream| stream.set_nonblocking(false).unwrap());
     assert!(
         ask(&rig, "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
             .starts_with("HTTP/1.1 200")

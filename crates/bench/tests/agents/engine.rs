@@ -90,7 +90,7 @@ impl Engine for Fake {
             "fail" => Err(Error::Refused { doing: "CREATE f".to_owned(), status: "NOSPC".to_owned() }),
             "panic" => panic!("as the test wants it"),
             "slow" => {
-                std::thread::sleep(Duration::from_secs(2));
+                std::thread::sleep(Duration::from_secs(4));
                 Ok(())
             }
             _ => Ok(()),

@@ -76,8 +76,14 @@ fn a_wrong_token_is_refused_and_guessing_is_slow() {
     assert!(said.contains(&fixture.address) && said.contains("wrong token"), "{said}");
     let said: Vec<String> = (0..12).map(|_| refusal(&fixture.address, &wrong)).collect();
     assert!(said.last().unwrap().contains("too many wrong tokens"), "{said:?}");
-    // Also for whoever has the right one by now, for a while.
-    assert!(refusal(&fixture.address, &token()).contains("too many"));
+    // Also for whoever has the right one by now, for a while. A second in which the machine stands still
+    // forgives one wrong token, which another one makes up for.
+    let is_kept_out = || {
+        refusal(&fixture.address, &wrong);
+        let right = Remote::connect(&fixture.address, &token());
+        right.is_err_and(|said| said.to_string().contains("too many wrong tokens"))
+    };
+    assert!((0..5).any(|_| is_kept_out()));
     thread::sleep(Duration::from_millis(2500));
     assert!(Remote::connect(&fixture.address, &token()).is_ok());
 }

@@ -9,58 +9,49 @@ use bench::engine::{Caller, Control, Engine};
 use report::result::Part;
 
 use crate::engine::{BYTES, OPS_PER_MS};
-use crate::{Fixture, job, soon};
+use crate::{Fixture, job, soon, wait_until};
 
 /// One clock is right, one is ahead, one is behind.
 const CLOCKS: [fn() -> u64; 3] =
     [wall_clock, || wall_clock() + 3_000_000_000, || wall_clock() - 7_777_000_000];
 
-/// Runs a load on an agent whose window, of whole seconds, is set after `told_ms`.
-fn run(
-    fixture: &Fixture,
-    target: &str,
-    control: &Control,
-    told_ms: u64,
-    window: (u64, u64),
-) -> Result<Part, String> {
+/// Runs a load on an agent. It begins at what `begin` says when it is prepared; its window, of the second after
+/// the first one, is set after `told_ms`.
+fn run(fixture: &Fixture, target: &str, begin: fn() -> u64, told_ms: u64) -> Result<Part, String> {
     let mut remote = fixture.remote(target);
     remote.prepare(&job(), &mut |_| {}).map_err(|wrong| wrong.to_string())?;
+    let control = Control::new(begin());
     thread::scope(|scope| {
         scope.spawn(|| {
             thread::sleep(Duration::from_millis(told_ms));
-            control.set_window(window.0, window.1);
+            control.set_window(1, 1);
         });
-        remote.run(control).map_err(|wrong| wrong.to_string())
+        remote.run(&control).map_err(|wrong| wrong.to_string())
     })
 }
 
 #[test]
 fn three_agents_begin_and_end_within_a_millisecond() {
     let fixtures = CLOCKS.map(Fixture::with_clock);
+    let mut remotes = fixtures.each_ref().map(|fixture| fixture.remote("steady"));
+    remotes.iter_mut().for_each(|remote| remote.prepare(&job(), &mut |_| {}).unwrap());
     // A busy machine may be late; the agents say so then. It is not late every time.
     let mut late = Vec::new();
     for _ in 0..8 {
-        let control = Control::new(soon(600));
+        let control = Control::new(soon());
         let parts = thread::scope(|scope| {
-            let running = fixtures.each_ref().map(|fixture| {
-                let control = &control;
-                scope.spawn(move || {
-                    let mut remote = fixture.remote("steady");
-                    remote.prepare(&job(), &mut |_| {}).unwrap();
-                    remote.run(control).unwrap()
-                })
-            });
-            thread::sleep(Duration::from_millis(1000));
-            control.set_window(1, 1);
+            let running = remotes.each_mut().map(|remote| scope.spawn(|| remote.run(&control).unwrap()));
+            thread::sleep(Duration::from_millis(2000));
+            control.set_window(3, 1);
             running.map(|running| running.join().unwrap())
         });
         for part in &parts {
-            let planned = (control.begin + 1_000_000_000) as f64 / 1e9;
+            let planned = (control.begin + 3_000_000_000) as f64 / 1e9;
             // In the coordinator's time, whatever the agent's clock says.
             assert!((part.started - planned).abs() < 0.005, "{} {planned}", part.started);
             assert_eq!((part.seconds, part.operations[0].ops), (1.0, 1000 * OPS_PER_MS));
         }
-        let counted = control.second(1);
+        let counted = control.second(3);
         assert_eq!(
             counted,
             (3000 * OPS_PER_MS, 3000 * OPS_PER_MS * BYTES),
@@ -78,8 +69,7 @@ fn three_agents_begin_and_end_within_a_millisecond() {
 #[test]
 fn an_agent_that_begins_late_says_so() {
     let fixture = Fixture::start();
-    let control = Control::new(soon(400));
-    let part = run(&fixture, "late", &control, 800, (1, 1)).unwrap();
+    let part = run(&fixture, "late", soon, 500).unwrap();
     let texts: Vec<_> = part.doubts.iter().map(|doubt| doubt.text.as_str()).collect();
     assert!(
         texts.iter().any(|text| text.contains(&fixture.address) && text.contains(" began ")),
@@ -90,8 +80,7 @@ fn an_agent_that_begins_late_says_so() {
 #[test]
 fn a_window_that_comes_late_is_an_error() {
     let fixture = Fixture::start();
-    let control = Control::new(soon(400));
-    let said = run(&fixture, "steady", &control, 1600, (1, 1)).unwrap_err();
+    let said = run(&fixture, "steady", soon, 2700).unwrap_err();
     assert!(said.contains(&fixture.address) && said.contains("the window came"), "{said}");
     assert_eq!(fixture.seen.running.load(Ordering::SeqCst), 0);
 }
@@ -99,19 +88,12 @@ fn a_window_that_comes_late_is_an_error() {
 #[test]
 fn a_window_may_have_to_be_known_before() {
     let fixture = Fixture::start();
-    let said = run(&fixture, "early", &Control::new(soon(400)), 800, (1, 1)).unwrap_err();
+    let said = run(&fixture, "early", soon, 2500).unwrap_err();
     assert!(said.contains("must know its window before"), "{said}");
-    let [start, length] = [250, 500].map(Duration::from_millis);
-    let control = Control::with_window(soon(400), start, length);
-    let mut remote = loop {
-        // The agent notices within a moment that the last coordinator is gone.
-        match bench::agent::Remote::connect(&fixture.address, &crate::token()) {
-            Ok(remote) => break remote,
-            Err(_) => thread::sleep(Duration::from_millis(10)),
-        }
-    };
-    remote.open("early", &Caller::default()).unwrap();
+    let mut remote = fixture.next_remote("early");
     assert!(!remote.takes_window_late());
+    let [start, length] = [250, 500].map(Duration::from_millis);
+    let control = Control::with_window(soon(), start, length);
     let part = remote.run(&control).unwrap();
     assert_eq!((part.seconds, part.operations[0].ops), (0.5, 500 * OPS_PER_MS));
 }
@@ -119,7 +101,7 @@ fn a_window_may_have_to_be_known_before() {
 #[test]
 fn a_beginning_that_has_passed_is_an_error() {
     let fixture = Fixture::start();
-    let said = run(&fixture, "steady", &Control::new(wall_clock() - 1_000_000), 0, (1, 1)).unwrap_err();
+    let said = run(&fixture, "steady", || wall_clock() - 1_000_000, 0).unwrap_err();
     assert!(said.contains("before the agent heard of it"), "{said}");
 }
 
@@ -131,7 +113,7 @@ fn what_fails_in_an_agent_comes_back_in_its_words() {
         ("huge", "it may have 64 MiB"),
     ] {
         let fixture = Fixture::start();
-        let said = run(&fixture, target, &Control::new(soon(300)), 0, (1, 1)).unwrap_err();
+        let said = run(&fixture, target, soon, 0).unwrap_err();
         assert!(said.contains(wanted) && said.contains(&fixture.address), "{said}");
     }
     let fixture = Fixture::start();
@@ -144,14 +126,13 @@ fn what_fails_in_an_agent_comes_back_in_its_words() {
 #[test]
 fn a_coordinator_stops_its_load() {
     let fixture = Fixture::start();
-    let control = Control::new(soon(300));
     let mut remote = fixture.remote("steady");
     remote.prepare(&job(), &mut |_| {}).unwrap();
+    let control = Control::new(soon());
     thread::scope(|scope| {
         let running = scope.spawn(|| remote.run(&control));
-        thread::sleep(Duration::from_millis(1200));
+        wait_until("counts come while it runs", || control.second(0).0 > 0);
         assert_eq!(fixture.seen.running.load(Ordering::SeqCst), 1);
-        assert!(control.second(0).0 > 0, "counts come while it runs");
         control.stop();
         assert!(matches!(running.join().unwrap(), Err(bench::Error::Stopped)));
     });

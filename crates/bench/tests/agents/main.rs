@@ -9,6 +9,8 @@ mod losses;
 
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bench::agent::{Agent, Now, Remote, Token, serve, wall_clock};
 use bench::engine::{Caller, Job};
@@ -53,6 +55,18 @@ impl Fixture {
         remote
     }
 
+    /// The next coordinator: the agent notices within a moment that the last one is gone.
+    pub fn next_remote(&self, target: &str) -> Remote {
+        let mut last = None;
+        wait_until("the agent takes the next coordinator", || {
+            last = Remote::connect(&self.address, &token()).ok();
+            last.is_some()
+        });
+        let mut remote = last.unwrap();
+        remote.open(target, &Caller::default()).unwrap();
+        remote
+    }
+
     /// Ends the agent as its command does.
     pub fn stop(&mut self) {
         self.agent.take().into_iter().for_each(Agent::stop);
@@ -65,9 +79,20 @@ impl Drop for Fixture {
     }
 }
 
-/// So many milliseconds from now.
-pub fn soon(ms: u64) -> u64 {
-    wall_clock() + ms * 1_000_000
+/// When a load may begin that is connected and prepared, so that the agent hears of it in time even if the
+/// machine stands still for a second.
+pub fn soon() -> u64 {
+    wall_clock() + 1_500_000_000
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < patience, "not within ten seconds: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// A job with a figure of each kind.

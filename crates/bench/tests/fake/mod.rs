@@ -282,11 +282,12 @@ impl Server {
         thread::sleep(due.saturating_duration_since(Instant::now()));
     }
 
-    /// Waits for this call's turn. Turns that nobody took are lost.
+    /// Waits for this call's turn. Turns that nobody took are lost, but after longer than a busy machine stands
+    /// still.
     fn pace(&self) {
         let turn = {
             let mut due = self.due.lock().unwrap();
-            let turn = due.unwrap_or_else(Instant::now).max(Instant::now() - Duration::from_millis(20));
+            let turn = due.unwrap_or_else(Instant::now).max(Instant::now() - Duration::from_secs(5));
             *due = Some(turn + Duration::from_secs(1) / RATE);
             turn
         };

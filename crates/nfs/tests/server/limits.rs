@@ -229,8 +229,10 @@ fn clients_and_what_they_do_are_known() {
     std::thread::sleep(Duration::from_millis(200));
     let lately = || running.server.view().users(Duration::from_millis(150));
     assert_eq!(lately(), [].into(), "nobody asks any more");
-    clients[1].ask(2, ALICE, Procedure::GETATTR, &GetattrArgs { object: FileHandle(&roots[0]) });
-    wait_until("one that asks", || lately() == [(VOLUME, here(1))].into());
+    wait_until("one that asks", || {
+        clients[1].ask(2, ALICE, Procedure::GETATTR, &GetattrArgs { object: FileHandle(&roots[0]) });
+        lately() == [(VOLUME, here(1))].into()
+    });
     drop(clients);
     wait_until("their end", || running.server.view().clients().is_empty());
     assert_eq!(running.server.view().users(Duration::from_secs(10)), [].into());
@@ -249,7 +251,7 @@ fn bytes_and_times_are_counted() {
     wait_until("three calls", || traffic.counted(Kind::Read).ops == 3);
     let counted = traffic.counted(Kind::Read);
     assert_eq!(counted.bytes, u64::from(3 * FILE_BYTES));
-    assert!(counted.nanos > 0 && counted.nanos < 3_000_000_000, "{counted:?}");
+    assert!(counted.nanos > 0 && counted.nanos < 60_000_000_000, "{counted:?}");
     assert_eq!(traffic.counted(Kind::Write).ops, 0);
 }
 

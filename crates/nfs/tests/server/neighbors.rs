@@ -112,22 +112,24 @@ fn connections_of_one_address_are_bounded() {
 
 #[test]
 fn idle_connections_end_and_others_stay() {
-    let f = Fixture::new(Settings { idle_s: 2, ..settings() });
+    let f = Fixture::new(Settings { idle_s: 3, ..settings() });
+    let start = Instant::now();
     let (mut idle, mut busy, mut waits) = (f.running.connect(), f.running.connect(), f.running.connect());
     f.control.close();
     f.control.cold_reads.store(true, Ordering::SeqCst);
     let read = ReadArgs { file: FileHandle(&f.file), offset: 0, count: 10 };
     waits.send(7, BOB, Procedure::READ, &read);
     wait_until("all three", || f.running.server.view().connections() == 3);
-    let start = Instant::now();
     while f.running.server.view().connections() == 3 {
         f.assert_served(&mut busy);
         std::thread::sleep(Duration::from_millis(100));
-        assert!(start.elapsed() < Duration::from_secs(10), "nothing ends");
+        assert!(start.elapsed() < Duration::from_secs(20), "nothing ends");
     }
     assert!(start.elapsed() >= Duration::from_secs(1) && idle.is_ended());
-    std::thread::sleep(Duration::from_millis(1500));
-    f.assert_served(&mut busy);
+    for _ in 0..15 {
+        f.assert_served(&mut busy);
+        std::thread::sleep(Duration::from_millis(100));
+    }
     f.control.open();
     assert_eq!(waits.receive().xid, 7, "who waits for us is not idle");
 }
@@ -153,21 +155,26 @@ fn writes_that_are_a_little_too_long_get_an_answer_or_an_end() {
     }
 }
 
-/// How long a client takes for so many of these calls while another one, elsewhere, does not wait for them.
-fn time_for(f: &Fixture, calls: u32, call: &[u8]) -> Duration {
-    let mut many = f.running.connect();
-    let mut other = Client::connect_as([127, 0, 0, 2], f.running.address);
-    let start = Instant::now();
-    many.send_bytes(&call.repeat(calls as usize)).unwrap();
-    many.receive();
-    let asked = Instant::now();
-    other.send_bytes(call).unwrap();
-    other.receive();
-    let other_took = asked.elapsed();
-    (1..calls).for_each(|_| _ = many.receive());
-    let took = start.elapsed();
-    assert!(other_took < took / 2, "others wait, too: {other_took:?} of {took:?}");
-    took
+/// That a client makes such calls only so often while another one, elsewhere, does not wait for them. On a machine
+/// that stands still for a while, that one waits as well: it is tried again.
+fn assert_rated(f: &Fixture, per_s: u64, call: &[u8]) {
+    let calls = usize::try_from(per_s * 3 / 2).unwrap();
+    let goes_on_elsewhere = || {
+        let mut many = f.running.connect();
+        let mut other = Client::connect_as([127, 0, 0, 2], f.running.address);
+        let start = Instant::now();
+        many.send_bytes(&call.repeat(calls)).unwrap();
+        many.receive();
+        let asked = Instant::now();
+        other.send_bytes(call).unwrap();
+        other.receive();
+        let other_took = asked.elapsed();
+        (1..calls).for_each(|_| _ = many.receive());
+        let took = start.elapsed();
+        assert!(took > Duration::from_millis(1300), "{took:?} for {calls} calls of 1.5 s");
+        other_took < asked.elapsed() / 2
+    };
+    assert!((0..3).any(|_| goes_on_elsewhere()), "others wait for {calls} calls, too");
 }
 
 #[test]
@@ -175,25 +182,19 @@ fn one_client_commits_mounts_and_is_recorded_only_so_often() {
     let f = Fixture::rated(settings(), CallRates::new(&Pacer::start().unwrap()));
     let args = CommitArgs { file: FileHandle(&f.file), offset: 0, count: 0 };
     let commit = record(1, BOB, Procedure::COMMIT, &args);
-    let per_s = u32::try_from(CLIENT_COMMITS_PER_S).unwrap();
-    let took = time_for(&f, per_s * 3 / 2, &commit);
-    assert!(took > Duration::from_millis(1300), "{took:?} for COMMITs of 1.5 s");
+    assert_rated(&f, CLIENT_COMMITS_PER_S, &commit);
     // The program, its version and the procedure, in place of those of NFS.
     let mut mnt = record(1, BOB, Procedure::NULL, &mount::DirPath(b"/vol"));
     for (at, word) in [(16, mount::PROGRAM), (20, mount::VERSION), (24, mount::Procedure::MNT.0)] {
         mnt[at..at + 4].copy_from_slice(&word.to_be_bytes());
     }
-    let per_s = u32::try_from(CLIENT_MOUNTS_PER_S).unwrap();
-    let took = time_for(&f, per_s * 3 / 2, &mnt);
-    assert!(took > Duration::from_millis(1300), "{took:?} for MNTs of 1.5 s");
+    assert_rated(&f, CLIENT_MOUNTS_PER_S, &mnt);
     let head = head(1, BOB, v4::VERSION, v4::Procedure::COMPOUND.0);
     let compound = v4::CompoundHead { tag: b"", minorversion: 1, operations: 1 }.to_bytes();
     let complete = v4::Argument::ReclaimComplete(v4::ReclaimCompleteArgs { one_fs: false }).to_bytes();
     let body = [head, compound, complete].concat();
     let complete = [&mark(true, body.len())[..], &body].concat();
-    let per_s = u32::try_from(CLIENT_RECORDS_PER_S).unwrap();
-    let took = time_for(&f, per_s * 3 / 2, &complete);
-    assert!(took > Duration::from_millis(1300), "{took:?} for clients of 1.5 s to be recorded");
+    assert_rated(&f, CLIENT_RECORDS_PER_S, &complete);
 }
 
 /// COMMITs of NFSv4.0, many in each compound, and how each compound ended: all of its COMMITs are done, or the client is to come

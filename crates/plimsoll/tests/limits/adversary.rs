@@ -1,7 +1,8 @@
 //! A client that has read the code and wants more than its limit: whatever it drops, repeats, misstates or refuses to
 //! read, it gets what the limit says.
 
-use super::{Host, MIB, bytes, within_tries};
+use super::tries::{ensure, within_tries};
+use super::{Host, MIB, bytes};
 use bench::client::{Client, Handle, Identity};
 use bench::load::Op;
 use nfs_wire::rpc::RecordMark;
@@ -289,7 +290,7 @@ fn who_plays_fair_gets_its_half() {
             let got = fair.join().unwrap().mib_per_s;
             let what = format!("the fair client: {got:.1} MiB/s of {half:.1}");
             eprintln!("{what}");
-            if got >= 0.9 * half { Ok(()) } else { Err(what) }
+            ensure(got >= 0.9 * half, what)
         })
     });
 }

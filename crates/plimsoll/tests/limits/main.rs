@@ -7,6 +7,8 @@ mod server;
 #[path = "../support/shares.rs"]
 mod shares;
 mod smb;
+#[path = "../../../bench/tests/support/tries.rs"]
+mod tries;
 
 use bench::load::{Op, Order, Plan, Progress, Report};
 use bench::{Protection, Version};
@@ -19,6 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use tries::{ensure, within_tries};
 use vfs::Export;
 use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
 
@@ -135,21 +138,10 @@ fn bytes(bytes: u64) -> VolumeLimits {
     all(Limits { bytes: rate(bytes), ..Limits::NONE })
 }
 
-/// Measures until all is as it must be, at most so often: a machine that stands still for a moment makes a figure wrong once, and
-/// a wrong limit does so every time.
-fn within_tries(mut measure: impl FnMut() -> Result<(), String>) {
-    const TRIES: usize = 4;
-    let wrong: Vec<String> = (0..TRIES).map_while(|_| measure().err()).collect();
-    assert!(wrong.len() < TRIES, "{wrong:#?}");
-}
-
+/// Whether a figure is off by no more than this part of what is wanted.
 fn near(value: f64, wanted: f64, part: f64, what: &str) -> Result<(), String> {
-    let off = (value - wanted) / wanted;
-    eprintln!("{what}: {value:.2} of {wanted:.2}, {:+.2} %", off * 100.0);
-    let is_near = off.abs() <= part;
-    is_near
-        .then_some(())
-        .ok_or_else(|| format!("{what}: {value:.2} instead of {wanted:.2}, {:+.2} % off", off * 100.0))
+    eprintln!("{what}: {value:.2} of {wanted:.2}, {:+.2} %", (value / wanted - 1.0) * 100.0);
+    tries::near(value, wanted, part).map_err(|wrong| format!("{what}: {wrong}"))
 }
 
 #[test]
@@ -181,10 +173,9 @@ fn what_is_delivered_keeps_to_the_limit() {
             near(report.mib_per_s, mib as f64, 0.02, &what)?;
             for kind in &report.kinds {
                 let (mean, p99) = (kind.latency.mean_ms, kind.latency.p99_ms);
-                if p99 > 3.0 * mean {
-                    let kind = &kind.kind;
-                    return Err(format!("{what}: {kind} takes {mean:.1} ms, the 99th percentile {p99:.1}"));
-                }
+                let figures =
+                    format!("{what}: {} takes {mean:.1} ms, the 99th percentile {p99:.1}", kind.kind);
+                ensure(p99 <= 3.0 * mean, figures)?;
             }
             Ok(())
         });

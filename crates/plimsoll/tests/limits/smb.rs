@@ -10,7 +10,8 @@ use bench::{Protection, Version};
 use identity::NtHash;
 use vfs::qos::{Kind, Limits, VolumeLimits};
 
-use super::{Host, MIB, all, bytes, near, rate, shares, within_tries};
+use super::tries::within_tries;
+use super::{Host, MIB, all, bytes, near, rate, shares};
 
 const SIGNED: Version = Version::Smb(Protection::Gmac);
 const SEALED: Version = Version::Smb(Protection::Gcm128);

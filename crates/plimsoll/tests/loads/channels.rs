@@ -92,7 +92,7 @@ fn all_channels_of_a_session_carry_the_load() {
         });
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let control = Control::new(u64::try_from((now + Duration::from_millis(50)).as_nanos()).unwrap());
-        control.set_window(0, 1);
+        control.set_window(0, 2);
         let part = engine.run(&control).unwrap();
         assert!(part.errors.is_empty(), "{:?}", part.error_details);
         let carried = &part.clients[0].connections;

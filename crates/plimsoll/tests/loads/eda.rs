@@ -16,6 +16,7 @@ use nfs_wire::v4::{Op, Status};
 use report::result::Part;
 use report::scenario::{Protocol, Work};
 
+use super::tries::{near, within_tries};
 use super::wiretap::{Seen, wiretap};
 use super::{Host, VERSIONS, smb};
 
@@ -31,8 +32,13 @@ fn job() -> Job {
 
 /// A load that begins in a moment and is measured after a second, for so many.
 fn control(seconds: u64) -> Control {
+    control_in(Duration::from_millis(100), seconds)
+}
+
+/// The same where it begins after so long.
+fn control_in(ahead: Duration, seconds: u64) -> Control {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    let control = Control::new(u64::try_from((now + Duration::from_millis(100)).as_nanos()).unwrap());
+    let control = Control::new(u64::try_from((now + ahead).as_nanos()).unwrap());
     control.set_window(1, seconds);
     control
 }
@@ -68,10 +74,14 @@ fn a_set_runs_at_its_rate_over_every_version_and_leaves_nothing() {
         let mut prepared = prepared(&format!("nfs://{address}/v?version={version}"), &job());
         // Streams go on in the second run where the first one's end cut them.
         for _ in 0..2 {
-            let part = prepared.run(&control(3)).unwrap();
-            assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
-            // An operation is one, however many calls it takes; a machine may be busy, but none is skipped.
-            assert!(ops(&part).abs_diff(3 * 450) < 200, "{}", ops(&part));
+            let part = within_tries(|| {
+                let part = prepared.run(&control(3)).unwrap();
+                assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+                // An operation is one, however many calls it takes; a machine may be busy, but none is
+                // skipped.
+                near(ops(&part) as f64, 3.0 * 450.0, 0.15)?;
+                Ok(part)
+            });
             let wire = &part.wire;
             let small = ["read-file", "random-read", "write-file", "random-write", "create"];
             let opened = part.operations.iter().filter(|one| small.contains(&one.name.as_str()));
@@ -119,9 +129,12 @@ fn a_set_runs_at_its_rate_over_smb_and_leaves_nothing() {
         engine.prepare(&Job { protocol: Some(Protocol::Smb), ..job() }, &mut |_| {}).unwrap();
         // Streams go on in the second run where the first one's end cut them.
         for _ in 0..2 {
-            let part = engine.run(&control(3)).unwrap();
-            assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
-            assert!(ops(&part).abs_diff(3 * 450) < 200, "{how}: {}", ops(&part));
+            let part = within_tries(|| {
+                let part = engine.run(&control(3)).unwrap();
+                assert!(part.errors.is_empty() && part.doubts.is_empty(), "{:?}", part.error_details);
+                near(ops(&part) as f64, 3.0 * 450.0, 0.15)?;
+                Ok(part)
+            });
             let wire = &part.wire;
             let named = |names: &[&str]| -> u64 {
                 let is_one = |name: &str| names.contains(&name);
@@ -201,16 +214,19 @@ fn agents_share_the_sets_over_version_4_1() {
         remote.prepare(&job, &mut |_| {}).unwrap();
         remote
     });
-    let control = control(2);
-    let parts = thread::scope(|scope| {
-        let running = remotes.each_mut().map(|remote| scope.spawn(|| remote.run(&control)));
-        running.map(|running| running.join().unwrap().unwrap())
+    within_tries(|| {
+        // Both hear of it in time, even if the machine stands still for a second.
+        let control = control_in(Duration::from_secs(2), 2);
+        let parts = thread::scope(|scope| {
+            let running = remotes.each_mut().map(|remote| scope.spawn(|| remote.run(&control)));
+            running.map(|running| running.join().unwrap().unwrap())
+        });
+        for part in &parts {
+            assert!(part.errors.is_empty(), "{:?}", part.error_details);
+            assert!(part.wire["OPEN"] > 0 && part.clients.len() == 1);
+        }
+        parts.iter().try_for_each(|part| near(ops(part) as f64, 2.0 * 450.0, 0.15))
     });
-    for part in &parts {
-        assert!(part.errors.is_empty(), "{:?}", part.error_details);
-        assert!(ops(part).abs_diff(2 * 450) < 135, "{}", ops(part));
-        assert!(part.wire["OPEN"] > 0 && part.clients.len() == 1);
-    }
     drop(remotes);
     agents.into_iter().for_each(Agent::stop);
     assert_nothing_left(&seen.lock().unwrap());

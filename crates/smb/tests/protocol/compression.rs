@@ -432,7 +432,7 @@ fn credits_and_limits_are_those_of_what_is_compressed() {
     for send in [&write_60k as &dyn Fn(&mut Client, FileId), &read_60k] {
         for seals in [false, true] {
             client.seals = seals;
-            limit(&gate, 60_000);
+            limit(&gate, 6000);
             // The first finds nothing owed; it is on the wire in a few hundred bytes.
             send(&mut client, file);
             assert_eq!(client.reply().status(), NtStatus::SUCCESS);

@@ -71,13 +71,17 @@ fn a_flood_of_watches_has_an_end() {
     let mut other = rig.alice();
     let theirs = root(&mut other);
     assert_eq!(watch(&mut other, theirs), NtStatus::PENDING);
-    rig.alice().put("new", b"told");
+    let mut third = rig.alice();
+    let new = third.open("new", Opening::by(CreateDisposition::CREATE));
     assert_eq!(other.reply().status(), NtStatus::SUCCESS);
     for _ in &roots {
         assert_eq!(client.reply().status(), NtStatus::SUCCESS, "one of each directory is told");
     }
+    // Once the others have heard of the file: they are told all that has happened by the time they are woken.
+    assert_eq!(third.write(new, 0, b"told").status(), NtStatus::SUCCESS);
+    assert_eq!(third.close(new).status(), NtStatus::SUCCESS);
     drop(client);
-    wait_until(|| rig.connections() <= 2);
+    wait_until(|| rig.connections() == 2);
     assert_eq!(watch(&mut other, theirs), NtStatus::SUCCESS, "what else happened to the file");
 }
 

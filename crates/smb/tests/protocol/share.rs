@@ -181,12 +181,12 @@ fn the_commands_of_a_message_are_paid_for_together() {
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
     client.write(file, 0, &[7; 60_000]);
-    limit(&gate, 60_000);
+    limit(&gate, 6000);
     let get = |client: &mut Client, length| {
         let header = client.header(Command::READ, 1);
         message(&header, &read(file, 0, length))
     };
-    // Half a second's worth in two, and nearly nothing at the end.
+    // Five seconds' worth in two, and nearly nothing at the end.
     let commands: Vec<_> = [29_000, 29_000, 1].iter().map(|&length| get(&mut client, length)).collect();
     assert!(client.chain(commands).iter().all(|reply| reply.status() == NtStatus::SUCCESS));
     let waiting = gate.throttled().1;
@@ -205,7 +205,7 @@ fn what_was_done_before_a_wait_is_paid() {
     let file = client.open("file", Opening::default());
     let root = client.open("", Opening { access: AccessMask::GENERIC_READ, ..Opening::dir() });
     client.write(file, 0, &[7; 60_000]);
-    limit(&gate, 60_000);
+    limit(&gate, 6000);
     let wait = ChangeNotifyRequest {
         flags: ChangeNotifyFlags::empty(),
         output_buffer_length: 1000,
@@ -222,7 +222,7 @@ fn what_was_done_before_a_wait_is_paid() {
     let waiting = replies.get(1).map_or_else(|| client.reply().header, |reply| reply.header);
     assert_eq!(waiting.status, NtStatus::PENDING);
     let other = [192, 0, 2, 1].into();
-    assert!(!gate.admit(other, Demand::one(Kind::Read, 1)), "a second's worth was read");
+    assert!(!gate.admit(other, Demand::one(Kind::Read, 1)), "ten seconds' worth was read");
     let cancel =
         Header { routing: waiting.routing, ..Header::request(Command::CANCEL, 0, client.session_id, 0) };
     client.send_protected(message(&cancel, &Empty));
@@ -238,13 +238,14 @@ fn what_is_done_after_a_wait_is_paid() {
     client.put("file", &[7; 60_000]);
     let file = client.open("file", Opening::default());
     let kept = keeper.open_lease("file", Opening::default(), lease(1, "RH"));
-    limit(&gate, 60_000);
+    limit(&gate, 6000);
     let write = client.request(Command::WRITE, &write(file, 0, &[8; 60_000]));
     client.send_protected(write);
     keeper.assert_lease_break(1, "RH", "", true);
     assert_eq!(keeper.acknowledge_lease(1, ""), NtStatus::SUCCESS);
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
-    assert!(!gate.admit([192, 0, 2, 1].into(), Demand::one(Kind::Read, 1)), "a second's worth was written");
+    let other = [192, 0, 2, 1].into();
+    assert!(!gate.admit(other, Demand::one(Kind::Read, 1)), "ten seconds' worth was written");
     keeper.close(kept.file_id);
 }
 
@@ -296,7 +297,8 @@ fn limit_operations(gate: &Gate) {
     gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
 }
 
-/// Whether more is owed than for a single operation, which would be over after a fifth of a second; 20 are four seconds' worth.
+/// Whether more is owed than for a single operation, which would be over after a fifth of a second; 60 are twelve
+/// seconds' worth.
 fn owes_much(gate: &Gate) -> bool {
     std::thread::sleep(Duration::from_millis(500));
     !gate.admit([192, 0, 2, 1].into(), Demand::one(Kind::Read, 1))
@@ -310,7 +312,7 @@ fn each_read_of_a_message_is_an_operation() {
     let file = client.open("file", Opening::default());
     client.write(file, 0, &[7; 1000]);
     limit_operations(&gate);
-    let reads: Vec<_> = (0..20).map(|_| client.request(Command::READ, &read(file, 0, 10))).collect();
+    let reads: Vec<_> = (0..60).map(|_| client.request(Command::READ, &read(file, 0, 10))).collect();
     assert!(client.chain(reads).iter().all(|reply| reply.status() == NtStatus::SUCCESS));
     assert!(owes_much(&gate));
 }
@@ -328,7 +330,7 @@ fn each_chunk_of_a_copy_is_an_operation() {
         client.mount(to);
         let target = client.open("to", Opening::default());
         limit_operations(&gate);
-        let chunks: Vec<_> = (0..20).map(|number| (number * 10, number * 10, 10)).collect();
+        let chunks: Vec<_> = (0..60).map(|number| (number * 10, number * 10, 10)).collect();
         assert_eq!(copy(&mut client, key, target, &chunks).status(), NtStatus::SUCCESS);
         assert!(owes_much(&gate), "from {from} to {to}");
     }
@@ -342,7 +344,7 @@ fn each_range_of_a_trim_is_an_operation() {
     let file = client.open("file", Opening::default());
     client.write(file, 0, &[7; 1000]);
     limit_operations(&gate);
-    let ranges = vec![TrimRange { offset: 0, length: 10 }; 20];
+    let ranges = vec![TrimRange { offset: 0, length: 10 }; 60];
     let input = FileLevelTrim { ranges }.to_bytes();
     assert_eq!(client.ioctl(file, CtlCode::FILE_LEVEL_TRIM, &input, 4).status(), NtStatus::SUCCESS);
     assert!(owes_much(&gate));

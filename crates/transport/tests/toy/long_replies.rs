@@ -39,7 +39,8 @@ fn who_reads_gets_every_long_reply_while_others_read_none() {
 
 #[test]
 fn who_was_ended_keeps_nothing_by_what_was_put_off() {
-    let settings = Settings { stalled_s: 2, ..settings() };
+    // None of them is ended before all are there.
+    let settings = Settings { stalled_s: 8, ..settings() };
     let running = Running::with(Echo::default(), settings);
     // Calls of theirs are put off until they read.
     let _others = glut(&running);

@@ -1,14 +1,13 @@
 //! What changes data waits for those who cache them, as WRITE does.
 
 use super::copy::key_of;
-use crate::rig::{Client, Opening, Rig, ioctl, lease, message};
+use crate::rig::{Client, Opening, Rig, ioctl, lease, message, wait_until};
 use smb_wire::copy::{CopyChunk, CopyChunkCopy, DuplicateExtents};
 use smb_wire::header::{Command, Header};
 use smb_wire::ioctl::CtlCode;
 use smb_wire::ranges::{FileLevelTrim, TrimRange, ZeroData};
 use smb_wire::session::Empty;
 use smb_wire::{Decode, Encode, FileId, NtStatus};
-use std::time::Duration;
 
 /// Bytes of a block that volumes in memory share.
 const BLOCK: u32 = 4096;
@@ -23,11 +22,11 @@ fn send(client: &mut Client, file: FileId, code: CtlCode, input: &[u8]) -> u64 {
 
 /// Cancels a request that waits, or is about to: until then, CANCEL finds nothing.
 fn cancel(client: &mut Client, message_id: u64) {
-    for _ in 0..20 {
+    wait_until(|| {
         let header = Header::request(Command::CANCEL, message_id, client.session_id, 0);
         client.send_protected(message(&header, &Empty));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        client.hears_something()
+    });
 }
 
 /// That a change of the first block of a file waits until another client has given up what it caches, as long as that takes: it can be

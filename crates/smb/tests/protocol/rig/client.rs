@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// How long a client waits for anything.
-const PATIENCE: Duration = Duration::from_secs(8);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// What a client says of a server that has other keys than it has.
 pub(crate) const INVALID_SIGNATURE: NtStatus = NtStatus(0xc000_a000);
 /// Credits that it asks for with each request.
@@ -237,6 +237,14 @@ impl Client {
             }
             Err(error) => panic!("the server does not answer: {error}"),
         }
+    }
+
+    /// Whether something has come that was not received yet, or the end of the connection.
+    pub(crate) fn hears_something(&self) -> bool {
+        self.socket.set_nonblocking(true).unwrap();
+        let heard = self.socket.peek(&mut [0]);
+        self.socket.set_nonblocking(false).unwrap();
+        heard.is_ok()
     }
 
     /// The server ends the connection, and says nothing.
