@@ -2,6 +2,7 @@
 
 use crate::asked::asked;
 use crate::rig::Service;
+use crate::tries::{ensure, within_tries};
 use serde_json::Value;
 use std::path::Path;
 
@@ -31,18 +32,15 @@ fn what_is_advised_delivers_what_was_asked() {
     std::fs::write(file("workload.toml"), service.says(&asked(&["scenario"], &[]))).unwrap();
     let target = format!("nfs://{}/tools", service.nfs());
     let scenario = file("workload.toml");
-    // The machine may stand still while one of them is measured.
-    let (run, cell) = (1..=4)
-        .map(|number| {
-            let run = file(&format!("run{number}.json"));
-            let how =
-                ["--preset", "quick", "--repetitions", "1", "--time", "5", "--uid", "0", "--output", &run];
-            service.says(&[&["bench", "run", &scenario, "--target", &target], &how[..]].concat());
-            let cell = cell(Path::new(&run));
-            (run, cell)
-        })
-        .find(|(_, cell)| cell["summary"]["iops"]["median"].as_f64().unwrap() > 0.99 * IOPS as f64)
-        .expect("what was asked for");
+    let run = file("run.json");
+    let how = ["--preset", "quick", "--repetitions", "1", "--time", "5", "--uid", "0", "--output", &run];
+    let cell = within_tries(|| {
+        service.says(&[&["bench", "run", &scenario, "--target", &target], &how[..]].concat());
+        let cell = cell(Path::new(&run));
+        let delivered = cell["summary"]["iops"]["median"].as_f64().unwrap();
+        ensure(delivered > 0.99 * IOPS as f64, format!("{delivered} of {IOPS}: {cell}"))?;
+        Ok(cell)
+    });
     let summary = &cell["summary"];
     let mean_ms = summary["latency"]["mean_ms"].as_f64().unwrap();
     assert!(mean_ms <= LATENCY_MS, "{mean_ms} ms: {cell}");

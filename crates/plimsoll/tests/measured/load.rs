@@ -3,6 +3,7 @@
 use crate::counters::{MIB, client, look};
 use crate::mount::target;
 use crate::rig::Service;
+use crate::tries::{ensure, within_tries};
 use api::client::Client;
 use bench::load::{Op, Plan, Progress};
 use std::time::{Duration, Instant};
@@ -23,16 +24,10 @@ fn a_load_at_its_limit_is_seen_from_the_server() {
         time: Duration::from_secs(3),
         ..Plan::new(target(&service, "/v1"), Op::Read)
     };
-    // Other tests run beside this one, and may hold up a load of three seconds or a look at it.
-    let mut faults = Vec::new();
-    for _ in 0..3 {
-        faults = seen_wrong(&client, &plan);
-        if faults.is_empty() {
-            return;
-        }
-        eprintln!("{faults:?}");
-    }
-    panic!("{faults:?}");
+    within_tries(|| {
+        let faults = seen_wrong(&client, &plan);
+        ensure(faults.is_empty(), format!("{faults:?}"))
+    });
 }
 
 /// Runs the load and looks at the metrics meanwhile; in what they differ from what must have been.

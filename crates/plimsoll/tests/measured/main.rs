@@ -11,3 +11,5 @@ mod load;
 mod mount;
 #[path = "../manage/rig.rs"]
 mod rig;
+#[path = "../../../bench/tests/support/tries.rs"]
+mod tries;
