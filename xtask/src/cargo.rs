@@ -1,6 +1,5 @@
 //! What cargo knows of the workspace, and what it builds.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -8,23 +7,86 @@ use serde_json::Value;
 
 use crate::process;
 
+/// Variables under which every step compiles, so that clippy checks the code while it is compiled. A separate clippy run would compile
+/// everything a second time, as would one cargo command without these variables.
+pub(crate) const COMPILER: [&str; 2] =
+    ["RUSTC_WORKSPACE_WRAPPER=clippy-driver", "CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__"];
+
+/// A compiled test program.
+#[derive(Clone, Debug)]
+pub(crate) struct TestProgram {
+    pub(crate) package: String,
+    /// The name below `tests`; `None` for the unit tests of the package.
+    pub(crate) target: Option<String>,
+    pub(crate) directory: PathBuf,
+    pub(crate) executable: PathBuf,
+}
+
+impl TestProgram {
+    pub(crate) fn name(&self) -> String {
+        name(&self.package, self.target.as_deref())
+    }
+}
+
+fn name(package: &str, target: Option<&str>) -> String {
+    target.map_or_else(|| package.to_owned(), |target| format!("{package}::{target}"))
+}
+
 /// The metadata of a manifest's packages, without their dependencies' own.
 pub(crate) fn metadata(manifest: &Path) -> anyhow::Result<Value> {
-    let manifest = manifest.to_str().context("a path that is not UTF-8")?;
+    let manifest = process::text(manifest)?;
     let arguments = ["metadata", "--format-version", "1", "--no-deps", "--manifest-path", manifest];
     Ok(serde_json::from_slice(&process::output(&process::workspace(), &program(), &arguments)?)?)
 }
 
-/// The names of all test targets of the workspace: the files and folders `tests/NAME`.
-pub(crate) fn test_targets() -> anyhow::Result<BTreeSet<String>> {
+/// The names of the test programs in the `tests` directories of the workspace.
+#[cfg(test)]
+pub(crate) fn test_targets() -> anyhow::Result<Vec<String>> {
     let metadata = metadata(&process::workspace().join("Cargo.toml"))?;
     let packages = metadata["packages"].as_array().context("no packages")?;
-    let targets = packages.iter().filter_map(|package| package["targets"].as_array()).flatten();
-    let tests = targets.filter(|target| target["kind"] == serde_json::json!(["test"]));
-    Ok(tests.filter_map(|target| target["name"].as_str()).map(String::from).collect())
+    let targets = packages.iter().flat_map(|package| {
+        let targets = package["targets"].as_array().into_iter().flatten();
+        let tests = targets.filter(|target| target["kind"] == serde_json::json!(["test"]));
+        tests.filter_map(|target| Some(name(package["name"].as_str()?, target["name"].as_str())))
+    });
+    Ok(targets.collect())
 }
 
-/// Builds the target `name` of the workspace by a command of cargo, and tells where its program is.
+/// Compiles the test programs of the workspace, where they are not compiled yet.
+pub(crate) fn test_programs() -> anyhow::Result<Vec<TestProgram>> {
+    let cargo = program();
+    let command = ["test", "--locked", "--workspace", "--all-targets", "--no-run", "--message-format=json"];
+    let arguments = [&COMPILER[..], &[&cargo], &command].concat();
+    let messages = String::from_utf8(process::output(&process::workspace(), "env", &arguments)?)?;
+    let mut programs: Vec<TestProgram> = messages.lines().filter_map(test_program).collect();
+    programs.sort_by_key(TestProgram::name);
+    Ok(programs)
+}
+
+/// Reads the message of cargo that names a test program.
+fn test_program(message: &str) -> Option<TestProgram> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    let (target, executable) = (&message["target"], message["executable"].as_str()?);
+    if message["profile"]["test"] != true {
+        return None;
+    }
+    let directory = Path::new(message["manifest_path"].as_str()?).parent()?;
+    let is_test = target["kind"] == serde_json::json!(["test"]);
+    Some(TestProgram {
+        package: directory.file_name()?.to_str()?.to_owned(),
+        target: target["name"].as_str().filter(|_| is_test).map(String::from),
+        directory: directory.to_owned(),
+        executable: executable.into(),
+    })
+}
+
+/// The directory of the compiler's shared libraries.
+pub(crate) fn compiler_libraries() -> anyhow::Result<String> {
+    let sysroot = process::output(&process::workspace(), "rustc", &["--print", "sysroot"])?;
+    Ok(format!("{}/lib", String::from_utf8(sysroot)?.trim()))
+}
+
+/// Builds the target `name` of the workspace by a command of cargo, and returns the path of its program.
 pub(crate) fn program_of(name: &str, command: &[&str]) -> anyhow::Result<PathBuf> {
     let arguments = [command, &["--locked", "--workspace", "--message-format=json"]].concat();
     let messages = String::from_utf8(process::output(&process::workspace(), &program(), &arguments)?)?;
@@ -38,4 +100,24 @@ pub(crate) fn program_of(name: &str, command: &[&str]) -> anyhow::Result<PathBuf
 
 fn program() -> String {
     std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_programs_are_read_from_messages() {
+        let message = |kind: &str, name: &str, is_test: bool| {
+            let message = serde_json::json!({
+                "manifest_path": "/w/crates/nfs/Cargo.toml", "target": { "kind": [kind], "name": name },
+                "profile": { "test": is_test }, "executable": "/w/target/x",
+            });
+            test_program(&message.to_string()).map(|program| program.name())
+        };
+        assert_eq!(message("lib", "nfs", true).as_deref(), Some("nfs"));
+        assert_eq!(message("test", "server", true).as_deref(), Some("nfs::server"));
+        assert_eq!(message("example", "server", false), None);
+        assert!(test_program("warning: no JSON").is_none());
+    }
 }

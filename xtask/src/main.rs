@@ -13,9 +13,11 @@ mod ledger;
 mod managed;
 mod packages;
 mod pages;
+mod part;
 mod perf;
 mod plimsoll;
 mod process;
+mod programs;
 mod prove;
 mod random;
 mod samba;
@@ -33,10 +35,14 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
-    /// Everything that continuous integration runs; as root, on Debian 12.
-    Ci(ci::Args),
-    /// The quick part of `ci`: all but the guest.
+    /// Format, rules, lints, unit and protocol tests. Without root it lists the tests that it skips.
     Test(ci::Args),
+    /// Real clients, crashes, documents, and a short form of every long suite; as root, on Debian 12.
+    Ci(ci::Args),
+    /// The long suites, in lanes: a lane that has passed runs again when its inputs change. As root, on Debian 12.
+    Full(ci::FullArgs),
+    /// The test programs of the workspace, one after another.
+    Programs(programs::Args),
     /// The rules of the house that no compiler checks.
     Tidy,
     /// Clients of others, libnfs and nfs-rs, against a server of this tree.
@@ -60,8 +66,10 @@ enum Task {
 
 fn main() -> ExitCode {
     let ended = match Task::parse() {
-        Task::Ci(args) => ci::all(&args),
-        Task::Test(args) => ci::quick(&args),
+        Task::Test(args) => ci::test(&args),
+        Task::Ci(args) => ci::ci(&args),
+        Task::Full(args) => ci::full(&args),
+        Task::Programs(args) => programs::run(&args),
         Task::Tidy => tidy::run(),
         Task::Interop(args) => interop::run(&args),
         Task::Smbtorture(args) => torture::run(&args),

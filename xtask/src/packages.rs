@@ -62,10 +62,7 @@ const INSTALL_MAX: Duration = Duration::from_secs(900);
 
 /// Installs what of `tools` is missing; needs root only then.
 pub(crate) fn require(tools: &[Tool]) -> anyhow::Result<()> {
-    let mut missing: Vec<&str> =
-        tools.iter().filter(|(tool, _)| !is_there(tool)).map(|&(_, package)| package).collect();
-    missing.sort_unstable();
-    missing.dedup();
+    let missing = missing(tools);
     if missing.is_empty() {
         return Ok(());
     }
@@ -86,6 +83,15 @@ pub(crate) fn require(tools: &[Tool]) -> anyhow::Result<()> {
     let absent: Vec<&str> = tools.iter().map(|(tool, _)| *tool).filter(|tool| !is_there(tool)).collect();
     ensure!(absent.is_empty(), "still missing after the installation of {wanted}: {}", absent.join(" "));
     Ok(())
+}
+
+/// The packages of tools that are not installed.
+pub(crate) fn missing(tools: &[Tool]) -> Vec<&'static str> {
+    let mut missing: Vec<&str> =
+        tools.iter().filter(|(tool, _)| !is_there(tool)).map(|&(_, package)| package).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    missing
 }
 
 /// A program in the path or in the directories of the system's own, or a file.

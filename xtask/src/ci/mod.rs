@@ -1,63 +1,179 @@
-//! `cargo xtask ci` and its quick part, `cargo xtask test`: every check, two at a time, and a timeline at the end.
-//!
-//! A guest is emulated on about one core, so something else runs beside it. What measures time runs alone, at the end. All that
-//! is tested is compiled once, by the profile `dev`, which optimizes the data path: every cargo command names the whole workspace,
-//! because for a part of it cargo chooses fewer features and compiles the dependencies again.
+//! The three tiers of checks: `cargo xtask test`, `ci` and `full`. Steps run two at a time; a timeline at the end shows their times.
 
-mod lanes;
+mod records;
+mod scheduler;
 mod step;
+mod steps;
+mod summary;
 mod timeline;
+
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 
 use crate::cargo;
 use crate::packages;
 use crate::process;
-use step::{Load, Step};
+use records::Records;
+use scheduler::Report;
+use step::{Retry, Step};
 
-/// Test targets that compare rates and times with what they should be. They run alone.
-const TIMED_TESTS: [&str; 7] = ["agents", "eda", "generator", "limits", "loads", "measured", "rate"];
-/// What every step runs under, so that clippy compiles and looks at what it compiles. As a check beside the compiler it would take as
-/// long as that; were one cargo command not told, it would compile all again.
-const COMPILER: [&str; 3] =
-    ["env", "RUSTC_WORKSPACE_WRAPPER=clippy-driver", "CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__"];
-/// The step that compiles the service and all tests.
-const PROGRAMS: &str = "test programs";
-/// Steps that give files away.
-const OF_ROOT: [&str; 3] = ["crash", "interop", "smbtorture"];
-/// The steps that make the guests, of Debian 12 and 13; without them there are no steps in a guest.
-const IMAGE: &str = "guest image";
-const IMAGE_13: &str = "guest image 13";
+/// Minutes on two cores with nothing else running: a tier that takes longer is reported, and fails nothing.
+const TEST_MINUTES: f64 = 20.0;
+const TEST_AND_CI_MINUTES: f64 = 50.0;
+const FULL_MINUTES: f64 = 100.0;
 
-/// `ci` and `test`.
+/// `test`, `ci` and `full`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these steps, by the names in the timeline; what they need must be there.
+    /// Only these steps, by their names in the timeline; the results of the steps they need must be there.
     #[arg(long, value_delimiter = ',', value_name = "STEPS")]
     only: Vec<String>,
+    /// The steps in this file instead: the runner's own tests use it.
+    #[arg(long, value_name = "FILE", hide = true)]
+    steps: Option<PathBuf>,
 }
 
-/// All of it.
-pub(crate) fn all(args: &Args) -> anyhow::Result<()> {
+/// `full`.
+#[derive(clap::Args)]
+pub(crate) struct FullArgs {
+    #[command(flatten)]
+    args: Args,
+    /// Also run the lanes that have passed with the present inputs.
+    #[arg(long)]
+    again: bool,
+}
+
+/// Steps of a file.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    step: Vec<Written>,
+}
+
+/// A step of a file.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: String,
+    command: Vec<String>,
+    #[serde(default)]
+    needs: Vec<String>,
+    #[serde(default)]
+    never_again: bool,
+}
+
+/// Format, rules, lints, unit and protocol tests.
+pub(crate) fn test(args: &Args) -> anyhow::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        packages::require(packages::FOR_TESTS)?;
+    } else {
+        let missing = packages::missing(packages::FOR_TESTS);
+        eprintln!("not root: tests that need root are skipped, and listed at the end");
+        if !missing.is_empty() {
+            eprintln!("not installed, so tests that need them are skipped: {}", missing.join(" "));
+        }
+    }
+    let report = run("test", &chosen(steps::test()?, &args.only)?, None)?;
+    warn_if_over("test", summary::minutes(report.length), TEST_MINUTES);
+    verdict(&report)
+}
+
+/// Everything else that continuous integration runs.
+pub(crate) fn ci(args: &Args) -> anyhow::Result<()> {
+    if let Some(file) = &args.steps {
+        return verdict(&run("ci", &read(file)?, None)?);
+    }
+    prepare("ci")?;
+    let report = run("ci", &chosen(steps::ci()?, &args.only)?, None)?;
+    let tests = summary::minutes_of(&summary_path(), "test").unwrap_or_default();
+    warn_if_over("test and ci", tests + summary::minutes(report.length), TEST_AND_CI_MINUTES);
+    verdict(&report)
+}
+
+/// The long forms.
+pub(crate) fn full(args: &FullArgs) -> anyhow::Result<()> {
+    let steps = match &args.args.steps {
+        Some(file) => read(file)?,
+        None => {
+            prepare("full")?;
+            chosen(steps::full()?, &args.args.only)?
+        }
+    };
+    let records = Records::open(home().join("lanes"))?;
+    let (kept, steps) = if args.again { (Vec::new(), steps) } else { without_passed(steps, &records) };
+    for (name, minutes) in &kept {
+        println!("kept {name}: passed in {minutes} minutes, its inputs are unchanged");
+    }
+    if steps.is_empty() {
+        println!("every lane has passed");
+        return Ok(());
+    }
+    let report = run("full", &steps, Some(&records))?;
+    let earlier: f64 = kept.iter().map(|(_, minutes)| minutes).sum();
+    warn_if_over("full", earlier + summary::minutes(report.length), FULL_MINUTES);
+    verdict(&report)
+}
+
+fn prepare(tier: &str) -> anyhow::Result<()> {
     ensure!(
         rustix::process::geteuid().is_root(),
-        "`cargo xtask ci` runs as root on Debian 12: it installs packages and builds the guest's image. \
-         `cargo xtask test` is the part that needs no root"
+        "`cargo xtask {tier}` needs root on Debian 12: it installs packages and builds images of guests. \
+         `cargo xtask test` needs no root"
     );
-    packages::require(&[packages::FOR_TESTS, packages::FOR_GUEST, packages::FOR_PERF].concat())?;
-    run(&chosen(steps()?, &args.only)?)
+    packages::require(&[packages::FOR_TESTS, packages::FOR_GUEST].concat())
 }
 
-/// What needs no guest.
-pub(crate) fn quick(args: &Args) -> anyhow::Result<()> {
-    packages::require(packages::FOR_TESTS)?;
-    run(&chosen(as_whom_it_is(without_guest(steps()?)), &args.only)?)
+/// Splits off the lanes that have passed, with their minutes, and the preparations that no other lane needs.
+fn without_passed(steps: Vec<Step>, records: &Records) -> (Vec<(&'static str, f64)>, Vec<Step>) {
+    let mut kept = Vec::new();
+    let mut rest: Vec<Step> = steps
+        .into_iter()
+        .filter(|step| {
+            let passed = if steps::prepares(step) { None } else { records.passed(step) };
+            kept.extend(passed.map(|minutes| (step.name, minutes)));
+            passed.is_none()
+        })
+        .collect();
+    let needed: Vec<&str> = rest.iter().flat_map(|step| step.needs.clone()).collect();
+    rest.retain(|step| !steps::prepares(step) || needed.contains(&step.name));
+    (kept, rest)
 }
 
-/// Runs them in the workspace, with their logs below `target/ci`.
-fn run(steps: &[Step]) -> anyhow::Result<()> {
+/// Runs steps in the workspace, with logs and a summary below `target/ci`.
+fn run(tier: &str, steps: &[Step], records: Option<&Records>) -> anyhow::Result<Report> {
     std::env::set_current_dir(process::workspace())?;
-    lanes::run(steps, &COMPILER, &process::target_dir().join("ci"))
+    let under = [&["env"], &cargo::COMPILER[..]].concat();
+    let report = scheduler::run(steps, &under, &home().join(tier), |span| {
+        let step = steps.iter().find(|step| step.name == span.name);
+        match (records, step) {
+            (Some(records), Some(step)) if span.outcome.passed() => records.keep(step, span),
+            _ => Ok(()),
+        }
+    })?;
+    let commit = process::output(&process::workspace(), "git", &["rev-parse", "HEAD"]).unwrap_or_default();
+    summary::write(&summary_path(), tier, String::from_utf8_lossy(&commit).trim(), &report)?;
+    Ok(report)
+}
+
+fn home() -> PathBuf {
+    process::target_dir().join("ci")
+}
+
+fn summary_path() -> PathBuf {
+    home().join("summary.json")
+}
+
+fn warn_if_over(tiers: &str, minutes: f64, most: f64) {
+    if minutes > most {
+        println!("warning: {tiers} took {minutes:.1} minutes; the budget is {most} on two idle cores");
+    }
+}
+
+fn verdict(report: &Report) -> anyhow::Result<()> {
+    let (failed, all) = (report.failed(), report.failed() + report.passed());
+    ensure!(failed == 0, "{failed} of {all} steps failed");
+    Ok(())
 }
 
 fn chosen(steps: Vec<Step>, only: &[String]) -> anyhow::Result<Vec<Step>> {
@@ -74,92 +190,18 @@ fn chosen(steps: Vec<Step>, only: &[String]) -> anyhow::Result<Vec<Step>> {
     Ok(chosen)
 }
 
-fn without_guest(steps: Vec<Step>) -> Vec<Step> {
-    let is_image = |name: &&str| [IMAGE, IMAGE_13].contains(name);
-    steps.into_iter().filter(|step| !is_image(&step.name) && !step.needs.iter().any(is_image)).collect()
-}
-
-/// Without what only root can do, and says so: files of the user who logs in over SMB.
-fn as_whom_it_is(mut steps: Vec<Step>) -> Vec<Step> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not run, because this is not root: {}", OF_ROOT.join(", "));
-        steps.retain(|step| !OF_ROOT.contains(&step.name));
-    }
-    steps
-}
-
-/// A lane that is free takes the first step that can run: what fails at once comes first, then what takes longest.
-fn steps() -> anyhow::Result<Vec<Step>> {
-    let names = cargo::test_targets()?;
-    let (timed, others): (Vec<&str>, Vec<&str>) =
-        names.iter().map(String::as_str).partition(|name| TIMED_TESTS.contains(name));
-    Ok(vec![
-        command("fmt", "cargo fmt --all --check", 2),
-        xtask("tidy", &["tidy"], 2)?,
-        command(PROGRAMS, "cargo test --locked --workspace --all-targets --no-run", 30),
-        xtask(IMAGE, &["guest", "image"], 20)?,
-        xtask(IMAGE_13, &["guest", "image", "--suite", "trixie"], 20)?,
-        with_binary("kernel client", &["guest", "kernel-client"], 32)?.after(&[IMAGE]),
-        tests("tests", &["--lib", "--bins"], &others),
-        with_binary("kernel client 13", &["guest", "kernel-client", "--suite", "trixie"], 32)?
-            .after(&[IMAGE_13]),
-        with_binary("interop", &["interop"], 20)?,
-        with_binary("tls", &["guest", "tls"], 24)?.after(&[IMAGE_13]),
-        with_binary("smb", &["guest", "smb"], 32)?.after(&[IMAGE]),
-        with_binary("crossproto", &["guest", "crossproto"], 24)?.after(&[IMAGE]).takes(Load::Little),
-        with_binary("smbtorture", &["smbtorture"], 30)?.takes(Load::Little),
-        xtask("quota", &["guest", "quota"], 40)?.after(&[PROGRAMS, IMAGE]),
-        with_binary("power cut on ext4", &["guest", "power-cut", "--smb", "--fs", "ext4"], 20)?
-            .after(&[IMAGE]),
-        with_binary("power cut on XFS", &["guest", "power-cut", "--smb", "--fs", "xfs"], 20)?.after(&[IMAGE]),
-        with_binary("hold", &["guest", "hold"], 16)?.after(&[IMAGE]),
-        with_binary("tune", &["guest", "tune"], 24)?.after(&[IMAGE]),
-        command("schemathesis", "conformance/schemathesis/run 15", 15).after(&[PROGRAMS]),
-        command("fio-plot", "conformance/fio-plot/run", 10).after(&[PROGRAMS]),
-        with_binary("crash", &["crash", "--smb"], 10)?,
-        with_binary("pages", &["pages"], 32)?,
-        with_binary("docs", &["docs"], 32)?,
-        tests("doc tests", &["--doc"], &[]),
-        tests("timed tests", &[], &timed).takes(Load::Machine),
-        // Its client and the built-in one are to find the same.
-        with_binary("prove in a guest", &["guest", "prove"], 32)?.after(&[IMAGE]).takes(Load::Machine),
-        // Two guests, which take what there is.
-        with_binary("two clients", &["guest", "two-clients"], 24)?
-            .after(&[IMAGE, IMAGE_13])
-            .takes(Load::Machine),
-        with_binary("prove", &["prove"], 40)?.takes(Load::Machine),
-    ])
-}
-
-/// Some of the tests. What they need is there if this is root, so that none may be left out.
-fn tests(name: &'static str, kinds: &[&str], targets: &[&str]) -> Step {
-    let everything =
-        if rustix::process::geteuid().is_root() { "env PLIMSOLL_TESTS_REQUIRE_ALL=1 " } else { "" };
-    let mut line = format!("{everything}cargo test --locked --workspace --no-fail-fast");
-    let targets = targets.iter().flat_map(|target| ["--test", target]);
-    for word in kinds.iter().copied().chain(targets) {
-        line = line + " " + word;
-    }
-    command(name, &line, 30).after(&[PROGRAMS])
-}
-
-fn command(name: &'static str, line: &str, minutes_max: u64) -> Step {
-    Step::new(name, line.split(' ').map(String::from).collect(), minutes_max)
-}
-
-/// A command of this program.
-fn xtask(name: &'static str, arguments: &[&str], minutes_max: u64) -> anyhow::Result<Step> {
-    let own = std::env::current_exe()?;
-    let own = own.to_str().context("a path that is not UTF-8")?;
-    let argv = [&[own], arguments].concat().into_iter().map(String::from).collect();
-    Ok(Step::new(name, argv, minutes_max))
-}
-
-/// A command of this program that is told where the server is: the one that the tests are made with.
-fn with_binary(name: &'static str, arguments: &[&str], minutes_max: u64) -> anyhow::Result<Step> {
-    let binary = process::target_dir().join("debug/plimsoll");
-    let binary = binary.to_str().context("a path that is not UTF-8")?;
-    Ok(xtask(name, &[arguments, &["--binary", binary]].concat(), minutes_max)?.after(&[PROGRAMS]))
+/// The steps in a file.
+fn read(path: &Path) -> anyhow::Result<Vec<Step>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file: File = toml::from_str(&text).with_context(|| format!("{}", path.display()))?;
+    // They live as long as the process, as those of the tiers do.
+    let name = |name: String| -> &'static str { Box::leak(name.into_boxed_str()) };
+    let step = |Written { name: own, command, needs, never_again }: Written| {
+        let needs: Vec<&'static str> = needs.into_iter().map(name).collect();
+        let step = Step::new(name(own), command, 1).after(&needs);
+        if never_again { Step { retry: Retry::Never, ..step } } else { step }
+    };
+    Ok(file.step.into_iter().map(step).collect())
 }
 
 #[cfg(test)]
@@ -167,45 +209,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_step_needs_is_there() {
-        let all = steps().unwrap();
-        for steps in [all.clone(), without_guest(all)] {
-            for (index, step) in steps.iter().enumerate() {
-                for needed in &step.needs {
-                    assert!(steps.iter().any(|other| other.name == *needed), "{} needs {needed}", step.name);
-                }
-                assert!(steps[..index].iter().all(|other| other.name != step.name), "{} twice", step.name);
-            }
-        }
-    }
-
-    #[test]
     fn chosen_steps_need_each_other_only() {
         let only = |names: &[&str]| {
-            let chosen = chosen(steps()?, &names.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            let chosen = chosen(steps::ci()?, &names)?;
             anyhow::Ok(chosen.into_iter().map(|step| (step.name, step.needs)).collect::<Vec<_>>())
         };
-        assert_eq!(only(&[]).unwrap().len(), steps().unwrap().len());
-        assert_eq!(only(&["interop", PROGRAMS]).unwrap(), [(PROGRAMS, vec![]), ("interop", vec![PROGRAMS])]);
-        assert!(only(&["builds"]).unwrap_err().to_string().contains("there are: fmt, tidy, "));
-    }
-
-    #[test]
-    fn every_test_target_runs_once() {
-        let steps = steps().unwrap();
-        let runs = |target: &str| {
-            let arguments = steps.iter().flat_map(|step| step.argv.windows(2));
-            arguments.filter(|pair| pair[0] == "--test" && pair[1] == target).count()
-        };
-        let targets = cargo::test_targets().unwrap();
-        assert!(targets.iter().all(|target| runs(target) == 1));
-        assert!(TIMED_TESTS.iter().all(|timed| targets.iter().any(|target| target == timed)), "{targets:?}");
-    }
-
-    #[test]
-    fn the_quick_part_has_no_guest() {
-        let quick = without_guest(steps().unwrap());
-        assert!(quick.len() > 10);
-        assert!(quick.iter().all(|step| !step.argv.iter().any(|word| word == "guest")));
+        assert_eq!(only(&[]).unwrap().len(), steps::ci().unwrap().len());
+        let programs = steps::PROGRAMS;
+        assert_eq!(only(&["interop", programs]).unwrap(), [(programs, vec![]), ("interop", vec![programs])]);
+        assert!(only(&["builds"]).unwrap_err().to_string().contains("there are: test programs, "));
     }
 }

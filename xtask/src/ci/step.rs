@@ -1,4 +1,4 @@
-//! One check, and how it ends.
+//! One check, and its outcome.
 
 use std::fmt;
 
@@ -6,40 +6,54 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) name: &'static str,
-    /// Steps that must have passed, since this one uses what they make.
+    /// Steps that must pass first, because this one uses their results.
     pub(super) needs: Vec<&'static str>,
     pub(super) argv: Vec<String>,
-    /// It is killed after so many minutes.
+    /// The scheduler kills the step after this time.
     pub(super) minutes_max: u64,
     pub(super) load: Load,
+    pub(super) retry: Retry,
 }
 
-/// What a step takes of the machine.
+/// The share of the machine that a step takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Load {
-    /// A lane.
-    Lane,
-    /// So little that it runs beside the lanes: it mostly waits.
+    /// About one core.
+    Core,
+    /// Almost nothing, since it mostly waits: it runs beside the others.
     Little,
-    /// Everything: it measures time.
+    /// The whole machine: it measures time.
     Machine,
 }
 
-/// How a step ended.
-#[derive(Clone, Debug)]
+/// Whether a failed step runs again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Retry {
+    /// The first failure fails the run.
+    Never,
+    /// The step, or its failed parts where it has parts, runs once more, alone, at the end.
+    Once,
+}
+
+/// The end of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Passed,
+    /// Failed; it runs once more.
+    RunsAgain(String),
+    /// Passed when it ran again.
+    Flaky,
     Failed(String),
-    /// The step that would have made what it needs.
+    /// Not run, because this step did not pass.
     NotRun(&'static str),
 }
 
 impl Step {
     pub(super) fn new(name: &'static str, argv: Vec<String>, minutes_max: u64) -> Self {
-        Self { name, needs: Vec::new(), argv, minutes_max, load: Load::Lane }
+        Self { name, needs: Vec::new(), argv, minutes_max, load: Load::Core, retry: Retry::Once }
     }
 
-    /// Needs these, too.
+    /// Adds steps that must pass first.
     pub(super) fn after(mut self, needs: &[&'static str]) -> Self {
         self.needs.extend(needs);
         self
@@ -48,11 +62,25 @@ impl Step {
     pub(super) fn takes(self, load: Load) -> Self {
         Self { load, ..self }
     }
+
+    pub(super) fn never_again(self) -> Self {
+        Self { retry: Retry::Never, ..self }
+    }
+
+    /// The name as a part of a file's name.
+    pub(super) fn file_stem(&self) -> String {
+        self.name.replace(' ', "-")
+    }
 }
 
 impl Outcome {
     pub(super) fn passed(&self) -> bool {
-        matches!(self, Self::Passed)
+        matches!(self, Self::Passed | Self::Flaky)
+    }
+
+    /// Whether the run fails with this.
+    pub(super) fn failed(&self) -> bool {
+        matches!(self, Self::Failed(_) | Self::NotRun(_))
     }
 }
 
@@ -60,6 +88,8 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Passed => f.write_str("passed"),
+            Self::RunsAgain(why) => write!(f, "failed, runs again: {why}"),
+            Self::Flaky => f.write_str("passed when it ran again"),
             Self::Failed(why) => write!(f, "FAILED: {why}"),
             Self::NotRun(needed) => write!(f, "FAILED: not run without \"{needed}\""),
         }

@@ -4,17 +4,19 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::step::Outcome;
+use crate::part::Part;
 
 /// Characters that stand for the whole time.
 const WIDTH: u32 = 50;
 
-/// A step that is over.
+/// An attempt at a step.
 pub(super) struct Span {
     pub(super) name: &'static str,
-    /// From the beginning of all.
+    /// From the beginning of the run.
     pub(super) start: Duration,
     pub(super) length: Duration,
     pub(super) outcome: Outcome,
+    pub(super) parts: Vec<Part>,
 }
 
 /// The spans in the order in which they began, and their sum.
@@ -22,7 +24,7 @@ pub(super) fn timeline(spans: &[Span], whole: Duration) -> String {
     let mut spans: Vec<&Span> = spans.iter().collect();
     spans.sort_by_key(|span| span.start);
     let mut text = format!("{:<18}{:>7}{:>7}  {:50}  outcome\n", "step", "start", "s", "");
-    for Span { name, start, length, outcome } in &spans {
+    for Span { name, start, length, outcome, .. } in &spans {
         // A character stands for its part of the time, also where the step takes up less of it.
         let within =
             |column: u32| whole * column / WIDTH < *start + *length && *start < whole * (column + 1) / WIDTH;
@@ -46,6 +48,7 @@ mod tests {
             start: Duration::from_secs(start),
             length: Duration::from_secs(length),
             outcome,
+            parts: Vec::new(),
         };
         let spans = [span("b", 50, 50, Outcome::Failed("why".into())), span("a", 0, 60, Outcome::Passed)];
         let text = timeline(&spans, Duration::from_secs(100));

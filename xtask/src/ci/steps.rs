@@ -1,0 +1,162 @@
+//! The steps of each tier.
+//!
+//! A free core takes the first step that can run: first the checks that fail at once, then the longest. Everything that is tested is
+//! compiled once, by the profile `dev`, which optimizes the data path: every cargo command names the whole workspace, because for a
+//! part of it cargo chooses fewer features and compiles the dependencies again.
+
+use crate::process::{self, text};
+
+use super::step::{Load, Step};
+
+/// The step that compiles the service and all tests.
+pub(super) const PROGRAMS: &str = "test programs";
+/// The steps that build the guests, of Debian 12 and 13.
+const IMAGE: &str = "guest image";
+const IMAGE_13: &str = "guest image 13";
+/// Parts of `guest suite` that measure; in `full` each is a lane of its own.
+const MEASURED_PARTS: [&str; 2] = ["tune", "prove"];
+
+/// Format, rules, lints, unit and protocol tests: needs no guest, and no root.
+pub(super) fn test() -> anyhow::Result<Vec<Step>> {
+    Ok(vec![
+        command("fmt", "cargo fmt --all --check", 2).never_again(),
+        xtask("tidy", "tidy", 2)?.never_again(),
+        programs(),
+        xtask("protocol tests", "programs --group protocol", 30)?.after(&[PROGRAMS]),
+        xtask("unit tests", "programs --group unit", 30)?.after(&[PROGRAMS]),
+        command("doc tests", "cargo test --locked --workspace --doc", 10).after(&[PROGRAMS]),
+    ])
+}
+
+/// Real clients, crashes, documents, and a short form of every long suite.
+pub(super) fn ci() -> anyhow::Result<Vec<Step>> {
+    Ok(vec![
+        programs(),
+        xtask(IMAGE, "guest image", 20)?,
+        xtask(IMAGE_13, "guest image --suite trixie", 20)?,
+        with_binary("guest", "guest suite --brief", 40)?.after(&[IMAGE]),
+        with_binary("guest 13", "guest suite --brief --image trixie", 30)?.after(&[IMAGE_13]),
+        with_binary("smbtorture", "smbtorture --brief", 20)?.takes(Load::Little).never_again(),
+        with_binary("pages", "pages", 32)?,
+        with_binary("docs", "docs", 32)?,
+        with_binary("interop", "interop", 20)?,
+        with_binary("crash", "crash --smb --rounds 3", 10)?.never_again(),
+        with_binary("power cut on ext4", "guest power-cut --smb --fs ext4 --rounds 1", 15)?
+            .after(&[IMAGE])
+            .never_again(),
+        with_binary("power cut on XFS", "guest power-cut --smb --fs xfs --rounds 1", 15)?
+            .after(&[IMAGE])
+            .never_again(),
+        command("schemathesis", "conformance/schemathesis/run 15", 15).after(&[PROGRAMS]).never_again(),
+        command("fio-plot", "conformance/fio-plot/run", 10).after(&[PROGRAMS]),
+        xtask("timed tests", "programs --group timed --brief", 20)?.after(&[PROGRAMS]).takes(Load::Machine),
+        with_binary("two clients", "guest two-clients --brief", 15)?
+            .after(&[IMAGE, IMAGE_13])
+            .takes(Load::Machine),
+        with_binary("prove", "prove --brief", 20)?.takes(Load::Machine),
+    ])
+}
+
+/// The long forms. Each step is a lane: its result counts while its inputs are unchanged.
+pub(super) fn full() -> anyhow::Result<Vec<Step>> {
+    let clients = "kernel-client,smb,crossproto,hold,quota";
+    let [tune, prove] = MEASURED_PARTS;
+    Ok(vec![
+        programs(),
+        xtask(IMAGE, "guest image", 20)?,
+        xtask(IMAGE_13, "guest image --suite trixie", 20)?,
+        with_binary("guest", &format!("guest suite --only {clients}"), 40)?.after(&[IMAGE]),
+        with_binary("guest 13", "guest suite --image trixie", 30)?.after(&[IMAGE_13]),
+        with_binary("smbtorture", "smbtorture", 40)?.takes(Load::Little).never_again(),
+        with_binary("power cut on ext4", "guest power-cut --smb --fs ext4 --rounds 8", 30)?
+            .after(&[IMAGE])
+            .never_again(),
+        with_binary("power cut on XFS", "guest power-cut --smb --fs xfs --rounds 8", 30)?
+            .after(&[IMAGE])
+            .never_again(),
+        with_binary("crash", "crash --smb --rounds 20", 20)?.never_again(),
+        with_binary("tune in a guest", &format!("guest suite --only {tune}"), 20)?.after(&[IMAGE]),
+        command("schemathesis", "conformance/schemathesis/run 60", 20).after(&[PROGRAMS]).never_again(),
+        xtask("timed tests", "programs --group timed", 40)?.after(&[PROGRAMS]).takes(Load::Machine),
+        with_binary("prove in a guest", &format!("guest suite --only {prove}"), 20)?
+            .after(&[IMAGE])
+            .takes(Load::Machine),
+        with_binary("two clients", "guest two-clients", 24)?
+            .after(&[IMAGE, IMAGE_13])
+            .takes(Load::Machine),
+        with_binary("prove", "prove", 40)?.takes(Load::Machine),
+    ])
+}
+
+/// Steps that other steps need, and that are no lanes of `full`: they are quick where their results are there.
+pub(super) fn prepares(step: &Step) -> bool {
+    [PROGRAMS, IMAGE, IMAGE_13].contains(&step.name)
+}
+
+fn programs() -> Step {
+    command(PROGRAMS, "cargo test --locked --workspace --all-targets --no-run", 30).never_again()
+}
+
+fn command(name: &'static str, line: &str, minutes_max: u64) -> Step {
+    Step::new(name, line.split(' ').map(String::from).collect(), minutes_max)
+}
+
+/// A command of this program.
+fn xtask(name: &'static str, line: &str, minutes_max: u64) -> anyhow::Result<Step> {
+    let own = std::env::current_exe()?;
+    Ok(command(name, &format!("{} {line}", text(&own)?), minutes_max))
+}
+
+/// A command of this program that tests the service compiled with the tests.
+fn with_binary(name: &'static str, line: &str, minutes_max: u64) -> anyhow::Result<Step> {
+    let binary = process::target_dir().join("debug/plimsoll");
+    let mut step = xtask(name, line, minutes_max)?;
+    step.argv.extend(["--binary".to_owned(), text(&binary)?.to_owned()]);
+    Ok(step.after(&[PROGRAMS]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tiers() -> [Vec<Step>; 3] {
+        [test().unwrap(), ci().unwrap(), full().unwrap()]
+    }
+
+    #[test]
+    fn each_step_has_a_name_of_its_own_and_the_steps_it_needs() {
+        for steps in tiers() {
+            for (index, step) in steps.iter().enumerate() {
+                for needed in &step.needs {
+                    assert!(steps.iter().any(|other| other.name == *needed), "{} needs {needed}", step.name);
+                }
+                assert!(steps[..index].iter().all(|other| other.name != step.name), "{} twice", step.name);
+            }
+        }
+    }
+
+    #[test]
+    fn tests_need_no_guest() {
+        assert!(test().unwrap().iter().all(|step| !step.argv.iter().any(|word| word == "guest")));
+    }
+
+    #[test]
+    fn every_long_suite_has_a_short_form() {
+        let [_, ci, full] = tiers();
+        let measured = ["tune in a guest", "prove in a guest"];
+        for lane in full.iter().filter(|lane| !measured.contains(&lane.name)) {
+            assert!(ci.iter().any(|step| step.name == lane.name), "{}", lane.name);
+        }
+    }
+
+    #[test]
+    fn crashes_power_cuts_and_conformance_never_run_again() {
+        let words = ["crash", "power-cut", "smbtorture", "schemathesis"];
+        for step in tiers().iter().flatten() {
+            let excepted = step.argv.iter().any(|arg| words.iter().any(|word| arg.contains(word)));
+            if excepted {
+                assert_eq!(step.retry, super::super::step::Retry::Never, "{}", step.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! `cargo xtask programs`: the test programs of the workspace, one after another, each with a log and a verdict of its own.
+//!
+//! `cargo test` stops knowing which program failed once the output is gone. Here each program is a part of its step, so the scheduler
+//! can run the failed ones again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use clap::ValueEnum;
+
+use crate::cargo::{self, TestProgram};
+use crate::part::{Part, Verdict};
+use crate::process::{self, Process};
+
+/// Programs that compare rates and times with their nominal values. They run alone.
+const TIMED: [&str; 8] = [
+    "bench::agents",
+    "bench::eda",
+    "bench::generator",
+    "bench::rate",
+    "plimsoll::agents",
+    "plimsoll::limits",
+    "plimsoll::loads",
+    "plimsoll::measured",
+];
+/// Programs that run conformance suites, models, or servers that are killed. Their first failure counts.
+const NEVER_AGAIN: [&str; 7] = [
+    "control::kill",
+    "plimsoll::locked",
+    "posix::capacity",
+    "posix::claims",
+    "vfs::memfs",
+    "vfs::mutants",
+    "vfs::provisioner",
+];
+/// Words in the names of programs and tests whose first failure counts.
+const NEVER_AGAIN_WORDS: [&str; 6] = ["conformance", "crash", "hostile", "ledger", "model", "power_cut"];
+/// Tests append a line here for what they leave out (`crates/vfs/tests/support/skip.rs`).
+const SKIPPED_TO: &str = "PLIMSOLL_TESTS_SKIPPED";
+/// Tests leave nothing out where this is set.
+const REQUIRE_ALL: &str = "PLIMSOLL_TESTS_REQUIRE_ALL";
+/// Timed tests measure for a shorter time where this is set.
+const BRIEF: &str = "PLIMSOLL_TESTS_BRIEF";
+/// A program that takes longer hangs.
+const PROGRAM_MAX: Duration = Duration::from_secs(20 * 60);
+
+/// `programs`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only the programs of this group.
+    #[arg(long, value_enum)]
+    group: Option<Group>,
+    /// Only these programs, such as `nfs::server` for crates/nfs/tests/server, or `nfs` for the unit tests of the crate.
+    #[arg(long, value_delimiter = ',', value_name = "PROGRAMS", overrides_with = "only")]
+    only: Vec<String>,
+    /// Let timed tests measure for a shorter time.
+    #[arg(long)]
+    brief: bool,
+}
+
+/// A group of test programs.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// Unit tests of crates and binaries.
+    Unit,
+    /// The programs in `tests` directories that do not measure time.
+    Protocol,
+    /// The programs that measure time.
+    Timed,
+}
+
+impl Group {
+    fn of(program: &TestProgram) -> Self {
+        match program.target.as_deref() {
+            None => Self::Unit,
+            Some(_) if TIMED.contains(&program.name().as_str()) => Self::Timed,
+            Some(_) => Self::Protocol,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let chosen = chosen(cargo::test_programs()?, args.group, &args.only)?;
+    let logs = process::target_dir().join("ci/programs");
+    fs::create_dir_all(&logs)?;
+    let skipped = logs.join(format!("skipped-{}", std::process::id()));
+    fs::write(&skipped, "")?;
+    let settings = settings(args, &skipped)?;
+    let mut failed = Vec::new();
+    for program in &chosen {
+        let part = run_one(program, &settings, &logs)?;
+        println!("{part}");
+        if part.verdict != Verdict::Ok {
+            failed.push(part.name);
+        }
+    }
+    report_skipped(&fs::read_to_string(&skipped)?);
+    fs::remove_file(&skipped)?;
+    ensure!(failed.is_empty(), "{} of {} failed: {}", failed.len(), chosen.len(), failed.join(", "));
+    Ok(())
+}
+
+fn chosen(
+    programs: Vec<TestProgram>,
+    group: Option<Group>,
+    only: &[String],
+) -> anyhow::Result<Vec<TestProgram>> {
+    let names: Vec<String> = programs.iter().map(TestProgram::name).collect();
+    if let Some(unknown) = only.iter().find(|name| !names.contains(name)) {
+        bail!("no test program is called {unknown}; there are: {}", names.join(", "));
+    }
+    let is_chosen = |program: &TestProgram| {
+        group.is_none_or(|group| Group::of(program) == group)
+            && (only.is_empty() || only.contains(&program.name()))
+    };
+    Ok(programs.into_iter().filter(is_chosen).collect())
+}
+
+/// The environment of every program, as arguments of `env`.
+fn settings(args: &Args, skipped: &Path) -> anyhow::Result<Vec<String>> {
+    // The unit tests of procedural macros are linked with the compiler's own libraries.
+    let libraries = cargo::compiler_libraries()?;
+    let mut settings =
+        vec![format!("LD_LIBRARY_PATH={libraries}"), format!("{SKIPPED_TO}={}", process::text(skipped)?)];
+    // As root everything that the tests need is installed.
+    if rustix::process::geteuid().is_root() {
+        settings.push(format!("{REQUIRE_ALL}=1"));
+    }
+    if args.brief {
+        settings.push(format!("{BRIEF}=1"));
+    }
+    Ok(settings)
+}
+
+fn run_one(program: &TestProgram, settings: &[String], logs: &Path) -> anyhow::Result<Part> {
+    let name = program.name();
+    let log: PathBuf = logs.join(format!("{}.log", name.replace("::", "-")));
+    drop(fs::remove_file(&log));
+    let file = process::append_to(&log)?;
+    let directory = process::text(&program.directory)?;
+    let mut argv = vec!["env".to_owned(), "--chdir".to_owned(), directory.to_owned()];
+    argv.extend_from_slice(settings);
+    argv.extend([format!("CARGO_MANIFEST_DIR={directory}"), process::text(&program.executable)?.to_owned()]);
+    let begun = Instant::now();
+    let status = Process::start(&argv, file.try_clone()?.into(), file.into())?.wait(PROGRAM_MAX);
+    let seconds = begun.elapsed().as_secs();
+    let how = match status {
+        Ok(status) if status.success() => return Ok(Part { name, seconds, verdict: Verdict::Ok }),
+        Ok(status) => status.to_string(),
+        Err(why) => format!("{why:#}"),
+    };
+    let printed = fs::read(&log).with_context(|| format!("cannot read {}", log.display()))?;
+    let printed = String::from_utf8_lossy(&printed);
+    println!("--- {name} ---\n{printed}--- the end of {name}: {how} ---");
+    let why = first_failure(&printed).unwrap_or(how);
+    let verdict =
+        if fails_for_good(&name, &printed) { Verdict::FailedForGood(why) } else { Verdict::Failed(why) };
+    Ok(Part { name, seconds, verdict })
+}
+
+/// Whether a failed test, or the program, is one whose first failure counts.
+fn fails_for_good(program: &str, printed: &str) -> bool {
+    let has_word = |name: &str| NEVER_AGAIN_WORDS.iter().any(|word| name.contains(word));
+    NEVER_AGAIN.contains(&program) || has_word(program) || failed_tests(printed).any(has_word)
+}
+
+/// The names in the lines that the test harness prints for failed tests.
+fn failed_tests(printed: &str) -> impl Iterator<Item = &str> {
+    let name = |line: &'_ str| line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::len);
+    printed.lines().filter_map(move |line| name(line).map(|length| &line[5..5 + length]))
+}
+
+/// The first failed test, its place and its message.
+fn first_failure(printed: &str) -> Option<String> {
+    let mut lines = printed.lines();
+    let test = lines.find_map(|line| line.strip_prefix("---- ")?.strip_suffix(" stdout ----"))?;
+    let mut lines = lines.skip_while(|line| !line.contains("panicked at "));
+    let Some((_, place)) = lines.next().and_then(|line| line.split_once("panicked at ")) else {
+        return Some(test.to_owned());
+    };
+    Some(format!("{test}: {place} {}", lines.next().unwrap_or_default()))
+}
+
+/// Prints a line for each reason for which tests were left out.
+fn report_skipped(lines: &str) {
+    let mut tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (test, why) in lines.lines().filter_map(|line| line.split_once('\t')) {
+        tests.entry(why).or_default().push(test);
+    }
+    for (why, tests) in tests {
+        println!("skipped: {why}: {}", tests.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(package: &str, target: Option<&str>) -> TestProgram {
+        let (directory, executable) = (PathBuf::new(), PathBuf::new());
+        TestProgram { package: package.to_owned(), target: target.map(String::from), directory, executable }
+    }
+
+    const FAILED: &str = "running 3 tests\ntest a::good ... ok\ntest a::bad ... FAILED\n\nfailures:\n\n---- a::bad stdout ----\n\n\
+        thread 'a::bad' (7) panicked at crates/x/src/a.rs:1:2:\nassertion failed: x\n\n\nfailures:\n    a::bad\n";
+
+    #[test]
+    fn every_timed_and_excepted_program_exists() {
+        let names: Vec<String> = cargo::test_targets().unwrap();
+        for name in TIMED.iter().chain(&NEVER_AGAIN) {
+            assert!(names.iter().any(|known| known == name), "{name} is not in {names:?}");
+        }
+    }
+
+    #[test]
+    fn programs_are_chosen_by_group_and_name() {
+        let all = || vec![program("vfs", None), program("vfs", Some("door")), program("bench", Some("eda"))];
+        let names = |group, only: &[&str]| {
+            let only: Vec<String> = only.iter().map(ToString::to_string).collect();
+            chosen(all(), group, &only).map(|all| all.iter().map(TestProgram::name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(None, &[]).unwrap().len(), 3);
+        assert_eq!(names(Some(Group::Unit), &[]).unwrap(), ["vfs"]);
+        assert_eq!(names(Some(Group::Protocol), &[]).unwrap(), ["vfs::door"]);
+        assert_eq!(names(Some(Group::Timed), &["bench::eda"]).unwrap(), ["bench::eda"]);
+        assert!(names(None, &["vfs::doer"]).unwrap_err().to_string().contains("there are: vfs, vfs::door"));
+    }
+
+    #[test]
+    fn a_failure_is_named_with_place_and_message() {
+        assert_eq!(
+            first_failure(FAILED).unwrap(),
+            "a::bad: crates/x/src/a.rs:1:2: assertion failed: x"
+        );
+        assert_eq!(first_failure("running 1 test\n"), None);
+        assert_eq!(failed_tests(FAILED).collect::<Vec<_>>(), ["a::bad"]);
+    }
+
+    #[test]
+    fn excepted_programs_and_tests_fail_for_good() {
+        assert!(!fails_for_good("nfs::server", FAILED));
+        assert!(fails_for_good("nfs::hostile", FAILED) && fails_for_good("control::kill", FAILED));
+        assert!(fails_for_good("nfs::server", &FAILED.replace("a::bad", "a::model::bad")));
+    }
+}
