@@ -78,7 +78,10 @@ mod tests {
             assert_eq!(part(verdict.clone()).to_string(), line);
             assert_eq!(Part::parse(line), Some(part(verdict)));
         }
-        assert_eq!(part(Verdict::Failed("a\n\n  b\n".into())).to_string(), "part nfs::server: FAILED (12 s): a; b");
+        assert_eq!(
+            part(Verdict::Failed("a\n\n  b\n".into())).to_string(),
+            "part nfs::server: FAILED (12 s): a; b"
+        );
     }
 
     #[test]

@@ -231,10 +231,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_named_with_place_and_message() {
-        assert_eq!(
-            first_failure(FAILED).unwrap(),
-            "a::bad: crates/x/src/a.rs:1:2: assertion failed: x"
-        );
+        assert_eq!(first_failure(FAILED).unwrap(), "a::bad: crates/x/src/a.rs:1:2: assertion failed: x");
         assert_eq!(first_failure("running 1 test\n"), None);
         assert_eq!(failed_tests(FAILED).collect::<Vec<_>>(), ["a::bad"]);
     }

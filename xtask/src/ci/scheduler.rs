@@ -1,5 +1,6 @@
 //! Runs steps two at a time, and beside them one that mostly waits, each with a log of its own. A failed step runs once more at the end.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,9 @@ use crate::process::{self, Process};
 const LAST_LINES: usize = 12;
 /// Steps that take a core each and run at a time.
 const CORES: usize = 2;
+/// Beginnings of lines that steps print and the report repeats.
+const FLAKY: &str = "FLAKY ";
+const SKIPPED: &str = "skipped: ";
 const POLL: Duration = Duration::from_millis(50);
 
 /// The end of a run.
@@ -29,6 +33,20 @@ pub(super) struct Report {
 pub(super) struct Flaky {
     pub(super) name: String,
     pub(super) first_failure: String,
+}
+
+impl Flaky {
+    /// Reads the line of a step that has run a part of itself again.
+    fn parse(line: &str) -> Option<Self> {
+        let (name, first_failure) = line.strip_prefix(FLAKY)?.split_once(": ")?;
+        Some(Self { name: name.to_owned(), first_failure: first_failure.to_owned() })
+    }
+}
+
+impl fmt::Display for Flaky {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{FLAKY}{}: {}", self.name, self.first_failure)
+    }
 }
 
 /// A step that runs.
@@ -58,6 +76,8 @@ struct Scheduler<'s> {
     again: Vec<Again<'s>>,
     spans: Vec<Span>,
     flaky: Vec<Flaky>,
+    /// Lines that tell of skipped tests.
+    skipped: Vec<String>,
     /// The logs of the steps that failed.
     failures: Vec<(&'static str, String)>,
 }
@@ -80,6 +100,7 @@ pub(super) fn run(
         again: Vec::new(),
         spans: Vec::new(),
         flaky: Vec::new(),
+        skipped: Vec::new(),
         failures: Vec::new(),
     };
     let mut told = 0;
@@ -91,6 +112,7 @@ pub(super) fn run(
         std::thread::sleep(POLL);
     }
     let report = Report { length: scheduler.begun.elapsed(), spans: scheduler.spans, flaky: scheduler.flaky };
+    scheduler.skipped.iter().for_each(|line| println!("{line}"));
     report.print(&scheduler.failures);
     Ok(report)
 }
@@ -110,9 +132,7 @@ impl Report {
         for (name, log) in failures {
             println!("{name}:\n{}", last_lines(log));
         }
-        for Flaky { name, first_failure } in &self.flaky {
-            println!("FLAKY {name}: {first_failure}");
-        }
+        self.flaky.iter().for_each(|flaky| println!("{flaky}"));
         println!("{} passed, {} failed, {} flaky", self.passed(), self.failed(), self.flaky.len());
     }
 }
@@ -196,6 +216,8 @@ impl<'s> Scheduler<'s> {
     fn judge(&mut self, running: Running<'s>, outcome: Outcome, log: String) {
         let Running { step, begun, first, .. } = running;
         let parts = Part::all_in(&log);
+        self.flaky.extend(log.lines().filter_map(Flaky::parse));
+        self.skipped.extend(log.lines().filter(|line| line.starts_with(SKIPPED)).map(String::from));
         let outcome = match (outcome, first) {
             (Outcome::Passed, Some(failures)) => {
                 self.flaky.extend(failures);
@@ -269,7 +291,8 @@ fn first_failure(log: &str) -> String {
 /// The lines of a log that tell of failures, and its last line.
 fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-    let (mut why, last): (Vec<&&str>, _) = (lines.iter().filter(|line| says_why(line)).collect(), lines.last());
+    let (mut why, last): (Vec<&&str>, _) =
+        (lines.iter().filter(|line| says_why(line)).collect(), lines.last());
     why.extend(last.filter(|last| why.last() != Some(last)));
     let shown = &why[why.len().saturating_sub(LAST_LINES)..];
     shown.iter().map(|line| format!("  {line}\n")).collect()

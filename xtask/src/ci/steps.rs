@@ -81,9 +81,7 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
         with_binary("prove in a guest", &format!("guest suite --only {prove}"), 20)?
             .after(&[IMAGE])
             .takes(Load::Machine),
-        with_binary("two clients", "guest two-clients", 24)?
-            .after(&[IMAGE, IMAGE_13])
-            .takes(Load::Machine),
+        with_binary("two clients", "guest two-clients", 24)?.after(&[IMAGE, IMAGE_13]).takes(Load::Machine),
         with_binary("prove", "prove", 40)?.takes(Load::Machine),
     ])
 }

@@ -42,9 +42,7 @@ fn of(commit: &str, report: &Report) -> Value {
 }
 
 fn step(span: &Span) -> Value {
-    let part = |part: &crate::part::Part| {
-        json!({ "name": part.name, "seconds": part.seconds, "passed": part.verdict == Verdict::Ok })
-    };
+    let part = |part: &crate::part::Part| json!({ "name": part.name, "seconds": part.seconds, "passed": part.verdict == Verdict::Ok });
     json!({
         "name": span.name,
         "minutes": minutes(span.length),

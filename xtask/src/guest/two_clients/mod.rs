@@ -38,6 +38,9 @@ pub(crate) struct Args {
     /// All is killed after so many seconds.
     #[arg(long, default_value_t = 1200)]
     timeout_s: u64,
+    /// The short form: fewer pairs of versions, and nothing that waits for a lease to end.
+    #[arg(long)]
+    brief: bool,
     /// The network namespace is there: what this command says to itself.
     #[arg(long, hide = true)]
     in_namespace: bool,
@@ -52,7 +55,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let binary = process::binary(args.binary.as_deref()).display().to_string();
     let timeout = args.timeout_s.to_string();
     let argv = ["unshare", "--net", &own, "guest", "two-clients", "--in-namespace", "--binary", &binary];
-    let argv = argv.into_iter().chain(["--timeout-s", &timeout]).map(String::from).collect::<Vec<_>>();
+    let brief = args.brief.then_some("--brief");
+    let argv = argv.into_iter().chain(["--timeout-s", &timeout]).chain(brief);
+    let argv: Vec<String> = argv.map(String::from).collect();
     let mut inside = Process::start(&argv, Stdio::inherit(), Stdio::inherit())?;
     let status = inside.wait(Duration::from_secs(args.timeout_s + 60))?;
     ensure!(status.success(), "it ended with {status}");
@@ -74,7 +79,7 @@ fn run_in_namespace(args: &Args, images: &[Image; 2]) -> anyhow::Result<()> {
         guest.set("CONTROL", port).set("EXPORT", PLIMSOLL_EXPORT).start(SCRIPT, within)
     };
     let [one, two] = [start(0, "one")?, start(1, "two")?];
-    let result = accept(&control).and_then(|[one, two]| Clients { one, two }.run(&mut host));
+    let result = accept(&control).and_then(|[one, two]| Clients { one, two }.run(&mut host, args.brief));
     // The guests end when nobody tells them anything any more; what they said is of use if this failed.
     let outcomes = [one, two].map(Running::finish);
     result?;
