@@ -434,3 +434,38 @@ impl Drop for Booted {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(status: Option<i32>, log: &str) -> Outcome {
+        Outcome { status, log: log.to_owned() }
+    }
+
+    fn why(result: anyhow::Result<()>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn checks_that_passed_are_counted_by_their_second_word() {
+        let ended =
+            outcome(Some(0), "1.2 ok mount\n    1 ok of a program\n2.3 ok umount 5 s\ntest x ... ok\n");
+        assert!(ended.require_checks(2).is_ok());
+        assert_eq!(why(ended.require_checks(3)), "only 2 checks passed, of at least 3");
+    }
+
+    #[test]
+    fn failed_check_stands_in_the_first_line() {
+        let ended = outcome(Some(1), "1.2 ok mount\n2.3 FAIL df status 1: 0\n2.4 FAIL full status 1: 1\n");
+        let said =
+            "the guest's script ended with status 1: 2.3 FAIL df status 1: 0\n2.4 FAIL full status 1: 1";
+        assert_eq!(why(ended.require_checks(0)), said);
+    }
+
+    #[test]
+    fn machine_without_a_status_is_an_error() {
+        let said = "the guest ended without the script's status";
+        assert_eq!(why(outcome(None, "1.2 ok mount\n").require_checks(1)), said);
+    }
+}
