@@ -1,5 +1,5 @@
 # What programs do with files on a mount of the kernel's client; scripts have it by `. /job/operations`, after `/job/checks`.
-# The mount is at $mnt, and the export must not squash root: ownership, devices and permissions are tested from here.
+# With BRIEF, trees have fewer files. The mount is at $mnt, and the export must not squash root: ownership, devices and permissions are tested from here.
 
 mnt=/tmp/mnt
 oracle=/tmp/oracle
@@ -427,8 +427,12 @@ listing() { (cd "$1" && find . -printf '%P %y %m %U %G %n %s %T@ %l\n' | sed -E 
 
 copy_tree() {
     local source=$oracle/tree
-    mkdir -p "$source"
-    cp -a /etc "$source/"
+    mkdir -p "$source/etc"
+    if [ -n "$BRIEF" ]; then
+        cp -a /etc/alternatives /etc/default /etc/init.d "$source/etc/"
+    else
+        cp -a /etc "$source/"
+    fi
     cp -a "$source" "$mnt/work/tree"
     drop_caches
     diff -r --no-dereference "$source" "$mnt/work/tree"

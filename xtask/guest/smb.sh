@@ -46,7 +46,7 @@ wrong_password() {
 }
 
 tree() {
-    cp -r /usr/lib/x86_64-linux-gnu/perl-base "$oracle/tree"
+    cp -r "/usr/lib/x86_64-linux-gnu/perl-base${BRIEF:+/IO}" "$oracle/tree"
     cp -r "$oracle/tree" "$mnt/work/tree"
     drop_caches
     diff -r "$oracle/tree" "$mnt/work/tree"
