@@ -27,7 +27,7 @@ const NFS_PORT: u16 = 2049;
 const SMB_PORT: u16 = 445;
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 120;
-/// The same of the brief form.
+/// The least number of checks in the brief form.
 const BRIEF_CHECKS_MIN: usize = 100;
 /// The most random operations of the brief form.
 const BRIEF_OPERATIONS_MAX: u32 = 20;

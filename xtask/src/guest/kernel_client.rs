@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, machine: &mut Machine<'_>, form: Form) -> anyhow:
         Suite::Bookworm => ("3 4.0:1 4.1:1 4.2:4", form.choose(220, 125)),
         Suite::Trixie => ("4.0:4 4.1:4 4.2:1", form.choose(110, 60)),
     };
-    // Of version 4, those of minor version 1 differ least from another one's.
+    // Minor version 1 differs least from the others.
     let operations_of = match args.suite {
         Suite::Bookworm => form.choose("4.0 4.1 4.2", "4.2"),
         Suite::Trixie => form.choose("4.0 4.1 4.2", "4.0"),

@@ -28,7 +28,7 @@ const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet panic=-1 mitigations=off no
 const BOOTS_MAX: u32 = 3;
 /// A boot that takes longer has come to nothing: it takes 5 s alone.
 const BOOT_MAX: Duration = Duration::from_secs(120);
-/// Room for each job of a machine for several: its disk, of which only what is written takes space.
+/// Size of the disk for further jobs. The file is sparse.
 const JOBS_DISK_BYTES: u64 = 2 << 30;
 /// What the line begins with that every job begins with.
 const UP_MARK: &str = "PLIMSOLL-GUEST-UP ";
@@ -76,11 +76,11 @@ pub(super) struct Booted {
     lines: Receiver<String>,
     /// The tar file it was booted with, removed with the machine.
     boot_job: PathBuf,
-    /// Where it gets further jobs.
+    /// Present if the machine takes further jobs.
     jobs: Option<Jobs>,
 }
 
-/// The way by which a machine gets its jobs: a disk, and the console that announces what is on it.
+/// A disk to which the host writes each job, and the console that announces it.
 struct Jobs {
     disk: PathBuf,
     console: ChildStdin,
@@ -91,7 +91,7 @@ pub(crate) struct Running<'m> {
     booted: Booted,
     log: String,
     deadline: Instant,
-    /// Where the machine is put once the job has succeeded, for the next one.
+    /// The place of the machine for the next job, once this one has succeeded.
     returns_to: Option<&'m mut Option<Booted>>,
 }
 
@@ -159,7 +159,7 @@ impl<'a> Guest<'a> {
         self
     }
 
-    /// Has it wait for jobs instead of running a script of its own.
+    /// Makes the machine wait for jobs instead of running a script of its own.
     pub(super) fn takes_jobs(mut self) -> Self {
         self.takes_jobs = true;
         self.set("JOBS", 1)
@@ -319,7 +319,7 @@ impl Outcome {
 }
 
 impl Booted {
-    /// Hands it a job, which [`Guest::pack`] made. Fails only for the host's part: a machine that has ended shows by its silence.
+    /// Hands the machine a job that [`Guest::pack`] made. A machine that has ended is no error here: it does not begin the job.
     pub(super) fn hand(&mut self, job: &Path) -> anyhow::Result<()> {
         let jobs = self.jobs.as_mut().context("a machine for one job")?;
         let mut disk = File::options().write(true).open(&jobs.disk)?;
@@ -331,7 +331,7 @@ impl Booted {
 }
 
 impl<'m> Running<'m> {
-    /// Starts a job by a machine that is booted or has the job already, and again by another one if that ends or is silent.
+    /// Starts a job on a machine from `machine`, and tries the next one if that ends or is silent before the script begins.
     pub(super) fn start(
         mut machine: impl FnMut() -> anyhow::Result<Booted>,
         within: Duration,
@@ -351,7 +351,7 @@ impl<'m> Running<'m> {
         bail!("the guest does not come up")
     }
 
-    /// Has the machine put there once the job has succeeded.
+    /// Puts the machine at `place` once the job has succeeded.
     pub(super) fn returning_to(mut self, place: &'m mut Option<Booted>) -> Self {
         self.returns_to = Some(place);
         self

@@ -11,11 +11,11 @@ use super::machine::{Booted, Guest, Running};
 const MEMORY_MIB: u32 = 3000;
 const NETWORKS: usize = 2;
 
-/// Where a job runs.
+/// The machine of a job.
 pub(super) enum Machine<'a> {
-    /// On a machine that is booted for it, as the job asks for it.
+    /// One that is booted for this job, with the resources that it asks for.
     OfItsOwn,
-    /// On the same machine as the job before it, unless that one failed.
+    /// The machine of the job before, unless that job failed.
     Shared(Box<Shared<'a>>),
 }
 

@@ -26,7 +26,7 @@ const TIME_MAX: Duration = Duration::from_secs(1800);
 const OUTAGE: Duration = Duration::from_secs(2);
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 37;
-/// The same of the brief form.
+/// The least number of checks in the brief form.
 const BRIEF_CHECKS_MIN: usize = 33;
 /// The most names that a directory gets in the brief form.
 const BRIEF_FILES_MAX: u32 = 100;

@@ -131,7 +131,7 @@ fn run_parts(parts: &[&Part], image: &Image, binary: &str, form: Form) -> anyhow
         let result = part.task(binary).and_then(|task| run_part(&task, &mut machine, form));
         if result.is_err() {
             failed += 1;
-            // What it left must not fail the next part.
+            // Its leftovers must not fail the next part.
             machine.end();
         }
         println!("{}", result_line(part.name, begun.elapsed(), &result));

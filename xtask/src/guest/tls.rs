@@ -18,7 +18,7 @@ use crate::process;
 const SCRIPT: &str = include_str!("../../guest/tls.sh");
 /// A run that stops half-way but reports success would pass with fewer checks than this.
 const CHECKS_MIN: usize = 82;
-/// The same of the brief form.
+/// The least number of checks in the brief form.
 const BRIEF_CHECKS_MIN: usize = 56;
 /// Connections of the first mount.
 const CONNECTIONS: u64 = 2;
