@@ -1,6 +1,7 @@
 # One volume over SMB and NFS 3, 4.1 and 4.2, mounted beside each other: what the kernel's clients see of each other.
 #
-# Parameters (environment): HOST, NFS_PORT, SMB_PORT, EXPORT; LOGIN, PASSWORD, ID of the user; OPERATIONS and SEED of what is random.
+# Parameters (environment): HOST, NFS_PORT, SMB_PORT, EXPORT; LOGIN, PASSWORD, ID of the user; OPERATIONS and SEED of what is random;
+# BRIEF, not empty for fewer pairs without a cache.
 # At the line `PLIMSOLL-GUEST-MARK hold` the host holds files open over SMB until a file `release` is there.
 # Every check prints `ok NAME` or `FAIL NAME why`; the exit status is 1 if any failed.
 

@@ -1,5 +1,5 @@
 # What programs do with files on a mount of the kernel's client; scripts have it by `. /job/operations`, after `/job/checks`.
-# The mount is at $mnt, and the export must not squash root: ownership, devices and permissions are tested from here.
+# With BRIEF, files and trees are smaller. The mount is at $mnt, and the export must not squash root: ownership, devices and permissions are tested from here.
 
 mnt=/tmp/mnt
 oracle=/tmp/oracle
@@ -410,10 +410,12 @@ verify_with_fio() { # name, options…
 }
 
 data() { # label
-    check "$1.fio.buffered-random" verify_with_fio bufrand --size=2m --rw=randwrite --bs=4k --ioengine=psync --end_fsync=1
-    check "$1.fio.direct-random" verify_with_fio dirrand --size=2m --rw=randwrite --bs=8k --direct=1 --ioengine=libaio --iodepth=16 --numjobs=2
-    check "$1.fio.direct-mixed" verify_with_fio dirmix --rw=randrw --bsrange=512-128k --blockalign=512 --direct=1 --ioengine=libaio --iodepth=8
-    check "$1.fio.mapped" verify_with_fio mapped --rw=randwrite --bs=4k --size=1m --ioengine=mmap
+    local small=1m medium=2m large=6m
+    [ -z "$BRIEF" ] || small=512k medium=1m large=3m
+    check "$1.fio.buffered-random" verify_with_fio bufrand --size=$medium --rw=randwrite --bs=4k --ioengine=psync --end_fsync=1
+    check "$1.fio.direct-random" verify_with_fio dirrand --size=$medium --rw=randwrite --bs=8k --direct=1 --ioengine=libaio --iodepth=16 --numjobs=2
+    check "$1.fio.direct-mixed" verify_with_fio dirmix --size=$large --rw=randrw --bsrange=512-128k --blockalign=512 --direct=1 --ioengine=libaio --iodepth=8
+    check "$1.fio.mapped" verify_with_fio mapped --rw=randwrite --bs=4k --size=$small --ioengine=mmap
 }
 
 more_data() { # label
@@ -427,8 +429,12 @@ listing() { (cd "$1" && find . -printf '%P %y %m %U %G %n %s %T@ %l\n' | sed -E 
 
 copy_tree() {
     local source=$oracle/tree
-    mkdir -p "$source"
-    cp -a /etc "$source/"
+    mkdir -p "$source/etc"
+    if [ -n "$BRIEF" ]; then
+        cp -a /etc/alternatives /etc/default /etc/init.d "$source/etc/"
+    else
+        cp -a /etc "$source/"
+    fi
     cp -a "$source" "$mnt/work/tree"
     drop_caches
     diff -r --no-dereference "$source" "$mnt/work/tree"

@@ -17,7 +17,7 @@ impl fmt::Display for Apart {
 /// Measures in each of these ways in turn, until what is found agrees.
 pub(super) fn until_it_agrees(
     ways: [u32; 3],
-    measured: impl Fn(u32) -> anyhow::Result<()>,
+    mut measured: impl FnMut(u32) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let [first, others @ ..] = ways;
     let mut result = measured(first);

@@ -5,13 +5,15 @@
 //! need. What it serves, the guest reaches at the namespace's loopback.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
+use super::form::Form;
 use super::image::{Image, Suite};
 use super::machine::{Guest, HOST_ADDRESS};
+use super::namespace;
+use super::shared::Machine;
 use crate::interop::smb::{environment, programs};
 use crate::plimsoll;
 use crate::process::{self, Process};
@@ -25,6 +27,10 @@ const NFS_PORT: u16 = 2049;
 const SMB_PORT: u16 = 445;
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 120;
+/// The least number of checks in the brief form.
+const BRIEF_CHECKS_MIN: usize = 100;
+/// The most random operations of the brief form.
+const BRIEF_OPERATIONS_MAX: u32 = 20;
 const HOLDER_MAX: Duration = Duration::from_secs(120);
 
 /// `guest crossproto`.
@@ -47,36 +53,44 @@ pub(crate) struct Args {
     in_namespace: bool,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let image = Image::build(Suite::Bookworm)?;
-    let work = process::target_dir().join("guest").join("crossproto");
-    let seed = args.seed.unwrap_or_else(seed_from_clock);
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if args.in_namespace {
-        return run_in_namespace(args, &image, &work, seed);
+        return run_in_namespace(args, &mut Machine::OfItsOwn, Form::Full);
     }
-    process::empty_dir(&work)?;
-    // It asks the network for what it is made of.
-    environment(&work.join("python.log"))?;
+    Image::build(Suite::Bookworm)?;
+    prepare()?;
     let binary = process::binary(args.binary.as_deref()).canonicalize().context("the server is not there")?;
-    let own = std::env::current_exe()?.display().to_string();
     let binary = binary.display().to_string();
-    let (operations, seed, timeout) =
-        (args.operations.to_string(), seed.to_string(), args.timeout_s.to_string());
-    let argv = ["unshare", "--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\"", &own];
-    let argv = argv.into_iter().chain(["guest", "crossproto", "--in-namespace", "--binary", &binary]);
-    let argv = argv.chain(["--operations", &operations, "--seed", &seed, "--timeout-s", &timeout]);
-    let argv: Vec<String> = argv.map(String::from).collect();
-    let mut inside = Process::start(&argv, Stdio::inherit(), Stdio::inherit())?;
-    let status = inside.wait(Duration::from_secs(args.timeout_s + 60))?;
-    ensure!(status.success(), "it ended with {status}");
+    let seed = args.seed.unwrap_or_else(seed_from_clock).to_string();
+    let (operations, timeout) = (args.operations.to_string(), args.timeout_s.to_string());
+    let arguments = [
+        &["crossproto", "--in-namespace", "--binary", &binary, "--operations", &operations],
+        ["--seed", &seed, "--timeout-s", &timeout].as_slice(),
+    ]
+    .concat();
+    namespace::run(&arguments, Duration::from_secs(args.timeout_s + 60))
+}
+
+/// Empties the part's directory, and installs what it needs from the network, which is absent in the namespace.
+pub(super) fn prepare() -> anyhow::Result<()> {
+    let work = work();
+    process::empty_dir(&work)?;
+    environment(&work.join("python.log"))?;
     Ok(())
 }
 
-fn run_in_namespace(args: &Args, image: &Image, work: &Path, seed: u64) -> anyhow::Result<()> {
+fn work() -> PathBuf {
+    process::target_dir().join("guest").join("crossproto")
+}
+
+/// Runs it after [`prepare`], with the ports of NFS, SMB and the port mapper free at the loopback.
+pub(super) fn run_in_namespace(args: &Args, machine: &mut Machine<'_>, form: Form) -> anyhow::Result<()> {
+    let (image, work) = (Image::build(Suite::Bookworm)?, work());
+    let seed = args.seed.unwrap_or_else(seed_from_clock);
     let binary = process::binary(args.binary.as_deref());
-    let mut server = server(&binary, work)?;
+    let mut server = server(&binary, &work)?;
     server.start()?;
-    let guest = Guest::new(image)
+    let guest = Guest::new(&image)
         .set("HOST", HOST_ADDRESS)
         .set("NFS_PORT", NFS_PORT)
         .set("SMB_PORT", SMB_PORT)
@@ -84,13 +98,14 @@ fn run_in_namespace(args: &Args, image: &Image, work: &Path, seed: u64) -> anyho
         .set("LOGIN", USER.name)
         .set("PASSWORD", USER.password)
         .set("ID", USER.id)
-        .set("OPERATIONS", args.operations)
+        .set("OPERATIONS", form.choose(args.operations, args.operations.min(BRIEF_OPERATIONS_MAX)))
         .set("SEED", seed)
+        .set("BRIEF", form.parameter())
         .file("crossproto.pl", &process::workspace().join(PROGRAM));
-    let mut running = guest.start(SCRIPT, Duration::from_secs(args.timeout_s))?;
+    let mut running = machine.start(&guest, SCRIPT, Duration::from_secs(args.timeout_s))?;
     running.wait_mark("hold")?;
-    let mut holder = holder(work)?;
-    running.finish()?.require_checks(CHECKS_MIN)?;
+    let mut holder = holder(&work)?;
+    running.finish()?.require_checks(form.choose(CHECKS_MIN, BRIEF_CHECKS_MIN))?;
     let status = holder.wait(HOLDER_MAX)?;
     ensure!(status.success(), "who held files over SMB ended with {status}, see {}", work.display());
     server.stop()

@@ -58,7 +58,7 @@ const RECIPE_VERSION: u64 = 3;
 const COMMAND_MAX: Duration = Duration::from_secs(900);
 
 impl Suite {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Bookworm => "bookworm",
             Self::Trixie => "trixie",

@@ -1,14 +1,14 @@
-//! One virtual machine: boots the image, runs one script, reports its exit status.
+//! A virtual machine: boots the image, runs one script or several in turn, and reports their exit statuses.
 //!
 //! The machine sees the root image through a throw-away overlay, and its *job* as a second disk that is simply a tar
-//! file: the start script, the script to run, its parameters, and whatever files it needs. What the guest says on its
-//! serial console is the log. KVM is not used: nested virtualization hangs on some hosts, and a boot takes 5 s anyway.
+//! file: the start script, the script to run, its parameters, and whatever files it needs. A machine for several jobs has a
+//! third disk, to which the host writes each job in turn. What the guest says on its serial console is the log. KVM is not used: nested virtualization hangs on some hosts, and a boot takes 5 s anyway.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ChildStdin, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -28,6 +28,8 @@ const KERNEL_PARAMETERS: &str = "console=ttyS0 quiet panic=-1 mitigations=off no
 const BOOTS_MAX: u32 = 3;
 /// A boot that takes longer has come to nothing: it takes 5 s alone.
 const BOOT_MAX: Duration = Duration::from_secs(120);
+/// Size of the disk for further jobs. The file is sparse.
+const JOBS_DISK_BYTES: u64 = 2 << 30;
 /// What the line begins with that every job begins with.
 const UP_MARK: &str = "PLIMSOLL-GUEST-UP ";
 /// The line that ends every job, followed by the script's exit status.
@@ -57,6 +59,7 @@ pub(crate) struct Guest<'a> {
     forwards: Vec<(u16, u16)>,
     networks: usize,
     tap: Option<&'a str>,
+    takes_jobs: bool,
 }
 
 /// What a job came to.
@@ -67,20 +70,46 @@ pub(crate) struct Outcome {
     pub(crate) log: String,
 }
 
-/// A machine that is running; killed when dropped.
-pub(crate) struct Running {
+/// A booted machine; killed when dropped.
+pub(super) struct Booted {
     process: Process,
     lines: Receiver<String>,
+    /// The tar file it was booted with, removed with the machine.
+    boot_job: PathBuf,
+    /// Present if the machine takes further jobs.
+    jobs: Option<Jobs>,
+}
+
+/// A disk to which the host writes each job, and the console that announces it.
+struct Jobs {
+    disk: PathBuf,
+    console: ChildStdin,
+}
+
+/// A job that is running; its machine is killed when this is dropped.
+pub(crate) struct Running<'m> {
+    booted: Booted,
     log: String,
     deadline: Instant,
-    /// The job's tar file, removed with the machine.
-    job: PathBuf,
+    /// The place of the machine for the next job, once this one has succeeded.
+    returns_to: Option<&'m mut Option<Booted>>,
 }
 
 impl<'a> Guest<'a> {
     pub(crate) fn new(image: &'a Image) -> Self {
         let (disks, files, parameters, forwards) = Default::default();
-        Self { image, memory_mib: 1024, cpus: 2, disks, files, parameters, forwards, networks: 1, tap: None }
+        Self {
+            image,
+            memory_mib: 1024,
+            cpus: 2,
+            disks,
+            files,
+            parameters,
+            forwards,
+            networks: 1,
+            tap: None,
+            takes_jobs: false,
+        }
     }
 
     pub(crate) fn memory_mib(mut self, memory_mib: u32) -> Self {
@@ -130,6 +159,22 @@ impl<'a> Guest<'a> {
         self
     }
 
+    /// Makes the machine wait for jobs instead of running a script of its own.
+    pub(super) fn takes_jobs(mut self) -> Self {
+        self.takes_jobs = true;
+        self.set("JOBS", 1)
+    }
+
+    /// Whether a job written for `other` can run on this machine.
+    pub(super) fn suffices_for(&self, other: &Guest<'_>) -> bool {
+        self.memory_mib >= other.memory_mib
+            && self.cpus >= other.cpus
+            && self.networks >= other.networks
+            && other.disks.is_empty()
+            && other.forwards.is_empty()
+            && other.tap.is_none()
+    }
+
     /// Runs a script to its end.
     pub(crate) fn run(&self, script: &str, within: Duration) -> anyhow::Result<Outcome> {
         self.start(script, within)?.finish()
@@ -137,25 +182,24 @@ impl<'a> Guest<'a> {
 
     /// Boots the machine; it is killed at the latest so long after it was up. One that ends or is silent before the script has begun is
     /// booted again.
-    pub(crate) fn start(&self, script: &str, within: Duration) -> anyhow::Result<Running> {
-        for _ in 0..BOOTS_MAX {
-            let mut running = self.boot(script)?;
-            match running.comes_up() {
-                Ok(true) => {
-                    running.deadline = Instant::now() + within;
-                    return Ok(running);
-                }
-                Ok(false) => eprintln!("guest: it has ended before it was up"),
-                Err(why) => eprintln!("guest: it is not up after {} s: {why}", BOOT_MAX.as_secs()),
-            }
-        }
-        bail!("the guest does not come up")
+    pub(crate) fn start(&self, script: &str, within: Duration) -> anyhow::Result<Running<'static>> {
+        Running::start(|| self.boot(script), within)
     }
 
-    fn boot(&self, script: &str) -> anyhow::Result<Running> {
-        let job = self.pack(script)?;
-        let mut process = Process::start(&self.command_line(&job)?, Stdio::piped(), Stdio::inherit())?;
-        let output = BufReader::new(process.stdout()?);
+    /// Boots the machine, which waits for jobs.
+    pub(super) fn boot_for_jobs(&self) -> anyhow::Result<Booted> {
+        Ok(self.start("", BOOT_MAX)?.booted)
+    }
+
+    fn boot(&self, script: &str) -> anyhow::Result<Booted> {
+        let boot_job = self.pack(script)?;
+        let jobs_disk = self.takes_jobs.then(|| boot_job.with_extension("disk"));
+        if let Some(disk) = &jobs_disk {
+            File::create(disk)?.set_len(JOBS_DISK_BYTES)?;
+        }
+        let argv = self.command_line(&boot_job, jobs_disk.as_deref())?;
+        let mut process = Process::told(&argv, Stdio::piped(), Stdio::piped(), Stdio::inherit())?;
+        let (output, console) = (BufReader::new(process.stdout()?), process.stdin()?);
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for line in output.split(b'\n').map_while(Result::ok) {
@@ -165,11 +209,12 @@ impl<'a> Guest<'a> {
                 }
             }
         });
-        Ok(Running { process, lines, log: String::new(), deadline: Instant::now() + BOOT_MAX, job })
+        let jobs = jobs_disk.map(|disk| Jobs { disk, console });
+        Ok(Booted { process, lines, boot_job, jobs })
     }
 
     /// Writes the job disk: a tar file, which the guest unpacks straight from the block device.
-    fn pack(&self, script: &str) -> anyhow::Result<PathBuf> {
+    pub(super) fn pack(&self, script: &str) -> anyhow::Result<PathBuf> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = process::target_dir().join("guest").join(format!("job-{}-{number}", std::process::id()));
@@ -201,7 +246,7 @@ impl<'a> Guest<'a> {
         Ok(tar)
     }
 
-    fn command_line(&self, job: &Path) -> anyhow::Result<Vec<String>> {
+    fn command_line(&self, job: &Path, jobs_disk: Option<&Path>) -> anyhow::Result<Vec<String>> {
         let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
         let mut argv: Vec<String> =
             "qemu-system-x86_64 -machine q35,accel=tcg -nodefaults -no-user-config -display none -no-reboot \
@@ -221,6 +266,10 @@ impl<'a> Guest<'a> {
         add("-device", "virtio-blk-pci,drive=root".into());
         add("-drive", format!("if=none,id=job,format=raw,readonly=on,file={}", text(job)?));
         add("-device", "virtio-blk-pci,drive=job".into());
+        if let Some(disk) = jobs_disk {
+            add("-drive", format!("if=none,id=jobs,format=raw,readonly=on,file={}", text(disk)?));
+            add("-device", "virtio-blk-pci,drive=jobs".into());
+        }
         for (number, disk) in self.disks.iter().enumerate() {
             // cache=none: the guest's flushes are passed on, and QEMU keeps no data of its own.
             add("-drive", format!("if=none,id=disk{number},format=raw,cache=none,file={disk}"));
@@ -249,7 +298,7 @@ impl Outcome {
     pub(crate) fn require_success(&self) -> anyhow::Result<()> {
         match self.status {
             Some(0) => Ok(()),
-            Some(status) => bail!("the guest's script ended with status {status}\n{}", self.failures()),
+            Some(status) => bail!("the guest's script ended with status {status}: {}", self.failures()),
             None => bail!("the guest ended without the script's status"),
         }
     }
@@ -269,11 +318,49 @@ impl Outcome {
     }
 }
 
-impl Running {
+impl Booted {
+    /// Hands the machine a job that [`Guest::pack`] made. A machine that has ended is no error here: it does not begin the job.
+    pub(super) fn hand(&mut self, job: &Path) -> anyhow::Result<()> {
+        let jobs = self.jobs.as_mut().context("a machine for one job")?;
+        let mut disk = File::options().write(true).open(&jobs.disk)?;
+        let length = io::copy(&mut File::open(job)?, &mut disk)?;
+        ensure!(length <= JOBS_DISK_BYTES, "a job of {length} bytes is larger than its disk");
+        drop(writeln!(jobs.console, "job"));
+        Ok(())
+    }
+}
+
+impl<'m> Running<'m> {
+    /// Starts a job on a machine from `machine`, and tries the next one if that ends or is silent before the script begins.
+    pub(super) fn start(
+        mut machine: impl FnMut() -> anyhow::Result<Booted>,
+        within: Duration,
+    ) -> anyhow::Result<Self> {
+        for _ in 0..BOOTS_MAX {
+            let (booted, deadline) = (machine()?, Instant::now() + BOOT_MAX);
+            let mut running = Self { booted, log: String::new(), deadline, returns_to: None };
+            match running.comes_up() {
+                Ok(true) => {
+                    running.deadline = Instant::now() + within;
+                    return Ok(running);
+                }
+                Ok(false) => eprintln!("guest: it has ended before it was up"),
+                Err(why) => eprintln!("guest: it is not up after {} s: {why}", BOOT_MAX.as_secs()),
+            }
+        }
+        bail!("the guest does not come up")
+    }
+
+    /// Puts the machine at `place` once the job has succeeded.
+    pub(super) fn returning_to(mut self, place: &'m mut Option<Booted>) -> Self {
+        self.returns_to = Some(place);
+        self
+    }
+
     /// The next line of the console, `None` once the machine has ended.
     pub(crate) fn next_line(&mut self) -> anyhow::Result<Option<String>> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        match self.lines.recv_timeout(left) {
+        match self.booted.lines.recv_timeout(left) {
             Ok(line) => {
                 eprintln!("guest| {line}");
                 self.log += &line;
@@ -315,15 +402,21 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for the script's end and the machine's.
+    /// Waits for the script's end, and the machine's unless another job may follow.
     pub(crate) fn finish(mut self) -> anyhow::Result<Outcome> {
         let mut status = None;
         while let Some(line) = self.next_line()? {
             if let Some(number) = line.strip_prefix(EXIT_MARK) {
                 status = number.trim().parse().ok();
+                if self.returns_to.is_some() {
+                    break;
+                }
             }
         }
-        Ok(Outcome { status, log: std::mem::take(&mut self.log) })
+        if let (Some(place), Some(0)) = (self.returns_to, status) {
+            *place = Some(self.booted);
+        }
+        Ok(Outcome { status, log: self.log })
     }
 
     /// SIGKILL, now: nothing in the guest gets to know.
@@ -332,9 +425,47 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for Booted {
     fn drop(&mut self) {
         self.process.end();
-        drop(fs::remove_file(&self.job));
+        drop(fs::remove_file(&self.boot_job));
+        if let Some(jobs) = &self.jobs {
+            drop(fs::remove_file(&jobs.disk));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(status: Option<i32>, log: &str) -> Outcome {
+        Outcome { status, log: log.to_owned() }
+    }
+
+    fn why(result: anyhow::Result<()>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn checks_that_passed_are_counted_by_their_second_word() {
+        let ended =
+            outcome(Some(0), "1.2 ok mount\n    1 ok of a program\n2.3 ok umount 5 s\ntest x ... ok\n");
+        assert!(ended.require_checks(2).is_ok());
+        assert_eq!(why(ended.require_checks(3)), "only 2 checks passed, of at least 3");
+    }
+
+    #[test]
+    fn failed_check_stands_in_the_first_line() {
+        let ended = outcome(Some(1), "1.2 ok mount\n2.3 FAIL df status 1: 0\n2.4 FAIL full status 1: 1\n");
+        let said =
+            "the guest's script ended with status 1: 2.3 FAIL df status 1: 0\n2.4 FAIL full status 1: 1";
+        assert_eq!(why(ended.require_checks(0)), said);
+    }
+
+    #[test]
+    fn machine_without_a_status_is_an_error() {
+        let said = "the guest ended without the script's status";
+        assert_eq!(why(outcome(None, "1.2 ok mount\n").require_checks(1)), said);
     }
 }

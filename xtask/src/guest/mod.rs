@@ -4,15 +4,19 @@
 mod apart;
 mod crossproto;
 mod disk;
+mod form;
 mod hold;
 mod image;
 mod json;
 mod kernel_client;
 mod machine;
+mod namespace;
 mod power_cut;
 mod prove;
 mod quota;
+mod shared;
 mod smb;
+mod suite;
 mod tls;
 mod tune;
 mod two_clients;
@@ -22,8 +26,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 
+use form::Form;
 use image::{Image, Suite};
 use machine::{Guest, HOST_ADDRESS};
+use shared::Machine;
 
 /// What the guest is to do.
 #[derive(clap::Subcommand)]
@@ -52,6 +58,8 @@ pub(crate) enum Task {
     Tune(tune::Args),
     /// The tests of capacity, on a kernel with project quotas.
     Quota,
+    /// All tests of a release's guest in turn, in one guest.
+    Suite(suite::Args),
 }
 
 /// `guest image`.
@@ -89,16 +97,34 @@ pub(crate) fn run(task: &Task) -> anyhow::Result<()> {
             Image::build(args.suite).map(|image| eprintln!("guest: {}", image.root().display()))
         }
         Task::Run(args) => run_script(args),
-        Task::KernelClient(args) => kernel_client::run(args),
-        Task::Tls(args) => tls::run(args),
-        Task::Smb(args) => smb::run(args),
         Task::Crossproto(args) => crossproto::run(args),
         Task::TwoClients(args) => two_clients::run(args),
         Task::PowerCut(args) => power_cut::run(args),
-        Task::Hold(args) => hold::run(args),
-        Task::Prove(args) => prove::run(args),
-        Task::Tune(args) => tune::run(args),
-        Task::Quota => quota::run(),
+        Task::Suite(args) => suite::run(args),
+        Task::KernelClient(_)
+        | Task::Tls(_)
+        | Task::Smb(_)
+        | Task::Hold(_)
+        | Task::Prove(_)
+        | Task::Tune(_)
+        | Task::Quota => run_part(task, &mut Machine::OfItsOwn, Form::Full),
+    }
+}
+
+/// Runs a task that is a part of [`Task::Suite`], on this machine.
+fn run_part(task: &Task, machine: &mut Machine<'_>, form: Form) -> anyhow::Result<()> {
+    match task {
+        Task::KernelClient(args) => kernel_client::run(args, machine, form),
+        Task::Tls(args) => tls::run(args, machine, form),
+        Task::Smb(args) => smb::run(args, machine, form),
+        Task::Crossproto(args) => crossproto::run_in_namespace(args, machine, form),
+        Task::Hold(args) => hold::run(args, machine),
+        Task::Prove(args) => prove::run(args, machine, form),
+        Task::Tune(args) => tune::run(args, machine, form),
+        Task::Quota => quota::run(machine),
+        Task::Image(_) | Task::Run(_) | Task::TwoClients(_) | Task::PowerCut(_) | Task::Suite(_) => {
+            bail!("not a part of the suite")
+        }
     }
 }
 

@@ -141,7 +141,7 @@ impl Bench {
         Ok(ledger)
     }
 
-    fn boot(&self, args: &Args) -> anyhow::Result<(Disk, Running, Endpoint)> {
+    fn boot(&self, args: &Args) -> anyhow::Result<(Disk, Running<'static>, Endpoint)> {
         let disk = Disk::power_on(&self.disk, self.flush)?;
         let (nfs_port, mount_port) = (free_port()?, free_port()?);
         let mut endpoint = Endpoint::loopback(nfs_port, PLIMSOLL_EXPORT);

@@ -9,9 +9,11 @@ use anyhow::{Context, ensure};
 use serde_json::Value;
 
 use super::apart::{Apart, until_it_agrees};
+use super::form::Form;
 use super::image::{Image, Suite};
 use super::json::{list, number, read};
 use super::machine::{Guest, HOST_ADDRESS};
+use super::shared::Machine;
 use crate::managed::Managed;
 use crate::process;
 
@@ -30,6 +32,9 @@ const COMMAND_READS: f64 = 512.0;
 const AGREEMENT: f64 = 0.1;
 /// How far calls on the wire may be from operations: of what is in flight at the window's edges.
 const CALLS: f64 = 0.05;
+
+/// Checks of a run besides one for each volume; a run that stops half-way but reports success would pass with fewer.
+const CHECKS_BESIDE_VOLUMES: usize = 2;
 
 /// A volume, with a limit that an emulated machine reaches easily, and what is measured on it.
 struct Limited {
@@ -62,38 +67,44 @@ pub(crate) struct Args {
     timeout_s: u64,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    until_it_agrees(REPETITIONS, |repetitions| measured(args, repetitions))
+pub(super) fn run(args: &Args, machine: &mut Machine<'_>, form: Form) -> anyhow::Result<()> {
+    let volumes = &VOLUMES[..form.choose(VOLUMES.len(), 1)];
+    until_it_agrees(REPETITIONS, |repetitions| measured(args, machine, volumes, repetitions))
 }
 
-fn measured(args: &Args, repetitions: u32) -> anyhow::Result<()> {
+fn measured(
+    args: &Args,
+    machine: &mut Machine<'_>,
+    volumes: &[Limited],
+    repetitions: u32,
+) -> anyhow::Result<()> {
     let image = Image::build(Suite::Bookworm)?;
     let work = process::target_dir().join("guest").join("prove");
     process::empty_dir(&work)?;
     let binary = process::binary(args.binary.as_deref());
     let service = Managed::start(&binary, &work, &[])?;
     let how = format!("--preset quick --repetitions {repetitions} --time 4");
-    make_volumes(&service)?;
+    make_volumes(&service, volumes)?;
     let mut guest = Guest::new(&image)
         .file("plimsoll", &binary)
         .set("HOST", HOST_ADDRESS)
         .set("PORT", service.port)
         .set("CONNECTIONS", CONNECTIONS)
-        .set("VOLUMES", VOLUMES.map(|volume| volume.name).join(" "))
+        .set("VOLUMES", volumes.iter().map(|volume| volume.name).collect::<Vec<_>>().join(" "))
         .set("HOW", &how)
         .set("COMMAND", COMMAND);
-    for volume in &VOLUMES {
+    for volume in volumes {
         let scenario = scenario_path(&work, volume);
         std::fs::write(&scenario, volume.scenario)?;
         guest = guest.file(&format!("{}.toml", volume.name), &scenario);
     }
-    let mut running = guest.start(SCRIPT, Duration::from_secs(args.timeout_s))?;
+    let mut running = machine.start(&guest, SCRIPT, Duration::from_secs(args.timeout_s))?;
     running.wait_mark("clients")?;
     let connections = service.connections()?;
     ensure!(connections == CONNECTIONS, "the server counts {connections} connections, not {CONNECTIONS}");
-    running.finish()?.require_success()?;
+    running.finish()?.require_checks(volumes.len() + CHECKS_BESIDE_VOLUMES)?;
     check_command_line(&service)?;
-    for volume in &VOLUMES {
+    for volume in volumes {
         compare(&service, &work, volume, &how)?;
     }
     service.stop()
@@ -103,9 +114,9 @@ fn scenario_path(work: &Path, volume: &Limited) -> PathBuf {
     work.join(format!("{}.toml", volume.name))
 }
 
-fn make_volumes(service: &Managed) -> anyhow::Result<()> {
+fn make_volumes(service: &Managed, volumes: &[Limited]) -> anyhow::Result<()> {
     service.manage("pool create prove --level plimsoll/custom --size 1GiB")?;
-    for Limited { name, limit, .. } in &VOLUMES {
+    for Limited { name, limit, .. } in volumes {
         service.manage(&format!(
             "volume create {name} --pool prove --size {SIZE} --limit {limit} --allow 127.0.0.1 --squash none \
              --durability relaxed"

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
+use super::form::Form;
 use super::image::{Image, Suite};
 use super::machine::{Guest, HOST_ADDRESS};
+use super::shared::Machine;
 use crate::plimsoll;
 use crate::process;
 use crate::samba::USER;
@@ -24,6 +26,10 @@ const TIME_MAX: Duration = Duration::from_secs(1800);
 const OUTAGE: Duration = Duration::from_secs(2);
 /// A run that stops half-way but reports success would pass with fewer checks.
 const CHECKS_MIN: usize = 37;
+/// The least number of checks in the brief form.
+const BRIEF_CHECKS_MIN: usize = 33;
+/// The most names that a directory gets in the brief form.
+const BRIEF_FILES_MAX: u32 = 100;
 /// What is open outlives the server, for clients that ask for that.
 const OPTIONS: [&str; 1] = ["--smb=continuously-available=on"];
 /// What the server says if it did.
@@ -43,7 +49,7 @@ pub(crate) struct Args {
     files: u32,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &Args, machine: &mut Machine<'_>, form: Form) -> anyhow::Result<()> {
     let image = Image::build(args.suite)?;
     let work = process::target_dir().join("guest-smb");
     process::empty_dir(&work)?;
@@ -69,14 +75,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .set("NAME", USER.name)
         .set("ID", USER.id)
         .set("PASSWORD", USER.password)
-        .set("FILES", args.files)
+        .set("FILES", form.choose(args.files, args.files.min(BRIEF_FILES_MAX)))
+        .set("BRIEF", form.parameter())
         .file("relay.pl", &process::workspace().join(RELAY));
-    let mut running = guest.start(SCRIPT, TIME_MAX)?;
+    let mut running = machine.start(&guest, SCRIPT, TIME_MAX)?;
     running.wait_mark("kill")?;
     server.kill();
     std::thread::sleep(OUTAGE);
     server = serve()?;
-    running.finish()?.require_checks(CHECKS_MIN)?;
+    running.finish()?.require_checks(form.choose(CHECKS_MIN, BRIEF_CHECKS_MIN))?;
     let status = server.terminate(Duration::from_secs(60))?;
     ensure!(status.success(), "the server ended with {status}");
     let log = plimsoll::smb_log(&work, &OPTIONS);

@@ -10,14 +10,14 @@ mod scenes;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use super::image::{Image, Suite};
 use super::machine::{Guest, HOST_ADDRESS, OTHER_ADDRESS, Running};
-use crate::process::{self, Process};
+use super::namespace;
+use crate::process;
 use crate::server::{Endpoint, PLIMSOLL_EXPORT, Server, plimsoll_command};
 use client::accept;
 use scenes::Clients;
@@ -51,17 +51,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.in_namespace {
         return run_in_namespace(args, &images);
     }
-    let own = std::env::current_exe()?.display().to_string();
     let binary = process::binary(args.binary.as_deref()).display().to_string();
     let timeout = args.timeout_s.to_string();
-    let argv = ["unshare", "--net", &own, "guest", "two-clients", "--in-namespace", "--binary", &binary];
-    let brief = args.brief.then_some("--brief");
-    let argv = argv.into_iter().chain(["--timeout-s", &timeout]).chain(brief);
-    let argv: Vec<String> = argv.map(String::from).collect();
-    let mut inside = Process::start(&argv, Stdio::inherit(), Stdio::inherit())?;
-    let status = inside.wait(Duration::from_secs(args.timeout_s + 60))?;
-    ensure!(status.success(), "it ended with {status}");
-    Ok(())
+    let mut arguments = vec!["two-clients", "--in-namespace", "--binary", &binary, "--timeout-s", &timeout];
+    arguments.extend(args.brief.then_some("--brief"));
+    namespace::run(&arguments, Duration::from_secs(args.timeout_s + 60))
 }
 
 fn run_in_namespace(args: &Args, images: &[Image; 2]) -> anyhow::Result<()> {
@@ -103,7 +97,6 @@ impl Host {
         let binary = process::binary(args.binary.as_deref());
         let server = server(&binary, &work, &[])?;
         let host = Self { binary, work, server };
-        host.ip("link set lo up")?;
         for (interface, address, _) in NETWORKS {
             host.ip(&format!("tuntap add dev {interface} mode tap"))?;
             host.ip(&format!("address add {address}/24 dev {interface}"))?;

@@ -1,0 +1,25 @@
+//! The forms of a part: all that it measures, or enough to see each kind of fault.
+
+/// How much a part measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Everything.
+    Full,
+    /// Every kind of check, but fewer repetitions and combinations.
+    Brief,
+}
+
+impl Form {
+    /// The value of this form.
+    pub(super) fn choose<T>(self, full: T, brief: T) -> T {
+        match self {
+            Self::Full => full,
+            Self::Brief => brief,
+        }
+    }
+
+    /// The parameter `BRIEF` of scripts: empty for the full form.
+    pub(super) fn parameter(self) -> &'static str {
+        self.choose("", "1")
+    }
+}

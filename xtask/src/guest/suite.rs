@@ -1,0 +1,185 @@
+//! All parts of a release in one guest, one after another. A part is a command of its own too; a boot saves its time.
+//!
+//! The suite runs in a network namespace, so that the servers of all parts have their ports at its loopback.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use clap::Parser;
+
+use super::form::Form;
+use super::image::{Image, Suite};
+use super::shared::Machine;
+use super::{Task, crossproto, namespace, quota, run_part};
+use crate::part::{self, Verdict};
+use crate::process;
+
+/// Far more than all parts together may take: each ends by its own limit.
+const SUITE_MAX: Duration = Duration::from_secs(3 * 3600);
+
+/// The part that checks reads and writes against a model: its first failure counts.
+const MODEL: &str = "crossproto";
+
+/// A command that is a part of the suite.
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    name: &'static str,
+    /// Its command line, without the server.
+    words: &'static [&'static str],
+    /// Whether the command takes `--binary`.
+    takes_binary: bool,
+}
+
+const BOOKWORM: [Part; 7] = [
+    Part::new("kernel-client", &["kernel-client"]),
+    Part::new("smb", &["smb"]),
+    Part::new("crossproto", &["crossproto"]),
+    Part::new("hold", &["hold"]),
+    Part { name: "quota", words: &["quota"], takes_binary: false },
+    Part::new("tune", &["tune"]),
+    Part::new("prove", &["prove"]),
+];
+const TRIXIE: [Part; 2] =
+    [Part::new("kernel-client", &["kernel-client", "--suite", "trixie"]), Part::new("tls", &["tls"])];
+
+/// `guest suite`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The guest's Debian.
+    #[arg(long, value_enum, default_value = "bookworm")]
+    image: Suite,
+    /// Run only these parts, in the suite's order.
+    #[arg(long, value_delimiter = ',', value_name = "PART", overrides_with = "only")]
+    only: Vec<String>,
+    /// Every kind of check, with fewer repetitions and combinations.
+    #[arg(long)]
+    brief: bool,
+    /// The server; by default this tree's, built by `cargo build --release`.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// The network namespace is there. The command adds this when it runs itself again.
+    #[arg(long, hide = true)]
+    in_namespace: bool,
+}
+
+/// A part's command line.
+#[derive(clap::Parser)]
+struct Line {
+    #[command(subcommand)]
+    task: Task,
+}
+
+impl Part {
+    const fn new(name: &'static str, words: &'static [&'static str]) -> Self {
+        Self { name, words, takes_binary: true }
+    }
+
+    /// The command with its own defaults.
+    fn task(&self, binary: &str) -> anyhow::Result<Task> {
+        let binary = ["--binary", binary];
+        let binary = if self.takes_binary { binary.as_slice() } else { &[] };
+        let words = [&["guest"], self.words, binary].concat();
+        Ok(Line::try_parse_from(words)?.task)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let parts = chosen(args.image, &args.only)?;
+    let binary = process::binary(args.binary.as_deref()).canonicalize().context("the server is not there")?;
+    let binary = process::text(&binary)?;
+    let image = Image::build(args.image)?;
+    let form = if args.brief { Form::Brief } else { Form::Full };
+    if args.in_namespace {
+        return run_parts(&parts, &image, binary, form);
+    }
+    prepare(&parts)?;
+    let names = parts.iter().map(|part| part.name).collect::<Vec<_>>().join(",");
+    let mut arguments = vec!["suite", "--in-namespace", "--image", args.image.name(), "--only", &names];
+    arguments.extend(["--binary", binary]);
+    arguments.extend(args.brief.then_some("--brief"));
+    namespace::run(&arguments, SUITE_MAX)
+}
+
+/// The parts of an image that are asked for, or all.
+fn chosen(image: Suite, only: &[String]) -> anyhow::Result<Vec<&'static Part>> {
+    let parts = match image {
+        Suite::Bookworm => BOOKWORM.as_slice(),
+        Suite::Trixie => &TRIXIE,
+    };
+    if let Some(unknown) = only.iter().find(|name| parts.iter().all(|part| part.name != *name)) {
+        let names: Vec<&str> = parts.iter().map(|part| part.name).collect();
+        bail!("no part {unknown}; there are: {}", names.join(", "));
+    }
+    Ok(parts.iter().filter(|part| only.is_empty() || only.iter().any(|name| name == part.name)).collect())
+}
+
+/// Does the work of parts that needs the host's network, which is absent in the namespace.
+fn prepare(parts: &[&Part]) -> anyhow::Result<()> {
+    for part in parts {
+        match part.name {
+            "crossproto" => crossproto::prepare()?,
+            "quota" => drop(quota::prepare()?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn run_parts(parts: &[&Part], image: &Image, binary: &str, form: Form) -> anyhow::Result<()> {
+    let mut machine = Machine::shared(image);
+    let mut failed = 0;
+    for part in parts {
+        eprintln!("suite: part {} begins", part.name);
+        let begun = Instant::now();
+        let result = part.task(binary).and_then(|task| run_part(&task, &mut machine, form));
+        if result.is_err() {
+            failed += 1;
+            // Its leftovers must not fail the next part.
+            machine.end();
+        }
+        let verdict = match result {
+            Ok(()) => Verdict::Ok,
+            Err(why) if part.name == MODEL => Verdict::FailedForGood(format!("{why:#}")),
+            Err(why) => Verdict::Failed(format!("{why:#}")),
+        };
+        let (name, seconds) = (part.name.to_owned(), begun.elapsed().as_secs());
+        println!("{}", part::Part { name, seconds, verdict });
+    }
+    ensure!(failed == 0, "{failed} of {} parts failed", parts.len());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(image: Suite, only: &[&str]) -> anyhow::Result<Vec<&'static str>> {
+        let only: Vec<String> = only.iter().map(ToString::to_string).collect();
+        Ok(chosen(image, &only)?.into_iter().map(|part| part.name).collect())
+    }
+
+    #[test]
+    fn no_choice_is_all_parts() {
+        assert_eq!(names(Suite::Bookworm, &[]).unwrap().len(), BOOKWORM.len());
+        assert_eq!(names(Suite::Trixie, &[]).unwrap(), ["kernel-client", "tls"]);
+    }
+
+    #[test]
+    fn chosen_parts_run_in_the_order_of_the_suite() {
+        assert_eq!(names(Suite::Bookworm, &["prove", "smb"]).unwrap(), ["smb", "prove"]);
+    }
+
+    #[test]
+    fn unknown_part_is_an_error_that_lists_the_parts() {
+        let error = names(Suite::Trixie, &["tls", "smb"]).unwrap_err().to_string();
+        assert_eq!(error, "no part smb; there are: kernel-client, tls");
+    }
+
+    #[test]
+    fn each_part_is_a_command() {
+        for part in BOOKWORM.iter().chain(&TRIXIE) {
+            assert!(part.task("plimsoll").is_ok(), "{part:?}");
+        }
+    }
+}
