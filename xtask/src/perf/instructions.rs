@@ -21,8 +21,8 @@ const COUNTS: usize = 5;
 const SHORT_MS: u64 = 100;
 const LONG_MS: u64 = 600;
 /// A difference that is less is counted again for twice the time, up to the longest run.
-const INSTRUCTIONS_MIN: u64 = 20_000_000;
-const OPS_MIN: f64 = 200.0;
+const INSTRUCTIONS_MIN: u64 = 3_000_000;
+const OPS_MIN: f64 = 300.0;
 const LONGEST_MS: u64 = 60_000;
 /// Names in a directory: so few that the first run has looked up all of them. A name costs more the first time.
 const ENTRIES: &str = "256";
@@ -80,7 +80,7 @@ pub(super) fn over_smb(
     binaries: &[&Path],
     work: &Path,
 ) -> anyhow::Result<Vec<InstructionReport>> {
-    let rows: Vec<_> = rows.iter().filter(|row| row.is_of_generator()).collect();
+    let rows: Vec<_> = rows.iter().filter(|row| row.is_counted()).collect();
     if rows.is_empty() {
         return Ok(Vec::new());
     }
@@ -128,9 +128,12 @@ fn report(
         let arguments = one_at_a_time(&one.arguments, LONG_MS);
         method.operations(&one.target, &arguments, one.per_entry).with_context(|| title.to_owned())?;
     }
+    let mut long_ms = LONG_MS;
     for _ in 0..COUNTS {
         for (one, counts) in counted.iter_mut().zip(&mut counts) {
-            counts.push(per_operation(method, one).with_context(|| format!("{title}, instructions"))?);
+            counts.push(
+                per_operation(method, one, &mut long_ms).with_context(|| format!("{title}, instructions"))?,
+            );
         }
     }
     let report = InstructionReport::new(key, title, counts);
@@ -138,8 +141,8 @@ fn report(
     Ok(report)
 }
 
-/// The difference of two runs in instructions, by their difference in operations.
-fn per_operation(method: &Method<'_>, counted: &mut Counted<'_>) -> anyhow::Result<f64> {
+/// The difference of two runs in instructions, by their difference in operations. `long_ms` grows until they differ by enough.
+fn per_operation(method: &Method<'_>, counted: &mut Counted<'_>, long_ms: &mut u64) -> anyhow::Result<f64> {
     let mut run = |ms: u64| {
         counted.counter.take()?;
         let arguments = one_at_a_time(&counted.arguments, ms);
@@ -147,14 +150,13 @@ fn per_operation(method: &Method<'_>, counted: &mut Counted<'_>) -> anyhow::Resu
         Ok::<_, anyhow::Error>((counted.counter.take()?, ops))
     };
     let (short, short_ops) = run(SHORT_MS)?;
-    let mut ms = LONG_MS;
-    while ms <= LONGEST_MS {
-        let (long, long_ops) = run(ms)?;
+    while *long_ms <= LONGEST_MS {
+        let (long, long_ops) = run(*long_ms)?;
         let (instructions, ops) = (long.saturating_sub(short), long_ops - short_ops);
         if instructions >= INSTRUCTIONS_MIN && ops >= OPS_MIN {
             return Ok(ratio(instructions, ops));
         }
-        ms *= 2;
+        *long_ms *= 2;
     }
     bail!("fewer than {OPS_MIN} operations or {INSTRUCTIONS_MIN} instructions in {LONGEST_MS} ms")
 }
