@@ -19,12 +19,13 @@ use super::smb;
 const COUNTS: usize = 5;
 /// The generator's shortest run. It is subtracted from a longer one, and with it the log-in, the mount and the set-up.
 const SHORT_MS: u64 = 100;
-const LONG_MS: u64 = 600;
+const LONG_MS: u64 = 2_000;
 /// A difference that is less is counted again for twice the time, up to the longest run.
 const INSTRUCTIONS_MIN: u64 = 3_000_000;
 const OPS_MIN: f64 = 300.0;
 const LONGEST_MS: u64 = 60_000;
-/// Names in a directory: so few that the first run has looked up all of them. A name costs more the first time.
+/// Names to look up: so few that the first run finds all of them. A name costs more the first time. A listing keeps its many names:
+/// with few, its cost for each depends on how they are spread over the calls.
 const ENTRIES: &str = "256";
 /// The data file's size.
 const SIZE: &str = "16m";
@@ -125,7 +126,7 @@ fn report(
     let mut counts = vec![Vec::new(); counted.len()];
     // The first run of a row makes its files and finds its names.
     for one in &counted {
-        let arguments = one_at_a_time(&one.arguments, LONG_MS);
+        let arguments = one_at_a_time(&one.arguments, LONG_MS, one.per_entry);
         method.operations(&one.target, &arguments, one.per_entry).with_context(|| title.to_owned())?;
     }
     let mut long_ms = LONG_MS;
@@ -145,7 +146,7 @@ fn report(
 fn per_operation(method: &Method<'_>, counted: &mut Counted<'_>, long_ms: &mut u64) -> anyhow::Result<f64> {
     let mut run = |ms: u64| {
         counted.counter.take()?;
-        let arguments = one_at_a_time(&counted.arguments, ms);
+        let arguments = one_at_a_time(&counted.arguments, ms, counted.per_entry);
         let ops = method.operations(&counted.target, &arguments, counted.per_entry)?;
         Ok::<_, anyhow::Error>((counted.counter.take()?, ops))
     };
@@ -167,16 +168,14 @@ fn ratio(instructions: u64, ops: f64) -> f64 {
 }
 
 /// The generator's arguments with a call in flight on a connection, without a warm-up, which the result does not count.
-fn one_at_a_time(arguments: &[String], ms: u64) -> Vec<String> {
+fn one_at_a_time(arguments: &[String], ms: u64, per_entry: bool) -> Vec<String> {
     let mut arguments = arguments.to_vec();
+    let entries = (!per_entry).then_some(("--entries", ENTRIES));
     let time = format!("{ms}ms");
-    for (name, value) in [
-        ("--connections", "1"),
-        ("--depth", "1"),
-        ("--entries", ENTRIES),
-        ("--warm-up", "0ms"),
-        ("--time", &time),
-    ] {
+    for (name, value) in [("--connections", "1"), ("--depth", "1"), ("--warm-up", "0ms"), ("--time", &time)]
+        .into_iter()
+        .chain(entries)
+    {
         match arguments.iter().position(|argument| argument == name) {
             Some(at) if at + 1 < arguments.len() => value.clone_into(&mut arguments[at + 1]),
             _ => arguments.extend([name, value].map(String::from)),
@@ -195,9 +194,10 @@ mod tests {
         let arguments =
             ["--op", "mix", "--connections", "4", "--depth", "16", "--time", "3s"].map(String::from);
         assert_eq!(
-            one_at_a_time(&arguments, 500).join(" "),
-            "--op mix --connections 1 --depth 1 --time 500ms --entries 256 --warm-up 0ms"
+            one_at_a_time(&arguments, 500, false).join(" "),
+            "--op mix --connections 1 --depth 1 --time 500ms --warm-up 0ms --entries 256"
         );
+        assert!(!one_at_a_time(&arguments, 500, true).contains(&"--entries".to_owned()));
     }
 
     #[test]
