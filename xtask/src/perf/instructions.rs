@@ -30,6 +30,10 @@ const ENTRIES: &str = "256";
 /// The data file's size.
 const SIZE: &str = "16m";
 
+/// Rows over NFS whose counts are not steady enough for 1 %: with one program as both builds, LOOKUP differed by up to 4 % and
+/// READDIRPLUS by up to 6 %, each server in a directory of its own. Times alone judge them.
+const NOT_COUNTED: [&str; 3] = ["lookup", "readdirplus", "v41.readdirplus"];
+
 /// A server that is counted in one row.
 pub(super) struct Counted<'a> {
     pub(super) target: String,
@@ -47,6 +51,8 @@ pub(super) fn over_nfs(
     let mut reports = Vec::new();
     for relaxed in [false, true] {
         let rows: Vec<&(&Row, bool)> = rows.iter().filter(|(row, _)| row.relaxed == relaxed).collect();
+        let is_counted = |row: &Row, v41| !NOT_COUNTED.contains(&names(row, v41).0.as_str());
+        let rows: Vec<_> = rows.into_iter().filter(|&&(row, v41)| is_counted(row, v41)).collect();
         if rows.is_empty() {
             continue;
         }
