@@ -27,35 +27,36 @@ pub(crate) fn run() -> anyhow::Result<()> {
 
 /// Builds the working tree's program with the profile `dist`, without debug information.
 pub(crate) fn program() -> anyhow::Result<PathBuf> {
-    let directory = process::target_dir().join(PROFILE).join("bin");
-    build(&process::workspace(), &[])?;
-    split(&directory)
+    let target = process::target_dir();
+    build(&process::workspace(), &target, &[])?;
+    split(&target, &target.join(PROFILE).join("bin"))
 }
 
-/// Builds another checkout with this tree's profile `dist`, and puts its program into `directory`.
-pub(crate) fn program_of(checkout: &Path, directory: &Path) -> anyhow::Result<PathBuf> {
-    build(checkout, &profile_settings(&fs::read_to_string(process::workspace().join("Cargo.toml"))?)?)?;
-    split(directory)
+/// Builds another checkout with this tree's profile `dist` in the target directory `target`, and puts its program into `directory`.
+/// Cargo gives crates of both trees one name, so in this tree's target directory each would replace the other.
+pub(crate) fn program_of(checkout: &Path, target: &Path, directory: &Path) -> anyhow::Result<PathBuf> {
+    let manifest = fs::read_to_string(process::workspace().join("Cargo.toml"))?;
+    build(checkout, target, &profile_settings(&manifest)?)?;
+    split(target, directory)
 }
 
 /// Fails with cargo, which writes to the terminal what is wrong.
-fn build(checkout: &Path, settings: &[String]) -> anyhow::Result<()> {
+fn build(checkout: &Path, target: &Path, settings: &[String]) -> anyhow::Result<()> {
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
     cargo.args(["build", "--locked", "--profile", PROFILE, "--package", "plimsoll", "--bin", "plimsoll"]);
     for setting in settings {
         cargo.args(["--config", setting]);
     }
-    // A checkout of another commit shares the compiled dependencies.
-    cargo.current_dir(checkout).env("CARGO_TARGET_DIR", process::target_dir());
+    cargo.current_dir(checkout).env("CARGO_TARGET_DIR", target);
     let status = cargo.status().context("cannot run cargo")?;
     ensure!(status.success(), "cargo build --profile {PROFILE} failed: {status}");
     Ok(())
 }
 
 /// Splits cargo's program. That file itself stays as it is: cargo compares it with its hard link in `deps`.
-fn split(directory: &Path) -> anyhow::Result<PathBuf> {
+fn split(target: &Path, directory: &Path) -> anyhow::Result<PathBuf> {
     packages::require(packages::FOR_DIST)?;
-    let built = process::target_dir().join(PROFILE).join("plimsoll").canonicalize()?;
+    let built = target.join(PROFILE).join("plimsoll").canonicalize()?;
     fs::create_dir_all(directory)?;
     let objcopy = |arguments: &[&str]| process::output(directory, "objcopy", arguments);
     objcopy(&["--only-keep-debug", text(&built)?, DEBUG_FILE])?;

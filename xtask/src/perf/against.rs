@@ -57,7 +57,8 @@ fn built(builds: &Path, commit: &str) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(builds)?;
     let git = |arguments: &[&str]| process::output(&process::workspace(), "git", arguments);
     git(&["worktree", "add", "--detach", text(&checkout)?, commit])?;
-    let made = dist::program_of(&checkout, &directory);
+    // Commits share the compiled dependencies.
+    let made = dist::program_of(&checkout, &builds.join("target"), &directory);
     remove_worktree(&checkout)?;
     let made = made.with_context(|| format!("--against: cannot build {commit}"))?;
     remove_oldest(builds, BUILDS_MAX)?;

@@ -124,7 +124,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     raise_descriptor_limit();
     let selected = Selected::new(&args.only, args.compares_builds())?;
-    // Before our own build, so that cargo's program is this tree's at the end.
     let against = args.against.as_deref().map(against::program).transpose()?;
     let binary = args.binary.clone().map_or_else(dist::program, Ok)?;
     let work = args.directory.clone().unwrap_or_else(process::target_dir).join("perf");
