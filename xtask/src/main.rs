@@ -6,6 +6,7 @@ mod cargo;
 mod ci;
 mod crash;
 mod debs;
+mod dist;
 mod docs;
 mod guest;
 mod interop;
@@ -49,8 +50,13 @@ enum Task {
     Interop(interop::Args),
     /// Samba's tests of SMB against a server of this tree.
     Smbtorture(torture::Args),
+    /// Build the program that ships, with its debug information in a file beside it.
+    Dist,
     /// The server against NFS-Ganesha and other builds in one interleaved run.
     Perf(Box<perf::Args>),
+    /// Run a program that gets no auxiliary vector from the kernel, as `perf` needs for valgrind.
+    #[command(hide = true)]
+    WithoutAuxv(perf::callgrind::Program),
     /// Kill a server with SIGKILL under load, again and again, and check what it acknowledged.
     Crash(crash::Args),
     /// Every statement of the published pages, by the commands that show it.
@@ -73,7 +79,9 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Interop(args) => interop::run(&args),
         Task::Smbtorture(args) => torture::run(&args),
+        Task::Dist => dist::run(),
         Task::Perf(args) => perf::run(&args),
+        Task::WithoutAuxv(program) => perf::callgrind::run_without_auxv(&program),
         Task::Crash(args) => crash::run(&args),
         Task::Pages(args) => pages::run(&args),
         Task::Docs(args) => docs::run(&args),

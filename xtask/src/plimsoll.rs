@@ -90,8 +90,9 @@ pub(crate) fn serve_smb(
     serve_smb_with(binary, directories, port, &[], work)
 }
 
-/// The same, with more options of `export`.
-pub(crate) fn serve_smb_with(
+/// Serves directories over SMB with more options of `export`, and with words before the command, such as `valgrind`.
+pub(crate) fn serve_smb_under(
+    prefix: &[String],
     binary: &Path,
     directories: &[&Path],
     port: u16,
@@ -100,7 +101,8 @@ pub(crate) fn serve_smb_with(
 ) -> anyhow::Result<Process> {
     let (users, log) = (smb_users(work)?, smb_log(work, options));
     let text = |path: &Path| path.to_str().map(String::from).context("a path that is not UTF-8");
-    let mut argv = vec![text(binary)?, "export".to_owned()];
+    let mut argv = prefix.to_vec();
+    argv.extend([text(binary)?, "export".to_owned()]);
     for directory in directories {
         argv.push(text(directory)?);
     }
@@ -113,6 +115,17 @@ pub(crate) fn serve_smb_with(
     let server = Process::start(&argv, output.try_clone()?.into(), output.into())?;
     samba::wait_for(port).with_context(|| format!("see {}", log.display()))?;
     Ok(server)
+}
+
+/// The same, with more options of `export`.
+pub(crate) fn serve_smb_with(
+    binary: &Path,
+    directories: &[&Path],
+    port: u16,
+    options: &[&str],
+    work: &Path,
+) -> anyhow::Result<Process> {
+    serve_smb_under(&[], binary, directories, port, options, work)
 }
 
 /// What a server of [`serve_smb_with`] says goes here.

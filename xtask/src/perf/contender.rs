@@ -50,6 +50,8 @@ pub(super) struct Contender {
     pub(super) guest_of: Option<usize>,
     /// Its own, fresh at the beginning.
     pub(super) directory: PathBuf,
+    /// The words before the command of a build of ours, such as `valgrind`.
+    pub(super) prefix: Vec<String>,
     /// Connections beside the generator's.
     pub(super) idle: usize,
     /// Exports; the first is measured.
@@ -73,6 +75,22 @@ enum Child {
 }
 
 impl Contender {
+    /// A server without burdens, over NFSv3, that is not judged; its directory is below `work`.
+    pub(super) fn new(name: &str, program: Program, work: &Path) -> Self {
+        Self {
+            name: name.to_owned(),
+            program,
+            bound: None,
+            speaks_v41: false,
+            guest_of: None,
+            directory: work.join(name.replace(' ', "")),
+            prefix: Vec::new(),
+            idle: 0,
+            exports: 1,
+            files: 0,
+        }
+    }
+
     /// Whether it takes part in a row.
     pub(super) fn takes_part(&self, row: &Row) -> bool {
         !self.speaks_v41 || row.v41.is_some()
@@ -126,7 +144,7 @@ impl Contender {
                     binary: binary.clone(),
                     directories: (0..self.exports).map(|number| self.exported(number)).collect(),
                     relaxed,
-                    prefix: pinned.into(),
+                    prefix: [&pinned[..], &self.prefix].concat(),
                     work: self.directory.clone(),
                 })?;
                 let endpoint = Endpoint::loopback(server.port, &server.exports[0]);
@@ -237,18 +255,7 @@ mod tests {
     fn a_version_is_a_part_of_the_target() {
         let endpoint = Endpoint::loopback(4001, "/srv/x");
         let target = |program, speaks_v41| {
-            let (name, directory) = ("x".to_owned(), PathBuf::new());
-            let one = Contender {
-                name,
-                program,
-                bound: None,
-                speaks_v41,
-                guest_of: None,
-                directory,
-                idle: 0,
-                exports: 1,
-                files: 0,
-            };
+            let one = Contender { speaks_v41, ..Contender::new("x", program, Path::new("")) };
             one.target(&endpoint)
         };
         assert_eq!(target(Program::Ganesha, false), "nfs://127.0.0.1:4001/srv/x");

@@ -7,24 +7,31 @@
 //! generator has another, the data in the page cache. Every second round goes backwards, so that nobody always comes after
 //! the same neighbor.
 
+mod against;
+pub(crate) mod callgrind;
 mod contender;
+mod instructions;
 mod isolation;
 mod report;
 mod rows;
 mod sample;
+mod selection;
 mod smb;
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 
+use crate::dist;
 use crate::packages;
 use crate::process;
 use contender::{Contender, Program, Running, rpcbind};
-use report::{BoundKind, RowReport, bounds};
+use report::{AIM_ROUNDS_MIN, BoundKind, Results, RowReport, summarize};
 use rows::{ROWS, Row};
-use sample::{Method, Sample};
+use sample::{Method, interleaved};
+use selection::{SMB, V41, is_selected};
 
 /// `perf`.
 #[derive(clap::Args)]
@@ -32,19 +39,25 @@ use sample::{Method, Sample};
   cargo xtask perf --only read4k,getattr
   cargo xtask perf --floor ../rpcfloor
   cargo xtask perf --v41 --only read,write4k,getattr,lookup
-  cargo xtask perf --against ../before/target/release/plimsoll --no-ganesha
+  cargo xtask perf --against HEAD~1
+  cargo xtask perf --against ../before/plimsoll --only read4k,v41.read,smb.query
+  cargo xtask perf --instructions --only smb.
   cargo xtask perf --isolation
   cargo xtask perf --idle 1000 --exports 256 --no-ganesha --json perf-out/burdens.json")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     other: Option<Other>,
-    /// The server that is judged, and the generator; by default this tree's, built by `cargo build --release`.
+    /// The server that is judged, and the generator; by default this tree's, built by `cargo xtask dist`.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Another build of ours to compare with. Fails if a row costs 2 % more than there, by the median of the rounds.
-    #[arg(long, value_name = "BINARY")]
-    against: Option<PathBuf>,
+    /// Another build of ours to compare with, over NFSv3, NFSv4.1 and SMB: a program, or a revision, whose program is built once and
+    /// retained. Fails if a row costs more than 2 % more CPU time or 1 % more instructions there, by the median. Leaves NFS-Ganesha out.
+    #[arg(long, value_name = "PROGRAM|REVISION")]
+    against: Option<String>,
+    /// Count instructions under valgrind, and measure no times; without --against, of this build alone.
+    #[arg(long, conflicts_with_all = ["floor", "v41", "idle", "exports", "files", "isolation"])]
+    instructions: bool,
     /// The bare server that the aims refer to: `BINARY -p PORT -d DIR -m epoll`. Missed aims are printed; they do not fail the run.
     #[arg(long, value_name = "BINARY")]
     floor: Option<PathBuf>,
@@ -66,7 +79,8 @@ pub(crate) struct Args {
     /// Instead: what a tenant at its limit does to the latency of the volume next door.
     #[arg(long, conflicts_with_all = ["against", "floor", "v41", "idle", "exports", "files", "only"])]
     isolation: bool,
-    /// Only these rows, by the beginnings of their keys (read4k, mix8k, sync8k, getattr, …).
+    /// Only these rows, by the beginnings of their keys: read4k, mix8k, getattr, …; with --against and with --instructions also
+    /// v41.read4k, … over NFSv4.1 and smb.read4k, … over SMB. An unknown key lists all.
     #[arg(long, value_delimiter = ',', value_name = "ROWS")]
     only: Vec<String>,
     /// Times that the contenders take turns: 9, or 15 with --against.
@@ -93,8 +107,6 @@ enum Other {
     Smb(smb::Args),
 }
 
-/// Rounds below which an aim is not judged: single samples are up to 20 % off.
-const AIM_ROUNDS_MIN: usize = 9;
 /// Rounds with which a difference of 2 % can be told from noise.
 const AGAINST_ROUNDS: usize = 15;
 
@@ -106,71 +118,130 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(rounds > 0 && args.seconds > 0.0, "--rounds and --seconds are positive");
     let cores = std::thread::available_parallelism()?.get();
     ensure!(cores >= 2, "server and generator need a core each; this machine has {cores}");
-    packages::require(if args.no_ganesha || args.isolation {
-        &[("taskset", "util-linux")]
-    } else {
-        packages::FOR_PERF
-    })?;
+    packages::require(if args.has_ganesha() { packages::FOR_PERF } else { &[("taskset", "util-linux")] })?;
+    if args.compares_builds() {
+        packages::require(packages::FOR_INSTRUCTIONS)?;
+    }
     raise_descriptor_limit();
-    let rows = chosen_rows(&args.only)?;
+    let selected = Selected::new(&args.only, args.compares_builds())?;
+    let against = args.against.as_deref().map(against::program).transpose()?;
+    let binary = args.binary.clone().map_or_else(dist::program, Ok)?;
     let work = args.directory.clone().unwrap_or_else(process::target_dir).join("perf");
     process::empty_dir(&work)?;
     let work = work.canonicalize()?;
-    let binary = process::binary(args.binary.as_deref());
     if args.isolation {
         isolation::run(&binary, &work, rounds, args.seconds, args.json.as_deref())?;
         return fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()));
     }
-    let contenders = contenders(args, &binary, &work);
-    contenders.iter().filter(|one| one.guest_of.is_none()).try_for_each(Contender::prepare)?;
     // Held until the end of the run.
-    let _portmapper = if args.no_ganesha { None } else { rpcbind(&work.join("rpcbind.log"))? };
+    let _portmapper = if args.has_ganesha() { rpcbind(&work.join("rpcbind.log"))? } else { None };
     let log = work.join("generator.log");
     let method = Method { generator: &binary, seconds: args.seconds, size: &args.size, log: &log };
-    let mut reports = Vec::new();
-    for relaxed in [false, true] {
-        let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.relaxed == relaxed).collect();
-        reports.extend(measure_with(&method, &rows, &contenders, relaxed, rounds)?);
-    }
-    tell(&reports, rounds, args.json.as_deref())?;
-    fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
-    report::require_no_row_worse(&reports)
-}
-
-fn chosen_rows(only: &[String]) -> anyhow::Result<Vec<&'static Row>> {
-    for wanted in only {
-        if !ROWS.iter().any(|row| row.key.starts_with(wanted.as_str())) {
-            let keys: Vec<&str> = ROWS.iter().map(|row| row.key).collect();
-            bail!("--only {wanted}: no row begins so; there are {}", keys.join(" "));
+    let mut results = Results { rows: Vec::new(), instructions: Vec::new() };
+    if !args.instructions {
+        let contenders = contenders(args, &binary, against.as_deref(), &work);
+        results.rows = selected.times(&method, &contenders, rounds)?;
+        if let Some(against) = &against {
+            let binaries = [binary.as_path(), against];
+            results.rows.extend(smb::against(&method, &selected.smb, binaries, &work, rounds)?);
         }
     }
-    let chosen =
-        |row: &&Row| only.is_empty() || only.iter().any(|wanted| row.key.starts_with(wanted.as_str()));
-    Ok(ROWS.iter().filter(chosen).collect())
+    if args.compares_builds() {
+        let binaries: Vec<&Path> =
+            [Some(binary.as_path()), against.as_deref()].into_iter().flatten().collect();
+        results.instructions = selected.instructions(&method, &binaries, &work)?;
+    }
+    summarize(&results, rounds, args.json.as_deref())?;
+    fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))?;
+    report::require_no_row_worse(&results)
 }
 
-/// Who takes part, the one that is judged first.
-fn contenders(args: &Args, binary: &Path, work: &Path) -> Vec<Contender> {
-    let contender = |name: &str, program: Program| Contender {
-        name: name.to_owned(),
-        program,
-        bound: None,
-        speaks_v41: false,
-        guest_of: None,
-        directory: work.join(name.replace(' ', "")),
-        idle: 0,
-        exports: 1,
-        files: 0,
-    };
+impl Args {
+    fn has_ganesha(&self) -> bool {
+        !self.no_ganesha && !self.isolation && !self.compares_builds()
+    }
+
+    /// Whether rows over NFSv4.1 and SMB stand beside those over NFSv3, and instructions beside times.
+    fn compares_builds(&self) -> bool {
+        self.against.is_some() || self.instructions
+    }
+}
+
+/// The rows that are measured, by protocol.
+struct Selected {
+    v3: Vec<&'static Row>,
+    /// In a comparison of builds alone.
+    v41: Vec<&'static Row>,
+    /// In a comparison of builds alone.
+    smb: Vec<&'static smb::Row>,
+}
+
+impl Selected {
+    fn new(only: &[String], compares_builds: bool) -> anyhow::Result<Self> {
+        let v3 = || ROWS.iter().map(|row| (row.key.to_owned(), row));
+        let v41_rows = ROWS.iter().filter(|row| compares_builds && row.v41.is_some());
+        let v41 = || v41_rows.clone().map(|row| (format!("{V41}{}", row.key), row));
+        let smb_rows = smb::ROWS.iter().filter(|_| compares_builds);
+        let smb = || smb_rows.clone().map(|row| (format!("{SMB}{}", row.key), row));
+        let nfs_keys = v3().chain(v41()).map(|(key, _)| key);
+        let keys: Vec<String> = nfs_keys.chain(smb().map(|(key, _)| key)).collect();
+        selection::require_known(only, &keys)?;
+        Ok(Self {
+            v3: v3().filter(|(key, _)| is_selected(only, key)).map(|(_, row)| row).collect(),
+            v41: v41().filter(|(key, _)| is_selected(only, key)).map(|(_, row)| row).collect(),
+            smb: smb().filter(|(key, _)| is_selected(only, key)).map(|(_, row)| row).collect(),
+        })
+    }
+
+    /// Measures the rows over NFS. The last two contenders are the builds over NFSv4.1, if there are such rows.
+    fn times(
+        &self,
+        method: &Method<'_>,
+        contenders: &[Contender],
+        rounds: usize,
+    ) -> anyhow::Result<Vec<RowReport>> {
+        contenders.iter().filter(|one| one.guest_of.is_none()).try_for_each(Contender::prepare)?;
+        let over_v3 = contenders.len() - if self.v41.is_empty() { 0 } else { 2 };
+        let mut reports = Vec::new();
+        for relaxed in [false, true] {
+            let measured = self.v3.iter().map(|&row| (row, 0..over_v3));
+            let measured = measured.chain(self.v41.iter().map(|&row| (row, over_v3..contenders.len())));
+            let measured: Vec<_> = measured.filter(|(row, _)| row.relaxed == relaxed).collect();
+            reports.extend(measure_with(method, &measured, contenders, relaxed, rounds)?);
+        }
+        Ok(reports)
+    }
+
+    fn instructions(
+        &self,
+        method: &Method<'_>,
+        binaries: &[&Path],
+        work: &Path,
+    ) -> anyhow::Result<Vec<report::InstructionReport>> {
+        let builds = binaries.iter().enumerate().map(|(number, binary)| {
+            let program = Program::Plimsoll(binary.to_path_buf());
+            Contender::new(&format!("counted-nfs-{number}"), program, work)
+        });
+        let builds: Vec<Contender> = builds.collect();
+        builds.iter().try_for_each(Contender::prepare)?;
+        let v3 = self.v3.iter().map(|&row| (row, false));
+        let rows: Vec<(&Row, bool)> = v3.chain(self.v41.iter().map(|&row| (row, true))).collect();
+        let mut all = instructions::over_nfs(method, &rows, &builds)?;
+        all.extend(instructions::over_smb(method, &self.smb, binaries, work)?);
+        Ok(all)
+    }
+}
+
+/// The contenders, the one that is judged first, and with `--against` both builds over NFSv4.1 last.
+fn contenders(args: &Args, binary: &Path, against: Option<&Path>, work: &Path) -> Vec<Contender> {
+    let contender = |name: &str, program: Program| Contender::new(name, program, work);
     let ours = |burden: &str| contender(&format!("plimsoll{burden}"), Program::Plimsoll(binary.to_owned()));
     let bounded = |kind: BoundKind, contender: Contender| Contender { bound: Some(kind), ..contender };
     let burdened = |burden: String| bounded(BoundKind::Burden, ours(&burden));
     let mut all = vec![ours("")];
-    all.extend(
-        args.against
-            .clone()
-            .map(|binary| bounded(BoundKind::Against, contender("against", Program::Plimsoll(binary)))),
-    );
+    all.extend(against.map(|binary| {
+        bounded(BoundKind::Against, contender("against", Program::Plimsoll(binary.to_owned())))
+    }));
     let over_v41 = |all: &[Contender], of: usize, kind: BoundKind| Contender {
         name: format!("{} 4.1", all[of].name),
         bound: Some(kind),
@@ -181,10 +252,10 @@ fn contenders(args: &Args, binary: &Path, work: &Path) -> Vec<Contender> {
     if args.v41 {
         all.push(over_v41(&all, 0, BoundKind::V3));
     }
-    if !args.no_ganesha {
+    if args.has_ganesha() {
         all.push(contender("ganesha", Program::Ganesha));
     }
-    if args.v41 && !args.no_ganesha {
+    if args.v41 && args.has_ganesha() {
         all.push(over_v41(&all, all.len() - 1, BoundKind::Ganesha));
     }
     all.extend(
@@ -197,13 +268,18 @@ fn contenders(args: &Args, binary: &Path, work: &Path) -> Vec<Contender> {
         args.exports.map(|exports| Contender { exports, ..burdened(format!(" + {exports} exports")) }),
     );
     all.extend(args.files.map(|files| Contender { files, ..burdened(format!(" + {files} files")) }));
+    if against.is_some() {
+        let ours = Contender { bound: None, ..over_v41(&all, 0, BoundKind::Against) };
+        let theirs = over_v41(&all, 1, BoundKind::Against);
+        all.extend([ours, theirs]);
+    }
     all
 }
 
-/// Starts everybody, measures the rows, stops everybody.
+/// Starts every server, measures the rows, each of some of the contenders, and stops the servers.
 fn measure_with(
     method: &Method<'_>,
-    rows: &[&Row],
+    rows: &[(&Row, Range<usize>)],
     contenders: &[Contender],
     relaxed: bool,
     rounds: usize,
@@ -216,64 +292,24 @@ fn measure_with(
         .map(|contender| contender.guest_of.is_none().then(|| contender.start(relaxed)).transpose())
         .collect::<anyhow::Result<Vec<Option<Running>>>>()?;
     let mut reports = Vec::new();
-    for row in rows {
-        let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); contenders.len()];
-        for round in 1..=rounds {
-            eprintln!("perf: {}, round {round} of {rounds}", row.title);
-            for turn in 0..contenders.len() {
-                let index = if round % 2 == 1 { turn } else { contenders.len() - 1 - turn };
-                let contender = &contenders[index];
-                if let Some(server) = &servers[contender.guest_of.unwrap_or(index)]
-                    && contender.takes_part(row)
-                {
-                    samples[index].push(method.take(row, contender, server)?);
-                }
+    for (row, measured) in rows {
+        let offset = measured.start;
+        let measured = &contenders[measured.clone()];
+        let both_v41 = measured.iter().all(|contender| contender.speaks_v41);
+        let (key, title) = instructions::names(row, both_v41);
+        let samples = interleaved(&title, rounds, measured.len(), |index| {
+            let contender = &measured[index];
+            match &servers[contender.guest_of.unwrap_or(offset + index)] {
+                Some(server) if contender.takes_part(row) => method.take(row, contender, server).map(Some),
+                _ => Ok(None),
             }
-        }
-        let report = RowReport::new(row, contenders, samples);
+        })?;
+        let report = RowReport { key, title, ..RowReport::new(row, measured, samples) };
         println!("{report}");
         reports.push(report);
     }
     servers.into_iter().flatten().try_for_each(Running::stop)?;
     Ok(reports)
-}
-
-fn tell(reports: &[RowReport], rounds: usize, json: Option<&Path>) -> anyhow::Result<()> {
-    println!(
-        "All figures co-located: server and generator share this machine, a core each. CPU is the server's, user + system."
-    );
-    for warning in reports.iter().flat_map(RowReport::warnings) {
-        println!("warning: {warning}");
-    }
-    for (kind, what) in [
-        (BoundKind::Floor, "aims"),
-        (BoundKind::V3, "aims of NFSv4.1 beside NFSv3"),
-        (BoundKind::Ganesha, "aims of NFSv4.1 beside NFS-Ganesha"),
-        (BoundKind::Samba, "aims beside Samba"),
-        (BoundKind::OwnNfs, "aims of SMB beside NFSv3"),
-        (BoundKind::Burden, "bounds on burdens"),
-    ] {
-        let (kept, missed): (Vec<_>, Vec<_>) = bounds(reports, kind).partition(|(_, bound)| bound.is_kept());
-        if !kept.is_empty() || !missed.is_empty() {
-            println!(
-                "{} {what} kept, {} missed, by the medians of {rounds} rounds",
-                kept.len(),
-                missed.len()
-            );
-        }
-    }
-    let has_aims = [BoundKind::Floor, BoundKind::V3, BoundKind::Ganesha, BoundKind::Samba, BoundKind::OwnNfs]
-        .into_iter()
-        .any(|kind| bounds(reports, kind).next().is_some());
-    if rounds < AIM_ROUNDS_MIN && has_aims {
-        println!("warning: {rounds} rounds are too few to judge an aim; it takes {AIM_ROUNDS_MIN}");
-    }
-    let Some(path) = json else { return Ok(()) };
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    fs::write(path, serde_json::to_vec_pretty(reports)?)
-        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Thousands of idle connections need as many descriptors, here and in the servers, which inherit the limit.
@@ -289,17 +325,28 @@ fn raise_descriptor_limit() {
 mod tests {
     use super::*;
 
+    fn keys(only: &[&str], compares_builds: bool) -> anyhow::Result<[Vec<&'static str>; 3]> {
+        let only: Vec<String> = only.iter().map(ToString::to_string).collect();
+        let Selected { v3, v41, smb } = Selected::new(&only, compares_builds)?;
+        let nfs = |rows: Vec<&'static Row>| rows.iter().map(|row| row.key).collect();
+        Ok([nfs(v3), nfs(v41), smb.iter().map(|row| row.key).collect()])
+    }
+
     #[test]
-    fn rows_are_chosen_by_their_beginnings() {
-        let keys = |only: &[&str]| {
-            let only: Vec<String> = only.iter().map(ToString::to_string).collect();
-            chosen_rows(&only).map(|rows| rows.iter().map(|row| row.key).collect::<Vec<_>>())
-        };
-        assert_eq!(keys(&[]).unwrap().len(), ROWS.len());
-        assert_eq!(
-            keys(&["read", "getattr"]).unwrap(),
-            ["read4k", "read8k", "read64k", "read1m", "getattr", "readdirplus"]
-        );
-        assert!(keys(&["reed"]).unwrap_err().to_string().contains("read4k"));
+    fn rows_are_selected_by_their_beginnings() {
+        assert_eq!(keys(&[], false).unwrap().map(|keys| keys.len()), [ROWS.len(), 0, 0]);
+        let [v3, ..] = keys(&["read", "getattr"], false).unwrap();
+        assert_eq!(v3, ["read4k", "read8k", "read64k", "read1m", "getattr", "readdirplus"]);
+        assert!(keys(&["reed"], false).unwrap_err().to_string().contains("read4k"));
+        assert!(keys(&["smb."], false).is_err() && keys(&["v41.read4k"], false).is_err());
+    }
+
+    #[test]
+    fn builds_are_compared_over_three_protocols() {
+        let v41 = ROWS.iter().filter(|row| row.v41.is_some()).count();
+        assert_eq!(keys(&[], true).unwrap().map(|keys| keys.len()), [ROWS.len(), v41, smb::ROWS.len()]);
+        let selected = keys(&["access", "v41.read4k", "smb.query"], true).unwrap();
+        assert_eq!(selected, [vec!["access"], vec!["read4k"], vec!["query"]]);
+        assert!(keys(&["v41.access"], true).unwrap_err().to_string().contains("smb.login"));
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::fs;
+use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{Context, ensure};
 use serde::Serialize;
 
 use super::contender::Contender;
@@ -17,7 +19,11 @@ const SPREAD_MAX: f64 = 0.1;
 /// How much a burden (idle connections, exports, files) may cost.
 const BURDEN_MAX: f64 = 1.15;
 /// How much a row may cost beside what it cost in the build that `--against` names.
-const AGAINST_MAX: f64 = 1.02;
+pub(super) const AGAINST_MAX: f64 = 1.02;
+/// How many instructions a row may take beside that build.
+const INSTRUCTIONS_MAX: f64 = 1.01;
+/// Rounds below which an aim is not judged: single samples are up to 20 % off.
+pub(super) const AIM_ROUNDS_MIN: usize = 9;
 
 /// A row with the samples of every contender; the first is the one that is judged.
 #[derive(Debug, Serialize)]
@@ -40,6 +46,24 @@ pub(super) struct ContenderReport {
     /// What the comparison with it must show.
     pub(super) bound: Option<Bound>,
     pub(super) rounds: Vec<Sample>,
+}
+
+/// A row's user-space instructions for each operation; the first build is the one that is judged.
+#[derive(Debug, Serialize)]
+pub(super) struct InstructionReport {
+    pub(super) key: String,
+    pub(super) title: String,
+    /// Of each build.
+    pub(super) per_op: Vec<Spread>,
+    /// Without another build there is none.
+    pub(super) bound: Option<Bound>,
+}
+
+/// Everything that was measured, as it is written to a file.
+#[derive(Debug, Serialize)]
+pub(super) struct Results {
+    pub(super) rows: Vec<RowReport>,
+    pub(super) instructions: Vec<InstructionReport>,
 }
 
 /// A median and its extremes.
@@ -76,6 +100,8 @@ pub(super) enum BoundKind {
     Samba,
     /// Ours over SMB by ours over NFSv3.
     OwnNfs,
+    /// Our instructions by the other build's.
+    Instructions,
 }
 
 impl Bound {
@@ -91,7 +117,11 @@ impl fmt::Display for Bound {
         let whose = match self.kind {
             BoundKind::Burden | BoundKind::V3 => "",
             BoundKind::Ganesha => "ours 4.1 ",
-            BoundKind::Floor | BoundKind::Against | BoundKind::Samba | BoundKind::OwnNfs => "ours ",
+            BoundKind::Floor
+            | BoundKind::Against
+            | BoundKind::Samba
+            | BoundKind::OwnNfs
+            | BoundKind::Instructions => "ours ",
         };
         write!(f, "{verdict}: {whose}{:.3} ×, at most {:.2} ×", self.found, self.max)
     }
@@ -152,10 +182,13 @@ impl RowReport {
     pub(super) fn beside(
         key: &str,
         title: &str,
-        [ours, theirs]: [Vec<Sample>; 2],
+        samples: Vec<Vec<Sample>>,
         (peer, kind): (&str, BoundKind),
         max: f64,
     ) -> Self {
+        let mut samples = samples.into_iter();
+        let mut next = || samples.next().unwrap_or_default();
+        let (ours, theirs) = (next(), next());
         let pairs = || ours.iter().zip(&theirs).map(|(our, their)| (our.cpu_us_per_op, their.cpu_us_per_op));
         let found = Spread::of(pairs().map(|(our, their)| our / their).collect()).median;
         let to_ours = Spread::of(pairs().map(|(our, their)| their / our).collect());
@@ -195,12 +228,39 @@ impl RowReport {
     }
 }
 
+impl InstructionReport {
+    /// `counts` holds one list for each build; of two, the first may take at most 1 % more than the second.
+    pub(super) fn new(key: &str, title: &str, counts: Vec<Vec<f64>>) -> Self {
+        let per_op: Vec<Spread> = counts.into_iter().map(Spread::of).collect();
+        let bound = match per_op[..] {
+            [ours, theirs] => {
+                let (kind, found) = (BoundKind::Instructions, ours.median / theirs.median);
+                Some(Bound { kind, found, max: INSTRUCTIONS_MAX })
+            }
+            _ => None,
+        };
+        Self { key: key.to_owned(), title: title.to_owned(), per_op, bound }
+    }
+}
+
+impl fmt::Display for InstructionReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<46}", self.title)?;
+        for Spread { median, min, max } in &self.per_op {
+            write!(f, "{median:>12.0} ({min:.0}–{max:.0})")?;
+        }
+        write!(f, " instructions")?;
+        self.bound.iter().try_for_each(|bound| write!(f, "  {bound}"))
+    }
+}
+
 /// What the comparison with this contender must show.
 fn bound(row: &Row, contender: &Contender, ratio: f64, ours_to_theirs: f64) -> Option<Bound> {
     let kind = contender.bound?;
     let (found, max) = match kind {
         BoundKind::Floor | BoundKind::Samba | BoundKind::OwnNfs => (ours_to_theirs, row.floor_max),
         BoundKind::Against => (ours_to_theirs, AGAINST_MAX),
+        BoundKind::Instructions => (ours_to_theirs, INSTRUCTIONS_MAX),
         BoundKind::Burden => (ratio, BURDEN_MAX),
         BoundKind::V3 => (ratio, row.v41?.v3_max),
         BoundKind::Ganesha => (ours_to_theirs, row.v41?.ganesha_max?),
@@ -215,19 +275,71 @@ pub(super) fn bounds(reports: &[RowReport], kind: BoundKind) -> impl Iterator<It
 }
 
 /// The verdict on `--against`; without it there is none.
-pub(super) fn require_no_row_worse(reports: &[RowReport]) -> anyhow::Result<()> {
-    let (rows, worse): (Vec<_>, Vec<_>) =
-        bounds(reports, BoundKind::Against).partition(|(_, bound)| bound.is_kept());
-    let limit = (AGAINST_MAX - 1.0) * 100.0;
+pub(super) fn require_no_row_worse(results: &Results) -> anyhow::Result<()> {
+    let times = bounds(&results.rows, BoundKind::Against).map(|(row, bound)| (&row.title, bound));
+    let counts = results.instructions.iter().filter_map(|one| one.bound.map(|bound| (&one.title, bound)));
+    let verdicts = [
+        verdict("CPU time", AGAINST_MAX, times.collect()),
+        verdict("instructions", INSTRUCTIONS_MAX, counts.collect()),
+    ];
+    let worse: Vec<String> = verdicts.into_iter().flatten().collect();
+    ensure!(worse.is_empty(), "worse by median: {}", worse.join("; "));
+    Ok(())
+}
+
+/// The rows that cost more than they may; prints that there are none.
+fn verdict(measure: &str, max: f64, rows: Vec<(&String, Bound)>) -> Option<String> {
+    let percent = ((max - 1.0) * 100.0).round();
+    let (kept, worse): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(_, bound)| bound.is_kept());
     if worse.is_empty() {
-        if !rows.is_empty() {
-            println!("No row is worse than {limit:.0} % by median.");
+        if !kept.is_empty() {
+            println!("No row is worse than {percent} % by its median of {measure}.");
         }
-        return Ok(());
+        return None;
     }
     let worse: Vec<String> =
-        worse.into_iter().map(|(row, bound)| format!("{} ({:.3} ×)", row.title, bound.found)).collect();
-    bail!("worse than {limit:.0} % by median: {}", worse.join(", "))
+        worse.into_iter().map(|(title, bound)| format!("{title} ({:.3} ×)", bound.found)).collect();
+    Some(format!("more than {percent} % in {measure}: {}", worse.join(", ")))
+}
+
+/// Prints what is doubtful and how many bounds are kept, and writes everything to a file.
+pub(super) fn summarize(results: &Results, rounds: usize, json: Option<&Path>) -> anyhow::Result<()> {
+    let reports = &results.rows;
+    println!(
+        "All figures co-located: server and generator share this machine, a core each. CPU is the server's, user + system."
+    );
+    for warning in reports.iter().flat_map(RowReport::warnings) {
+        println!("warning: {warning}");
+    }
+    for (kind, what) in [
+        (BoundKind::Floor, "aims"),
+        (BoundKind::V3, "aims of NFSv4.1 beside NFSv3"),
+        (BoundKind::Ganesha, "aims of NFSv4.1 beside NFS-Ganesha"),
+        (BoundKind::Samba, "aims beside Samba"),
+        (BoundKind::OwnNfs, "aims of SMB beside NFSv3"),
+        (BoundKind::Burden, "bounds on burdens"),
+    ] {
+        let (kept, missed): (Vec<_>, Vec<_>) = bounds(reports, kind).partition(|(_, bound)| bound.is_kept());
+        if !kept.is_empty() || !missed.is_empty() {
+            println!(
+                "{} {what} kept, {} missed, by the medians of {rounds} rounds",
+                kept.len(),
+                missed.len()
+            );
+        }
+    }
+    let has_aims = [BoundKind::Floor, BoundKind::V3, BoundKind::Ganesha, BoundKind::Samba, BoundKind::OwnNfs]
+        .into_iter()
+        .any(|kind| bounds(reports, kind).next().is_some());
+    if rounds < AIM_ROUNDS_MIN && has_aims {
+        println!("warning: {rounds} rounds are too few to judge an aim; it takes {AIM_ROUNDS_MIN}");
+    }
+    let Some(path) = json else { return Ok(()) };
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(path, serde_json::to_vec_pretty(results)?)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 impl fmt::Display for RowReport {
@@ -259,10 +371,9 @@ mod tests {
     use crate::perf::rows::ROWS;
 
     fn contender(name: &str, bound: Option<BoundKind>) -> Contender {
-        let (program, directory) = (Program::Plimsoll("x".into()), "/nowhere".into());
-        let (speaks_v41, guest_of) = (matches!(bound, Some(BoundKind::V3 | BoundKind::Ganesha)), None);
-        let name = name.to_owned();
-        Contender { name, program, bound, speaks_v41, guest_of, directory, idle: 0, exports: 1, files: 0 }
+        let speaks_v41 = matches!(bound, Some(BoundKind::V3 | BoundKind::Ganesha));
+        let new = Contender::new(name, Program::Plimsoll("x".into()), Path::new("/nowhere"));
+        Contender { bound, speaks_v41, ..new }
     }
 
     fn sample(cpu_us_per_op: f64, other_cores: f64) -> Sample {
@@ -346,12 +457,26 @@ mod tests {
 
     #[test]
     fn a_row_that_got_worse_fails_the_comparison() {
-        let verdict = |against: f64| {
-            require_no_row_worse(&[report(2.0, [1.0; 3], 0.1, 9.0), report(against, [1.0; 3], 0.1, 9.0)])
+        let verdict = |against: f64, instructions: f64| {
+            let counts = vec![vec![1000.0; 3], vec![instructions, 1.0, 9000.0]];
+            require_no_row_worse(&Results {
+                rows: vec![report(2.0, [1.0; 3], 0.1, 9.0), report(against, [1.0; 3], 0.1, 9.0)],
+                instructions: vec![InstructionReport::new("smb.query", "SMB QUERY_INFO", counts)],
+            })
         };
-        verdict(1.97).unwrap();
-        let worse = verdict(1.95).unwrap_err().to_string();
-        assert_eq!(worse, "worse than 2 % by median: READ 4K random, 1 × 16 (1.026 ×)");
+        verdict(1.97, 991.0).unwrap();
+        let worse = verdict(1.95, 985.0).unwrap_err().to_string();
+        assert_eq!(
+            worse,
+            "worse by median: more than 2 % in CPU time: READ 4K random, 1 × 16 (1.026 ×); \
+             more than 1 % in instructions: SMB QUERY_INFO (1.015 ×)"
+        );
+    }
+
+    #[test]
+    fn instructions_of_one_build_are_not_judged() {
+        let one = InstructionReport::new("getattr", "GETATTR", vec![vec![3.0, 1.0, 2.0]]);
+        assert_eq!((one.per_op[0].median, one.bound), (2.0, None));
     }
 
     #[test]

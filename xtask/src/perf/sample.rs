@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::contender::{Contender, GENERATOR_CORE, Running};
 use super::rows::Row;
-use crate::process;
+use crate::process::{self, text};
 
 /// The set-up of a large directory may take long.
 const SAMPLE_MAX: Duration = Duration::from_secs(900);
@@ -63,19 +63,63 @@ impl Method<'_> {
         pid: u32,
         per_entry: bool,
     ) -> anyhow::Result<Sample> {
-        let json = self.log.with_extension("json");
-        let json_path = json.to_str().context("a path that is not UTF-8")?;
-        let generator = self.generator.to_str().context("a path that is not UTF-8")?;
-        let process = pid.to_string();
-        let mut argv = vec!["taskset", "-c", GENERATOR_CORE, generator, "bench", "load", target];
-        argv.extend(["--pid", &process, "--json", json_path]);
-        argv.extend(arguments.iter().map(String::as_str));
+        let process = ["--pid".to_owned(), pid.to_string()];
         let before = Ticks::now(pid)?;
-        process::run(&argv, self.log, SAMPLE_MAX)?;
+        let report = self.generate(target, &[&process[..], arguments].concat())?;
         let other_cores = Ticks::now(pid)?.others_since(&before);
-        let report = serde_json::from_slice(&fs::read(&json)?).context("the generator's result")?;
         Sample::from_report(&report, per_entry, other_cores)
     }
+
+    /// Runs the generator at a target; the number of operations that were answered, or of names that were listed.
+    pub(super) fn operations(
+        &self,
+        target: &str,
+        arguments: &[String],
+        per_entry: bool,
+    ) -> anyhow::Result<f64> {
+        operations(&self.generate(target, arguments)?, per_entry)
+    }
+
+    fn generate(&self, target: &str, arguments: &[String]) -> anyhow::Result<Value> {
+        let json = self.log.with_extension("json");
+        let (generator, json_path) = (text(self.generator)?, text(&json)?);
+        let mut argv = vec!["taskset", "-c", GENERATOR_CORE, generator, "bench", "load", target];
+        argv.extend(["--json", json_path]);
+        argv.extend(arguments.iter().map(String::as_str));
+        process::run(&argv, self.log, SAMPLE_MAX)?;
+        serde_json::from_slice(&fs::read(&json)?).context("the generator's result")
+    }
+}
+
+/// Takes the contenders' samples in turns; every second round goes backwards. A contender without a sample has no part in the row.
+pub(super) fn interleaved(
+    title: &str,
+    rounds: usize,
+    contenders: usize,
+    mut take: impl FnMut(usize) -> anyhow::Result<Option<Sample>>,
+) -> anyhow::Result<Vec<Vec<Sample>>> {
+    let mut samples = vec![Vec::new(); contenders];
+    for round in 1..=rounds {
+        eprintln!("perf: {title}, round {round} of {rounds}");
+        for turn in 0..contenders {
+            let index = if round % 2 == 1 { turn } else { contenders - 1 - turn };
+            samples[index].extend(take(index)?);
+        }
+    }
+    Ok(samples)
+}
+
+/// From the generator's JSON.
+fn operations(report: &Value, per_entry: bool) -> anyhow::Result<f64> {
+    let number = |value: &Value| value.as_f64().context("no number of operations in the result");
+    if !per_entry {
+        return number(&report["ops"]);
+    }
+    let kind = &report["kinds"][0];
+    if kind.is_null() {
+        return Ok(0.0);
+    }
+    Ok((number(&kind["entries_per_s"])? * number(&report["seconds"])?).round())
 }
 
 impl Sample {
@@ -218,6 +262,26 @@ mod tests {
         assert!(Sample::from_report(&json!({ "ops_per_s": 1.0, "kinds": [] }), false, 0.0).is_err());
         let no_cpu = json!({ "ops_per_s": 1.0, "server_cpu_us_per_op": null, "kinds": [kind(1.0)] });
         assert!(Sample::from_report(&no_cpu, false, 0.0).unwrap_err().to_string().contains("server_cpu"));
+    }
+
+    #[test]
+    fn operations_are_calls_or_names() {
+        let report = json!({ "ops": 7, "seconds": 0.5, "kinds": [{ "entries_per_s": 40.0 }] });
+        assert_eq!(operations(&report, false).unwrap(), 7.0);
+        assert_eq!(operations(&report, true).unwrap(), 20.0);
+        assert_eq!(operations(&json!({ "ops": 0, "seconds": 0.1, "kinds": [] }), true).unwrap(), 0.0);
+        assert!(operations(&json!({}), false).is_err());
+    }
+
+    #[test]
+    fn contenders_take_turns_and_every_second_round_goes_backwards() {
+        let mut order = Vec::new();
+        let samples = interleaved("x", 2, 3, |index| {
+            order.push(index);
+            Ok(None)
+        });
+        assert!(samples.unwrap().iter().all(Vec::is_empty));
+        assert_eq!(order, [0, 1, 2, 2, 1, 0]);
     }
 
     #[test]

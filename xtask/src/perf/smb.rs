@@ -6,12 +6,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 
+use super::callgrind::{self, Counter};
 use super::contender::{GENERATOR_CORE, SERVER_CORE};
-use super::report::{BoundKind, RowReport};
-use super::sample::{Method, Sample};
-use super::{AIM_ROUNDS_MIN, tell};
+use super::instructions::Counted;
+use super::report::{AGAINST_MAX, AIM_ROUNDS_MIN, BoundKind, Results, RowReport, summarize};
+use super::sample::{Method, Sample, interleaved};
+use super::selection::{self, SMB};
+use crate::dist;
 use crate::interop::smb::{environment, programs};
 use crate::packages;
 use crate::plimsoll::{self, Plimsoll};
@@ -30,7 +33,7 @@ const UNSIGNED: &str = "sign=none";
   cargo xtask perf smb --only read4k,query
   cargo xtask perf smb --rounds 3 --seconds 1 --size 128m --json perf-out/smb.json")]
 pub(crate) struct Args {
-    /// The server that is judged, and the generator; by default this tree's, built by `cargo build --release`.
+    /// The server that is judged, and the generator; by default this tree's, built by `cargo xtask dist`.
     #[arg(long)]
     binary: Option<PathBuf>,
     /// Only these rows, by the beginnings of their keys (read4k, write1m, query, compound, …).
@@ -59,10 +62,10 @@ const LOGINS_TIMES: u32 = 300;
 
 /// A kind of load.
 #[derive(Debug)]
-struct Row {
+pub(super) struct Row {
     /// For `--only`.
-    key: &'static str,
-    title: &'static str,
+    pub(super) key: &'static str,
+    pub(super) title: &'static str,
     /// How messages are protected, as the target says it.
     protection: &'static str,
     /// The generator's arguments, or [`LOGINS`].
@@ -94,7 +97,7 @@ const fn under(protection: &'static str, row: Row) -> Row {
 }
 
 /// Connections × calls in flight in the titles.
-const ROWS: [Row; 15] = [
+pub(super) const ROWS: [Row; 15] = [
     row("read4k", "READ 4K random, 1 × 16", "read --block 4k", 0.20),
     row("read4k4", "READ 4K random, 4 × 16", "read --block 4k --connections 4", 0.20),
     row("write4k", "WRITE 4K, 1 × 16", "write --block 4k", 0.30),
@@ -134,6 +137,15 @@ struct Server {
 }
 
 impl Server {
+    fn take(&self, method: &Method<'_>, row: &Row, password: &Path) -> anyhow::Result<Sample> {
+        if row.load == LOGINS {
+            return self.log_in(method.log);
+        }
+        let mut arguments = super::rows::arguments(row.load, method.seconds, method.size);
+        arguments.extend(["--password-file", text(password)?].map(String::from));
+        method.load(&row.target(self.port), &arguments, self.process.id(), row.per_entry)
+    }
+
     /// What it takes to let in who comes, logs in, connects to the share and leaves.
     fn log_in(&self, log: &Path) -> anyhow::Result<Sample> {
         let (python, program) = (environment(log)?, programs().join("logins.py"));
@@ -144,13 +156,28 @@ impl Server {
     }
 }
 
-/// Everybody who is measured.
-struct Servers {
-    ours: Server,
-    /// The same where clients may go without protection.
+/// A build runs by itself.
+const NO_PREFIXES: [Vec<String>; 2] = [Vec::new(), Vec::new()];
+
+/// The servers of one build.
+struct Build {
+    signed: Server,
+    /// Clients may go without protection.
     unsigned: Server,
+}
+
+/// Every server that is measured.
+struct Servers {
+    ours: Build,
     smbd: Server,
     nfs: Plimsoll,
+}
+
+/// A build under callgrind.
+pub(super) struct CountedBuild {
+    build: Build,
+    signed: Counter,
+    unsigned: Counter,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -161,24 +188,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let work = args.directory.clone().unwrap_or_else(process::target_dir).join("perf-smb");
     process::empty_dir(&work)?;
     let work = work.canonicalize()?;
-    let binary = process::binary(args.binary.as_deref());
-    let password = work.join("password");
-    fs::write(&password, USER.password)?;
-    fs::set_permissions(&password, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    let binary = args.binary.clone().map_or_else(dist::program, Ok)?;
+    let password = password_file(&work)?;
     let servers = Servers::start(&binary, &samba, &work)?;
     let log = work.join("generator.log");
     let method = Method { generator: &binary, seconds: args.seconds, size: &args.size, log: &log };
     let mut reports = Vec::new();
     for row in rows {
-        let mut samples = [Vec::new(), Vec::new()];
-        for round in 1..=args.rounds {
-            eprintln!("perf: {}, round {round} of {}", row.title, args.rounds);
-            let turns = if round % 2 == 1 { [0, 1] } else { [1, 0] };
-            for index in turns {
-                let taken = servers.take(&method, row, index == 0, &password);
-                samples[index].push(taken.with_context(|| row.title)?);
-            }
-        }
+        let samples = interleaved(row.title, args.rounds, 2, |index| {
+            servers.take(&method, row, index == 0, &password).map(Some).with_context(|| row.title)
+        })?;
         let peer = match row.peer {
             Peer::Smbd => ("smbd", BoundKind::Samba),
             Peer::OwnNfs => ("NFSv3", BoundKind::OwnNfs),
@@ -188,8 +207,111 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         reports.push(report);
     }
     servers.stop()?;
-    tell(&reports, args.rounds, args.json.as_deref())?;
+    let results = Results { rows: reports, instructions: Vec::new() };
+    summarize(&results, args.rounds, args.json.as_deref())?;
     fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
+}
+
+/// Measures the rows of two builds, the first of which is judged.
+pub(super) fn against(
+    method: &Method<'_>,
+    rows: &[&Row],
+    binaries: [&Path; 2],
+    work: &Path,
+    rounds: usize,
+) -> anyhow::Result<Vec<RowReport>> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let password = password_file(work)?;
+    let builds = [
+        Build::start(&NO_PREFIXES, binaries[0], &work.join("smb"))?,
+        Build::start(&NO_PREFIXES, binaries[1], &work.join("smb-against"))?,
+    ];
+    let mut reports = Vec::new();
+    for row in rows {
+        let (key, title) = (format!("{SMB}{}", row.key), format!("SMB {}", row.title));
+        let samples = interleaved(&title, rounds, builds.len(), |index| {
+            builds[index].take(method, row, &password).map(Some).with_context(|| title.clone())
+        })?;
+        let peer = ("against", BoundKind::Against);
+        let report = RowReport::beside(&key, &title, samples, peer, AGAINST_MAX);
+        println!("{report}");
+        reports.push(report);
+    }
+    builds.into_iter().for_each(Build::kill);
+    Ok(reports)
+}
+
+/// A file with the password of the user, for the generator.
+pub(super) fn password_file(work: &Path) -> anyhow::Result<PathBuf> {
+    let password = work.join("password");
+    fs::write(&password, USER.password)?;
+    fs::set_permissions(&password, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok(password)
+}
+
+impl Row {
+    /// Whether its instructions are counted. Another client than the generator sets up sessions. A row of several connections equals
+    /// the row of one, because calls are counted one at a time.
+    pub(super) fn is_counted(&self) -> bool {
+        self.load != LOGINS && !self.load.contains("--connections")
+    }
+
+    fn target(&self, port: u16) -> String {
+        format!("smb://{}@127.0.0.1:{port}/{SHARE}?{}", USER.name, self.protection)
+    }
+}
+
+impl Build {
+    /// Starts it with words before the commands of both servers.
+    fn start(prefixes: &[Vec<String>; 2], binary: &Path, work: &Path) -> anyhow::Result<Self> {
+        let [signed, unsigned] = prefixes;
+        Ok(Self {
+            signed: serve_ours(signed, binary, &work.join("signed"), &[])?,
+            unsigned: serve_ours(unsigned, binary, &work.join("unsigned"), &["--smb", "signing=off"])?,
+        })
+    }
+
+    fn server(&self, row: &Row) -> &Server {
+        if row.protection == UNSIGNED { &self.unsigned } else { &self.signed }
+    }
+
+    fn take(&self, method: &Method<'_>, row: &Row, password: &Path) -> anyhow::Result<Sample> {
+        self.server(row).take(method, row, password)
+    }
+
+    fn kill(self) {
+        self.signed.process.kill();
+        self.unsigned.process.kill();
+    }
+}
+
+impl CountedBuild {
+    pub(super) fn start(binary: &Path, work: &Path) -> anyhow::Result<Self> {
+        let directories = ["signed", "unsigned"].map(|name| work.join(name));
+        let prefixes = [callgrind::prefix(&directories[0])?, callgrind::prefix(&directories[1])?];
+        let build = Build::start(&prefixes, binary, work)?;
+        let [signed, unsigned] = directories;
+        Ok(Self {
+            signed: Counter::new(build.signed.process.id(), &signed),
+            unsigned: Counter::new(build.unsigned.process.id(), &unsigned),
+            build,
+        })
+    }
+
+    /// The server of a row.
+    pub(super) fn counted(&mut self, row: &Row, size: &str, password: &Path) -> anyhow::Result<Counted<'_>> {
+        let target = row.target(self.build.server(row).port);
+        let mut arguments = super::rows::arguments(row.load, 1.0, size);
+        arguments.extend(["--password-file", text(password)?].map(String::from));
+        let counter = if row.protection == UNSIGNED { &mut self.unsigned } else { &mut self.signed };
+        Ok(Counted { target, arguments, per_entry: row.per_entry, counter })
+    }
+
+    pub(super) fn kill(self) {
+        self.build.kill();
+    }
 }
 
 impl Servers {
@@ -202,8 +324,7 @@ impl Servers {
             work: work.join("nfs"),
         };
         Ok(Self {
-            ours: serve_ours(binary, &work.join("plimsoll"), &[])?,
-            unsigned: serve_ours(binary, &work.join("unsigned"), &["--smb", "signing=off"])?,
+            ours: Build::start(&NO_PREFIXES, binary, &work.join("plimsoll"))?,
             smbd: serve_samba(samba, &work.join("smbd"))?,
             nfs: Plimsoll::start(&options)?,
         })
@@ -212,8 +333,7 @@ impl Servers {
     /// Runs the generator against ours or the peer.
     fn take(&self, method: &Method<'_>, row: &Row, is_ours: bool, password: &Path) -> anyhow::Result<Sample> {
         let server = match (is_ours, row.peer) {
-            (true, _) if row.protection == UNSIGNED => &self.unsigned,
-            (true, _) => &self.ours,
+            (true, _) => self.ours.server(row),
             (false, Peer::Smbd) => &self.smbd,
             (false, Peer::OwnNfs) => {
                 let export = self.nfs.exports.first().context("no export")?;
@@ -223,38 +343,28 @@ impl Servers {
                 return method.load(&target, &arguments, self.nfs.id(), row.per_entry);
             }
         };
-        if row.load == LOGINS {
-            return server.log_in(method.log);
-        }
-        let target = format!("smb://{}@127.0.0.1:{}/{SHARE}?{}", USER.name, server.port, row.protection);
-        let mut arguments = super::rows::arguments(row.load, method.seconds, method.size);
-        arguments.extend(["--password-file", text(password)?].map(String::from));
-        method.load(&target, &arguments, server.process.id(), row.per_entry)
+        server.take(method, row, password)
     }
 
     fn stop(self) -> anyhow::Result<()> {
-        for server in [self.ours, self.unsigned, self.smbd] {
-            server.process.kill();
-        }
+        self.ours.kill();
+        self.smbd.process.kill();
         self.nfs.stop()
     }
 }
 
 fn chosen(only: &[String]) -> anyhow::Result<Vec<&'static Row>> {
-    for wanted in only {
-        if !ROWS.iter().any(|row| row.key.starts_with(wanted.as_str())) {
-            let keys: Vec<&str> = ROWS.iter().map(|row| row.key).collect();
-            bail!("--only {wanted}: no row begins so; there are {}", keys.join(" "));
-        }
-    }
-    let is_chosen =
-        |row: &&Row| only.is_empty() || only.iter().any(|wanted| row.key.starts_with(wanted.as_str()));
-    Ok(ROWS.iter().filter(is_chosen).collect())
+    let keys: Vec<String> = ROWS.iter().map(|row| row.key.to_owned()).collect();
+    selection::require_known(only, &keys)?;
+    Ok(ROWS.iter().filter(|row| selection::is_selected(only, row.key)).collect())
 }
 
-fn serve_ours(binary: &Path, work: &Path, options: &[&str]) -> anyhow::Result<Server> {
+fn serve_ours(prefix: &[String], binary: &Path, work: &Path, options: &[&str]) -> anyhow::Result<Server> {
     let (share, port) = (share_in(work)?, free_port()?);
-    pinned(Server { process: plimsoll::serve_smb_with(binary, &[&share], port, options, work)?, port })
+    pinned(Server {
+        process: plimsoll::serve_smb_under(prefix, binary, &[&share], port, options, work)?,
+        port,
+    })
 }
 
 fn serve_samba(samba: &Samba, work: &Path) -> anyhow::Result<Server> {
@@ -288,6 +398,8 @@ mod tests {
             assert!(ROWS[..index].iter().all(|other| other.key != row.key), "{row:?}");
         }
         assert!(ROWS.iter().all(|row| row.peer == Peer::Smbd || row.protection == UNSIGNED));
+        let not_counted: Vec<&str> = ROWS.iter().filter(|row| !row.is_counted()).map(|row| row.key).collect();
+        assert_eq!(not_counted, ["read4k4", "login"]);
         assert_eq!(chosen(&["cmac".to_owned()]).unwrap().len(), 1);
         assert!(chosen(&["reed".to_owned()]).unwrap_err().to_string().contains("read4k"));
     }
