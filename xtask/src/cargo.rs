@@ -67,7 +67,8 @@ pub(crate) fn test_programs() -> anyhow::Result<Vec<TestProgram>> {
 fn test_program(message: &str) -> Option<TestProgram> {
     let message: Value = serde_json::from_str(message).ok()?;
     let (target, executable) = (&message["target"], message["executable"].as_str()?);
-    if message["profile"]["test"] != true {
+    // Examples are compiled as tests, too, and have none.
+    if message["profile"]["test"] != true || target["kind"] == serde_json::json!(["example"]) {
         return None;
     }
     let directory = Path::new(message["manifest_path"].as_str()?).parent()?;
@@ -82,8 +83,8 @@ fn test_program(message: &str) -> Option<TestProgram> {
 
 /// The directory of the compiler's shared libraries.
 pub(crate) fn compiler_libraries() -> anyhow::Result<String> {
-    let sysroot = process::output(&process::workspace(), "rustc", &["--print", "sysroot"])?;
-    Ok(format!("{}/lib", String::from_utf8(sysroot)?.trim()))
+    let printed = process::output(&process::workspace(), "rustc", &["--print", "target-libdir"])?;
+    Ok(String::from_utf8(printed)?.trim().to_owned())
 }
 
 /// Builds the target `name` of the workspace by a command of cargo, and returns the path of its program.
@@ -117,7 +118,8 @@ mod tests {
         };
         assert_eq!(message("lib", "nfs", true).as_deref(), Some("nfs"));
         assert_eq!(message("test", "server", true).as_deref(), Some("nfs::server"));
-        assert_eq!(message("example", "server", false), None);
+        assert_eq!(message("example", "server", true), None);
+        assert_eq!(message("bin", "plimsoll", false), None);
         assert!(test_program("warning: no JSON").is_none());
     }
 }
