@@ -349,11 +349,8 @@ fn take(
     let (Err(Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND)), Some(asker)) = (&taken, lessee(ops)) else {
         return taken;
     };
-    let is_its = |open: &Open| {
-        open.durable().is_some_and(|durable| durable.owner.client_guid == asker.client_guid)
-            && check(open).is_ok()
-    };
-    if ops.service.is_being_left(asker.uid, wanted.persistent, is_its) {
+    // An open with an oplock may be wanted under another ClientGuid: smb2.durable-open.reopen2 draws one for each connection.
+    if ops.service.is_being_left(asker.uid, wanted.persistent, |open| check(open).is_ok()) {
         return Err(Stop::Delayed);
     }
     ops.service.pass_endings();

@@ -472,6 +472,18 @@ fn a_client_that_comes_back_before_its_end_is_seen_is_waited_for() {
 }
 
 #[test]
+fn durable_open_wanted_under_another_client_guid_before_its_end_is_seen_waits() {
+    let rig = Rig::new();
+    for _ in 0..32 {
+        let (mut client, mut next) = (rig.alice_at(1), rig.alice_at(2));
+        let old = id(&batch(&mut client, "file", &[v1()]));
+        drop(client);
+        let new = id(&again(&mut next, "file", &[back(old)]));
+        assert_eq!(next.close(new).status(), NtStatus::SUCCESS);
+    }
+}
+
+#[test]
 fn nobody_gets_an_open_whose_client_is_there() {
     let rig = Rig::new();
     let mut first = rig.alice();
