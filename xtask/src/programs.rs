@@ -38,6 +38,40 @@ const NEVER_AGAIN: [&str; 7] = [
 ];
 /// Words in the names of programs and tests whose first failure counts.
 const NEVER_AGAIN_WORDS: [&str; 6] = ["conformance", "crash", "hostile", "ledger", "model", "power_cut"];
+/// Tests that need root, by program: they mount file systems, give files away, or take ports that only root may have.
+const NEED_ROOT: [(&str, &[&str]); 6] = [
+    ("bench::ganesha", &["drives_ganesha"]),
+    (
+        "posix::capabilities",
+        &["only_the_attributes_of_clients_are_seen_and_set", "what_the_kernel_lacks_is_done_by_hand"],
+    ),
+    (
+        "posix::capacity",
+        &[
+            "a_count_that_fails_is_told_and_tried_again",
+            "a_full_disk_leaves_the_file_and_the_count",
+            "an_orderly_end_spares_the_walk",
+            "an_ordinary_user_has_volumes_too",
+            "deleting_stays_in_the_volume",
+            "making_can_be_repeated_after_any_step",
+            "removing_can_be_repeated_after_any_step",
+        ],
+    ),
+    (
+        "posix::conformance",
+        &[
+            "as_an_ordinary_user",
+            "by_handle",
+            "by_index",
+            "on_a_kernel_without_the_newest_calls",
+            "with_owner_attribute",
+            "without_the_right_to_act_as_others",
+            "without_the_right_to_open_by_handle",
+        ],
+    ),
+    ("posix::room", &[]),
+    ("posix::verbs", &[]),
+];
 /// Tests append a line here for what they leave out (`crates/vfs/tests/support/skip.rs`).
 const SKIPPED_TO: &str = "PLIMSOLL_TESTS_SKIPPED";
 /// Tests leave nothing out where this is set.
@@ -91,6 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let settings = settings(args, &skipped)?;
     let mut failed = Vec::new();
     for program in &chosen {
+        check_names(program)?;
         let part = run_one(program, &settings, &logs)?;
         println!("{part}");
         if part.verdict != Verdict::Ok {
@@ -144,6 +179,15 @@ fn run_one(program: &TestProgram, settings: &[String], logs: &Path) -> anyhow::R
     let mut argv = vec!["env".to_owned(), "--chdir".to_owned(), directory.to_owned()];
     argv.extend_from_slice(settings);
     argv.extend([format!("CARGO_MANIFEST_DIR={directory}"), process::text(&program.executable)?.to_owned()]);
+    let needs_root = needs_root(&name);
+    if !needs_root.is_empty() && !rustix::process::geteuid().is_root() {
+        println!(
+            "skipped: not root: {}",
+            needs_root.iter().map(|test| format!("{name}: {test}")).collect::<Vec<_>>().join(", ")
+        );
+        argv.push("--exact".to_owned());
+        argv.extend(needs_root.iter().flat_map(|test| ["--skip", test]).map(String::from));
+    }
     let begun = Instant::now();
     let status = Process::start(&argv, file.try_clone()?.into(), file.into())?.wait(PROGRAM_MAX);
     let seconds = begun.elapsed().as_secs();
@@ -159,6 +203,28 @@ fn run_one(program: &TestProgram, settings: &[String], logs: &Path) -> anyhow::R
     let verdict =
         if fails_for_good(&name, &printed) { Verdict::FailedForGood(why) } else { Verdict::Failed(why) };
     Ok(Part { name, seconds, verdict })
+}
+
+fn needs_root(program: &str) -> &'static [&'static str] {
+    NEED_ROOT.iter().find(|(name, _)| *name == program).map_or(&[], |(_, tests)| tests)
+}
+
+/// Fails where a test that needs root has another name by now.
+fn check_names(program: &TestProgram) -> anyhow::Result<()> {
+    let needs_root = needs_root(&program.name());
+    if needs_root.is_empty() {
+        return Ok(());
+    }
+    let listed = process::output(&program.directory, process::text(&program.executable)?, &["--list"])?;
+    let listed = String::from_utf8(listed)?;
+    let has = |test: &str| listed.lines().any(|line| line.strip_suffix(": test") == Some(test));
+    let unknown: Vec<&&str> = needs_root.iter().filter(|test| !has(test)).collect();
+    ensure!(
+        unknown.is_empty(),
+        "NEED_ROOT in xtask/src/programs.rs names no tests of {}: {unknown:?}",
+        program.name()
+    );
+    Ok(())
 }
 
 /// Whether a failed test, or the program, is one whose first failure counts.
