@@ -278,7 +278,7 @@ fn failures(step: &Step, parts: &[Part], log: &str) -> Vec<Flaky> {
 
 /// Whether a line of a log tells why something failed, or how to repeat it.
 fn says_why(line: &str) -> bool {
-    ["FAIL", "panicked", "error: ", "seed"].iter().any(|word| line.contains(word))
+    ["FAIL", "panicked", "error: ", "has failed", "seed"].iter().any(|word| line.contains(word))
 }
 
 /// The first line of a log that tells of a failure, or the last line.
