@@ -54,9 +54,9 @@ pub(crate) const FOR_PERF: &[Tool] = &[
     ("rpcinfo", "rpcbind"),
     ("taskset", "util-linux"),
 ];
-/// Of `dist`.
+/// Tools of `dist`.
 pub(crate) const FOR_DIST: &[Tool] = &[("objcopy", "binutils")];
-/// Of the count of instructions in `perf`.
+/// Tools that count instructions in `perf`.
 pub(crate) const FOR_INSTRUCTIONS: &[Tool] = &[("valgrind", "valgrind"), ("vgdb", "valgrind")];
 /// There is no program by which to know the package; what a Python environment is made with.
 const ENSUREPIP: &str = "/usr/lib/python3.11/ensurepip";

@@ -13,7 +13,7 @@ pub(crate) struct Part {
     pub(crate) verdict: Verdict,
 }
 
-/// How a part ended.
+/// The result of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Ok,

@@ -55,7 +55,7 @@ struct Running<'s> {
     process: Process,
     log: PathBuf,
     begun: Instant,
-    /// Its failures, if this is the second attempt.
+    /// The failures of the first attempt, if this is the second.
     first: Option<Vec<Flaky>>,
 }
 
@@ -118,7 +118,7 @@ pub(super) fn run(
 }
 
 impl Report {
-    /// How many steps failed or could not run.
+    /// Counts the steps that failed or could not run.
     pub(super) fn failed(&self) -> usize {
         self.spans.iter().filter(|span| span.outcome.failed()).count()
     }
@@ -299,7 +299,7 @@ fn last_lines(log: &str) -> String {
 }
 
 impl Running<'_> {
-    /// Its outcome, if it has ended. It is killed when its time is over.
+    /// Returns the outcome of a step that has ended; kills one that takes too long.
     fn ended(&mut self) -> Option<Outcome> {
         match self.process.ended().context("cannot wait for the step") {
             Ok(Some(status)) if status.success() => Some(Outcome::Passed),

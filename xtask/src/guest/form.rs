@@ -1,6 +1,6 @@
 //! The forms of a part: all that it measures, or enough to see each kind of fault.
 
-/// How much a part measures.
+/// The length of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Everything.

@@ -25,7 +25,7 @@ const MODEL: &str = "crossproto";
 #[derive(Debug, PartialEq, Eq)]
 struct Part {
     name: &'static str,
-    /// Its command line, without the server.
+    /// The command line, without the server.
     words: &'static [&'static str],
     /// Whether the command takes `--binary`.
     takes_binary: bool,

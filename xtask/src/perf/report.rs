@@ -20,7 +20,7 @@ const SPREAD_MAX: f64 = 0.1;
 const BURDEN_MAX: f64 = 1.15;
 /// How much a row may cost beside what it cost in the build that `--against` names.
 pub(super) const AGAINST_MAX: f64 = 1.02;
-/// How many instructions a row may take beside that build.
+/// Instructions that a row may take, as a multiple of that build's.
 const INSTRUCTIONS_MAX: f64 = 1.01;
 /// Rounds below which an aim is not judged: single samples are up to 20 % off.
 pub(super) const AIM_ROUNDS_MIN: usize = 9;
@@ -53,7 +53,7 @@ pub(super) struct ContenderReport {
 pub(super) struct InstructionReport {
     pub(super) key: String,
     pub(super) title: String,
-    /// Of each build.
+    /// One entry for each build.
     pub(super) per_op: Vec<Spread>,
     /// Without another build there is none.
     pub(super) bound: Option<Bound>,
