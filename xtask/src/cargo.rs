@@ -67,12 +67,13 @@ pub(crate) fn test_programs() -> anyhow::Result<Vec<TestProgram>> {
 fn test_program(message: &str) -> Option<TestProgram> {
     let message: Value = serde_json::from_str(message).ok()?;
     let (target, executable) = (&message["target"], message["executable"].as_str()?);
-    // Examples are compiled as tests, too, and have none.
-    if message["profile"]["test"] != true || target["kind"] == serde_json::json!(["example"]) {
+    let kind = target["kind"][0].as_str()?;
+    // Examples and benchmarks are compiled as tests, too, and have none.
+    if message["profile"]["test"] != true || ["bench", "example"].contains(&kind) {
         return None;
     }
     let directory = Path::new(message["manifest_path"].as_str()?).parent()?;
-    let is_test = target["kind"] == serde_json::json!(["test"]);
+    let is_test = kind == "test";
     Some(TestProgram {
         package: directory.file_name()?.to_str()?.to_owned(),
         target: target["name"].as_str().filter(|_| is_test).map(String::from),
@@ -119,6 +120,7 @@ mod tests {
         assert_eq!(message("lib", "nfs", true).as_deref(), Some("nfs"));
         assert_eq!(message("test", "server", true).as_deref(), Some("nfs::server"));
         assert_eq!(message("example", "server", true), None);
+        assert_eq!(message("bench", "claims", true), None);
         assert_eq!(message("bin", "plimsoll", false), None);
         assert!(test_program("warning: no JSON").is_none());
     }
