@@ -21,7 +21,7 @@ impl Run {
         Self::again(target, tier, steps)
     }
 
-    /// The same in a target directory that is there.
+    /// Runs steps in a target directory that an earlier run has used.
     fn again(target: PathBuf, tier: &str, steps: &str) -> Self {
         let file = target.join("steps.toml");
         std::fs::write(&file, steps).unwrap();

@@ -13,8 +13,6 @@ pub(super) const PROGRAMS: &str = "test programs";
 /// The steps that build the guests, of Debian 12 and 13.
 const IMAGE: &str = "guest image";
 const IMAGE_13: &str = "guest image 13";
-/// Parts of `guest suite` that measure; in `full` each is a lane of its own.
-const MEASURED_PARTS: [&str; 2] = ["tune", "prove"];
 
 /// Format, rules, lints, unit and protocol tests: needs no guest, and no root.
 pub(super) fn test() -> anyhow::Result<Vec<Step>> {
@@ -57,15 +55,15 @@ pub(super) fn ci() -> anyhow::Result<Vec<Step>> {
     ])
 }
 
-/// The long forms. Each step is a lane: its result counts while its inputs are unchanged.
+/// The long forms. Each step is a lane: its result counts while its inputs are unchanged. The parts of a guest that measure have lanes
+/// of their own.
 pub(super) fn full() -> anyhow::Result<Vec<Step>> {
-    let clients = "kernel-client,smb,crossproto,hold,quota";
-    let [tune, prove] = MEASURED_PARTS;
     Ok(vec![
         programs(),
         xtask(IMAGE, "guest image", 20)?,
         xtask(IMAGE_13, "guest image --suite trixie", 20)?,
-        with_binary("guest", &format!("guest suite --only {clients}"), 40)?.after(&[IMAGE]),
+        with_binary("guest", "guest suite --only kernel-client,smb,crossproto,hold,quota", 40)?
+            .after(&[IMAGE]),
         with_binary("guest 13", "guest suite --image trixie", 30)?.after(&[IMAGE_13]),
         with_binary("smbtorture", "smbtorture", 40)?.takes(Load::Little).never_again(),
         with_binary("power cut on ext4", "guest power-cut --smb --fs ext4 --rounds 8", 30)?
@@ -75,12 +73,10 @@ pub(super) fn full() -> anyhow::Result<Vec<Step>> {
             .after(&[IMAGE])
             .never_again(),
         with_binary("crash", "crash --smb --rounds 20", 20)?.never_again(),
-        with_binary("tune in a guest", &format!("guest suite --only {tune}"), 20)?.after(&[IMAGE]),
+        with_binary("tune in a guest", "guest suite --only tune", 20)?.after(&[IMAGE]),
         command("schemathesis", "conformance/schemathesis/run 60", 20).after(&[PROGRAMS]).never_again(),
         xtask("timed tests", "programs --group timed", 40)?.after(&[PROGRAMS]).takes(Load::Machine),
-        with_binary("prove in a guest", &format!("guest suite --only {prove}"), 20)?
-            .after(&[IMAGE])
-            .takes(Load::Machine),
+        with_binary("prove in a guest", "guest suite --only prove", 20)?.after(&[IMAGE]).takes(Load::Machine),
         with_binary("two clients", "guest two-clients", 24)?.after(&[IMAGE, IMAGE_13]).takes(Load::Machine),
         with_binary("prove", "prove", 40)?.takes(Load::Machine),
     ])
