@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use transport::CallStats;
+use vfs::qos::Charge;
 use vfs::{
     Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, Origin, PendingSync,
     Protection, ProtocolId, Time, VolumeId,
@@ -45,6 +46,8 @@ pub struct Call<'c> {
     pub pending: &'c mut PendingSync,
     /// The file that the call is about, and the bytes of data that it has read or written.
     pub stats: CallStats<Rc<CachedFile>>,
+    /// The payment of the call; an operation that pays by itself puts its own here.
+    pub charge: &'c mut Option<Charge>,
 }
 
 /// Why a call is not answered now: nothing was done, and it is run again.

@@ -4,7 +4,7 @@ use crate::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S, CLIENT_RECORDS_PE
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use vfs::qos::{Demand, Gate, Kind, Limits, Pacer, Toll};
+use vfs::qos::{Demand, Gate, Limits, Pacer, Toll};
 
 /// Gates for such calls.
 pub struct CallRates {
@@ -33,5 +33,5 @@ impl CallRates {
 
 /// What a client pays for one such call.
 pub(crate) fn toll(gate: &Arc<Gate>, client: IpAddr) -> Toll {
-    Toll::new(gate, client, Demand::one(Kind::Other, 0))
+    Toll::new(gate, client, Demand::OTHER)
 }

@@ -12,6 +12,7 @@ use nfs_wire::rpc::{
 use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::{CallStats, Outbox};
+use vfs::qos::Charge;
 use vfs::{
     Blocking, Credential, Durability, Export, ExportRule, FsError, MemFs, Namespace, PendingSync, Protection,
     Squash, Time, Volume, VolumeId,
@@ -66,6 +67,17 @@ impl Desk {
         pending: &mut PendingSync,
         act: impl FnOnce(&mut Call<'_>) -> R,
     ) -> R {
+        self.call_paid(credential, pending, &mut None, act)
+    }
+
+    /// The same for a call that has paid.
+    pub(crate) fn call_paid<R>(
+        &self,
+        credential: &Arc<Credential>,
+        pending: &mut PendingSync,
+        charge: &mut Option<Charge>,
+        act: impl FnOnce(&mut Call<'_>) -> R,
+    ) -> R {
         act(&mut Call {
             service: &self.service,
             namespace: &self.service.namespace.load_full(),
@@ -81,6 +93,7 @@ impl Desk {
             cache: None,
             pending,
             stats: CallStats::default(),
+            charge,
         })
     }
 

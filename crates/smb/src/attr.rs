@@ -9,11 +9,13 @@ mod streams;
 use crate::ipc;
 use crate::limits::TRANSACT_BYTES_MAX;
 use crate::ops::{Done, Ops, Stop};
+use crate::price;
 use info::Info;
 use smb_wire::dir::OutputResponse;
 use smb_wire::error::ErrorResponse;
 use smb_wire::info::{InfoType, QueryInfoRequest};
 use smb_wire::{Encode, NtStatus, Writer};
+use vfs::qos::Moved;
 
 /// MS-SMB2 §3.3.5.20.
 pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
@@ -36,6 +38,9 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
     }
     let told = info.bytes.len().min(room);
+    if price::is_data(args.info_type, args.file_info_class) {
+        ops.stats.count_listed(Moved::read(told));
+    }
     OutputResponse { output: &info.bytes[..told] }.encode(w);
     Ok(if info.is_cut || told < info.bytes.len() { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS })
 }

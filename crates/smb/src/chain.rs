@@ -10,14 +10,16 @@ use crate::connection::Connection;
 use crate::create::Trail;
 use crate::durable::Creation;
 use crate::heads::Heads;
+use crate::ioctl::Copying;
 use crate::later::{Asked, Cancel, Interim, Undo, Waker, Woken};
 use crate::limits::{COMPOUND_REPLY_BYTES_MAX, COMPRESSED_BYTES_MIN, CREDIT_BYTES};
 use crate::ops::{Ops, Stop};
+use crate::price::{demand, demand_of_all, ends_waits};
 use crate::sequence::Outstanding;
 use crate::service::Service;
 use crate::session::Session;
 use crate::signatures::Unsigned;
-use crate::table::{Needs, Row, demand, demand_of_all, ends_waits, row};
+use crate::table::{Needs, Row, row};
 use crate::tree::{Disk, Tree};
 use crate::turn::Turn;
 use smb_wire::compound::{self, Message};
@@ -31,7 +33,7 @@ use smb_wire::{Encode, FileId, NtStatus, Writer};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use transport::{CallStats, Endpoints, Pipe};
-use vfs::qos::{Demand, Toll, is_anything_limited};
+use vfs::qos::{Charge, Demand, Toll, is_anything_limited};
 use vfs::{Attrs, Blocking, Namespace, PendingSync, Time, VolumeId};
 
 /// What all commands of a message are given.
@@ -45,6 +47,7 @@ pub(crate) struct Base<'c> {
     pub(crate) pending: &'c mut PendingSync,
     pub(crate) trail: &'c mut Trail,
     pub(crate) stats: &'c mut CallStats<Arc<Disk>>,
+    pub(crate) charge: &'c mut Option<Charge>,
 }
 
 impl Base<'_> {
@@ -64,6 +67,7 @@ impl Base<'_> {
             pending: self.pending,
             trail: self.trail,
             stats: self.stats,
+            charge: self.charge,
             header,
             channel,
             signer,
@@ -78,6 +82,7 @@ impl Base<'_> {
             cancel: None,
             undo: None,
             turn: None,
+            copying: None,
             creation: None,
             unanswered: Vec::new(),
             is_sealed: false,
@@ -123,6 +128,8 @@ pub(crate) struct Chain {
     creation: Option<Creation>,
     /// The turn of the next command at a limit of its own.
     turn: Option<Turn>,
+    /// How far the next command has copied.
+    copying: Option<Copying>,
     /// The client was told that it is answered later.
     has_interim: bool,
     /// Its connection is gone: the next command is done by way of another one, and nobody is answered.
@@ -279,7 +286,7 @@ impl Chain {
             .and(if has_room { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) })
             .map_err(Stop::from)
             .and_then(|()| admitted(&ops, request, self.sealed_by.as_ref(), is_alone))
-            .and_then(|row| self.pay(&ops, request, rest).map(|()| row))
+            .and_then(|row| self.pay(&mut ops, request, rest).map(|()| row))
             .and_then(|row| (row.run)(&mut ops, request.bytes, &mut w));
         let status = match done {
             Ok(status) => status,
@@ -329,7 +336,7 @@ impl Chain {
     /// Gives a command what it has of the chain, which takes so many bytes with the replies so far.
     fn hand_over(&mut self, ops: &mut Ops<'_>, is_last: bool, is_alone: bool, bytes: usize) {
         (ops.outstanding, ops.creation) = (self.outstanding.take(), self.creation.take());
-        ops.turn = self.turn.take();
+        (ops.turn, ops.copying) = (self.turn.take(), self.copying.take());
         (ops.waker, ops.is_last) = (self.waker.take().and_then(Unanswered::into_waker), is_last);
         ops.is_sealed = self.sealed_by.is_some();
         ops.compresses = ops.share_compresses();
@@ -443,9 +450,9 @@ impl Chain {
 
     /// How a command ended that has no reply now.
     fn stopped(&mut self, stop: Stop, ops: Ops<'_>) -> Ended {
-        let Ops { header, channel, signer, waker, woken, cancel, undo, outstanding, creation, turn, .. } =
-            ops;
-        (self.outstanding, self.creation, self.turn) = (outstanding, creation, turn);
+        let Ops { header, channel, signer, waker, woken, cancel, undo, .. } = ops;
+        (self.outstanding, self.creation) = (ops.outstanding, ops.creation);
+        (self.turn, self.copying) = (ops.turn, ops.copying);
         self.waker = waker.map(|waker| Unanswered(Some(waker)));
         match stop {
             Stop::Delayed => Ended::Delayed,
@@ -470,26 +477,29 @@ impl Chain {
 
     /// Pays for the next command if the message has not paid for its volume: whatever tree connects the commands of a message are
     /// of, nothing is done in a limited volume for nothing. What cannot pay at once waits for its turn with all that follows it.
-    fn pay(&mut self, ops: &Ops<'_>, request: &Message<'_>, rest: &[u8]) -> Result<(), Stop> {
+    fn pay(&mut self, ops: &mut Ops<'_>, request: &Message<'_>, rest: &[u8]) -> Result<(), Stop> {
         let Some(disk) = ops.tree.as_ref().and_then(|tree| tree.disk()) else { return Ok(()) };
         let volume = &disk.export.volume;
-        let is_paid = self.paid == Some(volume.id()) || self.paid_at == Some(self.at);
+        // A copy on its way pays for each part by itself.
+        let is_paid =
+            self.paid == Some(volume.id()) || self.paid_at == Some(self.at) || ops.copying.is_some();
         if !is_anything_limited() || is_paid || ends_waits(request.header.command) {
             return Ok(());
         }
         let client = ops.ends.peer.ip().to_canonical();
         let toll = |demand: Demand| match self.counted == Some(volume.id()) {
-            true if demand.bytes == 0 => None,
-            true => volume.toll(client, Demand { operations: 0, ..demand }),
-            false => volume.toll(client, demand),
+            true => Some(demand.without_operations()).filter(|demand| !demand.is_nothing()),
+            false => Some(demand),
         };
+        let toll = |demand| toll(demand).and_then(|demand| volume.toll(client, demand));
         // Before anything is done, all of a message can wait: what has to be told of first cannot.
         let is_first = self.at == 0 && self.counted.is_none() && request.header.next_command != 0;
         let whole = is_first.then(|| demand_of_all(rest)).flatten();
         let demand = whole.unwrap_or_else(|| demand(request));
         let Some(paying) = toll(demand) else { return Ok(()) };
-        if let Ok(mut charge) = paying.pay() {
-            charge.spend(demand.bytes);
+        if let Ok(charge) = paying.pay() {
+            let before = ops.charge.replace(charge);
+            ops.stats.settle(before);
             (self.paid, self.paid_at) = (whole.map(|_| volume.id()).or(self.paid), Some(self.at));
             return Ok(());
         }

@@ -18,6 +18,7 @@ use crate::limits::{CREATE_TRIES, PATH_NAMES_MAX};
 use crate::names::{self, Naming, Part};
 use crate::open::{NewOpen, Open, Place};
 use crate::ops::{Done, Ops, Stop};
+use crate::price;
 use crate::shown::Shown;
 use crate::status::of_conflict;
 use crate::tree::{Disk, Share};
@@ -36,6 +37,7 @@ use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::Arc;
 use vfs::claims::{By, Conflict, Granted, Io, IoKind, OpenRequest, Request, Span, Verdict};
+use vfs::qos::Moved;
 use vfs::watch::What;
 use vfs::{
     Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, Opened, SecurityStyle,
@@ -129,6 +131,7 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
         if let Some(creation) = ops.creation.take() {
             creation.done(&open, action);
         }
+        ops.stats.count_listed(Moved { read: 0, written: price::stored_bytes(&args) });
         return answer(ops, (&args, &asked), Made { open, attrs, action, caching }, w);
     }
     Err(Stop::Delayed)

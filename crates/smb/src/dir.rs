@@ -16,7 +16,7 @@ use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDi
 use smb_wire::types::AccessMask;
 use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
 use std::ops::ControlFlow;
-use vfs::qos::Kind;
+use vfs::qos::{Kind, Moved};
 use vfs::{Attrs, Blocking, Entry, FileKey, FsError, Kept, Resolved};
 
 /// Where in the reply, behind its header, the length of the entries is.
@@ -34,7 +34,7 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     open.check(AccessMask::LIST_DIRECTORY)?;
-    ops.count(Kind::Read, 0);
+    ops.count(Kind::Read, Moved::default());
     // Who has room for more is told as much as there is for others.
     let room = usize::try_from(args.output_buffer_length.min(TRANSACT_BYTES_MAX)).unwrap_or(usize::MAX);
     // The length is not 0, so that nothing stands in place of the entries.
@@ -69,7 +69,7 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
     }
     let bytes = w.position() - start;
     w.patch::<u32>(LENGTH_AT, bytes);
-    ops.count(Kind::Read, bytes);
+    ops.count(Kind::Read, Moved::read(bytes));
     Ok(NtStatus::SUCCESS)
 }
 

@@ -13,7 +13,7 @@ use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
 use std::os::fd::AsFd;
 use transport::Pipe;
 use vfs::claims::{IoKind, Span};
-use vfs::qos::Kind;
+use vfs::qos::{Kind, Moved};
 use vfs::traffic::ReadFrom;
 use vfs::{Access, Blocking, FsError, Opened, Stability};
 
@@ -45,7 +45,7 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         Some(pages) => Ok(pages.held()),
         None => opened.read(args.offset, length, w.buffer_mut(), ops.blocking),
     };
-    ops.count(Kind::Read, 0);
+    ops.count(Kind::Read, Moved::default());
     if let Err(FsError::WouldWait) = read {
         ops.stats.read_from = Some(ReadFrom::Storage);
     }
@@ -69,7 +69,7 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
     }
     ops.pages = pages;
     open.set_position(args.offset + read as u64);
-    ops.count(Kind::Read, read);
+    ops.count(Kind::Read, Moved::read(read));
     ops.stats.read_from = ops.stats.read_from.or(Some(match ops.blocking {
         Blocking::Never => ReadFrom::Memory,
         Blocking::Allowed => ReadFrom::Storage,
@@ -123,7 +123,7 @@ pub(crate) fn write(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         // It may append alone. Windows looks at that only where files are opened on the server itself.
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    ops.count(Kind::Write, 0);
+    ops.count(Kind::Write, Moved::default());
     if length > 0 {
         let change = match opened.write(offset, args.data, stability, ops.pending) {
             Err(FsError::Delay) => {
@@ -135,7 +135,7 @@ pub(crate) fn write(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         open.tell_written(&change);
     }
     open.set_position(offset + u64::from(length));
-    ops.count(Kind::Write, args.data.len());
+    ops.count(Kind::Write, Moved::written(args.data.len()));
     ops.reply(w, &WriteResponse { count: length, remaining: 0 })
 }
 

@@ -18,9 +18,10 @@ use smb_wire::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, NtStatus, Writer};
 use std::sync::Arc;
-use vfs::qos::{Demand, Kind};
+use vfs::qos::Demand;
 
 use answer::Answer;
+pub(crate) use copy::Copying;
 
 /// MS-SMB2 §3.3.5.15.
 pub(crate) fn ioctl(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
@@ -65,7 +66,7 @@ pub(crate) fn ioctl(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
 
 /// What a request moves, and how many operations it is, for the limits of volumes.
 pub(crate) fn demand(args: &IoctlRequest<'_>) -> Demand {
-    copy::copied(args).or_else(|| ranges::trimmed(args)).unwrap_or(Demand::one(Kind::Other, 0))
+    copy::copied(args).or_else(|| ranges::trimmed(args)).unwrap_or(Demand::OTHER)
 }
 
 fn is_of_no_file(code: CtlCode) -> bool {

@@ -51,6 +51,7 @@ mod ops;
 pub mod persistent;
 mod pipe;
 mod posix;
+mod price;
 mod scan;
 mod sequence;
 pub mod server;

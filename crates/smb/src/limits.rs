@@ -109,8 +109,13 @@ pub const COPY_CHUNKS_MAX: u32 = 256;
 pub const COPY_CHUNK_BYTES_MAX: u32 = 1 << 20;
 /// See [`COPY_CHUNKS_MAX`].
 pub const COPY_BYTES_MAX: u32 = 16 << 20;
-/// Bytes that the commands of one message pay for together at the limits of a volume: as many as one SRV_COPYCHUNK reads and writes.
-pub const PAID_BYTES_MAX: u32 = 2 * COPY_BYTES_MAX;
+/// Bytes that a SRV_COPYCHUNK copies at once where a limit has to be paid for it, so that it takes no more of a limit at once than a READ
+/// and a WRITE may. No chunk is longer, so that one that overlaps itself is read before it is written.
+pub const COPY_PAID_BYTES_MAX: u32 = COPY_CHUNK_BYTES_MAX;
+/// Bytes that the commands of one message pay for together at the limits of a volume.
+pub const PAID_BYTES_MAX: u32 = 4 * IO_BYTES_MAX;
+/// Bytes of create contexts that a CREATE has free: those of leases, durable opens and the like have less.
+pub const CREATE_CONTEXTS_BYTES_FREE: u32 = 512;
 /// Ranges of one FILE_LEVEL_TRIM that are processed; the client is told how many that were.
 pub const TRIM_RANGES_MAX: usize = 1024;
 /// Locks of names that are being made, for all directories together: so many are made at one time, and few wait for others.

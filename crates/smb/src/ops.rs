@@ -5,6 +5,7 @@ use crate::channel::Channel;
 use crate::connection::Connection;
 use crate::create::Trail;
 use crate::durable::Creation;
+use crate::ioctl::Copying;
 use crate::later::{Asked, Cancel, Interim, Undo, Waker, Woken};
 use crate::open::Open;
 use crate::pipe::Pipe;
@@ -22,7 +23,7 @@ use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Writer};
 use std::sync::Arc;
 use transport::{CallStats, Endpoints, Pipe as Pages};
 use vfs::claims::{By, Io, IoKind, Request, Span, Ticket, Verdict};
-use vfs::qos::{Charge, Kind, Toll, Wait};
+use vfs::qos::{Charge, Kind, Moved, Toll, Wait};
 use vfs::{Attrs, Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time};
 
 /// How a command ended that has a reply of its own: the status of that. Anything else is an error, which has no body.
@@ -78,6 +79,7 @@ pub(crate) struct Ops<'c> {
     pub(crate) pending: &'c mut PendingSync,
     pub(crate) trail: &'c mut Trail,
     pub(crate) stats: &'c mut CallStats<Arc<Disk>>,
+    pub(crate) charge: &'c mut Option<Charge>,
     /// The header of the request, with the ids that related commands take over, and those that the command makes.
     pub(crate) header: Header,
     /// The session of the request as its connection has it, be it bound already or not.
@@ -103,6 +105,8 @@ pub(crate) struct Ops<'c> {
     pub(crate) undo: Option<Undo>,
     /// Its turn at a limit, if it waits or has waited for one by itself.
     pub(crate) turn: Option<Turn>,
+    /// How far it has copied, if it has to pay before it copies more.
+    pub(crate) copying: Option<Copying>,
     /// That the request is a CREATE under way, as it may come again.
     pub(crate) creation: Option<Creation>,
     /// Caches of which the client learns with the reply.
@@ -136,13 +140,12 @@ impl Ops<'_> {
         Ok(NtStatus::SUCCESS)
     }
 
-    /// Counts what a command has read or written: the commands of a message add up.
-    pub(crate) fn count(&mut self, kind: Kind, bytes: usize) {
+    /// Counts a command that reads or writes, and the bytes that it has moved: the commands of a message add up.
+    pub(crate) fn count(&mut self, kind: Kind, moved: Moved) {
         if self.stats.kind != Kind::Write {
             self.stats.kind = kind;
         }
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.stats.bytes = self.stats.bytes.saturating_add(bytes);
+        self.stats.count_data(moved);
     }
 
     /// The session of the request.

@@ -10,10 +10,11 @@ use crate::heads::Heads;
 use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY_MS, RETRY_MS_MAX};
 use crate::negotiate::multi_protocol;
 use crate::opened::{Opened, check_compression};
+use crate::price::{demand_of_all, ends_waits};
 use crate::service::Service;
 use crate::signatures::Unsigned;
 use crate::status::of_fs_error;
-use crate::table::{demand_of_all, dispatch, ends_waits, reply_bytes_max};
+use crate::table::{dispatch, reply_bytes_max};
 use crate::tree::Disk;
 use smb_wire::compound;
 use smb_wire::header::{Header, ProtocolId};
@@ -357,6 +358,7 @@ impl Smb {
             pending: cx.pending,
             trail: &mut cx.memory.trail,
             stats: &mut cx.stats,
+            charge: &mut cx.charge,
         };
         match chain.run(&mut with, message, out, base) {
             Ended::Replied => replied(cx, chain, frame_start, cx.pending.added() == flushes),
@@ -392,8 +394,8 @@ impl Smb {
             return Progress::WouldBlock(Continuation::Suspended(suspended));
         }
         if suspended.replies.is_empty() {
-            // Nothing is done: it counts when it is.
-            cx.stats = CallStats::default();
+            // No command is done: it counts when one is. Bytes were moved all the same.
+            cx.stats = CallStats { moved: cx.stats.moved, ..CallStats::default() };
         }
         if ended == Ended::Unpaid
             && cx.pending.added() == flushes
@@ -419,7 +421,7 @@ impl Smb {
         let (is_pending, had_interim) = (cx.pending.added() > flushes, chain.has_interim());
         let ours = Arc::clone(cx.session());
         if cx.out.bytes().len() == base {
-            cx.stats = CallStats::default();
+            cx.stats = CallStats { moved: cx.stats.moved, ..CallStats::default() };
         }
         let out = cx.out.bytes();
         chain.interim(&ours, &waits, out, base);

@@ -10,6 +10,7 @@ use crate::ea;
 use crate::names::Naming;
 use crate::open::Open;
 use crate::ops::{Done, Ops, Stop};
+use crate::price;
 use crate::shown::{KEPT, WRITE_BITS, kept_flags};
 use crate::status::of_conflict;
 use smb_wire::classes::FileClass;
@@ -25,6 +26,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
+use vfs::qos::Moved;
 use vfs::watch::What;
 use vfs::{Attrs, Blocking, File, FileType, FsError, FsResult, Kept, SetAttrs, SetTime, Stability, Time};
 
@@ -42,6 +44,9 @@ pub(crate) fn set(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done
             return Err(NtStatus::NOT_SUPPORTED.into());
         }
         _ => return Err(NtStatus::INVALID_PARAMETER.into()),
+    }
+    if price::is_data(args.info_type, args.file_info_class) {
+        ops.stats.count_listed(Moved::written(args.buffer.len()));
     }
     ops.reply(w, &SetInfoResponse)
 }

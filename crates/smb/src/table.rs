@@ -1,8 +1,9 @@
 //! From a command to what it needs, how it may be done, and its handler.
 
 use crate::heads::Heads;
-use crate::limits::{COMPOUND_REPLY_BYTES_MAX, IO_BYTES_MAX, PAID_BYTES_MAX, TRANSACT_BYTES_MAX};
+use crate::limits::{COMPOUND_REPLY_BYTES_MAX, IO_BYTES_MAX};
 use crate::ops::{Done, Ops};
+use crate::price::moved_bytes;
 use crate::{attr, connect, create, dir, file, ioctl, lock, negotiate, notify, oplock, setattr, setup};
 use smb_wire::compound::{self, Message};
 use smb_wire::dir::{ChangeNotifyRequest, QueryDirectoryRequest};
@@ -12,7 +13,6 @@ use smb_wire::info::{QueryInfoRequest, SetInfoRequest};
 use smb_wire::ioctl::IoctlRequest;
 use smb_wire::{Elsewhere, Writer};
 use transport::Dispatch;
-use vfs::qos::{Demand, Kind};
 
 /// What must be there for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,30 +94,6 @@ pub(crate) fn dispatch(heads: &Heads) -> Dispatch {
     }
 }
 
-/// What a command moves, for the limits of volumes.
-pub(crate) fn demand(request: &Message<'_>) -> Demand {
-    let kind = match request.header.command {
-        Command::READ | Command::QUERY_DIRECTORY => Kind::Read,
-        Command::WRITE => Kind::Write,
-        Command::IOCTL => {
-            let nothing = |_| Demand::one(Kind::Other, 0);
-            return Ops::decode(request.bytes).map_or_else(nothing, |args| ioctl::demand(&args));
-        }
-        _ => return Demand::one(Kind::Other, 0),
-    };
-    Demand::one(kind, moved_bytes(request))
-}
-
-/// Whether a command ends what others wait for, or its own client: it pays nothing, so that it does not wait itself.
-pub(crate) fn ends_waits(command: Command) -> bool {
-    matches!(command, Command::CANCEL | Command::OPLOCK_BREAK)
-}
-
-/// What a command may move at most: nothing longer is read, written or told, whatever a request has room for.
-fn moved_bytes(request: &Message<'_>) -> u32 {
-    payload_bytes(request).min(IO_BYTES_MAX.max(TRANSACT_BYTES_MAX))
-}
-
 /// What the replies to all commands of a message may have of data.
 pub(crate) fn reply_bytes_max(message: &[u8]) -> u32 {
     let moves = |header: &Header| {
@@ -127,15 +103,6 @@ pub(crate) fn reply_bytes_max(message: &[u8]) -> u32 {
     let asked = requests.map(|request| moved_bytes(&request)).fold(0, u32::saturating_add);
     // Past that, further commands are refused.
     asked.min(u32::try_from(COMPOUND_REPLY_BYTES_MAX).unwrap_or(u32::MAX).saturating_add(IO_BYTES_MAX))
-}
-
-/// What all commands of a message move; `None` if that is more than a volume is to be kept from others for at a time. Then they pay one
-/// by one.
-pub(crate) fn demand_of_all(message: &[u8]) -> Option<Demand> {
-    let nothing = Demand::one(Kind::Other, 0);
-    let all =
-        compound::messages(message).flatten().map(|request| demand(&request)).fold(nothing, Demand::and);
-    Some(all).filter(|all| all.bytes <= PAID_BYTES_MAX)
 }
 
 /// `SendPayloadSize` or the expected response payload size, whichever is more (MS-SMB2 §3.3.5.2.5). A request that is none is

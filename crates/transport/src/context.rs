@@ -7,6 +7,7 @@ use crate::outbox::Outbox;
 use crate::protocol::Protocol;
 use std::sync::Arc;
 use std::time::Instant;
+use vfs::qos::Charge;
 use vfs::{Blocking, PendingSync, Time};
 
 /// Everything a call has besides its message.
@@ -25,6 +26,9 @@ pub struct Context<'c, P: Protocol> {
     pub now: Time,
     /// What the call does, for counters and limits.
     pub stats: CallStats<P::Target>,
+    /// The payment of the call, settled with [`CallStats::moved`] when the attempt ends. A call that goes on at something that it pays
+    /// for by itself settles it before and puts the next one here.
+    pub charge: Option<Charge>,
 }
 
 impl<P: Protocol> Context<'_, P> {

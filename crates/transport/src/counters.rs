@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::time::Duration;
-use vfs::qos::Kind;
+use vfs::qos::{Charge, Kind, Moved};
 use vfs::traffic::{ReadFrom, Reads};
 use vfs::{Volume, VolumeId};
 
@@ -14,28 +14,43 @@ pub struct CallStats<T> {
     pub kind: Kind,
     /// Bytes of data read or written.
     pub bytes: u32,
-    /// Bytes of a listing or of a symbolic link's text, which limits count as data.
-    pub listed: u32,
+    /// Bytes that limits count: data, and listings, links and attributes.
+    pub moved: Moved,
     /// Where the data was that it has read.
     pub read_from: Option<ReadFrom>,
 }
 
 impl<T> Default for CallStats<T> {
     fn default() -> Self {
-        Self { target: None, kind: Kind::Other, bytes: 0, listed: 0, read_from: None }
+        Self { target: None, kind: Kind::Other, bytes: 0, moved: Moved::default(), read_from: None }
     }
 }
 
 impl<T> CallStats<T> {
     /// The same for another target.
     pub fn with_target<U>(self, target: Option<U>) -> CallStats<U> {
-        let Self { kind, bytes, listed, read_from, .. } = self;
-        CallStats { target, kind, bytes, listed, read_from }
+        let Self { kind, bytes, moved, read_from, .. } = self;
+        CallStats { target, kind, bytes, moved, read_from }
     }
 
-    /// Bytes that limits count.
-    pub fn charged(&self) -> u32 {
-        self.bytes.saturating_add(self.listed)
+    /// Counts data, which limits and statistics count.
+    pub fn count_data(&mut self, moved: Moved) {
+        let bytes = moved.read.saturating_add(moved.written);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.moved = self.moved.and(moved);
+    }
+
+    /// Counts bytes of a listing, a link or attributes, which limits count as data.
+    pub fn count_listed(&mut self, moved: Moved) {
+        self.moved = self.moved.and(moved);
+    }
+
+    /// Settles a charge for the bytes that were moved so far. Bytes that are moved later belong to another charge.
+    pub fn settle(&mut self, charge: Option<Charge>) {
+        let moved = std::mem::take(&mut self.moved);
+        if let Some(mut charge) = charge {
+            charge.spend(moved);
+        }
     }
 }
 
@@ -62,7 +77,7 @@ impl<T: Deref<Target: AsRef<Volume>>> OpCounters<T> {
     /// Adds a call.
     #[inline]
     pub(crate) fn add(&mut self, stats: CallStats<T>) {
-        let CallStats { target, kind, bytes, read_from, listed: _ } = stats;
+        let CallStats { target, kind, bytes, read_from, moved: _ } = stats;
         let Some(of) = target else { return };
         let bytes = u64::from(bytes);
         let reads = Reads {

@@ -31,7 +31,7 @@ pub enum Progress<C> {
     /// A [`crate::Late`] answers, from wherever it is.
     Detached,
     /// What was done is settled, and the outbox is as before. The call goes on at something that it has to pay for first, and takes so
-    /// many bytes meanwhile. If too much waits, it fails ([`Protocol::fail`]).
+    /// many bytes meanwhile. If too much waits, [`Protocol::cannot_wait`] answers it.
     Unpaid {
         /// Where it goes on.
         at: C,
@@ -139,6 +139,17 @@ pub trait Protocol: Send + Sync + Sized + 'static {
 
     /// Answers a call that cannot go on: the flushes failed that its reply waited for, or there is no room for a reply.
     fn fail(&self, at: Self::Continuation, error: FsError, out: &mut Outbox);
+
+    /// Goes on with a call that was [`Progress::Unpaid`] and cannot wait, as too much waits already: nothing more of it is done that has
+    /// to be paid for.
+    fn cannot_wait(
+        &self,
+        cx: &mut Context<'_, Self>,
+        at: Self::Continuation,
+    ) -> Progress<Self::Continuation> {
+        self.fail(at, FsError::Delay, cx.out);
+        Progress::Done
+    }
 
     /// Answers a call that is not done.
     fn refuse(&self, call: &Self::Call, error: FsError, out: &mut Outbox);

@@ -19,7 +19,7 @@ use crate::transform::Transform;
 use crate::upload::{Part, Uploading};
 use std::sync::Arc;
 use std::time::Instant;
-use vfs::qos::{Charge, Toll};
+use vfs::qos::{Charge, Moved, Toll};
 use vfs::{Blocking, FsError, PendingSync, Time};
 
 /// What does calls on one thread.
@@ -334,6 +334,26 @@ impl<P: Protocol> Runner<P> {
         charge: Option<Charge>,
         run: impl FnOnce(&mut Context<'_, P>) -> Progress<P::Continuation>,
     ) -> Attempt<P> {
+        let protocol = &*connection.protocol;
+        let refused = match self.attempt_once(connection, blocking, charge, run) {
+            Ok(attempt) => return attempt,
+            Err(at) => self.attempt_once(connection, blocking, None, |cx| protocol.cannot_wait(cx, at)),
+        };
+        refused.unwrap_or_else(|at| {
+            protocol.fail(at, FsError::Delay, &mut self.ready);
+            Attempt::Done
+        })
+    }
+
+    /// One attempt. A call comes back that has to pay first and cannot wait for that, as too much waits already.
+    #[inline]
+    fn attempt_once(
+        &mut self,
+        connection: &Arc<Connection<P>>,
+        blocking: Blocking,
+        charge: Option<Charge>,
+        run: impl FnOnce(&mut Context<'_, P>) -> Progress<P::Continuation>,
+    ) -> Result<Attempt<P>, P::Continuation> {
         let start = self.ready.start();
         let mut cx = Context {
             connection,
@@ -343,27 +363,26 @@ impl<P: Protocol> Runner<P> {
             blocking,
             now: self.now,
             stats: CallStats::default(),
+            charge,
         };
         let progress = run(&mut cx);
-        let stats = cx.stats;
+        let (mut stats, charge) = (cx.stats, cx.charge);
         let (mut synced, mut switch, mut unpaid) = (None, None, None);
         match progress {
             Progress::WouldBlock(at) => {
                 self.ready.abandon(start);
-                return Attempt::WouldBlock(at, charge);
+                return Ok(Attempt::WouldBlock(at, charge));
             }
             Progress::Done | Progress::Detached => {}
             Progress::AfterSync(at) => synced = Some(at),
             Progress::Switch(transform) => switch = Some(transform),
             Progress::Unpaid { at, bytes, toll } => unpaid = Some((at, bytes, toll)),
         }
-        if let Some(mut charge) = charge {
-            charge.spend(stats.charged());
-        }
+        stats.settle(charge);
         if let Some((at, bytes, toll)) = unpaid
             && let Err(at) = admit_later(connection, (at, bytes), &toll)
         {
-            connection.protocol.fail(at, FsError::Delay, &mut self.ready);
+            return Err(at);
         }
         if let Some(at) = synced {
             let begin = self.held.start();
@@ -373,7 +392,7 @@ impl<P: Protocol> Runner<P> {
         } else {
             self.counters.add(stats);
         }
-        switch.map_or(Attempt::Done, Attempt::Switch)
+        Ok(switch.map_or(Attempt::Done, Attempt::Switch))
     }
 
     /// Begins to take the body of the message at the front of the buffer. One that must wait for a limit is put together in
@@ -421,14 +440,13 @@ impl<P: Protocol> Runner<P> {
                 (at, PartData::Bytes(received))
             }
             Part::End => {
-                let Some(mut uploading) = inbound.uploading.take() else { return };
-                let unspent = uploading.take_unspent();
-                let Uploading { upload, charge: _charge, since, tail, .. } = uploading;
+                let Some(uploading) = inbound.uploading.take() else { return };
+                let Uploading { upload, charge, since, tail, .. } = uploading;
                 self.send(connection);
                 self.received = since;
                 self.in_progress += 1;
                 let finish = |cx: &mut Context<'_, P>| protocol.finish_upload(cx, upload, tail.bytes());
-                return self.run_to_end(connection, unspent, finish);
+                return self.run_to_end(connection, charge, finish);
             }
         };
         let mut cx = Context {
@@ -439,10 +457,12 @@ impl<P: Protocol> Runner<P> {
             blocking: Blocking::Allowed,
             now: self.now,
             stats: CallStats::default(),
+            charge: uploading.charge.take(),
         };
         let stored = protocol.upload(&mut cx, &mut uploading.upload, at, data);
+        uploading.charge = cx.charge;
         if let Some(charge) = &mut uploading.charge {
-            charge.spend(u32::try_from(stored).unwrap_or(u32::MAX));
+            charge.spend(Moved::written(stored));
         }
     }
 

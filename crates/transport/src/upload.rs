@@ -78,11 +78,6 @@ impl<P: Protocol> Uploading<P> {
         })
     }
 
-    /// Takes what it has paid and its body has not spent: without a body, all of it.
-    pub(crate) fn take_unspent(&mut self) -> Option<Charge> {
-        if self.body == 0 { self.charge.take() } else { None }
-    }
-
     /// Receives what comes next from the socket, which has some, where that need not go through a buffer: how many bytes, 0 at the
     /// end of the stream.
     pub(crate) fn receive(&mut self, socket: &TcpStream) -> Option<io::Result<usize>> {

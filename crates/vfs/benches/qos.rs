@@ -6,10 +6,10 @@ use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU64;
 use std::time::Instant;
-use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Nanos, Pacer, Scheduler, VolumeLimits};
+use vfs::qos::{Arbiter, Demand, Gate, Limits, Nanos, Pacer, Scheduler, VolumeLimits};
 
 const CALLS: u32 = 2_000_000;
-const DEMAND: Demand = Demand::one(Kind::Read, 4096);
+const DEMAND: Demand = Demand::read(4096);
 
 fn client(number: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0a00_0000 + number).into()

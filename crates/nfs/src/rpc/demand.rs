@@ -1,18 +1,20 @@
-//! What a call must pay before it is done.
+//! The toll of a call, paid before it is done.
 
 use super::dispatch::{RpcCall, Sideband, Target};
 use crate::handle::HandleSigner;
 use crate::service::Service;
-use crate::{rates, v3, v4};
+use crate::v4::price::{Covered, Segment, first_segment};
+use crate::{rates, v3};
 use nfs_wire::v3::Procedure;
 use std::sync::Arc;
 use vfs::qos::{Toll, is_anything_limited};
 use vfs::{Export, Namespace, Origin};
 
-/// What a call with these arguments must pay; `None` if that is nothing, or if it will be refused anyway.
+/// The toll of a call with these arguments; `None` if it has nothing to pay, or will be refused anyway. Notes which operations of a
+/// compound are paid for with it.
 #[inline]
 pub(super) fn toll(
-    call: &RpcCall,
+    call: &mut RpcCall,
     args: &[u8],
     service: &Service,
     namespace: &Namespace,
@@ -30,8 +32,11 @@ pub(super) fn toll(
         }
         Target::Compound(outline) if outline.is_recorded => return rated(&service.rates.records),
         Target::Compound(_) if is_anything_limited() => {
-            let (handle, demand) = v4::demand(args)?;
-            (reached(handle, service, namespace, origin)?, demand)
+            let Segment { handle, demand, until } = first_segment(args)?;
+            let export = reached(handle?, service, namespace, origin)?;
+            let toll = export.volume.toll(origin.client, demand);
+            call.covered = toll.as_ref().map(|_| Covered { volume: export.volume.id(), until });
+            return toll;
         }
         _ => return None,
     };

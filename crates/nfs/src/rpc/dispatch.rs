@@ -5,11 +5,12 @@ use super::reply::Records;
 use super::tls;
 use crate::cache::{HandleCache, decode_credential};
 use crate::call::{Answer, Call, Outcome};
+use crate::v4::price::Covered;
 use crate::{mount, nlm, nsm, portmap, v3, v4};
 use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, CallHeader, RPC_VERSION, Rejected, Versions};
 use std::sync::Arc;
 use transport::{Dispatch, Outbox};
-use vfs::qos::Kind;
+use vfs::qos::{Kind, Moved};
 use vfs::{Credential, FsError, ProtocolId};
 use xdr::{Decode, Malformed, Reader};
 
@@ -50,6 +51,8 @@ pub struct RpcCall {
     pub target: Target,
     /// Who calls.
     pub credential: Arc<Credential>,
+    /// The operations of a compound that were paid for before it is run.
+    pub(crate) covered: Option<Covered>,
     /// Where in the record the arguments begin.
     args: usize,
 }
@@ -92,7 +95,8 @@ pub fn route(
     };
     match identified {
         Ok((target, credential)) => {
-            Ok(Some(RpcCall { xid: header.xid, target, credential, args: record.len() - r.remaining() }))
+            let args = record.len() - r.remaining();
+            Ok(Some(RpcCall { xid: header.xid, target, credential, covered: None, args }))
         }
         Err(stat) => {
             out.reject(header.xid, Rejected::AuthError(stat));
@@ -262,11 +266,13 @@ impl RpcCall {
         }
     }
 
-    /// Bytes of data that a call with these arguments asks for or brings, as limits count them.
-    pub(super) fn data_bytes(&self, args: &[u8]) -> u32 {
+    /// Bytes that a call of version 3 with these arguments may move, as limits count them.
+    pub(super) fn moved(&self, args: &[u8]) -> Moved {
         match self.target {
-            Target::Nfs(procedure) => v3::demand(procedure, args).map_or(0, |(_, demand)| demand.bytes),
-            Target::Compound(_) | Target::Sideband(_) => 0,
+            Target::Nfs(procedure) => {
+                v3::demand(procedure, args).map_or_else(Moved::default, |(_, demand)| demand.moved())
+            }
+            Target::Compound(_) | Target::Sideband(_) => Moved::default(),
         }
     }
 

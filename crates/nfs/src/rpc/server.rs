@@ -210,10 +210,11 @@ impl Protocol for Rpc {
             tls::refuse(call.xid, out);
             return Ok(None);
         }
-        Ok(routed.map(|call| {
+        Ok(routed.map(|mut call| {
             let (client, endpoint) = (connection.ends.peer.ip(), *endpoint);
             let origin = Origin { client, endpoint, protocol: call.protocol(), protection };
-            let toll = toll(&call, call.args(message), &self.service, &memory.namespace, origin);
+            let args = call.args(message);
+            let toll = toll(&mut call, args, &self.service, &memory.namespace, origin);
             Plan { dispatch: call.dispatch(), call, toll }
         }))
     }
@@ -268,12 +269,7 @@ impl Protocol for Rpc {
                 cx.stats.read_from = read_from;
                 self.perform(cx, call, &args, replay, put_off)
             }
-            Continuation::Compound(compound) => {
-                let SuspendedCompound { call, args, stats, replay, at } = *compound;
-                cx.stats = stats.with_target(None);
-                let flushes = cx.pending.added();
-                self.compound(cx, call, &args, Some(at), flushes, replay)
-            }
+            Continuation::Compound(compound) => self.resume_compound(cx, *compound),
             // Its reply is there already.
             Continuation::Replied(_) | Continuation::CompoundReplied(_) => Progress::Done,
         }
@@ -314,6 +310,19 @@ impl Protocol for Rpc {
                 results.fail(error, &mut out.writer());
                 out.finish(start);
                 answer(replay, out.record(start));
+            }
+        }
+    }
+
+    fn cannot_wait(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
+        match at {
+            Continuation::Compound(mut compound) => {
+                compound.at.cannot_pay();
+                self.resume_compound(cx, *compound)
+            }
+            at => {
+                self.fail(at, FsError::Delay, cx.out);
+                Progress::Done
             }
         }
     }
@@ -405,6 +414,12 @@ fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Pr
     Progress::Done
 }
 
+/// Leaves the bytes that a compound has moved so far to be settled with its payment; the rest of it pays by itself.
+fn settled<T>(cx: &mut Context<'_, Rpc>, mut stats: CallStats<T>) -> CallStats<()> {
+    cx.stats = CallStats { moved: std::mem::take(&mut stats.moved), ..CallStats::default() };
+    stats.with_target(None)
+}
+
 /// Answers those who wait for a call that has come again, if it has a reply in memory.
 fn answer(replay: Option<InProgress>, record: Option<&[u8]>) {
     if let (Some(replay), Some(record)) = (replay, record) {
@@ -442,6 +457,7 @@ impl Rpc {
             cache: cx.memory.cache.as_mut(),
             pending: cx.pending,
             stats: std::mem::take(&mut cx.stats),
+            charge: &mut cx.charge,
         };
         (call, cx.out)
     }
@@ -510,12 +526,12 @@ impl Rpc {
             // A backend that will not wait where it may.
             Again::WouldWait => None,
         };
-        let (bytes, mut at) = (blocked.call.data_bytes(&blocked.args), Continuation::Blocked(blocked));
+        let (moved, mut at) = (blocked.call.moved(&blocked.args), Continuation::Blocked(blocked));
         if let Some(pauses) = pauses {
             match self.park(cx, at, pauses) {
                 Ok(()) => {
                     // What it has paid is for when it is done.
-                    cx.stats.bytes = bytes;
+                    cx.stats.moved = moved;
                     return Progress::Detached;
                 }
                 Err(back) => at = back,
@@ -523,6 +539,17 @@ impl Rpc {
         }
         self.fail(at, FsError::Delay, cx.out);
         Progress::Done
+    }
+
+    fn resume_compound(
+        &self,
+        cx: &mut Context<'_, Self>,
+        compound: SuspendedCompound,
+    ) -> Progress<Continuation> {
+        let SuspendedCompound { call, args, stats, replay, at } = compound;
+        cx.stats = stats.with_target(None);
+        let flushes = cx.pending.added();
+        self.compound(cx, call, &args, Some(at), flushes, replay)
     }
 
     /// Does a compound, or goes on with it. Its reply is that of all repetitions which wait for `replay`.
@@ -539,7 +566,8 @@ impl Rpc {
         connection.session.binding.wire.attach(connection);
         let start = cx.out.begin_success(call.xid);
         let (mut performed, out) = self.call(cx, &call);
-        let ended = v4::compound::run(&mut performed, &connection.session.binding, args, at, out);
+        let (binding, covered) = (&connection.session.binding, call.covered);
+        let ended = v4::compound::run(&mut performed, binding, (args, covered), at, out);
         let stats = performed.stats;
         match ended {
             Ok(Ended::WouldBlock(at)) => {
@@ -550,10 +578,16 @@ impl Rpc {
             }
             Ok(Ended::Held(at)) => {
                 cx.out.abandon(start);
-                cx.stats = CallStats { bytes: stats.bytes, listed: stats.listed, ..CallStats::default() };
-                let stats = stats.with_target(None);
+                let stats = settled(cx, stats);
                 let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
                 self.park_compound(cx, Box::new(suspended), flushes)
+            }
+            Ok(Ended::Unpaid(at, toll)) => {
+                cx.out.abandon(start);
+                let stats = settled(cx, stats);
+                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
+                let at = Continuation::Compound(Box::new(suspended));
+                Progress::Unpaid { bytes: at.bytes(), at, toll: *toll }
             }
             Ok(Ended::Replied(results)) => {
                 cx.out.finish(start);

@@ -134,6 +134,7 @@ fn answer(
             cache: None,
             pending: &mut PendingSync::default(),
             stats: CallStats::default(),
+            charge: &mut None,
         };
         if routed.perform(routed.args(datagram), &mut call, &mut out).is_err() {
             routed.fail(FsError::Delay, &mut out);

@@ -13,6 +13,7 @@ use nfs_wire::v3::{
 use std::os::fd::AsFd;
 use transport::Outbox;
 use transport::Pipe;
+use vfs::qos::Moved;
 use vfs::traffic::ReadFrom;
 use vfs::{Attrs, Blocking, FsError, FsResult, Opened};
 use xdr::{Encode, Writer};
@@ -30,7 +31,7 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) ->
             call.stats.read_from = None;
         }
         let got = done.unwrap_or(0);
-        call.stats.bytes = u32::try_from(got).unwrap_or(u32::MAX);
+        call.stats.count_data(Moved::read(got));
     }
     match done {
         Ok(_) => Ok(()),
@@ -175,7 +176,7 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
     let stability = convert::stability(args.stable);
     let opened = file.authorize_write(&file.caller)?;
     let change = opened.write(args.offset, args.data, stability, call.pending)?;
-    call.stats.bytes = args.count;
+    call.stats.count_data(Moved::written(args.data.len()));
     Ok(WriteOk {
         file_wcc: convert::wcc(file.volume_id(), &change),
         count: args.count,
@@ -207,7 +208,7 @@ pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writ
     };
     match file.read_link() {
         Ok((attrs, target)) => {
-            call.stats.listed = u32::try_from(target.len()).unwrap_or(u32::MAX);
+            call.stats.count_listed(Moved::read(target.len()));
             let symlink_attributes = Some(convert::fattr(file.volume_id(), &attrs));
             accept(w, &ReadlinkOk { symlink_attributes, data: &target })
         }

@@ -57,8 +57,8 @@ pub(crate) fn is_idempotent(procedure: Procedure) -> bool {
     )
 }
 
-/// What a call is about to take, and the handle that says where; `None` if it is free or its arguments cannot be read. What
-/// listings and symbolic links say is data, too: else they would carry any amount of it past the limits.
+/// The demand of a call, and the handle that says where; `None` if it is free or its arguments cannot be read. Listings and the
+/// texts of symbolic links are data, too: else they would carry any amount of it past the limits.
 #[inline]
 pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand)> {
     if matches!(procedure, Procedure::NULL | Procedure::COMMIT) {
@@ -66,20 +66,19 @@ pub(crate) fn demand(procedure: Procedure, args: &[u8]) -> Option<(&[u8], Demand
     }
     let mut r = Reader::new(args);
     let handle = wire::FileHandle::decode(&mut r).ok()?.0;
-    let (kind, bytes) = match procedure {
-        Procedure::READ | Procedure::READDIR | Procedure::READDIRPLUS => {
-            (Kind::Read, read_bytes_max(procedure, r)?)
-        }
-        Procedure::READLINK => (Kind::Read, wire::PATH_MAX),
+    let demand = match procedure {
+        Procedure::READ => Demand::read(read_bytes_max(procedure, r)?),
+        Procedure::READDIR | Procedure::READDIRPLUS => Demand::list(read_bytes_max(procedure, r)?),
+        Procedure::READLINK => Demand::list(wire::PATH_MAX),
         Procedure::WRITE => {
             let (_, count, _, length) = (r.u64().ok()?, r.u32().ok()?, r.u32().ok()?, r.u32().ok()?);
             // A count that is not that of the data is refused.
-            (Kind::Write, (length == count && length <= TRANSFER_BYTES_MAX).then_some(length)?)
+            Demand::write((length == count && length <= TRANSFER_BYTES_MAX).then_some(length)?)
         }
-        Procedure::SYMLINK => (Kind::Write, u32::try_from(r.remaining()).unwrap_or(u32::MAX)),
-        _ => (Kind::Other, 0),
+        Procedure::SYMLINK => Demand::store(u32::try_from(r.remaining()).unwrap_or(u32::MAX)),
+        _ => Demand::OTHER,
     };
-    Some((handle, Demand::one(kind, bytes)))
+    Some((handle, demand))
 }
 
 /// The most bytes that the reply of READ, READDIR or READDIRPLUS may take, by the arguments behind the handle. Whatever they

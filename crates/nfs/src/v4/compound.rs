@@ -1,20 +1,21 @@
 //! COMPOUND: operations one after another, each on what those before it have left (RFC 8881 §16.2).
 
 use super::ops::{Kept, Ops, Stop};
+use super::payment::Payment;
 use super::place::Place;
+use super::price::Covered;
 use super::state::binding::Binding;
 use super::state::session::SlotInUse;
 use super::state::v40::Unsynced;
 use super::table::{self, Traits};
-use super::{fail_tail, fh, run_operation};
+use super::{fail_tail, fh, run_operation, v40};
 use crate::call::Call;
 use crate::limits::PAUSES_MAX_V4;
-use crate::rpc::demand::reached;
 use crate::rpc::reply::Records;
 use nfs_wire::v4::{CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteHead, WriteOk};
 use transport::{Outbox, Start};
-use vfs::qos::{Demand, Kind, is_anything_limited};
-use vfs::{Access, Blocking, FsError, VolumeId};
+use vfs::qos::Toll;
+use vfs::{Access, Blocking, FsError};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
 /// Bytes of a reply before the compound's results, and bytes enough for the result of any operation that changes something.
@@ -32,7 +33,7 @@ pub(crate) struct Suspended {
     saved_stateid: Option<Stateid>,
     slot: Option<SlotInUse>,
     owners: Vec<Unsynced>,
-    paid: Option<VolumeId>,
+    payment: Payment,
     patience: u32,
     /// The results so far, from the compound's own head on.
     results: Vec<u8>,
@@ -88,6 +89,12 @@ impl Suspended {
         self.patience = 0;
     }
 
+    /// It has not paid and cannot wait for that: its next operation is refused.
+    pub(crate) fn cannot_pay(&mut self) {
+        self.lose_patience();
+        self.payment.settle();
+    }
+
     /// The memory that it takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.results.len()
@@ -117,6 +124,10 @@ impl Suspended {
             ok.encode(&mut w);
         }
         self.progress.count(Op::WRITE, status, needs_sync, || before);
+        self.payment.after_upload();
+        if !needs_sync {
+            self.patience = PAUSES_MAX_V4;
+        }
     }
 }
 
@@ -128,6 +139,8 @@ pub(crate) enum Ended {
     WouldBlock(Box<Suspended>),
     /// It goes on after a while, when somebody else may have given back what is in its way; nothing is written.
     Held(Box<Suspended>),
+    /// It goes on once this is paid; nothing is written.
+    Unpaid(Box<Suspended>, Box<Toll>),
 }
 
 /// What there is to do once the results of a compound are durable, or are not.
@@ -171,13 +184,13 @@ impl Results {
 pub(crate) fn run(
     call: &mut Call<'_>,
     binding: &Binding,
-    args: &[u8],
+    (args, covered): (&[u8], Option<Covered>),
     suspended: Option<Box<Suspended>>,
     out: &mut Outbox,
 ) -> Result<Ended, Malformed> {
     let mut reader = Reader::new(args);
     let head = CompoundHead::decode(&mut reader)?;
-    let mut running = Running::begin(call, binding, args, (head, reader), out);
+    let mut running = Running::begin(call, binding, (args, covered), (head, reader), out);
     if let Some(suspended) = suspended {
         running.resume(*suspended, out);
     }
@@ -185,10 +198,10 @@ pub(crate) fn run(
         Ok(()) => Ended::Replied(running.end(out)),
         Err(Pause::Blocks(at)) => Ended::WouldBlock(Box::new(running.suspend(at, out))),
         Err(Pause::Held(at)) => {
-            // What was paid is settled with what was done; what follows pays by itself.
-            running.ops.paid = None;
+            running.ops.payment.settle();
             Ended::Held(Box::new(running.suspend(at, out)))
         }
+        Err(Pause::Unpaid(at, toll)) => Ended::Unpaid(Box::new(running.suspend(at, out)), toll),
     })
 }
 
@@ -196,35 +209,27 @@ pub(crate) fn run(
 pub(super) fn run_before(
     call: &mut Call<'_>,
     binding: &Binding,
-    args: &[u8],
+    (args, covered): (&[u8], Option<Covered>),
     left: u32,
     write: &WriteHead,
 ) -> Result<(Suspended, Result<Kept, Status>), Malformed> {
     let mut out = Outbox::default();
     let mut reader = Reader::new(args);
     let head = CompoundHead::decode(&mut reader)?;
-    let mut running = Running::begin(call, binding, args, (head, reader), &mut out);
+    let mut running = Running::begin(call, binding, (args, covered), (head, reader), &mut out);
     running.ops.patience = 0;
     // Uploads are done where they may wait.
     let _never_waits = running.run(left, &mut out);
-    let ops = &running.ops;
-    let paid = ops.pay(Demand::one(Kind::Write, write.data_length));
-    let opened = paid.map_err(Stop::Status).and_then(|()| ops.file());
+    let ops = &mut running.ops;
+    ops.at = args.len();
+    let paid = ops.pay_write(write.data_length);
+    let opened = paid.and_then(|()| ops.file());
     let opened = opened.and_then(|file| ops.opened(&file, &write.stateid, Access::WRITE));
     let opened = opened.map_err(|stop| match stop {
         Stop::Status(status) | Stop::Written(status) => status,
-        Stop::WouldWait | Stop::Held | Stop::Replay(_) => Status::DELAY,
+        Stop::WouldWait | Stop::Held | Stop::Unpaid(_) | Stop::Replay(_) => Status::DELAY,
     });
     Ok((running.suspend(args.len(), &mut out), opened))
-}
-
-/// The volume whose limits a compound with these arguments has paid.
-fn paid(call: &Call<'_>, args: &[u8]) -> Option<VolumeId> {
-    if !is_anything_limited() {
-        return None;
-    }
-    let (handle, _) = super::demand(args)?;
-    Some(reached(handle, call.service, call.namespace, call.origin())?.volume.id())
 }
 
 /// Why a compound does not go on now, and where in the arguments the operation begins that has stopped it.
@@ -233,27 +238,28 @@ enum Pause {
     Blocks(usize),
     /// Somebody else has to give something back first.
     Held(usize),
+    /// It has to pay for it first.
+    Unpaid(usize, Box<Toll>),
 }
 
 /// A compound being run.
-struct Running<'o, 'c, 'a> {
+struct Running<'o, 'c> {
     ops: Ops<'o, 'c>,
-    args: &'a [u8],
-    reader: Reader<'a>,
+    reader: Reader<'o>,
     progress: Progress,
     /// Where its results begin.
     start: Start,
     first_byte: usize,
 }
 
-impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
+impl<'o, 'c> Running<'o, 'c> {
     /// Begins a compound whose head was read, and writes that of its results. It is large, and made where it stays.
     #[inline(always)]
     fn begin(
         call: &'o mut Call<'c>,
         binding: &'o Binding,
-        args: &'a [u8],
-        (head, reader): (CompoundHead<'a>, Reader<'a>),
+        (args, covered): (&'o [u8], Option<Covered>),
+        (head, reader): (CompoundHead<'o>, Reader<'o>),
         out: &mut Outbox,
     ) -> Self {
         let (start, first_byte) = (out.start(), out.bytes().len());
@@ -263,7 +269,6 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
         } else {
             (0, Status::MINOR_VERS_MISMATCH)
         };
-        let paid = paid(call, args);
         Self {
             ops: Ops {
                 minor: head.minorversion,
@@ -277,13 +282,15 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
                 operations: head.operations,
                 bytes: args.len(),
                 checksum: 0,
-                paid,
+                args,
+                at: 0,
+                left,
+                payment: Payment::new(covered),
                 patience: PAUSES_MAX_V4,
                 is_last: false,
                 call,
                 binding,
             },
-            args,
             reader,
             progress: Progress { left, done: 0, status, unsynced: None, is_replayed: false },
             start,
@@ -294,14 +301,15 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
     /// Goes on where a compound was suspended.
     fn resume(&mut self, before: Suspended, out: &mut Outbox) {
         let Suspended { at, progress, current, saved, stateid, saved_stateid, slot, .. } = before;
-        let Suspended { owners, paid, patience, results, .. } = before;
+        let Suspended { owners, payment, patience, results, .. } = before;
         out.abandon(self.start);
         out.bytes().extend_from_slice(&results);
-        self.reader = Reader::new(self.args.get(at..).unwrap_or_default());
+        self.reader = Reader::new(self.ops.args.get(at..).unwrap_or_default());
         self.progress = progress;
         let ops = &mut self.ops;
         (ops.stateid, ops.saved_stateid, ops.slot) = (stateid, saved_stateid, slot);
-        (ops.unsynced, ops.paid, ops.patience) = (owners, paid, patience);
+        (ops.unsynced, ops.payment, ops.patience) = (owners, payment, patience);
+        ops.payment.resume(ops.call.charge);
         // Both were good when they were put there; what has gone since is stale to the next operation.
         ops.current = current.and_then(|handle| fh::place(ops, &handle).ok());
         ops.saved = saved.and_then(|handle| fh::place(ops, &handle).ok());
@@ -310,7 +318,8 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
     /// Does the operations until so many are left.
     fn run(&mut self, left: u32, out: &mut Outbox) -> Result<(), Pause> {
         while self.progress.left > left && self.progress.is_running() {
-            let at = self.args.len() - self.reader.remaining();
+            let at = self.ops.args.len() - self.reader.remaining();
+            (self.ops.at, self.ops.left) = (at, self.progress.left);
             let before = Before { start: out.start(), flushes: self.ops.call.pending.added() };
             self.ops.is_last = self.progress.left == 1;
             match next(&mut self.ops, &mut self.reader, self.progress.done, (self.start, before), out) {
@@ -320,6 +329,7 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
                     if needs_sync {
                         self.ops.patience = 0;
                     }
+                    self.ops.payment.next(op == Op::WRITE);
                     let results = || out.between(self.start, before.start).unwrap_or_default().to_vec();
                     self.progress.count(op, status, needs_sync, results);
                 }
@@ -332,6 +342,10 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
                     out.abandon(before.start);
                     self.ops.patience -= 1;
                     return Err(Pause::Held(at));
+                }
+                Err(Stop::Unpaid(toll)) => {
+                    out.abandon(before.start);
+                    return Err(Pause::Unpaid(at, toll));
                 }
                 Err(Stop::WouldWait | Stop::Status(_) | Stop::Written(_)) => {
                     out.abandon(before.start);
@@ -359,7 +373,8 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
     /// What is left of it. Seldom done: apart, so that it is not made ready for.
     #[inline(never)]
     fn suspend(self, at: usize, out: &mut Outbox) -> Suspended {
-        let ops = self.ops;
+        let mut ops = self.ops;
+        ops.payment.suspend(ops.call.charge);
         let handle = |place: Option<Place>| place.map(|place| place.handle(ops.call).bytes().to_vec());
         let results = out.since(self.start).unwrap_or_default().to_vec();
         out.abandon(self.start);
@@ -372,7 +387,7 @@ impl<'o, 'c, 'a> Running<'o, 'c, 'a> {
             saved_stateid: ops.saved_stateid,
             slot: ops.slot,
             owners: ops.unsynced,
-            paid: ops.paid,
+            payment: ops.payment,
             patience: ops.patience,
             results,
         }
@@ -412,6 +427,16 @@ fn next(
     }
     if op != Op::GETATTR {
         ops.written = None;
+    }
+    // A request that an owner of 4.0 numbers pays where its end counts.
+    if traits.has(Traits::PAYS)
+        && !(ops.minor == 0 && v40::is_numbered(op))
+        && let Err(stop) = ops.pay()
+    {
+        return match stop {
+            Stop::Status(status) => Ok((op, refuse(op, status, out))),
+            stop => Err(stop),
+        };
     }
     Ok((op, perform(ops, (op, traits), reader, (compound, before), out)?))
 }
@@ -483,6 +508,7 @@ mod tests {
     use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
     use vfs::{
         Caller, Disposition, Durability, Export, MemFs, PendingSync, SetAttrs, Stability, Time, Volume,
+        VolumeId,
     };
 
     /// `/held` with a limit of 64 KiB/s, and `/free` without one; `f` in both has 256 KiB.

@@ -15,6 +15,7 @@ use nfs_wire::v4::{
     Bitmap, ChangeInfo, CreateArgs, CreateOk, CreateType, LinkArgs, LinkOk, LookupArgs, ReadlinkOk,
     RemoveArgs, RemoveOk, RenameArgs, RenameOk, SpecData, Status, attr,
 };
+use vfs::qos::Moved;
 use vfs::{Change, Created, Device, FileType, FsError, SetAttrs, Special};
 use xdr::{Encode, Writer};
 
@@ -40,10 +41,7 @@ pub(super) fn create(ops: &mut Ops<'_, '_>, args: CreateArgs<'_>, w: &mut Writer
     let device = |spec: SpecData| Device { major: spec.specdata1, minor: spec.specdata2 };
     let special = match args.objtype {
         CreateType::Directory => None,
-        CreateType::Symlink(target) => {
-            ops.count_listed(target.len());
-            Some(Special::Symlink(target))
-        }
+        CreateType::Symlink(target) => Some(Special::Symlink(target)),
         CreateType::BlockDevice(spec) => Some(Special::Block(device(spec))),
         CreateType::CharDevice(spec) => Some(Special::Character(device(spec))),
         CreateType::Socket => Some(Special::Socket),
@@ -55,6 +53,9 @@ pub(super) fn create(ops: &mut Ops<'_, '_>, args: CreateArgs<'_>, w: &mut Writer
         None => dir.make_dir(caller, name, &set, pending),
         Some(special) => dir.make_special(caller, name, special, &set, pending),
     }?;
+    if let CreateType::Symlink(target) = args.objtype {
+        ops.count_listed(Moved::written(target.len()));
+    }
     CreateOk { cinfo: change_info(&made.dir), attrset: done(wished, &set, &made) }.encode(w);
     let cached = ops.call.remember(made.file);
     ops.current = Some(Place::File(dir.beside(cached)));
@@ -117,7 +118,7 @@ pub(super) fn readlink(ops: &mut Ops<'_, '_>, w: &mut Writer<'_>) -> Done {
         FsError::Invalid => Stop::Status(not_one),
         error => error.into(),
     })?;
-    ops.count_listed(target.len());
+    ops.count_listed(Moved::read(target.len()));
     ReadlinkOk { link: &target }.encode(w);
     Ok(())
 }

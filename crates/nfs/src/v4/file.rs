@@ -10,6 +10,7 @@ use nfs_wire::v4::{CommitArgs, CommitOk, ReadArgs, StableHow, Stateid, Status, W
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use transport::{Outbox, Pipe};
+use vfs::qos::Moved;
 use vfs::traffic::ReadFrom;
 use vfs::{Access, Blocking, FsError, FsResult, Opened, Stability};
 use xdr::{Encode, Writer};
@@ -33,7 +34,7 @@ pub(super) fn read(ops: &mut Ops<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> 
     false.encode(&mut out.writer());
     let got = read_data(ops.call, opened, args.offset, want, ops.is_last, out)?;
     out.writer().patch_u32(eof, u32::from(got.is_end(args.offset, size)));
-    ops.count_data(got.bytes as u64);
+    ops.count_data(Moved::read(got.bytes));
     Ok(())
 }
 
@@ -143,7 +144,7 @@ pub(super) fn write(ops: &mut Ops<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<
     let count = length(args.data.len());
     let change = opened.write(args.offset, args.data, stability(args.stable), ops.call.pending)?;
     ops.written = Some(change.after);
-    ops.count_data(count.into());
+    ops.count_data(Moved::written(args.data.len()));
     reply(w, &WriteOk { count, committed: args.stable, writeverf })
 }
 

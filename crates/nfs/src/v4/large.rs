@@ -14,6 +14,7 @@ use crate::rpc::dispatch::RpcCall;
 use nfs_wire::v4::{Argument, CompoundHead, Op, Status, WriteHead, WriteOk};
 use std::sync::Arc;
 use transport::{Body, PartData};
+use vfs::qos::Moved;
 use vfs::{FsError, FsResult, Opened, Reserved, Stability};
 use xdr::{Decode, Malformed, Reader};
 
@@ -34,8 +35,8 @@ pub(crate) struct LargeWrite {
     /// Why the WRITE is refused.
     failure: Option<Status>,
     verifier: u64,
-    /// Bytes of data and of listings that what came before has taken.
-    taken: (u32, u32),
+    /// Bytes of data that what came before has read or written, for statistics and for limits.
+    taken: (u32, Moved),
 }
 
 impl LargeWrite {
@@ -74,7 +75,7 @@ impl LargeWrite {
                 room: None,
                 failure: None,
                 verifier: 0,
-                taken: (0, 0),
+                taken: (0, Moved::default()),
             };
             return Ok((large, Body { start, len: write.data_length as usize }));
         }
@@ -116,7 +117,8 @@ impl LargeWrite {
         if self.at.is_some() {
             return;
         }
-        let ran = compound::run_before(call, binding, &self.args, self.left, &self.write);
+        let covered = self.call.covered;
+        let ran = compound::run_before(call, binding, (&self.args, covered), self.left, &self.write);
         // Its head was read before.
         let Ok((at, opened)) = ran else { return };
         match opened {
@@ -124,7 +126,7 @@ impl LargeWrite {
             Err(status) => self.failure = Some(status),
         }
         self.at = Some(Box::new(at));
-        self.taken = (call.stats.bytes, call.stats.listed);
+        self.taken = (call.stats.bytes, call.stats.moved);
     }
 
     fn try_write(&mut self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> FsResult<()> {
@@ -165,7 +167,7 @@ impl LargeWrite {
         if self.refusal.is_none() {
             self.run_before(call, binding);
         }
-        (call.stats.bytes, call.stats.listed) = self.taken;
+        (call.stats.bytes, call.stats.moved) = self.taken;
         // Before the reply: what the client then looks at shows it.
         self.room = None;
         let padding = self.write.data_length.next_multiple_of(4) - self.write.data_length;
@@ -189,6 +191,7 @@ impl LargeWrite {
                 opened.stabilize(stability(self.write.stable), call.pending);
             }
         }
+        // Limits have counted them as they came.
         call.stats.bytes = call.stats.bytes.saturating_add(self.write.data_length);
         Ok(WriteOk {
             count: self.write.data_length,

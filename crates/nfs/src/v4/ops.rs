@@ -1,5 +1,6 @@
 //! What the operations of a compound share, and how they end.
 
+use super::payment::Payment;
 use super::place::Place;
 use super::state::binding::Binding;
 use super::state::client::Client;
@@ -11,8 +12,8 @@ use crate::call::{Call, File};
 use crate::limits::RECORD_BYTES_MAX;
 use nfs_wire::v4::{ClientId, StateOwner, Stateid, Status};
 use std::sync::Arc;
-use vfs::qos::{Demand, is_anything_limited};
-use vfs::{Attrs, FsError, Opened, VolumeId};
+use vfs::qos::{Moved, Toll};
+use vfs::{Attrs, FsError, Opened};
 use xdr::{Encode, Writer};
 
 /// What the operations of a compound share.
@@ -41,8 +42,12 @@ pub(super) struct Ops<'o, 'c> {
     pub(super) bytes: usize,
     /// A checksum of what follows SEQUENCE, or, in 4.0, of the operation.
     pub(super) checksum: u64,
-    /// The volume whose limits the compound has paid as a whole.
-    pub(super) paid: Option<VolumeId>,
+    /// The arguments, the place of the operation that is being done in them, and how many there are from it on.
+    pub(super) args: &'o [u8],
+    pub(super) at: usize,
+    pub(super) left: u32,
+    /// How far the compound has paid.
+    pub(super) payment: Payment,
     /// How often it may still be put off while somebody else gives back what is in its way.
     pub(super) patience: u32,
     /// Nothing comes behind the operation that is being done.
@@ -60,6 +65,8 @@ pub(super) enum Stop {
     WouldWait,
     /// Somebody else has to give something back first; nothing was done.
     Held,
+    /// This has to be paid first; nothing was done.
+    Unpaid(Box<Toll>),
     /// The whole was done before: these were the results.
     Replay(Box<[u8]>),
 }
@@ -104,19 +111,6 @@ impl Ops<'_, '_> {
         if is_too_long { Err(Status::REP_TOO_BIG_TO_CACHE) } else { Ok(()) }
     }
 
-    /// Pays for an operation on the current file if the compound has paid for another volume: whatever handles come before and
-    /// behind it, nothing is done in a limited volume for nothing.
-    pub(super) fn pay(&self, demand: Demand) -> Result<(), Status> {
-        let Some(Place::File(file)) = &self.current else { return Ok(()) };
-        if !is_anything_limited() || self.paid == Some(file.volume_id()) {
-            return Ok(());
-        }
-        let Some(toll) = file.volume().toll(self.call.peer.ip(), demand) else { return Ok(()) };
-        let mut charge = toll.pay().map_err(|_| Status::DELAY)?;
-        charge.spend(demand.bytes);
-        Ok(())
-    }
-
     /// The file of the current filehandle.
     pub(super) fn file(&self) -> Result<File, Stop> {
         match self.place()? {
@@ -129,16 +123,14 @@ impl Ops<'_, '_> {
         }
     }
 
-    /// Counts data that were read or written: what the operations of a compound take adds up.
-    pub(super) fn count_data(&mut self, bytes: u64) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.call.stats.bytes = self.call.stats.bytes.saturating_add(bytes);
+    /// Counts data that were read or written: those of all operations of a compound add up.
+    pub(super) fn count_data(&mut self, moved: Moved) {
+        self.call.stats.count_data(moved);
     }
 
-    /// Counts bytes of listings, links and attributes that limits count as data.
-    pub(super) fn count_listed(&mut self, bytes: usize) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.call.stats.listed = self.call.stats.listed.saturating_add(bytes);
+    /// Counts bytes of listings, links and attributes, which limits count as data.
+    pub(super) fn count_listed(&mut self, moved: Moved) {
+        self.call.stats.count_listed(moved);
     }
 
     /// The client whose session this is.

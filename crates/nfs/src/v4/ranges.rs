@@ -1,6 +1,7 @@
 //! Ranges of files: SEEK, ALLOCATE, DEALLOCATE, CLONE, COPY (RFC 7862 §15).
 
 use super::ops::{Done, Ops, Stop};
+use super::price::{copy_demand, may_go_on_alone};
 use super::state::copier::Copying;
 use crate::call::File;
 use nfs_wire::v4::{
@@ -12,14 +13,14 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::access::Access;
 use vfs::file::Sides;
-use vfs::qos::Toll;
 use vfs::{Blocking, FsError, Opened, PendingSync, Seek, Span, Stability};
 use xdr::{Encode, Writer};
 
 /// The most bytes that one COPY copies before it is answered. The client asks for what is left.
 const COPY_BYTES_MAX: u64 = 64 << 20;
-/// The same where a limit has to be paid for it: a client asks again for what is left, and others have their turn between.
-pub(super) const COPY_PAID_BYTES_MAX: u64 = 2 << 20;
+/// The same where a limit has to be paid for it, so that no COPY takes more of a limit at once than a READ or WRITE may: the client asks
+/// again for the rest, and others have their turn between.
+pub(super) const COPY_PAID_BYTES_MAX: u64 = 512 << 10;
 
 /// RFC 7862 §15.11.
 pub(super) fn seek(ops: &mut Ops<'_, '_>, args: &SeekArgs, w: &mut Writer<'_>) -> Done {
@@ -86,9 +87,7 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
     let writeverf = to.volume().write_verifier().to_be_bytes();
     let sides = Sides::new(&source, &target, ops.call.peer.ip());
     let most = if sides.is_limited() { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
-    // The compound has paid at the target.
-    let paid = sides.source_toll(len.min(most), 1).map(Toll::pay).transpose();
-    if !args.synchronous && (len > most || paid.is_err()) {
+    if !args.synchronous && len > most {
         let began = begin_copy(ops, Arc::clone(&source), Arc::clone(&target), whole, writeverf)?;
         if let Some(stateid) = began {
             let committed = StableHow::Unstable;
@@ -98,12 +97,16 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
             return Ok(());
         }
     }
-    let mut charge = paid.map_err(|_| Stop::Status(Status::DELAY))?;
+    // Any other COPY has paid at the target with its compound.
+    if sides.is_limited() && may_go_on_alone(args) {
+        ops.pay_copy(copy_demand(len))?;
+    }
+    let mut charge = ops.pay_source(sides.source_toll(len.min(most), 1))?;
     let began = Instant::now();
     let count = copy_whole(&source, &target, Span { len: len.min(most), ..whole }, ops.call.pending)?;
     sides.count_read(count, began.elapsed());
     if let Some(charge) = &mut charge {
-        charge.spend(u32::try_from(count).unwrap_or(u32::MAX));
+        charge.spend(sides.at_source(count));
     }
     ops.count_data(sides.at_target(count));
     let response = WriteResponse { callback_id: None, count, committed: StableHow::Unstable, writeverf };

@@ -6,6 +6,7 @@ use crate::limits::{READ_PLUS_CONTENTS_MAX, TRANSFER_BYTES_MAX};
 use crate::rpc::reply::Records;
 use nfs_wire::v4::{DataContent, DataInfo, ReadPlusArgs, ReadPlusContent, ReadPlusOkHead};
 use transport::Outbox;
+use vfs::qos::Moved;
 use vfs::{Access, Opened, Seek};
 use xdr::Encode;
 
@@ -51,13 +52,13 @@ pub(super) fn read_plus(ops: &mut Ops<'_, '_>, args: &ReadPlusArgs, out: &mut Ou
         DataContent::Data.encode(&mut w);
         at.encode(&mut w);
         let got = read_data(ops.call, opened, at, want, pages, out)?;
-        (at, read) = (at + got.bytes as u64, read + got.bytes as u64);
+        (at, read) = (at + got.bytes as u64, read + got.bytes);
         is_cut = got.is_cut || got.bytes == 0;
     }
     let mut w = out.writer();
     w.patch_u32(head, u32::from(is_cut || at >= attrs.size));
     w.patch_u32(head + 4, contents);
-    ops.count_data(read);
+    ops.count_data(Moved::read(read));
     Ok(())
 }
 

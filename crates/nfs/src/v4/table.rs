@@ -31,6 +31,8 @@ impl Traits {
     pub(super) const MOVES: Self = Self(16);
     /// It writes data.
     pub(super) const WRITES: Self = Self(32);
+    /// It has a price at the volume of the current file, or stands beside operations that have one (`price.rs`).
+    pub(super) const PAYS: Self = Self(64);
 
     /// Those of an operation.
     #[inline]
@@ -59,8 +61,11 @@ impl Traits {
         let is_recorded = matches!(op, Op::RECLAIM_COMPLETE | Op::SETCLIENTID_CONFIRM);
         let moves =
             matches!(op, Op::PUTFH | Op::PUTROOTFH | Op::PUTPUBFH | Op::LOOKUP | Op::LOOKUPP | Op::CREATE);
+        let is_free = matches!(op, Op::PUTFH | Op::PUTROOTFH | Op::PUTPUBFH | Op::SEQUENCE | Op::COMMIT)
+            || matches!(op, Op::GETFH | Op::SAVEFH | Op::RESTOREFH | Op::DELEGRETURN);
         Self::WAITS
             .only_if(!is_inline)
+            .or(Self::PAYS.only_if(!is_free))
             .or(Self::LASTS.only_if(!only_looks))
             .or(Self::ONCE.only_if(!is_same_again))
             .or(Self::RECORDED.only_if(is_recorded))

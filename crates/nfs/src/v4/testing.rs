@@ -15,7 +15,9 @@ use nfs_wire::v4::{
 };
 use std::cell::Cell;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 use transport::Outbox;
+use vfs::qos::{Charge, Toll, Wait, Waiter};
 use vfs::{Blocking, Credential, PendingSync, Proof};
 use xdr::{Decode, Encode, Reader, Writer};
 
@@ -269,22 +271,35 @@ impl Client {
         let (uid, gid) = self.desk.user;
         let credential = Credential::new(Proof::Claimed, uid, gid, []);
         let (mut out, mut pending) = (Outbox::default(), PendingSync::default());
-        let mut attempt = |blocking, at| {
-            self.desk.call(&credential, &mut pending, |call| {
+        let mut charge = None;
+        let mut attempt = |blocking, paid: Option<Charge>, at| {
+            charge = paid.or(charge.take());
+            self.desk.call_paid(&credential, &mut pending, &mut charge, |call| {
                 call.blocking = blocking;
-                run(call, &self.binding, &args, at, &mut out).unwrap()
+                let ended = run(call, &self.binding, (&args, None), at, &mut out).unwrap();
+                if !matches!(ended, Ended::WouldBlock(_)) {
+                    call.stats.settle(call.charge.take());
+                }
+                ended
             })
         };
-        let (mut ended, mut waited) = (attempt(self.blocking, None), false);
+        let (mut ended, mut waited) = (attempt(self.blocking, None, None), false);
         let results = loop {
             ended = match ended {
                 Ended::Replied(results) => break results,
                 Ended::WouldBlock(_) if waited => panic!("the call may wait"),
                 Ended::WouldBlock(at) => {
                     waited = true;
-                    attempt(Blocking::Allowed, Some(at))
+                    attempt(Blocking::Allowed, None, Some(at))
                 }
-                Ended::Held(at) => attempt(Blocking::Allowed, Some(at)),
+                Ended::Held(at) => attempt(Blocking::Allowed, None, Some(at)),
+                Ended::Unpaid(mut at, toll) => {
+                    let paid = wait_in_line(*toll);
+                    if paid.is_none() {
+                        at.cannot_pay();
+                    }
+                    attempt(Blocking::Allowed, paid, Some(at))
+                }
             };
         };
         let mut bytes = std::mem::take(out.bytes());
@@ -298,6 +313,27 @@ impl Client {
         Results { bytes, skipped, waited }
     }
 }
+
+/// Waits for a turn at a limit, for a moment.
+fn wait_in_line(toll: Toll) -> Option<Charge> {
+    struct Turn(mpsc::Sender<()>);
+
+    impl Waiter for Turn {
+        fn pass(self: Box<Self>) {
+            let _ = self.0.send(());
+        }
+    }
+
+    let (sender, turn) = mpsc::channel();
+    match toll.wait(Box::new(Turn(sender))) {
+        Wait::Passed => Some(toll.paid()),
+        Wait::Queued => turn.recv_timeout(PATIENCE).ok().map(|()| toll.paid()),
+        Wait::Full => None,
+    }
+}
+
+/// The longest time that a compound waits for its turn.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 impl Results {
     /// The results of the operations that were done.

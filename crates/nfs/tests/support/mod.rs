@@ -234,6 +234,7 @@ impl World {
                 cache: self.cache.as_mut(),
                 pending: &mut self.pending,
                 stats: Default::default(),
+                charge: &mut None,
             };
             if let Err(again) = routed.perform(routed.args(record), &mut call, &mut out) {
                 assert!(out.is_empty(), "a call that waits has written something");

@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, room};
 use crate::connect::origin;
-use crate::limits::{COPY_BYTES_MAX, COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX};
+use crate::limits::{COPY_BYTES_MAX, COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX, COPY_PAID_BYTES_MAX};
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
 use crate::status::of_fs_error;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::claims::{self, IoKind};
 use vfs::file::Sides;
-use vfs::qos::{Demand, Kind};
+use vfs::qos::{Charge, Demand, Kind, Moved};
 use vfs::{Access, Blocking, Change, FsError, FsResult, Opened, PendingSync, Span, Stability};
 
 /// What a request is told that asks for more than there is in one (MS-SMB2 §3.3.5.15.6.2).
@@ -76,40 +76,131 @@ pub(super) fn copy_chunks(
         target.check(AccessMask::READ_DATA)?;
     }
     let sides = Sides::new(from, to, ops.ends.peer.ip().to_canonical());
-    let total = total(&asked.chunks);
-    // The message has paid at the target.
-    let mut charge =
-        sides.source_toll(total, count(&asked.chunks)).map(|toll| ops.pay(target, toll)).transpose()?;
-    let stability = if target.writes_through() { Stability::Data } else { Stability::Unstable };
-    let began = Instant::now();
-    ops.count(Kind::Write, 0);
-    let (done, change) = (CopyChunkResponse::default(), None);
-    let mut copier = Copier { from, to, stability, pending: ops.pending, done, change };
-    let copied = copier.all(&asked.chunks);
-    let Copier { done, change, .. } = copier;
-    if let Some(change) = change {
+    let mut copying = ops.copying.take().unwrap_or_else(|| Copying::new(&sides));
+    let copied = copy_parts(ops, &mut copying, (&source, target), (&sides, &asked.chunks));
+    let done = copying.done;
+    match copied {
+        // It goes on where it is.
+        Err(Stop::Later | Stop::WouldBlock) => {
+            ops.copying = Some(copying);
+            return copied.map(|()| Answer::NOTHING);
+        }
+        // Nothing is done yet: the first chunk waits, and all are copied then.
+        Err(Stop::Delayed) if done == CopyChunkResponse::default() => {
+            let first = asked.chunks.first().map(span_of).ok_or(Stop::Delayed)?;
+            return Err(wait_for_sides(ops, &source, target, &first));
+        }
+        _ => {}
+    }
+    if let Some(change) = copying.change {
+        to.stabilize(
+            if target.writes_through() { Stability::Data } else { Stability::Unstable },
+            ops.pending,
+        );
         target.tell_written(&change);
-    }
-    let bytes = u64::from(done.total_bytes_written);
-    sides.count_read(bytes, began.elapsed());
-    if let Some(charge) = &mut charge {
-        charge.spend(done.total_bytes_written);
-    }
-    ops.count(Kind::Write, usize::try_from(sides.at_target(bytes)).unwrap_or(usize::MAX));
-    if let Some(change) = change {
         target.keep_written(&change, ops.pending)?;
     }
     match copied {
         Ok(()) => Ok(answer(NtStatus::SUCCESS, &done)),
-        // Nothing is done yet: the first chunk waits, and all are copied then.
-        Err(Stop::Delayed) if done == CopyChunkResponse::default() => {
-            let first = asked.chunks.first().map(span_of).ok_or(Stop::Delayed)?;
-            Err(wait_for_sides(ops, &source, target, &first))
-        }
         Err(Stop::Delayed) => Ok(answer(of_fs_error(FsError::Delay), &done)),
         Err(Stop::Status(status)) => Ok(answer(status, &done)),
         Err(stop) => Err(stop),
     }
+}
+
+/// How far a request has copied, and what is paid for the next part of it.
+#[derive(Default)]
+pub(crate) struct Copying {
+    done: CopyChunkResponse,
+    /// What it did to the target so far.
+    change: Option<Change>,
+    /// Whether the next part is paid at the target: the first is, with the message.
+    is_paid_at_target: bool,
+    target: Option<Charge>,
+    source: Option<Charge>,
+}
+
+impl Copying {
+    fn new(sides: &Sides<'_>) -> Self {
+        Self { is_paid_at_target: sides.is_limited(), ..Self::default() }
+    }
+
+    /// Pays for a part at both volumes, each of which may have the request wait for its turn.
+    fn pay(
+        &mut self,
+        ops: &mut Ops<'_>,
+        open: &Open,
+        sides: &Sides<'_>,
+        part: &[CopyChunk],
+    ) -> Result<(), Stop> {
+        if !self.is_paid_at_target {
+            self.target =
+                sides.target_toll(total(part), count(part)).map(|toll| ops.pay(open, toll)).transpose()?;
+            self.is_paid_at_target = true;
+        }
+        if self.source.is_none() {
+            self.source =
+                sides.source_toll(total(part), count(part)).map(|toll| ops.pay(open, toll)).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// Settles the payments for a part, of which so many bytes were copied.
+    fn settle(&mut self, ops: &mut Ops<'_>, sides: &Sides<'_>, bytes: u64) {
+        if let Some(mut charge) = self.source.take() {
+            charge.spend(sides.at_source(bytes));
+        }
+        self.is_paid_at_target = false;
+        let moved = sides.at_target(bytes);
+        match self.target.take() {
+            Some(mut charge) => charge.spend(moved),
+            None => ops.stats.count_listed(moved),
+        }
+    }
+}
+
+/// Copies the chunks that are not copied yet, part by part. Nothing is flushed before the end: the reply waits for that, and a part in the
+/// middle may wait for a limit.
+fn copy_parts(
+    ops: &mut Ops<'_>,
+    copying: &mut Copying,
+    (source, target): (&Arc<Open>, &Arc<Open>),
+    (sides, chunks): (&Sides<'_>, &[CopyChunk]),
+) -> Result<(), Stop> {
+    let (from, to) = (source.data(Access::READ)?, target.data(Access::WRITE)?);
+    ops.count(Kind::Write, Moved::default());
+    loop {
+        let copied = usize::try_from(copying.done.chunks_written).unwrap_or(usize::MAX);
+        let rest = chunks.get(copied..).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let part = if sides.is_limited() { first_part(rest) } else { rest };
+        copying.pay(ops, target, sides, part)?;
+        let (began, before) = (Instant::now(), copying.done.total_bytes_written);
+        let stability = Stability::Unstable;
+        let (done, change) = (copying.done, copying.change);
+        let mut copier = Copier { from, to, stability, pending: ops.pending, done, change };
+        let result = copier.all(part);
+        (copying.done, copying.change) = (copier.done, copier.change);
+        let bytes = u64::from(copying.done.total_bytes_written - before);
+        sides.count_read(bytes, began.elapsed());
+        // The request itself is an operation.
+        sides.count_written(0, bytes, began.elapsed());
+        copying.settle(ops, sides, bytes);
+        result?;
+    }
+}
+
+/// The first chunks, which are paid for and copied together.
+fn first_part(chunks: &[CopyChunk]) -> &[CopyChunk] {
+    let mut bytes = 0u64;
+    let fits = |chunk: &&CopyChunk| {
+        bytes += u64::from(chunk.length);
+        bytes <= u64::from(COPY_PAID_BYTES_MAX)
+    };
+    let fitting = chunks.iter().take_while(fits).count();
+    &chunks[..fitting.max(1).min(chunks.len())]
 }
 
 fn answer(status: NtStatus, response: &CopyChunkResponse) -> Answer {
@@ -145,7 +236,7 @@ fn total(chunks: &[CopyChunk]) -> u64 {
     chunks.iter().map(|chunk| u64::from(chunk.length)).sum()
 }
 
-/// What a request copies, for the limits of volumes; `None` if it is refused, or is none of copies. Within a volume bytes are read and
+/// The demand of the first part of a copy; `None` if the request is refused, or is none of copies. Within a volume bytes are read and
 /// written.
 pub(crate) fn copied(args: &IoctlRequest<'_>) -> Option<Demand> {
     if !matches!(args.ctl_code, CtlCode::SRV_COPYCHUNK | CtlCode::SRV_COPYCHUNK_WRITE) {
@@ -153,8 +244,9 @@ pub(crate) fn copied(args: &IoctlRequest<'_>) -> Option<Demand> {
     }
     let asked =
         CopyChunkCopy::from_bytes(args.input).ok().filter(|asked| are_within_limits(&asked.chunks))?;
-    let bytes = u32::try_from(2 * total(&asked.chunks)).unwrap_or(u32::MAX);
-    Some(Demand { kind: Kind::Write, bytes, operations: count(&asked.chunks) })
+    let part = first_part(&asked.chunks);
+    let (bytes, chunks) = (u32::try_from(total(part)).unwrap_or(u32::MAX), count(part));
+    Some(Demand { read_bytes: bytes, write_bytes: bytes, reads: chunks, writes: chunks, others: 0 })
 }
 
 /// A copy on its way.
@@ -254,9 +346,12 @@ mod tests {
                 flags: IoctlFlags::IS_FSCTL,
             })
         };
-        let three = Some(Demand { kind: Kind::Write, bytes: 6000, operations: 3 });
+        let three = Demand { read_bytes: 3000, write_bytes: 3000, reads: 3, writes: 3, others: 0 };
+        let three = Some(three);
         assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &asked(1000)), three);
         assert_eq!(demand(CtlCode::SRV_COPYCHUNK_WRITE, &asked(1000)), three);
+        let one = Demand::read(700 << 10).and(Demand::write(700 << 10));
+        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &asked(700 << 10)), Some(one), "the first part");
         assert_eq!(demand(CtlCode::SET_ZERO_DATA, &asked(1000)), None);
         assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &asked(u32::MAX)), None);
         assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &asked(1000)[..50]), None);

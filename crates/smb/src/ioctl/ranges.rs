@@ -12,7 +12,7 @@ use smb_wire::ranges::{
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, NtStatus};
 use vfs::claims::{IoKind, Span};
-use vfs::qos::{Demand, Kind};
+use vfs::qos::Demand;
 use vfs::watch::What;
 use vfs::{Access, Blocking, Change, FsError, FsResult, Kept, Opened, Seek, Stability};
 
@@ -193,5 +193,5 @@ pub(super) fn trimmed(args: &IoctlRequest<'_>) -> Option<Demand> {
     }
     let ranges = FileLevelTrim::from_bytes(args.input).ok()?.ranges.len();
     let operations = u32::try_from(ranges.min(TRIM_RANGES_MAX)).ok().filter(|count| *count > 0)?;
-    Some(Demand { operations, ..Demand::one(Kind::Write, 0) })
+    Some(Demand { writes: operations, ..Demand::NOTHING })
 }

@@ -222,12 +222,12 @@ fn what_was_done_before_a_wait_is_paid() {
     let waiting = replies.get(1).map_or_else(|| client.reply().header, |reply| reply.header);
     assert_eq!(waiting.status, NtStatus::PENDING);
     let other = [192, 0, 2, 1].into();
-    assert!(!gate.admit(other, Demand::one(Kind::Read, 1)), "ten seconds' worth was read");
+    assert!(!gate.admit(other, Demand::read(1)), "ten seconds' worth was read");
     let cancel =
         Header { routing: waiting.routing, ..Header::request(Command::CANCEL, 0, client.session_id, 0) };
     client.send_protected(message(&cancel, &Empty));
     assert_eq!(client.reply().status(), NtStatus::CANCELLED);
-    assert!(!gate.admit(other, Demand::one(Kind::Read, 1)), "and is not given back");
+    assert!(!gate.admit(other, Demand::read(1)), "and is not given back");
 }
 
 /// What has waited for others pays for what it moves then.
@@ -245,7 +245,7 @@ fn what_is_done_after_a_wait_is_paid() {
     assert_eq!(keeper.acknowledge_lease(1, ""), NtStatus::SUCCESS);
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
     let other = [192, 0, 2, 1].into();
-    assert!(!gate.admit(other, Demand::one(Kind::Read, 1)), "ten seconds' worth was written");
+    assert!(!gate.admit(other, Demand::read(1)), "ten seconds' worth was written");
     keeper.close(kept.file_id);
 }
 
@@ -301,7 +301,7 @@ fn limit_operations(gate: &Gate) {
 /// seconds' worth.
 fn owes_much(gate: &Gate) -> bool {
     std::thread::sleep(Duration::from_millis(500));
-    !gate.admit([192, 0, 2, 1].into(), Demand::one(Kind::Read, 1))
+    !gate.admit([192, 0, 2, 1].into(), Demand::read(1))
 }
 
 /// Who packs many READs into a message has no more operations for that.
@@ -397,7 +397,7 @@ fn what_ends_a_wait_does_not_wait_for_the_limit() {
     assert_eq!(two.reply().status(), NtStatus::PENDING);
     one.assert_lease_break(1, "RWH", "RH", true);
     // For a quarter of an hour.
-    let much = Demand { operations: 1_000_000_000, ..Demand::one(Kind::Read, 1) };
+    let much = Demand { reads: 1_000_000_000, ..Demand::read(1) };
     assert!(gate.admit([192, 0, 2, 1].into(), much));
     two.send_protected(message(&Header { command: Command::CANCEL, ..header }, &Empty));
     assert_eq!(two.reply().status(), NtStatus::CANCELLED);
@@ -571,7 +571,7 @@ fn what_is_done_stays_answered_where_the_rest_cannot_wait() {
     client.write(file, 0, &[7; 1000]);
     limit(&gate, 1);
     client.data(file, 0, 1000);
-    let (local, demand) = (Ipv4Addr::LOCALHOST.into(), Demand::one(Kind::Read, 1));
+    let (local, demand) = (Ipv4Addr::LOCALHOST.into(), Demand::read(1));
     while gate.wait(local, demand, Box::new(Nobody)) == Wait::Queued {}
     for seals in [false, true] {
         client.seals = seals;

@@ -20,7 +20,7 @@ use transport::{
     Body, Connection, Context, Dispatch, Endpoints, Frame, HandOver, Late, Malformed, Opened, Outbox,
     PartData, Plan, Progress, Protocol, Role, Server, Settings, Transform,
 };
-use vfs::qos::{Demand, Gate, Kind, Limits, Pacer, Toll};
+use vfs::qos::{Demand, Gate, Limits, Pacer, Toll};
 use vfs::{Blocking, FsError, Protection, Volume};
 
 const FRAMING: usize = 4;
@@ -137,7 +137,7 @@ impl Protocol for Echo {
             b'b' | b's' | b'k' | b'x' => Dispatch::Batched,
             _ => Dispatch::Inline,
         };
-        let demand = Demand::one(Kind::Other, 0);
+        let demand = Demand::OTHER;
         let limited = self.gate.as_ref().filter(|_| matches!(call.0, b'q' | b's' | b'u'));
         let toll = limited.map(|gate| Toll::new(gate, connection.ends.peer.ip(), demand));
         Ok(Some(Plan { call, dispatch, toll }))

@@ -1,7 +1,7 @@
 //! [`Sides`]: what a copy takes of the volume that it comes from, and of the one that it goes to.
 
 use super::opened::Opened;
-use crate::qos::{Demand, Kind, Toll};
+use crate::qos::{Demand, Kind, Moved, Toll};
 use crate::volume::Volume;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -31,18 +31,27 @@ impl<'s> Sides<'s> {
 
     /// What copying so many bytes in so many ranges takes of the source, if that is another volume than the target.
     pub fn source_toll(&self, bytes: u64, ranges: u32) -> Option<Toll> {
-        let demand = Demand { operations: ranges, ..demand(Kind::Read, bytes) };
+        let demand = Demand { reads: ranges, ..Demand::read(clamped(bytes)) };
         self.are_two().then(|| self.source.toll(self.client, demand)).flatten()
     }
 
-    /// What copying so many bytes in one range takes of the target.
-    pub fn target_toll(&self, bytes: u64) -> Option<Toll> {
-        self.target.toll(self.client, demand(Kind::Write, self.at_target(bytes)))
+    /// What copying so many bytes in so many ranges takes of the target.
+    pub fn target_toll(&self, bytes: u64, ranges: u32) -> Option<Toll> {
+        let read = Demand { reads: ranges, ..Demand::read(clamped(bytes)) };
+        let written = Demand { writes: ranges, ..Demand::write(clamped(bytes)) };
+        let demand = if self.are_two() { written } else { written.and(read) };
+        self.target.toll(self.client, demand)
     }
 
-    /// What so many copied bytes are at the target: in one volume each is read and written.
-    pub fn at_target(&self, bytes: u64) -> u64 {
-        if self.are_two() { bytes } else { bytes.saturating_mul(2) }
+    /// So many copied bytes at the target: in one volume each is read and written.
+    pub fn at_target(&self, bytes: u64) -> Moved {
+        let bytes = clamped(bytes);
+        Moved { read: if self.are_two() { 0 } else { bytes }, written: bytes }
+    }
+
+    /// So many copied bytes at the source, if that is another volume.
+    pub fn at_source(&self, bytes: u64) -> Moved {
+        Moved { read: clamped(bytes), written: 0 }
     }
 
     /// Counts bytes that were copied as read, where the source is another volume than the target.
@@ -52,13 +61,14 @@ impl<'s> Sides<'s> {
         }
     }
 
-    /// Counts bytes that were copied at both.
-    pub fn count(&self, bytes: u64, time: Duration) {
-        self.count_read(bytes, time);
-        self.target.traffic().count(Kind::Write, 1, self.at_target(bytes), time);
+    /// Counts operations and bytes that were copied as written.
+    pub fn count_written(&self, operations: u64, bytes: u64, time: Duration) {
+        let Moved { read, written } = self.at_target(bytes);
+        let moved = u64::from(read) + u64::from(written);
+        self.target.traffic().count(Kind::Write, operations, moved, time);
     }
 }
 
-fn demand(kind: Kind, bytes: u64) -> Demand {
-    Demand::one(kind, u32::try_from(bytes).unwrap_or(u32::MAX))
+fn clamped(bytes: u64) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }

@@ -1,6 +1,8 @@
 //! The [`Scheduler`] between threads: one lock for each pool, taken only where something is limited.
 
-use super::{Client, Demand, Limits, Nanos, Pacer, PoolLimits, Release, Scheduler, Throttled, VolumeLimits};
+use super::{
+    Client, Demand, Limits, Moved, Nanos, Pacer, PoolLimits, Release, Scheduler, Throttled, VolumeLimits,
+};
 use crate::panics;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
@@ -229,14 +231,15 @@ impl Gate {
         }
     }
 
-    /// Returns what passed and was not used: `used` bytes were delivered.
-    pub fn refund(&self, client: Client, demand: Demand, used: u32) {
-        if used < demand.bytes && self.is_limited() {
+    /// Corrects the bytes of a demand that has passed, perhaps after it has waited for its turn.
+    pub(super) fn settle(&self, client: Client, demand: Demand, moved: Moved, has_waited: bool) {
+        if moved != demand.moved() && self.is_limited() {
             let slot = self.slot.load();
+            let now = slot.arbiter.pacer.now();
             let mut state = slot.arbiter.lock();
-            state.scheduler.refund(slot.volume, client, demand, used);
+            state.scheduler.settle(slot.volume, client, demand, (moved, has_waited), now);
             if state.scheduled.is_some() {
-                slot.arbiter.release(state, slot.arbiter.pacer.now());
+                slot.arbiter.release(state, now);
             }
         }
     }

@@ -42,6 +42,15 @@ impl Bucket {
         self.due = self.due.saturating_sub(u128::from(units) * u128::from(self.per_unit));
     }
 
+    /// Corrects what has passed: returns units that were not used, takes those beyond.
+    pub(super) fn correct(&mut self, passed: u64, used: u64, now: Nanos) {
+        match used.checked_sub(passed) {
+            Some(0) => {}
+            Some(beyond) => self.take(beyond, now),
+            None => self.refund(passed - used),
+        }
+    }
+
     /// How long `units` take; 0 without a limit.
     #[inline]
     pub(super) fn takes(&self, units: u64) -> Nanos {

@@ -1,7 +1,7 @@
 //! What each client may take: of a volume, or of all volumes of a pool together.
 
 use super::meter::Meter;
-use super::{Client, Demand, Kind, Limits, Nanos};
+use super::{Class, Client, Demand, Limits, Moved, Nanos};
 use std::collections::HashMap;
 
 /// A meter for each client, all with the same limits.
@@ -28,13 +28,13 @@ impl ClientMeters {
         }
     }
 
-    /// When a client may take something of this kind.
+    /// When a demand of this class of a client may pass.
     #[inline]
-    pub(super) fn due(&self, client: Client, kind: Kind) -> Nanos {
+    pub(super) fn due(&self, client: Client, class: Class) -> Nanos {
         if !self.is_limited {
             return Nanos(0);
         }
-        self.meters.get(&client).map_or(Nanos(0), |meter| meter.due(kind))
+        self.meters.get(&client).map_or(Nanos(0), |meter| meter.due(class))
     }
 
     /// Lets a client's demand pass.
@@ -44,17 +44,17 @@ impl ClientMeters {
             return;
         }
         if self.meters.len() >= self.meters_max {
-            self.meters.retain(|_, meter| Kind::ALL.iter().any(|&kind| meter.due(kind) > now));
+            self.meters.retain(|_, meter| Class::ALL.iter().any(|&class| meter.due(class) > now));
             self.meters_max = (2 * self.meters.len()).max(CLIENTS_MIN);
         }
         let limits = &self.limits;
         self.meters.entry(client).or_insert_with(|| Meter::new(limits, now)).take(demand, now);
     }
 
-    /// Returns bytes that a client did not use.
-    pub(super) fn refund(&mut self, client: Client, kind: Kind, bytes: u32) {
+    /// Corrects the bytes of a client's demand that has passed.
+    pub(super) fn settle(&mut self, client: Client, demand: Demand, moved: Moved, now: Nanos) {
         if let Some(meter) = self.meters.get_mut(&client) {
-            meter.refund(kind, bytes);
+            meter.settle(demand, moved, now);
         }
     }
 }

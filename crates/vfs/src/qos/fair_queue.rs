@@ -1,13 +1,13 @@
 //! Start-time fair queueing over the flows that have something queued.
 
-use super::{Kind, Nanos};
+use super::{Class, Nanos};
 use std::collections::BTreeSet;
 
-/// The queued flows, for each kind in the order of what they have been served, or asleep until their own
+/// The queued flows, for each class of demands in the order of what they have been served, or asleep until their own
 /// limit allows more.
 #[derive(Debug)]
 pub(super) struct FairQueue<K> {
-    ready: [BTreeSet<(Served, K)>; Kind::COUNT],
+    ready: [BTreeSet<(Served, K)>; Class::COUNT],
     asleep: BTreeSet<(Nanos, usize, K)>,
     /// What those have been served who had the last turn: who comes anew begins here, so that nobody saves up turns.
     level: Served,
@@ -20,7 +20,7 @@ type Served = u64;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FlowState {
     served: Served,
-    phases: [Phase; Kind::COUNT],
+    phases: [Phase; Class::COUNT],
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,14 +32,14 @@ enum Phase {
 }
 
 impl FlowState {
-    /// Whether nothing of this kind waits.
-    pub(super) fn is_absent(&self, kind: Kind) -> bool {
-        self.phases[kind.index()] == Phase::Absent
+    /// Whether nothing of this class waits.
+    pub(super) fn is_absent(&self, class: Class) -> bool {
+        self.phases[class.index()] == Phase::Absent
     }
 
-    /// Whether something of this kind waits for its turn.
-    pub(super) fn is_ready(&self, kind: Kind) -> bool {
-        self.phases[kind.index()] == Phase::Ready
+    /// Whether something of this class waits for its turn.
+    pub(super) fn is_ready(&self, class: Class) -> bool {
+        self.phases[class.index()] == Phase::Ready
     }
 }
 
@@ -56,9 +56,9 @@ impl<K: Copy + Ord> FairQueue<K> {
         self.ready.iter().any(|set| !set.is_empty())
     }
 
-    /// Who has been served least of those who wait for a turn of this kind.
-    pub(super) fn first(&self, kind: Kind) -> Option<(Served, K)> {
-        self.ready[kind.index()].first().copied()
+    /// Who has been served least of those who wait for a turn of this class.
+    pub(super) fn first(&self, class: Class) -> Option<(Served, K)> {
+        self.ready[class.index()].first().copied()
     }
 
     /// When the next one wakes.
@@ -66,34 +66,42 @@ impl<K: Copy + Ord> FairQueue<K> {
         self.asleep.first().map(|&(until, ..)| until)
     }
 
-    /// Queues a flow for a turn of this kind.
-    pub(super) fn enqueue(&mut self, key: K, flow: &mut FlowState, kind: Kind) {
+    /// Queues a flow for a turn of this class.
+    pub(super) fn enqueue(&mut self, key: K, flow: &mut FlowState, class: Class) {
         if flow.phases.iter().all(|&phase| phase == Phase::Absent) {
             flow.served = flow.served.max(self.level);
         }
-        self.set(key, flow, kind, Phase::Ready);
+        self.set(key, flow, class, Phase::Ready);
     }
 
-    /// Has nothing of this kind any more.
-    pub(super) fn leave(&mut self, key: K, flow: &mut FlowState, kind: Kind) {
-        self.set(key, flow, kind, Phase::Absent);
+    /// Has nothing of this class any more.
+    pub(super) fn leave(&mut self, key: K, flow: &mut FlowState, class: Class) {
+        self.set(key, flow, class, Phase::Absent);
     }
 
-    /// Gets no turn of this kind before `until`.
-    pub(super) fn sleep(&mut self, key: K, flow: &mut FlowState, kind: Kind, until: Nanos) {
-        self.set(key, flow, kind, Phase::Asleep(until));
+    /// Gets no turn of this class before `until`.
+    pub(super) fn sleep(&mut self, key: K, flow: &mut FlowState, class: Class, until: Nanos) {
+        self.set(key, flow, class, Phase::Asleep(until));
     }
 
     /// One who sleeps no longer; to be queued again.
-    pub(super) fn wake(&mut self, now: Nanos) -> Option<(K, Kind)> {
-        let &(until, kind, key) = self.asleep.first()?;
-        (until <= now).then_some((key, Kind::ALL[kind]))
+    pub(super) fn wake(&mut self, now: Nanos) -> Option<(K, Class)> {
+        let &(until, class, key) = self.asleep.first()?;
+        (until <= now).then_some((key, Class::ALL[class]))
     }
 
     /// Counts a turn.
     pub(super) fn charge(&mut self, key: K, flow: &mut FlowState, cost: Nanos) {
         self.level = self.level.max(flow.served);
-        let served = flow.served + cost.0.max(1);
+        self.move_to(key, flow, flow.served + cost.0.max(1));
+    }
+
+    /// Returns a part of the cost of a turn that was not used, so that a demand of unknown size costs no more than it took.
+    pub(super) fn uncharge(&mut self, key: K, flow: &mut FlowState, cost: Nanos) {
+        self.move_to(key, flow, flow.served.saturating_sub(cost.0));
+    }
+
+    fn move_to(&mut self, key: K, flow: &mut FlowState, served: Served) {
         for (set, phase) in self.ready.iter_mut().zip(flow.phases) {
             if phase == Phase::Ready {
                 set.remove(&(flow.served, key));
@@ -103,8 +111,8 @@ impl<K: Copy + Ord> FairQueue<K> {
         flow.served = served;
     }
 
-    fn set(&mut self, key: K, flow: &mut FlowState, kind: Kind, phase: Phase) {
-        let index = kind.index();
+    fn set(&mut self, key: K, flow: &mut FlowState, class: Class, phase: Phase) {
+        let index = class.index();
         match std::mem::replace(&mut flow.phases[index], phase) {
             old if old == phase => return,
             Phase::Absent => {}

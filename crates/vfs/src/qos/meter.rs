@@ -1,7 +1,7 @@
 //! All the rates of one [`Limits`], and of a [`Mix`].
 
 use super::bucket::Bucket;
-use super::{Demand, Kind, Limits, Mix, Nanos};
+use super::{Class, Demand, Limits, Mix, Moved, Nanos};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -38,72 +38,76 @@ impl Meter {
         self.write_op_milli = u64::from(limits.write_op_milli);
     }
 
-    /// When a demand of this kind may pass.
+    /// When a demand of this class may pass.
     #[inline]
-    pub(super) fn due(&self, kind: Kind) -> Nanos {
+    pub(super) fn due(&self, class: Class) -> Nanos {
         let ops = self.ops.due();
-        match kind {
-            Kind::Read => ops.max(self.bytes.due()).max(self.read_bytes.due()).max(self.read_ops.due()),
-            Kind::Write => ops.max(self.bytes.due()).max(self.write_bytes.due()).max(self.write_ops.due()),
-            Kind::Other => ops,
+        let read = || self.read_bytes.due().max(self.read_ops.due());
+        let write = || self.write_bytes.due().max(self.write_ops.due());
+        match class {
+            Class::Read => ops.max(self.bytes.due()).max(read()),
+            Class::Write => ops.max(self.bytes.due()).max(write()),
+            Class::Both => ops.max(self.bytes.due()).max(read()).max(write()),
+            Class::Other => ops,
         }
     }
 
     /// Lets a demand pass.
     #[inline]
     pub(super) fn take(&mut self, demand: Demand, now: Nanos) {
-        let (bytes, operations) = (u64::from(demand.bytes), u64::from(demand.operations));
-        self.ops.take(self.op_milli(demand.kind) * operations, now);
-        match demand.kind {
-            Kind::Read => {
-                self.bytes.take(bytes, now);
-                self.read_bytes.take(bytes, now);
-                self.read_ops.take(operations, now);
+        self.ops.take(self.op_milli(demand), now);
+        match demand.class() {
+            Class::Other => return,
+            Class::Read => self.take_read(demand, now),
+            Class::Write => self.take_written(demand, now),
+            Class::Both => {
+                self.take_read(demand, now);
+                self.take_written(demand, now);
             }
-            Kind::Write => {
-                self.bytes.take(bytes, now);
-                self.write_bytes.take(bytes, now);
-                self.write_ops.take(operations, now);
-            }
-            Kind::Other => {}
         }
+        self.bytes.take(u64::from(demand.read_bytes) + u64::from(demand.write_bytes), now);
     }
 
-    /// Returns bytes that passed and were not used.
-    pub(super) fn refund(&mut self, kind: Kind, bytes: u32) {
-        let bytes = u64::from(bytes);
-        match kind {
-            Kind::Read => {
-                self.bytes.refund(bytes);
-                self.read_bytes.refund(bytes);
-            }
-            Kind::Write => {
-                self.bytes.refund(bytes);
-                self.write_bytes.refund(bytes);
-            }
-            Kind::Other => {}
-        }
+    #[inline]
+    fn take_read(&mut self, demand: Demand, now: Nanos) {
+        self.read_bytes.take(u64::from(demand.read_bytes), now);
+        self.read_ops.take(u64::from(demand.reads), now);
     }
 
-    /// How long a demand takes of the rate that it takes most of: what shares are counted in.
+    #[inline]
+    fn take_written(&mut self, demand: Demand, now: Nanos) {
+        self.write_bytes.take(u64::from(demand.write_bytes), now);
+        self.write_ops.take(u64::from(demand.writes), now);
+    }
+
+    /// Corrects the bytes of a demand that has passed: returns those that were not moved, takes those beyond.
+    pub(super) fn settle(&mut self, demand: Demand, moved: Moved, now: Nanos) {
+        let (read, written) = (u64::from(demand.read_bytes), u64::from(demand.write_bytes));
+        let (did_read, did_write) = (u64::from(moved.read), u64::from(moved.written));
+        self.read_bytes.correct(read, did_read, now);
+        self.write_bytes.correct(written, did_write, now);
+        self.bytes.correct(read + written, did_read + did_write, now);
+    }
+
+    /// How long a demand takes of the rate that it takes most of: the unit of shares.
     pub(super) fn takes(&self, demand: Demand) -> Nanos {
-        let (bytes, operations) = (u64::from(demand.bytes), u64::from(demand.operations));
-        let ops = self.ops.takes(self.op_milli(demand.kind) * operations);
-        match demand.kind {
-            Kind::Read => {
-                let own = self.read_bytes.takes(bytes).max(self.read_ops.takes(operations));
-                ops.max(self.bytes.takes(bytes)).max(own)
-            }
-            Kind::Write => {
-                let own = self.write_bytes.takes(bytes).max(self.write_ops.takes(operations));
-                ops.max(self.bytes.takes(bytes)).max(own)
-            }
-            Kind::Other => ops,
-        }
+        let (read, written) = (u64::from(demand.read_bytes), u64::from(demand.write_bytes));
+        [
+            self.ops.takes(self.op_milli(demand)),
+            self.bytes.takes(read + written),
+            self.read_bytes.takes(read),
+            self.read_ops.takes(u64::from(demand.reads)),
+            self.write_bytes.takes(written),
+            self.write_ops.takes(u64::from(demand.writes)),
+        ]
+        .into_iter()
+        .fold(Nanos(0), Nanos::max)
     }
 
-    fn op_milli(&self, kind: Kind) -> u64 {
-        if kind == Kind::Write { self.write_op_milli } else { 1000 }
+    #[inline]
+    fn op_milli(&self, demand: Demand) -> u64 {
+        let others = u64::from(demand.reads) + u64::from(demand.others);
+        1000 * others + self.write_op_milli * u64::from(demand.writes)
     }
 }
 
@@ -130,24 +134,19 @@ impl MixMeter {
 
     /// When reads and writes may pass.
     #[inline]
-    pub(super) fn due(&self, kind: Kind) -> Nanos {
-        if kind == Kind::Other { Nanos(0) } else { self.time.due() }
+    pub(super) fn due(&self, class: Class) -> Nanos {
+        if class == Class::Other { Nanos(0) } else { self.time.due() }
     }
 
     /// Lets a demand pass.
     pub(super) fn take(&mut self, demand: Demand, now: Nanos) {
-        if demand.kind == Kind::Other {
+        if demand.class() == Class::Other {
             return;
         }
-        let bytes = self.counted(demand, demand.bytes);
-        self.all += bytes;
-        if demand.kind == Kind::Read {
-            self.read += bytes;
-        }
-        let step = (self.read * 100 + self.all / 2) / self.all.max(1);
-        let step = usize::try_from(step).unwrap_or(usize::MAX).min(self.mix.picoseconds_per_byte.len() - 1);
-        self.time.set_picoseconds(self.mix.picoseconds_per_byte[step], now);
-        self.time.take(bytes, now);
+        let (read, written) = self.counted(demand, demand.moved());
+        self.see(read, written);
+        self.follow(now);
+        self.time.take(read + written, now);
         if now.saturating_sub(self.halved) >= HALF_LIFE {
             (self.read, self.all, self.halved) = (self.read / 2, self.all / 2, now);
         }
@@ -155,30 +154,44 @@ impl MixMeter {
 
     /// How long a demand takes.
     pub(super) fn takes(&self, demand: Demand) -> Nanos {
-        if demand.kind == Kind::Other {
-            Nanos(0)
-        } else {
-            self.time.takes(self.counted(demand, demand.bytes))
+        if demand.class() == Class::Other {
+            return Nanos(0);
         }
+        let (read, written) = self.counted(demand, demand.moved());
+        self.time.takes(read + written)
     }
 
-    /// Returns what passed and was not used: `used` bytes were delivered. What delivered nothing is an operation still, but
-    /// belongs to no mix.
-    pub(super) fn refund(&mut self, demand: Demand, used: u32) {
-        if demand.kind == Kind::Other {
+    /// Corrects the bytes of a demand that has passed. An operation that moved nothing still counts as one, but not in the mix.
+    pub(super) fn settle(&mut self, demand: Demand, moved: Moved, now: Nanos) {
+        if demand.class() == Class::Other && moved == Moved::default() {
             return;
         }
-        let (asked, paid) = (self.counted(demand, demand.bytes), self.counted(demand, used));
-        self.time.refund(asked.saturating_sub(paid));
-        let unseen = asked.saturating_sub(if used == 0 { 0 } else { paid });
-        self.all = self.all.saturating_sub(unseen);
-        if demand.kind == Kind::Read {
-            self.read = self.read.saturating_sub(unseen);
-        }
+        let (read, written) = self.counted(demand, demand.moved());
+        let (did_read, did_write) = self.counted(demand, moved);
+        self.time.correct(read + written, did_read + did_write, now);
+        let seen = |moved, did| if moved == 0 { 0 } else { did };
+        let (saw_read, saw_written) = (seen(moved.read, did_read), seen(moved.written, did_write));
+        self.all = self.all.saturating_sub(read + written);
+        self.read = self.read.saturating_sub(read);
+        self.see(saw_read, saw_written);
     }
 
-    /// So many bytes of a demand, each of whose operations counts for some at least.
-    fn counted(&self, demand: Demand, bytes: u32) -> u64 {
-        u64::from(bytes).max(u64::from(self.mix.op_bytes_min) * u64::from(demand.operations))
+    fn see(&mut self, read: u64, written: u64) {
+        self.all += read + written;
+        self.read += read;
+    }
+
+    /// Sets the time of a byte to that of the mix.
+    fn follow(&mut self, now: Nanos) {
+        let step = (self.read * 100 + self.all / 2) / self.all.max(1);
+        let step = usize::try_from(step).unwrap_or(usize::MAX).min(self.mix.picoseconds_per_byte.len() - 1);
+        self.time.set_picoseconds(self.mix.picoseconds_per_byte[step], now);
+    }
+
+    /// Bytes read and written by a demand that moves so many, where each READ and WRITE counts for a block at least.
+    fn counted(&self, demand: Demand, moved: Moved) -> (u64, u64) {
+        let least = |operations| u64::from(self.mix.op_bytes_min) * u64::from(operations);
+        let read = u64::from(moved.read).max(least(demand.reads));
+        (read, u64::from(moved.written).max(least(demand.writes)))
     }
 }

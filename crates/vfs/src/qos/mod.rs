@@ -46,40 +46,167 @@ pub enum Kind {
     Other,
 }
 
-/// What a call is about to take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The load that a call is about to put on a volume, each component counted by itself. Calls of several operations add up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Of which kind.
-    pub kind: Kind,
-    /// Bytes read or written.
-    pub bytes: u32,
-    /// How many operations that is: what reads or writes several times at once counts as often.
-    pub operations: u32,
+    /// Bytes that leave the volume: data, and listings, links and attributes that carry any amount of it.
+    pub read_bytes: u32,
+    /// Bytes that enter it.
+    pub write_bytes: u32,
+    /// READ operations.
+    pub reads: u32,
+    /// WRITE operations.
+    pub writes: u32,
+    /// Operations on names and attributes.
+    pub others: u32,
+}
+
+/// Bytes that a call has moved, to settle what it paid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Bytes read.
+    pub read: u32,
+    /// Bytes written.
+    pub written: u32,
+}
+
+impl Moved {
+    /// Bytes read.
+    #[must_use]
+    pub fn read(bytes: usize) -> Self {
+        Self { read: count(bytes), written: 0 }
+    }
+
+    /// Bytes written.
+    #[must_use]
+    pub fn written(bytes: usize) -> Self {
+        Self { read: 0, written: count(bytes) }
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            read: self.read.saturating_add(other.read),
+            written: self.written.saturating_add(other.written),
+        }
+    }
+}
+
+fn count(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// The limits that can hold a demand up: a demand of one class never waits for the limits of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Class {
+    /// It reads, and writes nothing.
+    Read,
+    /// It writes, and reads nothing.
+    Write,
+    /// It reads and writes.
+    Both,
+    /// It moves no data.
+    Other,
 }
 
 impl Demand {
-    /// One operation of so many bytes.
+    /// No operation.
+    pub const NOTHING: Self = Self { read_bytes: 0, write_bytes: 0, reads: 0, writes: 0, others: 0 };
+    /// One operation on names and attributes.
+    pub const OTHER: Self = Self { others: 1, ..Self::NOTHING };
+
+    /// One READ of so many bytes.
     #[must_use]
-    pub const fn one(kind: Kind, bytes: u32) -> Self {
-        Self { kind, bytes, operations: 1 }
+    pub const fn read(bytes: u32) -> Self {
+        Self { read_bytes: bytes, reads: 1, ..Self::NOTHING }
     }
 
-    /// Both at once: each that reads or writes counts, and what goes with them on names and attributes is free.
+    /// One WRITE of so many bytes.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        let kind = match (self.kind, other.kind) {
-            (Kind::Other, Kind::Other) => return self,
-            (Kind::Other, _) => return other,
-            (_, Kind::Other) => return self,
-            (Kind::Read, Kind::Read) => Kind::Read,
-            (Kind::Write, _) | (_, Kind::Write) => Kind::Write,
-        };
-        let bytes = self.bytes.saturating_add(other.bytes);
-        Self { kind, bytes, operations: self.operations.saturating_add(other.operations) }
+    pub const fn write(bytes: u32) -> Self {
+        Self { write_bytes: bytes, writes: 1, ..Self::NOTHING }
+    }
+
+    /// One operation on names and attributes that returns up to so many bytes.
+    #[must_use]
+    pub const fn list(bytes: u32) -> Self {
+        Self { read_bytes: bytes, ..Self::OTHER }
+    }
+
+    /// One operation on names and attributes that stores so many bytes.
+    #[must_use]
+    pub const fn store(bytes: u32) -> Self {
+        Self { write_bytes: bytes, ..Self::OTHER }
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            read_bytes: self.read_bytes.saturating_add(other.read_bytes),
+            write_bytes: self.write_bytes.saturating_add(other.write_bytes),
+            reads: self.reads.saturating_add(other.reads),
+            writes: self.writes.saturating_add(other.writes),
+            others: self.others.saturating_add(other.others),
+        }
+    }
+
+    /// The bytes, once the operations were paid for.
+    #[must_use]
+    pub const fn without_operations(self) -> Self {
+        Self { reads: 0, writes: 0, others: 0, ..self }
+    }
+
+    /// The bytes that it may move.
+    #[must_use]
+    pub const fn moved(self) -> Moved {
+        Moved { read: self.read_bytes, written: self.write_bytes }
+    }
+
+    /// The same operations, moving so many bytes.
+    #[must_use]
+    const fn moving(self, moved: Moved) -> Self {
+        Self { read_bytes: moved.read, write_bytes: moved.written, ..self }
+    }
+
+    /// Whether there is nothing to pay for.
+    #[must_use]
+    pub fn is_nothing(self) -> bool {
+        self == Self::NOTHING
+    }
+
+    #[inline]
+    const fn class(self) -> Class {
+        match (self.read_bytes | self.reads > 0, self.write_bytes | self.writes > 0) {
+            (true, true) => Class::Both,
+            (true, false) => Class::Read,
+            (false, true) => Class::Write,
+            (false, false) => Class::Other,
+        }
     }
 }
 
-/// What has waited for its turn, by [`Kind`].
+impl Class {
+    const COUNT: usize = 4;
+    const ALL: [Self; Self::COUNT] = [Self::Read, Self::Write, Self::Both, Self::Other];
+
+    #[inline]
+    const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The kind that statistics count it as.
+    const fn kind(self) -> Kind {
+        match self {
+            Self::Read => Kind::Read,
+            Self::Write | Self::Both => Kind::Write,
+            Self::Other => Kind::Other,
+        }
+    }
+}
+
+/// Calls that have waited for their turn, by [`Kind`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throttled {
     /// Calls.

@@ -3,7 +3,7 @@
 use super::clients::{CLIENTS_MIN, ClientMeters};
 use super::fair_queue::{FairQueue, FlowState};
 use super::meter::{Meter, MixMeter};
-use super::{Client, Demand, Kind, Nanos, Throttled, VolumeLimits};
+use super::{Class, Client, Demand, Moved, Nanos, Throttled, VolumeLimits};
 use std::collections::{HashMap, VecDeque};
 
 /// A demand that waits, and what shall be told when it may pass.
@@ -29,7 +29,7 @@ pub(super) struct Queue<W> {
     per_client: ClientMeters,
     clients: HashMap<Client, Line<W>>,
     flows: FairQueue<Client>,
-    waiting: [usize; Kind::COUNT],
+    waiting: [usize; Class::COUNT],
     /// With more clients than this, those are forgotten that have nothing here.
     clients_max: usize,
     throttled: Throttled,
@@ -39,7 +39,7 @@ pub(super) struct Queue<W> {
 #[derive(Debug)]
 struct Line<W> {
     flow: FlowState,
-    demands: [VecDeque<Waiting<W>>; Kind::COUNT],
+    demands: [VecDeque<Waiting<W>>; Class::COUNT],
 }
 
 impl<W> Queue<W> {
@@ -51,7 +51,7 @@ impl<W> Queue<W> {
             per_client: ClientMeters::default(),
             clients: HashMap::new(),
             flows: FairQueue::default(),
-            waiting: [0; Kind::COUNT],
+            waiting: [0; Class::COUNT],
             clients_max: CLIENTS_MIN,
             throttled: Throttled::default(),
         };
@@ -82,18 +82,20 @@ impl<W> Queue<W> {
         self.throttled
     }
 
-    /// When the volume as a whole lets a demand of this kind pass.
+    /// When the volume as a whole lets a demand of this class pass.
     #[inline]
-    pub(super) fn due(&self, kind: Kind) -> Nanos {
-        let due = self.meter.due(kind);
-        self.mix.as_ref().map_or(due, |mix| due.max(mix.due(kind)))
+    pub(super) fn due(&self, class: Class) -> Nanos {
+        let due = self.meter.due(class);
+        self.mix.as_ref().map_or(due, |mix| due.max(mix.due(class)))
     }
 
     /// Lets a demand pass for which nobody waits, if it may pass now.
     #[inline]
     pub(super) fn admit(&mut self, client: Client, demand: Demand, now: Nanos) -> bool {
-        let kind = demand.kind;
-        if self.waiting != [0; Kind::COUNT] || self.due(kind) > now || self.per_client.due(client, kind) > now
+        let class = demand.class();
+        if self.waiting != [0; Class::COUNT]
+            || self.due(class) > now
+            || self.per_client.due(client, class) > now
         {
             return false;
         }
@@ -103,11 +105,11 @@ impl<W> Queue<W> {
 
     /// Makes a demand wait.
     pub(super) fn push(&mut self, waiting: Waiting<W>) {
-        let (client, kind) = (waiting.client, waiting.demand.kind);
+        let (client, class) = (waiting.client, waiting.demand.class());
         let line = line(&mut self.clients, &mut self.clients_max, client);
-        line.demands[kind.index()].push_back(waiting);
-        self.flows.enqueue(client, &mut line.flow, kind);
-        self.waiting[kind.index()] += 1;
+        line.demands[class.index()].push_back(waiting);
+        self.flows.enqueue(client, &mut line.flow, class);
+        self.waiting[class.index()] += 1;
     }
 
     /// Demands of a client that wait.
@@ -115,54 +117,54 @@ impl<W> Queue<W> {
         self.clients.get(&client).map_or(0, |line| line.demands.iter().map(VecDeque::len).sum())
     }
 
-    /// The demand of this kind whose turn it is. If none may pass now because of its client's limits, here or in the
+    /// The demand of this class whose turn it is. If none may pass now because of its client's limits, here or in the
     /// pool: when to look again. What nobody waits for any more goes to `gone` and takes no turn.
     pub(super) fn next(
         &mut self,
-        kind: Kind,
+        class: Class,
         now: Nanos,
         of_pool: &ClientMeters,
         gone: &mut Gone<'_, W>,
     ) -> Result<Next, Option<Nanos>> {
-        while let Some((client, kind)) = self.flows.wake(now) {
+        while let Some((client, class)) = self.flows.wake(now) {
             if let Some(line) = self.clients.get_mut(&client) {
-                self.flows.enqueue(client, &mut line.flow, kind);
+                self.flows.enqueue(client, &mut line.flow, class);
             }
         }
-        while let Some((served, client)) = self.flows.first(kind) {
+        while let Some((served, client)) = self.flows.first(class) {
             let Some(line) = self.clients.get_mut(&client) else { break };
-            let demands = &mut line.demands[kind.index()];
+            let demands = &mut line.demands[class.index()];
             while let Some(waiting) = demands.pop_front_if(|waiting| (gone.is_gone)(&waiting.waiter)) {
                 gone.found.push(waiting.waiter);
-                self.waiting[kind.index()] -= 1;
+                self.waiting[class.index()] -= 1;
             }
             let Some(first) = demands.front() else {
-                self.flows.leave(client, &mut line.flow, kind);
+                self.flows.leave(client, &mut line.flow, class);
                 continue;
             };
-            let due = self.per_client.due(client, kind).max(of_pool.due(client, kind));
+            let due = self.per_client.due(client, class).max(of_pool.due(client, class));
             if due <= now {
-                return Ok(Next { served, number: first.number, client, kind });
+                return Ok(Next { served, number: first.number, client, class });
             }
-            self.flows.sleep(client, &mut line.flow, kind, due);
+            self.flows.sleep(client, &mut line.flow, class, due);
         }
         Err(self.flows.next_wake())
     }
 
-    /// Lets the demand pass that was next, at a cost in shares. True with it: no more of its kind waits here.
+    /// Lets the demand pass that was next, at a cost in shares. True with it: no more of its class waits here.
     pub(super) fn pop(&mut self, next: Next, now: Nanos, cost: Nanos) -> Option<(Waiting<W>, bool)> {
         let line = self.clients.get_mut(&next.client)?;
-        let demands = &mut line.demands[next.kind.index()];
+        let demands = &mut line.demands[next.class.index()];
         let popped = demands.pop_front()?;
         if demands.is_empty() {
-            self.flows.leave(next.client, &mut line.flow, next.kind);
+            self.flows.leave(next.client, &mut line.flow, next.class);
         }
         self.flows.charge(next.client, &mut line.flow, cost);
         self.take(next.client, popped.demand, now);
-        let waiting = &mut self.waiting[next.kind.index()];
+        let waiting = &mut self.waiting[next.class.index()];
         *waiting -= 1;
         let is_last = *waiting == 0;
-        self.throttled.count(next.kind, now.saturating_sub(popped.since));
+        self.throttled.count(next.class.kind(), now.saturating_sub(popped.since));
         Some((popped, is_last))
     }
 
@@ -174,19 +176,28 @@ impl<W> Queue<W> {
 
     /// The client whose demand is next, and what it wants.
     pub(super) fn front(&self, next: Next) -> Option<(Client, Demand)> {
-        let first = self.clients.get(&next.client)?.demands[next.kind.index()].front()?;
+        let first = self.clients.get(&next.client)?.demands[next.class.index()].front()?;
         Some((next.client, first.demand))
     }
 
-    /// Returns what passed and was not used: `used` bytes were delivered.
-    pub(super) fn refund(&mut self, client: Client, demand: Demand, used: u32) {
-        let unused = demand.bytes.saturating_sub(used);
-        self.meter.refund(demand.kind, unused);
+    /// Corrects the bytes of a demand that has passed; of one that has waited for its turn, the cost of that as well.
+    pub(super) fn settle(
+        &mut self,
+        client: Client,
+        demand: Demand,
+        (moved, has_waited): (Moved, bool),
+        now: Nanos,
+    ) {
+        let unused = self.takes(demand).saturating_sub(self.takes(demand.moving(moved)));
+        self.meter.settle(demand, moved, now);
         if let Some(mix) = &mut self.mix {
-            mix.refund(demand, used);
+            mix.settle(demand, moved, now);
         }
-        self.per_client.refund(client, demand.kind, unused);
+        self.per_client.settle(client, demand, moved, now);
         if let Some(line) = self.clients.get_mut(&client) {
+            if has_waited {
+                self.flows.uncharge(client, &mut line.flow, unused);
+            }
             line.wake(client, &mut self.flows);
         }
     }
@@ -196,7 +207,7 @@ impl<W> Queue<W> {
         let lines = self.clients.drain().flat_map(|(_, line)| line.demands);
         let mut all: Vec<_> = lines.flatten().collect();
         all.sort_by_key(|waiting| waiting.number);
-        (self.flows, self.waiting) = (FairQueue::default(), [0; Kind::COUNT]);
+        (self.flows, self.waiting) = (FairQueue::default(), [0; Class::COUNT]);
         all
     }
 
@@ -211,9 +222,9 @@ impl<W> Queue<W> {
 
 impl<W> Line<W> {
     fn wake(&mut self, client: Client, flows: &mut FairQueue<Client>) {
-        for kind in Kind::ALL {
-            if !self.demands[kind.index()].is_empty() {
-                flows.enqueue(client, &mut self.flow, kind);
+        for class in Class::ALL {
+            if !self.demands[class.index()].is_empty() {
+                flows.enqueue(client, &mut self.flow, class);
             }
         }
     }
@@ -248,5 +259,5 @@ pub(super) struct Next {
     /// Its number.
     pub number: u64,
     client: Client,
-    kind: Kind,
+    class: Class,
 }

@@ -5,7 +5,7 @@ use super::clients::ClientMeters;
 use super::fair_queue::{FairQueue, FlowState};
 use super::meter::Meter;
 use super::queue::{Gone, Next, Queue, Waiting};
-use super::{Client, Demand, Kind, Nanos, PoolLimits, Throttled, VolumeLimits};
+use super::{Class, Client, Demand, Moved, Nanos, PoolLimits, Throttled, VolumeLimits};
 
 /// Demands that may wait in a volume.
 const WAITING_MAX: usize = 1 << 16;
@@ -109,8 +109,8 @@ impl<W> Scheduler<W> {
         let Some(mut member) = slot.member.take() else { return Vec::new() };
         slot.number = volume.wrapping_add(1 << SLOT_BITS);
         self.free.push(index);
-        for kind in Kind::ALL {
-            self.flows.leave(volume, &mut member.flow, kind);
+        for class in Class::ALL {
+            self.flows.leave(volume, &mut member.flow, class);
         }
         member.queue.drain()
     }
@@ -118,10 +118,8 @@ impl<W> Scheduler<W> {
     /// Lets a demand pass if it may pass now and takes nobody's turn; else it has to [`Scheduler::wait`].
     #[inline]
     pub fn admit(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> bool {
-        if self.flows.has_ready()
-            || self.meter.due(demand.kind) > now
-            || self.per_client.due(client, demand.kind) > now
-        {
+        let class = demand.class();
+        if self.flows.has_ready() || self.meter.due(class) > now || self.per_client.due(client, class) > now {
             return false;
         }
         let Some(member) = member(&mut self.slots, volume) else { return true };
@@ -146,15 +144,15 @@ impl<W> Scheduler<W> {
         let Some(member) = member(&mut self.slots, volume) else { return Err(waiter) };
         self.numbers += 1;
         member.queue.push(Waiting { demand, client, since: now, number: self.numbers, waiter });
-        self.flows.enqueue(volume, &mut member.flow, demand.kind);
+        self.flows.enqueue(volume, &mut member.flow, demand.class());
         Ok(self.numbers)
     }
 
     /// Lets pass what may pass by now. What `is_gone` says nobody waits for any more takes nothing.
     pub fn release(&mut self, now: Nanos, is_gone: &dyn Fn(&W) -> bool) -> Release<W> {
-        while let Some((volume, kind)) = self.flows.wake(now) {
+        while let Some((volume, class)) = self.flows.wake(now) {
             if let Some(member) = member(&mut self.slots, volume) {
-                self.flows.enqueue(volume, &mut member.flow, kind);
+                self.flows.enqueue(volume, &mut member.flow, class);
             }
         }
         let mut gone = Gone { is_gone, found: Vec::new() };
@@ -162,46 +160,49 @@ impl<W> Scheduler<W> {
         while let Some(volume) = self.first(now) {
             passed.extend(self.serve(volume, now, &mut gone));
         }
-        let blocked = Kind::ALL.into_iter().filter(|&kind| self.flows.first(kind).is_some());
-        let next = blocked.map(|kind| self.meter.due(kind)).chain(self.flows.next_wake()).min();
+        let blocked = Class::ALL.into_iter().filter(|&class| self.flows.first(class).is_some());
+        let next = blocked.map(|class| self.meter.due(class)).chain(self.flows.next_wake()).min();
         Release { passed, gone: gone.found, next }
     }
 
     /// The volume that has been served least of those with something that the pool lets pass.
     fn first(&self, now: Nanos) -> Option<usize> {
-        let kinds = Kind::ALL.into_iter().filter(|&kind| self.meter.due(kind) <= now);
-        kinds.filter_map(|kind| self.flows.first(kind)).min().map(|(_, volume)| volume)
+        let classes = Class::ALL.into_iter().filter(|&class| self.meter.due(class) <= now);
+        classes.filter_map(|class| self.flows.first(class)).min().map(|(_, volume)| volume)
     }
 
     /// Gives a volume a turn: what passes, or nothing if its limits let nothing pass, and then it sleeps.
     fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Gone<'_, W>) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
-        let mut best: Option<(Next, Kind)> = None;
-        for kind in Kind::ALL {
-            if !member.flow.is_ready(kind) || self.meter.due(kind) > now {
+        let mut best: Option<(Next, Class)> = None;
+        for class in Class::ALL {
+            if !member.flow.is_ready(class) || self.meter.due(class) > now {
                 continue;
             }
-            let due = member.queue.due(kind);
-            let next =
-                if due > now { Err(Some(due)) } else { member.queue.next(kind, now, &self.per_client, gone) };
+            let due = member.queue.due(class);
+            let next = if due > now {
+                Err(Some(due))
+            } else {
+                member.queue.next(class, now, &self.per_client, gone)
+            };
             match next {
                 Ok(next) => {
                     let first =
-                        |(best, _): &(Next, Kind)| (best.served, best.number) <= (next.served, next.number);
+                        |(best, _): &(Next, Class)| (best.served, best.number) <= (next.served, next.number);
                     if !best.as_ref().is_some_and(first) {
-                        best = Some((next, kind));
+                        best = Some((next, class));
                     }
                 }
-                Err(Some(until)) => self.flows.sleep(volume, &mut member.flow, kind, until),
-                Err(None) => self.flows.leave(volume, &mut member.flow, kind),
+                Err(Some(until)) => self.flows.sleep(volume, &mut member.flow, class, until),
+                Err(None) => self.flows.leave(volume, &mut member.flow, class),
             }
         }
-        let (next, kind) = best?;
+        let (next, class) = best?;
         let (client, demand) = member.queue.front(next)?;
         let shared = self.meter.takes(demand);
         let (popped, is_last) = member.queue.pop(next, now, shared.max(member.queue.takes(demand)))?;
         if is_last {
-            self.flows.leave(volume, &mut member.flow, kind);
+            self.flows.leave(volume, &mut member.flow, class);
         }
         self.flows.charge(volume, &mut member.flow, shared);
         self.meter.take(demand, now);
@@ -209,14 +210,24 @@ impl<W> Scheduler<W> {
         Some((popped.number, popped.waiter))
     }
 
-    /// Returns what passed and was not used: `used` bytes were delivered. To be followed by [`Scheduler::release`] where
-    /// something waits.
-    pub fn refund(&mut self, volume: usize, client: Client, demand: Demand, used: u32) {
-        let unused = demand.bytes.saturating_sub(used);
-        self.meter.refund(demand.kind, unused);
-        self.per_client.refund(client, demand.kind, unused);
+    /// Corrects the bytes of a demand that has passed, perhaps after it has waited for its turn. To be followed by
+    /// [`Scheduler::release`] where something waits.
+    pub fn settle(
+        &mut self,
+        volume: usize,
+        client: Client,
+        demand: Demand,
+        (moved, has_waited): (Moved, bool),
+        now: Nanos,
+    ) {
+        let unused = self.meter.takes(demand).saturating_sub(self.meter.takes(demand.moving(moved)));
+        self.meter.settle(demand, moved, now);
+        self.per_client.settle(client, demand, moved, now);
         if let Some(member) = member(&mut self.slots, volume) {
-            member.queue.refund(client, demand, used);
+            member.queue.settle(client, demand, (moved, has_waited), now);
+            if has_waited {
+                self.flows.uncharge(volume, &mut member.flow, unused);
+            }
             enqueue_again(&mut self.flows, volume, member);
         }
     }
@@ -259,9 +270,9 @@ fn member<W>(slots: &mut [Slot<W>], volume: usize) -> Option<&mut Member<W>> {
 
 /// Has a volume looked at again whose limits have changed.
 fn enqueue_again<W>(flows: &mut FairQueue<usize>, volume: usize, member: &mut Member<W>) {
-    for kind in Kind::ALL {
-        if !member.flow.is_absent(kind) {
-            flows.enqueue(volume, &mut member.flow, kind);
+    for class in Class::ALL {
+        if !member.flow.is_absent(class) {
+            flows.enqueue(volume, &mut member.flow, class);
         }
     }
 }

@@ -16,8 +16,8 @@ struct Ticket {
     load: usize,
     demand: Demand,
     since: u64,
-    /// Bytes that are delivered in the end.
-    used: u32,
+    /// Bytes that are moved in the end.
+    moved: Moved,
     /// Nobody waits for it.
     is_gone: bool,
 }
@@ -25,9 +25,8 @@ struct Ticket {
 /// A call that is not what it seems.
 #[derive(Clone, Copy, Debug)]
 struct Trick {
-    kind: Kind,
-    bytes: u32,
-    used: u32,
+    demand: Demand,
+    moved: Moved,
     is_dropped: bool,
 }
 
@@ -69,8 +68,8 @@ struct Bench {
     arrivals: BinaryHeap<std::cmp::Reverse<(u64, usize)>>,
     now: u64,
     visit: Option<u64>,
-    /// (time, load, kind, bytes, waited) of what has passed.
-    passed: Vec<(u64, usize, Kind, u32, u64)>,
+    /// (time, load, demand, moved bytes, waiting time) of each call that has passed.
+    passed: Vec<(u64, usize, Demand, Moved, u64)>,
     issued: u64,
 }
 
@@ -126,15 +125,15 @@ impl Bench {
         }
         self.issued += 1;
         // Spread evenly, and not in step with the loads.
-        let kind = if (self.issued * 61) % 100 < u64::from(read) { Kind::Read } else { Kind::Write };
-        let honest = Trick { kind, bytes, used: bytes, is_dropped: false };
+        let reads = (self.issued * 61) % 100 < u64::from(read);
+        let demand = if reads { Demand::read(bytes) } else { Demand::write(bytes) };
+        let honest = Trick { demand, moved: demand.moved(), is_dropped: false };
         let tricks = &self.loads[load].tricks;
         let at = usize::try_from(self.issued).unwrap() % tricks.len().max(1);
-        let Trick { kind, bytes, used, is_dropped } = tricks.get(at).copied().unwrap_or(honest);
-        let ticket =
-            Ticket { load, demand: Demand::one(kind, bytes), since: self.now, used, is_gone: is_dropped };
+        let Trick { demand, moved, is_dropped } = tricks.get(at).copied().unwrap_or(honest);
+        let ticket = Ticket { load, demand, since: self.now, moved, is_gone: is_dropped };
         if self.scheduler.admit(volume, client, ticket.demand, Nanos(self.now)) {
-            return self.answer(ticket);
+            return self.answer(ticket, false);
         }
         if self.scheduler.is_full(volume, client) || is_dropped {
             self.arrivals.push(std::cmp::Reverse((self.now + self.pause(load), load)));
@@ -154,16 +153,16 @@ impl Bench {
         if passed.is_empty() {
             return;
         }
-        passed.into_iter().for_each(|(_, ticket)| self.answer(ticket));
+        passed.into_iter().for_each(|(_, ticket)| self.answer(ticket, true));
         // What they did not use may let others pass.
         self.release();
     }
 
-    fn answer(&mut self, ticket: Ticket) {
-        let Ticket { load, demand, since, used, .. } = ticket;
+    fn answer(&mut self, ticket: Ticket, has_waited: bool) {
+        let Ticket { load, demand, since, moved, .. } = ticket;
         let Load { volume, client, .. } = self.loads[load];
-        self.scheduler.refund(volume, client, demand, used);
-        self.passed.push((self.now, load, demand.kind, used, self.now - since));
+        self.scheduler.settle(volume, client, demand, (moved, has_waited), Nanos(self.now));
+        self.passed.push((self.now, load, demand, moved, self.now - since));
         self.arrivals.push(std::cmp::Reverse((self.now + self.pause(load), load)));
     }
 
@@ -174,13 +173,17 @@ impl Bench {
 
     /// Bytes for each second that passed in a time, of the loads and kinds that `counts`.
     fn rate(&self, time: std::ops::Range<u64>, counts: impl Fn(usize, Kind) -> bool) -> f64 {
-        let bytes: u64 = self
-            .passed
-            .iter()
-            .filter(|(at, load, kind, ..)| time.contains(at) && counts(*load, *kind))
-            .map(|(_, _, _, bytes, _)| u64::from(*bytes))
-            .sum();
-        bytes as f64 * SECOND as f64 / (time.end - time.start) as f64
+        self.sum(time, |load, _, moved| {
+            let of = |kind, bytes: u32| if counts(load, kind) { u64::from(bytes) } else { 0 };
+            of(Kind::Read, moved.read) + of(Kind::Write, moved.written)
+        })
+    }
+
+    /// A count of each call that passed in a time, for each second.
+    fn sum(&self, time: std::ops::Range<u64>, count: impl Fn(usize, Demand, Moved) -> u64) -> f64 {
+        let passed = self.passed.iter().filter(|(at, ..)| time.contains(at));
+        let sum: u64 = passed.map(|(_, load, demand, moved, _)| count(*load, *demand, *moved)).sum();
+        sum as f64 * SECOND as f64 / (time.end - time.start) as f64
     }
 }
 
@@ -363,7 +366,7 @@ fn each_client_may_be_limited_over_all_volumes_of_a_pool() {
 fn removed_volumes_leave_nothing_behind() {
     let mut scheduler: Scheduler<u32> = Scheduler::new(&PoolLimits::default(), Nanos(0));
     let client = Ipv4Addr::LOCALHOST.into();
-    let demand = Demand::one(Kind::Read, 1 << 20);
+    let demand = Demand::read(1 << 20);
     let mut numbers = std::collections::HashSet::new();
     for round in 0..10_000 {
         let volume = scheduler.add(&bytes_limit(1), Nanos(0));
@@ -374,7 +377,7 @@ fn removed_volumes_leave_nothing_behind() {
         // Who still has the number of a removed volume does nothing to the one that has its slot.
         let next = scheduler.add(&bytes_limit(1), Nanos(0));
         assert!(scheduler.wait(volume, client, demand, round, Nanos(0)).is_err());
-        scheduler.refund(volume, client, demand, 0);
+        scheduler.settle(volume, client, demand, (Moved::default(), true), Nanos(0));
         assert!(scheduler.remove(volume).is_empty() && scheduler.throttled(next).1 == 0);
         scheduler.remove(next);
         numbers.insert(next);
@@ -387,7 +390,7 @@ fn one_client_does_not_fill_the_queue_for_others() {
     let mut scheduler: Scheduler<u32> = Scheduler::new(&PoolLimits::default(), Nanos(0));
     let volume = scheduler.add(&bytes_limit(1), Nanos(0));
     let (greedy, modest) = (Ipv4Addr::new(10, 0, 0, 1).into(), Ipv4Addr::new(10, 0, 0, 2).into());
-    let demand = Demand::one(Kind::Read, 1);
+    let demand = Demand::read(1);
     while !scheduler.is_full(volume, greedy) {
         scheduler.wait(volume, greedy, demand, 0, Nanos(0)).unwrap();
     }
@@ -445,8 +448,9 @@ fn names_and_attributes_pass_where_only_bytes_are_limited() {
     let mut bench = Bench::new(Limits::NONE, &[bytes_limit(MIB)]);
     bench.load(Load::new(0, 1, 64, 65_536));
     bench.run_until(SECOND);
-    let demand = Demand::one(Kind::Other, 0);
-    let ticket = Ticket { load: 0, demand, since: bench.now, used: 0, is_gone: false };
+    let demand = Demand::OTHER;
+    let moved = Moved::default();
+    let ticket = Ticket { load: 0, demand, since: bench.now, moved, is_gone: false };
     let client = Ipv4Addr::new(10, 0, 0, 9).into();
     let number = bench.scheduler.wait(0, client, demand, ticket, Nanos(bench.now)).unwrap();
     assert!(
@@ -460,22 +464,53 @@ fn names_and_attributes_pass_where_only_bytes_are_limited() {
 }
 
 #[test]
-fn what_reads_several_times_at_once_counts_as_often() {
+fn demand_of_several_operations_counts_each() {
     let ops = Limits { ops: NonZeroU64::new(100), ..Limits::NONE };
     let mut bench = Bench::new(Limits::NONE, &[VolumeLimits { all: ops, ..VolumeLimits::default() }]);
     let mut admits = |demand, at| {
         bench.scheduler.admit(0, Ipv4Addr::LOCALHOST.into(), demand, Nanos(SECOND + at * SECOND / 1000))
     };
-    let (read, write, look) =
-        (Demand::one(Kind::Read, 4096), Demand::one(Kind::Write, 10), Demand::one(Kind::Other, 0));
-    let fifty = (0..49).fold(look.and(read).and(look), |all, _| all.and(read));
-    assert_eq!(fifty, Demand { kind: Kind::Read, bytes: 50 * 4096, operations: 50 });
-    assert_eq!(fifty.and(write), Demand { kind: Kind::Write, bytes: 50 * 4096 + 10, operations: 51 });
-    assert_eq!(look.and(look), look);
+    let fifty = (0..24).fold(Demand::NOTHING, |all, _| all.and(Demand::read(4096)).and(Demand::OTHER));
+    let fifty = fifty.and(Demand::write(10)).and(Demand::list(20));
+    let all = Demand { read_bytes: 24 * 4096 + 20, write_bytes: 10, reads: 24, writes: 1, others: 25 };
+    assert_eq!(fifty, all);
     // Half a second's worth, of which a burst is there at once.
     assert!(admits(fifty, 0));
-    assert!(!admits(read, 440));
-    assert!(admits(read, 460));
+    assert!(!admits(Demand::OTHER, 440));
+    assert!(admits(Demand::OTHER, 460));
+}
+
+#[test]
+fn each_limit_is_charged_and_refunded_for_its_own_component() {
+    let client = Ipv4Addr::LOCALHOST.into();
+    let all = Limits { read_bytes: rate(MIB), write_bytes: rate(1000 * MIB), ..Limits::NONE };
+    let mut bench = Bench::new(Limits::NONE, &[VolumeLimits { all, ..VolumeLimits::default() }]);
+    let scheduler = &mut bench.scheduler;
+    let both = Demand::read(1 << 20).and(Demand::write(1 << 20));
+    assert!(scheduler.admit(0, client, both, Nanos(SECOND)));
+    assert!(!scheduler.admit(0, client, Demand::read(1), Nanos(SECOND + SECOND / 2)), "it has read as well");
+    assert!(scheduler.admit(0, client, Demand::write(1), Nanos(SECOND + SECOND / 2)));
+    // The WRITE has failed: the READ is not paid back for it.
+    let moved = Moved { read: 1 << 20, written: 0 };
+    scheduler.settle(0, client, both, (moved, false), Nanos(SECOND + SECOND / 2));
+    assert!(!scheduler.admit(0, client, Demand::read(1), Nanos(SECOND + SECOND / 2)));
+    assert!(scheduler.admit(0, client, Demand::list(0), Nanos(SECOND + SECOND / 2)));
+    // More than was asked for is a debt.
+    scheduler.settle(0, client, Demand::list(0), (Moved::read(1 << 20), false), Nanos(2 * SECOND));
+    assert!(!scheduler.admit(0, client, Demand::read(1), Nanos(2 * SECOND + SECOND / 2)));
+    assert!(scheduler.admit(0, client, Demand::read(1), Nanos(3 * SECOND + SECOND / 2)));
+}
+
+#[test]
+fn demand_that_moves_less_than_it_may_costs_no_more_of_its_share() {
+    let mut bench = Bench::new(Limits::NONE, &[bytes_limit(100 * MIB)]);
+    bench.load(Load::new(0, 1, 16, 65_536));
+    // Listings whose clients have room for much more than there is.
+    let listing = Trick { demand: Demand::list(1 << 20), moved: Moved::read(65_536), is_dropped: false };
+    bench.load(Load { tricks: vec![listing], ..Load::new(0, 2, 64, 0) });
+    bench.run_until(6 * SECOND);
+    let shares = [0, 1].map(|of| bench.rate(SECOND..6 * SECOND, |load, _| load == of));
+    assert!(jain(&shares) >= 0.98, "{shares:?}");
 }
 
 #[test]
@@ -487,7 +522,7 @@ fn what_waits_in_a_removed_volume_comes_back_in_order() {
     let numbers: Vec<u64> = bench.scheduler.remove(0).iter().map(|waiting| waiting.number).collect();
     assert!(numbers.len() > 10 && numbers.is_sorted(), "{numbers:?}");
     assert!(bench.scheduler.release(Nanos(10 * SECOND), &|_| false).passed.is_empty());
-    assert!(bench.scheduler.admit(0, Ipv4Addr::LOCALHOST.into(), Demand::one(Kind::Read, 1), Nanos(0)));
+    assert!(bench.scheduler.admit(0, Ipv4Addr::LOCALHOST.into(), Demand::read(1), Nanos(0)));
 }
 
 /// Notes that its turn came, or fails at it.
@@ -507,7 +542,7 @@ impl Waiter for Turn {
 fn a_panic_at_one_turn_takes_no_other() {
     let gate = Arbiter::new(&PoolLimits::default(), &Pacer::start().unwrap()).gate(bytes_limit(MIB));
     let client = Ipv4Addr::LOCALHOST.into();
-    let demand = Demand::one(Kind::Read, 64 << 10);
+    let demand = Demand::read(64 << 10);
     let caught = crate::panics::caught();
     while gate.admit(client, demand) {}
     let (came, turns) = std::sync::mpsc::channel();

@@ -14,6 +14,7 @@ use crate::handle::HandleSigner;
 use crate::limits::LISTING_BYTES_MAX;
 use nfs_wire::v4::{Bitmap, DirListEnd, ReaddirArgs, ReaddirOkHead, Status, attr};
 use std::ops::ControlFlow;
+use vfs::qos::Moved;
 use vfs::{ExportId, FsError};
 use xdr::{Encode, Writer};
 
@@ -46,7 +47,7 @@ pub(in crate::v4) fn readdir(ops: &mut Ops<'_, '_>, args: ReaddirArgs, w: &mut W
         Place::Pseudo(dir) => list_pseudo(ops, &dir, after, &mut page)?,
     };
     page.finish(at_end)?;
-    ops.count_listed(w.len() - start);
+    ops.count_listed(Moved::read(w.len() - start));
     Ok(())
 }
 

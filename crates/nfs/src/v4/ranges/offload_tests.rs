@@ -118,7 +118,7 @@ fn who_cancels_a_copy_or_goes_away_ends_it() {
     std::thread::sleep(Duration::from_millis(50));
     let so_far = progress(&rig, stateid).unwrap();
     assert_eq!(so_far.complete, None);
-    assert!(so_far.count < SIZE as u64, "2 MiB at a time, and then the limit");
+    assert!(so_far.count < SIZE as u64, "half a MiB at a time, and then the limit");
     assert_eq!(cancel(&rig, stateid), Status::OK);
     assert_eq!(progress(&rig, stateid), Err(Status::BAD_STATEID));
     assert!(rig.is_silent(), "it is not told of what it has ended");

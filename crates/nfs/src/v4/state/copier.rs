@@ -4,6 +4,7 @@ use super::channel::Callback;
 use super::client::Client;
 use super::copies::CopyProgress;
 use crate::limits::{COPIES_MAX, COPY_THREADS_MAX};
+use crate::v4::ranges::COPY_PAID_BYTES_MAX;
 use crate::v4::status::status;
 use nfs_wire::v4::callback::{Argument, OffloadArgs, OffloadInfo};
 use nfs_wire::v4::{FileHandle, StableHow, Stateid, Status, Verifier, WriteResponse};
@@ -17,7 +18,7 @@ use vfs::{FsError, Opened, Origin, PendingSync, SharedNamespace, Span, Stability
 
 /// What is copied before it is the next copy's turn; the same where a limit has to be paid for it.
 const PART_BYTES: u64 = 8 << 20;
-const PAID_PART_BYTES: u64 = 2 << 20;
+const PAID_PART_BYTES: u64 = COPY_PAID_BYTES_MAX;
 
 /// A copy that goes on by itself. Dropped before its end, it tells its client that it has failed.
 pub(crate) struct Copying {
@@ -37,11 +38,17 @@ pub(crate) struct Copying {
     pub(crate) _place: CopyPlace,
 }
 
-/// The next part of a copy: how long it is, what is still to be paid for it, and what is paid.
+/// The next part of a copy, with its payments at the volumes.
 struct Part {
     len: u64,
-    unpaid: Vec<Toll>,
-    paid: Vec<Charge>,
+    unpaid: Vec<(Side, Toll)>,
+    paid: Vec<(Side, Charge)>,
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Source,
+    Target,
 }
 
 /// Does copies.
@@ -59,17 +66,18 @@ struct Queue {
 /// A copy that waits for a limit.
 struct Unpaid {
     copier: Copier,
+    side: Side,
     toll: Toll,
     waiting: Arc<Mutex<Option<(Copying, Part)>>>,
 }
 
 impl Waiter for Unpaid {
     fn pass(self: Box<Self>) {
-        let Self { copier, toll, waiting } = *self;
+        let Self { copier, side, toll, waiting } = *self;
         let charge = toll.paid();
         let waited = lock(&waiting).take();
         if let Some((copying, mut part)) = waited {
-            part.paid.push(charge);
+            part.paid.push((side, charge));
             copier.enqueue(copying, Some(part));
         }
     }
@@ -142,10 +150,10 @@ impl Copier {
         if !copying.is_admitted() {
             return copying.end(ended_by(Status::ACCESS));
         }
-        while let Some(toll) = part.unpaid.pop() {
+        while let Some((side, toll)) = part.unpaid.pop() {
             match toll.pay() {
-                Ok(charge) => part.paid.push(charge),
-                Err(toll) => return self.wait(copying, part, &toll),
+                Ok(charge) => part.paid.push((side, charge)),
+                Err(toll) => return self.wait(copying, part, (side, &toll)),
             }
         }
         match copying.copy_part(part) {
@@ -156,9 +164,10 @@ impl Copier {
     }
 
     /// Goes on with a copy when the limit allows it. Where too many wait for that, what is copied counts.
-    fn wait(&self, copying: Copying, part: Part, toll: &Toll) {
+    fn wait(&self, copying: Copying, part: Part, (side, toll): (Side, &Toll)) {
         let waiting = Arc::new(Mutex::new(Some((copying, part))));
-        let unpaid = Unpaid { copier: self.clone(), toll: toll.clone(), waiting: Arc::clone(&waiting) };
+        let (copier, toll) = (self.clone(), toll.clone());
+        let unpaid = Unpaid { copier, side, toll: toll.clone(), waiting: Arc::clone(&waiting) };
         let wait = toll.wait(Box::new(unpaid));
         if wait == Wait::Queued {
             return;
@@ -166,7 +175,7 @@ impl Copier {
         let taken = lock(&waiting).take();
         match taken {
             Some((copying, mut part)) if wait == Wait::Passed => {
-                part.paid.push(toll.clone().paid());
+                part.paid.push((side, toll.paid()));
                 self.enqueue(copying, Some(part));
             }
             Some((copying, _)) => copying.end(Status::OK),
@@ -194,8 +203,9 @@ impl Copying {
         let sides = self.sides();
         let most = if sides.is_limited() { PAID_PART_BYTES } else { PART_BYTES };
         let len = (self.span.len - self.progress.copied()).min(most);
-        let unpaid = [sides.target_toll(len), sides.source_toll(len, 1)].into_iter().flatten().collect();
-        Part { len, unpaid, paid: Vec::new() }
+        let target = sides.target_toll(len, 1).map(|toll| (Side::Target, toll));
+        let source = sides.source_toll(len, 1).map(|toll| (Side::Source, toll));
+        Part { len, unpaid: target.into_iter().chain(source).collect(), paid: Vec::new() }
     }
 
     /// Whether both exports still let the client in, and the target's lets it write: a copy may take long.
@@ -224,10 +234,14 @@ impl Copying {
         self.progress.end_part(copied.unwrap_or(0));
         let count = copied?;
         let sides = self.sides();
-        sides.count(count, began.elapsed());
-        // Of two volumes each pays for as many bytes as the other.
-        let used = u32::try_from(sides.at_target(count)).unwrap_or(u32::MAX);
-        part.paid.into_iter().for_each(|mut charge| charge.spend(used));
+        sides.count_read(count, began.elapsed());
+        sides.count_written(1, count, began.elapsed());
+        for (side, mut charge) in part.paid {
+            charge.spend(match side {
+                Side::Source => sides.at_source(count),
+                Side::Target => sides.at_target(count),
+            });
+        }
         Ok(count)
     }
 

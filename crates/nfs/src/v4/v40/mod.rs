@@ -18,7 +18,6 @@ use nfs_wire::v4::{
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use vfs::Blocking;
-use vfs::qos::{Demand, Kind};
 use xdr::{Encode, Writer};
 
 /// Whether an operation has a sequence number of an owner.
@@ -62,6 +61,8 @@ pub(super) fn in_sequence(ops: &mut Ops<'_, '_>, argument: &Argument<'_>, w: &mu
         Ok(()) => Status::OK,
         Err(Stop::Status(status) | Stop::Written(status)) => *status,
         Err(Stop::WouldWait) if ops.call.blocking == Blocking::Never => return done,
+        // It begins anew when it has paid.
+        Err(Stop::Unpaid(_)) => return done,
         // Somebody gives back what is in its way: it begins anew then.
         Err(Stop::Held) if ops.patience > 0 && ops.call.pending.added() == flushes => return done,
         // Nobody does in time, or a backend will not wait where it may.
@@ -179,7 +180,7 @@ fn perform(
     argument: &Argument<'_>,
     w: &mut Writer<'_>,
 ) -> Done {
-    ops.pay(Demand::one(Kind::Other, 0))?;
+    ops.pay()?;
     match argument {
         Argument::Open(args) if args.share_access.0 & !ShareAccess::BOTH.0 != 0 => {
             Err(Stop::Status(Status::INVAL))
@@ -251,7 +252,7 @@ fn lock_anew(
     let is_used = match &done {
         Ok(()) => true,
         Err(Stop::Status(status) | Stop::Written(status)) => advances(*status),
-        Err(Stop::WouldWait | Stop::Held | Stop::Replay(_)) => false,
+        Err(Stop::WouldWait | Stop::Held | Stop::Unpaid(_) | Stop::Replay(_)) => false,
     };
     drop(in_sequence);
     if is_used {

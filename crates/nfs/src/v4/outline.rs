@@ -1,0 +1,150 @@
+//! A compound as it is seen before it is run.
+
+use super::price::Price;
+use super::table::Traits;
+use crate::counts::ThreadCounts;
+use crate::limits::TRANSFER_BYTES_MAX;
+use nfs_wire::v4::{Argument, CompoundHead, Op, PutfhArgs, ReadArgs, WriteHead};
+use std::ops::ControlFlow;
+use transport::Dispatch;
+use vfs::qos::Kind;
+use xdr::{Decode, Malformed, Reader};
+
+/// What can be known of a compound before it is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outline {
+    /// The minor version.
+    pub(crate) minor: u32,
+    /// The first operation.
+    pub(crate) first: Op,
+    /// Whether it must not be done twice, and nothing but the transport would keep it from that: sessions do since 4.1.
+    pub(crate) is_once: bool,
+    /// Whether it has its client recorded for a restart.
+    pub(crate) is_recorded: bool,
+    /// How it may be done.
+    pub(crate) dispatch: Dispatch,
+    /// What it does, as counters see it.
+    pub(crate) kind: Kind,
+    /// The most bytes of data that its reply may have.
+    pub(crate) reply_bytes_max: u32,
+}
+
+impl Default for Outline {
+    fn default() -> Self {
+        let (first, dispatch, kind) = (Op::ILLEGAL, Dispatch::Inline, Kind::Other);
+        Self { minor: 0, first, is_once: false, is_recorded: false, dispatch, kind, reply_bytes_max: 0 }
+    }
+}
+
+/// Looks through the arguments of a COMPOUND, and counts what is asked for.
+pub(crate) fn outline(args: &[u8], counts: Option<&mut ThreadCounts>) -> Outline {
+    let mut r = Reader::new(args);
+    let Ok(head) = CompoundHead::decode(&mut r) else { return Outline::default() };
+    let minor = head.minorversion;
+    let mut counts = counts.and_then(|counts| counts.compound(minor));
+    let (mut first, mut traits, mut read) = (None, Traits::NONE, 0u32);
+    look_through(&mut r, head.operations, |seen| {
+        if let Some(counts) = &mut counts {
+            counts.add(seen.op);
+        }
+        first = first.or(Some(seen.op));
+        traits = traits.or(Traits::of(seen.op));
+        read = read.saturating_add(seen.price.reply_bytes(seen.op));
+        ControlFlow::Continue(())
+    });
+    Outline {
+        minor,
+        first: first.unwrap_or(Op::ILLEGAL),
+        is_once: minor == 0 && traits.has(Traits::ONCE),
+        is_recorded: traits.has(Traits::RECORDED),
+        dispatch: if traits.has(Traits::WAITS) { Dispatch::Batched } else { Dispatch::Inline },
+        kind: match (read, traits.has(Traits::WRITES)) {
+            (_, true) => Kind::Write,
+            (0, false) => Kind::Other,
+            (_, false) => Kind::Read,
+        },
+        reply_bytes_max: read.min(TRANSFER_BYTES_MAX),
+    }
+}
+
+/// An operation as it is seen before it is run.
+pub(super) struct Seen<'a> {
+    pub(super) op: Op,
+    /// Bytes of the arguments from the operation on.
+    pub(super) rest: usize,
+    /// The filehandle that it puts.
+    pub(super) handle: Option<&'a [u8]>,
+    pub(super) price: Price,
+}
+
+/// Words of `SEQUENCE4args`: the session, three numbers and a flag (RFC 8881 §18.46.1).
+const SEQUENCE_WORDS: usize = 8;
+
+/// Shows the operations of a COMPOUND up to the first that cannot be read, or whose data are not there.
+#[inline]
+pub(super) fn look_through<'a>(
+    r: &mut Reader<'a>,
+    operations: u32,
+    mut see: impl FnMut(Seen<'a>) -> ControlFlow<()>,
+) {
+    for _ in 0..operations {
+        let rest = r.remaining();
+        let Ok(op) = Op::decode(r) else { return };
+        let mut handle = None;
+        // Data that follow, which need not be there.
+        let mut data = 0;
+        // Frequent operations are read without a value for any operation.
+        let price = match op {
+            Op::SEQUENCE => r.words::<SEQUENCE_WORDS>().map(|_| Price::Free),
+            Op::PUTFH => PutfhArgs::decode(r).map(|args| {
+                handle = Some(args.object.0);
+                Price::Free
+            }),
+            Op::GETATTR => skip_bitmap(r).map(|()| Price::Getattr),
+            Op::READ => ReadArgs::decode(r).map(|args| Price::read(args.count)),
+            Op::WRITE => WriteHead::decode(r).map(|write| {
+                data = write.data_length;
+                Price::write(data)
+            }),
+            _ => match Argument::decode_body(op, r) {
+                Ok(Argument::Illegal(_)) => Err(Malformed("no operation")),
+                argument => argument.map(|argument| Price::of(&argument)),
+            },
+        };
+        let Ok(price) = price else { return };
+        if see(Seen { op, rest, handle, price }).is_break() || data > 0 && r.fixed(data as usize).is_err() {
+            return;
+        }
+    }
+}
+
+fn skip_bitmap(r: &mut Reader<'_>) -> Result<(), Malformed> {
+    let words = r.u32()?;
+    r.fixed((words as usize).saturating_mul(4)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::price::first_segment;
+    use super::*;
+    use nfs_wire::v4::{FileHandle, ReclaimCompleteArgs, Stateid};
+    use xdr::Encode;
+
+    #[test]
+    fn compound_with_a_record_is_seen_as_one() {
+        let put = Argument::Putfh(PutfhArgs { object: FileHandle(b"handle") });
+        let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
+        let read = Argument::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count: 4096 });
+        let args_of = |operations: &[&Argument<'_>]| {
+            let count = u32::try_from(operations.len()).unwrap();
+            let head = CompoundHead { tag: b"", minorversion: 1, operations: count };
+            let operations = operations.iter().flat_map(|operation| operation.to_bytes());
+            head.to_bytes().into_iter().chain(operations).collect::<Vec<u8>>()
+        };
+        assert!(outline(&args_of(&[&put, &complete, &read]), None).is_recorded);
+        let args = args_of(&[&put, &read]);
+        let outline = outline(&args, None);
+        assert!(!outline.is_recorded && first_segment(&args).is_some());
+        assert_eq!((outline.kind, outline.reply_bytes_max), (Kind::Read, 4096));
+    }
+}
