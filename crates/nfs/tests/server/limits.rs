@@ -15,20 +15,20 @@ use vfs::backend::KEEP_SET_ID;
 use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, VolumeLimits};
 use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, UncheckedNode, Volume, VolumeId};
 
-const FILE_BYTES: u32 = 10_000;
+pub(crate) const FILE_BYTES: u32 = 10_000;
 const FREE: VolumeId = VolumeId(0xf4ee);
 
-struct Host {
-    running: Running,
-    gate: Arc<Gate>,
-    file: Vec<u8>,
-    root: Vec<u8>,
+pub(crate) struct Host {
+    pub(crate) running: Running,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) file: Vec<u8>,
+    pub(crate) root: Vec<u8>,
     /// The root of a volume without limits.
-    free_root: Vec<u8>,
+    pub(crate) free_root: Vec<u8>,
 }
 
 impl Host {
-    fn new(rule: ExportRule) -> Self {
+    pub(crate) fn new(rule: ExportRule) -> Self {
         let fs = MemFs::new(system_clock());
         let root = fs.root().key();
         let made = fs.root().create_unchecked(name("data"), &new_inode(0o666)).unwrap();
@@ -48,7 +48,7 @@ impl Host {
         Self { running, gate, file, root, free_root }
     }
 
-    fn limit(&self, bytes: u64) {
+    pub(crate) fn limit(&self, bytes: u64) {
         let all = Limits { bytes: NonZeroU64::new(bytes), ..Limits::NONE };
         self.gate.set_limits(VolumeLimits { all, ..VolumeLimits::default() });
     }
@@ -188,7 +188,7 @@ fn who_is_not_let_in_spends_nothing() {
     let forged = vec![1; host.file.len()];
     let args = ReadArgs { file: FileHandle(&forged), offset: 0, count: 4096 };
     client.ask(99, ALICE, Procedure::READ, &args);
-    assert!(host.gate.admit([10, 0, 0, 1].into(), Demand::one(Kind::Read, 1)));
+    assert!(host.gate.admit([10, 0, 0, 1].into(), Demand::read(1)));
     assert_eq!(host.gate.throttled().1, 0);
 }
 
@@ -292,7 +292,7 @@ fn a_refused_write_pays_nothing_and_gets_nothing_back() {
     // Ten seconds' worth is owed.
     host.limit(100 << 10);
     let mut client = host.running.connect();
-    assert!(host.gate.admit([10, 0, 0, 1].into(), Demand::one(Kind::Write, 1 << 20)));
+    assert!(host.gate.admit([10, 0, 0, 1].into(), Demand::write(1 << 20)));
     let data = vec![3; 1 << 20];
     for (xid, count, length) in [(1, 0, 250_000), (2, 1 << 20, 4), (3, 0, 1 << 20), (4, 1 << 20, 900_000)] {
         let results = client.ask(xid, ALICE, Procedure::WRITE, &write_of(&host.file, count, &data[..length]));
@@ -301,7 +301,7 @@ fn a_refused_write_pays_nothing_and_gets_nothing_back() {
             "{count} of {length}"
         );
     }
-    assert!(!host.gate.admit([10, 0, 0, 1].into(), Demand::one(Kind::Read, 1)), "still owed");
+    assert!(!host.gate.admit([10, 0, 0, 1].into(), Demand::read(1)), "still owed");
     assert_eq!(host.gate.throttled(), Default::default(), "nothing has waited");
 }
 
@@ -325,7 +325,7 @@ fn listings_and_links_are_data() {
         dircount: 1 << 20,
         maxcount: 1 << 20,
     };
-    let owed = |host: &Host| !host.gate.admit([10, 0, 0, 1].into(), Demand::one(Kind::Read, 0));
+    let owed = |host: &Host| !host.gate.admit([10, 0, 0, 1].into(), Demand::read(0));
     client.ask(1000, ALICE, Procedure::READDIRPLUS, &listing);
     assert!(owed(&host), "a listing is paid for");
     client.send(1001, ALICE, Procedure::READDIRPLUS, &listing);

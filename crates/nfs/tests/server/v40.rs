@@ -48,10 +48,10 @@ fn fixture() -> Fixture {
 
 /// The results of a compound.
 #[derive(Debug, PartialEq, Eq)]
-struct Results(Vec<u8>);
+pub(crate) struct Results(pub(crate) Vec<u8>);
 
 impl Results {
-    fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> Status {
         Status::decode(&mut Reader::new(&self.0)).unwrap()
     }
 
@@ -70,7 +70,7 @@ impl Results {
 }
 
 /// A compound of version 4.0 in one fragment.
-fn record(xid: u32, who: Who, operations: &[Argument<'_>]) -> Vec<u8> {
+pub(crate) fn record(xid: u32, who: Who, operations: &[Argument<'_>]) -> Vec<u8> {
     let count = u32::try_from(operations.len()).unwrap();
     let compound = CompoundHead { tag: b"", minorversion: 0, operations: count }.to_bytes();
     let encoded = operations.iter().flat_map(Argument::to_bytes).collect();

@@ -1,0 +1,148 @@
+//! Compounds at volumes with limits: each operation pays, and a payment in the middle of a compound waits in line.
+
+use super::limits::{FILE_BYTES, Host};
+use super::v40::{Results, record};
+use crate::support::client::{Client, wait_until};
+use crate::support::{ROOT, trusting};
+use nfs_wire::v4::{
+    Argument, Bitmap, CreateArgs, CreateType, Fattr, FileHandle, GetattrArgs, LookupArgs, PutfhArgs,
+    ReadArgs, StableHow, Stateid, Status, WriteArgs,
+};
+use std::num::NonZeroU64;
+use vfs::qos::{Limits, VolumeLimits};
+
+const READER: [u8; 4] = [127, 0, 0, 1];
+const OTHER: [u8; 4] = [127, 0, 0, 2];
+
+fn limits(all: Limits) -> VolumeLimits {
+    VolumeLimits { all, ..VolumeLimits::default() }
+}
+
+fn put(handle: &[u8]) -> Argument<'_> {
+    Argument::Putfh(PutfhArgs { object: FileHandle(handle) })
+}
+
+fn read(count: u32) -> Argument<'static> {
+    Argument::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count })
+}
+
+fn write(data: &[u8]) -> Argument<'_> {
+    Argument::Write(WriteArgs { stateid: Stateid::ANONYMOUS, offset: 0, stable: StableHow::Unstable, data })
+}
+
+fn getattr() -> Argument<'static> {
+    Argument::Getattr(GetattrArgs { attr_request: Bitmap::EMPTY })
+}
+
+/// The lookups of a mount, from the root.
+fn mount() -> [Argument<'static>; 4] {
+    [Argument::Putrootfh, Argument::Lookup(LookupArgs { objname: b"vol" }), Argument::Getfh, getattr()]
+}
+
+fn send(client: &mut Client, xid: u32, operations: &[Argument<'_>]) {
+    client.send_bytes(&record(xid, ROOT, operations)).unwrap();
+}
+
+fn status(client: &mut Client) -> Status {
+    Results(client.receive().results).status()
+}
+
+fn waiting(host: &Host) -> usize {
+    host.gate.throttled().1
+}
+
+#[test]
+fn mount_has_its_place_in_line_at_a_volume_at_its_limit() {
+    let host = Host::new(trusting());
+    let ops = NonZeroU64::new(20);
+    for all in [Limits { bytes: NonZeroU64::new(1), ..Limits::NONE }, Limits { ops, ..Limits::NONE }] {
+        host.gate.set_limits(limits(all));
+        let address = host.running.address;
+        let mut reader = Client::connect_as(READER, address);
+        for xid in 0..60 {
+            send(&mut reader, xid, &[put(&host.file), read(4096)]);
+        }
+        wait_until("READs that wait", || waiting(&host) > 50);
+        let mut other = Client::connect_as(OTHER, address);
+        for xid in 0..3 {
+            send(&mut other, xid, &mount());
+            assert_eq!(status(&mut other), Status::OK);
+        }
+        assert!(waiting(&host) > 20, "the reader is not done yet: {}", waiting(&host));
+        host.gate.set_limits(VolumeLimits::default());
+        for _ in 0..60 {
+            assert_eq!(status(&mut reader), Status::OK);
+        }
+    }
+}
+
+#[test]
+fn read_beside_a_write_that_fails_pays_as_a_read() {
+    let host = Host::new(trusting());
+    let (read_bytes, write_bytes) = (NonZeroU64::new(1), NonZeroU64::new(1 << 40));
+    host.gate.set_limits(limits(Limits { read_bytes, write_bytes, ..Limits::NONE }));
+    let mut client = host.running.connect();
+    for xid in 0..3 {
+        // A directory is not written.
+        send(&mut client, xid, &[put(&host.file), read(FILE_BYTES), put(&host.root), write(&[7; 1000])]);
+    }
+    assert_eq!(status(&mut client), Status::ISDIR);
+    wait_until("two that wait", || waiting(&host) == 2);
+    // The volume's writes are free meanwhile.
+    let mut other = host.running.connect();
+    send(&mut other, 9, &[put(&host.file), write(&[7; 1000])]);
+    assert_eq!(status(&mut other), Status::OK);
+}
+
+#[test]
+fn operations_behind_a_long_write_pay_for_themselves() {
+    let host = Host::new(trusting());
+    let read_bytes = NonZeroU64::new(1);
+    host.gate.set_limits(limits(Limits { read_bytes, ..Limits::NONE }));
+    let data = vec![7; 300 << 10];
+    let mut client = host.running.connect();
+    for xid in 0..2 {
+        send(&mut client, xid, &[put(&host.file), write(&data), read(FILE_BYTES), getattr()]);
+    }
+    assert_eq!(status(&mut client), Status::OK, "it owes nothing yet");
+    wait_until("a READ that waits", || waiting(&host) == 1);
+    host.gate.set_limits(VolumeLimits::default());
+    assert_eq!(status(&mut client), Status::OK);
+    // A client's GETATTR goes free with its WRITE.
+    let ops = NonZeroU64::new(1);
+    host.gate.set_limits(limits(Limits { ops, ..Limits::NONE }));
+    send(&mut client, 7, &[put(&host.file), write(&data), getattr()]);
+    assert_eq!(status(&mut client), Status::OK);
+    assert_eq!(waiting(&host), 0);
+}
+
+#[test]
+fn each_operation_of_a_compound_counts() {
+    let host = Host::new(trusting());
+    // The rate of a second, and the burst of a twentieth.
+    let ops = NonZeroU64::new(64);
+    host.gate.set_limits(limits(Limits { ops, ..Limits::NONE }));
+    let mut client = host.running.connect();
+    let many: Vec<Argument<'_>> = [put(&host.file)].into_iter().chain((0..63).map(|_| getattr())).collect();
+    send(&mut client, 0, &many);
+    assert_eq!(status(&mut client), Status::OK);
+    send(&mut client, 1, &[put(&host.file), getattr()]);
+    wait_until("the next one to wait", || waiting(&host) == 1);
+    host.gate.set_limits(VolumeLimits::default());
+    assert_eq!(status(&mut client), Status::OK);
+}
+
+#[test]
+fn compound_that_cannot_wait_any_more_is_told_to_come_again() {
+    let host = Host::new(trusting());
+    host.limit(1);
+    let mut client = host.running.connect();
+    send(&mut client, 0, &[put(&host.file), read(FILE_BYTES)]);
+    assert_eq!(status(&mut client), Status::OK);
+    // A change that waits for its flush is not told of after a wait for a limit.
+    let createattrs = Fattr { attrmask: Bitmap::EMPTY, attr_vals: b"" };
+    let dir = CreateArgs { objtype: CreateType::Directory, objname: b"made", createattrs };
+    let change = [put(&host.free_root), Argument::Create(dir), put(&host.file), read(FILE_BYTES)];
+    send(&mut client, 1, &change);
+    assert_eq!(status(&mut client), Status::DELAY);
+}
