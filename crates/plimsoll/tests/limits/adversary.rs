@@ -24,14 +24,14 @@ const FILE_BYTES: u64 = 16 * MIB;
 const HEAD_BYTES: u64 = 128;
 
 /// A connection over which anything can be sent.
-struct Raw {
-    stream: TcpStream,
-    identity: Identity,
-    xid: u32,
+pub(super) struct Raw {
+    pub(super) stream: TcpStream,
+    pub(super) identity: Identity,
+    pub(super) xid: u32,
 }
 
 impl Raw {
-    fn open(address: SocketAddr, source: u8) -> Self {
+    pub(super) fn open(address: SocketAddr, source: u8) -> Self {
         let source = Some(IpAddr::from(Ipv4Addr::new(127, 0, 0, source)));
         let identity = Identity { source, ..Identity::new(0, 0) };
         let stream = identity.connect(address).unwrap();
@@ -58,7 +58,7 @@ impl Raw {
     }
 
     /// The bytes of data in the next reply, without what every reply has; nothing once the connection has ended.
-    fn receive(&mut self) -> u64 {
+    pub(super) fn receive(&mut self) -> u64 {
         let mut mark = [0; RecordMark::SIZE];
         if self.stream.read_exact(&mut mark).is_err() {
             return 0;
@@ -70,14 +70,14 @@ impl Raw {
 }
 
 /// What an attacker works on.
-struct Prey {
-    address: SocketAddr,
-    root: Handle,
-    file: Handle,
+pub(super) struct Prey {
+    pub(super) address: SocketAddr,
+    pub(super) root: Handle,
+    pub(super) file: Handle,
 }
 
 impl Prey {
-    fn new(host: &Host) -> Self {
+    pub(super) fn new(host: &Host) -> Self {
         let target = format!("nfs://{}/v0", host.address).parse().unwrap();
         let mut client = Client::mount(&target, &Identity::new(0, 0)).unwrap();
         let root = client.root();

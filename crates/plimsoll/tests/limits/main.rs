@@ -2,6 +2,8 @@
 //! time, and those that measure how long calls take run alone.
 
 mod adversary;
+mod mixed;
+mod neighbor;
 #[path = "../support/server.rs"]
 mod server;
 #[path = "../support/shares.rs"]
