@@ -2,7 +2,8 @@
 #
 # Parameters (environment): HOST, PORT, SMB_PORT; NAME and PASSWORD of the user; HELD_BYTES, SMALL_BYTES: the sizes of the volumes
 # /held and /shared, and /small; BEFORE, AFTER: the limit of the first two in KiB/s before and after the lines `PLIMSOLL-GUEST-MARK
-# resize-held` and `resize-shared`, upon which the host enlarges them.
+# resize-held` and `resize-shared`, upon which the host enlarges them. At `share` it limits the volume
+# /busy to a client's share, at `busy` to twice that, and holds it at that limit.
 # At `PLIMSOLL-GUEST-MARK clients` it looks who is connected. Every check prints `ok NAME` or `FAIL NAME why`.
 
 options="port=$PORT,mountport=$PORT,hard,nolock,proto=tcp,mountproto=tcp,vers=3,mountvers=3"
@@ -99,6 +100,65 @@ grows() { # VOLUME
     check "$1.df-after" same "$(bytes "/tmp/$1" size)" $((2 * HELD_BYTES))
 }
 
+# A second client's work at the volume `busy`, over each protocol: it mounts, lists 1,000 files, looks at some, and copies 1 MiB.
+attach() { # VERSION
+    case $1 in
+    smb) mount -i -t cifs "//$HOST/busy" /tmp/busy -o \
+        "ip=$HOST,port=$SMB_PORT,username=$NAME,password=$PASSWORD,vers=3.1.1" ;;
+    3) mount -t nfs -o "$options" "$HOST:/busy" /tmp/busy ;;
+    *) mount -t nfs -o "port=$PORT,hard,proto=tcp,vers=$1" "$HOST:/busy" /tmp/busy ;;
+    esac
+}
+work() { # VERSION
+    attach "$1"
+    same "$(ls -l /tmp/busy/many | grep -c file-)" 1000
+    stat /tmp/busy/many/file-1 /tmp/busy/many/file-999 >/dev/null
+    cp /tmp/busy/mib /tmp/mib
+    cp /tmp/mib "/tmp/busy/copy-$1"
+    sync "/tmp/busy/copy-$1"
+    umount /tmp/busy
+}
+files() {
+    mkdir -p /tmp/busy
+    attach 3
+    mkdir /tmp/busy/many
+    (cd /tmp/busy/many && seq -f file-%g 1000 | xargs touch)
+    dd if=/dev/urandom of=/tmp/busy/mib bs=1M count=1 conv=fsync status=none
+    chmod -R a+rwX /tmp/busy/many /tmp/busy/mib
+    umount /tmp/busy
+}
+# The time that the work takes, in hundredths of a second; the best of two.
+takes() { # VERSION
+    local began best=999999 took round
+    for round in 1 2; do
+        began=$(cut -d ' ' -f 1 /proc/uptime | tr -d .)
+        work "$1" || return 1
+        took=$(($(cut -d ' ' -f 1 /proc/uptime | tr -d .) - began))
+        [ $took -lt $best ] && best=$took
+    done
+    echo $best >"/tmp/takes-$2-$1"
+    echo "${best}0 ms"
+}
+# Beside a load that holds the volume at its limit, the work takes at most twice as long as alone at half of that limit.
+within_share() { # VERSION
+    local alone beside
+    takes "$1" beside
+    alone=$(cat "/tmp/takes-alone-$1")
+    beside=$(cat "/tmp/takes-beside-$1")
+    echo "${beside}0 ms beside the load, ${alone}0 ms alone at the share"
+    [ "$beside" -le $((2 * alone)) ]
+}
+neighbors() {
+    local version
+    check busy.files files
+    mark share
+    sleep 6
+    for version in 3 4.0 4.1 4.2 smb; do check "busy.$version.alone" takes $version alone; done
+    mark busy
+    sleep 10
+    for version in 3 4.0 4.1 4.2 smb; do check "busy.$version.beside" within_share $version; done
+}
+
 check mount mounts
 check df df_shows_the_volume
 check full full
@@ -107,5 +167,6 @@ mark clients
 grows held
 check share mount_share
 grows shared
+neighbors
 umount /tmp/held /tmp/small /tmp/shared
 exit $((failures > 0))

@@ -1,7 +1,8 @@
 //! Drives `xtask/guest/hold.sh`: managed volumes on the host, the kernel's clients of NFS and SMB in the guest, and limits that grow
-//! while the guest's fio runs.
+//! while the guest's fio runs. Then the guest is the second client of a volume that a load on the host holds at its limit.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -10,7 +11,7 @@ use super::image::{Image, Suite};
 use super::machine::{Guest, HOST_ADDRESS};
 use super::shared::Machine;
 use crate::managed::{Managed, smb_password};
-use crate::process;
+use crate::process::{self, Process};
 use crate::samba::USER;
 
 const SCRIPT: &str = include_str!("../../guest/hold.sh");
@@ -19,8 +20,10 @@ const LEVEL: &str = "anf/standard";
 const HELD_GIB: u64 = 128;
 const SMALL_MIB: u64 = 64;
 const CONNECTIONS: u64 = 4;
+/// The limit of the volume that a load on the host holds at its limit, and a client's share beside that load.
+const BUSY_MIB: u64 = 8;
 /// A run that stops half-way but reports success would pass with fewer checks.
-const CHECKS_MIN: usize = 13;
+const CHECKS_MIN: usize = 24;
 
 /// `guest hold`.
 #[derive(clap::Args)]
@@ -61,8 +64,29 @@ pub(super) fn run(args: &Args, machine: &mut Machine<'_>) -> anyhow::Result<()> 
         running.wait_mark(&format!("resize-{volume}"))?;
         service.manage(&format!("volume resize {volume} {}GiB", 2 * HELD_GIB))?;
     }
+    running.wait_mark("share")?;
+    limit_busy(&service, BUSY_MIB / 2)?;
+    running.wait_mark("busy")?;
+    limit_busy(&service, BUSY_MIB)?;
+    let load = load_busy(&binary, &service, &work)?;
     running.finish()?.require_checks(CHECKS_MIN)?;
+    load.kill();
     service.stop()
+}
+
+fn limit_busy(service: &Managed, mib: u64) -> anyhow::Result<()> {
+    service.manage(&format!("volume update busy --limit throughput={mib}MiB/s")).map(drop)
+}
+
+/// Two READs of a MiB in flight at any time, by a client at another address than the guest's.
+fn load_busy(binary: &Path, service: &Managed, work: &Path) -> anyhow::Result<Process> {
+    let target = format!("nfs://127.0.0.1:{}/busy", service.port);
+    let mut argv = vec![process::text(binary)?, "bench", "load", &target, "--mount-port"];
+    let port = service.port.to_string();
+    argv.extend([&port, "--op", "read", "--block", "1m", "--files", "1", "--size", "4m"]);
+    argv.extend(["--connections", "1", "--depth", "2", "--source", "127.0.0.2", "--time", "1h"]);
+    let argv: Vec<String> = argv.into_iter().map(String::from).collect();
+    Process::start(&argv, Stdio::null(), process::append_to(&work.join("load.log"))?.into())
 }
 
 fn make_volumes(service: &Managed) -> anyhow::Result<()> {
@@ -71,6 +95,10 @@ fn make_volumes(service: &Managed) -> anyhow::Result<()> {
         format!("volume create held --pool held --size {HELD_GIB}GiB --allow 127.0.0.1 --squash none"),
         "pool create small --level plimsoll/unlimited --size 1GiB".to_owned(),
         format!("volume create small --pool small --size {SMALL_MIB}MiB --allow 127.0.0.1 --squash none"),
+        "pool create busy --level plimsoll/custom --size 1GiB --limit throughput=1GiB/s".to_owned(),
+        "volume create busy --pool busy --size 1GiB --limit throughput=1GiB/s --mode 0777 \
+         --allow 127.0.0.0/8 --squash none --protocols nfsv3,nfsv4.0,nfsv4.1,nfsv4.2,smb"
+            .to_owned(),
     ] {
         service.manage(&command)?;
     }
