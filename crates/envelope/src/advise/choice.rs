@@ -258,7 +258,9 @@ impl Choice {
         let choice = self.under(&mixed, catalog).ok()?;
         let least = |used: &mut dyn Iterator<Item = Used>| Some(carried(&mixed.needed(), used.max()?).0);
         let documented = [Bound::Level, Bound::Setting, Bound::Pool, Bound::VolumeCap];
-        let of_documents = choice.constraints.iter().filter(|one| documented.contains(&one.kind));
+        // Our own levels have what is declared, and no documents.
+        let own = self.level().info().provider == Provider::Plimsoll;
+        let of_documents = choice.constraints.iter().filter(|one| !own && documented.contains(&one.kind));
         let documented = least(&mut of_documents.map(|one| one.used));
         if choice.evidence == Evidence::Limits {
             return Some(AtMix { documented, ..AtMix::unknown(read_thousandths) });
@@ -305,6 +307,7 @@ impl Evidence {
 
 /// The load that would take all of what these streams take so much of, rounded down.
 fn carried(needed: &[Stream], used: Used) -> (BytesPerSecond, Iops) {
-    let (rate, iops) = Stream::together(needed);
-    (BytesPerSecond(used.whole(rate.0)), Iops(used.whole(iops.0)))
+    let rate = used.whole(Stream::together(needed).0.0);
+    let iops = |stream: &Stream| used.whole(stream.rate.0) / stream.block.0.max(1);
+    (BytesPerSecond(rate), Iops(needed.iter().map(iops).fold(0, u64::saturating_add)))
 }
