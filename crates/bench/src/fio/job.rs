@@ -187,7 +187,7 @@ impl Job {
             let setting = Setting { known, value, base };
             let is_set = job.set(&setting, &mut course).map_err(in_job)?;
             match known.name {
-                "kb_base" => base = if value == Some("1000") { 1000 } else { KB_BASE },
+                "kb_base" => base = if value.map(word) == Some("1000") { 1000 } else { KB_BASE },
                 _ if !is_set && !WITHOUT_CONSEQUENCE.contains(&known.name) => {
                     job.unknown.push(written(name, value));
                 }
