@@ -180,12 +180,29 @@ fn every_other_finding_has_its_cause() {
         ("--time_based", "time-based-without-runtime", Severity::Wrong),
         ("--numjobs=2", "no-group-reporting", Severity::Note),
         ("--odd=1", "unknown-option", Severity::Doubtful),
+        ("--offset=1m", "unknown-option", Severity::Doubtful),
+        ("--runtime=5min", "not-as-written", Severity::Wrong),
+        ("--offset=1.5g", "not-as-written", Severity::Wrong),
+        ("--bs=4KiB", "not-as-written", Severity::Wrong),
+        ("--hipri --rw=randwrite", "option-of-another-engine", Severity::Wrong),
     ] {
         let found = findings(&format!("fio --name=a --size=1g {options}"));
         let found = found.iter().find(|finding| finding.code == code);
         assert_eq!(found.map(|finding| finding.severity), Some(severity), "{options}");
         assert!(found.is_some_and(|finding| !finding.text.is_empty() && !finding.better.is_empty()));
     }
+}
+
+#[test]
+fn the_option_behind_a_switch_counts() {
+    let command = "fio --name=a --size=1g --ioengine=io_uring --direct=1 --hipri --rw=randwrite";
+    let job = Jobs::of_command(command).unwrap().jobs.remove(0);
+    assert!(job.is_random && job.writes() && !job.reads(), "{job:?}");
+    assert_eq!(job.unknown, ["hipri"]);
+    let text = text_of(command, "unknown-option");
+    assert!(text.contains("hipri is not known here: nothing is said about it"), "{text}");
+    let text = text_of("fio --name=a --size=1g --odd=1", "unknown-option");
+    assert!(text.contains("odd=1 is no option of fio 3.33, which refuses the job"), "{text}");
 }
 
 #[test]

@@ -45,7 +45,7 @@ mod units;
 pub use advise::{
     Access, Advice, AtMix, Band, Bound, Catalog, Choice, Constraint, Cost, EDA_BYTES, EDA_READ_THOUSANDTHS,
     Evidence, LeftOut, Like, Machine, Measured, MeasuredPoint, Mount, Price, Prices, Stream, Used, Why,
-    Workload, advise, mib, size,
+    Workload, advise, mib, mib_within, size, size_to_buy, size_within,
 };
 pub use client::{Check, CheckState, ClientFacts, ClientMount, Interface, Wishes};
 pub use level::{Counts, Level, LevelInfo, NameRule, Owner, Protocol, Provider, Qos, Settable};

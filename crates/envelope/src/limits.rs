@@ -68,6 +68,21 @@ impl Ceilings {
         Self { combined: Some(rate), ..Self::default() }
     }
 
+    /// Those that are less than in `most`.
+    pub(crate) fn below(&self, most: &Self) -> Self {
+        fn less<T: Ord>(one: Option<T>, most: Option<T>) -> Option<T> {
+            one.filter(|one| most.is_none_or(|most| *one < most))
+        }
+        Self {
+            read: less(self.read, most.read),
+            write: less(self.write, most.write),
+            combined: less(self.combined, most.combined),
+            read_iops: less(self.read_iops, most.read_iops),
+            write_iops: less(self.write_iops, most.write_iops),
+            combined_iops: less(self.combined_iops, most.combined_iops),
+        }
+    }
+
     /// Whether one of them would let nothing through at all.
     pub(crate) fn stalls(&self) -> bool {
         let rates = [self.read, self.write, self.combined];

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use super::number::{bytes, count, seconds, switch};
+use super::number::word;
+use super::options;
 use super::section::Given;
+use super::setting::Setting;
 
 /// fio's own block.
 const BLOCK: u64 = 4096;
@@ -13,6 +15,8 @@ const KB_BASE: u64 = 1024;
 const ASYNCHRONOUS: [&str; 5] = ["libaio", "io_uring", "io_uring_cmd", "posixaio", "windowsaio"];
 /// Engines that do one operation after the other.
 const SYNCHRONOUS: [&str; 7] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice"];
+/// Variables that fio replaces in a job file when it runs.
+const VARIABLES: [&str; 4] = ["${", "$pagesize", "$mb_memory", "$ncpus"];
 /// Options that change nothing of what is said here about a job.
 const WITHOUT_CONSEQUENCE: [&str; 34] = [
     "allow_file_create",
@@ -132,6 +136,10 @@ pub struct Job {
     pub invalidate: bool,
     /// Options that are not known here, as written.
     pub unknown: Vec<String>,
+    /// Options that fio reads otherwise than they seem to be written, with the reason.
+    pub surprises: Vec<String>,
+    /// Options of engines other than the job's, as written.
+    pub of_other_engines: Vec<String>,
 }
 
 /// What a job does.
@@ -162,32 +170,54 @@ impl Job {
     /// A job of these options, in their order; the last one of a name counts.
     pub(super) fn new(name: &str, options: &[Given]) -> Result<Self, String> {
         let mut job = Self::unset(name);
-        let base =
-            options.iter().rfind(|given| given.name == "kb_base").and_then(|given| given.value.as_deref());
-        let base = base.map(count).transpose()?.unwrap_or(KB_BASE);
-        let mut percent = 50;
+        let mut base = KB_BASE;
+        let mut course = Course { percent: 50, io_percent: None };
         for Given { name, value } in options {
             let value = value.as_deref();
-            if value.is_some_and(|value| value.contains("${")) {
-                return Err(format!("{name}: variables are replaced only when fio runs; write the value"));
+            let in_job = |wrong: String| format!("{name}: {wrong}");
+            if value.is_some_and(|value| VARIABLES.iter().any(|variable| value.contains(variable))) {
+                return Err(in_job("variables are replaced only when fio runs; write the value".to_owned()));
             }
-            match name.as_str() {
-                "rwmixread" => percent = percentage(needed(name, value)?)?,
-                "rwmixwrite" => percent = 100 - percentage(needed(name, value)?)?,
-                _ => {
-                    let set = job.set(name, value, base).map_err(|wrong| format!("{name}: {wrong}"))?;
-                    if !set && !WITHOUT_CONSEQUENCE.contains(&name.as_str()) {
-                        job.unknown.push(value.map_or(name.clone(), |value| format!("{name}={value}")));
-                    }
+            let Some(known) = options::find(name) else {
+                job.unknown.push(written(name, value));
+                continue;
+            };
+            known.check(value, base).map_err(in_job)?;
+            job.surprises.extend(value.and_then(|value| known.surprise(value, base)));
+            let setting = Setting { known, value, base };
+            let is_set = job.set(&setting, &mut course).map_err(in_job)?;
+            match known.name {
+                "kb_base" => base = if value.map(word) == Some("1000") { 1000 } else { KB_BASE },
+                _ if !is_set && !WITHOUT_CONSEQUENCE.contains(&known.name) => {
+                    job.unknown.push(written(name, value));
                 }
+                _ => {}
             }
         }
-        job.read_percent = match job.transfers {
+        job.finish(&course, options)?;
+        Ok(job)
+    }
+
+    /// Settles what depends on several options.
+    fn finish(&mut self, course: &Course, options: &[Given]) -> Result<(), String> {
+        self.read_percent = match self.transfers {
             Transfer::Reads => 100,
             Transfer::Writes => 0,
-            Transfer::Both => percent,
+            Transfer::Both => course.percent,
         };
-        Ok(job)
+        if let Some(percent) = course.io_percent {
+            let size = self.size.ok_or("io_size: a share of the size, which is not written; write bytes")?;
+            self.io_size = u64::try_from(u128::from(size) * u128::from(percent) / 100).ok();
+        }
+        let engine = self.ioengine.as_str();
+        let is_known = [ASYNCHRONOUS.as_slice(), &SYNCHRONOUS].concat().contains(&engine);
+        let is_foreign = |given: &&Given| {
+            let engines = options::find(&given.name).map_or(&[] as &[_], |known| &known.engines);
+            is_known && !engines.is_empty() && !engines.contains(&engine)
+        };
+        let foreign = options.iter().filter(is_foreign);
+        self.of_other_engines = foreign.map(|given| written(&given.name, given.value.as_deref())).collect();
+        Ok(())
     }
 
     fn unset(name: &str) -> Self {
@@ -231,79 +261,99 @@ impl Job {
             fallocate: None,
             invalidate: true,
             unknown: Vec::new(),
+            surprises: Vec::new(),
+            of_other_engines: Vec::new(),
         }
     }
 
     /// Sets an option; false if it is not known.
-    fn set(&mut self, name: &str, value: Option<&str>, base: u64) -> Result<bool, String> {
-        Ok(self.set_work(name, value, base)?
-            || self.set_course(name, value)?
-            || self.set_data(name, value)?)
+    fn set(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
+        Ok(self.set_work(setting, course)? || self.set_course(setting, course)? || self.set_data(setting)?)
     }
 
     /// What is done, and where.
-    fn set_work(&mut self, name: &str, value: Option<&str>, base: u64) -> Result<bool, String> {
-        let text = || needed(name, value);
-        match name {
-            "rw" | "readwrite" => (self.transfers, self.is_random) = direction(text()?)?,
-            "bs" | "blocksize" => (self.read_block, self.write_block) = blocks(text()?, base)?,
-            "bssplit" | "bsrange" | "blocksize_range" => {
+    fn set_work(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
+        match setting.known.name {
+            "rw" => (self.transfers, self.is_random) = direction(setting.text()?)?,
+            "bs" => self.set_blocks(&setting.numbers()?),
+            "bssplit" | "bsrange" => {
                 return Err("a mixture of block sizes has no equivalent here, and no figure of its own; measure each \
                     size with its own bs="
                     .to_owned());
             }
-            "size" => self.size = Some(bytes(text()?, base)?),
-            "io_size" | "io_limit" => self.io_size = Some(bytes(text()?, base)?),
-            "filesize" => self.size = self.size.or(Some(bytes(text()?, base)?)),
-            "numjobs" => self.numjobs = at_least_one(text()?)?,
-            "iodepth" => self.iodepth = at_least_one(text()?)?,
-            "ioengine" => text()?.clone_into(&mut self.ioengine),
-            "direct" => self.direct = switch(value)?,
-            "buffered" => self.direct = !switch(value)?,
-            "directory" => self.directory = Some(text()?.to_owned()),
-            "filename" => self.filename = Some(text()?.to_owned()),
-            "nrfiles" | "nr_files" => self.nrfiles = at_least_one(text()?)?,
-            "norandommap" => self.norandommap = switch(value)?,
-            "randrepeat" => self.randrepeat = Some(switch(value)?),
-            "randseed" => self.randseed = Some(count(text()?)?),
+            "size" => self.size = setting.last()?.or(self.size),
+            "io_size" => match setting.share()? {
+                Some(percent) => (self.io_size, course.io_percent) = (None, Some(percent)),
+                None => (self.io_size, course.io_percent) = (setting.last()?, None),
+            },
+            "filesize" => match setting.numbers()?.as_slice() {
+                [size] => self.size = self.size.or(*size),
+                _ => {
+                    return Err(
+                        "files of several sizes have no figure of their own; write one size".to_owned()
+                    );
+                }
+            },
+            "numjobs" => set(&mut self.numjobs, setting.at_least_one()?),
+            "iodepth" => set(&mut self.iodepth, setting.at_least_one()?),
+            "ioengine" => setting.text()?.clone_into(&mut self.ioengine),
+            "direct" => self.direct = setting.switch(),
+            "buffered" => self.direct = !setting.switch(),
+            "directory" => self.directory = Some(setting.text()?.to_owned()),
+            "filename" => self.filename = Some(setting.text()?.to_owned()),
+            "nrfiles" => set(&mut self.nrfiles, setting.at_least_one()?),
+            "norandommap" => self.norandommap = setting.switch(),
+            "randrepeat" => self.randrepeat = Some(setting.switch()),
+            "randseed" => self.randseed = setting.first()?.or(self.randseed),
             _ => return Ok(false),
         }
         Ok(true)
     }
 
+    /// Blocks of reads and of writes. A part that is left out keeps what it was; a single one is for both.
+    fn set_blocks(&mut self, sizes: &[Option<u64>]) {
+        let reads = sizes.first().copied().flatten();
+        let writes = if sizes.len() == 1 { reads } else { sizes[1] };
+        set(&mut self.read_block, reads);
+        set(&mut self.write_block, writes);
+    }
+
     /// How long, how fast, and what is told.
-    fn set_course(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
-        let text = || needed(name, value);
-        match name {
-            "time_based" => self.time_based = switch(value)?,
-            "runtime" | "timeout" => self.runtime_s = Some(seconds(text()?)?).filter(|time| *time > 0.0),
-            "ramp_time" => self.ramp_time_s = seconds(text()?)?,
-            "loops" => self.loops = count(text()?)?.max(1),
-            "stonewall" | "wait_for_previous" => self.stonewall = switch(value)?,
-            "group_reporting" => self.group_reporting = switch(value)?,
-            "rate_iops" => self.rate_iops = Some(text()?.to_owned()),
-            "rate" => self.rate = Some(text()?.to_owned()),
-            "thinktime" => self.thinktime = Some(text()?.to_owned()).filter(|time| time != "0"),
+    fn set_course(&mut self, setting: &Setting<'_>, course: &mut Course) -> Result<bool, String> {
+        match setting.known.name {
+            "rwmixread" => set(&mut course.percent, setting.percent()?),
+            "rwmixwrite" => set(&mut course.percent, setting.percent()?.map(|percent| 100 - percent)),
+            "time_based" => self.time_based = setting.switch(),
+            "runtime" => self.runtime_s = setting.seconds()?.or(self.runtime_s).filter(|time| *time > 0.0),
+            "ramp_time" => self.ramp_time_s = setting.seconds()?.unwrap_or(self.ramp_time_s),
+            "loops" => set(&mut self.loops, setting.first()?.map(|loops| loops.max(1))),
+            "stonewall" => self.stonewall = setting.switch(),
+            "group_reporting" => self.group_reporting = setting.switch(),
+            "rate_iops" => self.rate_iops = Some(setting.text()?.to_owned()),
+            "rate" => self.rate = Some(setting.text()?.to_owned()),
+            "thinktime" => {
+                let waits = setting.first()?.is_some_and(|us| us > 0);
+                self.thinktime = setting.value.filter(|_| waits).map(str::to_owned);
+            }
             _ => return Ok(false),
         }
         Ok(true)
     }
 
     /// What is written, and how safely.
-    fn set_data(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
-        let text = || needed(name, value);
-        match name {
-            "sync" => self.sync = stability(text()?)?,
-            "fsync" => self.fsync = count(text()?)?,
-            "fdatasync" => self.fdatasync = count(text()?)?,
-            "end_fsync" => self.end_fsync = switch(value)?,
-            "fsync_on_close" => self.fsync_on_close = switch(value)?,
-            "zero_buffers" => self.zero_buffers = switch(value)?,
-            "refill_buffers" => self.refill_buffers = switch(value)?,
-            "buffer_compress_percentage" => self.compress_percent = count(text()?)?,
-            "overwrite" => self.overwrite = switch(value)?,
-            "fallocate" => self.fallocate = Some(text()?.to_owned()),
-            "invalidate" => self.invalidate = switch(value)?,
+    fn set_data(&mut self, setting: &Setting<'_>) -> Result<bool, String> {
+        match setting.known.name {
+            "sync" => self.sync = stability(setting.text()?),
+            "fsync" => set(&mut self.fsync, setting.first()?),
+            "fdatasync" => set(&mut self.fdatasync, setting.first()?),
+            "end_fsync" => self.end_fsync = setting.switch(),
+            "fsync_on_close" => self.fsync_on_close = setting.switch(),
+            "zero_buffers" => self.zero_buffers = setting.switch(),
+            "refill_buffers" => self.refill_buffers = setting.switch(),
+            "buffer_compress_percentage" => set(&mut self.compress_percent, setting.last()?),
+            "overwrite" => self.overwrite = setting.switch(),
+            "fallocate" => self.fallocate = Some(setting.text()?.to_owned()),
+            "invalidate" => self.invalidate = setting.switch(),
             _ => return Ok(false),
         }
         Ok(true)
@@ -347,50 +397,46 @@ impl Job {
     }
 }
 
-fn needed<'v>(name: &str, value: Option<&'v str>) -> Result<&'v str, String> {
-    value.filter(|value| !value.is_empty()).ok_or_else(|| format!("{name} needs a value"))
+/// Options that other options decide at the end.
+struct Course {
+    /// Reads of a mix.
+    percent: u8,
+    /// `io_size` in percent of `size`.
+    io_percent: Option<u64>,
 }
 
-fn at_least_one(text: &str) -> Result<u64, String> {
-    count(text).and_then(|number| if number > 0 { Ok(number) } else { Err("at least 1".to_owned()) })
+/// An option as in a job file.
+fn written(name: &str, value: Option<&str>) -> String {
+    value.map_or(name.to_owned(), |value| format!("{name}={value}"))
 }
 
-fn percentage(text: &str) -> Result<u8, String> {
-    let number = text.parse().ok().filter(|number| *number <= 100);
-    number.ok_or_else(|| format!("\"{text}\" is not a share; fio reads 0 to 100"))
+/// Sets what is given, and leaves the rest.
+fn set<T>(place: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *place = given;
+    }
 }
 
 fn direction(text: &str) -> Result<(Transfer, bool), String> {
-    Ok(match text {
+    let word = word(text);
+    if word.len() < text.len() && text[word.len()..].starts_with(':') {
+        return Err(format!("\"{text}\" is neither sequential nor random; write it without the colon"));
+    }
+    Ok(match word {
         "read" => (Transfer::Reads, false),
         "write" => (Transfer::Writes, false),
         "rw" | "readwrite" => (Transfer::Both, false),
         "randread" => (Transfer::Reads, true),
         "randwrite" => (Transfer::Writes, true),
         "randrw" => (Transfer::Both, true),
-        _ if text.contains("trim") => {
-            return Err(format!("\"{text}\" trims, which is for devices, not for files"));
-        }
-        _ if text.contains(':') => {
-            return Err(format!("\"{text}\" is neither sequential nor random; write it without the colon"));
-        }
-        _ => return Err(format!("\"{text}\" is not one of read, write, rw, randread, randwrite, randrw")),
+        _ => return Err(format!("\"{word}\" trims, which is for devices, not for files")),
     })
 }
 
-/// `4k`, or `4k,64k` for reads and writes.
-fn blocks(text: &str, base: u64) -> Result<(u64, u64), String> {
-    let mut sizes = text.split(',').map(|size| bytes(size, base));
-    let read = sizes.next().unwrap_or_else(|| bytes(text, base))?;
-    let write = sizes.next().transpose()?.unwrap_or(read);
-    if read == 0 || write == 0 { Err("at least 1".to_owned()) } else { Ok((read, write)) }
-}
-
-fn stability(text: &str) -> Result<Sync, String> {
-    match text {
-        "0" | "none" => Ok(Sync::None),
-        "1" | "sync" => Ok(Sync::Sync),
-        "dsync" => Ok(Sync::Dsync),
-        _ => Err(format!("\"{text}\" is not one of none, sync, dsync")),
+fn stability(text: &str) -> Sync {
+    match word(text) {
+        "1" | "sync" => Sync::Sync,
+        "dsync" => Sync::Dsync,
+        _ => Sync::None,
     }
 }

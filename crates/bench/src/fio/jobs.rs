@@ -102,8 +102,23 @@ mod tests {
 
     #[test]
     fn kilobytes_may_be_decimal() {
-        let jobs = Jobs::of_command("fio --name=a --bs=4k --kb_base=1000 --size=1m").unwrap();
+        let jobs = Jobs::of_command("fio --name=a --kb_base=1000 --bs=4k --size=1m").unwrap();
         assert_eq!((jobs.jobs[0].read_block, jobs.jobs[0].size), (4000, Some(1_000_000)));
+        let jobs = Jobs::of_file("[global]\nbs=4k\n[a]\nsize=1m\nkb_base=1000\n").unwrap();
+        assert_eq!((jobs.jobs[0].read_block, jobs.jobs[0].size), (4096, Some(1_000_000)));
+    }
+
+    #[test]
+    fn numbers_are_taken_as_fio_takes_them() {
+        let options = "--rw=randrw --bs=,8k --size=0x100000 --io_size=50% --numjobs=1k --runtime=5min --thinktime=0ms \
+            --rwmixwrite=0x1e --iodepth=4,8";
+        let jobs = Jobs::of_command(&format!("fio --name=a {options}")).unwrap();
+        let job = &jobs.jobs[0];
+        assert_eq!((job.read_block, job.write_block, job.size), (4096, 8192, Some(1 << 20)));
+        assert_eq!((job.io_size, job.numjobs, job.iodepth), (Some(1 << 19), 1024, 4));
+        assert_eq!((job.runtime_s, job.thinktime.as_deref(), job.read_percent), (Some(5e-6), None, 70));
+        assert!(job.surprises[0].starts_with("runtime=5min is 5 µs to fio"), "{:?}", job.surprises);
+        assert_eq!(job.surprises.len(), 1);
     }
 
     #[test]
@@ -116,10 +131,20 @@ mod tests {
             ("--numjobs=0", "at least 1"),
             ("--directory=${HOME}", "write the value"),
             ("--rwmixread=101", "0 to 100"),
+            ("--direct=true", "\"true\" is not 0 or 1"),
+            ("--time_based=yes", "\"yes\" is not 0 or 1"),
+            ("--rwmixcycle=1", "given this option up"),
+            ("--sync=often", "not one of none, 0, sync"),
+            ("--size=4z", "zones"),
+            ("--bs=(4*2)k", "to be calculated"),
+            ("--iodepth=0", "at least 1"),
+            ("--size=$mb_memory", "write the value"),
         ] {
             let wrong = Jobs::of_command(&format!("fio --name=x {options}")).unwrap_err().to_string();
             assert!(wrong.starts_with("job x: ") && wrong.contains(part), "{wrong}");
         }
+        let wrong = Jobs::of_file("[x]\ndirect\n").unwrap_err().to_string();
+        assert!(wrong.contains("direct: needs 0 or 1"), "{wrong}");
         assert!(Jobs::of_command("fio --rw=read").unwrap_err().to_string().contains("--name"));
         assert!(Jobs::of_file("[global]\nrw=read").unwrap_err().to_string().contains("[section]"));
     }

@@ -8,8 +8,12 @@ mod jobs;
 mod lint;
 mod log;
 mod number;
+mod options;
+#[cfg(test)]
+mod oracle;
 mod output;
 mod section;
+mod setting;
 mod tool;
 mod unchanged;
 

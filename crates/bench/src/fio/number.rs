@@ -1,68 +1,166 @@
-//! Sizes, times and switches as fio reads them.
+//! Numbers, times and switches as fio reads them: what it does not know of a unit it passes over in silence.
 
-/// Bytes: a number with k, m, g, t or p, in powers of `base`, which is `kb_base`. With `i` the other base is
-/// meant: with the usual 1024, `4k` and `4kb` are 4096 and `4kib` is 4000.
-pub(super) fn bytes(text: &str, base: u64) -> Result<u64, String> {
-    let wrong = || {
-        format!("\"{text}\" is not a size; fio reads bytes or a number with k, m, g, t or p, like 4k or 20G")
-    };
-    if text.contains('%') {
-        return Err(format!(
-            "\"{text}\" is a share of what is there when fio runs, and nobody knows it here; write bytes, like 20G"
-        ));
+/// A part of a value that fio takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// A number.
+    Number(u64),
+    /// Percent.
+    Share(u64),
+    /// Less than nothing, which fio takes for a very large number.
+    Negative,
+}
+
+/// Microseconds.
+pub(super) const SECOND: u64 = 1_000_000;
+
+/// The parts of a number: for reads, writes and trims. The last one is empty behind a comma at the end.
+pub(super) fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let piece = rest?;
+        let cut = piece.find(',').or_else(|| piece.find(':')).or_else(|| piece.find('-'));
+        rest = cut.map(|at| &piece[at + 1..]);
+        // Only a comma ends a number; of the other signs its unit is cut.
+        Some(piece.split(',').next().unwrap_or(piece))
+    })
+}
+
+/// The word that fio compares with its choices.
+pub(super) fn word(text: &str) -> &str {
+    let end = text.find(',').or_else(|| text.find(':'));
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Bytes: a number with k, m, g, t or p, in powers of `base`, which is `kb_base`. With `ib` the other base is meant:
+/// with the usual 1024, `4k` and `4kb` are 4096 and `4kib` is 4000.
+pub(super) fn bytes(piece: &str, base: u64) -> Option<Part> {
+    let number = Digits::of(piece)?;
+    let unit = size_unit(piece);
+    if unit.starts_with('%') {
+        return Some(if number.negative { Part::Negative } else { Part::Share(number.value) });
     }
-    let (number, unit) = split(text);
-    let unit = unit.to_ascii_lowercase();
-    let mut letters = unit.chars();
-    let power = letters
-        .next()
-        .map_or(Some(0), |letter| "kmgtp".find(letter).map(|place| place + 1))
-        .ok_or_else(wrong)?;
-    let other = if base == 1024 { 1000u64 } else { 1024 };
-    let base = match letters.as_str() {
-        "" | "b" => base,
-        "ib" => other,
-        _ => return Err(wrong()),
+    let power = unit.chars().next().and_then(|letter| "kmgtp".find(letter));
+    let power = power.map_or(0, |place| place + 1);
+    let is_other = power > 0 && unit[1..].starts_with("ib");
+    let base = match (is_other, base) {
+        (true, 1024) => 1000u64,
+        (true, _) => 1024,
+        (false, base) => base,
     };
-    let factor = base.checked_pow(u32::try_from(power).unwrap_or(0)).ok_or_else(wrong)?;
-    number.and_then(|number| number.checked_mul(factor)).ok_or_else(wrong)
+    number.times(base.checked_pow(u32::try_from(power).ok()?)?)
 }
 
-/// Seconds: a number with us, ms, s, m, h or d; a bare one is seconds.
-pub(super) fn seconds(text: &str) -> Result<f64, String> {
-    let wrong =
-        || format!("\"{text}\" is not a time; fio reads seconds or a number with us, ms, s, m, h or d");
-    let (number, unit) = split(text);
-    let factor = match unit.to_ascii_lowercase().as_str() {
-        "us" | "usec" => 1e-6,
-        "ms" | "msec" => 1e-3,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        "d" => 86_400.0,
-        _ => return Err(wrong()),
+/// Microseconds; `bare` of them is one without a unit.
+pub(super) fn time(piece: &str, bare: u64) -> Option<Part> {
+    let number = Digits::of(piece)?;
+    let factor = match time_unit(piece) {
+        None => bare,
+        Some(unit) if unit.starts_with("ms") => 1000,
+        Some(unit) => match unit.as_str() {
+            "s" => SECOND,
+            "m" => 60 * SECOND,
+            "h" => 3600 * SECOND,
+            "d" => 86_400 * SECOND,
+            _ => 1,
+        },
     };
-    number.map(|number| number as f64 * factor).ok_or_else(wrong)
+    number.times(factor)
 }
 
-/// A count.
-pub(super) fn count(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("\"{text}\" is not a number"))
+/// A switch's number: hexadecimal with `0x`, and the digits alone of what else stands there.
+pub(super) fn flag(text: &str) -> Option<u64> {
+    let number = Digits::of(text).filter(|number| !number.negative)?;
+    Some(number.value).filter(|value| i32::try_from(*value).is_ok())
 }
 
-/// A switch; on if it has no value.
-pub(super) fn switch(text: Option<&str>) -> Result<bool, String> {
-    match text {
-        None | Some("1" | "true") => Ok(true),
-        Some("0" | "false") => Ok(false),
-        Some(other) => Err(format!("\"{other}\" is no switch; fio reads 0 and 1")),
+/// The reason for which fio reads another size than is written, if it does.
+pub(super) fn odd_size(piece: &str, base: u64) -> Option<&'static str> {
+    const NO_UNIT: &str = "it passes over units that it does not know; it knows k, m, g, t and p";
+    let digits = Digits::of(piece)?;
+    let rest = piece[digits.end..].split([':', '-', '/']).next().unwrap_or("").to_ascii_lowercase();
+    let mut letters = rest.chars();
+    let (first, second) = (letters.next(), letters.as_str());
+    match (first, second) {
+        _ if piece.starts_with(char::is_whitespace) => Some("it knows no unit behind a space after the ="),
+        (None, _) | (Some('b'), "") | (Some('%'), _) => None,
+        (Some('k' | 'm' | 'g' | 't' | 'p'), _) if digits.hexadecimal => {
+            Some("a hexadecimal number has no unit")
+        }
+        (Some('k' | 'm' | 'g' | 't' | 'p'), "ib") if base == 1024 => {
+            Some("with kb_base=1024 units with \"ib\" are powers of 1000")
+        }
+        (Some('k' | 'm' | 'g' | 't' | 'p'), "" | "b" | "i" | "ib") => None,
+        (Some('.'), _) => Some("it reads no fractions, and no unit behind them"),
+        _ => Some(NO_UNIT),
     }
 }
 
-/// The digits at the start, as a number if there are any, and the rest.
-fn split(text: &str) -> (Option<u64>, &str) {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    (text[..digits].parse().ok(), &text[digits..])
+/// The reason for which fio reads another time than is written, if it does.
+pub(super) fn odd_time(piece: &str) -> Option<&'static str> {
+    let digits = Digits::of(piece)?;
+    let rest = piece[digits.end..].to_ascii_lowercase();
+    match rest.as_str() {
+        "" | "us" | "usec" | "ms" | "msec" | "s" | "m" | "h" | "d" => None,
+        _ if rest.starts_with('.') => Some("it reads no fractions"),
+        _ => Some("it knows us, ms, s, m, h and d alone, and takes all other units for microseconds"),
+    }
+}
+
+/// A number at the start of a text.
+struct Digits {
+    negative: bool,
+    hexadecimal: bool,
+    value: u64,
+    /// The first byte behind it.
+    end: usize,
+}
+
+impl Digits {
+    /// Hexadecimal if `0x` stands anywhere in the text, as fio has it.
+    fn of(text: &str) -> Option<Self> {
+        let hexadecimal = text.contains("0x") || text.contains("0X");
+        let start = text.find(|c: char| !c.is_ascii_whitespace())?;
+        let negative = text[start..].starts_with('-');
+        let start = start + usize::from(text[start..].starts_with(['+', '-']));
+        let radix = if hexadecimal { 16 } else { 10 };
+        let is_digit = |letter: &u8| char::from(*letter).is_digit(radix);
+        let prefixed = ["0x", "0X"].iter().any(|prefix| text[start..].starts_with(prefix));
+        let behind = text.as_bytes().get(start + 2);
+        let start = if hexadecimal && prefixed && behind.is_some_and(is_digit) { start + 2 } else { start };
+        let count = text[start..].bytes().take_while(is_digit).count();
+        let end = start + count;
+        let value = i64::from_str_radix(text.get(start..end)?, radix).ok()?;
+        Some(Self { negative, hexadecimal, value: value.unsigned_abs(), end })
+    }
+
+    fn times(&self, factor: u64) -> Option<Part> {
+        match self.negative {
+            true => Some(Part::Negative),
+            false => self.value.checked_mul(factor).map(Part::Number),
+        }
+    }
+}
+
+/// The unit of a size: letters right behind decimal digits, up to the next part.
+fn size_unit(piece: &str) -> String {
+    let mut seen = false;
+    let end = piece.find(|c: char| {
+        let sign = matches!(c, '+' | '-') && !seen;
+        seen |= c.is_ascii_digit();
+        !c.is_ascii_digit() && !sign
+    });
+    let unit = piece[end.unwrap_or(piece.len())..].to_ascii_lowercase();
+    if !unit.starts_with(|c: char| c.is_ascii_alphabetic() || c == '%') {
+        return String::new();
+    }
+    unit.split([':', '-', '/']).next().unwrap_or("").to_owned()
+}
+
+/// The unit of a time: all letters behind the digits.
+fn time_unit(piece: &str) -> Option<String> {
+    let rest = piece.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-'));
+    rest.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| rest.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -80,21 +178,69 @@ mod tests {
             ("1m", 1024, 1 << 20),
             ("20G", 1024, 20 << 30),
             ("512", 1024, 512),
+            ("4096b", 1024, 4096),
+            ("0x100000", 1024, 1 << 20),
+            ("0X10k", 1024, 16),
             ("1T", 1024, 1 << 40),
+            ("1.5g", 1024, 1),
+            ("4q", 1024, 4),
+            (" 8k", 1024, 8),
+            ("4k-16k", 1024, 4096),
         ] {
-            assert_eq!(bytes(text, base), Ok(size), "{text}");
+            assert_eq!(bytes(text, base), Some(Part::Number(size)), "{text}");
         }
-        for text in ["", "k", "4x", "-1", "(4*2)k", "4kbb", "99999999p"] {
-            assert!(bytes(text, 1024).unwrap_err().contains(text), "{text}");
+        for text in ["", "k", "(4*2)k", ".5", "99999999p", "99999999999999999999", "0xfffffffffffffffff"] {
+            assert_eq!(bytes(text, 1024), None, "{text}");
         }
-        assert!(bytes("50%", 1024).unwrap_err().contains("share"));
+        assert_eq!(bytes("50%", 1024), Some(Part::Share(50)));
+        assert_eq!(bytes("-1", 1024), Some(Part::Negative));
     }
 
     #[test]
-    fn times_and_switches() {
-        assert_eq!(["600", "500ms", "2m", "1h"].map(seconds), [600.0, 0.5, 120.0, 3600.0].map(Ok));
-        assert!(seconds("1w").is_err() && seconds("s").is_err());
-        assert_eq!([None, Some("0"), Some("1")].map(switch), [true, false, true].map(Ok));
-        assert!(switch(Some("2")).is_err() && count("x").is_err());
+    fn times_with_other_units_are_microseconds() {
+        for (text, us) in [
+            ("600", 600 * SECOND),
+            ("500ms", 500_000),
+            ("2m", 120 * SECOND),
+            ("1h", 3600 * SECOND),
+            ("2D", 172_800 * SECOND),
+            ("7usec", 7),
+            ("5min", 5),
+            ("60sec", 60),
+            ("1h30m", 1),
+        ] {
+            assert_eq!(time(text, SECOND), Some(Part::Number(us)), "{text}");
+        }
+        assert_eq!((time("20", 1), time("s", SECOND)), (Some(Part::Number(20)), None));
+    }
+
+    #[test]
+    fn values_are_split_into_parts() {
+        let all = |text| parts(text).collect::<Vec<_>>();
+        assert_eq!(all("4k"), ["4k"]);
+        assert_eq!(all(",8k"), ["", "8k"]);
+        assert_eq!(all("8k,"), ["8k", ""]);
+        assert_eq!(all("4k,8k,16k"), ["4k", "8k", "16k"]);
+        assert_eq!(all("4k-16k"), ["4k-16k", "16k"]);
+        assert_eq!(all("4k:8k,16k"), ["4k:8k", "16k"]);
+    }
+
+    #[test]
+    fn flags_are_numbers() {
+        assert_eq!(["0", "1", "0x1", "1x"].map(flag), [0, 1, 1, 1].map(Some));
+        assert_eq!(["true", "", "yes", "-1", "99999999999"].map(flag), [None; 5]);
+    }
+
+    #[test]
+    fn only_odd_units_are_odd() {
+        let sizes = ["4k", "4kb", "4Ki", "20G", "4096b", "0x1000", "50%", "4k-16k", "512"];
+        assert_eq!(sizes.map(|text| odd_size(text, 1024)), [None; 9]);
+        for text in ["4kib", "4q", "1.5g", "0x10k", " 8k", "10kbytes"] {
+            assert!(odd_size(text, 1024).is_some(), "{text}");
+        }
+        assert_eq!(["600", "5ms", "7usec", "1h", "2D"].map(odd_time), [None; 5]);
+        for text in ["5min", "60sec", "1h30m", "1.5h", "1:30"] {
+            assert!(odd_time(text).is_some(), "{text}");
+        }
     }
 }

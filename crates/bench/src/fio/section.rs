@@ -1,5 +1,7 @@
 //! Command lines and job files as sections: names of jobs with the options written for them.
 
+use super::options::{self, Kind};
+
 /// A job or `global`, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
@@ -20,56 +22,75 @@ pub(super) struct Given {
 
 /// The section for all jobs after it.
 pub(super) const GLOBAL: &str = "global";
-/// Options that need no value, so that on a command line what follows is none.
-const SWITCHES: [&str; 14] = [
-    "bs_unaligned",
-    "blocksize_unaligned",
-    "norandommap",
-    "time_based",
-    "verify_only",
-    "exitall",
-    "exitall_on_error",
-    "stonewall",
-    "wait_for_previous",
-    "new_group",
-    "thread",
-    "group_reporting",
-    "zero_buffers",
-    "refill_buffers",
-];
-/// What the program is told beside its jobs, without consequence for what is measured; those with `true` take
-/// a value.
-const PROGRAM: [(&str, bool); 20] = [
-    ("output", true),
-    ("output-format", true),
-    ("minimal", false),
-    ("append-terse", false),
-    ("terse-version", true),
-    ("bandwidth-log", false),
-    ("eta", true),
-    ("eta-newline", true),
-    ("eta-interval", true),
-    ("status-interval", true),
-    ("debug", true),
-    ("parse-only", false),
-    ("readonly", false),
-    ("warnings-fatal", false),
-    ("max-jobs", true),
-    ("alloc-size", true),
-    ("idle-prof", true),
-    ("aux-path", true),
-    ("cpuclock-test", false),
-    ("showcmd", false),
+/// The engine of jobs that name none.
+const ENGINE: &str = "psync";
+
+/// Whether an option of the program takes the next word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Value,
+    /// A value only behind `=`, or none.
+    Stays,
+}
+
+use Next::{Stays, Value};
+
+/// Options of the program that do not change what its jobs measure, with the letters for short.
+const PROGRAM: [(&str, char, Next); 23] = [
+    ("output", 'o', Value),
+    ("bandwidth-log", 'b', Stays),
+    ("minimal", 'm', Stays),
+    ("output-format", 'F', Value),
+    ("append-terse", 'f', Stays),
+    ("showcmd", 's', Stays),
+    ("readonly", 'r', Stays),
+    ("eta", 'e', Value),
+    ("eta-interval", 'O', Value),
+    ("eta-newline", 'E', Value),
+    ("debug", 'd', Value),
+    ("parse-only", 'P', Stays),
+    ("alloc-size", 'a', Value),
+    ("warnings-fatal", 'w', Stays),
+    ("max-jobs", 'j', Value),
+    ("terse-version", 'V', Value),
+    ("idle-prof", 'I', Value),
+    ("status-interval", 'L', Value),
+    ("trigger-file", 'W', Value),
+    ("trigger-timeout", 'B', Value),
+    ("trigger", 'H', Value),
+    ("trigger-remote", 'J', Value),
+    ("aux-path", 'K', Value),
 ];
 /// What makes it another program.
-const REFUSED: [(&str, &str); 6] = [
-    ("client", "is for jobs on other machines; give the jobs themselves"),
-    ("server", "starts a server, and has no jobs"),
-    ("remote-config", "reads jobs on another machine; give the jobs themselves"),
-    ("section", "chooses jobs of a file; leave out the others instead"),
-    ("profile", "makes jobs of its own; write them out"),
-    ("cmdhelp", "asks for help, and has no jobs"),
+const REFUSED: [(&str, char, &str); 16] = [
+    ("client", 'C', "is for jobs on other machines; give the jobs themselves"),
+    ("server", 'S', "starts a server, and has no jobs"),
+    ("daemonize", 'D', "starts a server, and has no jobs"),
+    ("remote-config", 'R', "reads jobs on another machine; give the jobs themselves"),
+    ("section", 'x', "chooses jobs of a file; leave out the others instead"),
+    ("profile", 'p', "makes jobs of its own; write them out"),
+    ("cmdhelp", 'c', "asks for help, and has no jobs"),
+    ("enghelp", 'i', "asks for help, and has no jobs"),
+    ("help", 'h', "asks for help, and has no jobs"),
+    ("version", 'v', "asks for the version, and has no jobs"),
+    ("crctest", 'G', "is a test of the processor, and has no jobs"),
+    ("memcpytest", 'M', "is a test of the processor, and has no jobs"),
+    ("cpuclock-test", 'T', "is a test of the processor, and has no jobs"),
+    ("inflate-log", 'X', "reads a log, and has no jobs"),
+    ("merge-blktrace-only", 'A', "merges traces, and has no jobs"),
+    ("latency-log", 'l', "is refused by fio itself; write write_lat_log"),
 ];
+
+/// Names that a message lists.
+const SHOWN: usize = 4;
+
+/// The meaning of a word of a command line.
+enum Word {
+    /// An option of the program.
+    Program(Next),
+    /// An option of jobs, by its whole name.
+    Job(String),
+}
 
 /// Reads a command line as a shell would; with or without the program's name at its beginning.
 pub(super) fn command_line(text: &str) -> Result<Vec<Section>, String> {
@@ -78,36 +99,119 @@ pub(super) fn command_line(text: &str) -> Result<Vec<Section>, String> {
     words.next_if(|word| *word == "fio" || word.ends_with("/fio"));
     let mut sections: Vec<Section> = Vec::new();
     while let Some(word) = words.next() {
-        let Some(option) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')) else {
-            return Err(format!("\"{word}\" is no option; if it is a job file, give the file alone"));
-        };
-        let (name, mut value) = match option.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
+        let no_option = || format!("\"{word}\" is no option; if it is a job file, give the file alone");
+        let option = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).ok_or_else(no_option)?;
+        let (start, mut value) = match option.split_once('=') {
+            Some((start, value)) => (start, Some(value)),
             None => (option, None),
         };
-        if let Some((_, why)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
-            return Err(format!("--{name} {why}"));
+        if start.is_empty() {
+            return Err(no_option());
         }
-        let of_program = PROGRAM.iter().find(|(known, _)| *known == name);
-        let takes_value = of_program.map_or(!SWITCHES.contains(&name), |(_, takes)| *takes);
-        if takes_value && value.is_none() {
-            value = Some(words.next().ok_or_else(|| format!("--{name} needs a value"))?);
-        }
-        if of_program.is_some() {
-            continue;
-        }
-        let value = value.map(str::to_owned);
-        match (name, &value, sections.last_mut()) {
-            ("name", Some(job), _) => sections.push(Section { name: job.clone(), options: Vec::new() }),
-            (_, _, Some(section)) => section.options.push(Given { name: name.to_owned(), value }),
-            // What stands before the first job is for all.
-            (_, _, None) => {
-                let options = vec![Given { name: name.to_owned(), value }];
-                sections.push(Section { name: GLOBAL.to_owned(), options });
+        let meant = meaning(word, start, engine(&sections))?;
+        let takes_next = match &meant {
+            Word::Program(next) => *next == Value,
+            Word::Job(name) => match options::find(name).map(|known| known.kind) {
+                Some(kind) => kind != Kind::Switch,
+                None if value.is_none() => {
+                    return Err(format!(
+                        "--{name} is not known here, nor what it takes; write --{name}=VALUE"
+                    ));
+                }
+                None => false,
+            },
+        };
+        if takes_next && value.is_none() {
+            let next = words.next().ok_or_else(|| format!("--{start} needs a value"))?;
+            if next.starts_with("--") {
+                return Err(format!("--{start} needs a value; fio would take the next word for it, {next}"));
             }
+            value = Some(next);
+        }
+        if let Word::Job(name) = meant {
+            add(&mut sections, name, value)?;
         }
     }
     Ok(sections)
+}
+
+/// The option that a word means: names may be cut short as long as one alone begins so.
+fn meaning(word: &str, start: &str, engine: &str) -> Result<Word, String> {
+    let refused = |name: &str, why: &str| Err(format!("--{name} {why}"));
+    // A letter stands for an option of the program, behind a single dash.
+    if let Some(letter) = word.strip_prefix('-').filter(|letter| letter.chars().count() == 1) {
+        if let Some((_, _, next)) = PROGRAM.iter().find(|(_, known, _)| letter.starts_with(*known)) {
+            return Ok(Word::Program(*next));
+        }
+        if let Some((name, _, why)) = REFUSED.iter().find(|(_, known, _)| letter.starts_with(*known)) {
+            return refused(name, why);
+        }
+    }
+    let of_program = PROGRAM.iter().map(|(name, ..)| *name).chain(REFUSED.iter().map(|(name, ..)| *name));
+    let of_program = of_program.filter(|name| name.starts_with(start));
+    let all: Vec<&str> = of_program.chain(options::beginning_with(start, engine)).collect();
+    let name = match all.as_slice() {
+        _ if all.contains(&start) || options::find(start).is_some() => start,
+        [] => start,
+        [only] => only,
+        several => {
+            let some = several.get(..SHOWN).unwrap_or(several).join(", ");
+            let others = if several.len() > SHOWN { " or others" } else { "" };
+            return Err(format!("--{start} may be {some}{others}; write the whole name"));
+        }
+    };
+    if let Some((_, _, next)) = PROGRAM.iter().find(|(known, ..)| *known == name) {
+        return Ok(Word::Program(*next));
+    }
+    match REFUSED.iter().find(|(known, ..)| *known == name) {
+        Some((_, _, why)) => refused(name, why),
+        None => Ok(Word::Job(name.to_owned())),
+    }
+}
+
+/// The engine of the last job so far.
+fn engine(sections: &[Section]) -> &str {
+    let of = |section: &&Section| section.name == GLOBAL;
+    let last = sections.last().into_iter().chain(sections.iter().rev().filter(of));
+    let mut named = last.flat_map(|section| section.options.iter().rev());
+    named.find(|given| given.name == "ioengine").and_then(|given| given.value.as_deref()).unwrap_or(ENGINE)
+}
+
+fn add(sections: &mut Vec<Section>, name: String, value: Option<&str>) -> Result<(), String> {
+    if let Some(value) = value.filter(|value| value.contains([';', '#', '\n'])) {
+        return Err(format!("--{name}={value} cannot be written into a job file, where ; and # end a line"));
+    }
+    if name == "name" {
+        let job = section_name(value.unwrap_or_default());
+        sections.push(Section { name: job, options: Vec::new() });
+        return Ok(());
+    }
+    if sections.is_empty() {
+        // What stands before the first job is for all.
+        sections.push(Section { name: GLOBAL.to_owned(), options: Vec::new() });
+    }
+    let Some(section) = sections.last_mut() else { return Ok(()) };
+    // In a job file it would count for all of them.
+    let has_unit =
+        |given: &&Given| given.value.as_deref().is_some_and(|value| value.contains(char::is_alphabetic));
+    let is_size = |given: &&Given| {
+        let kind = options::find(&given.name).map(|known| known.kind);
+        matches!(kind, Some(Kind::Number | Kind::Zone))
+    };
+    let earlier = section.options.iter().filter(is_size).find(has_unit);
+    if let Some(earlier) = earlier.filter(|_| name == "kb_base") {
+        return Err(format!(
+            "--kb_base counts only for what stands behind it; write it before --{}",
+            earlier.name
+        ));
+    }
+    section.options.push(Given { name, value: value.map(str::to_owned) });
+    Ok(())
+}
+
+/// fio compares the first letters alone.
+fn section_name(name: &str) -> String {
+    if name.starts_with(GLOBAL) { GLOBAL.to_owned() } else { name.to_owned() }
 }
 
 /// Reads a job file.
@@ -122,19 +226,22 @@ pub(super) fn job_file(text: &str) -> Result<Vec<Section>, String> {
         }
         if let Some(name) = line.strip_prefix('[') {
             let name = name.strip_suffix(']').ok_or_else(|| at("a section's name ends with ]"))?;
-            sections.push(Section { name: name.trim().to_owned(), options: Vec::new() });
+            sections.push(Section { name: section_name(name.trim()), options: Vec::new() });
             continue;
         }
-        if line.starts_with("include ") {
+        if line.starts_with("include") {
             return Err(at("include is not followed; put the other file's lines here"));
         }
         let (name, value) = match line.split_once('=') {
-            Some((name, value)) => (name.trim(), Some(value.trim().to_owned())),
+            // A space behind the = is a part of the value.
+            Some((name, value)) => (name.trim(), Some(value.to_owned())),
             None => (line, None),
         };
         let section = sections.last_mut().ok_or_else(|| at("an option before the first [section]"))?;
         section.options.push(Given { name: name.to_owned(), value });
     }
+    // fio reads it first, wherever it stands.
+    sections.iter_mut().for_each(|section| section.options.sort_by_key(|given| given.name != "kb_base"));
     Ok(sections)
 }
 
@@ -198,15 +305,38 @@ mod tests {
             ("fio --name", "needs a value"),
             ("fio --client=b", "other machines"),
             ("fio --name='a", "does not end"),
+            ("fio --name=a --odd --rw=read", "write --odd=VALUE"),
+            (
+                "fio --name=a --direct --rw=read",
+                "--direct needs a value; fio would take the next word for it, --rw=read",
+            ),
+            ("fio --name=a --bs=4k --kb_base=1000", "write it before --bs"),
+            ("fio --name=a --filename=a;b", "; and # end a line"),
+            ("fio --name=a --io=1", "may be "),
+            ("fio --name=a -h", "asks for help"),
+            ("fio --name=a --", "is no option"),
+            ("fio --name=a --v", "or others; write the whole name"),
         ] {
             assert!(command_line(wrong).unwrap_err().contains(part), "{wrong}");
         }
     }
 
     #[test]
+    fn switches_leave_the_next_word_alone() {
+        let text = "fio -m --eta never --name=a --ioengine=io_uring --hipri --rw=randwrite --fixedbufs --time_based --runt 5 \
+            --verify_only --append-terse --direct 1";
+        let expected =
+            "[a] ioengine=io_uring hipri rw=randwrite fixedbufs time_based runtime=5 verify_only direct=1";
+        assert_eq!(flat(&command_line(text).unwrap()), [expected]);
+    }
+
+    #[test]
     fn a_job_file_has_comments_and_sections() {
-        let text = "; comment\n[global]\nbs = 8k # why\n\n[one]\nrw=read\ntime_based\n[two]\n";
-        assert_eq!(flat(&job_file(text).unwrap()), ["[global] bs=8k", "[one] rw=read time_based", "[two] "]);
+        let text = "; comment\n[global-all]\nbs =8k # why\nkb_base=1000\n\n[one]\nrw=read\ntime_based\n[two]\nbs= 4k";
+        assert_eq!(
+            flat(&job_file(text).unwrap()),
+            ["[global] kb_base=1000 bs=8k", "[one] rw=read time_based", "[two] bs= 4k"]
+        );
         for (wrong, part) in
             [("bs=1", "line 1"), ("[a\n", "ends with ]"), ("[a]\ninclude b.fio", "line 2: include")]
         {

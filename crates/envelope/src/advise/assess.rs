@@ -2,7 +2,9 @@
 
 mod envelope;
 
-use super::constraint::{Bound, Constraint, Load, Used, mib, size, times_of};
+use super::constraint::{
+    Bound, Constraint, Load, Used, mib, mib_within, size, size_to_buy, size_within, times_of,
+};
 use super::envelopes::needed;
 use super::layout::Candidate;
 use super::mount::Mount;
@@ -82,14 +84,19 @@ impl Case<'_> {
         let (candidate, planned) = (self.candidate, self.workload.planned());
         let volumes = candidate.volumes();
         let room = u128::from(candidate.volume.size.0) * u128::from(volumes);
-        let each = times_of(u64::from(volumes), size(candidate.volume.size));
+        let each = times_of(u64::from(volumes), size_to_buy(candidate.volume.size));
         let formula = format!("{} planned of {each}", size(planned));
         self.add(Bound::Capacity, Used::of(u128::from(planned.0), room), formula, OWN);
         self.smallest();
         if let Some(most) = self.workload.capacity_max {
             let capacity = candidate.capacity();
             let used = Used::of(u128::from(capacity.0), u128::from(most.0));
-            self.add(Bound::Allowance, used, format!("{} of {}", size(capacity), size(most)), OWN);
+            self.add(
+                Bound::Allowance,
+                used,
+                format!("{} of {}", size_to_buy(capacity), size_within(most)),
+                OWN,
+            );
         }
     }
 
@@ -100,7 +107,11 @@ impl Case<'_> {
             let bands = bands?;
             let least = bands.ranges.iter().map(|range| range.min).min()?;
             let used = Used::of(u128::from(least.0), u128::from(is.0));
-            Some((used, format!("{} of {what} of {} are the least", size(least), size(is)), bands.source))
+            Some((
+                used,
+                format!("{} of {what} of {} are the least", size(least), size_to_buy(is)),
+                bands.source,
+            ))
         };
         let both =
             [of(pool.sizes(), "a pool", pool.size), of(volume.sizes(pool.level), "a volume", volume.size)];
@@ -115,8 +126,10 @@ impl Case<'_> {
         let (pools, volumes) = (u64::from(candidate.pools), u64::from(candidate.volumes()));
         let of_volume = candidate.pool.volume_limits(&candidate.volume)?;
         if candidate.pool.level.info().provider == Provider::Plimsoll {
+            self.setting(&of_volume.total, &Ceilings::default(), &of_volume, volumes);
             return Ok(());
         }
+        let as_set = candidate.pool.limits()?;
         let mut of_pool = candidate.pool.with_most().limits()?;
         let cap = candidate.pool.volume_ceiling(&candidate.volume);
         if let Some((cap, source)) = cap {
@@ -126,14 +139,18 @@ impl Case<'_> {
         let source = |limits: &Limits| limits.origin.first().map_or(OWN, |origin| origin.source);
         if of_pool.owner == Owner::Pool {
             self.ceilings(Bound::Level, &of_pool.total, &of_pool, pools, source(&of_pool));
+            self.setting(&as_set.total, &of_pool.total, &as_set, pools);
         } else if candidate.pool.qos() == Qos::Manual {
             // Equal parts of whole bytes.
             let parts = u64::from(candidate.per_pool);
             of_pool.total.combined = of_pool.total.combined.map(|all| BytesPerSecond(all.0 / parts * parts));
             self.ceilings(Bound::Pool, &of_pool.total, &of_pool, pools, source(&of_pool));
+            let most = Ceilings { combined: cap.map(|(cap, _)| cap), ..of_volume.total };
+            self.setting(&of_volume.total, &most, &of_volume, volumes);
         } else if candidate.pool.level.info().is_instance {
             self.ceilings(Bound::Level, &of_pool.total, &of_pool, pools, source(&of_pool));
-            self.clients(&of_pool, pools);
+            self.setting(&as_set.total, &of_pool.total, &as_set, pools);
+            self.clients(&as_set, pools);
         } else {
             let capped = cap.is_some_and(|(cap, _)| of_volume.total.combined == Some(cap));
             let combined = of_volume.total.combined.filter(|_| !capped);
@@ -141,6 +158,15 @@ impl Case<'_> {
             self.ceilings(Bound::Level, &total, &of_volume, volumes, source(&of_volume));
         }
         Ok(())
+    }
+
+    /// Settings below the most that can be bought.
+    fn setting(&mut self, set: &Ceilings, most: &Ceilings, limits: &Limits, times: u64) {
+        let source = limits.origin.first().map_or(OWN, |origin| origin.source);
+        let below = set.below(most);
+        for taken in self.load().of_ceilings(&below, limits.write_cost_thousandths, times) {
+            self.add(Bound::Setting, taken.used, format!("{} as set", taken.formula), source);
+        }
     }
 
     fn ceilings(&mut self, kind: Bound, ceilings: &Ceilings, limits: &Limits, times: u64, source: Source) {
@@ -177,7 +203,8 @@ impl Case<'_> {
         for (way, rate, limit) in ways {
             let Some((limit, source)) = limit else { continue };
             let used = Used::of(u128::from(rate.0), u128::from(limit.0) * u128::from(clients));
-            let formula = format!("{} {way} of {}", mib(rate), times_of(u64::from(clients), mib(limit)));
+            let formula =
+                format!("{} {way} of {}", mib(rate), times_of(u64::from(clients), mib_within(limit)));
             self.add(Bound::Nic, used, formula, source);
         }
     }
@@ -205,8 +232,8 @@ impl Case<'_> {
         let Some(target_us) = self.workload.latency_us else { return };
         let (at_target, calls) = self.in_flight(target_us, slots);
         if !at_target.fits() {
-            let most = u128::from(target_us) * u128::from(Used::ALL.0) / u128::from(at_target.0.max(1));
-            let [target, calls, most] = [target_us.into(), calls, most].map(in_groups);
+            let most = at_target.whole(target_us);
+            let [target, calls, most] = [target_us.into(), calls, most.into()].map(in_groups);
             self.caveat(&format!(
                 "At {target} µs an operation there are {calls} calls in flight, and the clients have {clients} × {what}: \
                  operations may take {most} µs at most, or there must be more connections or clients."
@@ -217,7 +244,7 @@ impl Case<'_> {
     /// How much of so many slots the load takes where an operation takes so long, and how many.
     fn in_flight(&self, latency_us: u64, slots: u128) -> (Used, u128) {
         let transfer = self.found.mount.transfer.0;
-        self.needed.iter().fold((Used(0), 0), |(used, calls), stream| {
+        self.needed.iter().fold((Used::default(), 0), |(used, calls), stream| {
             let per_operation = u128::from(stream.block.0.div_ceil(transfer));
             let busy = u128::from(stream.rate.0) * per_operation * u128::from(latency_us);
             let second = u128::from(stream.block.0) * 1_000_000;

@@ -1,7 +1,7 @@
 //! The answer: what to buy, what bounds it, and what would come next.
 
 use super::assess::{Assessment, assess};
-use super::constraint::{Constraint, Used, mib};
+use super::constraint::{Constraint, Used};
 use super::envelopes::needed;
 use super::layout::Candidate;
 use super::mount::of_client;
@@ -145,20 +145,21 @@ impl Choice {
         Bytes(self.pool.size.0.saturating_mul(u64::from(self.pools)))
     }
 
-    /// What is to be set besides sizes, for people; nothing if nothing is.
+    /// Settings besides sizes, to the byte and as a command takes them; nothing if there are none.
     pub fn settings(&self) -> Option<String> {
         let (pool, volume) = (&self.pool.settings, &self.volume.settings);
         let iops = pool.iops.map(|iops| match iops {
-            ProvisionedIops::Fixed(iops) => format!("{iops:#}"),
-            ProvisionedIops::PerTib(iops) => format!("{iops:#} per TiB"),
+            ProvisionedIops::Fixed(iops) => iops.to_string(),
+            ProvisionedIops::PerTib(iops) => format!("{iops} per TiB"),
         });
         let manual = (self.pool.qos() == Qos::Manual).then(|| "manual QoS".to_owned());
         let profile = |profile: Option<Profile>| profile.map(|profile| format!("profile {profile}"));
         let declared = &volume.declared.total;
-        let of_pool = [manual, pool.throughput.map(mib), iops, profile(pool.profile)];
+        let exact = |rate: BytesPerSecond| rate.to_string();
+        let of_pool = [manual, pool.throughput.map(exact), iops, profile(pool.profile)];
         let of_volume = [
-            volume.throughput.or(declared.combined).map(mib),
-            declared.combined_iops.map(|iops| format!("{iops:#}")),
+            volume.throughput.or(declared.combined).map(exact),
+            declared.combined_iops.map(|iops| iops.to_string()),
             profile(volume.profile),
             None,
         ];
@@ -172,9 +173,9 @@ impl Choice {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// The bound that is taken most, which is why it is not smaller.
+    /// The bound that is taken most, which is why it is not smaller; what is set follows from the load.
     pub fn binding(&self) -> Option<&Constraint> {
-        self.constraints.iter().max_by_key(|one| one.used)
+        self.constraints.iter().filter(|one| one.kind != Bound::Setting).max_by_key(|one| one.used)
     }
 
     /// The bound of the load that is taken most: more load would meet it first.
@@ -195,7 +196,8 @@ impl Choice {
 
     /// What comes after the [binding](Self::binding) bound if there is more load.
     pub fn next(&self) -> Option<&Constraint> {
-        if self.binding()?.kind.is_of_load() { self.next_bottleneck() } else { self.bottleneck() }
+        let (binding, first) = (self.binding()?, self.bottleneck()?);
+        if binding.kind == first.kind { self.next_bottleneck() } else { Some(first) }
     }
 
     /// The pages that are cited, each once, by name.
@@ -232,15 +234,12 @@ impl Choice {
 
     /// How much of the ceiling the peak takes, without its headroom.
     pub fn at_peak(&self, workload: &Workload) -> Option<Used> {
-        let used = u128::from(self.bottleneck()?.used.0) * 100;
-        let peak = used.div_ceil(u128::from(100 + workload.headroom_percent));
-        Some(Used(u64::try_from(peak).unwrap_or(u64::MAX)))
+        Some(self.bottleneck()?.used.over_percent(100 + workload.headroom_percent))
     }
 
     /// How much of the ceiling the average load takes.
     pub fn at_average(&self, workload: &Workload) -> Option<Used> {
-        let peak = u128::from(self.at_peak(workload)?.0) * u128::from(workload.average_percent);
-        Some(Used(u64::try_from(peak.div_ceil(100)).unwrap_or(u64::MAX)))
+        Some(self.at_peak(workload)?.percent_of(workload.average_percent))
     }
 
     /// What it carries at each of these shares of reads, in thousandths of the data: all streams have the same share but
@@ -258,8 +257,10 @@ impl Choice {
         let mixed = workload.mixed(read_thousandths)?;
         let choice = self.under(&mixed, catalog).ok()?;
         let least = |used: &mut dyn Iterator<Item = Used>| Some(carried(&mixed.needed(), used.max()?).0);
-        let documented = [Bound::Level, Bound::Pool, Bound::VolumeCap];
-        let of_documents = choice.constraints.iter().filter(|one| documented.contains(&one.kind));
+        let documented = [Bound::Level, Bound::Setting, Bound::Pool, Bound::VolumeCap];
+        // Our own levels have what is declared, and no documents.
+        let own = self.level().info().provider == Provider::Plimsoll;
+        let of_documents = choice.constraints.iter().filter(|one| !own && documented.contains(&one.kind));
         let documented = least(&mut of_documents.map(|one| one.used));
         if choice.evidence == Evidence::Limits {
             return Some(AtMix { documented, ..AtMix::unknown(read_thousandths) });
@@ -304,14 +305,9 @@ impl Evidence {
     }
 }
 
-/// The load that would take all of what these streams take so much of.
+/// The load that would take all of what these streams take so much of, rounded down.
 fn carried(needed: &[Stream], used: Used) -> (BytesPerSecond, Iops) {
-    let (rate, iops) = Stream::together(needed);
-    let scaled = |value: u64| {
-        // A share is rounded up by a billionth at most: to the nearest, the ceiling comes out as it was published.
-        let used = u128::from(used.0.max(1));
-        let exact = (u128::from(value) * u128::from(Used::ALL.0) + used / 2) / used;
-        u64::try_from(exact).unwrap_or(u64::MAX)
-    };
-    (BytesPerSecond(scaled(rate.0)), Iops(scaled(iops.0)))
+    let rate = used.whole(Stream::together(needed).0.0);
+    let iops = |stream: &Stream| used.whole(stream.rate.0) / stream.block.0.max(1);
+    (BytesPerSecond(rate), Iops(needed.iter().map(iops).fold(0, u64::saturating_add)))
 }

@@ -31,6 +31,8 @@ pub enum Bound {
     Allowance,
     /// What the level gives for the size, or what it sells at most.
     Level,
+    /// Throughput and operations as they are set, which can be raised up to the other bounds.
+    Setting,
     /// What one volume has at most, whatever its size.
     VolumeCap,
     /// What the pool has to share out.
@@ -49,19 +51,23 @@ pub enum Bound {
     Latency,
 }
 
-/// A share in billionths, rounded up: more than 1,000,000,000 does not fit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
-pub struct Used(pub u64);
+/// A share in 10⁻¹⁸, rounded up, so that the ceiling comes out of it to the byte. More than all of it does not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Used(u128);
 
 impl Used {
     /// All of it.
-    pub const ALL: Self = Self(1_000_000_000);
+    pub const ALL: Self = Self(1_000_000_000_000_000_000);
 
     /// So much of so much.
     pub(super) fn of(part: u128, whole: u128) -> Self {
-        let exact = part.saturating_mul(u128::from(Self::ALL.0)).div_ceil(whole.max(1));
-        Self(u64::try_from(exact).unwrap_or(u64::MAX))
+        let whole = whole.max(1);
+        let (full, rest) = (part / whole, part % whole);
+        let exact = match rest.checked_mul(Self::ALL.0) {
+            Some(rest) => rest.div_ceil(whole),
+            None => rest.div_ceil(whole / Self::ALL.0),
+        };
+        Self(full.saturating_mul(Self::ALL.0).saturating_add(exact))
     }
 
     /// Both together.
@@ -69,9 +75,32 @@ impl Used {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// How much it is of so many thousandths of the whole.
+    /// The share of a whole that is so many thousandths of this one.
     pub(super) fn over_thousandths(self, thousandths: u32) -> Self {
-        Self::of(u128::from(self.0) * 1000, u128::from(Self::ALL.0) * u128::from(thousandths))
+        Self(self.0.saturating_mul(1000).div_ceil(u128::from(thousandths.max(1))))
+    }
+
+    /// A number of percent of it, rounded up.
+    pub(super) fn percent_of(self, percent: u32) -> Self {
+        Self(self.0.saturating_mul(u128::from(percent)).div_ceil(100))
+    }
+
+    /// The share of a whole that is so many percent of this one.
+    pub(super) fn over_percent(self, percent: u32) -> Self {
+        Self(self.0.saturating_mul(100).div_ceil(u128::from(percent.max(1))))
+    }
+
+    /// The whole of which `part` takes this, rounded down. The share was rounded up: a whole number within what that may
+    /// have taken is the one that was meant.
+    pub(super) fn whole(self, part: u64) -> u64 {
+        let (part, used) = (u128::from(part) * Self::ALL.0, self.0.max(2));
+        let most = part.saturating_sub(1) / (used - 1);
+        u64::try_from(most.min(part / used + 1)).unwrap_or(u64::MAX)
+    }
+
+    /// By how much it is too much.
+    pub fn excess(self) -> Self {
+        Self(self.0.saturating_sub(Self::ALL.0))
     }
 
     /// Whether it fits.
@@ -79,16 +108,32 @@ impl Used {
         self <= Self::ALL
     }
 
-    /// In percent, for people and plots.
-    pub fn percent(self) -> u64 {
-        self.0.div_ceil(Self::ALL.0 / 100)
+    /// Whether it still fits if there are only so many thousandths of the whole.
+    pub fn fits_in(self, thousandths: u32) -> bool {
+        self.over_thousandths(thousandths).fits()
+    }
+
+    /// A fraction, for plots.
+    pub fn ratio(self) -> f64 {
+        self.0 as f64 / Self::ALL.0 as f64
+    }
+
+    /// Billionths, rounded up.
+    pub fn billionths(self) -> u64 {
+        u64::try_from(self.0.div_ceil(Self::ALL.0 / 1_000_000_000)).unwrap_or(u64::MAX)
+    }
+}
+
+impl Serialize for Used {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(self.billionths())
     }
 }
 
 impl std::fmt::Display for Used {
     /// `87.3 %`, rounded up, so that what does not fit never shows as 100 %.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let tenths = self.0.div_ceil(Self::ALL.0 / 1000);
+        let tenths = u64::try_from(self.0.div_ceil(Self::ALL.0 / 1000)).unwrap_or(u64::MAX);
         f.pad(&format!("{}.{} %", grouped(tenths / 10), tenths % 10))
     }
 }
@@ -101,6 +146,7 @@ impl Bound {
             Self::Smallest => "smallest size",
             Self::Allowance => "capacity allowed",
             Self::Level => "level",
+            Self::Setting => "setting",
             Self::VolumeCap => "volume cap",
             Self::Pool => "pool",
             Self::Envelope => "envelope",
@@ -183,7 +229,7 @@ impl Load<'_> {
         let of_rates = rates.into_iter().filter_map(|(what, limit, need)| {
             let limit = limit?;
             let used = Used::of(u128::from(need.0), u128::from(limit.0) * u128::from(times));
-            let formula = format!("{} {what} of {}", mib(need), times_of(times, mib(limit)));
+            let formula = format!("{} {what} of {}", mib(need), times_of(times, mib_within(limit)));
             Some(Taken { used, formula, of_operations: false })
         });
         let costs = [
@@ -204,7 +250,7 @@ impl Load<'_> {
 
     /// Operations are data over blocks; data stays exact until the end.
     fn of_operations(&self, limit: Iops, read_cost: u32, write_cost: u32, times: u64) -> Used {
-        self.streams.iter().fold(Used(0), |used, stream| {
+        self.streams.iter().fold(Used::default(), |used, stream| {
             let per_byte = u128::from(stream.block.0) * u128::from(limit.0) * u128::from(times);
             used.and(Used::of(cost(stream, read_cost, write_cost), per_byte * 1_000_000))
         })
@@ -232,17 +278,31 @@ pub(super) fn times_of(times: u64, limit: impl std::fmt::Display) -> String {
     if times == 1 { format!("{limit:#}") } else { format!("{} × {limit:#}", grouped(times)) }
 }
 
-/// A rate for people in MiB/s, its thousands apart: as it is if that is short, and otherwise to a tenth, rounded up. What
+/// A load for people in MiB/s, its thousands apart: as it is if that is short, and otherwise to a tenth, rounded up. What
 /// is given in whole MB/s, and is nothing round in MiB/s, stays in MB/s.
 pub fn mib(rate: BytesPerSecond) -> String {
+    mib_of(rate, true)
+}
+
+/// A ceiling for people, as [`mib`] but rounded down: never more than there is.
+pub fn mib_within(rate: BytesPerSecond) -> String {
+    mib_of(rate, false)
+}
+
+fn mib_of(rate: BytesPerSecond, up: bool) -> String {
     let exact = format!("{rate:#}");
     if exact.ends_with(" MiB/s") || is_decimal(rate.0, 1_000_000) {
         return exact;
     }
-    let tenths = (u128::from(rate.0) * 10).div_ceil(1 << 20);
-    let tenths = u64::try_from(tenths).unwrap_or(u64::MAX);
+    let tenths = rounded(u128::from(rate.0) * 10, 20, up);
     let (whole, rest) = (grouped(tenths / 10), tenths % 10);
     if rest == 0 { format!("{whole} MiB/s") } else { format!("{whole}.{rest} MiB/s") }
+}
+
+/// A value over a power of two, rounded up or down.
+fn rounded(value: u128, shift: u32, up: bool) -> u64 {
+    let whole = if up { value.div_ceil(1 << shift) } else { value >> shift };
+    u64::try_from(whole).unwrap_or(u64::MAX)
 }
 
 /// Whether a number of bytes is a multiple of `unit`, a power of ten, and not of a MiB.
@@ -250,9 +310,23 @@ fn is_decimal(bytes: u64, unit: u64) -> bool {
     bytes > 0 && bytes.is_multiple_of(unit) && !bytes.is_multiple_of(1 << 20)
 }
 
-/// A size for people, in the largest unit of which there is at least one, to a hundredth. What is given in whole GB, and
-/// is nothing round in MiB, stays in powers of ten.
+/// A size for people that must have room, in the largest unit of which there is at least one, to a hundredth, rounded up.
+/// What is given in whole GB, and is nothing round in MiB, stays in powers of ten.
 pub fn size(bytes: Bytes) -> String {
+    size_of(bytes, true)
+}
+
+/// The room that there is, as [`size`] but rounded down: never more than there is.
+pub fn size_within(bytes: Bytes) -> String {
+    size_of(bytes, false)
+}
+
+/// A size to buy or to set, to the byte: as it is printed it can be asked for, so its thousands stay together.
+pub fn size_to_buy(bytes: Bytes) -> String {
+    bytes.to_string()
+}
+
+fn size_of(bytes: Bytes, up: bool) -> String {
     if is_decimal(bytes.0, 1_000_000_000) {
         return format!("{bytes:#}");
     }
@@ -260,11 +334,53 @@ pub fn size(bytes: Bytes) -> String {
     let Some((shift, unit)) = units.into_iter().find(|(shift, _)| bytes.0 >> shift > 0) else {
         return format!("{bytes:#}");
     };
-    let hundredths = (u128::from(bytes.0) * 100) >> shift;
-    let whole = u64::try_from(hundredths / 100).unwrap_or(u64::MAX);
+    let hundredths = rounded(u128::from(bytes.0) * 100, shift, up);
+    let whole = hundredths / 100;
     match (grouped(whole), hundredths % 100) {
         (whole, 0) => format!("{whole} {unit}"),
         (whole, rest) if rest % 10 == 0 => format!("{whole}.{} {unit}", rest / 10),
         (whole, rest) => format!("{whole}.{rest:02} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn loads_are_rounded_up_and_ceilings_down() {
+        let rate = BytesPerSecond((100 << 20) + 1);
+        assert_eq!((mib(rate), mib_within(rate)), ("100.1 MiB/s".to_owned(), "100 MiB/s".to_owned()));
+        let bytes = Bytes((3 << 40) + (1 << 30) + 1);
+        assert_eq!((size(bytes), size_within(bytes)), ("3.01 TiB".to_owned(), "3 TiB".to_owned()));
+        assert_eq!(size_to_buy(Bytes::gib(2_629)), "2629 GiB");
+        assert_eq!(
+            (size(Bytes::gib(2_629)), size_within(Bytes::gib(2_629))),
+            ("2.57 TiB".into(), "2.56 TiB".into())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn printed_figures_are_on_the_safe_side(bytes in 1u64..1 << 55) {
+            let plain = |text: String| text.replace(',', "");
+            let read = |text: String| plain(text).parse::<Bytes>().unwrap();
+            let rate = |text: String| plain(text).parse::<BytesPerSecond>().unwrap();
+            prop_assert!(read(size(Bytes(bytes))) >= Bytes(bytes));
+            prop_assert!(read(size_within(Bytes(bytes))) <= Bytes(bytes));
+            prop_assert_eq!(size_to_buy(Bytes(bytes)).parse::<Bytes>().unwrap(), Bytes(bytes));
+            prop_assert!(rate(mib(BytesPerSecond(bytes))) >= BytesPerSecond(bytes));
+            prop_assert!(rate(mib_within(BytesPerSecond(bytes))) <= BytesPerSecond(bytes));
+        }
+
+        #[test]
+        fn the_whole_comes_back_from_its_share(part in 1u64..1 << 40, whole in 1u64..1 << 44) {
+            let used = Used::of(u128::from(part), u128::from(whole));
+            // Of a very small part even so fine a share is too coarse for the last byte.
+            let is_exact = u128::from(whole) * u128::from(whole) / u128::from(part) < Used::ALL.0 / 2;
+            prop_assert!(!is_exact || used.whole(part) == whole, "{}", used.whole(part));
+            prop_assert!(used.whole(part) <= whole + 1);
+        }
     }
 }

@@ -184,7 +184,7 @@ impl Layout {
             ThroughputSource::Declared => {
                 let share = |value: u64| value.div_ceil(volumes);
                 let total = Ceilings {
-                    combined: Some(BytesPerSecond(share(load.rate().0))),
+                    combined: Some(BytesPerSecond(share(load.rate().0).next_multiple_of(MIB))),
                     combined_iops: Some(Iops(share(load.iops().0))),
                     ..Ceilings::default()
                 };
@@ -206,15 +206,17 @@ impl Layout {
                     candidate.pool.settings.throughput = Some(bought);
                 }
             }
-            ThroughputSource::Bought => buy(&mut candidate.pool, &load, u64::from(candidate.pools)),
+            ThroughputSource::Bought => {
+                buy(&mut candidate.pool, &load, u64::from(candidate.pools), workload.clients);
+            }
         }
     }
 }
 
 /// The least throughput and operations that carry the load's share, or the most there are.
-fn buy(pool: &mut Pool, load: &Load<'_>, pools: u64) {
+fn buy(pool: &mut Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) {
     if pool.level.info().is_instance {
-        pool.settings.iops = Some(ProvisionedIops::Fixed(least_operations(pool, load, pools)));
+        pool.settings.iops = Some(ProvisionedIops::Fixed(least_operations(pool, load, pools, clients)));
         return;
     }
     let most = pool.with_most().settings;
@@ -231,15 +233,16 @@ fn buy(pool: &mut Pool, load: &Load<'_>, pools: u64) {
     }
 }
 
-/// The least that may be bought for an instance and carries the load, or the most.
-fn least_operations(pool: &Pool, load: &Load<'_>, pools: u64) -> Iops {
+/// The least that may be bought for an instance and carries the load and its clients, or the most.
+fn least_operations(pool: &Pool, load: &Load<'_>, pools: u64, clients: Option<u32>) -> Iops {
     let range = filestore::fixed(pool);
     let carries = |iops: Iops| {
         let mut with = pool.clone();
         with.settings.iops = Some(ProvisionedIops::Fixed(iops));
         with.limits().is_ok_and(|limits| {
             let used = load.of_ceilings(&limits.total, limits.write_cost_thousandths, pools);
-            used.iter().all(|taken| taken.used.fits())
+            let room = limits.clients_max.zip(clients).is_none_or(|(most, clients)| clients <= most);
+            room && used.iter().all(|taken| taken.used.fits())
         })
     };
     let steps = (range.max.0.saturating_sub(range.min.0)) / range.step.0;

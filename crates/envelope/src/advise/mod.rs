@@ -24,7 +24,7 @@ mod workload;
 pub use band::Band;
 pub use catalog::Catalog;
 pub use choice::{Advice, AtMix, Choice, Evidence, LeftOut};
-pub use constraint::{Bound, Constraint, Used, mib, size};
+pub use constraint::{Bound, Constraint, Used, mib, mib_within, size, size_to_buy, size_within};
 pub use like::Like;
 pub use machine::Machine;
 pub use measured::{Measured, MeasuredPoint};

@@ -43,11 +43,11 @@ fn more(workload: &Workload) -> Workload {
 fn is_the_ceiling(name: &str, workload: &Workload, catalog: &Catalog) {
     let option = best(workload, catalog);
     let used = option.bottleneck().unwrap().used;
-    assert!(used.fits() && used > Used(999_000_000), "{name}: {:?}", option.bottleneck());
+    assert!(used.fits() && used.billionths() > 999_000_000, "{name}: {:?}", option.bottleneck());
     let advice = advise(&more(workload), catalog).unwrap();
     assert!(advice.options.is_empty(), "{name} with 15 % more: {:?}", advice.options[0].binding());
     let miss = advice.misses[0].binding().unwrap().used;
-    assert!((Used(1_149_000_000)..Used(1_152_000_000)).contains(&miss), "{name} misses by {miss}");
+    assert!((1_149_000_000..1_152_000_000).contains(&miss.billionths()), "{name} misses by {miss}");
 }
 
 /// A published figure of reads or writes alone, as the load that it is.
@@ -284,7 +284,7 @@ fn clients_networks_and_calls_in_flight_bind() {
         workload.clients = Some(1);
         workload.streams[0].rate.0 *= 2;
     });
-    assert_eq!((fits, slots.kind, slots.used), (false, Bound::Slots, Used(1_500_000_000)));
+    assert_eq!((fits, slots.kind, slots.used), (false, Bound::Slots, Used::of(3, 2)));
     assert_eq!(slots.formula, "96 calls in flight at 480 µs of 1 × 64");
     // Both have 256 over one connection each, which are 100,000 a second at 2.56 ms.
     let told = |latency_us| {
@@ -329,6 +329,44 @@ fn figures_of_the_pages_bind_where_no_limit_is_documented() {
     // Also where throughput is shared out by hand.
     let standard = Catalog { profiles: vec![Profile::AnfRegularObserved], ..only(Level::AnfFlexible, false) };
     is_the_ceiling("observed reads", &reads, &standard);
+}
+
+#[test]
+fn an_option_carries_what_is_set_not_what_could_be_bought() {
+    for (level, set, most) in [
+        (Level::AnfFlexible, 20, 640),
+        (Level::AnfUltra, 20, 128),
+        (Level::GcnvFlexCustom, 64, 5_120),
+        (Level::GcnvFlexUnified, 64, 5_120),
+    ] {
+        let workload = asked(Bytes::tib(1), &[sequential(256, 1000, 20)]);
+        let advice = advise(&workload, &only(level, false)).unwrap();
+        let choice = &advice.options[0];
+        let setting = choice.settings().map(|_| choice.bottleneck().unwrap());
+        let (carried, _) = choice.carries(&workload).unwrap();
+        if let Some(setting) = setting {
+            assert_eq!((setting.kind, carried), (Bound::Setting, BytesPerSecond::mib(set)), "{level}");
+            assert!(setting.formula.ends_with(&format!("of {set} MiB/s as set")), "{}", setting.formula);
+            assert_eq!(choice.at_peak(&workload).unwrap(), Used::of(20, set.into()), "{level}");
+            assert_ne!(
+                choice.binding().unwrap().kind,
+                Bound::Setting,
+                "a setting is not why it is as large as it is"
+            );
+        } else {
+            assert_eq!(carried, BytesPerSecond::mib(most), "{level}");
+        }
+    }
+}
+
+#[test]
+fn an_instance_takes_the_clients_of_what_is_bought() {
+    let workload = Workload { clients: Some(1_000), ..asked(Bytes::tib(1), &[random(8, 1000, 6_000)]) };
+    let choice = best(&workload, &only(Level::FilestoreZonal, false));
+    let limits = choice.pool.limits().unwrap();
+    assert!(limits.clients_max.unwrap() >= 1_000, "{:?}", choice.pool);
+    let count = choice.of_kind(Bound::ClientCount).unwrap();
+    assert!(count.formula.contains(&crate::grouped(limits.clients_max.unwrap().into())), "{}", count.formula);
 }
 
 #[test]
@@ -427,13 +465,13 @@ fn what_is_measured_takes_the_place_of_what_is_published() {
     let envelope = advice.misses[0].binding().unwrap();
     assert_eq!(
         (envelope.kind, envelope.used, envelope.source.as_str()),
-        (Bound::Envelope, Used(1_500_000_000), "own run")
+        (Bound::Envelope, Used::of(3, 2), "own run")
     );
     // And within half a millisecond nothing.
     workload.latency_us = Some(500);
     let missed = advise(&workload, &own).unwrap();
     let latency = missed.misses[0].binding().unwrap();
-    assert_eq!((latency.kind, latency.used), (Bound::Latency, Used(2_000_000_000)));
+    assert_eq!((latency.kind, latency.used), (Bound::Latency, Used::of(2, 1)));
     // What was not measured is not known, for there are no limits but one's own.
     let other = Workload { streams: vec![sequential(64, 1000, 1)], ..workload.clone() };
     let unknown = advise(&other, &own).unwrap();
@@ -480,7 +518,7 @@ fn what_is_held_out_is_within_the_band() {
             let envelope = choice.of_kind(Bound::Envelope).unwrap();
             let band = envelope.band.unwrap();
             // The published rate over the predicted one, of one volume.
-            let off = envelope.used.0 * volumes / 1_000_000;
+            let off = envelope.used.billionths() * volumes / 1_000_000;
             assert!(
                 (u64::from(band.low_thousandths)..=u64::from(band.high_thousandths)).contains(&off),
                 "{shape} at {reads}: {off}"
@@ -665,6 +703,26 @@ proptest! {
             for taken in load.of_ceilings(&limits.total, limits.write_cost_thousandths, times.into()) {
                 prop_assert!(taken.used.fits(), "{} {}", level, taken.formula);
             }
+            // Printed figures are what is meant, and can be asked for.
+            let printed = choice.settings().unwrap_or_default();
+            let rates = [choice.pool.settings.throughput, choice.volume.settings.throughput];
+            for rate in rates.into_iter().flatten() {
+                prop_assert!(printed.contains(&rate.to_string()), "{} of {}", rate, printed);
+                prop_assert_eq!(rate.to_string().parse::<BytesPerSecond>().unwrap(), rate);
+            }
+            prop_assert_eq!(size_to_buy(choice.pool.size).parse::<Bytes>().unwrap(), choice.pool.size);
+            // What it carries, as it is set, is carried too, but for what a byte is rounded.
+            let peak = Stream::together(&choice.needed(&workload)).0;
+            let carried = choice.carries(&workload).unwrap().0;
+            prop_assert!(carried >= peak, "{} of {}", carried, peak);
+            let scaled = |stream: Stream| {
+                let rate = u128::from(stream.rate.0) * u128::from(carried.0) / u128::from(peak.0);
+                Stream { rate: BytesPerSecond(u64::try_from(rate).unwrap()), ..stream }
+            };
+            let most: Vec<Stream> = choice.needed(&workload).into_iter().map(scaled).collect();
+            for taken in (Load { streams: &most }).of_ceilings(&limits.total, limits.write_cost_thousandths, times.into()) {
+                prop_assert!(taken.used.billionths() <= 1_000_010_000, "{} {}", level, taken.formula);
+            }
         }
         for miss in &advice.misses {
             prop_assert!(!miss.fits(), "{:?}", miss);
@@ -690,7 +748,7 @@ fn figures_are_written_for_people() {
         (mib(BytesPerSecond::mb(3_000)), mib(BytesPerSecond::mb(110))),
         ("3,000 MB/s".to_owned(), "110 MB/s".to_owned())
     );
-    assert_eq!(Used(1_000_000_001).to_string(), "100.1 %");
+    assert_eq!(Used::of(1_000_000_001, 1_000_000_000).to_string(), "100.1 %");
     assert_eq!(Used::ALL.to_string(), "100.0 %");
     assert_eq!(Access::from(Pattern::Random), Access::Random);
 }

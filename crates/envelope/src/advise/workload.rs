@@ -3,7 +3,6 @@
 use super::Machine;
 use super::constraint::{Load, size};
 use crate::source::OWN;
-use crate::units::proportion;
 use crate::{Bytes, BytesPerSecond, Iops, Pattern, Protocol, Refusal, Source};
 use serde::{Deserialize, Serialize};
 
@@ -215,13 +214,10 @@ impl Workload {
         asked.map(|rate| (rate, OWN)).or_else(of_machine)
     }
 
-    /// What must fit, with the growth.
+    /// The capacity with its growth, rounded up.
     pub fn planned(&self) -> Bytes {
-        Bytes(self.capacity.0.saturating_add(proportion(
-            self.capacity.0,
-            u64::from(self.growth_percent),
-            100,
-        )))
+        let growth = u128::from(self.capacity.0) * u128::from(self.growth_percent);
+        Bytes(self.capacity.0.saturating_add(u64::try_from(growth.div_ceil(100)).unwrap_or(u64::MAX)))
     }
 
     /// The load that ceilings must carry: the peak with its headroom.

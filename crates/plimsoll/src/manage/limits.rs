@@ -13,15 +13,24 @@ pub(crate) fn size(bytes: u64) -> String {
     Bytes(bytes).to_string()
 }
 
-/// What is stored, to a tenth of the largest binary unit that it fills.
-pub(crate) fn rounded(bytes: u64) -> String {
+/// Bytes stored, to a tenth of the largest binary unit that they fill, rounded up: never less than there is.
+pub(crate) fn stored(bytes: u64) -> String {
+    tenths(bytes, |tenths, unit| tenths.div_ceil(unit))
+}
+
+/// The room that there is, to a tenth of the largest binary unit that it fills, rounded down.
+pub(crate) fn room(bytes: u64) -> String {
+    tenths(bytes, |tenths, unit| tenths / unit)
+}
+
+fn tenths(bytes: u64, whole: fn(u128, u128) -> u128) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let unit = (1..UNITS.len()).rev().find(|unit| bytes >> (10 * unit) > 0).unwrap_or(0);
     if unit == 0 {
         return format!("{bytes} B");
     }
-    let tenths = (u128::from(bytes) * 10) >> (10 * unit);
-    let fraction = if tenths % 10 == 0 { String::new() } else { format!(".{}", tenths % 10) };
+    let tenths = whole(u128::from(bytes) * 10, 1 << (10 * unit));
+    let fraction = if tenths.is_multiple_of(10) { String::new() } else { format!(".{}", tenths % 10) };
     format!("{}{fraction} {}", tenths / 10, UNITS[unit])
 }
 
@@ -175,9 +184,10 @@ mod tests {
     #[test]
     fn rates_and_sizes_are_short_and_exact() {
         assert_eq!([mib(128 << 20), mib(6_553_600), mib(1)], ["128", "6.25", "0"]);
-        let sizes = [0, 1023, 1536 << 20, 1100 << 30].map(rounded);
-        assert_eq!(sizes, ["0 B", "1023 B", "1.5 GiB", "1 TiB"]);
-        assert_eq!(rounded(u64::MAX), "16383.9 PiB");
+        let sizes = [0, 1023, 1536 << 20, 1100 << 30];
+        assert_eq!(sizes.map(room), ["0 B", "1023 B", "1.5 GiB", "1 TiB"]);
+        assert_eq!(sizes.map(stored), ["0 B", "1023 B", "1.5 GiB", "1.1 TiB"]);
+        assert_eq!([room(u64::MAX), stored(u64::MAX)], ["16383.9 PiB", "16384 PiB"]);
         let both = Ceilings {
             read_bytes_per_second: Some(100 << 20),
             write_bytes_per_second: Some(5 << 19),

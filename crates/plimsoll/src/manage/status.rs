@@ -1,7 +1,7 @@
 //! `plimsoll status` and `plimsoll warning list`: how the service does.
 
 use super::connection::{Reach, Session, advice};
-use super::limits::rounded;
+use super::limits::room;
 use super::table::{Cell, Facts, Table};
 use crate::terminal::{Tone, fold, printable};
 use api::model::{Nfs, Smb, V3Locks, Version, Warning};
@@ -81,8 +81,8 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
                 format!("{counting}; a volume can be read before it is counted, not changed"),
             );
         }
-        facts.add("Pools", format!("{}, {}", status.pools, rounded(status.pools_bytes)));
-        facts.add("Volumes", format!("{}, {}", status.volumes, rounded(status.volumes_bytes)));
+        facts.add("Pools", format!("{}, {}", status.pools, room(status.pools_bytes)));
+        facts.add("Volumes", format!("{}, {}", status.volumes, room(status.volumes_bytes)));
         facts.add("Clients", status.clients);
         let columns = session.columns();
         let room = columns.map_or(usize::MAX, |columns| columns.saturating_sub(WARNING.len()));

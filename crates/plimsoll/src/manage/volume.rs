@@ -3,7 +3,7 @@
 use super::connection::{Reach, Session, TermsArgs, YesArgs};
 use super::export::{RuleFlags, shown};
 use super::limits::{
-    UNLIMITED, cell_of_volume, counted, iops, of_volume, origins, rounded, shared, size, summary, throughput,
+    UNLIMITED, cell_of_volume, counted, iops, of_volume, origins, shared, size, stored, summary, throughput,
 };
 use super::settings::{self, VolumeFlags, VolumeProperty, merge};
 use super::table::{Cell, Facts, Table};
@@ -324,7 +324,7 @@ fn list(session: &Session) -> anyhow::Result<()> {
 /// What is stored; a warning if that is all there may be.
 fn used(stats: &Stats) -> Cell {
     let is_full = stats.used_bytes >= stats.size_bytes;
-    Cell::from(rounded(stats.used_bytes)).tone(if is_full { Tone::Warning } else { Tone::Plain })
+    Cell::from(stored(stats.used_bytes)).tone(if is_full { Tone::Warning } else { Tone::Plain })
 }
 
 fn state(of: State) -> Cell {
@@ -358,7 +358,7 @@ fn describe(
     facts.add("Level", format!("{level}, {}", level.0.info().title));
     facts.add("Size", size(volume.size_bytes));
     let is_full = stats.used_bytes >= stats.size_bytes;
-    let stored = format!("{} in {}", rounded(stats.used_bytes), counted(stats.used_files, "file"));
+    let stored = format!("{} in {}", stored(stats.used_bytes), counted(stats.used_files, "file"));
     let stored = if is_full { format!("{stored}: it is full") } else { stored };
     facts.add_cell("Used", Cell::from(stored).tone(if is_full { Tone::Warning } else { Tone::Plain }));
     facts.maybe("Settings", Some(settings::of_volume(&volume.settings)).filter(|words| !words.is_empty()));

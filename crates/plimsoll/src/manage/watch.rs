@@ -193,7 +193,9 @@ fn nearest(stats: &Stats, bytes: [f64; 2], operations: [f64; 2]) -> (String, Opt
     ];
     let used = uses.iter().filter_map(|(used, of)| Some(used / (*of)?.max(1) as f64)).reduce(f64::max);
     let allowed = both.or(read.zip(write).map(|(read, write)| read.saturating_add(write))).or(read).or(write);
-    let allowed = allowed.map(|rate| format!("{:.1}", rate as f64 / f64::from(1 << 20)));
+    // Rounded down: never more than is allowed.
+    let tenths = |rate: u64| (u128::from(rate) * 10) >> 20;
+    let allowed = allowed.map(tenths).map(|tenths| format!("{}.{}", tenths / 10, tenths % 10));
     (allowed.unwrap_or_else(|| "-".to_owned()), used)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use envelope::{
     Access, Advice, Bound, Bytes, BytesPerSecond, Choice, Constraint, Evidence, Iops, LeftOut, Provider,
-    Stream, Used, Why, Workload, grouped, mib, size,
+    Stream, Used, Why, Workload, grouped, mib, mib_within, size, size_to_buy,
 };
 use serde::Serialize;
 
@@ -169,7 +169,7 @@ fn options(choices: &[Choice], workload: &Workload) -> Table {
         let cells = [
             format!("{number}"),
             kind(choice),
-            times(choice.pools, &size(choice.pool.size)),
+            times(choice.pools, &size_to_buy(choice.pool.size)),
             choice.carries(workload).map_or_else(String::new, |carried| carries(carried, workload)),
             choice.at_peak(workload).map_or_else(String::new, |used| used.to_string()),
             choice.binding().map_or_else(String::new, |bound| bound.kind.name().to_owned()),
@@ -197,8 +197,8 @@ fn carries((rate, iops): (BytesPerSecond, Iops), workload: &Workload) -> String 
     if workload.streams.iter().all(counted) {
         return format!("{} IOPS", grouped(iops.0));
     }
-    // To the nearest tenth: shares are rounded by a billionth.
-    let tenths = u64::try_from((u128::from(rate.0) * 10 + (1 << 19)) >> 20).unwrap_or(u64::MAX);
+    // Rounded down: never more than it carries.
+    let tenths = u64::try_from((u128::from(rate.0) * 10) >> 20).unwrap_or(u64::MAX);
     match tenths {
         0..1000 => format!("{}.{} MiB/s", tenths / 10, tenths % 10),
         _ => format!("{} MiB/s", grouped(tenths / 10)),
@@ -211,13 +211,13 @@ fn times(count: u32, each: &str) -> String {
 
 /// What it is, in a line.
 pub(super) fn what(choice: &Choice) -> String {
-    let pools = times(choice.pools, &format!("a pool of {}", size(choice.pool.size)));
+    let pools = times(choice.pools, &format!("a pool of {}", size_to_buy(choice.pool.size)));
     if choice.level().info().is_instance {
-        let instances = times(choice.pools, &format!("an instance of {}", size(choice.pool.size)));
+        let instances = times(choice.pools, &format!("an instance of {}", size_to_buy(choice.pool.size)));
         return format!("{}, {instances}", choice.level());
     }
     let kind = if choice.volume.settings.large { "large volume" } else { "volume" };
-    let volumes = times(choice.volumes_per_pool, &format!("a {kind} of {}", size(choice.volume.size)));
+    let volumes = times(choice.volumes_per_pool, &format!("a {kind} of {}", size_to_buy(choice.volume.size)));
     format!("{}, {pools}, in it {volumes}", choice.level())
 }
 
@@ -227,13 +227,13 @@ fn missed_in_short(miss: &Choice) -> String {
         let headroom = if bound.kind.is_of_load() { ", with the headroom" } else { "" };
         format!(": {} of its {}{headroom}", bound.used, bound.kind.name())
     });
-    format!("{}, {}{bound}", kind(miss), times(miss.pools, &size(miss.pool.size)))
+    format!("{}, {}{bound}", kind(miss), times(miss.pools, &size_to_buy(miss.pool.size)))
 }
 
 /// By how much something misses, and at what.
 pub(super) fn missed(miss: &Choice) -> String {
     let bound = miss.binding().map_or_else(String::new, |bound| {
-        let over = Used(bound.used.0.saturating_sub(Used::ALL.0));
+        let over = bound.used.excess();
         format!(" misses by {over} at the {}: {}", bound.kind.name(), bound.formula)
     });
     format!("{}{bound}", what(miss))
@@ -248,7 +248,7 @@ fn details(choice: &Choice, workload: &Workload) -> Facts {
             "Carries",
             match workload.streams.iter().all(|stream| stream.access == Access::Metadata) {
                 true => iops,
-                false => format!("{} of this mix, {iops}", mib(rate)),
+                false => format!("{} of this mix, {iops}", mib_within(rate)),
             },
         );
         facts.maybe("Error band", choice.bottleneck().and_then(|bound| band(bound, rate)));
@@ -289,8 +289,8 @@ fn bound(constraint: &Constraint) -> String {
 /// Between what the ceiling may lie, if it is the envelope that sets it.
 fn band(constraint: &Constraint, ceiling: BytesPerSecond) -> Option<String> {
     let band = constraint.band?;
-    let at = |thousandths: u32| mib(BytesPerSecond(ceiling.0 / 1000 * u64::from(thousandths)));
-    let doubtful = constraint.used.0 > Used::ALL.0 / 1000 * u64::from(band.low_thousandths);
+    let at = |thousandths: u32| mib_within(BytesPerSecond(ceiling.0 / 1000 * u64::from(thousandths)));
+    let doubtful = !constraint.used.fits_in(band.low_thousandths);
     let note = if doubtful { "; at its lower end the headroom is gone" } else { "" };
     Some(format!("{} to {}{note}", at(band.low_thousandths), at(band.high_thousandths)))
 }

@@ -1,6 +1,6 @@
 //! The arithmetic of an option, line by line.
 
-use envelope::{Choice, Constraint, Stream, Used, mib, size};
+use envelope::{Choice, Constraint, Stream, Used, mib, mib_within, size};
 
 use super::answer;
 use super::question::Asked;
@@ -87,7 +87,7 @@ fn conclusion(choice: &Choice, asked: &Asked, columns: Option<usize>) -> String 
             mib(needed),
             bottleneck.used,
             bottleneck.kind.name(),
-            mib(rate),
+            mib_within(rate),
         ));
     }
     let next = |next: &Constraint| format!("next would be the {}: {}", next.kind.name(), next.formula);

@@ -9,6 +9,7 @@ mod command_line;
 mod counters;
 mod counting;
 mod endpoints;
+mod figures;
 mod full;
 mod life;
 mod metrics;

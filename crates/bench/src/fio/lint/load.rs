@@ -3,6 +3,7 @@
 use super::finding::Severity::{Doubtful, Note, Wrong};
 use super::finding::{Case, Severity, Verdict};
 use crate::fio::job::{Job, Sync};
+use crate::fio::options;
 
 pub(super) fn depth(case: &Case) -> Verdict {
     let job = case.job;
@@ -77,11 +78,30 @@ pub(super) fn rate(case: &Case) -> Verdict {
     })
 }
 
-/// An option that is not known here, each.
-pub(super) fn unknown(job: &Job) -> impl Iterator<Item = (&'static str, Severity, String, String)> {
-    job.unknown.iter().map(|option| {
+/// Options that are not read as they seem to be written, or not at all, each.
+pub(super) fn options(job: &Job) -> impl Iterator<Item = (&'static str, Severity, String, String)> {
+    let unknown = job.unknown.iter().map(|option| {
+        let name = option.split('=').next().unwrap_or(option);
+        let (text, better) = if options::find(name).is_some() {
+            ("is not known here: nothing is said about it, and the equivalent leaves it out", "see fio's manual")
+        } else {
+            (
+                "is no option of fio 3.33, which refuses the job; nothing is said about it, and the equivalent leaves it out",
+                "another spelling; or a newer fio, if it has this option",
+            )
+        };
+        ("unknown-option", Doubtful, format!("{option} {text}"), better.to_owned())
+    });
+    let surprises = job.surprises.iter().map(|surprise| {
+        let better = "a number with a unit that fio knows, or without one";
+        ("not-as-written", Wrong, surprise.clone(), better.to_owned())
+    });
+    let foreign = job.of_other_engines.iter().map(|option| {
+        let name = option.split('=').next().unwrap_or(option);
+        let engines = options::find(name).map(|known| known.engines.join(", ")).unwrap_or_default();
         let text =
-            format!("{option} is not known here: nothing is said about it, and the equivalent leaves it out");
-        ("unknown-option", Doubtful, text, "see fio's manual".to_owned())
-    })
+            format!("{option} is an option of {engines}: with ioengine={} fio refuses the job", job.ioengine);
+        ("option-of-another-engine", Wrong, text, "leave it out, or another ioengine".to_owned())
+    });
+    surprises.chain(foreign).chain(unknown)
 }

@@ -46,7 +46,7 @@ pub fn lint(jobs: &Jobs, memory: Option<u64>) -> Vec<Finding> {
     for job in &jobs.jobs {
         let case = Case { job, memory };
         for (code, severity, text, better) in
-            RULES.iter().filter_map(|rule| rule(&case)).chain(load::unknown(job))
+            RULES.iter().filter_map(|rule| rule(&case)).chain(load::options(job))
         {
             // What is said of several jobs in the same words is said once.
             match findings.iter_mut().find(|finding| finding.code == code && finding.text == text) {

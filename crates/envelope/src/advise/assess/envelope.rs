@@ -2,7 +2,7 @@
 
 use super::Case;
 use crate::advise::band::Band;
-use crate::advise::constraint::{Bound, Constraint, Load, Used, mib, size, times_of};
+use crate::advise::constraint::{Bound, Constraint, Load, Used, mib, mib_within, size, times_of};
 use crate::advise::curve::{Curve, Found, ceiling, percent};
 use crate::advise::envelopes::{Envelope, Scope};
 use crate::advise::{Access, Evidence, Measured, Stream};
@@ -29,7 +29,7 @@ impl Shares {
                 let carried = Stream { rate: found.rate, ..*stream }.iops();
                 (format!("{:#}", stream.iops()), format!("{carried:#}"))
             }
-            Access::Sequential | Access::Random => (mib(stream.rate), mib(found.rate)),
+            Access::Sequential | Access::Random => (mib(stream.rate), mib_within(found.rate)),
         };
         self.formula.push(format!("{taken} of {} ({})", times_of(times, ceiling), found.how));
         if !self.sources.contains(&source) {

@@ -125,7 +125,8 @@ fn text(curve: &Curve, shaping: Shaping, columns: Option<usize>) -> String {
         let is_published = if point.is_published { "published" } else { "" };
         table.row([
             format!("{} %", point.read_percent),
-            separated(mib(point), 0),
+            // Rounded down: never more than the curve has.
+            separated(mib(point).floor(), 0),
             separated(point.iops as f64, 0),
             bar(point.bytes_per_second, most),
             is_published.to_owned(),

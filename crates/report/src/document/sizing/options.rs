@@ -1,10 +1,10 @@
 //! What there is to choose from, in tables, and each of it in words.
 
-use envelope::{Advice, Choice, Constraint, Used, Workload, size};
+use envelope::{Advice, Choice, Constraint, Used, Workload, size_to_buy};
 
 use super::super::facts::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
-use super::question::in_mib;
+use super::question::ceiling_in_mib;
 
 /// As the table and the headings call it.
 pub(super) fn title(choice: &Choice, index: usize) -> String {
@@ -19,7 +19,7 @@ pub(super) fn kind(choice: &Choice) -> String {
 
 /// How much is taken of something.
 pub(super) fn share(used: Used) -> Value {
-    Value::Share(used.0 as f64 / Used::ALL.0 as f64, used.to_string())
+    Value::Share(used.ratio(), used.to_string())
 }
 
 /// The options that lead, and what does not carry the load.
@@ -129,16 +129,16 @@ fn bought(choice: &Choice) -> Vec<Value> {
 }
 
 fn pools(choice: &Choice) -> String {
-    format!("{} × {}", choice.pools, size(choice.pool.size))
+    format!("{} × {}", choice.pools, size_to_buy(choice.pool.size))
 }
 
 fn volumes(choice: &Choice) -> String {
-    format!("{} × {}", choice.volumes(), size(choice.volume.size))
+    format!("{} × {}", choice.volumes(), size_to_buy(choice.volume.size))
 }
 
 fn carries(choice: &Choice, workload: &Workload) -> [Value; 2] {
     let Some((rate, iops)) = choice.carries(workload) else { return [Value::Nothing, Value::Nothing] };
-    [in_mib(rate), Value::count(iops.0)]
+    [ceiling_in_mib(rate), Value::count(iops.0)]
 }
 
 /// What it carries, and how much the workload takes of that.
@@ -159,9 +159,9 @@ fn evidence(choice: &Choice, workload: &Workload) -> Option<&'static str> {
 pub(super) fn facts(choice: &Choice, workload: &Workload) -> Vec<Fact> {
     let pool = if choice.level().info().is_instance { "Instances" } else { "Pools" };
     let large = if choice.volume.settings.large { ", large ones" } else { "" };
-    let carries = choice
-        .carries(workload)
-        .map(|(rate, iops)| format!("{} MiB/s or {} IOPS of this mix", in_mib(rate), Value::count(iops.0)));
+    let carries = choice.carries(workload).map(|(rate, iops)| {
+        format!("{} MiB/s or {} IOPS of this mix", ceiling_in_mib(rate), Value::count(iops.0))
+    });
     let average = choice.at_average(workload).filter(|_| workload.average_percent < 100);
     let used = choice.at_peak(workload).map(|peak| match average {
         Some(average) => format!("{peak} at the peak, {average} on average"),

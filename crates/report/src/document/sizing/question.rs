@@ -1,6 +1,6 @@
 //! What was asked.
 
-use envelope::{BytesPerSecond, Catalog, Stream, Workload, mib, size};
+use envelope::{BytesPerSecond, Catalog, Stream, Workload, mib_within, size, size_within};
 
 use super::super::facts::Fact;
 use super::super::table::{Row, RowKind, Table, Value};
@@ -12,7 +12,7 @@ pub(super) fn title(workload: &Workload) -> String {
         return format!("What to buy for {capacity}");
     }
     let (rate, iops) = Stream::together(&workload.streams);
-    format!("What to buy for {capacity}, {} MiB/s and {} IOPS", in_mib(rate), Value::count(iops.0))
+    format!("What to buy for {capacity}, {} MiB/s and {} IOPS", load_in_mib(rate), Value::count(iops.0))
 }
 
 /// Everything but the load.
@@ -27,7 +27,7 @@ pub(super) fn facts(workload: &Workload, catalog: &Catalog) -> Vec<Fact> {
     let measured = measured.collect::<Vec<_>>().join("; ");
     let all = [
         ("Capacity", Some(format!("{}{growth}", size(workload.capacity)))),
-        ("Capacity allowed", workload.capacity_max.map(|most| format!("at most {}", size(most)))),
+        ("Capacity allowed", workload.capacity_max.map(|most| format!("at most {}", size_within(most)))),
         ("Average", is_average_known.then(|| format!("{} % of the peak", workload.average_percent))),
         ("Headroom", has_load.then(|| format!("{} % above the peak", workload.headroom_percent))),
         ("Reads", workload.cached.then(|| "come again to the same places, from caches".to_owned())),
@@ -36,8 +36,14 @@ pub(super) fn facts(workload: &Workload, catalog: &Catalog) -> Vec<Fact> {
         ("Clients", workload.clients.map(|clients| clients.to_string())),
         ("Connections", workload.connections.map(|connections| format!("{connections} of each client"))),
         ("Machines", workload.machine.map(|machine| format!("{}: {}", machine.name, machine.about))),
-        ("Egress", workload.egress.map(|rate| format!("{} of each client, which bounds writes", mib(rate)))),
-        ("Ingress", workload.ingress.map(|rate| format!("{} of each client, which bounds reads", mib(rate)))),
+        (
+            "Egress",
+            workload.egress.map(|rate| format!("{} of each client, which bounds writes", mib_within(rate))),
+        ),
+        (
+            "Ingress",
+            workload.ingress.map(|rate| format!("{} of each client, which bounds reads", mib_within(rate))),
+        ),
         ("Latency", workload.latency_us.map(|us| format!("at most {} ms on average", milliseconds(us)))),
         ("Volumes", Some(format!("at most {}", workload.volumes_max))),
         ("Measured", (!measured.is_empty()).then_some(measured)),
@@ -55,7 +61,7 @@ pub(super) fn load(workload: &Workload) -> Option<Table> {
     let mut table = Table::new("", &head);
     for (index, stream) in workload.streams.iter().enumerate() {
         let row = vec![
-            in_mib(stream.rate),
+            load_in_mib(stream.rate),
             Value::count(stream.iops().0),
             size(stream.block).into(),
             stream.access.name().into(),
@@ -66,15 +72,29 @@ pub(super) fn load(workload: &Workload) -> Option<Table> {
     if table.rows.len() > 1 {
         let (rate, iops) = Stream::together(&workload.streams);
         let reads = percent(workload.read_thousandths());
-        let cells = vec![in_mib(rate), Value::count(iops.0), Value::Nothing, Value::Nothing, reads];
+        let cells = vec![load_in_mib(rate), Value::count(iops.0), Value::Nothing, Value::Nothing, reads];
         table.rows.push(Row { kind: RowKind::Page, label: "Together".to_owned(), cells });
     }
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// A rate under a head that has the unit.
-pub(super) fn in_mib(rate: BytesPerSecond) -> Value {
-    Value::figure(rate.0 as f64 / f64::from(1 << 20))
+/// A load under a head that has the unit, rounded up.
+fn load_in_mib(rate: BytesPerSecond) -> Value {
+    in_mib(rate, |scaled| scaled.div_ceil(1 << 20))
+}
+
+/// A ceiling under a head that has the unit, rounded down.
+pub(super) fn ceiling_in_mib(rate: BytesPerSecond) -> Value {
+    in_mib(rate, |scaled| scaled >> 20)
+}
+
+/// To three digits, but without rounding away whole ones.
+fn in_mib(rate: BytesPerSecond, whole: fn(u128) -> u128) -> Value {
+    let Value::Number(_, digits) = Value::figure(rate.0 as f64 / f64::from(1 << 20)) else {
+        return Value::Nothing;
+    };
+    let scale = 10u32.pow(u32::try_from(digits).unwrap_or(0));
+    Value::Number(whole(u128::from(rate.0) * u128::from(scale)) as f64 / f64::from(scale), digits)
 }
 
 fn percent(thousandths: u32) -> Value {

@@ -195,3 +195,18 @@ fn what_was_asked_may_be_anything() {
     assert!(page.contains("<p class=\"stamp\">Nothing that was looked at carries this load.</p>"));
     assert_eq!(page.matches("<summary>Not enough: ").count(), advice.misses.len());
 }
+
+#[test]
+fn loads_are_rounded_up_and_ceilings_down() {
+    let just_over = BytesPerSecond((100 << 20) + 1);
+    let load = Stream { rate: just_over, ..sequential(64, 1000, 0) };
+    let workload = asked(1, &[load]);
+    let catalog = only(Level::AnfFlexible);
+    let page = html(&advise(&workload, &catalog).unwrap(), &catalog, 0);
+    assert!(page.contains("What to buy for 1 TiB, 101 MiB/s and 1,601 IOPS"), "{page}");
+    // The setting is what a command takes, and all that the option carries.
+    assert!(page.contains("pool manual QoS, 131 MiB/s; volume 131 MiB/s"), "{page}");
+    assert!(page.contains("131 MiB/s or 2,096 IOPS of this mix"), "{page}");
+    let shown = |rate| question::ceiling_in_mib(BytesPerSecond(rate)).to_string();
+    assert_eq!([(131 << 20) - 1, 131 << 20, (9 << 20) - 1].map(shown), ["130", "131", "8.99"]);
+}

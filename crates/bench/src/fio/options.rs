@@ -1,0 +1,229 @@
+//! The options that fio knows, and what each takes.
+
+use std::ops::RangeInclusive;
+use std::sync::LazyLock;
+
+use super::number::{self, Part};
+
+/// An option of fio's jobs.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// The name in fio's help.
+    pub(super) name: &'static str,
+    alias: Option<&'static str>,
+    pub(super) kind: Kind,
+    /// Numbers that it takes.
+    range: RangeInclusive<u64>,
+    /// Words that it takes; any if there are none.
+    choices: Vec<&'static str>,
+    /// Engines that have it; none for options of all jobs.
+    pub(super) engines: Vec<&'static str>,
+}
+
+/// Kinds of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// On without a value.
+    Switch,
+    /// 0 or 1, which must be written.
+    Bool,
+    /// A number, perhaps with a unit of size.
+    Number,
+    /// A number, or a number of zones.
+    Zone,
+    /// A time; seconds without a unit.
+    Seconds,
+    /// A time; microseconds without a unit.
+    Microseconds,
+    /// Words.
+    Text,
+    /// Words, which must be written.
+    Store,
+    /// Refused by fio itself.
+    Refused,
+    /// Accepted by fio, without effect.
+    Ignored,
+}
+
+/// The greatest number of fio's smaller ones that is not negative.
+const INT_MAX: u64 = 0x7fff_ffff;
+
+static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| {
+    let lines = include_str!("options.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(Known::parse).collect()
+});
+
+/// The option of exactly this name.
+pub(super) fn find(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.names().any(|one| one == name))
+}
+
+/// The names that begin so: fio's command line takes what is left of a name if it fits one alone. Options of engines
+/// count only where `engine` has them.
+pub(super) fn beginning_with(start: &str, engine: &str) -> impl Iterator<Item = &'static str> {
+    let has = move |known: &&Known| known.engines.is_empty() || known.engines.contains(&engine);
+    KNOWN.iter().filter(has).flat_map(Known::names).filter(move |name| name.starts_with(start))
+}
+
+impl Known {
+    fn parse(line: &'static str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let (name, alias) = match words.next()?.split_once('/') {
+            Some((name, alias)) => (name, Some(alias)),
+            None => (line.split(' ').next()?, None),
+        };
+        let word = words.next()?;
+        let kind = Kind::parse(word)?;
+        let most = match word {
+            "bool" => 1,
+            "int" => INT_MAX,
+            _ => u64::MAX,
+        };
+        let mut known = Self { name, alias, kind, range: 0..=most, choices: Vec::new(), engines: Vec::new() };
+        for word in words {
+            if let Some(engines) = word.strip_prefix('@') {
+                known.engines = engines.split(',').collect();
+            } else if let Some((least, most)) = word.split_once("..") {
+                let most = if most.is_empty() { *known.range.end() } else { most.parse().ok()? };
+                known.range = least.parse().ok()?..=most;
+            } else {
+                known.choices = word.split('|').collect();
+            }
+        }
+        Some(known)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        [Some(self.name), self.alias].into_iter().flatten()
+    }
+
+    /// Refuses what fio refuses.
+    pub(super) fn check(&self, value: Option<&str>, base: u64) -> Result<(), String> {
+        let needed = || value.filter(|value| !value.is_empty()).ok_or_else(|| self.wants());
+        match self.kind {
+            Kind::Switch if value.is_none() => Ok(()),
+            Kind::Switch | Kind::Bool => {
+                let is_taken = number::flag(needed()?).is_some_and(|flag| self.range.contains(&flag));
+                if is_taken { Ok(()) } else { Err(format!("\"{}\" is not 0 or 1", value.unwrap_or(""))) }
+            }
+            Kind::Number | Kind::Zone | Kind::Seconds | Kind::Microseconds => {
+                let text = needed()?;
+                let is_zone = self.kind == Kind::Zone && text.ends_with('z');
+                if is_zone || self.parts(text, base).any(|part| part.is_some()) {
+                    return Ok(());
+                }
+                Err(self.not_taken(text))
+            }
+            Kind::Store => needed().map(drop),
+            Kind::Text if self.choices.is_empty() => Ok(()),
+            Kind::Text => {
+                let word = number::word(needed()?);
+                let is_choice = self.choices.contains(&word);
+                let allowed = || format!("\"{word}\" is not one of {}", self.choices.join(", "));
+                if is_choice { Ok(()) } else { Err(allowed()) }
+            }
+            Kind::Refused => Err("fio has given this option up, and refuses it".to_owned()),
+            Kind::Ignored => Ok(()),
+        }
+    }
+
+    /// The parts of a number that fio takes, and those that it leaves.
+    fn parts<'t>(&self, text: &'t str, base: u64) -> impl Iterator<Item = Option<Part>> + use<'t, '_> {
+        number::parts(text).map(move |piece| {
+            let part = self.part(piece, base)?;
+            let is_taken = match part {
+                Part::Number(number) => self.range.contains(&number),
+                Part::Share(_) | Part::Negative => *self.range.start() == 0,
+            };
+            is_taken.then_some(part)
+        })
+    }
+
+    fn part(&self, piece: &str, base: u64) -> Option<Part> {
+        match self.kind {
+            Kind::Seconds => number::time(piece, number::SECOND),
+            Kind::Microseconds => number::time(piece, 1),
+            _ => number::bytes(piece, base),
+        }
+    }
+
+    /// The numbers of a value, one for each part; absent where fio leaves what was set before.
+    pub(super) fn numbers(&self, text: &str, base: u64) -> Result<Vec<Option<u64>>, String> {
+        let plain = |part: Option<Part>| match part {
+            Some(Part::Number(number)) => Ok(Some(number)),
+            Some(Part::Share(_)) => Err(format!(
+                "\"{text}\" is a share of what is there when fio runs, and nobody knows it here; write bytes, like 20G"
+            )),
+            Some(Part::Negative) => Err(format!("\"{text}\" is less than nothing")),
+            None => Ok(None),
+        };
+        if text.ends_with('z') {
+            return Err(format!("\"{text}\" is a number of zones, which only zoned devices have"));
+        }
+        let numbers = self.parts(text, base).map(plain).collect::<Result<Vec<_>, _>>()?;
+        if numbers.iter().all(Option::is_none) { Err(self.not_taken(text)) } else { Ok(numbers) }
+    }
+
+    /// The number that fio reads and the reason, where that is not the one that is written.
+    pub(super) fn surprise(&self, text: &str, base: u64) -> Option<String> {
+        let of_unit = |piece| match self.kind {
+            Kind::Seconds | Kind::Microseconds => number::odd_time(piece),
+            Kind::Number | Kind::Zone => number::odd_size(piece, base),
+            Kind::Switch | Kind::Bool | Kind::Text | Kind::Store | Kind::Refused | Kind::Ignored => None,
+        };
+        number::parts(text).find_map(|piece| {
+            let why = of_unit(piece)?;
+            let Part::Number(taken) = self.part(piece, base)? else { return None };
+            let taken = match self.kind {
+                Kind::Seconds | Kind::Microseconds => format!("{taken} µs"),
+                _ => taken.to_string(),
+            };
+            Some(format!("{}={text} is {taken} to fio: {why}", self.name))
+        })
+    }
+
+    fn wants(&self) -> String {
+        let what = match self.kind {
+            Kind::Bool => "0 or 1",
+            Kind::Number | Kind::Zone => "a number",
+            Kind::Seconds | Kind::Microseconds => "a time",
+            Kind::Switch | Kind::Text | Kind::Store | Kind::Refused | Kind::Ignored => "a value",
+        };
+        format!("needs {what}")
+    }
+
+    fn not_taken(&self, text: &str) -> String {
+        let (least, most) = (self.range.start(), self.range.end());
+        if text.contains('(') {
+            return format!("\"{text}\" is to be calculated; write the number");
+        }
+        match self.kind {
+            Kind::Seconds | Kind::Microseconds => {
+                format!("\"{text}\" is not a time; fio reads a number with us, ms, s, m, h or d")
+            }
+            _ if self.part(text, 1024).is_none() => format!(
+                "\"{text}\" is not a number; fio reads one with k, m, g, t or p, or hexadecimal, like 4k, 20G or 0x1000"
+            ),
+            _ if *most >= INT_MAX && *least > 0 => format!("\"{text}\" is too small: at least {least}"),
+            _ => format!("\"{text}\" is out of range; fio reads {least} to {most}"),
+        }
+    }
+}
+
+impl Kind {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "switch" => Self::Switch,
+            "bool" => Self::Bool,
+            "number" | "int" => Self::Number,
+            "zone" => Self::Zone,
+            "time" => Self::Seconds,
+            "micros" => Self::Microseconds,
+            "text" => Self::Text,
+            "store" => Self::Store,
+            "refused" => Self::Refused,
+            "ignored" => Self::Ignored,
+            _ => return None,
+        })
+    }
+}
