@@ -3,13 +3,15 @@
 //! A message is a length of four bytes and as much body; the first byte of the body says what is asked, the second is its
 //! number, and the reply repeats both.
 
+mod crowds;
 mod long_replies;
 mod patience;
 mod unfinished;
 
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -218,6 +220,15 @@ impl Protocol for Echo {
                     ..Cipher::default()
                 }));
             }
+            // Proves something, or asks to be left alone.
+            b'v' => {
+                cx.connection.prove();
+                push(cx.out, message);
+            }
+            b'y' => {
+                cx.connection.tolerate();
+                push(cx.out, message);
+            }
             b'm' => push(cx.out, &[b'm', u8::from(cx.moves_pages())]),
             b'p' => panic!("a call panics, as it should"),
             // The same on a storage thread, when it may.
@@ -408,6 +419,14 @@ impl Running {
 
     fn connect(&self) -> Client {
         Client::new(TcpStream::connect(self.address).unwrap())
+    }
+
+    /// As a client with another address.
+    fn connect_as(&self, source: [u8; 4]) -> Client {
+        let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&fd, &SocketAddrV4::new(source.into(), 0)).unwrap();
+        connect(&fd, &self.address).unwrap();
+        Client::new(fd.into())
     }
 }
 
