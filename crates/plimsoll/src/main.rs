@@ -7,6 +7,7 @@ mod announcement;
 mod bench;
 mod config;
 mod demo;
+mod descriptors;
 mod endpoints;
 mod exit;
 mod export;

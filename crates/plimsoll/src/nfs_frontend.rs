@@ -1,5 +1,6 @@
 //! NFS at its ports: listeners, the port mapper, and an orderly end.
 
+use crate::descriptors::Part;
 use crate::host_ids;
 use crate::lease::LeaseArgs;
 use crate::mounting::Mounting;
@@ -16,8 +17,6 @@ use nfs::rates::CallRates;
 use nfs::rpc::server::{Endpoints, Server, Settings, View};
 use nfs::rpc::udp::Responder;
 use nfs::service::Service;
-use posix::ResourceBudget;
-use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener};
@@ -25,7 +24,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use transport::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_RESERVED, IDLE_S};
+use transport::limits::{CLIENT_CONNECTIONS_MAX, IDLE_S};
 use vfs::qos::Pacer;
 use vfs::{Namespace, SharedNamespace};
 
@@ -109,6 +108,7 @@ impl NfsFrontend {
         pacer: &Arc<Pacer>,
         stable: Stable,
         listen: &Listen,
+        part: Part,
     ) -> anyhow::Result<Self> {
         let tls = listen.tls.load()?;
         let names = host_ids::names(listen.id_domain.as_deref()).context("the domain of users and groups")?;
@@ -138,7 +138,7 @@ impl NfsFrontend {
         let settings = Settings {
             client_connections_max: listen.connections_per_client.get(),
             idle_s: listen.idle_timeout.get(),
-            ..Settings::for_descriptors(listen.threads(), descriptors())
+            ..part.settings(listen.threads())
         };
         let policy = tls.as_ref().map(|tls| tls.policy.clone());
         let server = Server::start(Arc::clone(&service), listeners, policy, settings)?;
@@ -240,25 +240,6 @@ pub(crate) fn until_told(announce: impl FnOnce()) {
         Ok(mut signals) => _ = signals.forever().next(),
         Err(error) => tracing::error!(%error, "cannot wait for signals"),
     }
-}
-
-/// Gives files the descriptors that connections do not use.
-pub(crate) fn share_descriptors(budget: &ResourceBudget, connections: usize) {
-    budget.set_nodes_max(files_max(descriptors(), connections));
-}
-
-/// How many descriptors this process may have. [`ResourceBudget::of_process`] has raised the limit as far as
-/// it goes.
-pub(crate) fn descriptors() -> usize {
-    let most = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
-    most.unwrap_or(usize::MAX)
-}
-
-/// How many of them files may have: a third always, and what connections do not use but for an eighth, so that there is room
-/// for those that come before the next look.
-fn files_max(descriptors: usize, connections: usize) -> usize {
-    let taken = connections + DESCRIPTORS_RESERVED + descriptors / 8;
-    descriptors.saturating_sub(taken).max(descriptors / 3)
 }
 
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

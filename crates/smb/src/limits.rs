@@ -41,20 +41,23 @@ pub const NONCES_MAX: usize = 4096;
 pub const CONNECTION_SETUPS_MAX: usize = 16;
 /// Sessions of all connections.
 pub const SESSIONS_MAX: usize = 65_536;
-/// Those among them that are being set up or anonymous, and how long the first may take: nobody has proven anything who has one.
+/// Those among them that are being set up or anonymous, and how long the first may take: nobody has proven anything who has one. For a
+/// further one, the oldest of the network that has most gives way.
 pub const SETUPS_MAX: usize = 4096;
 /// See [`SETUPS_MAX`].
 pub const SETUP_TIME_MAX: Duration = Duration::from_secs(60);
-/// The same of one host.
-pub const SETUPS_OF_HOST_MAX: usize = SETUPS_MAX / 4;
-/// How long a session that is being set up, or anonymous, is left alone at least. Where there are too many, the oldest gives way then.
+/// How long a session that is being set up, or anonymous, is left alone at least while no other network has fewer.
 pub const SETUP_TIME_MIN: Duration = Duration::from_secs(5);
-/// Refused logins that one address has at once, and how long it is until there is another.
+/// Refused logins that one network has at once, and how long it is until there is another.
 pub const REFUSED_AT_ONCE_MAX: u32 = 20;
 /// See [`REFUSED_AT_ONCE_MAX`].
 pub const REFUSED_EVERY: Duration = Duration::from_secs(1);
-/// Addresses whose refused logins are known; those beyond share theirs.
-pub const ADDRESSES_MAX: usize = 4096;
+/// Networks whose refused logins are known. A further one takes the place of the one that has fewest, and has as many.
+pub const NETWORKS_MAX: usize = 4096;
+/// Leading bits that IPv6 networks of one site have in common: a provider gives that many, or more, to a customer.
+pub const SITE_PREFIX_BITS: u8 = 48;
+/// Networks of one site whose refused logins are known; those beyond share theirs.
+pub const SITE_NETWORKS_MAX: usize = 64;
 /// Tree connects of one session.
 pub const SESSION_TREES_MAX: usize = 1024;
 /// Tree connects of all sessions.

@@ -445,11 +445,12 @@ mod tests {
     use smb_wire::rpc::{Association, srvsvc};
     use smb_wire::types::AccessMask;
     use std::net::Ipv4Addr;
+    use vfs::bounds::Networks;
 
     /// A session of a host of this number, if there may be one more.
     fn new(setups: &Setups, counts: &Counts, host: usize) -> Option<Session> {
         let (host, now) = (Ipv4Addr::from_bits(u32::try_from(host).unwrap()), Instant::now());
-        Session::new(1, setups.take(1, IpAddr::V4(host), now).ok()?, counts, now)
+        Session::new(1, setups.take(1, Networks::default().of(host.into()), now)?.0, counts, now)
     }
 
     fn add(session: &Session, counts: &Counts, tree_id: u32) -> Result<FileId, NtStatus> {

@@ -74,14 +74,15 @@ impl<T> Yielding<T> {
     }
 
     /// Removes the place that gives way to a client of this network: the oldest of the network that has most. If the client's own
-    /// network then had as many, a place gives way only after its time, and one of its own before one of others.
+    /// network then had as many, that one gives way only after its time, and if it has most already, its own oldest does.
     pub fn give_way(&mut self, to: Network, now: Instant) -> Option<(u64, T)> {
         let most = self.ranks.last()?;
-        let own = self.networks.get(&to).and_then(BTreeSet::first);
-        let number = if most.count > self.held(to) + 1 {
-            most.oldest.0
-        } else {
-            self.if_old(own.copied().unwrap_or(most.oldest.0), now)?
+        let own = self.networks.get(&to);
+        let held = own.map_or(0, BTreeSet::len);
+        let number = match own.and_then(BTreeSet::first) {
+            _ if most.count > held + 1 => most.oldest.0,
+            Some(&oldest) if held >= most.count => self.if_old(oldest, now)?,
+            _ => self.if_old(most.oldest.0, now)?,
         };
         self.remove(number).map(|of| (number, of))
     }

@@ -140,8 +140,8 @@ impl Protocol for Rpc {
     fn session(&self, listening: &Listening, ends: transport::Endpoints) -> Reach {
         let endpoint = listening.is_endpoint.then(|| ends.local.to_canonical());
         let tls = listening.tls.clone();
-        let (binding, put_off) = Default::default();
-        Reach { programs: listening.programs, endpoint, tls, binding, put_off }
+        let (binding, put_off, denied) = Default::default();
+        Reach { programs: listening.programs, endpoint, tls, binding, put_off, denied }
     }
 
     fn memory(&self, role: Role, cached_files: usize) -> Memory {
@@ -213,6 +213,11 @@ impl Protocol for Rpc {
         Ok(routed.map(|call| {
             let (client, endpoint) = (connection.ends.peer.ip(), *endpoint);
             let origin = Origin { client, endpoint, protocol: call.protocol(), protection };
+            // Before the call is done: its data may take long to come.
+            let reach = &connection.session;
+            if !connection.is_proven() && !call.is_null() && reach.may_mount(&memory.namespace, origin) {
+                connection.prove();
+            }
             let toll = toll(&call, call.args(message), &self.service, &memory.namespace, origin);
             Plan { dispatch: call.dispatch(), call, toll }
         }))
