@@ -4,6 +4,7 @@
 mod support;
 
 mod caches;
+mod crowds;
 mod delegations;
 mod durability;
 mod endpoints;

@@ -1,6 +1,6 @@
 //! Clients that ask for more than anybody needs, and never for its end.
 
-use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, wait_until, write};
+use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, wait_until, write};
 use smb::limits::{CONNECTION_WAITING_BYTES_MAX, WAITING_BYTES_OF_USER_MAX};
 use smb_wire::create::{CreateDisposition, CreateOptions};
 use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
@@ -10,7 +10,6 @@ use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
 use smb_wire::session::Empty;
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus};
-use std::time::Instant;
 
 const MOST: usize = smb::limits::CONNECTION_WAITING_MAX;
 
