@@ -1,6 +1,7 @@
 //! Every bound of this crate, in one place.
 
 use std::time::Duration;
+use vfs::bounds::share;
 
 /// The most bytes that one READ or WRITE moves.
 pub const IO_BYTES_MAX: u32 = 1 << 20;
@@ -146,8 +147,8 @@ pub const CONNECTION_WAITING_BYTES_MAX: usize = 4 << 20;
 pub const WAITING_MAX: usize = 65_536;
 /// See [`WAITING_MAX`].
 pub const WAITING_BYTES_MAX: usize = 64 << 20;
-/// What one user may have of what there is for all, so that others have the rest: sessions, tree connects, opens, pipes, bytes on their way
-/// over pipes, requests that wait and their bytes. Who is anonymous is one user.
+/// The most that one user may have of what there is for all, so that others have the rest ([`most_of_user`]): sessions, tree connects,
+/// opens, pipes, bytes on their way over pipes, requests that wait and their bytes. Who is anonymous is one user.
 pub const SESSIONS_OF_USER_MAX: usize = SESSIONS_MAX / 4;
 /// See [`SESSIONS_OF_USER_MAX`].
 pub const TREES_OF_USER_MAX: usize = TREES_MAX / 4;
@@ -168,6 +169,11 @@ pub const DELIVERY_ALONE: Duration = Duration::from_secs(30);
 /// Seconds without a call after which a connection is ended. What it holds open goes with it, so this is long; clients that
 /// watch their connections send an ECHO each minute.
 pub const IDLE_S: u32 = 4 * 3600;
+
+/// How many of `all_max` one user may have while others have so many: `of_user_max`, and less where the others leave less.
+pub(crate) fn most_of_user(of_user_max: usize, all_max: usize, others: usize) -> usize {
+    of_user_max.min(share(all_max, others))
+}
 
 const _: () = assert!(SETUPS_MAX * ANONYMOUS_TREES_MAX <= TREES_MAX / 2, "users have tree connects left");
 const _: () = assert!(SETUPS_MAX * ANONYMOUS_PIPES_MAX <= PIPES_MAX / 2, "users have pipes left");

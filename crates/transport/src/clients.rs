@@ -23,14 +23,14 @@ pub(crate) struct Clients {
     known: Mutex<Known>,
 }
 
-/// Connections that were told to end are not counted here.
+/// The connections that count. Evicted ones do not.
 struct Known {
     connections: usize,
     clients: HashMap<IpAddr, Client>,
     /// The addresses of each IPv6 network that are clients. Where they are as many as may be, the last one stands for all others.
     addresses: HashMap<Network, Vec<IpAddr>>,
     unproven: Yielding<Newcomer>,
-    /// Connections that were told to end and are still there.
+    /// Evicted connections that are still open.
     leaving: HashSet<u64>,
 }
 
@@ -47,7 +47,7 @@ struct Newcomer {
     connection: Option<Weak<dyn GivesWay>>,
 }
 
-/// A connection, as far as it can be told to end.
+/// A connection that can be evicted.
 pub(crate) trait GivesWay: Send + Sync {
     /// Ends it soon, from any thread.
     fn give_way(&self);
@@ -101,20 +101,20 @@ impl Clients {
         self.lock().leaving.len() >= LEAVING_MAX
     }
 
-    /// Counts a connection. Where there are too many, others are told to end that have proven nothing.
+    /// Counts a connection. Where there are too many, another one is evicted that has proven nothing.
     pub(crate) fn connect(self: &Arc<Self>, address: IpAddr, now: Instant) -> Result<Counted, Refused> {
         let network = self.networks.of(address);
         let mut known = self.lock();
         let client = known.client_of(address.to_canonical(), network);
-        let mut ended = None;
+        let mut evicted = None;
         if known.clients.get(&client).is_some_and(|of| of.connections >= self.client_connections_max) {
-            ended = Some(known.end_first_of(client, now).ok_or(Refused::Client)?);
+            evicted = Some(known.end_first_of(client, now).ok_or(Refused::Client)?);
         }
         // Whether it could prove anything, which would be refused later.
         let mut slot = self.proven.take(&Party::of(network), 1).map_err(Refused::from)?;
         slot.set(0);
         if known.connections >= self.connections_max {
-            ended = Some(known.give_way(network, now).ok_or(Refused::All)?);
+            evicted = Some(known.give_way(network, now).ok_or(Refused::All)?);
         }
         let (number, taken) = known.add(client, network, now);
         drop(known);
@@ -131,8 +131,8 @@ impl Clients {
     }
 }
 
-/// A connection that was told to end, if an event loop has it already.
-type Ended = Option<Weak<dyn GivesWay>>;
+/// An evicted connection, if an event loop has it already.
+type Evicted = Option<Weak<dyn GivesWay>>;
 
 impl Known {
     /// The address that stands for the client at this one: itself, unless its network has too many.
@@ -160,20 +160,20 @@ impl Known {
         (number, Arc::clone(&of.taken))
     }
 
-    /// Tells the oldest connection of a client to end that has proven nothing, if it has had its time.
-    fn end_first_of(&mut self, client: IpAddr, now: Instant) -> Option<Ended> {
+    /// Evicts the oldest connection of a client that has proven nothing, if it has had its time.
+    fn end_first_of(&mut self, client: IpAddr, now: Instant) -> Option<Evicted> {
         let unproven = &self.clients.get(&client)?.unproven;
         let (number, newcomer) = self.unproven.end_first(unproven, now)?;
         Some(self.leave(number, newcomer))
     }
 
-    /// Tells one to end for a client of this network.
-    fn give_way(&mut self, to: Network, now: Instant) -> Option<Ended> {
+    /// Evicts one for a client of this network.
+    fn give_way(&mut self, to: Network, now: Instant) -> Option<Evicted> {
         let (number, newcomer) = self.unproven.give_way(to, now)?;
         Some(self.leave(number, newcomer))
     }
 
-    fn leave(&mut self, number: u64, newcomer: Newcomer) -> Ended {
+    fn leave(&mut self, number: u64, newcomer: Newcomer) -> Evicted {
         self.leaving.insert(number);
         self.uncount(newcomer.client, number);
         newcomer.connection
@@ -217,7 +217,7 @@ impl Counted {
         self.network
     }
 
-    /// Says which connection it is, so that it can be told to end. `false`: it is to end already.
+    /// Says which connection it is, so that it can be evicted. `false`: it is evicted already.
     pub(crate) fn attach(&self, connection: Weak<dyn GivesWay>) -> bool {
         let mut known = self.clients.lock();
         let Some(newcomer) = known.unproven.get_mut(self.number) else { return false };

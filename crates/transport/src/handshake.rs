@@ -67,9 +67,9 @@ mod tests {
     use vfs::bounds::Networks;
 
     #[derive(Default)]
-    struct Told(AtomicUsize);
+    struct Evictions(AtomicUsize);
 
-    impl GivesWay for Told {
+    impl GivesWay for Evictions {
         fn give_way(&self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
@@ -85,19 +85,23 @@ mod tests {
     #[test]
     fn addresses_of_one_network_keep_no_other_out() {
         let (all, now) = (Arc::new(Handshakes::default()), Instant::now());
-        let begin = |network, told: &Arc<Told>| {
-            let weak: Weak<Told> = Arc::downgrade(told);
+        let begin = |network, evictions: &Arc<Evictions>| {
+            let weak: Weak<Evictions> = Arc::downgrade(evictions);
             all.begin(network, weak, now)
         };
-        let greedy: Vec<Arc<Told>> = (0..HANDSHAKES_MAX).map(|_| Arc::default()).collect();
+        let greedy: Vec<Arc<Evictions>> = (0..HANDSHAKES_MAX).map(|_| Arc::default()).collect();
         let begun: Vec<Handshake> =
-            (0..).zip(&greedy).map(|(host, told)| begin(network(1, host), told).unwrap()).collect();
-        let other = Arc::<Told>::default();
+            (0..).zip(&greedy).map(|(host, evictions)| begin(network(1, host), evictions).unwrap()).collect();
+        let other = Arc::<Evictions>::default();
         assert!(begin(network(1, HANDSHAKES_MAX), &other).is_none(), "all are of its network");
         let others: Vec<Handshake> =
             (2..12).map(|number| begin(network(number, 1), &other).unwrap()).collect();
-        let told: Vec<usize> = greedy.iter().map(|told| told.0.load(Ordering::SeqCst)).collect();
-        assert!(told[..10].iter().all(|&times| times == 1) && told[10..].iter().all(|&times| times == 0));
+        let evictions: Vec<usize> =
+            greedy.iter().map(|evictions| evictions.0.load(Ordering::SeqCst)).collect();
+        assert!(
+            evictions[..10].iter().all(|&times| times == 1)
+                && evictions[10..].iter().all(|&times| times == 0)
+        );
         assert_eq!((other.0.load(Ordering::SeqCst), all.lock().len()), (0, HANDSHAKES_MAX));
         drop((begun, others));
         assert!(all.lock().is_empty());

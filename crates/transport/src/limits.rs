@@ -91,7 +91,7 @@ pub const HANDSHAKES_MAX: usize = 1024;
 pub const UNPROVEN_S: u32 = 60;
 /// How long a connection that has proven nothing, or a handshake, is left alone at least while no other network has fewer.
 pub const YIELD_TIME_MIN: Duration = Duration::from_secs(5);
-/// Connections that were told to give way and are still there, past which no further ones are accepted for a moment.
+/// Evicted connections that are still open, past which no further ones are accepted for a moment.
 pub const LEAVING_MAX: usize = 64;
 /// Addresses of one IPv6 network that are clients, for limits and fairness; all others share one of these.
 pub const ADDRESSES_OF_NETWORK_MAX: usize = 64;

@@ -34,7 +34,7 @@ pub struct Descriptors {
     pub files: usize,
     /// Pipes between files and sockets, two for each.
     pub pipes: usize,
-    /// Listeners, event loops, records, and connections that were told to end.
+    /// Listeners, event loops, records, and evicted connections.
     pub others: usize,
     /// Connections of all protocols.
     pub connections: usize,

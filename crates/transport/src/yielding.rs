@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 use vfs::bounds::Network;
 
-/// Places in the order in which they were taken. Each has a number that no other one had, and what `T` says of it.
+/// Places in the order in which they were taken. Each has a number that no other one had, and an entry.
 #[derive(Debug)]
 pub struct Yielding<T> {
     last: u64,
@@ -61,7 +61,7 @@ impl<T> Yielding<T> {
         number
     }
 
-    /// What is said of a place, if it has not been removed.
+    /// The entry of a place, if it has not been removed.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         self.places.get_mut(&number).map(|place| &mut place.of)
     }

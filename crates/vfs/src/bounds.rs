@@ -223,13 +223,13 @@ impl Part {
         if weight > self.all.saturating_sub(used) {
             return Err(Full::All);
         }
-        let most = most(self.all, used.saturating_sub(count));
+        let most = share(self.all, used.saturating_sub(count));
         // The first entry may be heavier than a share of what is left.
         if count > 0 && count + weight > most {
             return Err(Full::Network);
         }
         match of_principal {
-            Some(own) if own > 0 && own + weight > self::most(most, count.saturating_sub(own)) => {
+            Some(own) if own > 0 && own + weight > share(most, count.saturating_sub(own)) => {
                 Err(Full::Principal)
             }
             _ => Ok(()),
@@ -239,7 +239,7 @@ impl Part {
 
 /// The most that one may hold of `all`, where others hold so much: of what is shared as much as stays free for others, or a small
 /// part of the reserve.
-fn most(all: usize, others: usize) -> usize {
+pub fn share(all: usize, others: usize) -> usize {
     let shared = (all - all / RESERVE).saturating_sub(others) / 2;
     let reserved = all.saturating_sub(others) / (RESERVE_SHARE + 1);
     shared.max(reserved).max(1)

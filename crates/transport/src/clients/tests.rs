@@ -24,32 +24,32 @@ fn v6(network: u16, host: u16) -> IpAddr {
 }
 
 #[derive(Default)]
-struct Told(AtomicBool);
+struct Evictions(AtomicBool);
 
-impl GivesWay for Told {
+impl GivesWay for Evictions {
     fn give_way(&self) {
-        assert!(!self.0.swap(true, Ordering::SeqCst), "told twice");
+        assert!(!self.0.swap(true, Ordering::SeqCst), "evicted twice");
     }
 }
 
 /// A connection as its event loop has it.
 struct Connected {
     counted: Counted,
-    told: Arc<Told>,
+    evictions: Arc<Evictions>,
 }
 
 impl Connected {
-    fn is_told(&self) -> bool {
-        self.told.0.load(Ordering::SeqCst)
+    fn is_evicted(&self) -> bool {
+        self.evictions.0.load(Ordering::SeqCst)
     }
 }
 
 fn connect(clients: &Arc<Clients>, address: IpAddr, now: Instant) -> Result<Connected, Refused> {
     let counted = clients.connect(address, now)?;
-    let told = Arc::<Told>::default();
-    let weak: Weak<Told> = Arc::downgrade(&told);
+    let evictions = Arc::<Evictions>::default();
+    let weak: Weak<Evictions> = Arc::downgrade(&evictions);
     assert!(counted.attach(weak));
-    Ok(Connected { counted, told })
+    Ok(Connected { counted, evictions })
 }
 
 fn many(clients: &Arc<Clients>, address: IpAddr, now: Instant, count: usize) -> Vec<Connected> {
@@ -87,8 +87,8 @@ fn the_oldest_without_proof_gives_way_within_a_client_after_its_time() {
     let soon = now + YIELD_TIME_MIN - Duration::from_millis(1);
     assert_eq!(connect(&clients, v4(1), soon).err(), Some(Refused::Client));
     let _more = connect(&clients, v4(1), now + YIELD_TIME_MIN).unwrap();
-    let told: Vec<usize> = (0..connected.len()).filter(|&at| connected[at].is_told()).collect();
-    assert_eq!(told, [7]);
+    let evictions: Vec<usize> = (0..connected.len()).filter(|&at| connected[at].is_evicted()).collect();
+    assert_eq!(evictions, [7]);
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn a_network_full_of_silent_connections_keeps_no_other_out() {
     let greedy: Vec<Connected> = hosts.map(|host| connect(&clients, v6(1, host), now).unwrap()).collect();
     assert_eq!(connect(&clients, v6(1, 1), now).err(), Some(Refused::All), "it has them all");
     let others: Vec<Connected> = (0..20).map(|host| connect(&clients, v4(host), now).unwrap()).collect();
-    assert!(greedy[..20].iter().all(Connected::is_told), "the oldest gave way");
-    assert!(!greedy[20..].iter().chain(&others).any(Connected::is_told));
+    assert!(greedy[..20].iter().all(Connected::is_evicted), "the oldest gave way");
+    assert!(!greedy[20..].iter().chain(&others).any(Connected::is_evicted));
     assert_eq!(clients.lock().leaving.len(), 20);
     drop((greedy, others));
     assert_nothing_is_left(&clients);
@@ -119,7 +119,7 @@ fn what_has_proven_something_never_gives_way_and_a_newcomer_still_has_room() {
     assert_eq!(connect(&clients, v6(1, 2), now).err(), Some(Refused::Network), "its share is used up");
     assert!(proven.len() < CONNECTIONS_MAX, "there is a reserve");
     let newcomer = connect(&clients, v4(9), now).unwrap();
-    assert!(newcomer.counted.prove() && !proven.iter().any(Connected::is_told));
+    assert!(newcomer.counted.prove() && !proven.iter().any(Connected::is_evicted));
     let of_first =
         proven.iter().filter(|connected| connected.counted.network() == proven[0].counted.network());
     assert!(of_first.count() < CONNECTIONS_MAX / 2);
@@ -127,7 +127,7 @@ fn what_has_proven_something_never_gives_way_and_a_newcomer_still_has_room() {
     assert_nothing_is_left(&clients);
 }
 
-/// All of them prove something at one time: what each was told when it connected was true then.
+/// All of them prove something at one time: each of them had room when it connected.
 #[test]
 fn a_network_proves_no_more_than_its_share_at_once() {
     let (clients, now) = (clients(), Instant::now());
@@ -137,14 +137,14 @@ fn a_network_proves_no_more_than_its_share_at_once() {
 }
 
 #[test]
-fn a_connection_that_no_event_loop_has_yet_is_told_to_end_when_one_does() {
+fn a_connection_that_no_event_loop_has_yet_is_evicted_to_end_when_one_does() {
     let (clients, now) = (clients(), Instant::now());
     let waiting = clients.connect(v4(1), now).unwrap();
     let _greedy = many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX - 1);
     let _others = many(&clients, v4(2), now, CONNECTIONS_MAX - CLIENT_CONNECTIONS_MAX);
     let _newcomer = connect(&clients, v4(3), now).unwrap();
-    let told = Arc::<Told>::default();
-    let weak: Weak<Told> = Arc::downgrade(&told);
+    let evictions = Arc::<Evictions>::default();
+    let weak: Weak<Evictions> = Arc::downgrade(&evictions);
     assert!(!waiting.attach(weak), "it was the oldest");
 }
 
