@@ -1,9 +1,11 @@
 //! Connections of clients that have proven nothing, and those of others beside them.
 
 use super::{Client, Echo, Running, settings, wait_until};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::Write;
 use std::time::{Duration, Instant};
 use transport::Settings;
+use transport::limits::HANDSHAKES_MAX;
 
 const CONNECTIONS_MAX: usize = 40;
 
@@ -79,4 +81,23 @@ fn a_client_that_waits_for_an_answer_is_not_ended_before_it() {
     let mut asks = running.connect();
     assert_eq!(asks.ask(b"a\x01"), b"a\x01");
     assert_eq!(waits.receive(), b"l\x01");
+}
+
+#[test]
+fn handshakes_that_are_not_finished_give_way_to_those_of_other_addresses() {
+    let hard = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard }).unwrap();
+    let running = Running::with(Echo::default(), Settings::for_descriptors(2, 8000));
+    let begin = |host: u8| {
+        let mut client = running.connect_as([127, 0, 0, host]);
+        let reply = client.ask(b"j\x01");
+        (client, reply)
+    };
+    let hosts = (2..10).cycle().take(HANDSHAKES_MAX);
+    let mut greedy: Vec<Client> = hosts.map(|host| begin(host).0).collect();
+    let others: Vec<(Client, Vec<u8>)> = (20..30).map(begin).collect();
+    assert!(others.iter().all(|(_, reply)| reply == b"j\x01"), "all may begin one");
+    assert!(greedy[..10].iter_mut().all(Client::is_ended), "the oldest gave way");
+    drop(greedy);
+    wait_until("the end of the others", || running.server.view().connections() == others.len());
 }

@@ -229,6 +229,14 @@ impl Protocol for Echo {
                 cx.connection.tolerate();
                 push(cx.out, message);
             }
+            // Begins a handshake if it may, which its client need not finish.
+            b'j' => {
+                let may_begin = cx.connection.begin_handshake();
+                push(cx.out, &[b'j', u8::from(may_begin)]);
+                if may_begin {
+                    return Progress::Switch(Box::new(Cipher::default()));
+                }
+            }
             b'm' => push(cx.out, &[b'm', u8::from(cx.moves_pages())]),
             b'p' => panic!("a call panics, as it should"),
             // The same on a storage thread, when it may.
