@@ -30,6 +30,11 @@ struct Refused {
 }
 
 impl Attempts {
+    /// Nobody has tried yet.
+    pub(crate) fn of(networks: Networks) -> Self {
+        Self { networks, known: Mutex::default() }
+    }
+
     /// Whether a client at this address may try.
     pub(crate) fn may_try(&self, address: IpAddr, now: Instant) -> bool {
         let known = lock(&self.known);

@@ -116,6 +116,12 @@ impl Service {
         Self { authority: Arc::new(Authority { target_names, ..(*self.authority).clone() }), ..self }
     }
 
+    /// The same for clients in these networks.
+    #[must_use]
+    pub fn within(self, networks: Networks) -> Self {
+        Self { networks, attempts: Attempts::of(networks), ..self }
+    }
+
     /// The same, which lets clients in without a name or not. They reach IPC$ alone: which shares there are, and what the server is
     /// called.
     #[must_use]

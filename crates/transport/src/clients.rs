@@ -106,22 +106,23 @@ impl Clients {
         let network = self.networks.of(address);
         let mut known = self.lock();
         let client = known.client_of(address.to_canonical(), network);
-        let mut evicted = None;
-        if known.clients.get(&client).is_some_and(|of| of.connections >= self.client_connections_max) {
-            evicted = Some(known.end_first_of(client, now).ok_or(Refused::Client)?);
-        }
         // Whether it could prove anything, which would be refused later.
         let mut slot = self.proven.take(&Party::of(network), 1).map_err(Refused::from)?;
         slot.set(0);
-        if known.connections >= self.connections_max {
-            evicted = Some(known.give_way(network, now).ok_or(Refused::All)?);
-        }
+        let is_full =
+            known.clients.get(&client).is_some_and(|of| of.connections >= self.client_connections_max);
+        let evicted = if is_full {
+            known.end_first_of(client, now).ok_or(Refused::Client)?
+        } else if known.connections >= self.connections_max {
+            known.give_way(network, now).ok_or(Refused::All)?
+        } else {
+            None
+        };
         let (number, taken) = known.add(client, network, now);
         drop(known);
-        ended
-            .flatten()
-            .and_then(|connection| connection.upgrade())
-            .inspect(|connection| connection.give_way());
+        if let Some(connection) = evicted.and_then(|connection| connection.upgrade()) {
+            connection.give_way();
+        }
         let (clients, slot) = (Arc::clone(self), Mutex::new(slot));
         Ok(Counted { clients, network, client, taken, number, slot })
     }

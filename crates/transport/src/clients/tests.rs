@@ -127,6 +127,18 @@ fn what_has_proven_something_never_gives_way_and_a_newcomer_still_has_room() {
     assert_nothing_is_left(&clients);
 }
 
+#[test]
+fn a_connection_that_is_refused_evicts_none() {
+    let (clients, now) = (clients(), Instant::now());
+    let connected = many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX);
+    let proven = connected.iter().filter(|connected| connected.counted.prove()).count();
+    assert!(proven < connected.len());
+    assert_eq!(connect(&clients, v4(1), now + YIELD_TIME_MIN).err(), Some(Refused::Network));
+    assert!(!connected.iter().any(Connected::is_evicted));
+    drop(connected);
+    assert_nothing_is_left(&clients);
+}
+
 /// All of them prove something at one time: each of them had room when it connected.
 #[test]
 fn a_network_proves_no_more_than_its_share_at_once() {
