@@ -220,23 +220,7 @@ impl Protocol for Echo {
                     ..Cipher::default()
                 }));
             }
-            // Proves something, or asks to be left alone.
-            b'v' => {
-                cx.connection.prove();
-                push(cx.out, message);
-            }
-            b'y' => {
-                cx.connection.tolerate();
-                push(cx.out, message);
-            }
-            // Begins a handshake if it may, which its client need not finish.
-            b'j' => {
-                let may_begin = cx.connection.begin_handshake();
-                push(cx.out, &[b'j', u8::from(may_begin)]);
-                if may_begin {
-                    return Progress::Switch(Box::new(Cipher::default()));
-                }
-            }
+            b'v' | b'y' | b'j' => return stand(cx, call, message),
             b'm' => push(cx.out, &[b'm', u8::from(cx.moves_pages())]),
             b'p' => panic!("a call panics, as it should"),
             // The same on a storage thread, when it may.
@@ -324,6 +308,21 @@ impl Protocol for Echo {
         push(cx.out, &summary(call, bytes + tail.len(), sum, parts, refusal));
         Progress::Done
     }
+}
+
+/// Changes how a client stands: it proves something, asks to be left alone, or begins a handshake, which it need not finish.
+fn stand(cx: &mut Context<'_, Echo>, call: Call, message: &[u8]) -> Progress<Later> {
+    match call.0 {
+        b'v' => cx.connection.prove(),
+        b'y' => cx.connection.tolerate(),
+        _ => {
+            let may_begin = cx.connection.begin_handshake();
+            push(cx.out, &[b'j', u8::from(may_begin)]);
+            return if may_begin { Progress::Switch(Box::new(Cipher::default())) } else { Progress::Done };
+        }
+    }
+    push(cx.out, message);
+    Progress::Done
 }
 
 fn sum(bytes: &[u8]) -> u64 {
