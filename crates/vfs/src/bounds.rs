@@ -7,8 +7,11 @@
 //! This counts; the entries belong to the table, and each keeps its [`Slot`]. A table that is refused a slot may end an entry that
 //! nobody has confirmed, or one of a client whose lease is over, and ask again.
 
+mod oldest;
 #[cfg(test)]
 mod tests;
+
+pub use oldest::Oldest;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -28,7 +31,7 @@ pub struct Networks {
 }
 
 /// A client as bounds know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Party {
     /// Where it is.
     pub network: Network,
@@ -173,6 +176,11 @@ impl Bounds {
         [&self.known, &self.strangers].map(|part| part.used.load(Ordering::Relaxed)).into_iter().sum()
     }
 
+    /// Whether the network of a party holds more than a newcomer is sure to find.
+    pub fn is_large(&self, party: &Party) -> bool {
+        self.held(party) > self.part(party).all / (RESERVE * (RESERVE_SHARE + 1))
+    }
+
     /// How much the network of a party holds.
     pub fn held(&self, party: &Party) -> usize {
         self.shard(party).get(&party.key()).map_or(0, |held| held.count)
@@ -223,13 +231,13 @@ impl Part {
         if weight > self.all.saturating_sub(used) {
             return Err(Full::All);
         }
-        let most = most(self.all, used.saturating_sub(count));
+        let most = share(self.all, used.saturating_sub(count));
         // The first entry may be heavier than a share of what is left.
         if count > 0 && count + weight > most {
             return Err(Full::Network);
         }
         match of_principal {
-            Some(own) if own > 0 && own + weight > self::most(most, count.saturating_sub(own)) => {
+            Some(own) if own > 0 && own + weight > share(most, count.saturating_sub(own)) => {
                 Err(Full::Principal)
             }
             _ => Ok(()),
@@ -239,7 +247,7 @@ impl Part {
 
 /// The most that one may hold of `all`, where others hold so much: of what is shared as much as stays free for others, or a small
 /// part of the reserve.
-fn most(all: usize, others: usize) -> usize {
+pub fn share(all: usize, others: usize) -> usize {
     let shared = (all - all / RESERVE).saturating_sub(others) / 2;
     let reserved = all.saturating_sub(others) / (RESERVE_SHARE + 1);
     shared.max(reserved).max(1)
