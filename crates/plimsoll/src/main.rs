@@ -5,6 +5,7 @@
 mod agent;
 mod announcement;
 mod bench;
+mod client_networks;
 mod config;
 mod demo;
 mod descriptors;

@@ -1,5 +1,6 @@
 //! NFS at its ports: listeners, the port mapper, and an orderly end.
 
+use crate::client_networks::Ipv6Prefix;
 use crate::descriptors::Part;
 use crate::host_ids;
 use crate::lease::LeaseArgs;
@@ -63,6 +64,10 @@ pub(crate) struct Listen {
     /// Name users and groups to NFSv4 clients as this host does, with this domain: alice@example.org [default: their numbers]
     #[arg(long, value_name = "DOMAIN")]
     pub(crate) id_domain: Option<String>,
+    /// Leading bits that IPv6 addresses have in common which count as one network: what clients make the service remember is bounded for
+    /// each network
+    #[arg(long, default_value_t, value_name = "BITS")]
+    pub(crate) ipv6_prefix: Ipv6Prefix,
     #[command(flatten)]
     pub(crate) lease: LeaseArgs,
     /// Let NFSv4.1 and 4.2 clients keep what they write to files that nobody else has open, until somebody wants it
@@ -130,7 +135,8 @@ impl NfsFrontend {
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::new(pacer),
-            locks: stable.locks,
+            locks: stable.locks.among(listen.ipv6_prefix.networks()),
+            networks: listen.ipv6_prefix.networks(),
             registered: ports.mapped(&served)?,
         });
         let (mut listeners, datagrams) = ports.into_sockets();
@@ -138,6 +144,7 @@ impl NfsFrontend {
         let settings = Settings {
             client_connections_max: listen.connections_per_client.get(),
             idle_s: listen.idle_timeout.get(),
+            networks: listen.ipv6_prefix.networks(),
             ..part.settings(listen.threads())
         };
         let policy = tls.as_ref().map(|tls| tls.policy.clone());
@@ -174,9 +181,10 @@ impl NfsFrontend {
 
     /// What calls clients that wait for locks, ends leases, and forgets clients that hold nothing.
     fn tend_locks(&self) -> Task {
-        let service = Arc::clone(&self.service);
+        let (service, view) = (Arc::clone(&self.service), self.view());
+        let connected = move || view.clients().into_iter().map(|client| client.address).collect();
         Task::new("locks", TICK, move || {
-            service.locks.tick();
+            service.locks.tick(&connected);
             service.v4.tick();
         })
     }

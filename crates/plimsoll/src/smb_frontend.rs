@@ -98,6 +98,7 @@ impl SmbFrontend {
         let address = listener.local_addr()?;
         let random = Box::new(state::must_random);
         let service = Service::new(Arc::clone(&namespace), server_names(), accounts, random);
+        let service = service.within(listen.ipv6_prefix.networks());
         let mut service = service.called(logins.names).anonymous(logins.anonymous);
         if let Some(opens) = opens {
             service = service.keeping(opens);
@@ -113,6 +114,7 @@ impl SmbFrontend {
         let settings = Settings {
             client_connections_max: listen.connections_per_client.get(),
             idle_s: smb::limits::IDLE_S,
+            networks: listen.ipv6_prefix.networks(),
             ..part.settings(listen.threads())
         };
         let server = Server::start(Arc::clone(&service), vec![listener], settings)?;

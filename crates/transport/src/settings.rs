@@ -98,8 +98,8 @@ mod tests {
     #[test]
     fn servers_share_the_connections() {
         let all = Settings::for_descriptors(1, 4096);
-        let [nfs, smb] = [3, 1].map(|parts| all.with_share(parts, 4).connections_max);
-        assert_eq!((nfs, smb), (1472, 490));
+        let [large, small] = [3, 1].map(|parts| all.with_share(parts, 4).connections_max);
+        assert_eq!((large, small), (1472, 490));
         assert_eq!(Settings { connections_max: 64, ..all }.with_share(1, 4).connections_max, 32);
     }
 }

@@ -7,8 +7,11 @@
 //! This counts; the entries belong to the table, and each keeps its [`Slot`]. A table that is refused a slot may end an entry that
 //! nobody has confirmed, or one of a client whose lease is over, and ask again.
 
+mod oldest;
 #[cfg(test)]
 mod tests;
+
+pub use oldest::Oldest;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -28,7 +31,7 @@ pub struct Networks {
 }
 
 /// A client as bounds know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Party {
     /// Where it is.
     pub network: Network,
@@ -171,6 +174,11 @@ impl Bounds {
     /// How much is held by all, strangers included.
     pub fn used(&self) -> usize {
         [&self.known, &self.strangers].map(|part| part.used.load(Ordering::Relaxed)).into_iter().sum()
+    }
+
+    /// Whether the network of a party holds more than a newcomer is sure to find.
+    pub fn is_large(&self, party: &Party) -> bool {
+        self.held(party) > self.part(party).all / (RESERVE * (RESERVE_SHARE + 1))
     }
 
     /// How much the network of a party holds.

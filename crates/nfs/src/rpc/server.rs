@@ -462,9 +462,10 @@ impl Rpc {
         let (Some(cache), Some(procedure)) = (&self.service.replay, call.procedure()) else {
             return Ok(None);
         };
-        let key = cache.key((cx.ends().peer, cx.connection.protection()), call.xid, procedure, message);
+        let peer = cx.ends().peer;
+        let key = cache.key((peer, cx.connection.protection()), call.xid, procedure, message);
         match cache.begin(&key, || Box::new(cx.detach())) {
-            Verdict::New => Ok(Some(InProgress::new(cache, key))),
+            Verdict::New => Ok(Some(InProgress::new(cache, key, self.service.networks.of(peer.ip())))),
             Verdict::Waits => Err(Progress::Detached),
             Verdict::Replay(reply) => {
                 cx.out.push_record(&reply);

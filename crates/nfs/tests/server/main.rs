@@ -15,4 +15,5 @@ mod neighbors;
 mod reads;
 mod records;
 mod replay;
+mod strangers;
 mod v40;

@@ -146,6 +146,34 @@ fn threads_together_stay_within_the_bounds_and_return_all() {
     assert!(bounds.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
 }
 
+#[test]
+fn the_oldest_entry_gives_way_of_those_that_the_bound_is_for() {
+    let mut oldest = Oldest::default();
+    assert!(oldest.is_empty());
+    let parties = [party(1).user(1), party(1).user(2), party(2).user(1), party(2).user(1).admitted(false)];
+    let ages: Vec<u64> = (0..).zip(&parties).map(|(key, party)| oldest.add(party, key)).collect();
+    let first = |oldest: &Oldest<usize>, at: usize, full| oldest.first(&parties[at], full).copied();
+    assert_eq!(first(&oldest, 1, Full::Principal), Some(1));
+    assert_eq!(first(&oldest, 1, Full::Network), Some(0));
+    assert_eq!(first(&oldest, 2, Full::Network), Some(2));
+    assert_eq!(first(&oldest, 2, Full::All), Some(0));
+    assert_eq!(first(&oldest, 3, Full::Strangers), Some(3), "strangers take no place of others");
+    oldest.remove(&parties[0], ages[0]);
+    assert_eq!(first(&oldest, 0, Full::All), Some(1));
+    assert_eq!(first(&oldest, 0, Full::Principal), None);
+    assert_eq!(oldest.len(), 3);
+}
+
+#[test]
+fn a_network_is_large_that_holds_more_than_a_newcomer_finds() {
+    let bounds = Bounds::new(8 * 33, 0);
+    let first = bounds.take(&party(1), 1).unwrap();
+    assert!(!bounds.is_large(&party(1)));
+    let second = bounds.take(&party(1), 1).unwrap();
+    assert!(bounds.is_large(&party(1)) && !bounds.is_large(&party(2)));
+    drop((first, second));
+}
+
 /// A step of clients that take as much as they can.
 #[derive(Clone, Debug)]
 enum Step {
