@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use transport::limits::UNREAD_REPLY_BYTES_MAX;
 use transport::{
     Body, Connection, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, PartData, Plan, Progress,
-    Protocol, Role, Server, Settings,
+    Protocol, Role, Server, Settings, Transform,
 };
 use vfs::qos::{Demand, Gate, Kind, Limits, Pacer, Toll};
 use vfs::{Blocking, FsError, Volume};
