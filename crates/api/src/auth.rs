@@ -14,17 +14,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use vfs::bounds::{Network, Networks};
 
 /// The file in the data directory with the first token, for its owner alone to read.
 pub const ADMIN_TOKEN_FILE: &str = "admin.token";
 /// The first token's name.
 const ADMIN: &str = "admin";
 
-/// Wrong tokens from one address before it has to wait.
+/// Wrong tokens from one network before it has to wait.
 const GUESSES_MAX: u32 = 20;
 /// The time in which one of them is forgiven.
 const GUESS_FORGIVEN: Duration = Duration::from_secs(1);
-/// Addresses whose guesses are remembered, and tokens that were right: an address that has used up its guesses gets in with
+/// Networks whose guesses are remembered, and tokens that were right: one that has used up its guesses gets in with
 /// one of these alone.
 const REMEMBERED_MAX: usize = 1024;
 
@@ -66,7 +67,7 @@ pub(crate) struct Guard {
 
 #[derive(Default)]
 struct Known {
-    guesses: HashMap<IpAddr, Guesses>,
+    guesses: HashMap<Network, Guesses>,
     /// Keyed digests of tokens that were right.
     right: Vec<u64>,
 }
@@ -93,7 +94,7 @@ impl Guard {
         };
         let secret = bearer(headers)
             .ok_or_else(|| unauthorized("a token is needed: Authorization: Bearer plimsoll_…"))?;
-        let digest = self.hasher.hash_one(secret);
+        let (digest, from) = (self.hasher.hash_one(secret), Networks::default().of(from));
         let is_known = self.lock().right.contains(&digest);
         if !is_known && self.lock().has_guessed_enough(from, now) {
             let detail = "too many wrong tokens from this address: wait a second for each further one";
@@ -124,11 +125,11 @@ impl Guard {
 }
 
 impl Known {
-    fn has_guessed_enough(&self, from: IpAddr, now: Instant) -> bool {
+    fn has_guessed_enough(&self, from: Network, now: Instant) -> bool {
         self.guesses.get(&from).is_some_and(|guesses| guesses.left(now) >= GUESSES_MAX)
     }
 
-    fn guessed(&mut self, from: IpAddr, now: Instant) {
+    fn guessed(&mut self, from: Network, now: Instant) {
         if self.guesses.len() >= REMEMBERED_MAX {
             self.guesses.retain(|_, guesses| guesses.left(now) > 0);
         }
@@ -179,16 +180,17 @@ mod tests {
     #[test]
     fn guessing_gets_slower_and_is_forgiven() {
         let (mut known, start) = (Known::default(), Instant::now());
-        let (one, other): (IpAddr, IpAddr) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let network = |text: &str| Networks::default().of(text.parse().unwrap());
+        let (one, other) = (network("2001:db8:0:1::1"), network("10.0.0.2"));
         for _ in 0..GUESSES_MAX {
             assert!(!known.has_guessed_enough(one, start));
             known.guessed(one, start);
         }
-        assert!(known.has_guessed_enough(one, start));
+        assert!(known.has_guessed_enough(network("2001:db8:0:1::2"), start));
         assert!(!known.has_guessed_enough(other, start));
         assert!(!known.has_guessed_enough(one, start + GUESS_FORGIVEN));
         for number in 0..2 * u32::try_from(REMEMBERED_MAX).unwrap() {
-            known.guessed(IpAddr::from(number.to_be_bytes()), start);
+            known.guessed(Networks::default().of(IpAddr::from(number.to_be_bytes())), start);
         }
         assert_eq!(known.guesses.len(), REMEMBERED_MAX);
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
+use vfs::bounds::{Network, Networks};
 
 /// All connections.
 #[derive(Default)]
@@ -18,7 +19,7 @@ struct Open {
 }
 
 struct Connection {
-    from: IpAddr,
+    from: Network,
     /// Requests that are being served.
     requests: usize,
     /// Tells the connection to end; `None` once it was told.
@@ -35,9 +36,10 @@ pub(crate) struct Listed {
 pub(crate) struct Requested(Arc<Listed>);
 
 impl Connections {
-    /// Lists a new connection, and what resolves when it has to give way. Where its client, or all clients together, have too
-    /// many, the oldest without a request does so now. `None` if the client has too many and none of them can.
+    /// Lists a new connection, and what resolves when it has to give way. Where its client's network, or all clients together, have too
+    /// many, the oldest without a request does so now. `None` if the network has too many and none of them can.
     pub(crate) fn enter(self: &Arc<Self>, from: IpAddr) -> Option<(Listed, oneshot::Receiver<()>)> {
+        let from = Networks::default().of(from);
         let mut open = self.open();
         let counts = open.counts();
         if counts.get(&from).is_some_and(|&count| count >= CLIENT_CONNECTIONS_MAX) {
@@ -61,8 +63,8 @@ impl Connections {
 }
 
 impl Open {
-    /// The connections of each client that were not told to end.
-    fn counts(&self) -> HashMap<IpAddr, usize> {
+    /// The connections of each network that were not told to end.
+    fn counts(&self) -> HashMap<Network, usize> {
         let mut counts = HashMap::new();
         for connection in self.each.values().filter(|connection| connection.end.is_some()) {
             *counts.entry(connection.from).or_default() += 1;
@@ -133,6 +135,20 @@ mod tests {
         let (_newer, _) = all.enter(ONE).unwrap();
         drop((request, requests));
         assert!(all.enter(ONE).is_some() && !is_told(&mut other));
+    }
+
+    /// Each of its addresses has but one.
+    #[test]
+    fn addresses_of_one_network_give_way_to_others() {
+        let all = Arc::new(Connections::default());
+        let (_kept, mut kept) = all.enter(ONE).unwrap();
+        let address = |host: u16| IpAddr::V6(std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, host));
+        let mut greedy: Vec<_> = (1..1000).filter_map(|host| all.enter(address(host))).collect();
+        let (_new, mut new) = all.enter(TWO).unwrap();
+        assert!(is_told(&mut greedy[0].1) && !is_told(&mut kept) && !is_told(&mut new));
+        let staying =
+            greedy.iter_mut().skip(1).filter_map(|(_, ending)| ending.try_recv().is_err().then_some(()));
+        assert!(staying.count() <= CLIENT_CONNECTIONS_MAX);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 /// Connections at once. For a further one the oldest that has no request ends; if all have one, it waits.
 pub const CONNECTIONS_MAX: usize = 128;
-/// Connections of one client's address at once. For a further one its oldest that has no request ends.
+/// Connections of one network at once, an IPv4 address or a /64 of IPv6. For a further one its oldest that has no request ends.
 pub const CLIENT_CONNECTIONS_MAX: usize = 96;
 /// Requests at once, over all connections; further ones are refused.
 pub const REQUESTS_MAX: usize = 64;

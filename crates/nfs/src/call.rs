@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use transport::CallStats;
+use vfs::bounds::Party;
 use vfs::qos::Charge;
 use vfs::{
     Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, Origin, PendingSync,
@@ -126,6 +127,13 @@ impl Call<'_> {
     /// The client as an address that is the same by whatever family it has come.
     pub fn client(&self) -> IpAddr {
         self.peer.ip().to_canonical()
+    }
+
+    /// The client as bounds of tables know it: the user that it says is calling, in its network.
+    pub fn party(&self) -> Party {
+        let address = self.peer.ip();
+        let network = self.service.networks.of(address);
+        Party::of(network).user(self.credential.uid).admitted(self.namespace.admits(address, self.protocol))
     }
 
     /// Whether so many bytes of a file go to the client without a copy.

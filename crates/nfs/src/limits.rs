@@ -49,10 +49,20 @@ pub const LOCK_WAIT_S: u64 = 3600;
 pub const LOCK_OFFER_S: u64 = 35;
 /// Seconds after which a client that holds no lock is forgotten.
 pub const LOCK_HOST_IDLE_S: u64 = 300;
-/// Threads that call clients.
-pub const CALLBACK_THREADS_MAX: usize = 8;
+/// Seconds after which a client that holds locks and is neither heard nor connected is asked whether it is there.
+pub const LOCK_HOST_SILENT_S: u64 = 300;
+/// Seconds between two such questions.
+pub const LOCK_HOST_ASKED_S: u64 = 60;
+/// Seconds without an answer after which what it has gives way to others.
+pub const LOCK_HOST_GONE_S: u64 = 180;
+/// Seconds without an answer after which what it has ends.
+pub const LOCK_HOST_COURTESY_S: u64 = 24 * 3600;
+/// Threads that call clients: so many hosts may leave a call without an answer at a time. Each waits for some seconds.
+pub const CALLBACK_THREADS_MAX: usize = 128;
 /// Calls to clients that wait for such a thread.
-pub const CALLBACKS_QUEUED_MAX: usize = 1024;
+pub const CALLBACKS_QUEUED_MAX: usize = 4096;
+/// Hosts of which it is known whether they answer.
+pub const CALLBACK_HOSTS_KNOWN_MAX: usize = 4096;
 
 const _: () = assert!(CACHED_NAMES.is_power_of_two());
 /// Slots of one session at most: so many of its requests are done at a time.
@@ -65,21 +75,24 @@ pub const STATES_MAX: usize = 1 << 18;
 pub const CLIENT_RANGES_MAX: usize = 1 << 17;
 /// The same of all clients: about 128 MiB.
 pub const RANGES_MAX: usize = 1 << 20;
-/// Clients of version 4 at most, with those that have no session yet or no more, and of one address a quarter of them.
+/// Of each table, the part that hosts share which no export rule admits: one entry more for so many of the others.
+pub const STRANGERS: usize = 32;
+/// Clients of version 4 at most that have confirmed themselves.
 pub const CLIENTS_MAX: usize = 8192;
-/// Introductions of clients of 4.0 that these have not confirmed, at most.
-pub const INTRODUCTIONS_MAX: usize = 1024;
+/// Clients of version 4 at most that have not.
+pub const INTRODUCTIONS_MAX: usize = 4096;
 /// Open owners of one client of 4.0 at most.
 pub const CLIENT_OPEN_OWNERS_MAX: usize = 16_384;
 /// The same of all clients: with the longest names and replies, 160 MiB.
 pub const OPEN_OWNERS_MAX: usize = 65_536;
-/// Sessions of all clients at most, and of one address a quarter of them. Clients that come back while they are still known have
-/// a second one for a time.
-pub const SESSIONS_MAX: usize = CLIENTS_MAX;
+/// Sessions of all clients at most. Clients that come back while they are still known have a second one for a time.
+pub const SESSIONS_MAX: usize = CLIENTS_MAX / 2 * 3;
 /// Operations in one COMPOUND at most.
 pub const COMPOUND_OPERATIONS_MAX: u32 = 64;
 /// A reply of a session that is longer is not kept for a repetition.
 pub const SESSION_REPLY_KEPT_BYTES_MAX: u32 = 4096;
+/// Bytes of replies that all sessions keep, and of the room that requests being done have reserved for theirs.
+pub const KEPT_REPLY_BYTES_MAX: usize = 64 << 20;
 /// Ranges of data and holes in one reply to READ_PLUS at most; the client asks for what follows.
 pub const READ_PLUS_CONTENTS_MAX: u32 = 16;
 /// How often a compound is put off while others give back what is in its way, first for 2 ms and each time for twice as long: 30 ms

@@ -8,6 +8,7 @@ use crate::rates::CallRates;
 use crate::rpc::replay::ReplayCache;
 use std::sync::Arc;
 use vfs::SharedNamespace;
+use vfs::bounds::Networks;
 
 /// The NFS service: what is served, and what must be the same on every connection.
 pub struct Service {
@@ -25,6 +26,8 @@ pub struct Service {
     pub rates: CallRates,
     /// What clients of the lock manager hold.
     pub locks: Locks,
+    /// What is one network of clients, for the bounds of what they may make the service remember.
+    pub networks: Networks,
     /// What the port mapper answers; empty if it is off.
     pub registered: Vec<Registration>,
 }

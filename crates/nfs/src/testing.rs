@@ -48,6 +48,7 @@ impl Desk {
             mounts: Default::default(),
             rates: crate::rates::CallRates::unbounded(),
             locks: Default::default(),
+            networks: Default::default(),
             registered,
         };
         Self {

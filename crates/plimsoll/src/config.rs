@@ -1,6 +1,7 @@
 //! The configuration file of `plimsoll serve`: how this process runs. What is served is not in it; that is managed with the
 //! other commands, and kept in the data directory.
 
+use crate::client_networks::Ipv6Prefix;
 use crate::lease::{LEASE_S, LeaseArgs};
 use crate::nfs_frontend::{CONNECTIONS_PER_CLIENT, IDLE_TIMEOUT, Listen};
 use crate::smb_frontend::Logins;
@@ -46,6 +47,8 @@ pub(crate) struct NfsConfig {
     pub(crate) idle_timeout: NonZeroU32,
     /// The domain of the names of users and groups over NFSv4; none if they are numbers.
     pub(crate) id_domain: Option<String>,
+    /// Leading bits that IPv6 addresses have in common which count as one network.
+    pub(crate) ipv6_prefix: Ipv6Prefix,
     /// Seconds that an NFSv4 client keeps what it holds without a sign of life.
     pub(crate) lease: u32,
     /// Seconds after a start in which clients claim their locks again; 0 for none.
@@ -127,6 +130,7 @@ impl Default for NfsConfig {
             connections_per_client: CONNECTIONS_PER_CLIENT,
             idle_timeout: IDLE_TIMEOUT,
             id_domain: None,
+            ipv6_prefix: Ipv6Prefix::default(),
             lease: LEASE_S,
             grace_period: None,
             write_delegations: false,
@@ -156,6 +160,7 @@ impl NfsConfig {
             connections_per_client,
             idle_timeout,
             id_domain,
+            ipv6_prefix,
             lease,
             grace_period,
             write_delegations,
@@ -171,6 +176,7 @@ impl NfsConfig {
             connections_per_client,
             idle_timeout,
             id_domain,
+            ipv6_prefix,
             lease: LeaseArgs { lease, grace_period },
             write_delegations,
             tls,
@@ -248,6 +254,16 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(complaint), "{error}");
+        }
+    }
+
+    #[test]
+    fn networks_are_of_64_bits_where_nothing_else_is_said() {
+        let prefix = |text| parse(text).map(|config| config.nfs.listen().ipv6_prefix);
+        assert_eq!(prefix("").unwrap(), Ipv6Prefix::default());
+        assert_eq!(prefix("[nfs]\nipv6_prefix = 56").unwrap().to_string(), "56");
+        for wrong in ["0", "129", "256", "\"64\""] {
+            assert!(prefix(&format!("[nfs]\nipv6_prefix = {wrong}")).is_err(), "{wrong}");
         }
     }
 

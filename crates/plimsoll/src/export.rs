@@ -1,7 +1,8 @@
 //! `plimsoll export`: existing directories, served at once.
 
+use crate::descriptors::{Part, share_descriptors};
 use crate::manage::{self, words};
-use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told, share_descriptors};
+use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told};
 use crate::periodic::Task;
 use crate::smb_frontend::{Serving, SmbFrontend, SmbListen};
 use crate::{state, tending};
@@ -123,16 +124,20 @@ impl Served {
         let (exports, stores) = open_all(args, &signer, &pacer, &stable.grace, &budget)?;
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::new(exports)).into());
         let (protocols, opens) = (args.protocols(), stable.opens.take());
-        let smb = protocols.contains(Protocol::Smb);
-        let smb = smb.then(|| {
+        let serves_smb = protocols.contains(Protocol::Smb);
+        let serves_nfs = !protocols.and(Protocols::NFS).is_empty();
+        let smb = serves_smb.then(|| {
             let accounts = args.smb.accounts(&signer)?;
             let serving = Serving { address: args.smb.smb_listen, logins: args.smb.logins(), opens };
-            SmbFrontend::start(Arc::clone(&namespace), accounts, serving, &args.listen)
+            let part = Part::of_smb(serves_nfs);
+            SmbFrontend::start(Arc::clone(&namespace), accounts, serving, &args.listen, part)
         });
         let smb = smb.transpose()?;
-        let nfs = !protocols.and(Protocols::NFS).is_empty();
-        let nfs =
-            nfs.then(|| NfsFrontend::start(Arc::clone(&namespace), signer, &pacer, stable, &args.listen));
+        let start_nfs = || {
+            let part = Part::of_nfs(serves_smb);
+            NfsFrontend::start(Arc::clone(&namespace), signer, &pacer, stable, &args.listen, part)
+        };
+        let nfs = serves_nfs.then(start_nfs);
         Ok(Self { namespace, stores: stores.into(), budget, nfs: nfs.transpose()?, smb })
     }
 

@@ -1,8 +1,9 @@
 //! A managed service: volumes from the store, over NFS and SMB, within their limits.
 
 use crate::config::SmbConfig;
+use crate::descriptors::{Part, share_descriptors};
 use crate::endpoints::EndpointListeners;
-use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, share_descriptors};
+use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK};
 use crate::periodic::Task;
 use crate::plane::{Connections, MountedVolumes, Served};
 use crate::smb_frontend::{Serving, SmbFrontend};
@@ -80,10 +81,12 @@ impl Host {
         let opens = stable.opens.take();
         let start_smb = |address| {
             let serving = Serving { address, logins: smb.logins(), opens };
-            SmbFrontend::start(Arc::clone(&namespace), control.accounts(), serving, listen)
+            let part = Part::of_smb(true);
+            SmbFrontend::start(Arc::clone(&namespace), control.accounts(), serving, listen, part)
         };
         let smb = smb.listen.map(start_smb).transpose()?;
-        let frontend = NfsFrontend::start(namespace, signer, &pacer, stable, listen)?;
+        let part = Part::of_nfs(smb.is_some());
+        let frontend = NfsFrontend::start(namespace, signer, &pacer, stable, listen, part)?;
         mounted.set(Connections { nfs: frontend.view(), smb: smb.as_ref().map(SmbFrontend::view) });
         endpoints.start(frontend.endpoints(), frontend.address());
         Ok(Self { control, frontend, smb, endpoints, volumes, budget, is_stopping: Arc::default() })

@@ -5,8 +5,10 @@
 mod agent;
 mod announcement;
 mod bench;
+mod client_networks;
 mod config;
 mod demo;
+mod descriptors;
 mod endpoints;
 mod exit;
 mod export;

@@ -1,5 +1,7 @@
 //! NFS at its ports: listeners, the port mapper, and an orderly end.
 
+use crate::client_networks::Ipv6Prefix;
+use crate::descriptors::Part;
 use crate::host_ids;
 use crate::lease::LeaseArgs;
 use crate::mounting::Mounting;
@@ -16,8 +18,6 @@ use nfs::rates::CallRates;
 use nfs::rpc::server::{Endpoints, Server, Settings, View};
 use nfs::rpc::udp::Responder;
 use nfs::service::Service;
-use posix::ResourceBudget;
-use rustix::process::{Resource, getrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener};
@@ -25,7 +25,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use transport::limits::{CLIENT_CONNECTIONS_MAX, DESCRIPTORS_RESERVED, IDLE_S};
+use transport::limits::{CLIENT_CONNECTIONS_MAX, IDLE_S};
 use vfs::qos::Pacer;
 use vfs::{Namespace, SharedNamespace};
 
@@ -64,6 +64,10 @@ pub(crate) struct Listen {
     /// Name users and groups to NFSv4 clients as this host does, with this domain: alice@example.org [default: their numbers]
     #[arg(long, value_name = "DOMAIN")]
     pub(crate) id_domain: Option<String>,
+    /// Leading bits that IPv6 addresses have in common which count as one network: what clients make the service remember is bounded for
+    /// each network
+    #[arg(long, default_value_t, value_name = "BITS")]
+    pub(crate) ipv6_prefix: Ipv6Prefix,
     #[command(flatten)]
     pub(crate) lease: LeaseArgs,
     /// Let NFSv4.1 and 4.2 clients keep what they write to files that nobody else has open, until somebody wants it
@@ -109,6 +113,7 @@ impl NfsFrontend {
         pacer: &Arc<Pacer>,
         stable: Stable,
         listen: &Listen,
+        part: Part,
     ) -> anyhow::Result<Self> {
         let tls = listen.tls.load()?;
         let names = host_ids::names(listen.id_domain.as_deref()).context("the domain of users and groups")?;
@@ -130,7 +135,8 @@ impl NfsFrontend {
             replay: Some(Default::default()),
             mounts: Default::default(),
             rates: CallRates::new(pacer),
-            locks: stable.locks,
+            locks: stable.locks.among(listen.ipv6_prefix.networks()),
+            networks: listen.ipv6_prefix.networks(),
             registered: ports.mapped(&served)?,
         });
         let (mut listeners, datagrams) = ports.into_sockets();
@@ -138,7 +144,8 @@ impl NfsFrontend {
         let settings = Settings {
             client_connections_max: listen.connections_per_client.get(),
             idle_s: listen.idle_timeout.get(),
-            ..Settings::for_descriptors(listen.threads(), descriptors())
+            networks: listen.ipv6_prefix.networks(),
+            ..part.settings(listen.threads())
         };
         let policy = tls.as_ref().map(|tls| tls.policy.clone());
         let server = Server::start(Arc::clone(&service), listeners, policy, settings)?;
@@ -174,9 +181,10 @@ impl NfsFrontend {
 
     /// What calls clients that wait for locks, ends leases, and forgets clients that hold nothing.
     fn tend_locks(&self) -> Task {
-        let service = Arc::clone(&self.service);
+        let (service, view) = (Arc::clone(&self.service), self.view());
+        let connected = move || view.clients().into_iter().map(|client| client.address).collect();
         Task::new("locks", TICK, move || {
-            service.locks.tick();
+            service.locks.tick(&connected);
             service.v4.tick();
         })
     }
@@ -240,25 +248,6 @@ pub(crate) fn until_told(announce: impl FnOnce()) {
         Ok(mut signals) => _ = signals.forever().next(),
         Err(error) => tracing::error!(%error, "cannot wait for signals"),
     }
-}
-
-/// Gives files the descriptors that connections do not use.
-pub(crate) fn share_descriptors(budget: &ResourceBudget, connections: usize) {
-    budget.set_nodes_max(files_max(descriptors(), connections));
-}
-
-/// How many descriptors this process may have. [`ResourceBudget::of_process`] has raised the limit as far as
-/// it goes.
-pub(crate) fn descriptors() -> usize {
-    let most = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
-    most.unwrap_or(usize::MAX)
-}
-
-/// How many of them files may have: a third always, and what connections do not use but for an eighth, so that there is room
-/// for those that come before the next look.
-fn files_max(descriptors: usize, connections: usize) -> usize {
-    let taken = connections + DESCRIPTORS_RESERVED + descriptors / 8;
-    descriptors.saturating_sub(taken).max(descriptors / 3)
 }
 
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

@@ -1,7 +1,8 @@
 //! SMB at its port.
 
+use crate::descriptors::Part;
 use crate::mounting::{self, host, smb_target};
-use crate::nfs_frontend::{Listen, PATIENCE, TICK, descriptors};
+use crate::nfs_frontend::{Listen, PATIENCE, TICK};
 use crate::periodic::Task;
 use crate::{smb_users, state, volumes};
 use anyhow::{Context, bail};
@@ -15,9 +16,6 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::{Namespace, SharedNamespace};
-
-/// The part of the connections that the descriptors allow which are SMB's: one in this many.
-const CONNECTIONS_SHARE: usize = 8;
 
 /// Where SMB is served, and to whom.
 #[derive(Clone, Debug, Args)]
@@ -88,6 +86,7 @@ impl SmbFrontend {
         accounts: SharedAccounts,
         serving: Serving,
         listen: &Listen,
+        part: Part,
     ) -> anyhow::Result<Self> {
         let Serving { address: smb_listen, logins, opens } = serving;
         if logins.names.iter().any(String::is_empty) {
@@ -99,6 +98,7 @@ impl SmbFrontend {
         let address = listener.local_addr()?;
         let random = Box::new(state::must_random);
         let service = Service::new(Arc::clone(&namespace), server_names(), accounts, random);
+        let service = service.within(listen.ipv6_prefix.networks());
         let mut service = service.called(logins.names).anonymous(logins.anonymous);
         if let Some(opens) = opens {
             service = service.keeping(opens);
@@ -111,12 +111,11 @@ impl SmbFrontend {
             );
         }
         let service = Arc::new(service);
-        let settings = Settings::for_descriptors(listen.threads(), descriptors());
         let settings = Settings {
-            connections_max: settings.connections_max.div_ceil(CONNECTIONS_SHARE),
             client_connections_max: listen.connections_per_client.get(),
             idle_s: smb::limits::IDLE_S,
-            ..settings
+            networks: listen.ipv6_prefix.networks(),
+            ..part.settings(listen.threads())
         };
         let server = Server::start(Arc::clone(&service), vec![listener], settings)?;
         Ok(Self { server, service, address, namespace })

@@ -29,6 +29,12 @@ pub(crate) trait Sender: Any + Send + Sync {
 
     /// Where the client is.
     fn client(&self) -> IpAddr;
+
+    /// Keeps the connection where connections run out: its client has logged in as a user.
+    fn prove(&self);
+
+    /// Lifts the deadline for a login: the client has logged in as nobody.
+    fn tolerate(&self);
 }
 
 /// `Connection`.
@@ -145,6 +151,13 @@ impl Connection {
         let removed = lock(&self.channels).remove(&session_id);
         if let Some(channel) = removed {
             self.service.end_session(&channel.session);
+        }
+    }
+
+    /// Notes that the client has logged in, as a user or as nobody.
+    pub(crate) fn note_login(&self, is_user: bool) {
+        if let Some(sender) = self.sender() {
+            if is_user { sender.prove() } else { sender.tolerate() }
         }
     }
 

@@ -29,6 +29,13 @@ pub(crate) struct Counts {
 /// One of what is counted, until this is dropped.
 pub(crate) struct Counted(Arc<AtomicUsize>);
 
+impl Counted {
+    /// How many there are of what it is one of.
+    pub(crate) fn all(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
@@ -88,6 +95,16 @@ impl Counts {
 
     pub(crate) fn uncount_opens(&self, opens: usize) {
         self.opens.fetch_sub(opens, Ordering::Relaxed);
+    }
+
+    /// Tree connects now.
+    pub(crate) fn trees(&self) -> usize {
+        self.trees.load(Ordering::Relaxed)
+    }
+
+    /// Pipes now.
+    pub(crate) fn pipes(&self) -> usize {
+        self.pipes.load(Ordering::Relaxed)
     }
 
     /// Opens now, pipes among them.

@@ -6,7 +6,7 @@
 
 use crate::counts::{count_down, lock};
 use crate::leases::Lessee;
-use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX};
+use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX, most_of_user};
 use crate::open::Open;
 use smb_wire::create::CreateAction;
 use smb_wire::{Guid, NtStatus};
@@ -130,7 +130,9 @@ impl Handles {
         let mut table = lock(&self.0);
         let Table { disconnected, of_users, .. } = &mut *table;
         let of_user = of_users.get(&durable.owner.uid).copied().unwrap_or_default();
-        let is_full = disconnected.len() >= DISCONNECTED_MAX || of_user >= DISCONNECTED_OF_USER_MAX;
+        let others = disconnected.len().saturating_sub(of_user);
+        let of_user_max = most_of_user(DISCONNECTED_OF_USER_MAX, DISCONNECTED_MAX, others);
+        let is_full = disconnected.len() >= DISCONNECTED_MAX || of_user >= of_user_max;
         // How many of the others there are is bounded where they are made.
         if is_full && !durable.is_persistent {
             return Err(open);

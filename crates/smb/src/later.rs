@@ -5,6 +5,7 @@
 //! `Ops::woken`.
 
 use crate::counts::lock;
+use crate::limits::most_of_user;
 use smb_wire::{FileId, NtStatus};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -303,10 +304,25 @@ impl Allowance {
 
     /// Counts a request of so many bytes, if there may be one more.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Taken> {
+        self.take_within(bytes, self.requests_max, self.bytes_max)
+    }
+
+    /// The same for one user, whose part of `all` is less where others leave less.
+    pub(crate) fn take_beside(self: &Arc<Self>, bytes: usize, all: &Self) -> Option<Taken> {
+        let most = |own: &AtomicUsize, of_all: &AtomicUsize, own_max, all_max| {
+            let others = of_all.load(Ordering::Relaxed).saturating_sub(own.load(Ordering::Relaxed));
+            most_of_user(own_max, all_max, others)
+        };
+        let requests_max = most(&self.requests, &all.requests, self.requests_max, all.requests_max);
+        let bytes_max = most(&self.bytes, &all.bytes, self.bytes_max, all.bytes_max);
+        self.take_within(bytes, requests_max, bytes_max)
+    }
+
+    fn take_within(self: &Arc<Self>, bytes: usize, requests_max: usize, bytes_max: usize) -> Option<Taken> {
         let taken = Taken { allowance: Arc::clone(self), bytes };
         let requests = self.requests.fetch_add(1, Ordering::Relaxed);
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        (requests < self.requests_max && before.saturating_add(bytes) <= self.bytes_max).then_some(taken)
+        (requests < requests_max && before.saturating_add(bytes) <= bytes_max).then_some(taken)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Every bound of this crate, in one place.
 
 use std::time::Duration;
+use vfs::bounds::share;
 
 /// The most bytes that one READ or WRITE moves.
 pub const IO_BYTES_MAX: u32 = 1 << 20;
@@ -41,20 +42,23 @@ pub const NONCES_MAX: usize = 4096;
 pub const CONNECTION_SETUPS_MAX: usize = 16;
 /// Sessions of all connections.
 pub const SESSIONS_MAX: usize = 65_536;
-/// Those among them that are being set up or anonymous, and how long the first may take: nobody has proven anything who has one.
+/// Those among them that are being set up or anonymous, and how long the first may take: nobody has proven anything who has one. For a
+/// further one, the oldest of the network that has most gives way.
 pub const SETUPS_MAX: usize = 4096;
 /// See [`SETUPS_MAX`].
 pub const SETUP_TIME_MAX: Duration = Duration::from_secs(60);
-/// The same of one host.
-pub const SETUPS_OF_HOST_MAX: usize = SETUPS_MAX / 4;
-/// How long a session that is being set up, or anonymous, is left alone at least. Where there are too many, the oldest gives way then.
+/// How long a session that is being set up, or anonymous, is left alone at least while no other network has fewer.
 pub const SETUP_TIME_MIN: Duration = Duration::from_secs(5);
-/// Refused logins that one address has at once, and how long it is until there is another.
+/// Refused logins that one network has at once, and how long it is until there is another.
 pub const REFUSED_AT_ONCE_MAX: u32 = 20;
 /// See [`REFUSED_AT_ONCE_MAX`].
 pub const REFUSED_EVERY: Duration = Duration::from_secs(1);
-/// Addresses whose refused logins are known; those beyond share theirs.
-pub const ADDRESSES_MAX: usize = 4096;
+/// Networks whose refused logins are known. A further one takes the place of the one that has fewest, and has as many.
+pub const NETWORKS_MAX: usize = 4096;
+/// Leading bits that IPv6 networks of one site have in common: a provider gives that many, or more, to a customer.
+pub const SITE_PREFIX_BITS: u8 = 48;
+/// Networks of one site whose refused logins are known; those beyond share theirs.
+pub const SITE_NETWORKS_MAX: usize = 64;
 /// Tree connects of one session.
 pub const SESSION_TREES_MAX: usize = 1024;
 /// Tree connects of all sessions.
@@ -148,8 +152,8 @@ pub const CONNECTION_WAITING_BYTES_MAX: usize = 4 << 20;
 pub const WAITING_MAX: usize = 65_536;
 /// See [`WAITING_MAX`].
 pub const WAITING_BYTES_MAX: usize = 64 << 20;
-/// What one user may have of what there is for all, so that others have the rest: sessions, tree connects, opens, pipes, bytes on their way
-/// over pipes, requests that wait and their bytes. Who is anonymous is one user.
+/// The most that one user may have of what there is for all, so that others have the rest ([`most_of_user`]): sessions, tree connects,
+/// opens, pipes, bytes on their way over pipes, requests that wait and their bytes. Who is anonymous is one user.
 pub const SESSIONS_OF_USER_MAX: usize = SESSIONS_MAX / 4;
 /// See [`SESSIONS_OF_USER_MAX`].
 pub const TREES_OF_USER_MAX: usize = TREES_MAX / 4;
@@ -170,6 +174,11 @@ pub const DELIVERY_ALONE: Duration = Duration::from_secs(30);
 /// Seconds without a call after which a connection is ended. What it holds open goes with it, so this is long; clients that
 /// watch their connections send an ECHO each minute.
 pub const IDLE_S: u32 = 4 * 3600;
+
+/// How many of `all_max` one user may have while others have so many: `of_user_max`, and less where the others leave less.
+pub(crate) fn most_of_user(of_user_max: usize, all_max: usize, others: usize) -> usize {
+    of_user_max.min(share(all_max, others))
+}
 
 const _: () = assert!(SETUPS_MAX * ANONYMOUS_TREES_MAX <= TREES_MAX / 2, "users have tree connects left");
 const _: () = assert!(SETUPS_MAX * ANONYMOUS_PIPES_MAX <= PIPES_MAX / 2, "users have pipes left");

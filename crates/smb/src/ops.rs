@@ -204,7 +204,8 @@ impl Ops<'_> {
         };
         let too_many = NtStatus::INSUFFICIENT_RESOURCES;
         let ours = self.connection.waiting.take(self.bytes).ok_or(too_many)?;
-        let of_user = self.session()?.user().waiting.take(self.bytes).ok_or(too_many)?;
+        let of_user =
+            self.session()?.user().waiting.take_beside(self.bytes, &self.service.waiting).ok_or(too_many)?;
         let all = self.service.waiting.take(self.bytes).ok_or(too_many)?;
         let waker = self.session()?.waker(asked, [ours, of_user, all])?;
         self.waker = Some(waker.clone());

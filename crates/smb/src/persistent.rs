@@ -6,7 +6,7 @@ pub(crate) mod record;
 mod restore;
 
 use crate::counts::{count_down, lock};
-use crate::limits::{PERSISTENT_MAX, PERSISTENT_OF_USER_MAX};
+use crate::limits::{PERSISTENT_MAX, PERSISTENT_OF_USER_MAX, most_of_user};
 use smb_wire::create::{CreateAction, ShareAccess};
 use smb_wire::{Guid, NtStatus};
 use stable::{Entries, StableDir};
@@ -95,7 +95,8 @@ impl PersistentOpens {
         let mut of_users = lock(&self.of_users);
         let (all, of_user) =
             (of_users.values().sum::<usize>(), of_users.get(&uid).copied().unwrap_or_default());
-        if all >= PERSISTENT_MAX || of_user >= PERSISTENT_OF_USER_MAX {
+        let of_user_max = most_of_user(PERSISTENT_OF_USER_MAX, PERSISTENT_MAX, all - of_user);
+        if all >= PERSISTENT_MAX || of_user >= of_user_max {
             return None;
         }
         of_users.insert(uid, of_user + 1);

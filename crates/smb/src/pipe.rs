@@ -3,6 +3,7 @@
 use crate::counts::lock;
 use crate::ipc::Handles;
 use crate::later::Waker;
+use crate::limits::most_of_user;
 use smb_wire::rpc::{Association, Call, Fault, PartOfReply, WriteError};
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus};
@@ -49,13 +50,28 @@ struct State {
 /// The memory that the pipes of a session, a user, or of all, may take for what is written and not answered, or answered and not read.
 #[derive(Clone)]
 pub(crate) struct Budget {
-    pub(crate) bytes: Arc<AtomicUsize>,
-    pub(crate) bytes_max: usize,
+    bytes: Arc<AtomicUsize>,
+    bytes_max: usize,
+    /// What others have as well, and how much that may be in all.
+    all: Option<(Arc<AtomicUsize>, usize)>,
 }
 
 impl Budget {
+    pub(crate) fn new(bytes: &Arc<AtomicUsize>, bytes_max: usize) -> Self {
+        Self { bytes: Arc::clone(bytes), bytes_max, all: None }
+    }
+
+    /// The same for one user, whose part of `all` is less where others leave less.
+    pub(crate) fn beside(self, all: &Self) -> Self {
+        Self { all: Some((Arc::clone(&all.bytes), all.bytes_max)), ..self }
+    }
+
     fn is_used_up(&self) -> bool {
-        self.bytes.load(Ordering::Relaxed) >= self.bytes_max
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        let most = |(all, all_max): &(Arc<AtomicUsize>, usize)| {
+            most_of_user(self.bytes_max, *all_max, all.load(Ordering::Relaxed).saturating_sub(bytes))
+        };
+        bytes >= self.all.as_ref().map_or(self.bytes_max, most)
     }
 }
 
@@ -179,7 +195,7 @@ mod tests {
     use smb_wire::rpc::srvsvc;
 
     fn budget(bytes_max: usize) -> Budget {
-        Budget { bytes: Arc::default(), bytes_max }
+        Budget::new(&Arc::default(), bytes_max)
     }
 
     fn within(budgets: [Budget; 3], granted: AccessMask) -> Pipe {

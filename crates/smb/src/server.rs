@@ -513,6 +513,14 @@ impl Sender for transport::Connection<Smb> {
     fn client(&self) -> IpAddr {
         self.ends.peer.ip()
     }
+
+    fn prove(&self) {
+        Self::prove(self);
+    }
+
+    fn tolerate(&self) {
+        Self::tolerate(self);
+    }
 }
 
 impl Suspended {

@@ -21,6 +21,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 use vfs::SharedNamespace;
+use vfs::bounds::{Network, Networks};
 
 /// Where random bytes come from.
 pub type Random = Box<dyn Fn(&mut [u8]) + Send + Sync>;
@@ -52,6 +53,8 @@ pub struct Service {
     /// Logins that were refused.
     pub(crate) attempts: Attempts,
     setups: Setups,
+    /// The networks that clients are in.
+    pub(crate) networks: Networks,
     /// `GlobalSessionTable`.
     sessions: Mutex<HashMap<u64, Weak<Session>>>,
     /// Where connections part with their sessions.
@@ -93,6 +96,7 @@ impl Service {
             persistent: None,
             attempts: Attempts::default(),
             setups: Setups::default(),
+            networks: Networks::default(),
             sessions: Mutex::default(),
             endings: Endings::default(),
             ending: Mutex::default(),
@@ -112,6 +116,12 @@ impl Service {
         Self { authority: Arc::new(Authority { target_names, ..(*self.authority).clone() }), ..self }
     }
 
+    /// The same for clients in these networks.
+    #[must_use]
+    pub fn within(self, networks: Networks) -> Self {
+        Self { networks, attempts: Attempts::of(networks), ..self }
+    }
+
     /// The same, which lets clients in without a name or not. They reach IPC$ alone: which shares there are, and what the server is
     /// called.
     #[must_use]
@@ -119,31 +129,28 @@ impl Service {
         Self { authority: Arc::new(Authority { null_sessions, ..(*self.authority).clone() }), ..self }
     }
 
-    /// A session that a client at this address sets up from `now` on, if there may be one more. Where there are too many, one that was
-    /// begun long ago gives way.
+    /// A session that a client at this address sets up from `now` on, if there may be one more. Where there are too many, another one
+    /// that is being set up gives way.
     pub(crate) fn new_session(&self, address: IpAddr, now: Instant) -> Option<Arc<Session>> {
-        match self.begin_session(address, now) {
-            Err(Some(oldest)) => {
-                let oldest = self.session(oldest).filter(|session| session.identity().is_none());
-                oldest.iter().for_each(|session| self.end_session(session));
-                self.begin_session(address, now).ok()
-            }
-            begun => begun.ok(),
-        }
+        let (session, ended) = self.begin_session(self.networks.of(address), now);
+        let ended = ended.and_then(|id| self.session(id)).filter(|session| session.identity().is_none());
+        ended.iter().for_each(|session| self.end_session(session));
+        session
     }
 
-    /// The same, or who is to give way. Its number is drawn, so that one of an earlier start is nobody's; some clients keep 32 bits of it.
-    fn begin_session(&self, address: IpAddr, now: Instant) -> Result<Arc<Session>, Option<u64>> {
+    /// The same, and the one that gives way. Its number is drawn, so that one of an earlier start is nobody's; some clients keep 32 bits
+    /// of it.
+    fn begin_session(&self, network: Network, now: Instant) -> (Option<Arc<Session>>, Option<u64>) {
         let mut sessions = lock(&self.sessions);
         loop {
             let mut drawn = [0; 4];
             (self.random)(&mut drawn);
             let id = u64::from(u32::from_le_bytes(drawn));
             if id != 0 && !sessions.contains_key(&id) {
-                let setup = self.setups.take(id, address, now)?;
-                let session = Arc::new(Session::new(id, setup, &self.counts, now).ok_or(None)?);
-                sessions.insert(id, Arc::downgrade(&session));
-                return Ok(session);
+                let Some((setup, ended)) = self.setups.take(id, network, now) else { return (None, None) };
+                let session = Session::new(id, setup, &self.counts, now).map(Arc::new);
+                sessions.extend(session.iter().map(|session| (id, Arc::downgrade(session))));
+                return (session, ended);
             }
         }
     }
@@ -341,7 +348,7 @@ mod tests {
         let connections: Vec<_> =
             (0..SETUPS_MAX / CONNECTION_SETUPS_MAX).map(|host| begin(&service, host, now)).collect();
         assert!(connections.iter().all(|(_, begun)| *begun == CONNECTION_SETUPS_MAX));
-        assert_eq!(begin(&service, 1000, now).1, 0, "others have them all");
+        assert_eq!(begin(&service, 0, now).1, 0, "all networks have as many");
         drop(connections);
         assert!(lock(&service.sessions).is_empty());
         let (_connection, begun) = begin(&service, 0, now);
@@ -357,8 +364,10 @@ mod tests {
         let (service, now) = (service(), Instant::now());
         let strangers: Vec<_> =
             (0..SETUPS_MAX / CONNECTION_SETUPS_MAX).map(|host| begin(&service, host, now)).collect();
-        let later = now + SETUP_TIME_MIN;
-        assert_eq!(begin(&service, 1000, later).1, CONNECTION_SETUPS_MAX);
+        let soon = begin(&service, 1000, now);
+        assert_eq!(soon.1, CONNECTION_SETUPS_MAX - 1, "until it has as many");
+        assert_eq!(begin(&service, 1001, now + SETUP_TIME_MIN).1, CONNECTION_SETUPS_MAX);
+        drop(soon);
         assert!(lock(&service.sessions).len() <= SETUPS_MAX, "there are no more than before");
         drop(strangers);
         assert!(lock(&service.sessions).is_empty());

@@ -36,7 +36,7 @@ pub(crate) struct Session {
     /// When it was begun, and its place among those that have proven nothing, until it is a user's.
     begun: Instant,
     setup: Mutex<Option<Setup>>,
-    _counted: Counted,
+    counted: Counted,
     is_over: AtomicBool,
     /// `ChannelList`: those that are bound.
     channels: Mutex<Vec<Weak<Channel>>>,
@@ -78,7 +78,7 @@ impl Session {
             id,
             begun: now,
             setup: Mutex::new(Some(setup)),
-            _counted: counted,
+            counted,
             established: OnceLock::new(),
             is_over: AtomicBool::new(false),
             channels: Mutex::default(),
@@ -161,7 +161,7 @@ impl Session {
     ) -> Result<(), NtStatus> {
         let (negotiated, is_proven) = (negotiated.clone(), identity.is_some());
         let user = self.users.of(identity.as_ref().map(|identity| identity.credential.uid));
-        let of_user = user.session().ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+        let of_user = user.session(self.counted.all()).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         let mut held = lock(&self.held);
         let established = self.established.set(Established { identity, negotiated, keys, must_sign });
         established.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
@@ -282,7 +282,7 @@ impl Session {
         if held.trees.len() >= trees_max || self.is_over.load(Ordering::SeqCst) {
             return None;
         }
-        let counted = [held.user.tree()?, counts.tree(TREES_MAX)?];
+        let counted = [held.user.tree(counts.trees())?, counts.tree(TREES_MAX)?];
         let id = loop {
             held.last_tree = held.last_tree.wrapping_add(1);
             // 0 and the last number mean none (MS-SMB2 §2.2.1.2).
@@ -355,10 +355,9 @@ impl Session {
             true => (&counts.anonymous_pipe_bytes, ANONYMOUS_PIPE_BYTES_MAX),
             false => (&counts.pipe_bytes, PIPE_BYTES_MAX),
         };
-        let of_session = Budget { bytes: Arc::clone(&self.pipe_bytes), bytes_max: SESSION_PIPE_BYTES_MAX };
-        let of_user =
-            Budget { bytes: Arc::clone(&self.user().pipe_bytes), bytes_max: PIPE_BYTES_OF_USER_MAX };
-        [of_session, of_user, Budget { bytes: Arc::clone(of_all), bytes_max }]
+        let of_all = Budget::new(of_all, bytes_max);
+        let of_user = Budget::new(&self.user().pipe_bytes, PIPE_BYTES_OF_USER_MAX).beside(&of_all);
+        [Budget::new(&self.pipe_bytes, SESSION_PIPE_BYTES_MAX), of_user, of_all]
     }
 
     /// Keeps a pipe, if there is room for one more.
@@ -445,11 +444,12 @@ mod tests {
     use smb_wire::rpc::{Association, srvsvc};
     use smb_wire::types::AccessMask;
     use std::net::Ipv4Addr;
+    use vfs::bounds::Networks;
 
     /// A session of a host of this number, if there may be one more.
     fn new(setups: &Setups, counts: &Counts, host: usize) -> Option<Session> {
         let (host, now) = (Ipv4Addr::from_bits(u32::try_from(host).unwrap()), Instant::now());
-        Session::new(1, setups.take(1, IpAddr::V4(host), now).ok()?, counts, now)
+        Session::new(1, setups.take(1, Networks::default().of(host.into()), now)?.0, counts, now)
     }
 
     fn add(session: &Session, counts: &Counts, tree_id: u32) -> Result<FileId, NtStatus> {

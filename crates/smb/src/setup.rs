@@ -52,6 +52,7 @@ pub(crate) fn setup(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
                 give_up(ops, &channel);
                 return Err(stop);
             }
+            ops.connection.note_login(!is_anonymous);
             ops.signer = channel.signing().filter(|_| !is_anonymous).cloned();
             end_previous(ops, &channel.session, args.previous_session_id);
             let session_flags = if is_anonymous { SessionFlags::IS_NULL } else { SessionFlags::empty() };

@@ -1,31 +1,16 @@
-//! Sessions whose clients have proven nothing: there are only so many, of one host and of all, and the oldest give way to new ones.
+//! Sessions whose clients have proven nothing: there are only so many, and where they run out the oldest of the network that has most
+//! gives way.
 
-use crate::attempts::of_one;
-use crate::counts::{count_down, lock};
-use crate::limits::{SETUP_TIME_MIN, SETUPS_MAX, SETUPS_OF_HOST_MAX};
-use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use crate::counts::lock;
+use crate::limits::{SETUP_TIME_MIN, SETUPS_MAX};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use transport::Yielding;
+use vfs::bounds::Network;
 
-/// The places that there are.
-#[derive(Clone, Default)]
-pub(crate) struct Setups(Arc<Mutex<Table>>);
-
-#[derive(Default)]
-struct Table {
-    last: u64,
-    /// In the order in which they were taken.
-    taken: BTreeMap<u64, Taken>,
-    /// How many of them each host has.
-    hosts: HashMap<IpAddr, usize>,
-}
-
-struct Taken {
-    session_id: u64,
-    host: IpAddr,
-    since: Instant,
-}
+/// The places that there are, each with the number of its session.
+#[derive(Clone)]
+pub(crate) struct Setups(Arc<Mutex<Yielding<u64>>>);
 
 /// A session's place, until this is dropped.
 pub(crate) struct Setup {
@@ -33,78 +18,60 @@ pub(crate) struct Setup {
     number: u64,
 }
 
+impl Default for Setups {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Yielding::new(SETUP_TIME_MIN))))
+    }
+}
+
 impl Setups {
-    /// A place for a session of a client at this address. Where there is none, the number of a session that is to give way, if one has
-    /// had its place for long enough.
-    pub(crate) fn take(&self, session_id: u64, address: IpAddr, now: Instant) -> Result<Setup, Option<u64>> {
-        let host = of_one(address);
-        let mut table = lock(&self.0);
-        let of_host = table.hosts.get(&host).copied().unwrap_or_default();
-        let oldest = if of_host >= SETUPS_OF_HOST_MAX {
-            table.taken.values().find(|taken| taken.host == host)
-        } else if table.taken.len() >= SETUPS_MAX {
-            table.taken.values().next()
-        } else {
-            table.last += 1;
-            let number = table.last;
-            table.taken.insert(number, Taken { session_id, host, since: now });
-            table.hosts.insert(host, of_host + 1);
-            return Ok(Setup { setups: self.clone(), number });
-        };
-        let gives_way = |taken: &&Taken| now.saturating_duration_since(taken.since) >= SETUP_TIME_MIN;
-        Err(oldest.filter(gives_way).map(|taken| taken.session_id))
+    /// A place for a session of a client in this network, and the session that has lost it, if one had to. `None`: all are in use, and
+    /// none gives way.
+    pub(crate) fn take(
+        &self,
+        session_id: u64,
+        network: Network,
+        now: Instant,
+    ) -> Option<(Setup, Option<u64>)> {
+        let mut places = lock(&self.0);
+        let ended = if places.len() >= SETUPS_MAX { Some(places.give_way(network, now)?.1) } else { None };
+        let number = places.add(network, now, session_id);
+        Some((Setup { setups: self.clone(), number }, ended))
     }
 }
 
 impl Drop for Setup {
     fn drop(&mut self) {
-        let mut table = lock(&self.setups.0);
-        let Some(Taken { host, .. }) = table.taken.remove(&self.number) else { return };
-        count_down(&mut table.hosts, host);
+        lock(&self.setups.0).remove(self.number);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
-    use std::time::Duration;
+    use std::net::{IpAddr, Ipv4Addr};
+    use vfs::bounds::Networks;
 
-    fn host(number: usize) -> IpAddr {
-        IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(number).unwrap()))
-    }
-
-    fn take(setups: &Setups, of_host: usize, count: usize, now: Instant) -> Vec<Setup> {
-        (0..count).map_while(|id| setups.take(id as u64, host(of_host), now).ok()).collect()
+    fn network(host: u32) -> Network {
+        Networks::default().of(IpAddr::V4(Ipv4Addr::from_bits(host)))
     }
 
     #[test]
-    fn one_host_leaves_places_to_others() {
+    fn greedy_networks_lose_their_oldest_place_to_others() {
         let (setups, now) = (Setups::default(), Instant::now());
-        let flood = take(&setups, 1, SETUPS_MAX, now);
-        assert_eq!(flood.len(), SETUPS_OF_HOST_MAX);
-        assert!(setups.take(7, host(1), now).is_err_and(|oldest| oldest.is_none()));
-        assert_eq!(take(&setups, 2, 100, now).len(), 100);
-        drop(flood);
-        assert_eq!(take(&setups, 1, 1, now).len(), 1);
-        let table = lock(&setups.0);
-        assert!(table.taken.is_empty() && table.hosts.is_empty(), "all were given back");
-    }
-
-    #[test]
-    fn the_oldest_gives_way_once_it_has_had_its_time() {
-        let (setups, now) = (Setups::default(), Instant::now());
-        let hosts = SETUPS_MAX / SETUPS_OF_HOST_MAX;
-        let _first = setups.take(1_000_000, host(0), now).unwrap();
-        let soon = now + Duration::from_millis(1);
-        let _flood: Vec<Vec<Setup>> =
-            (0..hosts).map(|of_host| take(&setups, of_host, SETUPS_OF_HOST_MAX, soon)).collect();
-        assert_eq!(lock(&setups.0).taken.len(), SETUPS_MAX);
-        let asks = |of_host, at| setups.take(7, host(of_host), at).err();
-        // Of a host that has too many, its own oldest; of all, the oldest of all.
-        assert_eq!(asks(hosts, now + SETUP_TIME_MIN - Duration::from_nanos(1)), Some(None));
-        assert_eq!(asks(hosts, now + SETUP_TIME_MIN), Some(Some(1_000_000)));
-        assert_eq!(asks(1, now + SETUP_TIME_MIN), Some(None), "its oldest is younger");
-        assert_eq!(asks(1, soon + SETUP_TIME_MIN), Some(Some(0)));
+        let hosts = (0..).map(|id| network(u32::try_from(id % 5).unwrap()));
+        let flood: Vec<Setup> = (0..SETUPS_MAX as u64)
+            .zip(hosts)
+            .map(|(id, host)| setups.take(id, host, now).unwrap().0)
+            .collect();
+        assert!(setups.take(7, network(0), now).is_none(), "they have it all");
+        let others: Vec<(Setup, Option<u64>)> =
+            (10..110).map(|host| setups.take(1 << 20, network(host), now).unwrap()).collect();
+        let lost: Vec<u64> = others.iter().filter_map(|(_, ended)| *ended).collect();
+        assert_eq!(lost.len(), 100);
+        assert!(lost.iter().all(|&id| id < 110), "the oldest of the five: {lost:?}");
+        assert!(setups.take(7, network(0), now + SETUP_TIME_MIN).is_some_and(|(_, ended)| ended.is_some()));
+        drop((flood, others));
+        assert!(lock(&setups.0).is_empty(), "all were given back");
     }
 }

@@ -3,8 +3,8 @@
 use crate::counts::{Counted, Counts, count, counted, lock};
 use crate::later::Allowance;
 use crate::limits::{
-    OPENS_MAX, OPENS_OF_USER_MAX, PIPES_MAX, PIPES_OF_USER_MAX, SESSIONS_OF_USER_MAX, TREES_OF_USER_MAX,
-    WAITING_BYTES_OF_USER_MAX, WAITING_OF_USER_MAX,
+    OPENS_MAX, OPENS_OF_USER_MAX, PIPES_MAX, PIPES_OF_USER_MAX, SESSIONS_MAX, SESSIONS_OF_USER_MAX,
+    TREES_MAX, TREES_OF_USER_MAX, WAITING_BYTES_OF_USER_MAX, WAITING_OF_USER_MAX, most_of_user,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,19 +54,23 @@ impl Default for UserUse {
 }
 
 impl UserUse {
-    /// Counts a session that is the user's, if there may be one more.
-    pub(crate) fn session(&self) -> Option<Counted> {
-        counted(&self.sessions, SESSIONS_OF_USER_MAX)
+    /// Counts a session that is the user's, if there may be one more beside those of all.
+    pub(crate) fn session(&self, all: usize) -> Option<Counted> {
+        counted(&self.sessions, most_beside(&self.sessions, all, SESSIONS_OF_USER_MAX, SESSIONS_MAX))
     }
 
-    /// Counts a tree connect, if there may be one more.
-    pub(crate) fn tree(&self) -> Option<Counted> {
-        counted(&self.trees, TREES_OF_USER_MAX)
+    /// Counts a tree connect, if there may be one more beside those of all.
+    pub(crate) fn tree(&self, all: usize) -> Option<Counted> {
+        counted(&self.trees, most_beside(&self.trees, all, TREES_OF_USER_MAX, TREES_MAX))
+    }
+
+    fn opens_max(&self, counts: &Counts) -> usize {
+        most_beside(&self.opens, counts.opens(), OPENS_OF_USER_MAX, OPENS_MAX)
     }
 
     /// Counts an open, also among all, if there may be one more.
     pub(crate) fn count_open(&self, counts: &Counts) -> bool {
-        let is_counted = count(&self.opens, OPENS_OF_USER_MAX);
+        let is_counted = count(&self.opens, self.opens_max(counts));
         if is_counted && !counts.count_open(OPENS_MAX) {
             self.opens.fetch_sub(1, Ordering::Relaxed);
             return false;
@@ -81,10 +85,11 @@ impl UserUse {
 
     /// Counts a pipe, which is an open as well, also among all, if there may be one more.
     pub(crate) fn count_pipe(&self, counts: &Counts) -> bool {
-        if !count(&self.opens, OPENS_OF_USER_MAX) {
+        if !count(&self.opens, self.opens_max(counts)) {
             return false;
         }
-        let is_pipe = count(&self.pipes, PIPES_OF_USER_MAX);
+        let pipes_max = most_beside(&self.pipes, counts.pipes(), PIPES_OF_USER_MAX, PIPES_MAX);
+        let is_pipe = count(&self.pipes, pipes_max);
         if is_pipe && counts.count_pipe(PIPES_MAX, OPENS_MAX) {
             return true;
         }
@@ -98,6 +103,11 @@ impl UserUse {
         self.opens.fetch_sub(pipes, Ordering::Relaxed);
         counts.uncount_pipes(pipes);
     }
+}
+
+/// How many a user may have who has `own` of `all`.
+fn most_beside(own: &AtomicUsize, all: usize, of_user_max: usize, all_max: usize) -> usize {
+    most_of_user(of_user_max, all_max, all.saturating_sub(own.load(Ordering::Relaxed)))
 }
 
 #[cfg(test)]
@@ -129,6 +139,24 @@ mod tests {
     }
 
     #[test]
+    fn greedy_users_together_leave_something_to_the_next() {
+        let (counts, users) = (Counts::default(), Users::default());
+        let mut had = Vec::new();
+        for uid in 0..12 {
+            let user = users.of(Some(uid));
+            let opens = (0..OPENS_MAX).take_while(|_| user.count_open(&counts)).count();
+            had.push((user, opens));
+        }
+        let least = had.iter().map(|(_, opens)| *opens).min().unwrap();
+        assert_eq!(had[0].1, OPENS_OF_USER_MAX);
+        assert!(least > 1000, "{least}");
+        let user = UserUse::default();
+        assert!(user.session(SESSIONS_MAX / 8 * 7).is_some() && user.tree(TREES_MAX / 8 * 7).is_some());
+        let sessions: Vec<Counted> = std::iter::from_fn(|| user.session(SESSIONS_MAX / 2)).collect();
+        assert!(sessions.len() < SESSIONS_OF_USER_MAX, "{}", sessions.len());
+    }
+
+    #[test]
     fn what_there_is_for_all_is_not_counted_to_who_does_not_get_it() {
         let counts = Counts::default();
         assert!((0..OPENS_MAX).all(|_| counts.count_open(OPENS_MAX)));
@@ -141,11 +169,11 @@ mod tests {
     #[test]
     fn one_user_leaves_sessions_and_tree_connects_to_others() {
         let user = UserUse::default();
-        let sessions: Vec<Counted> = std::iter::from_fn(|| user.session()).collect();
-        let trees: Vec<Counted> = std::iter::from_fn(|| user.tree()).collect();
+        let sessions: Vec<Counted> = std::iter::from_fn(|| user.session(0)).collect();
+        let trees: Vec<Counted> = std::iter::from_fn(|| user.tree(0)).collect();
         assert_eq!((sessions.len(), trees.len()), (SESSIONS_OF_USER_MAX, TREES_OF_USER_MAX));
         drop((sessions, trees));
-        assert!(user.session().is_some() && user.tree().is_some());
+        assert!(user.session(0).is_some() && user.tree(0).is_some());
     }
 
     #[test]

@@ -1,90 +1,275 @@
-//! What each client, an address, takes of the server: connections, and memory for calls that wait.
+//! The clients that are connected: how many connections each may have, which of them give way, and the memory of calls that wait.
+//!
+//! A connection has proven nothing until its protocol says so ([`crate::Connection::prove`]). Where connections run out, those give
+//! way that have proven nothing ([`Yielding`]); the others stay, so that a network may have only its share of these ([`Bounds`]).
 
-use std::collections::HashMap;
+use crate::limits::{ADDRESSES_OF_NETWORK_MAX, LEAVING_MAX, YIELD_TIME_MIN};
+use crate::settings::Settings;
+use crate::yielding::Yielding;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+use vfs::bounds::{Bounds, Full, Network, Networks, Party, Slot};
 
 /// All clients that are connected.
-#[derive(Default)]
 pub(crate) struct Clients {
+    networks: Networks,
+    connections_max: usize,
+    client_connections_max: usize,
+    /// Connections that have proven something.
+    proven: Arc<Bounds>,
     known: Mutex<Known>,
 }
 
-#[derive(Default)]
+/// The connections that count. Evicted ones do not.
 struct Known {
-    uses: HashMap<IpAddr, Arc<ClientUse>>,
-    /// With so many, those are dropped that are not connected any more.
-    sweep_at: usize,
+    connections: usize,
+    clients: HashMap<IpAddr, Client>,
+    /// The addresses of each IPv6 network that are clients. Where they are as many as may be, the last one stands for all others.
+    addresses: HashMap<Network, Vec<IpAddr>>,
+    unproven: Yielding<Newcomer>,
+    /// Evicted connections that are still open.
+    leaving: HashSet<u64>,
 }
 
-/// What a client takes.
+struct Client {
+    taken: Arc<ClientUse>,
+    connections: usize,
+    unproven: BTreeSet<u64>,
+}
+
+/// A connection that has proven nothing.
+struct Newcomer {
+    client: IpAddr,
+    /// The connection, once an event loop has it.
+    connection: Option<Weak<dyn GivesWay>>,
+}
+
+/// A connection that can be evicted.
+pub(crate) trait GivesWay: Send + Sync {
+    /// Ends it soon, from any thread.
+    fn give_way(&self);
+}
+
+/// Memory that a client takes.
 #[derive(Default)]
 pub(crate) struct ClientUse {
-    connections: AtomicUsize,
     /// Bytes of calls that are queued for the limits of volumes.
     pub(crate) queued_bytes: AtomicUsize,
-    /// TLS handshakes under way.
-    pub(crate) handshakes: AtomicUsize,
 }
 
 /// A connection of a client, counted until it is dropped.
-pub(crate) struct Counted(Arc<ClientUse>);
+pub(crate) struct Counted {
+    clients: Arc<Clients>,
+    network: Network,
+    client: IpAddr,
+    taken: Arc<ClientUse>,
+    number: u64,
+    slot: Mutex<Slot>,
+}
 
-/// Clients that are remembered at least before those are dropped that have gone.
-const SWEEP_MIN: usize = 256;
+/// Why a connection is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The client has as many as it may.
+    Client,
+    /// The client's network has its share.
+    Network,
+    /// There are too many in all.
+    All,
+}
 
 impl Clients {
-    /// Counts a connection, unless the client has `connections_max` already.
-    pub(crate) fn connect(&self, address: IpAddr, connections_max: usize) -> Option<Counted> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.uses.len() >= known.sweep_at {
-            known.uses.retain(|_, client| client.connections.load(Ordering::SeqCst) > 0);
-            known.sweep_at = (2 * known.uses.len()).max(SWEEP_MIN);
+    /// No client yet.
+    pub(crate) fn new(settings: &Settings) -> Arc<Self> {
+        let Settings { networks, connections_max, client_connections_max, .. } = *settings;
+        let known = Known {
+            connections: 0,
+            clients: HashMap::new(),
+            addresses: HashMap::new(),
+            unproven: Yielding::new(YIELD_TIME_MIN),
+            leaving: HashSet::new(),
+        };
+        let (proven, known) = (Bounds::new(connections_max, 0), Mutex::new(known));
+        Arc::new(Self { networks, connections_max, client_connections_max, proven, known })
+    }
+
+    /// Whether so many connections are about to end that further ones have to wait for that.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.lock().leaving.len() >= LEAVING_MAX
+    }
+
+    /// Counts a connection. Where there are too many, another one is evicted that has proven nothing.
+    pub(crate) fn connect(self: &Arc<Self>, address: IpAddr, now: Instant) -> Result<Counted, Refused> {
+        let network = self.networks.of(address);
+        let mut known = self.lock();
+        let client = known.client_of(address.to_canonical(), network);
+        // Whether it could prove anything, which would be refused later.
+        let mut slot = self.proven.take(&Party::of(network), 1).map_err(Refused::from)?;
+        slot.set(0);
+        let is_full =
+            known.clients.get(&client).is_some_and(|of| of.connections >= self.client_connections_max);
+        let evicted = if is_full {
+            known.end_first_of(client, now).ok_or(Refused::Client)?
+        } else if known.connections >= self.connections_max {
+            known.give_way(network, now).ok_or(Refused::All)?
+        } else {
+            None
+        };
+        let (number, taken) = known.add(client, network, now);
+        drop(known);
+        if let Some(connection) = evicted.and_then(|connection| connection.upgrade()) {
+            connection.give_way();
         }
-        let client = known.uses.entry(address.to_canonical()).or_default();
-        // Only here it grows, and that under the lock.
-        if client.connections.load(Ordering::SeqCst) >= connections_max {
-            return None;
+        let (clients, slot) = (Arc::clone(self), Mutex::new(slot));
+        Ok(Counted { clients, network, client, taken, number, slot })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An evicted connection, if an event loop has it already.
+type Evicted = Option<Weak<dyn GivesWay>>;
+
+impl Known {
+    /// The address that stands for the client at this one: itself, unless its network has too many.
+    fn client_of(&self, address: IpAddr, network: Network) -> IpAddr {
+        if address.is_ipv4() || self.clients.contains_key(&address) {
+            return address;
         }
-        client.connections.fetch_add(1, Ordering::SeqCst);
-        Some(Counted(Arc::clone(client)))
+        let known = self.addresses.get(&network);
+        let shared =
+            known.filter(|known| known.len() >= ADDRESSES_OF_NETWORK_MAX).and_then(|known| known.last());
+        shared.copied().unwrap_or(address)
+    }
+
+    /// Adds a connection: its number, and what its client takes.
+    fn add(&mut self, client: IpAddr, network: Network, now: Instant) -> (u64, Arc<ClientUse>) {
+        let number = self.unproven.add(network, now, Newcomer { client, connection: None });
+        if client.is_ipv6() && !self.clients.contains_key(&client) {
+            self.addresses.entry(network).or_default().push(client);
+        }
+        let new = || Client { taken: Arc::default(), connections: 0, unproven: BTreeSet::new() };
+        let of = self.clients.entry(client).or_insert_with(new);
+        of.connections += 1;
+        of.unproven.insert(number);
+        self.connections += 1;
+        (number, Arc::clone(&of.taken))
+    }
+
+    /// Evicts the oldest connection of a client that has proven nothing, if it has had its time.
+    fn end_first_of(&mut self, client: IpAddr, now: Instant) -> Option<Evicted> {
+        let unproven = &self.clients.get(&client)?.unproven;
+        let (number, newcomer) = self.unproven.end_first(unproven, now)?;
+        Some(self.leave(number, newcomer))
+    }
+
+    /// Evicts one for a client of this network.
+    fn give_way(&mut self, to: Network, now: Instant) -> Option<Evicted> {
+        let (number, newcomer) = self.unproven.give_way(to, now)?;
+        Some(self.leave(number, newcomer))
+    }
+
+    fn leave(&mut self, number: u64, newcomer: Newcomer) -> Evicted {
+        self.leaving.insert(number);
+        self.uncount(newcomer.client, number);
+        newcomer.connection
+    }
+
+    fn uncount(&mut self, client: IpAddr, number: u64) {
+        self.connections -= 1;
+        let Some(of) = self.clients.get_mut(&client) else { return };
+        of.connections -= 1;
+        of.unproven.remove(&number);
+    }
+
+    /// Forgets a client without connections.
+    fn sweep(&mut self, client: IpAddr, network: Network) {
+        if self.clients.get(&client).is_none_or(|of| of.connections > 0) {
+            return;
+        }
+        self.clients.remove(&client);
+        if let Some(addresses) = self.addresses.get_mut(&network) {
+            addresses.retain(|address| *address != client);
+            if addresses.is_empty() {
+                self.addresses.remove(&network);
+            }
+        }
     }
 }
 
 impl Counted {
     /// What the client takes in all.
-    pub(crate) fn client(&self) -> &Arc<ClientUse> {
-        &self.0
+    pub(crate) fn taken(&self) -> &Arc<ClientUse> {
+        &self.taken
+    }
+
+    /// The address that stands for the client.
+    pub(crate) fn client(&self) -> IpAddr {
+        self.client
+    }
+
+    /// The network of the client.
+    pub(crate) fn network(&self) -> Network {
+        self.network
+    }
+
+    /// Says which connection it is, so that it can be evicted. `false`: it is evicted already.
+    pub(crate) fn attach(&self, connection: Weak<dyn GivesWay>) -> bool {
+        let mut known = self.clients.lock();
+        let Some(newcomer) = known.unproven.get_mut(self.number) else { return false };
+        newcomer.connection = Some(connection);
+        true
+    }
+
+    /// Counts it among those that stay. `false`: the client's network has as many as it may.
+    pub(crate) fn prove(&self) -> bool {
+        if self.slot.lock().unwrap_or_else(PoisonError::into_inner).grow(1).is_err() {
+            return false;
+        }
+        let mut known = self.clients.lock();
+        known.unproven.remove(self.number);
+        if let Some(of) = known.clients.get_mut(&self.client) {
+            of.unproven.remove(&self.number);
+        }
+        true
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::SeqCst);
+        let mut known = self.clients.lock();
+        if !known.leaving.remove(&self.number) {
+            known.unproven.remove(self.number);
+            known.uncount(self.client, self.number);
+        }
+        known.sweep(self.client, self.network);
+    }
+}
+
+impl From<Full> for Refused {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::All | Full::Strangers => Self::All,
+            Full::Network | Full::Principal => Self::Network,
+        }
+    }
+}
+
+impl Refused {
+    /// The reason in words.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Self::Client => "too many from this address",
+            Self::Network => "too many from this network",
+            Self::All => "too many in all",
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::Ipv4Addr;
-
-    #[test]
-    fn each_address_has_its_own_bound_and_those_that_left_are_forgotten() {
-        let clients = Clients::default();
-        let address = |number: u32| IpAddr::from(Ipv4Addr::from_bits(0x0a00_0000 + number));
-        let mapped = Ipv4Addr::from_bits(0x0a00_0000).to_ipv6_mapped().into();
-        let first = clients.connect(address(0), 2);
-        let second = clients.connect(mapped, 2);
-        assert!(first.is_some() && second.is_some() && clients.connect(address(0), 2).is_none());
-        assert!(clients.connect(address(1), 2).is_some());
-        drop(first);
-        assert!(clients.connect(address(0), 2).is_some());
-        for number in 2..10 * u32::try_from(SWEEP_MIN).unwrap() {
-            clients.connect(address(number), 2);
-        }
-        assert!(clients.known.lock().unwrap().uses.len() <= 2 * SWEEP_MIN);
-        assert!(second.is_some_and(|second| second.client().connections.load(Ordering::SeqCst) == 1));
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! The half of a connection that all threads share: whoever has replies sends them.
 
-use crate::clients::Counted;
+use crate::clients::{Counted, GivesWay};
 use crate::clock;
 use crate::congestion;
 use crate::context::Late;
@@ -22,10 +22,10 @@ use rustix::net::sockopt::set_tcp_user_timeout;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::io;
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use vfs::qos::Charge;
 use vfs::{Protection, VolumeId};
@@ -95,6 +95,19 @@ pub struct Connection<P: Protocol> {
     last_used: AtomicU64,
     /// Until when the client's machine must confirm soon what it is sent ([`clock::coarse_ms`]); 0 if it need not.
     impatient_until: AtomicU64,
+    standing: AtomicU8,
+}
+
+/// How far a client has come on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Standing {
+    /// The connection ends unless more follows in time.
+    New,
+    /// There is no deadline, but where connections run out it gives way.
+    Tolerated,
+    /// It stays.
+    Proven,
 }
 
 struct Outgoing {
@@ -163,7 +176,44 @@ impl<P: Protocol> Connection<P> {
             last_volume: AtomicU64::new(0),
             last_used: AtomicU64::new(0),
             impatient_until: AtomicU64::new(0),
+            standing: AtomicU8::new(Standing::New as u8),
         }
+    }
+
+    /// The address that stands for its client in limits and in what is shared equally: the client's own, unless its IPv6 network has more
+    /// than [`crate::limits::ADDRESSES_OF_NETWORK_MAX`].
+    pub fn client(&self) -> IpAddr {
+        self.queue.counted().client()
+    }
+
+    /// Whether the client has proven something.
+    #[inline]
+    pub fn is_proven(&self) -> bool {
+        self.standing.load(Ordering::Relaxed) == Standing::Proven as u8
+    }
+
+    /// Notes that the client has proven something that others may not have, by which the connection stays where connections run out.
+    /// Ends it if the client's network has as many of these as it may.
+    #[cold]
+    pub fn prove(&self) {
+        if self.standing.swap(Standing::Proven as u8, Ordering::SeqCst) == Standing::Proven as u8 {
+            return;
+        }
+        if !self.queue.counted().prove() {
+            tracing::info!(peer = %self.ends.peer, "a connection is ended: its network has its share");
+            self.close();
+        }
+    }
+
+    /// Lifts the deadline for a client that may stay without a proof for as long as there is room.
+    pub fn tolerate(&self) {
+        let (new, tolerated) = (Standing::New as u8, Standing::Tolerated as u8);
+        _ = self.standing.compare_exchange(new, tolerated, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Whether its client has to prove something yet before the deadline.
+    pub(crate) fn is_new(&self) -> bool {
+        self.standing.load(Ordering::Relaxed) == Standing::New as u8
     }
 
     /// Sends what is in `out`, or queues what the socket does not take now. `out` is empty afterwards. Any thread may send
@@ -288,12 +338,16 @@ impl<P: Protocol> Connection<P> {
 
     /// Counts a handshake that is about to begin with a transform. `false`: none may begin, because a call is in progress whose
     /// reply would come in between, there is a transform already, or there are too many handshakes.
-    pub fn begin_handshake(&self) -> bool {
+    pub fn begin_handshake(self: &Arc<Self>) -> bool {
         let has_begun = self.is_transformed() || self.protection() != Protection::Plain;
         if self.is_busy() || !self.queue.is_empty() || has_begun {
             return false;
         }
-        let Some(handshake) = Handshake::begin(&self.resources, self.queue.client()) else { return false };
+        let itself: Weak<Self> = Arc::downgrade(self);
+        let network = self.queue.counted().network();
+        let Some(handshake) = self.resources.handshakes.begin(network, itself, Instant::now()) else {
+            return false;
+        };
         self.shakes_hands.store(true, Ordering::SeqCst);
         self.lock().handshake = Some(handshake);
         true
@@ -583,6 +637,13 @@ const SEALED_BYTES_KEPT: usize = TURN_BYTES_MAX + (256 << 10);
 
 thread_local! {
     static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl<P: Protocol> GivesWay for Connection<P> {
+    fn give_way(&self) {
+        tracing::debug!(peer = %self.ends.peer, "a connection is ended: others need its place");
+        self.close();
+    }
 }
 
 impl<P: Protocol> Drop for Connection<P> {

@@ -4,7 +4,7 @@ mod admitted;
 mod spill;
 mod unread;
 
-use crate::clients::Counted;
+use crate::clients::{Counted, GivesWay};
 use crate::connection::{Connection, Watch};
 use crate::inbound::{Inbound, Received, Released};
 use crate::job::Job;
@@ -19,8 +19,8 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use vfs::panics;
 use vfs::qos::Charge;
@@ -42,6 +42,8 @@ struct Entry<P: Protocol> {
     moved: u32,
     /// The tick at which the message that is coming in began.
     began: u32,
+    /// The tick at which the client connected.
+    accepted: u32,
 }
 
 /// An event loop.
@@ -242,6 +244,10 @@ impl<P: Protocol> EventLoop<P> {
             Connection::new(protocol, session, (socket, ends), watch, Box::new(home), client, resources);
         let connection = Arc::new(connection);
         self.shared.registry.add(&connection);
+        let itself: Weak<Connection<P>> = Arc::downgrade(&connection);
+        if !connection.queue.counted().attach(itself) {
+            connection.give_way();
+        }
         let entry = Entry {
             connection,
             inbound: Some(Inbound::new(resources)),
@@ -249,6 +255,7 @@ impl<P: Protocol> EventLoop<P> {
             is_ending: false,
             moved: self.ticks,
             began: self.ticks,
+            accepted: self.ticks,
         };
         self.connections.insert(token, entry);
         Ok(())
@@ -421,6 +428,12 @@ impl<P: Protocol> EventLoop<P> {
             ticks - entry.moved > idle_s && !waits && entry.inbound.is_some()
         };
         self.end_all("no call has come for too long", idle);
+        let unproven_s = self.shared.settings.unproven_s;
+        let unproven = |entry: &Entry<P>| {
+            let waits = entry.connection.in_progress() > 0 || !entry.connection.queue.is_empty();
+            entry.connection.is_new() && ticks - entry.accepted > unproven_s && !waits
+        };
+        self.end_all("its client has proven nothing in time", unproven);
     }
 
     /// Ends all connections of this kind.

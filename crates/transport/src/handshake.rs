@@ -1,34 +1,52 @@
 //! Agreements on a transform that are under way: how many there may be, and for how long.
 
-use crate::clients::ClientUse;
+use crate::clients::GivesWay;
 use crate::clock;
-use crate::limits::{CLIENT_HANDSHAKES_MAX, HANDSHAKE_S, HANDSHAKES_MAX};
-use crate::resources::Resources;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::limits::{HANDSHAKE_S, HANDSHAKES_MAX, YIELD_TIME_MIN};
+use crate::yielding::Yielding;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+use vfs::bounds::Network;
+
+/// All handshakes under way, with the connections that they are for.
+pub(crate) struct Handshakes(Mutex<Yielding<Weak<dyn GivesWay>>>);
 
 /// A handshake under way, counted until it is dropped.
 pub(crate) struct Handshake {
-    resources: Arc<Resources>,
-    client: Arc<ClientUse>,
+    all: Arc<Handshakes>,
+    number: u64,
     /// When it began ([`clock::coarse_ms`]).
     since_ms: u64,
 }
 
-impl Handshake {
-    /// Begins one, unless there are too many of this client or of all.
-    pub(crate) fn begin(resources: &Arc<Resources>, client: &Arc<ClientUse>) -> Option<Self> {
-        if !take(&client.handshakes, CLIENT_HANDSHAKES_MAX) {
-            return None;
-        }
-        if !take(&resources.handshakes, HANDSHAKES_MAX) {
-            client.handshakes.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        }
-        let (resources, client) = (Arc::clone(resources), Arc::clone(client));
-        Some(Self { resources, client, since_ms: clock::coarse_ms() })
+impl Default for Handshakes {
+    fn default() -> Self {
+        Self(Mutex::new(Yielding::new(YIELD_TIME_MIN)))
+    }
+}
+
+impl Handshakes {
+    /// Begins one of a client in this network. Where there are too many, the connection of another one ends; `None` if none gives way.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        network: Network,
+        connection: Weak<dyn GivesWay>,
+        now: Instant,
+    ) -> Option<Handshake> {
+        let mut all = self.lock();
+        let ended = if all.len() >= HANDSHAKES_MAX { Some(all.give_way(network, now)?.1) } else { None };
+        let number = all.add(network, now, connection);
+        drop(all);
+        ended.and_then(|connection| connection.upgrade()).inspect(|connection| connection.give_way());
+        Some(Handshake { all: Arc::clone(self), number, since_ms: clock::coarse_ms() })
     }
 
+    fn lock(&self) -> MutexGuard<'_, Yielding<Weak<dyn GivesWay>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Handshake {
     /// Whether it takes too long.
     pub(crate) fn is_overdue(&self) -> bool {
         clock::coarse_ms() - self.since_ms > u64::from(HANDSHAKE_S) * 1000
@@ -37,38 +55,55 @@ impl Handshake {
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        self.resources.handshakes.fetch_sub(1, Ordering::Relaxed);
-        self.client.handshakes.fetch_sub(1, Ordering::Relaxed);
+        self.all.lock().remove(self.number);
     }
-}
-
-/// Counts one more, unless there are `most` already.
-fn take(count: &AtomicUsize, most: usize) -> bool {
-    let more = |now| (now < most).then_some(now + 1);
-    count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::BufferPool;
+    use std::net::{IpAddr, Ipv6Addr};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use vfs::bounds::Networks;
+
+    #[derive(Default)]
+    struct Evictions(AtomicUsize);
+
+    impl GivesWay for Evictions {
+        fn give_way(&self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The network of a host in 2001:db8:0:N::/64.
+    fn network(number: u16, host: usize) -> Network {
+        let host = u16::try_from(host).unwrap();
+        let address = Ipv6Addr::new(0x2001, 0xdb8, 0, number, 0, 0, 0, host);
+        Networks::default().of(IpAddr::V6(address))
+    }
 
     #[test]
-    fn one_client_cannot_take_what_others_need() {
-        let resources = Resources::new(BufferPool::new(|| ()));
-        let clients: Vec<Arc<ClientUse>> = (0..20).map(|_| Arc::default()).collect();
+    fn addresses_of_one_network_keep_no_other_out() {
+        let (all, now) = (Arc::new(Handshakes::default()), Instant::now());
+        let begin = |network, evictions: &Arc<Evictions>| {
+            let weak: Weak<Evictions> = Arc::downgrade(evictions);
+            all.begin(network, weak, now)
+        };
+        let greedy: Vec<Arc<Evictions>> = (0..HANDSHAKES_MAX).map(|_| Arc::default()).collect();
         let begun: Vec<Handshake> =
-            (0..1000).filter_map(|_| Handshake::begin(&resources, &clients[0])).collect();
-        assert_eq!(begun.len(), CLIENT_HANDSHAKES_MAX);
-        let others = clients[1..].iter().flat_map(|client| [client; CLIENT_HANDSHAKES_MAX]);
+            (0..).zip(&greedy).map(|(host, evictions)| begin(network(1, host), evictions).unwrap()).collect();
+        let other = Arc::<Evictions>::default();
+        assert!(begin(network(1, HANDSHAKES_MAX), &other).is_none(), "all are of its network");
         let others: Vec<Handshake> =
-            others.filter_map(|client| Handshake::begin(&resources, client)).collect();
-        assert_eq!(begun.len() + others.len(), HANDSHAKES_MAX);
-        drop(others);
-        assert!(Handshake::begin(&resources, &clients[19]).is_some());
-        assert!(Handshake::begin(&resources, &clients[0]).is_none());
-        drop(begun);
-        assert!(Handshake::begin(&resources, &clients[0]).is_some());
-        assert_eq!(resources.handshakes.load(Ordering::Relaxed), 0);
+            (2..12).map(|number| begin(network(number, 1), &other).unwrap()).collect();
+        let evictions: Vec<usize> =
+            greedy.iter().map(|evictions| evictions.0.load(Ordering::SeqCst)).collect();
+        assert!(
+            evictions[..10].iter().all(|&times| times == 1)
+                && evictions[10..].iter().all(|&times| times == 0)
+        );
+        assert_eq!((other.0.load(Ordering::SeqCst), all.lock().len()), (0, HANDSHAKES_MAX));
+        drop((begun, others));
+        assert!(all.lock().is_empty());
     }
 }

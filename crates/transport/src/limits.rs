@@ -66,7 +66,8 @@ pub const SHORT_REPLY_BYTES_MAX: usize = 8 << 10;
 pub const TURN_CALLS_MAX: u32 = 128;
 /// See [`TURN_CALLS_MAX`].
 pub const TURN_BYTES_MAX: usize = 1 << 20;
-/// Pipes between files and sockets, over all connections; each takes two descriptors. Past that, data is copied.
+/// Pipes between files and sockets, over all connections, if there are descriptors for them ([`crate::limit_pipes`]); each takes two.
+/// Past that, data is copied.
 pub const PIPES_MAX: usize = 1024;
 /// Threads that do storage work at one time.
 pub const STORAGE_THREADS_MAX: usize = 64;
@@ -80,13 +81,20 @@ pub const IDLE_THREAD_S: u64 = 10;
 /// client has not read; then the connection is closed.
 pub const STALLED_S: u32 = 60;
 /// Seconds in which a TLS handshake must be done.
-pub const HANDSHAKE_S: u32 = 10;
+pub const HANDSHAKE_S: u32 = 30;
 /// Bytes that a client may send for its handshake: a chain of certificates has a few thousand.
 pub const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
-/// TLS handshakes under way at one time, over all connections.
+/// TLS handshakes under way at one time, over all connections. For a further one, the oldest of the network that has most ends.
 pub const HANDSHAKES_MAX: usize = 1024;
-/// TLS handshakes that one address may have under way.
-pub const CLIENT_HANDSHAKES_MAX: usize = 128;
+/// Seconds in which a client must prove something, from when it connects: a user's login, or a call of a host that may mount. A user who
+/// types a password has half of it.
+pub const UNPROVEN_S: u32 = 60;
+/// How long a connection that has proven nothing, or a handshake, is left alone at least while no other network has fewer.
+pub const YIELD_TIME_MIN: Duration = Duration::from_secs(5);
+/// Evicted connections that are still open, past which no further ones are accepted for a moment.
+pub const LEAVING_MAX: usize = 64;
+/// Addresses of one IPv6 network that are clients, for limits and fairness; all others share one of these.
+pub const ADDRESSES_OF_NETWORK_MAX: usize = 64;
 /// Seconds without a call after which a connection is ended. Clients that mount stay connected by asking more often, or
 /// connect again with their next call.
 pub const IDLE_S: u32 = 900;
@@ -98,8 +106,8 @@ pub const CLIENT_CONNECTIONS_MAX: usize = 1024;
 pub const CONNECTIONS_MAX: usize = 16_384;
 /// Connections over all listeners, however few descriptors there are.
 pub const CONNECTIONS_MIN: usize = 64;
-/// Descriptors for other things than connections and files: pipes, listeners, event loops.
-pub const DESCRIPTORS_RESERVED: usize = 2 * PIPES_MAX + 256;
+/// Descriptors for other things than connections, files and pipes: listeners, event loops, records.
+pub const OTHER_DESCRIPTORS_MAX: usize = 256;
 /// Files that the memory of one event loop may hold open, if there are descriptors for them.
 pub const CACHED_FILES_MAX: usize = 16_384;
 /// Files that it may hold open, however few descriptors there are.

@@ -28,12 +28,19 @@ const SPARE_MAX: usize = 32;
 
 /// Pipes in the process.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
+/// How many there may be.
+static MOST: AtomicUsize = AtomicUsize::new(PIPES_MAX);
 
 /// Empty pipes that came back on another thread than the one that fills them.
 static SHARED_SPARE: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
 
 thread_local! {
     static SPARE: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lets the process have no more pipes than this many.
+pub fn limit_pipes(most: usize) {
+    MOST.store(most.min(PIPES_MAX), Ordering::Relaxed);
 }
 
 impl Pipe {
@@ -48,7 +55,7 @@ impl Pipe {
     }
 
     fn open() -> io::Result<Self> {
-        if OPEN.fetch_add(1, Ordering::Relaxed) >= PIPES_MAX {
+        if OPEN.fetch_add(1, Ordering::Relaxed) >= MOST.load(Ordering::Relaxed) {
             OPEN.fetch_sub(1, Ordering::Relaxed);
             return Err(io::ErrorKind::QuotaExceeded.into());
         }

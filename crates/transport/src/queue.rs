@@ -162,8 +162,13 @@ impl<C> Queue<C> {
     }
 
     /// What the client takes in all.
-    pub(crate) fn client(&self) -> &Arc<ClientUse> {
-        self.client.client()
+    fn client(&self) -> &Arc<ClientUse> {
+        self.client.taken()
+    }
+
+    /// The connection, as it is counted for its client.
+    pub(crate) fn counted(&self) -> &Counted {
+        &self.client
     }
 
     fn count_calls(&self, queued: &Calls<C>, come: usize, gone: usize) {
@@ -196,10 +201,15 @@ impl<C> Drop for Queue<C> {
 mod tests {
     use super::*;
     use crate::clients::Clients;
+    use crate::settings::Settings;
     use std::net::Ipv4Addr;
 
-    fn queue(totals: &Arc<Totals>, clients: &Clients, host: u8) -> Queue<()> {
-        let counted = clients.connect(Ipv4Addr::new(10, 0, 0, host).into(), 100);
+    fn clients() -> Arc<Clients> {
+        Clients::new(&Settings::for_descriptors(1, 1000))
+    }
+
+    fn queue(totals: &Arc<Totals>, clients: &Arc<Clients>, host: u8) -> Queue<()> {
+        let counted = clients.connect(Ipv4Addr::new(10, 0, 0, host).into(), Instant::now());
         Queue::new(totals, counted.expect("few connections"))
     }
 
@@ -209,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_ends_leaves_nothing_behind() {
-        let (totals, clients) = (Arc::new(Totals::default()), Clients::default());
+        let (totals, clients) = (Arc::new(Totals::default()), clients());
         let gone = queue(&totals, &clients, 1);
         let stays = queue(&totals, &clients, 1);
         assert!(add(&gone, 100) && add(&gone, 50));
@@ -221,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_client_with_much_that_is_queued_has_one_call_a_connection_and_others_do_not_care() {
-        let (totals, clients) = (Arc::new(Totals::default()), Clients::default());
+        let (totals, clients) = (Arc::new(Totals::default()), clients());
         let greedy: Vec<Queue<()>> = (0..4).map(|_| queue(&totals, &clients, 1)).collect();
         let modest = queue(&totals, &clients, 2);
         assert!(greedy[0].reserve(QUEUED_CLIENT_BYTES_MAX));

@@ -1,6 +1,7 @@
 //! What all connections of a server share, and what is counted of it.
 
 use crate::buffer::BufferPool;
+use crate::handshake::Handshakes;
 use crate::queue::Totals;
 use crate::tail::TailPool;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub(crate) struct Resources {
     /// Bytes of unfinished messages outside of receive buffers.
     pub(crate) spilled: AtomicUsize,
     /// TLS handshakes under way.
-    pub(crate) handshakes: AtomicUsize,
+    pub(crate) handshakes: Arc<Handshakes>,
 }
 
 impl Resources {
@@ -46,7 +47,7 @@ impl Resources {
             queued: Arc::default(),
             jobs: Arc::default(),
             spilled: AtomicUsize::new(0),
-            handshakes: AtomicUsize::new(0),
+            handshakes: Arc::default(),
         })
     }
 

@@ -34,6 +34,8 @@ pub struct Server<P: Protocol> {
 
 /// How often the acceptor looks for other listeners, and whether it shall stop, in milliseconds.
 const ACCEPT_LOOK_MS: i64 = 200;
+/// How long the acceptor waits while many connections are about to end.
+const LEAVING_PAUSE: Duration = Duration::from_millis(1);
 
 impl<P: Protocol> Server<P> {
     /// Speaks `protocol` on these listeners; its threads have this name.
@@ -54,7 +56,7 @@ impl<P: Protocol> Server<P> {
             protocol,
             pool: Pool::new(&resources.jobs, move |pool, job: Job<P>| job.run(pool, &put_off)),
             resources,
-            clients: Clients::default(),
+            clients: Clients::new(&settings),
             registry: Registry::default(),
             settings,
             loops: mailboxes.clone(),
@@ -178,23 +180,23 @@ struct Acceptor<P: Protocol> {
 struct Refusals {
     count: u64,
     /// The last of them, and why.
-    last: Option<(SocketAddr, &'static str, usize)>,
+    last: Option<(SocketAddr, &'static str)>,
     told: Option<Instant>,
 }
 
 impl Refusals {
-    fn add(&mut self, peer: SocketAddr, why: &'static str, most: usize) {
+    fn add(&mut self, peer: SocketAddr, why: &'static str) {
         self.count += 1;
-        self.last = Some((peer, why, most));
+        self.last = Some((peer, why));
     }
 
     /// Logs them, at most once a second.
     fn tell(&mut self) {
         if self.told.is_none_or(|told| told.elapsed() >= Duration::from_secs(1))
-            && let Some((peer, why, most)) = self.last.take()
+            && let Some((peer, why)) = self.last.take()
         {
             let refused = std::mem::take(&mut self.count);
-            tracing::warn!(refused, last = %peer, most, why, "connections refused");
+            tracing::warn!(refused, last = %peer, why, "connections refused");
             self.told = Some(Instant::now());
         }
     }
@@ -229,19 +231,22 @@ impl<P: Protocol> Acceptor<P> {
 
     /// Takes the connections that wait at a listener.
     fn accept(&mut self, listener: &Listener<P::Listener>, next: &mut usize) {
-        let Settings { connections_max, client_connections_max, .. } = self.shared.settings;
         loop {
+            if self.shared.clients.is_crowded() {
+                // The event loops end them meanwhile.
+                std::thread::sleep(LEAVING_PAUSE);
+                return;
+            }
             match listener.socket.accept() {
                 Ok((socket, peer)) => {
-                    let Some(client) = self.shared.clients.connect(peer.ip(), client_connections_max) else {
-                        self.refusals.add(peer, "too many from this address", client_connections_max);
-                        continue;
+                    let client = match self.shared.clients.connect(peer.ip(), Instant::now()) {
+                        Ok(client) => client,
+                        Err(refused) => {
+                            self.refusals.add(peer, refused.why());
+                            continue;
+                        }
                     };
-                    if self.shared.resources.connections.fetch_add(1, Ordering::Relaxed) >= connections_max {
-                        self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);
-                        self.refusals.add(peer, "too many in all", connections_max);
-                        continue;
-                    }
+                    self.shared.resources.connections.fetch_add(1, Ordering::Relaxed);
                     self.mailboxes[*next % self.mailboxes.len()].post(Message::Accepted(
                         socket,
                         peer,

@@ -21,8 +21,8 @@ pub(crate) struct Shared<P: Protocol> {
     pub(crate) pool: Arc<Pool<Job<P>>>,
     /// Buffers, and counts over all connections.
     pub(crate) resources: Arc<Resources>,
-    /// What each client takes.
-    pub(crate) clients: Clients,
+    /// The clients that are connected.
+    pub(crate) clients: Arc<Clients>,
     /// Who is connected.
     pub(crate) registry: Registry<P>,
     /// How the server runs.

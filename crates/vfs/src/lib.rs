@@ -10,6 +10,7 @@ pub mod access;
 pub mod acl;
 pub mod attrs;
 pub mod backend;
+pub mod bounds;
 pub mod caller;
 pub mod capabilities;
 pub mod claims;

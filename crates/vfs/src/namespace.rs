@@ -227,6 +227,13 @@ impl Namespace {
         self.export(id.into()).filter(|export| export.volume.id() == id)
     }
 
+    /// Whether any export lets this client in, at whatever address and protection.
+    pub fn admits(&self, client: IpAddr, protocol: ProtocolId) -> bool {
+        let is_for = |rule: &&ExportRule| rule.protocols.contains(protocol) && rule.matches(client);
+        let rules = self.exports.iter().filter_map(|export| export.rules.iter().find(is_for));
+        rules.into_iter().any(|rule| !rule.no_access)
+    }
+
     /// The directory above all exports, as it is seen from `origin`.
     pub fn root(&self, origin: Origin) -> PseudoDir<'_> {
         PseudoDir::root(self, origin)
@@ -461,6 +468,9 @@ mod tests {
         let rule = |client: &str| export.rule(Origin::of(client.parse().unwrap()));
         assert!(rule("10.1.2.3").is_none());
         assert!(rule("10.2.2.3").is_some());
+        let namespace = Namespace::new([export]);
+        let admits = |client: &str| namespace.admits(client.parse().unwrap(), ProtocolId::default());
+        assert_eq!(["10.1.2.3", "10.2.2.3"].map(admits), [false, true]);
     }
 
     #[test]

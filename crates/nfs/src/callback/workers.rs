@@ -1,40 +1,85 @@
 //! Threads that wait for clients: few, and only while there is something to do.
 
-use crate::limits::{CALLBACK_THREADS_MAX, CALLBACKS_QUEUED_MAX};
-use std::collections::{HashSet, VecDeque};
+use crate::limits::{CALLBACK_HOSTS_KNOWN_MAX, CALLBACK_THREADS_MAX, CALLBACKS_QUEUED_MAX};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use vfs::bounds::{Bounds, Party, Slot};
 use vfs::panics;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// A job says whether its host has answered, if it was asked.
+type Job = Box<dyn FnOnce() -> Option<bool> + Send>;
 
-/// Does jobs in the order in which they come, one at a time for each host: a host that does not answer holds
-/// up one thread.
-#[derive(Default)]
-pub(crate) struct Workers(Mutex<Queue>);
+/// Does jobs in the order in which they come, one at a time for each host. Threads are shared out by what is known of hosts: those
+/// that did not answer hold up few of them, and those that nobody has asked before leave some for those that did answer. So hosts
+/// that are gone hold up each other.
+pub(crate) struct Workers {
+    queue: Mutex<Queue>,
+    queued: Arc<Bounds>,
+}
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<(IpAddr, Job)>,
+    jobs: VecDeque<Queued>,
     /// The hosts that jobs are being done for, one for each thread at work.
     busy: HashSet<IpAddr>,
+    at_work: [usize; LANES],
     threads: usize,
+    /// Whether hosts have answered when they were asked last.
+    answered: HashMap<IpAddr, bool>,
+}
+
+struct Queued {
+    host: IpAddr,
+    job: Job,
+    _room: Slot,
+}
+
+/// What is known of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    Answers,
+    Unknown,
+    Silent,
+}
+
+const LANES: usize = 3;
+const STACK_BYTES: usize = 1 << 20;
+
+impl Lane {
+    /// The threads that may be at work for such hosts.
+    fn threads_max(self) -> usize {
+        match self {
+            Self::Answers => CALLBACK_THREADS_MAX,
+            Self::Unknown => CALLBACK_THREADS_MAX / 4 * 3,
+            Self::Silent => CALLBACK_THREADS_MAX / 8,
+        }
+    }
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self { queue: Mutex::default(), queued: Bounds::new(CALLBACKS_QUEUED_MAX, 0) }
+    }
 }
 
 impl Workers {
-    /// Has a job done for a host. `false`: too many wait, or there is no thread to be had.
-    pub(crate) fn submit(self: &Arc<Self>, host: IpAddr, job: impl FnOnce() + Send + 'static) -> bool {
+    /// Has a job done for a host. `false`: too many of its network wait, or there is no thread to be had.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        (host, party): (IpAddr, &Party),
+        job: impl FnOnce() -> Option<bool> + Send + 'static,
+    ) -> bool {
+        let Ok(room) = self.queued.take(party, 1) else { return false };
         let mut queue = self.queue();
-        if queue.jobs.len() >= CALLBACKS_QUEUED_MAX {
-            return false;
-        }
-        queue.jobs.push_back((host, Box::new(job)));
-        if queue.threads >= CALLBACK_THREADS_MAX || queue.busy.contains(&host) {
+        queue.jobs.push_back(Queued { host, job: Box::new(job), _room: room });
+        if queue.threads >= CALLBACK_THREADS_MAX || !queue.may_begin(host) {
             return true;
         }
         let workers = Arc::clone(self);
-        match thread::Builder::new().name("callback".into()).spawn(move || workers.work()) {
+        let thread = thread::Builder::new().name("callback".into()).stack_size(STACK_BYTES);
+        match thread.spawn(move || workers.work()) {
             Ok(_) => queue.threads += 1,
             Err(error) if queue.threads == 0 => {
                 tracing::warn!(%error, "clients cannot be called: no thread can be started");
@@ -50,21 +95,61 @@ impl Workers {
     fn work(&self) {
         loop {
             let mut queue = self.queue();
-            let Some(at) = queue.jobs.iter().position(|(host, _)| !queue.busy.contains(host)) else {
+            let Some(at) = queue.next() else {
                 queue.threads -= 1;
                 return;
             };
-            let Some((host, job)) = queue.jobs.remove(at) else { continue };
+            let Some(Queued { host, job, _room }) = queue.jobs.remove(at) else { continue };
+            let lane = queue.lane(host);
             queue.busy.insert(host);
+            queue.at_work[lane as usize] += 1;
             drop(queue);
             // One that panics has said so, and the next is done.
-            let _ = panics::catch(job);
-            self.queue().busy.remove(&host);
+            let answered = panics::catch(job).ok().flatten();
+            let mut queue = self.queue();
+            queue.busy.remove(&host);
+            queue.at_work[lane as usize] -= 1;
+            if let Some(answered) = answered {
+                queue.note(host, answered);
+            }
         }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    fn lane(&self, host: IpAddr) -> Lane {
+        match self.answered.get(&host) {
+            Some(true) => Lane::Answers,
+            None => Lane::Unknown,
+            Some(false) => Lane::Silent,
+        }
+    }
+
+    fn may_begin(&self, host: IpAddr) -> bool {
+        let lane = self.lane(host);
+        !self.busy.contains(&host) && self.at_work[lane as usize] < lane.threads_max()
+    }
+
+    /// The next job that may begin: of hosts that answer before those of others.
+    fn next(&self) -> Option<usize> {
+        let may_begin = |queued: &Queued| self.may_begin(queued.host);
+        let answers = |queued: &Queued| self.lane(queued.host) == Lane::Answers && may_begin(queued);
+        self.jobs.iter().position(answers).or_else(|| self.jobs.iter().position(may_begin))
+    }
+
+    fn note(&mut self, host: IpAddr, answered: bool) {
+        if self.answered.len() >= CALLBACK_HOSTS_KNOWN_MAX && !self.answered.contains_key(&host) {
+            // Those that answer count for more.
+            self.answered.retain(|_, answered| *answered);
+            if self.answered.len() >= CALLBACK_HOSTS_KNOWN_MAX {
+                return;
+            }
+        }
+        self.answered.insert(host, answered);
     }
 }
 
@@ -73,11 +158,22 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
     use std::time::Duration;
+    use vfs::bounds::Networks;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    fn host(last: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, last])
+    fn host(number: u8) -> (IpAddr, Party) {
+        let address = IpAddr::from([10, 0, 0, number]);
+        (address, Party::of(Networks::default().of(address)))
+    }
+
+    fn submit(
+        workers: &Arc<Workers>,
+        number: u8,
+        job: impl FnOnce() -> Option<bool> + Send + 'static,
+    ) -> bool {
+        let (address, party) = host(number);
+        workers.submit((address, &party), job)
     }
 
     #[test]
@@ -85,15 +181,65 @@ mod tests {
         let workers = Arc::new(Workers::default());
         let (let_go, waits) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
-        assert!(workers.submit(host(1), move || _ = waits.recv()));
+        assert!(submit(&workers, 1, move || waits.recv().ok().map(|()| true)));
         for (last, number) in [(1, 1), (1, 2), (2, 3)] {
             let tell = tell.clone();
-            assert!(workers.submit(host(last), move || _ = tell.send(number)));
+            assert!(submit(&workers, last, move || tell.send(number).ok().map(|()| true)));
         }
         assert_eq!(told.recv_timeout(PATIENCE), Ok(3), "of the host that does not wait");
         assert_eq!(told.try_recv(), Err(mpsc::TryRecvError::Empty));
         drop(let_go);
         assert_eq!([told.recv_timeout(PATIENCE), told.recv_timeout(PATIENCE)], [Ok(1), Ok(2)]);
+    }
+
+    #[test]
+    fn hosts_that_do_not_answer_hold_up_no_host_that_may() {
+        let workers = Arc::new(Workers::default());
+        let (let_go, waits) = mpsc::channel::<()>();
+        let waits = Arc::new(Mutex::new(waits));
+        let (tell, told) = mpsc::channel();
+        let heard = tell.clone();
+        assert!(submit(&workers, 200, move || heard.send(200).ok().map(|()| true)));
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(200));
+        // It says so once it has answered.
+        while workers.queue().lane(host(200).0) != Lane::Answers {
+            thread::sleep(Duration::from_millis(1));
+        }
+        for gone in 0..64 {
+            let waits = Arc::clone(&waits);
+            assert!(submit(&workers, gone, move || waits.lock().unwrap().recv().ok().map(|()| false)));
+        }
+        let heard = tell.clone();
+        assert!(submit(&workers, 100, move || heard.send(100).ok().map(|()| true)));
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(100), "64 hosts that are gone hold up nobody");
+        for gone in 100..199 {
+            let waits = Arc::clone(&waits);
+            assert!(submit(&workers, gone, move || waits.lock().unwrap().recv().ok().map(|()| false)));
+        }
+        assert!(submit(&workers, 200, move || tell.send(201).ok().map(|()| true)));
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(201), "nor do any number one that is known to answer");
+        drop(let_go);
+    }
+
+    #[test]
+    fn hosts_that_were_silent_have_few_threads() {
+        let workers = Arc::new(Workers::default());
+        let (let_go, waits) = mpsc::channel::<()>();
+        let waits = Arc::new(Mutex::new(waits));
+        (0..200).for_each(|number| workers.queue().note(host(number).0, false));
+        for number in 0..200 {
+            let waits = Arc::clone(&waits);
+            assert!(submit(&workers, number, move || waits.lock().unwrap().recv().ok().map(|()| false)));
+        }
+        let at_work = || workers.queue().at_work[Lane::Silent as usize];
+        while at_work() == 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        for _ in 0..100 {
+            assert!(at_work() <= Lane::Silent.threads_max());
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(let_go);
     }
 
     #[test]
@@ -103,19 +249,25 @@ mod tests {
         let waits = Arc::new(Mutex::new(waits));
         for last in 0..200 {
             let waits = Arc::clone(&waits);
-            assert!(workers.submit(host(last), move || _ = waits.lock().unwrap().recv()));
+            assert!(submit(&workers, last, move || waits.lock().unwrap().recv().ok().map(|()| true)));
         }
-        assert_eq!(workers.queue().threads, CALLBACK_THREADS_MAX);
-        let submitted = (0..2 * CALLBACKS_QUEUED_MAX).filter(|_| workers.submit(host(1), || {})).count();
-        assert!(submitted <= CALLBACKS_QUEUED_MAX, "{submitted}");
+        assert!(workers.queue().threads <= CALLBACK_THREADS_MAX);
+        let submitted = (0..2 * CALLBACKS_QUEUED_MAX).filter(|_| submit(&workers, 1, || None)).count();
+        assert!(submitted < CALLBACKS_QUEUED_MAX / 2, "{submitted}");
+        assert!(submit(&workers, 201, || None), "another network finds room");
         drop(let_go);
         let (tell, told) = mpsc::channel();
         let deadline = std::time::Instant::now() + PATIENCE;
-        while !workers.queue().jobs.is_empty() && std::time::Instant::now() < deadline {
+        let is_late = || std::time::Instant::now() >= deadline;
+        while !workers.queue().jobs.is_empty() && !is_late() {
             thread::sleep(Duration::from_millis(1));
         }
-        assert!(workers.submit(host(1), || panic!("a job")));
-        assert!(workers.submit(host(1), move || _ = tell.send(())));
+        assert!(submit(&workers, 1, || panic!("a job")));
+        assert!(submit(&workers, 1, move || tell.send(()).ok().map(|()| true)));
         assert_eq!(told.recv_timeout(PATIENCE), Ok(()));
+        while workers.queued.used() > 0 {
+            assert!(!is_late(), "room is free again once a job is done");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }

@@ -80,7 +80,7 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> Answer {
     match walk(call, export, rule, below) {
         Ok(file) => {
             let mounted = call.remember(file);
-            call.service.mounts.add(call.peer.ip(), &path);
+            call.service.mounts.add(call.service.networks, call.peer.ip(), &path);
             let (fhandle, auth_flavors) = (mounted.handle.bytes(), vec![AuthFlavor::SYS]);
             MountReply::Ok(MountOk { fhandle, auth_flavors }).encode(w);
             Ok(())

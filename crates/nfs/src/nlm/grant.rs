@@ -8,9 +8,13 @@
 use super::locks::{Arrived, Shared, unlock, until};
 use super::state::{Granted, Host, Offer, OwnerName, Place, Waiting};
 use crate::callback::Outgoing;
-use crate::limits::{LOCK_HOST_IDLE_S, LOCK_OFFER_S};
+use crate::limits::{
+    LOCK_HOST_ASKED_S, LOCK_HOST_COURTESY_S, LOCK_HOST_IDLE_S, LOCK_HOST_SILENT_S, LOCK_OFFER_S,
+};
 use nfs_wire::nlm::{Lock, Object, Offset, PROGRAM, Procedure, Reply, Status, TestArgs, VERSION_4};
-use std::net::IpAddr;
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::VolumeId;
@@ -21,17 +25,35 @@ use xdr::{Decode, Encode, Reader};
 const RETRY: Duration = Duration::from_secs(5);
 
 impl super::locks::Locks {
-    /// What is to be done again and again: calls that were not answered, clients that hold nothing any more,
-    /// and our restart.
-    pub fn tick(&self) {
+    /// What is to be done again and again: calls that were not answered, clients that hold nothing any more or are gone,
+    /// and our restart. `connected` tells which addresses have connections: clients there are not gone.
+    pub fn tick(&self, connected: impl FnOnce() -> HashSet<IpAddr>) {
         self.0.look();
         self.0.forget_idle();
+        self.0.tend_silent(Instant::now(), connected);
         self.0.go_on_with_restart();
         self.0.forget_records();
     }
 }
 
 impl Shared {
+    /// Has somebody look at what has happened to clients' claims, unless somebody is about to. If nobody can, the next tick does.
+    pub(super) fn look_soon(self: &Arc<Self>) {
+        if self.is_looked_at.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let looking = Arc::clone(self);
+        let here = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        let look = move || {
+            looking.is_looked_at.store(false, Ordering::SeqCst);
+            looking.look();
+            Some(true)
+        };
+        if !self.workers.submit((here, &self.party(here)), look) {
+            self.is_looked_at.store(false, Ordering::SeqCst);
+        }
+    }
+
     /// Looks at what has happened to clients' claims, and calls those who have got a lock.
     pub(super) fn look(self: &Arc<Self>) {
         loop {
@@ -122,10 +144,13 @@ impl Shared {
         for (call, volume, ticket) in due {
             let (shared, client) = (Arc::clone(self), call.host);
             let offer = move || {
-                let answer = shared.caller.call(&call).and_then(|results| status_in(&results));
+                let results = shared.caller.call(&call);
+                let has_answered = results.is_some();
+                let answer = results.and_then(|results| status_in(&results));
                 shared.answered(client, volume, ticket, answer);
+                Some(has_answered)
             };
-            if !self.workers.submit(client, offer) {
+            if !self.workers.submit((client, &self.party(client)), offer) {
                 self.answered(client, volume, ticket, None);
             }
         }
@@ -181,6 +206,74 @@ impl Shared {
         idle.into_iter().for_each(|client| self.free_all(client, Host::is_idle));
     }
 
+    /// Asks clients that hold something and have not been heard for long whether they are there, and ends what those have that have
+    /// not answered for so long that nobody expects them any more.
+    pub(super) fn tend_silent(self: &Arc<Self>, now: Instant, connected: impl FnOnce() -> HashSet<IpAddr>) {
+        self.ask_silent(now, connected);
+        self.forget_gone(now);
+    }
+
+    fn ask_silent(self: &Arc<Self>, now: Instant, connected: impl FnOnce() -> HashSet<IpAddr>) {
+        let is_past =
+            |since: Instant, seconds| now.saturating_duration_since(since) >= Duration::from_secs(seconds);
+        let is_due = |host: &Host| {
+            !host.is_idle()
+                && is_past(host.heard, LOCK_HOST_SILENT_S)
+                && host.asked.is_none_or(|asked| is_past(asked, LOCK_HOST_ASKED_S))
+        };
+        let mut state = self.state();
+        if !state.hosts.values().any(is_due) {
+            return;
+        }
+        drop(state);
+        let connected = connected();
+        state = self.state();
+        let mut due = Vec::new();
+        for (&client, host) in state.hosts.iter_mut().filter(|(_, host)| is_due(host)) {
+            host.asked = Some(now);
+            if connected.contains(&client) {
+                host.hear();
+            } else {
+                due.push((client, host.local));
+            }
+        }
+        drop(state);
+        due.into_iter().for_each(|(client, local)| self.ask_whether_there(client, local));
+    }
+
+    fn ask_whether_there(self: &Arc<Self>, client: IpAddr, local: Option<IpAddr>) {
+        let shared = Arc::clone(self);
+        let from = local.unwrap_or(match client {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        });
+        let (program, version, procedure) = (PROGRAM, VERSION_4, Procedure::NULL.0);
+        let call = Outgoing { host: client, from, program, version, procedure, args: Vec::new() };
+        let began = Instant::now();
+        let ask = move || {
+            let has_answered = shared.caller.call(&call).is_some();
+            if let Some(host) = shared.state().hosts.get_mut(&client) {
+                if has_answered {
+                    host.hear();
+                } else if host.heard < began {
+                    host.silent_since.get_or_insert(began);
+                }
+            }
+            Some(has_answered)
+        };
+        self.workers.submit((client, &self.party(client)), ask);
+    }
+
+    fn forget_gone(&self, now: Instant) {
+        let is_gone = |host: &Host| host.is_silent_for(LOCK_HOST_COURTESY_S, now);
+        let gone: Vec<IpAddr> =
+            self.state().hosts.iter().filter(|(_, host)| is_gone(host)).map(|(&client, _)| client).collect();
+        for client in gone {
+            tracing::info!(%client, "a client that does not answer loses its locks");
+            self.free_all(client, is_gone);
+        }
+    }
+
     /// Tells of our restart.
     fn go_on_with_restart(self: &Arc<Self>) {
         let now = Instant::now();
@@ -193,20 +286,20 @@ impl Shared {
             }
         };
         for call in due {
-            let shared = Arc::clone(self);
-            self.workers.submit(call.host, move || {
-                if shared.caller.call(&call).is_some()
-                    && let Some(restart) = &mut *shared.restart()
-                {
+            let (shared, party) = (Arc::clone(self), self.party(call.host));
+            self.workers.submit((call.host, &party), move || {
+                let has_answered = shared.caller.call(&call).is_some();
+                if has_answered && let Some(restart) = &mut *shared.restart() {
                     restart.told(call.host);
                 }
+                Some(has_answered)
             });
         }
     }
 
     /// Records no longer who is not known any more. After a restart that are those who claimed nothing again
     /// in time.
-    fn forget_records(&self) {
+    pub(super) fn forget_records(&self) {
         let Some(hosts) = &self.hosts else { return };
         let is_news = self.restart().is_some();
         if is_news {

@@ -4,7 +4,7 @@
 //! Each client, an address, is a holder of claims in each volume. The one lock on what is known is taken
 //! before those of a volume's claims and held while they are asked; effects are delivered after it is gone.
 
-use super::state::{Host, Offer, OwnerName, Place, State, Waiting};
+use super::state::{Host, Offer, OwnerName, Place, State, Table, Waiting};
 use super::status::of_conflict;
 use crate::callback::workers::Workers;
 use crate::callback::{Caller, Outgoing};
@@ -13,8 +13,10 @@ use crate::nsm::hosts::LockHosts;
 use crate::nsm::notify::Restart;
 use nfs_wire::nlm::{Procedure, Status};
 use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use vfs::bounds::{Networks, Party};
 use vfs::claims::{
     Conflict, Effect, HolderId, LockOwner, LockRequest, Queueing, Request, Span, Stream, Verdict,
 };
@@ -28,7 +30,10 @@ pub(super) struct Shared {
     state: Mutex<State>,
     /// What has happened to clients' claims and is not yet looked at.
     pub(super) arrived: Mutex<Vec<Arrived>>,
+    /// Somebody is about to look at it.
+    pub(super) is_looked_at: AtomicBool,
     pub(super) workers: Arc<Workers>,
+    networks: Networks,
     pub(super) caller: Caller,
     /// The clients that a restart has to tell; `None`: nothing is kept.
     pub(super) hosts: Option<Arc<LockHosts>>,
@@ -99,11 +104,22 @@ impl Locks {
         Self(Arc::new(Shared {
             state: Mutex::default(),
             arrived: Mutex::default(),
+            is_looked_at: AtomicBool::new(false),
+            networks: Networks::default(),
             workers: Arc::default(),
             caller: Caller::new(portmap_port),
             hosts,
             restart: Mutex::default(),
         }))
+    }
+
+    /// The same for clients of these networks. Nothing may have been asked yet.
+    #[must_use]
+    pub fn among(mut self, networks: Networks) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.0) {
+            shared.networks = networks;
+        }
+        self
     }
 
     /// The same for a service that was restarted: those who had locks are told, and may claim them again for
@@ -138,7 +154,8 @@ impl Locks {
         if claims.is_in_grace() {
             return Err((Status::DENIED_GRACE_PERIOD, None));
         }
-        let state = self.0.state();
+        let mut state = self.0.state();
+        state.hear(asked.client);
         let holder = state.attached(asked.client, volume);
         let owner = state.hosts.get(&asked.client).and_then(|host| host.number_of(&asked.owner));
         // Who holds nothing is nobody; holders are numbered from 1.
@@ -175,7 +192,13 @@ impl Locks {
     /// promised.
     pub(super) fn record(&self, client: IpAddr, local: IpAddr) -> bool {
         let Some(hosts) = &self.0.hosts else { return true };
-        let added = hosts.add(client, local);
+        let party = self.0.party(client);
+        let mut added = hosts.add(client, local, &party);
+        let is_full = || self.0.state().check_room(client, &party, Table::Hosts).is_err();
+        if added.is_err() && is_full() && self.0.make_room(client, &party, Table::Hosts) {
+            self.0.forget_records();
+            added = hosts.add(client, local, &party);
+        }
         if let Err(error) = &added {
             tracing::error!(%client, %error, "a client cannot be recorded, and gets no locks");
         }
@@ -188,9 +211,10 @@ impl Locks {
         let claims = volume.claims();
         let mut state = self.0.state();
         let Some((holder, place)) = state.place(asked) else { return Status::GRANTED };
+        state.hear(asked.client);
         let owner = LockOwner { holder, owner: place.owner };
         let splits = || claims.is_split_by(&place.file, owner, Stream::default(), &asked.span);
-        if !state.has_room_to_hold(asked.client) && splits() {
+        if !state.has_room_to_hold(asked.client, &self.0.party(asked.client)) && splits() {
             return Status::DENIED_NOLOCKS;
         }
         // What the client was given and has not confirmed goes with it.
@@ -214,6 +238,7 @@ impl Locks {
         let claims = volume.claims();
         let mut state = self.0.state();
         let Some((holder, place)) = state.place(asked) else { return Status::DENIED };
+        state.hear(asked.client);
         let is_it = |waiting: &Waiting| waiting.is(&place, asked);
         let Some(waiting) = state.take_waiting(asked.client, is_it) else { return Status::DENIED };
         let cancel = Request::Cancel(waiting.ticket);
@@ -246,9 +271,13 @@ impl Locks {
 
     /// Sends the result of an asynchronous call, as a call of ours (RFC 1813 §6.2).
     pub(super) fn send_result(&self, result: Outgoing, port: u16) {
-        let shared = Arc::clone(&self.0);
-        let procedure = Procedure(result.procedure);
-        if !self.0.workers.submit(result.host, move || shared.caller.send(&result, port)) {
+        let (shared, party) = (Arc::clone(&self.0), self.0.party(result.host));
+        let (host, procedure) = (result.host, Procedure(result.procedure));
+        let send = move || {
+            shared.caller.send(&result, port);
+            None
+        };
+        if !self.0.workers.submit((host, &party), send) {
             tracing::debug!(?procedure, "a result is not sent: too many wait");
         }
     }
@@ -263,6 +292,27 @@ impl Shared {
         self.restart.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A client as bounds know it. Who calls the lock manager with a handle was let in by an export.
+    pub(super) fn party(&self, client: IpAddr) -> Party {
+        Party::of(self.networks.of(client))
+    }
+
+    /// Has clients that hold nothing or are gone make room for another entry of a client; whether there is.
+    pub(super) fn make_room(&self, client: IpAddr, party: &Party, table: Table) -> bool {
+        loop {
+            let first = {
+                let state = self.state();
+                match state.check_room(client, party, table) {
+                    Ok(()) => return true,
+                    Err(full) => state.first_to_go(client, party, table, full),
+                }
+            };
+            let Some(first) = first else { return false };
+            tracing::debug!(client = %first, ?table, "a client that is gone or holds nothing gives way to others");
+            self.free_all(first, Host::may_go);
+        }
+    }
+
     /// Whether a restart tells this client.
     pub(super) fn is_recorded(&self, client: IpAddr) -> bool {
         self.hosts.as_ref().is_none_or(|hosts| hosts.has(client))
@@ -272,16 +322,22 @@ impl Shared {
     fn lock(self: &Arc<Self>, asked: &Asked<'_>, terms: Terms) -> Option<(Status, Vec<Effect>)> {
         let volume = &asked.file.export().volume;
         let claims = volume.claims();
+        let (client, party) = (asked.client, self.party(asked.client));
+        let has_room =
+            [Table::Hosts, Table::Locks].iter().all(|&table| self.make_room(client, &party, table));
+        let has_room_to_wait = has_room && terms.waits && self.make_room(client, &party, Table::Waits);
         let mut state = self.state();
         if terms.monitor.is_some() && !self.is_recorded(asked.client) {
             return None;
         }
         let refused = Some((Status::DENIED_NOLOCKS, Vec::new()));
-        if !state.has_room_to_hold(asked.client) || state.admit(asked.client).is_none() {
+        if !state.has_room_to_hold(client, &party) {
             return refused;
         }
-        let Some(holder) = self.holder(&mut state, asked.client, volume) else { return refused };
-        let has_room_to_wait = state.has_room_to_wait(asked.client);
+        let Some(host) = state.admit(client, &party) else { return refused };
+        host.local = Some(asked.offer.local);
+        let Some(holder) = self.holder(&mut state, (client, &party), volume) else { return refused };
+        let has_room_to_wait = has_room_to_wait && state.has_room_to_wait(client, &party);
         let Some(host) = state.hosts.get_mut(&asked.client) else { return refused };
         host.monitor_state = terms.monitor.unwrap_or(host.monitor_state);
         let place = asked.place(host.number(asked.owner.clone()));
@@ -321,10 +377,10 @@ impl Shared {
     pub(super) fn holder(
         self: &Arc<Self>,
         state: &mut State,
-        client: IpAddr,
+        client: (IpAddr, &Party),
         volume: &Arc<Volume>,
     ) -> Option<HolderId> {
-        state.holder(client, volume, || self.attach(client, volume))
+        state.holder(client, volume, || self.attach(client.0, volume))
     }
 
     fn attach(self: &Arc<Self>, client: IpAddr, volume: &Volume) -> HolderId {
@@ -357,9 +413,7 @@ impl vfs::claims::Holder for ClientHolder {
         let Some(locks) = self.locks.upgrade() else { return };
         let arrived = Arrived { client: self.client, volume: self.volume, effect };
         locks.arrived.lock().unwrap_or_else(PoisonError::into_inner).push(arrived);
-        let looking = Arc::clone(&locks);
-        // If nobody can look now, the next tick does.
-        locks.workers.submit(self.client, move || looking.look());
+        locks.look_soon();
     }
 }
 

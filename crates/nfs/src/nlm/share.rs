@@ -3,7 +3,7 @@
 //! nothing to show that they belong to it.
 
 use super::locks::{Locks, Shared};
-use super::state::Share;
+use super::state::{Share, Table};
 use super::status::of_conflict;
 use crate::call::Call;
 use crate::limits::LOCK_OWNER_BYTES_MAX;
@@ -17,6 +17,8 @@ use vfs::{Blocking, File, FsError, FsResult};
 struct Wanted<'a> {
     file: &'a File,
     client: IpAddr,
+    /// The address by which it knows us.
+    local: IpAddr,
     owner: &'a [u8],
 }
 
@@ -28,7 +30,7 @@ pub(super) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &ShareArgs
     }
     let file = call.file(share.fh.0)?;
     let (client, locks) = (call.client(), &call.service.locks);
-    let wanted = Wanted { file: &file, client, owner: share.oh.0 };
+    let wanted = Wanted { file: &file, client, local: call.local.to_canonical(), owner: share.oh.0 };
     if procedure == Procedure::UNSHARE {
         locks.unshare(&wanted);
         return Ok(Status::GRANTED);
@@ -77,14 +79,18 @@ impl Locks {
         let volume = &wanted.file.export().volume;
         let claims = volume.claims();
         let shared: &Arc<Shared> = &self.0;
+        let (client, party) = (wanted.client, shared.party(wanted.client));
+        for table in [Table::Hosts, Table::Locks] {
+            shared.make_room(client, &party, table);
+        }
         let mut state = shared.state();
         if !shared.is_recorded(wanted.client) {
             return None;
         }
-        if !state.has_room_to_hold(wanted.client) || state.admit(wanted.client).is_none() {
-            return Some(Status::DENIED_NOLOCKS);
-        }
-        let Some(holder) = shared.holder(&mut state, wanted.client, volume) else {
+        let host = state.has_room_to_hold(client, &party).then(|| state.admit(client, &party)).flatten();
+        let Some(host) = host else { return Some(Status::DENIED_NOLOCKS) };
+        host.local = Some(wanted.local);
+        let Some(holder) = shared.holder(&mut state, (client, &party), volume) else {
             return Some(Status::DENIED_NOLOCKS);
         };
         let key = wanted.file.key();

@@ -1,27 +1,37 @@
 //! What clients hold and wait for, as far as the lock manager has to know it: the locks themselves are the
 //! volume's claims.
 
-use crate::limits::{CLIENT_LOCK_WAITS_MAX, CLIENT_LOCKS_MAX, LOCK_HOSTS_MAX, LOCK_WAITS_MAX, LOCKS_MAX};
+use crate::limits::{
+    CLIENT_LOCK_WAITS_MAX, CLIENT_LOCKS_MAX, LOCK_HOST_GONE_S, LOCK_HOSTS_MAX, LOCK_WAITS_MAX, LOCKS_MAX,
+};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use vfs::bounds::{Bounds, Full, Party, Slot};
 use vfs::claims::{Access, Claims, HolderId, LockOwner, LockRequest, OpenId, Ticket};
 use vfs::{FileKey, Volume, VolumeId};
 
 /// All clients.
-#[derive(Default)]
 pub(super) struct State {
     pub(super) hosts: HashMap<IpAddr, Host>,
     /// Whose the holders in the volumes' claims are.
     holders: HashMap<(VolumeId, HolderId), IpAddr>,
+    bounds: [Arc<Bounds>; 3],
+}
+
+/// What is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    /// Clients.
+    Hosts,
     /// Ranges and shares that are held.
-    locks: usize,
-    waits: usize,
+    Locks,
+    /// Locks that are waited for.
+    Waits,
 }
 
 /// A client: an address.
-#[derive(Default)]
 pub(super) struct Host {
     /// The state number of its status monitor when it last locked something; 0 if it has none.
     pub(super) monitor_state: u32,
@@ -34,9 +44,19 @@ pub(super) struct Host {
     /// How many ranges owners have at files.
     held: HashMap<Place, usize>,
     shares: Vec<Share>,
-    /// Ranges and shares.
-    locks: usize,
     pub(super) waiting: Vec<Waiting>,
+    _room: Slot,
+    /// The room of its ranges and shares: one for each.
+    locks: Slot,
+    /// The room of what it waits for.
+    waits: Slot,
+    /// When it has called last, or answered.
+    pub(super) heard: Instant,
+    /// When it was asked last whether it is there, and since when it has not answered.
+    pub(super) asked: Option<Instant>,
+    pub(super) silent_since: Option<Instant>,
+    /// The address by which it knows us.
+    pub(super) local: Option<IpAddr>,
 }
 
 /// A client as a holder of claims of one volume.
@@ -107,29 +127,79 @@ pub(super) struct Share {
 
 impl State {
     /// The client, if it is known or there is room for another.
-    pub(super) fn admit(&mut self, client: IpAddr) -> Option<&mut Host> {
-        if !self.hosts.contains_key(&client) && self.hosts.len() >= LOCK_HOSTS_MAX {
-            return None;
+    pub(super) fn admit(&mut self, client: IpAddr, party: &Party) -> Option<&mut Host> {
+        if !self.hosts.contains_key(&client) {
+            let room = self.bounds(Table::Hosts).take(party, 1).ok()?;
+            let none = |table| self.bounds(table).force(party, 0);
+            let host = Host::new(room, none(Table::Locks), none(Table::Waits));
+            self.hosts.insert(client, host);
         }
-        Some(self.hosts.entry(client).or_default())
+        let host = self.hosts.get_mut(&client)?;
+        host.hear();
+        Some(host)
+    }
+
+    /// A client has called, if it is known.
+    pub(super) fn hear(&mut self, client: IpAddr) {
+        if let Some(host) = self.hosts.get_mut(&client) {
+            host.hear();
+        }
+    }
+
+    fn bounds(&self, table: Table) -> &Arc<Bounds> {
+        &self.bounds[table as usize]
+    }
+
+    /// Whether a client may have another entry in a table.
+    pub(super) fn check_room(&self, client: IpAddr, party: &Party, table: Table) -> Result<(), Full> {
+        let host = self.hosts.get(&client);
+        let (own, most) = match table {
+            Table::Hosts if host.is_some() => return Ok(()),
+            Table::Hosts => (0, LOCK_HOSTS_MAX),
+            Table::Locks => (host.map_or(0, |host| host.locks.weight()), CLIENT_LOCKS_MAX),
+            Table::Waits => (host.map_or(0, |host| host.waiting.len()), CLIENT_LOCK_WAITS_MAX),
+        };
+        if own >= most { Err(Full::Principal) } else { self.bounds(table).take(party, 1).map(drop) }
     }
 
     /// Whether a client may hold another range or share.
-    pub(super) fn has_room_to_hold(&self, client: IpAddr) -> bool {
-        let own = self.hosts.get(&client).map_or(0, |host| host.locks);
-        own < CLIENT_LOCKS_MAX && self.locks < LOCKS_MAX
+    pub(super) fn has_room_to_hold(&self, client: IpAddr, party: &Party) -> bool {
+        self.check_room(client, party, Table::Locks).is_ok()
     }
 
     /// Whether a client may wait for another range.
-    pub(super) fn has_room_to_wait(&self, client: IpAddr) -> bool {
-        let own = self.hosts.get(&client).map_or(0, |host| host.waiting.len());
-        own < CLIENT_LOCK_WAITS_MAX && self.waits < LOCK_WAITS_MAX
+    pub(super) fn has_room_to_wait(&self, client: IpAddr, party: &Party) -> bool {
+        self.check_room(client, party, Table::Waits).is_ok()
+    }
+
+    /// The client that has to go so that another one, of this party, may have an entry in a table which is full: one that holds
+    /// nothing, or else the one that has been gone for longest. One that has much costs those nothing that have little.
+    pub(super) fn first_to_go(
+        &self,
+        client: IpAddr,
+        party: &Party,
+        table: Table,
+        full: Full,
+    ) -> Option<IpAddr> {
+        let bounds = self.bounds(table);
+        let is_in_the_way = |host: &Host| {
+            let of = host.locks.party();
+            let has_any = match table {
+                Table::Hosts => true,
+                Table::Locks => host.locks.weight() > 0,
+                Table::Waits => !host.waiting.is_empty(),
+            };
+            has_any && (full == Full::All || of.network == party.network || bounds.is_large(of))
+        };
+        let others = self.hosts.iter().filter(|(other, _)| **other != client);
+        let may_go = others.filter(|(_, host)| host.may_go() && is_in_the_way(host));
+        may_go.min_by_key(|(_, host)| (!host.is_idle(), host.heard)).map(|(other, _)| *other)
     }
 
     /// The client as a holder in `volume`, attached by `attach` if it is none.
     pub(super) fn holder(
         &mut self,
-        client: IpAddr,
+        (client, party): (IpAddr, &Party),
         volume: &Arc<Volume>,
         attach: impl FnOnce() -> HolderId,
     ) -> Option<HolderId> {
@@ -139,7 +209,7 @@ impl State {
         // Of a volume of this number that was there before, nothing is held any more.
         self.forget_volume(client, volume.id());
         let holder = attach();
-        let host = self.admit(client)?;
+        let host = self.admit(client, party)?;
         host.volumes.insert(volume.id(), Attached { volume: Arc::downgrade(volume), holder });
         self.holders.insert((volume.id(), holder), client);
         Some(holder)
@@ -173,8 +243,7 @@ impl State {
             _ => host.used(place.owner, 0),
         }
         let before = before.unwrap_or(0);
-        host.locks = host.locks + count - before;
-        self.locks = self.locks + count - before;
+        host.locks.set(host.locks.weight() + count - before);
     }
 
     /// Adds a lock that a client waits for.
@@ -182,7 +251,7 @@ impl State {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         host.used(waiting.place.owner, 1);
         host.waiting.push(waiting);
-        self.waits += 1;
+        host.waits.set(host.waiting.len());
     }
 
     /// Takes out the first lock that a client waits for, or has not confirmed, of which this is true.
@@ -194,16 +263,14 @@ impl State {
         let host = self.hosts.get_mut(&client)?;
         let at = host.waiting.iter().position(is_it)?;
         let taken = host.waiting.swap_remove(at);
+        host.waits.set(host.waiting.len());
         host.used(taken.place.owner, -1);
-        self.waits -= 1;
         Some(taken)
     }
 
     /// Takes a client out, with all it had. What it held in the volumes is for the caller to end.
     pub(super) fn remove(&mut self, client: IpAddr) -> Vec<(Arc<Volume>, HolderId)> {
         let Some(host) = self.hosts.remove(&client) else { return Vec::new() };
-        self.locks -= host.locks;
-        self.waits -= host.waiting.len();
         for (volume, attached) in &host.volumes {
             self.holders.remove(&(*volume, attached.holder));
         }
@@ -218,13 +285,12 @@ impl State {
         self.holders.remove(&(volume, attached.holder));
         let places: Vec<(Place, usize)> = host.held.extract_if(|place, _| place.volume == volume).collect();
         for (place, count) in places {
-            host.locks -= count;
-            self.locks -= count;
+            host.locks.set(host.locks.weight() - count);
             host.used(place.owner, -1);
         }
         let waiting: Vec<Waiting> =
             host.waiting.extract_if(.., |waiting| waiting.place.volume == volume).collect();
-        self.waits -= waiting.len();
+        host.waits.set(host.waiting.len());
         waiting.iter().for_each(|waiting| host.used(waiting.place.owner, -1));
         while self.take_share(client, |share| share.volume == volume).is_some() {}
     }
@@ -233,16 +299,14 @@ impl State {
     pub(super) fn add_share(&mut self, client: IpAddr, share: Share) {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         host.shares.push(share);
-        host.locks += 1;
-        self.locks += 1;
+        host.locks.set(host.locks.weight() + 1);
     }
 
     /// Takes out the first share of a client of which this is true.
     pub(super) fn take_share(&mut self, client: IpAddr, is_it: impl FnMut(&Share) -> bool) -> Option<Share> {
         let host = self.hosts.get_mut(&client)?;
         let at = host.shares.iter().position(is_it)?;
-        host.locks -= 1;
-        self.locks -= 1;
+        host.locks.set(host.locks.weight() - 1);
         Some(host.shares.swap_remove(at))
     }
 
@@ -267,7 +331,51 @@ impl State {
     }
 }
 
+impl Default for State {
+    fn default() -> Self {
+        let bounds = [LOCK_HOSTS_MAX, LOCKS_MAX, LOCK_WAITS_MAX].map(|all| Bounds::new(all, 0));
+        Self { hosts: HashMap::new(), holders: HashMap::new(), bounds }
+    }
+}
+
 impl Host {
+    fn new(room: Slot, locks: Slot, waits: Slot) -> Self {
+        Self {
+            monitor_state: 0,
+            idle_since: None,
+            volumes: HashMap::new(),
+            owners: HashMap::new(),
+            names: HashMap::new(),
+            next_owner: 0,
+            held: HashMap::new(),
+            shares: Vec::new(),
+            waiting: Vec::new(),
+            _room: room,
+            locks,
+            waits,
+            heard: Instant::now(),
+            asked: None,
+            silent_since: None,
+            local: None,
+        }
+    }
+
+    /// It has called, or answered.
+    pub(super) fn hear(&mut self) {
+        (self.heard, self.silent_since) = (Instant::now(), None);
+    }
+
+    /// Whether it has not answered for so long.
+    pub(super) fn is_silent_for(&self, seconds: u64, now: Instant) -> bool {
+        let is_past = |since| now.saturating_duration_since(since) >= Duration::from_secs(seconds);
+        self.silent_since.is_some_and(is_past)
+    }
+
+    /// Whether it gives way to others: it holds nothing, or is gone.
+    pub(super) fn may_go(&self) -> bool {
+        self.is_idle() || self.is_silent_for(LOCK_HOST_GONE_S, Instant::now())
+    }
+
     /// The number of an owner. A new one is forgotten when nothing is settled for it.
     pub(super) fn number(&mut self, name: OwnerName) -> u64 {
         if let Some(&known) = self.owners.get(&name) {
@@ -309,19 +417,28 @@ impl Host {
 
 #[cfg(test)]
 impl State {
+    /// Another bound for a table that is empty.
+    pub(super) fn bound(&mut self, table: Table, all: usize) {
+        self.bounds[table as usize] = Bounds::new(all, 0);
+    }
+
     #[track_caller]
     pub(super) fn assert_empty(&self) {
         assert!(self.hosts.values().all(|host| host.volumes.is_empty()));
         assert!(self.holders.is_empty());
-        assert_eq!((self.locks, self.waits), (0, 0));
+        self.assert_none_used();
+    }
+
+    #[track_caller]
+    fn assert_none_used(&self) {
+        assert_eq!([Table::Locks, Table::Waits].map(|table| self.bounds(table).used()), [0, 0]);
     }
 
     #[track_caller]
     pub(super) fn assert_idle(&self) {
-        assert_eq!((self.locks, self.waits), (0, 0));
+        self.assert_none_used();
         for host in self.hosts.values() {
             assert!(host.is_idle() && host.owners.is_empty() && host.names.is_empty());
-            assert_eq!(host.locks, 0);
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::testing::{Desk, rule, words};
 use nfs_wire::nlm::*;
 use nfs_wire::nsm;
 use nfs_wire::rpc::{Accepted, Versions};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,6 +13,9 @@ use vfs::claims::{Grace, RecordId};
 use vfs::qos::Nanos;
 use vfs::{Backend, Durability, Export, ExportRule, Name, NewInode, Time, UncheckedNode, Volume, VolumeId};
 use xdr::{Decode, Encode, Reader};
+
+#[path = "hostile_tests.rs"]
+mod hostile;
 
 const NOW: Time = crate::testing::NOW;
 /// Two clients of the export, and an address that it does not admit.
@@ -591,13 +595,13 @@ fn who_had_locks_before_a_restart_is_told_and_claims_them_again() {
     assert_eq!(office.at(SECOND).lock(bytes(9, 9)), Status::GRANTED);
     assert_eq!(office.unlock(WHOLE), Status::GRANTED);
     office.notify(b"", 9);
-    office.locks().tick();
+    office.locks().tick(HashSet::new);
     drop(office);
 
     let (mut office, after) = open();
     assert_eq!((after % 2, after > before), (1, true));
     office.locks().tell_restart(grace);
-    office.locks().tick();
+    office.locks().tick(HashSet::new);
     let args = nsm::StatusChange { mon_name: b"127.0.0.1", state: after }.to_bytes();
     let news = (nsm::PROGRAM, nsm::VERSION, nsm::Procedure::NOTIFY.0, args);
     assert_eq!(first.called.recv_timeout(LONG), Ok(news));
@@ -608,7 +612,7 @@ fn who_had_locks_before_a_restart_is_told_and_claims_them_again() {
 
     let (office, _) = open();
     *office.locks().0.restart() = None;
-    office.locks().tick();
+    office.locks().tick(HashSet::new);
     drop(office);
     let (mut office, _) = open();
     assert_eq!(
@@ -639,7 +643,7 @@ fn a_client_that_cannot_be_recorded_gets_no_lock() {
     let alock = alock::<u64>(WHOLE, &office.file);
     let args = LockArgs { cookie: COOKIE, block: false, exclusive: true, alock, reclaim: false, state: 0 };
     assert_eq!(status(office.call(VERSION_4, Procedure::NM_LOCK, &args)), Status::GRANTED, "it wants none");
-    office.locks().tick();
+    office.locks().tick(HashSet::new);
     assert_eq!(office.unlock(WHOLE), Status::GRANTED);
     assert_eq!(office.lock(WHOLE), Status::GRANTED, "there is room again");
     std::fs::remove_dir_all(dir.parent().unwrap()).unwrap();

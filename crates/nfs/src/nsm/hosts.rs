@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use vfs::bounds::{Bounds, Party, Slot};
 use vfs::claims::RecordId;
 
 const NAME: &str = "lock-hosts";
@@ -31,6 +32,9 @@ pub struct LockHosts {
     state: u32,
     earlier: Vec<(IpAddr, IpAddr)>,
     known: RwLock<Known>,
+    /// The room of those that were recorded since the start.
+    slots: Mutex<HashMap<IpAddr, Slot>>,
+    bounds: Arc<Bounds>,
     file: Mutex<Log>,
     _dir: Arc<StableDir>,
 }
@@ -57,7 +61,16 @@ impl LockHosts {
             written => written?,
         };
         let earlier = known.iter().map(|(&client, &local)| (client, local)).collect();
-        Ok(Self { state, earlier, known: known.into(), file: log.into(), _dir: Arc::clone(dir) })
+        let (slots, bounds) = (Mutex::default(), Bounds::new(LOCK_HOSTS_MAX, 0));
+        Ok(Self {
+            state,
+            earlier,
+            known: known.into(),
+            slots,
+            bounds,
+            file: log.into(),
+            _dir: Arc::clone(dir),
+        })
     }
 
     /// The state number of this run.
@@ -86,7 +99,7 @@ impl LockHosts {
     }
 
     /// Records a host that knows us by the address `local`: durable when this returns.
-    pub(crate) fn add(&self, client: IpAddr, local: IpAddr) -> io::Result<()> {
+    pub(crate) fn add(&self, client: IpAddr, local: IpAddr, party: &Party) -> io::Result<()> {
         if self.has(client) {
             return Ok(());
         }
@@ -96,12 +109,16 @@ impl LockHosts {
                 "locks are known of {LOCK_HOSTS_MAX} clients, and of no more"
             )));
         }
+        let full =
+            |full| io::Error::other(format!("locks are known of as many clients as may be ({full:?})"));
+        let slot = self.bounds.take(party, 1).map_err(full)?;
         if !log.is_writable() {
             *log = write_anew(&log, self.state, &self.known.read().unwrap_or_else(PoisonError::into_inner))?;
         }
         log.append(&record(Kind::Holds, client, local))?;
         log.sync()?;
         self.known.write().unwrap_or_else(PoisonError::into_inner).insert(client, local);
+        self.slots().insert(client, slot);
         Ok(())
     }
 
@@ -110,6 +127,7 @@ impl LockHosts {
         let mut log = self.log();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let Some(local) = known.remove(&client) else { return };
+        self.slots().remove(&client);
         let mut forgotten = log.append(&record(Kind::HoldsNothing, client, local));
         if log.records() > 2 * known.len() + RECORDS_SPARE {
             forgotten = write_anew(&log, self.state, &known).map(|written| *log = written);
@@ -117,6 +135,10 @@ impl LockHosts {
         if let Err(error) = forgotten {
             tracing::warn!(%client, %error, "a client without locks stays recorded");
         }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<IpAddr, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -195,6 +217,10 @@ mod tests {
     use stable::TestDir;
     use std::fs;
 
+    fn party() -> Party {
+        Party::of(vfs::bounds::Networks::default().of([10, 1, 0, 9].into()))
+    }
+
     fn address(text: &str) -> IpAddr {
         text.parse().unwrap()
     }
@@ -214,10 +240,10 @@ mod tests {
         assert_eq!((hosts.state(), earlier(&hosts)), (3, vec![]));
         assert_eq!(hosts.expected(), None);
         for _ in 0..2 {
-            hosts.add(v4, server).unwrap();
+            hosts.add(v4, server, &party()).unwrap();
         }
-        hosts.add(v6, address("fd00::1")).unwrap();
-        hosts.add(address("10.1.0.10"), server).unwrap();
+        hosts.add(v6, address("fd00::1"), &party()).unwrap();
+        hosts.add(address("10.1.0.10"), server, &party()).unwrap();
         hosts.forget(address("10.1.0.10"));
         assert!(hosts.has(v4) && !hosts.has(address("10.1.0.10")));
         drop(hosts);
@@ -234,7 +260,7 @@ mod tests {
         let dir = TestDir::new();
         let hosts = LockHosts::open(&dir.open()).unwrap();
         for last in 1..=3 {
-            hosts.add(IpAddr::from([10, 0, 0, last]), address("10.1.0.1")).unwrap();
+            hosts.add(IpAddr::from([10, 0, 0, last]), address("10.1.0.1"), &party()).unwrap();
         }
         drop(hosts);
         let path = dir.path().join(NAME);
@@ -254,10 +280,10 @@ mod tests {
         for _ in 0..RECORDS_SPARE {
             hosts.log().append(&record(Kind::Holds, host, host)).unwrap();
         }
-        hosts.add(host, host).unwrap();
+        hosts.add(host, host, &party()).unwrap();
         hosts.forget(host);
         assert_eq!(fs::metadata(dir.path().join(NAME)).unwrap().len(), 16);
-        hosts.add(host, host).unwrap();
+        hosts.add(host, host, &party()).unwrap();
         drop(hosts);
         assert_eq!(LockHosts::open(&dir.open()).unwrap().earlier(), [(host, host)]);
     }

@@ -3,6 +3,8 @@
 //! A client that gets no answer sends the same bytes again, from the same address and port (Linux keeps the port over a
 //! reconnection for just this purpose). While the first is being done, the second waits for its answer; afterwards it
 //! gets the same one. Two processes of one host use different ports, so that equal calls of theirs stay two calls.
+//!
+//! Of what is remembered, each network has a share: one that calls much drives out its own calls.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -10,14 +12,18 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::Protection;
+use vfs::bounds::{Network, share};
 
 /// The most calls remembered, over all clients.
-const ENTRIES_MAX: usize = 16_384;
+const ENTRIES_MAX: usize = 32_768;
 /// The most bytes of replies remembered.
-const BYTES_MAX: usize = 8 << 20;
+const BYTES_MAX: usize = 16 << 20;
 /// A longer reply is not remembered; none of the calls concerned has one.
 const REPLY_BYTES_MAX: usize = 1024;
 const SHARDS: usize = 16;
+/// What one shard remembers of both.
+const CALLS_MAX: usize = ENTRIES_MAX / SHARDS;
+const REPLIES_MAX: usize = BYTES_MAX / SHARDS;
 
 /// What makes two calls the same one: xid, NFS procedure, and a checksum with a secret key of these, the client's address
 /// and the whole call. It is small because thousands are kept.
@@ -55,8 +61,16 @@ pub struct ReplayCache {
 #[derive(Default)]
 struct Shard {
     calls: HashMap<CallKey, State, BuildHasherDefault<ByChecksum>>,
-    /// Finished calls, oldest first.
-    order: VecDeque<CallKey>,
+    /// Finished calls by network.
+    networks: HashMap<Network, Finished>,
+    count: usize,
+    bytes: usize,
+}
+
+/// The finished calls of a network, oldest first.
+#[derive(Default)]
+struct Finished {
+    calls: VecDeque<CallKey>,
     bytes: usize,
 }
 
@@ -119,11 +133,15 @@ impl ReplayCache {
         }
     }
 
-    /// Remembers the answer and gives it to those who wait.
-    pub fn complete(&self, key: &CallKey, reply: &[u8]) {
+    /// Remembers the answer to a call from this network and gives it to those who wait.
+    pub fn complete(&self, key: &CallKey, network: Network, reply: &[u8]) {
         let waiters = {
             let mut shard = self.shard(key);
-            if reply.len() <= REPLY_BYTES_MAX { shard.remember(key, reply) } else { shard.finish(key) }
+            if reply.len() <= REPLY_BYTES_MAX {
+                shard.remember(key, network, reply)
+            } else {
+                shard.finish(key)
+            }
         };
         waiters.into_iter().for_each(|waiter| waiter.answer(reply));
     }
@@ -145,19 +163,20 @@ impl ReplayCache {
 pub struct InProgress {
     cache: Arc<ReplayCache>,
     key: CallKey,
+    network: Network,
     is_complete: bool,
 }
 
 impl InProgress {
-    /// A call that was [`Verdict::New`].
-    pub fn new(cache: &Arc<ReplayCache>, key: CallKey) -> Self {
-        Self { cache: Arc::clone(cache), key, is_complete: false }
+    /// A call from this network that was [`Verdict::New`].
+    pub fn new(cache: &Arc<ReplayCache>, key: CallKey, network: Network) -> Self {
+        Self { cache: Arc::clone(cache), key, network, is_complete: false }
     }
 
     /// Remembers the answer and gives it to those who wait.
     pub fn complete(mut self, reply: &[u8]) {
         self.is_complete = true;
-        self.cache.complete(&self.key, reply);
+        self.cache.complete(&self.key, self.network, reply);
     }
 }
 
@@ -175,17 +194,43 @@ impl Shard {
         State::waiters(self.calls.remove(key))
     }
 
-    fn remember(&mut self, key: &CallKey, reply: &[u8]) -> Vec<Box<dyn Waiter>> {
+    fn remember(&mut self, key: &CallKey, network: Network, reply: &[u8]) -> Vec<Box<dyn Waiter>> {
         let waiters = State::waiters(self.calls.insert(*key, State::Done(reply.into())));
-        self.order.push_back(*key);
+        let own = self.networks.entry(network).or_default();
+        own.calls.push_back(*key);
+        own.bytes += reply.len();
+        self.count += 1;
         self.bytes += reply.len();
-        while self.order.len() > ENTRIES_MAX / SHARDS || self.bytes > BYTES_MAX / SHARDS {
-            let Some(oldest) = self.order.pop_front() else { break };
-            if let Some(State::Done(reply)) = self.calls.remove(&oldest) {
-                self.bytes -= reply.len();
-            }
+        while self.has_more_than_its_share(network) && self.forget_oldest(network) {}
+        while self.count > CALLS_MAX || self.bytes > REPLIES_MAX {
+            let largest = self.networks.iter().max_by_key(|(_, finished)| finished.calls.len());
+            let Some(largest) = largest.map(|(network, _)| *network) else { break };
+            self.forget_oldest(largest);
         }
         waiters
+    }
+
+    fn has_more_than_its_share(&self, network: Network) -> bool {
+        let Some(own) = self.networks.get(&network) else { return false };
+        let count = own.calls.len();
+        let is_over = count > share(CALLS_MAX, self.count - count)
+            || own.bytes > share(REPLIES_MAX, self.bytes - own.bytes);
+        // A network that has nothing else keeps the reply to its last call.
+        is_over && count > 1
+    }
+
+    fn forget_oldest(&mut self, network: Network) -> bool {
+        let Entry::Occupied(mut own) = self.networks.entry(network) else { return false };
+        let Some(oldest) = own.get_mut().calls.pop_front() else { return false };
+        self.count -= 1;
+        if let Some(State::Done(reply)) = self.calls.remove(&oldest) {
+            own.get_mut().bytes -= reply.len();
+            self.bytes -= reply.len();
+        }
+        if own.get().calls.is_empty() {
+            own.remove();
+        }
+        true
     }
 }
 
@@ -215,6 +260,10 @@ mod tests {
         }
     }
 
+    fn network(host: u8) -> Network {
+        vfs::bounds::Networks::default().of([10, 0, 0, host].into())
+    }
+
     fn key(cache: &ReplayCache, port: u16, xid: u32, record: &[u8]) -> CallKey {
         cache.key((SocketAddr::from(([127, 0, 0, 1], port)), Protection::Plain), xid, 8, record)
     }
@@ -227,7 +276,7 @@ mod tests {
         let call = key(&cache, 700, 1, b"create a");
         assert!(matches!(cache.begin(&call, waiter), Verdict::New));
         assert!(matches!(cache.begin(&call, waiter), Verdict::Waits));
-        cache.complete(&call, b"made a");
+        cache.complete(&call, network(1), b"made a");
         assert_eq!(*heard.0.lock().unwrap(), vec![b"made a".to_vec()]);
         assert!(matches!(cache.begin(&call, waiter), Verdict::Replay(reply) if *reply == *b"made a"));
     }
@@ -237,7 +286,7 @@ mod tests {
         let cache = ReplayCache::default();
         let waiter = || -> Box<dyn Waiter> { Box::new(Heard::default()) };
         cache.begin(&key(&cache, 700, 1, b"create a"), waiter);
-        cache.complete(&key(&cache, 700, 1, b"create a"), b"made a");
+        cache.complete(&key(&cache, 700, 1, b"create a"), network(1), b"made a");
         for other in [
             key(&cache, 701, 1, b"create a"),
             key(&cache, 700, 2, b"create a"),
@@ -254,13 +303,43 @@ mod tests {
         let count = u32::try_from(ENTRIES_MAX).unwrap() * 2;
         for xid in 0..count {
             cache.begin(&key(&cache, 700, xid, b""), waiter);
-            cache.complete(&key(&cache, 700, xid, b""), &[0; REPLY_BYTES_MAX]);
+            cache.complete(&key(&cache, 700, xid, b""), network(1), &[0; REPLY_BYTES_MAX]);
         }
         let held: usize = cache.shards.iter().map(|shard| shard.lock().unwrap().calls.len()).sum();
         let bytes: usize = cache.shards.iter().map(|shard| shard.lock().unwrap().bytes).sum();
         assert!(held <= ENTRIES_MAX && bytes <= BYTES_MAX, "{held} calls, {bytes} bytes");
         assert!(matches!(cache.begin(&key(&cache, 700, count - 1, b""), waiter), Verdict::Replay(_)));
         assert!(matches!(cache.begin(&key(&cache, 700, 0, b""), waiter), Verdict::New));
+    }
+
+    #[test]
+    fn a_network_that_calls_much_drives_out_no_call_of_another_one() {
+        let cache = ReplayCache::default();
+        let waiter = || -> Box<dyn Waiter> { Box::new(Heard::default()) };
+        let modest = |xid| key(&cache, 800, xid, b"create a");
+        for xid in 0..100 {
+            cache.begin(&modest(xid), waiter);
+            cache.complete(&modest(xid), network(2), b"made a");
+        }
+        let count = u32::try_from(ENTRIES_MAX).unwrap() * 2;
+        for host in [1, 3] {
+            for xid in 0..count {
+                let call = key(&cache, 700 + u16::from(host), xid, b"");
+                cache.begin(&call, waiter);
+                cache.complete(&call, network(host), &[0; 100]);
+            }
+        }
+        for xid in 0..100 {
+            assert!(
+                matches!(cache.begin(&modest(xid), waiter), Verdict::Replay(reply) if *reply == *b"made a")
+            );
+        }
+        let held: usize = cache.shards.iter().map(|shard| shard.lock().unwrap().count).sum();
+        assert!(held > ENTRIES_MAX / 2, "{held}");
+        let call = key(&cache, 900, 1, b"");
+        cache.begin(&call, waiter);
+        cache.complete(&call, network(4), b"made b");
+        assert!(matches!(cache.begin(&call, waiter), Verdict::Replay(_)), "a newcomer is remembered");
     }
 
     #[test]

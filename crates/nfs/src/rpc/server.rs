@@ -140,8 +140,8 @@ impl Protocol for Rpc {
     fn session(&self, listening: &Listening, ends: transport::Endpoints) -> Reach {
         let endpoint = listening.is_endpoint.then(|| ends.local.to_canonical());
         let tls = listening.tls.clone();
-        let (binding, put_off) = Default::default();
-        Reach { programs: listening.programs, endpoint, tls, binding, put_off }
+        let (binding, put_off, denied) = Default::default();
+        Reach { programs: listening.programs, endpoint, tls, binding, put_off, denied }
     }
 
     fn memory(&self, role: Role, cached_files: usize) -> Memory {
@@ -213,6 +213,11 @@ impl Protocol for Rpc {
         Ok(routed.map(|mut call| {
             let (client, endpoint) = (connection.ends.peer.ip(), *endpoint);
             let origin = Origin { client, endpoint, protocol: call.protocol(), protection };
+            // Before the call is done: its data may take long to come.
+            let reach = &connection.session;
+            if !connection.is_proven() && !call.is_null() && reach.may_mount(&memory.namespace, origin) {
+                connection.prove();
+            }
             let args = call.args(message);
             let toll = toll(&mut call, args, &self.service, &memory.namespace, origin);
             Plan { dispatch: call.dispatch(), call, toll }
@@ -473,9 +478,10 @@ impl Rpc {
         let (Some(cache), Some(procedure)) = (&self.service.replay, call.procedure()) else {
             return Ok(None);
         };
-        let key = cache.key((cx.ends().peer, cx.connection.protection()), call.xid, procedure, message);
+        let peer = cx.ends().peer;
+        let key = cache.key((peer, cx.connection.protection()), call.xid, procedure, message);
         match cache.begin(&key, || Box::new(cx.detach())) {
-            Verdict::New => Ok(Some(InProgress::new(cache, key))),
+            Verdict::New => Ok(Some(InProgress::new(cache, key, self.service.networks.of(peer.ip())))),
             Verdict::Waits => Err(Progress::Detached),
             Verdict::Replay(reply) => {
                 cx.out.push_record(&reply);

@@ -8,6 +8,7 @@ use super::state::channel::Callback;
 use super::state::client::Client;
 use super::state::delegations::{Counted, DelegationState, VolumeFile};
 use super::state::held::{Held, State};
+use super::state::tables::Table;
 use super::state::writers::Writer;
 use crate::call::File;
 use crate::limits::{CLIENT_DELEGATIONS_MAX, DELEGATIONS_MAX};
@@ -123,8 +124,11 @@ fn grant(
     if !client.callbacks.is_reachable() && !reclaims {
         return Err(RESOURCE);
     }
-    let counted = Counted::new(&client.delegations, &state.delegations).ok_or(RESOURCE)?;
-    let is_many = counted.is_many();
+    let party = client.user(ops.call.credential.uid);
+    let room = state.take(Table::Delegations, &party, client).map_err(|_| RESOURCE)?;
+    let slot = state.take(Table::States, &party, client).map_err(|_| RESOURCE)?;
+    let counted = Counted::new(&client.delegations, room).ok_or(RESOURCE)?;
+    let is_many = counted.is_many(&state.tables.delegations);
     // Locked until the delegation is in the table, where a recall looks for it.
     let mut held = client.held();
     if let Some(index) = held.delegation_of(&place) {
@@ -149,7 +153,7 @@ fn grant(
         is_revoked: false,
         _counted: counted,
     };
-    let Ok(index) = held.insert(State::Delegation(delegation)) else {
+    let Ok(index) = held.insert(State::Delegation(delegation), slot) else {
         give_back(file, holder);
         return Err(RESOURCE);
     };

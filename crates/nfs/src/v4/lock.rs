@@ -4,6 +4,7 @@ use super::open::{check_file, check_regular, file_id, granted, holder, refusal};
 use super::ops::{Done, Ops, Stop, reply};
 use super::state::client::Client;
 use super::state::held::{Held, LockState};
+use super::state::tables::Table;
 use super::state::waiting::{KEPT_S, WAITS_S, WaitingLock};
 use crate::call::File;
 use nfs_wire::v4::{LockArgs, LockDenied, LockType, Locker, LocktArgs, LockuArgs, StateOwner, Status};
@@ -25,6 +26,13 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
     if args.reclaim {
         ops.call.service.v4.check_reclaims(&client)?;
     }
+    // Before the claim, which then cannot be left without a state.
+    let (state, party) = (&ops.call.service.v4, client.user(ops.call.credential.uid));
+    let range = state.take(Table::Ranges, &party, &client)?;
+    let slot = match &args.locker {
+        Locker::New(_) => Some(state.take(Table::States, &party, &client)?),
+        Locker::Existing(_) => None,
+    };
     let mut held = client.held();
     let (open, owner, known, name) = match &args.locker {
         Locker::New(new) => {
@@ -46,11 +54,14 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
     check_file(&state.file, &file)?;
     let (claim, is_exclusive) = (state.claim, is_exclusive(args.locktype));
     check_mode(state.access, is_exclusive)?;
-    // Before the claim, which then cannot be left without a state.
     if !held.has_room_for_range() {
         return Err(Stop::Status(Status::DELAY));
     }
-    let index = known.map_or_else(|| held.insert_lock(LockState { open, owner, ranges: 0 }, name), Ok)?;
+    let index = match (known, slot) {
+        (Some(index), _) => index,
+        (None, Some(slot)) => held.insert_lock(LockState { open, owner, ranges: range }, name, slot)?,
+        (None, None) => return Err(Stop::Status(Status::BAD_STATEID)),
+    };
     let request = lock_request(owner, Some(claim), span, is_exclusive);
     let request = LockRequest { reclaims: args.reclaim, ..request };
     let mut verdict = file.claim(&Request::Lock(request));
@@ -100,6 +111,8 @@ fn wait_for(
     if ops.minor == 0 || !is_new || !held.may_wait() || !client.callbacks.is_reachable() {
         return Ok(None);
     }
+    let party = client.user(ops.call.credential.uid);
+    let Ok(slot) = ops.call.service.v4.tables.states.take(&party, 1) else { return Ok(None) };
     let until = Nanos(file.volume().now().0.saturating_add(Nanos::from_seconds(WAITS_S).0));
     let queueing = Queueing::Reserved { until, kept: Nanos::from_seconds(KEPT_S) };
     let ticket = match file.claim(&Request::Lock(LockRequest { queueing, ..request })) {
@@ -118,6 +131,7 @@ fn wait_for(
         handle: file.handle().bytes().into(),
         until: ops.call.service.v4.second() + WAITS_S + KEPT_S,
         is_told: false,
+        _slot: slot,
     };
     if held.wait(lock, &name).is_err() {
         file.claim(&Request::Cancel(ticket));
@@ -162,7 +176,9 @@ pub(super) fn locku(ops: &mut Ops<'_, '_>, args: &LockuArgs, w: &mut Writer<'_>)
     check_file(&held.open(lock.open)?.file, &file)?;
     let (owner, stream) = (lock.owner, Stream::default());
     let splits = || file.volume().claims().is_split_by(&file.key(), owner, stream, &span);
-    if !held.has_room_for_range() && splits() {
+    let has_room = held.has_room_for_range()
+        && ops.call.service.v4.tables.ranges.take(&client.user(ops.call.credential.uid), 1).is_ok();
+    if !has_room && splits() {
         return Err(Stop::Status(Status::DELAY));
     }
     granted(file.claim(&Request::Unlock { owner, stream, span, enforced: false, is_exclusive: None }))?;

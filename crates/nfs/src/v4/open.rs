@@ -9,6 +9,7 @@ use super::place::Place;
 use super::state::State as ServiceState;
 use super::state::client::Client;
 use super::state::held::{FileId, Held, Holding, OpenState, State};
+use super::state::tables::Table;
 use crate::call::File;
 use nfs_wire::v4::{
     Bitmap, ChangeInfo, CloseArgs, CreateHow, FreeStateidArgs, OpenArgs, OpenClaim, OpenDelegation,
@@ -16,6 +17,7 @@ use nfs_wire::v4::{
     TestStateidArgs, TestStateidOk,
 };
 use std::sync::Arc;
+use vfs::bounds::Slot;
 use vfs::claims::{self, By, Conflict, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
 use vfs::{Access, Attrs, Disposition, ExclusiveKey, FileType, FsError, Opened, SetAttrs};
 use xdr::Writer;
@@ -32,6 +34,14 @@ struct Target {
     attrset: Bitmap,
     /// What is to be cut, once it is open.
     size: Option<u64>,
+}
+
+/// How a file is opened, and the room for that.
+struct Opening<'a> {
+    owner: &'a StateOwner<'a>,
+    access: claims::Access,
+    reclaims: bool,
+    room: Slot,
 }
 
 /// How OPEN came by a file.
@@ -54,6 +64,9 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
     } else if !client.has_reclaimed() && ops.minor > 0 {
         return Err(Stop::Status(Status::GRACE));
     }
+    let state = &ops.call.service.v4;
+    // Before anything is made, which could not be opened then.
+    let room = state.take(Table::States, &client.user(ops.call.credential.uid), &client)?;
     let target = match &args.claim {
         OpenClaim::Null(name) => named(ops, args, name)?,
         OpenClaim::Fh | OpenClaim::Previous(_) => current(ops, args)?,
@@ -76,7 +89,9 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
     })?;
     let opened = authorize(&target, access)?;
     let state = &ops.call.service.v4;
-    let stateid = keep(state, &client, &args.owner, &target, opened, access, reclaims)?;
+    state.record(&client);
+    let opening = Opening { owner: &args.owner, access, reclaims, room };
+    let stateid = keep(state, &client, &target, opened, opening)?;
     if let Some(size) = target.size
         && let Err(stop) = cut(ops, &target.file, &stateid, size)
     {
@@ -283,12 +298,11 @@ fn authorize(target: &Target, access: claims::Access) -> Result<Opened<'static>,
 fn keep(
     state: &ServiceState,
     client: &Arc<Client>,
-    owner: &StateOwner<'_>,
     target: &Target,
     opened: Opened<'static>,
-    access: claims::Access,
-    reclaims: bool,
+    opening: Opening<'_>,
 ) -> Result<Stateid, Stop> {
+    let Opening { owner, access, reclaims, room } = opening;
     let file = &target.file;
     let id = file_id(file);
     let mut held = client.held();
@@ -332,7 +346,7 @@ fn keep(
         locks: Vec::new(),
         pairs: pair(access),
     };
-    match held.insert(State::Open(state)) {
+    match held.insert(State::Open(state), room) {
         Ok(index) => Ok(held.stateid(index)),
         Err(status) => {
             file.claim(&Request::Close(claim));

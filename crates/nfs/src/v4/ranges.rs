@@ -3,6 +3,7 @@
 use super::ops::{Done, Ops, Stop};
 use super::price::{copy_demand, may_go_on_alone};
 use super::state::copier::Copying;
+use super::state::tables::Table;
 use crate::call::File;
 use nfs_wire::v4::{
     AllocateArgs, CloneArgs, CopyArgs, CopyOk, CopyRequirements, DataContent, DeallocateArgs,
@@ -126,9 +127,11 @@ fn begin_copy(
     if !client.callbacks.is_reachable() {
         return Ok(None);
     }
-    let Some(place) = state.copier.reserve() else { return Ok(None) };
+    let party = client.user(ops.call.credential.uid);
+    let Ok(room) = state.tables.copies.take(&party, 1) else { return Ok(None) };
+    let Ok(slot) = state.take(Table::States, &party, &client) else { return Ok(None) };
     let progress = Arc::default();
-    let Ok(stateid) = client.held().insert_copy(&progress) else { return Ok(None) };
+    let Ok(stateid) = client.held().insert_copy(&progress, slot) else { return Ok(None) };
     let handle = ops.file()?.handle().bytes().into();
     let (client, origin, namespace) =
         (Arc::downgrade(&client), ops.call.origin(), Arc::clone(&ops.call.service.namespace));
@@ -143,7 +146,7 @@ fn begin_copy(
         origin,
         namespace,
         progress,
-        _place: place,
+        _room: room,
     };
     state.copier.begin(copying);
     Ok(Some(stateid))

@@ -109,8 +109,15 @@ impl Client {
 
     /// From now on it is the client with this name, in a new session.
     pub(super) fn be(&mut self, ownerid: &[u8]) {
+        self.try_be(ownerid).unwrap();
+    }
+
+    /// The same, if it can have one.
+    pub(super) fn try_be(&mut self, ownerid: &[u8]) -> Result<(), Status> {
+        let session = self.try_session(ownerid)?;
         self.sequence.set(0);
-        self.session = Some(self.begin_session(ownerid));
+        self.session = Some(session);
+        Ok(())
     }
 
     /// Becomes another host, which is then what this one was.
@@ -181,8 +188,9 @@ impl Client {
             client_impl_id: None,
         };
         let results = self.run_alone(&Argument::ExchangeId(introduction));
-        let [OpReply::ExchangeId(ExchangeIdReply::Ok(known))] = &*results.all() else {
-            panic!("{:?}", results.all())
+        let replies = results.all();
+        let [OpReply::ExchangeId(ExchangeIdReply::Ok(known))] = &*replies else {
+            return Err(results.status());
         };
         let channel = ChannelAttrs {
             headerpadsize: 0,
@@ -233,6 +241,19 @@ impl Client {
         let sequence = SequenceArgs { sessionid, sequenceid, slotid: 0, highest_slotid: 0, cachethis: false };
         let encoded = [&Argument::Sequence(sequence).to_bytes(), operations].concat();
         self.run_encoded(count + 1, &encoded, 1)
+    }
+
+    /// Does operations in a slot, and has the reply kept.
+    pub(super) fn ask_in_slot(
+        &self,
+        (slotid, sequenceid): (u32, u32),
+        operations: &[Argument<'_>],
+    ) -> Results {
+        let sessionid = self.session_id();
+        let sequence = SequenceArgs { sessionid, sequenceid, slotid, highest_slotid: 0, cachethis: true };
+        let encoded: Vec<u8> = operations.iter().flat_map(Argument::to_bytes).collect();
+        let encoded = [Argument::Sequence(sequence).to_bytes(), encoded].concat();
+        self.run_encoded(u32::try_from(operations.len()).unwrap() + 1, &encoded, 1)
     }
 
     /// How the last of these operations ended.

@@ -5,6 +5,7 @@ mod support;
 
 mod caches;
 mod compounds;
+mod crowds;
 mod delegations;
 mod durability;
 mod endpoints;
@@ -15,4 +16,5 @@ mod neighbors;
 mod reads;
 mod records;
 mod replay;
+mod strangers;
 mod v40;

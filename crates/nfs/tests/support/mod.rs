@@ -97,6 +97,7 @@ pub fn service(namespace: Arc<Namespace>) -> Service {
         mounts: Default::default(),
         rates: CallRates::unbounded(),
         locks: Default::default(),
+        networks: Default::default(),
         registered: Vec::new(),
     }
 }

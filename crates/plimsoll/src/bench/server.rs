@@ -211,6 +211,7 @@ mod tests {
                 connections_per_client: CONNECTIONS_PER_CLIENT,
                 idle_timeout: IDLE_TIMEOUT,
                 id_domain: None,
+                ipv6_prefix: Default::default(),
                 lease: LeaseArgs::default(),
                 write_delegations: false,
                 tls: Default::default(),

@@ -1,6 +1,7 @@
 //! Many of everything at one server: clients, most of them of no use, and files. Those that mean well are served, and
 //! memory stays bounded.
 
+mod idle;
 #[path = "../support/session.rs"]
 mod session;
 #[path = "../../../vfs/tests/support/skip.rs"]

@@ -14,8 +14,8 @@ use super::{Server, raise_descriptors};
 const SESSIONS: usize = 1000;
 /// What a connection may take that does nothing.
 const IDLE_BYTES_MAX: u64 = 64 << 10;
-const PASSWORD: &str = "a secret";
-const USERS: &str = "[[user]]\nname = \"alice\"\nuid = 1000\npassword = \"a secret\"\n";
+pub(super) const PASSWORD: &str = "a secret";
+pub(super) const USERS: &str = "[[user]]\nname = \"alice\"\nuid = 1000\npassword = \"a secret\"\n";
 /// As much as is not done page by page.
 static DATA: [u8; 64 << 10] = [7; 64 << 10];
 

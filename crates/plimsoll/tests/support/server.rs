@@ -28,6 +28,7 @@ impl Running {
             mounts: Default::default(),
             rates: CallRates::unbounded(),
             locks: Default::default(),
+            networks: Default::default(),
             registered: Vec::new(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -8,6 +8,7 @@ mod breaks;
 mod channels;
 mod compound;
 mod compression;
+mod crowds;
 mod dir;
 mod durable;
 mod ea;

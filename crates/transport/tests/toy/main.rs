@@ -3,25 +3,28 @@
 //! A message is a length of four bytes and as much body; the first byte of the body says what is asked, the second is its
 //! number, and the reply repeats both.
 
+mod cipher;
+mod crowds;
 mod long_replies;
 mod patience;
 mod unfinished;
 
+use cipher::Cipher;
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::num::NonZeroU64;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use transport::limits::UNREAD_REPLY_BYTES_MAX;
 use transport::{
-    Body, Connection, Context, Dispatch, Endpoints, Frame, HandOver, Late, Malformed, Opened, Outbox,
-    PartData, Plan, Progress, Protocol, Role, Server, Settings, Transform,
+    Body, Connection, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, PartData, Plan, Progress,
+    Protocol, Role, Server, Settings, Transform,
 };
 use vfs::qos::{Demand, Gate, Limits, Pacer, Toll};
-use vfs::{Blocking, FsError, Protection, Volume};
+use vfs::{Blocking, FsError, Volume};
 
 const FRAMING: usize = 4;
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -218,6 +221,7 @@ impl Protocol for Echo {
                     ..Cipher::default()
                 }));
             }
+            b'v' | b'y' | b'j' => return stand(cx, call, message),
             b'm' => push(cx.out, &[b'm', u8::from(cx.moves_pages())]),
             b'p' => panic!("a call panics, as it should"),
             // The same on a storage thread, when it may.
@@ -307,6 +311,21 @@ impl Protocol for Echo {
     }
 }
 
+/// Changes how a client stands: it proves something, asks to be left alone, or begins a handshake, which it need not finish.
+fn stand(cx: &mut Context<'_, Echo>, call: Call, message: &[u8]) -> Progress<Later> {
+    match call.0 {
+        b'v' => cx.connection.prove(),
+        b'y' => cx.connection.tolerate(),
+        _ => {
+            let may_begin = cx.connection.begin_handshake();
+            push(cx.out, &[b'j', u8::from(may_begin)]);
+            return if may_begin { Progress::Switch(Box::new(Cipher::default())) } else { Progress::Done };
+        }
+    }
+    push(cx.out, message);
+    Progress::Done
+}
+
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().map(|&byte| u64::from(byte)).sum()
 }
@@ -315,64 +334,6 @@ fn summary(call: Call, bytes: usize, sum: u64, parts: usize, refusal: Option<FsE
     let how = if parts > 0 { "in parts" } else { "whole" };
     let text = refusal.map_or(format!("{bytes} bytes, sum {sum}, {how}"), |error| error.to_string());
     [&[call.0, call.1], text.as_bytes()].concat()
-}
-
-/// A cipher that only works if every byte of a connection passes through it once and in order: records of a length and as
-/// many bytes, each added to a running key.
-#[derive(Default)]
-struct Cipher {
-    sealed: u8,
-    opened: u8,
-    hands_over: Option<u64>,
-}
-
-impl Cipher {
-    fn open_records(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> usize {
-        let mut used = 0;
-        while let Some((&len, rest)) = wire[used..].split_first() {
-            let Some(record) = rest.get(..usize::from(len)) else { break };
-            for &byte in record {
-                plain.push(byte.wrapping_sub(self.opened));
-                self.opened = self.opened.wrapping_add(7);
-            }
-            used += 1 + record.len();
-        }
-        used
-    }
-}
-
-impl Transform for Cipher {
-    fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), Malformed> {
-        wire.clear();
-        for record in plain.chunks(100) {
-            wire.push(u8::try_from(record.len()).unwrap());
-            for &byte in record {
-                wire.push(byte.wrapping_add(self.sealed));
-                self.sealed = self.sealed.wrapping_add(7);
-            }
-        }
-        Ok(())
-    }
-
-    fn open(&mut self, wire: &mut [u8], plain: &mut [u8], _: &mut Vec<u8>) -> Result<Opened, Malformed> {
-        let mut bytes = Vec::new();
-        let used = self.open_records(wire, &mut bytes);
-        plain[..bytes.len()].copy_from_slice(&bytes);
-        Ok(Opened { used, plain: bytes.len(), is_closed: false })
-    }
-
-    fn close(&mut self, _: &mut Vec<u8>) {}
-
-    fn protection(&self) -> Option<Protection> {
-        Some(Protection::Encrypted)
-    }
-
-    fn hand_over(self: Box<Self>, _: BorrowedFd<'_>) -> HandOver {
-        match self.hands_over {
-            Some(most) => HandOver::Done(most),
-            None => HandOver::Stays(self),
-        }
-    }
 }
 
 struct Running {
@@ -408,6 +369,14 @@ impl Running {
 
     fn connect(&self) -> Client {
         Client::new(TcpStream::connect(self.address).unwrap())
+    }
+
+    /// As a client with another address.
+    fn connect_as(&self, source: [u8; 4]) -> Client {
+        let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&fd, &SocketAddrV4::new(source.into(), 0)).unwrap();
+        connect(&fd, &self.address).unwrap();
+        Client::new(fd.into())
     }
 }
 

@@ -10,7 +10,6 @@ use nfs_wire::v4::{
     Argument, BindConnToSessionArgs, ChannelDirFromClient, DestroyClientidArgs, DestroySessionArgs,
     FreeStateidArgs, Reply, SequenceStatus, SetxattrArgs, SetxattrOption, StableHow, WriteArgs, XattrValue,
 };
-use std::sync::atomic::Ordering;
 use xdr::Encode;
 
 #[test]
@@ -265,19 +264,19 @@ fn a_call_about_what_was_given_back_is_not_repeated() {
 #[test]
 fn delegations_are_bounded_and_those_of_who_goes_are_given_back() {
     let mut rig = Rig::new();
-    let total = Arc::clone(&rig.client.desk.service.v4.delegations);
-    total.store(crate::limits::DELEGATIONS_MAX - 1, Ordering::Relaxed);
+    let all = Arc::clone(&rig.client.desk.service.v4.tables.delegations);
     rig.delegated(b"f");
+    let others = all.force(&rig.reader().user(7), crate::limits::DELEGATIONS_MAX - 1);
     let wanted = ShareAccess(1 | ShareAccess::WANT_READ_DELEG.0);
     assert_eq!(rig.open(b"g", wanted), Ok(OpenDelegation::NoneExt(RESOURCE)));
-    total.store(1, Ordering::Relaxed);
+    drop(others);
     rig.delegated(b"g");
     let (reader, session) = (rig.reader(), rig.client.session_id());
     assert_eq!(rig.write(b"f"), Err(Status::DELAY));
     // A client of the same name after a restart ends what the earlier one had.
     rig.client.restart(b"reader");
     rig.complete();
-    assert_eq!(total.load(Ordering::Relaxed), 0);
+    assert_eq!(all.used(), 0);
     assert!(rig.client.desk.service.v4.session(&session).is_err());
     assert_eq!(reader.known_by(), 0);
     assert_eq!(rig.write(b"f"), Ok(OpenDelegation::None));

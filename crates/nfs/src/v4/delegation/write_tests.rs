@@ -11,7 +11,6 @@ use nfs_wire::v4::{
     OpenFlag, OpenToLockOwner, ReadArgs, ReadPlusArgs, RemoveArgs, RenameArgs, Reply, SequenceStatus,
     SetattrArgs, ShareDeny, StableHow, StateOwner, WriteArgs,
 };
-use std::sync::atomic::Ordering;
 use xdr::Encode;
 
 fn none(why: Refusal) -> Result<OpenDelegation<'static>, Status> {
@@ -263,8 +262,8 @@ fn what_is_not_given_back_in_a_lease_is_taken_away_with_the_right_to_write() {
 fn what_is_delegated_to_write_is_counted_until_its_client_goes() {
     let mut rig = Rig::delegating_writes();
     let state = &rig.client.desk.service.v4;
-    let (all, writers) = (Arc::clone(&state.delegations), Arc::clone(&state.writers));
-    let counts = || (all.load(Ordering::Relaxed), writers.len());
+    let (all, writers) = (Arc::clone(&state.tables.delegations), Arc::clone(&state.writers));
+    let counts = || (all.used(), writers.len());
     let stateid = rig.delegated_to_write(b"f");
     rig.delegated_to_write(b"g");
     rig.delegated(b"h");

@@ -164,6 +164,87 @@ fn who_had_a_lock_before_a_restart_has_it_after_it_and_nobody_else() {
     assert_eq!(rig.client.status(&[put(&handle), read]), Status::OK);
 }
 
+impl Rig {
+    /// From now on the export is for 10.1.0.0/16 alone.
+    fn admit_some(&self) {
+        let namespace = self.client.desk.service.namespace.load_full();
+        let served = &namespace.exports()[0];
+        let export = Export::new("/e", Arc::clone(&served.volume), vec![rule(&["10.1.0.0/16"])]);
+        self.client.desk.service.namespace.store(Arc::new(Namespace::new([export])));
+    }
+}
+
+#[test]
+fn a_stranger_takes_no_name_of_a_client_that_comes_back_after_a_restart() {
+    let mut rig = Rig::new();
+    rig.client.be(b"host");
+    assert_eq!(rig.complete(), Status::OK);
+    rig.open_new().unwrap();
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    rig.restart();
+    rig.admit_some();
+    rig.client.reconnect("192.0.2.1:700");
+    rig.client.restart(b"host");
+    assert_eq!(rig.complete(), Status::OK);
+    assert!(rig.grace.is_active(), "the one that it says to be is still waited for");
+    rig.client.reconnect("10.1.0.10:700");
+    assert_eq!(
+        rig.client.try_session(b"host"),
+        Err(Status::DELAY),
+        "nor does a host that may mount, for now"
+    );
+    rig.client.reconnect("10.1.0.9:701");
+    rig.client.be(b"host");
+    assert!(rig.reclaim(&handle).is_ok());
+    rig.grace.expire(END);
+    rig.client.reconnect("10.1.0.10:700");
+    rig.client.lose_memory();
+    assert_eq!(rig.client.try_session(b"host"), Err(Status::CLID_INUSE));
+}
+
+#[test]
+fn a_stranger_takes_no_name_of_a_client_of_40_that_comes_back_after_a_restart() {
+    let mut rig = Rig::new();
+    rig.speak_40(b"host");
+    let open = rig.open_new().unwrap();
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    rig.confirm(&handle, open);
+    rig.restart();
+    rig.admit_some();
+    rig.client.desk.peer = "192.0.2.1:700".parse().unwrap();
+    rig.speak_40(b"host");
+    rig.client.desk.peer = "10.1.0.9:701".parse().unwrap();
+    rig.speak_40(b"host");
+    assert!(rig.reclaim(&handle).is_ok());
+}
+
+#[test]
+fn a_stranger_is_recorded_once_it_may_open_a_file() {
+    let mut rig = Rig::new();
+    rig.admit_some();
+    rig.client.reconnect("192.0.2.1:700");
+    rig.client.restart(b"host");
+    assert_eq!(rig.complete(), Status::OK);
+    let recorded = |rig: &mut Rig| {
+        rig.restart();
+        rig.client.desk.service.v4.are_opens_reclaimed()
+    };
+    assert!(!recorded(&mut rig), "what no rule admits costs no flush");
+    rig.admit_some();
+    rig.client.reconnect("192.0.2.1:700");
+    rig.client.restart(b"host");
+    assert_eq!(rig.complete(), Status::OK);
+    let all = rig.client.desk.service.namespace.load().exports()[0].volume.clone();
+    let export = Export::new("/e", all, vec![rule(&[])]);
+    rig.client.desk.service.namespace.store(Arc::new(Namespace::new([export])));
+    rig.open_new().unwrap();
+    let handle = rig.client.handle(&[b"e", b"f"]);
+    assert!(recorded(&mut rig));
+    rig.client.reconnect("192.0.2.1:700");
+    rig.client.be(b"host");
+    assert!(rig.reclaim(&handle).is_ok(), "it is the one that was recorded");
+}
+
 #[test]
 fn a_client_of_40_has_the_whole_time_to_claim_what_it_had() {
     let mut rig = Rig::new();

@@ -134,7 +134,7 @@ fn play(seed: u64, outcomes: &mut Outcomes) {
     rig.complete();
     let state = &rig.client.desk.service.v4;
     assert!(state.writers.is_empty(), "{seed}");
-    assert_eq!(state.delegations.load(std::sync::atomic::Ordering::Relaxed), 0, "{seed}");
+    assert_eq!(state.tables.delegations.used(), 0, "{seed}");
 }
 
 #[test]

@@ -126,7 +126,7 @@ impl World {
 
     fn wait_for_end(&self) {
         let began = Instant::now();
-        while self.client.desk.service.v4.copier.copies() > 0 {
+        while self.client.desk.service.v4.tables.copies.used() > 0 {
             assert!(began.elapsed() < Duration::from_secs(20));
             std::thread::sleep(Duration::from_millis(2));
         }

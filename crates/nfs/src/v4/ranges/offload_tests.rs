@@ -70,7 +70,7 @@ fn cancel(rig: &Rig, stateid: Stateid) -> Status {
 /// Waits until nothing is copied any longer.
 fn wait_for_end(rig: &Rig) {
     let began = Instant::now();
-    while rig.client.desk.service.v4.copier.copies() > 0 {
+    while rig.client.desk.service.v4.tables.copies.used() > 0 {
         assert!(began.elapsed() < Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(2));
     }

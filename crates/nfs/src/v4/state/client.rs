@@ -4,8 +4,8 @@ use super::callbacks::Callbacks;
 use super::clients::Introduction;
 use super::held::{Held, Holding, State};
 use super::lost::LostClaims;
+use super::naming::without_admission;
 use super::records::Identity;
-use super::share::{Share, Totals};
 use super::v40::owners::OpenOwners;
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{ClientId, SequenceStatus, Stateid, Status, Verifier};
@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::bounds::Party;
 use vfs::claims::{Lost, Request};
 
 /// A client, RFC 8881 §2.4.
@@ -22,6 +23,8 @@ pub(crate) struct Client {
     pub(crate) owner: Box<[u8]>,
     pub(crate) verifier: Verifier,
     pub(crate) principal: Principal,
+    /// Whom it counts for.
+    pub(crate) party: Party,
     /// What it is recorded as.
     pub(crate) identity: Identity,
     /// Where it has introduced itself from, besides.
@@ -30,6 +33,8 @@ pub(crate) struct Client {
     /// The second of the service in which it was heard last.
     heard: AtomicU64,
     has_reclaimed: AtomicBool,
+    /// Whether it was recorded for a restart, as far as that could be written.
+    was_recorded: AtomicBool,
     creation: Mutex<Creation>,
     held: Mutex<Held>,
     /// The open owners of a client of 4.0.
@@ -49,7 +54,7 @@ pub(crate) struct Client {
 const ADDRESSES_MAX: usize = 16;
 
 /// Who asks, as far as a client can be told from another by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Principal {
     pub(crate) flavor: AuthFlavor,
     pub(crate) uid: u32,
@@ -81,19 +86,21 @@ pub(crate) enum CreationTurn {
 
 impl Client {
     /// A client that has introduced itself and has no session.
-    pub(crate) fn new(id: ClientId, who: &Introduction<'_>, totals: &Arc<Totals>) -> Self {
+    pub(crate) fn new(id: ClientId, who: &Introduction<'_>) -> Self {
         Self {
             id,
             owner: who.owner.into(),
             verifier: who.verifier,
             principal: who.principal,
-            identity: Identity::new(who.owner, who.verifier, who.principal),
+            party: who.party,
+            identity: Identity::new(without_admission(who.owner).as_ref(), who.verifier, who.principal),
             addresses: Mutex::default(),
             sessions: AtomicU32::new(0),
             heard: AtomicU64::new(0),
             has_reclaimed: AtomicBool::new(false),
+            was_recorded: AtomicBool::new(false),
             creation: Mutex::default(),
-            held: Mutex::new(Held::new(id, Share::new(totals))),
+            held: Mutex::new(Held::new(id)),
             open_owners: None,
             has_ended: AtomicBool::new(false),
             callbacks: Arc::default(),
@@ -104,18 +111,18 @@ impl Client {
     }
 
     /// A client of 4.0, which has confirmed its introduction.
-    pub(crate) fn of_40(
-        id: ClientId,
-        who: &Introduction<'_>,
-        totals: &Arc<Totals>,
-        owners: OpenOwners,
-    ) -> Self {
-        Self { open_owners: Some(Mutex::new(owners)), ..Self::new(id, who, totals) }
+    pub(crate) fn of_40(id: ClientId, who: &Introduction<'_>) -> Self {
+        Self { open_owners: Some(Mutex::default()), ..Self::new(id, who) }
     }
 
     /// Its open owners, if it is a client of 4.0.
     pub(crate) fn open_owners(&self) -> Option<MutexGuard<'_, OpenOwners>> {
         self.open_owners.as_ref().map(|owners| owners.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The party of one of its users, for what an export rule has let in.
+    pub(crate) fn user(&self, uid: u32) -> Party {
+        self.party.user(uid).admitted(true)
     }
 
     /// It has introduced itself from this address.
@@ -136,6 +143,11 @@ impl Client {
     pub(crate) fn may_be(&self, caller: &Principal) -> bool {
         let is_user = self.next_creation() > 1 || caller.user() == self.principal.user();
         is_user && self.is_at(caller.address)
+    }
+
+    /// Whether this caller may end it: the user that has introduced it, from where it is.
+    pub(crate) fn is_of(&self, caller: &Principal) -> bool {
+        caller.user() == self.principal.user() && self.is_at(caller.address)
     }
 
     /// Whether it has introduced itself from this address.
@@ -257,6 +269,16 @@ impl Client {
         !self.has_reclaimed.swap(true, Ordering::SeqCst)
     }
 
+    /// Notes that it is recorded for a restart.
+    pub(crate) fn note_record(&self) {
+        self.was_recorded.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it was recorded for a restart, be it that it was forgotten since.
+    pub(crate) fn was_recorded(&self) -> bool {
+        self.was_recorded.load(Ordering::Relaxed)
+    }
+
     /// Whether it has said so.
     pub(crate) fn has_reclaimed(&self) -> bool {
         self.has_reclaimed.load(Ordering::SeqCst)
@@ -296,8 +318,9 @@ mod tests {
     #[test]
     fn sessions_are_made_from_where_the_client_is() {
         let host = Principal { flavor: AuthFlavor::SYS, uid: 0, address: "192.0.2.1".parse().unwrap() };
-        let who = Introduction { owner: b"host", verifier: [1; 8], principal: host, updates: false };
-        let client = Client::new(1, &who, &Arc::default());
+        let party = Party::of(vfs::bounds::Networks::default().of(host.address));
+        let who = Introduction { owner: b"host", verifier: [1; 8], principal: host, party, updates: false };
+        let client = Client::new(1, &who);
         assert!(!client.may_be(&host), "it has not said so yet");
         client.add_address(host.address);
         let (user, elsewhere) =
@@ -305,5 +328,6 @@ mod tests {
         assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, false, false]);
         client.end_creation(1, b"");
         assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, true, false]);
+        assert_eq!([host, user, elsewhere].map(|caller| client.is_of(&caller)), [true, false, false]);
     }
 }

@@ -1,26 +1,36 @@
 //! Which clients there are: EXCHANGE_ID and CREATE_SESSION as RFC 8881 §18.35.4 and §18.36.4 have them. Pure.
 
 use super::client::{Client, Principal};
-use super::share::Totals;
-use crate::limits::CLIENTS_MAX;
+use super::numbers::Numbers;
 use nfs_wire::v4::{ClientId, Status, Verifier};
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
+use vfs::bounds::{Bounds, Oldest, Party, Slot};
 
 /// The clients, by owner and by number.
-#[derive(Default)]
 pub(crate) struct Clients {
-    owners: HashMap<Box<[u8]>, Owner>,
+    /// Those that have made a session.
+    confirmed: HashMap<Box<[u8]>, Arc<Client>>,
+    /// Those that have not: of each owner one for each that says to be it, so that nobody takes the place of another one.
+    unconfirmed: HashMap<Claimed, Unconfirmed>,
+    waiting: Oldest<Claimed>,
+    introductions: Arc<Bounds>,
     by_id: HashMap<ClientId, Arc<Client>>,
-    next: u32,
+    /// The room of those that are confirmed, also of 4.0.
+    slots: HashMap<ClientId, Slot>,
+    numbers: Numbers,
 }
 
-/// What is known of a client owner: one that has made a session, and one that has not.
-#[derive(Default)]
-struct Owner {
-    confirmed: Option<Arc<Client>>,
-    unconfirmed: Option<Arc<Client>>,
+/// An owner, as somebody says to be it.
+type Claimed = (Box<[u8]>, Principal);
+
+/// A client that has introduced itself.
+struct Unconfirmed {
+    client: Arc<Client>,
+    /// The client that was confirmed for the owner then, whose place it takes.
+    beside: Option<ClientId>,
+    age: u64,
+    _slot: Slot,
 }
 
 /// Who asks for a client's number.
@@ -29,6 +39,7 @@ pub(crate) struct Introduction<'a> {
     pub(crate) owner: &'a [u8],
     pub(crate) verifier: Verifier,
     pub(crate) principal: Principal,
+    pub(crate) party: Party,
     /// The client believes that it is known.
     pub(crate) updates: bool,
 }
@@ -43,22 +54,32 @@ impl Introduction<'_> {
 }
 
 impl Clients {
-    /// The client of an introduction: found, or made with a number whose upper half is `boot`; and one whose place it takes,
-    /// to be ended. The comments give the cases of RFC 8881 §18.35.4.
+    /// No clients; `introductions` bounds those that are not confirmed.
+    pub(crate) fn new(introductions: &Arc<Bounds>) -> Self {
+        Self {
+            confirmed: HashMap::new(),
+            unconfirmed: HashMap::new(),
+            waiting: Oldest::default(),
+            introductions: Arc::clone(introductions),
+            by_id: HashMap::new(),
+            slots: HashMap::new(),
+            numbers: Numbers::default(),
+        }
+    }
+
+    /// The client of an introduction: found, or made with a number of the `boot`th start; and one whose place it takes, to be
+    /// ended. The comments give the cases of RFC 8881 §18.35.4.
     pub(crate) fn introduce(
         &mut self,
         boot: u32,
         who: &Introduction<'_>,
-        totals: &Arc<Totals>,
         is_heard: impl FnOnce(&Client) -> bool,
     ) -> Result<(Arc<Client>, Option<Arc<Client>>), Status> {
-        let add = |clients: &mut Self| clients.add(boot, who, totals);
-        let confirmed = self.owners.get(who.owner).and_then(|owner| owner.confirmed.clone());
-        match (confirmed, who.updates) {
+        match (self.confirmed.get(who.owner).cloned(), who.updates) {
             // 7
             (None, true) => Err(Status::NOENT),
             // 1 and 4
-            (None, false) => Ok((add(self)?, None)),
+            (None, false) => Ok((self.add(boot, who)?, None)),
             // 8
             (Some(known), true) if known.verifier != who.verifier => Err(Status::NOT_SAME),
             // 9
@@ -71,46 +92,48 @@ impl Clients {
                     return Err(Status::CLID_INUSE);
                 }
                 self.remove(&known);
-                Ok((add(self)?, Some(known)))
+                Ok((self.add(boot, who)?, Some(known)))
             }
             // 2
             (Some(known), false) if known.verifier == who.verifier => Ok((known, None)),
             // 5: the client has restarted.
-            (Some(_), false) => Ok((add(self)?, None)),
+            (Some(_), false) => Ok((self.add(boot, who)?, None)),
         }
     }
 
-    fn add(
-        &mut self,
-        boot: u32,
-        who: &Introduction<'_>,
-        totals: &Arc<Totals>,
-    ) -> Result<Arc<Client>, Status> {
-        if !self.has_room(who.principal.address) {
-            return Err(Status::DELAY);
-        }
-        let id = self.take_number(boot);
-        let client = Arc::new(Client::new(id, who, totals));
-        self.by_id.insert(id, Arc::clone(&client));
-        let owner = self.owners.entry(who.owner.into()).or_default();
-        if let Some(old) = owner.unconfirmed.replace(Arc::clone(&client)) {
-            self.by_id.remove(&old.id);
-        }
+    /// Adds a client that is not confirmed. Where there are too many, older ones give way.
+    fn add(&mut self, boot: u32, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
+        let claimed: Claimed = (who.owner.into(), who.principal);
+        self.drop_unconfirmed(&claimed);
+        let slot = loop {
+            match self.introductions.take(&who.party, 1) {
+                Ok(slot) => break slot,
+                Err(full) => {
+                    let oldest = self.waiting.first(&who.party, full).cloned().ok_or(Status::DELAY)?;
+                    self.drop_unconfirmed(&oldest);
+                }
+            }
+        };
+        let client = Arc::new(Client::new(self.take_number(boot), who));
+        self.by_id.insert(client.id, Arc::clone(&client));
+        let beside = self.confirmed.get(who.owner).map(|known| known.id);
+        let age = self.waiting.add(&who.party, claimed.clone());
+        let unconfirmed = Unconfirmed { client: Arc::clone(&client), beside, age, _slot: slot };
+        self.unconfirmed.insert(claimed, unconfirmed);
         Ok(client)
     }
 
-    /// Whether there may be another client at this address.
-    pub(crate) fn has_room(&self, address: IpAddr) -> bool {
-        let near = self.by_id.values().filter(|other| other.principal.address == address).count();
-        self.by_id.len() < CLIENTS_MAX && near < CLIENTS_MAX / 4
+    fn drop_unconfirmed(&mut self, claimed: &Claimed) -> Option<Unconfirmed> {
+        let gone = self.unconfirmed.remove(claimed)?;
+        self.waiting.remove(&gone.client.party, gone.age);
+        self.by_id.remove(&gone.client.id);
+        Some(gone)
     }
 
-    /// A number that no client has, and none has had of the last four billion since the service was started for the `boot`th
-    /// time.
+    /// A number that no client has, none has had since the service was started for the `boot`th time, and nobody can guess.
     pub(crate) fn take_number(&mut self, boot: u32) -> ClientId {
         loop {
-            self.next = self.next.wrapping_add(1);
-            let id = u64::from(boot) << 32 | u64::from(self.next);
+            let id = self.numbers.take(boot);
             if !self.by_id.contains_key(&id) {
                 return id;
             }
@@ -119,13 +142,14 @@ impl Clients {
 
     /// Whether a number was given to a client since then.
     pub(crate) fn has_given(&self, boot: u32, id: ClientId) -> bool {
-        let first = u64::from(boot) << 32 | 1;
-        self.by_id.contains_key(&id) || (first..first + u64::from(self.next)).contains(&id)
+        self.by_id.contains_key(&id) || self.numbers.has_given(boot, id)
     }
 
-    /// Adds a client that others have checked.
-    pub(crate) fn adopt(&mut self, client: &Arc<Client>) {
+    /// Adds a client that others have checked, in the room that was taken for it, or else in that of the one whose place it takes.
+    pub(crate) fn adopt(&mut self, client: &Arc<Client>, slot: Option<Slot>, before: Option<ClientId>) {
         self.by_id.insert(client.id, Arc::clone(client));
+        let slot = slot.or_else(|| self.slots.remove(&before?));
+        self.slots.extend(slot.map(|slot| (client.id, slot)));
     }
 
     /// The client with this number.
@@ -138,17 +162,38 @@ impl Clients {
         self.by_id.values()
     }
 
-    /// A client makes its first session. What it was before its restart is returned, to be ended.
-    /// An error if another one has taken its own place meanwhile.
-    pub(crate) fn confirm(&mut self, client: &Arc<Client>) -> Result<Option<Arc<Client>>, Status> {
-        let owner = self.owners.get_mut(&client.owner).ok_or(Status::STALE_CLIENTID)?;
-        if owner.confirmed.as_ref().is_some_and(|known| known.id == client.id) {
+    /// The client that one which is not confirmed would take the place of: `None` in it if there is none. An error if another one
+    /// has taken that place meanwhile.
+    pub(crate) fn unconfirmed(&self, client: &Client) -> Result<Option<ClientId>, Status> {
+        let claimed: Claimed = (client.owner.clone(), client.principal);
+        let unconfirmed = self.unconfirmed.get(&claimed).filter(|known| known.client.id == client.id);
+        let unconfirmed = unconfirmed.ok_or(Status::STALE_CLIENTID)?;
+        let now = self.confirmed.get(&client.owner).map(|known| known.id);
+        if now.is_none() || now == unconfirmed.beside { Ok(now) } else { Err(Status::STALE_CLIENTID) }
+    }
+
+    /// Whether a client has made a session before.
+    pub(crate) fn is_confirmed(&self, client: &Client) -> bool {
+        self.confirmed.get(&client.owner).is_some_and(|known| known.id == client.id)
+    }
+
+    /// A client makes its first session, in the room that was taken for it, or else in that of the one before. What it was before its
+    /// restart is returned, to be ended. An error if another one has taken its own place meanwhile.
+    pub(crate) fn confirm(
+        &mut self,
+        client: &Arc<Client>,
+        slot: Option<Slot>,
+    ) -> Result<Option<Arc<Client>>, Status> {
+        if self.is_confirmed(client) {
             return Ok(None);
         }
-        owner.unconfirmed.take_if(|known| known.id == client.id).ok_or(Status::STALE_CLIENTID)?;
-        let before = owner.confirmed.replace(Arc::clone(client));
+        let before = self.unconfirmed(client)?;
+        self.drop_unconfirmed(&(client.owner.clone(), client.principal));
+        self.adopt(client, slot, before);
+        let before = self.confirmed.insert(client.owner.clone(), Arc::clone(client));
         if let Some(before) = &before {
             self.by_id.remove(&before.id);
+            self.slots.remove(&before.id);
         }
         Ok(before)
     }
@@ -156,127 +201,17 @@ impl Clients {
     /// Forgets a client.
     pub(crate) fn remove(&mut self, client: &Client) {
         self.by_id.remove(&client.id);
-        if let Some(owner) = self.owners.get_mut(&client.owner) {
-            owner.confirmed.take_if(|known| known.id == client.id);
-            owner.unconfirmed.take_if(|known| known.id == client.id);
-            if owner.confirmed.is_none() && owner.unconfirmed.is_none() {
-                self.owners.remove(&client.owner);
-            }
+        self.slots.remove(&client.id);
+        if self.is_confirmed(client) {
+            self.confirmed.remove(&client.owner);
+        }
+        let claimed: Claimed = (client.owner.clone(), client.principal);
+        if self.unconfirmed.get(&claimed).is_some_and(|known| known.client.id == client.id) {
+            self.drop_unconfirmed(&claimed);
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::net::Ipv4Addr;
-
-    const HOST: Principal = Principal {
-        flavor: nfs_wire::rpc::AuthFlavor::SYS,
-        uid: 0,
-        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-    };
-    const FIRST: Introduction<'_> =
-        Introduction { owner: b"host", verifier: [1; 8], principal: HOST, updates: false };
-
-    fn introduce(clients: &mut Clients, who: Introduction<'_>) -> Result<u64, Status> {
-        clients.introduce(9, &who, &Arc::default(), |_| true).map(|(client, _)| client.id)
-    }
-
-    fn introduced(clients: &mut Clients, who: &Introduction<'_>) -> Arc<Client> {
-        clients.introduce(9, who, &Arc::default(), |_| true).unwrap().0
-    }
-
-    fn confirmed(clients: &mut Clients) -> Arc<Client> {
-        let client = introduced(clients, &FIRST);
-        assert!(clients.confirm(&client).unwrap().is_none());
-        client
-    }
-
-    #[test]
-    fn a_new_client_gets_a_number_and_an_unconfirmed_one_another() {
-        let mut clients = Clients::default();
-        assert_eq!(introduce(&mut clients, FIRST), Ok(9 << 32 | 1));
-        assert_eq!(introduce(&mut clients, FIRST), Ok(9 << 32 | 2), "case 4");
-        assert!(clients.get(9 << 32 | 1).is_none(), "the first is forgotten");
-        let updates = Introduction { updates: true, ..FIRST };
-        assert_eq!(introduce(&mut clients, updates), Err(Status::NOENT), "case 7");
-    }
-
-    #[test]
-    fn a_confirmed_client_is_found_again() {
-        let mut clients = Clients::default();
-        let client = confirmed(&mut clients);
-        assert_eq!(introduce(&mut clients, FIRST), Ok(client.id), "case 2");
-        let updates = Introduction { updates: true, ..FIRST };
-        assert_eq!(introduce(&mut clients, updates), Ok(client.id), "case 6");
-        let restarted = Introduction { verifier: [2; 8], ..updates };
-        assert_eq!(introduce(&mut clients, restarted), Err(Status::NOT_SAME), "case 8");
-        let stranger = Principal { uid: 5, ..FIRST.principal };
-        let other = Introduction { principal: stranger, ..updates };
-        assert_eq!(introduce(&mut clients, other), Err(Status::PERM), "case 9");
-    }
-
-    #[test]
-    fn a_restart_ends_what_was_before_once_there_is_a_session() {
-        let mut clients = Clients::default();
-        let before = confirmed(&mut clients);
-        let restarted = Introduction { verifier: [2; 8], ..FIRST };
-        let client = introduced(&mut clients, &restarted);
-        assert_ne!(client.id, before.id, "case 5");
-        assert!(clients.get(before.id).is_some(), "not yet");
-        let ended = clients.confirm(&client).unwrap();
-        assert_eq!(ended.map(|ended| ended.id), Some(before.id));
-        assert!(clients.confirm(&before).is_err(), "it has ended");
-        assert!(clients.get(before.id).is_none());
-    }
-
-    #[test]
-    fn a_stranger_takes_no_client_that_has_state() {
-        let mut clients = Clients::default();
-        let client = confirmed(&mut clients);
-        client.count_session(true);
-        let stranger = Introduction { principal: Principal { uid: 5, ..FIRST.principal }, ..FIRST };
-        assert_eq!(introduce(&mut clients, stranger), Err(Status::CLID_INUSE), "case 3");
-        let lapsed = clients.introduce(9, &stranger, &Arc::default(), |_| false).unwrap();
-        assert_eq!(lapsed.1.map(|ended| ended.id), Some(client.id), "one that is not heard gives way");
-    }
-
-    #[test]
-    fn another_host_with_the_same_name_ends_nobody() {
-        let mut clients = Clients::default();
-        let client = confirmed(&mut clients);
-        client.count_session(true);
-        let elsewhere = Principal { address: "192.0.2.9".parse().unwrap(), ..HOST };
-        let twin = Introduction { verifier: [2; 8], principal: elsewhere, ..FIRST };
-        assert_eq!(introduce(&mut clients, twin), Err(Status::CLID_INUSE));
-        let other_way = Introduction { principal: elsewhere, ..FIRST };
-        assert_eq!(introduce(&mut clients, other_way), Ok(client.id), "it proves itself by its verifier");
-    }
-
-    #[test]
-    fn clients_are_bounded_and_no_address_takes_all() {
-        let mut clients = Clients::default();
-        let mut add = |host: u8, number: usize| {
-            let owner = [&[host], &number.to_be_bytes()[..]].concat();
-            let principal = Principal { address: IpAddr::from([10, 0, 0, host]), ..HOST };
-            introduce(&mut clients, Introduction { owner: &owner, principal, ..FIRST }).map(drop)
-        };
-        for host in 0..4 {
-            (0..CLIENTS_MAX / 4).for_each(|number| add(host, number).unwrap());
-            assert_eq!(add(host, CLIENTS_MAX), Err(Status::DELAY));
-        }
-        assert_eq!(add(9, 0), Err(Status::DELAY));
-    }
-
-    #[test]
-    fn numbers_that_come_round_pass_by_those_in_use() {
-        let mut clients = Clients::default();
-        let client = confirmed(&mut clients);
-        clients.next = u32::MAX;
-        assert_eq!(clients.take_number(9), 9 << 32);
-        assert_eq!(clients.take_number(9), client.id + 1);
-        clients.next = 0;
-        assert!(clients.has_given(9, client.id));
-    }
-}
+#[path = "clients_tests.rs"]
+mod tests;

@@ -3,7 +3,7 @@
 use super::channel::Callback;
 use super::client::Client;
 use super::copies::CopyProgress;
-use crate::limits::{COPIES_MAX, COPY_THREADS_MAX};
+use crate::limits::COPY_THREADS_MAX;
 use crate::v4::ranges::COPY_PAID_BYTES_MAX;
 use crate::v4::status::status;
 use nfs_wire::v4::callback::{Argument, OffloadArgs, OffloadInfo};
@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Instant;
+use vfs::bounds::Slot;
 use vfs::file::Sides;
 use vfs::qos::{Charge, Toll, Wait, Waiter};
 use vfs::{FsError, Opened, Origin, PendingSync, SharedNamespace, Span, Stability, panics};
@@ -35,7 +36,8 @@ pub(crate) struct Copying {
     pub(crate) origin: Origin,
     pub(crate) namespace: SharedNamespace,
     pub(crate) progress: Arc<CopyProgress>,
-    pub(crate) _place: CopyPlace,
+    /// The room that it takes among copies.
+    pub(crate) _room: Slot,
 }
 
 /// The next part of a copy, with its payments at the volumes.
@@ -58,8 +60,6 @@ pub(crate) struct Copier(Arc<Mutex<Queue>>);
 #[derive(Default)]
 struct Queue {
     ready: VecDeque<(Copying, Option<Part>)>,
-    /// Copies that have begun and not ended.
-    copies: usize,
     threads: usize,
 }
 
@@ -84,22 +84,6 @@ impl Waiter for Unpaid {
 }
 
 impl Copier {
-    /// A place for a copy; `None` if there are too many.
-    pub(crate) fn reserve(&self) -> Option<CopyPlace> {
-        let mut queue = lock(&self.0);
-        if queue.copies >= COPIES_MAX {
-            return None;
-        }
-        queue.copies += 1;
-        Some(CopyPlace(self.clone()))
-    }
-
-    /// How many copies there are.
-    #[cfg(test)]
-    pub(crate) fn copies(&self) -> usize {
-        lock(&self.0).copies
-    }
-
     /// Begins a copy.
     pub(crate) fn begin(&self, copying: Copying) {
         self.enqueue(copying, None);
@@ -181,15 +165,6 @@ impl Copier {
             Some((copying, _)) => copying.end(Status::OK),
             None => {}
         }
-    }
-}
-
-/// The place of a copy among those that there may be.
-pub(crate) struct CopyPlace(Copier);
-
-impl Drop for CopyPlace {
-    fn drop(&mut self) {
-        lock(&self.0.0).copies -= 1;
     }
 }
 

@@ -4,9 +4,10 @@ use super::held::{FileId, Held, State};
 use super::writers::Writing;
 use crate::limits::{CLIENT_DELEGATIONS_MAX, DELEGATIONS_MAX};
 use nfs_wire::v4::{Stateid, Status};
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use vfs::bounds::{Bounds, Slot};
 use vfs::{FileKey, VolumeId};
 
 /// A file of a volume, by whatever export.
@@ -28,23 +29,22 @@ pub(crate) struct DelegationState {
 /// One of the delegations that there are.
 pub(crate) struct Counted {
     of_client: Arc<AtomicUsize>,
-    total: Arc<AtomicUsize>,
+    _slot: Slot,
 }
 
 impl Counted {
-    /// Counts a delegation, if there may be another one.
-    pub(crate) fn new(of_client: &Arc<AtomicUsize>, total: &Arc<AtomicUsize>) -> Option<Self> {
+    /// Counts a delegation for which there is room, if the client may have another one.
+    pub(crate) fn new(of_client: &Arc<AtomicUsize>, slot: Slot) -> Option<Self> {
         let own = of_client.fetch_add(1, Ordering::Relaxed);
-        let all = total.fetch_add(1, Ordering::Relaxed);
-        let counted = Self { of_client: Arc::clone(of_client), total: Arc::clone(total) };
-        (own < CLIENT_DELEGATIONS_MAX && all < DELEGATIONS_MAX).then_some(counted)
+        let counted = Self { of_client: Arc::clone(of_client), _slot: slot };
+        (own < CLIENT_DELEGATIONS_MAX).then_some(counted)
     }
 
     /// Whether the client has come to a number at which it is asked to give some of them back.
-    pub(crate) fn is_many(&self) -> bool {
+    pub(crate) fn is_many(&self, all: &Bounds) -> bool {
         let step = CLIENT_DELEGATIONS_MAX / 4;
         let own = self.of_client.load(Ordering::Relaxed);
-        let is_full = self.total.load(Ordering::Relaxed) > DELEGATIONS_MAX / 4 * 3;
+        let is_full = all.used() > DELEGATIONS_MAX / 4 * 3;
         own >= 3 * step && own.is_multiple_of(step / 4) || is_full && own.is_multiple_of(64)
     }
 }
@@ -52,42 +52,44 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.of_client.fetch_sub(1, Ordering::Relaxed);
-        self.total.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Files whose delegations were recalled a while ago: another one would be, too.
-#[derive(Default)]
-pub(crate) struct Contended(Mutex<HashMap<VolumeFile, u64>>);
+///
+/// Only the second is remembered, in a place that a secret hash of the file leads to. So it never is full, and a file that shares the
+/// place of another one has no delegation for a while, which costs little.
+pub(crate) struct Contended {
+    seconds: Box<[AtomicU64]>,
+    hasher: RandomState,
+}
 
 /// Seconds for which no delegation of a file is given after one was recalled.
 const CONTENDED_S: u64 = 30;
-/// Files that are known as contended at a time.
-const CONTENDED_MAX: usize = 4096;
+/// Places for files that are contended.
+const CONTENDED_PLACES: usize = 1 << 16;
+
+impl Default for Contended {
+    fn default() -> Self {
+        let seconds = (0..CONTENDED_PLACES).map(|_| AtomicU64::new(0)).collect();
+        Self { seconds, hasher: RandomState::new() }
+    }
+}
 
 impl Contended {
     /// A delegation was recalled in this second.
     pub(crate) fn note(&self, file: VolumeFile, second: u64) {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if files.len() >= CONTENDED_MAX {
-            files.retain(|_, since| second < *since + CONTENDED_S);
-        }
-        if files.len() < CONTENDED_MAX {
-            files.insert(file, second);
-        }
+        self.place(&file).store(second + CONTENDED_S, Ordering::Relaxed);
     }
 
     /// Whether one was recalled a short while before this second.
     pub(crate) fn has(&self, file: &VolumeFile, second: u64) -> bool {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match files.get(file) {
-            Some(since) if second < since + CONTENDED_S => true,
-            Some(_) => {
-                files.remove(file);
-                false
-            }
-            None => false,
-        }
+        second < self.place(file).load(Ordering::Relaxed)
+    }
+
+    fn place(&self, file: &VolumeFile) -> &AtomicU64 {
+        let place = usize::try_from(self.hasher.hash_one(file) % CONTENDED_PLACES as u64).unwrap_or(0);
+        &self.seconds[place]
     }
 }
 
@@ -135,11 +137,15 @@ impl Held {
 
 #[cfg(test)]
 mod tests {
-    use super::super::share::Share;
     use super::*;
     use vfs::ExportId;
+    use vfs::bounds::{Networks, Party};
 
-    fn delegation(file: u8, of_client: &Arc<AtomicUsize>, total: &Arc<AtomicUsize>) -> Option<State> {
+    fn slot(bounds: &Arc<Bounds>) -> Slot {
+        bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1).unwrap()
+    }
+
+    fn delegation(file: u8, of_client: &Arc<AtomicUsize>, bounds: &Arc<Bounds>) -> Option<State> {
         let key = FileKey::new(&[file]).unwrap();
         Some(State::Delegation(DelegationState {
             volume: VolumeId(1),
@@ -147,16 +153,17 @@ mod tests {
             handle: Box::default(),
             writing: None,
             is_revoked: false,
-            _counted: Counted::new(of_client, total)?,
+            _counted: Counted::new(of_client, slot(bounds))?,
         }))
     }
 
     #[test]
     fn one_that_was_taken_away_says_so_until_it_is_freed() {
-        let (own, total) = (Arc::default(), Arc::default());
-        let mut held = Held::new(7, Share::new(&Arc::default()));
+        let (own, bounds) = (Arc::default(), Bounds::new(100, 0));
+        let mut held = Held::new(7);
         let file = (VolumeId(1), FileKey::new(&[1]).unwrap());
-        let index = held.insert(delegation(1, &own, &total).unwrap()).unwrap();
+        let states = Bounds::new(100, 0);
+        let index = held.insert(delegation(1, &own, &bounds).unwrap(), slot(&states)).unwrap();
         let stateid = held.stateid(index);
         assert_eq!(held.find(&stateid), Ok(index));
         assert!(!held.free_revoked(&stateid), "it is held");
@@ -164,40 +171,37 @@ mod tests {
         held.revoke(&file);
         assert_eq!(held.find(&stateid), Err(Status::DELEG_REVOKED));
         assert!(held.has_revoked() && !held.is_empty());
-        let again = held.insert(delegation(1, &own, &total).unwrap()).unwrap();
+        let again = held.insert(delegation(1, &own, &bounds).unwrap(), slot(&states)).unwrap();
         assert_eq!(held.delegation_of(&file), Some(again), "the file may be delegated again");
         assert!(held.free_revoked(&stateid));
         assert!(!held.has_revoked());
         assert_eq!(held.find(&stateid), Err(Status::BAD_STATEID));
         assert_eq!(held.delegation_of(&file), Some(again));
-        assert_eq!(own.load(Ordering::Relaxed), 1);
+        assert_eq!((own.load(Ordering::Relaxed), states.used()), (1, 1));
         held.end();
-        assert_eq!((own.load(Ordering::Relaxed), total.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!((own.load(Ordering::Relaxed), bounds.used(), states.used()), (0, 0, 0));
     }
 
     #[test]
-    fn delegations_are_bounded_for_a_client_and_for_all() {
-        let (own, total) = (Arc::default(), Arc::default());
-        let mut held: Vec<State> = std::iter::from_fn(|| delegation(1, &own, &total)).collect();
+    fn delegations_of_a_client_are_bounded() {
+        let (own, bounds) = (Arc::default(), Bounds::new(4 * CLIENT_DELEGATIONS_MAX, 0));
+        let mut held: Vec<State> = std::iter::from_fn(|| delegation(1, &own, &bounds)).collect();
         assert_eq!(held.len(), CLIENT_DELEGATIONS_MAX);
         held.pop();
-        assert!(delegation(1, &own, &total).is_some());
-        let others = Arc::new(AtomicUsize::new(DELEGATIONS_MAX));
-        assert!(delegation(1, &Arc::default(), &others).is_none());
-        assert_eq!(others.load(Ordering::Relaxed), DELEGATIONS_MAX, "what is not given is not counted");
+        assert!(delegation(1, &own, &bounds).is_some());
+        assert_eq!(bounds.used(), CLIENT_DELEGATIONS_MAX - 1, "what is not given is not counted");
     }
 
     #[test]
-    fn a_file_is_contended_for_a_while() {
+    fn a_file_is_contended_for_a_while_however_many_others_are() {
         let contended = Contended::default();
-        let file = (VolumeId(1), FileKey::new(&[1]).unwrap());
-        contended.note(file, 5);
-        assert!(contended.has(&file, 5) && contended.has(&file, 34));
-        assert!(!contended.has(&file, 35));
-        for number in 0..u32::try_from(CONTENDED_MAX).unwrap() + 9 {
-            contended.note((VolumeId(2), FileKey::new(&number.to_be_bytes()).unwrap()), 40);
-        }
-        let known = contended.0.lock().unwrap().len();
-        assert_eq!(known, CONTENDED_MAX);
+        let file = |number: u32| (VolumeId(2), FileKey::new(&number.to_be_bytes()).unwrap());
+        contended.note(file(1), 5);
+        assert!(contended.has(&file(1), 5) && contended.has(&file(1), 34));
+        assert!(!contended.has(&file(1), 35));
+        (0..10_000).for_each(|number| contended.note(file(number), 40));
+        assert!((0..10_000).all(|number| contended.has(&file(number), 41)));
+        let others = (10_000..20_000).filter(|&number| contended.has(&file(number), 41)).count();
+        assert!(others < 2500, "{others} of others share a place");
     }
 }

@@ -5,14 +5,14 @@
 
 use super::copies::{CopyProgress, CopyState};
 use super::delegations::{DelegationState, VolumeFile};
-use super::share::Share;
 use super::v40::sequence::Sequence;
 use super::waiting::WaitingLock;
-use crate::limits::{CLIENT_COPIES_MAX, CLIENT_STATES_MAX};
+use crate::limits::{CLIENT_COPIES_MAX, CLIENT_RANGES_MAX, CLIENT_STATES_MAX};
 use nfs_wire::v4::{ClientId, Stateid, Status};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use vfs::bounds::Slot;
 use vfs::claims::{Access, HolderId, LockOwner, OpenId};
 use vfs::{Export, ExportId, FileKey, Opened, VolumeId};
 
@@ -30,8 +30,9 @@ pub(crate) struct Held {
     lock_owners: HashMap<Box<[u8]>, u64>,
     lock_owner_uses: HashMap<u64, LockOwnerUse>,
     lock_owners_seen: u64,
-    /// How much it has of what all clients may hold.
-    pub(super) share: Share,
+    /// How many states and how many byte ranges it has.
+    states: usize,
+    ranges: usize,
     /// Who it is to the claims of each volume.
     holders: HashMap<VolumeId, Holding>,
     /// Where the delegations of files are.
@@ -68,6 +69,8 @@ struct Place {
     generation: u8,
     sequence: u32,
     state: Option<State>,
+    /// The room that the state takes.
+    slot: Option<Slot>,
 }
 
 /// What a stateid stands for.
@@ -101,8 +104,8 @@ pub(crate) struct OpenState {
 pub(crate) struct LockState {
     pub(crate) open: u32,
     pub(crate) owner: LockOwner,
-    /// How many there are.
-    pub(crate) ranges: usize,
+    /// The room that its ranges take: for each of them.
+    pub(crate) ranges: Slot,
 }
 
 /// Twenty-four bits of a stateid name a place.
@@ -110,7 +113,7 @@ const _: () = assert!(CLIENT_STATES_MAX < 1 << 24);
 
 impl Held {
     /// A table of the client with this number, which begins every stateid.
-    pub(crate) fn new(client: ClientId, share: Share) -> Self {
+    pub(crate) fn new(client: ClientId) -> Self {
         Self {
             prefix: client,
             places: Vec::new(),
@@ -119,7 +122,8 @@ impl Held {
             lock_owners: HashMap::new(),
             lock_owner_uses: HashMap::new(),
             lock_owners_seen: 0,
-            share,
+            states: 0,
+            ranges: 0,
             holders: HashMap::new(),
             delegations: HashMap::new(),
             revoked: 0,
@@ -135,12 +139,12 @@ impl Held {
         self.free.len() + self.ended_copies() + self.expired == self.places.len()
     }
 
-    /// Keeps a state: its place.
-    pub(crate) fn insert(&mut self, state: State) -> Result<u32, Status> {
+    /// Keeps a state in the room that was taken for it: its place.
+    pub(crate) fn insert(&mut self, state: State, slot: Slot) -> Result<u32, Status> {
         if self.has_ended {
             return Err(Status::DELAY);
         }
-        self.share.take_state()?;
+        self.count_state()?;
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place::default());
             u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
@@ -157,8 +161,22 @@ impl Held {
             self.delegations.insert((delegation.volume, delegation.file.1), index);
         }
         let place = &mut self.places[index as usize];
-        (place.sequence, place.state) = (1, Some(state));
+        (place.sequence, place.state, place.slot) = (1, Some(state), Some(slot));
         Ok(index)
+    }
+
+    /// Counts a state, if the client may have another one.
+    pub(super) fn count_state(&mut self) -> Result<(), Status> {
+        if self.states >= CLIENT_STATES_MAX {
+            return Err(Status::DELAY);
+        }
+        self.states += 1;
+        Ok(())
+    }
+
+    /// Counts states no longer.
+    pub(super) fn discount_states(&mut self, count: usize) {
+        self.states -= count;
     }
 
     /// The place of a stateid that is current, RFC 8881 §8.2.4. A sequence number of 0 means the newest.
@@ -218,20 +236,20 @@ impl Held {
 
     /// How many opens and how many byte ranges there are.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.opens.len(), self.share.ranges())
+        (self.opens.len(), self.ranges)
     }
 
     /// Whether the client may have another byte range.
     pub(crate) fn has_room_for_range(&self) -> bool {
-        self.share.has_room_for_range()
+        self.ranges < CLIENT_RANGES_MAX
     }
 
     /// So many byte ranges are now held under the state of a place.
     pub(crate) fn count_ranges(&mut self, index: u32, now: usize) {
         let place = self.places.get_mut(index as usize);
         if let Some(State::Lock(lock)) = place.and_then(|place| place.state.as_mut()) {
-            self.share.count_ranges(lock.ranges, now);
-            lock.ranges = now;
+            self.ranges = self.ranges + now - lock.ranges.weight();
+            lock.ranges.set(now);
         }
     }
 
@@ -303,8 +321,9 @@ impl Held {
         let state = self.take(index)?;
         let place = &mut self.places[index as usize];
         place.generation = place.generation.wrapping_add(1);
+        place.slot = None;
         self.free.push(index);
-        self.share.return_state();
+        self.states -= 1;
         Some(state)
     }
 
@@ -317,7 +336,7 @@ impl Held {
                 self.stop_waiting(|lock| lock.open == index);
             }
             State::Lock(lock) => {
-                self.share.count_ranges(lock.ranges, 0);
+                self.ranges -= lock.ranges.weight();
                 if let Ok(open) = self.open_mut(lock.open) {
                     open.locks.retain(|&other| other != index);
                 }
@@ -366,9 +385,11 @@ impl Held {
     }
 
     /// Keeps the locks of an owner in an open file: their place.
-    pub(crate) fn insert_lock(&mut self, lock: LockState, name: &[u8]) -> Result<u32, Status> {
+    pub(crate) fn insert_lock(&mut self, lock: LockState, name: &[u8], slot: Slot) -> Result<u32, Status> {
         let number = lock.owner.owner;
-        let index = self.insert(State::Lock(lock))?;
+        let ranges = lock.ranges.weight();
+        let index = self.insert(State::Lock(lock), slot)?;
+        self.ranges += ranges;
         self.use_lock_owner(number, name);
         Ok(index)
     }
@@ -404,12 +425,16 @@ impl Held {
     }
 
     /// Keeps a copy: its stateid. Those that have ended make room for it.
-    pub(crate) fn insert_copy(&mut self, progress: &Arc<CopyProgress>) -> Result<Stateid, Status> {
+    pub(crate) fn insert_copy(
+        &mut self,
+        progress: &Arc<CopyProgress>,
+        slot: Slot,
+    ) -> Result<Stateid, Status> {
         if self.copies.len() >= CLIENT_COPIES_MAX {
             let oldest = self.copies.iter().copied().find(|&index| self.copy_has_ended(index));
             self.remove(oldest.ok_or(Status::DELAY)?);
         }
-        let index = self.insert(State::Copy(CopyState(Arc::clone(progress))))?;
+        let index = self.insert(State::Copy(CopyState(Arc::clone(progress))), slot)?;
         self.copies.push(index);
         Ok(self.stateid(index))
     }
@@ -449,7 +474,7 @@ impl Held {
 
     /// Forgets everything for ever, and says to whom it must be said.
     pub(crate) fn end(&mut self) -> Vec<Holding> {
-        let empty = Self { has_ended: true, ..Self::new(self.prefix, self.share.of_another()) };
+        let empty = Self { has_ended: true, ..Self::new(self.prefix) };
         std::mem::replace(self, empty).holders.into_values().collect()
     }
 }
@@ -462,36 +487,48 @@ fn parts(stateid: &Stateid) -> (u64, u32, u8) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vfs::bounds::{Bounds, Networks, Party};
 
     fn held(client: ClientId) -> Held {
-        Held::new(client, Share::new(&Arc::default()))
+        Held::new(client)
+    }
+
+    fn slot() -> Slot {
+        let party = Party::of(Networks::default().of([10, 1, 0, 9].into()));
+        Bounds::new(1, 0).take(&party, 1).unwrap()
+    }
+
+    fn no_ranges() -> Slot {
+        let mut slot = slot();
+        slot.set(0);
+        slot
     }
 
     fn lock(open: u32) -> State {
         let owner = LockOwner { holder: HolderId(1), owner: 1 };
-        State::Lock(LockState { open, owner, ranges: 0 })
+        State::Lock(LockState { open, owner, ranges: no_ranges() })
     }
 
     #[test]
     fn a_stateid_is_good_for_its_client_as_long_as_its_state_is() {
         let mut held = self::held(7 << 32 | 1);
-        let index = held.insert(lock(9)).unwrap();
+        let index = held.insert(lock(9), slot()).unwrap();
         let stateid = held.stateid(index);
         assert_eq!(held.find(&stateid), Ok(index));
         assert_eq!(self::held(7 << 32 | 2).find(&stateid), Err(Status::BAD_STATEID), "another client's");
         let mut other = self::held(7 << 32 | 2);
-        other.insert(lock(9)).unwrap();
+        other.insert(lock(9), slot()).unwrap();
         assert_eq!(other.find(&stateid), Err(Status::BAD_STATEID), "of the same place");
         held.remove(index);
         assert_eq!(held.find(&stateid), Err(Status::BAD_STATEID), "ended");
-        assert_eq!(held.insert(lock(9)), Ok(index), "the place is given away again");
+        assert_eq!(held.insert(lock(9), slot()), Ok(index), "the place is given away again");
         assert_eq!(held.find(&stateid), Err(Status::BAD_STATEID), "and that is another state");
     }
 
     #[test]
     fn a_stateid_of_another_moment_is_told() {
         let mut held = self::held(1);
-        let index = held.insert(lock(9)).unwrap();
+        let index = held.insert(lock(9), slot()).unwrap();
         let first = held.stateid(index);
         let second = held.advance(index);
         assert_eq!(held.find(&first), Err(Status::OLD_STATEID));
@@ -508,8 +545,12 @@ mod tests {
         let owner = |owner| LockOwner { holder: HolderId(1), owner };
         let number = held.lock_owner(b"a");
         assert_ne!(held.lock_owner(b"a"), number, "asking keeps nothing");
-        let first = held.insert_lock(LockState { open: 9, owner: owner(number), ranges: 0 }, b"a").unwrap();
-        let second = held.insert_lock(LockState { open: 8, owner: owner(number), ranges: 0 }, b"a").unwrap();
+        let first = held
+            .insert_lock(LockState { open: 9, owner: owner(number), ranges: slot() }, b"a", slot())
+            .unwrap();
+        let second = held
+            .insert_lock(LockState { open: 8, owner: owner(number), ranges: slot() }, b"a", slot())
+            .unwrap();
         assert_eq!((held.lock_owner(b"a"), held.lock_owner_name(number)), (number, Some(&b"a"[..])));
         held.remove(first);
         assert_eq!(held.lock_owner(b"a"), number);
@@ -520,9 +561,9 @@ mod tests {
     #[test]
     fn nothing_is_kept_of_a_client_that_has_ended() {
         let mut held = self::held(1);
-        held.insert(lock(9)).unwrap();
+        held.insert(lock(9), slot()).unwrap();
         held.end();
-        assert_eq!(held.insert(lock(9)), Err(Status::DELAY));
+        assert_eq!(held.insert(lock(9), slot()), Err(Status::DELAY));
         assert!(held.is_empty());
     }
 }

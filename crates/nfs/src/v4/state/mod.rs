@@ -12,33 +12,34 @@ pub(crate) mod held;
 mod lost;
 pub(crate) mod naming;
 pub(crate) mod notices;
+mod numbers;
 pub mod records;
 pub(crate) mod session;
-pub(crate) mod share;
 pub mod shown;
 pub(crate) mod slots;
+pub(crate) mod tables;
 pub(crate) mod v40;
 pub(crate) mod waiting;
 pub(crate) mod wire;
 pub(crate) mod writers;
 
-use crate::limits::SESSIONS_MAX;
 use crate::names::IdNames;
 use channel::Agreement;
-use client::Client;
+use client::{Client, Principal};
 use clients::{Clients, Introduction};
 use copier::Copier;
-use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status};
+use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status, Verifier};
 use notices::NewsDesk;
-use records::Records;
+use records::{Identity, Records};
 use session::Session;
-use share::Totals;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use tables::{Table, Tables};
 use vfs::VolumeId;
+use vfs::bounds::Slot;
 use vfs::claims::{Claims, Grace, HolderId};
 use writers::Writers;
 
@@ -62,19 +63,15 @@ pub struct State {
     sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
     sessions_made: AtomicU64,
     secret: RandomState,
-    /// Bytes of replies that slots keep.
-    kept_bytes: Arc<AtomicUsize>,
-    /// What all clients hold.
-    totals: Arc<Totals>,
+    /// How much clients may make the service remember.
+    pub(crate) tables: Tables,
     /// What clients of 4.0 have besides.
     v40: v40::Shared,
     /// Seconds since the start.
     second: Arc<AtomicU64>,
     /// How clients are asked for what others want.
     pub(crate) desk: NewsDesk,
-    /// Delegations of all clients.
-    pub(crate) delegations: Arc<AtomicUsize>,
-    /// Those among them to write.
+    /// Files that are delegated for writing.
     pub(crate) writers: Arc<Writers>,
     /// Whether there are any to write.
     pub(crate) delegates_writing: bool,
@@ -93,7 +90,7 @@ impl State {
     /// The state of a service that remembers nothing over a restart. It is told from others by `name`, and this start from others by
     /// `random`.
     pub fn new(random: u32, name: &[u8], lease_s: u32) -> Self {
-        let desk = NewsDesk::default();
+        let (desk, tables) = (NewsDesk::default(), Tables::default());
         Self {
             lease_s,
             minors: 0..=2,
@@ -102,19 +99,17 @@ impl State {
             names: None,
             port: DEFAULT_PORT,
             name: name.into(),
-            clients: Mutex::default(),
+            clients: Mutex::new(Clients::new(&tables.introductions)),
             sessions: RwLock::default(),
             sessions_made: AtomicU64::new(0),
             secret: RandomState::new(),
-            kept_bytes: Arc::default(),
-            totals: Arc::default(),
-            v40: v40::Shared::default(),
+            v40: v40::Shared::new(&tables.introductions_40),
+            copier: Copier::default(),
+            tables,
             second: Arc::clone(&desk.second),
             desk,
-            delegations: Arc::default(),
             writers: Arc::default(),
             delegates_writing: false,
-            copier: Copier::default(),
         }
     }
 
@@ -164,17 +159,29 @@ impl State {
         if !client.complete_reclaim() {
             return false;
         }
-        self.remember(client);
+        // What a stranger holds is nothing; it is recorded if it ever opens a file.
+        if !client.party.is_stranger {
+            self.remember(client);
+        }
         if let Some(record) = self.records.earlier(&client.identity) {
             self.grace.complete(record);
         }
         true
     }
 
+    /// Records a client that opens a file, if it has not been when it said that it had reclaimed all: no export rule admitted it then.
+    #[inline]
+    pub(crate) fn record(&self, client: &Client) {
+        if client.party.is_stranger && client.has_reclaimed() && !client.was_recorded() {
+            self.remember(client);
+        }
+    }
+
     /// Records a client before it has any state. Where that cannot be written it is served all the same, and has nothing to claim after
     /// a restart.
     fn remember(&self, client: &Client) {
-        if let Err(error) = self.records.remember(&client.identity) {
+        client.note_record();
+        if let Err(error) = self.records.remember(&client.identity, &client.party) {
             tracing::warn!(client = client.id, %error, "a client cannot claim what it holds after a restart");
         }
     }
@@ -190,7 +197,8 @@ impl State {
     pub(crate) fn introduce(&self, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
         let now = self.second();
         let is_heard = |client: &Client| now.saturating_sub(client.heard()) <= u64::from(self.lease_s);
-        let introduced = self.clients().introduce(self.records.boot(), who, &self.totals, is_heard);
+        self.check_record((who.owner, who.verifier, who.principal))?;
+        let introduced = self.clients().introduce(self.records.boot(), who, is_heard);
         let (client, ended) = introduced?;
         if let Some(ended) = ended {
             self.end(&ended);
@@ -198,6 +206,14 @@ impl State {
         client.hear(now);
         client.add_address(who.principal.address);
         Ok(client)
+    }
+
+    /// Whether an introduction may be: while clients claim again what they had before a restart, nobody else takes the name of one that
+    /// was recorded.
+    fn check_record(&self, (owner, verifier, principal): (&[u8], Verifier, Principal)) -> Result<(), Status> {
+        let identity = || Identity::new(owner, verifier, principal);
+        let is_taken = self.grace.is_active() && self.records.is_of_another(&identity());
+        if is_taken { Err(Status::DELAY) } else { Ok(()) }
     }
 
     /// The client with this number, if it knows sessions.
@@ -218,17 +234,16 @@ impl State {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.secret.hash_one((number, 0)).to_be_bytes());
         id[8..].copy_from_slice(&self.secret.hash_one((number, 1)).to_be_bytes());
-        let session = Arc::new(Session::new(id, Arc::clone(client), (back.minor, fore), &self.kept_bytes));
+        let (slot, room) = self.room_for_session(client)?;
+        let room = (room, &self.tables.kept_replies);
+        let session = Arc::new(Session::new(id, Arc::clone(client), (back.minor, fore), room));
         {
             let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-            if !has_room(sessions.values().map(|session| &*session.client), client) {
-                return Err(Status::DELAY);
-            }
             client.count_session(true);
             sessions.insert(id, Arc::clone(&session));
         }
         client.callbacks.add_session(id, back, &session.back_status);
-        let confirmed = self.clients().confirm(client);
+        let confirmed = self.clients().confirm(client, slot);
         match confirmed {
             Ok(None) => {}
             Ok(Some(before)) => self.end(&before),
@@ -238,6 +253,27 @@ impl State {
             }
         }
         Ok(session)
+    }
+
+    /// Room for a session, and for its client if it is confirmed by that. One that has restarted needs none beside what it had.
+    fn room_for_session(&self, client: &Arc<Client>) -> Result<(Option<Slot>, Slot), Status> {
+        let (is_confirmed, before) = {
+            let clients = self.clients();
+            let is_confirmed = clients.is_confirmed(client);
+            let before = if is_confirmed { None } else { clients.unconfirmed(client)? };
+            (is_confirmed, before.and_then(|before| clients.get(before).cloned()))
+        };
+        let has_room = is_confirmed || before.is_some();
+        let slot = if has_room { None } else { Some(self.take(Table::Clients, &client.party, client)?) };
+        // The sessions of before end with this one.
+        let ends_one = before.is_some_and(|before| before.has_sessions());
+        let sessions = &self.tables.sessions;
+        let room = if ends_one {
+            sessions.force(&client.party, 1)
+        } else {
+            self.take(Table::Sessions, &client.party, client)?
+        };
+        Ok((slot, room))
     }
 
     /// The session with this number.
@@ -257,9 +293,16 @@ impl State {
         Ok(())
     }
 
-    /// Ends a client that has neither sessions nor anything held.
-    pub(crate) fn remove_client(&self, id: ClientId) -> Result<(), Status> {
+    /// Ends a client that has neither sessions nor anything held, for whom it is of.
+    pub(crate) fn remove_client(&self, id: ClientId, caller: &Principal) -> Result<(), Status> {
         let client = self.client(id)?;
+        // Whoever is elsewhere does not learn that there is such a client.
+        if !client.is_at(caller.address) {
+            return Err(Status::STALE_CLIENTID);
+        }
+        if !client.is_of(caller) {
+            return Err(Status::WRONG_CRED);
+        }
         if client.has_state() {
             return Err(Status::CLIENTID_BUSY);
         }
@@ -316,7 +359,8 @@ impl State {
         }
         // Who has lost something finds that out first.
         let is_recorded = client.has_reclaimed() || client.open_owners().is_some();
-        if is_recorded && !client.has_lost() {
+        let has_nothing = client.party.is_stranger && !client.was_recorded();
+        if is_recorded && !has_nothing && !client.has_lost() {
             self.remember(client);
         }
     }
@@ -364,17 +408,6 @@ impl State {
     fn clients(&self) -> MutexGuard<'_, Clients> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether a client may have another session beside these, each given by its client. Those that the client had before its
-/// restart end with it.
-fn has_room<'c>(sessions: impl Iterator<Item = &'c Client>, client: &Client) -> bool {
-    let (mut all, mut near) = (0, 0);
-    for other in sessions.filter(|other| other.id == client.id || other.owner != client.owner) {
-        all += 1;
-        near += usize::from(other.principal.address == client.principal.address);
-    }
-    all < SESSIONS_MAX && near < SESSIONS_MAX / 4
 }
 
 /// What a client holds yields to whoever wants it.

@@ -4,21 +4,30 @@ use nfs_wire::v4::OPAQUE_LIMIT;
 use std::borrow::Cow;
 use vfs::Protection;
 
-/// The name that a client is known by: the one that it gives itself, and with TLS how its connection is protected, behind more
-/// zeros than any name has bytes (`NFS4_OPAQUE_LIMIT`). So nobody takes the place of a client with more protection; and
-/// Linux, which goes on with the connections that it has to a client number, keeps mounts with and without TLS apart.
-pub(crate) fn known_as(ownerid: &[u8], protection: Protection) -> Cow<'_, [u8]> {
-    match protection {
-        Protection::Plain => ownerid.into(),
-        protected => [ownerid, &[0; OPAQUE_LIMIT as usize], &[protected as u8]].concat().into(),
+/// Added to the protection where no export rule admits the host.
+const STRANGER: u8 = 0x80;
+
+/// The name that a client is known by: the one that it gives itself, and behind more zeros than any name has bytes
+/// (`NFS4_OPAQUE_LIMIT`) how its connection is protected by TLS, and whether no export rule admits its host. So nobody takes the
+/// place of a client with more protection, no stranger that of a client which may mount; and Linux, which goes on with the connections
+/// that it has to a client number, keeps mounts with and without TLS apart.
+pub(crate) fn known_as(ownerid: &[u8], protection: Protection, is_stranger: bool) -> Cow<'_, [u8]> {
+    match protection as u8 | if is_stranger { STRANGER } else { 0 } {
+        0 => ownerid.into(),
+        mark => [ownerid, &[0; OPAQUE_LIMIT as usize], &[mark]].concat().into(),
     }
+}
+
+/// The name of the same client if an export rule admitted its host: what it is recorded as once it holds something.
+pub(crate) fn without_admission(owner: &[u8]) -> Cow<'_, [u8]> {
+    known_as(own_name(owner), protection_of(owner), false).into_owned().into()
 }
 
 /// How the connection was protected over which a client that is known by this name has introduced itself.
 pub(crate) fn protection_of(owner: &[u8]) -> Protection {
-    let protected = owner.get(OPAQUE_LIMIT as usize..).and_then(<[u8]>::last);
+    let mark = owner.get(OPAQUE_LIMIT as usize..).and_then(<[u8]>::last).copied().unwrap_or(0);
     let all = [Protection::Encrypted, Protection::Verified];
-    all.into_iter().find(|&one| protected == Some(&(one as u8))).unwrap_or_default()
+    all.into_iter().find(|&one| mark & !STRANGER == one as u8).unwrap_or_default()
 }
 
 /// The name that a client gives itself, of the one that it is known by.
@@ -36,8 +45,12 @@ mod tests {
         let longest = vec![7; OPAQUE_LIMIT as usize];
         for ownerid in [&b""[..], b"host", &longest] {
             for protection in [Protection::Plain, Protection::Encrypted, Protection::Verified] {
-                let owner = known_as(ownerid, protection);
+                let owner = known_as(ownerid, protection, false);
                 assert_eq!((own_name(&owner), protection_of(&owner)), (ownerid, protection));
+                let stranger = known_as(ownerid, protection, true);
+                assert_eq!((own_name(&stranger), protection_of(&stranger)), (ownerid, protection));
+                assert_ne!(stranger, owner);
+                assert_eq!(without_admission(&stranger), owner);
             }
         }
     }

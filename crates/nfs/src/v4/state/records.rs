@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::bounds::{Bounds, Party, Slot};
 use vfs::claims::RecordId;
 
 const NAME: &str = "clients";
@@ -56,6 +57,7 @@ pub struct Records {
     /// Who had state when the last run ended.
     earlier: HashMap<[u8; 32], (RecordId, Identity)>,
     kept: Mutex<Kept>,
+    bounds: Arc<Bounds>,
     _dir: Option<Arc<StableDir>>,
 }
 
@@ -65,6 +67,8 @@ struct Kept {
     /// `None` where nothing is remembered.
     log: Option<Log>,
     known: HashMap<[u8; 32], Record>,
+    /// The room of those that were recorded since the start.
+    slots: HashMap<[u8; 32], Slot>,
     /// Places of the file below its end that may be used again.
     free: Vec<usize>,
     /// Records of earlier starts than this one do not count: they were not claimed when there was time.
@@ -113,14 +117,17 @@ impl Records {
             (0..).zip(&known).map(|(id, record)| (record.identity.owner, (RecordId(id), record.identity)));
         let earlier = earlier.collect();
         let known = known.into_iter().map(|record| (record.identity.owner, record)).collect();
-        let kept = Kept { log: Some(log), known, free, since };
-        Ok(Self { boot, earlier, kept: Mutex::new(kept), _dir: Some(Arc::clone(dir)) })
+        let kept = Kept { log: Some(log), known, slots: HashMap::new(), free, since };
+        let bounds = Bounds::new(CLIENT_RECORDS_MAX, 0);
+        Ok(Self { boot, earlier, kept: Mutex::new(kept), bounds, _dir: Some(Arc::clone(dir)) })
     }
 
     /// Nothing is remembered, and `random` tells this start from others.
     pub fn forgetful(random: u32) -> Self {
-        let kept = Kept { log: None, known: HashMap::new(), free: Vec::new(), since: 0 };
-        Self { boot: random | 1 << 31, earlier: HashMap::new(), kept: Mutex::new(kept), _dir: None }
+        let (known, slots) = (HashMap::new(), HashMap::new());
+        let kept = Kept { log: None, known, slots, free: Vec::new(), since: 0 };
+        let bounds = Bounds::new(CLIENT_RECORDS_MAX, 0);
+        Self { boot: random | 1 << 31, earlier: HashMap::new(), kept: Mutex::new(kept), bounds, _dir: None }
     }
 
     /// The number of this start: larger than that of every start before.
@@ -143,8 +150,13 @@ impl Records {
         self.earlier.get(&who.owner).filter(|(_, recorded)| who.may_be(recorded)).map(|(id, _)| *id)
     }
 
+    /// Whether this name was another one's before the restart, who had state then.
+    pub(crate) fn is_of_another(&self, who: &Identity) -> bool {
+        self.earlier.get(&who.owner).is_some_and(|(_, recorded)| !who.may_be(recorded))
+    }
+
     /// Records a client of this start, in place of what its name stood for before: durable when this returns.
-    pub(crate) fn remember(&self, who: &Identity) -> io::Result<()> {
+    pub(crate) fn remember(&self, who: &Identity, party: &Party) -> io::Result<()> {
         let mut kept = self.kept();
         let Some(Kept { known, .. }) = Some(&*kept).filter(|kept| kept.log.is_some()) else { return Ok(()) };
         let before = known.get(&who.owner);
@@ -155,8 +167,15 @@ impl Records {
             let why = format!("{CLIENT_RECORDS_MAX} clients are recorded, and no more can be");
             return Err(io::Error::other(why));
         }
+        let party = party.admitted(true);
+        let slot = match kept.slots.remove(&who.owner).filter(|slot| *slot.party() == party) {
+            Some(slot) => slot,
+            None => self.bounds.take(&party, 1).map_err(|full| {
+                io::Error::other(format!("as many clients are recorded as may be ({full:?})"))
+            })?,
+        };
         kept.make_writable(self.boot)?;
-        let Kept { log: Some(log), known, free, .. } = &mut *kept else { return Ok(()) };
+        let Kept { log: Some(log), known, slots, free, .. } = &mut *kept else { return Ok(()) };
         let before = known.get(&who.owner).map(|record| record.place);
         let place = before.or_else(|| free.pop()).unwrap_or(log.records());
         let record = Record { identity: *who, boot: self.boot, place };
@@ -167,6 +186,7 @@ impl Records {
             return Err(error);
         }
         known.insert(who.owner, record);
+        slots.insert(who.owner, slot);
         Ok(())
     }
 
@@ -177,10 +197,11 @@ impl Records {
             return Ok(());
         }
         kept.make_writable(self.boot)?;
-        let Kept { log: Some(log), known, free, .. } = &mut *kept else { return Ok(()) };
+        let Kept { log: Some(log), known, slots, free, .. } = &mut *kept else { return Ok(()) };
         let Some(place) = known.get(&who.owner).map(|record| record.place) else { return Ok(()) };
         log.replace(place, &stable::seal([0; RECORD_BYTES])).and_then(|()| log.sync())?;
         known.remove(&who.owner);
+        slots.remove(&who.owner);
         free.push(place);
         Ok(())
     }
@@ -193,7 +214,7 @@ impl Records {
             return Ok(());
         }
         kept.make_writable(self.boot)?;
-        let Kept { log: Some(log), known, free, since } = &mut *kept else { return Ok(()) };
+        let Kept { log: Some(log), known, free, since, .. } = &mut *kept else { return Ok(()) };
         log.set_header(&header(self.boot, self.boot))?;
         *since = self.boot;
         let over = known.extract_if(|_, record| record.boot < self.boot);
@@ -268,6 +289,11 @@ fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vfs::bounds::Networks;
+
+    fn host() -> Party {
+        Party::of(Networks::default().of([10, 1, 0, 9].into()))
+    }
     use stable::TestDir;
     use std::fs;
 
@@ -291,14 +317,14 @@ mod tests {
         let first = open(&dir);
         assert_eq!((first.boot(), first.expected().count()), (42, 0));
         for number in [1, 2, 3, 2] {
-            first.remember(&who(number)).unwrap();
+            first.remember(&who(number), &host()).unwrap();
         }
         first.forget(&who(2)).unwrap();
         assert_eq!(fs::metadata(dir.path().join(NAME)).unwrap().len(), 4 * 128);
         drop(first);
         let second = open(&dir);
         assert_eq!((second.boot(), known(&second)), (43, vec![1, 3]));
-        second.remember(&who(4)).unwrap();
+        second.remember(&who(4), &host()).unwrap();
         drop(second);
         assert_eq!(known(&open(&dir)), [1, 3, 4], "there was no time to claim anything");
     }
@@ -307,13 +333,13 @@ mod tests {
     fn who_has_not_claimed_in_time_is_known_no_more() {
         let dir = TestDir::new();
         let first = open(&dir);
-        [1, 2].iter().for_each(|&number| first.remember(&who(number)).unwrap());
+        [1, 2].iter().for_each(|&number| first.remember(&who(number), &host()).unwrap());
         drop(first);
         let second = open(&dir);
-        second.remember(&who(2)).unwrap();
+        second.remember(&who(2), &host()).unwrap();
         second.end_grace().unwrap();
         second.end_grace().unwrap();
-        second.remember(&who(3)).unwrap();
+        second.remember(&who(3), &host()).unwrap();
         assert_eq!(fs::metadata(dir.path().join(NAME)).unwrap().len(), 3 * 128, "the place is used again");
         drop(second);
         assert_eq!(known(&open(&dir)), [2, 3]);
@@ -323,7 +349,7 @@ mod tests {
     fn others_with_the_name_of_a_client_are_not_it() {
         let dir = TestDir::new();
         let first = open(&dir);
-        first.remember(&who(1)).unwrap();
+        first.remember(&who(1), &host()).unwrap();
         let other = Identity { verifier: [9; 8], ..who(1) };
         first.forget(&other).unwrap();
         drop(first);
@@ -335,7 +361,7 @@ mod tests {
         assert!(is_known(Identity { principal: elsewhere, ..who(1) }), "it has the verifier");
         assert!(!is_known(Identity { principal: elsewhere, ..other }));
         assert!(!is_known(Identity { principal: user, ..who(1) }));
-        records.remember(&other).unwrap();
+        records.remember(&other, &host()).unwrap();
         records.forget(&who(1)).unwrap();
         drop(records);
         assert_eq!(open(&dir).expected().count(), 1, "the name stands for the other one");
@@ -346,7 +372,7 @@ mod tests {
         let dir = TestDir::new();
         let path = dir.path().join(NAME);
         let first = open(&dir);
-        (0..3).for_each(|number| first.remember(&who(number)).unwrap());
+        (0..3).for_each(|number| first.remember(&who(number), &host()).unwrap());
         drop(first);
         let whole = fs::read(&path).unwrap();
         for byte in 256..384 {
@@ -376,15 +402,15 @@ mod tests {
             let record = Record { identity: identity(number), boot: 1, place: number };
             records.kept().known.insert(record.identity.owner, record);
         }
-        assert!(records.remember(&who(1)).unwrap_err().to_string().contains("16384 clients"));
-        records.remember(&identity(1)).unwrap();
+        assert!(records.remember(&who(1), &host()).unwrap_err().to_string().contains("16384 clients"));
+        records.remember(&identity(1), &host()).unwrap();
     }
 
     #[test]
     fn starts_that_cannot_be_counted_are_like_no_other() {
         let records = Records::forgetful(5);
         assert_eq!(records.boot(), 1 << 31 | 5);
-        records.remember(&who(1)).unwrap();
+        records.remember(&who(1), &host()).unwrap();
         records.forget(&who(1)).unwrap();
         records.end_grace().unwrap();
         assert_eq!(records.expected().count(), 0);
@@ -394,12 +420,12 @@ mod tests {
     fn without_room_at_the_start_it_is_written_when_there_is_some() {
         let dir = TestDir::new();
         let first = open(&dir);
-        [1, 2].iter().for_each(|&number| first.remember(&who(number)).unwrap());
+        [1, 2].iter().for_each(|&number| first.remember(&who(number), &host()).unwrap());
         drop(first);
         let second = open(&dir);
         let path = dir.path().join(NAME);
         second.kept().log = Some(Log::unwritable(&path));
-        second.remember(&who(3)).unwrap();
+        second.remember(&who(3), &host()).unwrap();
         second.forget(&who(1)).unwrap();
         drop(second);
         assert_eq!(known(&open(&dir)), [2, 3]);

@@ -3,8 +3,9 @@
 use super::client::Client;
 use super::slots::{Kept, Print, Slot, Turn};
 use nfs_wire::v4::{ChannelAttrs, SequenceStatus, SessionId, Status};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use vfs::bounds::{self, Bounds};
 
 /// A session of a client, RFC 8881 §2.10.
 pub(crate) struct Session {
@@ -16,7 +17,9 @@ pub(crate) struct Session {
     pub(crate) minor: u32,
     /// In blocks that are made when the first of their slots is used: clients agree on more than they mostly use.
     slots: Box<[OnceLock<SlotBlock>]>,
-    kept_bytes: Arc<AtomicUsize>,
+    /// The bytes of replies that all sessions keep.
+    kept_replies: Arc<Bounds>,
+    _room: bounds::Slot,
     has_ended: AtomicBool,
     /// What is to be said of its back channel.
     pub(super) back_status: Arc<AtomicU32>,
@@ -30,8 +33,8 @@ const SLOT_BLOCK: usize = 16;
 pub(crate) struct SlotInUse {
     session: Arc<Session>,
     slot: u32,
-    /// Whether the client wants the reply kept.
-    keeps: bool,
+    /// The room for the reply, if the client wants it kept.
+    room: Option<bounds::Slot>,
     /// Something was changed: it is not done again, even if there is no reply.
     has_changed: bool,
     is_complete: bool,
@@ -46,12 +49,12 @@ pub(crate) enum Begun {
 }
 
 impl Session {
-    /// A session with as many slots as were agreed on. `kept_bytes` counts the replies that all sessions keep.
+    /// A session with as many slots as were agreed on, in the room for it and its replies.
     pub(crate) fn new(
         id: SessionId,
         client: Arc<Client>,
         (minor, fore): (u32, ChannelAttrs),
-        kept_bytes: &Arc<AtomicUsize>,
+        (room, kept_replies): (bounds::Slot, &Arc<Bounds>),
     ) -> Self {
         let blocks = (fore.maxrequests as usize).div_ceil(SLOT_BLOCK);
         let slots = (0..blocks).map(|_| OnceLock::new()).collect();
@@ -61,7 +64,8 @@ impl Session {
             fore,
             minor,
             slots,
-            kept_bytes: Arc::clone(kept_bytes),
+            kept_replies: Arc::clone(kept_replies),
+            _room: room,
             has_ended: AtomicBool::new(false),
             back_status: Arc::default(),
         }
@@ -98,15 +102,24 @@ impl Session {
         if slot > self.highest_slot() {
             return Err(Status::BADSLOT);
         }
-        let turn = self.slot(slot).begin(sequence, print);
+        let turn = self.slot(slot).begin(sequence, print, || self.reserve(keeps));
         match turn {
-            Turn::New => {
+            Turn::New(room) => {
                 let session = self;
-                Ok(Begun::New(SlotInUse { session, slot, keeps, has_changed: false, is_complete: false }))
+                Ok(Begun::New(SlotInUse { session, slot, room, has_changed: false, is_complete: false }))
             }
             Turn::Replay(reply) => Ok(Begun::Replay(reply)),
             Turn::Refused(status) => Err(status),
         }
+    }
+
+    /// Room for the longest reply that a request may have kept.
+    fn reserve(&self, keeps: bool) -> Result<Option<bounds::Slot>, Status> {
+        let take = || {
+            let bytes = self.fore.maxresponsesize_cached as usize;
+            self.kept_replies.take(&self.client.party, bytes).map_err(|_| Status::DELAY)
+        };
+        keeps.then(take).transpose()
     }
 
     /// One of the slots that were agreed on.
@@ -130,15 +143,15 @@ impl SlotInUse {
 
     /// Whether the client wants the reply kept.
     pub(crate) fn keeps(&self) -> bool {
-        self.keeps
+        self.room.is_some()
     }
 
     /// The request is done, and these are the results in its reply, as far as they are in memory.
     pub(crate) fn complete(mut self, results: Option<&[u8]>) {
         self.is_complete = true;
         let max = self.session.fore.maxresponsesize_cached as usize;
-        let kept = results.filter(|results| self.keeps && results.len() <= max);
-        let kept = kept.and_then(|results| Kept::new(results, &self.session.kept_bytes));
+        let results = results.filter(|results| results.len() <= max);
+        let kept = results.zip(self.room.take()).map(|(results, room)| Kept::new(results, room));
         self.session.slot(self.slot).complete(kept);
     }
 }

@@ -1,8 +1,7 @@
 //! Slots of a session: each request is done once, and its reply is there for whoever asks again (RFC 8881 §2.10.6). Pure.
 
 use nfs_wire::v4::Status;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use vfs::bounds;
 
 /// One slot.
 #[derive(Debug, Default)]
@@ -26,24 +25,14 @@ enum SlotState {
 #[derive(Debug)]
 pub(crate) struct Kept {
     reply: Box<[u8]>,
-    total: Arc<AtomicUsize>,
+    _room: bounds::Slot,
 }
-
-/// Bytes of replies that all sessions keep at most. Beyond, a repetition is told that its reply is gone.
-const KEPT_BYTES_MAX: usize = 64 << 20;
 
 impl Kept {
-    /// Keeps a reply, if there is room for it.
-    pub(crate) fn new(reply: &[u8], total: &Arc<AtomicUsize>) -> Option<Self> {
-        let before = total.fetch_add(reply.len(), Ordering::Relaxed);
-        let kept = Self { reply: reply.into(), total: Arc::clone(total) };
-        (before + reply.len() <= KEPT_BYTES_MAX).then_some(kept)
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.total.fetch_sub(self.reply.len(), Ordering::Relaxed);
+    /// Keeps a reply in the room that was reserved for the longest one.
+    pub(crate) fn new(reply: &[u8], mut room: bounds::Slot) -> Self {
+        room.set(reply.len());
+        Self { reply: reply.into(), _room: room }
     }
 }
 
@@ -55,10 +44,10 @@ pub(crate) struct Print {
 }
 
 /// What a slot makes of a request.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Turn {
-    /// It is new: do it, then [`Slot::complete`] it.
-    New,
+    /// It is new: do it, then [`Slot::complete`] it with the room for its reply, if that is to be kept.
+    New(Option<bounds::Slot>),
     /// It was done: this was the reply.
     Replay(Box<[u8]>),
     /// It cannot be done.
@@ -67,14 +56,28 @@ pub(crate) enum Turn {
 
 impl Slot {
     /// Begins the request with this sequence number, RFC 8881 §2.10.6.1 and §18.46.3.
-    pub(crate) fn begin(&mut self, sequence: u32, print: Print) -> Turn {
+    /// `reserve` takes the room for its reply; where there is none, nothing is done that could not be told of again.
+    pub(crate) fn begin(
+        &mut self,
+        sequence: u32,
+        print: Print,
+        reserve: impl FnOnce() -> Result<Option<bounds::Slot>, Status>,
+    ) -> Turn {
         if sequence == self.sequence.wrapping_add(1) {
             if matches!(self.state, SlotState::Busy(_)) {
                 return Turn::Refused(Status::SEQ_MISORDERED);
             }
+            // Who asks for more has the reply to what came before: its room is free.
+            if let SlotState::Done(_, kept) = &mut self.state {
+                *kept = None;
+            }
+            let room = match reserve() {
+                Ok(room) => room,
+                Err(status) => return Turn::Refused(status),
+            };
             self.sequence = sequence;
             self.state = SlotState::Busy(print);
-            return Turn::New;
+            return Turn::New(room);
         }
         if sequence != self.sequence {
             return Turn::Refused(Status::SEQ_MISORDERED);
@@ -109,48 +112,77 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use vfs::bounds::{Bounds, Networks, Party};
 
     const PRINT: Print = Print { uid: 7, checksum: 1 };
+
+    fn room() -> bounds::Slot {
+        take(&Bounds::new(4096, 0)).unwrap()
+    }
+
+    fn take(bounds: &Arc<Bounds>) -> Result<bounds::Slot, bounds::Full> {
+        bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1000)
+    }
+
+    /// What a slot makes of a request: its reply, or its status, which is OK for one that is to be done.
+    fn begin(slot: &mut Slot, sequence: u32, print: Print) -> Result<Box<[u8]>, Status> {
+        match slot.begin(sequence, print, || Ok(Some(room()))) {
+            Turn::New(_) => Err(Status::OK),
+            Turn::Replay(reply) => Ok(reply),
+            Turn::Refused(status) => Err(status),
+        }
+    }
 
     #[test]
     fn a_request_is_done_once() {
         let mut slot = Slot::default();
-        assert_eq!(slot.begin(0, PRINT), Turn::Refused(Status::SEQ_MISORDERED), "nothing to repeat");
-        assert_eq!(slot.begin(1, PRINT), Turn::New);
-        assert_eq!(slot.begin(1, PRINT), Turn::Refused(Status::DELAY), "it is being done");
-        assert_eq!(slot.begin(2, PRINT), Turn::Refused(Status::SEQ_MISORDERED), "one at a time");
-        slot.complete(Kept::new(b"reply", &Arc::default()));
-        assert_eq!(slot.begin(1, PRINT), Turn::Replay(Box::from(&b"reply"[..])));
-        assert_eq!(slot.begin(3, PRINT), Turn::Refused(Status::SEQ_MISORDERED), "one is missing");
-        assert_eq!(slot.begin(2, PRINT), Turn::New);
+        assert_eq!(begin(&mut slot, 0, PRINT), Err(Status::SEQ_MISORDERED), "nothing to repeat");
+        assert_eq!(begin(&mut slot, 1, PRINT), Err(Status::OK));
+        assert_eq!(begin(&mut slot, 1, PRINT), Err(Status::DELAY), "it is being done");
+        assert_eq!(begin(&mut slot, 2, PRINT), Err(Status::SEQ_MISORDERED), "one at a time");
+        slot.complete(Some(Kept::new(b"reply", room())));
+        assert_eq!(begin(&mut slot, 1, PRINT), Ok(Box::from(&b"reply"[..])));
+        assert_eq!(begin(&mut slot, 3, PRINT), Err(Status::SEQ_MISORDERED), "one is missing");
+        assert_eq!(begin(&mut slot, 2, PRINT), Err(Status::OK));
         slot.complete(None);
-        assert_eq!(slot.begin(2, PRINT), Turn::Refused(Status::RETRY_UNCACHED_REP));
+        assert_eq!(begin(&mut slot, 2, PRINT), Err(Status::RETRY_UNCACHED_REP));
     }
 
     #[test]
     fn another_request_is_no_repetition() {
         let mut slot = Slot::default();
-        slot.begin(1, PRINT);
-        slot.complete(Kept::new(b"secret", &Arc::default()));
+        begin(&mut slot, 1, PRINT).unwrap_err();
+        slot.complete(Some(Kept::new(b"secret", room())));
         for other in [Print { uid: 8, ..PRINT }, Print { checksum: 2, ..PRINT }] {
-            assert_eq!(slot.begin(1, other), Turn::Refused(Status::SEQ_FALSE_RETRY));
+            assert_eq!(begin(&mut slot, 1, other), Err(Status::SEQ_FALSE_RETRY));
         }
     }
 
     #[test]
     fn what_had_no_reply_may_come_again_and_numbers_wrap() {
         let mut slot = Slot { sequence: u32::MAX, state: SlotState::Done(PRINT, None) };
-        assert_eq!(slot.begin(0, PRINT), Turn::New);
+        assert_eq!(begin(&mut slot, 0, PRINT), Err(Status::OK));
         slot.abandon();
-        assert_eq!(slot.begin(0, PRINT), Turn::New);
+        assert_eq!(begin(&mut slot, 0, PRINT), Err(Status::OK));
     }
 
     #[test]
-    fn kept_replies_are_bounded() {
-        let total = Arc::new(AtomicUsize::new(KEPT_BYTES_MAX - 5));
-        let first = Kept::new(b"12345", &total);
-        assert!(first.is_some() && Kept::new(b"6", &total).is_none());
-        drop(first);
-        assert_eq!(total.load(Ordering::Relaxed), KEPT_BYTES_MAX - 5);
+    fn a_request_without_room_for_its_reply_is_not_begun_and_may_come_again() {
+        let bounds = Bounds::new(2500, 0);
+        let others = take(&bounds).unwrap();
+        let mut slot = Slot::default();
+        let reserve = || take(&bounds).map(Some).map_err(|_| Status::DELAY);
+        assert!(matches!(slot.begin(1, PRINT, reserve), Turn::Refused(Status::DELAY)));
+        assert!(
+            matches!(slot.begin(1, PRINT, reserve), Turn::Refused(Status::DELAY)),
+            "as if it had not come"
+        );
+        drop(others);
+        let Turn::New(Some(room)) = slot.begin(1, PRINT, reserve) else { panic!("there is room") };
+        slot.complete(Some(Kept::new(b"12345", room)));
+        assert_eq!(bounds.used(), 5, "what is kept is shorter than what might have been");
+        let Turn::New(Some(_)) = slot.begin(2, PRINT, reserve) else { panic!("there is room") };
+        assert_eq!(bounds.used(), 0, "the reply before is not kept beside the next one");
     }
 }

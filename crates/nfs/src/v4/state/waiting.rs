@@ -6,6 +6,7 @@ use super::held::{FileId, Held};
 use crate::limits::CLIENT_WAITING_LOCKS_MAX;
 use nfs_wire::v4::callback::{Argument, NotifyLockArgs};
 use nfs_wire::v4::{FileHandle, StateOwner, Status};
+use vfs::bounds::Slot;
 use vfs::claims::{LockOwner, Span, Ticket};
 
 /// Seconds for which a lock is waited for: a program that has ended does not say so. A client that still wants it asks now and
@@ -30,6 +31,8 @@ pub(crate) struct WaitingLock {
     pub(crate) until: u64,
     /// The client was told that it may have it: its ticket is over.
     pub(crate) is_told: bool,
+    /// The room that it takes among states.
+    pub(crate) _slot: Slot,
 }
 
 impl Held {
@@ -52,7 +55,7 @@ impl Held {
 
     /// It waits for a lock. Its owner keeps its number meanwhile.
     pub(crate) fn wait(&mut self, lock: WaitingLock, name: &[u8]) -> Result<(), Status> {
-        self.share.take_state()?;
+        self.count_state()?;
         self.use_lock_owner(lock.owner.owner, name);
         self.waiting.push(lock);
         Ok(())
@@ -61,8 +64,8 @@ impl Held {
     /// It waits for these no longer: their tickets.
     pub(crate) fn stop_waiting(&mut self, is_one: impl Fn(&WaitingLock) -> bool) -> Vec<Ticket> {
         let stopped: Vec<WaitingLock> = self.waiting.extract_if(.., |lock| is_one(lock)).collect();
+        self.discount_states(stopped.len());
         for lock in &stopped {
-            self.share.return_state();
             self.release_lock_owner(lock.owner.owner);
         }
         stopped.into_iter().map(|lock| lock.ticket).collect()

@@ -3,7 +3,7 @@
 use crate::v4::ops::{Done, Ops, Stop, reply};
 use crate::v4::session::principal;
 use crate::v4::state::naming::known_as;
-use crate::v4::state::v40::registry::Asked;
+use crate::v4::state::v40::registry::{Asked, Refused};
 use nfs_wire::v4::{
     NetAddr, ReleaseLockownerArgs, RenewArgs, SetclientidArgs, SetclientidConfirmArgs, SetclientidOk, Status,
 };
@@ -16,13 +16,15 @@ pub(in crate::v4) fn setclientid(
     args: &SetclientidArgs<'_>,
     w: &mut Writer<'_>,
 ) -> Done {
-    let id = known_as(args.client.id, ops.call.protection);
-    let asked = Asked { id: &id, verifier: args.client.verifier, principal: principal(ops) };
+    let party = ops.call.party();
+    let id = known_as(args.client.id, ops.call.protection, party.is_stranger);
+    let asked = Asked { id: &id, verifier: args.client.verifier, principal: principal(ops), party };
     match ops.call.service.v4.set_client_id(&asked) {
         Ok(record) => {
             reply(w, &SetclientidOk { clientid: record.client, setclientid_confirm: record.confirm })
         }
-        Err(user) => {
+        Err(Refused::Later) => Err(Stop::Status(Status::DELAY)),
+        Err(Refused::InUse(user)) => {
             let (r_netid, r_addr) = universal(user);
             NetAddr { r_netid, r_addr: r_addr.as_bytes() }.encode(w);
             Err(Stop::Written(Status::CLID_INUSE))

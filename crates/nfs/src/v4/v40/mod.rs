@@ -7,6 +7,7 @@ mod tests;
 
 use super::ops::{Done, Ops, Stop};
 use super::state::client::Client;
+use super::state::tables::Table;
 use super::state::v40::owners::Begun;
 use super::state::v40::sequence::{Reply, Turn, advances};
 use super::state::v40::{InSequence, OwnerId};
@@ -18,6 +19,7 @@ use nfs_wire::v4::{
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use vfs::Blocking;
+use vfs::bounds::Slot;
 use xdr::{Encode, Writer};
 
 /// Whether an operation has a sequence number of an owner.
@@ -146,11 +148,13 @@ fn begin(
             Ok((sequence.begin(*number, print), None))
         }
         OwnerId::Open(name) => {
-            let mut owners = client.open_owners().ok_or(Status::SERVERFAULT)?;
             if matches!(argument, Argument::Open(_)) {
-                let Begun { turn, ended } = owners.begin_open(name, *number, print, now)?;
+                let room = room_for_owner(ops, client, name)?;
+                let mut owners = client.open_owners().ok_or(Status::SERVERFAULT)?;
+                let Begun { turn, ended } = owners.begin_open(name, *number, print, now, room)?;
                 return Ok((turn, ended));
             }
+            let mut owners = client.open_owners().ok_or(Status::SERVERFAULT)?;
             // An open is of no use before it is confirmed.
             if !matches!(argument, Argument::OpenConfirm(_)) && !owners.is_confirmed(name) {
                 return Err(Status::BAD_STATEID);
@@ -158,6 +162,21 @@ fn begin(
             Ok((owners.begin(name, *number, print, now), None))
         }
     }
+}
+
+/// Room for an open owner if it is new. The client's own without a use give way before it is refused.
+fn room_for_owner(ops: &Ops<'_, '_>, client: &Client, name: &[u8]) -> Result<Option<Slot>, Status> {
+    if !client.open_owners().is_some_and(|mut owners| owners.is_new(name)) {
+        return Ok(None);
+    }
+    let (state, party) = (&ops.call.service.v4, client.user(ops.call.credential.uid));
+    if let Ok(room) = state.tables.open_owners.take(&party, 1) {
+        return Ok(Some(room));
+    }
+    if let Some(mut owners) = client.open_owners() {
+        owners.forget_idle();
+    }
+    state.take(Table::OpenOwners, &party, client).map(Some)
 }
 
 /// Answers as before, and leaves what was left then.

@@ -2,10 +2,10 @@ use super::*;
 use crate::testing::{Desk, export, rule};
 use crate::v4::testing::{Client as Asker, at, put};
 use nfs_wire::v4::{
-    CbClient, CloseArgs, CreateArgs, CreateHow, CreateType, ExistLockOwner, Fattr, LockReply, LockType,
-    LocktArgs, LockuArgs, NetAddr, NfsClientId, OpReply, OpenDowngradeArgs, OpenResult, ReadArgs,
-    ReleaseLockownerArgs, RemoveArgs, RenewArgs, Reply as Result4, SetclientidArgs, SetclientidConfirmArgs,
-    SetclientidReply, ShareDeny, StableHow, StateOwner, WriteArgs,
+    CbClient, CloseArgs, CreateArgs, CreateHow, CreateType, DestroyClientidArgs, ExistLockOwner, Fattr,
+    LockReply, LockType, LocktArgs, LockuArgs, NetAddr, NfsClientId, OpReply, OpenDowngradeArgs, OpenResult,
+    ReadArgs, ReleaseLockownerArgs, RemoveArgs, RenewArgs, Reply as Result4, SetclientidArgs,
+    SetclientidConfirmArgs, SetclientidReply, ShareDeny, StableHow, StateOwner, WriteArgs,
 };
 use vfs::Protection;
 
@@ -389,7 +389,10 @@ fn leases_are_kept_by_whatever_names_the_client() {
 fn a_client_of_one_kind_is_none_of_the_other() {
     let host = Host::new();
     assert_eq!(host.asker.desk.service.v4.client(host.id).err(), Some(Status::STALE_CLIENTID));
-    assert_eq!(host.asker.desk.service.v4.remove_client(host.id), Err(Status::STALE_CLIENTID));
+    let destroy = Argument::DestroyClientid(DestroyClientidArgs { clientid: host.id });
+    let mut host = host;
+    host.asker.set_minor(1);
+    assert_eq!(host.asker.run_alone(&destroy).status(), Status::STALE_CLIENTID);
 }
 
 #[test]

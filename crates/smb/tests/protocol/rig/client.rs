@@ -4,6 +4,7 @@ mod anonymous;
 
 use super::random;
 use identity::{Credentials, Initiator, NtHash};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use smb_wire::compound;
 use smb_wire::compression::Compression;
 use smb_wire::crypto::kdf::KeySource;
@@ -23,7 +24,7 @@ use smb_wire::tree::{TreeConnectFlags, TreeConnectRequest, TreeConnectResponse};
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, Guid, NtStatus, Reader, Utf16};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -185,7 +186,18 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap())
+    }
+
+    /// As a client with another address.
+    pub(crate) fn connect_as(source: [u8; 4], address: SocketAddr) -> Self {
+        let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&fd, &SocketAddrV4::new(source.into(), 0)).unwrap();
+        connect(&fd, &address).unwrap();
+        Self::over(fd.into())
+    }
+
+    fn over(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();
         Self {

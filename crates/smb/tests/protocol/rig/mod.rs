@@ -128,7 +128,29 @@ impl Rig {
         Self::for_users(exports, accounts(vec![], 0), set)
     }
 
+    /// That is reached by these settings, and lets clients in without a name or not.
+    pub(crate) fn bounded(settings: Settings, null_sessions: bool) -> Self {
+        let (docs, spare) = Disks::default().volumes();
+        let exports = [("/docs", docs), ("/spare", spare)]
+            .map(|(path, volume)| Export::new(path, Arc::new(volume), vec![ExportRule::everybody()]));
+        Self::run(exports, accounts(vec![], 0), |service| service.anonymous(null_sessions), settings)
+    }
+
+    /// The settings of most tests.
+    pub(crate) fn settings() -> Settings {
+        Settings { connections_max: 128, ..Settings::for_descriptors(1, 1000) }
+    }
+
     fn for_users(exports: [Export; 2], accounts: Accounts, set: impl FnOnce(Service) -> Service) -> Self {
+        Self::run(exports, accounts, set, Self::settings())
+    }
+
+    fn run(
+        exports: [Export; 2],
+        accounts: Accounts,
+        set: impl FnOnce(Service) -> Service,
+        settings: Settings,
+    ) -> Self {
         let docs = Arc::clone(&exports[0].volume);
         let namespace = Arc::new(Namespace::new(exports));
         open_to_all(&namespace);
@@ -141,7 +163,6 @@ impl Rig {
         );
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let settings = Settings { connections_max: 128, ..Settings::for_descriptors(1, 1000) };
         let service = Arc::new(set(service));
         let server = Server::start(Arc::clone(&service), vec![listener], settings).unwrap();
         Self { volume: docs, namespace, service, address, server: Some(server) }
@@ -150,6 +171,11 @@ impl Rig {
     /// A connection on which nothing was said.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address)
+    }
+
+    /// The same of a client with another address.
+    pub(crate) fn connect_as(&self, source: [u8; 4]) -> Client {
+        Client::connect_as(source, self.address)
     }
 
     /// Alice with 3.1.1, at [`SHARE`].

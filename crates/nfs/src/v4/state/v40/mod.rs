@@ -9,22 +9,26 @@ use super::client::{Client, Principal};
 use super::clients::Introduction;
 use super::held::Held;
 use super::naming::protection_of;
+use super::tables::Table;
 use nfs_wire::v4::{ClientId, Stateid, Status, Verifier};
-use owners::OpenOwners;
-use registry::{Asked, Confirmed, Fresh, Record, Registry};
+use registry::{Asked, Confirmed, Fresh, Record, Refused, Registry};
 use sequence::{Reply, Sequence};
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::Protection;
+use vfs::bounds::Bounds;
 
 /// What all clients of 4.0 share.
-#[derive(Default)]
 pub(crate) struct Shared {
     registry: Mutex<Registry>,
-    /// Open owners of all clients.
-    open_owners: Arc<AtomicUsize>,
+}
+
+impl Shared {
+    /// No clients; `introductions` bounds those that are not confirmed.
+    pub(crate) fn new(introductions: &Arc<Bounds>) -> Self {
+        Self { registry: Mutex::new(Registry::new(introductions)) }
+    }
 }
 
 /// An owner whose requests are numbered.
@@ -37,10 +41,11 @@ pub(crate) enum OwnerId {
 }
 
 impl State {
-    /// A client introduces itself (SETCLIENTID). An error is the address of somebody else who uses the identifier.
-    pub(crate) fn set_client_id(&self, asked: &Asked<'_>) -> Result<Record, IpAddr> {
+    /// A client introduces itself (SETCLIENTID).
+    pub(crate) fn set_client_id(&self, asked: &Asked<'_>) -> Result<Record, Refused> {
+        self.check_record((asked.id, asked.verifier, asked.principal)).map_err(|_| Refused::Later)?;
         // One that has lost anything begins anew.
-        let known = self.registry().confirmed(asked.id);
+        let known = self.registry().confirmed(asked);
         let known = known.and_then(|known| self.clients().get(known).cloned());
         if let Some(known) = known.filter(|known| known.has_lost()) {
             self.clients().remove(&known);
@@ -69,10 +74,11 @@ impl State {
         confirm: Verifier,
         caller: &Principal,
     ) -> Result<(), Status> {
+        let first = self.registry().is_first(id, confirm);
+        let mut slot = first.map(|party| self.take_for(Table::Clients, &party, id)).transpose()?;
         // Held until the client is there: it may be asked for as soon as the registry knows it.
         let mut registry = self.registry();
-        let has_room = |address| self.clients().has_room(address);
-        match registry.confirm(id, confirm, caller, has_room)? {
+        match registry.confirm(id, confirm, caller, slot.is_some())? {
             Confirmed::Repeated => {}
             Confirmed::Updated(record) => {
                 let client = self.clients().get(id).cloned().ok_or(Status::STALE_CLIENTID)?;
@@ -80,16 +86,15 @@ impl State {
                 self.hear(&client);
             }
             Confirmed::New { record, id: owner, before } => {
-                let Record { verifier, principal, .. } = record;
-                let who = Introduction { owner: &owner, verifier, principal, updates: false };
-                let owners = OpenOwners::new(Arc::clone(&self.v40.open_owners));
-                let client = Arc::new(Client::of_40(id, &who, &self.totals, owners));
+                let Record { verifier, principal, party, .. } = record;
+                let who = Introduction { owner: &owner, verifier, principal, party, updates: false };
+                let client = Arc::new(Client::of_40(id, &who));
                 client.hear(self.second());
                 client.add_address(principal.address);
-                let before = before.and_then(|before| self.clients().get(before).cloned());
-                self.clients().adopt(&client);
+                let known = before.and_then(|before| self.clients().get(before).cloned());
+                self.clients().adopt(&client, slot.take(), before);
                 drop(registry);
-                if let Some(before) = before {
+                if let Some(before) = known {
                     self.clients().remove(&before);
                     self.end(&before);
                 }
@@ -149,7 +154,8 @@ impl State {
     /// A client of 4.0 is about to open something: it is recorded, once and before it has anything. It does not say when it has
     /// reclaimed all it wants; what it opens anew says that.
     pub(crate) fn record_40(&self, client: &Client) {
-        if !self.grace.is_active() && client.complete_reclaim() {
+        // No stranger opens anything; whoever does is recorded then.
+        if !self.grace.is_active() && client.complete_reclaim() && !client.party.is_stranger {
             self.remember(client);
         }
     }

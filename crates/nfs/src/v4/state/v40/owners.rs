@@ -1,19 +1,17 @@
 //! The open owners of a client of 4.0 (RFC 7530 §9.1.5, §9.1.11): their sequences, and whether they are confirmed.
 
 use super::sequence::{Sequence, Turn};
-use crate::limits::{CLIENT_OPEN_OWNERS_MAX, OPEN_OWNERS_MAX};
+use crate::limits::CLIENT_OPEN_OWNERS_MAX;
 use nfs_wire::v4::{Stateid, Status};
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use vfs::bounds::Slot;
 
 /// The open owners of one client.
+#[derive(Default)]
 pub(crate) struct OpenOwners {
     owners: HashMap<Box<[u8]>, OpenOwner>,
     /// Whose the state was that ended last, by the unchanging part of its stateid: a CLOSE may be repeated.
     closed: HashMap<[u8; 12], Box<[u8]>>,
-    /// Open owners of all clients.
-    total: Arc<AtomicUsize>,
 }
 
 struct OpenOwner {
@@ -27,6 +25,8 @@ struct OpenOwner {
     heard: u64,
     /// The state that it has ended last.
     closed: Option<[u8; 12]>,
+    /// The room that it takes.
+    _slot: Slot,
 }
 
 /// What comes of an OPEN's sequence number.
@@ -37,22 +37,39 @@ pub(crate) struct Begun {
 }
 
 impl OpenOwners {
-    /// No owners; `total` counts those of all clients.
-    pub(crate) fn new(total: Arc<AtomicUsize>) -> Self {
-        Self { owners: HashMap::new(), closed: HashMap::new(), total }
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.owners.is_empty()
     }
 
-    /// Begins an OPEN of an owner, which is made if it is not known: then any number is the first.
+    /// Whether an OPEN of this owner needs room for it. Where there may be no more of the client's, those without a use are forgotten.
+    pub(crate) fn is_new(&mut self, name: &[u8]) -> bool {
+        if self.owners.contains_key(name) {
+            return false;
+        }
+        if self.owners.len() >= CLIENT_OPEN_OWNERS_MAX {
+            self.forget_idle();
+        }
+        true
+    }
+
+    /// Forgets owners that have nothing open.
+    pub(crate) fn forget_idle(&mut self) {
+        self.remove(OpenOwner::is_idle);
+    }
+
+    /// Begins an OPEN of an owner, which is made in `room` if it is not known: then any number is the first.
     pub(crate) fn begin_open(
         &mut self,
         name: &[u8],
         number: u32,
         print: u64,
         now: u64,
+        room: Option<Slot>,
     ) -> Result<Begun, Status> {
         let mut ended = None;
         if !self.owners.contains_key(name) {
-            self.add(name, number)?;
+            self.add(name, number, room.ok_or(Status::DELAY)?)?;
         }
         let owner = self.owners.get_mut(name).ok_or(Status::SERVERFAULT)?;
         owner.heard = now;
@@ -71,17 +88,8 @@ impl OpenOwners {
         Ok(Begun { turn, ended })
     }
 
-    fn add(&mut self, name: &[u8], number: u32) -> Result<(), Status> {
-        if self.owners.len() >= CLIENT_OPEN_OWNERS_MAX
-            || self.total.load(Ordering::Relaxed) >= OPEN_OWNERS_MAX
-        {
-            self.remove(|owner| owner.is_idle());
-        }
+    fn add(&mut self, name: &[u8], number: u32, slot: Slot) -> Result<(), Status> {
         if self.owners.len() >= CLIENT_OPEN_OWNERS_MAX {
-            return Err(Status::DELAY);
-        }
-        if self.total.fetch_add(1, Ordering::Relaxed) >= OPEN_OWNERS_MAX {
-            self.total.fetch_sub(1, Ordering::Relaxed);
             return Err(Status::DELAY);
         }
         let owner = OpenOwner {
@@ -91,6 +99,7 @@ impl OpenOwners {
             opens: 0,
             heard: 0,
             closed: None,
+            _slot: slot,
         };
         self.owners.insert(name.into(), owner);
         Ok(())
@@ -172,11 +181,8 @@ impl OpenOwners {
     }
 
     fn forget(&mut self, name: &[u8]) {
-        if let Some(owner) = self.owners.remove(name) {
-            self.total.fetch_sub(1, Ordering::Relaxed);
-            if let Some(closed) = owner.closed {
-                self.closed.remove(&closed);
-            }
+        if let Some(OpenOwner { closed: Some(closed), .. }) = self.owners.remove(name) {
+            self.closed.remove(&closed);
         }
     }
 }
@@ -187,21 +193,21 @@ impl OpenOwner {
     }
 }
 
-impl Drop for OpenOwners {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::sequence::Reply;
     use super::*;
+    use std::sync::Arc;
+    use vfs::bounds::{Bounds, Networks, Party};
 
     const STATEID: Stateid = Stateid { seqid: 1, other: [7; 12] };
 
     fn owners() -> OpenOwners {
-        OpenOwners::new(Arc::default())
+        OpenOwners::default()
+    }
+
+    fn room(bounds: &Arc<Bounds>) -> Option<Slot> {
+        bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1).ok()
     }
 
     fn complete(owners: &mut OpenOwners, name: &[u8]) {
@@ -210,7 +216,7 @@ mod tests {
     }
 
     fn open(owners: &mut OpenOwners, name: &[u8], number: u32) -> Begun {
-        let begun = owners.begin_open(name, number, 1, 0).unwrap();
+        let begun = owners.begin_open(name, number, 1, 0, room(&Bounds::new(1, 0))).unwrap();
         if begun.turn == Turn::New {
             complete(owners, name);
             owners.add_open(name, STATEID);
@@ -235,13 +241,13 @@ mod tests {
 
     #[test]
     fn a_failed_open_leaves_no_owner() {
-        let mut owners = owners();
-        owners.begin_open(b"a", 1, 1, 0).unwrap();
+        let (mut owners, bounds) = (owners(), Bounds::new(10, 0));
+        owners.begin_open(b"a", 1, 1, 0, room(&bounds)).unwrap();
         owners.fail_open(b"a");
-        assert_eq!(owners.total.load(Ordering::Relaxed), 0);
+        assert!(owners.is_empty() && bounds.used() == 0);
         open(&mut owners, b"a", 1);
         owners.fail_open(b"a");
-        assert_eq!(owners.total.load(Ordering::Relaxed), 1, "it has something open");
+        assert!(!owners.is_empty(), "it has something open");
     }
 
     #[test]
@@ -269,25 +275,23 @@ mod tests {
         assert_eq!(owners.sweep(30, 30), []);
         assert_eq!(owners.sweep(31, 30), [STATEID]);
         assert_eq!(owners.owners.keys().map(|name| &**name).collect::<Vec<_>>(), [b"open"]);
-        assert_eq!((owners.closed.len(), owners.total.load(Ordering::Relaxed)), (0, 1));
+        assert_eq!((owners.closed.len(), owners.owners.len()), (0, 1));
     }
 
     #[test]
     fn owners_are_bounded_and_idle_ones_give_way() {
-        let mut owners = owners();
+        let (mut owners, bounds) = (owners(), Bounds::new(4 * CLIENT_OPEN_OWNERS_MAX, 0));
         for number in 0..CLIENT_OPEN_OWNERS_MAX {
             open(&mut owners, &number.to_be_bytes(), 1);
         }
-        assert_eq!(owners.begin_open(b"more", 1, 1, 0).err(), Some(Status::DELAY));
+        assert!(owners.is_new(b"more"));
+        let full = owners.begin_open(b"more", 1, 1, 0, room(&bounds));
+        assert_eq!((full.err(), bounds.used()), (Some(Status::DELAY), 0));
         owners.confirm(&7usize.to_be_bytes());
         owners.close(&7usize.to_be_bytes(), &STATEID);
+        assert!(owners.is_new(b"more"));
         assert_eq!(open(&mut owners, b"more", 1).turn, Turn::New);
-        let total = Arc::clone(&owners.total);
-        let mut other = OpenOwners::new(Arc::clone(&total));
-        total.fetch_add(OPEN_OWNERS_MAX - CLIENT_OPEN_OWNERS_MAX, Ordering::Relaxed);
-        assert_eq!(other.begin_open(b"a", 1, 1, 0).err(), Some(Status::DELAY), "of all clients");
-        drop(owners);
-        assert_eq!(total.load(Ordering::Relaxed), OPEN_OWNERS_MAX - CLIENT_OPEN_OWNERS_MAX);
-        assert!(other.begin_open(b"a", 1, 1, 0).is_ok());
+        assert!(!owners.is_new(b"more"));
+        assert_eq!(owners.begin_open(b"another", 1, 1, 0, None).err(), Some(Status::DELAY), "without room");
     }
 }

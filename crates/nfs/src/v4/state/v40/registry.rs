@@ -1,17 +1,11 @@
 //! Who the clients of 4.0 are: SETCLIENTID and SETCLIENTID_CONFIRM as RFC 7530 §16.33.5 and §16.34.5 have them. Pure.
 
-use crate::limits::INTRODUCTIONS_MAX;
 use crate::v4::state::client::Principal;
 use nfs_wire::v4::{ClientId, Status, Verifier};
 use std::collections::HashMap;
 use std::net::IpAddr;
-
-/// What is known of one `nfs_client_id4.id`.
-#[derive(Debug, Default)]
-struct Known {
-    confirmed: Option<Record>,
-    unconfirmed: Option<Record>,
-}
+use std::sync::Arc;
+use vfs::bounds::{Bounds, Oldest, Party, Slot};
 
 /// A client as it has introduced itself: the RFC's `{v, x, c, k, s}` without the callback, which is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +15,7 @@ pub(crate) struct Record {
     /// What the client confirms it with.
     pub(crate) confirm: Verifier,
     pub(crate) principal: Principal,
+    pub(crate) party: Party,
     /// The second of the service in which it came.
     since: u64,
 }
@@ -31,6 +26,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) id: &'a [u8],
     pub(crate) verifier: Verifier,
     pub(crate) principal: Principal,
+    pub(crate) party: Party,
 }
 
 /// What a SETCLIENTID is given besides: numbers that nobody has had, and the time.
@@ -39,6 +35,15 @@ pub(crate) struct Fresh {
     pub(crate) client: ClientId,
     pub(crate) confirm: Verifier,
     pub(crate) now: u64,
+}
+
+/// Why an introduction is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Somebody else at this address uses the identifier.
+    InUse(IpAddr),
+    /// It may be later.
+    Later,
 }
 
 /// What a SETCLIENTID_CONFIRM has done.
@@ -52,31 +57,58 @@ pub(crate) enum Confirmed {
     New { record: Record, id: Box<[u8]>, before: Option<ClientId> },
 }
 
+/// An identifier, as somebody says to have it.
+type Claimed = (Box<[u8]>, Principal);
+
+/// A record that is not confirmed.
+struct Unconfirmed {
+    record: Record,
+    /// The client that was confirmed for the identifier then.
+    beside: Option<ClientId>,
+    age: u64,
+    _slot: Slot,
+}
+
 /// The clients by identifier.
-#[derive(Default)]
 pub(crate) struct Registry {
-    ids: HashMap<Box<[u8]>, Known>,
-    /// The identifiers of clients, confirmed or not.
+    confirmed: HashMap<Box<[u8]>, Record>,
+    /// The identifiers of clients that are confirmed.
     by_client: HashMap<ClientId, Box<[u8]>>,
+    /// Of each identifier one for each that says to have it, so that nobody takes the place of another one.
+    unconfirmed: HashMap<Claimed, Unconfirmed>,
+    by_confirm: HashMap<Verifier, Claimed>,
+    waiting: Oldest<Claimed>,
+    introductions: Arc<Bounds>,
 }
 
 impl Registry {
-    /// Somebody introduces itself: the record that it has to confirm. An error is the address of somebody else who uses the
-    /// identifier. `is_in_use` says whether a client has something and is heard. The comments give the cases of RFC 7530
-    /// §16.33.5 in their order.
+    /// No clients; `introductions` bounds those that are not confirmed.
+    pub(crate) fn new(introductions: &Arc<Bounds>) -> Self {
+        Self {
+            confirmed: HashMap::new(),
+            by_client: HashMap::new(),
+            unconfirmed: HashMap::new(),
+            by_confirm: HashMap::new(),
+            waiting: Oldest::default(),
+            introductions: Arc::clone(introductions),
+        }
+    }
+
+    /// Somebody introduces itself: the record that it has to confirm. `is_in_use` says whether a client has something and is heard.
+    /// The comments give the cases of RFC 7530 §16.33.5 in their order.
     pub(crate) fn introduce(
         &mut self,
         asked: &Asked<'_>,
         fresh: Fresh,
         is_in_use: impl FnOnce(ClientId) -> bool,
-    ) -> Result<Record, IpAddr> {
-        let confirmed = self.ids.get(asked.id).and_then(|known| known.confirmed);
+    ) -> Result<Record, Refused> {
+        let confirmed = self.confirmed.get(asked.id).copied();
         if let Some(confirmed) = confirmed
             && !asked.is_by(&confirmed)
             && is_in_use(confirmed.client)
         {
             // 1
-            return Err(confirmed.principal.address);
+            return Err(Refused::InUse(confirmed.principal.address));
         }
         let client = match confirmed {
             // 2: the same instance of the client tells of another callback.
@@ -84,93 +116,93 @@ impl Registry {
             // 3 and 5: it has restarted. 4: nobody is known.
             Some(_) | None => fresh.client,
         };
-        let record = Record {
-            verifier: asked.verifier,
-            client,
-            confirm: fresh.confirm,
-            principal: asked.principal,
-            since: fresh.now,
-        };
-        self.make_room();
-        let known = self.ids.entry(asked.id.into()).or_default();
-        if let Some(before) = known.unconfirmed.replace(record)
-            && confirmed.is_none_or(|known| known.client != before.client)
-        {
-            self.by_client.remove(&before.client);
-        }
-        self.by_client.insert(client, asked.id.into());
+        let Asked { verifier, principal, party, .. } = *asked;
+        let record = Record { verifier, client, confirm: fresh.confirm, principal, party, since: fresh.now };
+        self.add((asked.id.into(), principal), record, confirmed.map(|known| known.client))?;
         Ok(record)
     }
 
-    /// The client with this identifier.
-    pub(crate) fn confirmed(&self, id: &[u8]) -> Option<ClientId> {
-        self.ids.get(id)?.confirmed.map(|record| record.client)
+    /// Adds a record that is not confirmed. Where there are too many, older ones give way.
+    fn add(&mut self, claimed: Claimed, record: Record, beside: Option<ClientId>) -> Result<(), Refused> {
+        self.drop_unconfirmed(&claimed);
+        let slot = loop {
+            match self.introductions.take(&record.party, 1) {
+                Ok(slot) => break slot,
+                Err(full) => {
+                    let oldest = self.waiting.first(&record.party, full).cloned();
+                    self.drop_unconfirmed(&oldest.ok_or(Refused::Later)?);
+                }
+            }
+        };
+        let age = self.waiting.add(&record.party, claimed.clone());
+        self.by_confirm.insert(record.confirm, claimed.clone());
+        self.unconfirmed.insert(claimed, Unconfirmed { record, beside, age, _slot: slot });
+        Ok(())
     }
 
-    /// Where there are too many introductions, the oldest one gives way of the address that has most: a flood from one
-    /// address drives out nobody else.
-    fn make_room(&mut self) {
-        let unconfirmed = || self.ids.values().filter_map(|known| known.unconfirmed);
-        if unconfirmed().count() < INTRODUCTIONS_MAX {
-            return;
-        }
-        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-        unconfirmed().for_each(|record| *counts.entry(record.principal.address).or_default() += 1);
-        let most = counts.into_iter().max_by_key(|&(_, count)| count).map(|(address, _)| address);
-        let of_most = unconfirmed().filter(|record| Some(record.principal.address) == most);
-        if let Some(oldest) = of_most.min_by_key(|record| (record.since, record.client)) {
-            self.drop_unconfirmed(&oldest);
-        }
+    fn drop_unconfirmed(&mut self, claimed: &Claimed) {
+        let Some(gone) = self.unconfirmed.remove(claimed) else { return };
+        self.waiting.remove(&gone.record.party, gone.age);
+        self.by_confirm.remove(&gone.record.confirm);
     }
 
-    fn drop_unconfirmed(&mut self, record: &Record) {
-        let Some(id) = self.by_client.get(&record.client).cloned() else { return };
-        let Some(known) = self.ids.get_mut(&id) else { return };
-        known.unconfirmed.take_if(|other| other.confirm == record.confirm);
-        if known.confirmed.is_none_or(|confirmed| confirmed.client != record.client) {
-            self.by_client.remove(&record.client);
-        }
-        if known.is_empty() {
-            self.ids.remove(&id);
-        }
+    /// The client with this identifier, if this can be of it.
+    pub(crate) fn confirmed(&self, asked: &Asked<'_>) -> Option<ClientId> {
+        let known = self.confirmed.get(asked.id).filter(|known| asked.is_by(known));
+        known.map(|record| record.client)
     }
 
-    /// A client confirms its introduction. `has_room` says whether there may be another one at its address. The comments give
-    /// the cases of RFC 7530 §16.34.5 in their order.
+    /// The party of an introduction that would make a client where there is none.
+    pub(crate) fn is_first(&self, client: ClientId, confirm: Verifier) -> Option<Party> {
+        let claimed = self.by_confirm.get(&confirm)?;
+        let record = self.unconfirmed.get(claimed)?.record;
+        (record.client == client && !self.confirmed.contains_key(&claimed.0)).then_some(record.party)
+    }
+
+    /// A client confirms its introduction. `has_room` says whether there is room for another client. The comments give the cases of
+    /// RFC 7530 §16.34.5 in their order.
     pub(crate) fn confirm(
         &mut self,
         client: ClientId,
         confirm: Verifier,
         caller: &Principal,
-        has_room: impl FnOnce(IpAddr) -> bool,
+        has_room: bool,
     ) -> Result<Confirmed, Status> {
-        let id = self.by_client.get(&client).ok_or(Status::STALE_CLIENTID)?;
-        let known = self.ids.get_mut(id).ok_or(Status::STALE_CLIENTID)?;
-        let matches = |record: &&Record| record.client == client && record.confirm == confirm;
-        if let Some(record) = known.unconfirmed.as_ref().filter(matches).copied() {
+        let matches = |record: &Record| record.client == client && record.confirm == confirm;
+        let claimed = self.by_confirm.get(&confirm).cloned();
+        let unconfirmed = claimed.as_ref().and_then(|claimed| self.unconfirmed.get(claimed));
+        if let Some((claimed, unconfirmed)) = claimed.as_ref().zip(unconfirmed)
+            && matches(&unconfirmed.record)
+        {
+            let (record, beside) = (unconfirmed.record, unconfirmed.beside);
             if record.principal != *caller {
                 return Err(Status::CLID_INUSE);
             }
-            if known.confirmed.is_none() && !has_room(caller.address) {
+            let before = self.confirmed.get(&claimed.0).map(|known| known.client);
+            if before.is_some() && before != beside {
+                // Another one has the identifier since.
+                self.drop_unconfirmed(claimed);
+                return Err(Status::STALE_CLIENTID);
+            }
+            if before.is_none() && !has_room {
                 return Err(Status::DELAY);
             }
-            known.unconfirmed = None;
-            let before = known.confirmed.replace(record);
-            return Ok(match before {
-                // 1: the same client with another callback.
-                Some(before) if before.client == client => Confirmed::Updated(record),
-                // 3: it has restarted; 4: nobody was known.
-                before => {
-                    let before = before.map(|before| before.client);
-                    let id = id.clone();
-                    if let Some(before) = before {
-                        self.by_client.remove(&before);
-                    }
-                    Confirmed::New { record, id, before }
-                }
-            });
+            self.drop_unconfirmed(claimed);
+            let id = &claimed.0;
+            self.confirmed.insert(id.clone(), record);
+            // 1: the same client with another callback.
+            if before == Some(client) {
+                return Ok(Confirmed::Updated(record));
+            }
+            // 3: it has restarted; 4: nobody was known.
+            if let Some(before) = before {
+                self.by_client.remove(&before);
+            }
+            self.by_client.insert(client, id.clone());
+            return Ok(Confirmed::New { record, id: id.clone(), before });
         }
-        match known.confirmed.as_ref().filter(matches) {
+        let known = self.by_client.get(&client).and_then(|id| self.confirmed.get(id));
+        match known.filter(|known| matches(known)) {
             // 2: the reply was lost.
             Some(record) if record.principal.user() == caller.user() => Ok(Confirmed::Repeated),
             Some(_) => Err(Status::CLID_INUSE),
@@ -182,26 +214,21 @@ impl Registry {
     /// A client has ended.
     pub(crate) fn forget(&mut self, client: ClientId) {
         let Some(id) = self.by_client.remove(&client) else { return };
-        let Some(known) = self.ids.get_mut(&id) else { return };
-        known.confirmed.take_if(|record| record.client == client);
-        known.unconfirmed.take_if(|record| record.client == client);
-        if known.is_empty() {
-            self.ids.remove(&id);
+        if self.confirmed.get(&id).is_some_and(|record| record.client == client) {
+            self.confirmed.remove(&id);
         }
+        self.drop_where(|record| record.client == client);
     }
 
     /// Forgets introductions that nobody has confirmed within a lease.
     pub(crate) fn sweep(&mut self, now: u64, lease_s: u64) {
-        let is_over = |record: &Record| now.saturating_sub(record.since) > lease_s;
-        let unconfirmed = self.ids.values().filter_map(|known| known.unconfirmed);
-        let over: Vec<Record> = unconfirmed.filter(is_over).collect();
-        over.iter().for_each(|record| self.drop_unconfirmed(record));
+        self.drop_where(|record| now.saturating_sub(record.since) > lease_s);
     }
-}
 
-impl Known {
-    fn is_empty(&self) -> bool {
-        self.confirmed.is_none() && self.unconfirmed.is_none()
+    fn drop_where(&mut self, is_over: impl Fn(&Record) -> bool) {
+        let over = self.unconfirmed.iter().filter(|(_, known)| is_over(&known.record));
+        let over: Vec<Claimed> = over.map(|(claimed, _)| claimed.clone()).collect();
+        over.iter().for_each(|claimed| self.drop_unconfirmed(claimed));
     }
 }
 
@@ -215,149 +242,5 @@ impl Asked<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use nfs_wire::rpc::AuthFlavor;
-
-    const HOST: Principal =
-        Principal { flavor: AuthFlavor::SYS, uid: 0, address: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST) };
-    const ASKED: Asked<'_> = Asked { id: b"x", verifier: [1; 8], principal: HOST };
-    const RESTARTED: Asked<'_> = Asked { verifier: [2; 8], ..ASKED };
-
-    /// A registry that gives the clients 1, 2, 3, and confirms them with the same numbers.
-    #[derive(Default)]
-    struct Rig {
-        registry: Registry,
-        given: u64,
-        in_use: bool,
-    }
-
-    impl Rig {
-        fn introduce(&mut self, asked: Asked<'_>) -> Result<(u64, u64), IpAddr> {
-            self.given += 1;
-            let fresh = Fresh { client: self.given, confirm: self.given.to_be_bytes(), now: 0 };
-            let in_use = self.in_use;
-            let record = self.registry.introduce(&asked, fresh, |_| in_use)?;
-            Ok((record.client, u64::from_be_bytes(record.confirm)))
-        }
-
-        fn confirm(&mut self, (client, confirm): (u64, u64)) -> Result<Confirmed, Status> {
-            self.registry.confirm(client, confirm.to_be_bytes(), &HOST, |_| true)
-        }
-
-        /// A confirmed client with number 1.
-        fn confirmed() -> Self {
-            let mut rig = Self::default();
-            let given = rig.introduce(ASKED).unwrap();
-            assert!(matches!(rig.confirm(given), Ok(Confirmed::New { before: None, .. })), "case 4");
-            rig
-        }
-    }
-
-    #[test]
-    fn a_client_in_use_is_not_taken_by_another_principal() {
-        let mut rig = Rig::confirmed();
-        rig.in_use = true;
-        let stranger = Asked { principal: Principal { uid: 5, ..HOST }, ..ASKED };
-        assert_eq!(rig.introduce(stranger), Err(HOST.address), "case 1");
-        let elsewhere = Principal { address: "192.0.2.9".parse().unwrap(), ..HOST };
-        let twin = Asked { principal: elsewhere, ..RESTARTED };
-        assert_eq!(rig.introduce(twin), Err(HOST.address), "nor by another host");
-        rig.in_use = false;
-        assert_eq!(rig.introduce(stranger), Ok((4, 4)), "one without anything is");
-    }
-
-    #[test]
-    fn the_same_instance_keeps_its_number() {
-        let mut rig = Rig::confirmed();
-        rig.in_use = true;
-        assert_eq!(rig.introduce(ASKED), Ok((1, 2)), "case 2");
-        assert_eq!(rig.confirm((1, 1)), Ok(Confirmed::Repeated), "what was confirmed holds until then");
-        let updated = rig.confirm((1, 2));
-        assert!(matches!(updated, Ok(Confirmed::Updated(Record { client: 1, .. }))), "{updated:?}");
-        let elsewhere = Principal { address: "192.0.2.9".parse().unwrap(), ..HOST };
-        let moved = Asked { principal: elsewhere, ..ASKED };
-        assert_eq!(rig.introduce(moved), Ok((1, 3)), "it proves itself by its verifier");
-        let moved = rig.registry.confirm(1, 3u64.to_be_bytes(), &elsewhere, |_| true);
-        assert!(matches!(moved, Ok(Confirmed::Updated(record)) if record.principal == elsewhere));
-    }
-
-    #[test]
-    fn a_restarted_client_gets_another_number_and_ends_what_was() {
-        let mut rig = Rig::confirmed();
-        assert_eq!(rig.introduce(RESTARTED), Ok((2, 2)), "case 3");
-        assert_eq!(rig.introduce(RESTARTED), Ok((3, 3)), "case 5");
-        assert_eq!(rig.confirm((2, 2)), Err(Status::STALE_CLIENTID), "it was replaced");
-        let confirmed = rig.confirm((3, 3));
-        assert!(matches!(confirmed, Ok(Confirmed::New { before: Some(1), .. })), "{confirmed:?}");
-        assert_eq!(rig.confirm((1, 1)), Err(Status::STALE_CLIENTID));
-        assert_eq!(rig.registry.by_client.len(), 1);
-    }
-
-    #[test]
-    fn an_unconfirmed_one_is_replaced() {
-        let mut rig = Rig::default();
-        assert_eq!(rig.introduce(ASKED), Ok((1, 1)), "case 4");
-        assert_eq!(rig.introduce(ASKED), Ok((2, 2)), "case 4 with one that is not confirmed");
-        assert_eq!(rig.confirm((1, 1)), Err(Status::STALE_CLIENTID));
-        assert_eq!(rig.registry.by_client.len(), 1);
-    }
-
-    #[test]
-    fn a_confirmation_is_of_its_introduction() {
-        let mut rig = Rig::confirmed();
-        let given = rig.introduce(RESTARTED).unwrap();
-        assert_eq!(rig.confirm((9, given.1)), Err(Status::STALE_CLIENTID), "case 5");
-        assert_eq!(rig.confirm((given.0, 9)), Err(Status::STALE_CLIENTID), "another verifier");
-        for (address, uid) in [("127.0.0.1", 5), ("192.0.2.9", 0)] {
-            let caller = Principal { uid, address: address.parse().unwrap(), ..HOST };
-            let refused = rig.registry.confirm(given.0, given.1.to_be_bytes(), &caller, |_| true);
-            assert_eq!(refused, Err(Status::CLID_INUSE), "another caller");
-        }
-        assert!(matches!(rig.confirm(given), Ok(Confirmed::New { before: Some(1), .. })), "case 3");
-        assert_eq!(rig.confirm(given), Ok(Confirmed::Repeated), "case 2");
-    }
-
-    fn at(address: &str) -> Principal {
-        Principal { address: address.parse().unwrap(), ..HOST }
-    }
-
-    #[test]
-    fn a_flood_from_one_address_drives_out_nobody_else() {
-        let mut rig = Rig::default();
-        let honest = rig.introduce(Asked { id: b"honest", principal: HOST, ..ASKED }).unwrap();
-        for number in 0..2 * INTRODUCTIONS_MAX {
-            let id = number.to_be_bytes();
-            rig.introduce(Asked { id: &id, principal: at("192.0.2.9"), ..ASKED }).unwrap();
-        }
-        assert_eq!(rig.registry.ids.len(), INTRODUCTIONS_MAX);
-        assert_eq!(rig.registry.by_client.len(), INTRODUCTIONS_MAX);
-        assert!(rig.confirm(honest).is_ok());
-    }
-
-    #[test]
-    fn a_client_that_is_known_needs_no_room() {
-        let mut rig = Rig::confirmed();
-        let mut confirm = |asked: Asked<'_>| {
-            let (client, confirm) = rig.introduce(asked).unwrap();
-            rig.registry.confirm(client, confirm.to_be_bytes(), &HOST, |_| false).map(drop)
-        };
-        assert_eq!(confirm(Asked { id: b"y", ..ASKED }), Err(Status::DELAY));
-        assert_eq!(confirm(ASKED), Ok(()));
-        assert_eq!(confirm(RESTARTED), Ok(()));
-    }
-
-    #[test]
-    fn what_nobody_confirms_is_forgotten_after_a_lease() {
-        let mut rig = Rig::confirmed();
-        rig.introduce(RESTARTED).unwrap();
-        rig.introduce(Asked { id: b"y", ..ASKED }).unwrap();
-        rig.registry.sweep(30, 30);
-        assert_eq!(rig.registry.by_client.len(), 3);
-        rig.registry.sweep(31, 30);
-        assert_eq!((rig.registry.by_client.len(), rig.registry.ids.len()), (1, 1));
-        assert_eq!(rig.confirm((1, 1)), Ok(Confirmed::Repeated));
-        rig.registry.forget(1);
-        assert!(rig.registry.by_client.is_empty() && rig.registry.ids.is_empty());
-    }
-}
+#[path = "registry_tests.rs"]
+mod tests;

@@ -1,0 +1,139 @@
+//! [`Tables`]: what clients of version 4 make the service remember, within bounds, and whose state gives way.
+
+use super::State;
+use super::client::Client;
+use crate::limits::{
+    CLIENTS_MAX, COPIES_MAX, DELEGATIONS_MAX, INTRODUCTIONS_MAX, KEPT_REPLY_BYTES_MAX, OPEN_OWNERS_MAX,
+    RANGES_MAX, SESSIONS_MAX, STATES_MAX, STRANGERS,
+};
+use nfs_wire::v4::{ClientId, Status};
+use std::sync::Arc;
+use vfs::bounds::{Bounds, Full, Party, Slot};
+
+/// The bounds of the tables.
+pub(crate) struct Tables {
+    /// Clients that have confirmed themselves.
+    pub(crate) clients: Arc<Bounds>,
+    /// Clients that have not.
+    pub(crate) introductions: Arc<Bounds>,
+    /// The same of 4.0.
+    pub(crate) introductions_40: Arc<Bounds>,
+    pub(crate) sessions: Arc<Bounds>,
+    /// Bytes of replies that sessions keep, and of those that they may have to keep.
+    pub(crate) kept_replies: Arc<Bounds>,
+    /// Stateids: open files, locks in them, delegations, copies, locks that are waited for.
+    pub(crate) states: Arc<Bounds>,
+    pub(crate) ranges: Arc<Bounds>,
+    pub(crate) delegations: Arc<Bounds>,
+    pub(crate) open_owners: Arc<Bounds>,
+    /// Copies that go on by themselves.
+    pub(crate) copies: Arc<Bounds>,
+}
+
+/// A table from which clients whose leases are over give way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    Clients,
+    Sessions,
+    States,
+    Ranges,
+    Delegations,
+    OpenOwners,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        let bounds = |all: usize| Bounds::new(all, all / STRANGERS);
+        Self {
+            clients: bounds(CLIENTS_MAX),
+            introductions: bounds(INTRODUCTIONS_MAX),
+            introductions_40: bounds(INTRODUCTIONS_MAX),
+            sessions: bounds(SESSIONS_MAX),
+            kept_replies: bounds(KEPT_REPLY_BYTES_MAX),
+            states: bounds(STATES_MAX),
+            ranges: bounds(RANGES_MAX),
+            delegations: bounds(DELEGATIONS_MAX),
+            open_owners: bounds(OPEN_OWNERS_MAX),
+            copies: bounds(COPIES_MAX),
+        }
+    }
+}
+
+impl Tables {
+    fn bounds(&self, table: Table) -> &Arc<Bounds> {
+        match table {
+            Table::Clients => &self.clients,
+            Table::Sessions => &self.sessions,
+            Table::States => &self.states,
+            Table::Ranges => &self.ranges,
+            Table::Delegations => &self.delegations,
+            Table::OpenOwners => &self.open_owners,
+        }
+    }
+}
+
+impl Table {
+    /// Whether a client has anything in the table.
+    fn has(self, client: &Client) -> bool {
+        match self {
+            Self::Clients => true,
+            Self::Sessions => client.has_sessions(),
+            Self::States => !client.held().is_empty(),
+            Self::Ranges => client.held().counts().1 > 0,
+            Self::Delegations => client.has_delegations(),
+            Self::OpenOwners => client.open_owners().is_some_and(|owners| !owners.is_empty()),
+        }
+    }
+}
+
+impl State {
+    /// Room for an entry of a client, made if need be at the expense of clients whose leases are over. Nothing of the client, nor of
+    /// any other, may be locked.
+    #[inline]
+    pub(crate) fn take(&self, table: Table, party: &Party, client: &Client) -> Result<Slot, Status> {
+        self.take_for(table, party, client.id)
+    }
+
+    /// The same for a client that there may be yet.
+    pub(crate) fn take_for(&self, table: Table, party: &Party, client: ClientId) -> Result<Slot, Status> {
+        loop {
+            match self.tables.bounds(table).take(party, 1) {
+                Ok(slot) => return Ok(slot),
+                Err(full) if self.yields(table, party, client, full) => {}
+                Err(_) => return Err(Status::DELAY),
+            }
+        }
+    }
+
+    /// Ends the client of a table that has been silent for longest, if any may be ended for this party.
+    fn yields(&self, table: Table, party: &Party, client: ClientId, full: Full) -> bool {
+        let bounds = self.tables.bounds(table);
+        let may_end = |other: &Arc<Client>| {
+            let is_in_the_way = match full {
+                Full::All | Full::Strangers => other.party.is_stranger == party.is_stranger,
+                // A client that has much does not cost those anything who have little.
+                Full::Network | Full::Principal => {
+                    other.party.network == party.network || bounds.is_large(&other.party)
+                }
+            };
+            is_in_the_way && other.id != client && self.is_silent(other) && table.has(other)
+        };
+        let mut silent: Vec<Arc<Client>> =
+            self.clients().all().filter(|other| self.is_silent(other)).cloned().collect();
+        silent.sort_unstable_by_key(|other| other.heard());
+        let Some(oldest) = silent.iter().find(|other| may_end(other)) else { return false };
+        tracing::debug!(client = oldest.id, ?table, "a client whose lease is over gives way to others");
+        self.clients().remove(oldest);
+        self.end(oldest);
+        true
+    }
+
+    /// Whether the lease of a client is over, and what it has stays by courtesy.
+    fn is_silent(&self, client: &Client) -> bool {
+        self.second().saturating_sub(client.heard()) > u64::from(self.lease_s)
+    }
+}
+
+#[cfg(test)]
+#[path = "hostile_tests.rs"]
+mod hostile_tests;

@@ -1,0 +1,185 @@
+//! Places of clients that have proven nothing yet. When there are too many, the oldest of the network that has most gives way.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+use vfs::bounds::Network;
+
+/// Places in the order in which they were taken. Each has a number that no other one had, and an entry.
+#[derive(Debug)]
+pub struct Yielding<T> {
+    last: u64,
+    places: BTreeMap<u64, Place<T>>,
+    /// The places of each network.
+    networks: HashMap<Network, BTreeSet<u64>>,
+    ranks: BTreeSet<Rank>,
+    /// How long a place is left to its client at least, unless a network with fewer places needs it.
+    time_min: Duration,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    network: Network,
+    since: Instant,
+    of: T,
+}
+
+/// A network by how many places it has; of those with as many, the one whose oldest place is oldest comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    count: usize,
+    oldest: std::cmp::Reverse<u64>,
+    network: Network,
+}
+
+impl<T> Yielding<T> {
+    /// No places yet. Each is left to its client for this time at least, unless a network with fewer places needs it.
+    pub fn new(time_min: Duration) -> Self {
+        Self { last: 0, places: BTreeMap::new(), networks: HashMap::new(), ranks: BTreeSet::new(), time_min }
+    }
+
+    /// How many places are taken.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether none is taken.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// How many of them this network has.
+    pub fn held(&self, network: Network) -> usize {
+        self.networks.get(&network).map_or(0, BTreeSet::len)
+    }
+
+    /// Takes a place for a client of this network: its number.
+    pub fn add(&mut self, network: Network, now: Instant, of: T) -> u64 {
+        self.last += 1;
+        let number = self.last;
+        self.places.insert(number, Place { network, since: now, of });
+        self.change(network, |numbers| _ = numbers.insert(number));
+        number
+    }
+
+    /// The entry of a place, if it has not been removed.
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        self.places.get_mut(&number).map(|place| &mut place.of)
+    }
+
+    /// Frees a place, if it has not been removed before.
+    pub fn remove(&mut self, number: u64) -> Option<T> {
+        let place = self.places.remove(&number)?;
+        self.change(place.network, |numbers| _ = numbers.remove(&number));
+        Some(place.of)
+    }
+
+    /// Removes the place that gives way to a client of this network: the oldest of the network that has most. If the client's own
+    /// network then had as many, that one gives way only after its time, and if it has most already, its own oldest does.
+    pub fn give_way(&mut self, to: Network, now: Instant) -> Option<(u64, T)> {
+        let most = self.ranks.last()?;
+        let own = self.networks.get(&to);
+        let held = own.map_or(0, BTreeSet::len);
+        let number = match own.and_then(BTreeSet::first) {
+            _ if most.count > held + 1 => most.oldest.0,
+            Some(&oldest) if held >= most.count => self.if_old(oldest, now)?,
+            _ => self.if_old(most.oldest.0, now)?,
+        };
+        self.remove(number).map(|of| (number, of))
+    }
+
+    /// Removes the first of these places that has had its time, if there is one: only the first is looked at.
+    pub fn end_first(&mut self, numbers: &BTreeSet<u64>, now: Instant) -> Option<(u64, T)> {
+        let number = self.if_old(*numbers.first()?, now)?;
+        self.remove(number).map(|of| (number, of))
+    }
+
+    fn if_old(&self, number: u64, now: Instant) -> Option<u64> {
+        let since = self.places.get(&number)?.since;
+        (now.saturating_duration_since(since) >= self.time_min).then_some(number)
+    }
+
+    /// Changes the places of a network, and with them its rank.
+    fn change(&mut self, network: Network, change: impl FnOnce(&mut BTreeSet<u64>)) {
+        let numbers = self.networks.entry(network).or_default();
+        self.ranks.remove(&Rank::of(network, numbers));
+        change(numbers);
+        if numbers.is_empty() {
+            self.networks.remove(&network);
+        } else {
+            self.ranks.insert(Rank::of(network, numbers));
+        }
+    }
+}
+
+impl Rank {
+    fn of(network: Network, numbers: &BTreeSet<u64>) -> Self {
+        let oldest = numbers.first().copied().unwrap_or_default();
+        Self { count: numbers.len(), oldest: std::cmp::Reverse(oldest), network }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
+    use vfs::bounds::Networks;
+
+    const TIME_MIN: Duration = Duration::from_secs(5);
+
+    fn network(host: u32) -> Network {
+        Networks::default().of(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + host)))
+    }
+
+    fn filled(now: Instant, counts: &[(u32, usize)]) -> Yielding<u32> {
+        let mut places = Yielding::new(TIME_MIN);
+        for &(host, count) in counts {
+            (0..count).for_each(|_| _ = places.add(network(host), now, host));
+        }
+        places
+    }
+
+    #[test]
+    fn the_oldest_of_the_network_with_most_gives_way_at_once_to_one_with_fewer() {
+        let now = Instant::now();
+        let mut places = filled(now, &[(1, 3), (2, 4), (3, 1)]);
+        assert_eq!(places.give_way(network(9), now), Some((4, 2)));
+        assert_eq!(places.give_way(network(9), now), Some((1, 1)), "of two with as many, the older");
+        assert_eq!(places.give_way(network(9), now), Some((5, 2)));
+        assert_eq!((places.held(network(1)), places.held(network(2)), places.len()), (2, 2, 5));
+        assert_eq!(places.give_way(network(9), now), Some((2, 1)));
+        assert_eq!(places.give_way(network(9), now), Some((6, 2)));
+        assert_eq!(places.give_way(network(9), now), None, "all have one");
+    }
+
+    #[test]
+    fn places_of_networks_with_as_many_or_fewer_have_their_time() {
+        let now = Instant::now();
+        let mut places = filled(now, &[(1, 2), (2, 2)]);
+        let soon = now + TIME_MIN - Duration::from_nanos(1);
+        assert_eq!(places.give_way(network(2), soon), None);
+        assert_eq!(places.give_way(network(2), now + TIME_MIN), Some((3, 2)), "its own, though younger");
+        assert_eq!(places.give_way(network(1), soon), None, "it has most");
+        let mut single = filled(now, &[(1, 1), (2, 1)]);
+        assert_eq!(single.give_way(network(1), soon), None);
+        assert_eq!(
+            single.give_way(network(3), soon),
+            None,
+            "no client would ever have time if single ones gave way"
+        );
+        assert_eq!(single.give_way(network(3), now + TIME_MIN), Some((1, 1)));
+    }
+
+    #[test]
+    fn a_place_that_was_freed_is_neither_found_nor_counted() {
+        let now = Instant::now();
+        let mut places = filled(now, &[(1, 2)]);
+        assert_eq!((places.remove(1), places.remove(1), places.get_mut(1)), (Some(1), None, None));
+        assert_eq!(places.get_mut(2), Some(&mut 1));
+        let of_one = BTreeSet::from([2]);
+        assert_eq!(places.end_first(&of_one, now), None);
+        assert_eq!(places.end_first(&of_one, now + TIME_MIN), Some((2, 1)));
+        assert_eq!(places.end_first(&of_one, now + TIME_MIN), None);
+        assert!(places.is_empty() && places.networks.is_empty() && places.ranks.is_empty());
+        assert_eq!(places.give_way(network(1), now + TIME_MIN), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! A transform that notices each byte which it does not see once and in order.
+
+use std::os::fd::BorrowedFd;
+use transport::{HandOver, Malformed, Opened, Transform};
+use vfs::Protection;
+
+/// A cipher that only works if every byte of a connection passes through it once and in order: records of a length and as
+/// many bytes, each added to a running key.
+#[derive(Default)]
+pub(super) struct Cipher {
+    sealed: u8,
+    opened: u8,
+    pub(super) hands_over: Option<u64>,
+}
+
+impl Cipher {
+    pub(super) fn open_records(&mut self, wire: &[u8], plain: &mut Vec<u8>) -> usize {
+        let mut used = 0;
+        while let Some((&len, rest)) = wire[used..].split_first() {
+            let Some(record) = rest.get(..usize::from(len)) else { break };
+            for &byte in record {
+                plain.push(byte.wrapping_sub(self.opened));
+                self.opened = self.opened.wrapping_add(7);
+            }
+            used += 1 + record.len();
+        }
+        used
+    }
+}
+
+impl Transform for Cipher {
+    fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), Malformed> {
+        wire.clear();
+        for record in plain.chunks(100) {
+            wire.push(u8::try_from(record.len()).unwrap());
+            for &byte in record {
+                wire.push(byte.wrapping_add(self.sealed));
+                self.sealed = self.sealed.wrapping_add(7);
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, wire: &mut [u8], plain: &mut [u8], _: &mut Vec<u8>) -> Result<Opened, Malformed> {
+        let mut bytes = Vec::new();
+        let used = self.open_records(wire, &mut bytes);
+        plain[..bytes.len()].copy_from_slice(&bytes);
+        Ok(Opened { used, plain: bytes.len(), is_closed: false })
+    }
+
+    fn close(&mut self, _: &mut Vec<u8>) {}
+
+    fn protection(&self) -> Option<Protection> {
+        Some(Protection::Encrypted)
+    }
+
+    fn hand_over(self: Box<Self>, _: BorrowedFd<'_>) -> HandOver {
+        match self.hands_over {
+            Some(most) => HandOver::Done(most),
+            None => HandOver::Stays(self),
+        }
+    }
+}

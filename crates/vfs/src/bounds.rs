@@ -1,0 +1,329 @@
+//! Bounds for tables that clients fill: for all, for each network, and for each principal in a network.
+//!
+//! A network may hold no more than half of what the others leave, and a principal no more than half of what its network may hold
+//! besides the others there. An eighth is a reserve: of that, each may hold a small part of what is left. So a newcomer always finds
+//! room, however greedy the others are. Hosts that match no export rule ("strangers") have a small part of their own and never more.
+//!
+//! This counts; the entries belong to the table, and each keeps its [`Slot`]. A table that is refused a slot may end an entry that
+//! nobody has confirmed, or one of a client whose lease is over, and ask again.
+
+mod oldest;
+#[cfg(test)]
+mod tests;
+
+pub use oldest::Oldest;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A network of clients: an IPv4 address, or a prefix of IPv6 addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Network(IpAddr);
+
+/// The length of the prefix that makes IPv6 addresses one network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Networks {
+    prefix_bits: u8,
+}
+
+/// A client as bounds know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Party {
+    /// Where it is.
+    pub network: Network,
+    /// A user there. The users of AUTH_SYS can be forged, so the same number elsewhere is another principal.
+    pub principal: Option<u32>,
+    /// Whether no export rule admits it.
+    pub is_stranger: bool,
+}
+
+/// The bound that a refused entry would pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// The one for all clients.
+    All,
+    /// The one for all strangers.
+    Strangers,
+    /// The one for the client's network.
+    Network,
+    /// The one for the principal in its network.
+    Principal,
+}
+
+/// The bounds of one table. What it counts is entries, or bytes.
+#[derive(Debug)]
+pub struct Bounds {
+    known: Part,
+    strangers: Part,
+    shards: [Mutex<Shard>; SHARDS],
+    hasher: RandomState,
+}
+
+/// A part of a table, whose clients take nothing from the other part.
+#[derive(Debug)]
+struct Part {
+    all: usize,
+    used: AtomicUsize,
+}
+
+/// Networks by whether they are strangers. Those that hold nothing are not here, so there are never more than entries in the table.
+type Shard = HashMap<(Network, bool), Held>;
+
+#[derive(Debug, Default)]
+struct Held {
+    count: usize,
+    principals: HashMap<u32, usize>,
+}
+
+/// Room for one entry of a table, or for some bytes, until this is dropped.
+#[derive(Debug)]
+#[must_use = "the room is free again when this is dropped"]
+pub struct Slot {
+    bounds: Arc<Bounds>,
+    party: Party,
+    weight: usize,
+}
+
+const SHARDS: usize = 16;
+/// The part of a table that is a reserve: one in so many.
+const RESERVE: usize = 8;
+/// How much of what is left of the reserve one may hold: one in so many.
+const RESERVE_SHARE: usize = 32;
+
+impl Networks {
+    /// Networks of IPv6 addresses that have so many leading bits in common: 1 to 128.
+    pub fn of_prefix(bits: u8) -> Option<Self> {
+        (1..=128).contains(&bits).then_some(Self { prefix_bits: bits })
+    }
+
+    /// The network of an address. An IPv4 address is one, however it came.
+    #[inline]
+    pub fn of(self, address: IpAddr) -> Network {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Network(address.into()),
+            IpAddr::V6(address) => {
+                let mask = u128::MAX << (128 - u32::from(self.prefix_bits));
+                Network(Ipv6Addr::from_bits(address.to_bits() & mask).into())
+            }
+        }
+    }
+}
+
+impl Default for Networks {
+    /// A /64: the prefix that one host commonly has to itself.
+    fn default() -> Self {
+        Self { prefix_bits: 64 }
+    }
+}
+
+impl std::fmt::Display for Network {
+    /// Writes the address, or the first one of the prefix.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Party {
+    /// A network that an export rule admits, without a principal.
+    pub fn of(network: Network) -> Self {
+        Self { network, principal: None, is_stranger: false }
+    }
+
+    /// The party of a user in the same network.
+    #[must_use]
+    pub fn user(self, uid: u32) -> Self {
+        Self { principal: Some(uid), ..self }
+    }
+
+    /// The party of the same client, with what is known of its admission.
+    #[must_use]
+    pub fn admitted(self, is_admitted: bool) -> Self {
+        Self { is_stranger: !is_admitted, ..self }
+    }
+}
+
+impl Bounds {
+    /// Bounds of a table of `all` entries, and of `strangers` more for hosts that no export rule admits.
+    pub fn new(all: usize, strangers: usize) -> Arc<Self> {
+        let part = |all| Part { all, used: AtomicUsize::new(0) };
+        Arc::new(Self {
+            known: part(all),
+            strangers: part(strangers),
+            shards: std::array::from_fn(|_| Mutex::default()),
+            hasher: RandomState::new(),
+        })
+    }
+
+    /// Room for an entry of this weight.
+    pub fn take(self: &Arc<Self>, party: &Party, weight: usize) -> Result<Slot, Full> {
+        self.add(party, weight)?;
+        Ok(Slot { bounds: Arc::clone(self), party: *party, weight })
+    }
+
+    /// Room for an entry of this weight, whether or not there is any: for what cannot be refused any more.
+    pub fn force(self: &Arc<Self>, party: &Party, weight: usize) -> Slot {
+        let mut slot = Slot { bounds: Arc::clone(self), party: *party, weight: 0 };
+        slot.set(weight);
+        slot
+    }
+
+    /// How much is held by all, strangers included.
+    pub fn used(&self) -> usize {
+        [&self.known, &self.strangers].map(|part| part.used.load(Ordering::Relaxed)).into_iter().sum()
+    }
+
+    /// Whether the network of a party holds more than a newcomer is sure to find.
+    pub fn is_large(&self, party: &Party) -> bool {
+        self.held(party) > self.part(party).all / (RESERVE * (RESERVE_SHARE + 1))
+    }
+
+    /// How much the network of a party holds.
+    pub fn held(&self, party: &Party) -> usize {
+        self.shard(party).get(&party.key()).map_or(0, |held| held.count)
+    }
+
+    fn add(&self, party: &Party, weight: usize) -> Result<(), Full> {
+        let part = self.part(party);
+        let mut shard = self.shard(party);
+        let held = shard.get(&party.key());
+        let count = held.map_or(0, |held| held.count);
+        let of_principal = party.principal.map(|uid| held.map_or(0, |held| held.of_principal(uid)));
+        let mut used = part.used.load(Ordering::Relaxed);
+        // What this network holds changes under the lock alone; what others hold may change meanwhile.
+        loop {
+            part.check(used, count, of_principal, weight).map_err(|full| match full {
+                Full::All if party.is_stranger => Full::Strangers,
+                full => full,
+            })?;
+            let relaxed = Ordering::Relaxed;
+            match part.used.compare_exchange_weak(used, used + weight, relaxed, relaxed) {
+                Ok(_) => break,
+                Err(now) => used = now,
+            }
+        }
+        shard.entry(party.key()).or_default().add(party, weight);
+        Ok(())
+    }
+
+    fn part(&self, party: &Party) -> &Part {
+        if party.is_stranger { &self.strangers } else { &self.known }
+    }
+
+    fn shard(&self, party: &Party) -> MutexGuard<'_, Shard> {
+        let hash = usize::try_from(self.hasher.hash_one(party.network) % SHARDS as u64).unwrap_or(0);
+        self.shards[hash].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Part {
+    /// Whether a network that holds `count` of what is used, `of_principal` of it for the principal in question, may hold more.
+    fn check(
+        &self,
+        used: usize,
+        count: usize,
+        of_principal: Option<usize>,
+        weight: usize,
+    ) -> Result<(), Full> {
+        if weight > self.all.saturating_sub(used) {
+            return Err(Full::All);
+        }
+        let most = share(self.all, used.saturating_sub(count));
+        // The first entry may be heavier than a share of what is left.
+        if count > 0 && count + weight > most {
+            return Err(Full::Network);
+        }
+        match of_principal {
+            Some(own) if own > 0 && own + weight > share(most, count.saturating_sub(own)) => {
+                Err(Full::Principal)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The most that one may hold of `all`, where others hold so much: of what is shared as much as stays free for others, or a small
+/// part of the reserve.
+pub fn share(all: usize, others: usize) -> usize {
+    let shared = (all - all / RESERVE).saturating_sub(others) / 2;
+    let reserved = all.saturating_sub(others) / (RESERVE_SHARE + 1);
+    shared.max(reserved).max(1)
+}
+
+impl Party {
+    fn key(&self) -> (Network, bool) {
+        (self.network, self.is_stranger)
+    }
+}
+
+impl Held {
+    fn of_principal(&self, uid: u32) -> usize {
+        self.principals.get(&uid).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, party: &Party, weight: usize) {
+        self.count += weight;
+        if let Some(uid) = party.principal
+            && weight > 0
+        {
+            *self.principals.entry(uid).or_default() += weight;
+        }
+    }
+
+    fn subtract(&mut self, party: &Party, weight: usize) {
+        self.count -= weight;
+        if let Some(Entry::Occupied(mut own)) = party.principal.map(|uid| self.principals.entry(uid)) {
+            *own.get_mut() -= weight;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
+    }
+}
+
+impl Slot {
+    /// The client that it counts for.
+    pub fn party(&self) -> &Party {
+        &self.party
+    }
+
+    /// How much it counts.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Makes it count more, if there is room.
+    pub fn grow(&mut self, by: usize) -> Result<(), Full> {
+        self.bounds.add(&self.party, by)?;
+        self.weight += by;
+        Ok(())
+    }
+
+    /// Makes it count so much, whether or not there is room: for what cannot be refused any more.
+    pub fn set(&mut self, weight: usize) {
+        let (part, key) = (self.bounds.part(&self.party), self.party.key());
+        let mut shard = self.bounds.shard(&self.party);
+        if weight > self.weight {
+            let more = weight - self.weight;
+            shard.entry(key).or_default().add(&self.party, more);
+            part.used.fetch_add(more, Ordering::Relaxed);
+        } else if let Entry::Occupied(mut held) = shard.entry(key) {
+            let less = self.weight - weight;
+            held.get_mut().subtract(&self.party, less);
+            part.used.fetch_sub(less, Ordering::Relaxed);
+            if held.get().count == 0 {
+                held.remove();
+            }
+        }
+        self.weight = weight;
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
