@@ -117,6 +117,12 @@ impl FromStr for ShareOptions {
                 ));
             }
         }
+        if options.protection == Some(Protection::Gmac) && options.channels.is_some_and(|count| count > 1) {
+            // Requests that add a connection would be signed with a nonce that the session has used.
+            return Err(format!(
+                "?{text}: AES-GMAC signs sessions of one connection alone; with channels= use sign=cmac or seal=gcm"
+            ));
+        }
         Ok(options)
     }
 }
@@ -301,7 +307,7 @@ impl FromStr for Target {
                 format!(
                     "\"{text}\" is no target; write smb://USER@HOST[:PORT]/SHARE, like smb://alice@127.0.0.1/data, with commas \
                      between several addresses of the same share, ?sign=HOW or ?seal=HOW at the end for a protection other \
-                     than signatures by AES-128-GMAC, and ?channels=N for sessions of N connections"
+                     than signatures by AES-128-GMAC, and ?channels=N for sessions of N connections, signed with AES-128-CMAC"
                 )
             })?,
             None => nfs(text),
@@ -337,9 +343,11 @@ fn smb(rest: &str) -> Option<Result<Target, String>> {
     }
     match asked.map_or(Ok(ShareOptions::default()), str::parse) {
         Ok(ShareOptions { protection, channels }) => {
-            let version = Version::Smb(protection.unwrap_or_default());
+            let channels = channels.unwrap_or(1);
+            let default = if channels > 1 { Protection::Cmac } else { Protection::default() };
+            let version = Version::Smb(protection.unwrap_or(default));
             let target = target(place, SMB_PORT, share, version, Some(user.to_owned()))?;
-            Some(target.map(|target| Target { channels: channels.unwrap_or(1), ..target }))
+            Some(target.map(|target| Target { channels, ..target }))
         }
         Err(wrong) => Some(Err(wrong)),
     }
@@ -481,7 +489,8 @@ mod tests {
         for (text, channels, protection) in [
             ("smb://a@h/x", 1, Protection::Gmac),
             ("smb://a@h/x?channels=1", 1, Protection::Gmac),
-            ("smb://a@h/x?channels=32", 32, Protection::Gmac),
+            ("smb://a@h/x?channels=1&sign=gmac", 1, Protection::Gmac),
+            ("smb://a@h/x?channels=32", 32, Protection::Cmac),
             ("smb://a@h/x?channels=4&seal=gcm", 4, Protection::Gcm128),
             ("smb://a@h,i/x?sign=cmac&channels=4", 4, Protection::Cmac),
         ] {
@@ -501,6 +510,8 @@ mod tests {
             let wrong = target(&format!("smb://a@h/x?{asked}")).unwrap_err();
             assert!(wrong.ends_with("channels=1 to channels=32, with & between"), "{wrong}");
         }
+        let unsafe_mac = target("smb://a@h/x?sign=gmac&channels=2").unwrap_err();
+        assert!(unsafe_mac.contains("AES-GMAC signs sessions of one connection alone"), "{unsafe_mac}");
         assert!(target("nfs://h/x?channels=2").is_err());
         let both = [target("smb://a@h/x").unwrap(), target("smb://a@i/x?channels=2").unwrap()];
         assert!(Target::joined(&both).unwrap_err().to_string().contains("or channels"));

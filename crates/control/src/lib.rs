@@ -52,7 +52,7 @@ pub use pool::{NewPool, Pool, PoolChange};
 pub use protocol::{PROTOCOLS_MAX, Protocols};
 pub use rule::{Access, Client, Clients, ExportRule};
 pub use service::{Clock, Dependencies, Entropy, Mounts, PAGE_MAX, Page, Service};
-pub use smb::{SMB_SETTINGS, SmbAssignment, SmbSetting, SmbSettings};
+pub use smb::{CREATE_MODE, DIRECTORY_MODE, SMB_SETTINGS, SmbAssignment, SmbSetting, SmbSettings, SmbValue};
 pub use store::{STORE_FILE, StoreError};
 pub use token::{Role, Secret, TOKENS_MAX, Token};
 pub use user::{

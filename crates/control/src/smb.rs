@@ -10,41 +10,82 @@ use vfs::ShareSettings;
 pub struct SmbSetting {
     /// Its name.
     pub name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
     /// The word for off, and that for on.
-    pub words: [&'static str; 2],
-    field: fn(&mut ShareSettings) -> &mut bool,
+    Switch([&'static str; 2], fn(&mut ShareSettings) -> &mut bool),
+    /// A mode in octal digits.
+    Mode(Modes, fn(&mut ShareSettings) -> &mut u32),
+}
+
+/// Modes that a setting takes.
+#[derive(Debug)]
+struct Modes {
+    /// Bits that it has: without them, the user who makes an object could not use it.
+    always: u32,
+    /// Bits that it may have.
+    possible: u32,
+    /// Allowed values, in words.
+    allowed: &'static str,
+}
+
+/// Value of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SmbValue {
+    /// On or off.
+    Switch(bool),
+    /// Permission bits.
+    Mode(u32),
 }
 
 const OFF_OR_ON: [&str; 2] = ["off", "on"];
 const OFF_OR_REQUIRED: [&str; 2] = ["off", "required"];
+const OF_FILES: Modes = Modes {
+    always: 0o600,
+    possible: 0o777,
+    allowed: "three or four octal digits with all of 0600 and nothing beyond 0777, as in 0660",
+};
+const OF_DIRECTORIES: Modes = Modes {
+    always: 0o700,
+    possible: 0o3777,
+    allowed: "three or four octal digits with all of 0700 and nothing beyond 3777, as in 2770",
+};
 
 /// All of them.
-pub static SMB_SETTINGS: [SmbSetting; 8] = [
-    SmbSetting { name: "encryption", words: OFF_OR_REQUIRED, field: |of| &mut of.encryption },
-    SmbSetting { name: "signing", words: OFF_OR_REQUIRED, field: |of| &mut of.signing },
-    SmbSetting { name: "compression", words: OFF_OR_ON, field: |of| &mut of.compression },
-    SmbSetting { name: "browsable", words: OFF_OR_ON, field: |of| &mut of.browsable },
-    SmbSetting {
-        name: "access-based-enumeration",
-        words: OFF_OR_ON,
-        field: |of| &mut of.access_based_enumeration,
-    },
-    SmbSetting {
-        name: "continuously-available",
-        words: OFF_OR_ON,
-        field: |of| &mut of.continuously_available,
-    },
-    SmbSetting { name: "oplocks", words: OFF_OR_ON, field: |of| &mut of.oplocks },
-    SmbSetting { name: "change-notify", words: OFF_OR_ON, field: |of| &mut of.change_notify },
+pub static SMB_SETTINGS: [SmbSetting; 10] = [
+    switch("encryption", OFF_OR_REQUIRED, |of| &mut of.encryption),
+    switch("signing", OFF_OR_REQUIRED, |of| &mut of.signing),
+    switch("compression", OFF_OR_ON, |of| &mut of.compression),
+    switch("browsable", OFF_OR_ON, |of| &mut of.browsable),
+    switch("access-based-enumeration", OFF_OR_ON, |of| &mut of.access_based_enumeration),
+    switch("continuously-available", OFF_OR_ON, |of| &mut of.continuously_available),
+    switch("oplocks", OFF_OR_ON, |of| &mut of.oplocks),
+    switch("change-notify", OFF_OR_ON, |of| &mut of.change_notify),
+    SmbSetting { name: CREATE_MODE, kind: Kind::Mode(OF_FILES, |of| &mut of.create_mode) },
+    SmbSetting { name: DIRECTORY_MODE, kind: Kind::Mode(OF_DIRECTORIES, |of| &mut of.directory_mode) },
 ];
+
+/// Name of the setting for modes of files.
+pub const CREATE_MODE: &str = "create-mode";
+/// Name of the setting for modes of directories.
+pub const DIRECTORY_MODE: &str = "directory-mode";
+
+const fn switch(
+    name: &'static str,
+    words: [&'static str; 2],
+    field: fn(&mut ShareSettings) -> &mut bool,
+) -> SmbSetting {
+    SmbSetting { name, kind: Kind::Switch(words, field) }
+}
 
 /// One setting with its value, as in `signing=off`.
 #[derive(Clone, Copy, Debug)]
 pub struct SmbAssignment {
-    /// What is set.
-    pub setting: &'static SmbSetting,
-    /// Whether it is on.
-    pub is_on: bool,
+    setting: &'static SmbSetting,
+    value: SmbValue,
 }
 
 /// Settings of a share that are written as their names and words, as far as they are not the default.
@@ -52,16 +93,76 @@ pub struct SmbAssignment {
 pub struct SmbSettings(pub ShareSettings);
 
 impl SmbSetting {
-    /// Whether it is on in `of`.
-    pub fn is_on(&self, mut of: ShareSettings) -> bool {
-        *(self.field)(&mut of)
+    /// Returns the value in `of`.
+    pub fn value(&self, mut of: ShareSettings) -> SmbValue {
+        match self.kind {
+            Kind::Switch(_, field) => SmbValue::Switch(*field(&mut of)),
+            Kind::Mode(_, field) => SmbValue::Mode(*field(&mut of)),
+        }
+    }
+
+    fn parse(&self, word: &str) -> Option<SmbValue> {
+        match &self.kind {
+            Kind::Switch(words, _) => {
+                words.iter().position(|known| *known == word).map(|at| SmbValue::Switch(at == 1))
+            }
+            Kind::Mode(modes, _) => {
+                let is_octal =
+                    (3..=4).contains(&word.len()) && word.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+                let mode = u32::from_str_radix(word, 8).ok().filter(|_| is_octal)?;
+                let is_one = mode & modes.always == modes.always && mode & !modes.possible == 0;
+                is_one.then_some(SmbValue::Mode(mode))
+            }
+        }
+    }
+
+    fn allowed(&self) -> String {
+        match &self.kind {
+            Kind::Switch(words, _) => words.map(|word| format!("{}={word}", self.name)).join(", "),
+            Kind::Mode(modes, _) => modes.allowed.to_owned(),
+        }
+    }
+
+    fn word(&self, value: SmbValue) -> String {
+        match (&self.kind, value) {
+            (Kind::Switch(words, _), SmbValue::Switch(is_on)) => words[usize::from(is_on)].to_owned(),
+            (_, SmbValue::Switch(is_on)) => is_on.to_string(),
+            (_, SmbValue::Mode(mode)) => format!("{mode:04o}"),
+        }
     }
 }
 
 impl SmbAssignment {
+    /// A value for the setting of this name.
+    pub fn new(name: &str, word: &str) -> Result<Self, Error> {
+        let setting = SMB_SETTINGS.iter().find(|setting| setting.name == name).ok_or_else(|| {
+            let names: Vec<&str> = SMB_SETTINGS.iter().map(|setting| setting.name).collect();
+            let allowed = format!("one of {}, and = with its value, as in signing=off", names.join(", "));
+            Error::invalid(format!("the SMB setting {name:?}"), allowed)
+        })?;
+        let value = setting.parse(word);
+        let wrong = || Error::invalid(format!("the SMB setting \"{name}={word}\""), setting.allowed());
+        Ok(Self { setting, value: value.ok_or_else(wrong)? })
+    }
+
+    /// Name of the setting.
+    pub fn name(&self) -> &'static str {
+        self.setting.name
+    }
+
+    /// Value that it gets.
+    pub fn value(&self) -> SmbValue {
+        self.value
+    }
+
     /// Sets it in `settings`.
     pub fn apply(&self, settings: &mut ShareSettings) {
-        *(self.setting.field)(settings) = self.is_on;
+        match (&self.setting.kind, self.value) {
+            (Kind::Switch(_, field), SmbValue::Switch(is_on)) => *field(settings) = is_on,
+            (Kind::Mode(_, field), SmbValue::Mode(mode)) => *field(settings) = mode,
+            // Values are parsed by their settings.
+            (Kind::Switch(..), SmbValue::Mode(_)) | (Kind::Mode(..), SmbValue::Switch(_)) => {}
+        }
     }
 }
 
@@ -70,19 +171,7 @@ impl FromStr for SmbAssignment {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let (name, word) = text.split_once('=').unwrap_or((text, ""));
-        let setting = SMB_SETTINGS.iter().find(|setting| setting.name == name).ok_or_else(|| {
-            let names: Vec<&str> = SMB_SETTINGS.iter().map(|setting| setting.name).collect();
-            let allowed = format!("one of {}, and = with its value, as in signing=off", names.join(", "));
-            Error::invalid(format!("the SMB setting {text:?}"), allowed)
-        })?;
-        let place = setting.words.iter().position(|known| *known == word);
-        let place = place.ok_or_else(|| {
-            Error::invalid(
-                format!("the SMB setting {text:?}"),
-                setting.words.map(|word| format!("{name}={word}")).join(", "),
-            )
-        })?;
-        Ok(Self { setting, is_on: place == 1 })
+        Self::new(name, word)
     }
 }
 
@@ -100,9 +189,9 @@ impl FromStr for SmbSettings {
 
 impl fmt::Display for SmbSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_set = |setting: &&SmbSetting| setting.is_on(self.0) != setting.is_on(ShareSettings::default());
+        let is_set = |setting: &&SmbSetting| setting.value(self.0) != setting.value(ShareSettings::default());
         for (i, setting) in SMB_SETTINGS.iter().filter(is_set).enumerate() {
-            let word = setting.words[usize::from(setting.is_on(self.0))];
+            let word = setting.word(setting.value(self.0));
             write!(f, "{}{}={word}", if i > 0 { "," } else { "" }, setting.name)?;
         }
         Ok(())
@@ -116,11 +205,13 @@ mod tests {
     #[test]
     fn settings_are_written_as_they_are_read() {
         let all = "encryption=required,signing=off,compression=on,browsable=off,access-based-enumeration=on,\
-                   continuously-available=on,oplocks=off,change-notify=off";
-        for text in ["", "signing=off", all] {
+                   continuously-available=on,oplocks=off,change-notify=off,create-mode=0660,directory-mode=2770";
+        for text in ["", "signing=off", "create-mode=0600", all] {
             assert_eq!(text.parse::<SmbSettings>().unwrap().to_string(), text);
         }
-        let settings = "oplocks=off,oplocks=on,browsable=on".parse::<SmbSettings>().unwrap();
+        let settings = "oplocks=off,oplocks=on,browsable=on,create-mode=644,directory-mode=0755"
+            .parse::<SmbSettings>()
+            .unwrap();
         assert_eq!(settings, SmbSettings::default(), "the last word holds, and defaults are not written");
     }
 
@@ -129,6 +220,19 @@ mod tests {
         for (text, allowed) in [
             ("encrypt=on", "encryption, signing, compression, browsable"),
             ("", "change-notify"),
+            ("", "create-mode, directory-mode"),
+            ("create-mode", "as in 0660"),
+            ("create-mode=0066", "with all of 0600"),
+            ("create-mode=0440", "with all of 0600"),
+            ("create-mode=2660", "nothing beyond 0777"),
+            ("create-mode=4755", "nothing beyond 0777"),
+            ("create-mode=0o660", "octal digits"),
+            ("create-mode=66", "three or four"),
+            ("create-mode=00660", "three or four"),
+            ("create-mode=+660", "octal digits"),
+            ("create-mode=0688", "octal digits"),
+            ("directory-mode=0660", "with all of 0700"),
+            ("directory-mode=4770", "nothing beyond 3777"),
             ("signing", "signing=off, signing=required"),
             ("oplocks=required", "oplocks=off, oplocks=on"),
         ] {

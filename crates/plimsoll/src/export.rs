@@ -1,6 +1,7 @@
 //! `plimsoll export`: existing directories, served at once.
 
 use crate::descriptors::{Part, share_descriptors};
+use crate::manage::share_modes::ShareModes;
 use crate::manage::{self, words};
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told};
 use crate::periodic::Task;
@@ -72,6 +73,8 @@ pub(crate) struct ExportArgs {
     /// Settings of the shares, with commas between them, like encryption=required,signing=off: those of "plimsoll volume create"
     #[arg(long = "smb", value_name = "SETTING=VALUE", value_delimiter = ',', help_heading = "SMB")]
     smb_settings: Vec<SmbAssignment>,
+    #[command(flatten)]
+    modes: ShareModes,
     /// Directory for the key that signs file handles; clients must mount anew if it is lost [default:
     /// /var/lib/plimsoll, or ~/.local/state/plimsoll for an ordinary user]
     #[arg(long, value_name = "DIR")]
@@ -90,8 +93,10 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let protocols = args.protocols();
-    if !args.smb_settings.is_empty() && !protocols.contains(Protocol::Smb) {
-        bail!("--smb is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2");
+    if !args.modes.with(&args.smb_settings).is_empty() && !protocols.contains(Protocol::Smb) {
+        bail!(
+            "--smb, --create-mode and --directory-mode are for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2"
+        );
     }
     if args.smb.smb_users.is_some() && !protocols.contains(Protocol::Smb) {
         bail!("--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2");
@@ -198,7 +203,7 @@ fn open_all(
         ..ExportRule::everybody()
     };
     let mut share = ShareSettings::default();
-    args.smb_settings.iter().for_each(|setting| setting.apply(&mut share));
+    args.modes.with(&args.smb_settings).iter().for_each(|setting| setting.apply(&mut share));
     let instance = state::instance()?;
     let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {

@@ -679,6 +679,10 @@ fn admitted(
     is_alone: bool,
 ) -> Result<&'static Row, Stop> {
     let command = request.header.command;
+    if command == Command::NEGOTIATE && ops.connection.negotiated().is_some() {
+        // MS-SMB2 §3.3.5.4.
+        return Err(Stop::Disconnect);
+    }
     let row = row(command).ok_or(NtStatus::INVALID_PARAMETER)?;
     if ops.connection.negotiated().is_none() && command != Command::NEGOTIATE {
         return Err(NtStatus::INVALID_PARAMETER.into());
@@ -704,9 +708,7 @@ fn admitted(
             if command != Command::TREE_DISCONNECT {
                 check_served(ops, tree, disk)?;
             }
-            if disk.must_seal && sealed_by.is_none() {
-                return Err(NtStatus::ACCESS_DENIED.into());
-            }
+            ops.check_sealed(disk)?;
         }
     }
     Ok(row)

@@ -28,6 +28,9 @@ const RESERVED: [(char, u16); 8] = [
 /// What stands for a blank and a period at the end of a name.
 const LAST_BLANK: u16 = 0xf028;
 const LAST_PERIOD: u16 = 0xf029;
+/// Precedes a character of this range that stands for itself, so that a name that has it and one that has what it stands for differ on
+/// the wire.
+const ESCAPE: u16 = 0xf02a;
 /// What stands between a file's name and a stream's.
 const COLON: u16 = b':' as u16;
 /// The type of all streams that clients name.
@@ -119,9 +122,13 @@ pub(crate) fn component(wire: &[u16], naming: Naming) -> Result<Vec<u8>, NtStatu
         return Err(NtStatus::OBJECT_PATH_SYNTAX_BAD);
     }
     let mut bytes = Vec::with_capacity(wire.len());
-    for unit in char::decode_utf16(wire.iter().copied()) {
-        match unit {
-            Ok(c) => push(&mut bytes, stored(c, naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?),
+    let mut units = char::decode_utf16(wire.iter().copied()).peekable();
+    while let Some(unit) = units.next() {
+        let stands_for_itself = |next: &Result<char, _>| next.as_ref().is_ok_and(|&next| is_substitute(next));
+        let is_escape = unit.as_ref().is_ok_and(|&c| u32::from(c) == u32::from(ESCAPE));
+        let escaped = if is_escape { units.next_if(stands_for_itself) } else { None };
+        match escaped.map_or_else(|| unit.map(|c| stored(c, naming)), |escaped| escaped.map(Some)) {
+            Ok(c) => push(&mut bytes, c.ok_or(NtStatus::OBJECT_NAME_INVALID)?),
             Err(lone) => bytes.extend(surrogate(lone.unpaired_surrogate())),
         }
     }
@@ -133,10 +140,13 @@ pub(crate) fn component(wire: &[u16], naming: Naming) -> Result<Vec<u8>, NtStatu
 
 /// A name as it is put on the wire; `None` if it is no text.
 pub(crate) fn to_wire(name: &[u8], naming: Naming) -> Option<Vec<u16>> {
-    if naming == Naming::Posix || name == b"." || name == b".." {
+    if name == b"." || name == b".." {
         return as_it_is(name);
     }
-    let mut wire = decoded(name, extend)?;
+    let mut wire = decoded(name, |wire, text| extend(wire, text, naming))?;
+    if naming == Naming::Posix {
+        return Some(wire);
+    }
     if let Some(last) = wire.last_mut() {
         match *last {
             0x20 => *last = LAST_BLANK,
@@ -166,7 +176,13 @@ fn decoded(name: &[u8], extend: impl Fn(&mut Vec<u16>, &str)) -> Option<Vec<u16>
                 let (text, more) = rest.split_at(error.valid_up_to());
                 extend(&mut wire, std::str::from_utf8(text).ok()?);
                 let (lone, more) = more.split_first_chunk::<3>()?;
-                wire.push(lone_surrogate(*lone)?);
+                let lone = lone_surrogate(*lone)?;
+                let is_half = |unit: &u16| (0xd800..0xdc00).contains(unit);
+                if !is_half(&lone) && wire.last().is_some_and(is_half) {
+                    // Together they would be another name, that of the character.
+                    return None;
+                }
+                wire.push(lone);
                 rest = more;
             }
         }
@@ -251,14 +267,25 @@ fn stored(c: char, naming: Naming) -> Option<char> {
     naming.allows(c).then_some(c)
 }
 
-fn extend(wire: &mut Vec<u16>, text: &str) {
+fn extend(wire: &mut Vec<u16>, text: &str, naming: Naming) {
     for c in text.chars() {
-        match RESERVED.iter().find(|(reserved, _)| *reserved == c) {
+        let reserved = RESERVED.iter().find(|(reserved, _)| *reserved == c && naming == Naming::Windows);
+        match reserved {
             Some((_, on_wire)) => wire.push(*on_wire),
-            None if u32::from(c) < 0x20 => wire.push(CONTROL + u16::try_from(u32::from(c)).unwrap_or(0)),
-            None => wire.extend_from_slice(c.encode_utf16(&mut [0; 2])),
+            None if u32::from(c) < 0x20 && naming == Naming::Windows => {
+                wire.push(CONTROL + u16::try_from(u32::from(c)).unwrap_or(0));
+            }
+            None => {
+                wire.extend(is_substitute(c).then_some(ESCAPE));
+                wire.extend_from_slice(c.encode_utf16(&mut [0; 2]));
+            }
         }
     }
+}
+
+/// Whether clients take a character for another one, or for the escape.
+fn is_substitute(c: char) -> bool {
+    matches!(u32::from(c), 0xf001..=0xf02a)
 }
 
 fn push(bytes: &mut Vec<u8>, c: char) {
@@ -361,6 +388,37 @@ mod tests {
         assert_eq!(to_wire(&stored, Naming::Windows).unwrap(), lone);
         assert_eq!(to_wire(b"\xff", Naming::Windows), None);
         assert_eq!(to_wire(b"a\xc3", Naming::Windows), None);
+    }
+
+    /// Stored names of a few characters that mean something on the wire, or nothing, in every combination.
+    #[test]
+    fn no_two_names_are_one_on_the_wire() {
+        let private =
+            ['\u{f001}', '\u{f01f}', '\u{f020}', '\u{f022}', '\u{f028}', '\u{f029}', '\u{f02a}', '\u{f02b}'];
+        let mut pieces: Vec<Vec<u8>> = private.iter().map(|c| c.to_string().into_bytes()).collect();
+        pieces.extend(RESERVED.iter().map(|(c, _)| c.to_string().into_bytes()));
+        pieces.extend([" ", ".", "a", "\u{1}", "\u{1f}", "𐐀"].map(|text| text.as_bytes().to_vec()));
+        pieces.extend([surrogate(0xd801).to_vec(), surrogate(0xdc00).to_vec(), Vec::new()]);
+        for naming in [Naming::Windows, Naming::Posix] {
+            let mut told = std::collections::HashMap::new();
+            for (one, two, three) in pieces
+                .iter()
+                .flat_map(|one| pieces.iter().map(move |two| (one, two)))
+                .flat_map(|(one, two)| pieces.iter().map(move |three| (one, two, three)))
+            {
+                let name = [&one[..], two, three].concat();
+                if matches!(&name[..], b"" | b"." | b"..") {
+                    continue;
+                }
+                let Some(wire) = to_wire(&name, naming) else { continue };
+                assert_eq!(component(&wire, naming), Ok(name.clone()), "{wire:x?}");
+                let other = told.insert(wire, name.clone());
+                assert!(other.is_none_or(|other| other == name), "{name:?}");
+            }
+            assert!(told.len() > 10_000, "{}", told.len());
+        }
+        let halves = [surrogate(0xd801), surrogate(0xdc00)].concat();
+        assert_eq!(to_wire(&halves, Naming::Windows), None, "it would be told as another name");
     }
 
     #[test]

@@ -23,9 +23,13 @@ const DIALECTS: [Dialect; 4] = [Dialect::SMB311, Dialect::SMB302, Dialect::SMB30
 /// The ciphers, the one that is liked best first.
 const CIPHERS: [Cipher; 4] =
     [Cipher::AES_128_GCM, Cipher::AES_256_GCM, Cipher::AES_128_CCM, Cipher::AES_256_CCM];
-/// The signing algorithms of 3.1.1, the one that is liked best first.
+/// Signing algorithms of 3.1.1 for sessions of one connection, in order of preference.
 const SIGNING: [SigningAlgorithm; 3] =
     [SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256];
+/// Signing algorithms of 3.1.1 for sessions of several connections, in order of preference. Requests that bind a channel are signed
+/// with the key of the session's first, and message ids begin anew on each connection: AES-GMAC would use a nonce twice.
+const SIGNING_SHARED: [SigningAlgorithm; 3] =
+    [SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256, SigningAlgorithm::AES_GMAC];
 /// What the reply says where signing is required.
 const MUST_SIGN: SecurityMode =
     SecurityMode(SecurityMode::SIGNING_ENABLED.0 | SecurityMode::SIGNING_REQUIRED.0);
@@ -67,6 +71,9 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
     if dialect == Dialect::SMB311 {
         (ops.service.random)(&mut salt);
         contexts = agree(&args.contexts, &mut negotiated, &salt, has_compressed_share(ops))?;
+        if negotiated.signing == SigningAlgorithm::AES_GMAC {
+            negotiated.capabilities = negotiated.capabilities.without(Capabilities::MULTI_CHANNEL);
+        }
     } else if dialect != Dialect::SMB210 && args.capabilities.contains(Capabilities::ENCRYPTION) {
         negotiated.capabilities |= Capabilities::ENCRYPTION;
         negotiated.cipher = Some(Cipher::AES_128_CCM);
@@ -126,7 +133,9 @@ fn agree<'a>(
                 answers.push(NegotiateContext::Encryption(vec![negotiated.cipher.unwrap_or_default()]));
             }
             NegotiateContext::Signing(offered) => {
-                let chosen = SIGNING.into_iter().find(|algorithm| offered.contains(algorithm));
+                let has_channels = negotiated.capabilities.contains(Capabilities::MULTI_CHANNEL);
+                let liked = if has_channels { SIGNING_SHARED } else { SIGNING };
+                let chosen = liked.into_iter().find(|algorithm| offered.contains(algorithm));
                 negotiated.signing = chosen.ok_or(NtStatus::INVALID_PARAMETER)?;
                 answers.push(NegotiateContext::Signing(vec![negotiated.signing]));
             }

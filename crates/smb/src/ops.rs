@@ -159,6 +159,11 @@ impl Ops<'_> {
         self.tree.as_ref().ok_or(NtStatus::NETWORK_NAME_DELETED)
     }
 
+    /// Whether the message is encrypted where a share asks for that. Checked for each share that a command takes an object of.
+    pub(crate) fn check_sealed(&self, disk: &Disk) -> Result<(), NtStatus> {
+        if disk.must_seal && !self.is_sealed { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
+    }
+
     /// Whether what is open of a share outlives the service, for a client that knows such opens.
     pub(crate) fn is_continuously_available(&self, disk: &Disk) -> bool {
         let agreed = self.connection.negotiated();

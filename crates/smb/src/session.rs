@@ -137,10 +137,9 @@ impl Session {
         self.established.get().map(|established| &established.keys)
     }
 
-    /// Whether others than its first channel may be added: its client has said that it has several.
+    /// Whether others than its first channel may be added: client and server have agreed on that.
     pub(crate) fn has_channels(&self) -> bool {
-        let has =
-            |negotiated: &Negotiated| negotiated.client_capabilities.contains(Capabilities::MULTI_CHANNEL);
+        let has = |negotiated: &Negotiated| negotiated.capabilities.contains(Capabilities::MULTI_CHANNEL);
         self.negotiated().is_some_and(has)
     }
 

@@ -97,7 +97,9 @@ fn binding(ops: &mut Ops<'_>, request: &[u8], negotiated: &Negotiated) -> Result
         return Err(NtStatus::REQUEST_NOT_ACCEPTED);
     };
     let is_signed = ops.header.flags.contains(Flags::SIGNED);
-    if is_signed && keys.signing().verify(request).is_ok() {
+    // A key of AES-GMAC signs on one connection: message ids, its nonces, begin anew on another.
+    let is_shared = first.signing != SigningAlgorithm::AES_GMAC;
+    if is_shared && is_signed && keys.signing().verify(request).is_ok() {
         ops.signer = Some(Arc::clone(keys.signing()));
     }
     check_binding(first, negotiated)?;

@@ -26,6 +26,7 @@ pub(crate) fn of_fs_error(error: FsError) -> NtStatus {
         FsError::Stale | FsError::BadHandle => NtStatus::FILE_CLOSED,
         FsError::NotSupported | FsError::BadType => NtStatus::NOT_SUPPORTED,
         FsError::TooSmall => NtStatus::BUFFER_TOO_SMALL,
+        FsError::DeletePending => NtStatus::DELETE_PENDING,
         FsError::Locked => NtStatus::FILE_LOCK_CONFLICT,
         FsError::WouldWait | FsError::Delay | FsError::Resource => NtStatus::INSUFFICIENT_RESOURCES,
     }

@@ -56,6 +56,8 @@ pub enum FsError {
     WouldWait,
     /// Not now: the client should ask again later.
     Delay,
+    /// Somebody has the file open and has decided that it is deleted when they close it.
+    DeletePending,
     /// Somebody has the file open, or bytes of it locked, and lets nobody else do this.
     Locked,
     /// Out of a bounded resource of this process (descriptors, memory).
@@ -93,6 +95,7 @@ impl fmt::Display for FsError {
             Self::TooSmall => "reply size too small",
             Self::WouldWait => "would wait",
             Self::Delay => "try again later",
+            Self::DeletePending => "deleted when its last open is closed",
             Self::Locked => "locked by another open or lock",
             Self::Resource => "out of descriptors or memory",
         })

@@ -333,6 +333,93 @@ fn nobody_opens_a_file_that_is_about_to_go() {
     assert!(w.top.open_dir(&root(), ALLOWED).unwrap().lookup(b"file", ALLOWED).is_err());
 }
 
+/// It would be acknowledged, and gone with the close of others.
+#[test]
+fn a_file_that_others_delete_by_closing_it_is_changed_through_opens_alone() {
+    let link = |w: &World| Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
+    let marks: [fn(OpenId, Link) -> Request; 2] = [
+        |open, link| Request::DeleteOnClose { open, link },
+        |open, link| Request::SetDelete { open, link: Some(link), waits: false },
+    ];
+    for mark in marks {
+        let mut w = World::new();
+        let open = w.open(&w.file, Open { rights: Rights::DELETE, deny: Rights::NONE }, None);
+        let before = w.file.authorize_write(&root()).unwrap().into_owned();
+        assert!(matches!(w.file.claim(&mark(open, link(&w))), Verdict::Granted(_)));
+        let pending = Err(FsError::DeletePending);
+        assert_eq!(w.write(&root(), 0, By::Anonymous), pending);
+        let written = before.write(0, b"ab", Stability::Unstable, &mut w.pending).map(drop);
+        assert_eq!(written, pending, "also by who has looked at it before");
+        let size = |size| SetAttrs { size, ..SetAttrs::default() };
+        let mode = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
+        for set in [size(Some(3)), mode] {
+            assert_eq!(w.file.set_attrs(&root(), &set, None, &mut w.pending).map(drop), pending);
+        }
+        let once = vfs::Disposition::CreateOnce(vfs::ExclusiveKey::new([1; 8]));
+        for (how, set) in [
+            (vfs::Disposition::OpenOrCreate, size(None)),
+            (vfs::Disposition::OpenOrCreate, size(Some(0))),
+            (once, size(None)),
+        ] {
+            assert_eq!(
+                w.top.create(&root(), b"file", how, &set, &mut w.pending).map(drop),
+                pending,
+                "{how:?}"
+            );
+        }
+        let how = vfs::Disposition::CreateNew;
+        let new = w.top.create(&root(), b"file", how, &size(None), &mut w.pending);
+        assert_eq!(new.map(drop), Err(FsError::Exists));
+        // Those who share the deletion, and reading, go on.
+        assert_eq!(w.read(By::Anonymous), Ok(10));
+        assert_eq!(w.write(&root(), 0, By::Open(open)), Ok(()));
+        assert_eq!(w.write(&root(), 0, By::Holder(w.holder)), Ok(()));
+        // Another name keeps what it is given to, and what replaces the file stays.
+        w.top.link(&root(), &w.file, b"kept", &mut w.pending).unwrap();
+        w.file.claim(&Request::Close(open));
+        assert_eq!(w.volume.remove_closed(&w.file.key()), Ok(()));
+        let dir = w.top.open_dir(&root(), ALLOWED).unwrap();
+        assert!(dir.lookup(b"file", ALLOWED).is_err() && dir.lookup(b"kept", ALLOWED).is_ok());
+        assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()), "nobody deletes it any more");
+    }
+}
+
+#[test]
+fn a_deletion_that_is_withdrawn_binds_nobody() {
+    let mut w = World::new();
+    let open = w.open(&w.file, Open { rights: Rights::DELETE, deny: Rights::NONE }, None);
+    let link = Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
+    for (link, written) in [(Some(link), Err(FsError::DeletePending)), (None, Ok(()))] {
+        w.file.claim(&Request::SetDelete { open, link, waits: false });
+        assert_eq!(w.write(&root(), 0, By::Anonymous), written);
+    }
+}
+
+/// Data that NFS writes through an open would be lost when SMB closes the file. Clients of SMB know that they share the deletion.
+#[test]
+fn a_file_that_goes_with_an_open_is_opened_for_writing_by_those_alone_who_know_that() {
+    let w = World::new();
+    let open = w.open(&w.file, Open { rights: Rights::DELETE, deny: Rights::NONE }, None);
+    let link = Link { parent: w.top.key(), name: (*b"file").into(), listing: None };
+    w.file.claim(&Request::DeleteOnClose { open, link });
+    let opened = |rights, is_mandatory| {
+        let request = OpenRequest {
+            holder: w.holder,
+            stream: Stream::default(),
+            access: Open { rights, deny: Rights::NONE },
+            truncates: false,
+            is_mandatory,
+            is_advisory: false,
+            lease: None,
+            reclaims: false,
+            waits: false,
+        };
+        matches!(w.file.claim(&Request::Open(request)), Verdict::Granted(_))
+    };
+    assert!(!opened(Rights::WRITE, false) && !opened(Rights::READ | Rights::WRITE, false));
+    assert!(opened(Rights::READ, false) && opened(Rights::WRITE, true));
+}
+
 #[test]
 fn who_closes_a_file_that_goes_waits_for_who_removes_it() {
     let mut w = World::new();

@@ -1,6 +1,6 @@
 //! What holds for a volume as a share of SMB.
 
-use control::{SmbAssignment, SmbSettings as Stored};
+use control::{CREATE_MODE, DIRECTORY_MODE, Error, SmbAssignment, SmbSettings as Stored, SmbValue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,12 +35,27 @@ pub struct SmbSettings {
     /// Whether clients can be told what changes in a directory; by default yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_notify: Option<bool>,
+    /// Permissions of a new file whose client says none, as Windows: three or four octal digits with all of 0600 and nothing
+    /// beyond 0777; by default 0644. With 0660, members of a file's group write it. Lists decide instead on volumes of the
+    /// security style ntfs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^0?[0-7]{3}$"))]
+    pub create_mode: Option<String>,
+    /// Permissions of a new directory whose client says none: three or four octal digits with all of 0700 and nothing beyond
+    /// 3777; by default 0755. With 2770, what is made below gets the group of the directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[0-3]?[0-7]{3}$"))]
+    pub directory_mode: Option<String>,
 }
 
 impl FromIterator<SmbAssignment> for SmbSettings {
     /// Those that are assigned; the last one of a name holds.
     fn from_iter<I: IntoIterator<Item = SmbAssignment>>(assigned: I) -> Self {
-        let property = |one: SmbAssignment| (one.setting.name.replace('-', "_"), Value::Bool(one.is_on));
+        let value = |value| match value {
+            SmbValue::Switch(is_on) => Value::Bool(is_on),
+            SmbValue::Mode(mode) => Value::String(octal(mode)),
+        };
+        let property = |one: SmbAssignment| (one.name().replace('-', "_"), value(one.value()));
         // The properties are named like the settings.
         serde_json::from_value(Value::Object(assigned.into_iter().map(property).collect()))
             .unwrap_or_default()
@@ -58,14 +73,22 @@ impl From<Stored> for SmbSettings {
             continuously_available: Some(of.continuously_available),
             oplocks: Some(of.oplocks),
             change_notify: Some(of.change_notify),
+            create_mode: Some(octal(of.create_mode)),
+            directory_mode: Some(octal(of.directory_mode)),
         }
     }
 }
 
-impl From<SmbSettings> for Stored {
-    fn from(of: SmbSettings) -> Self {
+fn octal(mode: u32) -> String {
+    format!("{mode:04o}")
+}
+
+impl TryFrom<SmbSettings> for Stored {
+    type Error = Error;
+
+    fn try_from(of: SmbSettings) -> Result<Self, Error> {
         let default = ShareSettings::default();
-        Self(ShareSettings {
+        let mut settings = ShareSettings {
             encryption: of.encryption.unwrap_or(default.encryption),
             signing: of.signing.unwrap_or(default.signing),
             compression: of.compression.unwrap_or(default.compression),
@@ -74,7 +97,14 @@ impl From<SmbSettings> for Stored {
             continuously_available: of.continuously_available.unwrap_or(default.continuously_available),
             oplocks: of.oplocks.unwrap_or(default.oplocks),
             change_notify: of.change_notify.unwrap_or(default.change_notify),
-        })
+            ..default
+        };
+        for (name, mode) in [(CREATE_MODE, of.create_mode), (DIRECTORY_MODE, of.directory_mode)] {
+            if let Some(mode) = mode {
+                SmbAssignment::new(name, &mode)?.apply(&mut settings);
+            }
+        }
+        Ok(Self(settings))
     }
 }
 
@@ -85,14 +115,33 @@ mod tests {
     #[test]
     fn every_setting_is_a_property() {
         let mut settings = ShareSettings::default();
-        let others: Vec<SmbAssignment> = control::SMB_SETTINGS
-            .iter()
-            .map(|setting| SmbAssignment { setting, is_on: !setting.is_on(settings) })
-            .collect();
+        let other = |setting: &control::SmbSetting| match (setting.name, setting.value(settings)) {
+            (name, SmbValue::Switch(is_on)) => {
+                let words = [["off", "on"], ["off", "required"]];
+                let set =
+                    words.iter().find_map(|words| SmbAssignment::new(name, words[usize::from(!is_on)]).ok());
+                set.unwrap()
+            }
+            (name, SmbValue::Mode(_)) => SmbAssignment::new(name, "0770").unwrap(),
+        };
+        let others: Vec<SmbAssignment> = control::SMB_SETTINGS.iter().map(other).collect();
         others.iter().for_each(|other| other.apply(&mut settings));
         let assigned: SmbSettings = others.into_iter().collect();
         assert_eq!(assigned, Stored(settings).into());
-        assert_eq!(Stored::from(assigned), Stored(settings));
-        assert_eq!(Stored::from(SmbSettings::default()), Stored::default());
+        assert_eq!(Stored::try_from(assigned).unwrap(), Stored(settings));
+        assert_eq!(Stored::try_from(SmbSettings::default()).unwrap(), Stored::default());
+    }
+
+    #[test]
+    fn a_mode_that_is_none_is_refused_with_what_is_allowed() {
+        for (create_mode, directory_mode) in
+            [("0066", "0755"), ("0660", "7770"), ("rw-", "0755"), ("", "0755")]
+        {
+            let (create_mode, directory_mode) =
+                (Some(create_mode.to_owned()), Some(directory_mode.to_owned()));
+            let of = SmbSettings { create_mode, directory_mode, ..SmbSettings::default() };
+            let error = Stored::try_from(of).unwrap_err().to_string();
+            assert!(error.contains("octal digits"), "{error}");
+        }
     }
 }

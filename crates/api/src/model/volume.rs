@@ -320,7 +320,7 @@ impl TryFrom<NewVolume> for control::NewVolume {
             level: of.level.map(|level| level.0),
             settings: of.settings.into(),
             protocols: of.protocols.map(|protocols| to_protocols(&protocols)),
-            smb: of.smb.map(Into::into),
+            smb: of.smb.map(TryInto::try_into).transpose()?,
             root: of.root.as_ref().map(vfs::Root::try_from).transpose()?,
             durability: of.durability.map(Into::into),
             security_style: of.security_style.map(Into::into),
@@ -337,7 +337,7 @@ impl VolumePatch {
         let merge = |patch: &Merge<VolumeSettings>| {
             patch.applied(&VolumeSettings::from(&now.settings)).map(envelope::VolumeSettings::from)
         };
-        let shared = |patch: &Merge<SmbSettings>| patch.applied(&now.smb.into()).map(Into::into);
+        let shared = |patch: &Merge<SmbSettings>| patch.applied(&now.smb.into())?.try_into();
         Ok(VolumeChange {
             pool: self.pool.as_ref().map(|pool| pool.parse()).transpose()?,
             size: self.size_bytes.map(Bytes),

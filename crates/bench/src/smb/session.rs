@@ -231,7 +231,12 @@ impl Session {
         // Servers may have only those go without signatures who could encrypt.
         let offered = cipher(protection).or((protection == Protection::None).then_some(Cipher::AES_128_GCM));
         contexts.extend(offered.map(|cipher| NegotiateContext::Encryption(vec![cipher])));
-        contexts.push(NegotiateContext::Signing(vec![signing_algorithm(protection)]));
+        let offered = match signing_algorithm(protection) {
+            // Its nonces are message ids, which begin anew on each connection, while what adds one is signed with the first one's key.
+            SigningAlgorithm::AES_GMAC if has_channels => SigningAlgorithm::AES_CMAC,
+            algorithm => algorithm,
+        };
+        contexts.push(NegotiateContext::Signing(vec![offered]));
         let channels = if has_channels { Capabilities::MULTI_CHANNEL } else { Capabilities::empty() };
         let request = NegotiateRequest {
             security_mode: SecurityMode::SIGNING_ENABLED,

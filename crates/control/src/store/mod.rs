@@ -31,7 +31,7 @@ pub const STORE_FILE: &str = "plimsoll.db";
 /// What marks the file as ours (`PRAGMA application_id`): "Plim".
 const APPLICATION_ID: i32 = 0x506c_696d;
 /// The steps from an empty file to today's tables: never changed once released, only added to.
-const MIGRATIONS: [&str; 7] = [
+const MIGRATIONS: [&str; 8] = [
     include_str!("0001_served.sql"),
     include_str!("0002_tokens.sql"),
     include_str!("0003_endpoints.sql"),
@@ -39,6 +39,7 @@ const MIGRATIONS: [&str; 7] = [
     include_str!("0005_users.sql"),
     include_str!("0006_smb.sql"),
     include_str!("0007_security_style.sql"),
+    include_str!("0008_share_modes.sql"),
 ];
 
 /// Called just before and just after each commit: tests end the process there.

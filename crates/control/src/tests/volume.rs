@@ -272,10 +272,10 @@ fn settings_of_the_share_hold_at_once_and_after_a_restart() {
     let service = furnished(&rig);
     let shown = |rig: &Rig| rig.namespace.load().resolve("/v").map(|(export, _)| export.share);
     assert_eq!(shown(&rig), Some(ShareSettings::default()));
-    let smb: SmbSettings = "encryption=required,oplocks=off".parse().unwrap();
+    let smb: SmbSettings = "encryption=required,oplocks=off,create-mode=0660".parse().unwrap();
     let change = VolumeChange { smb: Some(smb), ..VolumeChange::default() };
     let done = service.update_volume(&terms(), &volume("v"), &change).unwrap();
-    assert_eq!(done.operation.detail, "smb default → encryption=required,oplocks=off");
+    assert_eq!(done.operation.detail, "smb default → encryption=required,oplocks=off,create-mode=0660");
     assert_eq!(shown(&rig), Some(smb.0));
     drop(service);
     let service = rig.open();

@@ -32,6 +32,7 @@ pub(super) fn status(error: FsError) -> Status {
         | FsError::TooSmall
         | FsError::WouldWait
         | FsError::Delay
+        | FsError::DeletePending
         | FsError::Locked
         | FsError::Resource => Status::SERVERFAULT,
     }

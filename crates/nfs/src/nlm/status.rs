@@ -18,6 +18,7 @@ pub(super) fn of_error(error: FsError) -> Status {
         | FsError::Io
         | FsError::NoDevice
         | FsError::Access
+        | FsError::DeletePending
         | FsError::Exists
         | FsError::CrossVolume
         | FsError::NotDirectory

@@ -12,6 +12,8 @@ pub(super) fn status(error: FsError) -> Status {
         FsError::Io => Status::IO,
         FsError::NoDevice => Status::NXIO,
         FsError::Access => Status::ACCES,
+        // Not JUKEBOX: whoever has it open may keep it so for hours.
+        FsError::DeletePending => Status::ACCES,
         FsError::Exists => Status::EXIST,
         FsError::CrossVolume => Status::XDEV,
         FsError::NotDirectory => Status::NOTDIR,

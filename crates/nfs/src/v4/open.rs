@@ -489,6 +489,10 @@ pub(super) fn free_stateid(ops: &mut Ops<'_, '_>, args: &FreeStateidArgs) -> Don
 }
 
 #[cfg(test)]
+#[path = "open/deletion_tests.rs"]
+mod deletion_tests;
+
+#[cfg(test)]
 #[path = "open/exclusive_tests.rs"]
 mod exclusive_tests;
 

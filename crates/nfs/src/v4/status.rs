@@ -12,6 +12,8 @@ pub(super) fn status(error: FsError) -> Status {
         FsError::Io => Status::IO,
         FsError::NoDevice => Status::NXIO,
         FsError::Access => Status::ACCESS,
+        // Not FILE_OPEN, which WRITE and SETATTR do not have.
+        FsError::DeletePending => Status::ACCESS,
         FsError::Exists => Status::EXIST,
         FsError::CrossVolume => Status::XDEV,
         FsError::NotDirectory => Status::NOTDIR,

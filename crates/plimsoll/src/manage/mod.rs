@@ -12,6 +12,7 @@ mod operation;
 mod password;
 mod pool;
 mod settings;
+pub(crate) mod share_modes;
 mod status;
 pub(crate) mod table;
 mod token;

@@ -6,6 +6,7 @@ use super::limits::{
     UNLIMITED, cell_of_volume, counted, iops, of_volume, origins, shared, size, stored, summary, throughput,
 };
 use super::settings::{self, VolumeFlags, VolumeProperty, merge};
+use super::share_modes::ShareModes;
 use super::table::{Cell, Facts, Table};
 use super::words::{Ids, Label, labels_patch, shown_labels};
 use super::{names, watch, words};
@@ -147,6 +148,8 @@ struct Create {
     #[arg(long)]
     large: bool,
     #[command(flatten)]
+    modes: ShareModes,
+    #[command(flatten)]
     rule: RuleFlags,
     #[command(flatten)]
     settings: VolumeFlags,
@@ -194,6 +197,8 @@ struct Update {
     #[arg(long, value_enum, value_name = "SETTING")]
     unset: Vec<VolumeProperty>,
     #[command(flatten)]
+    modes: ShareModes,
+    #[command(flatten)]
     terms: TermsArgs,
     #[command(flatten)]
     settings: VolumeFlags,
@@ -232,12 +237,13 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
     let is_of_root = args.mode.is_some() || args.owner.is_some();
     let plain = is_of_root.then(|| plain_root(session, &args)).transpose()?;
     let root = plain.and_then(|plain| words::root(args.mode.as_ref(), args.owner, plain));
+    let shared = args.modes.with(&args.smb);
     let new = NewVolume {
         share: args.share,
         level: args.level,
         settings: args.settings.settings(args.large),
         protocols: Some(args.protocols).filter(|protocols| !protocols.is_empty()),
-        smb: (!args.smb.is_empty()).then(|| args.smb.into_iter().collect()),
+        smb: Some(shared).filter(|shared| !shared.is_empty()).map(|shared| shared.into_iter().collect()),
         root,
         durability: args.durability,
         security_style: args.security_style,
@@ -366,7 +372,7 @@ fn describe(
     facts.maybe("Pool limits", shared(stats).map(summary));
     let protocols: Vec<&str> = volume.protocols.iter().map(|protocol| protocol.as_str()).collect();
     facts.add("Protocols", protocols.join(", "));
-    let smb = SmbSettings::from(volume.smb.clone()).to_string();
+    let smb = SmbSettings::try_from(volume.smb.clone()).unwrap_or_default().to_string();
     facts.maybe("SMB", Some(smb.replace(',', ", ")).filter(|words| !words.is_empty()));
     facts.add("Root", format!("mode {}, owner {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
     facts.add("Durability", durability_words(volume.durability));
@@ -404,6 +410,7 @@ impl Update {
     fn patch(&self, session: &Session) -> anyhow::Result<VolumePatch> {
         let is_of_root = self.mode.is_some() || self.owner.is_some();
         let before = is_of_root.then(|| session.ask(|client| client.volume(&self.name))).transpose()?;
+        let shared = self.modes.with(&self.smb);
         let takes_level = self.unset.iter().any(|property| matches!(property, VolumeProperty::Level));
         Ok(VolumePatch {
             size_bytes: self.size.map(|size| size.0),
@@ -414,7 +421,7 @@ impl Update {
                 self.unset.iter().filter_map(|property| property.name()),
             ),
             protocols: Some(self.protocols.clone()).filter(|protocols| !protocols.is_empty()),
-            smb: (!self.smb.is_empty()).then(|| Merge::set(&self.smb.iter().copied().collect())),
+            smb: (!shared.is_empty()).then(|| Merge::set(&shared.iter().copied().collect())),
             root: before.and_then(|before| words::root(self.mode.as_ref(), self.owner, before.value.root)),
             endpoints: (self.no_endpoints || !self.endpoint.is_empty()).then(|| texts(&self.endpoint)),
             labels: labels_patch(&self.label, &self.unlabel),

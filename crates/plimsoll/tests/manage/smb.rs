@@ -244,3 +244,28 @@ fn a_restart_without_smb_serves_the_rest() {
     let mounts = service.says(&["volume", "show", "v1"]);
     assert!(mounts.contains("vers=3") && !mounts.contains("cifs"), "{mounts}");
 }
+
+/// Modes of a team's share, by the commands and the API, over a restart.
+#[test]
+fn modes_of_a_share_are_set_shown_and_kept() {
+    let mut service = Service::start_with(&SMB);
+    service.says(&["pool", "create", "p1", "--level", "plimsoll/unlimited", "--size", "4TiB"]);
+    make(&service, "team", &["--create-mode", "0660", "--smb", "directory-mode=2770,browsable=off"]);
+    let shown = "browsable=off, create-mode=0660, directory-mode=2770";
+    assert!(service.says(&["volume", "show", "team"]).contains(shown));
+    service.says(&["volume", "update", "team", "--directory-mode", "3770"]);
+    service.stop();
+    service.start_again();
+    let smb = &service.json(&["volume", "show", "team"])["smb"];
+    assert_eq!((smb["create_mode"].as_str(), smb["directory_mode"].as_str()), (Some("0660"), Some("3770")));
+    for (option, mode, allowed) in [
+        ("--create-mode", "0066", "with all of 0600"),
+        ("--create-mode", "2660", "nothing beyond 0777"),
+        ("--directory-mode", "rwx", "three or four octal digits"),
+    ] {
+        let said = service.refuses(&["volume", "update", "team", option, mode]);
+        assert!(said.contains(mode) && said.contains(allowed), "{said}");
+    }
+    let said = service.refuses(&["export", "/tmp", "--create-mode", "0660"]);
+    assert!(said.contains("--protocols smb"), "{said}");
+}

@@ -24,6 +24,8 @@ use vfs::{Attrs, FsError, Kept};
 /// aligned (MS-FSA §2.1.5.12).
 const ALL_FIXED: usize = 104;
 const NAME_FIXED: usize = 8;
+/// Bytes of `FileAlternateNameInformation` that a client must have room for.
+const ALTERNATE_NAME_FIXED: u32 = 4;
 
 pub(super) fn query(ops: &mut Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> Result<Info, Stop> {
     let class = FileClass(args.file_info_class);
@@ -44,6 +46,7 @@ pub(super) fn query(ops: &mut Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>)
     let attrs = ops.told.map_or_else(|| open.file.attrs(ops.blocking), Ok)?;
     let kept = if tells_attributes { open.file.kept(&attrs, ops.blocking)? } else { Kept::default() };
     let shown = open.shown_with(&attrs, &kept);
+    let room = args.output_buffer_length;
     Ok(match class {
         FileClass::BASIC => Info::fixed(&basic(&shown)),
         FileClass::STANDARD => Info::fixed(&standard(open, &attrs, &shown)),
@@ -62,6 +65,9 @@ pub(super) fn query(ops: &mut Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>)
             let name = path_of(open, "")?;
             Info::with_name(&NameInformation { file_name: utf16(&name)? }, NAME_FIXED)
         }
+        FileClass::ALTERNATE_NAME if room < ALTERNATE_NAME_FIXED => {
+            return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
+        }
         // No file has a second name of eight and three characters.
         FileClass::ALTERNATE_NAME => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
         FileClass::NETWORK_OPEN => Info::fixed(&network_open(&shown)),
@@ -69,7 +75,7 @@ pub(super) fn query(ops: &mut Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>)
             file_attributes: shown.attributes,
             reparse_tag: shown.reparse_tag.unwrap_or_default(),
         }),
-        FileClass::STREAM => streams::query(ops, open, args.output_buffer_length)?,
+        FileClass::STREAM => streams::query(ops, open, room)?,
         FileClass::COMPRESSION => Info::fixed(&CompressionInformation {
             compressed_file_size: shown.size,
             ..CompressionInformation::default()

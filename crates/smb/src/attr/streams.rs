@@ -12,6 +12,9 @@ use vfs::{Blocking, FileType};
 /// Entries begin at multiples of this (MS-FSCC §2.4.44).
 const ALIGNMENT: usize = 8;
 
+/// Bytes that a client must have room for: up to the name of an entry (MS-FSA §2.1.5.12.29).
+const FIXED: usize = 24;
+
 /// The data, which a directory has not, and what has a name; as many as `room` bytes have room for.
 pub(super) fn query(ops: &Ops<'_>, open: &Open, room: u32) -> Result<Info, Stop> {
     if ops.blocking == Blocking::Never {
@@ -33,7 +36,7 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, room: u32) -> Result<Info, Stop>
         push(b"", attrs.size, attrs.used);
     }
     file.list_streams(&mut push)?;
-    Ok(Info { bytes, fixed: 0, is_cut })
+    Ok(Info { bytes, fixed: FIXED, is_cut })
 }
 
 /// The name of a stream with its colons and its type.

@@ -19,7 +19,8 @@ use smb_wire::{Decode, NtStatus};
 use vfs::attrs::SET_GID;
 use vfs::{Acl, Attrs, Blocking, Caller, File, FileType, FsError, PendingSync, SecurityStyle};
 
-/// What a client may ask for (MS-FSA §2.1.5.1): what is an attribute of files at all.
+/// Attributes that a client may ask for (MS-FSA §2.1.5.1): all that files can have. Those of files that lie elsewhere mean nothing
+/// here: they are accepted and not kept.
 const KNOWN: FileAttributes = FileAttributes(
     KEPT.0
         | FileAttributes::DIRECTORY.0
@@ -29,7 +30,11 @@ const KNOWN: FileAttributes = FileAttributes(
         | FileAttributes::COMPRESSED.0
         | FileAttributes::ENCRYPTED.0
         | FileAttributes::INTEGRITY_STREAM.0
-        | FileAttributes::NO_SCRUB_DATA.0,
+        | FileAttributes::NO_SCRUB_DATA.0
+        | FileAttributes::RECALL_ON_OPEN.0
+        | FileAttributes::PINNED.0
+        | FileAttributes::UNPINNED.0
+        | FileAttributes::RECALL_ON_DATA_ACCESS.0,
 );
 
 /// Refuses what no file can have, and what a directory cannot.
@@ -66,10 +71,13 @@ pub(super) fn security_of_new(
     dir: &File,
 ) -> Result<New, Stop> {
     let by_mode = |mode| New { mode, acl: None };
-    let Some(bytes) = args.contexts.find(SD_BUFFER) else { return Ok(by_mode(rules.mode())) };
+    let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
+    let share = ops.share_settings(disk);
+    let usual = rules.mode().unwrap_or(if is_dir { share.directory_mode } else { share.create_mode });
+    let Some(bytes) = args.contexts.find(SD_BUFFER) else { return Ok(by_mode(Some(usual))) };
     let descriptor = SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
     let dir = dir.attrs(Blocking::Allowed)?;
-    let (caller, is_dir) = (&disk.caller, args.create_options.contains(CreateOptions::DIRECTORY_FILE));
+    let caller = &disk.caller;
     let gid = if dir.mode & SET_GID != 0 { dir.gid } else { caller.gid };
     let resolver = &*ops.service.resolver;
     let classes = Classes::of(resolver, caller.uid, gid)?;
@@ -77,7 +85,7 @@ pub(super) fn security_of_new(
         return Err(NtStatus::INVALID_OWNER.into());
     }
     if !descriptor.control.contains(Control::DACL_PRESENT) {
-        return Ok(by_mode(rules.mode()));
+        return Ok(by_mode(Some(usual)));
     }
     let said = posix::mode_of(descriptor.dacl.as_ref()).filter(|_| rules.naming() == Naming::Posix);
     if said.is_some() {

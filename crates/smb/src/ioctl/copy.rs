@@ -42,10 +42,14 @@ fn id_of(key: ResumeKey) -> Option<FileId> {
     (key_of(id) == key).then_some(id)
 }
 
-/// Another file that the session has open, in a share that is still served.
+/// Another file that the session has open, in a share that is still served, by a message that has the protection that share asks for.
 pub(super) fn source(ops: &Ops<'_>, id: FileId) -> Result<Option<Arc<Open>>, Stop> {
     let open = ops.session()?.open(id);
-    Ok(open.filter(|open| open.disk.is_served(ops.namespace, origin(ops))))
+    let Some(open) = open.filter(|open| open.disk.is_served(ops.namespace, origin(ops))) else {
+        return Ok(None);
+    };
+    ops.check_sealed(&open.disk)?;
+    Ok(Some(open))
 }
 
 /// MS-SMB2 §3.3.5.15.5.

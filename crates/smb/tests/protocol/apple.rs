@@ -1,5 +1,6 @@
 //! What macOS asks and does: its create context, and the streams in which it keeps Finder's marks and resource forks.
 
+use crate::attr::{dispose, exists, rename};
 use crate::dir;
 use crate::posix::mode_of;
 use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, lease, name};
@@ -7,6 +8,7 @@ use crate::security::{list, set, told};
 use smb_wire::apple::{
     self, AppleCapabilities, AppleVolumeCapabilities, QueryBitmap, ServerAnswer, ServerQuery,
 };
+use smb_wire::classes::FileClass;
 use smb_wire::contexts::MaximalAccess;
 use smb_wire::create::{CreateContext, CreateContexts, CreateOptions, CreateResponse};
 use smb_wire::dir::{DirectoryClass, QueryDirectoryFlags};
@@ -82,6 +84,60 @@ fn a_server_says_what_it_can_and_no_more() {
     let told = ask(&mut client, &query(QueryBitmap::SERVER_CAPS, lists)).unwrap();
     let told = ServerAnswer::from_bytes(&told).unwrap();
     assert_eq!((told.volume_capabilities, told.model), (None, None));
+}
+
+/// rename(2), as on any Unix: what is open below goes on under its new path, whoever has it open.
+#[test]
+fn a_directory_is_renamed_by_macos_while_files_below_it_are_open() {
+    let rig = Rig::new();
+    let (mut mac, mut other) = (rig.alice(), rig.alice());
+    let dir = mac.open("dir", Opening::dir());
+    let deep = mac.open("dir\\deep", Opening::dir());
+    let like = other.open("dirt", Opening::default());
+    let mine = mac.open("dir\\deep\\mine", Opening::default());
+    let theirs = other.open("dir\\theirs", Opening::default());
+    assert_eq!(rename(&mut mac, dir, "new", false), NtStatus::ACCESS_DENIED, "it has not said what it is");
+    ask(&mut mac, &query(QueryBitmap::SERVER_CAPS, AppleCapabilities::empty())).unwrap();
+    assert_eq!(rename(&mut mac, dir, "new", false), NtStatus::SUCCESS);
+    let path = |client: &mut Client, file| client.info(file, FileClass::NORMALIZED_NAME)[4..].to_vec();
+    assert_eq!(path(&mut mac, mine), name("new\\deep\\mine"));
+    assert_eq!(path(&mut other, theirs), name("new\\theirs"));
+    assert_eq!(path(&mut other, like), name("dirt"));
+    assert_eq!(other.write(theirs, 0, b"on").status(), NtStatus::SUCCESS);
+    assert_eq!(mac.get("new\\theirs"), b"on");
+    // They are renamed and deleted where they are now.
+    assert_eq!(rename(&mut mac, mine, "moved", false), NtStatus::SUCCESS);
+    assert_eq!(dispose(&mut other, theirs, true), NtStatus::SUCCESS);
+    other.close(theirs);
+    assert!(exists(&mut mac, "moved") && !exists(&mut mac, "new\\theirs"));
+    // Once more, to a place below another directory.
+    let away = mac.open("away", Opening::dir());
+    mac.close(away);
+    assert_eq!(rename(&mut mac, dir, "away\\dir", false), NtStatus::SUCCESS);
+    assert_eq!(path(&mut mac, deep), name("away\\dir\\deep"));
+    assert_eq!(path(&mut mac, mine), name("moved"));
+    assert_eq!(rename(&mut mac, dir, "away\\dir\\deep\\dir", false), NtStatus::ACCESS_DENIED, "below itself");
+    // Windows keeps its rule.
+    let theirs = other.open("away", Opening { access: AccessMask::DELETE, ..Opening::dir() });
+    assert_eq!(rename(&mut other, theirs, "gone", false), NtStatus::ACCESS_DENIED);
+}
+
+/// A file that its client only keeps for later is asked back first, as for anybody.
+#[test]
+fn a_directory_is_renamed_by_macos_once_files_are_closed_that_are_kept_for_later() {
+    let rig = Rig::new();
+    let (mut mac, mut other) = (rig.alice_at(1), rig.alice_at(2));
+    let dir = mac.open("dir", Opening::dir());
+    ask(&mut mac, &query(QueryBitmap::SERVER_CAPS, AppleCapabilities::empty())).unwrap();
+    let kept = other.open_lease("dir\\file", Opening::default(), lease(1, "RH"));
+    std::thread::scope(|scope| {
+        let renaming = scope.spawn(|| rename(&mut mac, dir, "new", false));
+        other.assert_lease_break(1, "RH", "R", true);
+        assert_eq!(other.acknowledge_lease(1, "R"), NtStatus::SUCCESS);
+        assert_eq!(renaming.join().unwrap(), NtStatus::SUCCESS);
+    });
+    assert_eq!(other.write(kept.file_id, 0, b"on").status(), NtStatus::SUCCESS);
+    assert_eq!(mac.get("new\\file"), b"on");
 }
 
 #[test]

@@ -72,9 +72,49 @@ fn what_does_not_fit_is_cut_or_refused() {
     let rig = Rig::new();
     let mut client = rig.alice();
     let file = client.open("a long name", Opening::default());
-    for (class, fixed) in [(FileClass::STANDARD, 24), (FileClass::BASIC, 40), (FileClass::INTERNAL, 8)] {
-        client.query(file, class, fixed - 1).assert_refused(NtStatus::INFO_LENGTH_MISMATCH);
-        assert_eq!(client.query(file, class, fixed).status(), NtStatus::SUCCESS, "{class:?}");
+    let [fits, cut] = [NtStatus::SUCCESS, NtStatus::BUFFER_OVERFLOW];
+    // What a client must have room for (MS-FSA §2.1.5.12), and what it is told with just that.
+    for (class, fixed, told) in [
+        (FileClass::BASIC, 40, fits),
+        (FileClass::STANDARD, 24, fits),
+        (FileClass::INTERNAL, 8, fits),
+        (FileClass::EA, 4, fits),
+        (FileClass::ACCESS, 4, fits),
+        (FileClass::POSITION, 8, fits),
+        (FileClass::MODE, 4, fits),
+        (FileClass::ALIGNMENT, 4, fits),
+        (FileClass::ALL, 104, cut),
+        (FileClass::NORMALIZED_NAME, 8, cut),
+        (FileClass::ALTERNATE_NAME, 4, MISSING),
+        (FileClass::NETWORK_OPEN, 56, fits),
+        (FileClass::ATTRIBUTE_TAG, 8, fits),
+        (FileClass::COMPRESSION, 16, fits),
+        (FileClass::STREAM, 24, cut),
+    ] {
+        for room in [0, fixed - 1] {
+            let status = client.query(file, class, room).status();
+            assert_eq!(status, NtStatus::INFO_LENGTH_MISMATCH, "{class:?} {room}");
+        }
+        assert_eq!(client.query(file, class, fixed).status(), told, "{class:?}");
+    }
+    for (class, fixed, told) in [
+        (FileSystemClass::VOLUME, 24, cut),
+        (FileSystemClass::SIZE, 24, fits),
+        (FileSystemClass::DEVICE, 8, fits),
+        (FileSystemClass::ATTRIBUTE, 16, cut),
+        (FileSystemClass::CONTROL, 48, fits),
+        (FileSystemClass::FULL_SIZE, 32, fits),
+        (FileSystemClass::OBJECT_ID, 64, fits),
+        (FileSystemClass::SECTOR_SIZE, 28, fits),
+    ] {
+        let mut ask = |room| {
+            let asked = query(InfoType::FILESYSTEM, file, class.0, room);
+            client.call(Command::QUERY_INFO, &asked).status()
+        };
+        for room in [0, fixed - 1] {
+            assert_eq!(ask(room), NtStatus::INFO_LENGTH_MISMATCH, "{class:?} {room}");
+        }
+        assert_eq!(ask(fixed), told, "{class:?}");
     }
     let all = client.info(file, FileClass::ALL);
     let room = u32::try_from(all.len()).unwrap() - 4;
@@ -373,4 +413,46 @@ fn attributes_are_told_whatever_others_share() {
     let file = reply.body::<CreateResponse<'_>>().file_id;
     assert_eq!(standard(&mut other, file).end_of_file, 0);
     other.read(file, 0, 1).assert_refused(NtStatus::ACCESS_DENIED);
+}
+
+/// Windows' and OneDrive's marks of files that lie elsewhere: taken, and told of nothing that lies here.
+#[test]
+fn marks_of_files_that_lie_elsewhere_are_taken_and_not_kept() {
+    let rig = Rig::new();
+    let mut client = rig.alice();
+    let marks = [
+        FileAttributes::RECALL_ON_OPEN,
+        FileAttributes::PINNED,
+        FileAttributes::UNPINNED,
+        FileAttributes::RECALL_ON_DATA_ACCESS,
+    ];
+    for (number, mark) in marks.into_iter().enumerate() {
+        let attributes = FileAttributes::HIDDEN | mark;
+        for opening in [Opening::default(), Opening::dir()] {
+            let path = format!("{number} {}", opening.options.is_empty());
+            let made = client.open(&path, Opening { attributes, ..opening });
+            let kept = FileAttributes::ARCHIVE.and(if opening.options.is_empty() {
+                FileAttributes::ARCHIVE
+            } else {
+                FileAttributes::empty()
+            });
+            let is_dir =
+                if opening.options.is_empty() { FileAttributes::empty() } else { FileAttributes::DIRECTORY };
+            let shown = FileAttributes::HIDDEN | kept | is_dir;
+            assert_eq!(basic(&mut client, made).file_attributes, shown, "{mark:?}");
+            let file_attributes = FileAttributes::SYSTEM | mark;
+            let set = BasicInformation { file_attributes, ..BasicInformation::default() };
+            assert_eq!(client.set(made, FileClass::BASIC, &set), NtStatus::SUCCESS);
+            assert_eq!(basic(&mut client, made).file_attributes, FileAttributes::SYSTEM | is_dir, "{mark:?}");
+            client.close(made);
+        }
+        let overwrites = Opening {
+            attributes: FileAttributes::SYSTEM | mark,
+            ..Opening::by(CreateDisposition::OVERWRITE_IF)
+        };
+        let again = client.open(&format!("{number} true"), overwrites);
+        client.close(again);
+    }
+    let unknown = Opening { attributes: FileAttributes(0x80_0000), ..Opening::default() };
+    client.create("unknown", unknown).assert_refused(NtStatus::INVALID_PARAMETER);
 }

@@ -1,6 +1,6 @@
 //! NEGOTIATE.
 
-use crate::rig::{Offer, Rig, ioctl, output};
+use crate::rig::{Client, Offer, Rig, chained, ioctl, output};
 use smb_wire::fsctl::{ValidateNegotiateRequest, ValidateNegotiateResponse};
 use smb_wire::header::{Command, Header};
 use smb_wire::ioctl::CtlCode;
@@ -8,6 +8,7 @@ use smb_wire::negotiate::{
     Capabilities, Cipher, ContextType, HashAlgorithm, NegotiateContext, NegotiateRequest, NegotiateResponse,
     SecurityMode, SigningAlgorithm,
 };
+use smb_wire::session::Empty;
 use smb_wire::smb1::Smb1Negotiate;
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, FileTime, Guid, NtStatus};
@@ -123,6 +124,28 @@ fn the_algorithms_that_are_liked_best_are_chosen() {
 }
 
 #[test]
+fn a_client_with_channels_is_given_signatures_that_channels_may_share() {
+    let (gmac, cmac, hmac) =
+        (SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC, SigningAlgorithm::HMAC_SHA256);
+    let several = Offer::default().capabilities;
+    let rig = Rig::new();
+    for (capabilities, offered, chosen, has_channels) in [
+        (several, vec![gmac, cmac, hmac], cmac, true),
+        (several, vec![gmac, hmac], hmac, true),
+        // It has nothing else: then it has one connection.
+        (several, vec![gmac], gmac, false),
+        (Offer::single().capabilities, vec![hmac, cmac, gmac], gmac, false),
+    ] {
+        let mut client = rig.connect();
+        let offer = Offer { capabilities, signing: offered, ..Offer::default() };
+        let reply = client.negotiate(&offer);
+        let answer: NegotiateResponse<'_> = reply.body();
+        assert!(answer.contexts.contains(&NegotiateContext::Signing(vec![chosen])), "{offer:?}");
+        assert_eq!(answer.capabilities.contains(Capabilities::MULTI_CHANNEL), has_channels, "{offer:?}");
+    }
+}
+
+#[test]
 fn a_client_that_begins_with_smb1_asks_again_with_smb2() {
     let rig = Rig::new();
     let mut client = rig.connect();
@@ -153,13 +176,39 @@ fn smb1_alone_is_not_spoken() {
     }
 }
 
+/// MS-SMB2 §3.3.5.4: also where the second one is no request at all, signed, encrypted, or one command of several.
 #[test]
-fn what_was_agreed_on_is_agreed_on_once() {
+fn a_second_negotiation_ends_the_connection() {
+    type Again = fn(&mut Client) -> Vec<u8>;
+    let again: [Again; 3] = [
+        |client| client.request(Command::NEGOTIATE, &Offer::default().request()),
+        |client| client.request(Command::NEGOTIATE, &Empty),
+        |client| {
+            let echo = client.request(Command::ECHO, &Empty);
+            chained(vec![echo, client.request(Command::NEGOTIATE, &Offer::default().request())])
+        },
+    ];
     let rig = Rig::new();
+    for again in again {
+        for logs_on in [false, true] {
+            for seals in [false, true] {
+                let mut client = rig.connect();
+                client.negotiate(&Offer::default());
+                if logs_on {
+                    client.log_on(crate::rig::ALICE);
+                    client.seals = seals;
+                }
+                let request = again(&mut client);
+                client.send_protected(request);
+                client.assert_ended();
+            }
+        }
+    }
+    // One that was refused has agreed on nothing.
     let mut client = rig.connect();
+    let none = Offer { dialects: vec![Dialect::SMB202], ..Offer::default() };
+    client.call(Command::NEGOTIATE, &none.request()).assert_refused(NtStatus::NOT_SUPPORTED);
     client.negotiate(&Offer::default());
-    let again = client.call(Command::NEGOTIATE, &Offer::default().request());
-    again.assert_refused(NtStatus::INVALID_PARAMETER);
     client.log_on(crate::rig::ALICE);
 }
 

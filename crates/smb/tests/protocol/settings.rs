@@ -1,6 +1,10 @@
 //! The settings of a share: what is protected how, listed, and told.
 
+use crate::attr::rename;
 use crate::rig::{ALICE, BOB, Client, Offer, Opening, Rig, SHARE, name};
+use identity::Group;
+use smb_wire::classes::FileClass;
+use smb_wire::classes::file::BasicInformation;
 use smb_wire::create::{CreateDisposition, CreateOptions, OplockLevel};
 use smb_wire::dir::{
     ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter, DirectoryClass, OutputResponse,
@@ -11,9 +15,12 @@ use smb_wire::negotiate::{NegotiateResponse, SecurityMode};
 use smb_wire::session::Empty;
 use smb_wire::tree::{ShareFlags, TreeConnectResponse};
 use smb_wire::types::{AccessMask, Dialect};
-use smb_wire::{NtStatus, Utf16, chain};
+use smb_wire::{FileTime, NtStatus, Utf16, chain};
 use std::sync::Arc;
-use vfs::{Caller, Disposition, Export, ExportRule, Namespace, PendingSync, SetAttrs, ShareSettings};
+use vfs::{
+    Blocking, Caller, Disposition, Export, ExportRule, FsError, Namespace, PendingSync, SetAttrs,
+    ShareSettings, Stability,
+};
 
 const UNSIGNED: ShareSettings = ShareSettings { signing: false, ..DEFAULT };
 pub(crate) const DEFAULT: ShareSettings = ShareSettings {
@@ -25,6 +32,8 @@ pub(crate) const DEFAULT: ShareSettings = ShareSettings {
     continuously_available: false,
     oplocks: true,
     change_notify: true,
+    create_mode: 0o644,
+    directory_mode: 0o755,
 };
 
 /// Has [`SHARE`] have these settings from now on.
@@ -203,6 +212,117 @@ fn by_access_a_listing_leaves_out_what_its_user_may_not_read() {
     assert_eq!(listed(&mut rig.alice(), "*"), ["open", "shut"]);
     let told = bob.tree_connect(SHARE).body::<TreeConnectResponse>().share_flags;
     assert!(told.contains(ShareFlags::ACCESS_BASED_DIRECTORY_ENUM));
+}
+
+const TEAM: u32 = 300;
+const OF_TEAM: ShareSettings = ShareSettings { create_mode: 0o660, directory_mode: 0o2770, ..DEFAULT };
+
+/// A share with a directory of a group that alice and bob are in, and both at it.
+fn team(share: ShareSettings) -> (Rig, [Client; 2]) {
+    let members = [ALICE, BOB].map(|(name, _)| name.parse().unwrap()).to_vec();
+    let rig = Rig::with_accounts(vec![Group { name: "team".parse().unwrap(), gid: TEAM, members }], 0);
+    set(&rig, share);
+    let root = rig.namespace.load().exports()[0].root();
+    let of_team = SetAttrs { mode: Some(0o2770), gid: Some(TEAM), ..SetAttrs::default() };
+    root.make_dir(&Caller::new(0, 0, []), b"team", &of_team, &mut PendingSync::default()).unwrap();
+    let clients = [ALICE, BOB].map(|user| {
+        let mut client = rig.connect();
+        client.negotiate(&Offer::default());
+        client.log_on(user);
+        client.mount(SHARE);
+        client
+    });
+    (rig, clients)
+}
+
+/// Mode and group of what is at a path.
+fn mode_and_group(rig: &Rig, path: &[&[u8]]) -> (u32, u32) {
+    let caller = Caller::new(0, 0, []);
+    let mut file = rig.namespace.load().exports()[0].root();
+    for name in path {
+        file =
+            file.open_dir(&caller, Blocking::Allowed).unwrap().lookup(name, Blocking::Allowed).unwrap().file;
+    }
+    let attrs = file.attrs(Blocking::Allowed).unwrap();
+    (attrs.mode, attrs.gid)
+}
+
+#[test]
+fn members_of_a_group_work_in_each_others_directories() {
+    let (rig, [mut alice, mut bob]) = team(OF_TEAM);
+    alice.put("team\\plan", b"alice");
+    alice.put("team\\doomed", b"alice");
+    alice.open("team\\notes", Opening::dir());
+    alice.open("team\\notes\\deep", Opening::dir());
+    for (path, mode) in [
+        (&[&b"team"[..], b"plan"][..], 0o660),
+        (&[b"team", b"notes"], 0o2770),
+        (&[b"team", b"notes", b"deep"], 0o2770),
+    ] {
+        assert_eq!(mode_and_group(&rig, path), (mode, TEAM), "{path:?}");
+    }
+    // All that a program does when it saves: write, set times, replace, remove.
+    let file = bob.open("team\\plan", Opening::by(CreateDisposition::OPEN));
+    assert_eq!(bob.write(file, 0, b"bob's").status(), NtStatus::SUCCESS);
+    let last_write_time = FileTime(0x01bf_53eb_256d_4000);
+    let times = BasicInformation { last_write_time, ..BasicInformation::default() };
+    assert_eq!(bob.set(file, FileClass::BASIC, &times), NtStatus::SUCCESS);
+    bob.close(file);
+    bob.put("team\\notes\\deep\\new", b"bob");
+    let new = bob.open("team\\notes\\deep\\new", Opening::by(CreateDisposition::OPEN));
+    assert_eq!(rename(&mut bob, new, "team\\plan", true), NtStatus::SUCCESS);
+    bob.close(new);
+    assert_eq!(mode_and_group(&rig, &[b"team", b"plan"]), (0o660, TEAM));
+    let options = CreateOptions::DELETE_ON_CLOSE;
+    let doomed = bob.open("team\\doomed", Opening { options, ..Opening::by(CreateDisposition::OPEN) });
+    bob.close(doomed);
+    alice.put("team\\plan", b"alice again");
+    assert_eq!(bob.get("team\\plan"), b"alice again");
+}
+
+/// Members work with the files over NFS too, and nobody else does.
+#[test]
+fn what_a_team_makes_is_its_members_over_every_protocol() {
+    let (rig, [mut alice, mut bob]) = team(OF_TEAM);
+    alice.put("team\\plan", b"alice");
+    let root = rig.namespace.load().exports()[0].root();
+    let (member, stranger) = (Caller::new(1001, 100, [TEAM]), Caller::new(1002, 100, []));
+    let pending = &mut PendingSync::default();
+    let team = |caller: &Caller| {
+        let dir = root.open_dir(caller, Blocking::Allowed)?;
+        Ok::<_, FsError>(dir.lookup(b"team", Blocking::Allowed)?.file)
+    };
+    let dir = team(&member).unwrap();
+    assert_eq!(dir.open_dir(&stranger, Blocking::Allowed).err(), Some(FsError::Access));
+    let plan = dir.open_dir(&member, Blocking::Allowed).unwrap().lookup(b"plan", Blocking::Allowed).unwrap();
+    let mut write = |caller: &Caller, data: &[u8]| {
+        let opened = plan.file.authorize_write(caller)?;
+        opened.write(0, data, Stability::Unstable, pending).map(drop)
+    };
+    assert_eq!(write(&member, b"over NFS"), Ok(()));
+    assert_eq!(write(&stranger, b"not mine"), Err(FsError::Access));
+    assert_eq!(bob.get("team\\plan"), b"over NFS");
+    // What NFS makes with the umask of a team is as good.
+    let of_team = SetAttrs { mode: Some(0o660), ..SetAttrs::default() };
+    dir.create(&member, b"theirs", Disposition::CreateNew, &of_team, pending).unwrap();
+    alice.put("team\\theirs", b"alice");
+    assert_eq!(mode_and_group(&rig, &[b"team", b"theirs"]), (0o660, TEAM));
+}
+
+#[test]
+fn without_modes_for_a_team_its_members_read_alone() {
+    let (rig, [mut alice, mut bob]) = team(DEFAULT);
+    alice.put("team\\plan", b"alice");
+    alice.open("team\\notes", Opening::dir());
+    assert_eq!(mode_and_group(&rig, &[b"team", b"plan"]), (0o644, TEAM));
+    assert_eq!(mode_and_group(&rig, &[b"team", b"notes"]), (0o2755, TEAM), "the bit is handed on");
+    bob.create("team\\plan", Opening::by(CreateDisposition::OPEN)).assert_refused(NtStatus::ACCESS_DENIED);
+    bob.create("team\\notes\\new", Opening::default()).assert_refused(NtStatus::ACCESS_DENIED);
+    // It holds for what is made from now on.
+    set(&rig, OF_TEAM);
+    alice.put("team\\later", b"alice");
+    bob.put("team\\later", b"bob");
+    bob.create("team\\plan", Opening::by(CreateDisposition::OPEN)).assert_refused(NtStatus::ACCESS_DENIED);
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Names that differ by case alone, made by several clients at the same moment: one of them is there.
 
-use crate::attr::rename;
+use crate::attr::{dispose, rename};
 use crate::rename::link;
 use crate::rig::{Client, Opening, Rig};
+use crate::settings::listed;
 use smb_wire::create::{CreateAction, CreateDisposition};
 use smb_wire::ioctl::CtlCode;
 use smb_wire::reparse::{NfsFile, ReparseData};
 use smb_wire::{Encode, NtStatus};
 use std::sync::Barrier;
+use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs};
 
 /// As often as it takes for two to meet.
 const ROUNDS: usize = 300;
@@ -136,4 +138,51 @@ fn one_of_two_creates_makes_the_stream() {
             assert_eq!(counted, [1, 1], "{both:?}");
         }
     }
+}
+
+/// Every name in a directory is listed by one spelling, and that spelling opens, renames and deletes it and nothing else: also where
+/// one name has a character that another one's is put on the wire as.
+#[test]
+fn a_listed_name_is_that_of_one_file() {
+    let rig = Rig::new();
+    let caller = Caller::new(0, 0, []);
+    let root = rig.namespace.load().exports()[0].root();
+    let reserved = "\"*:<>?\\|".chars().zip('\u{f020}'..='\u{f027}');
+    let controls = ('\u{1}'..='\u{1f}').zip('\u{f001}'..='\u{f01f}');
+    let mut names: Vec<String> = Vec::new();
+    for (plain, twin) in reserved.chain(controls) {
+        names.extend([plain, twin].map(|c| format!("a{c}b")));
+        names.extend([format!("{twin}{plain}"), format!("\u{f02a}{twin}"), format!("\u{f02a}{plain}")]);
+    }
+    for end in [" ", "\u{f028}", ".", "\u{f029}", "\u{f02a}", "\u{f02a}\u{f02a}", ". ", ".\u{f028}"] {
+        names.push(format!("end{end}"));
+    }
+    names.extend(["A:B", "A\u{f022}B", "\u{f02b}"].map(str::to_owned));
+    for name in &names {
+        let set = SetAttrs { mode: Some(0o666), ..SetAttrs::default() };
+        root.create(&caller, name.as_bytes(), Disposition::CreateNew, &set, &mut PendingSync::default())
+            .unwrap();
+    }
+    let mut client = rig.alice();
+    let all = listed(&mut client, "*");
+    assert_eq!(all.len(), names.len());
+    for spelled in &all {
+        client.put(spelled, spelled.as_bytes());
+    }
+    let mut left: Vec<String> = names.clone();
+    for spelled in &all {
+        let one = listed(&mut client, spelled);
+        assert_eq!(one, std::slice::from_ref(spelled), "asked for alone");
+        let file = client.open(spelled, Opening::by(CreateDisposition::OPEN));
+        assert_eq!(client.data(file, 0, 100), spelled.as_bytes(), "{spelled:?}");
+        assert_eq!(rename(&mut client, file, "moved", false), NtStatus::SUCCESS);
+        let dir = root.open_dir(&caller, Blocking::Allowed).unwrap();
+        let before = left.len();
+        left.retain(|name| dir.lookup(name.as_bytes(), Blocking::Allowed).is_ok());
+        assert_eq!(left.len(), before - 1, "{spelled:?} is one of them");
+        let deleted = dispose(&mut client, file, true);
+        client.close(file);
+        assert_eq!(deleted, NtStatus::SUCCESS);
+    }
+    assert!(left.is_empty());
 }

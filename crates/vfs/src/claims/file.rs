@@ -101,13 +101,14 @@ impl FileClaims {
             && (self.ranges.iter().any(is_enforced) || self.opens.iter().any(|open| open.is_mandatory));
         let denies = |rights| self.opens.iter().any(|open| open.denies(rights));
         let ends = self.leases.iter().any(|lease| lease.have.intersects(Caching::WRITE));
+        let deletes =
+            !self.deletions.is_empty() || self.opens.iter().any(|open| open.delete_on_close.is_some());
         Binds {
             reads: locks || denies(Rights::READ) || ends,
             looks: self.leases.iter().any(Lease::may_write_unseen),
             ends,
-            changes: locks || denies(Rights::WRITE) || !self.leases.is_empty(),
-            deletes: !self.deletions.is_empty()
-                || self.opens.iter().any(|open| open.delete_on_close.is_some()),
+            changes: locks || denies(Rights::WRITE) || !self.leases.is_empty() || deletes,
+            deletes,
         }
     }
 

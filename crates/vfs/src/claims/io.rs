@@ -10,6 +10,13 @@ impl FileClaims {
             Ok(actor) => actor,
             Err(conflict) => return Verdict::Refused(conflict),
         };
+        let changes = matches!(io.kind, IoKind::Write | IoKind::Replace | IoKind::SetAttrs);
+        if changes && self.is_going(io.stream, actor) {
+            // It would be acknowledged, and lost when others close the file.
+            self.revoke_deleting(step, io.stream);
+            self.revoke_deleted(step, |step, open| open.yields(step));
+            return Verdict::Refused(Conflict::DeletePending);
+        }
         if let Some(conflict) = self.io_denied(step, actor, io).or_else(|| self.io_locked(step, actor, io)) {
             return Verdict::Refused(conflict);
         }

@@ -53,6 +53,11 @@ impl Open {
         !self.is_advisory && self.access.has_data() && self.access.deny.intersects(rights)
     }
 
+    /// Whether a stream goes when this is closed and others are.
+    fn deletes(&self, stream: Stream) -> bool {
+        self.delete_on_close.is_some() && (self.stream == stream || self.stream == Stream::default())
+    }
+
     /// Whether it waits for its client, until somebody wants the file.
     pub(super) fn is_durable(&self) -> bool {
         self.disconnected.is_some_and(|durable| !durable.is_persistent)
@@ -73,6 +78,12 @@ impl FileClaims {
         if self.is_deleted(stream) {
             // Who only waits for its client keeps what was deleted until somebody wants it.
             self.revoke_deleted(step, |step, open| open.yields(step));
+            return Verdict::Refused(Conflict::DeletePending);
+        }
+        let writes = access.rights.intersects(Rights::WRITE) || request.truncates;
+        if writes && !request.is_mandatory && !request.reclaims && self.is_deleted_on_close(stream) {
+            // Clients of SMB know that they share the deletion; NFS has no way to tell its clients.
+            self.revoke_deleting(step, stream);
             return Verdict::Refused(Conflict::DeletePending);
         }
         if !step.users.has_room(holder, self.opens.iter().map(|open| open.holder)) {
@@ -120,6 +131,24 @@ impl FileClaims {
     /// Whether it goes when its last open does.
     pub(super) fn is_deleted(&self, stream: Stream) -> bool {
         self.deletions.iter().any(|gone| gone.stream == stream || gone.stream == Stream::default())
+    }
+
+    /// Whether it goes when others close it, and `actor` has no open that it would outlive them by.
+    pub(super) fn is_going(&self, stream: Stream, actor: Actor) -> bool {
+        let has_open = actor.open.is_some()
+            || actor.holder.is_some_and(|holder| self.opens.iter().any(|open| open.holder == holder));
+        !has_open && (self.is_deleted(stream) || self.is_deleted_on_close(stream))
+    }
+
+    fn is_deleted_on_close(&self, stream: Stream) -> bool {
+        self.opens.iter().any(|open| open.deletes(stream))
+    }
+
+    /// Takes away opens that delete a stream when they are closed, where they give way.
+    pub(super) fn revoke_deleting(&mut self, step: &mut Step<'_>, stream: Stream) {
+        let gives_way = |open: &&Open| open.deletes(stream) && open.yields(step);
+        let yielding: Vec<OpenId> = self.opens.iter().filter(gives_way).map(|open| open.id).collect();
+        yielding.into_iter().for_each(|open| self.revoke_open(step, open));
     }
 
     /// What an open has got, as it is now; `None` if there is no such open.
@@ -406,7 +435,7 @@ impl FileClaims {
     }
 
     /// Takes away what is left of opens of what is to go, where all of them are such.
-    fn revoke_deleted(&mut self, step: &mut Step<'_>, is_such: impl Fn(&Step<'_>, &Open) -> bool) {
+    pub(super) fn revoke_deleted(&mut self, step: &mut Step<'_>, is_such: impl Fn(&Step<'_>, &Open) -> bool) {
         let open_of = |gone: &Deletion| (gone.stream, gone.stream == Stream::default());
         let deleted: Vec<(Stream, bool)> =
             self.deletions.iter().filter(|gone| !gone.is_begun).map(open_of).collect();

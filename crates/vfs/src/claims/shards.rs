@@ -195,6 +195,11 @@ impl Claims {
         self.has_deletions_of(file) && lock(&self.shard(file).table).is_deleted(file, stream)
     }
 
+    /// See [`Table::is_going`].
+    pub fn is_going(&self, file: &FileKey, stream: Stream, by: By) -> bool {
+        self.has_deletions_of(file) && lock(&self.shard(file).table).is_going(file, stream, by)
+    }
+
     /// See [`Table::deletion_of`].
     pub fn deletion_of(&self, file: &FileKey, stream: Stream) -> Option<Link> {
         if !self.has_deletions_of(file) {
@@ -384,6 +389,7 @@ impl Claims {
     fn ask(&self, now: Nanos, file: &FileKey, request: &Request) -> FsResult<()> {
         match self.request(now, file, request) {
             Verdict::Granted(_) => Ok(()),
+            Verdict::Refused(Conflict::DeletePending) => Err(FsError::DeletePending),
             Verdict::Refused(Conflict::Share | Conflict::Absent | Conflict::Range { .. }) => {
                 Err(FsError::Locked)
             }

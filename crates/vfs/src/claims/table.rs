@@ -119,6 +119,12 @@ impl Table {
         self.files.get(file).is_some_and(|claims| claims.is_deleted(stream))
     }
 
+    /// Whether a stream of a file goes when others close it, and whoever this is has no open that it would outlive them by.
+    pub fn is_going(&self, file: &FileKey, stream: Stream, by: By) -> bool {
+        let is_going = |claims: &FileClaims| claims.is_going(stream, claims.actor(by).unwrap_or_default());
+        self.files.get(file).is_some_and(is_going)
+    }
+
     /// The name that goes with the last open of a stream of a file, or of the file as such, if that was decided.
     pub fn deletion_of(&self, file: &FileKey, stream: Stream) -> Option<Link> {
         self.files.get(file)?.deletion_of(stream)

@@ -195,6 +195,11 @@ impl File {
         self.volume().held().is_some_and(|claims| claims.is_deleted(&self.key(), self.stream()))
     }
 
+    /// Whether this file or stream goes when others close it, and whoever this is has no open that it would outlive them by.
+    pub(super) fn is_going(&self, by: By) -> bool {
+        self.volume().held().is_some_and(|claims| claims.is_going(&self.key(), self.stream(), by))
+    }
+
     /// The name that goes with the last open of this file or stream, if that was decided.
     pub fn deletion(&self) -> Option<Link> {
         self.volume().held()?.deletion_of(&self.key(), self.stream())

@@ -235,6 +235,10 @@ impl File {
         let found = self.node.lookup(new.name, Blocking::Allowed)?;
         let is_file = found.attrs.file_type == FileType::Regular;
         let (file, mut attrs) = (self.beside(found.node), found.attrs);
+        if is_file && new.disposition != Disposition::CreateNew && file.is_going(caller.by) {
+            // The client takes the file for made, or kept.
+            return Err(FsError::DeletePending);
+        }
         match new.disposition {
             Disposition::OpenOrCreate if is_file => {
                 // RFC 1813 §3.3.8: as open(2) with O_TRUNC.

@@ -19,6 +19,10 @@ pub struct ShareSettings {
     pub oplocks: bool,
     /// Whether clients can be told what changes in a directory.
     pub change_notify: bool,
+    /// Mode of a new file whose client says none.
+    pub create_mode: u32,
+    /// Mode of a new directory whose client says none.
+    pub directory_mode: u32,
 }
 
 impl Default for ShareSettings {
@@ -32,6 +36,8 @@ impl Default for ShareSettings {
             continuously_available: false,
             oplocks: true,
             change_notify: true,
+            create_mode: 0o644,
+            directory_mode: 0o755,
         }
     }
 }

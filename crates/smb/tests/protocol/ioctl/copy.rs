@@ -2,6 +2,7 @@
 
 use crate::lock::{ALONE, lock};
 use crate::rig::{Client, OTHER, Opening, Reply, Rig, SHARE, output};
+use crate::settings;
 use smb::limits::{COPY_BYTES_MAX, COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX};
 use smb_wire::copy::{
     CopyChunk, CopyChunkCopy, CopyChunkResponse, DuplicateExtents, DuplicateExtentsEx, DuplicateExtentsFlags,
@@ -12,7 +13,7 @@ use smb_wire::ioctl::CtlCode;
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Encode, FileId, NtStatus};
 use std::sync::Arc;
-use vfs::Namespace;
+use vfs::{Namespace, ShareSettings};
 
 const DENIED: NtStatus = NtStatus::ACCESS_DENIED;
 
@@ -240,6 +241,39 @@ fn whole_blocks_are_cloned_and_nothing_else_is() {
     assert_eq!(clone(&mut client, from, from, [0, block, 2 * block]), outside, "it overlaps itself");
     assert_eq!(client.get("to"), [vec![7; BLOCK], vec![1; 2 * BLOCK]].concat());
     assert_eq!(clone(&mut client, from, from, [0, block, block]), NtStatus::SUCCESS);
+}
+
+/// The share of the source asks for encryption, that of the target does not.
+#[test]
+fn a_source_in_an_encrypted_share_is_copied_by_encrypted_messages_alone() {
+    let rig = Rig::new();
+    settings::set(&rig, ShareSettings { encryption: true, ..settings::DEFAULT });
+    let mut client = rig.alice();
+    client.seals = true;
+    let (from, _, key) = two_files(&mut client, &[7; BLOCK]);
+    client.mount(OTHER);
+    let to = client.open("to", Opening::default());
+    client.seals = false;
+    let ioctl = |client: &mut Client, code, input: &[u8]| client.ioctl(to, code, input, 12).status();
+    let chunk = CopyChunk { source_offset: 0, target_offset: 0, length: 1 };
+    let chunks = CopyChunkCopy { source_key: key, chunks: vec![chunk] }.to_bytes();
+    let byte_count = i64::try_from(BLOCK).unwrap();
+    let extents =
+        DuplicateExtents { source_file_id: from, source_file_offset: 0, target_file_offset: 0, byte_count };
+    let ex = DuplicateExtentsEx { extents, flags: DuplicateExtentsFlags::SOURCE_ATOMIC };
+    for (code, input) in [
+        (CtlCode::SRV_COPYCHUNK, &chunks[..]),
+        (CtlCode::SRV_COPYCHUNK_WRITE, &chunks),
+        (CtlCode::DUPLICATE_EXTENTS_TO_FILE, &extents.to_bytes()),
+        (CtlCode::DUPLICATE_EXTENTS_TO_FILE_EX, &ex.to_bytes()),
+    ] {
+        assert_eq!(ioctl(&mut client, code, input), DENIED, "{code:?}");
+    }
+    client.read(to, 0, 100).assert_refused(NtStatus::END_OF_FILE);
+    client.seals = true;
+    assert_eq!(ioctl(&mut client, CtlCode::SRV_COPYCHUNK, &chunks), NtStatus::SUCCESS);
+    client.seals = false;
+    assert_eq!(client.data(to, 0, 100), [7]);
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl Default for Offer {
                 | Capabilities::MULTI_CHANNEL
                 | Capabilities::DIRECTORY_LEASING,
             ciphers: vec![Cipher::AES_128_GCM, Cipher::AES_128_CCM],
-            signing: vec![SigningAlgorithm::AES_GMAC],
+            signing: vec![SigningAlgorithm::AES_GMAC, SigningAlgorithm::AES_CMAC],
             compression: None,
             client_guid: Guid([9; 16]),
             security_mode: SecurityMode::SIGNING_ENABLED,
@@ -69,6 +69,12 @@ impl Default for Offer {
 }
 
 impl Offer {
+    /// Without channels, signed with AES-GMAC.
+    pub(crate) fn single() -> Self {
+        let capabilities = Capabilities::LARGE_MTU | Capabilities::ENCRYPTION;
+        Self { capabilities, ..Self::default() }
+    }
+
     /// This dialect alone.
     pub(crate) fn of(dialect: Dialect) -> Self {
         Self { dialects: vec![dialect], ..Self::default() }

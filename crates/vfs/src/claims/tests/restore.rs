@@ -113,7 +113,7 @@ fn what_was_to_be_deleted_is() {
     assert_eq!(rig.take(), std::slice::from_ref(&removed));
     rig.removed(0);
     rig.restore(RestoreRequest { delete_on_close: Some(link()), ..restoring(1, read_write()) });
-    let other = rig.open(opening(2, read_write()));
+    let other = rig.open(OpenRequest { is_mandatory: true, ..opening(2, read_write()) });
     rig.granted(&Request::Close(other));
     rig.take();
     rig.pass(60);

@@ -61,7 +61,8 @@ fn an_open_that_deletes_does_so_when_it_is_closed() {
     let [first, other] = [1, 1].map(|holder| rig.open(opening(holder, deleting())));
     let delete = |open| Request::DeleteOnClose { open, link: link() };
     rig.granted(&delete(first));
-    let second = rig.open(opening(2, read_write()));
+    assert_eq!(rig.refused(&Request::Open(opening(2, read_write()))), Conflict::DeletePending, "of NFS");
+    let second = rig.open(OpenRequest { is_mandatory: true, ..opening(2, read_write()) });
     assert_eq!(rig.refused(&delete(second)), Conflict::Denied);
     rig.granted(&Request::Close(other));
     assert_eq!(rig.decided(0), (false, None));
@@ -471,15 +472,16 @@ fn callers_without_state_reach_holders() {
     let (verdict, effects) = claims.apply(NOW, &key(1), &Request::Open(request));
     let Verdict::Granted(Granted { open: Some(open), .. }) = verdict else { panic!("{verdict:?}") };
     assert_eq!(claims.deliver(effects), []);
-    claims.apply(NOW, &key(1), &Request::DeleteOnClose { open, link: link() });
     assert_eq!(write(1), Err(FsError::Delay));
+    claims.apply(NOW, &key(1), &Request::DeleteOnClose { open, link: link() });
+    assert_eq!(write(1), Err(FsError::DeletePending), "it would go with the open");
     assert_eq!(claims.unlink(By::Anonymous, || NOW, &key(1)), Err(FsError::Delay));
     assert_eq!(write(2), Ok(()));
     assert!(matches!(inbox.0.lock().unwrap()[..], [Effect::Recall { acknowledge: true, .. }]));
     assert_eq!(claims.next_deadline(), Some(Nanos(36 * SECOND)));
     // An open that gives way to a caller without state may have been the last one of a file to be deleted.
     claims.apply(NOW, &key(1), &disconnect(open, false));
-    assert_eq!(write(1), Ok(()));
+    assert_eq!(write(1), Err(FsError::DeletePending));
     assert_eq!(claims.next_deadline(), Some(Nanos(0)));
     assert_eq!(claims.expire(NOW), [removed(0)]);
     assert!(!claims.is_empty() && claims.next_deadline().is_none());

@@ -1,0 +1,2 @@
+-- The settings of a share may have modes, as in create-mode=0660,directory-mode=2770. The tables stay; this step keeps earlier
+-- versions, which do not know these settings, from the file.
