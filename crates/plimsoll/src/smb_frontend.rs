@@ -1,7 +1,7 @@
 //! SMB at its port.
 
 use crate::mounting::{self, host, smb_target};
-use crate::nfs_frontend::{Listen, PATIENCE, TICK, descriptors};
+use crate::nfs_frontend::{Listen, TICK, descriptors};
 use crate::periodic::Task;
 use crate::{smb_users, state, volumes};
 use anyhow::{Context, bail};
@@ -14,6 +14,7 @@ use smb::service::Service;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 use vfs::{Namespace, SharedNamespace};
 
 /// The part of the connections that the descriptors allow which are SMB's: one in this many.
@@ -148,9 +149,9 @@ impl SmbFrontend {
         commands.collect()
     }
 
-    /// Ends the service: no new calls, answers to those in flight, everything on disk.
-    pub(crate) fn stop(self) {
-        self.server.stop(PATIENCE);
+    /// Ends the service: no new calls, by the deadline answers to those in flight, everything on disk.
+    pub(crate) fn stop(self, deadline: Instant) {
+        self.server.stop(deadline.saturating_duration_since(Instant::now()));
         volumes::sync_all(&self.namespace.load());
     }
 }

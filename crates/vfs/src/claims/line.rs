@@ -11,8 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const NEVER: Nanos = Nanos(u64::MAX);
 
+/// The requests that wait for claims on a file. Mostly there are none, and it takes no memory.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct Line(Option<Box<Requests>>);
+
+#[derive(Debug, Default)]
+struct Requests {
     /// Those that wait for a lease to be given up: then they are applied again.
     recalls: BTreeMap<Ticket, HolderId>,
     ranges: BTreeMap<Ticket, RangeWaiter>,
@@ -109,30 +113,152 @@ impl Item for OfOwner {
 
 impl Line {
     pub(super) fn len(&self) -> usize {
-        self.recalls.len() + self.ranges.len()
+        self.0.as_ref().map_or(0, |requests| requests.len())
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.recalls.is_empty() && self.ranges.is_empty()
+        self.0.is_none()
     }
 
     /// The holder of each.
     pub(super) fn holders(&self) -> impl Iterator<Item = HolderId> {
-        self.of_holders.iter().map(|(holder, _)| *holder)
+        self.0.iter().flat_map(|requests| requests.holders())
     }
 
     /// Those that a holder waits with.
     pub(super) fn of_holder(&self, holder: HolderId) -> impl Iterator<Item = Ticket> {
+        self.0.iter().flat_map(move |requests| requests.of_holder(holder))
+    }
+
+    pub(super) fn add_recall(&mut self, ticket: Ticket, holder: HolderId) {
+        self.0.get_or_insert_default().add_recall(ticket, holder);
+    }
+
+    pub(super) fn add_range(&mut self, ticket: Ticket, waiter: RangeWaiter) {
+        self.0.get_or_insert_default().add_range(ticket, waiter);
+    }
+
+    /// Takes a request out: whose it is. Those behind it stay there.
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<HolderId> {
+        let holder = self.0.as_mut()?.remove(ticket);
+        self.forget();
+        holder
+    }
+
+    /// All that wait for leases.
+    pub(super) fn take_recalls(&mut self) -> BTreeMap<Ticket, HolderId> {
+        let recalls = self.0.as_mut().map(|requests| requests.take_recalls()).unwrap_or_default();
+        self.forget();
+        recalls
+    }
+
+    /// A request that waits for a range.
+    pub(super) fn range(&self, ticket: Ticket) -> Option<&RangeWaiter> {
+        self.0.as_ref()?.ranges.get(&ticket)
+    }
+
+    /// A claim is no longer in the way: those behind it are looked at.
+    pub(super) fn released(&mut self, claim: u64) {
+        if let Some(requests) = &mut self.0 {
+            requests.released(claim);
+        }
+    }
+
+    /// The same for those of one owner.
+    pub(super) fn released_to(&mut self, owner: LockOwner, claim: u64) {
+        if let Some(requests) = &mut self.0 {
+            requests.released_to(owner, claim);
+        }
+    }
+
+    /// All that wait for ranges are looked at.
+    pub(super) fn all_released(&mut self) {
+        if let Some(requests) = &mut self.0 {
+            requests.due.extend(requests.ranges.keys());
+        }
+    }
+
+    /// An owner has got bytes: its requests for them do not wait behind other requests any longer.
+    pub(super) fn acquired(&mut self, owner: LockOwner, stream: Stream, span: &Span) {
+        if let Some(requests) = &mut self.0 {
+            requests.acquired(owner, stream, span);
+        }
+    }
+
+    /// The first of those to be looked at.
+    pub(super) fn next_due(&mut self) -> Option<(Ticket, RangeWaiter)> {
+        let requests = self.0.as_mut()?;
+        let ticket = requests.due.pop_first()?;
+        requests.ranges.get(&ticket).map(|waiter| (ticket, *waiter))
+    }
+
+    /// A request waits behind another claim from now on.
+    pub(super) fn wait_behind(&mut self, ticket: Ticket, behind: Behind) {
+        if let Some(requests) = &mut self.0 {
+            requests.wait_behind(ticket, behind);
+        }
+    }
+
+    /// The last request of another owner before `before` that `request` has to wait for.
+    pub(super) fn in_the_way(&self, request: &LockRequest, before: Ticket) -> Option<Ticket> {
+        self.0.as_ref()?.in_the_way(request, before)
+    }
+
+    /// The last request before `before` that is the same as `request`, of the same owner: it waits as long as that does.
+    pub(super) fn twin(&self, request: &LockRequest, before: Ticket) -> Option<Ticket> {
+        self.0.as_ref()?.twin(request, before)
+    }
+
+    /// When the first waits no longer.
+    pub(super) fn next_until(&self) -> Option<Nanos> {
+        self.0.as_ref()?.until.first().map(|(until, _)| *until)
+    }
+
+    /// One whose time is over.
+    pub(super) fn overdue(&self, now: Nanos) -> Option<Ticket> {
+        let first = self.0.as_ref()?.until.first();
+        first.filter(|(until, _)| *until <= now).map(|(_, ticket)| *ticket)
+    }
+
+    fn forget(&mut self) {
+        self.0 = self.0.take().filter(|requests| requests.len() > 0);
+    }
+
+    #[cfg(test)]
+    pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {
+        let all = |requests: &Requests| -> Vec<Ticket> {
+            requests.recalls.keys().chain(requests.ranges.keys()).copied().collect()
+        };
+        self.0.iter().flat_map(move |requests| all(requests))
+    }
+
+    #[cfg(test)]
+    pub(super) fn assert_sound(&self) {
+        assert!(self.0.as_ref().is_none_or(|requests| requests.len() > 0));
+        self.0.iter().for_each(|requests| requests.assert_sound());
+    }
+}
+
+impl Requests {
+    fn len(&self) -> usize {
+        self.recalls.len() + self.ranges.len()
+    }
+
+    fn holders(&self) -> impl Iterator<Item = HolderId> {
+        self.of_holders.iter().map(|(holder, _)| *holder)
+    }
+
+    fn of_holder(&self, holder: HolderId) -> impl Iterator<Item = Ticket> {
         let all = (holder, Ticket(0))..=(holder, Ticket(u64::MAX));
         self.of_holders.range(all).map(|(_, ticket)| *ticket)
     }
 
-    pub(super) fn add_recall(&mut self, ticket: Ticket, holder: HolderId) {
+    fn add_recall(&mut self, ticket: Ticket, holder: HolderId) {
         self.recalls.insert(ticket, holder);
         self.of_holders.insert((holder, ticket));
     }
 
-    pub(super) fn add_range(&mut self, ticket: Ticket, waiter: RangeWaiter) {
+    fn add_range(&mut self, ticket: Ticket, waiter: RangeWaiter) {
         let RangeWaiter { request, until, behind, .. } = waiter;
         let item = in_line(ticket, &request);
         self.ranges.insert(ticket, waiter);
@@ -148,8 +274,7 @@ impl Line {
         }
     }
 
-    /// Takes a request out: whose it is. Those behind it stay there.
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<HolderId> {
+    fn remove(&mut self, ticket: Ticket) -> Option<HolderId> {
         if let Some(holder) = self.recalls.remove(&ticket) {
             self.of_holders.remove(&(holder, ticket));
             return Some(holder);
@@ -168,8 +293,7 @@ impl Line {
         Some(holder)
     }
 
-    /// All that wait for leases.
-    pub(super) fn take_recalls(&mut self) -> BTreeMap<Ticket, HolderId> {
+    fn take_recalls(&mut self) -> BTreeMap<Ticket, HolderId> {
         let recalls = std::mem::take(&mut self.recalls);
         for (&ticket, &holder) in &recalls {
             self.of_holders.remove(&(holder, ticket));
@@ -177,19 +301,12 @@ impl Line {
         recalls
     }
 
-    /// A request that waits for a range.
-    pub(super) fn range(&self, ticket: Ticket) -> Option<&RangeWaiter> {
-        self.ranges.get(&ticket)
-    }
-
-    /// A claim is no longer in the way: those behind it are looked at.
-    pub(super) fn released(&mut self, claim: u64) {
+    fn released(&mut self, claim: u64) {
         let all = (claim, Ticket(0))..=(claim, Ticket(u64::MAX));
         self.due.extend(self.behind.range(all).map(|(_, ticket)| *ticket));
     }
 
-    /// The same for those of one owner.
-    pub(super) fn released_to(&mut self, owner: LockOwner, claim: u64) {
+    fn released_to(&mut self, owner: LockOwner, claim: u64) {
         let all = (claim, Ticket(0))..=(claim, Ticket(u64::MAX));
         let behind = self.behind.range(all).map(|(_, ticket)| *ticket);
         let is_its =
@@ -197,25 +314,12 @@ impl Line {
         self.due.extend(behind.filter(is_its));
     }
 
-    /// All that wait for ranges are looked at.
-    pub(super) fn all_released(&mut self) {
-        self.due.extend(self.ranges.keys());
-    }
-
-    /// An owner has got bytes: its requests for them do not wait behind other requests any longer.
-    pub(super) fn acquired(&mut self, owner: LockOwner, stream: Stream, span: &Span) {
+    fn acquired(&mut self, owner: LockOwner, stream: Stream, span: &Span) {
         let behind = self.behind_requests.all_in((owner, stream), Window::overlapping(span));
         self.due.extend(behind.iter().map(|OfOwner(item)| item.ticket));
     }
 
-    /// The first of those to be looked at.
-    pub(super) fn next_due(&mut self) -> Option<(Ticket, RangeWaiter)> {
-        let ticket = self.due.pop_first()?;
-        self.ranges.get(&ticket).map(|waiter| (ticket, *waiter))
-    }
-
-    /// A request waits behind another claim from now on.
-    pub(super) fn wait_behind(&mut self, ticket: Ticket, behind: Behind) {
+    fn wait_behind(&mut self, ticket: Ticket, behind: Behind) {
         let Some(waiter) = self.ranges.get_mut(&ticket) else { return };
         let before = std::mem::replace(&mut waiter.behind, behind);
         let item = OfOwner(in_line(ticket, &waiter.request));
@@ -223,13 +327,12 @@ impl Line {
         self.behind.insert((behind.claim, ticket));
         match (before.is_request, behind.is_request) {
             (true, false) => _ = self.behind_requests.remove(&item),
-            (false, true) => self.behind_requests.insert(item),
+            (false, true) => _ = self.behind_requests.insert(item),
             _ => {}
         }
     }
 
-    /// The last request of another owner before `before` that `request` has to wait for.
-    pub(super) fn in_the_way(&self, request: &LockRequest, before: Ticket) -> Option<Ticket> {
+    fn in_the_way(&self, request: &LockRequest, before: Ticket) -> Option<Ticket> {
         let LockRequest { stream, span, is_exclusive, owner, .. } = *request;
         let window = Window::overlapping(&span);
         let latest = |of_exclusive| {
@@ -239,8 +342,7 @@ impl Line {
         latest(true).into_iter().chain(shared).map(|item| item.ticket).max()
     }
 
-    /// The last request before `before` that is the same as `request`, of the same owner: it waits as long as that does.
-    pub(super) fn twin(&self, request: &LockRequest, before: Ticket) -> Option<Ticket> {
+    fn twin(&self, request: &LockRequest, before: Ticket) -> Option<Ticket> {
         let item = in_line(before, request);
         let OfOwner(found) = self.of_owners.last_before(&OfOwner(item))?;
         let is_twin = (found.owner, found.stream, found.span) == (item.owner, item.stream, item.span)
@@ -248,23 +350,8 @@ impl Line {
         is_twin.then_some(found.ticket)
     }
 
-    /// When the first waits no longer.
-    pub(super) fn next_until(&self) -> Option<Nanos> {
-        self.until.first().map(|(until, _)| *until)
-    }
-
-    /// One whose time is over.
-    pub(super) fn overdue(&self, now: Nanos) -> Option<Ticket> {
-        self.until.first().filter(|(until, _)| *until <= now).map(|(_, ticket)| *ticket)
-    }
-
     #[cfg(test)]
-    pub(super) fn tickets(&self) -> impl Iterator<Item = Ticket> {
-        self.recalls.keys().chain(self.ranges.keys()).copied()
-    }
-
-    #[cfg(test)]
-    pub(super) fn assert_sound(&self) {
+    fn assert_sound(&self) {
         self.spans.assert_sound();
         self.of_owners.assert_sound();
         assert!(self.due.is_empty());

@@ -4,11 +4,13 @@ use super::held::Open;
 use super::{Access, Link, OpenId, Rights, Stream};
 use crate::qos::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 #[derive(Debug, Default)]
 pub(super) struct Opens {
-    all: BTreeMap<OpenId, Open>,
-    alike: BTreeMap<(Stream, Access), BTreeSet<OpenId>>,
+    /// Apart from the map, which has room for eleven also where there is one.
+    all: BTreeMap<OpenId, Box<Open>>,
+    alike: BTreeSet<(Stream, Access, OpenId)>,
     /// Those that wait for their client, by how long they do.
     until: BTreeSet<(Nanos, OpenId)>,
     counts: OpenCounts,
@@ -53,75 +55,86 @@ impl Opens {
 
     /// All of them, the oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Open> {
-        self.all.values()
+        self.all.values().map(|open| &**open)
     }
 
     pub(super) fn get(&self, id: OpenId) -> Option<&Open> {
-        self.all.get(&id)
+        self.all.get(&id).map(|open| &**open)
     }
 
     pub(super) fn insert(&mut self, open: Open) {
-        self.note(&open);
-        self.all.insert(open.id, open);
+        self.insert_boxed(Box::new(open));
     }
 
     pub(super) fn remove(&mut self, id: OpenId) -> Option<Open> {
-        let open = self.all.remove(&id)?;
-        self.forget(&open);
-        Some(open)
+        self.remove_boxed(id).map(|open| *open)
     }
 
     /// Changes an open, if it is here.
     pub(super) fn change<R>(&mut self, id: OpenId, change: impl FnOnce(&mut Open) -> R) -> Option<R> {
-        let mut open = self.remove(id)?;
+        let mut open = self.remove_boxed(id)?;
         let answer = change(&mut open);
-        self.insert(open);
+        self.insert_boxed(open);
         Some(answer)
     }
 
-    fn note(&mut self, open: &Open) {
-        self.alike.entry((open.stream, open.access)).or_default().insert(open.id);
+    fn insert_boxed(&mut self, open: Box<Open>) {
+        self.alike.insert((open.stream, open.access, open.id));
         if let Some(durable) = open.disconnected {
             self.until.insert((durable.until, open.id));
         }
-        self.counts.each(open).into_iter().for_each(|(count, is)| *count += usize::from(is));
+        self.counts.each(&open).into_iter().for_each(|(count, is)| *count += usize::from(is));
+        self.all.insert(open.id, open);
     }
 
-    fn forget(&mut self, open: &Open) {
-        let alike = (open.stream, open.access);
-        if let Some(ids) = self.alike.get_mut(&alike) {
-            ids.remove(&open.id);
-            if ids.is_empty() {
-                self.alike.remove(&alike);
-            }
-        }
+    fn remove_boxed(&mut self, id: OpenId) -> Option<Box<Open>> {
+        let open = self.all.remove(&id)?;
+        self.alike.remove(&(open.stream, open.access, id));
         if let Some(durable) = open.disconnected {
-            self.until.remove(&(durable.until, open.id));
+            self.until.remove(&(durable.until, id));
         }
-        self.counts.each(open).into_iter().for_each(|(count, is)| *count -= usize::from(is));
+        self.counts.each(&open).into_iter().for_each(|(count, is)| *count -= usize::from(is));
+        Some(open)
     }
 
-    /// The opens of a stream, by what they may do and deny.
-    fn alike_of(&self, stream: Stream) -> impl Iterator<Item = (Access, &BTreeSet<OpenId>)> {
-        let all = self.alike.range((stream, Access::default())..);
-        all.take_while(move |((of, _), _)| *of == stream).map(|((_, access), ids)| (*access, ids))
+    /// What opens may do and deny, from those of `stream` on, each once.
+    fn kinds_from(&self, stream: Stream) -> impl Iterator<Item = (Stream, Access)> {
+        let first = self.alike.range((stream, Access::default(), OpenId(0))..).next();
+        let kind = |&(stream, access, _): &(Stream, Access, OpenId)| (stream, access);
+        std::iter::successors(first.map(kind), move |&(stream, access)| {
+            let last = (stream, access, OpenId(u64::MAX));
+            self.alike.range((Bound::Excluded(last), Bound::Unbounded)).next().map(kind)
+        })
+    }
+
+    /// The same of one stream.
+    fn kinds_of(&self, stream: Stream) -> impl Iterator<Item = Access> {
+        let kinds = self.kinds_from(stream);
+        kinds.take_while(move |(of, _)| *of == stream).map(|(_, access)| access)
+    }
+
+    /// The opens of a kind.
+    fn of_kind(&self, stream: Stream, access: Access) -> impl Iterator<Item = OpenId> {
+        let all = (stream, access, OpenId(0))..=(stream, access, OpenId(u64::MAX));
+        self.alike.range(all).map(|(.., id)| *id)
     }
 
     /// Whether any of a stream is open.
     pub(super) fn has_stream(&self, stream: Stream) -> bool {
-        self.alike_of(stream).next().is_some()
+        self.kinds_of(stream).next().is_some()
     }
 
     /// The opens of a stream.
     pub(super) fn of_stream(&self, stream: Stream) -> impl Iterator<Item = &Open> {
-        self.alike_of(stream).flat_map(|(_, ids)| ids).filter_map(|id| self.all.get(id))
+        let of_kind = move |access| self.of_kind(stream, access);
+        self.kinds_of(stream).flat_map(of_kind).filter_map(|id| self.get(id))
     }
 
     /// The opens of a stream that keep callers without one from this.
     pub(super) fn denying(&self, stream: Stream, rights: Rights) -> impl Iterator<Item = &Open> {
-        let denies = move |access: Access| access.has_data() && access.deny.intersects(rights);
-        let alike = self.alike_of(stream).filter(move |(access, _)| denies(*access));
-        let opens = alike.flat_map(|(_, ids)| ids).filter_map(|id| self.all.get(id));
+        let kinds =
+            self.kinds_of(stream).filter(move |access| access.has_data() && access.deny.intersects(rights));
+        let opens = kinds.flat_map(move |access| self.of_kind(stream, access)).filter_map(|id| self.get(id));
         opens.filter(move |open| open.denies(rights))
     }
 
@@ -129,17 +142,20 @@ impl Opens {
     /// all of its streams (MS-FSA 2.1.5.1.2.2).
     pub(super) fn against(&self, stream: Stream, access: Access) -> Vec<OpenId> {
         let whole = Stream::default();
-        let mut found: Vec<OpenId> = Vec::new();
-        let own = self.alike_of(stream).filter(|(other, _)| access.conflicts(*other));
-        own.for_each(|(_, ids)| found.extend(ids));
+        let mut kinds: Vec<(Stream, Access)> = Vec::new();
+        kinds.extend(
+            self.kinds_of(stream).filter(|other| access.conflicts(*other)).map(|other| (stream, other)),
+        );
         if stream != whole {
-            let deleting = self.alike_of(whole).filter(|(other, _)| other.deletes_under(access));
-            deleting.for_each(|(_, ids)| found.extend(ids));
+            let deleting = self.kinds_of(whole).filter(|other| other.deletes_under(access));
+            kinds.extend(deleting.map(|other| (whole, other)));
         } else if self.counts.keeping_streams > 0 {
-            let streams =
-                self.alike.iter().filter(|((of, other), _)| *of != whole && access.deletes_under(*other));
-            streams.for_each(|(_, ids)| found.extend(ids));
+            kinds.extend(
+                self.kinds_from(whole).filter(|(of, other)| *of != whole && access.deletes_under(*other)),
+            );
         }
+        let ids = kinds.into_iter().flat_map(|(stream, access)| self.of_kind(stream, access));
+        let mut found: Vec<OpenId> = ids.collect();
         found.sort_unstable();
         found
     }
@@ -164,11 +180,11 @@ impl Opens {
     pub(super) fn assert_sound(&self) {
         let mut counts = OpenCounts::default();
         for open in self.iter() {
-            assert!(self.alike[&(open.stream, open.access)].contains(&open.id));
+            assert!(self.alike.contains(&(open.stream, open.access, open.id)));
             counts.each(open).into_iter().for_each(|(count, is)| *count += usize::from(is));
         }
         assert_eq!(counts, self.counts);
-        assert_eq!(self.alike.values().map(BTreeSet::len).sum::<usize>(), self.len());
+        assert_eq!(self.alike.len(), self.len());
         let waiting = self.iter().filter(|open| open.disconnected.is_some()).count();
         assert_eq!(self.until.len(), waiting);
     }

@@ -1,7 +1,7 @@
 //! The byte ranges of one file, in such orders that asking for those in a way takes a number of steps that grows with their logarithm.
 
 use super::held::Range;
-use super::spans::{Item, SpanTree, Window};
+use super::spans::{Item, Slot, SpanTree, Window};
 use super::{HolderId, LockOwner, OpenId, Span, Stream};
 use crate::qos::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Ranges {
     in_file: SpanTree<InFile>,
     of_owners: SpanTree<OfOwner>,
-    of_opens: BTreeMap<(OpenId, u64), Range>,
+    of_opens: BTreeMap<(OpenId, u64), Slot>,
     /// Those that are only kept for their owners, by when that ends.
-    kept: BTreeMap<(Nanos, u64), Range>,
+    kept: BTreeMap<(Nanos, u64), Slot>,
     /// How many are enforced.
     enforced: usize,
     /// Those without bytes: where they are, and whose.
@@ -113,13 +113,13 @@ impl Ranges {
     }
 
     pub(super) fn insert(&mut self, range: Range) {
-        self.in_file.insert(InFile(range));
+        let slot = self.in_file.insert(InFile(range));
         self.of_owners.insert(OfOwner(range));
         if let Some(open) = range.open {
-            self.of_opens.insert((open, range.id), range);
+            self.of_opens.insert((open, range.id), slot);
         }
         if let Some(until) = range.kept_until {
-            self.kept.insert((until, range.id), range);
+            self.kept.insert((until, range.id), slot);
         }
         if range.span.is_empty() {
             self.empty.insert((range.stream, range.span.start(), range.owner, range.id));
@@ -211,7 +211,8 @@ impl Ranges {
 
     /// Those that end with an open.
     pub(super) fn with(&self, open: OpenId) -> impl Iterator<Item = &Range> {
-        self.of_opens.range((open, 0)..=(open, u64::MAX)).map(|(_, range)| range)
+        let slots = self.of_opens.range((open, 0)..=(open, u64::MAX)).map(|(_, slot)| *slot);
+        slots.filter_map(|slot| self.in_file.at(slot)).map(|InFile(range)| range)
     }
 
     /// When the first of those that are only kept ends.
@@ -221,7 +222,9 @@ impl Ranges {
 
     /// One that was only kept, and its time is over.
     pub(super) fn kept_until(&self, now: Nanos) -> Option<Range> {
-        self.kept.first_key_value().filter(|((until, _), _)| *until <= now).map(|(_, range)| *range)
+        let ((until, _), slot) = self.kept.first_key_value()?;
+        let is_over = *until <= now;
+        self.in_file.at(*slot).filter(|_| is_over).map(|InFile(range)| *range)
     }
 
     #[cfg(test)]

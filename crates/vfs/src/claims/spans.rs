@@ -64,6 +64,10 @@ pub(super) struct SpanTree<T> {
     root: u32,
 }
 
+/// Where an item is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot(u32);
+
 #[derive(Clone, Debug)]
 struct Node<T> {
     item: T,
@@ -106,7 +110,8 @@ impl<T: Item> SpanTree<T> {
         self.nodes.iter().filter(|node| node.height > 0).map(|node| &node.item)
     }
 
-    pub(super) fn insert(&mut self, item: T) {
+    /// Adds an item: where it is as long as it is here.
+    pub(super) fn insert(&mut self, item: T) -> Slot {
         let below = Below { first: (0, NIL), second: (0, NIL), lowest_id: 0, highest_id: 0, count: 1 };
         let node = Node { item, left: NIL, right: NIL, height: 1, below };
         let new = match self.free.pop() {
@@ -115,12 +120,22 @@ impl<T: Item> SpanTree<T> {
                 at
             }
             None => {
+                // Most files have one range at most.
+                if self.nodes.capacity() == 0 {
+                    self.nodes.reserve_exact(1);
+                }
                 self.nodes.push(node);
                 u32::try_from(self.nodes.len() - 1).unwrap_or(NIL)
             }
         };
         self.update(new);
         self.root = self.insert_below(self.root, new);
+        Slot(new)
+    }
+
+    /// The item at a place that it was said to be at.
+    pub(super) fn at(&self, slot: Slot) -> Option<&T> {
+        self.node(slot.0).map(|node| &node.item)
     }
 
     /// Removes an item; `false` if it is not there.

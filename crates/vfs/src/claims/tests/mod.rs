@@ -1,5 +1,6 @@
 //! The table in virtual time: rules as data, a model, and random traces.
 
+mod delivery;
 mod leases;
 mod line;
 mod model;
