@@ -3,7 +3,7 @@
 use crate::descriptors::{Part, share_descriptors};
 use crate::manage::share_modes::ShareModes;
 use crate::manage::{self, words};
-use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told};
+use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK, run_until_told};
 use crate::periodic::Task;
 use crate::smb_frontend::{Serving, SmbFrontend, SmbListen};
 use crate::{state, tending};
@@ -18,6 +18,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 use vfs::claims::Grace;
 use vfs::qos::Pacer;
 use vfs::{Cidr, Export, ExportRule, Namespace, ShareSettings, SharedNamespace, Volume, VolumeId};
@@ -171,8 +172,9 @@ impl Served {
 
     /// Ends the service: no new calls, answers to those in flight, everything on disk.
     fn stop(self) {
-        self.smb.into_iter().for_each(SmbFrontend::stop);
-        self.nfs.into_iter().for_each(NfsFrontend::stop);
+        let now = Instant::now();
+        self.smb.into_iter().for_each(|smb| smb.stop(now + PATIENCE / 2));
+        self.nfs.into_iter().for_each(|nfs| nfs.stop(now + PATIENCE));
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::config::SmbConfig;
 use crate::descriptors::{Part, share_descriptors};
 use crate::endpoints::EndpointListeners;
-use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK};
+use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK};
 use crate::periodic::Task;
 use crate::plane::{Connections, MountedVolumes, Served};
 use crate::smb_frontend::{Serving, SmbFrontend};
@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
 use vfs::{LentRoom, Namespace, Provisioner, SharedNamespace};
 
@@ -120,8 +120,9 @@ impl Host {
 
     /// Ends the service: no new calls, answers to those in flight, everything on disk.
     pub(crate) fn stop(self) {
-        self.smb.into_iter().for_each(SmbFrontend::stop);
-        self.frontend.stop();
+        let now = Instant::now();
+        self.smb.into_iter().for_each(|smb| smb.stop(now + PATIENCE / 2));
+        self.frontend.stop(now + PATIENCE);
     }
 
     /// Tells whoever asks that clients should look elsewhere.

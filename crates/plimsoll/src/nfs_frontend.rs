@@ -24,7 +24,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use transport::limits::{CLIENT_CONNECTIONS_MAX, IDLE_S};
 use vfs::qos::Pacer;
 use vfs::{Namespace, SharedNamespace};
@@ -96,8 +96,8 @@ pub(crate) struct NfsFrontend {
     tls: Option<ServerTls>,
 }
 
-/// How long the end waits for calls in flight.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the end waits for calls in flight, and for what clients have left; with the API's requests within 10 seconds.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(7);
 /// How often rpcbind is asked whether it still knows our programs.
 const REGISTER: Duration = Duration::from_secs(10);
 /// How often files and descriptors are looked after.
@@ -219,14 +219,14 @@ impl NfsFrontend {
         &self.mounting
     }
 
-    /// Ends the service: no new calls, answers to those in flight, everything on disk.
-    pub(crate) fn stop(self) {
+    /// Ends the service: no new calls, by the deadline answers to those in flight, everything on disk.
+    pub(crate) fn stop(self, deadline: Instant) {
         tracing::info!("stopping: finishing the calls in flight");
         if let Some(Err(error)) = self.rpcbind.as_ref().map(|rpcbind| rpcbind.unregister()) {
             tracing::warn!("clients go on to be led here: {error}");
         }
         drop(self.datagrams);
-        self.server.stop(PATIENCE);
+        self.server.stop(deadline.saturating_duration_since(Instant::now()));
         volumes::sync_all(&self.namespace.load());
     }
 }

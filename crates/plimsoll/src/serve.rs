@@ -47,7 +47,7 @@ pub(crate) struct ServeArgs {
 }
 
 /// How long the end waits for requests of the API.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Serves until told to stop.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {

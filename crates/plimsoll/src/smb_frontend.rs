@@ -2,7 +2,7 @@
 
 use crate::descriptors::Part;
 use crate::mounting::{self, host, smb_target};
-use crate::nfs_frontend::{Listen, PATIENCE, TICK};
+use crate::nfs_frontend::{Listen, TICK};
 use crate::periodic::Task;
 use crate::{smb_users, state, volumes};
 use anyhow::{Context, bail};
@@ -15,6 +15,7 @@ use smb::service::Service;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 use vfs::{Namespace, SharedNamespace};
 
 /// Where SMB is served, and to whom.
@@ -147,9 +148,9 @@ impl SmbFrontend {
         commands.collect()
     }
 
-    /// Ends the service: no new calls, answers to those in flight, everything on disk.
-    pub(crate) fn stop(self) {
-        self.server.stop(PATIENCE);
+    /// Ends the service: no new calls, by the deadline answers to those in flight, everything on disk.
+    pub(crate) fn stop(self, deadline: Instant) {
+        self.server.stop(deadline.saturating_duration_since(Instant::now()));
         volumes::sync_all(&self.namespace.load());
     }
 }

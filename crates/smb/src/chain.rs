@@ -11,7 +11,7 @@ use crate::create::Trail;
 use crate::durable::Creation;
 use crate::heads::Heads;
 use crate::ioctl::Copying;
-use crate::later::{Asked, Cancel, Interim, Undo, Waker, Woken};
+use crate::later::{Cancel, Interim, Undo, Waker, Woken};
 use crate::limits::{COMPOUND_REPLY_BYTES_MAX, COMPRESSED_BYTES_MIN, CREDIT_BYTES};
 use crate::ops::{Ops, Stop};
 use crate::price::{demand, demand_of_all, ends_waits};
@@ -763,11 +763,7 @@ fn cancel(connection: &Connection, request: &Message<'_>, sealed_by: Option<&Arc
     let header = &request.header;
     let channel = connection.channel(header.session_id).filter(|channel| channel.is_valid());
     let Some(channel) = channel.filter(|channel| is_protected(request, channel, sealed_by)) else { return };
-    let is_meant = |asked: &Asked| match header.async_id() {
-        Some(async_id) => asked.async_id == async_id,
-        None => asked.message_id == header.message_id,
-    };
-    channel.session.waiting().cancel(|asked| asked.connection == connection.number && is_meant(asked));
+    channel.session.waiting().cancel(connection.number, header.async_id(), header.message_id);
 }
 
 /// What a request moves must be paid for with its credits (MS-SMB2 §3.3.5.2.5).

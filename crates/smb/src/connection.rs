@@ -197,9 +197,16 @@ impl ChannelConnection for Connection {
     }
 }
 
+impl Connection {
+    /// All its channels, of which it has none any longer.
+    pub(crate) fn take_channels(&self) -> Vec<Arc<Channel>> {
+        std::mem::take(&mut *lock(&self.channels)).into_values().collect()
+    }
+}
+
 impl Drop for Connection {
     fn drop(&mut self) {
-        let channels: Vec<_> = std::mem::take(&mut *lock(&self.channels)).into_values().collect();
+        let channels = self.take_channels();
         if !channels.is_empty() {
             let service = Arc::clone(&self.service);
             let counted = self.counted.take();

@@ -7,7 +7,7 @@
 use crate::counts::lock;
 use crate::limits::most_of_user;
 use smb_wire::{FileId, NtStatus};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use vfs::claims::Outcome;
@@ -228,31 +228,82 @@ pub(crate) struct Waiting(Mutex<Table>);
 #[derive(Default)]
 struct Table {
     slots: HashMap<u64, Arc<Slot>>,
+    /// The slots by what requests are about, and by the connections and messages that they came in.
+    of_files: BTreeSet<((u64, u64), u64)>,
+    of_messages: BTreeSet<((u64, u64), u64)>,
     is_over: bool,
+}
+
+impl Table {
+    fn add(&mut self, slot: &Arc<Slot>) {
+        let Asked { async_id, connection, message_id, file, .. } = slot.asked;
+        self.of_files.extend(file.map(|file| ((file.persistent, file.volatile), async_id)));
+        self.of_messages.insert(((connection, message_id), async_id));
+        self.slots.insert(async_id, Arc::clone(slot));
+    }
+
+    fn remove(&mut self, async_id: u64) -> Option<Arc<Slot>> {
+        let slot = self.slots.remove(&async_id)?;
+        let Asked { connection, message_id, file, .. } = slot.asked;
+        file.into_iter()
+            .for_each(|file| _ = self.of_files.remove(&((file.persistent, file.volatile), async_id)));
+        self.of_messages.remove(&((connection, message_id), async_id));
+        Some(slot)
+    }
+
+    /// The slots that an index has under this.
+    fn found(&self, index: &BTreeSet<((u64, u64), u64)>, under: (u64, u64)) -> Vec<Arc<Slot>> {
+        let ids = index.range((under, 0)..=(under, u64::MAX)).map(|(_, async_id)| async_id);
+        ids.filter_map(|async_id| self.slots.get(async_id)).cloned().collect()
+    }
 }
 
 impl Waiting {
     fn add(&self, slot: &Arc<Slot>) -> bool {
         let mut table = lock(&self.0);
         if !table.is_over {
-            table.slots.insert(slot.asked.async_id, Arc::clone(slot));
+            table.add(slot);
         }
         !table.is_over
     }
 
     fn remove(&self, async_id: u64) {
-        let removed = lock(&self.0).slots.remove(&async_id);
+        let removed = lock(&self.0).remove(async_id);
         drop(removed);
     }
 
-    /// Cancels a request, if it waits.
-    pub(crate) fn cancel(&self, which: impl Fn(&Asked) -> bool) {
-        self.end(which, |_| NtStatus::CANCELLED);
+    /// Cancels the request of a connection that is known by `async_id`, or else by its message, if it waits.
+    pub(crate) fn cancel(&self, connection: u64, async_id: Option<u64>, message_id: u64) {
+        let table = lock(&self.0);
+        let found = match async_id {
+            Some(async_id) => table.slots.get(&async_id).cloned().into_iter().collect(),
+            None => table.found(&table.of_messages, (connection, message_id)),
+        };
+        drop(table);
+        let its = found.into_iter().filter(|slot| slot.asked.connection == connection);
+        its.for_each(|slot| Waker(slot).end(NtStatus::CANCELLED));
     }
 
-    /// Ends requests whose file is no longer open.
+    /// Ends the requests about a file that is no longer open.
+    pub(crate) fn close_file(&self, file: FileId) {
+        let table = lock(&self.0);
+        let found = table.found(&table.of_files, (file.persistent, file.volatile));
+        drop(table);
+        for slot in found {
+            let status = slot.asked.closed_with;
+            Waker(slot).end(status);
+        }
+    }
+
+    /// Ends requests.
     pub(crate) fn close(&self, which: impl Fn(&Asked) -> bool) {
-        self.end(which, |asked| asked.closed_with);
+        let table = lock(&self.0);
+        let found: Vec<_> = table.slots.values().filter(|slot| which(&slot.asked)).cloned().collect();
+        drop(table);
+        for slot in found {
+            let status = slot.asked.closed_with;
+            Waker(slot).end(status);
+        }
     }
 
     /// Ends the requests that count among those of a connection which is gone. Those that outlive it count among those of another
@@ -272,20 +323,6 @@ impl Waiting {
     pub(crate) fn close_all(&self) {
         lock(&self.0).is_over = true;
         self.close(|_| true);
-    }
-
-    fn end(&self, which: impl Fn(&Asked) -> bool, status: impl Fn(&Asked) -> NtStatus) {
-        let table = lock(&self.0);
-        let found: Vec<Waker> = table
-            .slots
-            .values()
-            .filter(|slot| which(&slot.asked))
-            .map(|slot| Waker(Arc::clone(slot)))
-            .collect();
-        drop(table);
-        for waker in found {
-            waker.end(status(&waker.0.asked));
-        }
     }
 }
 
@@ -387,9 +424,9 @@ pub(crate) mod tests {
         let waiting = Arc::default();
         let waker = request(&waiting);
         let became = suspend(&waker, true);
-        waiting.cancel(|_| true);
+        waiting.cancel(1, Some(1), 1);
         waker.wake(Outcome::Granted);
-        waiting.cancel(|_| true);
+        waiting.cancel(1, Some(1), 1);
         assert_eq!(became.iter().collect::<Vec<_>>(), [Err(NtStatus::CANCELLED)]);
     }
 
@@ -407,7 +444,7 @@ pub(crate) mod tests {
                 };
                 let cancel = |now| {
                     if now == early[1] {
-                        waiting.cancel(|_| true);
+                        waiting.cancel(1, Some(1), 1);
                     }
                 };
                 let both = |now| match wakes_first {
@@ -438,7 +475,7 @@ pub(crate) mod tests {
         let waiting = Arc::default();
         let waker = request(&waiting);
         let became = suspend(&waker, false);
-        waiting.cancel(|_| true);
+        waiting.cancel(1, Some(1), 1);
         waker.wake(Outcome::Again);
         assert_eq!(became.try_recv(), Ok(Ok(Some(Outcome::Again))));
         assert_eq!(suspend(&waker, true).try_recv(), Ok(Err(NtStatus::CANCELLED)));

@@ -750,9 +750,11 @@ impl Server {
         View { transport: self.server.view(), service: Arc::clone(&self.service) }
     }
 
-    /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
+    /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered, and for what clients have
+    /// left to be closed.
     pub fn stop(self, patience: Duration) {
-        self.server.stop(patience);
-        self.service.endings.stop();
+        let deadline = Instant::now() + patience;
+        self.server.stop(patience / 2);
+        self.service.endings.stop(deadline.saturating_duration_since(Instant::now()));
     }
 }

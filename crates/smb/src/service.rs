@@ -18,10 +18,13 @@ use identity::{Authority, Identity, MicPolicy, Resolver, ServerNames, SharedAcco
 use smb_wire::Guid;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 use vfs::SharedNamespace;
 use vfs::bounds::{Network, Networks};
+
+/// Locks of users whose sessions end.
+const ENDING_LOCKS: usize = 64;
 
 /// Where random bytes come from.
 pub type Random = Box<dyn Fn(&mut [u8]) + Send + Sync>;
@@ -59,8 +62,8 @@ pub struct Service {
     sessions: Mutex<HashMap<u64, Weak<Session>>>,
     /// Where connections part with their sessions.
     pub(crate) endings: Endings,
-    /// Held while what a session has open becomes what nobody has.
-    ending: Mutex<()>,
+    /// Held while what a session of a user has open becomes what nobody has; users share some of them.
+    endings_of: [Mutex<()>; ENDING_LOCKS],
 }
 
 impl Service {
@@ -99,7 +102,7 @@ impl Service {
             networks: Networks::default(),
             sessions: Mutex::default(),
             endings: Endings::default(),
-            ending: Mutex::default(),
+            endings_of: std::array::from_fn(|_| Mutex::default()),
         }
     }
 
@@ -158,7 +161,12 @@ impl Service {
     /// Ends a session: nobody finds it any longer, over no connection. What it has open is closed, unless it is durable
     /// (MS-SMB2 §3.3.5.6, §3.3.7.1).
     pub(crate) fn end_session(&self, session: &Session) {
-        self.end(|| self.forget(session));
+        self.take_session(session).iter().for_each(|open| self.let_go(open));
+    }
+
+    /// The same; what it has open that is to be closed is the caller's.
+    fn take_session(&self, session: &Session) -> Vec<Arc<Open>> {
+        self.end(session, || self.forget(session))
     }
 
     /// Ends a tree connect whose share is gone, or is another one to all connections of its session by now, if that is so. What it has
@@ -166,17 +174,21 @@ impl Service {
     pub(crate) fn end_tree_if_gone(&self, session: &Session, tree: &Arc<Tree>) {
         let is_gone = |disk: &Arc<Disk>| disk.is_gone(&self.namespace.load(), &session.clients());
         if tree.disk().is_some_and(is_gone) {
-            self.end(|| session.take_tree(&self.counts, tree));
+            let opens = self.end(session, || session.take_tree(&self.counts, tree));
+            opens.iter().for_each(|open| self.let_go(open));
         }
     }
 
-    /// Takes something away with all that it has open, which is closed, unless it is durable.
-    fn end(&self, take: impl FnOnce() -> Vec<Arc<Open>>) {
-        let ending = lock(&self.ending);
-        let opens = take();
-        let not_kept: Vec<_> = opens.into_iter().filter_map(|open| self.handles.keep(open).err()).collect();
-        drop(ending);
-        not_kept.iter().for_each(|open| self.let_go(open));
+    /// Takes something of a session away with all that it has open: what of that is to be closed, because it is not durable.
+    fn end(&self, session: &Session, take: impl FnOnce() -> Vec<Arc<Open>>) -> Vec<Arc<Open>> {
+        let _ending = self.hold_endings(session.identity().map(|identity| identity.credential.uid));
+        take().into_iter().filter_map(|open| self.handles.keep(open).err()).collect()
+    }
+
+    /// Waits until no session of a user is becoming what nobody has, and has none do so meanwhile.
+    pub(crate) fn hold_endings(&self, uid: Option<u32>) -> MutexGuard<'_, ()> {
+        let at = uid.map_or(0, |uid| uid as usize % ENDING_LOCKS);
+        lock(&self.endings_of[at])
     }
 
     /// Ends a tree connect and closes what is open by it.
@@ -193,23 +205,25 @@ impl Service {
         }
     }
 
-    /// Takes a connection's channel from a session, which ends with the last of them, or if it was not set up yet.
-    pub(crate) fn part(&self, channel: &Arc<Channel>, number: u64) {
+    /// Takes a connection's channel from a session, which ends with the last of them, or if it was not set up yet: what it had open that
+    /// is to be closed.
+    pub(crate) fn part(&self, channel: &Arc<Channel>, number: u64) -> Vec<Arc<Open>> {
         let session = &channel.session;
         let is_last = channel.is_bound() && session.remove_channel(channel);
         if is_last || !session.is_established() {
-            return self.end_session(session);
+            return self.take_session(session);
         }
         let heir = session.channels().iter().find_map(|channel| channel.connection());
         session.waiting().lose(number, heir.as_ref().map(|heir| (heir.number(), heir.waiting())));
         if channel.is_bound() {
             session.remind(number);
         }
+        Vec::new()
     }
 
-    /// Waits for sessions that are being ended: what they had open is closed or kept then.
-    pub(crate) fn pass_endings(&self) {
-        drop(lock(&self.ending));
+    /// Waits for sessions of a user that are being ended: what they had open is kept then, or is to be closed.
+    pub(crate) fn pass_endings(&self, uid: u32) {
+        drop(self.hold_endings(Some(uid)));
     }
 
     /// Whether a user's client has left a session with an open that is wanted, and the session is not ended yet.
@@ -292,7 +306,7 @@ impl Service {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::connection::Connection;
     use crate::limits::{CONNECTION_SETUPS_MAX, SETUP_TIME_MAX, SETUP_TIME_MIN, SETUPS_MAX};
@@ -303,7 +317,7 @@ mod tests {
     use std::time::Duration;
     use vfs::Namespace;
 
-    fn service() -> Arc<Service> {
+    pub(crate) fn service() -> Arc<Service> {
         let drawn = AtomicU32::new(1);
         let random = move |bytes: &mut [u8]| {
             let next = drawn.fetch_add(1, Ordering::Relaxed).to_le_bytes();
@@ -316,7 +330,7 @@ mod tests {
     }
 
     /// Begins as many sessions over a connection of this host as it may have, until there are too many of all.
-    fn begin(service: &Arc<Service>, host: usize, now: Instant) -> (Arc<Connection>, usize) {
+    pub(crate) fn begin(service: &Arc<Service>, host: usize, now: Instant) -> (Arc<Connection>, usize) {
         let connection = Connection::new(service);
         let address = IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(host).unwrap()));
         let begin = || {
@@ -334,11 +348,11 @@ mod tests {
         let (connection, begun) = begin(&service, 0, Instant::now());
         assert_eq!(begun, CONNECTION_SETUPS_MAX);
         // It may hold what is needed for that.
-        let held = lock(&service.ending);
+        let held = service.hold_endings(None);
         drop(connection);
         assert_eq!(lock(&service.sessions).len(), begun);
         drop(held);
-        service.endings.stop();
+        service.endings.stop(Duration::from_secs(60));
         assert!(lock(&service.sessions).is_empty());
     }
 

@@ -340,7 +340,7 @@ impl Session {
         let open = held.opens.remove(&id)?;
         held.user.uncount_opens(counts, 1);
         drop(held);
-        self.waiting.close(|asked| asked.file == Some(id));
+        self.waiting.close_file(id);
         Some(open)
     }
 
@@ -378,7 +378,7 @@ impl Session {
         let pipe = held.pipes.remove(&id)?;
         held.user.uncount_pipes(counts, 1);
         drop(held);
-        self.waiting.close(|asked| asked.file == Some(id));
+        self.waiting.close_file(id);
         Some(pipe)
     }
 

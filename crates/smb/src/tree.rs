@@ -6,7 +6,7 @@ use crate::holder::Claimant;
 use smb_wire::NtStatus;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
-use vfs::claims::{By, Effect, Holder, HolderId};
+use vfs::claims::{By, HolderId};
 use vfs::{Caller, Export, File, FsResult, Namespace, Origin, Protection, ProtocolId, Volume};
 
 /// SMB in the rules of exports.
@@ -131,15 +131,8 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let volume = &self.export.volume;
-        let claims = volume.claims();
-        // The table does not know it any longer, but what waits is to be answered.
-        let is_own =
-            |effect: &mut Effect| matches!(effect, Effect::Resume { holder, .. } if *holder == self.holder);
-        let mut effects = claims.drop_holder(volume.now(), self.holder);
-        let own: Vec<Effect> = effects.extract_if(.., is_own).collect();
-        own.into_iter().for_each(|effect| self.claimant.deliver(effect));
-        claims.dispatch(effects);
+        // What waits is answered.
+        self.export.volume.claims().end_holder(self.export.volume.now(), self.holder);
     }
 }
 

@@ -485,6 +485,25 @@ fn what_is_waited_for_is_bounded() {
     office.assert_known_only();
 }
 
+/// Thousands of calls wait for one byte, and all clients restart, the one that has it first.
+#[test]
+fn thousands_of_calls_for_one_byte_end_with_their_clients() {
+    let mut office = Office::new();
+    assert_eq!(office.at(ANN).lock(WHOLE), Status::GRANTED);
+    let peers: Vec<String> = (1..=32).map(|host| format!("10.1.7.{host}:700")).collect();
+    for peer in &peers {
+        office.at(peer);
+        for svid in 0..250 {
+            assert_eq!(office.lock(Want { block: true, svid, ..bytes(3, 1) }), Status::BLOCKED);
+        }
+    }
+    office.at(ANN).notify(b"", 99);
+    for peer in &peers {
+        office.at(peer).notify(b"", 99);
+    }
+    office.assert_known_only();
+}
+
 #[test]
 fn in_the_grace_period_only_what_was_held_is_locked() {
     let second = 1_000_000_000;

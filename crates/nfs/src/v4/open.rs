@@ -384,7 +384,7 @@ pub(super) fn holder(state: &ServiceState, client: &Arc<Client>, held: &mut Held
     if let Some(holder) = held.holder(volume) {
         return holder;
     }
-    let id = file.volume().claims().attach(state.desk.holder(client, volume));
+    let id = state.desk.attach(client, file.volume());
     held.add_holder(volume, Holding { id, export: Arc::clone(file.export()) });
     id
 }

@@ -353,7 +353,7 @@ fn take(
     if ops.service.is_being_left(asker.uid, wanted.persistent, |open| check(open).is_ok()) {
         return Err(Stop::Delayed);
     }
-    ops.service.pass_endings();
+    ops.service.pass_endings(asker.uid);
     take()
 }
 

@@ -213,3 +213,32 @@ fn a_sealed_session_is_answered_sealed_also_later() {
     assert_eq!(lock(&mut one, mine, 3, LockFlags::UNLOCK), NtStatus::SUCCESS);
     assert_eq!(two.reply().status(), NtStatus::SUCCESS);
 }
+
+/// Thousands wait for one byte, and all connections end at once, that of the client which has it first: each that is granted it is gone
+/// and gives it to the next.
+#[test]
+fn thousands_of_locks_for_one_byte_end_with_their_connections() {
+    const CONNECTIONS: usize = 16;
+    const EACH: usize = 500;
+    let rig = Rig::new();
+    let mut one = rig.alice();
+    let mine = one.open("file", Opening::default());
+    assert_eq!(lock(&mut one, mine, 3, ALONE), NtStatus::SUCCESS);
+    let mut others: Vec<Client> = (0..CONNECTIONS).map(|_| rig.alice()).collect();
+    for other in &mut others {
+        // Half of them by one open, half by several.
+        let mut theirs = other.open("file", Opening::default());
+        for number in 0..EACH {
+            async_id(&waiting_lock(other, theirs, 3));
+            if number > EACH / 2 && number % 16 == 0 {
+                theirs = other.open("file", Opening::default());
+            }
+        }
+    }
+    drop(one);
+    drop(others);
+    wait_until(|| rig.connections() == 0);
+    let mut last = rig.alice();
+    let theirs = last.open("file", Opening::default());
+    assert_eq!(lock(&mut last, theirs, 3, ALONE), NtStatus::SUCCESS);
+}

@@ -1,9 +1,10 @@
 //! The rules for all claims on one file: what waits for them, and what is looked at again when something has gone.
 
-use super::held::{Binds, FileClaims, Lease, Open, Range, Waiter, Want};
+use super::held::{Binds, FileClaims, Open};
 use super::step::{Actor, Step, done};
-use super::{By, Caching, Conflict, HolderId, OpenId, Outcome, Request, Rights, Ticket, Verdict};
+use super::{By, Conflict, HolderId, OpenId, Outcome, Request, Ticket, Verdict};
 use crate::qos::Nanos;
+use std::collections::HashSet;
 
 impl FileClaims {
     pub(super) fn apply(&mut self, step: &mut Step<'_>, request: &Request) -> Verdict {
@@ -36,13 +37,20 @@ impl FileClaims {
 
     /// Lets go on what can, and removes what has to go, now that something may have gone.
     pub(super) fn resume_waiting(&mut self, step: &mut Step<'_>) {
-        self.remove_deleted(step);
-        while std::mem::take(&mut self.is_released) {
-            for waiter in self.waiting.extract_if(.., |waiter| matches!(waiter.want, Want::Recall)) {
-                step.resume(&waiter, Outcome::Again);
+        if std::mem::take(&mut self.is_deleting) || self.is_released {
+            self.remove_deleted(step);
+        }
+        loop {
+            if std::mem::take(&mut self.is_released) {
+                for (ticket, holder) in self.line.take_recalls() {
+                    step.resume((holder, ticket), Outcome::Again);
+                }
             }
             self.grant_queued(step);
-            // An open that gave way to it may have been the last one.
+            if !self.is_released {
+                break;
+            }
+            // An open that gave way may have been the last one.
             self.remove_deleted(step);
         }
     }
@@ -50,64 +58,60 @@ impl FileClaims {
     /// Ends what has had its time.
     pub(super) fn expire(&mut self, step: &mut Step<'_>) {
         let now = step.now;
-        let is_over = |open: &Open| open.disconnected.is_some_and(|durable| durable.until <= now);
-        let over: Vec<OpenId> = self.opens.iter().filter(|open| is_over(open)).map(|open| open.id).collect();
-        for open in over {
+        while let Some(open) = self.opens.overdue(now) {
             self.revoke_open(step, open);
         }
         self.expire_leases(step);
         self.expire_reserved(step);
-        let is_over = |waiter: &mut Waiter| matches!(waiter.want, Want::Range { until, .. } if until <= now);
-        for waiter in self.waiting.extract_if(.., is_over) {
-            step.resume(&waiter, Outcome::TimedOut);
-            self.is_released = true;
+        while let Some(ticket) = self.line.overdue(now) {
+            self.stop_waiting(step, ticket, Outcome::TimedOut);
         }
     }
 
     /// When [`FileClaims::expire`] has something to do.
     pub(super) fn next_deadline(&self) -> Option<Nanos> {
-        let disconnected =
-            self.opens.iter().filter_map(|open| open.disconnected.map(|durable| durable.until));
-        let leases = self.leases.iter().filter_map(|lease| lease.deadline);
-        let reserved = self.ranges.iter().filter_map(|range| range.kept_until);
-        let waiting = self.waiting.iter().filter_map(|waiter| match waiter.want {
-            Want::Range { until, .. } => Some(until),
-            Want::Recall => None,
-        });
-        disconnected.chain(leases).chain(reserved).chain(waiting).min()
+        let deadlines = [
+            self.opens.next_until(),
+            self.leases.sum().deadline,
+            self.ranges.next_kept(),
+            self.line.next_until(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 
-    /// Ends all that a holder has here.
-    pub(super) fn drop_holder(&mut self, step: &mut Step<'_>, holder: HolderId) {
-        for waiter in self.waiting.extract_if(.., |waiter| waiter.holder == holder) {
-            step.resume(&waiter, Outcome::Canceled);
-            self.is_released = true;
+    /// Ends what a holder has here, at most so many claims of it; whether that is all.
+    pub(super) fn drop_holder(&mut self, step: &mut Step<'_>, holder: HolderId, most: usize) -> bool {
+        let waiting: Vec<Ticket> = self.line.of_holder(holder).take(most).collect();
+        let mut left = most - waiting.len();
+        waiting.into_iter().for_each(|ticket| self.stop_waiting(step, ticket, Outcome::Canceled));
+        while left > 0 && self.remove_range_of(holder) {
+            left -= 1;
         }
-        let opens: Vec<OpenId> =
-            self.opens.iter().filter(|open| open.holder == holder).map(|open| open.id).collect();
+        let its = |open: &&Open| open.holder == holder;
+        let opens: Vec<OpenId> = self.opens.iter().filter(its).take(left).map(|open| open.id).collect();
+        left -= opens.len();
         for open in opens {
             self.remove_open(step, open);
         }
-        let before = self.ranges.len() + self.leases.len();
-        self.ranges.retain(|range| range.owner.holder != holder);
+        if left == 0 {
+            return false;
+        }
+        let before = self.leases.len();
         self.leases.retain(|lease| lease.holder != holder);
-        self.is_released |= self.ranges.len() + self.leases.len() != before;
+        self.is_released |= self.leases.len() != before;
+        true
     }
 
     /// Whom the claims can stop, or make wait.
     pub(super) fn binds(&self) -> Binds {
-        let is_enforced = |range: &Range| range.is_enforced;
-        let locks = !self.ranges.is_empty()
-            && (self.ranges.iter().any(is_enforced) || self.opens.iter().any(|open| open.is_mandatory));
-        let denies = |rights| self.opens.iter().any(|open| open.denies(rights));
-        let ends = self.leases.iter().any(|lease| lease.have.intersects(Caching::WRITE));
-        let deletes =
-            !self.deletions.is_empty() || self.opens.iter().any(|open| open.delete_on_close.is_some());
+        let (opens, leases) = (self.opens.counts(), self.leases.sum());
+        let locks = self.ranges.has_enforced() || (!self.ranges.is_empty() && opens.mandatory > 0);
+        let deletes = !self.deletions.is_empty() || opens.deleting > 0;
         Binds {
-            reads: locks || denies(Rights::READ) || ends,
-            looks: self.leases.iter().any(Lease::may_write_unseen),
-            ends,
-            changes: locks || denies(Rights::WRITE) || !self.leases.is_empty() || deletes,
+            reads: locks || opens.denying_reads > 0 || leases.writes,
+            looks: leases.writes_unseen,
+            ends: leases.writes,
+            changes: locks || opens.denying_writes > 0 || !self.leases.is_empty() || deletes,
             deletes,
         }
     }
@@ -116,19 +120,20 @@ impl FileClaims {
         self.opens.is_empty()
             && self.ranges.is_empty()
             && self.leases.is_empty()
-            && self.waiting.is_empty()
+            && self.line.is_empty()
             && self.deletions.is_empty()
     }
 
-    pub(super) fn has_any(&self, holder: HolderId) -> bool {
-        self.opens.iter().any(|open| open.holder == holder)
-            || self.ranges.iter().any(|range| range.owner.holder == holder)
-            || self.leases.iter().any(|lease| lease.holder == holder)
-            || self.waiting.iter().any(|waiter| waiter.holder == holder)
+    /// All holders that have something here.
+    pub(super) fn holders(&self) -> HashSet<HolderId> {
+        let opens = self.opens.iter().map(|open| open.holder);
+        let ranges = self.ranges.iter().map(|range| range.owner.holder);
+        let leases = self.leases.iter().map(|lease| lease.holder);
+        opens.chain(ranges).chain(leases).chain(self.line.holders()).collect()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.opens.len() + self.ranges.len() + self.leases.len() + self.waiting.len()
+        self.opens.len() + self.ranges.len() + self.leases.len() + self.line.len()
     }
 
     /// A ticket for a request that waits for a lease to be given up; a refusal if it cannot wait.
@@ -139,19 +144,32 @@ impl FileClaims {
         waits: bool,
     ) -> Verdict {
         match holder {
-            Some(holder) if waits => self.enqueue(step, holder, Want::Recall),
+            Some(holder) if waits => match self.ticket(step, holder) {
+                Some(ticket) => {
+                    self.line.add_recall(ticket, holder);
+                    Verdict::Wait(ticket)
+                }
+                None => Verdict::Refused(Conflict::TooMany),
+            },
             _ => Verdict::Refused(Conflict::Recalling),
         }
     }
 
-    pub(super) fn enqueue(&mut self, step: &mut Step<'_>, holder: HolderId, want: Want) -> Verdict {
-        if !step.users.has_room(holder, self.waiting.iter().map(|waiter| waiter.holder)) {
-            return Verdict::Refused(Conflict::TooMany);
+    /// A ticket for a request that waits, if there may be one more.
+    pub(super) fn ticket(&self, step: &mut Step<'_>, holder: HolderId) -> Option<Ticket> {
+        if !step.users.has_room(holder, self.line.len(), || self.line.holders()) {
+            return None;
         }
-        let ticket = Ticket(step.id());
         step.touched.push(holder);
-        self.waiting.push(Waiter { ticket, holder, want });
-        Verdict::Wait(ticket)
+        Some(Ticket(step.id()))
+    }
+
+    /// A request waits no longer. Those behind it may go on.
+    fn stop_waiting(&mut self, step: &mut Step<'_>, ticket: Ticket, outcome: Outcome) {
+        if let Some(holder) = self.line.remove(ticket) {
+            self.line.released(ticket.0);
+            step.resume((holder, ticket), outcome);
+        }
     }
 
     pub(super) fn actor(&self, by: By) -> Result<Actor, Conflict> {
@@ -163,14 +181,11 @@ impl FileClaims {
     }
 
     fn cancel(&mut self, ticket: Ticket) -> Verdict {
-        match self.waiting.iter().position(|waiter| waiter.ticket == ticket) {
-            Some(at) => {
-                self.waiting.remove(at);
-                // Others may have waited behind it.
-                self.is_released = true;
-                done()
-            }
-            None => Verdict::Refused(Conflict::NotHeld),
+        if self.line.remove(ticket).is_none() {
+            return Verdict::Refused(Conflict::NotHeld);
         }
+        // Others may have waited behind it.
+        self.line.released(ticket.0);
+        done()
     }
 }

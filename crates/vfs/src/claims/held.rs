@@ -1,27 +1,31 @@
 //! What is held of one file, as data; the rules are with each kind of claim.
 
-use super::{
-    Access, Caching, Durable, HolderId, LeaseKey, Link, LockOwner, LockRequest, OpenId, Span, Stream, Ticket,
-};
+use super::leases::Leases;
+use super::line::Line;
+use super::opens::Opens;
+use super::range_set::Ranges;
+use super::{Access, Caching, Durable, HolderId, LeaseKey, Link, LockOwner, OpenId, Span, Stream};
 use crate::qos::Nanos;
+use std::collections::BTreeSet;
 
 /// How many opens, ranges and waiting requests one file may have, each. One user has half of them at most ([`Users`](super::Users)).
 pub(super) const CLAIMS_MAX: usize = 16_384;
 
 #[derive(Debug, Default)]
 pub(super) struct FileClaims {
-    pub opens: Vec<Open>,
-    pub ranges: Vec<Range>,
-    pub leases: Vec<Lease>,
-    /// In the order of their arrival.
-    pub waiting: Vec<Waiter>,
+    pub opens: Opens,
+    pub ranges: Ranges,
+    pub leases: Leases,
+    pub line: Line,
     pub deletions: Vec<Deletion>,
-    /// Something has gone since those who wait were last looked at.
+    /// An open, a lease or a request that waits has gone since those who wait were last looked at.
     pub is_released: bool,
+    /// Something is to be deleted since it was last looked for who keeps it.
+    pub is_deleting: bool,
     /// When the table looks at this file again.
     pub armed: Option<Nanos>,
     /// Under whom the table knows this file; perhaps more than have something here.
-    pub known: Vec<HolderId>,
+    pub known: BTreeSet<HolderId>,
     /// What the table counts this file among.
     pub counted: Binds,
 }
@@ -39,21 +43,6 @@ pub(super) struct Binds {
     pub changes: bool,
     /// Who gives it or a stream of it another name, or waits until that has gone.
     pub deletes: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Waiter {
-    pub ticket: Ticket,
-    pub holder: HolderId,
-    pub want: Want,
-}
-
-#[derive(Debug)]
-pub(super) enum Want {
-    /// A lease given up: then the request is applied again.
-    Recall,
-    /// A byte range.
-    Range { request: LockRequest, until: Nanos, kept: Option<Nanos> },
 }
 
 #[derive(Debug)]
@@ -80,6 +69,8 @@ pub(super) struct Deletion {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
+    /// That of the request which waited for it, if one did.
+    pub id: u64,
     pub owner: LockOwner,
     pub open: Option<OpenId>,
     pub stream: Stream,

@@ -1,6 +1,7 @@
 //! What reads, writes and changes of names have to ask.
 
-use super::held::{FileClaims, Open, Range};
+use super::held::{FileClaims, Range};
+use super::range_set::RangeKind;
 use super::step::{Actor, Step, done};
 use super::{By, Caching, Conflict, Io, IoKind, LeaseKey, OpenId, Rights, Stream, Verdict};
 
@@ -64,13 +65,12 @@ impl FileClaims {
         if actor.open.is_some() {
             return None;
         }
-        let denies = |open: &&Open| open.stream == io.stream && open.denies(rights);
-        let yielding: Vec<OpenId> =
-            self.opens.iter().filter(denies).filter(|open| open.yields(step)).map(|open| open.id).collect();
+        let denying = self.opens.denying(io.stream, rights);
+        let yielding: Vec<OpenId> = denying.filter(|open| open.yields(step)).map(|open| open.id).collect();
         for open in yielding {
             self.revoke_open(step, open);
         }
-        self.opens.iter().any(|open| denies(&open)).then_some(Conflict::Share)
+        self.opens.denying(io.stream, rights).next().map(|_| Conflict::Share)
     }
 
     /// Ranges. Enforced ones bind everybody, advisory ones those whose own would be enforced.
@@ -84,19 +84,20 @@ impl FileClaims {
         let is_write = io.kind == IoKind::Write;
         let open = actor.open.and_then(|open| self.open_of(open));
         let is_mandatory = open.is_some_and(|open| open.is_mandatory);
-        let blocks = |range: &Range| {
+        // Nobody writes below a shared range, not even its owner (MS-FSA 2.1.4.10).
+        let kinds = || {
+            RangeKind::all_that(move |kind| {
+                (kind.is_exclusive || is_write) && (kind.is_enforced || is_mandatory)
+            })
+        };
+        let is_exempt = |range: &Range| {
             let is_own = match range.open {
                 Some(_) => range.open == actor.open,
                 None => Some(range.owner.holder) == actor.holder,
             };
-            // Nobody writes below a shared range, not even its owner (MS-FSA 2.1.4.10).
-            let is_against = if range.is_exclusive { !is_own } else { is_write && (!is_own || is_mandatory) };
-            is_against
-                && range.stream == io.stream
-                && (range.is_enforced || is_mandatory)
-                && range.span.overlaps(&io.span)
+            is_own && (range.is_exclusive || !is_mandatory)
         };
-        self.first_blocking(step, blocks)
+        self.first_in_the_way(step, (io.stream, &io.span), kinds, is_exempt).map(|range| range.conflict())
     }
 
     /// A name is about to go: those who keep the file open for later let it go, and delegations are returned.

@@ -1,6 +1,8 @@
 //! Leases: what may be granted, and how they are broken.
 
 use super::held::{FileClaims, Lease, Open, Range};
+use super::range_set::RangeKind;
+use super::spans::Window;
 use super::step::{Actor, Step, done};
 use super::{
     Access, Caching, Conflict, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Lost, OpenId,
@@ -137,6 +139,9 @@ impl FileClaims {
         for key in yielding {
             self.revoke_lease(step, key, stream);
         }
+        if !self.leases.iter().any(is_in_the_way) {
+            return false;
+        }
         let mut must_wait = false;
         for lease in self.leases.iter_mut().filter(|lease| is_in_the_way(lease)) {
             let go = must_go(lease);
@@ -220,16 +225,16 @@ impl FileClaims {
         request: LeaseRequest,
         granted: &mut Granted,
     ) {
-        let Some(open) = self.opens.iter_mut().find(|open| open.id == id) else { return };
+        let Some(open) = self.opens.get(id) else { return };
+        let (holder, stream) = (open.holder, open.stream);
         let key = match request.kind {
             LeaseKind::Oplock => LeaseKey::Oplock(id),
             LeaseKind::Shared { client, key } => LeaseKey::Shared { client, key },
-            LeaseKind::Delegation => LeaseKey::Delegation(open.holder),
+            LeaseKind::Delegation => LeaseKey::Delegation(holder),
         };
         if request.kind != LeaseKind::Delegation {
-            open.lease = Some(key);
+            self.opens.change(id, |open| open.lease = Some(key));
         }
-        let (holder, stream) = (open.holder, open.stream);
         let allowed = legal(request.kind, self.allowed(id, key, request.want));
         if let Some(at) = self.lease_at(key, stream) {
             let lease = &mut self.leases[at];
@@ -277,14 +282,16 @@ impl FileClaims {
         // A holder's other leases too: each allows what it says, whoever has it.
         let foreign = || self.leases.iter().filter(|lease| lease.stream == open.stream && lease.key != key);
         // What is cached is the client's with all its opens, or the open's and the lease's alone: so are the ranges that it may keep.
-        let is_foreign = |range: &&Range| {
-            let is_own = match range.open.filter(|_| !is_delegation).and_then(|open| self.open_of(open)) {
+        let is_own_range =
+            |range: &Range| match range.open.filter(|_| !is_delegation).and_then(|open| self.open_of(open)) {
                 Some(open) => is_own(open),
                 None => range.owner.holder == open.holder,
             };
-            range.stream == open.stream && !is_own
+        let has_foreign = |is_exclusive: bool| {
+            let kinds = RangeKind::all_that(|kind| kind.is_exclusive == is_exclusive);
+            self.ranges.first(open.stream, kinds, Window::ALL, is_own_range).is_some()
         };
-        let is_locked = self.ranges.iter().filter(is_foreign).any(|range| range.is_exclusive);
+        let is_locked = has_foreign(true);
         // An oplock knows no handle that another may ask for, and stands beside no lease that does (MS-FSA 2.1.5.18).
         let has_handle = |lease: &Lease| lease.counted().contains(HANDLE);
         let is_oplock = |key: LeaseKey| matches!(key, LeaseKey::Oplock(_));
@@ -306,8 +313,7 @@ impl FileClaims {
         }
         // Also who has given up all of it, but has not said so yet.
         let is_cached = foreign().any(|lease| !lease.have.is_none());
-        let has_ranges = self.ranges.iter().any(|range| is_foreign(&range));
-        let is_alone = others().next().is_none() && !is_cached && !has_ranges;
+        let is_alone = others().next().is_none() && !is_cached && !is_locked && !has_foreign(false);
         let want = if is_alone { want } else { want.without(WRITE) };
         if beside_oplock { want.without(HANDLE) } else { want }
     }

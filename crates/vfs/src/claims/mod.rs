@@ -11,16 +11,22 @@
 //! breaks); RFC 8881 §9 (share reservations, byte ranges), §10.4 (delegations).
 
 mod bits;
+mod delivery;
 mod effect;
 mod file;
 mod grace;
 mod held;
 mod io;
 mod lease;
+mod leases;
+mod line;
 mod open;
+mod opens;
 mod range;
+mod range_set;
 mod request;
 mod shards;
+mod spans;
 mod step;
 mod table;
 #[cfg(test)]

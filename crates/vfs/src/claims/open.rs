@@ -4,8 +4,9 @@ use super::held::{CLAIMS_MAX, Deletion, FileClaims, Lease, Open, Range};
 use super::step::{Actor, Step, done};
 use super::{
     Access, Caching, Conflict, Durable, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Link,
-    LockOwner, Lost, OpenId, OpenRequest, RestoreRequest, Rights, Stream, Verdict,
+    LockOwner, Lost, OpenId, OpenRequest, RestoreRequest, Rights, Span, Stream, Verdict,
 };
+use std::collections::HashSet;
 
 impl Access {
     /// Whether share modes know it.
@@ -13,28 +14,18 @@ impl Access {
         self.rights.intersects(Rights::DATA)
     }
 
+    /// Whether an open of the file with this access would delete a stream under one that keeps it.
+    pub(super) fn deletes_under(self, of_stream: Self) -> bool {
+        self.rights.contains(Rights::DELETE)
+            && of_stream.has_data()
+            && of_stream.deny.intersects(Rights::DELETE)
+    }
+
     /// Whether both cannot be open at a time. Opens without rights to the data meet nobody (MS-FSA 2.1.5.1.2.2).
     pub fn conflicts(self, other: Self) -> bool {
         self.has_data()
             && other.has_data()
             && (self.rights.intersects(other.deny) || other.rights.intersects(self.deny))
-    }
-}
-
-/// Whether an open of one stream and another of perhaps another stream cannot be at a time. Who deletes the file deletes all of its
-/// streams (MS-FSA 2.1.5.1.2.2).
-fn conflicts((stream, access): (Stream, Access), (other_stream, other): (Stream, Access)) -> bool {
-    let whole = Stream::default();
-    let deletes = |file: Access, of_stream: Access| {
-        file.rights.contains(Rights::DELETE)
-            && of_stream.has_data()
-            && of_stream.deny.intersects(Rights::DELETE)
-    };
-    match (stream == whole, other_stream == whole) {
-        _ if stream == other_stream => access.conflicts(other),
-        (true, false) => deletes(access, other),
-        (false, true) => deletes(other, access),
-        _ => false,
     }
 }
 
@@ -66,11 +57,7 @@ impl Open {
 
 impl FileClaims {
     pub(super) fn open_of(&self, id: OpenId) -> Option<&Open> {
-        self.opens.iter().find(|open| open.id == id)
-    }
-
-    fn open_mut(&mut self, id: OpenId) -> Option<&mut Open> {
-        self.opens.iter_mut().find(|open| open.id == id)
+        self.opens.get(id)
     }
 
     pub(super) fn open(&mut self, step: &mut Step<'_>, request: &OpenRequest) -> Verdict {
@@ -86,7 +73,7 @@ impl FileClaims {
             self.revoke_deleting(step, stream);
             return Verdict::Refused(Conflict::DeletePending);
         }
-        if !step.users.has_room(holder, self.opens.iter().map(|open| open.holder)) {
+        if !step.users.has_room(holder, self.opens.len(), || self.opens.iter().map(|open| open.holder)) {
             return Verdict::Refused(Conflict::TooMany);
         }
         let key = request.lease.and_then(|lease| match lease.kind {
@@ -105,7 +92,7 @@ impl FileClaims {
         let id = OpenId(step.id());
         step.touched.push(holder);
         let OpenRequest { is_mandatory, is_advisory, .. } = *request;
-        self.opens.push(Open {
+        self.opens.insert(Open {
             id,
             holder,
             stream,
@@ -210,35 +197,38 @@ impl FileClaims {
         access: Access,
         waits: bool,
     ) -> Option<Verdict> {
-        let against = |open: &&Open| {
-            Some(open.id) != actor.open && conflicts((open.stream, open.access), (stream, access))
-        };
-        let yielding: Vec<OpenId> =
-            self.opens.iter().filter(against).filter(|open| open.yields(step)).map(|open| open.id).collect();
-        for open in yielding {
-            self.revoke_open(step, open);
+        loop {
+            let mut conflicting = self.opens.against(stream, access);
+            conflicting.retain(|open| Some(*open) != actor.open);
+            for open in &conflicting {
+                if self.open_of(*open).is_some_and(|open| open.yields(step)) {
+                    self.revoke_open(step, *open);
+                }
+            }
+            let conflicting: Vec<&Open> =
+                conflicting.iter().filter_map(|open| self.opens.get(*open)).collect();
+            if conflicting.is_empty() {
+                return None;
+            }
+            let keeps = |open: &Open, lease: &Lease| lease.stream == stream && lease.keeps_handle_of(open);
+            let may_close = |open: &&Open| {
+                let kept = self.leases.iter().find(|lease| keeps(open, lease));
+                kept.is_some_and(|lease| !lease.exempts(actor) && lease.have.contains(Caching::HANDLE))
+            };
+            if !conflicting.iter().all(may_close) {
+                let is_absent = conflicting.iter().all(|open| open.disconnected.is_some());
+                return Some(Verdict::Refused(if is_absent { Conflict::Absent } else { Conflict::Share }));
+            }
+            let in_the_way = |lease: &&Lease| conflicting.iter().any(|open| keeps(open, lease));
+            let keys: HashSet<LeaseKey> =
+                self.leases.iter().filter(in_the_way).map(|lease| lease.key).collect();
+            let must_go =
+                |lease: &Lease| if keys.contains(&lease.key) { Caching::HANDLE } else { Caching::NONE };
+            if self.break_leases(step, actor, stream, must_go) {
+                return Some(self.wait_for_recall(step, actor.holder, waits));
+            }
+            // Nobody was there to be asked: what had to go has gone.
         }
-        let conflicting: Vec<&Open> = self.opens.iter().filter(against).collect();
-        if conflicting.is_empty() {
-            return None;
-        }
-        let keeps = |open: &Open, lease: &Lease| lease.stream == stream && lease.keeps_handle_of(open);
-        let may_close = |open: &&Open| {
-            let kept = self.leases.iter().find(|lease| keeps(open, lease));
-            kept.is_some_and(|lease| !lease.exempts(actor) && lease.have.contains(Caching::HANDLE))
-        };
-        if !conflicting.iter().all(may_close) {
-            let is_absent = conflicting.iter().all(|open| open.disconnected.is_some());
-            return Some(Verdict::Refused(if is_absent { Conflict::Absent } else { Conflict::Share }));
-        }
-        let in_the_way = |lease: &&Lease| conflicting.iter().any(|open| keeps(open, lease));
-        let keys: Vec<LeaseKey> = self.leases.iter().filter(in_the_way).map(|lease| lease.key).collect();
-        let must_go = |lease: &Lease| if keys.contains(&lease.key) { Caching::HANDLE } else { Caching::NONE };
-        if self.break_leases(step, actor, stream, must_go) {
-            return Some(self.wait_for_recall(step, actor.holder, waits));
-        }
-        // Nobody was there to be asked: what had to go has gone.
-        self.check_share(step, actor, stream, access, waits)
     }
 
     pub(super) fn upgrade(&mut self, step: &mut Step<'_>, id: OpenId, more: Access, waits: bool) -> Verdict {
@@ -248,18 +238,16 @@ impl FileClaims {
         if let Some(verdict) = self.make_way(step, actor, stream, access, false, waits) {
             return verdict;
         }
-        if let Some(open) = self.open_mut(id) {
-            open.access = access;
-        }
+        self.opens.change(id, |open| open.access = access);
         done()
     }
 
     pub(super) fn downgrade(&mut self, id: OpenId, access: Access) -> Verdict {
-        let Some(open) = self.open_mut(id) else { return Verdict::Refused(Conflict::NotHeld) };
+        let Some(open) = self.open_of(id) else { return Verdict::Refused(Conflict::NotHeld) };
         if !open.access.rights.contains(access.rights) || !open.access.deny.contains(access.deny) {
             return Verdict::Refused(Conflict::Denied);
         }
-        open.access = access;
+        self.opens.change(id, |open| open.access = access);
         self.is_released = true;
         done()
     }
@@ -278,7 +266,7 @@ impl FileClaims {
         listing: Option<LeaseKey>,
     ) -> Verdict {
         let Some(open) = self.remove_open(step, id) else { return Verdict::Refused(Conflict::NotHeld) };
-        let is_last = !self.opens.iter().any(|other| other.stream == open.stream);
+        let is_last = !self.opens.has_stream(open.stream);
         let of_others =
             |gone: &&mut Deletion| is_last && gone.stream == open.stream && gone.link.listing != listing;
         self.deletions.iter_mut().filter(of_others).for_each(|gone| gone.link.listing = None);
@@ -287,9 +275,8 @@ impl FileClaims {
 
     /// Removes an open with the ranges that belong to it and, if it was the last of it, its lease.
     pub(super) fn remove_open(&mut self, step: &mut Step<'_>, id: OpenId) -> Option<Open> {
-        let at = self.opens.iter().position(|open| open.id == id)?;
-        let mut open = self.opens.remove(at);
-        self.ranges.retain(|range| range.open != Some(id));
+        let mut open = self.opens.remove(id)?;
+        self.remove_ranges_with(id);
         if let Some(link) = open.delete_on_close.take() {
             self.delete_later(open.stream, link);
             // Who keeps the file open for later is told to let it go; nobody waits for that.
@@ -309,9 +296,14 @@ impl FileClaims {
     }
 
     pub(super) fn disconnect(&mut self, step: &mut Step<'_>, id: OpenId, durable: Durable) -> Verdict {
-        let Some(open) = self.open_mut(id) else { return Verdict::Refused(Conflict::NotHeld) };
-        open.disconnected = Some(durable);
-        let (lease, stream) = (open.lease, open.stream);
+        let disconnect = |open: &mut Open| {
+            open.disconnected = Some(durable);
+            (open.lease, open.stream)
+        };
+        let Some((lease, stream)) = self.opens.change(id, disconnect) else {
+            return Verdict::Refused(Conflict::NotHeld);
+        };
+        self.look_behind_ranges_of(id);
         if let Some(key) = lease {
             self.pass_lease(step, key, stream);
         }
@@ -321,16 +313,19 @@ impl FileClaims {
     }
 
     pub(super) fn reconnect(&mut self, step: &mut Step<'_>, id: OpenId, holder: HolderId) -> Verdict {
-        let Some(open) = self.open_mut(id).filter(|open| open.disconnected.is_some()) else {
+        let reconnect = |open: &mut Open| {
+            open.disconnected = None;
+            open.holder = holder;
+            (open.stream, open.lease)
+        };
+        if self.open_of(id).is_none_or(|open| open.disconnected.is_none()) {
+            return Verdict::Refused(Conflict::NotHeld);
+        }
+        let Some((stream, lease)) = self.opens.change(id, reconnect) else {
             return Verdict::Refused(Conflict::NotHeld);
         };
         step.touched.push(holder);
-        open.disconnected = None;
-        open.holder = holder;
-        let (stream, lease) = (open.stream, open.lease);
-        for range in self.ranges.iter_mut().filter(|range| range.open == Some(id)) {
-            range.owner.holder = holder;
-        }
+        self.pass_ranges(id, holder);
         let lease = self.leases.iter_mut().find(|have| Some(have.key) == lease && have.stream == stream);
         let mut granted = Granted { open: Some(id), ..Granted::default() };
         if let Some(lease) = lease {
@@ -349,7 +344,7 @@ impl FileClaims {
         let RestoreRequest { holder, stream, access, durable, .. } = *request;
         let id = OpenId(step.id());
         step.touched.push(holder);
-        self.opens.push(Open {
+        self.opens.insert(Open {
             id,
             holder,
             stream,
@@ -360,17 +355,21 @@ impl FileClaims {
             disconnected: Some(durable),
             delete_on_close: request.delete_on_close.clone(),
         });
-        let owner = LockOwner { holder, owner: id.0 };
-        let range = |&(span, is_exclusive)| Range {
+        let (owner, open) = (LockOwner { holder, owner: id.0 }, id);
+        let range = |id, &(span, is_exclusive): &(Span, bool)| Range {
+            id,
             owner,
-            open: Some(id),
+            open: Some(open),
             stream,
             span,
             is_exclusive,
             is_enforced: true,
             kept_until: None,
         };
-        self.ranges.extend(request.ranges.iter().map(range));
+        for held in &request.ranges {
+            let range = range(step.id(), held);
+            self.ranges.insert(range);
+        }
         if let Some(link) = &request.deletion {
             self.delete_later(stream, link.clone());
         }
@@ -411,19 +410,18 @@ impl FileClaims {
     }
 
     pub(super) fn delete_on_close(&mut self, id: OpenId, link: &Link) -> Verdict {
-        let Some(open) = self.open_mut(id) else { return Verdict::Refused(Conflict::NotHeld) };
+        let Some(open) = self.open_of(id) else { return Verdict::Refused(Conflict::NotHeld) };
         if !open.access.rights.contains(Rights::DELETE) {
             return Verdict::Refused(Conflict::Denied);
         }
-        open.delete_on_close = Some(link.clone());
+        self.opens.change(id, |open| open.delete_on_close = Some(link.clone()));
         done()
     }
 
     /// What is to be removed goes by the name that it has now. What the volume is removing already, it looks for by the old one.
     pub(super) fn relink(&mut self, from: &Link, to: &Link) -> Verdict {
         let deletions = self.deletions.iter_mut().map(|gone| &mut gone.link);
-        let on_close = self.opens.iter_mut().filter_map(|open| open.delete_on_close.as_mut());
-        for link in deletions.chain(on_close).filter(|link| link.names(from)) {
+        for link in deletions.chain(self.opens.links_mut()).filter(|link| link.names(from)) {
             (link.parent, link.name) = (to.parent, to.name.clone());
         }
         done()
@@ -432,6 +430,7 @@ impl FileClaims {
     fn delete_later(&mut self, stream: Stream, link: Link) {
         self.deletions.retain(|gone| gone.stream != stream);
         self.deletions.push(Deletion { stream, link, is_begun: false });
+        self.is_deleting = true;
     }
 
     /// Takes away what is left of opens of what is to go, where all of them are such.
@@ -440,7 +439,11 @@ impl FileClaims {
         let deleted: Vec<(Stream, bool)> =
             self.deletions.iter().filter(|gone| !gone.is_begun).map(open_of).collect();
         for (stream, is_whole) in deleted {
-            let opens = || self.opens.iter().filter(|open| is_whole || open.stream == stream);
+            let opens = || {
+                let (all, some) = if is_whole { (true, None) } else { (false, Some(stream)) };
+                let of_file = all.then(|| self.opens.iter()).into_iter().flatten();
+                of_file.chain(some.into_iter().flat_map(|stream| self.opens.of_stream(stream)))
+            };
             if opens().all(|open| is_such(step, open)) {
                 let left: Vec<OpenId> = opens().map(|open| open.id).collect();
                 left.into_iter().for_each(|open| self.revoke_open(step, open));
@@ -455,9 +458,8 @@ impl FileClaims {
         self.revoke_deleted(step, |step, open| step.lapsed.contains(&open.holder));
         let whole = Stream::default();
         let opens = &self.opens;
-        let is_over = |gone: &&mut Deletion| {
-            !gone.is_begun && !opens.iter().any(|open| open.stream == gone.stream || gone.stream == whole)
-        };
+        let is_open = |stream| if stream == whole { !opens.is_empty() } else { opens.has_stream(stream) };
+        let is_over = |gone: &&mut Deletion| !gone.is_begun && !is_open(gone.stream);
         for gone in self.deletions.iter_mut().filter(is_over) {
             gone.is_begun = true;
             let (stream, link) = (gone.stream, gone.link.clone());

@@ -1,29 +1,24 @@
 //! Byte ranges: one list for those that are enforced and those that are advisory.
 
-use super::held::{FileClaims, Range, Waiter, Want};
+use super::held::{FileClaims, Range};
+use super::line::{Behind, RangeWaiter};
+use super::range_set::RangeKind;
+use super::spans::Window;
 use super::step::{Actor, Step, done};
 use super::{
-    Caching, Conflict, Effect, LockOwner, LockRequest, Lost, OpenId, Outcome, Queueing, Span, Stream, Verdict,
+    Caching, Conflict, Effect, LockOwner, LockRequest, Lost, OpenId, Outcome, Queueing, Span, Stream, Ticket,
+    Verdict,
 };
 use crate::qos::Nanos;
 
 impl Range {
-    fn new(request: &LockRequest, kept_until: Option<Nanos>) -> Self {
+    fn new(id: u64, request: &LockRequest, kept_until: Option<Nanos>) -> Self {
         let LockRequest { owner, open, stream, span, is_exclusive, is_enforced, .. } = *request;
-        Self { owner, open, stream, span, is_exclusive, is_enforced, kept_until }
+        Self { id, owner, open, stream, span, is_exclusive, is_enforced, kept_until }
     }
 
-    /// Whether this range, held or waited for, keeps `request` from being granted.
-    fn blocks(&self, request: &LockRequest) -> bool {
-        if self.stream != request.stream || !self.span.overlaps(&request.span) {
-            return false;
-        }
-        if !self.is_exclusive && !request.is_exclusive {
-            return false;
-        }
-        // An advisory owner converts what it has. An enforced one may read below its own exclusive range, no more
-        // (MS-FSA 2.1.4.10).
-        self.owner != request.owner || (request.is_enforced && request.is_exclusive)
+    pub(super) fn kind(&self) -> RangeKind {
+        RangeKind { is_exclusive: self.is_exclusive, is_enforced: self.is_enforced }
     }
 
     pub(super) fn conflict(&self) -> Conflict {
@@ -31,45 +26,51 @@ impl Range {
     }
 }
 
+/// Why a range cannot be had now.
+struct InTheWay {
+    conflict: Conflict,
+    /// A claim that has to go first.
+    behind: Behind,
+}
+
 impl FileClaims {
     /// How many ranges an owner has here.
     pub(super) fn ranges_of(&self, owner: LockOwner) -> usize {
-        self.ranges.iter().filter(|range| range.owner == owner).count()
+        self.ranges.count_of(owner)
     }
 
     /// The ranges that end with an open, and whether each is for it alone.
     pub(super) fn ranges_with(&self, open: OpenId) -> Vec<(Span, bool)> {
-        let is_its = |range: &&Range| range.open == Some(open);
-        self.ranges.iter().filter(is_its).map(|range| (range.span, range.is_exclusive)).collect()
+        self.ranges.with(open).map(|range| (range.span, range.is_exclusive)).collect()
     }
 
     /// Whether taking these bytes from an owner makes two ranges of one.
     pub(super) fn is_split_by(&self, owner: LockOwner, stream: Stream, span: &Span) -> bool {
-        self.ranges.iter().any(|range| {
-            range.owner == owner
-                && range.stream == stream
-                && !range.is_enforced
-                && range.span.overlaps(span)
-                && range.span.without(span).iter().flatten().count() == 2
-        })
+        let met = self.ranges.advisory_of(owner, stream, Window::overlapping(span));
+        met.iter().any(|range| range.span.without(span).iter().flatten().count() == 2)
     }
 
     fn has_room_for_range(&self, step: &Step<'_>, owner: LockOwner) -> bool {
-        step.users.has_room(owner.holder, self.ranges.iter().map(|range| range.owner.holder))
+        let having = || self.ranges.iter().map(|range| range.owner.holder);
+        step.users.has_room(owner.holder, self.ranges.len(), having)
     }
 
     pub(super) fn lock(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Verdict {
         if !self.has_room_for_range(step, request.owner) {
             return Verdict::Refused(Conflict::TooMany);
         }
-        if let Some(conflict) = self.lock_conflict(step, request) {
+        if let Some(InTheWay { conflict, behind }) = self.in_the_way(step, request, Ticket(u64::MAX)) {
             let (until, kept) = match request.queueing {
                 Queueing::Never => return Verdict::Refused(conflict),
                 _ if request.reclaims => return Verdict::Refused(conflict),
                 Queueing::Until(until) => (until, None),
                 Queueing::Reserved { until, kept } => (until, Some(kept)),
             };
-            return self.enqueue(step, request.owner.holder, Want::Range { request: *request, until, kept });
+            let Some(ticket) = self.ticket(step, request.owner.holder) else {
+                return Verdict::Refused(Conflict::TooMany);
+            };
+            self.line.add_range(ticket, RangeWaiter { request: *request, until, kept, behind });
+            return Verdict::Wait(ticket);
         }
         let Some(actor) = self.lock_actor(request) else { return Verdict::Refused(Conflict::NotHeld) };
         if self.break_for_lock(step, actor, request) {
@@ -77,32 +78,62 @@ impl FileClaims {
             return self.wait_for_recall(step, actor.holder, waits);
         }
         step.touched.push(request.owner.holder);
-        self.insert_range(Range::new(request, None));
+        let id = step.id();
+        self.insert_range(step, Range::new(id, request, None));
         done()
     }
 
-    /// What a range meets: what others hold, and, if it would wait, what waits for longer. Who has some of these bytes
+    /// What a range meets: what others hold, and, if it would wait, what has waited since before `ticket`. Who has some of these bytes
     /// already does not stand behind those who wait for them.
-    fn lock_conflict(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Option<Conflict> {
-        let held = self.first_blocking(step, |range| range.blocks(request));
-        if held.is_some() || request.queueing == Queueing::Never || self.has_some_of(request) {
-            return held;
-        }
-        self.waited_for(request).find(|range| range.blocks(request)).map(|range| range.conflict())
+    fn in_the_way(&mut self, step: &mut Step<'_>, request: &LockRequest, ticket: Ticket) -> Option<InTheWay> {
+        let held = self.lock_conflict(step, request);
+        let waits = request.queueing != Queueing::Never && !self.line.is_empty();
+        let other = if waits { self.request_in_the_way(request, ticket) } else { None };
+        // Behind another request rather than behind what is held: so those who wait for the same come one after the other.
+        let twin = || self.line.twin(request, ticket).filter(|_| waits);
+        let conflict = held.or(other.map(|(_, range)| range))?.conflict();
+        let behind = match (twin(), other, held) {
+            (Some(twin), ..) => Behind { claim: twin.0, is_request: false },
+            (None, Some((other, _)), _) => Behind { claim: other.0, is_request: true },
+            (None, None, held) => Behind { claim: held?.id, is_request: false },
+        };
+        Some(InTheWay { conflict, behind })
     }
 
-    /// The first range that blocks, once those that yield have been taken away.
-    pub(super) fn first_blocking(
+    /// The last request before this one that it has to wait for, and the range that that is for.
+    fn request_in_the_way(&self, request: &LockRequest, ticket: Ticket) -> Option<(Ticket, Range)> {
+        let found = self.line.in_the_way(request, ticket)?;
+        let waiter = self.line.range(found)?;
+        let has_some = self.ranges.has_some(request.owner, request.stream, &request.span);
+        (!has_some).then(|| (found, Range::new(found.0, &waiter.request, None)))
+    }
+
+    /// A range that is held and keeps `request` from being granted, once those that yield have been taken away.
+    fn lock_conflict(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Option<Range> {
+        let LockRequest { owner, is_exclusive, is_enforced, .. } = *request;
+        let kinds = move || RangeKind::all_that(move |kind| is_exclusive || kind.is_exclusive);
+        // An advisory owner converts what it has. An enforced one may read below its own exclusive range, no more
+        // (MS-FSA 2.1.4.10).
+        let is_exempt = |range: &Range| range.owner == owner && !(is_enforced && is_exclusive);
+        self.first_in_the_way(step, (request.stream, &request.span), kinds, is_exempt)
+    }
+
+    /// The first range of these kinds that overlaps a span and is not exempt, once those before it that yield have been taken away.
+    pub(super) fn first_in_the_way<K: IntoIterator<Item = RangeKind>>(
         &mut self,
         step: &mut Step<'_>,
-        blocks: impl Fn(&Range) -> bool,
-    ) -> Option<Conflict> {
-        let is_yielding = |range: &&Range| blocks(range) && self.range_yields(step, range);
-        let yielding: Vec<Range> = self.ranges.iter().filter(is_yielding).copied().collect();
-        for range in yielding {
-            self.revoke_range(step, &range);
+        (stream, span): (Stream, &Span),
+        kinds: impl Fn() -> K,
+        is_exempt: impl Fn(&Range) -> bool,
+    ) -> Option<Range> {
+        while !self.ranges.is_empty() {
+            let found = self.ranges.first(stream, kinds(), Window::overlapping(span), &is_exempt)?;
+            if !self.range_yields(step, &found) {
+                return Some(found);
+            }
+            self.revoke_range(step, &found);
         }
-        self.ranges.iter().find(|range| blocks(range)).map(Range::conflict)
+        None
     }
 
     fn range_yields(&self, step: &Step<'_>, range: &Range) -> bool {
@@ -110,29 +141,58 @@ impl FileClaims {
             || range.open.and_then(|open| self.open_of(open)).is_some_and(|open| open.yields(step))
     }
 
-    fn has_some_of(&self, request: &LockRequest) -> bool {
-        let is_own = |range: &Range| range.owner == request.owner && range.stream == request.stream;
-        self.ranges.iter().any(|range| is_own(range) && range.span.overlaps(&request.span))
-    }
-
-    fn waited_for<'a>(&'a self, request: &'a LockRequest) -> impl Iterator<Item = Range> + 'a {
-        self.waiting.iter().filter_map(move |waiter| match &waiter.want {
-            Want::Range { request: waiting, .. } if waiting.owner != request.owner => {
-                Some(Range::new(waiting, None))
-            }
-            _ => None,
-        })
-    }
-
     fn revoke_range(&mut self, step: &mut Step<'_>, lost: &Range) {
         if let Some(open) = lost.open.and_then(|open| self.open_of(open)).map(|open| open.id) {
             return self.revoke_open(step, open);
         }
-        self.ranges.retain(|range| {
-            range.owner != lost.owner || range.span != lost.span || range.stream != lost.stream
-        });
+        self.remove_range(lost);
         step.revoked(lost.owner.holder, Lost::Range(lost.owner, lost.span));
-        self.is_released = true;
+    }
+
+    /// Takes a range away. Those who wait behind it are looked at.
+    fn remove_range(&mut self, range: &Range) {
+        self.ranges.remove(range);
+        self.line.released(range.id);
+    }
+
+    /// Ends ranges that end with an open, if there are more than so many of them: at most so many; whether it did.
+    pub(super) fn thin_out(&mut self, open: OpenId, most: usize) -> bool {
+        let ranges: Vec<Range> = self.ranges.with(open).take(most + 1).copied().collect();
+        let is_more = ranges.len() > most;
+        if is_more {
+            ranges[..most].iter().for_each(|range| self.remove_range(range));
+        }
+        is_more
+    }
+
+    /// Ends the ranges that end with an open.
+    pub(super) fn remove_ranges_with(&mut self, open: OpenId) {
+        let ranges: Vec<Range> = self.ranges.with(open).copied().collect();
+        ranges.iter().for_each(|range| self.remove_range(range));
+    }
+
+    /// Ends one range of a holder, if it has any.
+    pub(super) fn remove_range_of(&mut self, holder: super::HolderId) -> bool {
+        let range = self.ranges.any_of(holder);
+        range.iter().for_each(|range| self.remove_range(range));
+        range.is_some()
+    }
+
+    /// The ranges of an open are another holder's from now on.
+    pub(super) fn pass_ranges(&mut self, open: OpenId, holder: super::HolderId) {
+        let ranges: Vec<Range> = self.ranges.with(open).copied().collect();
+        for range in ranges {
+            self.remove_range(&range);
+            let owner = LockOwner { holder, ..range.owner };
+            self.ranges.insert(Range { owner, ..range });
+        }
+    }
+
+    /// Whether the ranges of an open yield now has changed: those who wait behind them are looked at.
+    pub(super) fn look_behind_ranges_of(&mut self, open: OpenId) {
+        for range in self.ranges.with(open) {
+            self.line.released(range.id);
+        }
     }
 
     fn lock_actor(&self, request: &LockRequest) -> Option<Actor> {
@@ -149,8 +209,12 @@ impl FileClaims {
     }
 
     pub(super) fn test_lock(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Verdict {
-        let is_met = |range: &&Range| range.blocks(request) && !self.range_yields(step, range);
-        if let Some(range) = self.ranges.iter().find(is_met) {
+        let LockRequest { owner, stream, span, is_exclusive, is_enforced, .. } = *request;
+        let kinds = RangeKind::all_that(|kind| is_exclusive || kind.is_exclusive);
+        let is_exempt = |range: &Range| {
+            range.owner == owner && !(is_enforced && is_exclusive) || self.range_yields(step, range)
+        };
+        if let Some(range) = self.ranges.first(stream, kinds, Window::overlapping(&span), is_exempt) {
             return Verdict::Refused(range.conflict());
         }
         let Some(actor) = self.lock_actor(request) else { return Verdict::Refused(Conflict::NotHeld) };
@@ -162,47 +226,59 @@ impl FileClaims {
     }
 
     /// Enforced ranges stack. Advisory ones replace what the owner has there, and grow together.
-    fn insert_range(&mut self, mut range: Range) {
+    pub(super) fn insert_range(&mut self, step: &mut Step<'_>, mut range: Range) {
         if !range.is_enforced {
-            self.carve(range.owner, range.stream, &range.span);
-            // Between two ranges there may be one of another owner that has no bytes: both together would surround it.
-            let is_between = |other: &&Range| {
-                other.owner != range.owner && other.stream == range.stream && other.span.is_empty()
-            };
-            let between: Vec<Span> = self.ranges.iter().filter(is_between).map(|other| other.span).collect();
-            let joins = |other: &mut Range| {
-                other.owner == range.owner
-                    && other.stream == range.stream
-                    && other.open == range.open
-                    && other.is_exclusive == range.is_exclusive
-                    && !other.is_enforced
-                    && other.kept_until.is_none()
-                    && range.kept_until.is_none()
-                    && other.span.touches(&range.span)
-                    && !between.iter().any(|between| between.overlaps(&other.span.hull(&range.span)))
-            };
-            let joined: Vec<Range> = self.ranges.extract_if(.., joins).collect();
-            range.span = joined.iter().fold(range.span, |span, other| span.hull(&other.span));
+            self.carve(step, range.owner, range.stream, &range.span);
+            self.join(&mut range);
         }
-        self.ranges.push(range);
+        self.ranges.insert(range);
+        self.line.acquired(range.owner, range.stream, &range.span);
+    }
+
+    /// Takes those away that an advisory range becomes one with. The first of them keeps its number: for those who wait behind it, it
+    /// grows.
+    fn join(&mut self, range: &mut Range) {
+        let span = range.span;
+        let near = self.ranges.advisory_of(range.owner, range.stream, Window::touching(&span));
+        let joins = |other: &&Range| {
+            other.open == range.open
+                && other.is_exclusive == range.is_exclusive
+                && other.kept_until.is_none()
+                && range.kept_until.is_none()
+                && !self.is_parted(range.owner, range.stream, &other.span.hull(&span))
+        };
+        let joined: Vec<Range> = near.iter().filter(joins).copied().collect();
+        let Some(first) = joined.first() else { return };
+        self.line.released(range.id);
+        range.id = first.id;
+        for other in &joined {
+            range.span = range.span.hull(&other.span);
+            self.ranges.remove(other);
+            if other.id != range.id {
+                self.line.released(other.id);
+            }
+        }
+    }
+
+    /// Whether another owner has a range without bytes in the midst of this span: one range would surround it.
+    fn is_parted(&self, owner: LockOwner, stream: Stream, span: &Span) -> bool {
+        self.ranges.has_empty_of_others(owner, stream, span)
     }
 
     /// Takes bytes out of an owner's advisory ranges.
-    fn carve(&mut self, owner: LockOwner, stream: Stream, span: &Span) {
-        let meets = |range: &mut Range| {
-            range.owner == owner && range.stream == stream && !range.is_enforced && range.span.overlaps(span)
-        };
-        let met: Vec<Range> = self.ranges.extract_if(.., meets).collect();
-        self.is_released |= !met.is_empty();
-        for range in met {
-            let rest = range.span.without(span).into_iter().flatten();
-            self.ranges.extend(rest.map(|span| Range { span, ..range }));
+    fn carve(&mut self, step: &mut Step<'_>, owner: LockOwner, stream: Stream, span: &Span) {
+        for range in self.ranges.advisory_of(owner, stream, Window::overlapping(span)) {
+            self.remove_range(&range);
+            for span in range.span.without(span).into_iter().flatten() {
+                let id = step.id();
+                self.ranges.insert(Range { id, span, ..range });
+            }
         }
     }
 
     pub(super) fn unlock_bytes(
         &mut self,
-        step: &Step<'_>,
+        step: &mut Step<'_>,
         owner: LockOwner,
         stream: Stream,
         span: Span,
@@ -210,7 +286,7 @@ impl FileClaims {
         if !self.has_room_for_range(step, owner) && self.is_split_by(owner, stream, &span) {
             return Verdict::Refused(Conflict::TooMany);
         }
-        self.carve(owner, stream, &span);
+        self.carve(step, owner, stream, &span);
         done()
     }
 
@@ -221,67 +297,52 @@ impl FileClaims {
         span: Span,
         is_exclusive: Option<bool>,
     ) -> Verdict {
-        let is_it = |range: &Range| {
-            range.owner == owner && range.stream == stream && range.span == span && range.is_enforced
-        };
-        let of = |is_exclusive| {
-            self.ranges.iter().rposition(|range| is_it(range) && range.is_exclusive == is_exclusive)
-        };
+        let of = |is_exclusive| self.ranges.enforced_at(owner, stream, span, is_exclusive);
         // Of a stack, the exclusive one first.
         let found = is_exclusive.map_or_else(|| of(true).or_else(|| of(false)), of);
-        let Some(at) = found else { return Verdict::Refused(Conflict::NotHeld) };
-        self.ranges.remove(at);
-        self.is_released = true;
+        let Some(range) = found else { return Verdict::Refused(Conflict::NotHeld) };
+        self.remove_range(&range);
         done()
     }
 
     /// Grants what waits for a range and meets nothing any longer, in order.
     pub(super) fn grant_queued(&mut self, step: &mut Step<'_>) {
-        let waiting = std::mem::take(&mut self.waiting);
-        for waiter in waiting {
-            let Want::Range { request, kept, .. } = waiter.want else {
-                self.waiting.push(waiter);
-                continue;
-            };
-            // Those before it that still wait are in `self.waiting` already.
-            if self.lock_conflict(step, &request).is_some() {
-                self.waiting.push(waiter);
-                continue;
+        while let Some((ticket, waiter)) = self.line.next_due() {
+            match self.in_the_way(step, &waiter.request, ticket) {
+                Some(InTheWay { behind, .. }) => self.line.wait_behind(ticket, behind),
+                None => self.grant_waiter(step, ticket, &waiter),
             }
-            self.grant_waiter(step, &waiter, &request, kept);
         }
     }
 
-    fn grant_waiter(
-        &mut self,
-        step: &mut Step<'_>,
-        waiter: &Waiter,
-        request: &LockRequest,
-        kept: Option<Nanos>,
-    ) {
+    fn grant_waiter(&mut self, step: &mut Step<'_>, ticket: Ticket, waiter: &RangeWaiter) {
+        let RangeWaiter { request, kept, .. } = waiter;
+        let (holder, owner) = (request.owner.holder, request.owner);
+        self.line.remove(ticket);
         let is_ready = match self.lock_actor(request) {
             Some(actor) => !self.break_for_lock(step, actor, request),
             None => false,
         };
         if !is_ready {
-            return step.resume(waiter, Outcome::Again);
+            self.line.released(ticket.0);
+            return step.resume((holder, ticket), Outcome::Again);
         }
         let kept_until = kept.map(|kept| Nanos(step.now.0.saturating_add(kept.0)));
-        self.insert_range(Range::new(request, kept_until));
+        self.insert_range(step, Range::new(ticket.0, request, kept_until));
+        if !(request.is_enforced && request.is_exclusive) {
+            // Its own range is in nobody's way.
+            self.line.released_to(owner, ticket.0);
+        }
         match kept {
-            None => step.resume(waiter, Outcome::Granted),
-            Some(_) => step.effects.push(Effect::Notify {
-                holder: waiter.holder,
-                file: step.file,
-                ticket: waiter.ticket,
-                owner: request.owner,
-            }),
+            None => step.resume((holder, ticket), Outcome::Granted),
+            Some(_) => step.effects.push(Effect::Notify { holder, file: step.file, ticket, owner }),
         }
     }
 
     /// Gives up what was kept for owners that did not come. They never had it, so they have lost nothing.
-    pub(super) fn expire_reserved(&mut self, step: &mut Step<'_>) {
-        let is_over = |range: &mut Range| range.kept_until.is_some_and(|until| until <= step.now);
-        self.is_released |= self.ranges.extract_if(.., is_over).count() > 0;
+    pub(super) fn expire_reserved(&mut self, step: &Step<'_>) {
+        while let Some(range) = self.ranges.kept_until(step.now) {
+            self.remove_range(&range);
+        }
     }
 }

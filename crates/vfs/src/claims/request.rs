@@ -131,7 +131,7 @@ pub enum Request {
 }
 
 /// What an open may do and what others may not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Access {
     /// What it may do; nothing for an open of the attributes alone.
     pub rights: Rights,
@@ -140,7 +140,7 @@ pub struct Access {
 }
 
 /// Which of a file's streams; 0 is the data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream(pub u32);
 
 /// A new open.
@@ -251,7 +251,7 @@ pub struct Link {
 }
 
 /// Who holds a byte range: within its holder, an owner that the protocol numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockOwner {
     /// The client or session.
     pub holder: HolderId,
@@ -357,6 +357,9 @@ impl Link {
 }
 
 impl Span {
+    /// No bytes, before all others.
+    pub(super) const NONE: Self = Self { start: 0, end: 0 };
+
     /// All bytes of any file.
     pub const ALL: Self = Self { start: 0, end: 1 << 64 };
 
@@ -391,6 +394,11 @@ impl Span {
         u64::try_from(self.end - u128::from(self.start)).unwrap_or(u64::MAX)
     }
 
+    /// The first byte after it.
+    pub(super) fn end(&self) -> u128 {
+        self.end
+    }
+
     /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.end == u128::from(self.start)
@@ -403,6 +411,7 @@ impl Span {
     }
 
     /// Whether they overlap or one begins where the other ends.
+    #[cfg(test)]
     pub(super) fn touches(&self, other: &Self) -> bool {
         u128::from(self.start) <= other.end && u128::from(other.start) <= self.end
     }

@@ -1,5 +1,6 @@
 //! [`Claims`]: the claims of a volume between threads.
 
+use super::delivery;
 use super::request::Making;
 use super::{
     Access, By, Conflict, Counts, Effect, Grace, Granted, Holder, HolderId, Io, IoKind, LeaseKey, Link,
@@ -7,13 +8,15 @@ use super::{
 };
 use crate::qos::Nanos;
 use crate::{FileKey, FsError, FsResult};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 const SHARDS: usize = 64;
 const NEVER: u64 = u64::MAX;
+/// How many claims end before others have their turn.
+const ENDED_AT_ONCE_MAX: usize = 256;
 /// How long somebody waits for a removal before looking again.
 const MOMENT: Duration = Duration::from_millis(10);
 
@@ -282,22 +285,23 @@ impl Claims {
         }
     }
 
-    /// Delivers effects to their holders; what is left is the volume's to do.
+    /// Delivers effects to their holders; what is left is the volume's to do. Where a holder calls this that takes an effect, they are
+    /// delivered after it has.
     #[must_use = "names have to be removed"]
     pub fn deliver(&self, effects: Vec<Effect>) -> Vec<Effect> {
-        let mut left = Vec::new();
+        if effects.is_empty() {
+            return effects;
+        }
+        let (mut left, mut due) = (Vec::new(), VecDeque::new());
+        let holders = self.holders.read().unwrap_or_else(PoisonError::into_inner);
         for effect in effects {
-            let Some(id) = effect.holder() else {
-                left.push(effect);
-                continue;
-            };
-            let holders = self.holders.read().unwrap_or_else(PoisonError::into_inner);
-            let holder = holders.get(&id).cloned();
-            drop(holders);
-            if let Some(holder) = holder {
-                holder.deliver(effect);
+            match effect.holder() {
+                None => left.push(effect),
+                Some(id) => due.extend(holders.get(&id).map(|holder| (Arc::clone(holder), effect))),
             }
         }
+        drop(holders);
+        delivery::deliver(due);
         left
     }
 
@@ -365,12 +369,28 @@ impl Claims {
         self.shards.iter().flat_map(|shard| self.change(shard, |table| table.remind(now, holder))).collect()
     }
 
-    /// Ends all that a holder has, and the holder. Its own tickets come back canceled; the caller delivers them.
+    /// Ends all that a holder has, and the holder. Its own tickets come back canceled; nobody delivers them.
     pub fn drop_holder(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
         self.holders.write().unwrap_or_else(PoisonError::into_inner).remove(&holder);
-        let each = |shard| self.change(shard, |table| table.drop_holder(now, holder));
-        let effects = self.shards.iter().flat_map(each).collect();
+        let effects = self.end_claims(now, holder);
         self.users.remove(holder);
+        effects
+    }
+
+    /// The same, and delivers what comes of it, also to the holder.
+    pub fn end_holder(&self, now: Nanos, holder: HolderId) {
+        self.dispatch(self.end_claims(now, holder));
+        self.holders.write().unwrap_or_else(PoisonError::into_inner).remove(&holder);
+        self.users.remove(holder);
+    }
+
+    /// Ends all that a holder has, in steps between which others have their turn.
+    fn end_claims(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for shard in &self.shards {
+            while !self.change(shard, |table| table.drop_some(now, holder, ENDED_AT_ONCE_MAX, &mut effects)) {
+            }
+        }
         effects
     }
 
@@ -398,7 +418,22 @@ impl Claims {
     }
 
     fn apply_to_shard(&self, now: Nanos, file: &FileKey, request: &Request) -> (Verdict, Vec<Effect>) {
-        self.change(self.shard(file), |table| table.apply(now, file, request))
+        let shard = self.shard(file);
+        let (Request::Close(open) | Request::CloseListed { open, .. }) = *request else {
+            return self.change(shard, |table| table.apply(now, file, request));
+        };
+        // What one open has may be much to end.
+        let mut effects = Vec::new();
+        loop {
+            let close = |table: &mut Table| {
+                let is_more = table.thin_out(now, file, open, ENDED_AT_ONCE_MAX, &mut effects);
+                (!is_more).then(|| table.apply(now, file, request))
+            };
+            if let Some((verdict, more)) = self.change(shard, close) {
+                effects.extend(more);
+                return (verdict, effects);
+            }
+        }
     }
 
     fn shard(&self, file: &FileKey) -> &Shard {

@@ -1,7 +1,6 @@
 //! One step of a table on one file: what it has at hand, and what comes of it for others.
 
-use super::held::Waiter;
-use super::{Effect, Granted, HolderId, LeaseKey, Lost, OpenId, Outcome, Users, Verdict};
+use super::{Effect, Granted, HolderId, LeaseKey, Lost, OpenId, Outcome, Ticket, Users, Verdict};
 use crate::FileKey;
 use crate::qos::Nanos;
 use std::collections::HashSet;
@@ -54,8 +53,7 @@ impl Step<'_> {
         self.effects.push(Effect::Revoked { holder, file: self.file, what });
     }
 
-    pub(super) fn resume(&mut self, waiter: &Waiter, outcome: Outcome) {
-        let Waiter { ticket, holder, .. } = *waiter;
+    pub(super) fn resume(&mut self, (holder, ticket): (HolderId, Ticket), outcome: Outcome) {
         self.effects.push(Effect::Resume { holder, file: self.file, ticket, outcome });
     }
 }

@@ -39,7 +39,7 @@ pub struct Table {
     files: HashMap<FileKey, FileClaims, BuildHasherDefault<KeyHasher>>,
     counts: Counts,
     deadlines: BTreeSet<(Nanos, FileKey)>,
-    holders: HashMap<HolderId, HashSet<FileKey>>,
+    holders: HashMap<HolderId, BTreeSet<FileKey>>,
     lapsed: HashSet<HolderId>,
     users: Arc<Users>,
     next_id: u64,
@@ -138,6 +138,25 @@ impl Table {
         self.visit(now, file, |claims, step| claims.apply(step, request))
     }
 
+    /// Ends ranges of an open that is to be closed, where there are more than so many: at most so many, before others have their turn.
+    /// Whether it did.
+    pub(super) fn thin_out(
+        &mut self,
+        now: Nanos,
+        file: &FileKey,
+        open: OpenId,
+        most: usize,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        // A look, which is all that most need.
+        if self.files.get(file).is_none_or(|claims| claims.ranges.with(open).nth(most).is_none()) {
+            return false;
+        }
+        let (is_more, more) = self.visit(now, file, |claims, _| claims.thin_out(open, most));
+        effects.extend(more);
+        is_more
+    }
+
     /// What [`Effect::Remove`] says was done, or cannot be: the file can be opened again, if it is still there.
     pub fn removed(&mut self, now: Nanos, file: &FileKey, stream: Stream) -> Vec<Effect> {
         if !self.files.contains_key(file) {
@@ -177,7 +196,10 @@ impl Table {
         }
         self.lapsed.insert(holder);
         // Those who wait for it ask again.
-        self.visit_all(now, holder, |claims, _| claims.is_released = true)
+        self.visit_all(now, holder, |claims, _| {
+            claims.is_released = true;
+            claims.line.all_released();
+        })
     }
 
     /// The holder is back; what nobody wanted meanwhile is still its own.
@@ -192,10 +214,37 @@ impl Table {
 
     /// Ends all that a holder has.
     pub fn drop_holder(&mut self, now: Nanos, holder: HolderId) -> Vec<Effect> {
-        let effects = self.visit_all(now, holder, |claims, step| claims.drop_holder(step, holder));
-        self.holders.remove(&holder);
-        self.lapsed.remove(&holder);
+        let mut effects = Vec::new();
+        while !self.drop_some(now, holder, usize::MAX, &mut effects) {}
         effects
+    }
+
+    /// Ends at most so many claims of a holder, and about as many files that it has any on; whether that is all it had.
+    pub(super) fn drop_some(
+        &mut self,
+        now: Nanos,
+        holder: HolderId,
+        most: usize,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        for _ in 0..most {
+            let Some(file) = self.holders.get(&holder).and_then(|files| files.first().copied()) else {
+                self.holders.remove(&holder);
+                self.lapsed.remove(&holder);
+                return true;
+            };
+            let (is_done, more) =
+                self.visit(now, &file, |claims, step| claims.drop_holder(step, holder, most));
+            effects.extend(more);
+            if !is_done {
+                return false;
+            }
+            if let Some(claims) = self.files.get_mut(&file) {
+                claims.known.remove(&holder);
+            }
+            self.forget(&file, [holder]);
+        }
+        false
     }
 
     fn visit_all(
@@ -204,8 +253,7 @@ impl Table {
         holder: HolderId,
         mut act: impl FnMut(&mut FileClaims, &mut Step<'_>),
     ) -> Vec<Effect> {
-        let mut files: Vec<FileKey> = self.holders.get(&holder).into_iter().flatten().copied().collect();
-        files.sort_unstable();
+        let files: Vec<FileKey> = self.holders.get(&holder).into_iter().flatten().copied().collect();
         files.iter().flat_map(|file| self.visit(now, file, &mut act).1).collect()
     }
 
@@ -248,14 +296,16 @@ impl Table {
         let Some(claims) = self.files.get_mut(file) else { return };
         for &holder in touched {
             if self.holders.entry(holder).or_default().insert(*file) {
-                claims.known.push(holder);
+                claims.known.insert(holder);
             }
         }
         if !claims.is_empty() && claims.known.len() <= KNOWN_MIN + 2 * claims.len() {
             return;
         }
         let known = std::mem::take(&mut claims.known);
-        let (kept, gone) = known.into_iter().partition(|&holder| claims.has_any(holder));
+        let holders = claims.holders();
+        let (kept, gone): (_, BTreeSet<HolderId>) =
+            known.into_iter().partition(|holder| holders.contains(holder));
         claims.known = kept;
         if claims.is_empty() {
             self.files.remove(file);
@@ -263,7 +313,7 @@ impl Table {
         self.forget(file, gone);
     }
 
-    fn forget(&mut self, file: &FileKey, holders: Vec<HolderId>) {
+    fn forget(&mut self, file: &FileKey, holders: impl IntoIterator<Item = HolderId>) {
         for holder in holders {
             let Some(files) = self.holders.get_mut(&holder) else { continue };
             files.remove(file);
@@ -322,6 +372,9 @@ impl Table {
             assert!(files.iter().all(|file| self.files[file].known.contains(holder)));
         }
         for (file, claims) in &self.files {
+            claims.opens.assert_sound();
+            claims.ranges.assert_sound();
+            claims.line.assert_sound();
             assert_eq!(claims.armed, claims.next_deadline());
             let holders = claims.opens.iter().map(|open| open.holder);
             let holders = holders.chain(claims.ranges.iter().map(|range| range.owner.holder));

@@ -34,12 +34,17 @@ impl Users {
         }
     }
 
-    /// Whether a holder may have one more claim of a kind on a file, where these have one each: not if its user has as many as there is
+    /// Whether a holder may have one more claim of a kind on a file, where these `count` have one each: not if its user has as many as there is
     /// room left for. So one user has half at most, and several leave some to the next.
-    pub(super) fn has_room(&self, holder: HolderId, having: impl ExactSizeIterator<Item = HolderId>) -> bool {
-        let left = CLAIMS_MAX.saturating_sub(having.len());
+    pub(super) fn has_room<I: Iterator<Item = HolderId>>(
+        &self,
+        holder: HolderId,
+        count: usize,
+        having: impl FnOnce() -> I,
+    ) -> bool {
+        let left = CLAIMS_MAX.saturating_sub(count);
         // Nobody has more than all.
-        having.len() < left || self.count(holder, having) < left
+        count < left || self.count(holder, having()) < left
     }
 
     /// How many of these are of a holder's user.

@@ -313,8 +313,7 @@ impl State {
 
     /// The client that is this holder among the claims of a volume.
     pub(crate) fn holding(&self, volume: VolumeId, holder: HolderId) -> Option<Arc<Client>> {
-        let is_it = |client: &&Arc<Client>| client.held().holder(volume) == Some(holder);
-        self.clients().all().find(is_it).cloned()
+        self.desk.client(volume, holder)
     }
 
     /// A second has passed: leases end.
@@ -400,6 +399,7 @@ impl State {
         let holdings = client.end();
         for holding in holdings {
             let volume = &holding.export.volume;
+            self.desk.forget(volume.id(), holding.id);
             let effects = volume.claims().drop_holder(volume.now(), holding.id);
             volume.claims().dispatch(effects);
         }

@@ -8,12 +8,13 @@ use super::lost::LostClaims;
 use super::waiting::KEPT_S;
 use nfs_wire::v4::FileHandle;
 use nfs_wire::v4::callback::{Argument, RecallArgs};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
-use vfs::claims::{Effect, Holder, Outcome, Ticket};
-use vfs::{FileKey, VolumeId, panics};
+use vfs::claims::{Effect, Holder, HolderId, Outcome, Ticket};
+use vfs::{FileKey, Volume, VolumeId, panics};
 
 /// A client as the claims of a volume reach it.
 struct Notified {
@@ -47,11 +48,34 @@ pub(crate) struct NewsDesk {
     pub(crate) contended: Arc<Contended>,
     /// Seconds since the start of the service.
     pub(super) second: Arc<AtomicU64>,
+    /// The clients that are holders.
+    holders: Mutex<HashMap<(VolumeId, HolderId), Weak<Client>>>,
 }
 
 impl NewsDesk {
+    /// Has the claims of this volume reach a client: what it is to them.
+    pub(crate) fn attach(&self, client: &Arc<Client>, volume: &Volume) -> HolderId {
+        let id = volume.claims().attach(self.holder(client, volume.id()));
+        self.holders().insert((volume.id(), id), Arc::downgrade(client));
+        id
+    }
+
+    /// The client that is this holder among the claims of a volume.
+    pub(super) fn client(&self, volume: VolumeId, holder: HolderId) -> Option<Arc<Client>> {
+        self.holders().get(&(volume, holder))?.upgrade()
+    }
+
+    /// A holder is no more.
+    pub(super) fn forget(&self, volume: VolumeId, holder: HolderId) {
+        self.holders().remove(&(volume, holder));
+    }
+
+    fn holders(&self) -> MutexGuard<'_, HashMap<(VolumeId, HolderId), Weak<Client>>> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A client as the claims of this volume are to reach it.
-    pub(crate) fn holder(&self, client: &Arc<Client>, volume: VolumeId) -> Arc<dyn Holder> {
+    fn holder(&self, client: &Arc<Client>, volume: VolumeId) -> Arc<dyn Holder> {
         let desk = self.desk.get_or_init(|| {
             let (desk, news) = channel();
             let (contended, second) = (Arc::clone(&self.contended), Arc::clone(&self.second));

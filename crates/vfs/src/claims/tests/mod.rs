@@ -1,6 +1,8 @@
 //! The table in virtual time: rules as data, a model, and random traces.
 
+mod delivery;
 mod leases;
+mod line;
 mod model;
 mod ranges;
 mod restore;

@@ -407,7 +407,7 @@ fn compare(rig: &Rig, model: &Model) {
         let span = Span::new(byte, 1).unwrap();
         let mut held: Vec<(u64, bool)> = claims
             .into_iter()
-            .flat_map(|claims| &claims.ranges)
+            .flat_map(|claims| claims.ranges.iter())
             .filter(|range| range.span.overlaps(&span))
             .map(|range| (range.owner.holder.0, range.is_exclusive))
             .collect();

@@ -25,7 +25,7 @@ impl Bytes {
 
 fn held(rig: &Rig) -> Bytes {
     let mut bytes = Bytes::default();
-    for range in rig.table.claims(&key(1)).into_iter().flat_map(|claims| &claims.ranges) {
+    for range in rig.table.claims(&key(1)).into_iter().flat_map(|claims| claims.ranges.iter()) {
         let owner = usize::try_from(range.owner.holder.0).unwrap();
         let start = usize::try_from(range.span.start()).unwrap();
         let len = usize::try_from(range.span.len().min(BYTES - range.span.start())).unwrap();
@@ -38,7 +38,8 @@ fn held(rig: &Rig) -> Bytes {
 
 /// No two ranges could be one.
 fn assert_merged(rig: &Rig) {
-    let ranges: Vec<_> = rig.table.claims(&key(1)).into_iter().flat_map(|claims| &claims.ranges).collect();
+    let ranges: Vec<_> =
+        rig.table.claims(&key(1)).into_iter().flat_map(|claims| claims.ranges.iter()).collect();
     for (at, one) in ranges.iter().enumerate() {
         for other in &ranges[at + 1..] {
             let same = one.owner == other.owner && one.is_exclusive == other.is_exclusive;

@@ -254,7 +254,8 @@ impl World {
 
     fn answer(&mut self, pick: usize, keeps: usize) {
         let breaking = |file: u8| {
-            let leases = self.rig.table.claims(&key(file)).into_iter().flat_map(|claims| &claims.leases);
+            let leases =
+                self.rig.table.claims(&key(file)).into_iter().flat_map(|claims| claims.leases.iter());
             leases.filter(|lease| lease.deadline.is_some()).map(move |lease| (file, lease.key, lease.target))
         };
         let breaking: Vec<_> = (1..=FILES).flat_map(breaking).collect();
@@ -298,15 +299,16 @@ impl World {
             let Some(claims) = rig.table.claims(&key(file)) else { continue };
             opens += claims.opens.len();
             assert!(claims.opens.iter().all(|open| clients.opens.contains(&(open.id, file))));
-            tickets.extend(claims.waiting.iter().map(|waiter| waiter.ticket));
-            check_sharing(&claims.opens);
-            for (at, one) in claims.ranges.iter().enumerate() {
-                for other in claims.ranges[at + 1..].iter().filter(|other| other.owner != one.owner) {
+            tickets.extend(claims.line.tickets());
+            check_sharing(&claims.opens.iter().collect::<Vec<_>>());
+            let ranges: Vec<_> = claims.ranges.iter().collect();
+            for (at, one) in ranges.iter().enumerate() {
+                for other in ranges[at + 1..].iter().filter(|other| other.owner != one.owner) {
                     let is_exclusive = one.is_exclusive || other.is_exclusive;
                     assert!(!is_exclusive || !one.span.overlaps(&other.span), "{one:?} {other:?}");
                 }
             }
-            for lease in &claims.leases {
+            for lease in &*claims.leases {
                 leases.insert((file, lease.stream, lease.key), lease.target);
                 assert_eq!(lease.have == lease.target, lease.deadline.is_none(), "{lease:?}");
             }
@@ -324,7 +326,7 @@ impl World {
     }
 }
 
-fn check_sharing(opens: &[Open]) {
+fn check_sharing(opens: &[&Open]) {
     for (at, one) in opens.iter().enumerate() {
         for other in &opens[at + 1..] {
             assert!(!one.access.conflicts(other.access), "{one:?} {other:?}");

@@ -1,0 +1,54 @@
+//! Delivery of effects by a loop, also where delivering one makes others.
+//!
+//! A holder that takes an effect may ask for another claim, or give one back, whose effects are for further holders. They are delivered
+//! by whoever delivers already on this thread, after those that came before them: a queue that clients make long takes no stack.
+
+use super::{Effect, Holder};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+type Due = VecDeque<(Arc<dyn Holder>, Effect)>;
+
+thread_local! {
+    static DELIVERY: RefCell<Delivery> = const { RefCell::new(Delivery { due: Due::new(), is_running: false }) };
+}
+
+struct Delivery {
+    due: Due,
+    /// Whether a call below this one on the stack delivers what is due.
+    is_running: bool,
+}
+
+/// That this call delivers what is due on its thread.
+struct Running;
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // What a panic has left is delivered with what comes next.
+        _ = DELIVERY.try_with(|delivery| delivery.borrow_mut().is_running = false);
+    }
+}
+
+/// Delivers effects to their holders, in order; at once, unless this is called by a holder that takes an effect.
+pub(super) fn deliver(mut effects: Due) {
+    if effects.is_empty() {
+        return;
+    }
+    let begin = |delivery: &RefCell<Delivery>| {
+        let mut delivery = delivery.borrow_mut();
+        delivery.due.append(&mut effects);
+        !std::mem::replace(&mut delivery.is_running, true)
+    };
+    match DELIVERY.try_with(begin) {
+        Ok(false) => return,
+        Ok(true) => {}
+        // The thread is ending.
+        Err(_) => return effects.into_iter().for_each(|(holder, effect)| holder.deliver(effect)),
+    }
+    let _running = Running;
+    while let Ok(Some((holder, effect))) = DELIVERY.try_with(|delivery| delivery.borrow_mut().due.pop_front())
+    {
+        holder.deliver(effect);
+    }
+}
