@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn networks_are_of_64_bits_where_nothing_else_is_said() {
-        let prefix = |text| parse(text).map(|config| config.nfs.listen().ipv6_prefix);
+        let prefix = |text: &str| parse(text).map(|config| config.nfs.listen().ipv6_prefix);
         assert_eq!(prefix("").unwrap(), Ipv6Prefix::default());
         assert_eq!(prefix("[nfs]\nipv6_prefix = 56").unwrap().to_string(), "56");
         for wrong in ["0", "129", "256", "\"64\""] {
