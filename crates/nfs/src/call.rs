@@ -25,6 +25,8 @@ pub struct Call<'c> {
     pub namespace: &'c Namespace,
     /// The client.
     pub peer: SocketAddr,
+    /// The address that stands for the client at limits.
+    pub payer: IpAddr,
     /// The address at which the client has reached us.
     pub local: IpAddr,
     /// The endpoint that this is, if it is one and not the service's own address.

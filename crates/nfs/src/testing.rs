@@ -83,6 +83,7 @@ impl Desk {
             service: &self.service,
             namespace: &self.service.namespace.load_full(),
             peer: self.peer,
+            payer: self.peer.ip(),
             local: self.local.parse().unwrap(),
             endpoint: self.endpoint.map(|address| address.parse().unwrap()),
             protocol: crate::v3::PROTOCOL,

@@ -30,6 +30,7 @@ use smb_wire::file::READ_HEAD_SIZE;
 use smb_wire::header::{Command, Flags, HEADER_SIZE, Header, NEXT_COMMAND_OFFSET, Routing};
 use smb_wire::types::Dialect;
 use smb_wire::{Encode, FileId, NtStatus, Writer};
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use transport::{CallStats, Endpoints, Pipe};
@@ -42,6 +43,8 @@ pub(crate) struct Base<'c> {
     pub(crate) connection: &'c Connection,
     pub(crate) namespace: &'c Arc<Namespace>,
     pub(crate) ends: Endpoints,
+    /// The address that stands for the client at limits.
+    pub(crate) payer: IpAddr,
     pub(crate) blocking: Blocking,
     pub(crate) now: Time,
     pub(crate) pending: &'c mut PendingSync,
@@ -62,6 +65,7 @@ impl Base<'_> {
             connection: self.connection,
             namespace: self.namespace,
             ends: self.ends,
+            payer: self.payer,
             blocking: self.blocking,
             now: self.now,
             pending: self.pending,
@@ -486,7 +490,7 @@ impl Chain {
         if !is_anything_limited() || is_paid || ends_waits(request.header.command) {
             return Ok(());
         }
-        let client = ops.ends.peer.ip().to_canonical();
+        let client = ops.payer;
         let toll = |demand: Demand| match self.counted == Some(volume.id()) {
             true => Some(demand.without_operations()).filter(|demand| !demand.is_nothing()),
             false => Some(demand),

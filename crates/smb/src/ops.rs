@@ -20,6 +20,7 @@ use smb_wire::header::{Flags, Header};
 use smb_wire::negotiate::Capabilities;
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Writer};
+use std::net::IpAddr;
 use std::sync::Arc;
 use transport::{CallStats, Endpoints, Pipe as Pages};
 use vfs::claims::{By, Io, IoKind, Request, Span, Ticket, Verdict};
@@ -74,6 +75,8 @@ pub(crate) struct Ops<'c> {
     pub(crate) connection: &'c Connection,
     pub(crate) namespace: &'c Arc<Namespace>,
     pub(crate) ends: Endpoints,
+    /// The address that stands for the client at limits.
+    pub(crate) payer: IpAddr,
     pub(crate) blocking: Blocking,
     pub(crate) now: Time,
     pub(crate) pending: &'c mut PendingSync,

@@ -353,6 +353,7 @@ impl Smb {
             connection: ours,
             namespace: &cx.memory.namespace,
             ends,
+            payer: cx.connection.client(),
             blocking: cx.blocking,
             now: cx.now,
             pending: cx.pending,
@@ -495,7 +496,7 @@ impl Smb {
         let channel = connection.session.channel(first.session_id).filter(|channel| channel.is_valid())?;
         let tree = channel.session.tree(first.tree_id())?;
         let volume = &tree.disk()?.export.volume;
-        let toll = volume.toll(connection.ends.peer.ip().to_canonical(), demand_of_all(message)?)?;
+        let toll = volume.toll(connection.client(), demand_of_all(message)?)?;
         *paid = Some(volume.id());
         Some(toll)
     }

@@ -6,6 +6,7 @@ use crate::service::Service;
 use crate::v4::price::{Covered, Segment, first_segment};
 use crate::{rates, v3};
 use nfs_wire::v3::Procedure;
+use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::qos::{Toll, is_anything_limited};
 use vfs::{Export, Namespace, Origin};
@@ -18,9 +19,9 @@ pub(super) fn toll(
     args: &[u8],
     service: &Service,
     namespace: &Namespace,
-    origin: Origin,
+    (origin, payer): (Origin, IpAddr),
 ) -> Option<Toll> {
-    let rated = |gate| Some(rates::toll(gate, origin.client));
+    let rated = |gate| Some(rates::toll(gate, payer));
     let (export, demand) = match call.target {
         Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
         Target::Sideband(Sideband::Mount(_, nfs_wire::mount::Procedure::MNT)) => {
@@ -34,13 +35,13 @@ pub(super) fn toll(
         Target::Compound(_) if is_anything_limited() => {
             let Segment { handle, demand, until } = first_segment(args)?;
             let export = reached(handle?, service, namespace, origin)?;
-            let toll = export.volume.toll(origin.client, demand);
+            let toll = export.volume.toll(payer, demand);
             call.covered = toll.as_ref().map(|_| Covered { volume: export.volume.id(), until });
             return toll;
         }
         _ => return None,
     };
-    export.volume.toll(origin.client, demand)
+    export.volume.toll(payer, demand)
 }
 
 /// The export of a handle, for a call that pays for it: nobody spends what a volume has without a handle that we made, nor from

@@ -219,7 +219,8 @@ impl Protocol for Rpc {
                 connection.prove();
             }
             let args = call.args(message);
-            let toll = toll(&mut call, args, &self.service, &memory.namespace, origin);
+            let from = (origin, connection.client());
+            let toll = toll(&mut call, args, &self.service, &memory.namespace, from);
             Plan { dispatch: call.dispatch(), call, toll }
         }))
     }
@@ -451,6 +452,7 @@ impl Rpc {
             service: &self.service,
             namespace: &cx.memory.namespace,
             peer,
+            payer: cx.connection.client(),
             local,
             endpoint: cx.connection.session.endpoint,
             protocol: call.protocol(),

@@ -123,6 +123,7 @@ fn answer(
             service,
             namespace: &service.namespace.load_full(),
             peer,
+            payer: peer.ip().to_canonical(),
             local,
             endpoint: None,
             protocol: routed.protocol(),

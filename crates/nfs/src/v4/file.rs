@@ -161,7 +161,7 @@ pub(super) fn stability(how: StableHow) -> Stability {
 pub(super) fn commit(ops: &mut Ops<'_, '_>, _args: &CommitArgs, w: &mut Writer<'_>) -> Done {
     let file = ops.file()?;
     let opened = file.authorize_write(&file.caller)?;
-    let toll = rates::toll(&ops.call.service.rates.commits, ops.call.peer.ip());
+    let toll = rates::toll(&ops.call.service.rates.commits, ops.call.payer);
     let _paid = toll.pay().map_err(|_| Stop::Held)?;
     let (_, verifier) = opened.commit()?;
     reply(w, &CommitOk { writeverf: verifier.to_be_bytes() })

@@ -127,7 +127,7 @@ impl Ops<'_, '_> {
         if demand.is_nothing() {
             return Ok(());
         }
-        let Some(toll) = file.volume().toll(self.call.peer.ip(), demand) else { return Ok(()) };
+        let Some(toll) = file.volume().toll(self.call.payer, demand) else { return Ok(()) };
         let covered = Some(Covered { volume: file.volume_id(), until });
         match toll.pay() {
             Ok(charge) => {

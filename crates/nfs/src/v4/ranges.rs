@@ -58,7 +58,7 @@ pub(super) fn clone(ops: &mut Ops<'_, '_>, args: &CloneArgs) -> Done {
     let (to, from) = (ops.file()?, ops.saved_file()?);
     let source = readable(ops, &from, &args.src_stateid)?;
     let target = writable(ops, &to, &args.dst_stateid)?;
-    let sides = Sides::new(&source, &target, ops.call.peer.ip());
+    let sides = Sides::new(&source, &target, ops.call.payer);
     if sides.are_two() && sides.is_limited() {
         return Err(Stop::Status(Status::XDEV));
     }
@@ -86,7 +86,7 @@ pub(super) fn copy(ops: &mut Ops<'_, '_>, args: &CopyArgs<'_>, w: &mut Writer<'_
     }
     // Before the copy: if a flush fails meanwhile, the client must see that its data may be lost.
     let writeverf = to.volume().write_verifier().to_be_bytes();
-    let sides = Sides::new(&source, &target, ops.call.peer.ip());
+    let sides = Sides::new(&source, &target, ops.call.payer);
     let most = if sides.is_limited() { COPY_PAID_BYTES_MAX } else { COPY_BYTES_MAX };
     if !args.synchronous && len > most {
         let began = begin_copy(ops, Arc::clone(&source), Arc::clone(&target), whole, writeverf)?;
@@ -144,6 +144,7 @@ fn begin_copy(
         client,
         stateid,
         origin,
+        payer: ops.call.payer,
         namespace,
         progress,
         _room: room,

@@ -224,6 +224,7 @@ impl World {
                 service: &self.service,
                 namespace: &self.namespace,
                 peer: self.peer,
+                payer: self.peer.ip(),
                 local: std::net::IpAddr::from([192, 0, 2, 1]),
                 endpoint: self.endpoint,
                 protocol: routed.protocol(),

@@ -32,7 +32,7 @@ fn clone(ops: &mut Ops<'_>, target: &Arc<Open>, asked: &DuplicateExtents) -> Res
     if [span.source, span.target].iter().any(|at| !at.is_multiple_of(block)) {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
-    let sides = Sides::new(from, to, ops.ends.peer.ip().to_canonical());
+    let sides = Sides::new(from, to, ops.payer);
     if sides.are_two() && sides.is_limited() {
         // What is shared is not read and not written, so that nothing could be paid for it.
         return Err(NtStatus::NOT_SAME_DEVICE.into());

@@ -79,7 +79,7 @@ pub(super) fn copy_chunks(
     if args.ctl_code == CtlCode::SRV_COPYCHUNK {
         target.check(AccessMask::READ_DATA)?;
     }
-    let sides = Sides::new(from, to, ops.ends.peer.ip().to_canonical());
+    let sides = Sides::new(from, to, ops.payer);
     let mut copying = ops.copying.take().unwrap_or_else(|| Copying::new(&sides));
     let copied = copy_parts(ops, &mut copying, (&source, target), (&sides, &asked.chunks));
     let done = copying.done;

@@ -9,6 +9,7 @@ use crate::v4::status::status;
 use nfs_wire::v4::callback::{Argument, OffloadArgs, OffloadInfo};
 use nfs_wire::v4::{FileHandle, StableHow, Stateid, Status, Verifier, WriteResponse};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Instant;
@@ -32,8 +33,9 @@ pub(crate) struct Copying {
     pub(crate) handle: Box<[u8]>,
     pub(crate) client: Weak<Client>,
     pub(crate) stateid: Stateid,
-    /// Where the client has asked from, who pays, and the exports that let it in.
+    /// Where the client has asked from, the address that pays, and the exports that let it in.
     pub(crate) origin: Origin,
+    pub(crate) payer: IpAddr,
     pub(crate) namespace: SharedNamespace,
     pub(crate) progress: Arc<CopyProgress>,
     /// The room that it takes among copies.
@@ -170,7 +172,7 @@ impl Copier {
 
 impl Copying {
     fn sides(&self) -> Sides<'_> {
-        Sides::new(&self.source, &self.target, self.origin.client)
+        Sides::new(&self.source, &self.target, self.payer)
     }
 
     /// What is copied next, and what is to be paid for that.
