@@ -5,12 +5,11 @@ use crate::model::Problem;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use control::{Actor, Role, Service, Terms, Token, TokenName};
+use stable::files;
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Write};
+use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -45,16 +44,7 @@ pub fn bootstrap(service: &Service, dir: &Path) -> io::Result<Option<PathBuf>> {
     }
     let (_, secret) = service.create_token(&terms, &name, Role::Admin).map_err(io::Error::other)?;
     let new = dir.join(format!("{ADMIN_TOKEN_FILE}.new"));
-    // A leftover may have other rights than a new file.
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    writeln!(file, "{}", secret.expose())?;
-    file.sync_all()?;
-    fs::rename(&new, &path)?;
-    File::open(dir)?.sync_all()?;
+    files::replace(&path, &new, files::PRIVATE, &[secret.expose().as_bytes(), b"\n"])?;
     Ok(Some(path))
 }
 

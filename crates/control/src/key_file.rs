@@ -1,9 +1,9 @@
 //! Files that hold a secret key and nothing else.
 
 use crate::store::StoreError;
-use std::fs::{self, File, OpenOptions};
+use stable::files;
+use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A file with a key of `N` random bytes, for its owner alone.
@@ -26,14 +26,14 @@ impl<const N: usize> KeyFile<N> {
 
     /// The key, if there is one.
     pub fn read(&self) -> Result<Option<[u8; N]>, StoreError> {
-        let mut file = match File::open(&self.path) {
+        let mut file = match files::open_secret(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                let (path, why) = (self.path.clone(), error.to_string());
+                return Err(StoreError::KeyExposed { path, why, stakes: self.stakes });
+            }
             opened => opened.map_err(|error| self.failed(error))?,
         };
-        let mode = file.metadata().map_err(|error| self.failed(error))?.mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(StoreError::KeyExposed { path: self.path.clone(), mode, stakes: self.stakes });
-        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(|error| self.failed(error))?;
         let found = bytes.len();
@@ -62,14 +62,14 @@ impl<const N: usize> KeyFile<N> {
         let draft = self.path.with_extension(format!("new-{}", std::process::id()));
         // One that a process of the same number left when it crashed.
         _ = fs::remove_file(&draft);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        let mut file = files::create_new(&draft, files::PRIVATE)?;
         let placed = file
             .write_all(key)
             .and_then(|()| file.sync_all())
             .and_then(|()| fs::hard_link(&draft, &self.path));
         fs::remove_file(&draft)?;
         placed?;
-        self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+        self.path.parent().map_or(Ok(()), files::sync_dir)
     }
 
     fn failed(&self, error: std::io::Error) -> StoreError {
@@ -83,7 +83,7 @@ impl<const N: usize> KeyFile<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
     fn a_key_is_made_once_and_kept_private() {

@@ -1,7 +1,7 @@
 //! `plimsoll agent`: makes load on this machine for a coordinator on another one.
 
 use crate::bench::PasswordArgs;
-use crate::nfs_frontend::until_told;
+use crate::signals::{ignore_reloads, until_told};
 use anyhow::Context;
 use bench::agent::{Token, serve, wall_clock};
 use bench::engine::{self, Caller};
@@ -34,6 +34,7 @@ pub(crate) struct AgentArgs {
 
 /// Serves until told to stop.
 pub(crate) fn run(args: AgentArgs) -> anyhow::Result<ExitCode> {
+    ignore_reloads();
     let token = Token::read(&args.token_file).context(
         "the agent needs a token: (umask 077 && head -c 32 /dev/urandom | base64 > FILE), the same on all machines",
     )?;

@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, OpenOptions};
+use stable::files;
+use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
@@ -28,20 +29,19 @@ impl Announcement {
     pub(crate) fn write(&self, data: &Path) -> anyhow::Result<()> {
         let (path, draft) = (data.join(FILE), data.join(format!("{FILE}.new")));
         let text = serde_json::to_string_pretty(self)? + "\n";
-        fs::write(&draft, &text)
-            .and_then(|()| fs::rename(&draft, &path))
+        files::replace(&path, &draft, files::PUBLIC, &[text.as_bytes()])
             .or_else(|error| {
-                _ = fs::remove_file(&draft);
                 // On a full disk what an earlier run told has room for what is told now.
                 overwrite(&path, &text).map_err(|_| error)
             })
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// What the data directory tells; nothing if no service has run there or the last one has ended properly.
+    /// What the data directory tells; nothing if no service has run there or the last one has ended properly. A file that another
+    /// user may have written is an error: it would say where to send the token of the API.
     pub(crate) fn read(data: &Path) -> anyhow::Result<Option<Self>> {
         let path = Self::path(data);
-        match fs::read(&path) {
+        match files::read_trusted(&path) {
             Ok(bytes) => {
                 serde_json::from_slice(&bytes).map(Some).with_context(|| format!("read {}", path.display()))
             }
@@ -66,7 +66,7 @@ impl Announcement {
 
 /// Writes `text` over a file that is there, whose blocks are taken already.
 fn overwrite(path: &Path, text: &str) -> std::io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
+    let file = files::open_to_change(path)?;
     file.write_all_at(text.as_bytes(), 0)?;
     file.set_len(text.len() as u64)
 }

@@ -142,9 +142,9 @@ impl Default for NfsConfig {
 impl Config {
     /// Reads a file. What it says wrong is told with the line.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path)
+        let bytes = stable::files::read_trusted(path)
             .with_context(|| format!("cannot read the configuration {}", path.display()))?;
-        toml::from_str(&text).with_context(|| format!("the configuration {}", path.display()))
+        toml::from_slice(&bytes).with_context(|| format!("the configuration {}", path.display()))
     }
 }
 

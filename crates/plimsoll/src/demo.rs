@@ -5,6 +5,7 @@ use crate::host::Host;
 use crate::manage::words;
 use crate::mounting::note;
 use crate::nfs_frontend::{Listen, run_until_told};
+use crate::signals::ignore_reloads;
 use crate::terminal;
 use bench::demo::{self, Row, Step};
 use bench::load::{self, Op, Plan, Progress, Report};
@@ -57,6 +58,7 @@ const HELD_S: usize = 3;
 
 /// Serves, measures, and goes on serving unless told otherwise.
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    ignore_reloads();
     let host = Host::start(&args.data, &args.listen, &SmbConfig::default())?;
     let durability = Durability::from(args.durability);
     make_volume(&host, FREE, "plimsoll/unlimited", Bytes::tib(1), Bytes::tib(1), durability)?;

@@ -5,6 +5,7 @@ use crate::manage::share_modes::ShareModes;
 use crate::manage::{self, words};
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK, run_until_told};
 use crate::periodic::Task;
+use crate::signals::ignore_reloads;
 use crate::smb_frontend::{Serving, SmbFrontend, SmbListen};
 use crate::{state, tending};
 use anyhow::{Context, anyhow, bail};
@@ -102,6 +103,7 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     if args.smb.smb_users.is_some() && !protocols.contains(Protocol::Smb) {
         bail!("--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2");
     }
+    ignore_reloads();
     let served = Served::start(&args)?;
     // At once: whoever has read the first line may read no more.
     run_until_told(|| print!("{}", served.commands()), served.tasks());

@@ -27,6 +27,7 @@ mod plane;
 mod ports;
 mod serve;
 mod shell;
+mod signals;
 mod size;
 mod smb_frontend;
 mod smb_users;
@@ -97,6 +98,8 @@ fn main() -> ExitCode {
         .with_target(false)
         .with_ansi(terminal::has_color())
         .with_writer(std::io::stderr)
+        // By default it panics where nobody reads the log any more, a closed terminal for example.
+        .log_internal_errors(false)
         .init();
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();

@@ -5,7 +5,7 @@ use anyhow::Context;
 use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
-use std::fs;
+use stable::files;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,8 @@ pub(crate) struct ManArgs {
 /// Writes a page for each command.
 pub(crate) fn man(commands: Command, args: &ManArgs) -> anyhow::Result<()> {
     let dir = &args.dir;
-    fs::create_dir_all(dir).with_context(|| format!("cannot create the directory {}", dir.display()))?;
+    files::make_dirs(dir, files::PUBLIC_DIR)
+        .with_context(|| format!("cannot create the directory {}", dir.display()))?;
     let mut commands = commands.disable_help_subcommand(true);
     commands.build();
     write_pages(&commands, None, dir)

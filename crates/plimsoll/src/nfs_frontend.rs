@@ -7,6 +7,7 @@ use crate::lease::LeaseArgs;
 use crate::mounting::Mounting;
 use crate::periodic::Task;
 use crate::ports::{NFS_PROGRAMS, Ports};
+use crate::signals::until_told;
 use crate::state::Stable;
 use crate::tls::{ServerTls, TlsSettings};
 use crate::volumes;
@@ -18,8 +19,6 @@ use nfs::rates::CallRates;
 use nfs::rpc::server::{Endpoints, Server, Settings, View};
 use nfs::rpc::udp::Responder;
 use nfs::service::Service;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
@@ -239,15 +238,6 @@ pub(crate) fn run_until_told(announce: impl FnOnce(), tasks: impl IntoIterator<I
     });
 }
 
-/// Has `announce` tell how to use a service, and waits for SIGINT or SIGTERM.
-pub(crate) fn until_told(announce: impl FnOnce()) {
-    // First of all: whoever has read the announcement may end the service properly.
-    let signals = Signals::new([SIGINT, SIGTERM]);
-    announce();
-    match signals {
-        Ok(mut signals) => _ = signals.forever().next(),
-        Err(error) => tracing::error!(%error, "cannot wait for signals"),
-    }
 }
 
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

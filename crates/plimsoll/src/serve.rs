@@ -4,6 +4,7 @@ use crate::announcement::Announcement;
 use crate::config::{ApiConfig, Config};
 use crate::host::Host;
 use crate::nfs_frontend::run_until_told;
+use crate::signals::ignore_reloads;
 use crate::tls::TlsSettings;
 use anyhow::Context;
 use clap::Args;
@@ -51,6 +52,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Serves until told to stop.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
+    ignore_reloads();
     let mut config = args.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
     config.data = args.data.unwrap_or(config.data);
     config.nfs.listen = args.listen.unwrap_or(config.nfs.listen);

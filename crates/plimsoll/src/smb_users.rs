@@ -1,10 +1,10 @@
 //! Users of SMB where no service is managed: a file of them, for `plimsoll export` (`docs/guide/users.md`).
 
-use crate::state::read_secret;
 use anyhow::{Context, bail};
 use identity::{AccountName, Accounts, Group, Mapping, NtHash, SharedAccounts, Sid, User};
 use nfs::handle::HandleSigner;
 use serde::Deserialize;
+use stable::files::read_secret;
 use std::path::Path;
 
 /// The whole file.

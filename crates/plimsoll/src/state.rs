@@ -8,10 +8,9 @@ use nfs::nlm::locks::Locks;
 use nfs::nsm::LockHosts;
 use nfs::v4::state::records::Records;
 use smb::persistent::PersistentOpens;
-use stable::StableDir;
+use stable::{StableDir, files};
 use std::fs;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::claims::Grace;
@@ -30,24 +29,12 @@ pub(crate) fn default_dir() -> PathBuf {
     base.unwrap_or_else(|| PathBuf::from(".")).join("plimsoll")
 }
 
-/// Makes `dir` if it is not there, for the owner only.
+/// Makes `dir` if it is not there, for the owner only. A directory to which others may write is refused: they could put their own
+/// keys, state and addresses there.
 pub(crate) fn make_dir(dir: &Path) -> anyhow::Result<()> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.with_context(|| format!("cannot make the directory {}", dir.display()))
-}
-
-/// Reads a file that only its owner may read; [`ErrorKind::InvalidData`] if others may, too.
-pub(crate) fn read_secret(path: &Path) -> std::io::Result<String> {
-    let mut file = fs::File::open(path)?;
-    let found = file.metadata()?;
-    if found.is_file() && found.mode() & 0o077 != 0 {
-        let (mode, shown) = (found.mode() & 0o777, path.display());
-        let why = format!("others than its owner may use it (mode {mode:03o}): chmod 600 {shown}");
-        return Err(std::io::Error::new(ErrorKind::InvalidData, why));
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
-    Ok(text)
+    let made = files::make_dirs(dir, files::PRIVATE_DIR);
+    made.with_context(|| format!("cannot make the directory {}", dir.display()))?;
+    files::check_dir(dir).with_context(|| format!("cannot use the directory {}", dir.display()))
 }
 
 /// Fills a buffer with random bytes.
@@ -141,7 +128,7 @@ fn has_ended(records: &Records) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
     fn the_key_of_handles_is_kept_private() {

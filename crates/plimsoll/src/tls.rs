@@ -1,11 +1,11 @@
 //! TLS under NFS (RFC 9289) as it is set: when, and with which files, which may change while they are used.
 
 use crate::periodic::Task;
-use crate::state::read_secret;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use nfs::rpc::tls::{ALPN, TlsPolicy};
 use serde::Deserialize;
+use stable::files::read_secret;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -143,5 +143,5 @@ pub(crate) fn read_pair(certificate: &Path, key: &Path) -> anyhow::Result<(Vec<u
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    stable::files::read_trusted(path).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -1,10 +1,10 @@
 //! [`Entries`]: a directory with a file for each thing that is kept.
 
 use crate::check::{CHECK_BYTES, check};
-use crate::{StableDir, is_for_now};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use crate::{StableDir, files, is_for_now};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Entries {
 
     /// Makes the directory, durably, if it is not there.
     fn make_dir(&self) -> io::Result<()> {
-        let made = DirBuilder::new().mode(0o700).create(&self.dir);
+        let made = files::make_dir(&self.dir, files::PRIVATE_DIR);
         if let Ok(found) = fs::symlink_metadata(&self.dir) {
             let own = rustix::process::geteuid().as_raw();
             if !found.is_dir() || found.uid() != own || found.mode() & 0o022 != 0 {
@@ -55,7 +55,7 @@ impl Entries {
         match made {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
-            Ok(()) => self.dir.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all()),
+            Ok(()) => self.dir.parent().map_or(Ok(()), files::sync_dir),
         }
     }
 
@@ -74,7 +74,7 @@ impl Entries {
             }
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if let (16, Ok(number)) = (name.len(), u64::from_str_radix(name, 16)) {
-                found.push(Found { number, content: self.content(&fs::read(&path)?) });
+                found.push(Found { number, content: self.content(&files::read_trusted(&path)?) });
             }
         }
         found.sort_unstable_by_key(|found| found.number);
@@ -83,26 +83,18 @@ impl Entries {
 
     /// Keeps this by a number, in place of what was there. It is durable when this returns.
     pub fn put(&self, number: u64, content: &[u8]) -> io::Result<()> {
-        let path = self.path(number);
-        let draft = path.with_extension(DRAFT);
-        let written = match self.write(&draft, content) {
+        match self.write(number, content) {
             // There was no room for the directory at the start.
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.make_dir().and_then(|()| self.write(&draft, content))
+                self.make_dir().and_then(|()| self.write(number, content))
             }
             written => written,
-        };
-        let written = written.and_then(|()| fs::rename(&draft, &path));
-        if written.is_err() {
-            _ = fs::remove_file(&draft);
         }
-        written?;
-        File::open(&self.dir)?.sync_all()
     }
 
     /// What is kept by a number, if anything is and is whole.
     pub fn get(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
-        match fs::read(self.path(number)) {
+        match files::read_trusted(&self.path(number)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             read => Ok(self.content(&read?)),
         }
@@ -129,12 +121,9 @@ impl Entries {
         self.dir.join(format!("{number:016x}"))
     }
 
-    fn write(&self, path: &std::path::Path, content: &[u8]) -> io::Result<()> {
-        let bytes = [self.kind, content].concat();
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        file.write_all(&bytes)?;
-        file.write_all(&check(&bytes))?;
-        file.sync_all()
+    fn write(&self, number: u64, content: &[u8]) -> io::Result<()> {
+        let (path, bytes) = (self.path(number), [self.kind, content].concat());
+        files::replace(&path, &path.with_extension(DRAFT), files::PRIVATE, &[&bytes, &check(&bytes)])
     }
 
     fn content(&self, bytes: &[u8]) -> Option<Vec<u8>> {

@@ -1,9 +1,10 @@
 //! What a service keeps over its restarts: [`StableDir`], the directory it is in; [`RecordLog`], a file of records of one size there;
-//! and [`Entries`], a directory with a file for each thing that is kept.
+//! and [`Entries`], a directory with a file for each thing that is kept. [`files`] makes all files of the process but those of volumes.
 #![forbid(unsafe_code)]
 
 mod check;
 mod entries;
+pub mod files;
 mod log;
 #[cfg(any(test, feature = "testing"))]
 mod testing;

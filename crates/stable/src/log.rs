@@ -1,8 +1,9 @@
 //! [`RecordLog`]: a file of records of one size.
 
 use crate::check::{CHECK_BYTES, check};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use crate::files;
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,7 @@ pub fn read<const HEADER: usize, const RECORD: usize>(
     path: &Path,
     kind: &[u8; 12],
 ) -> io::Result<Option<Contents<HEADER, RECORD>>> {
-    match fs::read(path) {
+    match files::read_trusted(path) {
         Ok(bytes) => parse(&bytes, kind).map(Some),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -61,15 +62,8 @@ impl<const HEADER: usize, const RECORD: usize> RecordLog<HEADER, RECORD> {
         let mut bytes = header.to_vec();
         records.into_iter().for_each(|record| bytes.extend(record));
         let records = (bytes.len() - HEADER) / RECORD;
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&draft)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(&draft, path)?;
-        if let Some(dir) = path.parent() {
-            File::open(dir)?.sync_all()?;
-        }
-        let file = OpenOptions::new().write(true).open(path)?;
+        files::replace(path, &draft, files::PRIVATE, &[&bytes])?;
+        let file = files::open_to_change(path)?;
         Ok(Self { path: path.to_owned(), file: Some(file), records })
     }
 
@@ -80,7 +74,7 @@ impl<const HEADER: usize, const RECORD: usize> RecordLog<HEADER, RECORD> {
 
     /// The file as it is, with `records` records and another header, which takes no further room on the disk.
     pub fn with_header(path: &Path, header: &[u8; HEADER], records: usize) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).open(path)?;
+        let file = files::open_to_change(path)?;
         let log = Self { path: path.to_owned(), file: Some(file), records };
         log.set_header(header)?;
         Ok(log)
@@ -139,6 +133,7 @@ impl<const HEADER: usize, const RECORD: usize> RecordLog<HEADER, RECORD> {
 mod tests {
     use super::*;
     use crate::{TestDir, seal};
+    use std::fs;
 
     const KIND: &[u8; 12] = b"PLMTESTS\0\0\0\x01";
     type Log = RecordLog<12, 8>;

@@ -20,7 +20,7 @@ impl TestDir {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("plimsoll-stable-{}-{number}", std::process::id()));
-        fs::create_dir(&dir).unwrap();
+        crate::files::make_dir(&dir, crate::files::PRIVATE_DIR).unwrap();
         Self(dir)
     }
 

@@ -25,10 +25,10 @@ pub(super) const EDGES: [Row<'_>; 20] = [
     ("nfs", &["nfs-wire", "stable", "transport", "vfs", "xdr"], &[]),
     ("smb", &["identity", "smb-wire", "stable", "transport", "vfs", "xdr"], &[]),
     ("envelope", &[], &[]),
-    ("control", &["envelope", "identity", "vfs"], &[]),
-    ("api", &["control", "envelope", "vfs"], &["identity"]),
+    ("control", &["envelope", "identity", "stable", "vfs"], &[]),
+    ("api", &["control", "envelope", "stable", "vfs"], &["identity"]),
     ("report", &["envelope"], &[]),
-    ("bench", &["envelope", "identity", "nfs-wire", "report", "smb-wire", "xdr"], &[]),
+    ("bench", &["envelope", "identity", "nfs-wire", "report", "smb-wire", "stable", "xdr"], &[]),
     // Its tests call a running server word by word.
     (
         "plimsoll",

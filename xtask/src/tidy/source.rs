@@ -5,6 +5,11 @@ const LINES_MAX: usize = 800;
 /// Where `unsafe` may be.
 const UNSAFE_ROOMS: [&str; 4] =
     ["crates/posix/src/sys.rs", "crates/posix/src/sys/", "crates/ceph/src/ffi", "crates/gmac/src/wide.rs"];
+/// Where files and directories are made with the standard library: each with a mode, because a service has no umask.
+const FILES_ROOM: &str = "crates/stable/src/files.rs";
+/// Calls that make a file or directory, most of them with the mode 0666 or 0777.
+const MAKERS: [&str; 7] =
+    ["fs::write", "fs::copy", "create_dir", "DirBuilder", "File::create", "File::options", "OpenOptions"];
 const PROTOCOLS: &[&str] = &["nfs", "smb", "xdr", "rpc"];
 const BACKEND: &[&str] = &["backend::", "dyn backend", "noderef", "dyn node"];
 const CLOCKS: &[&str] = &["instant::now", "systemtime::now"];
@@ -64,6 +69,7 @@ impl<'a> Source<'a> {
         faults.extend(self.unsafe_code());
         faults.extend(self.attributes_without_reason());
         faults.extend(self.too_long());
+        faults.extend(self.files_without_mode());
         faults.extend(self.broken_silences());
         faults
     }
@@ -103,6 +109,28 @@ impl<'a> Source<'a> {
         let lines = self.text[..tests].lines().count();
         (lines > LINES_MAX)
             .then(|| format!("{}: {lines} lines before its tests; at most {LINES_MAX}", self.path))
+    }
+
+    fn files_without_mode(&self) -> Vec<String> {
+        let is_product = self.path.starts_with("crates/") && self.path.contains("/src/");
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        let is_test =
+            self.path.contains("/tests/") || ["tests.rs", "testing.rs"].iter().any(|end| name.ends_with(end));
+        if !is_product || is_test || self.path == FILES_ROOM {
+            return Vec::new();
+        }
+        let end = self.code.find("#[cfg(test)]\nmod ").unwrap_or(self.code.len());
+        let code = &self.code[..end];
+        let whole = |&(at, maker): &(usize, &str)| {
+            !code[..at].ends_with(is_word)
+                && (maker == "create_dir" || !code[at + maker.len()..].starts_with(is_word))
+        };
+        let found = MAKERS.iter().flat_map(|maker| code.match_indices(maker)).filter(whole);
+        found
+            .map(|(at, maker)| {
+                self.fault(at, &format!("{maker} outside of {FILES_ROOM}: the mode is not explicit"))
+            })
+            .collect()
     }
 
     fn broken_silences(&self) -> Vec<String> {
@@ -270,6 +298,22 @@ mod tests {
             ["crates/nfs/src/a.rs:3: unsafe outside posix::sys, ceph::ffi and gmac::wide"]
         );
         assert_eq!(faults("crates/posix/src/sys.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn file_made_outside_the_room_is_a_fault() {
+        let text = "fs::write(a, b);\nFile::create(a);\nOpenOptions::new();\nfs::create_dir_all(a);\nmy_fs::writer(a);";
+        let found = faults("crates/api/src/a.rs", text);
+        assert_eq!(
+            found[0],
+            "crates/api/src/a.rs:1: fs::write outside of crates/stable/src/files.rs: the mode is not explicit"
+        );
+        assert_eq!(found.len(), 4, "{found:?}");
+        let tests = format!("#[cfg(test)]\nmod tests {{\n{text}\n}}");
+        assert_eq!(faults("crates/api/src/a.rs", &tests), [""; 0]);
+        for path in [FILES_ROOM, "crates/api/tests/a.rs", "crates/api/src/testing.rs", "xtask/src/a.rs"] {
+            assert_eq!(faults(path, text), [""; 0], "{path}");
+        }
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -34,13 +33,10 @@ impl Token {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let shown = path.display();
         let failed = |source| Error::Io { doing: format!("read the token file {shown}"), source };
-        let file = File::open(path).map_err(failed)?;
-        let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(Error::Plan(format!(
-                "others than its owner may use the token file {shown} (mode {mode:04o}): chmod 600 {shown}"
-            )));
-        }
+        let file = stable::files::open_secret(path).map_err(|error| match error.kind() {
+            ErrorKind::InvalidData => Error::Plan(format!("the token file {shown}: {error}")),
+            _ => failed(error),
+        })?;
         let mut text = String::new();
         file.take(*BYTES.end() as u64 + 64).read_to_string(&mut text).map_err(failed)?;
         text.trim().parse().map_err(|wrong| Error::Plan(format!("the token file {shown}: {wrong}")))
@@ -117,6 +113,7 @@ fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn hmac_is_that_of_rfc_4231() {

@@ -1,12 +1,13 @@
 //! The installed fio: finding it, starting it, ending it, and what it left behind.
 
-use std::fs::{self, File};
-use std::io::{self, BufReader, ErrorKind, Read};
+use std::fs;
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::{env, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
+use stable::files;
 use tempfile::TempDir;
 
 use super::output::{self, Output};
@@ -104,9 +105,11 @@ impl Tool {
         scratch: TempDir,
     ) -> Result<Running, Error> {
         let jobs_path = scratch.path().join(JOBS);
-        fs::write(&jobs_path, jobs).map_err(Error::io("write fio's job file"))?;
-        let errors =
-            File::create(scratch.path().join(ERRORS)).map_err(Error::io("make a file for fio's errors"))?;
+        let written = files::create_new(&jobs_path, files::PRIVATE)
+            .and_then(|mut file| file.write_all(jobs.as_bytes()));
+        written.map_err(Error::io("write fio's job file"))?;
+        let errors = files::create_new(&scratch.path().join(ERRORS), files::PRIVATE)
+            .map_err(Error::io("make a file for fio's errors"))?;
         let mut child = Command::new(PROGRAM)
             // The full distributions; --status-interval could tell more while it runs, but holds up the jobs
             // and in many versions never returns.

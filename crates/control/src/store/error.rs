@@ -23,8 +23,8 @@ pub enum StoreError {
     Exposed {
         /// The file.
         path: PathBuf,
-        /// Its mode bits.
-        mode: u32,
+        /// The reason, and how to mend it.
+        why: String,
     },
     /// The disk is full.
     Full(PathBuf),
@@ -32,8 +32,8 @@ pub enum StoreError {
     KeyExposed {
         /// The file.
         path: PathBuf,
-        /// Its mode bits.
-        mode: u32,
+        /// The reason, and how to mend it.
+        why: String,
         /// What they could do with it, and what to do.
         stakes: &'static str,
     },
@@ -66,9 +66,9 @@ impl fmt::Display for StoreError {
                 "{} was written by a later plimsoll (tables of version {found}, this one knows {known}): use that one",
                 path.display()
             ),
-            Self::Exposed { path, mode } => write!(
+            Self::Exposed { path, why } => write!(
                 f,
-                "others may read or change {} (mode {mode:03o}): whoever can decides who may mount what. Make it 0600",
+                "others may read or change {}, which says who may mount what: {why}",
                 path.display()
             ),
             Self::Full(path) => write!(
@@ -77,8 +77,8 @@ impl fmt::Display for StoreError {
                  files on its volumes or elsewhere on the disk, or enlarge the disk; then ask again",
                 path.parent().unwrap_or(path).display()
             ),
-            Self::KeyExposed { path, mode, stakes } => {
-                write!(f, "others may read or change {} (mode {mode:03o}): {stakes}", path.display())
+            Self::KeyExposed { path, why, stakes } => {
+                write!(f, "others may read or change {}: {why}; {stakes}", path.display())
             }
             Self::KeyLength { path, found, wanted } => {
                 write!(f, "the key {} has {found} bytes instead of {wanted}", path.display())

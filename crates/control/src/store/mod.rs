@@ -18,11 +18,11 @@ pub use error::StoreError;
 
 use crate::error::Result;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use stable::files;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The store's file in the data directory.
@@ -61,10 +61,12 @@ impl Store {
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         let path = dir.join(STORE_FILE);
         make(&path).map_err(|error| StoreError::File(path.clone(), error))?;
-        let mode = std::fs::metadata(&path).map(|found| found.permissions().mode() & 0o777);
-        let mode = mode.map_err(|error| StoreError::File(path.clone(), error))?;
-        if mode & 0o077 != 0 {
-            return Err(StoreError::Exposed { path, mode }.into());
+        if let Err(error) = files::check_secret(&path) {
+            return Err(match error.kind() {
+                ErrorKind::InvalidData => StoreError::Exposed { path, why: error.to_string() },
+                _ => StoreError::File(path, error),
+            }
+            .into());
         }
         let (connection, is_read_only) = match connect(&path) {
             Err(crate::Error::Store(StoreError::Full(_))) => (connect_read_only(&path)?, true),
@@ -114,12 +116,12 @@ impl Store {
 /// Makes an empty file for the owner only. It is never opened here once SQLite has locked it: closing a file gives up all
 /// locks that the process has on it (`fcntl(2)`).
 fn make(path: &Path) -> std::io::Result<()> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+    match files::create_new(path, files::PRIVATE) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
         Ok(file) => {
             file.sync_all()?;
-            path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+            path.parent().map_or(Ok(()), files::sync_dir)
         }
     }
 }
@@ -205,7 +207,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
 /// Whether no file can be made beside the store, for want of room.
 fn is_full(path: &Path) -> bool {
     let draft = path.with_extension(format!("new-{}", std::process::id()));
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft);
+    let made = files::create_new(&draft, files::PRIVATE);
     let written = made.and_then(|mut file| file.write_all(&[0; 4096]));
     _ = fs::remove_file(&draft);
     matches!(written, Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))

@@ -8,7 +8,7 @@ use clap::Args;
 use identity::NtHash;
 
 use crate::manage::without_line_end;
-use crate::state::read_secret;
+use stable::files::read_secret;
 
 /// Where in the environment the password is.
 const VARIABLE: &str = "PLIMSOLL_SMB_PASSWORD";

@@ -1,5 +1,6 @@
 //! `plimsoll bench report`: runs for people and for other programs.
 
+use stable::files;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,7 +93,7 @@ fn write_files(directory: &Path, files: Vec<fio::File>) -> anyhow::Result<()> {
     for file in files {
         let path = directory.join(&file.path);
         let parent = path.parent().unwrap_or(directory);
-        fs::create_dir_all(parent).with_context(|| format!("{}", parent.display()))?;
+        files::make_dirs(parent, files::PUBLIC_DIR).with_context(|| format!("{}", parent.display()))?;
         output::write(&path, file.text)?;
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! Passwords on their way to the service: from a prompt, a file or the standard input, never from the command line.
 
-use crate::state::read_secret;
 use crate::terminal;
 use anyhow::{Context, bail};
 use clap::Args;
+use stable::files::read_secret;
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 

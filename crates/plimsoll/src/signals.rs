@@ -1,0 +1,36 @@
+//! Signals of a long-running command.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+use std::thread;
+
+/// Signals that end a process by default, and that operators send for a reload or to rotate logs.
+const IGNORED: [i32; 3] = [SIGHUP, SIGUSR1, SIGUSR2];
+
+/// Has the signals logged that ask for nothing this command does, from its start to its end.
+pub(crate) fn ignore_reloads() {
+    let log = move |mut signals: Signals| {
+        for signal in signals.forever() {
+            let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+            tracing::info!(
+                "{name} is ignored: nothing is loaded again, and the log goes to the standard error"
+            );
+        }
+    };
+    let started = Signals::new(IGNORED)
+        .and_then(|signals| thread::Builder::new().name("signals".into()).spawn(move || log(signals)));
+    if let Err(error) = started {
+        tracing::warn!(%error, "SIGHUP ends this process: it cannot be ignored");
+    }
+}
+
+/// Has `announce` tell how to use a service, and waits for SIGINT or SIGTERM.
+pub(crate) fn until_told(announce: impl FnOnce()) {
+    // First of all: whoever has read the announcement may end the service properly.
+    let signals = Signals::new([SIGINT, SIGTERM]);
+    announce();
+    match signals {
+        Ok(mut signals) => _ = signals.forever().next(),
+        Err(error) => tracing::error!(%error, "cannot wait for signals"),
+    }
+}

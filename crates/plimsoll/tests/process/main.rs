@@ -1,0 +1,5 @@
+//! The running process: signals and the modes of the files that it makes.
+
+mod files;
+mod rig;
+mod signals;

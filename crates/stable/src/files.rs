@@ -1,0 +1,217 @@
+//! Files and directories that a process makes, each with an explicit mode, and files whose content it trusts.
+//!
+//! A service runs with a umask of zero, because volumes give their files exact modes. So a mode that nobody names is 0666.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Mode of a file for the process's own user alone.
+pub const PRIVATE: u32 = 0o600;
+/// Mode of a file that everybody may read.
+pub const PUBLIC: u32 = 0o644;
+/// Mode of a directory for the process's own user alone.
+pub const PRIVATE_DIR: u32 = 0o700;
+/// Mode of a directory that everybody may list.
+pub const PUBLIC_DIR: u32 = 0o755;
+
+/// Rights of group and others that nobody may have to a file whose content is trusted.
+const MAY_WRITE: u32 = 0o022;
+/// Rights that nobody may have to a file whose content is secret, too.
+const MAY_USE: u32 = 0o077;
+
+/// Makes a file under a name that is free: nothing is written through a link that somebody has planted.
+pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+}
+
+/// Opens a file to be written, empty. One that is there keeps its mode, and a link is followed: for directories in which
+/// nobody else can plant one.
+pub fn create_or_empty(path: &Path, mode: u32) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)
+}
+
+/// Opens a file that is there, to change it in its place.
+pub fn open_to_change(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW.bits();
+    OpenOptions::new().write(true).custom_flags(i32::try_from(flags).unwrap_or(0)).open(path)
+}
+
+/// Puts a file with this content and mode in the place of `path`, durably: a crash leaves the old one or the new one. `draft`
+/// is its name until it is whole; what has that name is removed first.
+pub fn replace(path: &Path, draft: &Path, mode: u32, content: &[&[u8]]) -> io::Result<()> {
+    let written = write_new(draft, mode, content).and_then(|()| fs::rename(draft, path));
+    if written.is_err() {
+        _ = fs::remove_file(draft);
+    }
+    written?;
+    path.parent().map_or(Ok(()), sync_dir)
+}
+
+fn write_new(path: &Path, mode: u32, content: &[&[u8]]) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = create_new(path, mode)?;
+    content.iter().try_for_each(|part| file.write_all(part))?;
+    file.sync_all()
+}
+
+/// Has the names in a directory on disk.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    File::open(dir)?.sync_all()
+}
+
+/// Makes a directory.
+pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
+    DirBuilder::new().mode(mode).create(path)
+}
+
+/// Makes a directory and those above it, if they are not there.
+pub fn make_dirs(path: &Path, mode: u32) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(mode).create(path)
+}
+
+/// Opens a file whose content is trusted. [`ErrorKind::InvalidData`] if another user owns it or may write to it.
+pub fn open_trusted(path: &Path) -> io::Result<File> {
+    open_checked(path, MAY_WRITE)
+}
+
+/// Opens a file whose content is trusted and secret. [`ErrorKind::InvalidData`] if another user owns it or may use it.
+pub fn open_secret(path: &Path) -> io::Result<File> {
+    open_checked(path, MAY_USE)
+}
+
+/// The content of a file that [`open_trusted`] opens.
+pub fn read_trusted(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_trusted(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The text of a file that [`open_secret`] opens.
+pub fn read_secret(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    open_secret(path)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Refuses what [`open_secret`] refuses, without opening it: closing a file ends all locks that the process has on it.
+pub fn check_secret(path: &Path) -> io::Result<()> {
+    check(&fs::metadata(path)?, path, MAY_USE)
+}
+
+/// Refuses a directory in which another user can give names, with [`ErrorKind::InvalidData`]: the files in it could be that user's.
+pub fn check_dir(path: &Path) -> io::Result<()> {
+    check(&fs::metadata(path)?, path, MAY_WRITE)
+}
+
+fn open_checked(path: &Path, forbidden: u32) -> io::Result<File> {
+    let file = File::open(path)?;
+    let found = file.metadata()?;
+    // A pipe comes from the user who has started this process, such as a shell with `<(command)`.
+    if !found.is_file() {
+        return Ok(file);
+    }
+    match check(&found, path, forbidden) {
+        // Earlier versions made state with wider rights, in a directory that nobody else can enter.
+        Err(_) if forbidden == MAY_WRITE && is_trusted_owner(&found) && is_private(path) => Ok(file),
+        checked => checked.map(|()| file),
+    }
+}
+
+/// Whether no other user can reach the files beside `path`.
+fn is_private(path: &Path) -> bool {
+    let dir = path.parent().and_then(|dir| fs::metadata(dir).ok());
+    dir.is_some_and(|dir| is_trusted_owner(&dir) && dir.mode() & MAY_USE == 0)
+}
+
+fn is_trusted_owner(found: &Metadata) -> bool {
+    found.uid() == 0 || found.uid() == rustix::process::geteuid().as_raw()
+}
+
+fn check(found: &Metadata, path: &Path, forbidden: u32) -> io::Result<()> {
+    let (own, owner, mode) = (rustix::process::geteuid().as_raw(), found.uid(), found.mode() & 0o777);
+    let shown = path.display();
+    let why = if !is_trusted_owner(found) {
+        format!(
+            "it belongs to user {owner}, and what another user may change is not trusted: run this as that user, or chown \
+             {own} {shown}"
+        )
+    } else if mode & forbidden == 0 {
+        return Ok(());
+    } else if forbidden == MAY_USE {
+        format!("others than its owner may use it (mode {mode:03o}): chmod 600 {shown}")
+    } else {
+        format!("others than its owner may write to it (mode {mode:03o}): chmod go-w {shown}")
+    };
+    Err(io::Error::new(ErrorKind::InvalidData, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TestDir;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    #[test]
+    fn planted_link_is_not_written_through() {
+        let dir = TestDir::new();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("victim"), "kept").unwrap();
+        symlink(at("victim"), at("draft")).unwrap();
+        assert_eq!(create_new(&at("draft"), PRIVATE).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        replace(&at("file"), &at("draft"), PRIVATE, &[b"new"]).unwrap();
+        symlink(at("victim"), at("link")).unwrap();
+        assert!(open_to_change(&at("link")).is_err());
+        assert_eq!(fs::read(at("victim")).unwrap(), b"kept");
+        assert_eq!(fs::read(at("file")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn file_that_another_user_may_change_is_not_trusted() {
+        let dir = TestDir::new();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "{}").unwrap();
+        let refusal = |secret: bool| {
+            let read = if secret { open_secret(&path) } else { open_trusted(&path) };
+            read.err().map(|error| (error.kind(), error.to_string()))
+        };
+        for (mode, is_trusted, is_secret) in
+            [(0o600, true, true), (0o644, true, false), (0o620, false, false), (0o666, false, false)]
+        {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(
+                (refusal(false).is_none(), refusal(true).is_none()),
+                (is_trusted, is_secret),
+                "{mode:o}"
+            );
+        }
+        let (kind, said) = refusal(false).unwrap();
+        assert!(kind == ErrorKind::InvalidData && said.contains("chmod go-w "), "{said}");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(refusal(false).is_none(), "nobody else reaches it");
+        assert!(refusal(true).is_some(), "a secret is for its owner wherever it is");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        if rustix::process::geteuid().is_root() {
+            chown(&path, Some(4711), None).unwrap();
+            assert!(refusal(false).unwrap().1.contains("belongs to user 4711"));
+            assert!(refusal(true).unwrap().1.contains("belongs to user 4711"));
+        }
+    }
+
+    #[test]
+    fn directory_that_others_may_write_to_is_refused() {
+        let dir = TestDir::new();
+        check_dir(dir.path()).unwrap();
+        for mode in [0o1777, 0o770] {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert!(check_dir(dir.path()).unwrap_err().to_string().contains("chmod go-w "));
+        }
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    }
+}
