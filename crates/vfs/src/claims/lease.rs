@@ -43,11 +43,6 @@ impl Lease {
         }
     }
 
-    /// Whether its holder may close this open if it is asked for the handle.
-    pub(super) fn keeps_handle_of(&self, open: &Open) -> bool {
-        open.lease == Some(self.key) || self.key == LeaseKey::Delegation(open.holder)
-    }
-
     /// What others have to reckon with: a delegation counts in full until it is returned.
     fn counted(&self) -> Caching {
         if self.is_delegation() { self.have } else { self.target }
@@ -179,16 +174,14 @@ impl FileClaims {
     }
 
     fn opens_of<'a>(&'a self, lease: &Lease) -> impl Iterator<Item = &'a Open> {
-        let (key, stream) = (lease.key, lease.stream);
-        self.opens.iter().filter(move |open| open.lease == Some(key) && open.stream == stream)
+        self.opens.of_lease(lease.key, lease.stream)
     }
 
     /// Takes a lease away from who does not answer, and durable opens with it: their client must learn that what it kept
     /// is worth nothing.
     fn revoke_lease(&mut self, step: &mut Step<'_>, key: LeaseKey, stream: Stream) {
-        let is_of = |open: &&Open| open.lease == Some(key) && open.stream == stream;
-        let durable: Vec<OpenId> =
-            self.opens.iter().filter(is_of).filter(|open| open.is_durable()).map(|open| open.id).collect();
+        let opens = self.opens.of_lease(key, stream);
+        let durable: Vec<OpenId> = opens.filter(|open| open.is_durable()).map(|open| open.id).collect();
         if let Some(at) = self.lease_at(key, stream) {
             // Whoever goes on with it is asked for nothing any more.
             self.leases[at].deadline = None;

@@ -6,7 +6,7 @@ use super::{
     Access, Caching, Conflict, Durable, Effect, Granted, HolderId, LeaseKey, LeaseKind, LeaseRequest, Link,
     LockOwner, Lost, OpenId, OpenRequest, RestoreRequest, Rights, Span, Stream, Verdict,
 };
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 impl Access {
     /// Whether share modes know it.
@@ -210,18 +210,25 @@ impl FileClaims {
             if conflicting.is_empty() {
                 return None;
             }
-            let keeps = |open: &Open, lease: &Lease| lease.stream == stream && lease.keeps_handle_of(open);
+            // The first of each key, so that each open finds its own at once.
+            let mut leases: HashMap<LeaseKey, (usize, &Lease)> = HashMap::new();
+            for (at, lease) in self.leases.iter().enumerate().filter(|(_, lease)| lease.stream == stream) {
+                leases.entry(lease.key).or_insert((at, lease));
+            }
+            let keeping = |open: &Open| {
+                let keys = [open.lease, Some(LeaseKey::Delegation(open.holder))];
+                keys.into_iter().flatten().filter_map(|key| leases.get(&key))
+            };
             let may_close = |open: &&Open| {
-                let kept = self.leases.iter().find(|lease| keeps(open, lease));
-                kept.is_some_and(|lease| !lease.exempts(actor) && lease.have.contains(Caching::HANDLE))
+                let kept = keeping(open).min_by_key(|(at, _)| *at);
+                kept.is_some_and(|(_, lease)| !lease.exempts(actor) && lease.have.contains(Caching::HANDLE))
             };
             if !conflicting.iter().all(may_close) {
                 let is_absent = conflicting.iter().all(|open| open.disconnected.is_some());
                 return Some(Verdict::Refused(if is_absent { Conflict::Absent } else { Conflict::Share }));
             }
-            let in_the_way = |lease: &&Lease| conflicting.iter().any(|open| keeps(open, lease));
             let keys: HashSet<LeaseKey> =
-                self.leases.iter().filter(in_the_way).map(|lease| lease.key).collect();
+                conflicting.iter().flat_map(|open| keeping(open)).map(|(_, lease)| lease.key).collect();
             let must_go =
                 |lease: &Lease| if keys.contains(&lease.key) { Caching::HANDLE } else { Caching::NONE };
             if self.break_leases(step, actor, stream, must_go) {

@@ -1,7 +1,7 @@
 //! The opens of one file, by number and by what share modes ask of them.
 
 use super::held::Open;
-use super::{Access, Link, OpenId, Rights, Stream};
+use super::{Access, LeaseKey, Link, OpenId, Rights, Stream};
 use crate::qos::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -11,6 +11,7 @@ pub(super) struct Opens {
     /// Apart from the map, which has room for eleven also where there is one.
     all: BTreeMap<OpenId, Box<Open>>,
     alike: BTreeSet<(Stream, Access, OpenId)>,
+    of_leases: BTreeSet<(LeaseKey, Stream, OpenId)>,
     /// Those that wait for their client, by how long they do.
     until: BTreeSet<(Nanos, OpenId)>,
     counts: OpenCounts,
@@ -80,6 +81,7 @@ impl Opens {
 
     fn insert_boxed(&mut self, open: Box<Open>) {
         self.alike.insert((open.stream, open.access, open.id));
+        self.of_leases.extend(open.lease.map(|key| (key, open.stream, open.id)));
         if let Some(durable) = open.disconnected {
             self.until.insert((durable.until, open.id));
         }
@@ -90,6 +92,9 @@ impl Opens {
     fn remove_boxed(&mut self, id: OpenId) -> Option<Box<Open>> {
         let open = self.all.remove(&id)?;
         self.alike.remove(&(open.stream, open.access, id));
+        if let Some(key) = open.lease {
+            self.of_leases.remove(&(key, open.stream, id));
+        }
         if let Some(durable) = open.disconnected {
             self.until.remove(&(durable.until, id));
         }
@@ -117,6 +122,12 @@ impl Opens {
     fn of_kind(&self, stream: Stream, access: Access) -> impl Iterator<Item = OpenId> {
         let all = (stream, access, OpenId(0))..=(stream, access, OpenId(u64::MAX));
         self.alike.range(all).map(|(.., id)| *id)
+    }
+
+    /// The opens that have a lease, the oldest first.
+    pub(super) fn of_lease(&self, key: LeaseKey, stream: Stream) -> impl Iterator<Item = &Open> {
+        let all = (key, stream, OpenId(0))..=(key, stream, OpenId(u64::MAX));
+        self.of_leases.range(all).filter_map(|(.., id)| self.get(*id))
     }
 
     /// Whether any of a stream is open.
@@ -185,6 +196,8 @@ impl Opens {
         }
         assert_eq!(counts, self.counts);
         assert_eq!(self.alike.len(), self.len());
+        let leased = self.iter().filter_map(|open| Some((open.lease?, open.stream, open.id)));
+        assert_eq!(leased.collect::<BTreeSet<_>>(), self.of_leases);
         let waiting = self.iter().filter(|open| open.disconnected.is_some()).count();
         assert_eq!(self.until.len(), waiting);
     }

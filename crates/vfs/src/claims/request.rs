@@ -215,7 +215,7 @@ pub enum LeaseKind {
 }
 
 /// What names a lease on a stream of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeaseKey {
     /// [`LeaseKind::Oplock`].
     Oplock(OpenId),

@@ -435,3 +435,19 @@ fn input_and_output_beside_thousands_of_ranges_take_few_steps() {
     let taken = steps(|| assert!(matches!(rig.refused(&all), Conflict::Range { .. })));
     assert!(taken < 200, "{taken} steps");
 }
+
+#[test]
+fn an_open_that_meets_thousands_of_leases_and_one_open_without_is_refused_and_asks_nobody() {
+    let mut rig = Rig::new();
+    for number in 0..4000 {
+        let lease = shared(number, "RH");
+        rig.open(OpenRequest { lease, ..opening(1, Access { rights: Rights::READ, deny: Rights::NONE }) });
+    }
+    // Of one nobody can be asked to let it go.
+    rig.open(opening(2, Access { rights: Rights::READ, deny: Rights::NONE }));
+    let alone =
+        OpenRequest { waits: false, ..opening(3, Access { rights: Rights::READ, deny: Rights::READ }) };
+    assert_eq!(rig.refused(&Request::Open(alone)), Conflict::Share);
+    assert_eq!(rig.take(), []);
+    rig.table.assert_tidy();
+}
