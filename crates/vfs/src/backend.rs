@@ -8,6 +8,7 @@ use crate::capabilities::Capabilities;
 use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
 use crate::name::Name;
+use crate::posix_acl::Acls;
 use crate::ranges::Ranges;
 use crate::xattrs::Xattrs;
 use std::any::Any;
@@ -325,6 +326,11 @@ pub trait Node: Any + Send + Sync {
 
     /// Its ranges, if the storage knows of any.
     fn ranges(&self) -> Option<&dyn Ranges> {
+        None
+    }
+
+    /// Its lists of POSIX, if the storage keeps any.
+    fn acls(&self) -> Option<&dyn Acls> {
         None
     }
 }
