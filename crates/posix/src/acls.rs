@@ -22,8 +22,9 @@ const DEFAULT: &str = "system.posix_acl_default";
 const VALUE_BYTES: usize = 260;
 /// Most entries by number of a list that is remembered: longer ones are read each time.
 const ENTRIES_REMEMBERED: usize = 16;
-/// No step of a clock of change times is longer.
+/// No step of a clock of change times is longer, nor one of those that have whole seconds only, as with small inodes of ext4.
 const STEP_MAX: Duration = Duration::from_millis(20);
+const WHOLE_STEP_MAX: Duration = Duration::from_secs(2);
 /// A change time that no file has.
 const NEVER: u64 = u64::MAX;
 
@@ -139,7 +140,8 @@ fn stamp(time: Time) -> u64 {
 /// Whether a change that is made now has a later time than this, however long the steps are.
 fn is_past(changed: Time) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i128::try_from(now.saturating_sub(STEP_MAX).as_nanos()).is_ok_and(|past| past > changed.as_nanos())
+    let step = if changed.nanos == 0 { WHOLE_STEP_MAX } else { STEP_MAX };
+    i128::try_from(now.saturating_sub(step).as_nanos()).is_ok_and(|past| past > changed.as_nanos())
 }
 
 #[cfg(test)]
@@ -155,6 +157,8 @@ mod tests {
         };
         assert!(is_past(time(now - 2 * STEP_MAX)) && is_past(Time { seconds: -5, nanos: 0 }));
         assert!(!is_past(time(now + Duration::from_secs(5))));
+        let whole = |ago: u64| is_past(Time { nanos: 0, ..time(now - Duration::from_secs(ago)) });
+        assert!(!whole(1) && whole(4), "whole seconds may hide a change for longer");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::attrs::{Attrs, FileType};
 use crate::attrs::{SET_GID, SET_UID, STICKY};
-use crate::caller::Caller;
+use crate::caller::{Caller, INVALID_ID};
 use crate::error::{FsError, FsResult};
 use crate::posix_acl::PosixAcl;
 
@@ -55,7 +55,7 @@ pub fn granted(attrs: &Attrs, acl: Option<&PosixAcl>, caller: &Caller) -> Access
         None => granted_by_mode(attrs, caller),
         Some(acl) => [Access::READ, Access::WRITE, Access::EXECUTE]
             .into_iter()
-            .filter(|wish| acl.grants(attrs, caller, *wish))
+            .filter(|wish| is_granted_by_list(attrs, acl, caller, *wish))
             .fold(Access::NONE, Access::and),
     }
 }
@@ -76,12 +76,37 @@ fn granted_by_mode(attrs: &Attrs, caller: &Caller) -> Access {
     Access::of_bits(attrs.mode >> shift)
 }
 
+/// Whether a list gives `caller` all of `wish` for an object that has `attrs`, as `posix_acl_permission` of Linux has it. Owner, mask
+/// and others are those of the mode; of the groups one alone must give all that is wished for.
+fn is_granted_by_list(attrs: &Attrs, acl: &PosixAcl, caller: &Caller, wish: Access) -> bool {
+    let has = |bits: u32| Access::of_bits(bits).has(wish);
+    let mask = attrs.mode >> 3;
+    if caller.uid == attrs.uid {
+        return has(attrs.mode >> 6);
+    }
+    let named = acl.users.iter().find(|(uid, _)| *uid == caller.uid && *uid != INVALID_ID);
+    if let Some((_, bits)) = named {
+        return has(bits & mask);
+    }
+    let owning = if acl.is_extended() { acl.group } else { mask };
+    let mut is_member = false;
+    for (gid, bits) in std::iter::once(&(attrs.gid, owning)).chain(&*acl.groups) {
+        if caller.is_in(*gid) && *gid != INVALID_ID {
+            is_member = true;
+            if has(*bits) {
+                return has(bits & mask);
+            }
+        }
+    }
+    !is_member && has(attrs.mode)
+}
+
 /// [`FsError::Access`] unless the mode bits, and the list if there is one, grant all of `wish`.
 #[inline]
 pub fn check(attrs: &Attrs, acl: Option<&PosixAcl>, caller: &Caller, wish: Access) -> FsResult<()> {
     let has = match acl.filter(|_| !is_ruled_by_mode(attrs, caller)) {
         None => granted_by_mode(attrs, caller).has(wish),
-        Some(acl) => acl.grants(attrs, caller, wish),
+        Some(acl) => is_granted_by_list(attrs, acl, caller, wish),
     };
     if has { Ok(()) } else { Err(FsError::Access) }
 }

@@ -4,12 +4,12 @@
 //! But for [`stored`], this is pure: what a list gives, what a new file inherits, and which mode bits say less than a list does.
 //! docs/formats/acl-xattr.md draws the bytes.
 
+mod posix;
 mod record;
 mod stored;
 
 use crate::attrs::{Attrs, FileType};
 use crate::caller::{Caller, INVALID_ID, Proof};
-use crate::posix_acl::{PosixAcl, Who};
 use std::ops::{BitAnd, BitOr, BitOrAssign};
 
 pub(crate) use record::Record;
@@ -253,31 +253,6 @@ impl Acl {
             allow(Principal::Everyone, others, later),
         ];
         Self { entries: Some(entries.into_iter().flatten().collect()), ..Self::default() }
-    }
-
-    /// The same of a file with a list of POSIX: what that says of each right by itself.
-    pub fn of_posix(attrs: &Attrs, acl: &PosixAcl) -> Self {
-        let is_dir = attrs.file_type == FileType::Directory;
-        let later = if is_dir { Inherit::FILES.and(Inherit::DIRS) } else { Inherit::NONE };
-        let entry = |(effect, who, bits): (Effect, Who, u32)| {
-            let given = Rights::of_bits(bits);
-            let (who, allowed, inherit) = match who {
-                Who::Owner => (Principal::User(attrs.uid), given | Rights::OF_OWNERS, Inherit::NONE),
-                Who::User(uid) => (Principal::User(uid), given, later),
-                Who::OwningGroup => (Principal::Group(attrs.gid), given, later),
-                Who::Group(gid) => (Principal::Group(gid), given, later),
-                Who::Everyone => (Principal::Everyone, given, later),
-            };
-            match effect {
-                Effect::Allow => AclEntry::allow(who, allowed, inherit),
-                Effect::Deny => {
-                    AclEntry::deny(who, given.without(Rights::ALWAYS | Rights::OF_OWNERS), inherit)
-                }
-            }
-        };
-        let creator = AclEntry::allow(Principal::CreatorOwner, Rights::ALL, later.and(Inherit::ONLY));
-        let entries = acl.entries(attrs.mode).into_iter().map(entry).chain(is_dir.then_some(creator));
-        Self { entries: Some(entries.collect()), ..Self::default() }
     }
 
     /// The list of a new file in a directory whose list has nothing for it: its owner's alone.

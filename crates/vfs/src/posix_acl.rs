@@ -5,11 +5,9 @@
 
 mod xattr;
 
-use crate::access::Access;
 use crate::acl::Effect;
 use crate::attrs::{Attrs, MODE_BITS};
 use crate::backend::Blocking;
-use crate::caller::{Caller, INVALID_ID};
 use crate::error::FsResult;
 use std::sync::Arc;
 
@@ -97,31 +95,6 @@ impl PosixAcl {
     /// The access list of something new that has `mode` ([`PosixAcl::mode_of_new`]); `None` if the mode says all.
     pub fn inherited(&self, mode: u32) -> Option<Self> {
         self.is_extended().then(|| self.with_mode(mode))
-    }
-
-    /// Whether a file with this list and `attrs` gives `caller` all of `wish`, as `posix_acl_permission` of Linux has it: of the
-    /// groups one alone must give all of it.
-    pub fn grants(&self, attrs: &Attrs, caller: &Caller, wish: Access) -> bool {
-        let has = |bits: u32| Access::of_bits(bits).has(wish);
-        let mask = attrs.mode >> 3;
-        if caller.uid == attrs.uid {
-            return has(attrs.mode >> 6);
-        }
-        let named = self.users.iter().find(|(uid, _)| *uid == caller.uid && *uid != INVALID_ID);
-        if let Some((_, bits)) = named {
-            return has(bits & mask);
-        }
-        let owning = if self.is_extended() { self.group } else { mask };
-        let mut is_member = false;
-        for (gid, bits) in std::iter::once(&(attrs.gid, owning)).chain(&*self.groups) {
-            if caller.is_in(*gid) && *gid != INVALID_ID {
-                is_member = true;
-                if has(*bits) {
-                    return has(bits & mask);
-                }
-            }
-        }
-        !is_member && has(attrs.mode)
     }
 
     /// What this list and `mode` say, in entries of which the first that names a permission decides about it. What a caller needs

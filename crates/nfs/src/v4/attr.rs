@@ -157,4 +157,8 @@ mod locations_tests;
 #[cfg(test)]
 mod owner_tests;
 #[cfg(test)]
+mod posix_acl_tests;
+#[cfg(test)]
+mod posix_acl_tests;
+#[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 use super::*;
+use crate::access::Access;
 use crate::acl::Acl;
+use crate::caller::{Caller, INVALID_ID};
 use crate::error::FsError;
 use crate::{Device, FileType, Time, access};
 use proptest::prelude::*;
@@ -101,8 +103,6 @@ fn invalid_xattr_is_an_error() {
         value
     };
     let long = [&good[..20], &[2, 0, 6, 0, 4, 3, 2, 1].repeat(POSIX_ACL_ENTRIES_MAX), &good[20..]].concat();
-    let mut nobody = good.clone();
-    nobody[16..20].fill(0xff);
     let bad = [
         vec![],
         vec![2, 0, 0],
@@ -117,11 +117,19 @@ fn invalid_xattr_is_an_error() {
         without(4),
         without(5),
         [&good[..], &good[4..12]].concat(),
-        nobody,
         long,
     ];
     for (number, value) in bad.iter().enumerate() {
         assert_eq!(PosixAcl::from_xattr(value), Err(FsError::Io), "{number}");
+    }
+}
+
+#[test]
+fn entry_of_nobody_gives_nobody_anything() {
+    let acl = extended(0, &[(INVALID_ID, 7)], &[(INVALID_ID, 7)]);
+    assert_eq!(PosixAcl::from_xattr(&acl.to_xattr()), Ok(Some(acl.clone())));
+    for caller in [Caller::new(7, 8, []), Caller::new(INVALID_ID, INVALID_ID, [])] {
+        assert!(!has(&acl, 0o770, &caller, Access::READ), "{caller:?}");
     }
 }
 

@@ -69,9 +69,9 @@ fn from_entries(entries: &[Entry]) -> Option<PosixAcl> {
         return None;
     }
     let [(OWNER, owner, _), rest @ ..] = entries else { return None };
-    let (users, rest) = named(rest, USER)?;
+    let (users, rest) = named(rest, USER);
     let [(OWNING_GROUP, group, _), rest @ ..] = rest else { return None };
-    let (groups, rest) = named(rest, GROUP)?;
+    let (groups, rest) = named(rest, GROUP);
     let (mask, other) = match rest {
         [(MASK, mask, _), (OTHER, other, _)] => (Some(*mask), other),
         [(OTHER, other, _)] if users.is_empty() && groups.is_empty() => (None, other),
@@ -80,10 +80,10 @@ fn from_entries(entries: &[Entry]) -> Option<PosixAcl> {
     Some(PosixAcl { owner: *owner, group: *group, mask, other: *other, users, groups })
 }
 
-/// Identifiers and permissions of the first entries with this tag, and what follows.
-fn named(entries: &[Entry], tag: u16) -> Option<(Named, &[Entry])> {
+/// Identifiers and permissions of the first entries with this tag, and what follows. One that has no number in this user namespace
+/// comes as [`INVALID_ID`], which nobody is.
+fn named(entries: &[Entry], tag: u16) -> (Named, &[Entry]) {
     let count = entries.iter().take_while(|(found, ..)| *found == tag).count();
     let (named, rest) = entries.split_at(count);
-    let is_valid = named.iter().all(|(.., id)| *id != INVALID_ID);
-    is_valid.then(|| (named.iter().map(|(_, bits, id)| (*id, *bits)).collect(), rest))
+    (named.iter().map(|(_, bits, id)| (*id, *bits)).collect(), rest)
 }

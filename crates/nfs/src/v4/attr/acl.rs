@@ -6,14 +6,13 @@
 //! writing is taken as said by these.
 
 use super::super::ops::Stop;
-use super::owner::Owner;
-use super::subject::Subject;
+use super::owner::{Naming, Owner};
 use crate::names::IdKind;
 use nfs_wire::v4::Status;
 use nfs_wire::v4::attr::{Ace, AceFlag, AceMask, AceType, Acl, AclFlag};
 use vfs::acl::Effect;
 use vfs::posix_acl::Who;
-use vfs::{FileType, FsResult};
+use vfs::{Attrs, FileType, FsResult, PosixAcl};
 use xdr::{Encode, Writer};
 
 const OWNER: &[u8] = b"OWNER@";
@@ -48,7 +47,7 @@ enum Name {
 
 impl Shown {
     /// The same as the attribute DACL: nothing of it is inherited.
-    pub(super) fn as_dacl(self) -> Self {
+    pub(super) fn into_dacl(self) -> Self {
         Self { is_dacl: true, ..self }
     }
 }
@@ -60,7 +59,9 @@ impl Encode for Shown {
         }
         w.u32(u32::try_from(self.entries.len()).unwrap_or(0));
         for (acetype, flag, mask, name) in &self.entries {
-            (acetype, flag, mask).encode(w);
+            acetype.encode(w);
+            flag.encode(w);
+            mask.encode(w);
             match name {
                 Name::Class(who) => who.encode(w),
                 Name::Named(owner) => owner.encode(w),
@@ -69,10 +70,10 @@ impl Encode for Shown {
     }
 }
 
-/// The list of a subject: that of its mode, or of its list of POSIX, where each right is decided by the first entry that names it.
-pub(super) fn shown(subject: &Subject<'_>) -> FsResult<Shown> {
-    let attrs = subject.attrs;
-    let entries = match (subject.acl)()? {
+/// The list of an object that has `attrs`: that of its mode, or of its list of POSIX if it has one. The first entry that names a right
+/// decides it.
+pub(super) fn shown(attrs: &Attrs, acl: Option<&PosixAcl>, naming: Naming<'_>) -> FsResult<Shown> {
+    let entries = match acl {
         None => {
             let class = |ace: Ace<'static>| (ace.acetype, ace.flag, ace.access_mask, Name::Class(ace.who));
             of_mode(attrs.mode, attrs.file_type).0.into_iter().map(class).collect()
@@ -82,7 +83,7 @@ pub(super) fn shown(subject: &Subject<'_>) -> FsResult<Shown> {
             vec![(AceType::ACCESS_ALLOWED, AceFlag(0), owner, Name::Class(OWNER))]
         }
         Some(acl) => {
-            let entry = |entry| of_posix(entry, subject);
+            let entry = |entry| of_posix(entry, attrs.file_type, naming);
             acl.entries(attrs.mode).into_iter().map(entry).collect::<FsResult<_>>()?
         }
     };
@@ -92,9 +93,9 @@ pub(super) fn shown(subject: &Subject<'_>) -> FsResult<Shown> {
 /// An entry of a list of POSIX.
 fn of_posix(
     (effect, who, bits): (Effect, Who, u32),
-    subject: &Subject<'_>,
+    file_type: FileType,
+    naming: Naming<'_>,
 ) -> FsResult<(AceType, AceFlag, AceMask, Name)> {
-    let naming = subject.system.naming();
     let (more, flag, name) = match who {
         Who::Owner => (ALWAYS | OWNERS, AceFlag(0), Name::Class(OWNER)),
         Who::User(uid) => (ALWAYS, AceFlag(0), Name::Named(naming.owner(IdKind::User, uid)?)),
@@ -104,7 +105,7 @@ fn of_posix(
         }
         Who::Everyone => (ALWAYS, AceFlag(0), Name::Class(EVERYONE)),
     };
-    let rights = mask(bits, subject.attrs.file_type);
+    let rights = mask(bits, file_type);
     Ok(match effect {
         Effect::Allow => (AceType::ACCESS_ALLOWED, flag, rights | more, name),
         Effect::Deny => (AceType::ACCESS_DENIED, flag, rights, name),
