@@ -41,7 +41,7 @@ const NEVER_AGAIN_WORDS: [&str; 6] = ["conformance", "crash", "hostile", "ledger
 /// All tests of a program.
 const ALL: &str = "all tests";
 /// Tests that need root, by program: they mount file systems, give files away, or take ports that only root may have.
-const NEED_ROOT: [(&str, &[&str]); 12] = [
+const NEED_ROOT: [(&str, &[&str]); 13] = [
     ("bench::ganesha", &["drives_ganesha"]),
     ("bench::shared_directory", &[ALL]),
     ("plimsoll", &["output::tests::what_others_have_planted_is_not_written"]),
@@ -56,6 +56,7 @@ const NEED_ROOT: [(&str, &[&str]); 12] = [
     ),
     ("plimsoll::shared_directory", &[ALL]),
     ("plimsoll::squash", &[ALL]),
+    ("posix::acls", &[ALL]),
     ("posix", &["fs_uid::tests::a_thread_acts_as_asked_or_not_at_all"]),
     (
         "posix::capabilities",

@@ -238,8 +238,6 @@ pub(crate) fn run_until_told(announce: impl FnOnce(), tasks: impl IntoIterator<I
     });
 }
 
-}
-
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).with_context(|| {
         format!(

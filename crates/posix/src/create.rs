@@ -17,9 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::attrs::MODE_BITS;
 use vfs::{
-    Attrs, AuthorizeCreate, Blocking, Change, Device, FileType, Found, FsError, FsResult, Made, Name,
+    Acls, Attrs, AuthorizeCreate, Blocking, Change, Device, FileType, Found, FsError, FsResult, Made, Name,
     NewInode, Special,
 };
+
+/// The permissions among the bits of a mode.
+const PERMISSIONS: u32 = 0o777;
 
 /// A new object that has its name.
 struct Created {
@@ -235,13 +238,25 @@ impl Node {
         Ok((self.mount.table.insert(node), attrs))
     }
 
+    /// The mode that a new object of this directory is to have, which was made as `stat` says. The list that the directory hands on
+    /// may have taken permissions of those asked for, and set again they would be a wider mask.
+    fn mode_of_new(&self, new_inode: &NewInode, stat: &Stat) -> FsResult<u32> {
+        let asked = new_inode.mode & MODE_BITS;
+        // The owner attribute has the whole mode, which the real one does not tell.
+        let is_exact = !self.mount.owner_attribute && (stat.st_mode ^ asked) & PERMISSIONS == 0;
+        if is_exact || !self.mount.acls || file_type(stat)? == FileType::Symlink {
+            return Ok(asked);
+        }
+        Ok(self.default_acl()?.map_or(asked, |acl| acl.mode_of_new(asked)))
+    }
+
     /// Gives a new object the owner, mode, size and times of `new_inode` where they differ; tells its state,
     /// and whether any did. An error if it belongs to somebody else after all: the caller takes its name
     /// away.
     fn adjust(&self, fd: BorrowedFd<'_>, new_inode: &NewInode) -> FsResult<(Stat, bool)> {
         let stat = fstat(fd).map_err(refused)?;
         let file_type = file_type(&stat)?;
-        let mut mode = new_inode.mode & MODE_BITS;
+        let mut mode = self.mode_of_new(new_inode, &stat)?;
         let mut was_adjusted = false;
         if self.mount.owner_attribute {
             // What cannot carry the attribute belongs to whom it really belongs.
@@ -255,7 +270,7 @@ impl Node {
             set_owner(fd, Some(new_inode.uid), Some(new_inode.gid)).map_err(refused)?;
             was_adjusted = true;
         }
-        // A change of owner may have taken set-id bits, and a directory's default ACL any.
+        // A change of owner may have taken set-id bits.
         let set_id = was_adjusted && mode & 0o7000 != 0;
         if file_type != FileType::Symlink && (set_id || stat.st_mode & MODE_BITS != mode) {
             set_mode(fd, mode).map_err(refused)?;

@@ -12,6 +12,7 @@
 #![warn(unreachable_pub)]
 #![deny(unsafe_code)]
 
+mod acls;
 mod attr;
 mod budget;
 mod changes;

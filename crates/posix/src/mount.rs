@@ -1,5 +1,6 @@
 //! The tree that is served: where files are opened, found by key, and by name without leaving the file system.
 
+use crate::acls::keeps_acls;
 use crate::attr::{self, proc_path};
 use crate::budget::ResourceBudget;
 use crate::counter::{self, Sight};
@@ -8,7 +9,7 @@ use crate::fs_uid::may_own;
 use crate::index::Index;
 use crate::key::{self, Form};
 use crate::limit::Limit;
-use crate::nature::{Nature, file_bytes_max, keeps_xattrs, may_trust};
+use crate::nature::{Nature, file_bytes_max, keeps_xattrs, may_trust, tells_changes_apart};
 use crate::node::{Node, Rights};
 use crate::options::Options;
 use crate::owner::{self, Owner};
@@ -67,6 +68,10 @@ pub(crate) struct Mount {
     pub(crate) xattrs: bool,
     /// Our own ones can be kept from everybody else.
     pub(crate) trusted_xattrs: bool,
+    /// Files may have lists of POSIX.
+    pub(crate) acls: bool,
+    /// A change that comes after a look at a file has another change time than what was seen.
+    pub(crate) tells_changes_apart: bool,
     /// The most links a file may have.
     pub(crate) links_max: u32,
     /// The largest size a file may have.
@@ -110,6 +115,8 @@ impl Mount {
             root_id: (stat.st_dev, stat.st_ino),
             xattrs: keeps_xattrs(&root),
             trusted_xattrs: may_trust(&root),
+            acls: keeps_acls(&root),
+            tells_changes_apart: tells_changes_apart(&root),
             root,
             root_key,
             mount_id,

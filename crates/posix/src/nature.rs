@@ -4,7 +4,8 @@ use crate::error::refused;
 use crate::project;
 use crate::sys;
 use rustix::fs::{
-    Mode, OFlags, SeekFrom, Stat, fgetxattr_query, fremovexattr, fstatvfs, major, minor, openat, seek,
+    Mode, OFlags, SeekFrom, Stat, fchmod, fgetxattr_query, fremovexattr, fstat, fstatvfs, major, minor,
+    openat, seek,
 };
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -47,12 +48,7 @@ impl Nature {
 pub(crate) fn file_bytes_max(dir: &OwnedFd) -> u64 {
     let own = getrlimit(Resource::Fsize).current.unwrap_or(OFFSET_MAX);
     // No file is there to be asked for sure, so one without a name is. Where none can be made the kernel refuses later.
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let Ok(file) = openat(dir, ".", flags, Mode::empty()) else { return OFFSET_MAX.min(own) };
-    if project::number_at(dir.as_fd()).is_some() {
-        // XFS frees it a little later than it is closed, and would count it in the volume's project until then.
-        let _left = sys::leave_project(file.as_fd());
-    }
+    let Some(file) = nameless(dir) else { return OFFSET_MAX.min(own) };
     let (mut possible, mut impossible) = (0, OFFSET_MAX + 1);
     while impossible - possible > 1 {
         let between = possible + (impossible - possible) / 2;
@@ -63,6 +59,30 @@ pub(crate) fn file_bytes_max(dir: &OwnedFd) -> u64 {
         }
     }
     possible.min(own)
+}
+
+/// A file without a name in the file system of `dir`, if it makes any.
+fn nameless(dir: &OwnedFd) -> Option<OwnedFd> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = openat(dir, ".", flags, Mode::empty()).ok()?;
+    if project::number_at(dir.as_fd()).is_some() {
+        // XFS frees it a little later than it is closed, and would count it in the volume's project until then.
+        let _left = sys::leave_project(file.as_fd());
+    }
+    Some(file)
+}
+
+/// Whether a change that comes after a look at a file always has another change time than what was seen: Linux 6.13 and later do
+/// that on most file systems, others stamp changes with the time of the last timer tick. Between two ticks there is time for all
+/// of these.
+pub(crate) fn tells_changes_apart(dir: &OwnedFd) -> bool {
+    let Some(file) = nameless(dir) else { return false };
+    let changed = || fstat(&file).map(|stat| (stat.st_ctime, stat.st_ctime_nsec)).ok();
+    (0..8).all(|round| {
+        let before = changed();
+        let mode = if round % 2 == 0 { Mode::RUSR } else { Mode::empty() };
+        fchmod(&file, mode).is_ok() && before.is_some() && changed() != before
+    })
 }
 
 /// Whether files in the file system of `dir` carry attributes.

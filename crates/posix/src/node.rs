@@ -1,5 +1,6 @@
 //! One file: its descriptor, its lock, its state.
 
+use crate::acls::AclMemory;
 use crate::attr;
 use crate::changes;
 use crate::counter::{self, Ahead, Sight};
@@ -14,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use vfs::{
-    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
+    Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
     AuthorizeWrite, Blocking, Change, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name,
     NameFilter, NodeRef, Ranges, Special, SyncScope, Time, Xattrs,
 };
@@ -51,6 +52,7 @@ pub(crate) struct Node {
     /// Held by a mutation from its first to its last look at the attributes.
     change: Mutex<Promised>,
     pub(crate) flush: Flush,
+    pub(crate) acl: AclMemory,
     /// What only a directory has.
     pub(crate) dir: Option<Box<Directory>>,
     /// The file has no name left, and what it was charged was given back.
@@ -102,6 +104,7 @@ impl Node {
             opening: Mutex::default(),
             change: Mutex::default(),
             flush: Flush::default(),
+            acl: AclMemory::default(),
             dir: (kind == FileType::Directory).then(Box::default),
             given_back: AtomicBool::new(false),
             pins: AtomicU32::new(0),
@@ -411,5 +414,9 @@ impl vfs::Node for Node {
 
     fn ranges(&self) -> Option<&dyn Ranges> {
         Some(self)
+    }
+
+    fn acls(&self) -> Option<&dyn Acls> {
+        self.mount.acls.then_some(self)
     }
 }

@@ -133,6 +133,7 @@ impl Backend for Store {
         Capabilities {
             xattrs: self.mount.xattrs.then_some(XattrLimits { name_bytes_max: NAME_BYTES_MAX }),
             ranges: Some(RangeLimits { clone_bytes: clone_bytes(&self.mount.root) }),
+            acls: self.mount.acls,
         }
     }
 

@@ -107,7 +107,7 @@ impl Node {
     }
 
     /// Of a file that was let go meanwhile the descriptor shows nothing.
-    fn check_here(&self) -> FsResult<()> {
+    pub(crate) fn check_here(&self) -> FsResult<()> {
         if self.is_gone() { Err(FsError::Stale) } else { Ok(()) }
     }
 }

@@ -12,7 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vfs::Backend;
-use vfs::conformance::{Fixture, Lack, run};
+use vfs::PosixAcl;
+use vfs::conformance::{AclKind, Fixture, Lack, run};
 
 /// What the file system of `path` cannot do.
 fn lacks_of(path: &Path) -> &'static [(Lack, &'static str)] {
@@ -26,6 +27,19 @@ fn lacks_of(path: &Path) -> &'static [(Lack, &'static str)] {
     }
 }
 
+/// Sets a list past the store, as setfacl(1) does.
+fn set_acl(path: &Path, kind: AclKind, acl: Option<&PosixAcl>) {
+    let name = match kind {
+        AclKind::Access => "system.posix_acl_access",
+        AclKind::Default => "system.posix_acl_default",
+    };
+    match acl {
+        Some(acl) => rustix::fs::setxattr(path, name, &acl.to_xattr(), rustix::fs::XattrFlags::empty()),
+        None => rustix::fs::removexattr(path, name),
+    }
+    .expect("a list");
+}
+
 /// Runs the suite, each case in a directory of its own below `path`.
 fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {
     let next = AtomicU32::new(0);
@@ -34,10 +48,13 @@ fn run_in(path: &Path, options: &Options, lacks: &[(Lack, &'static str)]) {
         let dir = path.join(format!("fixture-{}", next.fetch_add(1, Ordering::Relaxed)));
         std::fs::create_dir(&dir).expect("a directory");
         let open = {
-            let options = options.clone();
+            let (options, dir) = (options.clone(), dir.clone());
             move || Store::open(&dir, options.clone()).expect("a store") as Arc<dyn Backend>
         };
         let fixture = Fixture::new(open()).reopened_by(Box::new(open));
+        let fixture = fixture.with_acls_set_by(Box::new(move |path, kind, acl| {
+            set_acl(&dir.join(path), kind, acl);
+        }));
         lacks.iter().fold(fixture, |fixture, &(lack, reason)| fixture.without(lack, reason))
     });
 }

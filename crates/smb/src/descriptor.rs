@@ -6,14 +6,19 @@ use identity::{Resolver, Sid as OurSid};
 use smb_wire::security::{Ace, AceBody, AceFlags, AceType, Acl, Sid};
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, NtStatus};
+use vfs::acl::Effect;
 use vfs::attrs::MODE_BITS;
-use vfs::{Attrs, FileType};
+use vfs::posix_acl::Who;
+use vfs::{Attrs, FileType, PosixAcl};
 
 /// What an owner may do besides.
 const OF_OWNERS: AccessMask =
     AccessMask(AccessMask::WRITE_ATTRIBUTES.0 | AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0);
 /// The permissions among the bits of a mode.
 const PERMISSIONS: u32 = 0o777;
+
+/// Most users and groups of a list of POSIX that is shown whole.
+const NAMED_MAX: usize = 256;
 
 /// Whom the classes of mode bits are for.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +57,36 @@ impl Classes {
             Some(allow(others, self.everyone)),
         ];
         entries.into_iter().flatten().collect()
+    }
+
+    /// The same of a file with a list of POSIX: those of its users and groups, too. Of a long one only the owner is told what it has.
+    pub(crate) fn entries_of_list(
+        &self,
+        resolver: &dyn Resolver,
+        attrs: &Attrs,
+        acl: &PosixAcl,
+    ) -> Result<Vec<Ace>, NtStatus> {
+        let is_dir = attrs.file_type == FileType::Directory;
+        let is_shown = |who: &Who| match who {
+            Who::Owner => true,
+            _ => acl.users.len() + acl.groups.len() <= NAMED_MAX,
+        };
+        let entry = |(effect, who, bits): (Effect, Who, u32)| {
+            let (sid, more) = match who {
+                Who::Owner => (self.owner, OF_OWNERS),
+                Who::User(uid) => (wire_sid(&resolver.user_sid(uid))?, AccessMask::empty()),
+                Who::OwningGroup => (self.group, AccessMask::empty()),
+                Who::Group(gid) => (wire_sid(&resolver.group_sid(gid))?, AccessMask::empty()),
+                Who::Everyone => (self.everyone, AccessMask::empty()),
+            };
+            let mask = rights_of_bits(bits, is_dir);
+            Ok(match effect {
+                Effect::Allow => Ace::allow(AceFlags::empty(), mask | more, sid),
+                // Nobody is denied what everybody has.
+                Effect::Deny => Ace::deny(AceFlags::empty(), mask.without(rights_of_bits(0, is_dir)), sid),
+            })
+        };
+        acl.entries(attrs.mode).into_iter().filter(|(_, who, _)| is_shown(who)).map(entry).collect()
     }
 
     /// The mode that says what `list` does, of a file that has had `mode`; no list allows everything. What is given to others than

@@ -1,9 +1,11 @@
-//! Who may do what: mode bits, owner, groups, sticky directories. Decided here for every protocol alike.
+//! Who may do what: mode bits, lists of POSIX beside them, owner, groups, sticky directories. Decided here for every protocol
+//! alike.
 
 use crate::attrs::{Attrs, FileType};
 use crate::attrs::{SET_GID, SET_UID, STICKY};
-use crate::caller::Caller;
+use crate::caller::{Caller, INVALID_ID};
 use crate::error::{FsError, FsResult};
+use crate::posix_acl::PosixAcl;
 
 /// A set of wishes on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +21,11 @@ impl Access {
     /// Read a file, list a directory (`r`).
     pub const READ: Self = Self(4);
 
+    /// What three bits of a mode stand for.
+    pub(crate) const fn of_bits(bits: u32) -> Self {
+        Self(bits & 7)
+    }
+
     /// Both sets together.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
@@ -31,12 +38,30 @@ impl Access {
     }
 }
 
-/// What the mode bits of an object grant to a caller.
+/// Whether mode bits alone say what `caller` may do with an object, even if it has a list: its owner, and root. Without group bits,
+/// which are the mask of a list, Linux passes over the list, too.
+#[inline]
+pub fn is_ruled_by_mode(attrs: &Attrs, caller: &Caller) -> bool {
+    caller.uid == attrs.uid || caller.is_root() || attrs.mode & 0o070 == 0
+}
+
+/// What the mode bits of an object, and its list if it has one, grant to a caller: each right as if it was asked for by itself.
 ///
 /// The first matching class decides, as POSIX has it: owner, else group, else others. Root may do all, but execute a
 /// file only if anybody may.
 #[inline]
-pub fn granted(attrs: &Attrs, caller: &Caller) -> Access {
+pub fn granted(attrs: &Attrs, acl: Option<&PosixAcl>, caller: &Caller) -> Access {
+    match acl.filter(|_| !is_ruled_by_mode(attrs, caller)) {
+        None => granted_by_mode(attrs, caller),
+        Some(acl) => [Access::READ, Access::WRITE, Access::EXECUTE]
+            .into_iter()
+            .filter(|wish| is_granted_by_list(attrs, acl, caller, *wish))
+            .fold(Access::NONE, Access::and),
+    }
+}
+
+#[inline]
+fn granted_by_mode(attrs: &Attrs, caller: &Caller) -> Access {
     if caller.is_root() {
         let runs = attrs.file_type == FileType::Directory || attrs.mode & 0o111 != 0;
         return Access(if runs { 7 } else { 6 });
@@ -48,22 +73,55 @@ pub fn granted(attrs: &Attrs, caller: &Caller) -> Access {
     } else {
         0
     };
-    Access(attrs.mode >> shift & 7)
+    Access::of_bits(attrs.mode >> shift)
 }
 
-/// [`FsError::Access`] unless the mode bits grant all of `wish`.
+/// Whether a list gives `caller` all of `wish` for an object that has `attrs`, as `posix_acl_permission` of Linux has it. Owner, mask
+/// and others are those of the mode; of the groups one alone must give all that is wished for.
+fn is_granted_by_list(attrs: &Attrs, acl: &PosixAcl, caller: &Caller, wish: Access) -> bool {
+    let has = |bits: u32| Access::of_bits(bits).has(wish);
+    let mask = attrs.mode >> 3;
+    if caller.uid == attrs.uid {
+        return has(attrs.mode >> 6);
+    }
+    let named = acl.users.iter().find(|(uid, _)| *uid == caller.uid && *uid != INVALID_ID);
+    if let Some((_, bits)) = named {
+        return has(bits & mask);
+    }
+    let owning = if acl.is_extended() { acl.group } else { mask };
+    let mut is_member = false;
+    for (gid, bits) in std::iter::once(&(attrs.gid, owning)).chain(&*acl.groups) {
+        if caller.is_in(*gid) && *gid != INVALID_ID {
+            is_member = true;
+            if has(*bits) {
+                return has(bits & mask);
+            }
+        }
+    }
+    !is_member && has(attrs.mode)
+}
+
+/// [`FsError::Access`] unless the mode bits, and the list if there is one, grant all of `wish`.
 #[inline]
-pub fn check(attrs: &Attrs, caller: &Caller, wish: Access) -> FsResult<()> {
-    if granted(attrs, caller).has(wish) { Ok(()) } else { Err(FsError::Access) }
+pub fn check(attrs: &Attrs, acl: Option<&PosixAcl>, caller: &Caller, wish: Access) -> FsResult<()> {
+    let has = match acl.filter(|_| !is_ruled_by_mode(attrs, caller)) {
+        None => granted_by_mode(attrs, caller).has(wish),
+        Some(acl) => is_granted_by_list(attrs, acl, caller, wish),
+    };
+    if has { Ok(()) } else { Err(FsError::Access) }
 }
 
 /// As [`check`] for the data of a regular file, where a protocol has no open: the owner always passes, because a file
 /// opened before its mode changed stays open (RFC 1813 §4.4), and who may execute may read.
 #[inline]
-pub fn check_data(attrs: &Attrs, caller: &Caller, wish: Access) -> FsResult<()> {
-    let has = granted(attrs, caller);
-    let runs = wish == Access::READ && has.has(Access::EXECUTE);
-    if caller.uid == attrs.uid || has.has(wish) || runs { Ok(()) } else { Err(FsError::Access) }
+pub fn check_data(attrs: &Attrs, acl: Option<&PosixAcl>, caller: &Caller, wish: Access) -> FsResult<()> {
+    if caller.uid == attrs.uid {
+        return Ok(());
+    }
+    check(attrs, acl, caller, wish).or_else(|refusal| match wish {
+        Access::READ => check(attrs, acl, caller, Access::EXECUTE),
+        _ => Err(refusal),
+    })
 }
 
 /// Whether `caller` may take the name of `object` out of `dir`: in a sticky directory only the owner of either, or root.
@@ -112,28 +170,39 @@ mod tests {
     #[test]
     fn first_matching_class_decides() {
         let attrs = file(0o074, 10, 20);
-        assert_eq!(granted(&attrs, &Caller::new(10, 20, [])), Access::NONE, "the owner is not also group");
-        assert_eq!(granted(&attrs, &Caller::new(11, 20, [])), Access(7));
-        assert_eq!(granted(&attrs, &Caller::new(11, 5, [6, 20])), Access(7), "supplementary groups count");
-        assert_eq!(granted(&attrs, &Caller::new(11, 5, [6])), Access::READ);
+        assert_eq!(
+            granted(&attrs, None, &Caller::new(10, 20, [])),
+            Access::NONE,
+            "the owner is not also group"
+        );
+        assert_eq!(granted(&attrs, None, &Caller::new(11, 20, [])), Access(7));
+        assert_eq!(
+            granted(&attrs, None, &Caller::new(11, 5, [6, 20])),
+            Access(7),
+            "supplementary groups count"
+        );
+        assert_eq!(granted(&attrs, None, &Caller::new(11, 5, [6])), Access::READ);
     }
 
     #[test]
     fn root_executes_only_what_anybody_may() {
         let root = Caller::new(0, 0, []);
-        assert_eq!(granted(&file(0o000, 1, 1), &root), Access(6));
-        assert_eq!(granted(&file(0o001, 1, 1), &root), Access(7));
-        assert_eq!(granted(&Attrs { file_type: FileType::Directory, ..file(0, 1, 1) }, &root), Access(7));
+        assert_eq!(granted(&file(0o000, 1, 1), None, &root), Access(6));
+        assert_eq!(granted(&file(0o001, 1, 1), None, &root), Access(7));
+        assert_eq!(
+            granted(&Attrs { file_type: FileType::Directory, ..file(0, 1, 1) }, None, &root),
+            Access(7)
+        );
     }
 
     #[test]
     fn owner_keeps_the_data_of_an_open_file() {
         let attrs = file(0o000, 10, 20);
-        assert_eq!(check_data(&attrs, &Caller::new(10, 1, []), Access::WRITE), Ok(()));
-        assert_eq!(check_data(&attrs, &Caller::new(11, 20, []), Access::READ), Err(FsError::Access));
-        assert_eq!(check(&attrs, &Caller::new(10, 1, []), Access::READ), Err(FsError::Access));
+        assert_eq!(check_data(&attrs, None, &Caller::new(10, 1, []), Access::WRITE), Ok(()));
+        assert_eq!(check_data(&attrs, None, &Caller::new(11, 20, []), Access::READ), Err(FsError::Access));
+        assert_eq!(check(&attrs, None, &Caller::new(10, 1, []), Access::READ), Err(FsError::Access));
         assert_eq!(
-            check_data(&file(0o001, 10, 20), &Caller::new(11, 21, []), Access::READ),
+            check_data(&file(0o001, 10, 20), None, &Caller::new(11, 21, []), Access::READ),
             Ok(()),
             "running reads"
         );

@@ -4,6 +4,7 @@
 //! But for [`stored`], this is pure: what a list gives, what a new file inherits, and which mode bits say less than a list does.
 //! docs/formats/acl-xattr.md draws the bytes.
 
+mod posix;
 mod record;
 mod stored;
 
@@ -12,7 +13,7 @@ use crate::caller::{Caller, INVALID_ID, Proof};
 use std::ops::{BitAnd, BitOr, BitOrAssign};
 
 pub(crate) use record::Record;
-pub(crate) use stored::{list_of, read};
+pub(crate) use stored::{list_of, list_of_mode, read};
 
 /// Most entries of a list: as many as fit into 64 KiB on the wire, at 36 bytes each.
 pub const ACL_ENTRIES_MAX: usize = 1820;

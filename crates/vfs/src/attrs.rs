@@ -105,6 +105,9 @@ pub enum SetTime {
 pub struct SetAttrs {
     /// New mode bits (`0o7777`).
     pub mode: Option<u32>,
+    /// Bits that the mode of a new file loses, unless its directory hands a list on (RFC 8275). Of a file that is there, they mean
+    /// nothing.
+    pub umask: u32,
     /// New owner.
     pub uid: Option<u32>,
     /// New group.

@@ -8,6 +8,7 @@ use crate::capabilities::Capabilities;
 use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
 use crate::name::Name;
+use crate::posix_acl::Acls;
 use crate::ranges::Ranges;
 use crate::xattrs::Xattrs;
 use std::any::Any;
@@ -187,7 +188,7 @@ pub trait Backend: Send + Sync {
 /// A mutation asks for its caller's decision with the attributes that it begins with and returns as `before`: nothing
 /// lies between the answer and the change, and after a refusal nothing has changed. Where a name is made, removed or
 /// moved, only [`crate::FsError::Stale`] comes before this refusal. The answer is given under the backend's locks, so it
-/// must not call the backend.
+/// must not call the backend, but for lists of POSIX ([`Acls`]).
 ///
 /// An answer with [`crate::caller::INVALID_ID`] as user or group is [`crate::FsError::Invalid`], as a refusal. What a verb has made or set
 /// belongs to whom the answer says: where the storage cannot do that, the verb fails, and nothing new is left.
@@ -325,6 +326,11 @@ pub trait Node: Any + Send + Sync {
 
     /// Its ranges, if the storage knows of any.
     fn ranges(&self) -> Option<&dyn Ranges> {
+        None
+    }
+
+    /// Its lists of POSIX, if the storage keeps any.
+    fn acls(&self) -> Option<&dyn Acls> {
         None
     }
 }

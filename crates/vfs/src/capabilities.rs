@@ -1,9 +1,9 @@
 //! What a storage can do beyond what every backend must do.
 //!
 //! Each capability is a trait of its own, which a [`crate::Node`] hands out where its storage has it, and a family of the
-//! conformance suite: [`crate::xattrs`] and [`crate::ranges`]. Those to come take the same form. Access control lists and
-//! named streams belong to a file, so their accessors belong on [`crate::Node`]; a feed of changes and snapshots belong to
-//! the whole volume, so theirs belong on [`crate::Backend`]. Each brings a module beside these two, a field in
+//! conformance suite: [`crate::xattrs`], [`crate::ranges`] and [`crate::posix_acl`]. Those to come take the same form. Named
+//! streams belong to a file, so their accessors belong on [`crate::Node`]; a feed of changes and snapshots belong to
+//! the whole volume, so theirs belong on [`crate::Backend`]. Each brings a module beside these, a field in
 //! [`Capabilities`], and its family.
 
 /// What of it a backend can do, for a protocol to tell its clients. It does not change while a volume is served.
@@ -13,6 +13,8 @@ pub struct Capabilities {
     pub xattrs: Option<XattrLimits>,
     /// Ranges of regular files; `None` if it knows nothing of them.
     pub ranges: Option<RangeLimits>,
+    /// Whether files may have lists of POSIX beside their mode bits.
+    pub acls: bool,
 }
 
 /// How far extended attributes go.

@@ -9,6 +9,7 @@ use crate::capabilities::Capabilities;
 use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
 use crate::name::Name;
+use crate::posix_acl::{Acls, PosixAcl};
 use crate::ranges::{Ranges, Seek, Span};
 use crate::xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};
 use std::any::Any;
@@ -309,6 +310,10 @@ impl Node for FaultyNode {
     fn ranges(&self) -> Option<&dyn Ranges> {
         self.inner.ranges().map(|_| self as &dyn Ranges)
     }
+
+    fn acls(&self) -> Option<&dyn Acls> {
+        self.inner.acls().map(|_| self as &dyn Acls)
+    }
 }
 
 impl FaultyNode {
@@ -340,6 +345,17 @@ impl Xattrs for FaultyNode {
 
     fn remove(&self, name: XattrName<'_>, authorize: AuthorizeXattr<'_>) -> FsResult<Change> {
         self.call(self.inner.xattrs())?.remove(name, authorize)
+    }
+}
+
+/// Decisions ask for lists, so these are no calls of their own: a backend answers them from memory, or nearly so.
+impl Acls for FaultyNode {
+    fn access_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>> {
+        self.inner.acls().ok_or(FsError::NotSupported)?.access_acl(attrs, blocking)
+    }
+
+    fn default_acl(&self) -> FsResult<Option<Arc<PosixAcl>>> {
+        self.inner.acls().ok_or(FsError::NotSupported)?.default_acl()
     }
 }
 

@@ -29,6 +29,7 @@ pub mod memfs;
 pub mod name;
 pub mod namespace;
 pub mod panics;
+pub mod posix_acl;
 pub mod provision;
 pub mod qos;
 pub mod ranges;
@@ -64,6 +65,7 @@ pub use namespace::{
     Cidr, Export, ExportId, ExportRule, Namespace, Origin, Protection, ProtocolId, ProtocolSet, PseudoDir,
     ShareSettings, SharedNamespace, Squash, VolumeId,
 };
+pub use posix_acl::{Acls, PosixAcl};
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
 pub use ranges::{Ranges, Seek, Span};
 #[cfg(any(test, feature = "testing"))]

@@ -11,6 +11,7 @@ use crate::caller::Caller;
 use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
 use crate::name::Name;
+use crate::posix_acl::PosixAcl;
 use std::collections::HashMap;
 use std::ops::{BitOr, ControlFlow};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -459,11 +460,12 @@ impl Watches {
 
     fn passed(&self, dir: &NodeRef) -> FsResult<Passed> {
         let attrs = dir.attrs(Blocking::Allowed)?;
-        let acl = match self.style {
-            SecurityStyle::Unix => None,
-            SecurityStyle::Ntfs => Some(list_of(dir, &attrs)?),
+        let (acl, posix_acl) = match (self.style, dir.acls()) {
+            (SecurityStyle::Unix, None) => (None, None),
+            (SecurityStyle::Unix, Some(acls)) => (None, acls.access_acl(&attrs, Blocking::Allowed)?),
+            (SecurityStyle::Ntfs, _) => (Some(list_of(dir, &attrs)?), None),
         };
-        Ok(Passed { attrs, acl })
+        Ok(Passed { attrs, acl, posix_acl })
     }
 
     /// The name of a directory in the one above it.
@@ -515,13 +517,15 @@ struct Passed {
     attrs: Attrs,
     /// Where lists rule.
     acl: Option<Acl>,
+    /// Where mode bits rule.
+    posix_acl: Option<Arc<PosixAcl>>,
 }
 
 impl Passed {
     fn lets(&self, caller: &Caller, access: Access, right: Rights) -> bool {
         match &self.acl {
             Some(acl) => acl.granted(&self.attrs, caller).has(right),
-            None => access::check(&self.attrs, caller, access).is_ok(),
+            None => access::check(&self.attrs, self.posix_acl.as_deref(), caller, access).is_ok(),
         }
     }
 }

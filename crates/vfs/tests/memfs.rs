@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use vfs::conformance::{Fixture, oracle, run};
+use vfs::conformance::{AclKind, Fixture, oracle, run};
 use vfs::{Backend, MemFs, Time};
 
 /// A volume whose clock moves on whenever it is asked.
@@ -17,10 +17,14 @@ fn volume() -> MemFs {
 
 fn fixture() -> Fixture {
     let fs = volume();
-    let restarted = fs.clone();
-    Fixture::new(Arc::new(fs)).reopened_by(Box::new(move || {
+    let (restarted, changed) = (fs.clone(), fs.clone());
+    let fixture = Fixture::new(Arc::new(fs)).reopened_by(Box::new(move || {
         restarted.sync().unwrap();
         Arc::new(restarted.crash())
+    }));
+    fixture.with_acls_set_by(Box::new(move |path, kind, acl| match kind {
+        AclKind::Access => changed.set_access_acl(path, acl).unwrap(),
+        AclKind::Default => changed.set_default_acl(path, acl).unwrap(),
     }))
 }
 

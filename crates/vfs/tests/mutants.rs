@@ -5,17 +5,18 @@ mod capabilities;
 
 use std::any::Any;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::backend::KEEP_SET_ID;
 use vfs::caller::INVALID_ID;
-use vfs::conformance::{Case, Fixture, cases, run};
+use vfs::conformance::{AclKind, Case, Fixture, cases, run};
 use vfs::{
-    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
+    Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
     AuthorizeWrite, Backend, Blocking, Capabilities, Change, Entry, EntryRef, EntrySink, FileKey, Found,
-    FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, NewInode, Node, NodeRef, Ranges, SetAttrs,
-    Special, SyncScope, Time, UncheckedNode, Xattrs,
+    FsError, FsLimits, FsResult, FsStat, Made, MemFs, Name, NewInode, Node, NodeRef, PosixAcl, Ranges,
+    SetAttrs, Special, SyncScope, Time, UncheckedNode, Xattrs,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,6 +113,12 @@ enum Bug {
     ClonesAreOneFile,
     /// What cannot be cloned is copied.
     ClonesAnything,
+    /// A list of POSIX is remembered, whatever becomes of it.
+    RemembersLists,
+    /// The group's entry is the mask.
+    ListsAreModes,
+    /// No directory has a list to hand on.
+    HandsNoListOn,
 }
 
 struct Shared {
@@ -121,6 +128,8 @@ struct Shared {
     slots: Mutex<Vec<NodeRef>>,
     /// With [`Bug::NumbersLooks`]: how many there were.
     looks: AtomicU64,
+    /// With [`Bug::RemembersLists`]: the first list of each file.
+    lists: Mutex<HashMap<FileKey, Option<Arc<PosixAcl>>>>,
 }
 
 #[derive(Clone)]
@@ -143,6 +152,16 @@ fn mutant(bug: Bug) -> Mutant {
         fs: MemFs::new(Arc::new(clock)),
         slots: Mutex::default(),
         looks: AtomicU64::new(0),
+        lists: Mutex::default(),
+    }))
+}
+
+fn fixture(bug: Bug) -> Fixture {
+    let mutant = mutant(bug);
+    let fs = mutant.0.fs.clone();
+    Fixture::new(Arc::new(mutant)).with_acls_set_by(Box::new(move |path, kind, acl| match kind {
+        AclKind::Access => fs.set_access_acl(path, acl).unwrap(),
+        AclKind::Default => fs.set_default_acl(path, acl).unwrap(),
     }))
 }
 
@@ -471,6 +490,10 @@ impl Node for MutantNode {
     fn ranges(&self) -> Option<&dyn Ranges> {
         Some(self)
     }
+
+    fn acls(&self) -> Option<&dyn Acls> {
+        Some(self)
+    }
 }
 
 /// Each of these cases fails on a backend with `bug`.
@@ -479,14 +502,14 @@ fn assert_caught(bug: Bug, by: &[&str]) {
     let cases: Vec<Case> = cases().into_iter().filter(|case| by.contains(&case.name)).collect();
     assert_eq!(cases.len(), by.len(), "{by:?} are cases");
     for case in cases {
-        let failure = case.failure(&|| Fixture::new(Arc::new(mutant(bug))));
+        let failure = case.failure(&|| fixture(bug));
         assert!(failure.is_some(), "{bug:?} was not noticed by {}", case.name);
     }
 }
 
 #[test]
 fn the_wrapper_alone_conforms() {
-    run(&|| Fixture::new(Arc::new(mutant(Bug::None))));
+    run(&|| fixture(Bug::None));
 }
 
 #[test]

@@ -39,6 +39,7 @@ pub(super) fn wcc_attr(attrs: &Attrs) -> WccAttr {
 pub(super) fn set_attrs(sattr: &Sattr) -> SetAttrs {
     SetAttrs {
         mode: sattr.mode,
+        umask: 0,
         uid: sattr.uid,
         gid: sattr.gid,
         size: sattr.size,

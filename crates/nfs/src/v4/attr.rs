@@ -18,6 +18,7 @@ pub(super) use wish::{When, wished};
 
 use super::ops::{Done, Ops, Stop};
 use super::place::Place;
+use crate::call::File;
 use nfs_wire::v4::{
     Access, AccessArgs, AccessOk, Bitmap, Fattr, GetattrArgs, NverifyArgs, SetattrArgs, Status, VerifyArgs,
     attr,
@@ -43,6 +44,9 @@ pub(super) fn setattr(ops: &mut Ops<'_, '_>, args: SetattrArgs<'_>, w: &mut Writ
     }
     let file = ops.file()?;
     let (mut set, attrsset) = wished(ops, &args.obj_attributes, When::Later)?;
+    if attrsset.contains(attr::ACL) || attrsset.contains(attr::DACL) {
+        check_sets_list(ops, &file)?;
+    }
     if let (Some(mode), false) = (&mut set.mode, attrsset.contains(attr::MODE)) {
         // A list says nothing of set-id bits and the like.
         *mode |= ops.call.attrs(&file)?.mode & !0o777;
@@ -58,6 +62,16 @@ pub(super) fn setattr(ops: &mut Ops<'_, '_>, args: SetattrArgs<'_>, w: &mut Writ
     }?;
     attrsset.encode(w);
     Ok(())
+}
+
+/// Refuses a list for a file that has a list of POSIX: as a mode it would be the mask of that, and give its users and groups what the
+/// new list does not.
+fn check_sets_list(ops: &mut Ops<'_, '_>, file: &File) -> Done {
+    let attrs = ops.call.attrs(file)?;
+    match file.posix_acl(&attrs, ops.call.blocking)? {
+        None => Ok(()),
+        Some(_) => Err(Stop::Status(Status::ATTRNOTSUPP)),
+    }
 }
 
 /// RFC 8881 §18.1.
@@ -142,5 +156,9 @@ fn granted(reply: &AccessReply) -> Access {
 mod locations_tests;
 #[cfg(test)]
 mod owner_tests;
+#[cfg(test)]
+mod posix_acl_tests;
+#[cfg(test)]
+mod posix_acl_tests;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 mod support;
 
 mod access;
+mod acls;
 mod attr;
 mod cache;
 mod data;

@@ -33,7 +33,10 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, wanted: SecurityInformation) -> 
         _ if !wanted.contains(SecurityInformation::DACL) => (Control::empty(), None),
         Some(list) => list::to_wire(&*ops.service.resolver, &list)?,
         None => {
-            let mut entries = classes.entries(&attrs);
+            let mut entries = match open.file.posix_acl(&attrs, ops.blocking)? {
+                Some(acl) => classes.entries_of_list(&*ops.service.resolver, &attrs, &acl)?,
+                None => classes.entries(&attrs),
+            };
             if ops.session()?.has_promised(AppleCapabilities::SUPPORTS_NFS_ACE) {
                 entries.extend(posix::entries_of(&attrs));
             }

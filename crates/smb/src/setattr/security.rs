@@ -76,6 +76,10 @@ pub(super) fn set(
             // The list is about those who own the file afterwards.
             let owners = (uid.unwrap_or(attrs.uid), gid.unwrap_or(attrs.gid));
             let mode = match sets_list {
+                // As a mode it would be the mask, and give users and groups of that list what this one does not.
+                true if open.file.posix_acl(&attrs, Blocking::Allowed)?.is_some() => {
+                    return Err(NtStatus::NOT_SUPPORTED.into());
+                }
                 true => Some(mode_of(ops, open, &attrs, owners, descriptor.dacl.as_ref())?),
                 false => None,
             };

@@ -1,6 +1,7 @@
 //! Descriptors: what is told of them, and what of them is set.
 
 mod lists;
+mod posix_acls;
 
 use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, name, query};
 use smb_wire::contexts::SD_BUFFER;

@@ -2,14 +2,22 @@
 
 use super::{Acl, Record};
 use crate::attrs::Attrs;
-use crate::backend::NodeRef;
+use crate::backend::{Blocking, NodeRef};
 use crate::error::{FsError, FsResult};
 use crate::xattrs::XattrName;
 
 /// The list that rules a file with `attrs`, read anew: its own, or that of its mode.
 pub(crate) fn list_of(node: &NodeRef, attrs: &Attrs) -> FsResult<Acl> {
-    let record = read(node)?.filter(|record| record.is_of(attrs));
-    Ok(record.map_or_else(|| Acl::of_mode(attrs), |record| record.acl))
+    match read(node)?.filter(|record| record.is_of(attrs)) {
+        Some(record) => Ok(record.acl),
+        None => list_of_mode(node, attrs, Blocking::Allowed),
+    }
+}
+
+/// The list that the mode of a file with `attrs`, and its list of POSIX if it has one, amount to.
+pub(crate) fn list_of_mode(node: &NodeRef, attrs: &Attrs, blocking: Blocking) -> FsResult<Acl> {
+    let acl = node.acls().map_or(Ok(None), |acls| acls.access_acl(attrs, blocking))?;
+    Ok(acl.map_or_else(|| Acl::of_mode(attrs), |acl| Acl::of_posix(attrs, &acl)))
 }
 
 /// The record of a file, if it has any that is one.

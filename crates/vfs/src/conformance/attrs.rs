@@ -13,7 +13,7 @@ family!("attrs":
 );
 
 const SET: SetAttrs =
-    SetAttrs { mode: None, uid: None, gid: None, size: None, accessed: None, modified: None };
+    SetAttrs { mode: None, umask: 0, uid: None, gid: None, size: None, accessed: None, modified: None };
 
 /// What a setting may touch of `before`, applied by hand.
 fn with_changed(before: &Attrs, after: &Attrs) -> Attrs {
@@ -151,6 +151,7 @@ fn all_fields_at_once(fixture: &Fixture) -> Outcome {
     let [accessed, modified] = [1_000, 2_000].map(|seconds| Time { seconds, nanos: 0 });
     let set = SetAttrs {
         mode: Some(0o6755),
+        umask: 0,
         uid: Some(uid),
         gid: Some(gid),
         size: Some(10),

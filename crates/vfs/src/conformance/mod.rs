@@ -7,6 +7,7 @@
 //! run(&|| Fixture::new(Arc::new(vfs::MemFs::new(clock.clone()))));
 //! ```
 
+mod acls;
 mod attrs;
 pub mod capacity;
 mod counters;
@@ -25,11 +26,12 @@ mod threads;
 mod types;
 mod xattrs;
 
-pub use rig::{Case, Failure, Fixture, Lack, Outcome, Reopen};
+pub use rig::{AclKind, Case, Failure, Fixture, Lack, Outcome, Reopen, SetAcl};
 
 /// All cases, by family.
 pub fn cases() -> Vec<Case> {
     let families = [
+        acls::CASES,
         attrs::CASES,
         counters::CASES,
         create::CASES,

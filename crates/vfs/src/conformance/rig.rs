@@ -1,6 +1,6 @@
 //! What the cases run on, how they end, and how a family lists its own.
 
-use crate::{Backend, FsError, Name, NewInode, NodeRef, UncheckedNode};
+use crate::{Backend, FsError, Name, NewInode, NodeRef, PosixAcl, UncheckedNode};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -11,6 +11,18 @@ use std::time::Duration;
 /// Opens the storage again as after a restart. The first backend is not used any more but may still exist.
 pub type Reopen = Box<dyn Fn() -> Arc<dyn Backend>>;
 
+/// The lists of POSIX that a file may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AclKind {
+    /// What decides about the file.
+    Access,
+    /// What a directory hands on.
+    Default,
+}
+
+/// Sets a list of what a path below the root leads to, or removes it, as another program on the machine would.
+pub type SetAcl = Box<dyn Fn(&str, AclKind, Option<&PosixAcl>)>;
+
 /// What one case runs on: a backend whose storage nobody else uses.
 pub struct Fixture {
     /// The backend. Its root may already hold something; its clock moves on by itself, in steps of at most 10 ms.
@@ -19,6 +31,8 @@ pub struct Fixture {
     pub reopen: Option<Reopen>,
     /// What it cannot do, each with the reason.
     pub lacks: Vec<(Lack, &'static str)>,
+    /// How others set lists of POSIX, if the storage keeps any.
+    pub set_acl: Option<SetAcl>,
     /// What shall live as long as the case, such as a temporary directory.
     pub keep: Option<Box<dyn Any>>,
     dirs: AtomicU32,
@@ -82,13 +96,21 @@ impl Case {
 impl Fixture {
     /// A fixture that can do everything but restart.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        Self { backend, reopen: None, lacks: Vec::new(), keep: None, dirs: AtomicU32::new(0) }
+        let dirs = AtomicU32::new(0);
+        Self { backend, reopen: None, lacks: Vec::new(), set_acl: None, keep: None, dirs }
     }
 
     /// As it is, with a way to restart.
     #[must_use]
     pub fn reopened_by(mut self, reopen: Reopen) -> Self {
         self.reopen = Some(reopen);
+        self
+    }
+
+    /// As it is, with a way to set lists of POSIX past the backend.
+    #[must_use]
+    pub fn with_acls_set_by(mut self, set_acl: SetAcl) -> Self {
+        self.set_acl = Some(set_acl);
         self
     }
 
@@ -112,8 +134,14 @@ impl Fixture {
 
     /// A fresh directory below the root.
     pub(super) fn dir(&self) -> Outcome<NodeRef> {
+        Ok(self.named_dir()?.1)
+    }
+
+    /// The same with its name.
+    pub(super) fn named_dir(&self) -> Outcome<(String, NodeRef)> {
         let text = format!("case-{}", self.dirs.fetch_add(1, Ordering::Relaxed));
-        Ok(self.backend.root().make_dir_unchecked(name(&text), &self.new_dir())?.found.node)
+        let node = self.backend.root().make_dir_unchecked(name(&text), &self.new_dir())?.found.node;
+        Ok((text, node))
     }
 
     /// How most files of the cases are created: with owners that the backend can give.

@@ -1,11 +1,13 @@
-//! Who may do what with a file, by its mode bits or by its list: asked by all other verbs; and changing lists.
+//! Who may do what with a file, by its mode bits and its list of POSIX, or by its list: asked by all other verbs; and changing lists.
+//!
+//! Lists of POSIX are read where they decide, also under the backend's lock ([`crate::posix_acl::Acls`]).
 //!
 //! A list is read before the backend's lock of a file is taken, because what authorizes a change must not call the backend. So a
 //! change that was on its way when a list changed may still be made, as with files that are open.
 
 use super::core::{File, check_is_dir, check_writable};
 use crate::access::{self, Access};
-use crate::acl::{Acl, Record, Rights, SecurityStyle, read};
+use crate::acl::{Acl, Record, Rights, SecurityStyle, list_of_mode, read};
 use crate::attrs::{Attrs, Change, FileType, MODE_BITS, STICKY, SetAttrs, SetTime};
 use crate::backend::{Blocking, EntryRef, NewInode, NodeRef, SyncScope};
 use crate::caller::Caller;
@@ -15,6 +17,7 @@ use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
 use crate::name::Name;
 use crate::namespace::Export;
+use crate::posix_acl::PosixAcl;
 use crate::volume::Volume;
 use crate::xattrs::{SetXattr, XattrName};
 use std::sync::Arc;
@@ -32,9 +35,9 @@ pub struct SetSecurity {
 
 /// What decides whether the entries of a directory may change: looked up before, asked under the backend's lock.
 #[derive(Clone, Copy)]
-pub(super) enum Ruling {
-    /// The mode bits that the directory has then.
-    Mode,
+pub(super) enum Ruling<'d> {
+    /// The mode bits and the list of POSIX that this directory has then.
+    Mode(&'d NodeRef),
     /// What lists gave before: in the directory, and to what has the name.
     Lists { dir: Rights, object: Option<Object> },
 }
@@ -46,14 +49,14 @@ pub(super) struct Object {
     rights: Rights,
 }
 
-impl Ruling {
+impl Ruling<'_> {
     /// Whether an entry may be added to a directory that has `dir` now.
     pub(super) fn check_add(self, dir: &Attrs, caller: &Caller, is_dir: bool) -> FsResult<()> {
         check_writable(caller)?;
         check_is_dir(dir)?;
         let needed = if is_dir { Rights::APPEND } else { Rights::WRITE };
         match self {
-            Self::Mode => access::check(dir, caller, Access::WRITE.and(Access::EXECUTE)),
+            Self::Mode(node) => check_mode(node, dir, caller, Access::WRITE.and(Access::EXECUTE)),
             Self::Lists { dir, .. } if dir.has(needed) => Ok(()),
             Self::Lists { .. } => Err(FsError::Access),
         }
@@ -65,7 +68,7 @@ impl Ruling {
         check_is_dir(dir)?;
         let any = [Rights::WRITE, Rights::APPEND, Rights::DELETE_CHILD];
         match self {
-            Self::Mode => access::check(dir, caller, Access::WRITE.and(Access::EXECUTE)),
+            Self::Mode(node) => check_mode(node, dir, caller, Access::WRITE.and(Access::EXECUTE)),
             Self::Lists { dir, .. } if any.iter().any(|right| dir.has(*right)) => Ok(()),
             Self::Lists { object: Some(object), .. } if object.rights.has(Rights::DELETE) => Ok(()),
             Self::Lists { .. } => Err(FsError::Access),
@@ -77,8 +80,8 @@ impl Ruling {
         check_writable(caller)?;
         check_is_dir(entry.dir)?;
         match self {
-            Self::Mode => {
-                access::check(entry.dir, caller, Access::WRITE.and(Access::EXECUTE))?;
+            Self::Mode(node) => {
+                check_mode(node, entry.dir, caller, Access::WRITE.and(Access::EXECUTE))?;
                 if entry.dir.mode & STICKY == 0 {
                     return Ok(());
                 }
@@ -99,7 +102,14 @@ impl Export {
     /// lists rule, that is all of reading, as with Windows.
     pub fn is_visible(self: &Arc<Self>, key: &FileKey, attrs: &Attrs, caller: &Caller) -> FsResult<bool> {
         Ok(match self.volume.security_style() {
-            SecurityStyle::Unix => access::granted(attrs, caller).has(Access::READ),
+            SecurityStyle::Unix => {
+                let is_listed = self.volume.capabilities().acls && !access::is_ruled_by_mode(attrs, caller);
+                let acl = match is_listed {
+                    true => self.file(key, Blocking::Allowed)?.posix_acl(attrs, Blocking::Allowed)?,
+                    false => None,
+                };
+                access::check(attrs, acl.as_deref(), caller, Access::READ).is_ok()
+            }
             SecurityStyle::Ntfs => {
                 let rights = self.file(key, Blocking::Allowed)?.rights(caller, attrs, Blocking::Allowed)?;
                 rights.is_some_and(|rights| rights.has(Rights::READ_ALL))
@@ -135,8 +145,19 @@ impl File {
             SecurityStyle::Unix => Ok(None),
             SecurityStyle::Ntfs => {
                 let record = record(self.volume(), &self.node, attrs, blocking)?;
-                Ok(Some(record.map_or_else(|| Acl::of_mode(attrs), |record| record.acl.clone())))
+                match record {
+                    Some(record) => Ok(Some(record.acl.clone())),
+                    None => list_of_mode(&self.node, attrs, blocking).map(Some),
+                }
             }
+        }
+    }
+
+    /// The list of POSIX of this file, which has `attrs`, where mode bits rule; `None` if it has none.
+    pub fn posix_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>> {
+        match (self.volume().security_style(), self.node.acls()) {
+            (SecurityStyle::Unix, Some(acls)) => acls.access_acl(attrs, blocking),
+            (SecurityStyle::Ntfs, _) | (_, None) => Ok(None),
         }
     }
 
@@ -150,7 +171,10 @@ impl File {
         blocking: Blocking,
     ) -> FsResult<()> {
         match self.rights(caller, attrs, blocking)? {
-            None => access::check(attrs, caller, wish),
+            None => {
+                let acl = ruling_acl(&self.node, attrs, caller, blocking)?;
+                access::check(attrs, acl.as_deref(), caller, wish)
+            }
             Some(rights) => check_list(rights, wish, attrs.file_type == FileType::Regular),
         }
     }
@@ -165,7 +189,10 @@ impl File {
         blocking: Blocking,
     ) -> FsResult<()> {
         match self.rights(caller, attrs, blocking)? {
-            None => access::check_data(attrs, caller, wish),
+            None => {
+                let acl = ruling_acl(&self.node, attrs, caller, blocking)?;
+                access::check_data(attrs, acl.as_deref(), caller, wish)
+            }
             Some(rights) => check_list(rights, wish, true),
         }
     }
@@ -174,16 +201,16 @@ impl File {
     pub(super) fn check_reads_xattrs(&self, caller: &Caller) -> FsResult<()> {
         let attrs = self.attrs(Blocking::Allowed)?;
         match self.rights(caller, &attrs, Blocking::Allowed)? {
-            None => access::check(&attrs, caller, Access::READ),
+            None => check_mode(&self.node, &attrs, caller, Access::READ),
             Some(rights) if rights.has(Rights::READ_XATTRS) => Ok(()),
             Some(_) => Err(FsError::Access),
         }
     }
 
     /// What decides whether `caller` may change the entries of this directory; with a name, also what has it.
-    pub(super) fn ruling(&self, caller: &Caller, name: Option<&[u8]>) -> FsResult<Ruling> {
+    pub(super) fn ruling(&self, caller: &Caller, name: Option<&[u8]>) -> FsResult<Ruling<'_>> {
         if self.volume().security_style() == SecurityStyle::Unix {
-            return Ok(Ruling::Mode);
+            return Ok(Ruling::Mode(&self.node));
         }
         let dir = self.node.attrs(Blocking::Allowed)?;
         let name = name.and_then(|name| Name::new(name).ok());
@@ -201,8 +228,8 @@ impl File {
         dir: &Attrs,
         object: Option<(&Self, &Attrs)>,
         blocking: Blocking,
-    ) -> FsResult<Ruling> {
-        let Some(rights) = self.rights(caller, dir, blocking)? else { return Ok(Ruling::Mode) };
+    ) -> FsResult<Ruling<'_>> {
+        let Some(rights) = self.rights(caller, dir, blocking)? else { return Ok(Ruling::Mode(&self.node)) };
         let mut object = match object {
             Some((object, attrs)) => {
                 let rights = object.rights(caller, attrs, blocking)?.unwrap_or_default();
@@ -382,8 +409,35 @@ fn granted(
 ) -> FsResult<Rights> {
     Ok(match record(volume, node, attrs, blocking)? {
         Some(record) => record.acl.granted(attrs, caller),
-        None => Acl::of_mode(attrs).granted(attrs, caller),
+        None => list_of_mode(node, attrs, blocking)?.granted(attrs, caller),
     })
+}
+
+/// The list of POSIX that rules a file with `attrs` beside its mode bits, where that matters to `caller`.
+#[inline]
+pub(crate) fn ruling_acl(
+    node: &NodeRef,
+    attrs: &Attrs,
+    caller: &Caller,
+    blocking: Blocking,
+) -> FsResult<Option<Arc<PosixAcl>>> {
+    if access::is_ruled_by_mode(attrs, caller) {
+        return Ok(None);
+    }
+    node.acls().map_or(Ok(None), |acls| acls.access_acl(attrs, blocking))
+}
+
+/// [`FsError::Access`] unless mode bits, and the list of POSIX beside them, give `caller` all of `wish`, where they rule. Also under
+/// the backend's lock.
+pub(super) fn check_mode(node: &NodeRef, attrs: &Attrs, caller: &Caller, wish: Access) -> FsResult<()> {
+    let acl = ruling_acl(node, attrs, caller, Blocking::Allowed)?;
+    access::check(attrs, acl.as_deref(), caller, wish)
+}
+
+/// As [`check_mode`], for the data of a regular file where a protocol has no open.
+pub(super) fn check_mode_data(node: &NodeRef, attrs: &Attrs, caller: &Caller, wish: Access) -> FsResult<()> {
+    let acl = ruling_acl(node, attrs, caller, Blocking::Allowed)?;
+    access::check_data(attrs, acl.as_deref(), caller, wish)
 }
 
 /// The list of a file that has `attrs`, if it has one that belongs to its owner, group and mode. What is no record counts as none.

@@ -1,12 +1,12 @@
 //! Attributes: asking, checking, setting.
 
-use super::acl::allowed_by_list;
+use super::acl::{allowed_by_list, check_mode, check_mode_data, ruling_acl};
 use super::core::{File, check_writable};
 use crate::access::{self, Access};
 use crate::acl::Rights;
 use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime, Time};
 use crate::attrs::{MODE_BITS, SET_GID};
-use crate::backend::{Blocking, SyncScope};
+use crate::backend::{Blocking, NodeRef, SyncScope};
 use crate::caller::Caller;
 use crate::claims::{By, IoKind};
 use crate::durable::PendingSync;
@@ -66,7 +66,8 @@ impl File {
         if let Some(rights) = self.rights(caller, &attrs, blocking)? {
             return Ok(AccessReply::of_list(attrs, caller, rights));
         }
-        let has = access::granted(&attrs, caller);
+        let acl = ruling_acl(&self.node, &attrs, caller, blocking)?;
+        let has = access::granted(&attrs, acl.as_deref(), caller);
         let is_dir = attrs.file_type == FileType::Directory;
         let write = has.has(Access::WRITE) && !caller.read_only;
         Ok(AccessReply {
@@ -134,7 +135,7 @@ impl File {
                 Some(rights) => {
                     allowed_by_list(rights | setter.held(), setter.caller, attrs, set, setter.is_open)?
                 }
-                None => allowed(&setter, attrs, set)?,
+                None => allowed(&setter, &self.node, attrs, set)?,
             };
             match set.size {
                 Some(size) if size > self.volume().limits().file_bytes_max => {
@@ -182,7 +183,7 @@ impl<'c> Setter<'c> {
 }
 
 /// Checks every wish in `set` and adds what follows from it.
-fn allowed(setter: &Setter<'_>, attrs: &Attrs, set: &SetAttrs) -> FsResult<SetAttrs> {
+fn allowed(setter: &Setter<'_>, node: &NodeRef, attrs: &Attrs, set: &SetAttrs) -> FsResult<SetAttrs> {
     let caller = setter.caller;
     let owns = caller.is_root() || caller.uid == attrs.uid;
     let mut set = *set;
@@ -190,7 +191,7 @@ fn allowed(setter: &Setter<'_>, attrs: &Attrs, set: &SetAttrs) -> FsResult<SetAt
     if set.size.is_some() {
         match attrs.file_type {
             FileType::Regular if setter.is_open => {}
-            FileType::Regular => access::check_data(attrs, caller, Access::WRITE)?,
+            FileType::Regular => check_mode_data(node, attrs, caller, Access::WRITE)?,
             FileType::Directory => return Err(FsError::IsDirectory),
             _ => return Err(FsError::Invalid),
         }
@@ -216,7 +217,7 @@ fn allowed(setter: &Setter<'_>, attrs: &Attrs, set: &SetAttrs) -> FsResult<SetAt
         return Err(FsError::NotOwner);
     }
     if (set.accessed.is_some() || set.modified.is_some()) && !sets_times {
-        access::check(attrs, caller, Access::WRITE)?;
+        check_mode(node, attrs, caller, Access::WRITE)?;
     }
     Ok(without_set_id(caller, attrs, set))
 }

@@ -112,7 +112,12 @@ impl File {
 
     /// Asks those who keep the file of a name in this directory open before the name goes or changes. A name that is not
     /// there has nobody to ask, and one that `caller` may not change stays.
-    pub(super) fn ask_before_unlink(&self, ruling: Ruling, caller: &Caller, name: Name<'_>) -> FsResult<()> {
+    pub(super) fn ask_before_unlink(
+        &self,
+        ruling: Ruling<'_>,
+        caller: &Caller,
+        name: Name<'_>,
+    ) -> FsResult<()> {
         let Some(claims) = self.volume().held() else { return Ok(()) };
         // The verb itself says what is wrong.
         if self.check_place(ruling, caller).is_err() {
@@ -123,7 +128,7 @@ impl File {
     }
 
     /// Asks those who keep `target` open before `caller` gives it a further name in this directory.
-    pub(super) fn ask_before_link(&self, ruling: Ruling, caller: &Caller, target: &Self) -> FsResult<()> {
+    pub(super) fn ask_before_link(&self, ruling: Ruling<'_>, caller: &Caller, target: &Self) -> FsResult<()> {
         let Some(claims) = self.volume().held() else { return Ok(()) };
         if self.check_place(ruling, caller).is_err() {
             return Ok(());

@@ -5,7 +5,7 @@ use super::core::{Created, File};
 use crate::acl::Acl;
 use crate::attrs::{Attrs, Change, FileType, SetAttrs, Time};
 use crate::attrs::{MODE_BITS, SET_GID};
-use crate::backend::{Blocking, Made, NewInode, Special, SyncScope};
+use crate::backend::{Blocking, Made, NewInode, NodeRef, Special, SyncScope};
 use crate::caller::Caller;
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
@@ -46,6 +46,9 @@ impl ExclusiveKey {
         )
     }
 }
+
+/// The umask of something new for which no mode is given.
+const UMASK: u32 = 0o022;
 
 /// A regular file to be made.
 struct NewFile<'n> {
@@ -92,7 +95,8 @@ impl File {
             match set.size {
                 Some(size) if size > self.volume().limits().file_bytes_max => Err(FsError::FileTooBig),
                 _ => {
-                    let inode = new_inode(attrs, caller, set, 0o644, false);
+                    let set = self.unmasked(set, 0o666)?;
+                    let inode = new_inode(attrs, caller, &set, false);
                     Ok(NewInode { times, ..NewList::inode(list.as_ref(), inode, false) })
                 }
             }
@@ -137,7 +141,8 @@ impl File {
         set.check_ids()?;
         let made = self.node.make_dir(name, &|attrs| {
             ruling.check_add(attrs, caller, true)?;
-            Ok(NewList::inode(list.as_ref(), new_inode(attrs, caller, set, 0o755, true), true))
+            let inode = new_inode(attrs, caller, &self.unmasked(set, 0o777)?, true);
+            Ok(NewList::inode(list.as_ref(), inode, true))
         })?;
         self.names_changed(caller, pending);
         self.tell_added(name.bytes(), true, &made.dir);
@@ -161,9 +166,12 @@ impl File {
         let set = SetAttrs { mode, size: None, ..*set };
         let made = self.node.make_special(name, special, &|attrs| {
             ruling.check_add(attrs, caller, false)?;
-            let default_mode = check_special(special, caller)?;
-            let list = list.as_ref().filter(|_| !matches!(special, Special::Symlink(_)));
-            Ok(NewList::inode(list, new_inode(attrs, caller, &set, default_mode, false), false))
+            check_special(special, caller)?;
+            let (set, list) = match special {
+                Special::Symlink(_) => (SetAttrs { mode: Some(0o777), ..set }, None),
+                _ => (self.unmasked(&set, 0o666)?, list.as_ref()),
+            };
+            Ok(NewList::inode(list, new_inode(attrs, caller, &set, false), false))
         })?;
         self.names_changed(caller, pending);
         self.tell_added(name.bytes(), false, &made.dir);
@@ -183,6 +191,19 @@ impl File {
         self.ruling(caller, None)?.check_add(&self.node.attrs(Blocking::Allowed)?, caller, false)?;
         self.remove_as_seen(caller, name, seen, pending)?;
         self.make_special(caller, name, special, &SetAttrs::default(), pending)
+    }
+
+    /// The wishes for something new in this directory, `usual` for a mode where there is none, and no umask where this directory
+    /// hands a list on, which takes its place.
+    fn unmasked(&self, set: &SetAttrs, usual: u32) -> FsResult<SetAttrs> {
+        let (mode, umask) = set.mode.map_or((usual, UMASK), |mode| (mode, set.umask));
+        let masks = mode & umask != 0;
+        let hands_on = |node: &NodeRef| match node.acls() {
+            Some(acls) => acls.default_acl().map(|acl| acl.is_some()),
+            None => Ok(false),
+        };
+        let umask = if masks && !hands_on(&self.node)? { umask } else { 0 };
+        Ok(SetAttrs { mode: Some(mode), umask, ..*set })
     }
 
     /// What a backend made, as a file of this export.
@@ -259,12 +280,12 @@ impl File {
     }
 }
 
-/// Whether `caller` may make it where a name may be added; the mode that it has unless it is given one.
-fn check_special(special: Special<'_>, caller: &Caller) -> FsResult<u32> {
+/// Whether `caller` may make it where a name may be added.
+fn check_special(special: Special<'_>, caller: &Caller) -> FsResult<()> {
     match special {
-        Special::Symlink(target) => check_target(target).map(|()| 0o777),
+        Special::Symlink(target) => check_target(target),
         Special::Block(_) | Special::Character(_) if !caller.is_root() => Err(FsError::NotOwner),
-        Special::Block(_) | Special::Character(_) | Special::Fifo | Special::Socket => Ok(0o644),
+        Special::Block(_) | Special::Character(_) | Special::Fifo | Special::Socket => Ok(()),
     }
 }
 
@@ -272,12 +293,12 @@ fn check_special(special: Special<'_>, caller: &Caller) -> FsResult<u32> {
 ///
 /// Root may give it to anybody, others to a group of theirs. A wish for more is left unheeded, not refused: some clients
 /// send their idea of the owner with everything they make.
-fn new_inode(dir: &Attrs, caller: &Caller, set: &SetAttrs, default_mode: u32, is_dir: bool) -> NewInode {
+fn new_inode(dir: &Attrs, caller: &Caller, set: &SetAttrs, is_dir: bool) -> NewInode {
     let inherits = dir.mode & SET_GID != 0;
     let uid = set.uid.filter(|_| caller.is_root()).unwrap_or(caller.uid);
     let given = set.gid.filter(|&gid| caller.is_root() || caller.is_in(gid));
     let gid = given.unwrap_or(if inherits { dir.gid } else { caller.gid });
-    let mut mode = set.mode.unwrap_or(default_mode) & MODE_BITS;
+    let mut mode = set.mode.unwrap_or(0) & !set.umask & MODE_BITS;
     if is_dir && inherits {
         mode |= SET_GID;
     } else if !is_dir && mode & SET_GID != 0 && !caller.is_root() && !caller.is_in(gid) {

@@ -1,11 +1,11 @@
 //! Names: looking up, listing, linking, removing, moving.
 
-use super::acl::Ruling;
+use super::acl::{Ruling, check_mode};
 use super::core::{Created, File, Resolved, check_is_dir};
 use crate::access::{self, Access};
 use crate::attrs::STICKY;
 use crate::attrs::{Attrs, Change, FileType};
-use crate::backend::{Blocking, EntryRef, EntrySink, NameFilter, SyncScope};
+use crate::backend::{Blocking, EntryRef, EntrySink, Found, NameFilter, SyncScope};
 use crate::caller::Caller;
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
@@ -287,7 +287,7 @@ impl File {
 
     fn take_out(
         &self,
-        (ruling, caller): (Ruling, &Caller),
+        (ruling, caller): (Ruling<'_>, &Caller),
         name: Name<'_>,
         (is_dir, is_meant): (bool, Option<IsMeant<'_>>),
         pending: &mut PendingSync,
@@ -353,6 +353,15 @@ impl File {
             Err(bad)
         })?;
         let across = self.key() != to_dir.key();
+        let moved_dir = self.moved_dir((from_ruling, caller), from_name, across);
+        let check_moved = |attrs: &Attrs| match &moved_dir {
+            None => access::check(attrs, None, caller, Access::WRITE),
+            Some(Some(found)) if found.attrs.file_id == attrs.file_id => {
+                check_mode(&found.node, attrs, caller, Access::WRITE)
+            }
+            // Something else has the name by now: that is to be asked about first.
+            Some(_) => Err(FsError::Delay),
+        };
         let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| {
             if let Some(file_id) = file_id
                 && (from.object)()?.file_id != file_id
@@ -360,7 +369,9 @@ impl File {
                 return Err(FsError::NotFound);
             }
             match from_ruling {
-                Ruling::Mode => check_move(caller, from, to, across),
+                Ruling::Mode(_) => {
+                    check_move(caller, (from_ruling, from), (to_ruling, to), across, &check_moved)
+                }
                 Ruling::Lists { .. } => check_listed_move(caller, (from_ruling, from), (to_ruling, to)),
             }
         };
@@ -390,6 +401,19 @@ impl File {
         Ok(changes)
     }
 
+    /// What has a name that is to go to another directory, where a list of POSIX can say who may move it.
+    fn moved_dir(
+        &self,
+        (ruling, caller): (Ruling<'_>, &Caller),
+        name: Name<'_>,
+        across: bool,
+    ) -> Option<Option<Found>> {
+        let can_matter = across && matches!(ruling, Ruling::Mode(_)) && !caller.is_root();
+        let looks = can_matter && self.volume().capabilities().acls;
+        // Where nothing is found, the verb itself says what is wrong.
+        looks.then(|| self.node.lookup(name, Blocking::Allowed).ok())
+    }
+
     /// After names in this directory have changed: those that are found by other spellings.
     pub(super) fn index_changed(&self, change: &Change, what: impl FnOnce() -> Vec<NameChange>) {
         self.volume().names().changed(&self.key(), change, what);
@@ -402,7 +426,7 @@ impl File {
     }
 
     /// The name of an entry to be changed in this directory. A bad one is told only to those who may change the directory.
-    fn old_name<'n>(&self, ruling: Ruling, caller: &Caller, name: &'n [u8]) -> FsResult<Name<'n>> {
+    fn old_name<'n>(&self, ruling: Ruling<'_>, caller: &Caller, name: &'n [u8]) -> FsResult<Name<'n>> {
         Name::new(name).or_else(|bad| {
             self.check_place(ruling, caller)?;
             Err(bad)
@@ -410,7 +434,12 @@ impl File {
     }
 
     /// As [`File::old_name`], for an entry to be made: `.` and `..` exist, always (RFC 1813 §3.3.9).
-    pub(super) fn new_name<'n>(&self, ruling: Ruling, caller: &Caller, name: &'n [u8]) -> FsResult<Name<'n>> {
+    pub(super) fn new_name<'n>(
+        &self,
+        ruling: Ruling<'_>,
+        caller: &Caller,
+        name: &'n [u8],
+    ) -> FsResult<Name<'n>> {
         match self.old_name(ruling, caller, name) {
             Err(FsError::Invalid) if matches!(name, b"." | b"..") => Err(FsError::Exists),
             named => named,
@@ -418,21 +447,28 @@ impl File {
     }
 
     /// Checks that `caller` may change the entries of this directory as it is now.
-    pub(super) fn check_place(&self, ruling: Ruling, caller: &Caller) -> FsResult<()> {
+    pub(super) fn check_place(&self, ruling: Ruling<'_>, caller: &Caller) -> FsResult<()> {
         ruling.check_change(&self.node.attrs(Blocking::Allowed)?, caller)
     }
 }
 
-/// By mode bits: whether a name may be given up and another taken, in another directory if `across`.
-fn check_move(caller: &Caller, from: &EntryRef<'_>, to: &EntryRef<'_>, across: bool) -> FsResult<()> {
-    Ruling::Mode.check_change(from.dir, caller)?;
-    Ruling::Mode.check_change(to.dir, caller)?;
+/// By mode bits: whether a name may be given up and another taken, in another directory if `across`. `check_moved` asks about a
+/// directory that is moved there.
+fn check_move(
+    caller: &Caller,
+    (from_ruling, from): (Ruling<'_>, &EntryRef<'_>),
+    (to_ruling, to): (Ruling<'_>, &EntryRef<'_>),
+    across: bool,
+    check_moved: &dyn Fn(&Attrs) -> FsResult<()>,
+) -> FsResult<()> {
+    from_ruling.check_change(from.dir, caller)?;
+    to_ruling.check_change(to.dir, caller)?;
     if across || is_sticky(from.dir) {
         let moved = (from.object)()?;
         access::check_sticky(from.dir, &moved, caller)?;
         if across && moved.file_type == FileType::Directory {
             // Its `..` changes, which is a write to the directory itself.
-            access::check(&moved, caller, Access::WRITE)?;
+            check_moved(&moved)?;
         }
     }
     if !is_sticky(to.dir) {
@@ -448,8 +484,8 @@ fn check_move(caller: &Caller, from: &EntryRef<'_>, to: &EntryRef<'_>, across: b
 /// By lists: the same (MS-FSA §2.1.5.15.11).
 fn check_listed_move(
     caller: &Caller,
-    (from_ruling, from): (Ruling, &EntryRef<'_>),
-    (to_ruling, to): (Ruling, &EntryRef<'_>),
+    (from_ruling, from): (Ruling<'_>, &EntryRef<'_>),
+    (to_ruling, to): (Ruling<'_>, &EntryRef<'_>),
 ) -> FsResult<()> {
     from_ruling.check_removal(from, caller)?;
     let is_dir = (from.object)()?.file_type == FileType::Directory;

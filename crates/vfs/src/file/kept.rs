@@ -1,7 +1,8 @@
 //! What is kept with a file besides its attributes: asking and changing.
 
+use super::acl::check_mode;
 use super::core::{File, check_writable};
-use crate::access::{self, Access};
+use crate::access::Access;
 use crate::acl::{Rights, SecurityStyle};
 use crate::attrs::{Attrs, Change, FileType, Time};
 use crate::backend::{Blocking, SyncScope};
@@ -75,7 +76,7 @@ impl File {
         let authorize = |attrs: &Attrs| {
             if !caller.is_root() && caller.uid != attrs.uid {
                 match rights {
-                    None => access::check(attrs, caller, Access::WRITE)?,
+                    None => check_mode(&self.node, attrs, caller, Access::WRITE)?,
                     Some(rights) if rights.has(Rights::WRITE_ATTRS) => {}
                     Some(_) => return Err(FsError::Access),
                 }

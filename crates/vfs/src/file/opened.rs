@@ -1,5 +1,6 @@
 //! The data of files: read, write, commit. Nobody reaches it without an authorization.
 
+use super::acl::check_mode_data;
 use super::attr::Setter;
 use super::core::{File, check_writable};
 use crate::access::{self, Access};
@@ -114,7 +115,7 @@ impl File {
         check_opens(&attrs, caller, access)?;
         // Who makes a file has what was asked for, whatever list it inherits (MS-FSA §2.1.5.1.1).
         if self.volume().security_style() == SecurityStyle::Unix {
-            access::check_data(&attrs, caller, access)?;
+            check_mode_data(&self.node, &attrs, caller, access)?;
         }
         Ok((self.opened(caller, access, false), attrs))
     }
@@ -338,7 +339,7 @@ impl Opened<'_> {
     fn check_rights(&self, attrs: &Attrs) -> FsResult<()> {
         if self.checks_writes {
             check_regular(attrs)?;
-            access::check_data(attrs, &self.caller, Access::WRITE)?;
+            check_mode_data(&self.file.node, attrs, &self.caller, Access::WRITE)?;
         }
         Ok(())
     }

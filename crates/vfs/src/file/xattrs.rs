@@ -1,12 +1,13 @@
 //! Extended attributes: reading, listing, setting, removing.
 
+use super::acl::check_mode;
 use super::core::{File, check_writable};
-use crate::access::{self, Access};
+use crate::access::Access;
 use crate::acl::Rights;
 use crate::attrs::STICKY;
 use crate::claims::{IoKind, Span};
 use crate::{
-    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, PendingSync, SetXattr, SyncScope,
+    Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, NodeRef, PendingSync, SetXattr, SyncScope,
     XattrName, XattrSink, Xattrs, XattrsSize,
 };
 use std::ops::ControlFlow;
@@ -86,7 +87,7 @@ impl File {
     /// Whether `caller`, to whom a list gives `rights` if lists rule, may change the attributes of this file, which has `attrs`, now.
     fn authorize_xattr(&self, caller: &Caller, rights: Option<Rights>, attrs: &Attrs) -> FsResult<()> {
         match rights {
-            None => check_change(caller, attrs)?,
+            None => check_change(&self.node, caller, attrs)?,
             Some(rights) if rights.has(Rights::WRITE_XATTRS) => {}
             Some(_) => return Err(FsError::Access),
         }
@@ -99,10 +100,10 @@ impl File {
 }
 
 /// RFC 8276 §8.5: whoever may write a file may change its attributes; in a sticky directory, as on Linux, its owner alone.
-fn check_change(caller: &Caller, attrs: &Attrs) -> FsResult<()> {
+fn check_change(node: &NodeRef, caller: &Caller, attrs: &Attrs) -> FsResult<()> {
     let is_sticky = attrs.file_type == FileType::Directory && attrs.mode & STICKY != 0;
     if is_sticky && !caller.is_root() && caller.uid != attrs.uid {
         return Err(FsError::NotOwner);
     }
-    access::check(attrs, caller, Access::WRITE)
+    check_mode(node, attrs, caller, Access::WRITE)
 }

@@ -2,6 +2,7 @@
 //!
 //! Deterministic: time is an argument, numbers and cookies are counted. One lock guards it all, so every verb is atomic.
 
+mod acls;
 mod node;
 mod pages;
 pub mod provisioner;
@@ -58,6 +59,7 @@ struct Shared {
     limits: FsLimits,
     cold: AtomicBool,
     store: Mutex<Store>,
+    acls: Mutex<acls::Lists>,
 }
 
 impl MemFs {
@@ -69,7 +71,7 @@ impl MemFs {
     /// An empty volume of a certain size.
     pub fn with_options(clock: Clock, options: Options) -> Self {
         let store = Store::new(options, clock());
-        Self::from_store(clock, options.limits, store)
+        Self::from_store(clock, options.limits, store, acls::Lists::default())
     }
 
     /// Whether every call with [`Blocking::Never`] says [`FsError::WouldWait`], as if nothing were in memory.
@@ -79,8 +81,9 @@ impl MemFs {
 
     /// A power cut: a new volume with what was durable. This one goes on as if nothing had happened.
     pub fn crash(&self) -> Self {
-        let store = self.0.lock().after_crash();
-        Self::from_store(self.0.clock.clone(), self.0.limits, store)
+        let store = self.0.lock();
+        let acls = self.0.acls.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Self::from_store(self.0.clock.clone(), self.0.limits, store.after_crash(), acls)
     }
 
     /// Changes how much it may hold. What is there stays, even if it is more.
@@ -93,8 +96,9 @@ impl MemFs {
         self.0.lock().usage()
     }
 
-    fn from_store(clock: Clock, limits: FsLimits, store: Store) -> Self {
-        Self(Arc::new(Shared { clock, limits, cold: AtomicBool::new(false), store: Mutex::new(store) }))
+    fn from_store(clock: Clock, limits: FsLimits, store: Store, acls: acls::Lists) -> Self {
+        let (store, acls) = (Mutex::new(store), Mutex::new(acls));
+        Self(Arc::new(Shared { clock, limits, cold: AtomicBool::new(false), store, acls }))
     }
 }
 
@@ -139,6 +143,7 @@ impl Backend for MemFs {
         Capabilities {
             xattrs: Some(XattrLimits { name_bytes_max: XATTR_NAME_BYTES_MAX }),
             ranges: Some(RangeLimits { clone_bytes: Some(pages::PAGE_BYTES as u64) }),
+            acls: true,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
 use crate::name::LINK_BYTES_MAX;
 use crate::name::Name;
+use crate::posix_acl::Acls;
 use crate::ranges::Ranges;
 use crate::xattrs::Xattrs;
 use std::any::Any;
@@ -86,7 +87,12 @@ impl MemNode {
         self.add(|store, before, now| {
             let new_inode = authorize(before)?;
             new_inode.check_ids()?;
-            store.make(self.id, name, object()?, &new_inode, now)
+            let object = object()?;
+            let file_type = object.0;
+            let new_inode = self.fs.masked(self.id, file_type, new_inode);
+            let id = store.make(self.id, name, object, &new_inode, now)?;
+            self.fs.inherit(self.id, (id, file_type, new_inode.mode));
+            Ok(id)
         })
     }
 
@@ -307,6 +313,10 @@ impl Node for MemNode {
     }
 
     fn ranges(&self) -> Option<&dyn Ranges> {
+        Some(self)
+    }
+
+    fn acls(&self) -> Option<&dyn Acls> {
         Some(self)
     }
 }

@@ -3,16 +3,43 @@
 use super::{Bug, MutantNode, assert_caught};
 use std::any::Any;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use vfs::backend::KEEP_SET_ID;
 use vfs::xattrs::XATTR_VALUE_BYTES_MAX;
 use vfs::{
-    Attrs, AuthorizeWrite, AuthorizeXattr, Blocking, Change, FileType, FsError, FsResult, NodeRef, Ranges,
-    Seek, SetAttrs, SetTime, SetXattr, Span, XattrName, XattrSink, Xattrs,
+    Acls, Attrs, AuthorizeWrite, AuthorizeXattr, Blocking, Change, FileType, FsError, FsResult, NodeRef,
+    PosixAcl, Ranges, Seek, SetAttrs, SetTime, SetXattr, Span, XattrName, XattrSink, Xattrs,
 };
 
 const PAGE_BYTES: u64 = 4096;
-const TOUCH: SetAttrs =
-    SetAttrs { mode: None, uid: None, gid: None, size: None, accessed: None, modified: Some(SetTime::Now) };
+const TOUCH: SetAttrs = SetAttrs {
+    mode: None,
+    umask: 0,
+    uid: None,
+    gid: None,
+    size: None,
+    accessed: None,
+    modified: Some(SetTime::Now),
+};
+
+impl Acls for MutantNode {
+    fn access_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>> {
+        let acl = self.inner.acls().ok_or(FsError::NotSupported)?.access_acl(attrs, blocking)?;
+        if self.has(Bug::RemembersLists) {
+            return Ok(self.shared.lists.lock().unwrap().entry(self.inner.key()).or_insert(acl).clone());
+        }
+        if self.has(Bug::ListsAreModes) {
+            let group = attrs.mode >> 3 & 7;
+            return Ok(acl.map(|acl| Arc::new(PosixAcl { group, ..(*acl).clone() })));
+        }
+        Ok(acl)
+    }
+
+    fn default_acl(&self) -> FsResult<Option<Arc<PosixAcl>>> {
+        let acl = self.inner.acls().ok_or(FsError::NotSupported)?.default_acl()?;
+        Ok(acl.filter(|_| !self.has(Bug::HandsNoListOn)))
+    }
+}
 
 impl MutantNode {
     fn inner_xattrs(&self) -> FsResult<&dyn Xattrs> {
@@ -258,6 +285,24 @@ fn wrong_extended_attributes_are_noticed() {
     assert_caught(Bug::RefusesLate, &["xattrs/a_refusal_leaves_all_as_it_was"]);
     assert_caught(Bug::XattrsOfNames, &["xattrs/attributes_go_with_the_file"]);
     assert_caught(Bug::NeverStale, &["xattrs/a_removed_file_has_none"]);
+}
+
+#[test]
+fn wrong_lists_are_noticed() {
+    assert_caught(Bug::HidesCapabilities, &["acls/a_backend_says_whether_it_has_them"]);
+    assert_caught(
+        Bug::RemembersLists,
+        &["acls/a_list_of_others_is_seen_at_once", "acls/a_list_is_found_by_every_look"],
+    );
+    assert_caught(
+        Bug::ListsAreModes,
+        &[
+            "acls/a_list_of_others_is_seen_at_once",
+            "acls/a_new_mode_sets_the_mask",
+            "acls/what_is_made_inherits",
+        ],
+    );
+    assert_caught(Bug::HandsNoListOn, &["acls/what_is_made_inherits"]);
 }
 
 #[test]

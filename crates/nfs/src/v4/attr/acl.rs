@@ -1,13 +1,19 @@
-//! Access control lists as far as mode bits say them: entries for the owner, the group and everybody (RFC 8881 §6.3, §6.4).
+//! Access control lists as far as mode bits say them: entries for the owner, the group and everybody (RFC 8881 §6.3, §6.4). Where a
+//! file has a list of POSIX beside its mode, entries for its users and groups are shown, too, and none can be set.
 //!
 //! Each of the three classes of a mode is shown what the mode allows it, and denied before that what a later entry would
 //! allow it. A list that says more than a mode can keep is refused, not kept in part. What tools write along with reading and
 //! writing is taken as said by these.
 
 use super::super::ops::Stop;
+use super::owner::{Naming, Owner};
+use crate::names::IdKind;
 use nfs_wire::v4::Status;
-use nfs_wire::v4::attr::{Ace, AceFlag, AceMask, AceType, Acl};
-use vfs::FileType;
+use nfs_wire::v4::attr::{Ace, AceFlag, AceMask, AceType, Acl, AclFlag};
+use vfs::acl::Effect;
+use vfs::posix_acl::Who;
+use vfs::{Attrs, FileType, FsResult, PosixAcl};
+use xdr::{Encode, Writer};
 
 const OWNER: &[u8] = b"OWNER@";
 const GROUP: &[u8] = b"GROUP@";
@@ -24,8 +30,90 @@ const WRITE: AceMask = AceMask(AceMask::WRITE_DATA.0 | AceMask::APPEND_DATA.0);
 const WITH_READ: AceMask = AceMask::READ_NAMED_ATTRS;
 const WITH_WRITE: AceMask = AceMask(AceMask::WRITE_NAMED_ATTRS.0 | AceMask::DELETE_CHILD.0 | OWNERS.0);
 
+/// Most users and groups of a list that is shown whole. Of a longer one only the owner is told what it has.
+const NAMED_MAX: usize = 256;
+
+/// What is shown of an object.
+pub(super) struct Shown {
+    entries: Vec<(AceType, AceFlag, AceMask, Name)>,
+    is_dacl: bool,
+}
+
+/// Somebody whom an entry is about.
+enum Name {
+    Class(&'static [u8]),
+    Named(Owner),
+}
+
+impl Shown {
+    /// The same as the attribute DACL: nothing of it is inherited.
+    pub(super) fn into_dacl(self) -> Self {
+        Self { is_dacl: true, ..self }
+    }
+}
+
+impl Encode for Shown {
+    fn encode(&self, w: &mut Writer<'_>) {
+        if self.is_dacl {
+            AclFlag(0).encode(w);
+        }
+        w.u32(u32::try_from(self.entries.len()).unwrap_or(0));
+        for (acetype, flag, mask, name) in &self.entries {
+            acetype.encode(w);
+            flag.encode(w);
+            mask.encode(w);
+            match name {
+                Name::Class(who) => who.encode(w),
+                Name::Named(owner) => owner.encode(w),
+            }
+        }
+    }
+}
+
+/// The list of an object that has `attrs`: that of its mode, or of its list of POSIX if it has one. The first entry that names a right
+/// decides it.
+pub(super) fn shown(attrs: &Attrs, acl: Option<&PosixAcl>, naming: Naming<'_>) -> FsResult<Shown> {
+    let entries = match acl {
+        None => {
+            let class = |ace: Ace<'static>| (ace.acetype, ace.flag, ace.access_mask, Name::Class(ace.who));
+            of_mode(attrs.mode, attrs.file_type).0.into_iter().map(class).collect()
+        }
+        Some(acl) if acl.users.len() + acl.groups.len() > NAMED_MAX => {
+            let owner = mask(attrs.mode >> 6 & 7, attrs.file_type) | ALWAYS | OWNERS;
+            vec![(AceType::ACCESS_ALLOWED, AceFlag(0), owner, Name::Class(OWNER))]
+        }
+        Some(acl) => {
+            let entry = |entry| of_posix(entry, attrs.file_type, naming);
+            acl.entries(attrs.mode).into_iter().map(entry).collect::<FsResult<_>>()?
+        }
+    };
+    Ok(Shown { entries, is_dacl: false })
+}
+
+/// An entry of a list of POSIX.
+fn of_posix(
+    (effect, who, bits): (Effect, Who, u32),
+    file_type: FileType,
+    naming: Naming<'_>,
+) -> FsResult<(AceType, AceFlag, AceMask, Name)> {
+    let (more, flag, name) = match who {
+        Who::Owner => (ALWAYS | OWNERS, AceFlag(0), Name::Class(OWNER)),
+        Who::User(uid) => (ALWAYS, AceFlag(0), Name::Named(naming.owner(IdKind::User, uid)?)),
+        Who::OwningGroup => (ALWAYS, AceFlag::IDENTIFIER_GROUP, Name::Class(GROUP)),
+        Who::Group(gid) => {
+            (ALWAYS, AceFlag::IDENTIFIER_GROUP, Name::Named(naming.owner(IdKind::Group, gid)?))
+        }
+        Who::Everyone => (ALWAYS, AceFlag(0), Name::Class(EVERYONE)),
+    };
+    let rights = mask(bits, file_type);
+    Ok(match effect {
+        Effect::Allow => (AceType::ACCESS_ALLOWED, flag, rights | more, name),
+        Effect::Deny => (AceType::ACCESS_DENIED, flag, rights, name),
+    })
+}
+
 /// The list that says what a mode says.
-pub(super) fn of_mode(mode: u32, file_type: FileType) -> Acl<'static> {
+fn of_mode(mode: u32, file_type: FileType) -> Acl<'static> {
     let [owner, group, everyone] = [mode >> 6 & 7, mode >> 3 & 7, mode & 7];
     let allow = |who, bits, more: AceMask| entry(AceType::ACCESS_ALLOWED, who, mask(bits, file_type) | more);
     let deny = |who, bits| (bits != 0).then(|| entry(AceType::ACCESS_DENIED, who, mask(bits, file_type)));

@@ -11,7 +11,10 @@ use crate::call::Call;
 use crate::handle::Handle;
 use nfs_wire::v4::{Bitmap, Fsid, Status, attr};
 use std::net::IpAddr;
-use vfs::{Attrs, Blocking, Capabilities, Export, FileType, FsError, FsLimits, FsResult, FsStat, Volume};
+use std::sync::Arc;
+use vfs::{
+    Attrs, Blocking, Capabilities, Export, FileType, FsError, FsLimits, FsResult, FsStat, PosixAcl, Volume,
+};
 use xdr::Writer;
 
 /// A file system: a volume, or the directories above the exports.
@@ -35,6 +38,8 @@ pub(in crate::v4) struct Subject<'s> {
     pub(in crate::v4) attrs: &'s Attrs,
     /// The number of what is covered by it, or its own.
     pub(in crate::v4) mounted_on: u64,
+    /// Looks its list of POSIX up.
+    pub(in crate::v4) acl: &'s dyn Fn() -> FsResult<Option<Arc<PosixAcl>>>,
 }
 
 /// Reads these attributes of the current object.
@@ -74,12 +79,14 @@ fn of_place<R>(
             let is_root = attrs.file_type == FileType::Directory && file.is_root();
             let covered = is_root.then(|| pseudo::mounted_on(&call.service.signer, file.export())).flatten();
             let mounted_on = covered.unwrap_or(attrs.file_id);
-            read(&Subject { system: &system, handle: Some(file.handle()), attrs, mounted_on })
+            let acl = || file.posix_acl(attrs, call.blocking);
+            read(&Subject { system: &system, handle: Some(file.handle()), attrs, mounted_on, acl: &acl })
         }
         Place::Pseudo(place) => {
             let system = System::new(call, minor, None);
             let handle = place.handle(&call.service.signer);
-            read(&Subject { system: &system, handle: Some(&handle), attrs, mounted_on: attrs.file_id })
+            let (mounted_on, acl) = (attrs.file_id, || Ok(None));
+            read(&Subject { system: &system, handle: Some(&handle), attrs, mounted_on, acl: &acl })
         }
     }
 }

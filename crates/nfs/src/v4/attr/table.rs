@@ -10,9 +10,7 @@ use super::subject::Subject;
 use super::wish::When;
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::names::IdKind;
-use nfs_wire::v4::attr::{
-    self, Acl41, AclFlag, AclSupport, ChangeAttrType, FhExpireType, OpenArgsWant, OpenArguments,
-};
+use nfs_wire::v4::attr::{self, AclSupport, ChangeAttrType, FhExpireType, OpenArgsWant, OpenArguments};
 use nfs_wire::v4::{
     Bitmap, CreateMode, FileType, NfsTime, OpenClaimType, ShareAccess, ShareDeny, SpecData, Status,
 };
@@ -92,7 +90,7 @@ attributes! {
     attr::UNIQUE_HANDLES, 0, Never, |_s| false;
     attr::LEASE_TIME, 0, Never, |s| s.system.lease_s();
     attr::RDATTR_ERROR, 0, Never, |_s| Status::OK;
-    attr::ACL, 0, Always, |s| acl::of_mode(s.attrs.mode, s.attrs.file_type);
+    attr::ACL, 0, Always, |s| acl::shown(s.attrs, (s.acl)()?.as_deref(), s.system.naming())?;
     attr::ACLSUPPORT, 0, Never, |_s| AclSupport::ALLOW_ACL | AclSupport::DENY_ACL;
     attr::CANSETTIME, 0, Never, |_s| true;
     attr::CASE_INSENSITIVE, 0, Never, |_s| false;
@@ -128,7 +126,7 @@ attributes! {
     attr::TIME_MODIFY, 0, Never, |s| nfs_time(s.attrs.modified);
     attr::TIME_MODIFY_SET, 0, NotOnce;
     attr::MOUNTED_ON_FILEID, 0, Never, |s| s.mounted_on;
-    attr::DACL, 1, Always, |s| dacl(s);
+    attr::DACL, 1, Always, |s| acl::shown(s.attrs, (s.acl)()?.as_deref(), s.system.naming())?.into_dacl();
     attr::SUPPATTR_EXCLCREAT, 1, Never, |s| settable(s.system.minor, When::Once);
     // RFC 7862 §12.2.
     attr::CLONE_BLKSIZE, 2, Never, |s| s.clone_bytes().unwrap_or(0);
@@ -341,11 +339,6 @@ fn values(mask: &Bitmap, w: &mut Writer<'_>, write: impl FnOnce(&mut Writer<'_>)
     let bytes = u32::try_from(w.len() - start).expect("attributes are short");
     w.patch_u32(length, bytes);
     Ok(())
-}
-
-/// The list without what is inherited, of which there is nothing.
-fn dacl(subject: &Subject<'_>) -> Acl41<'static> {
-    Acl41 { flag: AclFlag(0), aces: acl::of_mode(subject.attrs.mode, subject.attrs.file_type) }
 }
 
 fn nfs_time(time: Time) -> NfsTime {

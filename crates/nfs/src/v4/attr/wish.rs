@@ -60,8 +60,9 @@ fn decode(number: u32, naming: Naming<'_>, r: &mut Reader<'_>, set: &mut SetAttr
         attr::MODE => set_mode(r.u32().map_err(bad_xdr)?, set),
         attr::MODE_UMASK => {
             let wish = ModeUmask::decode(r).map_err(bad_xdr)?;
-            // No directory hands on an access control list, so the umask always applies.
-            set_mode(wish.mode & !wish.umask, set);
+            // A list says what is meant without one.
+            set.umask = if set.mode.is_some() { 0 } else { wish.umask & MODE_BITS };
+            set_mode(wish.mode, set);
         }
         attr::OWNER => set.uid = Some(naming.id(IdKind::User, r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
         attr::OWNER_GROUP => set.gid = Some(naming.id(IdKind::Group, r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),

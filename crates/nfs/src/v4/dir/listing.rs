@@ -14,7 +14,9 @@ use crate::handle::HandleSigner;
 use crate::limits::LISTING_BYTES_MAX;
 use nfs_wire::v4::{Bitmap, DirListEnd, ReaddirArgs, ReaddirOkHead, Status, attr};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use vfs::qos::Moved;
+use vfs::{Blocking, Export, FsError};
 use vfs::{ExportId, FsError};
 use xdr::{Encode, Writer};
 
@@ -58,7 +60,7 @@ fn list_dir(ops: &mut Ops<'_, '_>, dir: &File, after: u64, page: &mut Page<'_, '
     let entries = Entries {
         system: System::new(ops.call, ops.minor, Some(dir.export())),
         signer: &ops.call.service.signer,
-        export: dir.export_id(),
+        export: dir.export(),
     };
     let plus = !is_known(&page.request);
     let listing = dir.read_dir(&dir.caller, after, plus, &mut |entry| {
@@ -78,7 +80,7 @@ fn list_dir(ops: &mut Ops<'_, '_>, dir: &File, after: u64, page: &mut Page<'_, '
 struct Entries<'e> {
     system: System<'e>,
     signer: &'e HandleSigner,
-    export: ExportId,
+    export: &'e Arc<Export>,
 }
 
 impl Entries<'_> {
@@ -88,9 +90,10 @@ impl Entries<'_> {
             let error = if plus { Status::ACCESS } else { Status::OK };
             return encode_unknown(request, error, entry.file_id, w);
         };
-        let handle = request.contains(attr::FILEHANDLE).then(|| self.signer.sign(self.export, key));
-        let subject =
-            Subject { system: &self.system, handle: handle.as_ref(), attrs, mounted_on: attrs.file_id };
+        let handle = request.contains(attr::FILEHANDLE).then(|| self.signer.sign(self.export.id, key));
+        let acl = || self.export.file(key, Blocking::Allowed)?.posix_acl(attrs, Blocking::Allowed);
+        let (handle, mounted_on) = (handle.as_ref(), attrs.file_id);
+        let subject = Subject { system: &self.system, handle, attrs, mounted_on, acl: &acl };
         encode(request, &subject, w)
     }
 }

@@ -42,6 +42,11 @@ impl Default for Disks {
 }
 
 impl Disks {
+    /// That of [`SHARE`].
+    pub(crate) fn docs(&self) -> &MemFs {
+        &self.0[0]
+    }
+
     fn volumes(&self) -> (Volume, Volume) {
         let volume = |id, name, fs: &Arc<MemFs>| {
             Volume::new(VolumeId(id), name, Arc::clone(fs) as _, Durability::Sync, 7)
@@ -90,6 +95,14 @@ impl Rig {
     /// [`SHARE`] by this rule, on a volume made so.
     pub(crate) fn with(rule: ExportRule, make: impl FnOnce(Volume) -> Volume) -> Self {
         Self::serving(rule, make, |service| service)
+    }
+
+    /// The volumes on `disks`.
+    pub(crate) fn over(disks: &Disks) -> Self {
+        let (docs, spare) = disks.volumes();
+        let exports = [("/docs", docs), ("/spare", spare)]
+            .map(|(path, volume)| Export::new(path, Arc::new(volume), vec![ExportRule::everybody()]));
+        Self::of(exports, |service| service)
     }
 
     fn serving(

@@ -1,0 +1,98 @@
+//! Lists of POSIX beside mode bits: each procedure gives what the kernel gives.
+
+use crate::support::{ALICE, BOB, GREG, Object, Who, World, decode};
+use nfs_wire::v3::{
+    Access, AccessArgs, AccessReply, CreateArgs, CreateHow, LookupArgs, Procedure, ReadArgs, ReaddirArgs,
+    RemoveArgs, RenameArgs, Reply, Sattr, SetattrArgs, StableHow, Status, WriteArgs,
+};
+use vfs::PosixAcl;
+use xdr::{Decode, Encode, Reader};
+
+/// Alice's, and Bob's besides; Greg is in the group, which has nothing.
+fn list(bits: u32) -> PosixAcl {
+    let users = [(1002, bits)].into();
+    PosixAcl { owner: bits, group: 0, mask: Some(bits), other: 0, users, groups: [].into() }
+}
+
+fn status(w: &mut World, who: Who, procedure: Procedure, args: &impl Encode) -> Status {
+    Status::decode(&mut Reader::new(&w.ask(who, procedure, args))).unwrap()
+}
+
+fn granted(w: &mut World, who: Who, object: &Object) -> Access {
+    let reply = w.ask(who, Procedure::ACCESS, &AccessArgs { object: object.fh(), access: Access(0x3f) });
+    match decode::<AccessReply>(&reply) {
+        Reply::Ok(ok) => ok.access,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn file_is_read_and_written_by_whom_the_list_names() {
+    let mut w = World::new();
+    let file = w.file(&w.root(), "file", 0o660, b"data");
+    w.fs.set_access_acl("file", Some(&list(6))).unwrap();
+    assert_eq!(file.attrs().mode, 0o660, "the mode that is shown is the mask");
+    let all = Access::READ | Access::MODIFY | Access::EXTEND;
+    for (who, access, expected) in [
+        (ALICE, all, Status::OK),
+        (BOB, all, Status::OK),
+        (GREG, Access(0), Status::ACCES),
+        (Who::Sys(1003, 103, &[]), Access(0), Status::ACCES),
+    ] {
+        assert_eq!(granted(&mut w, who, &file), access, "{who:?}");
+        let read = ReadArgs { file: file.fh(), offset: 0, count: 4 };
+        assert_eq!(status(&mut w, who, Procedure::READ, &read), expected, "{who:?}");
+        let (count, data) = (3, &b"new"[..]);
+        let write = WriteArgs { file: file.fh(), offset: 0, count, stable: StableHow::FileSync, data };
+        assert_eq!(status(&mut w, who, Procedure::WRITE, &write), expected, "{who:?}");
+        let new_attributes = Sattr { size: Some(4), ..Sattr::default() };
+        let cut = SetattrArgs { object: file.fh(), new_attributes, guard: None };
+        assert_eq!(status(&mut w, who, Procedure::SETATTR, &cut), expected, "{who:?}");
+    }
+}
+
+#[test]
+fn directory_is_used_by_whom_the_list_names() {
+    let mut w = World::new();
+    let dir = w.dir(&w.root(), "dir", 0o770);
+    let other = w.dir(&w.root(), "other", 0o777);
+    let sub = w.dir(&other, "sub", 0o770);
+    w.fs.set_access_acl("dir", Some(&list(7))).unwrap();
+    w.file(&dir, "file", 0o666, b"data");
+    for (who, expected) in [(GREG, Status::ACCES), (BOB, Status::OK)] {
+        let lookup = LookupArgs { what: dir.at(b"file") };
+        assert_eq!(status(&mut w, who, Procedure::LOOKUP, &lookup), expected, "{who:?}");
+        let list = ReaddirArgs { dir: dir.fh(), cookie: 0, cookieverf: [0; 8], count: 4096 };
+        assert_eq!(status(&mut w, who, Procedure::READDIR, &list), expected, "{who:?}");
+        let create = CreateArgs { place: dir.at(b"new"), how: CreateHow::Guarded(Sattr::default()) };
+        assert_eq!(status(&mut w, who, Procedure::CREATE, &create), expected, "{who:?}");
+        let rename = RenameArgs { from: dir.at(b"file"), to: dir.at(b"moved") };
+        assert_eq!(status(&mut w, who, Procedure::RENAME, &rename), expected, "{who:?}");
+        let remove = RemoveArgs { object: dir.at(b"moved") };
+        assert_eq!(status(&mut w, who, Procedure::REMOVE, &remove), expected, "{who:?}");
+    }
+    // A directory that goes to another one is written itself.
+    w.fs.set_access_acl("other/sub", Some(&list(7))).unwrap();
+    let away = RenameArgs { from: other.at(b"sub"), to: w.root().at(b"sub") };
+    w.fs.set_access_acl("", Some(&PosixAcl { other: 7, mask: Some(7), owner: 7, ..list(7) })).unwrap();
+    assert_eq!(status(&mut w, GREG, Procedure::RENAME, &away), Status::ACCES);
+    assert_eq!(status(&mut w, BOB, Procedure::RENAME, &away), Status::OK);
+    drop(sub);
+}
+
+#[test]
+fn what_is_made_inherits_and_a_given_mode_bounds_it() {
+    let mut w = World::new();
+    let dir = w.dir(&w.root(), "dir", 0o777);
+    w.fs.set_default_acl("dir", Some(&list(6))).unwrap();
+    for (name, mode, expected) in [("a", Some(0o666), 0o660), ("b", Some(0o640), 0o640), ("c", None, 0o660)] {
+        let how = CreateHow::Guarded(Sattr { mode, ..Sattr::default() });
+        let create = CreateArgs { place: dir.at(name.as_bytes()), how };
+        assert_eq!(status(&mut w, ALICE, Procedure::CREATE, &create), Status::OK);
+        let made = w.find(&dir, name);
+        assert_eq!(made.attrs().mode, expected, "{name}");
+        assert_eq!(granted(&mut w, GREG, &made), Access(0), "{name}");
+        let writes = granted(&mut w, BOB, &made).contains(Access::MODIFY);
+        assert_eq!(writes, expected & 0o020 != 0, "{name}");
+    }
+}

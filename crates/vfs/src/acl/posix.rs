@@ -1,0 +1,32 @@
+//! Lists of POSIX as lists of Windows' kind.
+
+use super::{Acl, AclEntry, Effect, Inherit, Principal, Rights};
+use crate::attrs::{Attrs, FileType};
+use crate::posix_acl::{PosixAcl, Who};
+
+impl Acl {
+    /// The list that the mode of a file and its list of POSIX amount to: what these say of each right by itself.
+    pub fn of_posix(attrs: &Attrs, acl: &PosixAcl) -> Self {
+        let is_dir = attrs.file_type == FileType::Directory;
+        let later = if is_dir { Inherit::FILES.and(Inherit::DIRS) } else { Inherit::NONE };
+        let entry = |(effect, who, bits): (Effect, Who, u32)| {
+            let given = Rights::of_bits(bits);
+            let (who, allowed, inherit) = match who {
+                Who::Owner => (Principal::User(attrs.uid), given | Rights::OF_OWNERS, Inherit::NONE),
+                Who::User(uid) => (Principal::User(uid), given, later),
+                Who::OwningGroup => (Principal::Group(attrs.gid), given, later),
+                Who::Group(gid) => (Principal::Group(gid), given, later),
+                Who::Everyone => (Principal::Everyone, given, later),
+            };
+            match effect {
+                Effect::Allow => AclEntry::allow(who, allowed, inherit),
+                Effect::Deny => {
+                    AclEntry::deny(who, given.without(Rights::ALWAYS | Rights::OF_OWNERS), inherit)
+                }
+            }
+        };
+        let creator = AclEntry::allow(Principal::CreatorOwner, Rights::ALL, later.and(Inherit::ONLY));
+        let entries = acl.entries(attrs.mode).into_iter().map(entry).chain(is_dir.then_some(creator));
+        Self { entries: Some(entries.collect()), ..Self::default() }
+    }
+}
