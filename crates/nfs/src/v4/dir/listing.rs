@@ -17,7 +17,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use vfs::qos::Moved;
 use vfs::{Blocking, Export, FsError};
-use vfs::{ExportId, FsError};
 use xdr::{Encode, Writer};
 
 const RESERVED_COOKIES: u64 = 2;
