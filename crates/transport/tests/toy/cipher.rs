@@ -8,8 +8,8 @@ use vfs::Protection;
 /// many bytes, each added to a running key.
 #[derive(Default)]
 pub(super) struct Cipher {
-    sealed: u8,
-    opened: u8,
+    pub(super) sealed: u8,
+    pub(super) opened: u8,
     pub(super) hands_over: Option<u64>,
 }
 
