@@ -437,7 +437,7 @@ impl Held {
 mod tests {
     use super::*;
     use crate::later::{Allowance, tests::request};
-    use crate::limits::SETUPS_MAX;
+    use crate::limits::{SETUPS_MAX, TREES_OF_USER_MAX};
     use crate::pipe::Speaks;
     use crate::setups::Setups;
     use smb_wire::rpc::{Association, srvsvc};
@@ -537,15 +537,15 @@ mod tests {
     fn tree_connects_of_all_sessions_are_bounded() {
         let (counts, setups) = (Counts::default(), Setups::default());
         let sessions: Vec<Session> = (0..6).map(|number| new(&setups, &counts, number).unwrap()).collect();
-        for number in 0..TREES_MAX - 1 {
-            sessions[number % 4].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
-        }
-        assert_eq!(sessions[0].add_tree(&counts, Share::Pipe, TREES_MAX), None, "a user has a quarter");
+        let greedy = (0..TREES_MAX).map_while(|_| sessions[0].add_tree(&counts, Share::Pipe, TREES_MAX));
+        assert_eq!(greedy.count(), TREES_OF_USER_MAX, "a user has a quarter");
+        let _others: Vec<Counted> =
+            (1..TREES_MAX - TREES_OF_USER_MAX).map(|_| counts.tree(TREES_MAX).unwrap()).collect();
         let id = sessions[4].add_tree(&counts, Share::Pipe, TREES_MAX).unwrap();
         assert_eq!(sessions[5].add_tree(&counts, Share::Pipe, TREES_MAX), None);
         sessions[4].take_tree(&counts, &sessions[4].tree(id).unwrap());
         assert!(sessions[5].add_tree(&counts, Share::Pipe, TREES_MAX).is_some());
         assert!(sessions.iter().all(|session| session.end(&counts).is_empty()));
-        assert!(counts.tree(1).is_some(), "they go with their sessions");
+        assert_eq!(counts.trees(), TREES_MAX - TREES_OF_USER_MAX - 1, "they go with their sessions");
     }
 }

@@ -8,9 +8,11 @@ use vfs::Protection;
 /// many bytes, each added to a running key.
 #[derive(Default)]
 pub(super) struct Cipher {
-    sealed: u8,
-    opened: u8,
+    pub(super) sealed: u8,
+    pub(super) opened: u8,
     pub(super) hands_over: Option<u64>,
+    /// Whether it never agrees.
+    pub(super) disagrees: bool,
 }
 
 impl Cipher {
@@ -51,7 +53,7 @@ impl Transform for Cipher {
     fn close(&mut self, _: &mut Vec<u8>) {}
 
     fn protection(&self) -> Option<Protection> {
-        Some(Protection::Encrypted)
+        (!self.disagrees).then_some(Protection::Encrypted)
     }
 
     fn hand_over(self: Box<Self>, _: BorrowedFd<'_>) -> HandOver {

@@ -319,7 +319,11 @@ fn stand(cx: &mut Context<'_, Echo>, call: Call, message: &[u8]) -> Progress<Lat
         _ => {
             let may_begin = cx.connection.begin_handshake();
             push(cx.out, &[b'j', u8::from(may_begin)]);
-            return if may_begin { Progress::Switch(Box::new(Cipher::default())) } else { Progress::Done };
+            return if may_begin {
+                Progress::Switch(Box::new(Cipher { disagrees: true, ..Cipher::default() }))
+            } else {
+                Progress::Done
+            };
         }
     }
     push(cx.out, message);
