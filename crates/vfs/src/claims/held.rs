@@ -69,7 +69,7 @@ pub(super) struct Deletion {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
-    /// That of the request which waited for it, if one did.
+    /// The number of its ticket, if its request had to wait.
     pub id: u64,
     pub owner: LockOwner,
     pub open: Option<OpenId>,

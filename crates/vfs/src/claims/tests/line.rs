@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is held and waited for, as lists.
+/// Ranges and requests as lists.
 #[derive(Default)]
 struct Lists {
     held: Vec<LockRequest>,
@@ -324,7 +324,7 @@ fn release(open: OpenId, holder: u64, start: u64) -> Request {
     Request::Unlock { owner, stream: Stream::default(), span, enforced: true, is_exclusive: None }
 }
 
-/// How many nodes of trees this looks at.
+/// The number of tree nodes that this looks at.
 fn steps(act: impl FnOnce()) -> u64 {
     let before = STEPS.get();
     act();
@@ -443,7 +443,7 @@ fn an_open_that_meets_thousands_of_leases_and_one_open_without_is_refused_and_as
         let lease = shared(number, "RH");
         rig.open(OpenRequest { lease, ..opening(1, Access { rights: Rights::READ, deny: Rights::NONE }) });
     }
-    // Of one nobody can be asked to let it go.
+    // This one has no lease that could be asked for.
     rig.open(opening(2, Access { rights: Rights::READ, deny: Rights::NONE }));
     let alone =
         OpenRequest { waits: false, ..opening(3, Access { rights: Rights::READ, deny: Rights::READ }) };
