@@ -95,7 +95,7 @@ pub(crate) struct NfsFrontend {
     tls: Option<ServerTls>,
 }
 
-/// How long the end waits for calls in flight, and for what clients have left; with the API's requests within 10 seconds.
+/// Patience for calls in flight and for sessions to end. With the API's requests, the end takes less than 10 seconds.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(7);
 /// How often rpcbind is asked whether it still knows our programs.
 const REGISTER: Duration = Duration::from_secs(10);

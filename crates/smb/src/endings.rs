@@ -17,9 +17,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use vfs::panics;
 
-/// How many users' connections end at a time.
+/// Users whose sessions end at a time.
 const THREADS: usize = 4;
-/// How many opens are closed before it is another user's turn.
+/// Opens that are closed before it is another user's turn.
 const CLOSED_AT_ONCE_MAX: usize = 64;
 
 /// Where connections part with their sessions.
@@ -32,7 +32,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Whose sessions end; nobody's, of those that are not set up or anonymous.
+/// A user by number; none for sessions that are anonymous or not set up.
 type User = Option<u32>;
 
 #[derive(Default)]
@@ -66,7 +66,7 @@ struct Task {
 enum What {
     /// A connection of this number parts with a session.
     Part(Arc<Channel>, u64),
-    /// What was open by a session is closed.
+    /// Opens of a session that has ended are closed.
     Close(Vec<Arc<Open>>),
 }
 

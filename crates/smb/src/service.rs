@@ -164,7 +164,7 @@ impl Service {
         self.take_session(session).iter().for_each(|open| self.let_go(open));
     }
 
-    /// The same; what it has open that is to be closed is the caller's.
+    /// Ends a session like [`Self::end_session`], and returns the opens that the caller has to close.
     fn take_session(&self, session: &Session) -> Vec<Arc<Open>> {
         self.end(session, || self.forget(session))
     }

@@ -20,7 +20,7 @@ struct Delivery {
     is_running: bool,
 }
 
-/// That this call delivers what is due on its thread.
+/// A mark that this call delivers what is due on its thread.
 struct Running;
 
 impl Drop for Running {

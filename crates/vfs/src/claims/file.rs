@@ -1,10 +1,33 @@
 //! The rules for all claims on one file: what waits for them, and what is looked at again when something has gone.
 
-use super::held::{Binds, FileClaims, Open};
+use super::held::{Binds, Deletion, Open};
+use super::leases::Leases;
+use super::line::Line;
+use super::opens::Opens;
+use super::range_set::Ranges;
 use super::step::{Actor, Step, done};
 use super::{By, Conflict, HolderId, OpenId, Outcome, Request, Ticket, Verdict};
 use crate::qos::Nanos;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+
+#[derive(Debug, Default)]
+pub(super) struct FileClaims {
+    pub opens: Opens,
+    pub ranges: Ranges,
+    pub leases: Leases,
+    pub line: Line,
+    pub deletions: Vec<Deletion>,
+    /// An open, a lease or a request that waits has gone since those who wait were last looked at.
+    pub is_released: bool,
+    /// Something is to be deleted since it was last looked for who keeps it.
+    pub is_deleting: bool,
+    /// When the table looks at this file again.
+    pub armed: Option<Nanos>,
+    /// Under whom the table knows this file; perhaps more than have something here.
+    pub known: BTreeSet<HolderId>,
+    /// What the table counts this file among.
+    pub counted: Binds,
+}
 
 impl FileClaims {
     pub(super) fn apply(&mut self, step: &mut Step<'_>, request: &Request) -> Verdict {

@@ -1,34 +1,10 @@
 //! What is held of one file, as data; the rules are with each kind of claim.
 
-use super::leases::Leases;
-use super::line::Line;
-use super::opens::Opens;
-use super::range_set::Ranges;
 use super::{Access, Caching, Durable, HolderId, LeaseKey, Link, LockOwner, OpenId, Span, Stream};
 use crate::qos::Nanos;
-use std::collections::BTreeSet;
 
 /// How many opens, ranges and waiting requests one file may have, each. One user has half of them at most ([`Users`](super::Users)).
 pub(super) const CLAIMS_MAX: usize = 16_384;
-
-#[derive(Debug, Default)]
-pub(super) struct FileClaims {
-    pub opens: Opens,
-    pub ranges: Ranges,
-    pub leases: Leases,
-    pub line: Line,
-    pub deletions: Vec<Deletion>,
-    /// An open, a lease or a request that waits has gone since those who wait were last looked at.
-    pub is_released: bool,
-    /// Something is to be deleted since it was last looked for who keeps it.
-    pub is_deleting: bool,
-    /// When the table looks at this file again.
-    pub armed: Option<Nanos>,
-    /// Under whom the table knows this file; perhaps more than have something here.
-    pub known: BTreeSet<HolderId>,
-    /// What the table counts this file among.
-    pub counted: Binds,
-}
 
 /// Whom claims on a file can stop: nothing else has to look at them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +45,7 @@ pub(super) struct Deletion {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
-    /// That of the request which waited for it, if one did.
+    /// The number of its ticket, if its request had to wait.
     pub id: u64,
     pub owner: LockOwner,
     pub open: Option<OpenId>,

@@ -1,6 +1,7 @@
 //! What reads, writes and changes of names have to ask.
 
-use super::held::{FileClaims, Range};
+use super::file::FileClaims;
+use super::held::Range;
 use super::range_set::RangeKind;
 use super::step::{Actor, Step, done};
 use super::{By, Caching, Conflict, Io, IoKind, LeaseKey, OpenId, Rights, Stream, Verdict};

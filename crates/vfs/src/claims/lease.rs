@@ -1,6 +1,7 @@
 //! Leases: what may be granted, and how they are broken.
 
-use super::held::{FileClaims, Lease, Open, Range};
+use super::file::FileClaims;
+use super::held::{Lease, Open, Range};
 use super::range_set::RangeKind;
 use super::spans::Window;
 use super::step::{Actor, Step, done};

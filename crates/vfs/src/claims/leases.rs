@@ -13,7 +13,7 @@ pub(super) struct Leases {
     sum: Cell<Option<Sum>>,
 }
 
-/// What all leases of a file come to.
+/// A summary of all leases of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sum {
     /// When the first answer must be there.

@@ -41,7 +41,7 @@ pub(super) struct RangeWaiter {
     pub behind: Behind,
 }
 
-/// What a request waits behind.
+/// The claim that a request waits behind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Behind {
     /// The number of the claim.
@@ -164,7 +164,7 @@ impl Line {
         }
     }
 
-    /// The same for those of one owner.
+    /// Has the requests of one owner that are behind a claim looked at.
     pub(super) fn released_to(&mut self, owner: LockOwner, claim: u64) {
         if let Some(requests) = &mut self.0 {
             requests.released_to(owner, claim);

@@ -17,14 +17,14 @@ pub(super) struct Opens {
     counts: OpenCounts,
 }
 
-/// How many opens there are of some kinds.
+/// Numbers of opens of some kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OpenCounts {
     pub denying_reads: usize,
     pub denying_writes: usize,
     pub mandatory: usize,
     pub deleting: usize,
-    /// Of named streams, which keep others from deleting.
+    /// Opens of named streams that keep others from deleting.
     pub keeping_streams: usize,
 }
 
@@ -102,7 +102,7 @@ impl Opens {
         Some(open)
     }
 
-    /// What opens may do and deny, from those of `stream` on, each once.
+    /// Each combination of rights and denials that opens have, from those of `stream` on.
     fn kinds_from(&self, stream: Stream) -> impl Iterator<Item = (Stream, Access)> {
         let first = self.alike.range((stream, Access::default(), OpenId(0))..).next();
         let kind = |&(stream, access, _): &(Stream, Access, OpenId)| (stream, access);
@@ -112,7 +112,7 @@ impl Opens {
         })
     }
 
-    /// The same of one stream.
+    /// Each combination that opens of one stream have.
     fn kinds_of(&self, stream: Stream) -> impl Iterator<Item = Access> {
         let kinds = self.kinds_from(stream);
         kinds.take_while(move |(of, _)| *of == stream).map(|(_, access)| access)

@@ -1,6 +1,7 @@
 //! Byte ranges: one list for those that are enforced and those that are advisory.
 
-use super::held::{FileClaims, Range};
+use super::file::FileClaims;
+use super::held::Range;
 use super::line::{Behind, RangeWaiter};
 use super::range_set::RangeKind;
 use super::spans::Window;

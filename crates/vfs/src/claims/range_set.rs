@@ -13,13 +13,13 @@ pub(super) struct Ranges {
     of_opens: BTreeMap<(OpenId, u64), Slot>,
     /// Those that are only kept for their owners, by when that ends.
     kept: BTreeMap<(Nanos, u64), Slot>,
-    /// How many are enforced.
+    /// The number of enforced ones.
     enforced: usize,
     /// Those without bytes: where they are, and whose.
     empty: BTreeSet<(Stream, u64, LockOwner, u64)>,
 }
 
-/// Of which kind a range is: whether for one alone, and whether enforced.
+/// The kind of a range: exclusive or shared, enforced or advisory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RangeKind {
     pub is_exclusive: bool,
@@ -195,7 +195,7 @@ impl Ranges {
         inside.map(|(_, _, other, _)| *other).any(|other| other != owner)
     }
 
-    /// How many an owner has.
+    /// The number of ranges of an owner.
     pub(super) fn count_of(&self, owner: LockOwner) -> usize {
         let after = self.of_owners.count_before(|OfOwner(range)| range.owner <= owner);
         after - self.of_owners.count_before(|OfOwner(range)| range.owner < owner)

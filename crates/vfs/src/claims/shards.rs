@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const SHARDS: usize = 64;
 const NEVER: u64 = u64::MAX;
-/// How many claims end before others have their turn.
+/// Claims that end before others have their turn.
 const ENDED_AT_ONCE_MAX: usize = 256;
 /// How long somebody waits for a removal before looking again.
 const MOMENT: Duration = Duration::from_millis(10);
@@ -377,7 +377,7 @@ impl Claims {
         effects
     }
 
-    /// The same, and delivers what comes of it, also to the holder.
+    /// Ends all that a holder has, and the holder, and delivers the effects, also to the holder.
     pub fn end_holder(&self, now: Nanos, holder: HolderId) {
         self.dispatch(self.end_claims(now, holder));
         self.holders.write().unwrap_or_else(PoisonError::into_inner).remove(&holder);
@@ -422,7 +422,7 @@ impl Claims {
         let (Request::Close(open) | Request::CloseListed { open, .. }) = *request else {
             return self.change(shard, |table| table.apply(now, file, request));
         };
-        // What one open has may be much to end.
+        // One open may have thousands of ranges.
         let mut effects = Vec::new();
         loop {
             let close = |table: &mut Table| {

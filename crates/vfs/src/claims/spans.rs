@@ -64,7 +64,7 @@ pub(super) struct SpanTree<T> {
     root: u32,
 }
 
-/// Where an item is.
+/// The place of an item.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot(u32);
 
@@ -78,7 +78,7 @@ struct Node<T> {
     below: Below,
 }
 
-/// What a node and those below it have.
+/// A summary of a node and those below it.
 #[derive(Clone, Copy, Debug)]
 struct Below {
     /// The farthest end, and a node of its group.
@@ -212,7 +212,7 @@ impl<T: Item> SpanTree<T> {
         found
     }
 
-    /// How many items are before the others in the order of kinds and spans.
+    /// The number of items that are before the others in the order of kinds and spans.
     pub(super) fn count_before(&self, is_before: impl Fn(&T) -> bool) -> usize {
         let (mut at, mut count) = (self.root, 0);
         while let Some(node) = self.node(at) {
@@ -248,7 +248,7 @@ impl<T: Item> SpanTree<T> {
         self.balance(at)
     }
 
-    /// What is there in the place of a node, and which one was removed.
+    /// Removes an item below a node: the node in its place, and the one that was removed.
     fn remove_below(&mut self, at: u32, which: &Key<T>) -> (u32, u32) {
         count_step();
         let Some(node) = self.node(at) else { return (NIL, NIL) };
@@ -471,7 +471,7 @@ fn index(at: u32) -> usize {
 
 #[cfg(test)]
 thread_local! {
-    /// How many nodes this thread has looked at.
+    /// Nodes that this thread has looked at.
     pub(super) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 

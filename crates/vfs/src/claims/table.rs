@@ -1,6 +1,7 @@
 //! [`Table`]: the claims on many files, as a state machine.
 
-use super::held::{Binds, FileClaims};
+use super::file::FileClaims;
+use super::held::Binds;
 use super::step::{Step, done};
 use super::{
     Access, By, Conflict, Effect, Granted, HolderId, Io, Link, LockOwner, OpenId, Request, Span, Stream,

@@ -13,7 +13,7 @@ struct GivesBack {
     id: OnceLock<HolderId>,
     owners: Mutex<std::collections::HashMap<Ticket, LockRequest>>,
     granted: Mutex<Vec<Ticket>>,
-    /// How many calls of [`Holder::deliver`] are on the stack, now and at most.
+    /// Calls of [`Holder::deliver`] on the stack, now and at most.
     depth: Mutex<(usize, usize)>,
 }
 

@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is held and waited for, as lists.
+/// Ranges and requests as lists.
 #[derive(Default)]
 struct Lists {
     held: Vec<LockRequest>,
@@ -311,7 +311,7 @@ proptest! {
 const RANGES: u64 = 8040;
 const WAITERS: u64 = 6000;
 
-fn smb(open: OpenId, holder: u64, start: u64, len: u64, waits: bool) -> Request {
+fn enforced(open: OpenId, holder: u64, start: u64, len: u64, waits: bool) -> Request {
     let queueing = if waits { Queueing::Until(Nanos(u64::MAX)) } else { Queueing::Never };
     let owner = LockOwner { holder: HolderId(holder), owner: open.0 };
     let request = locking(holder, start, len, true);
@@ -324,7 +324,7 @@ fn release(open: OpenId, holder: u64, start: u64) -> Request {
     Request::Unlock { owner, stream: Stream::default(), span, enforced: true, is_exclusive: None }
 }
 
-/// How many nodes of trees this looks at.
+/// The number of tree nodes that this looks at.
 fn steps(act: impl FnOnce()) -> u64 {
     let before = STEPS.get();
     act();
@@ -337,11 +337,11 @@ fn crowd(spread: bool) -> (Rig, OpenId, Vec<(OpenId, Ticket)>) {
     let mandatory = |holder| OpenRequest { is_mandatory: true, ..opening(holder, read_write()) };
     let owner = rig.open(mandatory(1));
     for number in 0..RANGES {
-        rig.granted(&smb(owner, 1, 2 * number, 1, false));
+        rig.granted(&enforced(owner, 1, 2 * number, 1, false));
     }
     let waiters = (0..WAITERS).map(|number| {
         let open = rig.open(mandatory(2));
-        (open, rig.waits(&smb(open, 2, if spread { 2 * number } else { 0 }, 1, true)))
+        (open, rig.waits(&enforced(open, 2, if spread { 2 * number } else { 0 }, 1, true)))
     });
     let waiters = waiters.collect();
     (rig, owner, waiters)
@@ -359,7 +359,7 @@ fn an_unlock_beside_thousands_of_ranges_and_waiters_takes_few_steps() {
         let due = |number: usize| waiters[number].1;
         let expected = if spread { vec![due(17), due(5000), due(0)] } else { vec![due(0)] };
         assert_eq!(granted, expected);
-        let lock = smb(owner, 1, 2 * RANGES, 1, false);
+        let lock = enforced(owner, 1, 2 * RANGES, 1, false);
         let taken = steps(|| _ = rig.granted(&lock));
         assert!(taken < 600, "{taken} steps for a range that nobody has");
     }
@@ -402,10 +402,10 @@ fn thousands_who_wait_for_one_byte_are_served_in_few_steps_each() {
     for opens in [1, 8000] {
         let mut rig = Rig::new();
         let opened: Vec<OpenId> = (0..=opens).map(|_| rig.open(opening(1, read_write()))).collect();
-        rig.granted(&smb(opened[opens], 1, 5, 1, false));
+        rig.granted(&enforced(opened[opens], 1, 5, 1, false));
         let taken = steps(|| {
             for number in 0..8000 {
-                rig.waits(&smb(opened[number % opens], 1, 5, 1, true));
+                rig.waits(&enforced(opened[number % opens], 1, 5, 1, true));
             }
             rig.granted(&release(opened[opens], 1, 5));
             for number in 0..8000 {
@@ -443,7 +443,7 @@ fn an_open_that_meets_thousands_of_leases_and_one_open_without_is_refused_and_as
         let lease = shared(number, "RH");
         rig.open(OpenRequest { lease, ..opening(1, Access { rights: Rights::READ, deny: Rights::NONE }) });
     }
-    // Of one nobody can be asked to let it go.
+    // This one has no lease that could be asked for.
     rig.open(opening(2, Access { rights: Rights::READ, deny: Rights::NONE }));
     let alone =
         OpenRequest { waits: false, ..opening(3, Access { rights: Rights::READ, deny: Rights::READ }) };

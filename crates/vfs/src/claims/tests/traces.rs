@@ -1,6 +1,7 @@
 //! Random traces: what must hold after every step, and in the end.
 
-use super::super::held::{FileClaims, Open};
+use super::super::file::FileClaims;
+use super::super::held::Open;
 use super::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
