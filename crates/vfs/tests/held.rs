@@ -395,7 +395,7 @@ fn a_deletion_that_is_withdrawn_binds_nobody() {
     }
 }
 
-/// Data that NFS writes through an open would be lost when SMB closes the file. Clients of SMB know that they share the deletion.
+/// Data that is written through an open would be lost when others close the file. Clients with mandatory ranges know that.
 #[test]
 fn a_file_that_goes_with_an_open_is_opened_for_writing_by_those_alone_who_know_that() {
     let w = World::new();

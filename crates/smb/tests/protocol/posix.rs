@@ -2,6 +2,7 @@
 
 mod names;
 
+use crate::attr::rename;
 use crate::rig::{ALICE, BOB, Client, Offer, Opening, Reply, Rig, SHARE, name, query};
 use crate::security::set;
 use smb_wire::classes::file::{BasicInformation, DispositionInformation};
@@ -378,4 +379,20 @@ fn times_of_others_files_are_set_as_unix_sets_them() {
     let value = BasicInformation { last_write_time, ..BasicInformation::default() };
     assert_eq!(bob.set(theirs, FileClass::BASIC, &value), NtStatus::ACCESS_DENIED);
     assert_eq!(alice.set(mine, FileClass::BASIC, &value), NtStatus::SUCCESS);
+}
+
+/// rename(2) minds no files below a directory; opens of Windows beside it do, and go on under the new path.
+#[test]
+fn a_directory_is_renamed_as_on_unix_while_files_below_it_are_open() {
+    let rig = Rig::new();
+    let (mut client, mut other) = (unix(&rig, ALICE), rig.alice());
+    let dir = open(&mut client, "dir", Opening { access: AccessMask::GENERIC_ALL, ..MAKE_DIR }, 0o755);
+    let theirs = other.open("dir\\file", Opening::default());
+    let windows = other.open("dir", Opening::dir());
+    assert_eq!(rename(&mut other, windows, "new", false), NtStatus::ACCESS_DENIED);
+    other.close(windows);
+    assert_eq!(rename(&mut client, dir, "new", false), NtStatus::SUCCESS);
+    assert_eq!(other.info(theirs, FileClass::NORMALIZED_NAME)[4..], name("new\\file"));
+    assert_eq!(other.write(theirs, 0, b"on").status(), NtStatus::SUCCESS);
+    assert_eq!(other.get("new\\file"), b"on");
 }

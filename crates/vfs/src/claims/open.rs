@@ -70,7 +70,7 @@ impl FileClaims {
         }
         let writes = access.rights.intersects(Rights::WRITE) || request.truncates;
         if writes && !request.is_mandatory && !request.reclaims && self.is_deleted_on_close(stream) {
-            // Clients of SMB know that they share the deletion; NFS has no way to tell its clients.
+            // Where ranges are mandatory, clients know that an open shares the deletion; others cannot be told.
             self.revoke_deleting(step, stream);
             return Verdict::Refused(Conflict::DeletePending);
         }

@@ -61,7 +61,7 @@ fn an_open_that_deletes_does_so_when_it_is_closed() {
     let [first, other] = [1, 1].map(|holder| rig.open(opening(holder, deleting())));
     let delete = |open| Request::DeleteOnClose { open, link: link() };
     rig.granted(&delete(first));
-    assert_eq!(rig.refused(&Request::Open(opening(2, read_write()))), Conflict::DeletePending, "of NFS");
+    assert_eq!(rig.refused(&Request::Open(opening(2, read_write()))), Conflict::DeletePending, "lost");
     let second = rig.open(OpenRequest { is_mandatory: true, ..opening(2, read_write()) });
     assert_eq!(rig.refused(&delete(second)), Conflict::Denied);
     rig.granted(&Request::Close(other));
