@@ -152,7 +152,7 @@ mod tests {
         assert!(least > OPENS_MAX / 512, "{least}");
         let user = UserUse::default();
         assert!(user.session(SESSIONS_MAX / 8 * 7).is_some() && user.tree(TREES_MAX / 8 * 7).is_some());
-        let sessions: Vec<Counted> = std::iter::from_fn(|| user.session(SESSIONS_MAX / 2)).collect();
+        let sessions: Vec<Counted> = std::iter::from_fn(|| user.session(SESSIONS_MAX / 4 * 3)).collect();
         assert!(sessions.len() < SESSIONS_OF_USER_MAX, "{}", sessions.len());
     }
 
