@@ -119,6 +119,8 @@ impl Host {
     pub(crate) fn stop(self) {
         self.smb.into_iter().for_each(SmbFrontend::stop);
         self.frontend.stop();
+        // Last: nobody changes a volume any more.
+        self.volumes.close();
     }
 
     /// Tells whoever asks that clients should look elsewhere.

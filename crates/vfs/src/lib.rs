@@ -12,6 +12,7 @@ pub mod attrs;
 pub mod backend;
 pub mod caller;
 pub mod capabilities;
+pub mod charge;
 pub mod claims;
 #[cfg(feature = "conformance")]
 pub mod conformance;
