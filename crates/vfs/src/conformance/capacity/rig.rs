@@ -171,7 +171,7 @@ pub(super) fn overhead(root: &NodeRef) -> Outcome<u64> {
     Ok(bytes)
 }
 
-/// What those extended attributes take that are listed.
+/// What the extended attributes take: those that are listed, and the service's own.
 fn xattrs(node: &NodeRef) -> Outcome<u64> {
     let Some(carried) = node.xattrs() else { return Ok(0) };
     let (mut names, mut charge) = (Vec::new(), charge::Xattrs::default());
@@ -182,6 +182,11 @@ fn xattrs(node: &NodeRef) -> Outcome<u64> {
     for name in names {
         let value = carried.get(XattrName::new(&name).map_err(|_| FsError::Invalid)?)?;
         charge.add(name.len(), value.len());
+    }
+    for own in [XattrName::KEPT, XattrName::ACL, XattrName::OWNER] {
+        if let Ok(value) = carried.get(own) {
+            charge.add(own.bytes().len(), value.len());
+        }
     }
     Ok(charge.bytes())
 }
