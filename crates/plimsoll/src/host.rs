@@ -123,6 +123,8 @@ impl Host {
         let now = Instant::now();
         self.smb.into_iter().for_each(|smb| smb.stop(now + PATIENCE / 2));
         self.frontend.stop(now + PATIENCE);
+        // Last: nobody changes a volume any more.
+        self.volumes.close();
     }
 
     /// Tells whoever asks that clients should look elsewhere.

@@ -1,26 +1,23 @@
 //! The moments at which a volume's files take something of its capacity, or give it back.
 
 use crate::error::refused;
-use crate::ledger::{Ledger, charge};
-use crate::limit::{Limit, Newborn, Promise, Resize};
+use crate::ledger::Ledger;
+use crate::limit::{Leaving, Limit, Newborn, Promise, Relisting, Resize};
 use crate::mount::Mount;
 use crate::nature::file_system_stat;
-use crate::node::{Changing, Node, Rights};
+use crate::node::{Changing, FREED, Node, Rights};
+use crate::xattrs::xattrs_charged;
 use rustix::fs::{AtFlags, FallocateFlags, fallocate, fstat, ftruncate, statat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use vfs::charge::{INODE_BYTES, NAME_BYTES, blocks, directory, symlink};
 use vfs::{Attrs, AuthorizeWrite, Blocking, FileType, FsError, FsResult};
 
 impl Mount {
-    fn ledger(&self) -> Option<&Ledger> {
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
         self.limit.as_deref().and_then(Limit::ledger)
-    }
-
-    /// [`FsError::Delay`] as long as it is not known what the tree holds: then it must not change under those who count.
-    pub(crate) fn check_counted(&self) -> FsResult<()> {
-        self.ledger().map_or(Ok(()), Ledger::check_counted)
     }
 
     /// What is counted may be wrong from now on.
@@ -33,28 +30,45 @@ impl Mount {
     /// Takes what a file's growth from one size to another needs, before it is changed.
     #[inline]
     pub(crate) fn resize(&self, held: &Changing<'_>, from: u64, to: u64) -> FsResult<Resize<'_>> {
-        let Some(ledger) = self.ledger() else { return Ok(Resize { ledger: None, charged: 0, promised: 0 }) };
+        let Some(ledger) = self.ledger() else {
+            return Ok(Resize { pending: None, charged: 0, promised: 0 });
+        };
         let promised = held.promised().reach(0);
-        let (before, after) = (charge(from.max(promised)), charge(to.max(promised)));
+        let (before, after) = (blocks(from.max(promised)), blocks(to.max(promised)));
+        let pending = (before != after).then(|| ledger.begin()).transpose()?;
         if after > before {
             ledger.take(after - before, 0)?;
         } else if after < before {
-            ledger.announce()?;
+            ledger.announce();
         }
-        Ok(Resize { ledger: Some(ledger), charged: before.max(after), promised })
+        Ok(Resize { pending, charged: before.max(after), promised })
     }
 
-    /// Takes what one more object of `size` bytes, `name` in `dir`, needs. A name that is taken is [`FsError::Exists`], even
+    /// Takes what one more object with this content, `name` in `dir`, needs. A name that is taken is [`FsError::Exists`], even
     /// on a full volume.
-    pub(crate) fn newborn(&self, dir: BorrowedFd<'_>, name: &[u8], size: u64) -> FsResult<Newborn<'_>> {
-        let bytes = charge(size);
-        let Some(ledger) = self.ledger() else { return Ok(Newborn { ledger: None, bytes }) };
-        match ledger.take(bytes, 1) {
+    pub(crate) fn newborn(&self, dir: BorrowedFd<'_>, name: &[u8], content: u64) -> FsResult<Newborn<'_>> {
+        self.more(dir, name, Newborn::bytes(content), 1)
+    }
+
+    /// Takes what one more name of an object needs.
+    pub(crate) fn further_name(&self, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<Newborn<'_>> {
+        self.more(dir, name, NAME_BYTES, 0)
+    }
+
+    fn more(&self, dir: BorrowedFd<'_>, name: &[u8], bytes: u64, files: u64) -> FsResult<Newborn<'_>> {
+        let Some(ledger) = self.ledger() else { return Ok(Newborn { pending: None, bytes, files }) };
+        let pending = ledger.begin()?;
+        match ledger.take(bytes, files) {
             Err(FsError::NoSpace) if statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {
                 Err(FsError::Exists)
             }
-            taken => taken.map(|()| Newborn { ledger: Some(ledger), bytes }),
+            taken => taken.map(|()| Newborn { pending: Some(pending), bytes, files }),
         }
+    }
+
+    /// Begins a change of the entries of `dir`, which shows this size.
+    pub(crate) fn relist<'n>(&self, dir: &'n Node, before: u64) -> Relisting<'n> {
+        Relisting { dir: self.ledger().map(|_| dir), before }
     }
 
     /// The node of `name` in `dir`, which is about to lose that name: only if it is known, unless it must be counted. It is
@@ -64,10 +78,11 @@ impl Mount {
         dir: BorrowedFd<'_>,
         name: &[u8],
         seen: Option<Arc<Node>>,
-    ) -> FsResult<Option<Arc<Node>>> {
+    ) -> FsResult<Leaving<'_>> {
         let known = seen.or_else(|| self.known(dir, name));
-        let Some(ledger) = self.ledger() else { return Ok(known) };
-        ledger.announce()?;
+        let Some(ledger) = self.ledger() else { return Ok(Leaving { node: known, pending: None }) };
+        let pending = Some(ledger.begin()?);
+        ledger.announce();
         let found = known.map_or_else(
             || self.adopt(self.open_name(dir, name, Blocking::Allowed)?).map(|(node, _)| node),
             Ok,
@@ -78,7 +93,7 @@ impl Mount {
                 ledger.doubt()
             }
         });
-        Ok(seen.ok())
+        Ok(Leaving { node: seen.ok(), pending })
     }
 }
 
@@ -89,6 +104,9 @@ impl Node {
     /// No directory is waited for here, so a directory that is being removed cannot meet a rename half-way.
     pub(crate) fn on_unlinked(self: &Arc<Self>) {
         self.ahead.advance();
+        if let Some(ledger) = self.mount.ledger() {
+            ledger.give(NAME_BYTES, 0);
+        }
         if self.is_pinned() {
             self.mount.nameless.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(self));
         } else {
@@ -98,6 +116,7 @@ impl Node {
 
     /// Lets go of a file if it has no name.
     pub(crate) fn free(&self) {
+        let pending = self.mount.ledger().map(Ledger::enter);
         let held = match self.kind {
             FileType::Directory => self.try_lock_change(),
             _ => Some(self.lock_change()),
@@ -106,16 +125,48 @@ impl Node {
             && stat.st_nlink == 0
             && !self.given_back.swap(true, Ordering::AcqRel)
         {
-            if let Some(ledger) = self.mount.ledger() {
-                let regular = self.kind == FileType::Regular;
-                let size = if regular { u64::try_from(stat.st_size).unwrap_or(0) } else { 0 };
-                let reach = held.as_ref().map_or(size, |held| held.promised().reach(size));
-                ledger.give(charge(reach), 1);
+            if let Some(ledger) = pending {
+                let _changing = self.lock_xattrs();
+                let size = u64::try_from(stat.st_size).unwrap_or(0);
+                let content = match &self.dir {
+                    Some(dir) => dir.charged.swap(FREED, Ordering::AcqRel),
+                    None if self.kind == FileType::Regular => {
+                        blocks(held.as_ref().map_or(size, |held| held.promised().reach(size)))
+                    }
+                    None => content(self.kind, size),
+                };
+                ledger.give(INODE_BYTES + content + self.xattrs_charged(), 1);
             }
             if held.is_some() {
                 self.let_go();
             }
             self.forget();
+        }
+    }
+
+    /// Keeps changes of a directory's extended attributes away from its end.
+    pub(crate) fn lock_xattrs(&self) -> Option<MutexGuard<'_, ()>> {
+        self.dir.as_ref().map(|dir| dir.xattrs.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What its extended attributes are charged.
+    fn xattrs_charged(&self) -> u64 {
+        let carries = self.mount.xattrs && matches!(self.kind, FileType::Regular | FileType::Directory);
+        let charged = if carries { xattrs_charged(self.fd()) } else { Ok(0) };
+        charged.unwrap_or_else(|_| {
+            self.mount.doubt();
+            0
+        })
+    }
+
+    /// The entries of this directory were charged for one size and are for another one.
+    pub(crate) fn charge_entries(&self, before: u64, after: u64) {
+        let (from, to) = (directory(before), directory(after));
+        let (Some(ledger), Some(dir)) = (self.mount.ledger(), &self.dir) else { return };
+        let keep = |charged: u64| (charged != FREED).then_some(to);
+        // One that was removed meanwhile was given back with what it was charged.
+        if from != to && dir.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, keep).is_ok() {
+            ledger.adjust(from, to);
         }
     }
 
@@ -129,7 +180,11 @@ impl Node {
         authorize(&before)?;
         let resize = self.mount.resize(&held, before.size, before.size.max(end))?;
         match self.set_blocks_aside(fd, offset, len, before.size) {
-            Ok(blocks) => held.promised_mut().0.push(Promise { end, blocks }),
+            Ok(blocks) => {
+                // Until it is given back: what is charged for it must not be written down as what the volume holds.
+                self.mount.ledger().map(Ledger::enter).into_iter().for_each(std::mem::forget);
+                held.promised_mut().0.push(Promise { end, blocks });
+            }
             Err(error) => {
                 resize.end(before.size);
                 return Err(error);
@@ -144,12 +199,16 @@ impl Node {
         let mut held = self.lock_change();
         let promised = held.promised_mut();
         let Some(at) = promised.0.iter().position(|promise| promise.end == end) else { return };
+        let _pending = self.mount.ledger().map(Ledger::resume);
         // What a file without a name was charged has been given back.
-        let Ok(size) = self.stat().map(|stat| u64::try_from(stat.st_size).unwrap_or(0)) else { return };
-        let before = charge(promised.reach(size));
-        let Promise { blocks, .. } = promised.0.swap_remove(at);
-        let after = charge(promised.reach(size));
-        if blocks && size < end {
+        let Ok(size) = self.stat().map(|stat| u64::try_from(stat.st_size).unwrap_or(0)) else {
+            promised.0.swap_remove(at);
+            return;
+        };
+        let before = blocks(promised.reach(size));
+        let Promise { blocks: set_aside, .. } = promised.0.swap_remove(at);
+        let after = blocks(promised.reach(size));
+        if set_aside && size < end {
             // Cutting a file to the size that it has frees what lies past its end.
             let _cut = ftruncate(self.fd(), size);
         }
@@ -191,5 +250,15 @@ impl Node {
             ftruncate(fd.as_fd(), before.size).map_err(refused)?;
         }
         size()
+    }
+}
+
+/// What an object is charged for what it holds, but for its extended attributes.
+pub(crate) fn content(kind: FileType, size: u64) -> u64 {
+    match kind {
+        FileType::Regular => blocks(size),
+        FileType::Directory => directory(size),
+        FileType::Symlink => symlink(size),
+        FileType::Fifo | FileType::Socket | FileType::Block | FileType::Character => 0,
     }
 }

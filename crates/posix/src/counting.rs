@@ -3,6 +3,7 @@
 use crate::error::refused;
 use crate::ledger::Ledger;
 use crate::limit::Limit;
+use crate::sys;
 use crate::tree::{self, reopen};
 use crate::volumes::name;
 use rustix::io::Errno;
@@ -112,6 +113,7 @@ impl Shared {
     }
 
     fn run(&self) {
+        let moves = sys::own_working_dir();
         loop {
             let mut state = self.lock();
             let next = if state.stops { None } else { state.waiting.pop_front() };
@@ -121,7 +123,7 @@ impl Shared {
                 return;
             };
             drop(state);
-            let done = self.count(id, &limit);
+            let done = self.count(id, &limit, moves);
             let mut state = self.lock();
             match done {
                 Ok(true) => {
@@ -135,7 +137,7 @@ impl Shared {
     }
 
     /// Counts a volume and tells its ledger; false if it was closed or removed meanwhile.
-    fn count(&self, id: VolumeId, limit: &Weak<Limit>) -> Result<bool, FsError> {
+    fn count(&self, id: VolumeId, limit: &Weak<Limit>, moves: bool) -> Result<bool, FsError> {
         let is_wanted =
             || limit.upgrade().is_some_and(|limit| limit.ledger().is_some_and(Ledger::is_uncounted));
         let root = match limit.upgrade().as_deref().and_then(Limit::ledger) {
@@ -144,7 +146,10 @@ impl Shared {
         };
         let begun = Instant::now();
         let mut said = begun;
-        tracing::info!(volume = name(id), "counting the files: the last process did not end in order");
+        tracing::info!(
+            volume = name(id),
+            "counting the files: the last process did not end in order, or was an earlier version"
+        );
         let mut look = |new, files| {
             self.files.fetch_add(new, Ordering::Relaxed);
             if said.elapsed() > REPORT {
@@ -153,7 +158,7 @@ impl Shared {
             }
             if !is_wanted() || self.lock().stops { Err(Errno::CANCELED) } else { Ok(()) }
         };
-        let counted = root.and_then(|root| tree::count(root, &mut look));
+        let counted = root.and_then(|root| tree::count(root, moves, &mut look));
         let Some(limit) = limit.upgrade() else { return Ok(false) };
         let Some(ledger) = limit.ledger() else { return Ok(false) };
         match counted {

@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::attrs::MODE_BITS;
+use vfs::charge::{BLOCK_BYTES, blocks};
 use vfs::{
     Acls, Attrs, AuthorizeCreate, Blocking, Change, Device, FileType, Found, FsError, FsResult, Made, Name,
     NewInode, Special,
@@ -51,7 +52,7 @@ impl Maker {
 impl Node {
     /// Makes a regular file. Its node keeps the descriptor.
     pub(crate) fn make_file(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
-        self.make(name, authorize, |new_inode| {
+        self.make(name, 0, authorize, |new_inode| {
             let needs_adjusting =
                 new_inode.times.is_some() || new_inode.size > 0 || !self.can_assume_owner(new_inode);
             if (self.mount.owner_attribute || needs_adjusting)
@@ -70,7 +71,7 @@ impl Node {
 
     /// Makes a directory.
     pub(crate) fn make_directory(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
-        self.make(name, authorize, |new_inode| {
+        self.make(name, BLOCK_BYTES, authorize, |new_inode| {
             self.make_named(name, FileType::Directory, new_inode, |dir, name, mode| {
                 mkdirat(dir, name, mode).map(|()| None)
             })
@@ -87,7 +88,8 @@ impl Node {
         let number = |device: Device| makedev(device.major, device.minor);
         let (file_type, kind, device) = match special {
             Special::Symlink(target) => {
-                return self.make(name, authorize, |new_inode| {
+                let content = vfs::charge::symlink(target.len() as u64);
+                return self.make(name, content, authorize, |new_inode| {
                     self.make_named(name, FileType::Symlink, new_inode, |dir, name, _| {
                         symlinkat(target, dir, name).map(|()| None)
                     })
@@ -98,17 +100,19 @@ impl Node {
             Special::Block(device) => (FileType::Block, Kind::BlockDevice, number(device)),
             Special::Character(device) => (FileType::Character, Kind::CharacterDevice, number(device)),
         };
-        self.make(name, authorize, |new_inode| {
+        self.make(name, 0, authorize, |new_inode| {
             self.make_named(name, file_type, new_inode, |dir, name, mode| {
                 mknodat(dir, name, kind, mode, device).map(|()| None)
             })
         })
     }
 
-    /// Makes an object by `act`, if `authorize` allows it, and says what that did to this directory.
+    /// Makes an object by `act`, if `authorize` allows it, and says what that did to this directory. `content` is what it is
+    /// charged beside its size.
     fn make(
         &self,
         name: Name<'_>,
+        content: u64,
         authorize: AuthorizeCreate<'_>,
         act: impl FnOnce(&NewInode) -> FsResult<Created>,
     ) -> FsResult<Made> {
@@ -120,14 +124,17 @@ impl Node {
             return Err(FsError::FileTooBig);
         }
         let directory = self.as_dir()?;
-        let newborn = self.mount.newborn(self.fd(), name.bytes(), new_inode.size)?;
+        let relisting = self.mount.relist(self, before.size);
+        let content = content.saturating_add(blocks(new_inode.size));
+        let newborn = self.mount.newborn(self.fd(), name.bytes(), content)?;
         let Created { node, attrs, was_adjusted } = act(&new_inode)?;
-        newborn.keep();
+        newborn.keep_with(crate::charging::content(node.kind, attrs.size));
         if was_adjusted || !self.mount.new_inodes_follow_dir {
             directory.remember(&node);
         }
         self.mount.record(&node.key, &self.key, name.bytes());
         let dir = Change { before, after: held.attrs_after(&before)? };
+        relisting.end(dir.after.size);
         Ok(Made { found: Found { node, attrs }, dir })
     }
 

@@ -1,29 +1,43 @@
 //! Counting what a volume holds, where the file system does not: exact under concurrency, without a lock.
 //!
-//! A regular file is charged its size, rounded up to blocks ([`charge`]); nothing else is charged bytes, and every object
-//! is one file. That follows from what `stat` says, whenever it is asked, so a recount finds what was counted. Growth is
-//! reserved before the change and corrected after it; both happen under the file's lock, so nobody else moves its size.
-//! docs/decisions/0015-capacity.md says why not blocks.
+//! What an object is charged ([`vfs::charge`]) follows from what `stat` and `listxattr` say, whenever they are asked, so a recount
+//! finds what was counted. Growth is reserved before the change and corrected after it; both happen under the file's lock, so
+//! nobody else moves its size. docs/decisions/0015-capacity.md says why not blocks, 0063-overhead.md what is charged.
+//!
+//! A change is *pending* from before it takes something until after it has given back the rest. The count is written down at the
+//! end of the process only when none is: it would be wrong by what that change took.
 
 use crate::claim::Claim;
 use crate::error::refused;
 use crate::record::{Entry, Record};
 use rustix::fs::syncfs;
+use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use vfs::{Capacity, FsError, FsResult, Usage};
-
-/// Bytes of the blocks that are charged.
-pub(crate) const BLOCK_BYTES: u64 = 4096;
 
 const COUNTED: u8 = 0;
 const COUNTING: u8 = 1;
 const UNCOUNTABLE: u8 = 2;
+/// Counted, and the process ends: no change begins any more.
+const CLOSED: u8 = 3;
 
-/// What a regular file of `size` bytes is charged, in bytes.
-pub(crate) fn charge(size: u64) -> u64 {
-    size.div_ceil(BLOCK_BYTES).saturating_mul(BLOCK_BYTES)
+/// A change under way, until it is dropped.
+pub(crate) struct Pending<'l>(&'l Ledger);
+
+impl Deref for Pending<'_> {
+    type Target = Ledger;
+    fn deref(&self) -> &Ledger {
+        self.0
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        self.0.pending.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// What an open volume holds and may hold.
@@ -32,8 +46,10 @@ pub(crate) struct Ledger {
     files: AtomicU64,
     bytes_max: AtomicU64,
     files_max: AtomicU64,
-    /// Whether `bytes` and `files` are right: [`COUNTED`], [`COUNTING`] or [`UNCOUNTABLE`].
+    /// Whether `bytes` and `files` are right: [`COUNTED`], [`COUNTING`], [`UNCOUNTABLE`] or [`CLOSED`].
     state: AtomicU8,
+    /// Changes under way.
+    pending: AtomicU64,
     /// The record says that the volume is in use.
     marked: AtomicBool,
     /// Something failed half-way: the count may be wrong, so it shall not be trusted after the end.
@@ -57,6 +73,7 @@ impl Ledger {
             bytes_max: AtomicU64::new(entry.capacity.bytes),
             files_max: AtomicU64::new(entry.capacity.files),
             state: AtomicU8::new(if entry.is_clean { COUNTED } else { COUNTING }),
+            pending: AtomicU64::new(0),
             marked: AtomicBool::new(!entry.is_clean),
             doubtful: AtomicBool::new(false),
             removed: AtomicBool::new(false),
@@ -71,19 +88,39 @@ impl Ledger {
         &self.root
     }
 
-    /// Whether the count is right: [`FsError::Delay`] while the volume is counted, [`FsError::Io`] if it cannot be.
+    /// Begins a change: [`FsError::Delay`] while the volume is counted and when the process ends, [`FsError::Io`] if it cannot be
+    /// counted.
     #[inline]
-    pub(crate) fn check_counted(&self) -> FsResult<()> {
-        match self.state.load(Ordering::Acquire) {
+    pub(crate) fn begin(&self) -> FsResult<Pending<'_>> {
+        let pending = self.enter();
+        self.check_counted().map(|()| pending)
+    }
+
+    /// Begins a change that only gives back, whatever the state.
+    pub(crate) fn enter(&self) -> Pending<'_> {
+        // Before the state is looked at: the end looks in the other order.
+        self.pending.fetch_add(1, Ordering::SeqCst);
+        Pending(self)
+    }
+
+    /// Goes on with a change that was begun and forgotten.
+    pub(crate) fn resume(&self) -> Pending<'_> {
+        Pending(self)
+    }
+
+    #[inline]
+    fn check_counted(&self) -> FsResult<()> {
+        match self.state.load(Ordering::SeqCst) {
             COUNTED => Ok(()),
-            COUNTING => Err(FsError::Delay),
+            COUNTING | CLOSED => Err(FsError::Delay),
             _ => Err(FsError::Io),
         }
     }
 
     /// Whether it is still to be counted.
     pub(crate) fn is_uncounted(&self) -> bool {
-        self.check_counted().is_err() && !self.removed.load(Ordering::Relaxed)
+        let state = self.state.load(Ordering::Acquire);
+        matches!(state, COUNTING | UNCOUNTABLE) && !self.removed.load(Ordering::Relaxed)
     }
 
     /// The volume was counted and holds this.
@@ -146,19 +183,16 @@ impl Ledger {
         self.doubtful.store(true, Ordering::Relaxed);
     }
 
-    /// To be called before a change that takes nothing but may give back. Refuses only what is not counted: removal works on a
-    /// full disk.
-    pub(crate) fn announce(&self) -> FsResult<()> {
-        self.check_counted()?;
+    /// To be called before a change that takes nothing but may give back. Never refuses: removal works on a full disk.
+    pub(crate) fn announce(&self) {
         // Where the mark cannot be written, a crash leaves a count that is too high: the safe side.
         let _marked = self.mark();
-        Ok(())
     }
 
-    /// Takes `bytes` and `files`, all or nothing: [`FsError::NoSpace`] if that would be more than it may hold.
+    /// Takes `bytes` and `files` for a change that has begun, all or nothing: [`FsError::NoSpace`] if that would be more than it
+    /// may hold.
     #[inline]
     pub(crate) fn take(&self, bytes: u64, files: u64) -> FsResult<()> {
-        self.check_counted()?;
         self.mark()?;
         take(&self.bytes, &self.bytes_max, bytes)?;
         take(&self.files, &self.files_max, files).inspect_err(|_| self.give(bytes, 0))
@@ -176,6 +210,57 @@ impl Ledger {
                 // Somebody else put files into the tree, and we have removed them.
                 count.store(0, Ordering::Relaxed);
                 self.doubt();
+            }
+        }
+        self.reopen();
+    }
+
+    /// What was charged `from` bytes is charged `to` from now on, though that may be more than there is room for: the file system
+    /// has taken it.
+    pub(crate) fn adjust(&self, from: u64, to: u64) {
+        if to > from {
+            self.bytes.fetch_add(to - from, Ordering::Relaxed);
+            self.reopen();
+        } else if from > to {
+            self.give(from - to, 0);
+        }
+    }
+
+    /// Takes back the mark of an orderly end where the count has moved after it.
+    #[inline]
+    fn reopen(&self) {
+        if self.state.load(Ordering::SeqCst) == CLOSED && self.mark_now().is_err() {
+            tracing::error!(
+                "a count that is wrong after this end could not be marked: remove the usage file"
+            );
+        }
+    }
+
+    /// Ends the count: no change begins any more, and those under way are waited for until then.
+    pub(crate) fn close(&self, until: Instant) {
+        // A count that is not known is made at the next start.
+        let _closed = self.state.compare_exchange(COUNTED, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
+        while self.pending.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Writes down the count after [`Ledger::close`], once what was counted is on disk.
+    pub(crate) fn seal(&self) {
+        if self.removed.load(Ordering::Relaxed) || !self.marked.load(Ordering::Acquire) {
+            return;
+        }
+        let is_known = self.state.load(Ordering::SeqCst) == CLOSED && !self.doubtful.load(Ordering::Relaxed);
+        if !is_known || self.pending.load(Ordering::SeqCst) > 0 {
+            tracing::info!("what a volume holds is not known for certain: it is counted at the next start");
+            return;
+        }
+        let synced = syncfs(&self.root).map_err(refused);
+        let record = self.lock();
+        match synced.and_then(|()| record.write(&self.entry(true))) {
+            Ok(()) => self.marked.store(false, Ordering::Release),
+            Err(error) => {
+                tracing::warn!(%error, "cannot record what a volume holds: it is counted at the next start");
             }
         }
     }
@@ -206,16 +291,10 @@ impl Ledger {
 }
 
 impl Drop for Ledger {
-    /// The count is good after this only if what was counted is on disk first.
+    /// Nobody else is left.
     fn drop(&mut self) {
-        let counted = self.check_counted().is_ok() && !self.doubtful.load(Ordering::Relaxed);
-        if counted && !self.removed.load(Ordering::Relaxed) && self.marked.load(Ordering::Relaxed) {
-            let entry = self.entry(true);
-            let recorded = syncfs(&self.root).map_err(refused).and_then(|()| self.lock().write(&entry));
-            if let Err(error) = recorded {
-                tracing::warn!(%error, "cannot record what a volume holds: it is counted at the next start");
-            }
-        }
+        self.close(Instant::now());
+        self.seal();
     }
 }
 
@@ -232,13 +311,6 @@ fn take(count: &AtomicU64, most: &AtomicU64, wanted: u64) -> FsResult<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_charged_in_blocks() {
-        assert_eq!([0, 1, 4096, 4097].map(charge), [0, 4096, 4096, 8192]);
-        assert_eq!(charge(i64::MAX.unsigned_abs()), 1 << 63);
-        assert_eq!(charge(u64::MAX), u64::MAX);
-    }
 
     #[test]
     fn nothing_is_taken_past_the_most() {

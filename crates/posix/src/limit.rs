@@ -1,7 +1,11 @@
 //! A volume's capacity: who counts, and what is under way of it.
 
-use crate::ledger::{Ledger, charge};
+use crate::ledger::{Ledger, Pending};
+use crate::node::Node;
 use crate::project::Project;
+use rustix::fs::fstat;
+use std::sync::Arc;
+use vfs::charge::{INODE_BYTES, NAME_BYTES, blocks};
 use vfs::{Capacity, FsResult, FsStat, Usage};
 
 /// Who keeps a volume within its capacity.
@@ -70,7 +74,8 @@ impl Promised {
 
 /// A change of a file's size under way: what may be too much of it is given back by [`Resize::end`].
 pub(crate) struct Resize<'l> {
-    pub(crate) ledger: Option<&'l Ledger>,
+    /// None where nobody counts, or the charge stays as it is.
+    pub(crate) pending: Option<Pending<'l>>,
     /// Bytes that are charged for the file as long as the change is under way.
     pub(crate) charged: u64,
     /// The size that it is charged for at least.
@@ -81,30 +86,79 @@ impl Resize<'_> {
     /// The change is over, and the file has this size.
     #[inline]
     pub(crate) fn end(self, size: u64) {
-        if let Some(ledger) = self.ledger {
+        if let Some(ledger) = self.pending {
             // Never more than was charged, unless somebody else has the file grow.
-            ledger.give(self.charged.saturating_sub(charge(size.max(self.promised))), 0);
+            ledger.give(self.charged.saturating_sub(blocks(size.max(self.promised))), 0);
         }
     }
 }
 
-/// A new object under way: given back if it is not kept.
+/// A new object, or a new name of one, under way: given back if it is not kept.
 pub(crate) struct Newborn<'l> {
-    pub(crate) ledger: Option<&'l Ledger>,
+    pub(crate) pending: Option<Pending<'l>>,
+    /// Bytes that are charged for it.
     pub(crate) bytes: u64,
+    pub(crate) files: u64,
 }
 
 impl Newborn<'_> {
+    /// What an object with this content is charged, with one name.
+    pub(crate) fn bytes(content: u64) -> u64 {
+        content.saturating_add(INODE_BYTES + NAME_BYTES)
+    }
+
     /// It is there.
     pub(crate) fn keep(mut self) {
-        self.ledger = None;
+        self.pending = None;
+    }
+
+    /// It is there, and has this content.
+    pub(crate) fn keep_with(self, content: u64) {
+        if let Some(ledger) = &self.pending {
+            ledger.adjust(self.bytes, Self::bytes(content));
+        }
+        self.keep();
     }
 }
 
 impl Drop for Newborn<'_> {
     fn drop(&mut self) {
-        if let Some(ledger) = self.ledger {
-            ledger.give(self.bytes, 1);
+        if let Some(ledger) = self.pending.take() {
+            ledger.give(self.bytes, self.files);
+        }
+    }
+}
+
+/// The loss of a name under way.
+pub(crate) struct Leaving<'l> {
+    /// What loses it, if that is known.
+    pub(crate) node: Option<Arc<Node>>,
+    pub(crate) pending: Option<Pending<'l>>,
+}
+
+/// A change of a directory's entries under way: what the directory is charged follows its size.
+pub(crate) struct Relisting<'n> {
+    /// None where nobody counts.
+    pub(crate) dir: Option<&'n Node>,
+    pub(crate) before: u64,
+}
+
+impl Relisting<'_> {
+    /// The change is over, and the directory shows this size.
+    pub(crate) fn end(mut self, size: u64) {
+        if let Some(dir) = self.dir.take() {
+            dir.charge_entries(self.before, size);
+        }
+    }
+}
+
+impl Drop for Relisting<'_> {
+    /// What failed may have grown the directory all the same.
+    fn drop(&mut self) {
+        if let Some(dir) = self.dir.take()
+            && let Ok(stat) = fstat(dir.fd())
+        {
+            dir.charge_entries(self.before, u64::try_from(stat.st_size).unwrap_or(0));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::attr::proc_path;
 use crate::error::refused;
+use crate::limit::Leaving;
 use crate::node::Node;
 use rustix::fs::{AtFlags, CWD, linkat, renameat, statat, unlinkat};
 use rustix::io::Errno;
@@ -28,6 +29,7 @@ impl Node {
         authorize(&EntryRef { dir: &before, object: &|| self.see(name, &seen) })?;
         self.as_dir()?;
         let victim = self.mount.victim(self.fd(), name.bytes(), seen.take())?;
+        let relisting = self.mount.relist(self, before.size);
         let flags = if dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(self.fd(), name.bytes(), flags).map_err(|errno| match errno {
             // Some file systems say that entries exist rather than that the directory is not empty.
@@ -35,7 +37,9 @@ impl Node {
             _ => refused(errno),
         })?;
         unlinked(victim);
-        Ok(Change { before, after: held.attrs_after(&before)? })
+        let after = held.attrs_after(&before)?;
+        relisting.end(after.size);
+        Ok(Change { before, after })
     }
 
     /// Moves `from` to `to` in `to_dir`, as rename(2), if `authorize` allows it.
@@ -66,6 +70,8 @@ impl Node {
         self.as_dir()?;
         target.as_dir()?;
         let victim = self.mount.victim(target.fd(), to.bytes(), replaced.take())?;
+        let into = (!same).then(|| self.mount.relist(target, to_before.size));
+        let relisting = (self.mount.relist(self, before.size), into);
         let moved = self.mount.index.as_ref().and_then(|_| self.mount.key_at(self.fd(), from.bytes()).ok());
         renameat(self.fd(), from.bytes(), target.fd(), to.bytes()).map_err(|errno| match errno {
             Errno::EXIST => FsError::NotEmpty,
@@ -84,6 +90,9 @@ impl Node {
         }
         let after = held.attrs_after(&before)?;
         let to_after = to_held.as_mut().map_or(Ok(after), |held| held.attrs_after(&to_before))?;
+        let (from, into) = relisting;
+        from.end(after.size);
+        into.into_iter().for_each(|into| into.end(to_after.size));
         Ok((Change { before, after }, Change { before: to_before, after: to_after }))
     }
 
@@ -103,11 +112,13 @@ impl Node {
             // EPERM, as link(2) says.
             return Err(FsError::NotOwner);
         }
-        self.mount.check_counted()?;
+        let newborn = self.mount.further_name(self.fd(), name.bytes())?;
+        let relisting = self.mount.relist(self, before.size);
         link_open(file.fd(), self.fd(), name.bytes()).map_err(|errno| {
             // The last name of the file, or the directory, may have gone away just now.
             file.or_stale(self.or_stale(refused(errno)))
         })?;
+        newborn.keep();
         file.ahead.advance();
         file.note_change();
         self.mount.record(&file.key, &self.key, name.bytes());
@@ -118,6 +129,7 @@ impl Node {
         }
         let attrs = file.attrs_now()?;
         let dir = Change { before, after: held.attrs_after(&before)? };
+        relisting.end(dir.after.size);
         Ok(Made { found: Found { node: Arc::clone(target), attrs }, dir })
     }
 
@@ -149,8 +161,10 @@ pub(crate) fn link_open(file: BorrowedFd<'_>, dir: BorrowedFd<'_>, name: &[u8]) 
 }
 
 /// Lets go of a node whose name went away.
-fn unlinked(victim: Option<Arc<Node>>) {
-    if let Some(victim) = victim {
-        victim.on_unlinked();
+fn unlinked(victim: Leaving<'_>) {
+    let Leaving { node, pending } = victim;
+    if let Some(node) = node {
+        node.on_unlinked();
     }
+    drop(pending);
 }

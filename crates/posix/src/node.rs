@@ -12,7 +12,7 @@ use crate::mount::{Mount, found};
 use crate::sys;
 use rustix::fs::{MemfdFlags, Stat, memfd_create};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
@@ -72,6 +72,21 @@ pub(crate) struct Directory {
     pub(crate) listing: Arc<Listing>,
     /// The children to be made durable with it.
     pub(crate) unflushed: Mutex<Unflushed>,
+    /// Bytes that its entries are charged, where this process counts; [`FREED`] once they were given back.
+    pub(crate) charged: AtomicU64,
+    /// Held while its extended attributes change, and when what they are charged is given back: a directory that is removed is not
+    /// waited for otherwise.
+    pub(crate) xattrs: Mutex<()>,
+}
+
+/// What was charged for a directory was given back.
+pub(crate) const FREED: u64 = u64::MAX;
+
+impl Directory {
+    fn of_size(size: i64) -> Self {
+        let charged = vfs::charge::directory(u64::try_from(size).unwrap_or(0));
+        Self { charged: AtomicU64::new(charged), ..Self::default() }
+    }
 }
 
 /// New children whose attributes were set after their creation: the flush of a directory does not cover that.
@@ -105,7 +120,7 @@ impl Node {
             change: Mutex::default(),
             flush: Flush::default(),
             acl: AclMemory::default(),
-            dir: (kind == FileType::Directory).then(Box::default),
+            dir: (kind == FileType::Directory).then(|| Box::new(Directory::of_size(stat.st_size))),
             given_back: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             last_used: AtomicU32::new(0),

@@ -6,7 +6,9 @@ use rustix::io::{Errno, pread, pwrite};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use vfs::{Capacity, FsError, FsResult, Usage};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version that counts nothing but the sizes of regular files: what it says is held is too little.
+const SIZES_ALONE: u8 = 1;
 const IN_USE: u8 = 0;
 const CLEAN: u8 = 1;
 const BYTES: usize = 40;
@@ -82,12 +84,15 @@ fn encode(entry: &Entry) -> [u8; BYTES] {
 }
 
 fn decode(bytes: &[u8; BYTES]) -> Option<Entry> {
-    let [VERSION, state @ (IN_USE | CLEAN), 0, 0, 0, 0, 0, 0, numbers @ ..] = bytes else { return None };
+    let [version @ (SIZES_ALONE | VERSION), state @ (IN_USE | CLEAN), 0, 0, 0, 0, 0, 0, numbers @ ..] = bytes
+    else {
+        return None;
+    };
     let (numbers, _) = numbers.as_chunks::<8>();
     let [capacity_bytes, capacity_files, bytes, files] =
         <[[u8; 8]; 4]>::try_from(numbers).ok()?.map(u64::from_be_bytes);
     Some(Entry {
-        is_clean: *state == CLEAN,
+        is_clean: *state == CLEAN && *version == VERSION,
         capacity: Capacity { bytes: capacity_bytes, files: capacity_files },
         usage: Usage { bytes, files },
     })
@@ -105,7 +110,7 @@ mod tests {
             usage: Usage { bytes: 0x1000, files: 2 },
         };
         let bytes = encode(&entry);
-        assert_eq!(bytes[..16], [1, 1, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(bytes[..16], [2, 1, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(
             bytes[16..],
             [[0, 0, 0, 0, 0, 0, 0, 9], [0, 0, 0, 0, 0, 0, 16, 0], [0, 0, 0, 0, 0, 0, 0, 2]].concat()
@@ -113,6 +118,9 @@ mod tests {
         assert_eq!(decode(&bytes), Some(entry));
         let in_use = Entry { is_clean: false, ..entry };
         assert_eq!(decode(&encode(&in_use)), Some(in_use));
+        let mut earlier = encode(&entry);
+        earlier[0] = SIZES_ALONE;
+        assert_eq!(decode(&earlier), Some(in_use), "what an earlier version counted is counted again");
         assert_eq!(decode(&[0; BYTES]), None, "a later version, or an empty file, is not guessed at");
     }
 }

@@ -60,6 +60,13 @@ impl Store {
         self.mount.table.sweep(idle_ticks);
     }
 
+    /// Gives back what the files without a name are charged, also those that somebody has open: the process ends, and they with it.
+    pub(crate) fn free_nameless(&self) {
+        let nameless =
+            std::mem::take(&mut *self.mount.nameless.lock().unwrap_or_else(PoisonError::into_inner));
+        nameless.iter().for_each(|node| node.free());
+    }
+
     /// Whether files are found by an index of names, because the process may not open by handle.
     pub fn uses_index(&self) -> bool {
         self.mount.index.is_some()

@@ -96,6 +96,13 @@ pub(crate) fn replace(target: BorrowedFd<'_>, source: BorrowedFd<'_>) -> Result<
         .map(|_| ())
 }
 
+/// Gives this thread a working directory of its own; whether it has one now.
+pub(crate) fn own_working_dir() -> bool {
+    // SAFETY: the call takes no pointer. With CLONE_FS alone it changes nothing but that this thread's working directory, root and
+    // umask are its own copies from now on.
+    unsafe { libc::unshare(libc::CLONE_FS) == 0 }
+}
+
 /// Makes writing past the process's limit on file sizes a refusal (`EFBIG`) instead of its end.
 pub(crate) fn ignore_file_size_signal() {
     // SAFETY: ignoring a signal runs no code of ours, and nobody relies on this one's being delivered.

@@ -3,17 +3,20 @@
 //! However deep the tree is, few descriptors are open and nothing is called recursively: the way back up is `..`. No
 //! symbolic link is followed and no other mount entered.
 
+use crate::xattrs::{xattrs_charged, xattrs_charged_at};
 use rustix::fs::{
     AtFlags, CWD, FileType as Kind, Mode, OFlags, RawDir, ResolveFlags, Stat, chmodat, fchmod, fstat,
     mkdirat, openat, openat2, statat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::fchdir;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use vfs::Usage;
+use vfs::charge::{INODE_BYTES, NAME_BYTES, ROOT_BYTES, blocks, directory, symlink};
 
 /// Bytes of entries taken from the kernel at once.
 const READ_BYTES: usize = 32 * 1024;
@@ -142,14 +145,17 @@ fn open_parent(dir: &OwnedFd, id: (u64, u64)) -> Result<OwnedFd, Errno> {
     if (stat.st_dev, stat.st_ino) == id { Ok(parent) } else { Err(Errno::STALE) }
 }
 
-/// What the tree below `root` holds, with the root itself, counted as [`crate::ledger`] does. `look` is told now and then how
+/// What the tree below `root` holds, with the root itself, charged as [`vfs::charge`] says. `look` is told now and then how
 /// many files were counted since it was told last, and how many in all; its error ends the walk.
+///
+/// With `moves` this thread has a working directory of its own, which goes along.
 pub(crate) fn count(
     root: OwnedFd,
+    moves: bool,
     look: &mut dyn FnMut(u64, u64) -> Result<(), Errno>,
 ) -> Result<Usage, Errno> {
     let usage = Usage { bytes: 0, files: 0 };
-    let mut counting = Counting { usage, linked: HashSet::new(), told: 0, look };
+    let mut counting = Counting { usage, linked: HashSet::new(), told: 0, moves, look };
     walk(root, &mut counting)?;
     counting.tell()?;
     Ok(counting.usage)
@@ -161,6 +167,7 @@ struct Counting<'l> {
     linked: HashSet<u64>,
     /// Files when `look` was told last.
     told: u64,
+    moves: bool,
     look: &'l mut dyn FnMut(u64, u64) -> Result<(), Errno>,
 }
 
@@ -180,7 +187,15 @@ impl Counting<'_> {
 }
 
 impl Visit for Counting<'_> {
-    fn enter(&mut self, _: BorrowedFd<'_>) -> Result<(), Errno> {
+    fn enter(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
+        if self.moves {
+            fchdir(dir)?;
+        }
+        let size = u64::try_from(fstat(dir)?.st_size).unwrap_or(0);
+        let charged = INODE_BYTES + NAME_BYTES + directory(size) + xattrs_charged(dir)?;
+        // The root comes first, and of it every volume has a part.
+        let free = if self.usage.files == 0 { ROOT_BYTES } else { 0 };
+        self.usage.bytes += charged - free;
         self.count_file()
     }
 
@@ -190,12 +205,21 @@ impl Visit for Counting<'_> {
             Err(Errno::NOENT) => return Ok(()),
             found => found?,
         };
+        self.usage.bytes += NAME_BYTES;
         if stat.st_nlink > 1 && !self.linked.insert(stat.st_ino) {
             return Ok(());
         }
-        if Kind::from_raw_mode(stat.st_mode) == Kind::RegularFile {
-            self.usage.bytes += crate::ledger::charge(u64::try_from(stat.st_size).unwrap_or(0));
-        }
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        self.usage.bytes += INODE_BYTES
+            + match Kind::from_raw_mode(stat.st_mode) {
+                Kind::RegularFile => match xattrs_charged_at(dir, name, self.moves) {
+                    // Removed just now.
+                    Err(Errno::NOENT) => blocks(size),
+                    charged => blocks(size) + charged?,
+                },
+                Kind::Symlink => symlink(size),
+                _ => 0,
+            };
         self.count_file()
     }
 

@@ -30,7 +30,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vfs::{
     Backend, Capacity, Counting, FsError, FsResult, FsStat, LentRoom, Provisioner, Root, Usage, VolumeId,
 };
@@ -38,6 +38,8 @@ use vfs::{
 const VOLUMES: &str = "volumes";
 const USAGE: &str = "usage";
 const TRASH: &str = "trash";
+/// How long the end waits for changes under way.
+const CHANGES_END: Duration = Duration::from_secs(2);
 /// Calls of [`Volumes::sweep`], one a second, between two notes of what the volumes hold.
 const CHECKPOINT_TICKS: u32 = 60;
 
@@ -157,9 +159,34 @@ impl Volumes {
         }
     }
 
+    /// Ends the counts of all open volumes in order, so that the next start counts nothing: to be called when nobody changes them
+    /// any more. What somebody changes all the same has that volume counted at the next start.
+    pub fn close(&self) {
+        let slots: Vec<_> = lock(&self.slots).values().map(Arc::clone).collect();
+        // For all of them together: the end of the process must not take longer with many volumes.
+        let until = Instant::now() + CHANGES_END;
+        for slot in slots {
+            let (store, limit) = {
+                let slot = lock(&slot);
+                (slot.store.upgrade(), slot.limit.upgrade())
+            };
+            let Some(ledger) = limit.as_deref().and_then(Limit::ledger) else { continue };
+            ledger.close(until);
+            if let Some(store) = store {
+                store.free_nameless();
+            }
+            ledger.seal();
+        }
+    }
+
     /// Whether the kernel keeps the volume to its capacity, by a project quota; otherwise this process counts.
     pub fn is_counted_by_kernel(&self, id: VolumeId) -> FsResult<bool> {
         Ok(Project::of(self.dir(id)?).is_some())
+    }
+
+    /// What the directory of a volume holds, found by looking at all of its files: for comparison with what was counted.
+    pub fn count_anew(dir: &Path) -> io::Result<Usage> {
+        Ok(tree::count(tree::open_root(dir)?, false, &mut |_, _| Ok(()))?)
     }
 
     /// Waits until the files of removed volumes are deleted, at most as long as `patience`; tells whether they are.

@@ -3,10 +3,17 @@
 
 use crate::attr::proc_path;
 use crate::error::refused;
+use crate::ledger::Pending;
+use crate::mount::Mount;
 use crate::node::{Node, Rights};
-use rustix::fs::{XattrFlags, fgetxattr, fgetxattr_query, flistxattr, fremovexattr, fsetxattr, getxattr};
+use rustix::fs::{
+    XattrFlags, fgetxattr, fgetxattr_query, flistxattr, fremovexattr, fsetxattr, getxattr, getxattr_query,
+    lgetxattr_query, listxattr, llistxattr,
+};
 use rustix::io::Errno;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
+use vfs::charge;
 use vfs::xattrs::{XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, check_room, page};
 use vfs::{AuthorizeXattr, Change, FileType, FsError, FsResult, SetXattr, XattrName, XattrSink, Xattrs};
 
@@ -18,6 +25,8 @@ pub(crate) const NAME_BYTES_MAX: usize = XATTR_NAME_BYTES_MAX - PREFIX.len();
 /// The longest list of names that the kernel returns (`XATTR_LIST_MAX`).
 const LIST_BYTES_MAX: usize = 64 << 10;
 
+/// Most lists of names are shorter.
+const NAMES_BYTES: usize = 512;
 /// Most values are shorter.
 const VALUE_BYTES: usize = 256;
 
@@ -55,7 +64,7 @@ impl Xattrs for Node {
             SetXattr::Create => XattrFlags::CREATE,
             SetXattr::Replace => XattrFlags::REPLACE,
         };
-        self.change_xattrs(name, authorize, |fd, full_name| {
+        self.change_xattrs(name, Some(value.len()), authorize, |fd, full_name| {
             let names = list(fd)?;
             let others = bare_names(&names).filter(|&other| other != name).filter_map(|other| {
                 let value = fgetxattr_query(fd, &*self.full(other).ok()?).ok()?;
@@ -67,14 +76,16 @@ impl Xattrs for Node {
     }
 
     fn remove(&self, name: XattrName<'_>, authorize: AuthorizeXattr<'_>) -> FsResult<Change> {
-        self.change_xattrs(name, authorize, |fd, name| fremovexattr(fd, name).map_err(xattr_refused))
+        self.change_xattrs(name, None, authorize, |fd, name| fremovexattr(fd, name).map_err(xattr_refused))
     }
 }
 
 impl Node {
+    /// Sets an attribute by `act` to a value of this length, or removes it.
     fn change_xattrs(
         &self,
         name: XattrName<'_>,
+        value: Option<usize>,
         authorize: AuthorizeXattr<'_>,
         act: impl FnOnce(BorrowedFd<'_>, &[u8]) -> FsResult<()>,
     ) -> FsResult<Change> {
@@ -82,7 +93,14 @@ impl Node {
         let before = self.attrs_now()?;
         authorize(&before)?;
         let (fd, name) = (self.carrier()?, self.full(name)?);
+        let _changing = self.lock_xattrs();
+        if self.dir.is_some() {
+            // It may have been removed meanwhile, and what it was charged given back.
+            self.stat()?;
+        }
+        let charging = self.mount.charge_xattr(fd, &name, value)?;
         act(fd, &name)?;
+        charging.done();
         Ok(Change { before, after: held.attrs_after(&before)? })
     }
 
@@ -112,6 +130,137 @@ impl Node {
     }
 }
 
+/// What the extended attributes of what `fd` has open, `O_PATH` or not, are charged.
+pub(crate) fn xattrs_charged(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
+    charged_by(|names| flistxattr(fd, names), |name| fgetxattr_query(fd, name)).or_else(|errno| match errno {
+        Errno::BADF => {
+            let path = proc_path(fd);
+            charged_by(|names| listxattr(&*path, names), |name| getxattr_query(&*path, name))
+        }
+        errno => Err(errno),
+    })
+}
+
+/// What those of `name` in `dir` are charged; a link is not followed. The way over /proc doubles the time that it takes, so it is
+/// spared where `dir` is the working directory of this thread.
+pub(crate) fn xattrs_charged_at(
+    dir: BorrowedFd<'_>,
+    name: &CStr,
+    is_working_dir: bool,
+) -> Result<u64, Errno> {
+    if is_working_dir {
+        return charged_by(|names| llistxattr(name, names), |own| lgetxattr_query(name, own));
+    }
+    let path = CString::new([proc_path(dir).as_bytes(), b"/", name.to_bytes()].concat());
+    let path = &*path.map_err(|_| Errno::INVAL)?;
+    charged_by(|names| llistxattr(path, names), |own| lgetxattr_query(path, own))
+}
+
+fn charged_by(
+    list: impl Fn(&mut [u8]) -> Result<usize, Errno>,
+    length: impl Fn(&[u8]) -> Result<usize, Errno>,
+) -> Result<u64, Errno> {
+    let mut few = [0; NAMES_BYTES];
+    let (mut many, len) = match list(&mut few) {
+        Err(Errno::RANGE) => {
+            let mut many = vec![0; LIST_BYTES_MAX];
+            let len = list(&mut many)?;
+            (many, len)
+        }
+        // The file system has none.
+        Err(Errno::OPNOTSUPP) => return Ok(0),
+        len => (Vec::new(), len?),
+    };
+    let names = if many.is_empty() {
+        &few[..len]
+    } else {
+        many.truncate(len);
+        &many[..]
+    };
+    let mut charge = charge::Xattrs::default();
+    for name in charged_names(names) {
+        match length(name) {
+            Ok(value) => charge.add(bare(name).len(), value),
+            Err(Errno::NODATA) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(charge.bytes())
+}
+
+/// The names of the attributes that are charged: those that this service sets. The others are the kernel's own.
+fn charged_names(names: &[u8]) -> impl Iterator<Item = &[u8]> {
+    names.split(|&byte| byte == 0).filter(|name| name.starts_with(PREFIX) || name.starts_with(TRUSTED))
+}
+
+/// A name without its class.
+fn bare(name: &[u8]) -> &[u8] {
+    name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(TRUSTED)).unwrap_or(name)
+}
+
+impl Mount {
+    /// Takes what an attribute of what `fd` has open needs, before it is set to a value of this length or removed.
+    fn charge_xattr<'l>(
+        &'l self,
+        fd: BorrowedFd<'l>,
+        name: &[u8],
+        value: Option<usize>,
+    ) -> FsResult<XattrCharging<'l>> {
+        let Some(ledger) = self.ledger() else { return Ok(XattrCharging::default()) };
+        let names = list(fd)?;
+        let (mut now, mut then) = (charge::Xattrs::default(), charge::Xattrs::default());
+        for other in charged_names(&names) {
+            let Ok(value) = fgetxattr_query(fd, other) else { continue };
+            now.add(bare(other).len(), value);
+            if other != name {
+                then.add(bare(other).len(), value);
+            }
+        }
+        value.into_iter().for_each(|value| then.add(bare(name).len(), value));
+        let (now, then) = (now.bytes(), then.bytes());
+        if now == then {
+            return Ok(XattrCharging::default());
+        }
+        let pending = ledger.begin()?;
+        if then > now {
+            ledger.take(then - now, 0)?;
+        } else {
+            ledger.announce();
+        }
+        Ok(XattrCharging { pending: Some((pending, fd)), charged: now.max(then), then })
+    }
+}
+
+/// A change of extended attributes under way.
+#[derive(Default)]
+struct XattrCharging<'l> {
+    /// None where nobody counts, or the charge stays as it is.
+    pending: Option<(Pending<'l>, BorrowedFd<'l>)>,
+    /// What is charged as long as it is under way.
+    charged: u64,
+    /// What is charged after it.
+    then: u64,
+}
+
+impl XattrCharging<'_> {
+    /// The change was made.
+    fn done(mut self) {
+        if let Some((ledger, _)) = self.pending.take() {
+            ledger.give(self.charged - self.then, 0);
+        }
+    }
+}
+
+impl Drop for XattrCharging<'_> {
+    /// A file system may have taken away the old value before it found no room for the new one.
+    fn drop(&mut self) {
+        if let Some((ledger, fd)) = self.pending.take() {
+            let left = xattrs_charged(fd).unwrap_or(self.charged);
+            ledger.give(self.charged.saturating_sub(left), 0);
+        }
+    }
+}
+
 /// Fills `value` from an attribute of what `fd` has open, `O_PATH` or not.
 fn value_of(fd: BorrowedFd<'_>, name: &[u8], value: &mut [u8]) -> Result<usize, Errno> {
     match fgetxattr(fd, name, &mut *value) {
@@ -122,6 +271,11 @@ fn value_of(fd: BorrowedFd<'_>, name: &[u8], value: &mut [u8]) -> Result<usize, 
 
 /// The names of all attributes of what `fd` has open, of every class, each with a NUL at its end.
 fn list(fd: BorrowedFd<'_>) -> FsResult<Vec<u8>> {
+    let mut few = [0; NAMES_BYTES];
+    match flistxattr(fd, &mut few) {
+        Err(Errno::RANGE) => {}
+        len => return Ok(few[..len.map_err(xattr_refused)?].to_vec()),
+    }
     let mut names = vec![0; LIST_BYTES_MAX];
     let len = flistxattr(fd, &mut names[..]).map_err(xattr_refused)?;
     names.truncate(len);

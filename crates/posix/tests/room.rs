@@ -57,14 +57,14 @@ fn caller() -> Caller {
 fn a_file_of_an_impossible_size_is_not_made() {
     for ground in [Ground::Tmpfs, Ground::Disk] {
         let tree = Tree::new(ground).unwrap();
-        let (volumes, backend) = volume(&tree.path, 8);
+        let (volumes, backend) = volume(&tree.path, 9);
         let volume = Arc::new(Volume::new(ID, "v", backend, Durability::Relaxed, 1));
         let (top, mut pending) = (Arc::new(Export::new("/v", volume, vec![])).root(), PendingSync::default());
         let mut create = |text: &str, size| {
             let set = SetAttrs { size: Some(size), mode: Some(0o444), ..SetAttrs::default() };
             top.create(&caller(), text.as_bytes(), Disposition::CreateNew, &set, &mut pending)
         };
-        for size in [8 * MIB + 1, 1 << 50, i64::MAX.unsigned_abs(), u64::MAX] {
+        for size in [9 * MIB, 1 << 50, i64::MAX.unsigned_abs(), u64::MAX] {
             let refusal = create("big", size).err();
             assert!(matches!(refusal, Some(FsError::NoSpace | FsError::FileTooBig)), "{size}: {refusal:?}");
             let found = top.open_dir(&caller(), Blocking::Allowed).unwrap().lookup(b"big", Blocking::Allowed);
@@ -73,7 +73,7 @@ fn a_file_of_an_impossible_size_is_not_made() {
         }
         let made = create("whole", 8 * MIB).unwrap();
         assert_eq!((made.attrs.size, made.attrs.mode), (8 * MIB, 0o444));
-        assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 8 * MIB, files: 2 }));
+        assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 8 * MIB + 1024, files: 2 }));
         top.remove(&caller(), b"whole", &mut pending).unwrap();
         assert_eq!(volumes.usage(ID), Ok(Usage { bytes: 0, files: 1 }));
     }
@@ -232,17 +232,17 @@ fn a_write_in_parts_knows_the_disk() {
         let other = volume.root().create_unchecked(name("b"), &new_inode(0o644)).unwrap().found.node;
         let used = || volumes.usage(ID).unwrap().bytes;
         assert_eq!(file.reserve(0, 20 << 20, KEEP_SET_ID).err(), Some(FsError::NoSpace));
-        assert_eq!((file.attrs(Blocking::Allowed).unwrap().size, used()), (0, 0));
+        assert_eq!((file.attrs(Blocking::Allowed).unwrap().size, used()), (0, 2 * 1024));
         file.reserve(0, 8 << 20, KEEP_SET_ID).unwrap();
         assert_eq!(other.write(0, &vec![2; 12 << 20], KEEP_SET_ID).err(), Some(FsError::NoSpace));
         for part in 0..8 {
             file.write(part * MIB, &vec![1; 1 << 20], KEEP_SET_ID).unwrap();
         }
         file.release(0, 8 << 20);
-        assert_eq!(used(), 8 * MIB);
+        assert_eq!(used(), 8 * MIB + 2 * 1024);
         file.reserve(8 * MIB, 3 << 20, KEEP_SET_ID).unwrap();
         file.release(8 * MIB, 3 << 20);
-        assert_eq!(used(), 8 * MIB);
+        assert_eq!(used(), 8 * MIB + 2 * 1024);
         other.write(0, &vec![2; 3 << 20], KEEP_SET_ID).unwrap();
     }
 }

@@ -13,6 +13,7 @@ pub mod backend;
 pub mod bounds;
 pub mod caller;
 pub mod capabilities;
+pub mod charge;
 pub mod claims;
 #[cfg(feature = "conformance")]
 pub mod conformance;

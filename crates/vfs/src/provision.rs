@@ -11,8 +11,9 @@ use std::sync::Arc;
 /// How much a volume may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Bytes of storage in use, at most. What counts as in use is the backend's to say, but an object without contents
-    /// takes none, and a block of 4 KiB that was written is in use.
+    /// Bytes of storage in use, at most. Which contents count as in use is the backend's to say, but a block of 4 KiB that was
+    /// written is in use; [`crate::charge`] says what objects, names and attributes take. The root directory of a new volume takes
+    /// nothing.
     pub bytes: u64,
     /// Files, directories and all other objects, with the root directory, at most. A file with several names is one.
     pub files: u64,

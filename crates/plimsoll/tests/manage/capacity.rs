@@ -32,15 +32,17 @@ fn a_full_volume_has_no_space_and_df_says_so() {
     let file = client.create(&root, "a", 0o644).unwrap();
     let block = vec![7; 1 << 20];
     let mut write = |at: u64| client.write(&file, at * MIB, &block, StableHow::FileSync);
-    (0..8).for_each(|at| assert_eq!(write(at).unwrap().count, 1 << 20));
-    assert!(write(8).unwrap_err().is(Status::NOSPC));
+    (0..7).for_each(|at| assert_eq!(write(at).unwrap().count, 1 << 20));
+    // The file itself takes a little, too.
+    assert!(write(7).unwrap_err().is(Status::NOSPC));
+    let left = MIB - 1024;
     let full = fsstat(&service, &client);
-    assert_eq!((full.tbytes, full.fbytes, full.abytes), (8 * MIB, 0, 0));
-    assert!(service.says(&["volume", "show", "v1"]).contains("8 MiB in 2 files"));
+    assert_eq!((full.tbytes, full.fbytes, full.abytes), (8 * MIB, left, left));
+    assert!(service.says(&["volume", "show", "v1"]).contains("7 MiB in 2 files"));
 
     service.says(&["volume", "resize", "v1", "16MiB"]);
     assert_eq!(fsstat(&service, &client).tbytes, 16 * MIB);
-    client.write(&file, 8 * MIB, &block, StableHow::FileSync).unwrap();
+    client.write(&file, 7 * MIB, &block, StableHow::FileSync).unwrap();
 }
 
 /// A WRITE of 1 MiB is written in parts as it comes: the parts that would still fit are not written if the whole does not.
@@ -65,13 +67,13 @@ fn a_long_write_over_the_end_of_a_volume_changes_nothing() {
     let after = getattr(&service, &file);
     assert_eq!((after.size, after.mtime), (before.size, before.mtime));
     assert_eq!(client.attributes(&other).unwrap().size, 0);
-    assert_eq!(fsstat(&service, &client).fbytes, MIB - 4096, "what was taken for them is given back");
+    assert_eq!(fsstat(&service, &client).fbytes, MIB - 4096 - 2048, "what was taken for them is given back");
     // Where nothing more is needed it is written, and what is removed makes room at once.
     client.write(&file, 6 * MIB + 4096, &block, StableHow::FileSync).unwrap();
-    client.write(&file, 7 * MIB + 4096, &block[..(1 << 20) - 4096], StableHow::FileSync).unwrap();
-    assert_eq!(fsstat(&service, &client).fbytes, 0);
+    client.write(&file, 7 * MIB + 4096, &block[..(1 << 20) - 8192], StableHow::FileSync).unwrap();
+    assert_eq!(fsstat(&service, &client).fbytes, 2048);
     client.remove(&root, "a").unwrap();
-    for at in 0..8 {
+    for at in 0..7 {
         client.write(&other, at * MIB, &block, StableHow::FileSync).unwrap();
     }
 }
@@ -120,7 +122,7 @@ fn a_file_that_cannot_be_so_large_is_not_made() {
     let root = client.root();
     let largest = fsinfo(&service, &client).maxfilesize;
     for (size, why) in
-        [(8 * MIB + 1, Status::NOSPC), (u64::MAX, Status::FBIG), (largest.saturating_add(1), Status::FBIG)]
+        [(8 * MIB, Status::NOSPC), (u64::MAX, Status::FBIG), (largest.saturating_add(1), Status::FBIG)]
     {
         for how in [CreateHow::Unchecked, CreateHow::Guarded] {
             let place = DirOpArgs { dir: root.wire(), name: b"big" };
@@ -145,7 +147,7 @@ fn a_size_below_what_is_stored_is_refused_and_may_be_insisted_on() {
         client.write(&file, at * MIB, &vec![7; 1 << 20], StableHow::FileSync).unwrap();
     }
     let said = service.refuses(&["volume", "resize", "v1", "2MiB"]);
-    assert!(said.contains("holds 4 MiB, more than 2 MiB") && said.contains("--force"), "{said}");
+    assert!(said.contains("holds 4097 KiB, more than 2 MiB") && said.contains("--force"), "{said}");
     assert_eq!(service.json(&["volume", "show", "v1"])["size_bytes"], 8 * MIB);
     service.says(&["volume", "resize", "v1", "2MiB", "--force"]);
     assert!(client.write(&file, 4 * MIB, &[7; 4096], StableHow::FileSync).unwrap_err().is(Status::NOSPC));

@@ -1,5 +1,6 @@
-//! The running process: signals and the modes of the files that it makes.
+//! The running process: signals, the modes of the files that it makes, and what it finds again after an orderly end.
 
 mod files;
+mod restart;
 mod rig;
 mod signals;

@@ -91,7 +91,7 @@ impl MemFs {
         self.0.lock().set_capacity(capacity);
     }
 
-    /// How much it holds: the pages that were written, and every file with the root.
+    /// How much it holds: the pages that were written, every file with the root, and what [`crate::charge`] says.
     pub fn usage(&self) -> Usage {
         self.0.lock().usage()
     }

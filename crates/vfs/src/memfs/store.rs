@@ -6,6 +6,7 @@ use crate::access::set_id_bits;
 use crate::attrs::MODE_BITS;
 use crate::attrs::{Attrs, Change, Device, FileType, SetAttrs, SetTime, Time};
 use crate::backend::NewInode;
+use crate::charge;
 use crate::error::{FsError, FsResult};
 use crate::name::Name;
 use crate::provision::{Capacity, Usage};
@@ -28,6 +29,8 @@ pub(super) struct Inode {
     counter: ChangeCounter,
     /// How many keep it, whether it has a name or not.
     pins: u32,
+    /// What it is charged besides its contents.
+    charged: u64,
 }
 
 /// Counts the changes of all files of a volume. It goes on after a crash, so that no number comes back.
@@ -103,7 +106,21 @@ impl Inode {
             change: counter.fetch_add(1, Ordering::Relaxed),
             born: Some(now),
         };
-        Self { attrs, body, xattrs: BTreeMap::new(), counter: Arc::clone(counter), pins: 0 }
+        Self { attrs, body, xattrs: BTreeMap::new(), counter: Arc::clone(counter), pins: 0, charged: 0 }
+    }
+
+    /// What it takes besides its contents, with these names.
+    fn overhead(&self) -> u64 {
+        let Attrs { size, links, file_id, .. } = self.attrs();
+        let (names, content) = match &self.body {
+            Body::Directory(_) => (1, charge::directory(size)),
+            Body::Symlink(_) => (links, charge::symlink(size)),
+            Body::Regular(_) | Body::Special => (links, 0),
+        };
+        let mut xattrs = charge::Xattrs::default();
+        self.xattrs.iter().for_each(|(name, value)| xattrs.add(name.len(), value.len()));
+        let free = if file_id == ROOT { charge::ROOT_BYTES } else { 0 };
+        charge::INODE_BYTES + u64::from(names) * charge::NAME_BYTES + content + xattrs.bytes() - free
     }
 
     pub(super) fn attrs(&self) -> Attrs {
@@ -223,6 +240,37 @@ impl Store {
 
     pub(super) fn usage(&self) -> Usage {
         Usage { bytes: self.bytes_used, files: self.inodes.len() as u64 }
+    }
+
+    /// Charges an object what it takes now besides its contents.
+    fn settle(&mut self, id: u64) -> FsResult<()> {
+        let inode = self.inode_mut(id)?;
+        let (old, new) = (inode.charged, inode.overhead());
+        inode.charged = new;
+        self.bytes_used = self.bytes_used - old + new;
+        Ok(())
+    }
+
+    /// Refuses what takes so much more than there is room for.
+    fn check_room(&self, more: u64) -> FsResult<()> {
+        if more <= self.room() { Ok(()) } else { Err(FsError::NoSpace) }
+    }
+
+    /// Changes extended attributes by `act`, if there is room for what they are then.
+    pub(super) fn set_xattrs(
+        &mut self,
+        id: u64,
+        act: impl FnOnce(&mut Inode) -> FsResult<()>,
+    ) -> FsResult<()> {
+        let inode = self.inode_mut(id)?;
+        let (before, charged) = (inode.xattrs.clone(), inode.charged);
+        act(inode)?;
+        let more = inode.overhead().saturating_sub(charged);
+        if let Err(error) = self.check_room(more) {
+            self.inode_mut(id)?.xattrs = before;
+            return Err(error);
+        }
+        self.settle(id)
     }
 
     /// Runs `act`, which is given the attributes of `id`, and says what it did to them.
@@ -416,12 +464,14 @@ impl Store {
         }
         let id = self.next_id;
         let inode = Inode::new((id, &self.counter), (file_type, device, body), new_inode, now);
+        self.check_room(inode.overhead())?;
         if inode.is_directory() {
             self.add_parent_link(dir)?;
         }
         self.next_id += 1;
         self.durable.insert(id, inode.clone());
         self.inodes.insert(id, inode);
+        self.settle(id)?;
         self.put(dir, name, id, now)?;
         Ok(id)
     }
@@ -440,8 +490,11 @@ impl Store {
         if inode.attrs.links >= links_max {
             return Err(FsError::TooManyLinks);
         }
+        self.check_room(charge::NAME_BYTES)?;
+        let inode = self.inode_mut(target)?;
         inode.attrs.links += 1;
         inode.mark_changed(now);
+        self.settle(target)?;
         self.put(dir, name, target, now)
     }
 
@@ -540,7 +593,8 @@ impl Store {
             }
             inodes.insert(id, inode);
         }
-        let bytes_used = inodes.values().map(|inode| inode.attrs().used).sum();
+        inodes.values_mut().for_each(|inode| inode.charged = inode.overhead());
+        let bytes_used = inodes.values().map(|inode| inode.attrs().used + inode.charged).sum();
         let (options, next_id, counter) = (self.options, self.next_id, Arc::clone(&self.counter));
         Self { options, durable: inodes.clone(), inodes, next_id, counter, bytes_used, reserved: Vec::new() }
     }
@@ -580,7 +634,7 @@ impl Store {
         if let Body::Directory(entries) = &mut inode.body {
             entries.put(name, id);
         }
-        Ok(())
+        self.settle(dir)
     }
 
     fn take(&mut self, dir: u64, name: Name<'_>, now: Time) -> FsResult<()> {
@@ -589,7 +643,7 @@ impl Store {
         if let Body::Directory(entries) = &mut inode.body {
             entries.take(name);
         }
-        Ok(())
+        self.settle(dir)
     }
 
     /// Keeps a file even without a name. One that is gone stays gone.
@@ -604,7 +658,7 @@ impl Store {
         let Some(inode) = self.inodes.get_mut(&id) else { return };
         inode.pins -= 1;
         if inode.attrs.links == 0 && inode.pins == 0 {
-            self.bytes_used -= inode.attrs().used;
+            self.bytes_used -= inode.attrs().used + inode.charged;
             self.inodes.remove(&id);
         }
     }
@@ -616,8 +670,10 @@ impl Store {
         inode.attrs.links -= 1;
         let directory = inode.is_directory();
         if directory || inode.attrs.links == 0 && inode.pins == 0 {
-            self.bytes_used -= inode.attrs().used;
+            self.bytes_used -= inode.attrs().used + inode.charged;
             self.inodes.remove(&id);
+        } else {
+            self.settle(id)?;
         }
         if directory {
             self.inode_mut(dir)?.attrs.links -= 1;

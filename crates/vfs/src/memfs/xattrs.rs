@@ -53,10 +53,9 @@ impl MemNode {
     ) -> FsResult<Change> {
         let change = |store: &mut Store, before: &_, now| {
             authorize(before)?;
-            let inode = store.inode_mut(self.id)?;
-            carrier(inode)?;
-            act(inode)?;
-            inode.mark_changed(now);
+            carrier(store.inode(self.id)?)?;
+            store.set_xattrs(self.id, act)?;
+            store.inode_mut(self.id)?.mark_changed(now);
             Ok(())
         };
         Ok(self.change(change)?.1)

@@ -1,17 +1,22 @@
 //! What the cases run on: a provisioner, and what is asked of it again and again.
 
 use crate::backend::KEEP_SET_ID;
-use crate::conformance::expect::{attrs, eq, holds};
+use crate::charge;
+use crate::conformance::expect::{attrs, eq, holds, list};
 use crate::conformance::rig::{Failure, Outcome, name};
 use crate::{
-    Backend, Capacity, FsError, FsResult, NewInode, NodeRef, Provisioner, Root, UncheckedNode, Usage,
-    VolumeId,
+    Attrs, Backend, Blocking, Capacity, FileType, FsError, FsResult, Name, NewInode, NodeRef, Provisioner,
+    Root, UncheckedNode, Usage, VolumeId, XattrName,
 };
+use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes of the blocks that all charging is in.
-pub const BLOCK_BYTES: u64 = 4096;
+/// Bytes of the blocks that contents are charged in.
+pub use crate::charge::BLOCK_BYTES;
+/// What a file without contents takes that has one name.
+pub(super) const FILE_BYTES: u64 = charge::INODE_BYTES + charge::NAME_BYTES;
 
 /// The volume of the cases that need only one.
 pub(super) const ID: VolumeId = VolumeId(0x0123_4567_89ab_cdef);
@@ -99,11 +104,18 @@ impl Fixture {
         Ok(self.provisioner.usage(ID)?)
     }
 
-    /// The volume holds so much: exactly, or at last roughly where the kernel counts.
+    /// What the objects of the volume take besides their contents.
+    pub(super) fn overhead(&self) -> Outcome<u64> {
+        overhead(&self.provisioner.open(ID)?.root())
+    }
+
+    /// The volume holds so many bytes of contents, and what its objects take besides: exactly, or at last roughly where the kernel
+    /// counts.
     #[track_caller]
     pub(super) fn check_usage(&self, what: &str, bytes: u64, files: u64) -> Outcome {
         if self.is_exact() {
-            return eq(what, self.provisioner.usage(ID)?, Usage { bytes, files });
+            let held = Usage { bytes: bytes + self.overhead()?, files };
+            return eq(what, self.provisioner.usage(ID)?, held);
         }
         let patience = Instant::now() + Duration::from_secs(20);
         loop {
@@ -126,6 +138,57 @@ impl Fixture {
         let provisioner = again(provisioner, volume, end);
         Self { provisioner, charging, ids, again }
     }
+}
+
+/// What a walk by the backend's own verbs finds that the objects below a root take besides the contents of regular files.
+pub(super) fn overhead(root: &NodeRef) -> Outcome<u64> {
+    let mut bytes = FILE_BYTES + charge::directory(attrs(root)?.size) - charge::ROOT_BYTES + xattrs(root)?;
+    let (mut waiting, mut seen) = (vec![Arc::clone(root)], HashSet::new());
+    while let Some(dir) = waiting.pop() {
+        for listed in list(&dir, 0, false, 1000)? {
+            if matches!(&listed.name[..], b"." | b"..") {
+                continue;
+            }
+            let found =
+                dir.lookup(Name::new(&listed.name).map_err(|_| FsError::Invalid)?, Blocking::Allowed)?;
+            let Attrs { file_type, size, file_id, .. } = found.attrs;
+            bytes += charge::NAME_BYTES;
+            if !seen.insert(file_id) {
+                continue;
+            }
+            bytes += charge::INODE_BYTES;
+            bytes += match file_type {
+                FileType::Directory => charge::directory(size) + xattrs(&found.node)?,
+                FileType::Regular => xattrs(&found.node)?,
+                FileType::Symlink => charge::symlink(size),
+                _ => 0,
+            };
+            if file_type == FileType::Directory {
+                waiting.push(found.node);
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+/// What the extended attributes take: those that are listed, and the service's own.
+fn xattrs(node: &NodeRef) -> Outcome<u64> {
+    let Some(carried) = node.xattrs() else { return Ok(0) };
+    let (mut names, mut charge) = (Vec::new(), charge::Xattrs::default());
+    carried.list(0, &mut |name, _| {
+        names.push(name.bytes().to_vec());
+        ControlFlow::Continue(())
+    })?;
+    for name in names {
+        let value = carried.get(XattrName::new(&name).map_err(|_| FsError::Invalid)?)?;
+        charge.add(name.len(), value.len());
+    }
+    for own in [XattrName::KEPT, XattrName::ACL, XattrName::OWNER] {
+        if let Ok(value) = carried.get(own) {
+            charge.add(own.bytes().len(), value.len());
+        }
+    }
+    Ok(charge.bytes())
 }
 
 /// Writes blocks to the end of `file` until there is no more room; how many.
