@@ -7,11 +7,10 @@
 use crate::attr::proc_path;
 use crate::error::refused;
 use crate::node::Node;
-use rustix::fs::{fgetxattr, fgetxattr_query, getxattr};
+use rustix::fs::{fgetxattr, getxattr};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::xattrs::XATTR_VALUE_BYTES_MAX;
 use vfs::{Acls, Attrs, Blocking, FileType, FsResult, PosixAcl, Time};
@@ -20,71 +19,26 @@ const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
 /// Most lists are shorter.
 const VALUE_BYTES: usize = 260;
-/// Most entries by number of a list that is remembered: longer ones are read each time.
-const ENTRIES_REMEMBERED: usize = 16;
 /// No step of a clock of change times is longer, nor one of those that have whole seconds only, as with small inodes of ext4.
 const STEP_MAX: Duration = Duration::from_millis(20);
 const WHOLE_STEP_MAX: Duration = Duration::from_secs(2);
-/// A change time that no file has.
-const NEVER: u64 = u64::MAX;
-
-/// What is remembered of a file's access list.
-pub(crate) struct AclMemory {
-    /// The change time at which there was none.
-    absent_at: AtomicU64,
-    /// The list, and its change time; made for the first.
-    list: OnceLock<Box<Mutex<Listed>>>,
-    /// It was read once, so that the kernel has it in memory with the file.
-    was_read: AtomicBool,
-}
-
-type Listed = Option<(u64, Arc<PosixAcl>)>;
-
-impl Default for AclMemory {
-    fn default() -> Self {
-        Self { absent_at: AtomicU64::new(NEVER), list: OnceLock::new(), was_read: AtomicBool::new(false) }
-    }
-}
-
-impl AclMemory {
-    /// The list at this change time, or that there was none, if that is known.
-    #[inline]
-    fn recall(&self, changed: u64) -> Option<Option<Arc<PosixAcl>>> {
-        if self.absent_at.load(Ordering::Relaxed) == changed {
-            return Some(None);
-        }
-        let listed = self.list.get()?.lock().unwrap_or_else(PoisonError::into_inner);
-        listed.as_ref().filter(|(at, _)| *at == changed).map(|(_, acl)| Some(Arc::clone(acl)))
-    }
-
-    fn remember(&self, changed: u64, acl: Option<&Arc<PosixAcl>>) {
-        match acl {
-            None => self.absent_at.store(changed, Ordering::Relaxed),
-            Some(acl) if acl.users.len() + acl.groups.len() <= ENTRIES_REMEMBERED => {
-                let listed = self.list.get_or_init(Box::default);
-                *listed.lock().unwrap_or_else(PoisonError::into_inner) = Some((changed, Arc::clone(acl)));
-            }
-            Some(_) => {}
-        }
-    }
-}
 
 impl Acls for Node {
     fn access_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>> {
-        let (memory, changed) = (&self.acl, stamp(attrs.changed));
+        let (memory, changed) = (&self.acl, attrs.changed);
         if let Some(known) = memory.recall(changed) {
             return Ok(known);
         }
         if self.kind == FileType::Symlink {
             return Ok(None);
         }
-        let may_wait = !self.mount.memory && !memory.was_read.load(Ordering::Relaxed);
+        let may_wait = !self.mount.memory && !memory.was_read();
         if blocking == Blocking::Never && may_wait {
             return Err(vfs::FsError::WouldWait);
         }
         // It is read after the change time was: a list that is set in between is remembered under a time that has passed.
         let acl = self.read_acl(ACCESS)?.filter(PosixAcl::is_extended).map(Arc::new);
-        memory.was_read.store(true, Ordering::Relaxed);
+        memory.note_read();
         if self.mount.tells_changes_apart || is_past(attrs.changed) {
             memory.remember(changed, acl.as_ref());
         }
@@ -126,17 +80,6 @@ fn value_of(fd: BorrowedFd<'_>, name: &str, value: &mut [u8]) -> Result<usize, E
     }
 }
 
-/// Whether files in the file system of `dir` may have lists.
-pub(crate) fn keeps_acls(dir: &OwnedFd) -> bool {
-    let asked = fgetxattr_query(dir.as_fd(), ACCESS);
-    !matches!(asked, Err(Errno::OPNOTSUPP | Errno::NOSYS))
-}
-
-/// A change time as a number. Those that are the same lie more than five hundred years apart.
-fn stamp(time: Time) -> u64 {
-    time.seconds.cast_unsigned().wrapping_mul(1_000_000_000).wrapping_add(time.nanos.into())
-}
-
 /// Whether a change that is made now has a later time than this, however long the steps are.
 fn is_past(changed: Time) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -159,22 +102,5 @@ mod tests {
         assert!(!is_past(time(now + Duration::from_secs(5))));
         let whole = |ago: u64| is_past(Time { nanos: 0, ..time(now - Duration::from_secs(ago)) });
         assert!(!whole(1) && whole(4), "whole seconds may hide a change for longer");
-    }
-
-    #[test]
-    fn a_list_is_recalled_at_its_change_time_alone() {
-        let acl = |users: u32| {
-            let users = (0..users).map(|uid| (uid, 7)).collect();
-            Arc::new(PosixAcl { owner: 7, group: 0, mask: Some(7), other: 0, users, groups: [].into() })
-        };
-        let memory = AclMemory::default();
-        assert_eq!(memory.recall(0), None);
-        memory.remember(5, None);
-        assert_eq!((memory.recall(5), memory.recall(6)), (Some(None), None));
-        memory.remember(6, Some(&acl(3)));
-        assert_eq!((memory.recall(6), memory.recall(7)), (Some(Some(acl(3))), None));
-        memory.remember(7, Some(&acl(17)));
-        assert_eq!(memory.recall(7), None, "a long one is not kept");
-        assert_ne!(stamp(Time { seconds: -1, nanos: 0 }), stamp(Time { seconds: 0, nanos: 0 }));
     }
 }

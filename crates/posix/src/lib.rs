@@ -12,6 +12,7 @@
 #![warn(unreachable_pub)]
 #![deny(unsafe_code)]
 
+mod acl_memory;
 mod acls;
 mod attr;
 mod budget;

@@ -1,6 +1,5 @@
 //! The tree that is served: where files are opened, found by key, and by name without leaving the file system.
 
-use crate::acls::keeps_acls;
 use crate::attr::{self, proc_path};
 use crate::budget::ResourceBudget;
 use crate::counter::{self, Sight};
@@ -9,7 +8,7 @@ use crate::fs_uid::may_own;
 use crate::index::Index;
 use crate::key::{self, Form};
 use crate::limit::Limit;
-use crate::nature::{Nature, file_bytes_max, keeps_xattrs, may_trust, tells_changes_apart};
+use crate::nature::{Nature, file_bytes_max, keeps_acls, keeps_xattrs, may_trust, tells_changes_apart};
 use crate::node::{Node, Rights};
 use crate::options::Options;
 use crate::owner::{self, Owner};

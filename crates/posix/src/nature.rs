@@ -91,6 +91,12 @@ pub(crate) fn keeps_xattrs(dir: &OwnedFd) -> bool {
     !matches!(asked, Err(Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
+/// Whether files in the file system of `dir` may have lists.
+pub(crate) fn keeps_acls(dir: &OwnedFd) -> bool {
+    let asked = fgetxattr_query(dir.as_fd(), "system.posix_acl_access");
+    !matches!(asked, Err(Errno::OPNOTSUPP | Errno::NOSYS))
+}
+
 /// Whether this process may set attributes of class `trusted.` in the file system of `dir`: only then is it told that there is
 /// none to remove.
 pub(crate) fn may_trust(dir: &OwnedFd) -> bool {

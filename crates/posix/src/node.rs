@@ -1,6 +1,6 @@
 //! One file: its descriptor, its lock, its state.
 
-use crate::acls::AclMemory;
+use crate::acl_memory::AclMemory;
 use crate::attr;
 use crate::changes;
 use crate::counter::{self, Ahead, Sight};

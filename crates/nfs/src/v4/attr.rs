@@ -159,6 +159,4 @@ mod owner_tests;
 #[cfg(test)]
 mod posix_acl_tests;
 #[cfg(test)]
-mod posix_acl_tests;
-#[cfg(test)]
 mod tests;

@@ -2,10 +2,10 @@
 
 use super::acl::NewList;
 use super::core::{Created, File};
-use crate::acl::Acl;
+use crate::acl::{Acl, SecurityStyle};
 use crate::attrs::{Attrs, Change, FileType, SetAttrs, Time};
 use crate::attrs::{MODE_BITS, SET_GID};
-use crate::backend::{Blocking, Made, NewInode, NodeRef, Special, SyncScope};
+use crate::backend::{Blocking, Made, NewInode, Special, SyncScope};
 use crate::caller::Caller;
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
@@ -193,16 +193,18 @@ impl File {
         self.make_special(caller, name, special, &SetAttrs::default(), pending)
     }
 
-    /// The wishes for something new in this directory, `usual` for a mode where there is none, and no umask where this directory
-    /// hands a list on, which takes its place.
+    /// The wishes for something new in this directory, with `usual` for a mode where there is none, and without an umask where the
+    /// directory hands on a list, which takes its place. Where lists rule, they give the mode.
     fn unmasked(&self, set: &SetAttrs, usual: u32) -> FsResult<SetAttrs> {
+        if self.volume().security_style() == SecurityStyle::Ntfs {
+            return Ok(*set);
+        }
         let (mode, umask) = set.mode.map_or((usual, UMASK), |mode| (mode, set.umask));
-        let masks = mode & umask != 0;
-        let hands_on = |node: &NodeRef| match node.acls() {
-            Some(acls) => acls.default_acl().map(|acl| acl.is_some()),
-            None => Ok(false),
+        let hands_list_on = match self.node.acls() {
+            Some(acls) if mode & umask != 0 => acls.default_acl()?.is_some(),
+            _ => false,
         };
-        let umask = if masks && !hands_on(&self.node)? { umask } else { 0 };
+        let umask = if hands_list_on { 0 } else { umask };
         Ok(SetAttrs { mode: Some(mode), umask, ..*set })
     }
 

@@ -2,15 +2,11 @@
 
 use super::node::MemNode;
 use super::store::{ROOT, Store};
-use super::{MemFs, Shared};
+use super::{Lists, MemFs, Shared};
 use crate::name::Name;
 use crate::posix_acl::{Acls, PosixAcl};
 use crate::{Attrs, Blocking, FileType, FsResult, NewInode, SetAttrs};
-use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
-
-/// The lists of all files, by number: access and default.
-pub(super) type Lists = HashMap<u64, [Option<Arc<PosixAcl>>; 2]>;
 
 const ACCESS: usize = 0;
 const DEFAULT: usize = 1;

@@ -16,9 +16,11 @@ use crate::capabilities::{Capabilities, RangeLimits, XattrLimits};
 use crate::error::{FsError, FsResult};
 use crate::key::FileKey;
 use crate::name::NAME_BYTES_MAX;
+use crate::posix_acl::PosixAcl;
 use crate::provision::{Capacity, Usage};
 use crate::xattrs::XATTR_NAME_BYTES_MAX;
 use node::MemNode;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use store::{ROOT, Store};
@@ -54,12 +56,15 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct MemFs(Arc<Shared>);
 
+/// The lists of POSIX of all files, by number: access and default.
+type Lists = HashMap<u64, [Option<Arc<PosixAcl>>; 2]>;
+
 struct Shared {
     clock: Clock,
     limits: FsLimits,
     cold: AtomicBool,
     store: Mutex<Store>,
-    acls: Mutex<acls::Lists>,
+    acls: Mutex<Lists>,
 }
 
 impl MemFs {
@@ -71,7 +76,7 @@ impl MemFs {
     /// An empty volume of a certain size.
     pub fn with_options(clock: Clock, options: Options) -> Self {
         let store = Store::new(options, clock());
-        Self::from_store(clock, options.limits, store, acls::Lists::default())
+        Self::from_store(clock, options.limits, store, Lists::default())
     }
 
     /// Whether every call with [`Blocking::Never`] says [`FsError::WouldWait`], as if nothing were in memory.
@@ -96,7 +101,7 @@ impl MemFs {
         self.0.lock().usage()
     }
 
-    fn from_store(clock: Clock, limits: FsLimits, store: Store, acls: acls::Lists) -> Self {
+    fn from_store(clock: Clock, limits: FsLimits, store: Store, acls: Lists) -> Self {
         let (store, acls) = (Mutex::new(store), Mutex::new(acls));
         Self(Arc::new(Shared { clock, limits, cold: AtomicBool::new(false), store, acls }))
     }
