@@ -209,7 +209,7 @@ fn umask_gives_way_to_a_list_that_is_handed_on() {
     let mut rig = Rig::new(2);
     let umask = ModeUmask { mode: 0o666, umask: 0o022 };
     let values = xdr::Encode::to_bytes(&umask);
-    let mut make = |rig: &mut Rig, name: &[u8]| {
+    let make = |rig: &mut Rig, name: &[u8]| {
         let createattrs = Fattr { attrmask: Bitmap::of(&[attr::MODE_UMASK]), attr_vals: &values };
         let open = OpenArgs {
             seqid: 0,
