@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::v4::testing::back::{Called, LEASE_S, Rig};
-use crate::v4::testing::{at, put};
+use crate::v4::testing::{Host, at, put};
 use nfs_wire::rpc::ReplyHeader;
 use nfs_wire::v3;
 use nfs_wire::v4::callback::{self, OpReply as CallbackReply};
@@ -10,6 +10,7 @@ use nfs_wire::v4::{
     Argument, BindConnToSessionArgs, ChannelDirFromClient, DestroyClientidArgs, DestroySessionArgs,
     FreeStateidArgs, Reply, SequenceStatus, SetxattrArgs, SetxattrOption, StableHow, WriteArgs, XattrValue,
 };
+use vfs::bounds::Bounds;
 use xdr::Encode;
 
 #[test]
@@ -299,4 +300,27 @@ fn a_client_that_says_goodbye_leaves_nothing_behind() {
     assert_eq!(close(&rig, destroy_client()), Status::OK);
     assert_eq!(reader.known_by(), 0);
     rig.client.restart(b"reader");
+}
+
+#[test]
+fn delegations_of_a_client_that_falls_silent_give_way() {
+    let mut rig = Rig::new();
+    let all = Bounds::new(40, 0);
+    rig.client.desk.service.v4.tables.delegations = Arc::clone(&all);
+    for name in [&b"f"[..], b"g", b"h"] {
+        rig.delegated(name);
+    }
+    let reader = rig.reader();
+    let _others = all.force(&reader.user(7), 37);
+    rig.client.swap(&mut Host::default());
+    rig.client.reconnect("10.1.0.30:700");
+    rig.calls = rig.client.listen();
+    rig.client.be(b"second");
+    rig.complete();
+    let wanted = ShareAccess(1 | ShareAccess::WANT_READ_DELEG.0);
+    assert_eq!(rig.open(b"f", wanted), Ok(OpenDelegation::NoneExt(RESOURCE)));
+    assert!(!reader.has_ended(), "it is within its lease");
+    rig.pass(LEASE_S + 1);
+    assert!(matches!(rig.open(b"g", wanted), Ok(OpenDelegation::Read(_))));
+    assert!(reader.has_ended());
 }
