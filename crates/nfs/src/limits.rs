@@ -120,3 +120,6 @@ pub const CLIENT_WAITING_LOCKS_MAX: usize = 256;
 pub const DELEGATIONS_MAX: usize = 1 << 16;
 /// Delegations of one client at most. Before it has as many, it is asked to give some back.
 pub const CLIENT_DELEGATIONS_MAX: usize = 1 << 14;
+/// Bytes that one COPY copies at once where a limit has to be paid for it, so that it takes no more of a limit than a READ or WRITE may:
+/// the client asks again for the rest, and others have their turn between.
+pub const COPY_PAID_BYTES_MAX: u64 = 512 << 10;

@@ -1,8 +1,8 @@
 //! The moments at which a volume's files take something of its capacity, or give it back.
 
 use crate::error::refused;
-use crate::ledger::Ledger;
-use crate::limit::{Leaving, Limit, Newborn, Promise, Relisting, Resize};
+use crate::ledger::{Ledger, Pending};
+use crate::limit::{Limit, Newborn, Promise, Resize};
 use crate::mount::Mount;
 use crate::nature::file_system_stat;
 use crate::node::{Changing, FREED, Node, Rights};
@@ -260,5 +260,39 @@ pub(crate) fn content(kind: FileType, size: u64) -> u64 {
         FileType::Directory => directory(size),
         FileType::Symlink => symlink(size),
         FileType::Fifo | FileType::Socket | FileType::Block | FileType::Character => 0,
+    }
+}
+
+/// The loss of a name under way.
+pub(crate) struct Leaving<'l> {
+    /// What loses it, if that is known.
+    pub(crate) node: Option<Arc<Node>>,
+    pub(crate) pending: Option<Pending<'l>>,
+}
+
+/// A change of a directory's entries under way: what the directory is charged follows its size.
+pub(crate) struct Relisting<'n> {
+    /// None where nobody counts.
+    pub(crate) dir: Option<&'n Node>,
+    pub(crate) before: u64,
+}
+
+impl Relisting<'_> {
+    /// The change is over, and the directory shows this size.
+    pub(crate) fn end(mut self, size: u64) {
+        if let Some(dir) = self.dir.take() {
+            dir.charge_entries(self.before, size);
+        }
+    }
+}
+
+impl Drop for Relisting<'_> {
+    /// What failed may have grown the directory all the same.
+    fn drop(&mut self) {
+        if let Some(dir) = self.dir.take()
+            && let Ok(stat) = fstat(dir.fd())
+        {
+            dir.charge_entries(self.before, u64::try_from(stat.st_size).unwrap_or(0));
+        }
     }
 }

@@ -1,10 +1,7 @@
 //! A volume's capacity: who counts, and what is under way of it.
 
 use crate::ledger::{Ledger, Pending};
-use crate::node::Node;
 use crate::project::Project;
-use rustix::fs::fstat;
-use std::sync::Arc;
 use vfs::charge::{INODE_BYTES, NAME_BYTES, blocks};
 use vfs::{Capacity, FsResult, FsStat, Usage};
 
@@ -125,40 +122,6 @@ impl Drop for Newborn<'_> {
     fn drop(&mut self) {
         if let Some(ledger) = self.pending.take() {
             ledger.give(self.bytes, self.files);
-        }
-    }
-}
-
-/// The loss of a name under way.
-pub(crate) struct Leaving<'l> {
-    /// What loses it, if that is known.
-    pub(crate) node: Option<Arc<Node>>,
-    pub(crate) pending: Option<Pending<'l>>,
-}
-
-/// A change of a directory's entries under way: what the directory is charged follows its size.
-pub(crate) struct Relisting<'n> {
-    /// None where nobody counts.
-    pub(crate) dir: Option<&'n Node>,
-    pub(crate) before: u64,
-}
-
-impl Relisting<'_> {
-    /// The change is over, and the directory shows this size.
-    pub(crate) fn end(mut self, size: u64) {
-        if let Some(dir) = self.dir.take() {
-            dir.charge_entries(self.before, size);
-        }
-    }
-}
-
-impl Drop for Relisting<'_> {
-    /// What failed may have grown the directory all the same.
-    fn drop(&mut self) {
-        if let Some(dir) = self.dir.take()
-            && let Ok(stat) = fstat(dir.fd())
-        {
-            dir.charge_entries(self.before, u64::try_from(stat.st_size).unwrap_or(0));
         }
     }
 }

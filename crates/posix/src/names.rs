@@ -1,8 +1,8 @@
 //! Names: removing, renaming, linking. Directories are locked in the order of their keys.
 
 use crate::attr::proc_path;
+use crate::charging::Leaving;
 use crate::error::refused;
-use crate::limit::Leaving;
 use crate::node::Node;
 use rustix::fs::{AtFlags, CWD, linkat, renameat, statat, unlinkat};
 use rustix::io::Errno;

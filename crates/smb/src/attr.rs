@@ -9,7 +9,7 @@ mod streams;
 use crate::ipc;
 use crate::limits::TRANSACT_BYTES_MAX;
 use crate::ops::{Done, Ops, Stop};
-use crate::price;
+use crate::payload;
 use info::Info;
 use smb_wire::dir::OutputResponse;
 use smb_wire::error::ErrorResponse;
@@ -38,7 +38,7 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
     }
     let told = info.bytes.len().min(room);
-    if price::is_data(args.info_type, args.file_info_class) {
+    if payload::is_data(args.info_type, args.file_info_class) {
         ops.stats.count_listed(Moved::read(told));
     }
     OutputResponse { output: &info.bytes[..told] }.encode(w);

@@ -7,10 +7,10 @@ use crate::breaks::CacheUse;
 use crate::channel::Channel;
 use crate::connect::origin;
 use crate::connection::Connection;
+use crate::copying::Copying;
 use crate::create::Trail;
 use crate::durable::Creation;
 use crate::heads::Heads;
-use crate::ioctl::Copying;
 use crate::later::{Cancel, Interim, Undo, Waker, Woken};
 use crate::limits::{COMPOUND_REPLY_BYTES_MAX, COMPRESSED_BYTES_MIN, CREDIT_BYTES};
 use crate::ops::{Ops, Stop};
@@ -772,7 +772,7 @@ fn cancel(connection: &Connection, request: &Message<'_>, sealed_by: Option<&Arc
 
 /// What a request moves must be paid for with its credits (MS-SMB2 §3.3.5.2.5).
 fn check_charge(request: &Message<'_>) -> Result<(), NtStatus> {
-    let length = crate::table::payload_bytes(request);
+    let length = crate::payload::payload_bytes(request);
     let needed = 1 + length.saturating_sub(1) / CREDIT_BYTES;
     let charge = u32::from(request.header.credit_charge.max(1));
     if charge < needed { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }

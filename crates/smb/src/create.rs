@@ -18,7 +18,7 @@ use crate::limits::{CREATE_TRIES, PATH_NAMES_MAX};
 use crate::names::{self, Naming, Part};
 use crate::open::{NewOpen, Open, Place};
 use crate::ops::{Done, Ops, Stop};
-use crate::price;
+use crate::payload;
 use crate::shown::Shown;
 use crate::status::of_conflict;
 use crate::tree::{Disk, Share};
@@ -131,7 +131,7 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
         if let Some(creation) = ops.creation.take() {
             creation.done(&open, action);
         }
-        ops.stats.count_listed(Moved { read: 0, written: price::stored_bytes(&args) });
+        ops.stats.count_listed(Moved { read: 0, written: payload::stored_bytes(&args) });
         return answer(ops, (&args, &asked), Made { open, attrs, action, caching }, w);
     }
     Err(Stop::Delayed)

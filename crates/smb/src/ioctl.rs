@@ -21,7 +21,6 @@ use std::sync::Arc;
 use vfs::qos::Demand;
 
 use answer::Answer;
-pub(crate) use copy::Copying;
 
 /// MS-SMB2 §3.3.5.15.
 pub(crate) fn ioctl(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {

@@ -3,9 +3,9 @@
 use crate::breaks::CacheUse;
 use crate::channel::Channel;
 use crate::connection::Connection;
+use crate::copying::Copying;
 use crate::create::Trail;
 use crate::durable::Creation;
-use crate::ioctl::Copying;
 use crate::later::{Asked, Cancel, Interim, Undo, Waker, Woken};
 use crate::open::Open;
 use crate::pipe::Pipe;

@@ -13,14 +13,13 @@
 //! | all others | one operation |
 
 use crate::ioctl;
-use crate::limits::{CREATE_CONTEXTS_BYTES_FREE, IO_BYTES_MAX, PAID_BYTES_MAX, TRANSACT_BYTES_MAX};
+use crate::limits::PAID_BYTES_MAX;
 use crate::ops::Ops;
-use crate::table::payload_bytes;
-use smb_wire::classes::FileClass;
+use crate::payload::{is_data, moved_bytes, stored_bytes};
 use smb_wire::compound::{self, Message};
 use smb_wire::create::CreateRequest;
 use smb_wire::header::Command;
-use smb_wire::info::{InfoType, QueryInfoRequest, SetInfoRequest};
+use smb_wire::info::{QueryInfoRequest, SetInfoRequest};
 use smb_wire::ioctl::IoctlRequest;
 use vfs::qos::Demand;
 
@@ -67,11 +66,6 @@ pub(crate) fn demand_of_all(message: &[u8]) -> Option<Demand> {
     Some(all).filter(|all| all.read_bytes.saturating_add(all.write_bytes) <= PAID_BYTES_MAX)
 }
 
-/// The most bytes that a command moves: nothing longer is read, written or told, whatever a request has room for.
-pub(crate) fn moved_bytes(request: &Message<'_>) -> u32 {
-    payload_bytes(request).min(IO_BYTES_MAX.max(TRANSACT_BYTES_MAX))
-}
-
 /// Whether a query may return any amount of what users have stored.
 fn is_query_of_data(request: &Message<'_>) -> bool {
     Ops::decode::<QueryInfoRequest<'_>>(request.bytes)
@@ -81,18 +75,4 @@ fn is_query_of_data(request: &Message<'_>) -> bool {
 fn is_setting_of_data(request: &Message<'_>) -> bool {
     Ops::decode::<SetInfoRequest<'_>>(request.bytes)
         .is_ok_and(|set| is_data(set.info_type, set.file_info_class))
-}
-
-/// Whether a class of information has any amount of what users have stored.
-pub(crate) fn is_data(info_type: InfoType, class: u8) -> bool {
-    let class = FileClass(class);
-    info_type == InfoType::SECURITY
-        || info_type == InfoType::FILE && matches!(class, FileClass::FULL_EA | FileClass::STREAM)
-}
-
-/// Bytes of descriptors and extended attributes that a CREATE stores: its contexts, if they are more than others have.
-pub(crate) fn stored_bytes(create: &CreateRequest<'_>) -> u32 {
-    let bytes: usize = create.contexts.0.iter().map(|context| context.data.len()).sum();
-    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-    if bytes > CREATE_CONTEXTS_BYTES_FREE { bytes.min(TRANSACT_BYTES_MAX) } else { 0 }
 }

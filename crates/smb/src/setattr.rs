@@ -10,7 +10,7 @@ use crate::ea;
 use crate::names::Naming;
 use crate::open::Open;
 use crate::ops::{Done, Ops, Stop};
-use crate::price;
+use crate::payload;
 use crate::shown::{KEPT, WRITE_BITS, kept_flags};
 use crate::status::of_conflict;
 use smb_wire::classes::FileClass;
@@ -45,7 +45,7 @@ pub(crate) fn set(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done
         }
         _ => return Err(NtStatus::INVALID_PARAMETER.into()),
     }
-    if price::is_data(args.info_type, args.file_info_class) {
+    if payload::is_data(args.info_type, args.file_info_class) {
         ops.stats.count_listed(Moved::written(args.buffer.len()));
     }
     ops.reply(w, &SetInfoResponse)

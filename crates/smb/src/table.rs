@@ -3,15 +3,11 @@
 use crate::heads::Heads;
 use crate::limits::{COMPOUND_REPLY_BYTES_MAX, IO_BYTES_MAX};
 use crate::ops::{Done, Ops};
-use crate::price::moved_bytes;
+use crate::payload::moved_bytes;
 use crate::{attr, connect, create, dir, file, ioctl, lock, negotiate, notify, oplock, setattr, setup};
-use smb_wire::compound::{self, Message};
-use smb_wire::dir::{ChangeNotifyRequest, QueryDirectoryRequest};
-use smb_wire::file::{ReadRequest, WriteRequest};
+use smb_wire::Writer;
+use smb_wire::compound;
 use smb_wire::header::{Command, Header};
-use smb_wire::info::{QueryInfoRequest, SetInfoRequest};
-use smb_wire::ioctl::IoctlRequest;
-use smb_wire::{Elsewhere, Writer};
 use transport::Dispatch;
 
 /// What must be there for a command.
@@ -105,38 +101,12 @@ pub(crate) fn reply_bytes_max(message: &[u8]) -> u32 {
     asked.min(u32::try_from(COMPOUND_REPLY_BYTES_MAX).unwrap_or(u32::MAX).saturating_add(IO_BYTES_MAX))
 }
 
-/// `SendPayloadSize` or the expected response payload size, whichever is more (MS-SMB2 §3.3.5.2.5). A request that is none is
-/// refused by its handler.
-pub(crate) fn payload_bytes(request: &Message<'_>) -> u32 {
-    let bytes = request.bytes;
-    let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    let counted = match request.header.command {
-        Command::READ => Ops::decode::<ReadRequest<'_>>(bytes).map(|read| read.length),
-        Command::WRITE => Ops::decode::<WriteRequest<Elsewhere>>(bytes)
-            .map(|write| u32::try_from(write.data.length).unwrap_or(u32::MAX)),
-        Command::QUERY_DIRECTORY => {
-            Ops::decode::<QueryDirectoryRequest<'_>>(bytes).map(|query| query.output_buffer_length)
-        }
-        Command::CHANGE_NOTIFY => {
-            Ops::decode::<ChangeNotifyRequest>(bytes).map(|notify| notify.output_buffer_length)
-        }
-        Command::QUERY_INFO => Ops::decode::<QueryInfoRequest<'_>>(bytes)
-            .map(|query| query.output_buffer_length.max(length(query.input))),
-        Command::SET_INFO => Ops::decode::<SetInfoRequest<'_>>(bytes).map(|set| length(set.buffer)),
-        Command::IOCTL => Ops::decode::<IoctlRequest<'_>>(bytes).map(|ioctl| {
-            length(ioctl.input).max(ioctl.max_input_response.saturating_add(ioctl.max_output_response))
-        }),
-        _ => Ok(0),
-    };
-    counted.unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::limits::COMPOUND_COMMANDS_MAX;
     use smb_wire::FileId;
-    use smb_wire::file::{Channel, ReadFlags};
+    use smb_wire::file::{Channel, ReadFlags, ReadRequest};
 
     /// So many READs in one message, each of as many bytes as one may have.
     fn reads(count: usize) -> Vec<u8> {

@@ -10,7 +10,7 @@ mod log;
 mod number;
 mod options;
 #[cfg(test)]
-mod oracle;
+mod oracle_tests;
 mod output;
 mod section;
 mod setting;

@@ -1,5 +1,6 @@
 //! RPC as a protocol of the transport, and the server that speaks it.
 
+use super::compounds::{RepliedCompound, SuspendedCompound};
 use super::demand::toll;
 use super::dispatch::{RpcCall, Sideband, Target, route};
 use super::programs::{Programs, Reach};
@@ -18,10 +19,9 @@ use crate::limits::{
 use crate::service::Service;
 use crate::v3::large::LargeWrite;
 use crate::v4;
-use crate::v4::compound::{Ended, Results, Suspended};
 use crate::v4::state::shown::ShownClient;
 use crate::v4::state::wire::Sender;
-use nfs_wire::rpc::{Accepted, AuthStat, RecordMark, Rejected};
+use nfs_wire::rpc::{AuthStat, RecordMark, Rejected};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -37,7 +37,7 @@ use vfs::traffic::ReadFrom;
 use vfs::{Blocking, FsError, Namespace, Origin, Protection};
 
 /// ONC RPC over TCP.
-struct Rpc {
+pub(super) struct Rpc {
     service: Arc<Service>,
     /// Compounds that go on when others may have given back what is in their way.
     parking: Parking<ParkedCall>,
@@ -52,7 +52,7 @@ struct Rpc {
 
 /// What a listener serves.
 #[derive(Clone)]
-struct Listening {
+pub(super) struct Listening {
     programs: Programs,
     /// Whether those who reach it see only the exports that have its address among their endpoints.
     is_endpoint: bool,
@@ -60,7 +60,7 @@ struct Listening {
 }
 
 /// What one thread remembers.
-struct Memory {
+pub(super) struct Memory {
     /// What is served, as of the start of this batch of calls.
     namespace: Arc<Namespace>,
     cache: Option<HandleCache>,
@@ -68,7 +68,7 @@ struct Memory {
 }
 
 /// Where a call goes on.
-enum Continuation {
+pub(super) enum Continuation {
     /// At its procedure, which would have blocked.
     Blocked(Box<Blocked>),
     /// At its reply, which waits for flushes.
@@ -80,33 +80,18 @@ enum Continuation {
 }
 
 /// A WRITE whose data come in parts.
-enum Upload {
+pub(super) enum Upload {
     Write(Box<LargeWrite>),
     Compound(Box<v4::large::LargeWrite>),
 }
 
-struct SuspendedCompound {
-    call: RpcCall,
-    args: Vec<u8>,
-    /// What its operations have taken so far.
-    stats: CallStats<()>,
-    replay: Option<InProgress>,
-    at: Box<Suspended>,
-}
-
 /// A call that goes on after a while.
-struct ParkedCall {
+pub(super) struct ParkedCall {
     late: Late<Rpc>,
     at: Continuation,
 }
 
-struct RepliedCompound {
-    xid: u32,
-    replay: Option<InProgress>,
-    results: Results,
-}
-
-struct Blocked {
+pub(super) struct Blocked {
     call: RpcCall,
     args: Vec<u8>,
     read_from: Option<ReadFrom>,
@@ -115,13 +100,13 @@ struct Blocked {
     put_off: Option<PutOff>,
 }
 
-struct Replied {
+pub(super) struct Replied {
     call: RpcCall,
     replay: Option<InProgress>,
 }
 
 /// Bytes of the header of a reply that was accepted and has results.
-const SUCCESS_HEADER_BYTES: usize = 24;
+pub(super) const SUCCESS_HEADER_BYTES: usize = 24;
 /// Ticks between two sweeps of what an event loop remembers.
 const SWEEP_TICKS: u32 = 2;
 
@@ -420,14 +405,8 @@ fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Pr
     Progress::Done
 }
 
-/// Leaves the bytes that a compound has moved so far to be settled with its payment; the rest of it pays by itself.
-fn settled<T>(cx: &mut Context<'_, Rpc>, mut stats: CallStats<T>) -> CallStats<()> {
-    cx.stats = CallStats { moved: std::mem::take(&mut stats.moved), ..CallStats::default() };
-    stats.with_target(None)
-}
-
 /// Answers those who wait for a call that has come again, if it has a reply in memory.
-fn answer(replay: Option<InProgress>, record: Option<&[u8]>) {
+pub(super) fn answer(replay: Option<InProgress>, record: Option<&[u8]>) {
     if let (Some(replay), Some(record)) = (replay, record) {
         replay.complete(record);
     }
@@ -445,7 +424,11 @@ impl Upload {
 impl Rpc {
     /// What a procedure is given, and where its reply goes.
     #[inline]
-    fn call<'c>(&'c self, cx: &'c mut Context<'_, Self>, call: &'c RpcCall) -> (Call<'c>, &'c mut Outbox) {
+    pub(super) fn call<'c>(
+        &'c self,
+        cx: &'c mut Context<'_, Self>,
+        call: &'c RpcCall,
+    ) -> (Call<'c>, &'c mut Outbox) {
         let transport::Endpoints { peer, local } = cx.connection.ends;
         let moves_pages = cx.moves_pages();
         let call = Call {
@@ -549,94 +532,13 @@ impl Rpc {
         Progress::Done
     }
 
-    fn resume_compound(
-        &self,
-        cx: &mut Context<'_, Self>,
-        compound: SuspendedCompound,
-    ) -> Progress<Continuation> {
-        let SuspendedCompound { call, args, stats, replay, at } = compound;
-        cx.stats = stats.with_target(None);
-        let flushes = cx.pending.added();
-        self.compound(cx, call, &args, Some(at), flushes, replay)
-    }
-
-    /// Does a compound, or goes on with it. Its reply is that of all repetitions which wait for `replay`.
-    fn compound(
-        &self,
-        cx: &mut Context<'_, Self>,
-        call: RpcCall,
-        args: &[u8],
-        at: Option<Box<Suspended>>,
-        flushes: usize,
-        replay: Option<InProgress>,
-    ) -> Progress<Continuation> {
-        let connection = cx.connection;
-        connection.session.binding.wire.attach(connection);
-        let start = cx.out.begin_success(call.xid);
-        let (mut performed, out) = self.call(cx, &call);
-        let (binding, covered) = (&connection.session.binding, call.covered);
-        let ended = v4::compound::run(&mut performed, binding, (args, covered), at, out);
-        let stats = performed.stats;
-        match ended {
-            Ok(Ended::WouldBlock(at)) => {
-                cx.out.abandon(start);
-                let stats = stats.with_target(None);
-                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                Progress::WouldBlock(Continuation::Compound(Box::new(suspended)))
-            }
-            Ok(Ended::Held(at)) => {
-                cx.out.abandon(start);
-                let stats = settled(cx, stats);
-                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                self.park_compound(cx, Box::new(suspended), flushes)
-            }
-            Ok(Ended::Unpaid(at, toll)) => {
-                cx.out.abandon(start);
-                let stats = settled(cx, stats);
-                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                let at = Continuation::Compound(Box::new(suspended));
-                Progress::Unpaid { bytes: at.bytes(), at, toll: *toll }
-            }
-            Ok(Ended::Replied(results)) => {
-                cx.out.finish(start);
-                cx.stats = CallStats { kind: call.kind(), ..stats };
-                if cx.pending.added() == flushes {
-                    let record = cx.out.record(start);
-                    results.complete(record.and_then(|record| record.get(SUCCESS_HEADER_BYTES..)));
-                    answer(replay, record);
-                    return Progress::Done;
-                }
-                let replied = RepliedCompound { xid: call.xid, replay, results };
-                Progress::AfterSync(Continuation::CompoundReplied(Box::new(replied)))
-            }
-            Err(_) => {
-                cx.out.abandon(start);
-                cx.out.accept(call.xid, Accepted::GarbageArgs);
-                Progress::Done
-            }
-        }
-    }
-
-    /// Puts a compound off. Where too many calls are, it goes on at once, and what finds something in its way is refused.
-    fn park_compound(
-        &self,
-        cx: &mut Context<'_, Self>,
-        compound: Box<SuspendedCompound>,
-        flushes: usize,
-    ) -> Progress<Continuation> {
-        let pauses = compound.at.pauses();
-        let Err(Continuation::Compound(back)) = self.park(cx, Continuation::Compound(compound), pauses)
-        else {
-            return Progress::Detached;
-        };
-        let SuspendedCompound { call, args, stats, replay, mut at } = *back;
-        cx.stats = stats.with_target(None);
-        at.lose_patience();
-        self.compound(cx, call, &args, Some(at), flushes, replay)
-    }
-
     /// Puts a call off that was put off so often already: at first hardly. It comes back where too many are.
-    fn park(&self, cx: &Context<'_, Self>, at: Continuation, pauses: u32) -> Result<(), Continuation> {
+    pub(super) fn park(
+        &self,
+        cx: &Context<'_, Self>,
+        at: Continuation,
+        pauses: u32,
+    ) -> Result<(), Continuation> {
         let parking = if matches!(at, Continuation::Blocked(_)) { &self.parking_v3 } else { &self.parking };
         let parked = ParkedCall { late: cx.detach(), at };
         parking.park(parked, Duration::from_millis(2 << pauses)).map_err(|parked| parked.at)
@@ -662,7 +564,7 @@ impl Rpc {
 
 impl Continuation {
     /// The memory it takes, in bytes.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Blocked(blocked) => size_of::<Blocked>() + blocked.args.len(),
             Self::Compound(compound) => compound.args.len() + compound.at.bytes(),

@@ -415,7 +415,9 @@ fn next(
         Ok(op) => op,
         Err(Malformed(_)) => return Ok((Op::ILLEGAL, refuse(Op::ILLEGAL, Status::BADXDR, out))),
     };
-    let traits = match table::check(ops, op, done) {
+    let (minor, operations) = (ops.minor, ops.operations);
+    let of = table::Compound { minor, operations, has_session: ops.slot.is_some() };
+    let traits = match table::check(of, op, done) {
         Ok(traits) => traits,
         Err((op, status)) => return Ok((op, refuse(op, status, out))),
     };

@@ -14,6 +14,7 @@ mod lock;
 mod open;
 mod ops;
 mod outline;
+mod pay;
 mod payment;
 mod place;
 pub(crate) mod price;

@@ -14,9 +14,8 @@
 //! | all others | one operation |
 
 use super::outline::{Seen, look_through};
-use super::ranges::COPY_PAID_BYTES_MAX;
 use crate::handle::HandleSigner;
-use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
+use crate::limits::{COPY_PAID_BYTES_MAX, LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
 use nfs_wire::v4::{Argument, CompoundHead, CopyArgs, CreateType, Op, PATH_MAX, XATTR_MAX};
 use std::ops::ControlFlow;
 use vfs::qos::Demand;

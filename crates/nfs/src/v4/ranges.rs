@@ -5,6 +5,7 @@ use super::price::{copy_demand, may_go_on_alone};
 use super::state::copier::Copying;
 use super::state::tables::Table;
 use crate::call::File;
+use crate::limits::COPY_PAID_BYTES_MAX;
 use nfs_wire::v4::{
     AllocateArgs, CloneArgs, CopyArgs, CopyOk, CopyRequirements, DataContent, DeallocateArgs,
     OffloadCancelArgs, OffloadStatusArgs, OffloadStatusOk, SeekArgs, SeekOk, StableHow, Stateid, Status,
@@ -19,10 +20,6 @@ use xdr::{Encode, Writer};
 
 /// The most bytes that one COPY copies before it is answered. The client asks for what is left.
 const COPY_BYTES_MAX: u64 = 64 << 20;
-/// The same where a limit has to be paid for it, so that no COPY takes more of a limit at once than a READ or WRITE may: the client asks
-/// again for the rest, and others have their turn between.
-pub(super) const COPY_PAID_BYTES_MAX: u64 = 512 << 10;
-
 /// RFC 7862 §15.11.
 pub(super) fn seek(ops: &mut Ops<'_, '_>, args: &SeekArgs, w: &mut Writer<'_>) -> Done {
     ops.may_wait()?;

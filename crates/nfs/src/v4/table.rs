@@ -1,6 +1,5 @@
 //! The operations: in which minor versions they are there, and what they need of the compound and its thread.
 
-use super::ops::Ops;
 use crate::limits::COMPOUND_OPERATIONS_MAX;
 use nfs_wire::v4::{Op, Status};
 
@@ -163,25 +162,34 @@ pub(super) fn status_in(minor: u32, status: Status) -> Status {
     }
 }
 
+/// A compound as far as it decides which operations may be done.
+#[derive(Clone, Copy)]
+pub(super) struct Compound {
+    pub(super) minor: u32,
+    /// Operations in all.
+    pub(super) operations: u32,
+    /// Whether SEQUENCE is done.
+    pub(super) has_session: bool,
+}
+
 /// What is so of an operation that may be done now, after `done` others of its compound. If it may not be: what its number
 /// stands for in this compound, and why.
 #[inline]
-pub(super) fn check(ops: &Ops<'_, '_>, number: Op, done: u32) -> Result<Traits, (Op, Status)> {
+pub(super) fn check(compound: Compound, number: Op, done: u32) -> Result<Traits, (Op, Status)> {
+    let Compound { minor, operations, has_session } = compound;
     let known = known(number);
-    if known.minors & 1 << ops.minor == 0 {
+    if known.minors & 1 << minor == 0 {
         return Err((Op::ILLEGAL, Status::OP_ILLEGAL));
     }
-    if ops.minor == 0 {
+    if minor == 0 {
         // Since 4.1, sessions have bounds of their own.
-        let is_too_long = ops.operations > COMPOUND_OPERATIONS_MAX;
+        let is_too_long = operations > COMPOUND_OPERATIONS_MAX;
         return if is_too_long { Err((number, Status::RESOURCE)) } else { Ok(known.traits) };
     }
     match known.needs {
         Needs::First if done > 0 => Err((number, Status::SEQUENCE_POS)),
-        Needs::Session if ops.slot.is_none() => Err((number, Status::OP_NOT_IN_SESSION)),
-        Needs::Alone if ops.slot.is_none() && (done > 0 || ops.operations > 1) => {
-            Err((number, Status::NOT_ONLY_OP))
-        }
+        Needs::Session if !has_session => Err((number, Status::OP_NOT_IN_SESSION)),
+        Needs::Alone if !has_session && (done > 0 || operations > 1) => Err((number, Status::NOT_ONLY_OP)),
         _ => Ok(known.traits),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::answer::{Answer, room};
 use crate::connect::origin;
+use crate::copying::Copying;
 use crate::limits::{COPY_BYTES_MAX, COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX, COPY_PAID_BYTES_MAX};
 use crate::open::Open;
 use crate::ops::{Ops, Stop};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::claims::{self, IoKind};
 use vfs::file::Sides;
-use vfs::qos::{Charge, Demand, Kind, Moved};
+use vfs::qos::{Demand, Kind, Moved};
 use vfs::{Access, Blocking, Change, FsError, FsResult, Opened, PendingSync, Span, Stability};
 
 /// What a request is told that asks for more than there is in one (MS-SMB2 §3.3.5.15.6.2).
@@ -80,7 +81,7 @@ pub(super) fn copy_chunks(
         target.check(AccessMask::READ_DATA)?;
     }
     let sides = Sides::new(from, to, ops.payer);
-    let mut copying = ops.copying.take().unwrap_or_else(|| Copying::new(&sides));
+    let mut copying = ops.copying.take().unwrap_or_else(|| Copying::new(sides.is_limited()));
     let copied = copy_parts(ops, &mut copying, (&source, target), (&sides, &asked.chunks));
     let done = copying.done;
     match copied {
@@ -112,23 +113,7 @@ pub(super) fn copy_chunks(
     }
 }
 
-/// How far a request has copied, and what is paid for the next part of it.
-#[derive(Default)]
-pub(crate) struct Copying {
-    done: CopyChunkResponse,
-    /// What it did to the target so far.
-    change: Option<Change>,
-    /// Whether the next part is paid at the target: the first is, with the message.
-    is_paid_at_target: bool,
-    target: Option<Charge>,
-    source: Option<Charge>,
-}
-
 impl Copying {
-    fn new(sides: &Sides<'_>) -> Self {
-        Self { is_paid_at_target: sides.is_limited(), ..Self::default() }
-    }
-
     /// Pays for a part at both volumes, each of which may have the request wait for its turn.
     fn pay(
         &mut self,

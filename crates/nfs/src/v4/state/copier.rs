@@ -3,8 +3,7 @@
 use super::channel::Callback;
 use super::client::Client;
 use super::copies::CopyProgress;
-use crate::limits::COPY_THREADS_MAX;
-use crate::v4::ranges::COPY_PAID_BYTES_MAX;
+use crate::limits::{COPY_PAID_BYTES_MAX, COPY_THREADS_MAX};
 use crate::v4::status::status;
 use nfs_wire::v4::callback::{Argument, OffloadArgs, OffloadInfo};
 use nfs_wire::v4::{FileHandle, StableHow, Stateid, Status, Verifier, WriteResponse};
