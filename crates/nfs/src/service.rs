@@ -28,3 +28,14 @@ pub struct Service {
     /// What the port mapper answers; empty if it is off.
     pub registered: Vec<Registration>,
 }
+
+impl Service {
+    /// What is to be done about once a second: clients that wait for locks are called, leases end, and so does what rules of
+    /// exports admit no longer.
+    pub fn tick(&self) {
+        self.locks.tick();
+        self.v4.tick();
+        self.locks.follow(&self.namespace);
+        self.v4.follow(&self.namespace);
+    }
+}

@@ -175,10 +175,7 @@ impl NfsFrontend {
     /// What calls clients that wait for locks, ends leases, and forgets clients that hold nothing.
     fn tend_locks(&self) -> Task {
         let service = Arc::clone(&self.service);
-        Task::new("locks", TICK, move || {
-            service.locks.tick();
-            service.v4.tick();
-        })
+        Task::new("locks", TICK, move || service.tick())
     }
 
     /// Where NFS is served.

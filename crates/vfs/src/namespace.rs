@@ -129,6 +129,17 @@ pub struct Origin {
     pub protection: Protection,
 }
 
+/// What an export has let somebody do: for as long as it still would, what was got by it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// The export.
+    pub export: ExportId,
+    /// Where the call came from.
+    pub origin: Origin,
+    /// Whether it changes files, or keeps others from doing so.
+    pub changes: bool,
+}
+
 /// A volume at a path, with its policy. A volume may have several, with other paths and rules; a file reached through one
 /// of them is none of the others' ([`crate::File`]). A snapshot is exported as a volume over the backend that shows it.
 pub struct Export {
@@ -225,6 +236,13 @@ impl Namespace {
     /// The first export of a volume.
     pub fn volume(&self, id: VolumeId) -> Option<&Arc<Export>> {
         self.export(id.into()).filter(|export| export.volume.id() == id)
+    }
+
+    /// Whether an export that has let somebody in still does, and still lets changes happen if it was about these.
+    pub fn admits(&self, admission: &Admission) -> bool {
+        let export = self.export(admission.export);
+        let rule = export.and_then(|export| export.rule(admission.origin));
+        rule.is_some_and(|rule| !(rule.read_only && admission.changes))
     }
 
     /// The directory above all exports, as it is seen from `origin`.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use vfs::claims::{Access, Claims, HolderId, LockOwner, LockRequest, OpenId, Ticket};
-use vfs::{FileKey, Volume, VolumeId};
+use vfs::{Admission, FileKey, Namespace, Volume, VolumeId};
 
 /// All clients.
 #[derive(Default)]
@@ -33,6 +33,8 @@ pub(super) struct Host {
     next_owner: u64,
     /// How many ranges owners have at files.
     held: HashMap<Place, usize>,
+    /// What has let owners hold or wait for ranges at files.
+    admitted: HashMap<Place, Admission>,
     shares: Vec<Share>,
     /// Ranges and shares.
     locks: usize,
@@ -103,6 +105,8 @@ pub(super) struct Share {
     pub(super) owner: Box<[u8]>,
     pub(super) open: OpenId,
     pub(super) access: Access,
+    /// What has let the client have it.
+    pub(super) admission: Admission,
 }
 
 impl State {
@@ -172,9 +176,23 @@ impl State {
             (Some(_), 0) => host.used(place.owner, -1),
             _ => host.used(place.owner, 0),
         }
+        if count == 0 && !host.waiting.iter().any(|waiting| waiting.place == place) {
+            host.admitted.remove(&place);
+        }
         let before = before.unwrap_or(0);
         host.locks = host.locks + count - before;
         self.locks = self.locks + count - before;
+    }
+
+    /// Places of ranges and locks waited for that the exports of a namespace do not admit any longer, and shares. The client has
+    /// neither from now on, as far as is known here.
+    pub(super) fn withdraw(&mut self, client: IpAddr, namespace: &Namespace) -> (Vec<Place>, Vec<Share>) {
+        let Some(host) = self.hosts.get_mut(&client) else { return Default::default() };
+        let is_gone = |_: &Place, admission: &mut Admission| !namespace.admits(admission);
+        let places = host.admitted.extract_if(is_gone).map(|(place, _)| place).collect();
+        let is_gone = |share: &Share| !namespace.admits(&share.admission);
+        let shares = std::iter::from_fn(|| self.take_share(client, is_gone)).collect();
+        (places, shares)
     }
 
     /// Adds a lock that a client waits for.
@@ -216,6 +234,7 @@ impl State {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         let Some(attached) = host.volumes.remove(&volume) else { return };
         self.holders.remove(&(volume, attached.holder));
+        host.admitted.retain(|place, _| place.volume != volume);
         let places: Vec<(Place, usize)> = host.held.extract_if(|place, _| place.volume == volume).collect();
         for (place, count) in places {
             host.locks -= count;
@@ -290,6 +309,12 @@ impl Host {
         self.names.get(&number).map(|owner| &owner.name)
     }
 
+    /// An owner is about to hold or wait for a range at a file, which this has admitted. What was admitted before stays.
+    pub(super) fn admit(&mut self, place: Place, admission: Admission) {
+        let changes = self.admitted.get(&place).is_some_and(|before| before.changes);
+        self.admitted.insert(place, Admission { changes: changes || admission.changes, ..admission });
+    }
+
     /// Whether it neither holds nor waits for anything.
     pub(super) fn is_idle(&self) -> bool {
         self.held.is_empty() && self.waiting.is_empty() && self.shares.is_empty()
@@ -321,6 +346,7 @@ impl State {
         assert_eq!((self.locks, self.waits), (0, 0));
         for host in self.hosts.values() {
             assert!(host.is_idle() && host.owners.is_empty() && host.names.is_empty());
+            assert!(host.admitted.is_empty());
             assert_eq!(host.locks, 0);
         }
     }

@@ -13,6 +13,8 @@ use vfs::qos::Nanos;
 use vfs::{Backend, Durability, Export, ExportRule, Name, NewInode, Time, UncheckedNode, Volume, VolumeId};
 use xdr::{Decode, Encode, Reader};
 
+mod rules;
+
 const NOW: Time = crate::testing::NOW;
 /// Two clients of the export, and an address that it does not admit.
 const ANN: &str = "10.1.0.9:700";

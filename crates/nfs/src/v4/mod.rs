@@ -19,6 +19,8 @@ mod pseudo;
 mod random;
 mod ranges;
 mod read_plus;
+#[cfg(test)]
+mod rules_tests;
 mod session;
 pub mod state;
 mod status;

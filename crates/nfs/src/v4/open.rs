@@ -75,8 +75,8 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
         status => status,
     })?;
     let opened = authorize(&target, access)?;
-    let state = &ops.call.service.v4;
-    let stateid = keep(state, &client, &args.owner, &target, opened, access, reclaims)?;
+    let stateid = keep(ops, &client, &args.owner, &target, opened, access, reclaims)?;
+    ops.call.service.v4.followed.note(ops.call.namespace, &ops.call.service.namespace);
     if let Some(size) = target.size
         && let Err(stop) = cut(ops, &target.file, &stateid, size)
     {
@@ -276,12 +276,13 @@ fn authorize(target: &Target, access: claims::Access) -> Result<Opened<'static>,
         Origin::New => file.open_new(&file.caller, wanted, blocking)?,
         Origin::Repeated => file.open_repeated(&file.caller, wanted, blocking)?,
     };
+    file.authorize_deny(&file.caller, access.deny, blocking)?;
     Ok(opened.into_owned())
 }
 
 /// Claims the open, and gives it a stateid: a new one, or that of the open which the owner has already.
 fn keep(
-    state: &ServiceState,
+    ops: &Ops<'_, '_>,
     client: &Arc<Client>,
     owner: &StateOwner<'_>,
     target: &Target,
@@ -290,9 +291,9 @@ fn keep(
     reclaims: bool,
 ) -> Result<Stateid, Stop> {
     let file = &target.file;
-    let id = file_id(file);
+    let (id, origin) = (file_id(file), ops.call.origin());
     let mut held = client.held();
-    let holder = holder(state, client, &mut held, file);
+    let holder = holder(&ops.call.service.v4, client, &mut held, file);
     if let Some(index) = held.open_by(owner.owner, id) {
         let state = held.open_mut(index)?;
         // What an owner denies it denies itself (RFC 7530 §9.9, RFC 8881 §9.7).
@@ -307,6 +308,7 @@ fn keep(
         };
         state.opened = Arc::new(opened.held_by(By::Open(state.claim)).joined(&state.opened));
         state.pairs |= pair(access);
+        state.origin = origin;
         return Ok(held.advance(index));
     }
     let request = OpenRequest {
@@ -329,6 +331,7 @@ fn keep(
         opened,
         claim,
         access,
+        origin,
         locks: Vec::new(),
         pairs: pair(access),
     };

@@ -2,7 +2,7 @@
 
 use super::callbacks::Callbacks;
 use super::clients::Introduction;
-use super::held::{Held, Holding, State};
+use super::held::{Ended, Held, Holding, State};
 use super::lost::LostClaims;
 use super::records::Identity;
 use super::share::{Share, Totals};
@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::Namespace;
 use vfs::claims::{Lost, Request};
 
 /// A client, RFC 8881 §2.4.
@@ -177,13 +178,24 @@ impl Client {
         for (has, flag) in [
             (held.has_revoked(), SequenceStatus::RECALLABLE_STATE_REVOKED),
             (held.has_expired(), SequenceStatus::EXPIRED_SOME_STATE_REVOKED),
+            (held.has_withdrawn(), SequenceStatus::ADMIN_STATE_REVOKED),
         ] {
             if has {
                 status = status | flag;
             }
         }
-        self.has_revoked.store(held.has_revoked() || held.has_expired(), Ordering::Relaxed);
+        self.has_revoked.store(status != SequenceStatus::default(), Ordering::Relaxed);
         status
+    }
+
+    /// Ends what the exports of a namespace do not admit any longer: what was held so, to be ended in the volumes' claims.
+    pub(super) fn withdraw(&self, namespace: &Namespace) -> Vec<Ended> {
+        // A client of 4.0 cannot say that it knows of what it has lost.
+        let ended = self.held().withdraw(namespace, self.open_owners.is_none());
+        if !ended.is_empty() {
+            self.has_revoked.store(true, Ordering::Relaxed);
+        }
+        ended
     }
 
     /// How many volumes know it.

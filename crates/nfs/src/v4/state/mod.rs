@@ -22,12 +22,14 @@ pub(crate) mod waiting;
 pub(crate) mod wire;
 pub(crate) mod writers;
 
+use crate::followed::Followed;
 use crate::limits::SESSIONS_MAX;
 use crate::names::IdNames;
 use channel::Agreement;
 use client::Client;
 use clients::{Clients, Introduction};
 use copier::Copier;
+use held::Ended;
 use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status};
 use notices::NewsDesk;
 use records::Records;
@@ -38,8 +40,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use vfs::VolumeId;
-use vfs::claims::{Claims, Grace, HolderId};
+use vfs::claims::{Caching, Claims, Grace, HolderId, LeaseKey, Request, Stream};
+use vfs::{SharedNamespace, VolumeId};
 use writers::Writers;
 
 /// All state of one service.
@@ -80,6 +82,8 @@ pub struct State {
     pub(crate) delegates_writing: bool,
     /// Copies that go on by themselves.
     pub(crate) copier: Copier,
+    /// Whose rules admit what is held.
+    pub(crate) followed: Followed,
 }
 
 /// The port that clients assume where none is told.
@@ -115,6 +119,7 @@ impl State {
             writers: Arc::default(),
             delegates_writing: false,
             copier: Copier::default(),
+            followed: Followed::default(),
         }
     }
 
@@ -294,6 +299,23 @@ impl State {
                 self.end(&client);
             } else if silent == lease + 1 {
                 self.fall_silent(&client);
+            }
+        }
+    }
+
+    /// Ends what the rules of exports do not admit any longer, whoever holds it.
+    pub fn follow(&self, namespace: &SharedNamespace) {
+        let Some(namespace) = self.followed.next(namespace) else { return };
+        let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
+        for ended in clients.iter().flat_map(|client| client.withdraw(&namespace)) {
+            match ended {
+                Ended::Open(opened, claim) => _ = opened.file().claim(&Request::Close(claim)),
+                Ended::Delegation(export, file, holder) => {
+                    let (key, stream) = (LeaseKey::Delegation(holder), Stream::default());
+                    let given_back = Request::Acknowledge { key, stream, keeps: Caching::NONE };
+                    let volume = &export.volume;
+                    volume.claims().request(volume.now(), &file, &given_back);
+                }
             }
         }
     }
