@@ -49,6 +49,14 @@ pub const LOCK_WAIT_S: u64 = 3600;
 pub const LOCK_OFFER_S: u64 = 35;
 /// Seconds after which a client that holds no lock is forgotten.
 pub const LOCK_HOST_IDLE_S: u64 = 300;
+/// Seconds without a sign of life after which a client of the lock manager is asked for one, and between two questions.
+pub const LOCK_HOST_SILENT_S: u64 = 600;
+/// See [`LOCK_HOST_SILENT_S`].
+pub const LOCK_HOST_ASK_S: u64 = 60;
+/// Seconds without a sign of life after which what a client of the lock manager holds yields to others.
+pub const LOCK_HOST_LAPSE_S: u64 = 900;
+/// The same after which it holds nothing any longer.
+pub const LOCK_HOST_GONE_S: u64 = 24 * 3600;
 /// Threads that call clients.
 pub const CALLBACK_THREADS_MAX: usize = 8;
 /// Calls to clients that wait for such a thread.

@@ -11,6 +11,7 @@ mod wait;
 pub(crate) mod workers;
 
 use crate::portmap::Transport;
+use nfs_wire::portmap::{PMAP_VERSION, PROGRAM as PORTMAP};
 use nfs_wire::rpc::{
     Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark, ReplyBody, ReplyHeader,
 };
@@ -96,6 +97,13 @@ impl Caller {
     fn message(&self, call: &Outgoing) -> (u32, Vec<u8>) {
         let xid = self.next_xid.fetch_add(1, Ordering::Relaxed);
         (xid, message(xid, [call.program, call.version, call.procedure], &call.args))
+    }
+
+    /// Whether the port mapper of a host answers.
+    pub(crate) fn reaches(&self, host: IpAddr) -> bool {
+        let at = SocketAddr::new(host, self.ports.portmap_port());
+        let asks = |transport| self.answers(PORTMAP, PMAP_VERSION, at, transport);
+        asks(Transport::Udp) || asks(Transport::Tcp)
     }
 
     /// Whether a program answers at an address of this host.

@@ -32,6 +32,11 @@ impl Ports {
         Self { portmap_port, known: Mutex::default() }
     }
 
+    /// Where port mappers are.
+    pub(super) fn portmap_port(&self) -> u16 {
+        self.portmap_port
+    }
+
     /// The port of the program that `call` is for; `None` if it is not there, or nobody says where.
     pub(super) fn of(&self, caller: &Caller, call: &Outgoing, transport: Transport) -> Option<u16> {
         let program = (call.host, call.program, call.version, transport);

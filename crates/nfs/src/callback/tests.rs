@@ -1,7 +1,6 @@
 //! A client's host: a port mapper and the program that it tells of, both on one socket.
 
 use super::*;
-use nfs_wire::portmap::PROGRAM as PORTMAP;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver};

@@ -63,6 +63,12 @@ impl Workers {
         }
     }
 
+    /// Whether nothing is being done.
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue().threads == 0
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -26,6 +26,7 @@ impl super::locks::Locks {
     pub fn tick(&self) {
         self.0.look();
         self.0.forget_idle();
+        self.0.tend_silent(Instant::now());
         self.0.go_on_with_restart();
         self.0.forget_records();
     }

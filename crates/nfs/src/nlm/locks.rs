@@ -4,6 +4,7 @@
 //! Each client, an address, is a holder of claims in each volume. The one lock on what is known is taken
 //! before those of a volume's claims and held while they are asked; effects are delivered after it is gone.
 
+use super::silence::Present;
 use super::state::{Host, Offer, OwnerName, Place, State, Waiting};
 use super::status::of_conflict;
 use crate::callback::workers::Workers;
@@ -37,6 +38,7 @@ pub(super) struct Shared {
     pub(super) restart: Mutex<Option<Restart>>,
     /// Whose rules admit what is held.
     followed: Followed,
+    pub(super) present: Present,
 }
 
 /// What has happened to a client's claim.
@@ -109,6 +111,7 @@ impl Locks {
             hosts,
             restart: Mutex::default(),
             followed: Followed::default(),
+            present: Present::default(),
         }))
     }
 

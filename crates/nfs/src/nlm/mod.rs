@@ -7,6 +7,7 @@
 mod grant;
 pub mod locks;
 mod share;
+pub(crate) mod silence;
 mod state;
 mod status;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub(crate) fn answer(
     out: &mut Outbox,
 ) -> Attempt {
     let (mut r, mut w) = (Reader::new(args), out.writer());
+    call.service.locks.hear(call.client());
     match version {
         VERSION_4 => Request::<u64>::answer(call, version, procedure, &mut r, &mut w),
         _ => Request::<u32>::answer(call, version, procedure, &mut r, &mut w),

@@ -1,6 +1,7 @@
 //! What clients hold and wait for, as far as the lock manager has to know it: the locks themselves are the
 //! volume's claims.
 
+use super::silence::Life;
 use crate::limits::{CLIENT_LOCK_WAITS_MAX, CLIENT_LOCKS_MAX, LOCK_HOSTS_MAX, LOCK_WAITS_MAX, LOCKS_MAX};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -27,7 +28,8 @@ pub(super) struct Host {
     pub(super) monitor_state: u32,
     /// Since when it has held nothing.
     pub(super) idle_since: Option<Instant>,
-    volumes: HashMap<VolumeId, Attached>,
+    pub(super) life: Life,
+    pub(super) volumes: HashMap<VolumeId, Attached>,
     owners: HashMap<OwnerName, u64>,
     names: HashMap<u64, Owner>,
     next_owner: u64,
@@ -42,9 +44,9 @@ pub(super) struct Host {
 }
 
 /// A client as a holder of claims of one volume.
-struct Attached {
-    volume: Weak<Volume>,
-    holder: HolderId,
+pub(super) struct Attached {
+    pub(super) volume: Weak<Volume>,
+    pub(super) holder: HolderId,
 }
 
 /// How a client names the owner of a lock: a process, and bytes that say which.

@@ -14,6 +14,7 @@ use vfs::{Backend, Durability, Export, ExportRule, Name, NewInode, Time, Uncheck
 use xdr::{Decode, Encode, Reader};
 
 mod rules;
+mod silence;
 
 const NOW: Time = crate::testing::NOW;
 /// Two clients of the export, and an address that it does not admit.

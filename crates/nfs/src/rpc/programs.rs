@@ -1,6 +1,7 @@
 //! Which programs are served where.
 
 use super::tls::TlsPolicy;
+use crate::nlm::silence::Presence;
 use crate::v4::state::binding::Binding;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub(crate) struct Reach {
     pub(crate) binding: Binding,
     /// Its calls of version 3 that are put off.
     pub(crate) put_off: Arc<AtomicU32>,
+    /// A sign of life for the lock manager.
+    pub(crate) _presence: Presence,
 }
 
 /// The programs served on a listener.

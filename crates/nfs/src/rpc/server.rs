@@ -141,7 +141,8 @@ impl Protocol for Rpc {
         let endpoint = listening.is_endpoint.then(|| ends.local.to_canonical());
         let tls = listening.tls.clone();
         let (binding, put_off) = Default::default();
-        Reach { programs: listening.programs, endpoint, tls, binding, put_off }
+        let _presence = self.service.locks.arrive(ends.peer.ip().to_canonical());
+        Reach { programs: listening.programs, endpoint, tls, binding, put_off, _presence }
     }
 
     fn memory(&self, role: Role, cached_files: usize) -> Memory {
