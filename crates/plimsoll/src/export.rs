@@ -4,7 +4,7 @@ use crate::manage::{self, words};
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, TICK, run_until_told, share_descriptors};
 use crate::periodic::Task;
 use crate::smb_frontend::{Serving, SmbFrontend, SmbListen};
-use crate::{state, tending};
+use crate::{overlap, state, tending};
 use anyhow::{Context, anyhow, bail};
 use api::model::{Durability, Protection, Squash};
 use clap::Args;
@@ -195,6 +195,7 @@ fn open_all(
     let mut share = ShareSettings::default();
     args.smb_settings.iter().for_each(|setting| setting.apply(&mut share));
     let instance = state::instance()?;
+    overlap::check(&args.dirs)?;
     let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;
