@@ -1,7 +1,7 @@
 //! Opens: OPEN, OPEN_DOWNGRADE, CLOSE, TEST_STATEID, FREE_STATEID, and what a stateid allows (RFC 8881 §8.2, §18.2, §18.16,
 //! §18.18, §18.38, §18.48).
 
-use super::attr::{When, wished};
+use super::attr::{When, Wish, wished};
 use super::delegation::offer;
 use super::dir::{change_info, check_name};
 use super::ops::{Done, Ops, Stop, reply};
@@ -208,31 +208,28 @@ fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Targ
         // What is made now could not be opened, and is there already when the client asks again.
         return Err(Stop::Status(Status::GRACE));
     }
-    let (disposition, set, attrset, takes_existing) = match how {
-        CreateHow::Unchecked(attrs) => {
-            let (set, attrset) = wished(ops, attrs, When::Creation)?;
-            (Disposition::CreateNew, set, attrset, true)
-        }
-        CreateHow::Guarded(attrs) => {
-            let (set, attrset) = wished(ops, attrs, When::Creation)?;
-            (Disposition::CreateNew, set, attrset, false)
+    let (disposition, mut wish) = match how {
+        CreateHow::Unchecked(attrs) | CreateHow::Guarded(attrs) => {
+            (Disposition::CreateNew, wished(ops, attrs, When::Creation)?)
         }
         CreateHow::Exclusive(verifier) => {
             let set = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
-            (Disposition::CreateOnce(ExclusiveKey::new(*verifier)), set, Bitmap::EMPTY, false)
+            let wish = Wish { set, born: None, mask: Bitmap::EMPTY };
+            (Disposition::CreateOnce(ExclusiveKey::new(*verifier)), wish)
         }
-        CreateHow::Exclusive41(wish) => {
-            let (set, attrset) = wished(ops, &wish.attrs, When::Once)?;
-            (Disposition::CreateOnce(ExclusiveKey::new(wish.verf)), set, attrset, false)
+        CreateHow::Exclusive41(asked) => {
+            let wish = wished(ops, &asked.attrs, When::Once)?;
+            (Disposition::CreateOnce(ExclusiveKey::new(asked.verf)), wish)
         }
     };
+    let takes_existing = matches!(how, CreateHow::Unchecked(_));
     for _ in 0..CREATE_TRIES {
         // Who may not change the directory may open what is there.
         if takes_existing {
             match find(ops, &dir, name) {
                 // Of what a file is to be made with, only a size of 0 counts for one that is there.
                 Ok(found) => {
-                    let size = set.size.filter(|&size| size == 0);
+                    let size = wish.set.size.filter(|&size| size == 0);
                     let attrset = size.map_or(Bitmap::EMPTY, |_| Bitmap::of(&[nfs_wire::v4::attr::SIZE]));
                     return Ok(Target { size, attrset, ..found });
                 }
@@ -240,9 +237,13 @@ fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Targ
                 Err(stop) => return Err(stop),
             }
         }
-        match dir.create(&dir.caller, name, disposition, &set, ops.call.pending) {
+        match dir.create(&dir.caller, name, disposition, &wish.set, ops.call.pending) {
             Ok(made) => {
                 let cinfo = change_info(&made.dir);
+                if made.is_new {
+                    wish.set_born_of_new(&made.file, &dir.caller, ops.call.pending);
+                }
+                let attrset = wish.mask;
                 let file = dir.beside(ops.call.remember(made.file));
                 let origin = if made.is_new { Origin::New } else { Origin::Repeated };
                 return Ok(Target { file, attrs: made.attrs, origin, cinfo, attrset, size: None });

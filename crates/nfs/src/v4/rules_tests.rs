@@ -1,117 +1,22 @@
 //! What rules of exports let clients keep others from, in every minor version, and for how long.
 
 use super::testing::back::Rig as CalledRig;
-use super::testing::{Client, at, opening, put};
-use crate::testing::{Desk, NOW, rule};
+use super::testing::minors::{MINORS, Rig};
+use super::testing::{at, opening, put};
+use crate::testing::rule;
 use nfs_wire::v4::{
-    Argument, CbClient, CreateHow, Fattr, FreeStateidArgs, LockArgs, LockReply, LockType, Locker, NetAddr,
-    NfsClientId, OpReply, OpenArgs, OpenClaim, OpenConfirmArgs, OpenFlag, OpenToLockOwner, ReadArgs,
-    ReclaimCompleteArgs, Reply, SequenceStatus, SetclientidArgs, SetclientidConfirmArgs, SetclientidReply,
-    ShareAccess, ShareDeny, StateOwner, Stateid, Status,
+    Argument, CreateHow, Fattr, FreeStateidArgs, LockArgs, LockReply, LockType, Locker, OpReply, OpenClaim,
+    OpenFlag, OpenToLockOwner, ReadArgs, Reply, SequenceStatus, ShareAccess, ShareDeny, StateOwner, Stateid,
+    Status,
 };
-use std::cell::Cell;
 use std::sync::Arc;
-use vfs::{
-    Caller, Disposition, Durability, Export, ExportId, ExportRule, MemFs, Namespace, PendingSync, SetAttrs,
-    Volume, VolumeId,
-};
+use vfs::{Caller, ExportRule, PendingSync};
 
-const MINORS: [u32; 3] = [0, 1, 2];
 const ROOT: (u32, u32) = (0, 0);
 const READER: (u32, u32) = (1000, 100);
 const DENY_BOTH: ShareDeny = ShareDeny(3);
 
-/// A volume by two exports, `/w` and `/r`, with a file `f` of root's that all may read.
-struct Rig {
-    client: Client,
-    minor: u32,
-    id: u64,
-    volume: Arc<Volume>,
-    owners: Cell<u32>,
-}
-
 impl Rig {
-    fn new(minor: u32) -> Self {
-        let fs = Arc::new(MemFs::new(Arc::new(|| NOW)));
-        let volume = Arc::new(Volume::new(VolumeId(1), "v", fs, Durability::Sync, 1));
-        let root = Arc::new(Export::new("/w", Arc::clone(&volume), vec![])).root();
-        let (set, mut pending) =
-            (SetAttrs { mode: Some(0o644), ..SetAttrs::default() }, PendingSync::default());
-        root.create(&Caller::new(0, 0, []), b"f", Disposition::CreateNew, &set, &mut pending).unwrap();
-        let client = Client::new(Desk::new([], vec![]), minor);
-        let mut rig = Self { client, minor, id: 0, volume, owners: Cell::new(0) };
-        if minor == 0 {
-            rig.id = rig.introduce();
-        } else {
-            let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
-            assert_eq!(rig.client.status(&[complete]), Status::OK);
-        }
-        rig.serve(Some(rule(&[])));
-        rig
-    }
-
-    /// Serves `/w` by this rule, if by any, and `/r` to be read.
-    fn serve(&self, writes: Option<ExportRule>) {
-        let volume = || Arc::clone(&self.volume);
-        let reads = ExportRule { read_only: true, ..rule(&[]) };
-        let reads = Export { id: ExportId(2), ..Export::new("/r", volume(), vec![reads]) };
-        let writes = writes.map(|rule| Export::new("/w", volume(), vec![rule]));
-        let namespace = Namespace::new(writes.into_iter().chain([reads]));
-        self.client.desk.service.namespace.store(Arc::new(namespace));
-    }
-
-    fn introduce(&self) -> u64 {
-        let ask = Argument::Setclientid(SetclientidArgs {
-            client: NfsClientId { verifier: [1; 8], id: b"host" },
-            callback: CbClient { cb_program: 0, cb_location: NetAddr::default() },
-            callback_ident: 0,
-        });
-        let results = self.client.ask(&[ask]);
-        let [OpReply::Setclientid(SetclientidReply::Ok(ok))] = &*results.all() else { panic!() };
-        let (clientid, setclientid_confirm) = (ok.clientid, ok.setclientid_confirm);
-        let confirm = SetclientidConfirmArgs { clientid, setclientid_confirm };
-        assert_eq!(self.client.status(&[Argument::SetclientidConfirm(confirm)]), Status::OK);
-        clientid
-    }
-
-    /// OPEN of `f` by an owner of its own.
-    fn open(&self, export: &[u8], access: ShareAccess, share_deny: ShareDeny) -> Result<Stateid, Status> {
-        self.open_as(export, access, share_deny, OpenFlag::NoCreate)
-    }
-
-    fn open_as(
-        &self,
-        export: &[u8],
-        share_access: ShareAccess,
-        share_deny: ShareDeny,
-        openhow: OpenFlag<'_>,
-    ) -> Result<Stateid, Status> {
-        self.owners.set(self.owners.get() + 1);
-        let owner = self.owners.get().to_be_bytes();
-        let args = OpenArgs {
-            seqid: 1,
-            share_access,
-            share_deny,
-            owner: StateOwner { clientid: self.id, owner: &owner },
-            openhow,
-            claim: OpenClaim::Null(b"f"),
-        };
-        let results = self.client.ask(&at(&[export], [Argument::Open(args)]));
-        let open_stateid = match results.all().last() {
-            Some(OpReply::Open(Reply::Ok(ok))) => ok.stateid,
-            _ => return Err(results.status()),
-        };
-        if self.minor > 0 {
-            return Ok(open_stateid);
-        }
-        let confirm = Argument::OpenConfirm(OpenConfirmArgs { open_stateid, seqid: 2 });
-        let results = self.client.ask(&at(&[export, b"f"], [confirm]));
-        match results.all().last() {
-            Some(OpReply::OpenConfirm(Reply::Ok(stateid))) => Ok(*stateid),
-            _ => Err(results.status()),
-        }
-    }
-
     /// Whether a caller through `/w` may open `f` to read and write.
     fn writes(&self) -> Result<(), Status> {
         self.open(b"w", ShareAccess::BOTH, ShareDeny::NONE).map(drop)
@@ -181,7 +86,7 @@ fn open_that_denies_a_file_it_makes_needs_no_mode() {
         root.remove(&Caller::new(0, 0, []), b"f", &mut PendingSync::default()).unwrap();
         let attrmask = nfs_wire::v4::Bitmap::of(&[nfs_wire::v4::attr::MODE]);
         let how = CreateHow::Guarded(Fattr { attrmask, attr_vals: &0o400_u32.to_be_bytes() });
-        let opened = rig.open_as(b"w", ShareAccess::READ, DENY_BOTH, OpenFlag::Create(how));
+        let opened = rig.open_as((b"w", b"f"), ShareAccess::READ, DENY_BOTH, OpenFlag::Create(how));
         assert!(opened.is_ok(), "4.{}: {opened:?}", rig.minor);
     }
 }

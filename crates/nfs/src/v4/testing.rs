@@ -1,6 +1,7 @@
 //! A client of version 4 for tests: operations in, results out, no sockets.
 
 pub(super) mod back;
+pub(super) mod minors;
 
 use super::compound::{Ended, run};
 use super::state::binding::Binding;

@@ -14,7 +14,8 @@ use crate::handle::HandleSigner;
 use crate::limits::LISTING_BYTES_MAX;
 use nfs_wire::v4::{Bitmap, DirListEnd, ReaddirArgs, ReaddirOkHead, Status, attr};
 use std::ops::ControlFlow;
-use vfs::{ExportId, FsError};
+use std::sync::Arc;
+use vfs::{Attrs, Export, FsError};
 use xdr::{Encode, Writer};
 
 const RESERVED_COOKIES: u64 = 2;
@@ -57,7 +58,7 @@ fn list_dir(ops: &mut Ops<'_, '_>, dir: &File, after: u64, page: &mut Page<'_, '
     let entries = Entries {
         system: System::new(ops.call, ops.minor, Some(dir.export())),
         signer: &ops.call.service.signer,
-        export: dir.export_id(),
+        export: dir.export(),
     };
     let plus = !is_known(&page.request);
     let listing = dir.read_dir(&dir.caller, after, plus, &mut |entry| {
@@ -77,7 +78,7 @@ fn list_dir(ops: &mut Ops<'_, '_>, dir: &File, after: u64, page: &mut Page<'_, '
 struct Entries<'e> {
     system: System<'e>,
     signer: &'e HandleSigner,
-    export: ExportId,
+    export: &'e Arc<Export>,
 }
 
 impl Entries<'_> {
@@ -87,7 +88,17 @@ impl Entries<'_> {
             let error = if plus { Status::ACCESS } else { Status::OK };
             return encode_unknown(request, error, entry.file_id, w);
         };
-        let handle = request.contains(attr::FILEHANDLE).then(|| self.signer.sign(self.export, key));
+        let with_born;
+        let attrs = match request.contains(attr::TIME_CREATE) {
+            false => attrs,
+            true => {
+                // One that has just gone is listed as it was.
+                let kept = self.export.kept(key, attrs).unwrap_or_default();
+                with_born = Attrs { born: Some(kept.born_or_modified(attrs)), ..*attrs };
+                &with_born
+            }
+        };
+        let handle = request.contains(attr::FILEHANDLE).then(|| self.signer.sign(self.export.id, key));
         let subject =
             Subject { system: &self.system, handle: handle.as_ref(), attrs, mounted_on: attrs.file_id };
         encode(request, &subject, w)
