@@ -95,6 +95,12 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
     if args.smb.smb_users.is_some() && !protocols.contains(Protocol::Smb) {
         bail!("--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2");
     }
+    let (asked, offered) = (vfs::Protection::from(args.xprtsec), args.listen.tls.protection());
+    if asked > offered && !(protocols.contains(Protocol::Smb) && asked == vfs::Protection::Encrypted) {
+        bail!(
+            "--xprtsec asks for TLS, and nobody could mount: give --tls-cert and --tls-key, for mtls --tls-client-ca, too"
+        );
+    }
     let served = Served::start(&args)?;
     // At once: whoever has read the first line may read no more.
     run_until_told(|| print!("{}", served.commands()), served.tasks());
