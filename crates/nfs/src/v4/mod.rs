@@ -20,6 +20,8 @@ mod random;
 mod ranges;
 mod read_plus;
 #[cfg(test)]
+mod refused_tests;
+#[cfg(test)]
 mod rules_tests;
 mod session;
 pub mod state;

@@ -46,7 +46,8 @@ enum Origin {
 
 /// RFC 8881 §18.16.
 pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_>) -> Done {
-    let access = share(args.share_access, args.share_deny)?;
+    let access = share(ops.minor, args.share_access, args.share_deny)?;
+    check_minor(ops, args)?;
     let client = ops.owner_client(&args.owner)?;
     let reclaims = matches!(args.claim, OpenClaim::Previous(_));
     if reclaims {
@@ -161,8 +162,32 @@ fn cut(ops: &mut Ops<'_, '_>, file: &File, stateid: &Stateid, size: u64) -> Done
     Ok(())
 }
 
+/// Refuses ways to open that 4.0 does not have.
+fn check_minor(ops: &Ops<'_, '_>, args: &OpenArgs<'_>) -> Result<(), Status> {
+    let is_later = matches!(args.openhow, OpenFlag::Create(CreateHow::Exclusive41(_)))
+        || matches!(args.claim, OpenClaim::Fh | OpenClaim::DelegCurFh(_) | OpenClaim::DelegPrevFh);
+    if ops.minor == 0 && is_later { Err(Status::BADXDR) } else { Ok(()) }
+}
+
+/// Whether all bits of an access beyond reading and writing say what is wanted besides; 4.0 has none of these.
+fn has_known_wants(minor: u32, access: ShareAccess) -> bool {
+    let others = [
+        ShareAccess::WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL,
+        ShareAccess::WANT_PUSH_DELEG_WHEN_UNCONTENDED,
+        ShareAccess::WANT_DELEG_TIMESTAMPS,
+        ShareAccess::WANT_OPEN_XOR_DELEGATION,
+    ];
+    let known =
+        others.into_iter().fold(ShareAccess::BOTH.0 | ShareAccess::WANT_DELEG_MASK.0, |all, one| all | one.0);
+    let wants = access.0 & !ShareAccess::BOTH.0;
+    wants == 0 || minor > 0 && wants & !known == 0 && access.want().0 <= ShareAccess::WANT_CANCEL.0
+}
+
 /// The access and share mode of an OPEN.
-fn share(access: ShareAccess, deny: ShareDeny) -> Result<claims::Access, Status> {
+fn share(minor: u32, access: ShareAccess, deny: ShareDeny) -> Result<claims::Access, Status> {
+    if !has_known_wants(minor, access) {
+        return Err(Status::INVAL);
+    }
     let rights = |bits: u32| match bits {
         0 => Ok(Rights::NONE),
         1 => Ok(Rights::READ),
@@ -399,7 +424,7 @@ pub(super) fn granted(verdict: Verdict) -> Result<claims::Granted, Stop> {
 
 /// RFC 8881 §18.18.
 pub(super) fn open_downgrade(ops: &mut Ops<'_, '_>, args: &OpenDowngradeArgs, w: &mut Writer<'_>) -> Done {
-    let access = share(args.share_access, args.share_deny)?;
+    let access = share(ops.minor, args.share_access, args.share_deny)?;
     let file = ops.file()?;
     let client = ops.client_of(&args.open_stateid)?;
     let mut held = client.held();

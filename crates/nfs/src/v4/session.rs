@@ -100,13 +100,13 @@ pub(super) fn create_session(
     if !client.may_be(&principal(ops)) || protection_of(&client.owner) != ops.call.protection {
         return Err(Stop::Status(Status::CLID_INUSE));
     }
-    match client.begin_creation(args.sequence)? {
+    let _creating = match client.begin_creation(args.sequence)? {
         CreationTurn::Replay(result) => {
             w.buffer().extend_from_slice(&result);
             return Ok(());
         }
-        CreationTurn::New => {}
-    }
+        CreationTurn::New(creating) => creating,
+    };
     let known =
         CreateSessionFlags::PERSIST | CreateSessionFlags::CONN_BACK_CHAN | CreateSessionFlags::CONN_RDMA;
     if args.flags.0 & !known.0 != 0 {

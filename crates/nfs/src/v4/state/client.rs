@@ -69,13 +69,31 @@ impl Principal {
 #[derive(Default)]
 struct Creation {
     sequence: u32,
+    /// The one that is next is being done.
+    is_begun: bool,
     reply: Option<Box<[u8]>>,
 }
 
+/// A CREATE_SESSION that is being done. Dropped before its end, it may come again.
+pub(crate) struct Creating<'c> {
+    client: &'c Client,
+    sequence: u32,
+}
+
+impl Drop for Creating<'_> {
+    fn drop(&mut self) {
+        let mut creation = self.client.creation();
+        // Once it is done, the next one may have begun.
+        if creation.sequence != self.sequence {
+            creation.is_begun = false;
+        }
+    }
+}
+
 /// What CREATE_SESSION's slot makes of a request.
-pub(crate) enum CreationTurn {
+pub(crate) enum CreationTurn<'c> {
     /// It is new.
-    New,
+    New(Creating<'c>),
     /// It was done, and this was the result.
     Replay(Box<[u8]>),
 }
@@ -280,10 +298,16 @@ impl Client {
     }
 
     /// Looks at the sequence number of a CREATE_SESSION.
-    pub(crate) fn begin_creation(&self, sequence: u32) -> Result<CreationTurn, Status> {
-        let creation = self.creation();
+    pub(crate) fn begin_creation(&self, sequence: u32) -> Result<CreationTurn<'_>, Status> {
+        let mut creation = self.creation();
         if sequence == creation.sequence.wrapping_add(1) {
-            return Ok(CreationTurn::New);
+            // Of two at a time, one is done, and the other one then is its repetition.
+            let is_begun = std::mem::replace(&mut creation.is_begun, true);
+            return if is_begun {
+                Err(Status::DELAY)
+            } else {
+                Ok(CreationTurn::New(Creating { client: self, sequence }))
+            };
         }
         match &creation.reply {
             Some(reply) if sequence == creation.sequence => Ok(CreationTurn::Replay(reply.clone())),
@@ -293,7 +317,7 @@ impl Client {
 
     /// A CREATE_SESSION is done, with this result.
     pub(crate) fn end_creation(&self, sequence: u32, reply: &[u8]) {
-        *self.creation() = Creation { sequence, reply: Some(reply.into()) };
+        *self.creation() = Creation { sequence, is_begun: false, reply: Some(reply.into()) };
     }
 
     fn creation(&self) -> MutexGuard<'_, Creation> {
@@ -315,7 +339,18 @@ mod tests {
         let (user, elsewhere) =
             (Principal { uid: 7, ..host }, Principal { address: "192.0.2.2".parse().unwrap(), ..host });
         assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, false, false]);
+        let creating = client.begin_creation(1);
+        assert!(matches!(creating, Ok(CreationTurn::New(_))));
+        assert!(matches!(client.begin_creation(1), Err(Status::DELAY)), "one at a time");
+        drop(creating);
+        let creating = client.begin_creation(1);
+        assert!(matches!(creating, Ok(CreationTurn::New(_))), "what was not done may come again");
         client.end_creation(1, b"");
+        let next = client.begin_creation(2);
+        drop(creating);
+        assert!(matches!(client.begin_creation(2), Err(Status::DELAY)), "the next one has begun");
+        drop(next);
+        assert!(matches!(client.begin_creation(1), Ok(CreationTurn::Replay(_))));
         assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, true, false]);
     }
 }
