@@ -31,6 +31,8 @@ pub(super) struct Shared {
     /// What has happened to clients' claims and is not yet looked at.
     pub(super) arrived: Mutex<Vec<Arrived>>,
     pub(super) workers: Arc<Workers>,
+    /// Ask silent clients: these hold up nobody who is called because a lock has come.
+    pub(super) askers: Arc<Workers>,
     pub(super) caller: Caller,
     /// The clients that a restart has to tell; `None`: nothing is kept.
     pub(super) hosts: Option<Arc<LockHosts>>,
@@ -107,6 +109,7 @@ impl Locks {
             state: Mutex::default(),
             arrived: Mutex::default(),
             workers: Arc::default(),
+            askers: Arc::default(),
             caller: Caller::new(portmap_port),
             hosts,
             restart: Mutex::default(),

@@ -142,7 +142,7 @@ impl Shared {
             }
         };
         // A question that nobody can put now is put later.
-        self.workers.submit(client, ask);
+        self.askers.submit(client, ask);
     }
 }
 

@@ -19,7 +19,7 @@ impl Office {
         for second in (LOCK_HOST_SILENT_S..=until.min(LOCK_HOST_LAPSE_S)).step_by(step) {
             self.locks().0.tend_silent(from + seconds(second));
             let deadline = Instant::now() + LONG;
-            while !self.locks().0.workers.is_idle() {
+            while !self.locks().0.askers.is_idle() {
                 assert!(Instant::now() < deadline, "a client is asked for ever");
                 std::thread::sleep(Duration::from_millis(5));
             }
