@@ -52,7 +52,11 @@ impl Shared {
                 Outcome::Granted => self.granted(client, volume, ticket),
                 Outcome::Again => self.ask_again(client, volume, ticket),
                 Outcome::TimedOut | Outcome::Canceled => {
-                    self.state().take_waiting(client, |waiting| waiting.is_of(volume, ticket));
+                    let mut state = self.state();
+                    let taken = state.take_waiting(client, |waiting| waiting.is_of(volume, ticket));
+                    if let (Some(taken), Some(host)) = (taken, state.hosts.get_mut(&client)) {
+                        host.forget_admission(taken.place);
+                    }
                 }
             },
             Effect::Revoked { file, what: Lost::Range(owner, _), .. } => {

@@ -178,9 +178,7 @@ impl State {
             (Some(_), 0) => host.used(place.owner, -1),
             _ => host.used(place.owner, 0),
         }
-        if count == 0 && !host.waiting.iter().any(|waiting| waiting.place == place) {
-            host.admitted.remove(&place);
-        }
+        host.forget_admission(place);
         let before = before.unwrap_or(0);
         host.locks = host.locks + count - before;
         self.locks = self.locks + count - before;
@@ -315,6 +313,15 @@ impl Host {
     pub(super) fn admit(&mut self, place: Place, admission: Admission) {
         let changes = self.admitted.get(&place).is_some_and(|before| before.changes);
         self.admitted.insert(place, Admission { changes: changes || admission.changes, ..admission });
+    }
+
+    /// Forgets what has admitted an owner that neither holds nor waits for a range at a file.
+    pub(super) fn forget_admission(&mut self, place: Place) {
+        let is_used =
+            self.held.contains_key(&place) || self.waiting.iter().any(|waiting| waiting.place == place);
+        if !is_used {
+            self.admitted.remove(&place);
+        }
     }
 
     /// Whether it neither holds nor waits for anything.

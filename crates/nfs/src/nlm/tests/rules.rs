@@ -69,6 +69,19 @@ fn locks_and_shares_end_with_the_rule_that_admits_them() {
 }
 
 #[test]
+fn lock_that_is_waited_for_in_vain_leaves_nothing() {
+    let mut office = Office::new();
+    assert_eq!(office.at(ANN).lock(bytes(0, 9)), Status::GRANTED);
+    assert_eq!(office.at(BEN).lock(Want { block: true, ..bytes(0, 9) }), Status::BLOCKED);
+    let later = (crate::limits::LOCK_WAIT_S + 1) * 1_000_000_000;
+    office.clock.store(later, Ordering::SeqCst);
+    office.volume.expire_claims(Nanos(later)).unwrap();
+    office.locks().0.look();
+    assert_eq!(office.at(ANN).unlock(WHOLE), Status::GRANTED);
+    office.assert_known_only();
+}
+
+#[test]
 fn lock_to_read_stays_where_the_rule_still_lets_read() {
     let mut office = Office::new();
     office.at(ANN);
