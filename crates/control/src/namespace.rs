@@ -9,7 +9,7 @@ use crate::warning::Warning;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use vfs::{Cidr, Export};
+use vfs::{Cidr, Export, Protection};
 
 /// A volume as the data plane has it; `None` if it is not exported.
 pub(crate) fn export(
@@ -33,7 +33,7 @@ pub(crate) fn export(
 pub(crate) fn warnings(
     volume: &Volume,
     hosts: &Hosts,
-    served: Protocols,
+    (served, protection): (Protocols, Protection),
     not_listening: &BTreeMap<IpAddr, String>,
 ) -> Vec<Warning> {
     let name = || volume.name.clone();
@@ -41,6 +41,13 @@ pub(crate) fn warnings(
     warnings.extend(volume.rules.is_empty().then(|| Warning::NoRules { volume: name() }));
     let protocols = volume.protocols.without(served);
     warnings.extend((!protocols.is_empty()).then(|| Warning::NotServed { volume: name(), protocols }));
+    let unreachable =
+        volume.rules.iter().filter(|rule| !rule.is_reachable(volume.protocols.and(served), protection));
+    warnings.extend(unreachable.map(|rule| Warning::Unprotected {
+        volume: name(),
+        clients: rule.clients.to_string(),
+        protection: rule.protection,
+    }));
     for host in volume.rules.iter().flat_map(|rule| rule.clients.hosts()) {
         warnings.extend(hosts.failure(host).map(|reason| Warning::UnknownHost {
             volume: name(),

@@ -3,9 +3,11 @@
 use crate::Error;
 use crate::protocol::Protocols;
 use crate::words::words;
+use envelope::Protocol;
 use std::fmt;
 use vfs::caller::INVALID_ID;
 use vfs::namespace::ANONYMOUS_ID;
+use vfs::namespace::BadCidr;
 use vfs::{Cidr, Protection, Squash};
 
 /// Bytes of a rule's clients as text.
@@ -84,6 +86,14 @@ pub(crate) fn protection_word(protection: Protection) -> &'static str {
     }
 }
 
+/// What a service needs to be started with, so that connections can have this protection.
+pub(crate) fn missing_for(protection: Protection) -> &'static str {
+    match protection {
+        Protection::Plain | Protection::Encrypted => "a certificate: --tls-cert and --tls-key",
+        Protection::Verified => "issuers of clients' certificates: --tls-cert, --tls-key and --tls-client-ca",
+    }
+}
+
 /// The meaning of [`protection_word`].
 pub(crate) fn protection_of(word: &str) -> Option<Protection> {
     let all = [Protection::Plain, Protection::Encrypted, Protection::Verified];
@@ -112,6 +122,18 @@ impl ExportRule {
         }
     }
 
+    /// Whether anybody can mount by it over these protocols, where connections of NFS have no more protection than this. Those of SMB
+    /// are always encrypted where that is asked for, and show no certificate.
+    pub(crate) fn is_reachable(&self, protocols: Protocols, protection: Protection) -> bool {
+        let protocols = self.protocols.and(protocols);
+        let reaches = |protocol| match protocol {
+            Protocol::Smb => Protection::Encrypted,
+            _ => protection,
+        };
+        let is_for_nobody = self.access == Access::NoAccess || protocols.is_empty();
+        is_for_nobody || protocols.iter().any(|protocol| reaches(protocol) >= self.protection)
+    }
+
     /// Refuses to make anybody a user or a group that is none.
     pub(crate) fn check_ids(&self) -> Result<(), Error> {
         check_id("the anonymous user", self.anonymous_uid, "of an export rule")?;
@@ -123,6 +145,14 @@ impl Clients {
     /// Each of them.
     pub fn iter(&self) -> impl Iterator<Item = &Client> {
         self.each.iter()
+    }
+
+    /// Clients as they were stored. What is refused today was accepted before, and was nobody: it still is.
+    pub(crate) fn stored(text: String) -> Result<Self, Error> {
+        let is_nobody = |part: &str| matches!(part.parse::<Cidr>(), Err(BadCidr::Mixed(_)));
+        let parts = text.split(',').map(str::trim).filter(|part| !is_nobody(part));
+        let each = parts.map(str::parse).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { text, each })
     }
 
     /// The hosts among them.
@@ -157,8 +187,14 @@ impl std::str::FromStr for Client {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        if let Ok(range) = text.parse() {
-            return Ok(Self::Range(range));
+        match text.parse() {
+            Ok(range) => return Ok(Self::Range(range)),
+            Err(BadCidr::Mixed(_)) => {
+                let allowed =
+                    "a range of IPv4 as such, like 10.1.0.0/16 or 0.0.0.0/0, or one of IPv6 without it";
+                return Err(Error::invalid(format!("the client {text:?}"), allowed));
+            }
+            Err(BadCidr::Unreadable(_)) => {}
         }
         if is_host(text) {
             return Ok(Self::Host(text.to_ascii_lowercase()));
@@ -206,6 +242,14 @@ mod tests {
     }
 
     #[test]
+    fn what_was_stored_before_it_was_refused_is_nobody() {
+        let clients = Clients::stored("10.0.0.1, ::ffff:10.0.0.0/90".to_owned()).unwrap();
+        assert_eq!(clients.each, ["10.0.0.1".parse().unwrap()]);
+        assert_eq!(clients.to_string(), "10.0.0.1, ::ffff:10.0.0.0/90");
+        assert!(Clients::stored("10.0.0.300".to_owned()).is_err());
+    }
+
+    #[test]
     fn what_is_no_client_is_refused() {
         let long = "a".repeat(64);
         for bad in [
@@ -224,6 +268,8 @@ mod tests {
         ] {
             assert!(bad.parse::<Clients>().is_err(), "{bad:?}");
         }
+        let error = "::ffff:10.0.0.0/90".parse::<Clients>().unwrap_err().to_string();
+        assert!(error.contains("allowed: a range of IPv4 as such"), "{error}");
         let error = "10.0.0.300".parse::<Clients>().unwrap_err().to_string();
         assert!(error.starts_with("the client \"10.0.0.300\"; allowed: an address (192.168.1.7"), "{error}");
         let many = vec!["10.0.0.1"; 1000].join(",");

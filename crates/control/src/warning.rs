@@ -2,11 +2,12 @@
 
 use crate::name::{PoolName, VolumeName};
 use crate::protocol::Protocols;
+use crate::rule::{missing_for, protection_word};
 use envelope::Bytes;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use vfs::{FsError, VolumeId};
+use vfs::{FsError, Protection, VolumeId};
 
 /// Something that works, but perhaps not as somebody believes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +67,15 @@ pub enum Warning {
         volume: VolumeName,
         /// Those.
         protocols: Protocols,
+    },
+    /// A rule asks for more protection than connections have: nobody can mount by it.
+    Unprotected {
+        /// The volume.
+        volume: VolumeName,
+        /// Whom the rule is for.
+        clients: String,
+        /// What it asks for.
+        protection: Protection,
     },
     /// A volume is not served at one of its endpoints.
     EndpointDown {
@@ -137,6 +147,13 @@ impl fmt::Display for Warning {
             Self::NotServed { volume, protocols } => write!(
                 f,
                 "the volume {volume} is not served over {protocols}: the service was started without --smb-listen"
+            ),
+            Self::Unprotected { volume, clients, protection } => write!(
+                f,
+                "nobody can mount the volume {volume} by its rule for {clients}: it asks for {}, and the service was started \
+                 without {}",
+                protection_word(*protection),
+                missing_for(*protection)
             ),
             Self::EndpointDown { volume, address, reason } => write!(
                 f,

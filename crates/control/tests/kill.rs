@@ -127,6 +127,7 @@ fn open(dir: &Path) -> (Service, Dirs) {
             bytes.copy_from_slice(&low[low.len() - bytes.len()..]);
         }),
         served: control::Protocols::NFS,
+        protection: vfs::Protection::Verified,
         instance: 1,
     });
     (service.unwrap(), dirs())

@@ -116,12 +116,14 @@ fn bitmap_has_no_words_of_zeros_at_its_end() {
 }
 
 #[test]
-fn bitmap_longer_than_any_is_taken_and_cut() {
+fn bitmap_longer_than_any_is_taken_and_says_that_there_is_more() {
     let long = [words(&[10]), words(&[1; 10])].concat();
     let mut r = Reader::new(&long);
     let set = Bitmap::decode(&mut r).unwrap();
     assert_eq!(r.remaining(), 0);
-    assert!(set.iter().eq((0..Bitmap::CAPACITY).step_by(32)));
+    assert!(set.iter().eq((0..Bitmap::CAPACITY).step_by(32).chain([Bitmap::BEYOND])));
+    let zeros = [words(&[6, 1]), words(&[0; 5])].concat();
+    assert_eq!(Bitmap::decode(&mut Reader::new(&zeros)), Ok(Bitmap::of(&[0])));
     assert!(Bitmap::decode(&mut Reader::new(&long[..long.len() - 4])).is_err());
     assert!(Bitmap::decode(&mut Reader::new(&words(&[u32::MAX, 1, 2]))).is_err());
 }

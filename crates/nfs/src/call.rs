@@ -135,7 +135,9 @@ impl Call<'_> {
     pub fn party(&self) -> Party {
         let address = self.peer.ip();
         let network = self.service.networks.of(address);
-        Party::of(network).user(self.credential.uid).admitted(self.namespace.admits(address, self.protocol))
+        Party::of(network)
+            .user(self.credential.uid)
+            .admitted(self.namespace.admits_from(address, self.protocol))
     }
 
     /// Whether so many bytes of a file go to the client without a copy.

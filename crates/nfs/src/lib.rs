@@ -9,6 +9,7 @@ pub mod cache;
 pub mod call;
 mod callback;
 pub mod counts;
+mod followed;
 pub mod handle;
 pub mod limits;
 pub mod mount;

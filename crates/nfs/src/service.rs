@@ -6,6 +6,8 @@ use crate::nlm::locks::Locks;
 use crate::portmap::registration::Registration;
 use crate::rates::CallRates;
 use crate::rpc::replay::ReplayCache;
+use std::collections::HashSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::SharedNamespace;
 use vfs::bounds::Networks;
@@ -30,4 +32,15 @@ pub struct Service {
     pub networks: Networks,
     /// What the port mapper answers; empty if it is off.
     pub registered: Vec<Registration>,
+}
+
+impl Service {
+    /// What is to be done about once a second: clients that wait for locks are called, leases end, and so does what rules of
+    /// exports admit no longer. `connected` tells which addresses have connections.
+    pub fn tick(&self, connected: impl FnOnce() -> HashSet<IpAddr>) {
+        self.locks.tick(connected);
+        self.v4.tick();
+        self.locks.follow(&self.namespace);
+        self.v4.follow(&self.namespace);
+    }
 }

@@ -7,7 +7,7 @@ use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK, run_u
 use crate::periodic::Task;
 use crate::signals::ignore_reloads;
 use crate::smb_frontend::{Serving, SmbFrontend, SmbListen};
-use crate::{state, tending};
+use crate::{overlap, state, tending};
 use anyhow::{Context, anyhow, bail};
 use api::model::{Durability, Protection, Squash};
 use clap::Args;
@@ -104,6 +104,12 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         bail!("--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2");
     }
     ignore_reloads();
+    let (asked, offered) = (vfs::Protection::from(args.xprtsec), args.listen.tls.protection());
+    if asked > offered && !(protocols.contains(Protocol::Smb) && asked == vfs::Protection::Encrypted) {
+        bail!(
+            "--xprtsec asks for TLS, and nobody could mount: give --tls-cert and --tls-key, for mtls --tls-client-ca, too"
+        );
+    }
     let served = Served::start(&args)?;
     // At once: whoever has read the first line may read no more.
     run_until_told(|| print!("{}", served.commands()), served.tasks());
@@ -209,6 +215,7 @@ fn open_all(
     let mut share = ShareSettings::default();
     args.modes.with(&args.smb_settings).iter().for_each(|setting| setting.apply(&mut share));
     let instance = state::instance()?;
+    overlap::check(&args.dirs)?;
     let (mut names, mut stores, mut exports) = (HashSet::new(), Vec::new(), Vec::new());
     for dir in &args.dirs {
         let name = export_name(dir, args.name.as_deref())?;

@@ -72,6 +72,7 @@ impl Host {
             clock: Box::new(now_ms),
             entropy: Box::new(state::must_random),
             served: if smb.listen.is_some() { Protocols::ALL } else { Protocols::NFS },
+            protection: listen.tls.protection(),
             instance: state::instance()?,
         };
         let _lent = volumes.lend_room();

@@ -21,6 +21,7 @@ mod manage;
 mod mounting;
 mod nfs_frontend;
 mod output;
+mod overlap;
 mod page;
 mod periodic;
 mod plane;

@@ -182,10 +182,7 @@ impl NfsFrontend {
     fn tend_locks(&self) -> Task {
         let (service, view) = (Arc::clone(&self.service), self.view());
         let connected = move || view.clients().into_iter().map(|client| client.address).collect();
-        Task::new("locks", TICK, move || {
-            service.locks.tick(&connected);
-            service.v4.tick();
-        })
+        Task::new("locks", TICK, move || service.tick(&connected))
     }
 
     /// Where NFS is served.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use transport::tls::{Pem, Tls};
+use vfs::Protection;
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -78,6 +79,15 @@ impl TlsSettings {
     /// Whether calls without TLS are refused.
     pub(crate) fn is_required(&self) -> bool {
         self.mode == Some(TlsMode::Require)
+    }
+
+    /// The most protection that connections can have.
+    pub(crate) fn protection(&self) -> Protection {
+        match (self.mode, &self.certificate, &self.client_ca) {
+            (Some(TlsMode::Off), ..) | (_, None, _) => Protection::Plain,
+            (_, Some(_), None) => Protection::Encrypted,
+            (_, Some(_), Some(_)) => Protection::Verified,
+        }
     }
 
     /// Reads the files, if TLS is wanted.

@@ -162,23 +162,23 @@ impl Node {
         let Some(end) = end else { return Ok((None, Change { before, after: before })) };
         let resize = self.mount.resize(&held, before.size, before.size.max(end))?;
         held.begin();
-        let marks = set_id_bits(before.mode);
-        if clears && marks != 0 {
-            // First, so that nobody runs the new contents with the old rights.
-            let mode = before.mode & !marks;
-            let cleared = if self.mount.owner_attribute {
-                self.record_owner(Owner { mode, ..Owner::of(&before) })
-            } else {
-                set_mode(fd, mode).map_err(refused)
-            };
-            if let Err(error) = cleared {
-                resize.end(before.size);
-                return Err(error);
-            }
+        let marks = if clears { set_id_bits(before.mode) } else { 0 };
+        // First, so that nobody runs the new contents with the old rights.
+        if marks != 0
+            && let Err(error) = self.set_marks(fd, &before, before.mode & !marks)
+        {
+            resize.end(before.size);
+            return Err(error);
         }
         let done = match act(fd, &before) {
             Ok(done) => done,
             Err(error) => {
+                // What is refused as such has changed nothing of the contents.
+                let is_refused =
+                    matches!(error, FsError::Invalid | FsError::NotSupported | FsError::CrossVolume);
+                if marks != 0 && is_refused {
+                    self.set_marks(fd, &before, before.mode)?;
+                }
                 // Where the size cannot be learnt, the file stays charged for all of it.
                 self.undo_growth(fd, &before, error).map(|size| resize.end(size))?;
                 return Err(error);
@@ -187,6 +187,14 @@ impl Node {
         let after = held.attrs_after(&before)?;
         resize.end(after.size);
         Ok((Some(done), Change { before, after }))
+    }
+
+    /// Sets the mode of a file that had attributes `before`, as owner's attribute or as its own.
+    fn set_marks(&self, fd: BorrowedFd<'_>, before: &Attrs, mode: u32) -> FsResult<()> {
+        match self.mount.owner_attribute {
+            true => self.record_owner(Owner { mode, ..Owner::of(before) }),
+            false => set_mode(fd, mode).map_err(refused),
+        }
     }
 
     /// The end of a write: 0 if it writes nothing, [`FsError::FileTooBig`] past the largest size.

@@ -45,7 +45,7 @@ use vfs::{
 };
 use walk::Target;
 
-pub(crate) use access::{claimed, data_access, rights_of_bits, without_generic};
+pub(crate) use access::{claimed_by, data_access, rights_of_bits, without_generic};
 pub(crate) use allocation::check_room;
 pub(crate) use caching::lessee;
 pub(crate) use streams::{find as find_stream, lock as lock_stream};
@@ -537,7 +537,7 @@ fn request(
     OpenRequest {
         holder: disk.holder,
         stream: file.stream(),
-        access: claimed(granted | writes, args.share_access),
+        access: claimed_by(&disk.caller, granted | writes, args.share_access),
         truncates,
         is_mandatory: true,
         is_advisory: false,
@@ -613,7 +613,7 @@ fn empty(ops: &mut Ops<'_>, args: &CreateRequest<'_>, open: &Open) -> Result<Att
         attrs = attributes::of_emptied(open, attrs, args, ops.pending)?;
     }
     open.tell_modified(What::SIZE | What::MODIFIED | What::ATTRIBUTES);
-    let access = claimed(open.granted, args.share_access);
+    let access = claimed_by(caller, open.granted, args.share_access);
     file.claim(&Request::Downgrade { open: open.claim(), access });
     Ok(attrs)
 }

@@ -33,6 +33,11 @@ pub(crate) fn lock(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         // Of several ranges none is waited for (MS-SMB2 §3.3.5.14.2).
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
+    // As over NFS: bytes are locked for one alone by callers that may write.
+    let is_for_one = |element: &LockElement| element.flags.contains(LockFlags::EXCLUSIVE_LOCK);
+    if open.disk.caller.read_only && args.locks.iter().any(is_for_one) {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
     let mut taken = Vec::with_capacity(args.locks.len());
     for element in &args.locks {
         match one(ops, &open, element, unlocks) {

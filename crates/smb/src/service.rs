@@ -272,7 +272,7 @@ impl Service {
             }
             session.trees().iter().for_each(|tree| self.end_tree_if_gone(&session, tree));
         }
-        self.handles.sweep(|open| namespace.export(open.disk.export.id).is_none());
+        self.handles.sweep(|open| open.disk.is_withdrawn(&namespace));
     }
 
     /// Sessions of users.

@@ -74,7 +74,7 @@ impl Shown {
         Self {
             attributes,
             reparse_tag,
-            created: shown_time(kept.born(attrs).unwrap_or(attrs.modified.min(attrs.changed))),
+            created: shown_time(kept.born_or_modified(attrs)),
             accessed: shown_time(attrs.accessed),
             written: shown_time(attrs.modified),
             changed: shown_time(kept.changed(attrs)),

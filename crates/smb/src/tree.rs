@@ -122,6 +122,13 @@ impl Disk {
             && matches!((now.rule(origin), was), (Some(now), Some(was)) if now.treats_like(was))
     }
 
+    /// Whether an open that waits for its client keeps others from something that its client has no right to any longer.
+    pub(crate) fn is_withdrawn(&self, namespace: &Namespace) -> bool {
+        let Some(export) = namespace.export(self.export.id) else { return true };
+        let Some(origin) = self.origin else { return false };
+        export.rule(origin).is_none_or(|rule| rule.read_only && !self.caller.read_only)
+    }
+
     /// Whether the share is gone over all connections that a session has, which are from these addresses.
     pub(crate) fn is_gone(&self, namespace: &Namespace, clients: &[IpAddr]) -> bool {
         // A session that has none is being ended.

@@ -46,6 +46,11 @@ impl Kept {
         self.born.or(attrs.born)
     }
 
+    /// The same where everything has such a time: at the latest it was made when it was changed first.
+    pub fn born_or_modified(&self, attrs: &Attrs) -> Time {
+        self.born(attrs).unwrap_or(attrs.modified.min(attrs.changed))
+    }
+
     /// When the file changed last.
     pub fn changed(&self, attrs: &Attrs) -> Time {
         self.set_changed.filter(|_| self.is_change_of(attrs)).unwrap_or(attrs.changed)

@@ -63,8 +63,8 @@ pub use key::{FileKey, KEY_BYTES_MAX, KeyHasher};
 pub use memfs::{MemFs, provisioner::MemProvisioner};
 pub use name::Name;
 pub use namespace::{
-    Cidr, Export, ExportId, ExportRule, Namespace, Origin, Protection, ProtocolId, ProtocolSet, PseudoDir,
-    ShareSettings, SharedNamespace, Squash, VolumeId,
+    Admission, Cidr, Export, ExportId, ExportRule, Namespace, Origin, Protection, ProtocolId, ProtocolSet,
+    PseudoDir, ShareSettings, SharedNamespace, Squash, VolumeId,
 };
 pub use posix_acl::{Acls, PosixAcl};
 pub use provision::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};

@@ -44,7 +44,12 @@ pub struct Cidr {
 
 /// Why a text is no [`Cidr`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadCidr(String);
+pub enum BadCidr {
+    /// It is none.
+    Unreadable(String),
+    /// It begins among the IPv6 addresses that stand for IPv4 ones and has others, too.
+    Mixed(String),
+}
 
 /// What happens to the identities that clients claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,6 +132,17 @@ pub struct Origin {
     pub protocol: ProtocolId,
     /// How its connection is protected.
     pub protection: Protection,
+}
+
+/// What an export has let somebody do: for as long as it still would, what was got by it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// The export.
+    pub export: ExportId,
+    /// Where the call came from.
+    pub origin: Origin,
+    /// Whether it changes files, or keeps others from doing so.
+    pub changes: bool,
 }
 
 /// A volume at a path, with its policy. A volume may have several, with other paths and rules; a file reached through one
@@ -228,10 +244,17 @@ impl Namespace {
     }
 
     /// Whether any export lets this client in, at whatever address and protection.
-    pub fn admits(&self, client: IpAddr, protocol: ProtocolId) -> bool {
+    pub fn admits_from(&self, client: IpAddr, protocol: ProtocolId) -> bool {
         let is_for = |rule: &&ExportRule| rule.protocols.contains(protocol) && rule.matches(client);
         let rules = self.exports.iter().filter_map(|export| export.rules.iter().find(is_for));
         rules.into_iter().any(|rule| !rule.no_access)
+    }
+
+    /// Whether an export that has let somebody in still does, and still lets changes happen if it was about these.
+    pub fn admits(&self, admission: &Admission) -> bool {
+        let export = self.export(admission.export);
+        let rule = export.and_then(|export| export.rule(admission.origin));
+        rule.is_some_and(|rule| !(rule.read_only && admission.changes))
     }
 
     /// The directory above all exports, as it is seen from `origin`.
@@ -378,6 +401,9 @@ impl From<IpAddr> for Cidr {
     }
 }
 
+/// Bits that say of an IPv6 address that it stands for an IPv4 one.
+const MAPPED_PREFIX: u8 = 96;
+
 fn bits(address: IpAddr) -> (u128, bool) {
     match address {
         IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, false),
@@ -389,17 +415,23 @@ impl std::str::FromStr for Cidr {
     type Err = BadCidr;
 
     fn from_str(text: &str) -> Result<Self, BadCidr> {
-        let bad = || BadCidr(text.to_owned());
+        let bad = || BadCidr::Unreadable(text.to_owned());
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix.parse::<u8>().map_err(|_| bad())?)),
             None => (text, None),
         };
-        let (address, is_v6) = bits(address.parse().map_err(|_| bad())?);
-        let most = if is_v6 { 128 } else { 32 };
-        let prefix = prefix.unwrap_or(most);
+        let written: IpAddr = address.parse().map_err(|_| bad())?;
+        let most = if written.is_ipv4() { 32 } else { 128 };
+        let mut prefix = prefix.unwrap_or(most);
         if prefix > most {
             return Err(bad());
         }
+        // ::ffff:10.0.0.0/104 is 10.0.0.0/8: clients are known by their IPv4 addresses.
+        let canonical = written.to_canonical();
+        if canonical != written {
+            prefix = prefix.checked_sub(MAPPED_PREFIX).ok_or_else(|| BadCidr::Mixed(text.to_owned()))?;
+        }
+        let (address, is_v6) = bits(canonical);
         let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
         Ok(Self { address: address & mask, mask, is_v6, prefix })
     }
@@ -418,7 +450,15 @@ impl std::fmt::Display for Cidr {
 
 impl std::fmt::Display for BadCidr {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "\"{}\" is no address range: write 10.1.0.0/16, 192.168.1.7 or 2001:db8::/32", self.0)
+        match self {
+            Self::Unreadable(text) => {
+                write!(f, "\"{text}\" is no address range: write 10.1.0.0/16, 192.168.1.7 or 2001:db8::/32")
+            }
+            Self::Mixed(text) => write!(
+                f,
+                "\"{text}\" has IPv4 addresses and others: write ranges of IPv4 as such, like 10.1.0.0/16 or 0.0.0.0/0"
+            ),
+        }
     }
 }
 
@@ -469,7 +509,7 @@ mod tests {
         assert!(rule("10.1.2.3").is_none());
         assert!(rule("10.2.2.3").is_some());
         let namespace = Namespace::new([export]);
-        let admits = |client: &str| namespace.admits(client.parse().unwrap(), ProtocolId::default());
+        let admits = |client: &str| namespace.admits_from(client.parse().unwrap(), ProtocolId::default());
         assert_eq!(["10.1.2.3", "10.2.2.3"].map(admits), [false, true]);
     }
 
@@ -487,6 +527,34 @@ mod tests {
                 assert_eq!(export.rule(origin).is_some(), protection >= least, "{protection:?} at {least:?}");
             }
         }
+    }
+
+    #[test]
+    fn address_of_ipv4_written_as_ipv6_is_the_same_client() {
+        let range = |text: &str| text.parse::<Cidr>();
+        for (mapped, plain) in [
+            ("::ffff:10.1.2.3", "10.1.2.3"),
+            ("::ffff:10.1.2.3/128", "10.1.2.3/32"),
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:a01:203/120", "10.1.2.0/24"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+        ] {
+            assert_eq!(range(mapped), range(plain), "{mapped}");
+            assert_eq!(range(mapped).unwrap().to_string(), range(plain).unwrap().to_string());
+        }
+        for mixed in ["::ffff:10.0.0.0/95", "::ffff:0:0/80", "::ffff:1.2.3.4/0"] {
+            assert_eq!(range(mixed), Err(BadCidr::Mixed(mixed.to_owned())));
+            assert!(range(mixed).unwrap_err().to_string().contains("write ranges of IPv4 as such"));
+        }
+        for other in ["::/0", "::1", "::fffe:10.0.0.1", "2001:db8::/32"] {
+            assert!(!range(other).unwrap().contains("10.0.0.1".parse().unwrap()), "{other}");
+        }
+        let deny =
+            ExportRule { clients: vec![range("::ffff:10.1.0.0/112").unwrap()], ..ExportRule::everybody() };
+        assert!(
+            deny.matches("10.1.2.3".parse().unwrap()) && deny.matches("::ffff:10.1.2.3".parse().unwrap())
+        );
+        assert!(!deny.matches("10.2.2.3".parse().unwrap()));
     }
 
     #[test]

@@ -31,6 +31,7 @@ impl From<&Inner> for Warning {
             Inner::Unfinished { volume, .. } => ("unfinished", None, Some(volume)),
             Inner::NoRules { volume } => ("no-rules", None, Some(volume)),
             Inner::NotServed { volume, .. } => ("not-served", None, Some(volume)),
+            Inner::Unprotected { volume, .. } => ("unprotected", None, Some(volume)),
             Inner::EndpointDown { volume, .. } => ("endpoint-down", None, Some(volume)),
             Inner::LockedOut { .. } => ("locked-out", None, None),
             Inner::UnknownHost { volume, .. } => ("unknown-host", None, Some(volume)),

@@ -133,6 +133,7 @@ pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Ar
             std::io::Read::read_exact(&mut *random.lock().unwrap(), bytes).unwrap();
         }),
         served: control::Protocols::NFS,
+        protection: vfs::Protection::Verified,
         instance: 1,
     };
     Arc::new(Service::open(dependencies).unwrap())

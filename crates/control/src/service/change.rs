@@ -106,6 +106,9 @@ impl Service {
         if old.protocols != new.protocols {
             levels::check_served(new.protocols, self.protocols())?;
         }
+        if (&old.rules, old.protocols) != (&new.rules, new.protocols) {
+            self.check_reachable(new)?;
+        }
         self.check_share(new)?;
         levels::check_together(&after.pool, &live.together.with(&after.pool, new), force)
     }

@@ -40,7 +40,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::claims::Grace;
 use vfs::qos::Pacer;
-use vfs::{Counting, Export, Namespace, Provisioner, SharedNamespace, VolumeId};
+use vfs::{Counting, Export, Namespace, Protection, Provisioner, SharedNamespace, VolumeId};
 
 /// Milliseconds since 1970.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -82,6 +82,8 @@ pub struct Dependencies {
     pub entropy: Entropy,
     /// The protocols that this process serves.
     pub served: Protocols,
+    /// The most protection that connections of NFS can have.
+    pub protection: Protection,
     /// A number that differs at every start of the process.
     pub instance: u64,
 }
@@ -236,9 +238,9 @@ impl Service {
             warnings.push(Warning::OverPool { pool: pool.name, size: pool.size, taken: taken.bytes });
         }
         let (served, not_listening) = (self.protocols(), self.not_listening());
-        warnings.extend(
-            volumes.iter().flat_map(|volume| namespace::warnings(volume, &hosts, served, &not_listening)),
-        );
+        warnings.extend(volumes.iter().flat_map(|volume| {
+            namespace::warnings(volume, &hosts, (served, self.dependencies.protection), &not_listening)
+        }));
         warnings.extend(self.counting().failed.into_iter().filter_map(|(id, error)| {
             let volume = volumes.iter().find(|volume| volume.id == id)?;
             Some(Warning::NotCounted { volume: volume.name.clone(), error })

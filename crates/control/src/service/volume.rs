@@ -8,7 +8,7 @@ use crate::name::{ShareName, VolumeName, check_labels};
 use crate::operation::{Done, Operation, Outcome, Terms, Verb};
 use crate::pool::Pool;
 use crate::protocol::Protocols;
-use crate::rule::{ExportRule, check_id};
+use crate::rule::{self, ExportRule, check_id};
 use crate::store;
 use crate::volume::{NewVolume, Volume, VolumeChange};
 use envelope::Protocol;
@@ -79,8 +79,23 @@ impl Service {
         check_endpoints(&volume.endpoints)?;
         levels::check_volume(pool, &volume)?;
         levels::check_served(volume.protocols, self.protocols())?;
+        self.check_reachable(&volume)?;
         self.check_share(&volume)?;
         Ok(volume)
+    }
+
+    /// Refuses rules by which nobody could mount, because they ask for more protection than there is.
+    pub(super) fn check_reachable(&self, volume: &Volume) -> Result<()> {
+        let (protocols, protection) = (volume.protocols.and(self.protocols()), self.dependencies.protection);
+        let Some(rule) = volume.rules.iter().find(|rule| !rule.is_reachable(protocols, protection)) else {
+            return Ok(());
+        };
+        let asked = rule::protection_word(rule.protection);
+        let what = format!("a rule for {} with xprtsec {asked}, which no connection has", rule.clients);
+        let missing = rule::missing_for(rule.protection);
+        let allowed =
+            format!("{}; more, if the service is started with {missing}", rule::protection_word(protection));
+        Err(Error::invalid(what, allowed))
     }
 
     /// A number that no volume has.

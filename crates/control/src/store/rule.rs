@@ -34,7 +34,7 @@ pub(crate) fn write(connection: &Connection, volume: i64, rules: &[ExportRule]) 
 fn rule(row: &Row<'_>) -> Result<ExportRule> {
     let text: String = row.get("clients")?;
     Ok(ExportRule {
-        clients: text.parse::<Clients>().map_err(|_| unreadable("clients", text))?,
+        clients: Clients::stored(text.clone()).map_err(|_| unreadable("clients", text))?,
         access: word(row, "access", Access::of)?,
         squash: word(row, "squash", squash_of)?,
         anonymous_uid: row.get("anonymous_uid")?,

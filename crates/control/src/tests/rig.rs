@@ -36,6 +36,7 @@ pub(super) struct Rig {
     drawn: Arc<AtomicU64>,
     /// The protocols that the next run serves.
     served: Protocols,
+    protection: vfs::Protection,
 }
 
 /// Ends the service at a step of one's choice.
@@ -207,12 +208,18 @@ impl Rig {
             opened: Arc::default(),
             drawn: Arc::default(),
             served: Protocols::NFS,
+            protection: vfs::Protection::Verified,
         }
     }
 
     /// The same, whose next run serves these protocols.
     pub(super) fn serving(self, served: Protocols) -> Self {
         Self { served, ..self }
+    }
+
+    /// The same, whose next run protects connections of NFS no better than this.
+    pub(super) fn protecting(self, protection: vfs::Protection) -> Self {
+        Self { protection, ..self }
     }
 
     /// A new run of the process.
@@ -240,6 +247,7 @@ impl Rig {
                 bytes.iter_mut().zip(drawn.to_be_bytes().iter().cycle()).for_each(|(to, from)| *to = *from);
             }),
             served: self.served,
+            protection: self.protection,
             instance: 1,
         };
         let mut store = Store::open(self.dir.path())?;

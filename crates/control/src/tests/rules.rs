@@ -95,6 +95,38 @@ fn the_first_rule_that_matches_decides_at_once_and_after_a_restart() {
 }
 
 #[test]
+fn rule_that_asks_for_more_protection_than_there_is_is_refused() {
+    use vfs::Protection::{Encrypted, Plain, Verified};
+    for (offered, least) in [(Plain, Encrypted), (Encrypted, Verified), (Plain, Verified)] {
+        let rig = Rig::new().protecting(offered);
+        let service = furnished(&rig);
+        let asks = ExportRule { protection: least, ..rule("10.4.0.0/16") };
+        let error = set(&service, std::slice::from_ref(&asks)).unwrap_err().to_string();
+        assert!(error.contains("which no connection has") && error.contains("--tls-cert"), "{error}");
+        let new = NewVolume { rules: Some(vec![asks.clone()]), ..new_volume("w", "p", 1024) };
+        assert!(service.create_volume(&terms(), &new).unwrap_err().to_string().contains("no connection has"));
+        // Who is kept out needs no protection for that.
+        set(&service, &[ExportRule { access: Access::NoAccess, ..asks }, rule("10.0.0.0/8")]).unwrap();
+    }
+}
+
+#[test]
+fn rule_of_a_service_that_had_a_certificate_before_is_warned_of() {
+    let rig = Rig::new();
+    let service = furnished(&rig);
+    let asks = ExportRule { protection: vfs::Protection::Encrypted, ..rule("10.4.0.0/16") };
+    set(&service, &[asks, rule("10.5.0.0/16")]).unwrap();
+    assert_eq!(service.warnings().unwrap(), []);
+    drop(service);
+    let rig = rig.protecting(vfs::Protection::Plain);
+    let service = rig.open();
+    let warned: Vec<String> = service.warnings().unwrap().iter().map(ToString::to_string).collect();
+    let expected = "nobody can mount the volume v by its rule for 10.4.0.0/16: it asks for tls, and the service was started \
+                    without a certificate: --tls-cert and --tls-key";
+    assert_eq!(warned, [expected]);
+}
+
+#[test]
 fn the_providers_bounds_hold() {
     let rig = Rig::new();
     let service = furnished(&rig);

@@ -299,8 +299,9 @@ impl Stateid {
 
 /// `bitmap4`, RFC 8881 §3.2: a set of small numbers.
 ///
-/// It keeps numbers below [`Self::CAPACITY`], far above any in use. Decoding takes longer bitmaps and forgets
-/// what lies beyond: no such attribute is supported. Encoding leaves out words of zeros at the end.
+/// It keeps numbers below [`Self::CAPACITY`], far above any in use. Decoding takes longer bitmaps, and notes as
+/// the number [`Self::BEYOND`], which is none in use, that there are members that it does not keep. Encoding
+/// leaves out words of zeros at the end.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Bitmap {
     bits: u128,
@@ -309,6 +310,8 @@ pub struct Bitmap {
 impl Bitmap {
     /// Numbers below this are kept.
     pub const CAPACITY: u32 = u128::BITS;
+    /// Stands for all numbers from [`Self::CAPACITY`] on.
+    pub const BEYOND: u32 = Self::CAPACITY - 1;
     const WORDS: usize = Self::CAPACITY as usize / 32;
     /// The set without members.
     pub const EMPTY: Self = Self { bits: 0 };
@@ -426,18 +429,22 @@ impl Decode<'_> for Bitmap {
     #[inline]
     fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let length = r.u32()? as usize;
-        let words = r.fixed(length.saturating_mul(4))?.as_chunks().0.iter().take(Self::WORDS);
-        let shifted =
-            words.zip((0..).step_by(32)).map(|(&word, bit)| u128::from(u32::from_be_bytes(word)) << bit);
-        Ok(Self { bits: shifted.fold(0, |all, word| all | word) })
+        let all = r.fixed(length.saturating_mul(4))?.as_chunks().0;
+        let (words, beyond) = all.split_at(all.len().min(Self::WORDS));
+        let shifted = words
+            .iter()
+            .zip((0..).step_by(32))
+            .map(|(&word, bit)| u128::from(u32::from_be_bytes(word)) << bit);
+        let bits = shifted.fold(0, |all, word| all | word);
+        let is_beyond = beyond.iter().any(|word| *word != [0; 4]);
+        Ok(Self { bits: bits | u128::from(is_beyond) << Self::BEYOND })
     }
 }
 
 /// `fattr4`, RFC 8881 §3.3.7: the values of the attributes in `attrmask`, one after another by ascending
 /// number ([`super::attr`]).
 ///
-/// Whoever reads `attr_vals` to their end knows whether `attrmask` told of all: values of numbers beyond
-/// [`Bitmap::CAPACITY`] are left over.
+/// Values of numbers beyond [`Bitmap::CAPACITY`] are left over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Xdr)]
 pub struct Fattr<'a> {
     pub attrmask: Bitmap,

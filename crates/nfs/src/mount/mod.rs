@@ -49,7 +49,7 @@ pub(crate) fn answer(
         }
         Procedure::DUMP => dump(call, w),
         Procedure::UMNT => umnt(call, DirPath::decode(&mut r)?),
-        Procedure::UMNTALL => call.service.mounts.remove_all(call.peer.ip()),
+        Procedure::UMNTALL => call.service.mounts.remove_all(call.client()),
         Procedure::EXPORT => exports(call, w),
         _ => return Ok(Outcome::NoProcedure),
     }
@@ -80,7 +80,7 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> Answer {
     match walk(call, export, rule, below) {
         Ok(file) => {
             let mounted = call.remember(file);
-            call.service.mounts.add(call.service.networks, call.peer.ip(), &path);
+            call.service.mounts.add(call.service.networks, call.client(), &path);
             let (fhandle, auth_flavors) = (mounted.handle.bytes(), vec![AuthFlavor::SYS]);
             MountReply::Ok(MountOk { fhandle, auth_flavors }).encode(w);
             Ok(())
@@ -123,7 +123,7 @@ fn dump(call: &Call<'_>, w: &mut Writer<'_>) {
 /// RFC 1813 §5.2.3: no results, so a path that was not mounted is no error.
 fn umnt(call: &Call<'_>, path: DirPath<'_>) {
     if let Ok(path) = path::normal(path.0) {
-        call.service.mounts.remove(call.peer.ip(), &path);
+        call.service.mounts.remove(call.client(), &path);
     }
 }
 

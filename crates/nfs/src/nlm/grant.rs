@@ -9,7 +9,8 @@ use super::locks::{Arrived, Shared, unlock, until};
 use super::state::{Granted, Host, Offer, OwnerName, Place, Waiting};
 use crate::callback::Outgoing;
 use crate::limits::{
-    LOCK_HOST_ASKED_S, LOCK_HOST_COURTESY_S, LOCK_HOST_IDLE_S, LOCK_HOST_SILENT_S, LOCK_OFFER_S,
+    LOCK_HOST_ASKED_S, LOCK_HOST_COURTESY_S, LOCK_HOST_GONE_S, LOCK_HOST_IDLE_S, LOCK_HOST_SILENT_S,
+    LOCK_OFFER_S,
 };
 use nfs_wire::nlm::{Lock, Object, Offset, PROGRAM, Procedure, Reply, Status, TestArgs, VERSION_4};
 use std::collections::HashSet;
@@ -73,7 +74,11 @@ impl Shared {
                 Outcome::Granted => self.granted(client, volume, ticket),
                 Outcome::Again => self.ask_again(client, volume, ticket),
                 Outcome::TimedOut | Outcome::Canceled => {
-                    self.state().take_waiting(client, |waiting| waiting.is_of(volume, ticket));
+                    let mut state = self.state();
+                    let taken = state.take_waiting(client, |waiting| waiting.is_of(volume, ticket));
+                    if let (Some(taken), Some(host)) = (taken, state.hosts.get_mut(&client)) {
+                        host.forget_admission(taken.place);
+                    }
                 }
             },
             Effect::Revoked { file, what: Lost::Range(owner, _), .. } => {
@@ -210,6 +215,7 @@ impl Shared {
     /// not answered for so long that nobody expects them any more.
     pub(super) fn tend_silent(self: &Arc<Self>, now: Instant, connected: impl FnOnce() -> HashSet<IpAddr>) {
         self.ask_silent(now, connected);
+        self.lapse_gone(now);
         self.forget_gone(now);
     }
 
@@ -262,6 +268,21 @@ impl Shared {
             Some(has_answered)
         };
         self.workers.submit((client, &self.party(client)), ask);
+    }
+
+    /// Has the locks and shares of clients that do not answer yield to clients that want them.
+    fn lapse_gone(&self, now: Instant) {
+        let mut lapsed = Vec::new();
+        for host in self.state().hosts.values_mut() {
+            if !host.has_lapsed && host.is_silent_for(LOCK_HOST_GONE_S, now) {
+                host.has_lapsed = true;
+                lapsed.extend(host.holders());
+            }
+        }
+        for (volume, holder) in lapsed {
+            let effects = volume.claims().lapse(volume.now(), holder);
+            volume.claims().dispatch(effects);
+        }
     }
 
     fn forget_gone(&self, now: Instant) {

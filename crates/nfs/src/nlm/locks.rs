@@ -8,6 +8,7 @@ use super::state::{Host, Offer, OwnerName, Place, State, Table, Waiting};
 use super::status::of_conflict;
 use crate::callback::workers::Workers;
 use crate::callback::{Caller, Outgoing};
+use crate::followed::Followed;
 use crate::limits::LOCK_WAIT_S;
 use crate::nsm::hosts::LockHosts;
 use crate::nsm::notify::Restart;
@@ -21,7 +22,7 @@ use vfs::claims::{
     Conflict, Effect, HolderId, LockOwner, LockRequest, Queueing, Request, Span, Stream, Verdict,
 };
 use vfs::qos::Nanos;
-use vfs::{File, Volume, VolumeId};
+use vfs::{Admission, File, Namespace, SharedNamespace, Volume, VolumeId};
 
 /// The locks of all clients.
 pub struct Locks(pub(super) Arc<Shared>);
@@ -39,6 +40,8 @@ pub(super) struct Shared {
     pub(super) hosts: Option<Arc<LockHosts>>,
     /// Our own restart, while it is news.
     pub(super) restart: Mutex<Option<Restart>>,
+    /// Whose rules admit what is held.
+    followed: Followed,
 }
 
 /// What has happened to a client's claim.
@@ -63,6 +66,8 @@ pub(super) struct Asked<'a> {
     pub(super) span: Span,
     pub(super) is_exclusive: bool,
     pub(super) offer: Offer,
+    /// What lets the client ask.
+    pub(super) admission: Admission,
 }
 
 /// How a lock is asked for.
@@ -99,6 +104,11 @@ const fn portmap_port() -> u16 {
 }
 
 impl Locks {
+    /// A client has called the lock manager.
+    pub(super) fn hear(&self, client: IpAddr) {
+        self.0.state().hear(client);
+    }
+
     /// No locks. `hosts` remembers over a restart who had some; clients' port mappers are at `portmap_port`.
     pub fn new(hosts: Option<Arc<LockHosts>>, portmap_port: u16) -> Self {
         Self(Arc::new(Shared {
@@ -110,6 +120,7 @@ impl Locks {
             caller: Caller::new(portmap_port),
             hosts,
             restart: Mutex::default(),
+            followed: Followed::default(),
         }))
     }
 
@@ -254,6 +265,18 @@ impl Locks {
         Status::GRANTED
     }
 
+    /// A client has got something that `by` has admitted.
+    pub(super) fn note(&self, by: &Namespace, shared: &SharedNamespace) {
+        self.0.followed.note(by, shared);
+    }
+
+    /// Ends what the rules of exports do not admit any longer, whoever holds it or waits for it.
+    pub fn follow(&self, namespace: &SharedNamespace) {
+        let Some(namespace) = self.0.followed.next(namespace) else { return };
+        let clients: Vec<IpAddr> = self.0.state().hosts.keys().copied().collect();
+        clients.into_iter().for_each(|client| self.0.withdraw(client, &namespace));
+    }
+
     /// Ends all locks of a client, and what it waits for.
     pub(crate) fn free_all(&self, client: IpAddr) {
         self.0.free_all(client, |_| true);
@@ -341,6 +364,7 @@ impl Shared {
         let Some(host) = state.hosts.get_mut(&asked.client) else { return refused };
         host.monitor_state = terms.monitor.unwrap_or(host.monitor_state);
         let place = asked.place(host.number(asked.owner.clone()));
+        host.admit(place, asked.admission);
         let known = host.waiting.iter().find(|waiting| waiting.is(&place, asked));
         let is_queued = known.is_some_and(|waiting| waiting.granted.is_none());
         if is_queued && terms.waits {
@@ -371,6 +395,31 @@ impl Shared {
         };
         state.settle(asked.client, claims, holder, place);
         Some((status, effects))
+    }
+
+    fn withdraw(&self, client: IpAddr, namespace: &Namespace) {
+        let mut ended = Vec::new();
+        let mut state = self.state();
+        let (places, shares) = state.withdraw(client, namespace);
+        for place in places {
+            let Some((volume, holder)) = state.volume_of(client, place.volume) else { continue };
+            let owner = LockOwner { holder, owner: place.owner };
+            let mut effects = Vec::new();
+            while let Some(waiting) = state.take_waiting(client, |waiting| waiting.place == place) {
+                let cancel = Request::Cancel(waiting.ticket);
+                effects.extend(volume.claims().apply(volume.now(), &place.file, &cancel).1);
+            }
+            effects.extend(unlock(&volume, owner, &place, Span::ALL).1);
+            state.settle(client, volume.claims(), holder, place);
+            ended.push((volume, effects));
+        }
+        for share in shares {
+            let Some((volume, _)) = state.volume_of(client, share.volume) else { continue };
+            let effects = volume.claims().apply(volume.now(), &share.file, &Request::Close(share.open)).1;
+            ended.push((volume, effects));
+        }
+        drop(state);
+        ended.into_iter().for_each(|(volume, effects)| volume.claims().dispatch(effects));
     }
 
     /// The client as a holder of claims of a volume, from now on if it was none.

@@ -25,7 +25,7 @@ use state::{Offer, OwnerName};
 use status::{in_version, of_error};
 use transport::Outbox;
 use vfs::claims::Span;
-use vfs::{Blocking, FsError, FsResult};
+use vfs::{Admission, Blocking, FsError, FsResult};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
 /// Of each asynchronous pair, the call is this far from the procedure, and the result from the call (RFC 1813
@@ -42,6 +42,7 @@ pub(crate) fn answer(
     out: &mut Outbox,
 ) -> Attempt {
     let (mut r, mut w) = (Reader::new(args), out.writer());
+    call.service.locks.hear(call.client());
     match version {
         VERSION_4 => Request::<u64>::answer(call, version, procedure, &mut r, &mut w),
         _ => Request::<u32>::answer(call, version, procedure, &mut r, &mut w),
@@ -184,7 +185,9 @@ impl<O: Offset> Request<O> {
         let monitor = is_monitored.then_some(args.state);
         let terms = Terms { waits: args.block, reclaims: args.reclaim, monitor };
         let asked = asked(call, &file, version, &args.alock, span, args.exclusive);
-        Ok(call.service.locks.lock(&asked, terms))
+        let status = call.service.locks.lock(&asked, terms);
+        call.service.locks.note(call.namespace, &call.service.namespace);
+        Ok(status)
     }
 
     /// What gives something back asks for no right to the file: the client has had it.
@@ -202,6 +205,11 @@ impl<O: Offset> Request<O> {
 }
 
 impl Call<'_> {
+    /// What lets the client hold something at a file.
+    fn admission(&self, file: &File, changes: bool) -> Admission {
+        Admission { export: file.export_id(), origin: self.origin(), changes }
+    }
+
     /// The file of a lock, and the bytes. With `Some`, the caller must have the right to lock them, alone or
     /// with others.
     fn lockable<O: Offset>(
@@ -242,7 +250,8 @@ fn asked<'f, O: Offset>(
         len: alock.l_len.into(),
     };
     let owner = OwnerName { svid: alock.svid, oh: alock.oh.0.into() };
-    Asked { file, client: call.client(), owner, span, is_exclusive, offer }
+    let admission = call.admission(file, is_exclusive);
+    Asked { file, client: call.client(), owner, span, is_exclusive, offer, admission }
 }
 
 /// What stands against a lock; of what is no byte range nothing is known but that it is there.

@@ -11,7 +11,7 @@ use nfs_wire::nlm::{Procedure, ShareAccess, ShareArgs, ShareMode, Status};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::claims::{Access, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
-use vfs::{Blocking, File, FsError, FsResult};
+use vfs::{Admission, Blocking, File, FsError, FsResult};
 
 /// Whose share it is, and of which file.
 struct Wanted<'a> {
@@ -20,6 +20,7 @@ struct Wanted<'a> {
     /// The address by which it knows us.
     local: IpAddr,
     owner: &'a [u8],
+    admission: Admission,
 }
 
 /// Does SHARE or UNSHARE.
@@ -30,17 +31,21 @@ pub(super) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &ShareArgs
     }
     let file = call.file(share.fh.0)?;
     let (client, locks) = (call.client(), &call.service.locks);
-    let wanted = Wanted { file: &file, client, local: call.local.to_canonical(), owner: share.oh.0 };
+    let (local, admission) = (call.local.to_canonical(), call.admission(&file, false));
+    let wanted = Wanted { file: &file, client, local, owner: share.oh.0, admission };
     if procedure == Procedure::UNSHARE {
         locks.unshare(&wanted);
         return Ok(Status::GRANTED);
     }
     let access = access(share.mode, share.access)?;
+    let changes = access.rights.contains(Rights::WRITE) || !access.deny.is_none();
+    let wanted = Wanted { admission: Admission { changes, ..admission }, ..wanted };
     for (right, is_exclusive) in [(Rights::READ, false), (Rights::WRITE, true)] {
         if access.rights.contains(right) {
             file.authorize_lock(&file.caller, is_exclusive, call.blocking)?;
         }
     }
+    file.authorize_deny(&file.caller, access.deny, call.blocking)?;
     if !locks.is_recorded(client) && call.blocking == Blocking::Never {
         return Err(FsError::WouldWait);
     }
@@ -49,6 +54,7 @@ pub(super) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &ShareArgs
             return Ok(Status::DENIED_NOLOCKS);
         }
         if let Some(status) = locks.share(&wanted, access, args.reclaim) {
+            locks.note(call.namespace, &call.service.namespace);
             return Ok(status);
         }
     }
@@ -105,7 +111,7 @@ impl Locks {
             verdict
         };
         let mut verdict = open(access, reclaims);
-        let mut opened = access;
+        let (mut opened, mut admission) = (access, wanted.admission);
         let status = match &verdict {
             Verdict::Refused(conflict) => of_conflict(*conflict),
             Verdict::Granted(_) | Verdict::Wait(_) => Status::GRANTED,
@@ -113,14 +119,17 @@ impl Locks {
         if status != Status::GRANTED
             && let Some(before) = before
         {
-            opened = before.access;
+            (opened, admission) = (before.access, before.admission);
             verdict = open(opened, reclaims);
         }
         if let Verdict::Granted(granted) = verdict
             && let Some(open) = granted.open
         {
             let (volume, owner) = (volume.id(), wanted.owner.into());
-            state.add_share(wanted.client, Share { volume, file: key, owner, open, access: opened });
+            state.add_share(
+                wanted.client,
+                Share { volume, file: key, owner, open, access: opened, admission },
+            );
         }
         drop(state);
         claims.dispatch(effects);

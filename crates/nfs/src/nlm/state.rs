@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use vfs::bounds::{Bounds, Full, Party, Slot};
 use vfs::claims::{Access, Claims, HolderId, LockOwner, LockRequest, OpenId, Ticket};
-use vfs::{FileKey, Volume, VolumeId};
+use vfs::{Admission, FileKey, Namespace, Volume, VolumeId};
 
 /// All clients.
 pub(super) struct State {
@@ -37,12 +37,14 @@ pub(super) struct Host {
     pub(super) monitor_state: u32,
     /// Since when it has held nothing.
     pub(super) idle_since: Option<Instant>,
-    volumes: HashMap<VolumeId, Attached>,
+    pub(super) volumes: HashMap<VolumeId, Attached>,
     owners: HashMap<OwnerName, u64>,
     names: HashMap<u64, Owner>,
     next_owner: u64,
     /// How many ranges owners have at files.
     held: HashMap<Place, usize>,
+    /// What has let owners hold or wait for ranges at files.
+    admitted: HashMap<Place, Admission>,
     shares: Vec<Share>,
     pub(super) waiting: Vec<Waiting>,
     _room: Slot,
@@ -55,14 +57,16 @@ pub(super) struct Host {
     /// When it was asked last whether it is there, and since when it has not answered.
     pub(super) asked: Option<Instant>,
     pub(super) silent_since: Option<Instant>,
+    /// Its locks and shares yield to others.
+    pub(super) has_lapsed: bool,
     /// The address by which it knows us.
     pub(super) local: Option<IpAddr>,
 }
 
 /// A client as a holder of claims of one volume.
-struct Attached {
-    volume: Weak<Volume>,
-    holder: HolderId,
+pub(super) struct Attached {
+    pub(super) volume: Weak<Volume>,
+    pub(super) holder: HolderId,
 }
 
 /// How a client names the owner of a lock: a process, and bytes that say which.
@@ -123,6 +127,8 @@ pub(super) struct Share {
     pub(super) owner: Box<[u8]>,
     pub(super) open: OpenId,
     pub(super) access: Access,
+    /// What has let the client have it.
+    pub(super) admission: Admission,
 }
 
 impl State {
@@ -242,8 +248,20 @@ impl State {
             (Some(_), 0) => host.used(place.owner, -1),
             _ => host.used(place.owner, 0),
         }
+        host.forget_admission(place);
         let before = before.unwrap_or(0);
         host.locks.set(host.locks.weight() + count - before);
+    }
+
+    /// Places of ranges and locks waited for that the exports of a namespace do not admit any longer, and shares. The client has
+    /// neither from now on, as far as is known here.
+    pub(super) fn withdraw(&mut self, client: IpAddr, namespace: &Namespace) -> (Vec<Place>, Vec<Share>) {
+        let Some(host) = self.hosts.get_mut(&client) else { return Default::default() };
+        let is_gone = |_: &Place, admission: &mut Admission| !namespace.admits(admission);
+        let places = host.admitted.extract_if(is_gone).map(|(place, _)| place).collect();
+        let is_gone = |share: &Share| !namespace.admits(&share.admission);
+        let shares = std::iter::from_fn(|| self.take_share(client, is_gone)).collect();
+        (places, shares)
     }
 
     /// Adds a lock that a client waits for.
@@ -283,6 +301,7 @@ impl State {
         let Some(host) = self.hosts.get_mut(&client) else { return };
         let Some(attached) = host.volumes.remove(&volume) else { return };
         self.holders.remove(&(volume, attached.holder));
+        host.admitted.retain(|place, _| place.volume != volume);
         let places: Vec<(Place, usize)> = host.held.extract_if(|place, _| place.volume == volume).collect();
         for (place, count) in places {
             host.locks.set(host.locks.weight() - count);
@@ -348,6 +367,7 @@ impl Host {
             names: HashMap::new(),
             next_owner: 0,
             held: HashMap::new(),
+            admitted: HashMap::new(),
             shares: Vec::new(),
             waiting: Vec::new(),
             _room: room,
@@ -356,6 +376,7 @@ impl Host {
             heard: Instant::now(),
             asked: None,
             silent_since: None,
+            has_lapsed: false,
             local: None,
         }
     }
@@ -363,6 +384,15 @@ impl Host {
     /// It has called, or answered.
     pub(super) fn hear(&mut self) {
         (self.heard, self.silent_since) = (Instant::now(), None);
+        if std::mem::take(&mut self.has_lapsed) {
+            self.holders().for_each(|(volume, holder)| volume.claims().renew(holder));
+        }
+    }
+
+    /// The volumes in which it is a holder of claims.
+    pub(super) fn holders(&self) -> impl Iterator<Item = (Arc<Volume>, HolderId)> {
+        let attached = self.volumes.values();
+        attached.filter_map(|attached| Some((attached.volume.upgrade()?, attached.holder)))
     }
 
     /// Whether it has not answered for so long.
@@ -396,6 +426,21 @@ impl Host {
     /// The name of an owner that holds or waits for something.
     pub(super) fn name_of(&self, number: u64) -> Option<&OwnerName> {
         self.names.get(&number).map(|owner| &owner.name)
+    }
+
+    /// An owner is about to hold or wait for a range at a file, which this has admitted. What was admitted before stays.
+    pub(super) fn admit(&mut self, place: Place, admission: Admission) {
+        let changes = self.admitted.get(&place).is_some_and(|before| before.changes);
+        self.admitted.insert(place, Admission { changes: changes || admission.changes, ..admission });
+    }
+
+    /// Forgets what has admitted an owner that neither holds nor waits for a range at a file.
+    pub(super) fn forget_admission(&mut self, place: Place) {
+        let is_used =
+            self.held.contains_key(&place) || self.waiting.iter().any(|waiting| waiting.place == place);
+        if !is_used {
+            self.admitted.remove(&place);
+        }
     }
 
     /// Whether it neither holds nor waits for anything.
@@ -439,6 +484,7 @@ impl State {
         self.assert_none_used();
         for host in self.hosts.values() {
             assert!(host.is_idle() && host.owners.is_empty() && host.names.is_empty());
+            assert!(host.admitted.is_empty());
         }
     }
 }

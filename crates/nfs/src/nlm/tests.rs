@@ -16,6 +16,7 @@ use xdr::{Decode, Encode, Reader};
 
 #[path = "hostile_tests.rs"]
 mod hostile;
+mod rules;
 
 const NOW: Time = crate::testing::NOW;
 /// Two clients of the export, and an address that it does not admit.

@@ -233,7 +233,8 @@ impl RpcCall {
     pub fn streams(&self) -> bool {
         match self.target {
             Target::Nfs(procedure) => procedure == nfs_wire::v3::Procedure::WRITE,
-            Target::Compound(outline) => outline.kind == Kind::Write,
+            // One without a long WRITE is kept until it is whole.
+            Target::Compound(_) => true,
             Target::Sideband(_) => false,
         }
     }

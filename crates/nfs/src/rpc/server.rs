@@ -19,6 +19,7 @@ use crate::limits::{
 use crate::service::Service;
 use crate::v3::large::LargeWrite;
 use crate::v4;
+use crate::v4::large::KeptCompound;
 use crate::v4::state::shown::ShownClient;
 use crate::v4::state::wire::Sender;
 use nfs_wire::rpc::{AuthStat, RecordMark, Rejected};
@@ -35,6 +36,8 @@ use transport::{
 pub use transport::{Client, Settings, Users};
 use vfs::traffic::ReadFrom;
 use vfs::{Blocking, FsError, Namespace, Origin, Protection};
+
+mod kept;
 
 /// ONC RPC over TCP.
 pub(super) struct Rpc {
@@ -83,6 +86,8 @@ pub(super) enum Continuation {
 pub(super) enum Upload {
     Write(Box<LargeWrite>),
     Compound(Box<v4::large::LargeWrite>),
+    /// What has no data that could be written as they come.
+    Kept(Box<KeptCompound>),
 }
 
 /// A call that goes on after a while.
@@ -121,6 +126,7 @@ impl Protocol for Rpc {
 
     const MESSAGE_BYTES_MAX: usize = RECORD_BYTES_MAX;
     const HEAD_BYTES: usize = RecordMark::SIZE + v4::large::HEAD_BYTES_MAX;
+    const TAIL_BYTES_MAX: usize = RECORD_BYTES_MAX;
 
     fn session(&self, listening: &Listening, ends: transport::Endpoints) -> Reach {
         let endpoint = listening.is_endpoint.then(|| ends.local.to_canonical());
@@ -330,8 +336,10 @@ impl Protocol for Rpc {
         refusal: Option<FsError>,
     ) -> Result<(Upload, Body), Malformed> {
         let begun = if let Target::Compound(_) = call.target {
-            v4::large::LargeWrite::begin(call, head, message_bytes, refusal)
-                .map(|(write, body)| (Upload::Compound(Box::new(write)), body))
+            Ok(match v4::large::LargeWrite::begin(call, head, message_bytes, refusal) {
+                Ok((write, body)) => (Upload::Compound(Box::new(write)), body),
+                Err(kept) => (Upload::Kept(Box::new(kept)), Body { start: 0, len: 0 }),
+            })
         } else {
             LargeWrite::begin(call, head, message_bytes, refusal)
                 .map(|(write, body)| (Upload::Write(Box::new(write)), body))
@@ -352,6 +360,8 @@ impl Protocol for Rpc {
         match upload {
             Upload::Write(write) => write.write_part(&mut call, at, data),
             Upload::Compound(write) => write.write_part(&mut call, &connection.session.binding, at, data),
+            // It has no body.
+            Upload::Kept(_) => 0,
         }
     }
 
@@ -361,6 +371,10 @@ impl Protocol for Rpc {
         upload: Upload,
         tail: &[u8],
     ) -> Progress<Continuation> {
+        let upload = match upload {
+            Upload::Kept(kept) => return self.run_kept(cx, *kept, tail),
+            upload => upload,
+        };
         let call = upload.call().clone();
         let flushes = cx.pending.added();
         let connection = cx.connection;
@@ -380,6 +394,7 @@ impl Protocol for Rpc {
                 }
                 self.compound(cx, call, &args, at, flushes, None)
             }
+            Upload::Kept(_) => Progress::Done,
         }
     }
 }
@@ -409,15 +424,6 @@ fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Pr
 pub(super) fn answer(replay: Option<InProgress>, record: Option<&[u8]>) {
     if let (Some(replay), Some(record)) = (replay, record) {
         replay.complete(record);
-    }
-}
-
-impl Upload {
-    fn call(&self) -> &RpcCall {
-        match self {
-            Self::Write(write) => write.call(),
-            Self::Compound(write) => write.call(),
-        }
     }
 }
 

@@ -14,7 +14,7 @@ mod wish;
 
 pub(super) use subject::{Subject, System, encode_place};
 pub(super) use table::{check_request, encode, encode_unknown, is_known};
-pub(super) use wish::{When, wished};
+pub(super) use wish::{When, Wish, wished};
 
 use super::ops::{Done, Ops, Stop};
 use super::place::Place;
@@ -23,6 +23,7 @@ use nfs_wire::v4::{
     Access, AccessArgs, AccessOk, Bitmap, Fattr, GetattrArgs, NverifyArgs, SetattrArgs, Status, VerifyArgs,
     attr,
 };
+use vfs::FsError;
 use vfs::file::AccessReply;
 use xdr::{Encode, Writer};
 
@@ -43,9 +44,15 @@ pub(super) fn setattr(ops: &mut Ops<'_, '_>, args: SetattrArgs<'_>, w: &mut Writ
         return times::set(ops, &args, w);
     }
     let file = ops.file()?;
-    let (mut set, attrsset) = wished(ops, &args.obj_attributes, When::Later)?;
+    let Wish { mut set, born, mask: attrsset } = wished(ops, &args.obj_attributes, When::Later)?;
     if attrsset.contains(attr::ACL) || attrsset.contains(attr::DACL) {
         check_sets_list(ops, &file)?;
+    }
+    if born.is_some() {
+        file.authorize_born(&file.caller).map_err(|error| match error {
+            FsError::NotSupported => Stop::Status(Status::ATTRNOTSUPP),
+            error => error.into(),
+        })?;
     }
     if let (Some(mode), false) = (&mut set.mode, attrsset.contains(attr::MODE)) {
         // A list says nothing of set-id bits and the like.
@@ -60,6 +67,9 @@ pub(super) fn setattr(ops: &mut Ops<'_, '_>, args: SetattrArgs<'_>, w: &mut Writ
         Some(opened) => opened.set_attrs(&file.caller, &set, ops.call.pending),
         None => file.set_attrs(&file.caller, &set, None, ops.call.pending),
     }?;
+    if let Some(born) = born {
+        file.set_born(&file.caller, born, ops.call.pending)?;
+    }
     attrsset.encode(w);
     Ok(())
 }
@@ -158,5 +168,7 @@ mod locations_tests;
 mod owner_tests;
 #[cfg(test)]
 mod posix_acl_tests;
+#[cfg(test)]
+mod settable_tests;
 #[cfg(test)]
 mod tests;

@@ -149,6 +149,7 @@ fn grant(
         volume: file.volume_id(),
         file: file_id(file),
         handle: handle.into(),
+        origin: ops.call.origin(),
         writing,
         is_revoked: false,
         _counted: counted,
@@ -159,6 +160,7 @@ fn grant(
     };
     let stateid = held.stateid(index);
     drop(held);
+    state.followed.note(ops.call.namespace, &ops.call.service.namespace);
     if is_many {
         ask_for_some(client);
     }

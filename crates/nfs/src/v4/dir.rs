@@ -37,7 +37,7 @@ pub(super) fn create(ops: &mut Ops<'_, '_>, args: CreateArgs<'_>, w: &mut Writer
     ops.may_wait()?;
     let dir = ops.file()?;
     check_name(args.objname)?;
-    let (set, wished) = wished(ops, &args.createattrs, When::Creation)?;
+    let mut wish = wished(ops, &args.createattrs, When::Creation)?;
     let device = |spec: SpecData| Device { major: spec.specdata1, minor: spec.specdata2 };
     let special = match args.objtype {
         CreateType::Directory => None,
@@ -50,13 +50,14 @@ pub(super) fn create(ops: &mut Ops<'_, '_>, args: CreateArgs<'_>, w: &mut Writer
     };
     let (caller, name, pending) = (&dir.caller, args.objname, &mut *ops.call.pending);
     let made = match special {
-        None => dir.make_dir(caller, name, &set, pending),
-        Some(special) => dir.make_special(caller, name, special, &set, pending),
+        None => dir.make_dir(caller, name, &wish.set, pending),
+        Some(special) => dir.make_special(caller, name, special, &wish.set, pending),
     }?;
     if let CreateType::Symlink(target) = args.objtype {
         ops.count_listed(Moved::written(target.len()));
     }
-    CreateOk { cinfo: change_info(&made.dir), attrset: done(wished, &set, &made) }.encode(w);
+    wish.set_born_of_new(&made.file, caller, ops.call.pending);
+    CreateOk { cinfo: change_info(&made.dir), attrset: done(wish.mask, &wish.set, &made) }.encode(w);
     let cached = ops.call.remember(made.file);
     ops.current = Some(Place::File(dir.beside(cached)));
     Ok(())

@@ -41,13 +41,33 @@ pub(crate) struct LargeWrite {
 
 impl LargeWrite {
     /// Reads the arguments of a compound up to the data of its first WRITE, from the beginning of a record that is
-    /// `record_bytes` long in all. One with a `refusal` gets it for an answer.
+    /// `record_bytes` long in all. One with a `refusal` gets it for an answer. An error is a compound whose WRITE, if it has any, is
+    /// not seen in its head.
     pub(crate) fn begin(
         call: RpcCall,
         head: &[u8],
         record_bytes: usize,
         refusal: Option<FsError>,
-    ) -> Result<(Self, Body), Malformed> {
+    ) -> Result<(Self, Body), KeptCompound> {
+        match Self::find_write(&call, head, record_bytes) {
+            Ok((end, left, write, body)) => {
+                let args = call.args(head)[..end].to_vec();
+                let (at, opened, room, failure) = (None, None, None, None);
+                let (verifier, taken) = (0, (0, Moved::default()));
+                let large =
+                    Self { call, args, left, write, refusal, at, opened, room, failure, verifier, taken };
+                Ok((large, body))
+            }
+            Err(_) => Err(KeptCompound { call, refusal }),
+        }
+    }
+
+    /// Where the arguments of the first WRITE begin, how many operations there are from it on, its head and where its data lie.
+    fn find_write(
+        call: &RpcCall,
+        head: &[u8],
+        record_bytes: usize,
+    ) -> Result<(usize, u32, WriteHead, Body), Malformed> {
         let args = call.args(head);
         let mut r = Reader::new(args);
         let operations = CompoundHead::decode(&mut r)?.operations;
@@ -64,20 +84,7 @@ impl LargeWrite {
             if write.data_length > TRANSFER_BYTES_MAX || start + padded as usize > record_bytes {
                 return Err(Malformed("data length"));
             }
-            let large = Self {
-                args: args[..end].to_vec(),
-                call,
-                left: operations - before,
-                write,
-                refusal,
-                at: None,
-                opened: None,
-                room: None,
-                failure: None,
-                verifier: 0,
-                taken: (0, Moved::default()),
-            };
-            return Ok((large, Body { start, len: write.data_length as usize }));
+            return Ok((end, operations - before, write, Body { start, len: write.data_length as usize }));
         }
         Err(Malformed("a long compound without a WRITE"))
     }
@@ -199,6 +206,12 @@ impl LargeWrite {
             writeverf: self.verifier.to_be_bytes(),
         })
     }
+}
+
+/// A long compound that is kept until all of it is there, and then done as a short one is.
+pub(crate) struct KeptCompound {
+    pub(crate) call: RpcCall,
+    pub(crate) refusal: Option<FsError>,
 }
 
 /// The most bytes that lie before the data in the record of a compound: two opaque authenticators, the head with its tag,

@@ -154,6 +154,7 @@ pub(super) fn lockt(ops: &mut Ops<'_, '_>, args: &LocktArgs<'_>, w: &mut Writer<
     let file = ops.file()?;
     check_regular(ops.call.attrs(&file)?.file_type)?;
     let client = ops.owner_client(&args.owner)?;
+    check_may_ask(ops, &client, &file)?;
     let mut held = client.held();
     let holder = holder(&ops.call.service.v4, &client, &mut held, &file);
     let owner = LockOwner { holder, owner: held.lock_owner(args.owner.owner) };
@@ -162,6 +163,15 @@ pub(super) fn lockt(ops: &mut Ops<'_, '_>, args: &LocktArgs<'_>, w: &mut Writer<
     match file.claim(&Request::TestLock(request)) {
         Verdict::Granted(_) => Ok(()),
         refused => refuse(ops, &file, refused, w),
+    }
+}
+
+/// Who may neither read nor write a file, and does not have it open, does not hear of its locks.
+fn check_may_ask(ops: &Ops<'_, '_>, client: &Client, file: &File) -> Done {
+    let may = |access| file.authorize_data(&file.caller, access, ops.call.blocking);
+    match may(vfs::Access::READ).or_else(|_| may(vfs::Access::WRITE)) {
+        Err(error) if client.held().file(file_id(file)).is_none() => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

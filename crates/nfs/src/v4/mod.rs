@@ -23,6 +23,10 @@ mod pseudo;
 mod random;
 mod ranges;
 mod read_plus;
+#[cfg(test)]
+mod refused_tests;
+#[cfg(test)]
+mod rules_tests;
 mod session;
 pub mod state;
 mod status;

@@ -1,7 +1,7 @@
 //! Opens: OPEN, OPEN_DOWNGRADE, CLOSE, TEST_STATEID, FREE_STATEID, and what a stateid allows (RFC 8881 §8.2, §18.2, §18.16,
 //! §18.18, §18.38, §18.48).
 
-use super::attr::{When, wished};
+use super::attr::{When, Wish, wished};
 use super::delegation::offer;
 use super::dir::{change_info, check_name};
 use super::ops::{Done, Ops, Stop, reply};
@@ -56,7 +56,8 @@ enum Origin {
 
 /// RFC 8881 §18.16.
 pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_>) -> Done {
-    let access = share(args.share_access, args.share_deny)?;
+    let access = share(ops.minor, args.share_access, args.share_deny)?;
+    check_minor(ops, args)?;
     let client = ops.owner_client(&args.owner)?;
     let reclaims = matches!(args.claim, OpenClaim::Previous(_));
     if reclaims {
@@ -88,10 +89,10 @@ pub(super) fn open(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_
         status => status,
     })?;
     let opened = authorize(&target, access)?;
-    let state = &ops.call.service.v4;
-    state.record(&client);
+    ops.call.service.v4.record(&client);
     let opening = Opening { owner: &args.owner, access, reclaims, room };
-    let stateid = keep(state, &client, &target, opened, opening)?;
+    let stateid = keep(ops, &client, &target, opened, opening)?;
+    ops.call.service.v4.followed.note(ops.call.namespace, &ops.call.service.namespace);
     if let Some(size) = target.size
         && let Err(stop) = cut(ops, &target.file, &stateid, size)
     {
@@ -176,8 +177,32 @@ fn cut(ops: &mut Ops<'_, '_>, file: &File, stateid: &Stateid, size: u64) -> Done
     Ok(())
 }
 
+/// Refuses ways to open that 4.0 does not have.
+fn check_minor(ops: &Ops<'_, '_>, args: &OpenArgs<'_>) -> Result<(), Status> {
+    let is_later = matches!(args.openhow, OpenFlag::Create(CreateHow::Exclusive41(_)))
+        || matches!(args.claim, OpenClaim::Fh | OpenClaim::DelegCurFh(_) | OpenClaim::DelegPrevFh);
+    if ops.minor == 0 && is_later { Err(Status::BADXDR) } else { Ok(()) }
+}
+
+/// Whether all bits of an access beyond reading and writing say what is wanted besides; 4.0 has none of these.
+fn has_known_wants(minor: u32, access: ShareAccess) -> bool {
+    let others = [
+        ShareAccess::WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL,
+        ShareAccess::WANT_PUSH_DELEG_WHEN_UNCONTENDED,
+        ShareAccess::WANT_DELEG_TIMESTAMPS,
+        ShareAccess::WANT_OPEN_XOR_DELEGATION,
+    ];
+    let known =
+        others.into_iter().fold(ShareAccess::BOTH.0 | ShareAccess::WANT_DELEG_MASK.0, |all, one| all | one.0);
+    let wants = access.0 & !ShareAccess::BOTH.0;
+    wants == 0 || minor > 0 && wants & !known == 0 && access.want().0 <= ShareAccess::WANT_CANCEL.0
+}
+
 /// The access and share mode of an OPEN.
-fn share(access: ShareAccess, deny: ShareDeny) -> Result<claims::Access, Status> {
+fn share(minor: u32, access: ShareAccess, deny: ShareDeny) -> Result<claims::Access, Status> {
+    if !has_known_wants(minor, access) {
+        return Err(Status::INVAL);
+    }
     let rights = |bits: u32| match bits {
         0 => Ok(Rights::NONE),
         1 => Ok(Rights::READ),
@@ -223,31 +248,28 @@ fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Targ
         // What is made now could not be opened, and is there already when the client asks again.
         return Err(Stop::Status(Status::GRACE));
     }
-    let (disposition, set, attrset, takes_existing) = match how {
-        CreateHow::Unchecked(attrs) => {
-            let (set, attrset) = wished(ops, attrs, When::Creation)?;
-            (Disposition::CreateNew, set, attrset, true)
-        }
-        CreateHow::Guarded(attrs) => {
-            let (set, attrset) = wished(ops, attrs, When::Creation)?;
-            (Disposition::CreateNew, set, attrset, false)
+    let (disposition, mut wish) = match how {
+        CreateHow::Unchecked(attrs) | CreateHow::Guarded(attrs) => {
+            (Disposition::CreateNew, wished(ops, attrs, When::Creation)?)
         }
         CreateHow::Exclusive(verifier) => {
             let set = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
-            (Disposition::CreateOnce(ExclusiveKey::new(*verifier)), set, Bitmap::EMPTY, false)
+            let wish = Wish { set, born: None, mask: Bitmap::EMPTY };
+            (Disposition::CreateOnce(ExclusiveKey::new(*verifier)), wish)
         }
-        CreateHow::Exclusive41(wish) => {
-            let (set, attrset) = wished(ops, &wish.attrs, When::Once)?;
-            (Disposition::CreateOnce(ExclusiveKey::new(wish.verf)), set, attrset, false)
+        CreateHow::Exclusive41(asked) => {
+            let wish = wished(ops, &asked.attrs, When::Once)?;
+            (Disposition::CreateOnce(ExclusiveKey::new(asked.verf)), wish)
         }
     };
+    let takes_existing = matches!(how, CreateHow::Unchecked(_));
     for _ in 0..CREATE_TRIES {
         // Who may not change the directory may open what is there.
         if takes_existing {
             match find(ops, &dir, name) {
                 // Of what a file is to be made with, only a size of 0 counts for one that is there.
                 Ok(found) => {
-                    let size = set.size.filter(|&size| size == 0);
+                    let size = wish.set.size.filter(|&size| size == 0);
                     let attrset = size.map_or(Bitmap::EMPTY, |_| Bitmap::of(&[nfs_wire::v4::attr::SIZE]));
                     return Ok(Target { size, attrset, ..found });
                 }
@@ -255,9 +277,13 @@ fn named(ops: &mut Ops<'_, '_>, args: &OpenArgs<'_>, name: &[u8]) -> Result<Targ
                 Err(stop) => return Err(stop),
             }
         }
-        match dir.create(&dir.caller, name, disposition, &set, ops.call.pending) {
+        match dir.create(&dir.caller, name, disposition, &wish.set, ops.call.pending) {
             Ok(made) => {
                 let cinfo = change_info(&made.dir);
+                if made.is_new {
+                    wish.set_born_of_new(&made.file, &dir.caller, ops.call.pending);
+                }
+                let attrset = wish.mask;
                 let file = dir.beside(ops.call.remember(made.file));
                 let origin = if made.is_new { Origin::New } else { Origin::Repeated };
                 return Ok(Target { file, attrs: made.attrs, origin, cinfo, attrset, size: None });
@@ -291,12 +317,13 @@ fn authorize(target: &Target, access: claims::Access) -> Result<Opened<'static>,
         Origin::New => file.open_new(&file.caller, wanted, blocking)?,
         Origin::Repeated => file.open_repeated(&file.caller, wanted, blocking)?,
     };
+    file.authorize_deny(&file.caller, access.deny, blocking)?;
     Ok(opened.into_owned())
 }
 
 /// Claims the open, and gives it a stateid: a new one, or that of the open which the owner has already.
 fn keep(
-    state: &ServiceState,
+    ops: &Ops<'_, '_>,
     client: &Arc<Client>,
     target: &Target,
     opened: Opened<'static>,
@@ -304,9 +331,9 @@ fn keep(
 ) -> Result<Stateid, Stop> {
     let Opening { owner, access, reclaims, room } = opening;
     let file = &target.file;
-    let id = file_id(file);
+    let (id, origin) = (file_id(file), ops.call.origin());
     let mut held = client.held();
-    let holder = holder(state, client, &mut held, file);
+    let holder = holder(&ops.call.service.v4, client, &mut held, file);
     if let Some(index) = held.open_by(owner.owner, id) {
         let state = held.open_mut(index)?;
         // What an owner denies it denies itself (RFC 7530 §9.9, RFC 8881 §9.7).
@@ -321,6 +348,7 @@ fn keep(
         };
         state.opened = Arc::new(opened.held_by(By::Open(state.claim)).joined(&state.opened));
         state.pairs |= pair(access);
+        state.origin = origin;
         return Ok(held.advance(index));
     }
     let request = OpenRequest {
@@ -343,6 +371,7 @@ fn keep(
         opened,
         claim,
         access,
+        origin,
         locks: Vec::new(),
         pairs: pair(access),
     };
@@ -409,7 +438,7 @@ pub(super) fn granted(verdict: Verdict) -> Result<claims::Granted, Stop> {
 
 /// RFC 8881 §18.18.
 pub(super) fn open_downgrade(ops: &mut Ops<'_, '_>, args: &OpenDowngradeArgs, w: &mut Writer<'_>) -> Done {
-    let access = share(args.share_access, args.share_deny)?;
+    let access = share(ops.minor, args.share_access, args.share_deny)?;
     let file = ops.file()?;
     let client = ops.client_of(&args.open_stateid)?;
     let mut held = client.held();

@@ -16,7 +16,7 @@ use nfs_wire::v4::{
     BackchannelCtlArgs, BindConnToSessionArgs, BindConnToSessionOk, ChannelAttrs, ChannelDirFromClient,
     ChannelDirFromServer, CreateSessionArgs, CreateSessionFlags, CreateSessionOk, DestroyClientidArgs,
     DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdOk, ReclaimCompleteArgs, SequenceArgs,
-    SequenceOk, ServerOwner, StateProtect, StateProtectInfo, Status,
+    SequenceOk, ServerOwner, SessionId, StateProtect, StateProtectInfo, Status,
 };
 use std::sync::Arc;
 use vfs::Proof;
@@ -102,13 +102,13 @@ pub(super) fn create_session(
     if !client.may_be(&principal(ops)) || protection_of(&client.owner) != ops.call.protection {
         return Err(Stop::Status(Status::CLID_INUSE));
     }
-    match client.begin_creation(args.sequence)? {
+    let _creating = match client.begin_creation(args.sequence)? {
         CreationTurn::Replay(result) => {
             w.buffer().extend_from_slice(&result);
             return Ok(());
         }
-        CreationTurn::New => {}
-    }
+        CreationTurn::New(creating) => creating,
+    };
     let known =
         CreateSessionFlags::PERSIST | CreateSessionFlags::CONN_BACK_CHAN | CreateSessionFlags::CONN_RDMA;
     if args.flags.0 & !known.0 != 0 {
@@ -180,7 +180,7 @@ pub(super) fn sequence(ops: &mut Ops<'_, '_>, args: &SequenceArgs, w: &mut Write
     let session = match ops.binding.session(&args.sessionid) {
         Some(session) => session,
         None => {
-            let session = state.session(&args.sessionid)?;
+            let session = session(ops, &args.sessionid)?;
             ops.binding.bind(&session);
             session
         }
@@ -218,13 +218,21 @@ pub(super) fn sequence(ops: &mut Ops<'_, '_>, args: &SequenceArgs, w: &mut Write
     )
 }
 
+/// The session with this number. It is none over a connection with less protection than it was made with: what passes there can be
+/// read and changed on the way.
+fn session(ops: &Ops<'_, '_>, id: &SessionId) -> Result<Arc<Session>, Status> {
+    let session = ops.call.service.v4.session(id)?;
+    let is_weaker = ops.call.protection < protection_of(&session.client.owner);
+    if is_weaker { Err(Status::BADSESSION) } else { Ok(session) }
+}
+
 /// RFC 8881 §18.34. Every connection may carry requests of every session.
 pub(super) fn bind_conn_to_session(
     ops: &mut Ops<'_, '_>,
     args: &BindConnToSessionArgs,
     w: &mut Writer<'_>,
 ) -> Done {
-    let session = ops.call.service.v4.session(&args.sessid)?;
+    let session = session(ops, &args.sessid)?;
     check_user(ops, &session)?;
     ops.binding.bind(&session);
     let dir = match args.dir {
@@ -252,7 +260,7 @@ pub(super) fn backchannel_ctl(ops: &mut Ops<'_, '_>, args: &BackchannelCtlArgs<'
 
 /// RFC 8881 §18.37.
 pub(super) fn destroy_session(ops: &mut Ops<'_, '_>, args: &DestroySessionArgs) -> Done {
-    let session = ops.call.service.v4.session(&args.sessionid)?;
+    let session = session(ops, &args.sessionid)?;
     check_user(ops, &session)?;
     ops.binding.unbind(&args.sessionid);
     Ok(ops.call.service.v4.remove_session(&args.sessionid)?)
@@ -290,6 +298,8 @@ mod tests {
     use crate::limits::SESSIONS_MAX;
     use crate::testing::{Desk, export, rule};
     use crate::v4::testing::Client;
+    use nfs_wire::v4::Argument;
+    use vfs::Protection;
 
     fn name(number: usize) -> [u8; 8] {
         number.to_be_bytes()
@@ -300,6 +310,32 @@ mod tests {
         let client = Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
         (1..1000).for_each(|number| _ = client.try_session(&name(number)).unwrap());
         client
+    }
+
+    #[test]
+    fn session_made_under_protection_is_none_without() {
+        for made in [Protection::Encrypted, Protection::Verified] {
+            let mut client = Client::new(Desk::new([export("/e", 1, vec![rule(&[])])], vec![]), 1);
+            client.desk.protection = made;
+            client.be(b"secure");
+            let sessid = client.session_id();
+            assert_eq!(client.status(&[Argument::Putrootfh]), Status::OK);
+            // Another connection, in clear.
+            client.reconnect("10.1.0.9:701");
+            client.desk.protection = Protection::Plain;
+            let dir = ChannelDirFromClient::ForeOrBoth;
+            let bind = BindConnToSessionArgs { sessid, dir, use_conn_in_rdma_mode: false };
+            let destroy = DestroySessionArgs { sessionid: sessid };
+            for alone in [Argument::BindConnToSession(bind), Argument::DestroySession(destroy)] {
+                assert_eq!(client.run_alone(&alone).status(), Status::BADSESSION, "{alone:?} by {made:?}");
+            }
+            assert_eq!(client.status(&[Argument::Putrootfh]), Status::BADSESSION);
+            // And one with more.
+            client.reconnect("10.1.0.9:702");
+            client.desk.protection = Protection::Verified;
+            assert_eq!(client.run_alone(&Argument::BindConnToSession(bind)).status(), Status::OK);
+            assert_eq!(client.run_alone(&Argument::DestroySession(destroy)).status(), Status::OK);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A client of version 4 for tests: operations in, results out, no sockets.
 
 pub(super) mod back;
+pub(super) mod minors;
 
 use super::compound::{Ended, run};
 use super::state::binding::Binding;
@@ -371,6 +372,19 @@ impl Results {
     pub(super) fn status(&self) -> Status {
         Status::decode(&mut Reader::new(&self.bytes)).unwrap()
     }
+}
+
+/// An operation alone, over a connection of its own in 4.1, from whichever thread.
+pub(super) fn alone(desk: &Desk, operation: &Argument<'_>) -> Results {
+    let head = CompoundHead { tag: b"tag", minorversion: 1, operations: 1 };
+    let args = [head.to_bytes(), operation.to_bytes()].concat();
+    let (uid, gid) = desk.user;
+    let credential = Credential::new(Proof::Claimed, uid, gid, []);
+    let (binding, mut out, mut pending) = (Binding::default(), Outbox::default(), PendingSync::default());
+    let ended = desk
+        .call(&credential, &mut pending, |call| run(call, &binding, (&args, None), None, &mut out).unwrap());
+    assert!(matches!(ended, Ended::Replied(_)), "nothing is waited for");
+    Results { bytes: std::mem::take(out.bytes()), skipped: 0, waited: false }
 }
 
 /// Operations on what a path from the root leads to.

@@ -8,11 +8,12 @@ use nfs_wire::rpc::{
 };
 use nfs_wire::v4::callback::{self, CompoundReplyHead as CallbackHead, OpReply as CallbackReply};
 use nfs_wire::v4::{
-    Argument, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CreateSessionArgs,
+    Argument, Bitmap, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CreateSessionArgs,
     CreateSessionFlags, CreateSessionReply, DelegreturnArgs, ExchangeIdArgs, ExchangeIdFlags,
-    ExchangeIdReply, FileHandle, OpReply, OpenArgs, OpenClaim, OpenDelegation, OpenFlag, PutfhArgs,
-    ReclaimCompleteArgs, Reply, SequenceArgs, SessionId, ShareAccess, ShareDeny, StateOwner, StateProtect,
-    Stateid, Status,
+    ExchangeIdReply, Fattr, FileHandle, GetattrArgs, LookupArgs, OpReply, OpenArgs, OpenClaim,
+    OpenDelegation, OpenFlag, PutfhArgs, ReclaimCompleteArgs, Reply, SequenceArgs, SessionId, SetxattrArgs,
+    SetxattrOption, ShareAccess, ShareDeny, StableHow, StateOwner, StateProtect, Stateid, Status, VerifyArgs,
+    WriteArgs, XattrValue, attr,
 };
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -27,14 +28,19 @@ struct Host {
     session: SessionId,
     sequence: u32,
     xid: u32,
+    minor: u32,
 }
 
 impl Host {
     fn new(running: &Running, ownerid: &[u8]) -> Self {
+        Self::of_minor(1, running, ownerid)
+    }
+
+    fn of_minor(minor: u32, running: &Running, ownerid: &[u8]) -> Self {
         let stream = TcpStream::connect(running.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut host = Self { stream, session: [0; 16], sequence: 0, xid: 100 };
+        let mut host = Self { stream, session: [0; 16], sequence: 0, xid: 100, minor };
         let introduction = ExchangeIdArgs {
             clientowner: ClientOwner { verifier: [1; 8], ownerid },
             flags: ExchangeIdFlags(0),
@@ -109,7 +115,9 @@ impl Host {
         };
         let operations_count = u32::try_from(operations.len()).unwrap();
         let mut call = header.to_bytes();
-        call.extend(CompoundHead { tag: b"", minorversion: 1, operations: operations_count }.to_bytes());
+        call.extend(
+            CompoundHead { tag: b"", minorversion: self.minor, operations: operations_count }.to_bytes(),
+        );
         operations.iter().for_each(|operation| call.extend(operation.to_bytes()));
         self.send_record(&call);
         self.xid
@@ -251,4 +259,42 @@ fn a_compound_waits_for_thirty_milliseconds_and_others_go_on() {
     writer.send(&[put(handle), open(ShareAccess::WRITE)]);
     drop(writer);
     assert_eq!(status(&reader.ask(&[put(handle)])), Status::OK);
+}
+
+/// Whatever makes it long: a name, a value, a second WRITE.
+#[test]
+fn long_compound_without_a_long_write_in_front_is_answered() {
+    for minor in [1, 2] {
+        let (running, handles) = running();
+        let (mut host, file) = (Host::of_minor(minor, &running, b"long"), &handles[0]);
+        let long = vec![b'x'; 300 << 10];
+        let verify =
+            |attrmask| Argument::Verify(VerifyArgs { obj_attributes: Fattr { attrmask, attr_vals: &long } });
+        let write = |offset, data| {
+            let (stateid, stable) = (Stateid::ANONYMOUS, StableHow::Unstable);
+            Argument::Write(WriteArgs { stateid, offset, stable, data })
+        };
+        let look = Argument::Getattr(GetattrArgs { attr_request: Bitmap::of(&[attr::SIZE]) });
+        let name = Argument::Lookup(LookupArgs { objname: &long });
+        let setxattr =
+            SetxattrArgs { option: SetxattrOption::Either, key: b"user.long", value: XattrValue(&long) };
+        let half = &long[..100 << 10];
+        let of_size = Bitmap::of(&[attr::SIZE]);
+        for (what, operations) in [
+            ("a name", vec![Argument::Putrootfh, name]),
+            ("a value", vec![put(file), verify(of_size)]),
+            ("a value before a WRITE", vec![put(file), verify(of_size), write(0, half)]),
+            ("an attribute", vec![put(file), Argument::Setxattr(setxattr)]),
+        ] {
+            let reply = host.ask(&operations);
+            assert!(status(&reply) != Status::OK, "{what} is too long in 4.{minor}");
+            assert!(matches!(results(&reply)[0], OpReply::Sequence(Reply::Ok(_))), "{what} in 4.{minor}");
+        }
+        let reply = host.ask(&[put(file), write(0, half), write(100 << 10, half), look.clone()]);
+        let all = results(&reply);
+        let Some(OpReply::Getattr(Reply::Ok(told))) = all.last() else { panic!("{all:?}") };
+        assert_eq!(told.obj_attributes.attr_vals, (200_u64 << 10).to_be_bytes());
+        let reply = host.ask(&[put(file), look, write(0, &long)]);
+        assert_eq!(status(&reply), Status::OK, "4.{minor}");
+    }
 }

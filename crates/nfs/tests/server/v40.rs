@@ -215,3 +215,29 @@ fn calls_are_counted_by_version_and_operations_by_name_whichever_thread_plans_th
     wait_until("the call of version 3", || view.counts()[0].operations == [("getattr".to_owned(), 1)]);
     assert_eq!([0, 2, 3].map(|version| view.counts()[version].calls), [1, 0, 0]);
 }
+
+#[test]
+fn long_compound_without_a_long_write_in_front_is_answered() {
+    let mut f = fixture();
+    let root = f.root.clone();
+    let long = vec![b'x'; 300 << 10];
+    let lookup = Argument::Lookup(v4::LookupArgs { objname: &long });
+    assert!(f.ask(5, BOB, &Fixture::at_root(&root, lookup)).status() != Status::OK);
+    let opened = f.ask_open(6, 1, b"a").opened();
+    assert_eq!(f.confirm(7, b"a", opened), Status::OK);
+    let stateid = Stateid { seqid: 2, ..opened };
+    let write = |offset| {
+        let (stable, data) = (v4::StableHow::Unstable, &long[..100 << 10]);
+        Argument::Write(v4::WriteArgs { stateid, offset, stable, data })
+    };
+    let [put, lookup] = Fixture::at_root(&root, Argument::Lookup(v4::LookupArgs { objname: b"a" }));
+    let written = f.ask(8, BOB, &[put, lookup, write(0), write(100 << 10)]);
+    assert_eq!(written.status(), Status::OK);
+    // One that must not be done twice is not.
+    let (createattrs, objname) = (Fattr::default(), &b"dir"[..]);
+    let create = CreateArgs { objtype: CreateType::Directory, objname, createattrs };
+    let [put, create] = Fixture::at_root(&root, Argument::Create(create));
+    let operations = [put, create, Argument::Lookup(v4::LookupArgs { objname: &long })];
+    let first = f.ask(9, BOB, &operations);
+    assert_eq!(f.ask(9, BOB, &operations), first);
+}

@@ -23,7 +23,7 @@ fn nobody_mounts_without_a_rule_and_is_told_how() {
 
 #[test]
 fn rules_change_under_mounted_clients() {
-    let service = Service::with_volume("1TiB", &["--mode", "0777"]);
+    let (service, _certificate) = Service::with_secured_volume("1TiB", &["--mode", "0777"]);
     let mut client = mount_from(&service, "/v1", ELSEWHERE).unwrap();
     let root = client.root();
     client.create(&root, "a", 0o644).unwrap();
@@ -52,8 +52,21 @@ fn rules_change_under_mounted_clients() {
 }
 
 #[test]
-fn rules_go_into_a_file_and_come_back() {
+fn rule_that_asks_for_tls_without_a_certificate_is_refused() {
     let service = Service::with_volume("1TiB", &[]);
+    for (asked, missing) in [("tls", "--tls-key"), ("mtls", "--tls-client-ca")] {
+        let add = ["export", "add", "v1", "--allow", ELSEWHERE, "--xprtsec", asked];
+        let said = service.refuses(&add);
+        assert!(said.contains("which no connection has") && said.contains(missing), "{said}");
+    }
+    let dir = service.data().to_str().unwrap();
+    let export = ["export", dir, "--xprtsec", "tls", "--listen", "127.0.0.1:0", "--no-portmap"];
+    assert!(service.refuses(&export).contains("nobody could mount"));
+}
+
+#[test]
+fn rules_go_into_a_file_and_come_back() {
+    let (service, _certificate) = Service::with_secured_volume("1TiB", &[]);
     service.says(&[
         "export",
         "add",

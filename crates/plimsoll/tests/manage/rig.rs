@@ -4,6 +4,7 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -145,7 +146,27 @@ impl Service {
 
     /// A pool `p1` at anf/ultra and in it a volume `v1` that everybody on this machine may use.
     pub fn with_volume(size: &str, more: &[&str]) -> Self {
-        let service = Self::start();
+        Self::start().furnished(size, more)
+    }
+
+    /// The same of a service with a certificate and an issuer of clients' certificates, which is in a directory.
+    pub fn with_secured_volume(size: &str, more: &[&str]) -> (Self, tempfile::TempDir) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: String| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let (cert, key) =
+            (write("cert.pem", made.cert.pem()), write("key.pem", made.signing_key.serialize_pem()));
+        let options = ["--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &cert];
+        (Self::start_with(&options).furnished(size, more), dir)
+    }
+
+    fn furnished(self, size: &str, more: &[&str]) -> Self {
+        let service = self;
         service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
         let create = ["volume", "create", "v1", "--pool", "p1", "--size", size];
         let open = ["--allow", "127.0.0.0/8", "--squash", "none"];

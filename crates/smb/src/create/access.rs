@@ -3,9 +3,9 @@
 use smb_wire::classes::file::Mode;
 use smb_wire::create::{CreateOptions, ShareAccess};
 use smb_wire::types::AccessMask;
-use vfs::Access;
 use vfs::claims::{self, Rights};
 use vfs::file::AccessReply;
+use vfs::{Access, Caller};
 
 /// Rights that everybody has who finds a file.
 const ALWAYS: AccessMask =
@@ -95,8 +95,15 @@ pub(super) fn mode_of(options: CreateOptions) -> Mode {
         .fold(Mode::empty(), |all, (_, mode)| all | mode)
 }
 
+/// What an open of a caller claims. Nobody is kept from anything by callers that a rule lets read alone: programs share nothing out
+/// of habit, so such an open is not refused.
+pub(crate) fn claimed_by(caller: &Caller, granted: AccessMask, share: ShareAccess) -> claims::Access {
+    let access = claimed(granted, share);
+    if caller.read_only { claims::Access { deny: Rights::NONE, ..access } } else { access }
+}
+
 /// The share mode, as the table of claims has it (MS-FSA §2.1.5.1.2.2).
-pub(crate) fn claimed(granted: AccessMask, share: ShareAccess) -> claims::Access {
+fn claimed(granted: AccessMask, share: ShareAccess) -> claims::Access {
     let sum = |rights: &[(bool, Rights)]| {
         rights.iter().filter(|(has, _)| *has).fold(Rights::NONE, |all, (_, right)| all | *right)
     };

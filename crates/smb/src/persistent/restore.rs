@@ -3,7 +3,7 @@
 use super::record::{CacheRecord, LeaseRecord, Record};
 use super::{AsCreated, Kept, PersistentOpens};
 use crate::breaks::{CacheName, NewCache, Told};
-use crate::create::{claimed, data_access};
+use crate::create::{claimed_by, data_access};
 use crate::durable::{Begun, Durable, Instance};
 use crate::leases::{Cached, Lessee};
 use crate::lock_sequences::LockSequences;
@@ -117,7 +117,7 @@ impl Service {
         let verdict = file.claim(&Request::Restore(RestoreRequest {
             holder: disk.holder,
             stream: file.stream(),
-            access: claimed(AccessMask(record.granted), share_access),
+            access: claimed_by(&disk.caller, AccessMask(record.granted), share_access),
             durable: claims::Durable { until, is_persistent: true },
             ranges: record.spans()?,
             delete_on_close: is_deleted_on_close.then(|| link.clone()),

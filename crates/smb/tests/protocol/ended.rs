@@ -1,7 +1,7 @@
 //! What is left of tree connects that have ended, because their shares let their clients in no longer, or otherwise.
 
-use crate::durable::{again, back_v2, create, id, lock, lock_request, v2};
-use crate::rig::{Client, Opening, Rig, SHARE, lease};
+use crate::durable::{again, back_v2, create, id, lock, lock_request, lose, v2};
+use crate::rig::{Client, Opening, Rig, SHARE, lease, wait_until};
 use crate::settings::{DEFAULT, set};
 use smb_wire::create::OplockLevel;
 use smb_wire::header::Command;
@@ -94,6 +94,28 @@ fn what_is_durable_waits_for_its_client() {
         assert_eq!(client.data(new, 0, 4), b"mine");
         assert_eq!(lock(&mut client, new, LockFlags::UNLOCK), NtStatus::SUCCESS, "its range came with it");
         client.open("other", Opening::alone());
+    }
+}
+
+#[test]
+fn durable_open_of_an_absent_client_ends_with_the_rule_that_admits_it() {
+    let read_only = ExportRule { read_only: true, ..ExportRule::everybody() };
+    for rules in [vec![], vec![read_only]] {
+        let rig = Rig::new();
+        let mut client = rig.alice();
+        let opened = create(&mut client, "file", Opening::alone(), OplockLevel::BATCH, &[v2(1, 0)]);
+        assert_eq!(opened.status(), NtStatus::SUCCESS);
+        lose(&rig, client);
+        wait_until(|| {
+            rig.tick();
+            !rig.volume.claims().is_empty()
+        });
+        let export = Export::new("/docs", Arc::clone(&rig.volume), rules);
+        rig.namespace.store(Arc::new(Namespace::new([export])));
+        wait_until(|| {
+            rig.tick();
+            rig.volume.claims().is_empty()
+        });
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rules and limits of shares.
 
 use crate::ioctl::copy::{copy, key_of};
+use crate::lock::{ALONE, lock};
 use crate::rig::{
     ALICE, Client, OTHER, Offer, Opening, Reply, Rig, SHARE, chained, ioctl, lease, message, output, read,
     wait_until, write,
@@ -24,7 +25,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, VolumeLimits, Wait, Waiter};
-use vfs::{Blocking, Caller, Export, ExportRule, Namespace, Protection, ProtocolSet};
+use vfs::{Blocking, Caller, Export, ExportId, ExportRule, Namespace, Protection, ProtocolSet};
 
 fn logged_on(rig: &Rig, offer: &Offer) -> crate::rig::Client {
     let mut client = rig.connect();
@@ -71,6 +72,31 @@ fn nothing_is_changed_through_a_read_only_export() {
     let disposition = DispositionInformation { delete_pending: true };
     let status = client.set(root, FileClass::DISPOSITION, &disposition);
     assert_eq!(status, NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn reader_by_a_read_only_rule_keeps_nobody_from_a_file() {
+    let rig = Rig::new();
+    rig.alice().put("file", b"0123456789");
+    let reads = ExportRule { read_only: true, ..ExportRule::everybody() };
+    let reads = Export { id: ExportId(77), ..Export::new("/reads", Arc::clone(&rig.volume), vec![reads]) };
+    let writes = Arc::clone(&rig.namespace.load().exports()[0]);
+    rig.namespace.store(Arc::new(Namespace::new([writes, Arc::new(reads)])));
+    let mut reader = logged_on(&rig, &Offer::default());
+    reader.mount("reads");
+    let access = AccessMask::READ_DATA;
+    let alone = Opening { access, ..Opening { disposition: CreateDisposition::OPEN, ..Opening::alone() } };
+    let file = reader.open("file", alone);
+    assert_eq!(lock(&mut reader, file, &[(0, 10, ALONE)]), NtStatus::ACCESS_DENIED);
+    let mut writer = rig.alice();
+    let opened = writer.open("file", Opening::default());
+    assert_eq!(writer.write(opened, 0, b"x").status(), NtStatus::SUCCESS);
+    // A writer still keeps the reader out.
+    reader.close(file);
+    writer.close(opened);
+    let opened = writer.open("file", Opening { disposition: CreateDisposition::OPEN, ..Opening::alone() });
+    reader.create("file", alone).assert_refused(NtStatus::SHARING_VIOLATION);
+    writer.close(opened);
 }
 
 #[test]

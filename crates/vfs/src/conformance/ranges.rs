@@ -468,6 +468,15 @@ fn set_id_bits_go_away_on_demand(fixture: &Fixture) -> Outcome {
         let no = act(&node, &other, (0, 65_536), &|_| Err(FsError::Quota));
         refused(what, no, &[FsError::Quota])?;
         untouched(what, &node, &before)?;
+        let mode = attrs(&node)?.mode;
+        let overlaps = span(0, 4096, 8192);
+        for refused in [
+            of(&node)?.copy_to(&node, &overlaps, CLEAR_SET_ID).map(drop),
+            of(&node)?.clone_to(&node, &overlaps, CLEAR_SET_ID).map(drop),
+        ] {
+            holds("a range that overlaps itself is refused", refused.is_err())?;
+            eq("the mode after a refusal", attrs(&node)?.mode, mode)?;
+        }
         let done = change(what, &node, || act(&node, &other, (0, 65_536), CLEAR_SET_ID))?;
         eq(format!("the mode after {what} that clears"), done.after.mode, 0o755)?;
         dir.remove_unchecked(name("file"))?;

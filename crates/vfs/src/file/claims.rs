@@ -13,7 +13,8 @@ use crate::attrs::{Attrs, Change, SetAttrs, SetTime, Time};
 use crate::backend::{Blocking, SyncScope};
 use crate::caller::Caller;
 use crate::claims::{
-    By, Claims, Granted, HolderId, Io, IoKind, LeaseKey, Link, LockOwner, OpenId, Request, Span, Verdict,
+    By, Claims, Granted, HolderId, Io, IoKind, LeaseKey, Link, LockOwner, OpenId, Request, Rights, Span,
+    Verdict,
 };
 use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
@@ -175,6 +176,17 @@ impl File {
         let attrs = self.attrs(blocking)?;
         check_regular(&attrs)?;
         self.check_data(&attrs, caller, access, blocking)
+    }
+
+    /// Whether `caller` may keep others from doing this for as long as it has the file open. Linux' server asks for the same:
+    /// the right to write, of a caller that denies reading. Under a rule that is read-only nobody denies anything.
+    pub fn authorize_deny(&self, caller: &Caller, deny: Rights, blocking: Blocking) -> FsResult<()> {
+        if deny.is_none() {
+            return Ok(());
+        }
+        check_writable(caller)?;
+        let denies_reading = deny.intersects(Rights::READ);
+        if denies_reading { self.authorize_data(caller, Access::WRITE, blocking) } else { Ok(()) }
     }
 
     /// Asks for a claim on this file, or for the end of one.

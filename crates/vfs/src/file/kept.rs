@@ -55,6 +55,30 @@ impl File {
         Ok(self.volume().with_style(kept))
     }
 
+    /// Whether `caller` may set when this file was made: as with other times its owner, or by a list who may set attributes.
+    /// [`FsError::NotSupported`] where that is not kept.
+    pub fn authorize_born(&self, caller: &Caller) -> FsResult<()> {
+        check_writable(caller)?;
+        let attrs = self.node.attrs(Blocking::Allowed)?;
+        if !self.volume().keeps(&attrs) {
+            return Err(FsError::NotSupported);
+        }
+        if caller.is_root() || caller.uid == attrs.uid {
+            return Ok(());
+        }
+        match self.rights(caller, &attrs, Blocking::Allowed)? {
+            None => Err(FsError::NotOwner),
+            Some(rights) if rights.has(Rights::WRITE_ATTRS) => Ok(()),
+            Some(_) => Err(FsError::Access),
+        }
+    }
+
+    /// Sets when this file was made. What the storage says of that stays, and is not shown any longer.
+    pub fn set_born(&self, caller: &Caller, born: Time, pending: &mut PendingSync) -> FsResult<Change> {
+        self.authorize_born(caller)?;
+        self.keep(caller, |kept| kept.born = Some(born), pending)
+    }
+
     /// Keeps with this file what `change` makes of what is kept now. Its owner may, and whoever may write it. That changes the file,
     /// so a change time that was set is not kept, unless `change` sets one.
     /// [`FsError::NotSupported`] where the storage keeps nothing with files.
@@ -108,7 +132,7 @@ impl crate::Volume {
     }
 
     /// Whether anything can be kept with a file that has `attrs`.
-    fn keeps(&self, attrs: &Attrs) -> bool {
+    pub fn keeps(&self, attrs: &Attrs) -> bool {
         let carries = matches!(attrs.file_type, FileType::Regular | FileType::Directory);
         carries && self.capabilities().xattrs.is_some()
     }

@@ -113,7 +113,7 @@ fn of_posix(
 }
 
 /// The list that says what a mode says.
-fn of_mode(mode: u32, file_type: FileType) -> Acl<'static> {
+pub(super) fn of_mode(mode: u32, file_type: FileType) -> Acl<'static> {
     let [owner, group, everyone] = [mode >> 6 & 7, mode >> 3 & 7, mode & 7];
     let allow = |who, bits, more: AceMask| entry(AceType::ACCESS_ALLOWED, who, mask(bits, file_type) | more);
     let deny = |who, bits| (bits != 0).then(|| entry(AceType::ACCESS_DENIED, who, mask(bits, file_type)));

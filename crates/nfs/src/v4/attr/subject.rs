@@ -61,7 +61,7 @@ pub(super) fn of_current<R>(
     if let Some(size) = written {
         attrs.size = size;
     }
-    of_place(call, minor, place, &attrs, read)
+    of_place(call, minor, (place, attributes), &attrs, read)
 }
 
 /// Reads attributes of an object that has `attrs`.
@@ -69,13 +69,22 @@ pub(super) fn of_current<R>(
 fn of_place<R>(
     call: &Call<'_>,
     minor: u32,
-    place: &Place,
+    (place, request): (&Place, &Bitmap),
     attrs: &Attrs,
     read: impl FnOnce(&Subject<'_>) -> Result<R, Stop>,
 ) -> Result<R, Stop> {
     match place {
         Place::File(file) => {
             let system = System::new(call, minor, Some(file.export()));
+            let with_born;
+            let attrs = match request.contains(attr::TIME_CREATE) && file.volume().keeps(attrs) {
+                false => attrs,
+                true => {
+                    let born = file.kept(attrs, call.blocking)?.born_or_modified(attrs);
+                    with_born = Attrs { born: Some(born), ..*attrs };
+                    &with_born
+                }
+            };
             let is_root = attrs.file_type == FileType::Directory && file.is_root();
             let covered = is_root.then(|| pseudo::mounted_on(&call.service.signer, file.export())).flatten();
             let mounted_on = covered.unwrap_or(attrs.file_id);
@@ -102,7 +111,7 @@ pub(in crate::v4) fn encode_place(
         Place::File(file) => file.attrs(ops.call.blocking),
         Place::Pseudo(place) => place.attrs(ops.call),
     }?;
-    of_place(ops.call, ops.minor, place, &attrs, |subject| table::encode(request, subject, w))
+    of_place(ops.call, ops.minor, (place, request), &attrs, |subject| table::encode(request, subject, w))
 }
 
 impl<'s> System<'s> {
@@ -130,6 +139,10 @@ impl<'s> System<'s> {
 
     fn volume(&self) -> Option<&'s Volume> {
         self.export.map(|export| &*export.volume)
+    }
+
+    fn keeps_born_of(&self, attrs: &Attrs) -> bool {
+        self.volume().is_some_and(|volume| volume.keeps(attrs))
     }
 
     pub(super) fn locations(&self) -> Locations<'s> {
@@ -177,7 +190,8 @@ impl Subject<'_> {
     #[inline]
     pub(super) fn had_of(&self, request: &Bitmap) -> Bitmap {
         let mut had = *request & table::supported(self.system.minor);
-        if had.contains(attr::TIME_CREATE) && self.attrs.born.is_none() {
+        // What has it can be given another one.
+        if had.contains(attr::TIME_CREATE) && !self.system.keeps_born_of(self.attrs) {
             had.remove(attr::TIME_CREATE);
         }
         if had.contains(attr::CLONE_BLKSIZE) && self.clone_bytes().is_none() {

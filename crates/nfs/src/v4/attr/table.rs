@@ -120,14 +120,14 @@ attributes! {
     attr::SPACE_USED, 0, Never, |s| s.attrs.used;
     attr::TIME_ACCESS, 0, Never, |s| nfs_time(s.attrs.accessed);
     attr::TIME_ACCESS_SET, 0, NotOnce;
-    attr::TIME_CREATE, 0, Never, |s| nfs_time(s.attrs.born.unwrap_or_default());
+    attr::TIME_CREATE, 0, Always, |s| nfs_time(s.attrs.born.unwrap_or_default());
     attr::TIME_DELTA, 0, Never, |s| NfsTime { seconds: 0, nseconds: s.system.limits().time_step_ns };
     attr::TIME_METADATA, 0, Never, |s| nfs_time(s.attrs.changed);
     attr::TIME_MODIFY, 0, Never, |s| nfs_time(s.attrs.modified);
     attr::TIME_MODIFY_SET, 0, NotOnce;
     attr::MOUNTED_ON_FILEID, 0, Never, |s| s.mounted_on;
     attr::DACL, 1, Always, |s| acl::shown(s.attrs, (s.acl)()?.as_deref(), s.system.naming())?.into_dacl();
-    attr::SUPPATTR_EXCLCREAT, 1, Never, |s| settable(s.system.minor, When::Once);
+    attr::SUPPATTR_EXCLCREAT, 1, Never, |s| settable(s.system.minor, When::Once) & s.supported();
     // RFC 7862 §12.2.
     attr::CLONE_BLKSIZE, 2, Never, |s| s.clone_bytes().unwrap_or(0);
     attr::CHANGE_ATTR_TYPE, 2, Never, |s| change_attr_type(s);

@@ -1,13 +1,14 @@
 //! Attributes that a call wishes to be set, RFC 8881 §5.3 and §18.30.
 
 use super::super::ops::{Ops, Stop};
+use super::super::place::Place;
 use super::owner::Naming;
 use super::{acl, table};
 use crate::names::IdKind;
 use nfs_wire::v4::attr::{self, Acl, Acl41, AclFlag, ModeUmask, SetTime};
 use nfs_wire::v4::{Bitmap, Fattr, NfsTime, Status, TEXT_MAX};
 use vfs::attrs::MODE_BITS;
-use vfs::{SetAttrs, Time};
+use vfs::{Caller, File, PendingSync, SetAttrs, Time};
 use xdr::{Decode, Malformed, Reader};
 
 /// When attributes are set.
@@ -21,12 +22,29 @@ pub(in crate::v4) enum When {
     Later,
 }
 
-/// What a call wishes to be set, and which attributes that are.
-pub(in crate::v4) fn wished(
-    ops: &Ops<'_, '_>,
-    fattr: &Fattr<'_>,
-    when: When,
-) -> Result<(SetAttrs, Bitmap), Stop> {
+/// What a call wishes to be set.
+pub(in crate::v4) struct Wish {
+    pub(in crate::v4) set: SetAttrs,
+    /// When the object is to have been made.
+    pub(in crate::v4) born: Option<Time>,
+    /// The attributes that these are.
+    pub(in crate::v4) mask: Bitmap,
+}
+
+impl Wish {
+    /// Has a new object have been made when it is wished. One that cannot keep it has it not, and neither is it among what was set:
+    /// macOS wishes for it with symbolic links, too.
+    pub(in crate::v4) fn set_born_of_new(&mut self, file: &File, caller: &Caller, pending: &mut PendingSync) {
+        let Some(born) = self.born else { return };
+        if let Err(error) = file.set_born(caller, born, pending) {
+            tracing::debug!(%error, "a new file has no time of creation of its client's");
+            self.mask.remove(attr::TIME_CREATE);
+        }
+    }
+}
+
+/// What a call wishes to be set.
+pub(in crate::v4) fn wished(ops: &Ops<'_, '_>, fattr: &Fattr<'_>, when: When) -> Result<Wish, Stop> {
     let (minor, naming) = (ops.minor, Naming::of(&ops.call.service.v4, ops.call.blocking));
     let mask = fattr.attrmask;
     if !table::supported(minor).contains_all(&mask) {
@@ -38,12 +56,23 @@ pub(in crate::v4) fn wished(
         return Err(Stop::Status(Status::INVAL));
     }
     let mut r = Reader::new(fattr.attr_vals);
-    let mut set = SetAttrs::default();
+    let (mut set, mut born) = (SetAttrs::default(), None);
     for number in mask.iter() {
-        decode(number, naming, &mut r, &mut set)?;
+        match number {
+            attr::TIME_CREATE => born = Some(moment(NfsTime::decode(&mut r).map_err(bad_xdr)?)?),
+            number => decode(number, naming, &mut r, &mut set)?,
+        }
+    }
+    if born.is_some() && !keeps_born(ops) {
+        return Err(Stop::Status(Status::ATTRNOTSUPP));
     }
     // Values of attributes that are not even in the mask: see `Fattr`.
-    if r.remaining() > 0 { Err(Stop::Status(Status::BADXDR)) } else { Ok((set, mask)) }
+    if r.remaining() > 0 { Err(Stop::Status(Status::BADXDR)) } else { Ok(Wish { set, born, mask }) }
+}
+
+/// Whether the storage has room for times of creation that somebody sets.
+fn keeps_born(ops: &Ops<'_, '_>) -> bool {
+    matches!(&ops.current, Some(Place::File(file)) if file.volume().capabilities().xattrs.is_some())
 }
 
 fn decode(number: u32, naming: Naming<'_>, r: &mut Reader<'_>, set: &mut SetAttrs) -> Result<(), Stop> {
@@ -92,9 +121,10 @@ fn bad_xdr(_: Malformed) -> Stop {
 fn set_time(how: SetTime) -> Result<vfs::SetTime, Stop> {
     match how {
         SetTime::ServerTime => Ok(vfs::SetTime::Now),
-        SetTime::ClientTime(NfsTime { seconds, nseconds: nanos }) if nanos < 1_000_000_000 => {
-            Ok(vfs::SetTime::To(Time { seconds, nanos }))
-        }
-        SetTime::ClientTime(_) => Err(Stop::Status(Status::INVAL)),
+        SetTime::ClientTime(time) => moment(time).map(vfs::SetTime::To),
     }
+}
+
+fn moment(NfsTime { seconds, nseconds: nanos }: NfsTime) -> Result<Time, Stop> {
+    if nanos < 1_000_000_000 { Ok(Time { seconds, nanos }) } else { Err(Stop::Status(Status::INVAL)) }
 }

@@ -16,7 +16,7 @@ use nfs_wire::v4::{Bitmap, DirListEnd, ReaddirArgs, ReaddirOkHead, Status, attr}
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use vfs::qos::Moved;
-use vfs::{Blocking, Export, FsError};
+use vfs::{Attrs, Blocking, Export, FsError};
 use xdr::{Encode, Writer};
 
 const RESERVED_COOKIES: u64 = 2;
@@ -88,6 +88,16 @@ impl Entries<'_> {
             // Of those that were asked for, it is what the caller may not look at, or what is mounted on top.
             let error = if plus { Status::ACCESS } else { Status::OK };
             return encode_unknown(request, error, entry.file_id, w);
+        };
+        let with_born;
+        let attrs = match request.contains(attr::TIME_CREATE) {
+            false => attrs,
+            true => {
+                // One that has just gone is listed as it was.
+                let kept = self.export.kept(key, attrs).unwrap_or_default();
+                with_born = Attrs { born: Some(kept.born_or_modified(attrs)), ..*attrs };
+                &with_born
+            }
         };
         let handle = request.contains(attr::FILEHANDLE).then(|| self.signer.sign(self.export.id, key));
         let acl = || self.export.file(key, Blocking::Allowed)?.posix_acl(attrs, Blocking::Allowed);

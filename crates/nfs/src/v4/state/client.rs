@@ -2,7 +2,7 @@
 
 use super::callbacks::Callbacks;
 use super::clients::Introduction;
-use super::held::{Held, Holding, State};
+use super::held::{Ended, Held, Holding, State};
 use super::lost::LostClaims;
 use super::naming::without_admission;
 use super::records::Identity;
@@ -13,6 +13,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::Namespace;
 use vfs::bounds::Party;
 use vfs::claims::{Lost, Request};
 
@@ -73,13 +74,31 @@ impl Principal {
 #[derive(Default)]
 struct Creation {
     sequence: u32,
+    /// The one that is next is being done.
+    is_begun: bool,
     reply: Option<Box<[u8]>>,
 }
 
+/// A CREATE_SESSION that is being done. Dropped before its end, it may come again.
+pub(crate) struct Creating<'c> {
+    client: &'c Client,
+    sequence: u32,
+}
+
+impl Drop for Creating<'_> {
+    fn drop(&mut self) {
+        let mut creation = self.client.creation();
+        // Once it is done, the next one may have begun.
+        if creation.sequence != self.sequence {
+            creation.is_begun = false;
+        }
+    }
+}
+
 /// What CREATE_SESSION's slot makes of a request.
-pub(crate) enum CreationTurn {
+pub(crate) enum CreationTurn<'c> {
     /// It is new.
-    New,
+    New(Creating<'c>),
     /// It was done, and this was the result.
     Replay(Box<[u8]>),
 }
@@ -189,13 +208,24 @@ impl Client {
         for (has, flag) in [
             (held.has_revoked(), SequenceStatus::RECALLABLE_STATE_REVOKED),
             (held.has_expired(), SequenceStatus::EXPIRED_SOME_STATE_REVOKED),
+            (held.has_withdrawn(), SequenceStatus::ADMIN_STATE_REVOKED),
         ] {
             if has {
                 status = status | flag;
             }
         }
-        self.has_revoked.store(held.has_revoked() || held.has_expired(), Ordering::Relaxed);
+        self.has_revoked.store(status != SequenceStatus::default(), Ordering::Relaxed);
         status
+    }
+
+    /// Ends what the exports of a namespace do not admit any longer: what was held so, to be ended in the volumes' claims.
+    pub(super) fn withdraw(&self, namespace: &Namespace) -> Vec<Ended> {
+        // A client of 4.0 cannot say that it knows of what it has lost.
+        let ended = self.held().withdraw(namespace, self.open_owners.is_none());
+        if !ended.is_empty() {
+            self.has_revoked.store(true, Ordering::Relaxed);
+        }
+        ended
     }
 
     /// How many volumes know it.
@@ -290,10 +320,16 @@ impl Client {
     }
 
     /// Looks at the sequence number of a CREATE_SESSION.
-    pub(crate) fn begin_creation(&self, sequence: u32) -> Result<CreationTurn, Status> {
-        let creation = self.creation();
+    pub(crate) fn begin_creation(&self, sequence: u32) -> Result<CreationTurn<'_>, Status> {
+        let mut creation = self.creation();
         if sequence == creation.sequence.wrapping_add(1) {
-            return Ok(CreationTurn::New);
+            // Of two at a time, one is done, and the other one then is its repetition.
+            let is_begun = std::mem::replace(&mut creation.is_begun, true);
+            return if is_begun {
+                Err(Status::DELAY)
+            } else {
+                Ok(CreationTurn::New(Creating { client: self, sequence }))
+            };
         }
         match &creation.reply {
             Some(reply) if sequence == creation.sequence => Ok(CreationTurn::Replay(reply.clone())),
@@ -303,7 +339,7 @@ impl Client {
 
     /// A CREATE_SESSION is done, with this result.
     pub(crate) fn end_creation(&self, sequence: u32, reply: &[u8]) {
-        *self.creation() = Creation { sequence, reply: Some(reply.into()) };
+        *self.creation() = Creation { sequence, is_begun: false, reply: Some(reply.into()) };
     }
 
     fn creation(&self) -> MutexGuard<'_, Creation> {
@@ -326,7 +362,18 @@ mod tests {
         let (user, elsewhere) =
             (Principal { uid: 7, ..host }, Principal { address: "192.0.2.2".parse().unwrap(), ..host });
         assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, false, false]);
+        let creating = client.begin_creation(1);
+        assert!(matches!(creating, Ok(CreationTurn::New(_))));
+        assert!(matches!(client.begin_creation(1), Err(Status::DELAY)), "one at a time");
+        drop(creating);
+        let creating = client.begin_creation(1);
+        assert!(matches!(creating, Ok(CreationTurn::New(_))), "what was not done may come again");
         client.end_creation(1, b"");
+        let next = client.begin_creation(2);
+        drop(creating);
+        assert!(matches!(client.begin_creation(2), Err(Status::DELAY)), "the next one has begun");
+        drop(next);
+        assert!(matches!(client.begin_creation(1), Ok(CreationTurn::Replay(_))));
         assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, true, false]);
         assert_eq!([host, user, elsewhere].map(|caller| client.is_of(&caller)), [true, false, false]);
     }

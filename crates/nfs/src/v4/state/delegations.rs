@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use vfs::bounds::{Bounds, Slot};
-use vfs::{FileKey, VolumeId};
+use vfs::{Admission, FileKey, Namespace, Origin, VolumeId};
 
 /// A file of a volume, by whatever export.
 pub(crate) type VolumeFile = (VolumeId, FileKey);
@@ -19,11 +19,21 @@ pub(crate) struct DelegationState {
     pub(crate) file: FileId,
     /// The filehandle that the client knows the file by.
     pub(crate) handle: Box<[u8]>,
+    /// Where the client has opened it from.
+    pub(crate) origin: Origin,
     /// If the client may write without saying so.
     pub(crate) writing: Option<Writing>,
     /// It was taken away, and the client has not said that it knows.
     pub(crate) is_revoked: bool,
     pub(crate) _counted: Counted,
+}
+
+impl DelegationState {
+    /// Whether the export still lets the client do without asking what it may do by this.
+    pub(super) fn is_admitted(&self, namespace: &Namespace) -> bool {
+        let (origin, changes) = (self.origin, self.writing.is_some());
+        self.is_revoked || namespace.admits(&Admission { export: self.file.0, origin, changes })
+    }
 }
 
 /// One of the delegations that there are.
@@ -127,7 +137,7 @@ impl Held {
     pub(crate) fn free_revoked(&mut self, stateid: &Stateid) -> bool {
         let is_revoked = |&index: &u32| match self.state(index) {
             Some(State::Delegation(delegation)) => delegation.is_revoked,
-            Some(State::Expired) => true,
+            Some(State::Expired | State::Withdrawn) => true,
             _ => false,
         };
         let index = self.place(stateid).filter(is_revoked);
@@ -151,6 +161,7 @@ mod tests {
             volume: VolumeId(1),
             file: (ExportId(1), key),
             handle: Box::default(),
+            origin: Origin::of([127, 0, 0, 1].into()),
             writing: None,
             is_revoked: false,
             _counted: Counted::new(of_client, slot(bounds))?,

@@ -13,8 +13,8 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use vfs::bounds::Slot;
-use vfs::claims::{Access, HolderId, LockOwner, OpenId};
-use vfs::{Export, ExportId, FileKey, Opened, VolumeId};
+use vfs::claims::{Access, HolderId, LockOwner, OpenId, Rights};
+use vfs::{Admission, Export, ExportId, FileKey, Namespace, Opened, Origin, VolumeId};
 
 /// A file as it was reached.
 pub(crate) type FileId = (ExportId, FileKey);
@@ -39,8 +39,9 @@ pub(crate) struct Held {
     pub(super) delegations: HashMap<VolumeFile, u32>,
     /// Delegations that were taken away.
     pub(super) revoked: usize,
-    /// Other states that were.
+    /// Other states that were, when the lease was over and by whom rules the exports.
     expired: usize,
+    withdrawn: usize,
     /// Where its copies are.
     copies: Vec<u32>,
     /// Locks that are waited for.
@@ -85,6 +86,8 @@ pub(crate) enum State {
     Copy(CopyState),
     /// What was taken from the client when its lease was over, which is to say that it knows (RFC 8881 §8.4.2.4).
     Expired,
+    /// What an export does not admit any longer.
+    Withdrawn,
 }
 
 /// An open file of an open owner.
@@ -94,10 +97,26 @@ pub(crate) struct OpenState {
     pub(crate) opened: Arc<Opened<'static>>,
     pub(crate) claim: OpenId,
     pub(crate) access: Access,
+    /// Where the client has opened it from.
+    pub(crate) origin: Origin,
     /// Where the states of its locks are.
     pub(crate) locks: Vec<u32>,
     /// The pairs of access and deny that were opened, a bit each: only to these a downgrade leads (RFC 8881 §18.18.3).
     pub(crate) pairs: u16,
+}
+
+/// What a client has lost, as the claims of the volume know it.
+pub(super) enum Ended {
+    Open(Arc<Opened<'static>>, OpenId),
+    Delegation(Arc<Export>, FileKey, HolderId),
+}
+
+impl OpenState {
+    /// Whether the export still lets the client have it open so.
+    fn is_admitted(&self, namespace: &Namespace) -> bool {
+        let changes = self.access.rights.contains(Rights::WRITE) || !self.access.deny.is_none();
+        namespace.admits(&Admission { export: self.file.0, origin: self.origin, changes })
+    }
 }
 
 /// The byte ranges of a lock owner in an open file.
@@ -128,6 +147,7 @@ impl Held {
             delegations: HashMap::new(),
             revoked: 0,
             expired: 0,
+            withdrawn: 0,
             waiting: Vec::new(),
             has_ended: false,
             copies: Vec::new(),
@@ -136,7 +156,7 @@ impl Held {
 
     /// Whether nothing is held.
     pub(crate) fn is_empty(&self) -> bool {
-        self.free.len() + self.ended_copies() + self.expired == self.places.len()
+        self.free.len() + self.ended_copies() + self.expired + self.withdrawn == self.places.len()
     }
 
     /// Keeps a state in the room that was taken for it: its place.
@@ -188,6 +208,9 @@ impl Held {
         }
         if matches!(&place.state, Some(State::Expired)) {
             return Err(Status::EXPIRED);
+        }
+        if matches!(&place.state, Some(State::Withdrawn)) {
+            return Err(Status::ADMIN_REVOKED);
         }
         match stateid.seqid {
             0 => Ok(index),
@@ -266,7 +289,9 @@ impl Held {
         match self.state(index) {
             Some(State::Open(open)) => Ok(open),
             Some(State::Lock(lock)) => self.open(lock.open),
-            Some(State::Delegation(_) | State::Copy(_) | State::Expired) | None => Err(Status::BAD_STATEID),
+            Some(State::Delegation(_) | State::Copy(_) | State::Expired | State::Withdrawn) | None => {
+                Err(Status::BAD_STATEID)
+            }
         }
     }
 
@@ -343,6 +368,7 @@ impl Held {
                 self.release_lock_owner(lock.owner.owner);
             }
             State::Expired => self.expired -= 1,
+            State::Withdrawn => self.withdrawn -= 1,
             State::Copy(_) => self.copies.retain(|&copy| copy != index),
             State::Delegation(delegation) if delegation.is_revoked => self.revoked -= 1,
             State::Delegation(delegation) => {
@@ -360,15 +386,67 @@ impl Held {
         };
         let opens: Vec<u32> =
             (0..).zip(&self.places).filter(|(_, place)| is_lost(place)).map(|(index, _)| index).collect();
-        for open in opens {
-            let locks: Vec<u32> = self.locks_of(open).map(|(lock, _)| lock).collect();
-            for index in locks.into_iter().chain([open]) {
-                if self.take(index).is_some() {
-                    self.places[index as usize].state = Some(State::Expired);
-                    self.expired += 1;
-                }
+        for index in self.with_locks(opens) {
+            if self.take(index).is_some() {
+                self.places[index as usize].state = Some(State::Expired);
+                self.expired += 1;
             }
         }
+    }
+
+    /// These opens, each behind its locks.
+    fn with_locks(&self, opens: Vec<u32>) -> Vec<u32> {
+        let locks_and_open =
+            |open| self.locks_of(open).map(|(lock, _)| lock).chain([open]).collect::<Vec<_>>();
+        opens.into_iter().flat_map(locks_and_open).collect()
+    }
+
+    /// Takes away what the exports of a namespace do not admit any longer: what is to be ended of it in the volumes' claims. The
+    /// stateids say so until the client frees them, if it `frees` any.
+    pub(super) fn withdraw(&mut self, namespace: &Namespace, frees: bool) -> Vec<Ended> {
+        let opens =
+            self.places_of(|state| matches!(state, State::Open(open) if !open.is_admitted(namespace)));
+        let delegations =
+            self.places_of(|state| matches!(state, State::Delegation(has) if !has.is_admitted(namespace)));
+        let mut ended = Vec::new();
+        for index in self.with_locks(opens) {
+            if let Some(State::Open(open)) = self.withdraw_place(index, frees) {
+                ended.push(Ended::Open(open.opened, open.claim));
+            }
+        }
+        for index in delegations {
+            let Ok(DelegationState { volume, file, .. }) = self.delegation(index) else { continue };
+            let file = (*volume, file.1);
+            if frees {
+                self.revoke(&file);
+            } else {
+                self.remove(index);
+            }
+            if let Some(holding) = self.holders.get(&file.0) {
+                ended.push(Ended::Delegation(Arc::clone(&holding.export), file.1, holding.id));
+            }
+        }
+        ended
+    }
+
+    fn withdraw_place(&mut self, index: u32, frees: bool) -> Option<State> {
+        if !frees {
+            return self.remove(index);
+        }
+        let taken = self.take(index)?;
+        self.places[index as usize].state = Some(State::Withdrawn);
+        self.withdrawn += 1;
+        Some(taken)
+    }
+
+    fn places_of(&self, is_it: impl Fn(&State) -> bool) -> Vec<u32> {
+        let is_of = |place: &Place| place.state.as_ref().is_some_and(&is_it);
+        (0..).zip(&self.places).filter(|(_, place)| is_of(place)).map(|(index, _)| index).collect()
+    }
+
+    /// Whether states were taken away because exports do not admit them any longer, and the client has not freed them.
+    pub(super) fn has_withdrawn(&self) -> bool {
+        self.withdrawn > 0
     }
 
     /// Whether states were taken away that the client has not freed.

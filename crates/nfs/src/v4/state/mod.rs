@@ -23,11 +23,13 @@ pub(crate) mod waiting;
 pub(crate) mod wire;
 pub(crate) mod writers;
 
+use crate::followed::Followed;
 use crate::names::IdNames;
 use channel::Agreement;
 use client::{Client, Principal};
 use clients::{Clients, Introduction};
 use copier::Copier;
+use held::Ended;
 use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status, Verifier};
 use notices::NewsDesk;
 use records::{Identity, Records};
@@ -38,9 +40,9 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use tables::{Table, Tables};
-use vfs::VolumeId;
 use vfs::bounds::Slot;
-use vfs::claims::{Claims, Grace, HolderId};
+use vfs::claims::{Caching, Claims, Grace, HolderId, LeaseKey, Request, Stream};
+use vfs::{SharedNamespace, VolumeId};
 use writers::Writers;
 
 /// All state of one service.
@@ -77,6 +79,8 @@ pub struct State {
     pub(crate) delegates_writing: bool,
     /// Copies that go on by themselves.
     pub(crate) copier: Copier,
+    /// Whose rules admit what is held.
+    pub(crate) followed: Followed,
 }
 
 /// The port that clients assume where none is told.
@@ -110,6 +114,7 @@ impl State {
             desk,
             writers: Arc::default(),
             delegates_writing: false,
+            followed: Followed::default(),
         }
     }
 
@@ -336,6 +341,23 @@ impl State {
                 self.end(&client);
             } else if silent == lease + 1 {
                 self.fall_silent(&client);
+            }
+        }
+    }
+
+    /// Ends what the rules of exports do not admit any longer, whoever holds it.
+    pub fn follow(&self, namespace: &SharedNamespace) {
+        let Some(namespace) = self.followed.next(namespace) else { return };
+        let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
+        for ended in clients.iter().flat_map(|client| client.withdraw(&namespace)) {
+            match ended {
+                Ended::Open(opened, claim) => _ = opened.file().claim(&Request::Close(claim)),
+                Ended::Delegation(export, file, holder) => {
+                    let (key, stream) = (LeaseKey::Delegation(holder), Stream::default());
+                    let given_back = Request::Acknowledge { key, stream, keeps: Caching::NONE };
+                    let volume = &export.volume;
+                    volume.claims().request(volume.now(), &file, &given_back);
+                }
             }
         }
     }

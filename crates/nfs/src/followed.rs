@@ -1,0 +1,51 @@
+//! [`Followed`]: which namespace everything that clients hold was last measured by.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use vfs::{Namespace, SharedNamespace};
+
+/// The namespace whose rules admit all that is held, as far as it was looked through.
+#[derive(Default)]
+pub(crate) struct Followed {
+    last: Mutex<Weak<Namespace>>,
+    /// Something was granted by an older namespace after that.
+    is_behind: AtomicBool,
+}
+
+impl Followed {
+    /// The namespace to look through what is held by; `None` if nothing has changed since.
+    pub(crate) fn next(&self, shared: &SharedNamespace) -> Option<Arc<Namespace>> {
+        let is_behind = self.is_behind.swap(false, Ordering::SeqCst);
+        let now = shared.load_full();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !std::ptr::eq(last.as_ptr(), Arc::as_ptr(&now));
+        *last = Arc::downgrade(&now);
+        (is_new || is_behind).then_some(now)
+    }
+
+    /// Something is held by now that `by` has admitted. A change of rules may have been looked at meanwhile: then it is again.
+    pub(crate) fn note(&self, by: &Namespace, shared: &SharedNamespace) {
+        if !std::ptr::eq(by, Arc::as_ptr(&shared.load())) {
+            self.is_behind.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespace_that_changes_during_a_call_is_looked_at_again() {
+        let shared: SharedNamespace = Arc::new(Arc::new(Namespace::default()).into());
+        let followed = Followed::default();
+        let before = shared.load_full();
+        assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
+        followed.note(&before, &shared);
+        assert!(followed.next(&shared).is_none());
+        shared.store(Arc::default());
+        assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
+        followed.note(&before, &shared);
+        assert!(followed.next(&shared).is_some() && followed.next(&shared).is_none());
+    }
+}
