@@ -62,7 +62,8 @@ full() {
     message=$(dd if=/dev/zero of=/tmp/small/too-much bs=1M count=$((SMALL_BYTES / 1048576 + 8)) conv=fsync 2>&1) && return 1
     case $message in *"No space left on device"*) ;; *) echo "$message"; return 1 ;; esac
     [ "$(bytes /tmp/small used)" -le "$SMALL_BYTES" ]
-    [ "$(bytes /tmp/small avail)" -lt 1048576 ]
+    # The file itself takes something, too, so the last of the writes of a MiB that are in flight together do not fit.
+    [ "$(bytes /tmp/small avail)" -lt 4194304 ]
 }
 
 room_again() {

@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn what_was_told_is_read_and_taken_back() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::testing::private_dir();
         assert_eq!(Announcement::read(dir.path()).unwrap(), None);
         let told =
             Announcement { api: "http://127.0.0.1:1".into(), nfs: "[::1]:2050".parse().unwrap(), smb: None };

@@ -306,7 +306,7 @@ mod tests {
     /// What `serve` does about sessions, `export` does as well.
     #[test]
     fn what_smb_clients_have_open_ends_when_it_is_gone_though_nobody_calls() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::testing::private_dir();
         let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
         let (files, users, state) = (path("files"), path("users.toml"), path("state"));
         fs::create_dir(&files).unwrap();

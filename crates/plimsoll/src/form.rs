@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_file_gets_all_columns_and_no_paint() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::testing::private_dir();
         let path = dir.path().join("out");
         let form = Form { output: Some(path.clone()), ..Form::default() };
         let painted = |_: &Reply| Ok(terminal::Tone::Bad.paint("words") + "\n");

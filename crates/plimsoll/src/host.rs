@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn claims_end_when_their_time_is_over_though_nobody_calls() {
-        let data = tempfile::tempdir().unwrap();
+        let data = crate::testing::private_dir();
         let Arguments { listen } =
             Arguments::parse_from(["serve", "--listen", "127.0.0.1:0", "--no-portmap"]);
         let host = Host::start(data.path(), &listen, &SmbConfig::default()).unwrap();

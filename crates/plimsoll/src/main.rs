@@ -35,6 +35,8 @@ mod smb_users;
 mod state;
 mod tending;
 mod terminal;
+#[cfg(test)]
+mod testing;
 mod tls;
 mod volumes;
 

@@ -107,7 +107,7 @@ mod tests {
 
     /// A directory with this mode, and beside it a file that must stay as it is.
     fn scene(mode: u32) -> (tempfile::TempDir, std::path::PathBuf) {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::testing::private_dir();
         let shared = dir.path().join("shared");
         fs::create_dir(&shared).unwrap();
         fs::set_permissions(&shared, fs::Permissions::from_mode(mode)).unwrap();

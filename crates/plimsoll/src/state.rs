@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_key_of_handles_is_kept_private() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::testing::private_dir();
         let path = dir.path().join(KEY_FILE);
         let made = handle_signer(dir.path()).unwrap().number("x");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);

@@ -12,6 +12,7 @@ use nfs_wire::v4::{Argument, CloneArgs, CopyArgs, CopyReply, OpReply, ReclaimCom
 use server::{Running, export, volume};
 use session::{Session, put, results};
 use std::fs::{self, File};
+use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -45,7 +46,7 @@ fn world(directories: [&Path; 2]) -> World {
     }
     let exports = [(1, "/from", &dirs[0]), (2, "/to", &dirs[1])];
     let server = Running::new(exports.map(|(id, path, dir)| export(path, volume(id, dir))).into(), 30);
-    let mut client = Session::connect(server.address).unwrap();
+    let mut client = Session::over(TcpStream::connect(server.address).unwrap()).unwrap();
     client.minor = 2;
     client.begin(b"copier").unwrap();
     let complete = Argument::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });

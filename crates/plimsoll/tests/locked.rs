@@ -13,7 +13,7 @@ use session::{Session, put, results};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -113,7 +113,7 @@ struct Stage {
 
 impl Client {
     fn begin(stage: &Stage, number: usize) -> io::Result<Self> {
-        let mut session = Session::connect(stage.address)?;
+        let mut session = Session::over(TcpStream::connect(stage.address)?)?;
         session.begin(format!("client {number}").as_bytes())?;
         let mut client = Self { number, session, files: vec![], held: BTreeSet::new() };
         client.complete()?;
@@ -218,7 +218,7 @@ impl Client {
 
     /// The server is another one: claims again what it was told that it had.
     fn recover(&mut self, stage: &Stage) -> io::Result<()> {
-        self.session = Session::connect(stage.address)?;
+        self.session = Session::over(TcpStream::connect(stage.address)?)?;
         self.session.begin(format!("client {}", self.number).as_bytes())?;
         for file in std::mem::take(&mut self.files) {
             self.open(&file.handle, OpenClaim::Previous(DelegationType::None), OpenFlag::NoCreate)?;

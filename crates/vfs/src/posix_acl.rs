@@ -9,6 +9,7 @@ use crate::acl::Effect;
 use crate::attrs::{Attrs, MODE_BITS};
 use crate::backend::Blocking;
 use crate::error::FsResult;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Most entries of a list: as many as fit into the largest extended attribute of Linux.
@@ -108,7 +109,10 @@ impl PosixAcl {
         let groups: Vec<(Who, u32)> = std::iter::once((Who::OwningGroup, owning))
             .chain(groups.iter().map(|(gid, bits)| (Who::Group(*gid), bits & mask)))
             .collect();
-        let users: Vec<(Who, u32)> = users.iter().map(|(uid, bits)| (Who::User(*uid), bits & mask)).collect();
+        // Of two entries for one user, the first rules.
+        let mut seen = HashSet::new();
+        let users = users.iter().filter(|(uid, _)| seen.insert(*uid));
+        let users: Vec<(Who, u32)> = users.map(|(uid, bits)| (Who::User(*uid), bits & mask)).collect();
         let of = |all: &[(Who, u32)]| all.iter().fold(0, |union, (_, bits)| union | bits);
         let of_groups = of(&groups) | other;
         let mut entries = Vec::new();

@@ -199,7 +199,7 @@ mod tests {
 
     impl Running {
         fn start() -> Self {
-            let dir = tempfile::tempdir().unwrap();
+            let dir = crate::testing::private_dir();
             let any = "127.0.0.1:0".parse().unwrap();
             let listen = Listen {
                 listen: any,
@@ -319,7 +319,7 @@ mod tests {
         let elsewhere = "nfs://127.0.0.1:1/v1".parse().unwrap();
         let said = refusal(&running.named(), &elsewhere);
         assert!(said.contains("serves NFS at 127.0.0.1:") && said.contains("--data"), "{said}");
-        let nowhere = tempfile::tempdir().unwrap();
+        let nowhere = crate::testing::private_dir();
         assert!(refusal(&at(nowhere.path()), &target).contains("no service runs in the data directory"));
         let mut observer = observe(&running.named(), &target).unwrap().unwrap();
         observer.session.ask(|client| client.delete_volume(&Terms::none(), "v1")).unwrap();

@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_password_is_a_line_of_a_private_file() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = crate::testing::private_dir();
         let path = dir.path().join("secret");
         let args = PasswordArgs { password_file: Some(path.clone()), no_password: false };
         for (text, password) in

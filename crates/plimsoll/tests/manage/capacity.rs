@@ -38,7 +38,8 @@ fn a_full_volume_has_no_space_and_df_says_so() {
     let left = MIB - 1024;
     let full = fsstat(&service, &client);
     assert_eq!((full.tbytes, full.fbytes, full.abytes), (8 * MIB, left, left));
-    assert!(service.says(&["volume", "show", "v1"]).contains("7 MiB in 2 files"));
+    let shown = service.says(&["volume", "show", "v1"]);
+    assert!(shown.contains("7.1 MiB in 2 files"), "{shown}");
 
     service.says(&["volume", "resize", "v1", "16MiB"]);
     assert_eq!(fsstat(&service, &client).tbytes, 16 * MIB);

@@ -44,7 +44,14 @@ fn volumes_serve_before_they_are_counted() {
     // What another file system hides cannot be counted: the count of v2 does not end.
     let id = service.volume_dirs().into_iter().find(|dir| dir.join("dir/file").exists()).unwrap();
     let mounted = Mounted(id.join("dir"));
-    assert!(Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&mounted.0).status().unwrap().success());
+    assert!(
+        Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "mode=0700", "tmpfs"])
+            .arg(&mounted.0)
+            .status()
+            .unwrap()
+            .success()
+    );
     service.start_again();
 
     let status = || service.json(&["status"])["counting"].as_str().unwrap_or_default().to_owned();

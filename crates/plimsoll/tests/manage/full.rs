@@ -20,7 +20,7 @@ fn run(program: &str, args: &[&str], more: &[&Path]) {
 impl Disk {
     fn tmpfs() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        run("mount", &["-t", "tmpfs", "-o", "size=24m,nr_inodes=200", "tmpfs"], &[dir.path()]);
+        run("mount", &["-t", "tmpfs", "-o", "size=24m,nr_inodes=200,mode=0700", "tmpfs"], &[dir.path()]);
         Self { dir }
     }
 

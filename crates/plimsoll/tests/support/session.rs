@@ -7,7 +7,7 @@ use nfs_wire::v4::{
     LookupArgs, OpReply, PROGRAM, PutfhArgs, Reply, SequenceArgs, SessionId, StateProtect, VERSION,
 };
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 use xdr::{Decode, Encode, Inline, Reader, Writer};
 
@@ -24,8 +24,7 @@ pub struct Session {
 
 impl Session {
     /// A connection, without a session as yet.
-    pub fn connect(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
+    pub fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         Ok(Self { stream, minor: 1, id: [0; 16], sequence: 0 })

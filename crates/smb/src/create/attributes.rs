@@ -17,7 +17,7 @@ use smb_wire::security::{Control, SecurityDescriptor};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, NtStatus};
 use vfs::attrs::SET_GID;
-use vfs::{Acl, Attrs, Blocking, Caller, File, FileType, FsError, PendingSync, SecurityStyle};
+use vfs::{Acl, Attrs, Blocking, Caller, File, FileType, FsError, PendingSync, SecurityStyle, ShareSettings};
 
 /// Attributes that a client may ask for (MS-FSA §2.1.5.1): all that files can have. Those of files that lie elsewhere mean nothing
 /// here: they are accepted and not kept.
@@ -73,8 +73,14 @@ pub(super) fn security_of_new(
     let by_mode = |mode| New { mode, acl: None };
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
     let share = ops.share_settings(disk);
-    let usual = rules.mode().unwrap_or(if is_dir { share.directory_mode } else { share.create_mode });
-    let Some(bytes) = args.contexts.find(SD_BUFFER) else { return Ok(by_mode(Some(usual))) };
+    // The usual modes come from a umask, and a list that the directory hands on takes the place of that.
+    let usual = ShareSettings::default();
+    let (set, usual) = match is_dir {
+        true => (share.directory_mode, usual.directory_mode),
+        false => (share.create_mode, usual.create_mode),
+    };
+    let usual = rules.mode().or((set != usual).then_some(set));
+    let Some(bytes) = args.contexts.find(SD_BUFFER) else { return Ok(by_mode(usual)) };
     let descriptor = SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
     let dir = dir.attrs(Blocking::Allowed)?;
     let caller = &disk.caller;
@@ -85,7 +91,7 @@ pub(super) fn security_of_new(
         return Err(NtStatus::INVALID_OWNER.into());
     }
     if !descriptor.control.contains(Control::DACL_PRESENT) {
-        return Ok(by_mode(Some(usual)));
+        return Ok(by_mode(usual));
     }
     let said = posix::mode_of(descriptor.dacl.as_ref()).filter(|_| rules.naming() == Naming::Posix);
     if said.is_some() {

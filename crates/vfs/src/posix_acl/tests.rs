@@ -144,6 +144,19 @@ fn what_is_made_has_no_more_than_asked_and_handed_on() {
     assert_eq!((minimal.mode_of_new(0o666), minimal.inherited(0o660)), (0o660, None));
 }
 
+#[test]
+fn first_of_two_entries_for_one_user_rules() {
+    let acl = extended(0, &[(5, 0), (5, 4)], &[]);
+    let caller = Caller::new(5, 1, []);
+    let read = |effect| {
+        move |&(found, who, bits): &(Effect, Who, u32)| {
+            found == effect && who == Who::User(5) && bits & 4 != 0
+        }
+    };
+    assert!(!acl.entries(0o240).iter().any(read(Effect::Allow)));
+    assert!(!has(&acl, 0o240, &caller, Access::READ));
+}
+
 fn ids() -> impl Strategy<Value = Vec<(u32, u32)>> {
     prop::collection::vec((1..6u32, 0..8u32), 0..5)
 }
