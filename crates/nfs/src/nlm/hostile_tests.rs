@@ -153,10 +153,12 @@ fn a_host_is_asked_whether_it_is_there_and_ends_when_it_is_not() {
     };
     wait_until(|| is_silent(&office, 3) == Some(true));
     assert_eq!([2, 4].map(|last| is_silent(&office, last)), [Some(false); 2], "those are there");
-    office.locks().0.tend_silent(at(LOCK_HOST_COURTESY_S - 60), HashSet::new);
-    assert!(office.at(FIRST).test(bytes(2, 1)).is_some(), "by courtesy");
+    office.locks().0.tend_silent(at(LOCK_HOST_GONE_S - 60), connected);
+    assert!(office.at(FIRST).test(bytes(2, 1)).is_some(), "it may come back");
+    office.locks().0.tend_silent(at(LOCK_HOST_COURTESY_S - 60), connected);
+    assert_eq!(office.at(FIRST).test(bytes(2, 1)), None, "what it has yields to who wants it");
+    assert_eq!(is_silent(&office, 3), Some(true), "by courtesy");
     office.locks().0.tend_silent(at(LOCK_HOST_COURTESY_S + 60), connected);
-    assert_eq!(office.at(FIRST).test(bytes(2, 1)), None, "what it had has ended");
-    assert_eq!(is_silent(&office, 3), None);
+    assert_eq!(is_silent(&office, 3), None, "what it had has ended");
     assert!(office.at(FIRST).test(bytes(4, 1)).is_some());
 }

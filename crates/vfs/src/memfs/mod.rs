@@ -63,6 +63,7 @@ struct Shared {
     clock: Clock,
     limits: FsLimits,
     cold: AtomicBool,
+    bare: AtomicBool,
     store: Mutex<Store>,
     acls: Mutex<Lists>,
 }
@@ -84,6 +85,13 @@ impl MemFs {
         self.0.cold.store(cold, Ordering::Relaxed);
     }
 
+    /// The same, from now on without extended attributes.
+    #[must_use]
+    pub fn without_xattrs(self) -> Self {
+        self.0.bare.store(true, Ordering::Relaxed);
+        self
+    }
+
     /// A power cut: a new volume with what was durable. This one goes on as if nothing had happened.
     pub fn crash(&self) -> Self {
         let store = self.0.lock();
@@ -102,8 +110,9 @@ impl MemFs {
     }
 
     fn from_store(clock: Clock, limits: FsLimits, store: Store, acls: Lists) -> Self {
+        let (cold, bare) = (AtomicBool::new(false), AtomicBool::new(false));
         let (store, acls) = (Mutex::new(store), Mutex::new(acls));
-        Self(Arc::new(Shared { clock, limits, cold: AtomicBool::new(false), store, acls }))
+        Self(Arc::new(Shared { clock, limits, cold, bare, store, acls }))
     }
 }
 
@@ -145,8 +154,9 @@ impl Backend for MemFs {
     }
 
     fn capabilities(&self) -> Capabilities {
+        let xattrs = XattrLimits { name_bytes_max: XATTR_NAME_BYTES_MAX };
         Capabilities {
-            xattrs: Some(XattrLimits { name_bytes_max: XATTR_NAME_BYTES_MAX }),
+            xattrs: (!self.0.bare.load(Ordering::Relaxed)).then_some(xattrs),
             ranges: Some(RangeLimits { clone_bytes: Some(pages::PAGE_BYTES as u64) }),
             acls: true,
         }

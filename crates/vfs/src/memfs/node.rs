@@ -18,6 +18,7 @@ use crate::xattrs::Xattrs;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Entries copied from a directory at a time, so that a sink never runs under the lock.
 const BATCH: usize = 64;
@@ -309,7 +310,7 @@ impl Node for MemNode {
     }
 
     fn xattrs(&self) -> Option<&dyn Xattrs> {
-        Some(self)
+        if self.fs.bare.load(Ordering::Relaxed) { None } else { Some(self) }
     }
 
     fn ranges(&self) -> Option<&dyn Ranges> {

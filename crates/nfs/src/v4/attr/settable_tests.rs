@@ -9,7 +9,7 @@ use nfs_wire::v4::{
     ShareAccess, ShareDeny, Stateid,
 };
 use std::sync::Arc;
-use vfs::{Backend, Blocking, Capabilities, FileKey, FileType, FsLimits, FsResult, FsStat, MemFs, NodeRef};
+use vfs::{FileType, MemFs};
 
 /// What RFC 8881 §5 and its successors let be set.
 const CAN_BE_SET: &[u32] = &[
@@ -36,39 +36,6 @@ const CAN_BE_SET: &[u32] = &[
     80,
     attr::MODE_UMASK,
 ];
-
-/// A storage that keeps no extended attributes.
-struct WithoutXattrs(MemFs);
-
-impl Backend for WithoutXattrs {
-    fn root(&self) -> NodeRef {
-        self.0.root()
-    }
-
-    fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
-        self.0.node(key, blocking)
-    }
-
-    fn stat(&self) -> FsResult<FsStat> {
-        self.0.stat()
-    }
-
-    fn flush_failures(&self) -> u64 {
-        self.0.flush_failures()
-    }
-
-    fn limits(&self) -> FsLimits {
-        self.0.limits()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { xattrs: None, ..self.0.capabilities() }
-    }
-
-    fn sync(&self) -> FsResult<()> {
-        self.0.sync()
-    }
-}
 
 const TIME: NfsTime = NfsTime { seconds: 86_400, nseconds: 77 };
 
@@ -237,7 +204,7 @@ fn time_of_creation_is_set_by_the_owner_and_to_a_time_that_there_is() {
 fn time_of_creation_is_not_advertised_where_it_is_not_kept() {
     for minor in MINORS {
         let fs = MemFs::new(Arc::new(|| crate::testing::NOW));
-        let rig = Rig::over(minor, Arc::new(WithoutXattrs(fs)));
+        let rig = Rig::over(minor, fs.without_xattrs());
         let of = |path: &[&[u8]], number| rig.bitmap(path, number).contains(attr::TIME_CREATE);
         assert!(!of(&[b"w"], attr::SUPPORTED_ATTRS) && !of(&[b"w", b"f"], attr::SUPPORTED_ATTRS));
         if minor > 0 {

@@ -10,8 +10,8 @@ use nfs_wire::v4::{
 use std::cell::Cell;
 use std::sync::Arc;
 use vfs::{
-    Backend, Caller, Disposition, Durability, Export, ExportId, ExportRule, MemFs, Namespace, PendingSync,
-    SetAttrs, Volume, VolumeId,
+    Caller, Disposition, Durability, Export, ExportId, ExportRule, MemFs, Namespace, PendingSync, SetAttrs,
+    Volume, VolumeId,
 };
 
 pub(in crate::v4) const MINORS: [u32; 3] = [0, 1, 2];
@@ -26,12 +26,12 @@ pub(in crate::v4) struct Rig {
 
 impl Rig {
     pub(in crate::v4) fn new(minor: u32) -> Self {
-        Self::over(minor, Arc::new(MemFs::new(Arc::new(|| NOW))))
+        Self::over(minor, MemFs::new(Arc::new(|| NOW)))
     }
 
     /// The same over this storage.
-    pub(in crate::v4) fn over(minor: u32, fs: Arc<dyn Backend>) -> Self {
-        let volume = Arc::new(Volume::new(VolumeId(1), "v", fs, Durability::Sync, 1));
+    pub(in crate::v4) fn over(minor: u32, fs: MemFs) -> Self {
+        let volume = Arc::new(Volume::new(VolumeId(1), "v", Arc::new(fs), Durability::Sync, 1));
         let root = Arc::new(Export::new("/w", Arc::clone(&volume), vec![])).root();
         let (set, mut pending) =
             (SetAttrs { mode: Some(0o644), ..SetAttrs::default() }, PendingSync::default());
