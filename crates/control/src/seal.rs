@@ -19,7 +19,7 @@ pub(crate) struct Seal(LessSafeKey);
 
 /// Where the key is, or will be.
 pub(crate) fn key_file(dir: &Path) -> KeyFile<KEY_BYTES> {
-    KeyFile::new(dir.join(KEY_FILE), "whoever has it and the store can log in as any user. Make it 0600")
+    KeyFile::new(dir.join(KEY_FILE), "whoever has it and the store can log in as any user")
 }
 
 impl Seal {

@@ -59,7 +59,8 @@ pub(crate) fn instance() -> anyhow::Result<u64> {
 
 /// The signer of all handles: the key in `dir`, made at the first start.
 pub(crate) fn handle_signer(dir: &Path) -> anyhow::Result<HandleSigner> {
-    let stakes = "whoever has the key can forge handles. Make it 0600, or remove it and mount anew";
+    let stakes =
+        "whoever has the key can forge handles. If others may have read it, remove it and mount anew";
     let file = KeyFile::<KEY_BYTES>::new(dir.join(KEY_FILE), stakes);
     Ok(HandleSigner::new(file.read_or_make(must_random).context("the key of file handles")?))
 }
@@ -139,6 +140,10 @@ mod tests {
         assert_eq!(handle_signer(dir.path()).unwrap().number("x"), made);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let error = format!("{:#}", handle_signer(dir.path()).err().unwrap());
-        assert!(error.contains("handle.key (mode 644)") && error.contains("forge"), "{error}");
+        assert!(
+            error.contains("handle.key: others than its owner may use it (mode 644)")
+                && error.contains("forge"),
+            "{error}"
+        );
     }
 }

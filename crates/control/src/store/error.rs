@@ -66,11 +66,9 @@ impl fmt::Display for StoreError {
                 "{} was written by a later plimsoll (tables of version {found}, this one knows {known}): use that one",
                 path.display()
             ),
-            Self::Exposed { path, why } => write!(
-                f,
-                "others may read or change {}, which says who may mount what: {why}",
-                path.display()
-            ),
+            Self::Exposed { path, why } => {
+                write!(f, "cannot trust {}, which says who may mount what: {why}", path.display())
+            }
             Self::Full(path) => write!(
                 f,
                 "the disk of {} is full: what is served goes on, but nothing can be made or changed. To make room, delete \
@@ -78,7 +76,7 @@ impl fmt::Display for StoreError {
                 path.parent().unwrap_or(path).display()
             ),
             Self::KeyExposed { path, why, stakes } => {
-                write!(f, "others may read or change {}: {why}; {stakes}", path.display())
+                write!(f, "cannot trust {}: {why}; {stakes}", path.display())
             }
             Self::KeyLength { path, found, wanted } => {
                 write!(f, "the key {} has {found} bytes instead of {wanted}", path.display())

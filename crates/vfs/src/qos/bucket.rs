@@ -1,6 +1,6 @@
 //! One rate, as the moment from which the next unit may pass.
 
-use super::Nanos;
+use super::{Nanos, TURN};
 use std::num::NonZeroU64;
 
 /// How long a rate that was not used may be used afterwards. Short enough that any window of a second or more keeps to the
@@ -56,6 +56,12 @@ impl Bucket {
     pub(super) fn takes(&self, units: u64) -> Nanos {
         let time = u128::from(units) * u128::from(self.per_unit);
         Nanos(u64::try_from(time >> FRACTION_BITS).unwrap_or(u64::MAX))
+    }
+
+    /// In how many turns so many units are paid, if they can be divided into so many pieces.
+    #[inline]
+    pub(super) fn turns(&self, units: u64, pieces: u32) -> u32 {
+        u32::try_from(self.takes(units).0.div_ceil(TURN.0)).unwrap_or(u32::MAX).min(pieces)
     }
 
     /// Changes the rate, units for each second. What has passed and is not yet due is due at the new rate.

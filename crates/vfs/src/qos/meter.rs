@@ -1,7 +1,7 @@
 //! All the rates of one [`Limits`], and of a [`Mix`].
 
 use super::bucket::Bucket;
-use super::{Class, Demand, Limits, Mix, Moved, Nanos};
+use super::{Class, Demand, Limits, Mix, Moved, Nanos, TURN_BYTES_MIN};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -91,17 +91,31 @@ impl Meter {
 
     /// How long a demand takes of the rate that it takes most of: the unit of shares.
     pub(super) fn takes(&self, demand: Demand) -> Nanos {
-        let (read, written) = (u64::from(demand.read_bytes), u64::from(demand.write_bytes));
+        let takes = |(bucket, units, _): (&Bucket, u64, u32)| bucket.takes(units);
+        self.of_each(demand).map(takes).into_iter().fold(Nanos(0), Nanos::max)
+    }
+
+    /// In how many turns a demand is paid.
+    #[inline]
+    pub(super) fn turns(&self, demand: Demand) -> u32 {
+        let turns = |(bucket, units, pieces): (&Bucket, u64, u32)| bucket.turns(units, pieces);
+        self.of_each(demand).map(turns).into_iter().fold(1, u32::max)
+    }
+
+    /// The units that a demand takes of each rate, and into how many pieces they can be divided.
+    #[inline]
+    fn of_each(&self, demand: Demand) -> [(&Bucket, u64, u32); 6] {
+        let Demand { read_bytes: read, write_bytes: written, reads, writes, others } = demand;
+        let operations = reads.saturating_add(writes).saturating_add(others);
+        let pieces = |bytes: u32| bytes.div_ceil(TURN_BYTES_MIN);
         [
-            self.ops.takes(self.op_milli(demand)),
-            self.bytes.takes(read + written),
-            self.read_bytes.takes(read),
-            self.read_ops.takes(u64::from(demand.reads)),
-            self.write_bytes.takes(written),
-            self.write_ops.takes(u64::from(demand.writes)),
+            (&self.ops, self.op_milli(demand), operations),
+            (&self.bytes, u64::from(read) + u64::from(written), pieces(read).saturating_add(pieces(written))),
+            (&self.read_bytes, read.into(), pieces(read)),
+            (&self.read_ops, reads.into(), reads),
+            (&self.write_bytes, written.into(), pieces(written)),
+            (&self.write_ops, writes.into(), writes),
         ]
-        .into_iter()
-        .fold(Nanos(0), Nanos::max)
     }
 
     #[inline]
@@ -159,6 +173,18 @@ impl MixMeter {
         }
         let (read, written) = self.counted(demand, demand.moved());
         self.time.takes(read + written)
+    }
+
+    /// In how many turns a demand is paid.
+    #[inline]
+    pub(super) fn turns(&self, demand: Demand) -> u32 {
+        if demand.class() == Class::Other {
+            return 1;
+        }
+        let (read, written) = self.counted(demand, demand.moved());
+        let bytes = demand.read_bytes.saturating_add(demand.write_bytes);
+        let operations = demand.reads.saturating_add(demand.writes);
+        self.time.turns(read + written, operations.max(bytes.div_ceil(TURN_BYTES_MIN)))
     }
 
     /// Corrects the bytes of a demand that has passed. An operation that moved nothing still counts as one, but not in the mix.

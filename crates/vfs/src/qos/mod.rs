@@ -28,6 +28,13 @@ pub use toll::{Charge, Toll};
 
 use std::net::IpAddr;
 
+/// How long one turn may take of a rate. A demand that takes longer is paid in several, between which others have theirs, so that
+/// a client with small demands does not wait for the large ones of its neighbor.
+const TURN: Nanos = Nanos(5_000_000);
+
+/// Bytes that are not divided into turns: the least that an operation counts for where a ceiling follows the mix.
+const TURN_BYTES_MIN: u32 = 4096;
+
 /// A moment, in nanoseconds of a clock that only goes forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
@@ -149,6 +156,40 @@ impl Demand {
             reads: self.reads.saturating_add(other.reads),
             writes: self.writes.saturating_add(other.writes),
             others: self.others.saturating_add(other.others),
+        }
+    }
+
+    /// What is left of it without a part of it.
+    const fn without(self, part: Self) -> Self {
+        Self {
+            read_bytes: self.read_bytes.saturating_sub(part.read_bytes),
+            write_bytes: self.write_bytes.saturating_sub(part.write_bytes),
+            reads: self.reads.saturating_sub(part.reads),
+            writes: self.writes.saturating_sub(part.writes),
+            others: self.others.saturating_sub(part.others),
+        }
+    }
+
+    /// Whether it is paid in one turn at any rate.
+    #[inline]
+    const fn is_indivisible(self) -> bool {
+        let operations = self.reads as u64 + self.writes as u64 + self.others as u64;
+        operations <= 1 && self.read_bytes as u64 + self.write_bytes as u64 <= TURN_BYTES_MIN as u64
+    }
+
+    /// What it pays next of each component, the same fraction of all, if `left` of its `all` turns are left after it `paid` so much.
+    fn next_part(self, paid: Self, left: u32, all: u32) -> Self {
+        let turns = u64::from(all.saturating_sub(left)) + 1;
+        let part = |of: fn(&Self) -> u32| {
+            let until_then = (u64::from(of(&self)) * turns).div_ceil(all.into());
+            u32::try_from(until_then).unwrap_or(u32::MAX).saturating_sub(of(&paid))
+        };
+        Self {
+            read_bytes: part(|of| of.read_bytes),
+            write_bytes: part(|of| of.write_bytes),
+            reads: part(|of| of.reads),
+            writes: part(|of| of.writes),
+            others: part(|of| of.others),
         }
     }
 

@@ -11,6 +11,8 @@ use std::collections::{HashMap, VecDeque};
 pub struct Waiting<W> {
     /// What is wanted.
     pub demand: Demand,
+    /// How much of it is paid.
+    pub paid: Demand,
     /// Who wants it.
     pub client: Client,
     /// Since when it waits.
@@ -151,16 +153,23 @@ impl<W> Queue<W> {
         Err(self.flows.next_wake())
     }
 
-    /// Lets the demand pass that was next, at a cost in shares. True with it: no more of its class waits here.
-    pub(super) fn pop(&mut self, next: Next, now: Nanos, cost: Nanos) -> Option<(Waiting<W>, bool)> {
+    /// Pays a part of the demand that is next, at a cost in shares.
+    pub(super) fn pay(&mut self, next: Next, part: Demand, now: Nanos, cost: Nanos) {
+        let Some(line) = self.clients.get_mut(&next.client) else { return };
+        let Some(first) = line.demands[next.class.index()].front_mut() else { return };
+        first.paid = first.paid.and(part);
+        self.flows.charge(next.client, &mut line.flow, cost);
+        self.take(next.client, part, now);
+    }
+
+    /// Lets the demand pass that was next and is paid. True with it: no more of its class waits here.
+    pub(super) fn pop(&mut self, next: Next, now: Nanos) -> Option<(Waiting<W>, bool)> {
         let line = self.clients.get_mut(&next.client)?;
         let demands = &mut line.demands[next.class.index()];
         let popped = demands.pop_front()?;
         if demands.is_empty() {
             self.flows.leave(next.client, &mut line.flow, next.class);
         }
-        self.flows.charge(next.client, &mut line.flow, cost);
-        self.take(next.client, popped.demand, now);
         let waiting = &mut self.waiting[next.class.index()];
         *waiting -= 1;
         let is_last = *waiting == 0;
@@ -174,10 +183,17 @@ impl<W> Queue<W> {
         self.mix.as_ref().map_or(takes, |mix| takes.max(mix.takes(demand)))
     }
 
-    /// The client whose demand is next, and what it wants.
-    pub(super) fn front(&self, next: Next) -> Option<(Client, Demand)> {
+    /// In how many turns a demand is paid here.
+    #[inline]
+    pub(super) fn turns(&self, demand: Demand) -> u32 {
+        let turns = self.meter.turns(demand);
+        self.mix.as_ref().map_or(turns, |mix| turns.max(mix.turns(demand)))
+    }
+
+    /// The demand that is next, and how much of it is paid.
+    pub(super) fn front(&self, next: Next) -> Option<(Demand, Demand)> {
         let first = self.clients.get(&next.client)?.demands[next.class.index()].front()?;
-        Some((next.client, first.demand))
+        Some((first.demand, first.paid))
     }
 
     /// Corrects the bytes of a demand that has passed; of one that has waited for its turn, the cost of that as well.
@@ -258,6 +274,6 @@ pub(super) struct Next {
     pub served: u64,
     /// Its number.
     pub number: u64,
-    client: Client,
+    pub(super) client: Client,
     class: Class,
 }

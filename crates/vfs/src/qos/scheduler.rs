@@ -115,7 +115,7 @@ impl<W> Scheduler<W> {
         member.queue.drain()
     }
 
-    /// Lets a demand pass if it may pass now and takes nobody's turn; else it has to [`Scheduler::wait`].
+    /// Lets a demand pass if it may pass now, takes nobody's turn and takes no longer than one; else it has to [`Scheduler::wait`].
     #[inline]
     pub fn admit(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> bool {
         let class = demand.class();
@@ -123,7 +123,8 @@ impl<W> Scheduler<W> {
             return false;
         }
         let Some(member) = member(&mut self.slots, volume) else { return true };
-        let may = member.queue.admit(client, demand, now);
+        let is_one = demand.is_indivisible() || self.meter.turns(demand).max(member.queue.turns(demand)) == 1;
+        let may = is_one && member.queue.admit(client, demand, now);
         if may {
             self.meter.take(demand, now);
             self.per_client.take(client, demand, now);
@@ -143,7 +144,8 @@ impl<W> Scheduler<W> {
     ) -> Result<u64, W> {
         let Some(member) = member(&mut self.slots, volume) else { return Err(waiter) };
         self.numbers += 1;
-        member.queue.push(Waiting { demand, client, since: now, number: self.numbers, waiter });
+        let (paid, number) = (Demand::NOTHING, self.numbers);
+        member.queue.push(Waiting { demand, paid, client, since: now, number, waiter });
         self.flows.enqueue(volume, &mut member.flow, demand.class());
         Ok(self.numbers)
     }
@@ -171,7 +173,8 @@ impl<W> Scheduler<W> {
         classes.filter_map(|class| self.flows.first(class)).min().map(|(_, volume)| volume)
     }
 
-    /// Gives a volume a turn: what passes, or nothing if its limits let nothing pass, and then it sleeps.
+    /// Gives a volume a turn: it pays a part of a demand. What passes as all of it is paid, or nothing; if its limits let nothing
+    /// pass, it sleeps.
     fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Gone<'_, W>) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
         let mut best: Option<(Next, Class)> = None;
@@ -198,15 +201,22 @@ impl<W> Scheduler<W> {
             }
         }
         let (next, class) = best?;
-        let (client, demand) = member.queue.front(next)?;
-        let shared = self.meter.takes(demand);
-        let (popped, is_last) = member.queue.pop(next, now, shared.max(member.queue.takes(demand)))?;
+        let (demand, paid) = member.queue.front(next)?;
+        let owed = demand.without(paid);
+        let turns = |demand| self.meter.turns(demand).max(member.queue.turns(demand));
+        let part = demand.next_part(paid, turns(owed), turns(demand));
+        let shared = self.meter.takes(part);
+        member.queue.pay(next, part, now, shared.max(member.queue.takes(part)));
+        self.flows.charge(volume, &mut member.flow, shared);
+        self.meter.take(part, now);
+        self.per_client.take(next.client, part, now);
+        if part != owed {
+            return None;
+        }
+        let (popped, is_last) = member.queue.pop(next, now)?;
         if is_last {
             self.flows.leave(volume, &mut member.flow, class);
         }
-        self.flows.charge(volume, &mut member.flow, shared);
-        self.meter.take(demand, now);
-        self.per_client.take(client, demand, now);
         Some((popped.number, popped.waiter))
     }
 

@@ -279,6 +279,58 @@ fn small_calls_are_not_pushed_aside_by_large_ones() {
 }
 
 #[test]
+fn small_calls_wait_no_longer_than_a_turn_of_large_ones() {
+    let bytes = Limits { bytes: rate(8 * MIB), ..Limits::NONE };
+    let ops = Limits { ops: rate(100), ..Limits::NONE };
+    let large = Demand { others: 64, ..Demand::NOTHING };
+    let compounds = vec![Trick { demand: large, moved: Moved::default(), is_dropped: false }];
+    for (limits, tricks) in [(bytes, Vec::new()), (ops, compounds)] {
+        let volume = VolumeLimits { all: limits, ..VolumeLimits::default() };
+        for (pool, volume) in [(Limits::NONE, volume), (limits, VolumeLimits::default())] {
+            let mut bench = Bench::new(pool, &[volume]);
+            bench.load(Load { tricks: tricks.clone(), ..Load::new(0, 1, 16, 1 << 20) });
+            let small = bench.load(Load::new(0, 2, 1, 4096));
+            bench.run_until(6 * SECOND);
+            let waits = bench.passed.iter().filter(|&&(at, load, ..)| load == small && at > SECOND);
+            let waits: Vec<u64> = waits.map(|passed| passed.4).collect();
+            assert!(waits.len() > 100, "{} small calls", waits.len());
+            // The turn that is paid when one comes, and the one that came before it.
+            let turn = if tricks.is_empty() { SECOND / 200 } else { SECOND / 100 };
+            let longest = *waits.iter().max().unwrap();
+            assert!(longest <= 2 * turn + SECOND / 1000, "{longest} ns");
+        }
+    }
+}
+
+#[test]
+fn demand_that_is_paid_in_turns_is_paid_once() {
+    for demand in [
+        Demand::read(1 << 20),
+        Demand { reads: 3, others: 7, ..Demand::write(1_000_003) },
+        Demand { others: 64, ..Demand::NOTHING },
+    ] {
+        let all = Limits { bytes: rate(MIB), ops: rate(200), write_ops: rate(25), ..Limits::NONE };
+        let mut bench = Bench::new(Limits::NONE, &[VolumeLimits { all, ..VolumeLimits::default() }]);
+        let tricks = vec![Trick { demand, moved: demand.moved(), is_dropped: false }];
+        bench.load(Load { tricks, ..Load::new(0, 1, 8, 0) });
+        bench.run_until(101 * SECOND);
+        let time = SECOND..101 * SECOND;
+        let each = |of: fn(Demand) -> u32| bench.sum(time.clone(), |_, demand, _| of(demand).into());
+        let used = [
+            each(|demand| demand.read_bytes + demand.write_bytes) / MIB as f64,
+            each(|demand| demand.reads + demand.writes + demand.others) / 200.0,
+            each(|demand| demand.writes) / 25.0,
+        ];
+        assert_near(
+            used.into_iter().fold(0.0, f64::max) * 1000.0,
+            1000.0,
+            0.02,
+            "of 1000 at its tightest limit",
+        );
+    }
+}
+
+#[test]
 fn waiting_grows_smoothly() {
     let mut bench = Bench::new(Limits::NONE, &[bytes_limit(64 * MIB)]);
     for client in 0..8 {
@@ -366,7 +418,7 @@ fn each_client_may_be_limited_over_all_volumes_of_a_pool() {
 fn removed_volumes_leave_nothing_behind() {
     let mut scheduler: Scheduler<u32> = Scheduler::new(&PoolLimits::default(), Nanos(0));
     let client = Ipv4Addr::LOCALHOST.into();
-    let demand = Demand::read(1 << 20);
+    let demand = Demand::read(4096);
     let mut numbers = std::collections::HashSet::new();
     for round in 0..10_000 {
         let volume = scheduler.add(&bytes_limit(1), Nanos(0));
@@ -467,17 +519,17 @@ fn names_and_attributes_pass_where_only_bytes_are_limited() {
 fn demand_of_several_operations_counts_each() {
     let ops = Limits { ops: NonZeroU64::new(100), ..Limits::NONE };
     let mut bench = Bench::new(Limits::NONE, &[VolumeLimits { all: ops, ..VolumeLimits::default() }]);
-    let mut admits = |demand, at| {
-        bench.scheduler.admit(0, Ipv4Addr::LOCALHOST.into(), demand, Nanos(SECOND + at * SECOND / 1000))
-    };
     let fifty = (0..24).fold(Demand::NOTHING, |all, _| all.and(Demand::read(4096)).and(Demand::OTHER));
     let fifty = fifty.and(Demand::write(10)).and(Demand::list(20));
     let all = Demand { read_bytes: 24 * 4096 + 20, write_bytes: 10, reads: 24, writes: 1, others: 25 };
     assert_eq!(fifty, all);
     // Half a second's worth, of which a burst is there at once.
-    assert!(admits(fifty, 0));
-    assert!(!admits(Demand::OTHER, 440));
-    assert!(admits(Demand::OTHER, 460));
+    let ticket = Ticket { load: 0, demand: fifty, since: SECOND, moved: Moved::default(), is_gone: false };
+    bench.scheduler.wait(0, Ipv4Addr::LOCALHOST.into(), fifty, ticket, Nanos(SECOND)).unwrap();
+    let mut passed =
+        |at| !bench.scheduler.release(Nanos(SECOND + at * SECOND / 1000), &|_| false).passed.is_empty();
+    assert!((0..440).step_by(10).all(|at| !passed(at)));
+    assert!((440..460).step_by(10).any(passed));
 }
 
 #[test]
@@ -486,15 +538,17 @@ fn each_limit_is_charged_and_refunded_for_its_own_component() {
     let all = Limits { read_bytes: rate(MIB), write_bytes: rate(1000 * MIB), ..Limits::NONE };
     let mut bench = Bench::new(Limits::NONE, &[VolumeLimits { all, ..VolumeLimits::default() }]);
     let scheduler = &mut bench.scheduler;
-    let both = Demand::read(1 << 20).and(Demand::write(1 << 20));
-    assert!(scheduler.admit(0, client, both, Nanos(SECOND)));
-    assert!(!scheduler.admit(0, client, Demand::read(1), Nanos(SECOND + SECOND / 2)), "it has read as well");
-    assert!(scheduler.admit(0, client, Demand::write(1), Nanos(SECOND + SECOND / 2)));
-    // The WRITE has failed: the READ is not paid back for it.
-    let moved = Moved { read: 1 << 20, written: 0 };
-    scheduler.settle(0, client, both, (moved, false), Nanos(SECOND + SECOND / 2));
-    assert!(!scheduler.admit(0, client, Demand::read(1), Nanos(SECOND + SECOND / 2)));
-    assert!(scheduler.admit(0, client, Demand::list(0), Nanos(SECOND + SECOND / 2)));
+    let both = Demand::read(4096).and(Demand::write(4096));
+    // A burst, and a little more.
+    let calls = 13;
+    assert!((0..calls).all(|_| scheduler.admit(0, client, both, Nanos(SECOND))));
+    assert!(!scheduler.admit(0, client, Demand::read(1), Nanos(SECOND)), "it has read as well");
+    assert!(scheduler.admit(0, client, Demand::write(1), Nanos(SECOND)));
+    // The WRITEs have failed: the READs are not paid back for it.
+    let moved = Moved { read: 4096, written: 0 };
+    (0..calls).for_each(|_| scheduler.settle(0, client, both, (moved, false), Nanos(SECOND)));
+    assert!(!scheduler.admit(0, client, Demand::read(1), Nanos(SECOND)));
+    assert!(scheduler.admit(0, client, Demand::list(0), Nanos(SECOND)));
     // More than was asked for is a debt.
     scheduler.settle(0, client, Demand::list(0), (Moved::read(1 << 20), false), Nanos(2 * SECOND));
     assert!(!scheduler.admit(0, client, Demand::read(1), Nanos(2 * SECOND + SECOND / 2)));
