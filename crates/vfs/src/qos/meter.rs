@@ -110,7 +110,7 @@ impl Meter {
         let pieces = |bytes: u32| bytes.div_ceil(TURN_BYTES_MIN);
         [
             (&self.ops, self.op_milli(demand), operations),
-            (&self.bytes, u64::from(read) + u64::from(written), pieces(read).saturating_add(pieces(written))),
+            (&self.bytes, u64::from(read) + u64::from(written), pieces(read.saturating_add(written))),
             (&self.read_bytes, read.into(), pieces(read)),
             (&self.read_ops, reads.into(), reads),
             (&self.write_bytes, written.into(), pieces(written)),

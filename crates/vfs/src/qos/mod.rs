@@ -177,20 +177,22 @@ impl Demand {
         operations <= 1 && self.read_bytes as u64 + self.write_bytes as u64 <= TURN_BYTES_MIN as u64
     }
 
-    /// What it pays next of each component, the same fraction of all, if `left` of its `all` turns are left after it `paid` so much.
+    /// What it pays next of each component, the same fraction of all, if `left` of its `all` turns are left after it `paid` so much:
+    /// something, or all that is left of it.
     fn next_part(self, paid: Self, left: u32, all: u32) -> Self {
         let turns = u64::from(all.saturating_sub(left)) + 1;
         let part = |of: fn(&Self) -> u32| {
             let until_then = (u64::from(of(&self)) * turns).div_ceil(all.into());
             u32::try_from(until_then).unwrap_or(u32::MAX).saturating_sub(of(&paid))
         };
-        Self {
+        let part = Self {
             read_bytes: part(|of| of.read_bytes),
             write_bytes: part(|of| of.write_bytes),
             reads: part(|of| of.reads),
             writes: part(|of| of.writes),
             others: part(|of| of.others),
-        }
+        };
+        if part.is_nothing() { self.without(paid) } else { part }
     }
 
     /// The bytes, once the operations were paid for.

@@ -173,7 +173,10 @@ impl<W> Queue<W> {
         let waiting = &mut self.waiting[next.class.index()];
         *waiting -= 1;
         let is_last = *waiting == 0;
-        self.throttled.count(next.class.kind(), now.saturating_sub(popped.since));
+        let waited = now.saturating_sub(popped.since);
+        if waited > Nanos(0) {
+            self.throttled.count(next.class.kind(), waited);
+        }
         Some((popped, is_last))
     }
 

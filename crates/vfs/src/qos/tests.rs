@@ -6,6 +6,7 @@ use super::*;
 use std::collections::BinaryHeap;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
 const MIB: u64 = 1 << 20;
@@ -327,6 +328,59 @@ fn demand_that_is_paid_in_turns_is_paid_once() {
             0.02,
             "of 1000 at its tightest limit",
         );
+    }
+}
+
+#[test]
+fn demand_that_is_paid_in_turns_ends_whatever_the_limits_become() {
+    let mut random = 0x9e37_79b9_u64;
+    // Small numbers as often as large ones.
+    let mut any = |bits: u32| -> u64 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let width = random % u64::from(bits + 1);
+        (random >> 32) & ((1 << width) - 1)
+    };
+    let client: Client = Ipv4Addr::LOCALHOST.into();
+    for _ in 0..2000 {
+        let mut limits = || {
+            let mut one = || rate(any(24));
+            let (ops, bytes, read_bytes, write_bytes) = (one(), one(), one(), one());
+            let all = Limits {
+                ops,
+                bytes,
+                read_bytes,
+                write_bytes,
+                read_ops: one(),
+                write_ops: one(),
+                ..Limits::NONE
+            };
+            let steps = std::array::from_fn(|_| any(20));
+            let mix =
+                (any(2) == 0).then(|| Arc::new(Mix { picoseconds_per_byte: steps, op_bytes_min: 4096 }));
+            VolumeLimits { all, mix, ..VolumeLimits::default() }
+        };
+        let mut scheduler: Scheduler<()> = Scheduler::new(&limits().all.into(), Nanos(0));
+        let volume = scheduler.add(&limits(), Nanos(0));
+        let others = [limits(), limits()];
+        let mut count = |bits| u32::try_from(any(bits)).unwrap();
+        let (read_bytes, write_bytes) = (count(22), count(22));
+        let demand = Demand { read_bytes, write_bytes, reads: count(8), writes: count(8), others: count(8) };
+        scheduler.wait(volume, client, demand, (), Nanos(0)).unwrap();
+        let mut now = 0;
+        let most =
+            1 + demand.reads + demand.writes + demand.others + (read_bytes + write_bytes).div_ceil(4096);
+        let mut visits = 0;
+        while let Release { passed, next: Some(next), .. } = scheduler.release(Nanos(now), &|()| false)
+            && passed.is_empty()
+        {
+            now = next.0;
+            visits += 1;
+            scheduler.set_volume_limits(volume, &others[visits as usize % 2], Nanos(now));
+            assert!(visits <= 2 * most, "{demand:?}");
+        }
+        assert_eq!(scheduler.throttled(volume).1, 0, "{demand:?}");
     }
 }
 
