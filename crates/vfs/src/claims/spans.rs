@@ -89,6 +89,9 @@ pub(super) trait Below<O: Order>: Copy + Default + 'static {
     /// Includes what is in another summary.
     fn add(&mut self, other: Self, slab: &Slab<O::Entry>);
 
+    /// Excludes a node if that leaves all else as it is. Returns whether it did: if not, the summary has to be made anew.
+    fn remove(&mut self, gone: u32) -> bool;
+
     /// Whether anything that is not exempt reaches the window. A summary that cannot tell says yes.
     fn is_reached(
         &self,
@@ -135,6 +138,10 @@ impl<O: Order> Below<O> for Nothing {
 
     fn add(&mut self, _: Self, _: &Slab<O::Entry>) {}
 
+    fn remove(&mut self, _: u32) -> bool {
+        true
+    }
+
     fn is_reached(&self, _: &Slab<O::Entry>, _: Window, _: &impl Fn(&O::Group) -> bool) -> bool {
         true
     }
@@ -153,6 +160,11 @@ impl<O: Order> Below<O> for Counted {
         if slab[other.farthest].span().end() > slab[self.farthest].span().end() {
             self.farthest = other.farthest;
         }
+    }
+
+    fn remove(&mut self, gone: u32) -> bool {
+        self.count -= 1;
+        self.farthest != gone
     }
 
     fn is_reached(&self, slab: &Slab<O::Entry>, window: Window, _: &impl Fn(&O::Group) -> bool) -> bool {
@@ -194,6 +206,10 @@ impl<O: Order> Below<O> for Farthest {
         self.note::<O>(other.second, slab);
     }
 
+    fn remove(&mut self, gone: u32) -> bool {
+        self.first != gone && self.second != gone
+    }
+
     fn is_reached(
         &self,
         slab: &Slab<O::Entry>,
@@ -230,6 +246,12 @@ impl<O: Order> Below<O> for Numbered {
         if slab[other.highest].id() > slab[self.highest].id() {
             self.highest = other.highest;
         }
+    }
+
+    fn remove(&mut self, gone: u32) -> bool {
+        self.lowest != gone
+            && self.highest != gone
+            && <Farthest as Below<O>>::remove(&mut self.farthest, gone)
     }
 
     fn is_reached(
@@ -306,7 +328,8 @@ impl<O: Order> SpanTree<O> {
         let below = O::Below::of(new);
         *O::links_mut(&mut slab[new]) = Links { left: NIL, right: NIL, below };
         O::set_height(&mut slab[new], 1);
-        self.root = Change::<O>(slab).insert_below(self.root, new);
+        let which = key::<O>(&slab[new]);
+        self.root = Change::<O>(slab).insert_below(self.root, new, &which);
     }
 
     /// Removes the entry that is in the place of this one, if there is one; returns its number in the slab, where it stays.
@@ -512,6 +535,15 @@ impl<'a, O: Order<Below = Numbered>> Search<'a, O> {
     }
 }
 
+/// The node that was added below another, or removed from below it.
+#[derive(Clone, Copy)]
+enum Moved {
+    In(u32),
+    Out(u32),
+    /// More than that has changed.
+    Apart,
+}
+
 /// A tree that changes.
 struct Change<'a, O: Order>(&'a mut Slab<O::Entry>);
 
@@ -533,19 +565,19 @@ impl<O: Order> Change<'_, O> {
         O::links_mut(&mut self.0[at]).right = right;
     }
 
-    fn insert_below(&mut self, at: u32, new: u32) -> u32 {
+    fn insert_below(&mut self, at: u32, new: u32, which: &Key<O>) -> u32 {
         count_step();
         let Some(entry) = self.0.get(at) else { return new };
-        let is_before = key::<O>(&self.0[new]) < key::<O>(entry);
+        let is_before = *which < key::<O>(entry);
         let (left, right) = self.sides(at);
         if is_before {
-            let left = self.insert_below(left, new);
+            let left = self.insert_below(left, new, which);
             self.set_left(at, left);
         } else {
-            let right = self.insert_below(right, new);
+            let right = self.insert_below(right, new, which);
             self.set_right(at, right);
         }
-        self.balance(at)
+        self.balance(at, Moved::In(new))
     }
 
     /// Removes an entry below a node: the node in its place, and the one that was removed.
@@ -571,10 +603,13 @@ impl<O: Order> Change<'_, O> {
                 let (right, heir) = self.take_least(right);
                 self.set_left(heir, left);
                 self.set_right(heir, right);
-                return (self.balance(heir), at);
+                return (self.balance(heir, Moved::Apart), at);
             }
         };
-        (self.balance(at), removed)
+        if removed == NIL {
+            return (at, NIL);
+        }
+        (self.balance(at, Moved::Out(removed)), removed)
     }
 
     /// Takes the first node out below this one: what is left there, and it.
@@ -586,11 +621,11 @@ impl<O: Order> Change<'_, O> {
         }
         let (left, least) = self.take_least(left);
         self.set_left(at, left);
-        (self.balance(at), least)
+        (self.balance(at, Moved::Out(least)), least)
     }
 
     /// Has the heights of both sides differ by one at most, as they did but for one change, and notes what is below.
-    fn balance(&mut self, at: u32) -> u32 {
+    fn balance(&mut self, at: u32, moved: Moved) -> u32 {
         let (left, right) = self.sides(at);
         let (left_height, right_height) = (self.height(left), self.height(right));
         if left_height > right_height + 1 {
@@ -609,7 +644,20 @@ impl<O: Order> Change<'_, O> {
             }
             return self.rotate_left(at);
         }
-        self.update(at);
+        let mut below = O::links(&self.0[at]).below;
+        let is_noted = match moved {
+            Moved::In(new) => {
+                below.add(O::Below::of(new), self.0);
+                true
+            }
+            Moved::Out(gone) => below.remove(gone),
+            Moved::Apart => false,
+        };
+        if is_noted {
+            self.set(at, below, 1 + left_height.max(right_height));
+        } else {
+            self.update(at);
+        }
         at
     }
 
@@ -642,7 +690,10 @@ impl<O: Order> Change<'_, O> {
                 below.add(O::links(entry).below, self.0);
             }
         }
-        let height = 1 + self.height(left).max(self.height(right));
+        self.set(at, below, 1 + self.height(left).max(self.height(right)));
+    }
+
+    fn set(&mut self, at: u32, below: O::Below, height: u8) {
         let entry = &mut self.0[at];
         O::links_mut(entry).below = below;
         O::set_height(entry, height);
