@@ -373,8 +373,9 @@ impl Requests {
 
     fn acquired(&mut self, owner: LockOwner, stream: Stream, span: &Span) {
         let behind_requests = self.behind_requests.of(&self.all);
-        let behind = behind_requests.all_in((owner, stream), Window::overlapping(span));
-        self.due.extend(behind.iter().map(|entry| entry.ticket));
+        let due = &mut self.due;
+        behind_requests
+            .all_in((owner, stream), Window::overlapping(span), |entry| _ = due.insert(entry.ticket));
     }
 
     fn wait_behind(&mut self, ticket: Ticket, behind: Behind) {

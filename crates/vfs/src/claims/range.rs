@@ -240,15 +240,14 @@ impl FileClaims {
     /// grows.
     fn join(&mut self, range: &mut Range) {
         let span = range.span;
-        let near = self.ranges.advisory_of(range.owner, range.stream, Window::touching(&span));
-        let joins = |other: &&Range| {
+        let mut joined = self.ranges.advisory_of(range.owner, range.stream, Window::touching(&span));
+        joined.retain(|other| {
             other.open == range.open
                 && other.is_exclusive == range.is_exclusive
                 && other.kept_until.is_none()
                 && range.kept_until.is_none()
                 && !self.is_parted(range.owner, range.stream, &other.span.hull(&span))
-        };
-        let joined: Vec<Range> = near.iter().filter(joins).copied().collect();
+        });
         let Some(first) = joined.first() else { return };
         self.line.released(range.id);
         range.id = first.id;

@@ -72,12 +72,7 @@ impl Entry {
     fn new(range: &Range) -> Self {
         let Range { id, owner, open, stream, span, is_exclusive, is_enforced, .. } = *range;
         let (start, end) = span.to_bounds();
-        let bits = [
-            (EXCLUSIVE, is_exclusive),
-            (ENFORCED, is_enforced),
-            (OPENED, open.is_some()),
-            (TO_END, end.is_none()),
-        ];
+        let bit = |bit: u8, is_set: bool| bit * u8::from(is_set);
         Self {
             id,
             owner,
@@ -85,7 +80,10 @@ impl Entry {
             start,
             end: end.unwrap_or(0),
             stream,
-            bits: bits.into_iter().filter(|(_, is)| *is).map(|(bit, _)| bit).sum(),
+            bits: bit(EXCLUSIVE, is_exclusive)
+                | bit(ENFORCED, is_enforced)
+                | bit(OPENED, open.is_some())
+                | bit(TO_END, end.is_none()),
             heights: [0; 3],
             in_file: Links::default(),
             of_owner: Links::default(),
@@ -227,10 +225,11 @@ impl Ranges {
 
     /// Removes a range that is here.
     pub(super) fn remove(&mut self, range: &Range) {
-        if let Some(held) = &mut self.0 {
-            held.remove(range);
+        let Some(held) = &mut self.0 else { return };
+        held.remove(range);
+        if held.all.len() == 0 {
+            self.0 = None;
         }
-        self.0 = self.0.take().filter(|held| held.all.len() > 0);
     }
 
     /// The first range of these kinds in a window that is not exempt.
@@ -250,9 +249,11 @@ impl Ranges {
 
     /// The advisory ranges of an owner in a window, in order: no two of them overlap.
     pub(super) fn advisory_of(&self, owner: LockOwner, stream: Stream, window: Window) -> Vec<Range> {
-        let Some(held) = &self.0 else { return Vec::new() };
-        let found = held.of_owners().all_in((owner, stream, false), window);
-        found.into_iter().map(|entry| held.range(entry)).collect()
+        let mut found = Vec::new();
+        if let Some(held) = &self.0 {
+            held.of_owners().all_in((owner, stream, false), window, |entry| found.push(held.range(entry)));
+        }
+        found
     }
 
     /// Whether an owner has any of these bytes.

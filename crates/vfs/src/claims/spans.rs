@@ -363,11 +363,9 @@ impl<'a, O: Order> Search<'a, O> {
         self.first_below(self.root, &kind, window, &is_exempt)
     }
 
-    /// All entries in this window, in order.
-    pub(super) fn all_in(&self, kind: O::Kind, window: Window) -> Vec<&'a O::Entry> {
-        let mut found = Vec::new();
-        self.all_below(self.root, &kind, window, &mut found);
-        found
+    /// Calls `note` with each entry in this window, in order.
+    pub(super) fn all_in(&self, kind: O::Kind, window: Window, mut note: impl FnMut(&'a O::Entry)) {
+        self.all_below(self.root, &kind, window, &mut note);
     }
 
     /// The first entry of a kind, or of the next one that there is, from this span on.
@@ -438,7 +436,7 @@ impl<'a, O: Order> Search<'a, O> {
         self.first_below(links.right, kind, window, is_exempt)
     }
 
-    fn all_below(&self, at: u32, kind: &O::Kind, window: Window, found: &mut Vec<&'a O::Entry>) {
+    fn all_below(&self, at: u32, kind: &O::Kind, window: Window, note: &mut impl FnMut(&'a O::Entry)) {
         count_step();
         let Some((entry, links)) =
             self.node(at).filter(|(_, links)| self.is_reached(links, window, &|_| false))
@@ -447,15 +445,15 @@ impl<'a, O: Order> Search<'a, O> {
         };
         let order = O::kind(entry).cmp(kind);
         if order != Ordering::Less {
-            self.all_below(links.left, kind, window, found);
+            self.all_below(links.left, kind, window, note);
         }
         let span = entry.span();
         let is_begun = window.begins_after(span.start());
         if order == Ordering::Equal && is_begun && window.is_reached_by(span.end()) {
-            found.push(entry);
+            note(entry);
         }
         if order == Ordering::Less || (order == Ordering::Equal && is_begun) {
-            self.all_below(links.right, kind, window, found);
+            self.all_below(links.right, kind, window, note);
         }
     }
 }
