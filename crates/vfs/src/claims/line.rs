@@ -315,17 +315,32 @@ impl Requests {
 
     fn add_range(&mut self, ticket: Ticket, waiter: RangeWaiter) {
         let RangeWaiter { request, until, behind, .. } = waiter;
-        let at = self.all.insert(Entry::new(ticket, &request));
-        self.ranges.insert(ticket, (waiter, at));
-        self.spans.insert(&mut self.all, at);
-        self.of_owners.insert(&mut self.all, at);
+        self.place(ticket, waiter);
         self.behind.insert((behind.claim, ticket));
-        if behind.is_request {
-            self.behind_requests.insert(&mut self.all, at);
-        }
         self.of_holders.insert((request.owner.holder, ticket));
         if until != NEVER {
             self.until.insert((until, ticket));
+        }
+    }
+
+    /// Puts a request that is known otherwise in its place among the others.
+    fn place(&mut self, ticket: Ticket, waiter: RangeWaiter) {
+        let at = self.all.insert(Entry::new(ticket, &waiter.request));
+        self.spans.insert(&mut self.all, at);
+        self.of_owners.insert(&mut self.all, at);
+        if waiter.behind.is_request {
+            self.behind_requests.insert(&mut self.all, at);
+        }
+        self.ranges.insert(ticket, (waiter, at));
+    }
+
+    /// Moves what is left to less memory. It takes as long as a few of the removals before it.
+    #[cold]
+    fn compact(&mut self) {
+        self.all = Slab::default();
+        (self.spans, self.of_owners, self.behind_requests) = Default::default();
+        for (ticket, (waiter, _)) in std::mem::take(&mut self.ranges) {
+            self.place(ticket, waiter);
         }
     }
 
@@ -343,6 +358,9 @@ impl Requests {
             self.behind_requests.remove(&mut self.all, &entry);
         }
         self.all.remove(at);
+        if self.all.is_sparse() {
+            self.compact();
+        }
         self.of_holders.remove(&(holder, ticket));
         self.until.remove(&(until, ticket));
         self.due.remove(&ticket);
@@ -410,6 +428,7 @@ impl Requests {
 
     #[cfg(test)]
     fn assert_sound(&self) {
+        assert!(!self.all.is_sparse());
         let spans = self.spans.of(&self.all).assert_sound().len();
         let of_owners = self.of_owners.of(&self.all).assert_sound().len();
         let behind_requests = self.behind_requests.of(&self.all).assert_sound().len();

@@ -229,6 +229,8 @@ impl Ranges {
         held.remove(range);
         if held.all.len() == 0 {
             self.0 = None;
+        } else if held.all.is_sparse() {
+            held.compact();
         }
     }
 
@@ -401,10 +403,19 @@ impl Held {
         self.enforced -= usize::from(range.is_enforced);
     }
 
+    /// Moves what is left to less memory. It takes as long as a few of the removals before it.
+    #[cold]
+    fn compact(&mut self) {
+        let mut fresh = Self::default();
+        self.entries().for_each(|entry| fresh.insert(&self.range(entry)));
+        *self = fresh;
+    }
+
     #[cfg(test)]
     fn assert_sound(&self) {
         let count = |is: fn(&Range) -> bool| self.entries().filter(|entry| is(&self.range(entry))).count();
         assert_eq!(self.entries().count(), self.all.len());
+        assert!(!self.all.is_sparse());
         assert_eq!(self.in_file.of(&self.all).assert_sound().len(), self.all.len());
         assert_eq!(self.of_owners().assert_sound().len(), self.all.len());
         assert_eq!(self.of_opens.of(&self.all).assert_sound().len(), count(|range| range.open.is_some()));

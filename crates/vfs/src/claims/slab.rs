@@ -5,6 +5,9 @@ use std::ops::{Index, IndexMut};
 /// No entry.
 pub(super) const NIL: u32 = u32::MAX;
 
+/// Entries of which so few need not move.
+const SMALL: usize = 64;
+
 /// An entry with room for a number, which is used while the entry is free.
 pub(super) trait Entry {
     fn next_free(&mut self) -> &mut u32;
@@ -36,6 +39,11 @@ impl<E> Slab<E> {
 
     pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut E> {
         self.entries.get_mut(at as usize)
+    }
+
+    /// Whether so much of its memory is free that the entries ought to move to a smaller one.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.entries.len() > SMALL && self.len() < self.entries.len() / 4
     }
 
     /// All entries in the order of their numbers, the free ones as well.
