@@ -244,6 +244,10 @@ impl Ranges {
     ) -> Option<Range> {
         let held = self.0.as_ref()?;
         let search = held.in_file.of(&held.all);
+        // Mostly nothing is in the way: then one look is enough for all kinds.
+        if !search.is_any_reached(window, &is_exempt) {
+            return None;
+        }
         let mut kinds = kinds.into_iter();
         let found = kinds.find_map(|kind| search.first((stream, kind), window, &is_exempt))?;
         Some(held.range(found))

@@ -353,6 +353,11 @@ impl<'a, O: Order> Search<'a, O> {
         self.slab.get(at).map(|entry| (entry, O::links(entry)))
     }
 
+    /// Whether anything of any kind that is not exempt ends after the window begins.
+    pub(super) fn is_any_reached(&self, window: Window, is_exempt: &impl Fn(&O::Group) -> bool) -> bool {
+        self.node(self.root).is_some_and(|(_, links)| self.is_reached(links, window, is_exempt))
+    }
+
     /// The first entry in this window that is not exempt.
     pub(super) fn first(
         &self,
