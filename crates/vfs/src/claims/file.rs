@@ -150,9 +150,8 @@ impl FileClaims {
     /// All holders that have something here.
     pub(super) fn holders(&self) -> HashSet<HolderId> {
         let opens = self.opens.iter().map(|open| open.holder);
-        let ranges = self.ranges.iter().map(|range| range.owner.holder);
         let leases = self.leases.iter().map(|lease| lease.holder);
-        opens.chain(ranges).chain(leases).chain(self.line.holders()).collect()
+        opens.chain(self.ranges.holders()).chain(leases).chain(self.line.holders()).collect()
     }
 
     pub(super) fn len(&self) -> usize {

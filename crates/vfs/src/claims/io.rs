@@ -1,8 +1,7 @@
 //! What reads, writes and changes of names have to ask.
 
 use super::file::FileClaims;
-use super::held::Range;
-use super::range_set::RangeKind;
+use super::range_set::{RangeGroup, RangeKind};
 use super::step::{Actor, Step, done};
 use super::{By, Caching, Conflict, Io, IoKind, LeaseKey, OpenId, Rights, Stream, Verdict};
 
@@ -91,12 +90,12 @@ impl FileClaims {
                 (kind.is_exclusive || is_write) && (kind.is_enforced || is_mandatory)
             })
         };
-        let is_exempt = |range: &Range| {
+        let is_exempt = |range: &RangeGroup| {
             let is_own = match range.open {
                 Some(_) => range.open == actor.open,
                 None => Some(range.owner.holder) == actor.holder,
             };
-            is_own && (range.is_exclusive || !is_mandatory)
+            is_own && (range.kind.is_exclusive || !is_mandatory)
         };
         self.first_in_the_way(step, (io.stream, &io.span), kinds, is_exempt).map(|range| range.conflict())
     }

@@ -1,8 +1,8 @@
 //! Leases: what may be granted, and how they are broken.
 
 use super::file::FileClaims;
-use super::held::{Lease, Open, Range};
-use super::range_set::RangeKind;
+use super::held::{Lease, Open};
+use super::range_set::{RangeGroup, RangeKind};
 use super::spans::Window;
 use super::step::{Actor, Step, done};
 use super::{
@@ -276,11 +276,14 @@ impl FileClaims {
         // A holder's other leases too: each allows what it says, whoever has it.
         let foreign = || self.leases.iter().filter(|lease| lease.stream == open.stream && lease.key != key);
         // What is cached is the client's with all its opens, or the open's and the lease's alone: so are the ranges that it may keep.
-        let is_own_range =
-            |range: &Range| match range.open.filter(|_| !is_delegation).and_then(|open| self.open_of(open)) {
-                Some(open) => is_own(open),
-                None => range.owner.holder == open.holder,
-            };
+        let is_own_range = |range: &RangeGroup| match range
+            .open
+            .filter(|_| !is_delegation)
+            .and_then(|open| self.open_of(open))
+        {
+            Some(open) => is_own(open),
+            None => range.owner.holder == open.holder,
+        };
         let has_foreign = |is_exclusive: bool| {
             let kinds = RangeKind::all_that(|kind| kind.is_exclusive == is_exclusive);
             self.ranges.first(open.stream, kinds, Window::ALL, is_own_range).is_some()

@@ -4,7 +4,8 @@
 //! goes is it looked at again. A request that is granted keeps its number as a range, so those behind it stay where they are. So the
 //! end of a range is the business of those who wait for it, and not of all who wait.
 
-use super::spans::{Item, SpanTree, Window};
+use super::slab::{self, Slab};
+use super::spans::{Counted, Item, Links, Nothing, Numbered, Order, SpanTree, Window, place_in_tree};
 use super::{HolderId, LockOwner, LockRequest, Span, Stream, Ticket};
 use crate::qos::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,11 +20,13 @@ pub(super) struct Line(Option<Box<Requests>>);
 struct Requests {
     /// Those that wait for a lease to be given up: then they are applied again.
     recalls: BTreeMap<Ticket, HolderId>,
-    ranges: BTreeMap<Ticket, RangeWaiter>,
+    ranges: BTreeMap<Ticket, (RangeWaiter, u32)>,
+    /// Their bytes, by the numbers that `ranges` has.
+    all: Slab<Entry>,
     spans: SpanTree<InLine>,
     of_owners: SpanTree<OfOwner>,
     /// Those of them that stood behind a request of another owner when they were last looked at.
-    behind_requests: SpanTree<OfOwner>,
+    behind_requests: SpanTree<BehindRequest>,
     /// The claim that a request waits behind, and the request.
     behind: BTreeSet<(u64, Ticket)>,
     until: BTreeSet<(Nanos, Ticket)>,
@@ -50,27 +53,46 @@ pub(super) struct Behind {
     pub is_request: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct InLine {
+/// A request with its place in each tree.
+#[derive(Debug)]
+struct Entry {
     ticket: Ticket,
     owner: LockOwner,
-    stream: Stream,
     span: Span,
+    stream: Stream,
     is_exclusive: bool,
     is_enforced: bool,
+    heights: [u8; 3],
+    in_line: Links<Numbered>,
+    of_owner: Links<Nothing>,
+    behind_request: Links<Counted>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct OfOwner(InLine);
-
-impl Item for InLine {
-    type Kind = (Stream, bool);
-    type Group = LockOwner;
-
-    fn kind(&self) -> Self::Kind {
-        (self.stream, self.is_exclusive)
+impl Entry {
+    fn new(ticket: Ticket, request: &LockRequest) -> Self {
+        let LockRequest { owner, stream, span, is_exclusive, is_enforced, .. } = *request;
+        Self {
+            ticket,
+            owner,
+            span,
+            stream,
+            is_exclusive,
+            is_enforced,
+            heights: [0; 3],
+            in_line: Links::default(),
+            of_owner: Links::default(),
+            behind_request: Links::default(),
+        }
     }
+}
 
+impl slab::Entry for Entry {
+    fn next_free(&mut self) -> &mut u32 {
+        self.in_line.unused()
+    }
+}
+
+impl Item for Entry {
     fn span(&self) -> Span {
         self.span
     }
@@ -82,33 +104,62 @@ impl Item for InLine {
     fn id(&self) -> u64 {
         self.ticket.0
     }
-
-    fn group(&self) -> LockOwner {
-        self.owner
-    }
 }
 
-impl Item for OfOwner {
+#[derive(Debug)]
+struct InLine;
+
+#[derive(Debug)]
+struct OfOwner;
+
+#[derive(Debug)]
+struct BehindRequest;
+
+impl Order for InLine {
+    type Entry = Entry;
+    type Kind = (Stream, bool);
+    type Group = LockOwner;
+    type Below = Numbered;
+
+    fn kind(entry: &Entry) -> Self::Kind {
+        (entry.stream, entry.is_exclusive)
+    }
+
+    fn group(entry: &Entry) -> LockOwner {
+        entry.owner
+    }
+
+    place_in_tree!(in_line, 0);
+}
+
+impl Order for OfOwner {
+    type Entry = Entry;
     type Kind = (LockOwner, Stream);
     type Group = ();
+    type Below = Nothing;
 
-    fn kind(&self) -> Self::Kind {
-        (self.0.owner, self.0.stream)
+    fn kind(entry: &Entry) -> Self::Kind {
+        (entry.owner, entry.stream)
     }
 
-    fn span(&self) -> Span {
-        self.0.span
+    fn group(_: &Entry) -> Self::Group {}
+
+    place_in_tree!(of_owner, 1);
+}
+
+impl Order for BehindRequest {
+    type Entry = Entry;
+    type Kind = (LockOwner, Stream);
+    type Group = ();
+    type Below = Counted;
+
+    fn kind(entry: &Entry) -> Self::Kind {
+        OfOwner::kind(entry)
     }
 
-    fn is_exclusive(&self) -> bool {
-        self.0.is_exclusive
-    }
+    fn group(_: &Entry) -> Self::Group {}
 
-    fn id(&self) -> u64 {
-        self.0.ticket.0
-    }
-
-    fn group(&self) -> Self::Group {}
+    place_in_tree!(behind_request, 2);
 }
 
 impl Line {
@@ -154,7 +205,7 @@ impl Line {
 
     /// A request that waits for a range.
     pub(super) fn range(&self, ticket: Ticket) -> Option<&RangeWaiter> {
-        self.0.as_ref()?.ranges.get(&ticket)
+        self.0.as_ref()?.waiter(ticket)
     }
 
     /// A claim is no longer in the way: those behind it are looked at.
@@ -189,7 +240,7 @@ impl Line {
     pub(super) fn next_due(&mut self) -> Option<(Ticket, RangeWaiter)> {
         let requests = self.0.as_mut()?;
         let ticket = requests.due.pop_first()?;
-        requests.ranges.get(&ticket).map(|waiter| (ticket, *waiter))
+        requests.waiter(ticket).map(|waiter| (ticket, *waiter))
     }
 
     /// A request waits behind another claim from now on.
@@ -244,6 +295,10 @@ impl Requests {
         self.recalls.len() + self.ranges.len()
     }
 
+    fn waiter(&self, ticket: Ticket) -> Option<&RangeWaiter> {
+        self.ranges.get(&ticket).map(|(waiter, _)| waiter)
+    }
+
     fn holders(&self) -> impl Iterator<Item = HolderId> {
         self.of_holders.iter().map(|(holder, _)| *holder)
     }
@@ -260,17 +315,32 @@ impl Requests {
 
     fn add_range(&mut self, ticket: Ticket, waiter: RangeWaiter) {
         let RangeWaiter { request, until, behind, .. } = waiter;
-        let item = in_line(ticket, &request);
-        self.ranges.insert(ticket, waiter);
-        self.spans.insert(item);
-        self.of_owners.insert(OfOwner(item));
+        self.place(ticket, waiter);
         self.behind.insert((behind.claim, ticket));
-        if behind.is_request {
-            self.behind_requests.insert(OfOwner(item));
-        }
         self.of_holders.insert((request.owner.holder, ticket));
         if until != NEVER {
             self.until.insert((until, ticket));
+        }
+    }
+
+    /// Puts a request that is known otherwise in its place among the others.
+    fn place(&mut self, ticket: Ticket, waiter: RangeWaiter) {
+        let at = self.all.insert(Entry::new(ticket, &waiter.request));
+        self.spans.insert(&mut self.all, at);
+        self.of_owners.insert(&mut self.all, at);
+        if waiter.behind.is_request {
+            self.behind_requests.insert(&mut self.all, at);
+        }
+        self.ranges.insert(ticket, (waiter, at));
+    }
+
+    /// Moves what is left to less memory. It takes as long as a few of the removals before it.
+    #[cold]
+    fn compact(&mut self) {
+        self.all = Slab::default();
+        (self.spans, self.of_owners, self.behind_requests) = Default::default();
+        for (ticket, (waiter, _)) in std::mem::take(&mut self.ranges) {
+            self.place(ticket, waiter);
         }
     }
 
@@ -279,13 +349,17 @@ impl Requests {
             self.of_holders.remove(&(holder, ticket));
             return Some(holder);
         }
-        let RangeWaiter { request, until, behind, .. } = self.ranges.remove(&ticket)?;
-        let (item, holder) = (in_line(ticket, &request), request.owner.holder);
-        self.spans.remove(&item);
-        self.of_owners.remove(&OfOwner(item));
+        let (RangeWaiter { request, until, behind, .. }, at) = self.ranges.remove(&ticket)?;
+        let (entry, holder) = (Entry::new(ticket, &request), request.owner.holder);
+        self.spans.remove(&mut self.all, &entry);
+        self.of_owners.remove(&mut self.all, &entry);
         self.behind.remove(&(behind.claim, ticket));
         if behind.is_request {
-            self.behind_requests.remove(&OfOwner(item));
+            self.behind_requests.remove(&mut self.all, &entry);
+        }
+        self.all.remove(at);
+        if self.all.is_sparse() {
+            self.compact();
         }
         self.of_holders.remove(&(holder, ticket));
         self.until.remove(&(until, ticket));
@@ -309,25 +383,28 @@ impl Requests {
     fn released_to(&mut self, owner: LockOwner, claim: u64) {
         let all = (claim, Ticket(0))..=(claim, Ticket(u64::MAX));
         let behind = self.behind.range(all).map(|(_, ticket)| *ticket);
+        let ranges = &self.ranges;
         let is_its =
-            |ticket: &Ticket| self.ranges.get(ticket).is_some_and(|waiter| waiter.request.owner == owner);
+            |ticket: &Ticket| ranges.get(ticket).is_some_and(|(waiter, _)| waiter.request.owner == owner);
         self.due.extend(behind.filter(is_its));
     }
 
     fn acquired(&mut self, owner: LockOwner, stream: Stream, span: &Span) {
-        let behind = self.behind_requests.all_in((owner, stream), Window::overlapping(span));
-        self.due.extend(behind.iter().map(|OfOwner(item)| item.ticket));
+        let behind_requests = self.behind_requests.of(&self.all);
+        let due = &mut self.due;
+        behind_requests
+            .all_in((owner, stream), Window::overlapping(span), |entry| _ = due.insert(entry.ticket));
     }
 
     fn wait_behind(&mut self, ticket: Ticket, behind: Behind) {
-        let Some(waiter) = self.ranges.get_mut(&ticket) else { return };
+        let Some((waiter, at)) = self.ranges.get_mut(&ticket) else { return };
         let before = std::mem::replace(&mut waiter.behind, behind);
-        let item = OfOwner(in_line(ticket, &waiter.request));
+        let (entry, at) = (Entry::new(ticket, &waiter.request), *at);
         self.behind.remove(&(before.claim, ticket));
         self.behind.insert((behind.claim, ticket));
         match (before.is_request, behind.is_request) {
-            (true, false) => _ = self.behind_requests.remove(&item),
-            (false, true) => _ = self.behind_requests.insert(item),
+            (true, false) => _ = self.behind_requests.remove(&mut self.all, &entry),
+            (false, true) => self.behind_requests.insert(&mut self.all, at),
             _ => {}
         }
     }
@@ -335,37 +412,34 @@ impl Requests {
     fn in_the_way(&self, request: &LockRequest, before: Ticket) -> Option<Ticket> {
         let LockRequest { stream, span, is_exclusive, owner, .. } = *request;
         let window = Window::overlapping(&span);
-        let latest = |of_exclusive| {
-            self.spans.latest((stream, of_exclusive), window, before.0, |item| item.owner == owner)
-        };
+        let spans = self.spans.of(&self.all);
+        let latest = |of_exclusive| spans.latest((stream, of_exclusive), window, before.0, |of| *of == owner);
         let shared = if is_exclusive { latest(false) } else { None };
-        latest(true).into_iter().chain(shared).map(|item| item.ticket).max()
+        latest(true).into_iter().chain(shared).map(|entry| entry.ticket).max()
     }
 
     fn twin(&self, request: &LockRequest, before: Ticket) -> Option<Ticket> {
-        let item = in_line(before, request);
-        let OfOwner(found) = self.of_owners.last_before(&OfOwner(item))?;
-        let is_twin = (found.owner, found.stream, found.span) == (item.owner, item.stream, item.span)
-            && (found.is_exclusive, found.is_enforced) == (item.is_exclusive, item.is_enforced);
+        let own = Entry::new(before, request);
+        let found = self.of_owners.of(&self.all).last_before(&own)?;
+        let is_twin = (found.owner, found.stream, found.span) == (own.owner, own.stream, own.span)
+            && (found.is_exclusive, found.is_enforced) == (own.is_exclusive, own.is_enforced);
         is_twin.then_some(found.ticket)
     }
 
     #[cfg(test)]
     fn assert_sound(&self) {
-        self.spans.assert_sound();
-        self.of_owners.assert_sound();
+        assert!(!self.all.is_sparse());
+        let spans = self.spans.of(&self.all).assert_sound().len();
+        let of_owners = self.of_owners.of(&self.all).assert_sound().len();
+        let behind_requests = self.behind_requests.of(&self.all).assert_sound().len();
         assert!(self.due.is_empty());
         let count = self.ranges.len();
-        assert_eq!((self.spans.len(), self.of_owners.len(), self.behind.len()), (count, count, count));
+        assert_eq!((self.all.len(), spans, of_owners, self.behind.len()), (count, count, count, count));
         assert_eq!(self.of_holders.len(), self.len());
-        assert!(self.behind.iter().all(|(claim, ticket)| self.ranges[ticket].behind.claim == *claim));
-        self.behind_requests.assert_sound();
-        let behind_requests = self.ranges.values().filter(|waiter| waiter.behind.is_request).count();
-        assert_eq!(self.behind_requests.len(), behind_requests);
+        assert!(self.ranges.iter().all(|(ticket, (_, at))| self.all[*at].ticket == *ticket));
+        let claim = |ticket: &Ticket| self.ranges[ticket].0.behind.claim;
+        assert!(self.behind.iter().all(|(behind, ticket)| claim(ticket) == *behind));
+        let behind_request = self.ranges.values().filter(|(waiter, _)| waiter.behind.is_request);
+        assert_eq!(behind_requests, behind_request.count());
     }
-}
-
-fn in_line(ticket: Ticket, request: &LockRequest) -> InLine {
-    let LockRequest { owner, stream, span, is_exclusive, is_enforced, .. } = *request;
-    InLine { ticket, owner, stream, span, is_exclusive, is_enforced }
 }

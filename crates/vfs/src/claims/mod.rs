@@ -26,6 +26,7 @@ mod range;
 mod range_set;
 mod request;
 mod shards;
+mod slab;
 mod spans;
 mod step;
 mod table;

@@ -3,7 +3,7 @@
 use super::file::FileClaims;
 use super::held::Range;
 use super::line::{Behind, RangeWaiter};
-use super::range_set::RangeKind;
+use super::range_set::{RangeGroup, RangeKind};
 use super::spans::Window;
 use super::step::{Actor, Step, done};
 use super::{
@@ -18,8 +18,9 @@ impl Range {
         Self { id, owner, open, stream, span, is_exclusive, is_enforced, kept_until }
     }
 
-    pub(super) fn kind(&self) -> RangeKind {
-        RangeKind { is_exclusive: self.is_exclusive, is_enforced: self.is_enforced }
+    fn group(&self) -> RangeGroup {
+        let kind = RangeKind { is_exclusive: self.is_exclusive, is_enforced: self.is_enforced };
+        RangeGroup { owner: self.owner, open: self.open, kind }
     }
 
     pub(super) fn conflict(&self) -> Conflict {
@@ -52,8 +53,7 @@ impl FileClaims {
     }
 
     fn has_room_for_range(&self, step: &Step<'_>, owner: LockOwner) -> bool {
-        let having = || self.ranges.iter().map(|range| range.owner.holder);
-        step.users.has_room(owner.holder, self.ranges.len(), having)
+        step.users.has_room(owner.holder, self.ranges.len(), || self.ranges.holders())
     }
 
     pub(super) fn lock(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Verdict {
@@ -115,7 +115,7 @@ impl FileClaims {
         let kinds = move || RangeKind::all_that(move |kind| is_exclusive || kind.is_exclusive);
         // An advisory owner converts what it has. An enforced one may read below its own exclusive range, no more
         // (MS-FSA 2.1.4.10).
-        let is_exempt = |range: &Range| range.owner == owner && !(is_enforced && is_exclusive);
+        let is_exempt = |range: &RangeGroup| range.owner == owner && !(is_enforced && is_exclusive);
         self.first_in_the_way(step, (request.stream, &request.span), kinds, is_exempt)
     }
 
@@ -125,11 +125,11 @@ impl FileClaims {
         step: &mut Step<'_>,
         (stream, span): (Stream, &Span),
         kinds: impl Fn() -> K,
-        is_exempt: impl Fn(&Range) -> bool,
+        is_exempt: impl Fn(&RangeGroup) -> bool,
     ) -> Option<Range> {
         while !self.ranges.is_empty() {
             let found = self.ranges.first(stream, kinds(), Window::overlapping(span), &is_exempt)?;
-            if !self.range_yields(step, &found) {
+            if !self.range_yields(step, &found.group()) {
                 return Some(found);
             }
             self.revoke_range(step, &found);
@@ -137,7 +137,7 @@ impl FileClaims {
         None
     }
 
-    fn range_yields(&self, step: &Step<'_>, range: &Range) -> bool {
+    fn range_yields(&self, step: &Step<'_>, range: &RangeGroup) -> bool {
         step.lapsed.contains(&range.owner.holder)
             || range.open.and_then(|open| self.open_of(open)).is_some_and(|open| open.yields(step))
     }
@@ -158,7 +158,7 @@ impl FileClaims {
 
     /// Ends ranges that end with an open, if there are more than so many of them: at most so many; whether it did.
     pub(super) fn thin_out(&mut self, open: OpenId, most: usize) -> bool {
-        let ranges: Vec<Range> = self.ranges.with(open).take(most + 1).copied().collect();
+        let ranges: Vec<Range> = self.ranges.with(open).take(most + 1).collect();
         let is_more = ranges.len() > most;
         if is_more {
             ranges[..most].iter().for_each(|range| self.remove_range(range));
@@ -168,7 +168,7 @@ impl FileClaims {
 
     /// Ends the ranges that end with an open.
     pub(super) fn remove_ranges_with(&mut self, open: OpenId) {
-        let ranges: Vec<Range> = self.ranges.with(open).copied().collect();
+        let ranges: Vec<Range> = self.ranges.with(open).collect();
         ranges.iter().for_each(|range| self.remove_range(range));
     }
 
@@ -181,7 +181,7 @@ impl FileClaims {
 
     /// The ranges of an open are another holder's from now on.
     pub(super) fn pass_ranges(&mut self, open: OpenId, holder: super::HolderId) {
-        let ranges: Vec<Range> = self.ranges.with(open).copied().collect();
+        let ranges: Vec<Range> = self.ranges.with(open).collect();
         for range in ranges {
             self.remove_range(&range);
             let owner = LockOwner { holder, ..range.owner };
@@ -212,7 +212,7 @@ impl FileClaims {
     pub(super) fn test_lock(&mut self, step: &mut Step<'_>, request: &LockRequest) -> Verdict {
         let LockRequest { owner, stream, span, is_exclusive, is_enforced, .. } = *request;
         let kinds = RangeKind::all_that(|kind| is_exclusive || kind.is_exclusive);
-        let is_exempt = |range: &Range| {
+        let is_exempt = |range: &RangeGroup| {
             range.owner == owner && !(is_enforced && is_exclusive) || self.range_yields(step, range)
         };
         if let Some(range) = self.ranges.first(stream, kinds, Window::overlapping(&span), is_exempt) {
@@ -240,15 +240,14 @@ impl FileClaims {
     /// grows.
     fn join(&mut self, range: &mut Range) {
         let span = range.span;
-        let near = self.ranges.advisory_of(range.owner, range.stream, Window::touching(&span));
-        let joins = |other: &&Range| {
+        let mut joined = self.ranges.advisory_of(range.owner, range.stream, Window::touching(&span));
+        joined.retain(|other| {
             other.open == range.open
                 && other.is_exclusive == range.is_exclusive
                 && other.kept_until.is_none()
                 && range.kept_until.is_none()
                 && !self.is_parted(range.owner, range.stream, &other.span.hull(&span))
-        };
-        let joined: Vec<Range> = near.iter().filter(joins).copied().collect();
+        });
         let Some(first) = joined.first() else { return };
         self.line.released(range.id);
         range.id = first.id;

@@ -1,18 +1,26 @@
 //! The byte ranges of one file, in such orders that asking for those in a way takes a number of steps that grows with their logarithm.
 
 use super::held::Range;
-use super::spans::{Item, Slot, SpanTree, Window};
+use super::slab::{self, Slab};
+use super::spans::{Counted, Farthest, Item, Links, Nothing, Order, Search, SpanTree, Window, place_in_tree};
 use super::{HolderId, LockOwner, OpenId, Span, Stream};
 use crate::qos::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The ranges of a file. Mostly there are none, and it takes no memory.
 #[derive(Debug, Default)]
-pub(super) struct Ranges {
+pub(super) struct Ranges(Option<Box<Held>>);
+
+#[derive(Debug, Default)]
+struct Held {
+    all: Slab<Entry>,
     in_file: SpanTree<InFile>,
     of_owners: SpanTree<OfOwner>,
-    of_opens: BTreeMap<(OpenId, u64), Slot>,
-    /// Those that are only kept for their owners, by when that ends.
-    kept: BTreeMap<(Nanos, u64), Slot>,
+    of_opens: SpanTree<OfOpen>,
+    /// The ranges that are only reserved for their owners, by when that ends.
+    kept: BTreeMap<(Nanos, u64), u32>,
+    /// The same by their numbers.
+    kept_until: BTreeMap<u64, Nanos>,
     /// The number of enforced ones.
     enforced: usize,
     /// Those without bytes: where they are, and whose.
@@ -26,58 +34,151 @@ pub(super) struct RangeKind {
     pub is_enforced: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct InFile(Range);
+/// Ranges that are exempt from a search together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RangeGroup {
+    pub owner: LockOwner,
+    pub open: Option<OpenId>,
+    pub kind: RangeKind,
+}
 
-#[derive(Clone, Copy, Debug)]
-struct OfOwner(Range);
+/// A range with its place in each tree. There may be a million: the order of bytes in it is that of Rust, and leaves no gap.
+#[derive(Debug)]
+struct Entry {
+    id: u64,
+    owner: LockOwner,
+    /// Unless `OPENED` is not in `bits`.
+    open: OpenId,
+    start: u64,
+    /// Unless `TO_END` is in `bits`.
+    end: u64,
+    stream: Stream,
+    bits: u8,
+    heights: [u8; 3],
+    in_file: Links<Farthest>,
+    of_owner: Links<Counted>,
+    of_open: Links<Nothing>,
+}
 
-impl Item for InFile {
-    type Kind = (Stream, RangeKind);
-    type Group = (LockOwner, Option<OpenId>, RangeKind);
+const EXCLUSIVE: u8 = 1;
+const ENFORCED: u8 = 2;
+const OPENED: u8 = 4;
+const TO_END: u8 = 8;
 
-    fn kind(&self) -> Self::Kind {
-        (self.0.stream, self.0.kind())
+// A range of the largest files takes no more than one of a small file did when there were no trees.
+const _: () = assert!(size_of::<Entry>() <= 96);
+
+impl Entry {
+    fn new(range: &Range) -> Self {
+        let Range { id, owner, open, stream, span, is_exclusive, is_enforced, .. } = *range;
+        let (start, end) = span.to_bounds();
+        let bit = |bit: u8, is_set: bool| bit * u8::from(is_set);
+        Self {
+            id,
+            owner,
+            open: open.unwrap_or(OpenId(0)),
+            start,
+            end: end.unwrap_or(0),
+            stream,
+            bits: bit(EXCLUSIVE, is_exclusive)
+                | bit(ENFORCED, is_enforced)
+                | bit(OPENED, open.is_some())
+                | bit(TO_END, end.is_none()),
+            heights: [0; 3],
+            in_file: Links::default(),
+            of_owner: Links::default(),
+            of_open: Links::default(),
+        }
     }
 
-    fn span(&self) -> Span {
-        self.0.span
+    fn has(&self, bit: u8) -> bool {
+        self.bits & bit != 0
     }
 
-    fn is_exclusive(&self) -> bool {
-        self.0.is_exclusive
+    fn kind(&self) -> RangeKind {
+        RangeKind { is_exclusive: self.has(EXCLUSIVE), is_enforced: self.has(ENFORCED) }
     }
 
-    fn id(&self) -> u64 {
-        self.0.id
-    }
-
-    fn group(&self) -> Self::Group {
-        (self.0.owner, self.0.open, self.0.kind())
+    fn open(&self) -> Option<OpenId> {
+        self.has(OPENED).then_some(self.open)
     }
 }
 
-impl Item for OfOwner {
-    type Kind = (LockOwner, Stream, bool);
-    type Group = ();
-
-    fn kind(&self) -> Self::Kind {
-        (self.0.owner, self.0.stream, self.0.is_enforced)
+impl slab::Entry for Entry {
+    fn next_free(&mut self) -> &mut u32 {
+        self.in_file.unused()
     }
+}
 
+impl Item for Entry {
     fn span(&self) -> Span {
-        self.0.span
+        Span::from_bounds(self.start, (!self.has(TO_END)).then_some(self.end))
     }
 
     fn is_exclusive(&self) -> bool {
-        self.0.is_exclusive
+        self.has(EXCLUSIVE)
     }
 
     fn id(&self) -> u64 {
-        self.0.id
+        self.id
+    }
+}
+
+#[derive(Debug)]
+struct InFile;
+
+#[derive(Debug)]
+struct OfOwner;
+
+/// By the numbers of ranges.
+#[derive(Debug)]
+struct OfOpen;
+
+impl Order for InFile {
+    type Entry = Entry;
+    type Kind = (Stream, RangeKind);
+    type Group = RangeGroup;
+    type Below = Farthest;
+
+    fn kind(entry: &Entry) -> Self::Kind {
+        (entry.stream, entry.kind())
     }
 
-    fn group(&self) -> Self::Group {}
+    fn group(entry: &Entry) -> RangeGroup {
+        RangeGroup { owner: entry.owner, open: entry.open(), kind: entry.kind() }
+    }
+
+    place_in_tree!(in_file, 0);
+}
+
+impl Order for OfOwner {
+    type Entry = Entry;
+    type Kind = (LockOwner, Stream, bool);
+    type Group = ();
+    type Below = Counted;
+
+    fn kind(entry: &Entry) -> Self::Kind {
+        (entry.owner, entry.stream, entry.has(ENFORCED))
+    }
+
+    fn group(_: &Entry) -> Self::Group {}
+
+    place_in_tree!(of_owner, 1);
+}
+
+impl Order for OfOpen {
+    type Entry = Entry;
+    type Kind = (OpenId, u64);
+    type Group = ();
+    type Below = Nothing;
+
+    fn kind(entry: &Entry) -> Self::Kind {
+        (entry.open, entry.id)
+    }
+
+    fn group(_: &Entry) -> Self::Group {}
+
+    place_in_tree!(of_open, 2);
 }
 
 impl RangeKind {
@@ -96,80 +197,78 @@ impl RangeKind {
 
 impl Ranges {
     pub(super) fn len(&self) -> usize {
-        self.in_file.len()
+        self.0.as_ref().map_or(0, |held| held.all.len())
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.in_file.is_empty()
+        self.0.is_none()
     }
 
     /// All of them, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Range> {
-        self.in_file.iter().map(|InFile(range)| range)
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = Range> {
+        self.0.iter().flat_map(|held| held.entries().map(|entry| held.range(entry)))
+    }
+
+    /// The holder of each.
+    pub(super) fn holders(&self) -> impl Iterator<Item = HolderId> {
+        self.0.iter().flat_map(|held| held.entries().map(|entry| entry.owner.holder))
     }
 
     pub(super) fn has_enforced(&self) -> bool {
-        self.enforced > 0
+        self.0.as_ref().is_some_and(|held| held.enforced > 0)
     }
 
     pub(super) fn insert(&mut self, range: Range) {
-        let slot = self.in_file.insert(InFile(range));
-        self.of_owners.insert(OfOwner(range));
-        if let Some(open) = range.open {
-            self.of_opens.insert((open, range.id), slot);
-        }
-        if let Some(until) = range.kept_until {
-            self.kept.insert((until, range.id), slot);
-        }
-        if range.span.is_empty() {
-            self.empty.insert((range.stream, range.span.start(), range.owner, range.id));
-        }
-        self.enforced += usize::from(range.is_enforced);
+        self.0.get_or_insert_default().insert(&range);
     }
 
     /// Removes a range that is here.
     pub(super) fn remove(&mut self, range: &Range) {
-        if !self.in_file.remove(&InFile(*range)) {
-            return;
+        let Some(held) = &mut self.0 else { return };
+        held.remove(range);
+        if held.all.len() == 0 {
+            self.0 = None;
+        } else if held.all.is_sparse() {
+            held.compact();
         }
-        self.of_owners.remove(&OfOwner(*range));
-        if let Some(open) = range.open {
-            self.of_opens.remove(&(open, range.id));
-        }
-        if let Some(until) = range.kept_until {
-            self.kept.remove(&(until, range.id));
-        }
-        if range.span.is_empty() {
-            self.empty.remove(&(range.stream, range.span.start(), range.owner, range.id));
-        }
-        self.enforced -= usize::from(range.is_enforced);
     }
 
-    /// The first range of these kinds in a window that is not exempt. Of a kind, all that an owner has by one open are exempt, or none.
+    /// The first range of these kinds in a window that is not exempt.
     pub(super) fn first(
         &self,
         stream: Stream,
         kinds: impl IntoIterator<Item = RangeKind>,
         window: Window,
-        is_exempt: impl Fn(&Range) -> bool,
+        is_exempt: impl Fn(&RangeGroup) -> bool,
     ) -> Option<Range> {
-        let is_exempt = |InFile(range): &InFile| is_exempt(range);
+        let held = self.0.as_ref()?;
+        let search = held.in_file.of(&held.all);
+        // Mostly nothing is in the way: then one look is enough for all kinds.
+        if !search.is_any_reached(window, &is_exempt) {
+            return None;
+        }
         let mut kinds = kinds.into_iter();
-        kinds.find_map(|kind| self.in_file.first((stream, kind), window, is_exempt)).map(|found| found.0)
+        let found = kinds.find_map(|kind| search.first((stream, kind), window, &is_exempt))?;
+        Some(held.range(found))
     }
 
     /// The advisory ranges of an owner in a window, in order: no two of them overlap.
     pub(super) fn advisory_of(&self, owner: LockOwner, stream: Stream, window: Window) -> Vec<Range> {
-        let found = self.of_owners.all_in((owner, stream, false), window);
-        found.into_iter().map(|OfOwner(range)| range).collect()
+        let mut found = Vec::new();
+        if let Some(held) = &self.0 {
+            held.of_owners().all_in((owner, stream, false), window, |entry| found.push(held.range(entry)));
+        }
+        found
     }
 
     /// Whether an owner has any of these bytes.
     pub(super) fn has_some(&self, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         let window = Window::overlapping(span);
-        let has =
-            |is_enforced| self.of_owners.first((owner, stream, is_enforced), window, |_| false).is_some();
-        has(false) || has(true)
+        let has = |held: &Held, is_enforced| {
+            held.of_owners().first((owner, stream, is_enforced), window, |()| false).is_some()
+        };
+        self.0.as_ref().is_some_and(|held| has(held, false) || has(held, true))
     }
 
     /// An enforced range of an owner of exactly these bounds.
@@ -180,61 +279,152 @@ impl Ranges {
         span: Span,
         is_exclusive: bool,
     ) -> Option<Range> {
-        let OfOwner(found) = self.of_owners.at_or_after((owner, stream, true), &span, is_exclusive)?;
+        let held = self.0.as_ref()?;
+        let found = held.of_owners().at_or_after((owner, stream, true), &span, is_exclusive)?;
+        let found = held.range(found);
         let is_it = (found.owner, found.stream, found.is_enforced) == (owner, stream, true)
             && (found.span, found.is_exclusive) == (span, is_exclusive);
-        is_it.then_some(*found)
+        is_it.then_some(found)
     }
 
     /// Whether another owner has a range without bytes in the midst of this span.
     pub(super) fn has_empty_of_others(&self, owner: LockOwner, stream: Stream, span: &Span) -> bool {
         let least = LockOwner { holder: HolderId(0), owner: 0 };
-        let Some(from) = span.start().checked_add(1) else { return false };
-        let after = self.empty.range((stream, from, least, 0)..);
+        let (Some(held), Some(from)) = (&self.0, span.start().checked_add(1)) else { return false };
+        let after = held.empty.range((stream, from, least, 0)..);
         let inside = after.take_while(|(of, at, ..)| *of == stream && u128::from(*at) < span.end());
         inside.map(|(_, _, other, _)| *other).any(|other| other != owner)
     }
 
     /// The number of ranges of an owner.
     pub(super) fn count_of(&self, owner: LockOwner) -> usize {
-        let after = self.of_owners.count_before(|OfOwner(range)| range.owner <= owner);
-        after - self.of_owners.count_before(|OfOwner(range)| range.owner < owner)
+        let Some(held) = &self.0 else { return 0 };
+        let after = held.of_owners().count_before(|entry| entry.owner <= owner);
+        after - held.of_owners().count_before(|entry| entry.owner < owner)
     }
 
     /// One of those that a holder has.
     pub(super) fn any_of(&self, holder: HolderId) -> Option<Range> {
+        let held = self.0.as_ref()?;
         let owner = LockOwner { holder, owner: 0 };
-        let none = Span::NONE;
-        let OfOwner(found) = self.of_owners.at_or_after((owner, Stream::default(), false), &none, false)?;
-        (found.owner.holder == holder).then_some(*found)
+        let first = (owner, Stream::default(), false);
+        let found = held.of_owners().at_or_after(first, &Span::NONE, false)?;
+        (found.owner.holder == holder).then(|| held.range(found))
     }
 
-    /// Those that end with an open.
-    pub(super) fn with(&self, open: OpenId) -> impl Iterator<Item = &Range> {
-        let slots = self.of_opens.range((open, 0)..=(open, u64::MAX)).map(|(_, slot)| *slot);
-        slots.filter_map(|slot| self.in_file.at(slot)).map(|InFile(range)| range)
+    /// Those that end with an open, the oldest first.
+    pub(super) fn with(&self, open: OpenId) -> impl Iterator<Item = Range> {
+        self.0.iter().flat_map(move |held| held.with(open))
     }
 
     /// When the first of those that are only kept ends.
     pub(super) fn next_kept(&self) -> Option<Nanos> {
-        self.kept.first_key_value().map(|((until, _), _)| *until)
+        self.0.as_ref()?.kept.first_key_value().map(|((until, _), _)| *until)
     }
 
     /// One that was only kept, and its time is over.
     pub(super) fn kept_until(&self, now: Nanos) -> Option<Range> {
-        let ((until, _), slot) = self.kept.first_key_value()?;
-        let is_over = *until <= now;
-        self.in_file.at(*slot).filter(|_| is_over).map(|InFile(range)| *range)
+        let held = self.0.as_ref()?;
+        let ((until, _), at) = held.kept.first_key_value()?;
+        (*until <= now).then(|| held.range(&held.all[*at]))
     }
 
     #[cfg(test)]
     pub(super) fn assert_sound(&self) {
-        self.in_file.assert_sound();
-        self.of_owners.assert_sound();
-        let count = |is: fn(&Range) -> bool| self.iter().filter(|range| is(range)).count();
-        assert_eq!(self.of_owners.len(), self.len());
-        assert_eq!(self.of_opens.len(), count(|range| range.open.is_some()));
+        assert!(self.0.as_ref().is_none_or(|held| held.all.len() > 0));
+        self.0.iter().for_each(|held| held.assert_sound());
+    }
+}
+
+impl Held {
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.all.iter().filter(|entry| InFile::height(entry) > 0)
+    }
+
+    fn range(&self, entry: &Entry) -> Range {
+        let RangeKind { is_exclusive, is_enforced } = entry.kind();
+        Range {
+            id: entry.id,
+            owner: entry.owner,
+            open: entry.open(),
+            stream: entry.stream,
+            span: entry.span(),
+            is_exclusive,
+            is_enforced,
+            kept_until: self.kept_until.get(&entry.id).copied(),
+        }
+    }
+
+    fn of_owners(&self) -> Search<'_, OfOwner> {
+        self.of_owners.of(&self.all)
+    }
+
+    /// The first range of an open from a number on.
+    fn with_from(&self, open: OpenId, id: u64) -> Option<&Entry> {
+        let found = self.of_opens.of(&self.all).at_or_after((open, id), &Span::NONE, false);
+        found.filter(|entry| entry.open == open)
+    }
+
+    fn with(&self, open: OpenId) -> impl Iterator<Item = Range> {
+        let next = move |entry: &&Entry| self.with_from(open, entry.id.checked_add(1)?);
+        std::iter::successors(self.with_from(open, 0), next).map(|entry| self.range(entry))
+    }
+
+    fn insert(&mut self, range: &Range) {
+        let Self { all, in_file, of_owners, of_opens, .. } = self;
+        let at = all.insert(Entry::new(range));
+        in_file.insert(all, at);
+        of_owners.insert(all, at);
+        if range.open.is_some() {
+            of_opens.insert(all, at);
+        }
+        if let Some(until) = range.kept_until {
+            self.kept.insert((until, range.id), at);
+            self.kept_until.insert(range.id, until);
+        }
+        if range.span.is_empty() {
+            self.empty.insert((range.stream, range.span.start(), range.owner, range.id));
+        }
+        self.enforced += usize::from(range.is_enforced);
+    }
+
+    fn remove(&mut self, range: &Range) {
+        let Self { all, in_file, of_owners, of_opens, .. } = self;
+        let entry = Entry::new(range);
+        let Some(at) = in_file.remove(all, &entry) else { return };
+        of_owners.remove(all, &entry);
+        if range.open.is_some() {
+            of_opens.remove(all, &entry);
+        }
+        all.remove(at);
+        if let Some(until) = range.kept_until {
+            self.kept.remove(&(until, range.id));
+            self.kept_until.remove(&range.id);
+        }
+        if range.span.is_empty() {
+            self.empty.remove(&(range.stream, range.span.start(), range.owner, range.id));
+        }
+        self.enforced -= usize::from(range.is_enforced);
+    }
+
+    /// Moves what is left to less memory. It takes as long as a few of the removals before it.
+    #[cold]
+    fn compact(&mut self) {
+        let mut fresh = Self::default();
+        self.entries().for_each(|entry| fresh.insert(&self.range(entry)));
+        *self = fresh;
+    }
+
+    #[cfg(test)]
+    fn assert_sound(&self) {
+        let count = |is: fn(&Range) -> bool| self.entries().filter(|entry| is(&self.range(entry))).count();
+        assert_eq!(self.entries().count(), self.all.len());
+        assert!(!self.all.is_sparse());
+        assert_eq!(self.in_file.of(&self.all).assert_sound().len(), self.all.len());
+        assert_eq!(self.of_owners().assert_sound().len(), self.all.len());
+        assert_eq!(self.of_opens.of(&self.all).assert_sound().len(), count(|range| range.open.is_some()));
         assert_eq!(self.kept.len(), count(|range| range.kept_until.is_some()));
+        assert_eq!(self.kept_until.len(), self.kept.len());
         assert_eq!(self.enforced, count(|range| range.is_enforced));
     }
 }

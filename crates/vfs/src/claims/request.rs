@@ -399,6 +399,16 @@ impl Span {
         self.end
     }
 
+    /// The first byte, and the first after it if that has a number of 64 bits: for places where memory counts.
+    pub(super) fn to_bounds(self) -> (u64, Option<u64>) {
+        (self.start, u64::try_from(self.end).ok())
+    }
+
+    /// The span with these bounds.
+    pub(super) fn from_bounds(start: u64, end: Option<u64>) -> Self {
+        Self { start, end: end.map_or(Self::ALL.end, u128::from) }
+    }
+
     /// Whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.end == u128::from(self.start)

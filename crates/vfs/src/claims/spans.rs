@@ -1,31 +1,279 @@
-//! Spans in order, in a balanced tree whose nodes know how far those below them reach (an interval tree).
+//! Spans in order, in balanced trees whose nodes know how far those below them reach (interval trees).
 //!
 //! A search takes a number of steps that grows with the logarithm of the spans, also where many that meet it are passed over because
 //! they belong to one group: each node knows the farthest end below it, and the farthest of any other group.
+//!
+//! Several trees have the same entries, each in an order of its own. An entry is in memory once, and contains its links in each tree.
+//! All links are numbers of entries, also those to the farthest ends: an end is read where its entry is.
 
 use super::Span;
+use super::slab::{Entry, NIL, Slab};
 use std::cmp::Ordering;
+use std::marker::PhantomData;
 
-/// No node.
-const NIL: u32 = u32::MAX;
-
-/// A span with what it is of.
-pub(super) trait Item: Copy {
+/// An order of entries, for one tree.
+pub(super) trait Order: Sized {
+    type Entry: Item;
     /// A search looks at one kind.
     type Kind: Copy + Ord;
     /// A search passes over whole groups.
     type Group: PartialEq;
+    type Below: Below<Self>;
 
-    fn kind(&self) -> Self::Kind;
+    fn kind(entry: &Self::Entry) -> Self::Kind;
+    fn group(entry: &Self::Entry) -> Self::Group;
+    fn links(entry: &Self::Entry) -> &Links<Self::Below>;
+    fn links_mut(entry: &mut Self::Entry) -> &mut Links<Self::Below>;
+    /// Stored apart from the links, where it would take four bytes.
+    fn height(entry: &Self::Entry) -> u8;
+    fn set_height(entry: &mut Self::Entry, height: u8);
+}
+
+/// The methods of an [`Order`] for entries that have their links in one field and the height in an array of all heights.
+macro_rules! place_in_tree {
+    ($links:ident, $height:literal) => {
+        fn links(entry: &Self::Entry) -> &Links<Self::Below> {
+            &entry.$links
+        }
+
+        fn links_mut(entry: &mut Self::Entry) -> &mut Links<Self::Below> {
+            &mut entry.$links
+        }
+
+        fn height(entry: &Self::Entry) -> u8 {
+            entry.heights[$height]
+        }
+
+        fn set_height(entry: &mut Self::Entry, height: u8) {
+            entry.heights[$height] = height;
+        }
+    };
+}
+
+pub(super) use place_in_tree;
+
+/// A span with what it is of.
+pub(super) trait Item: Entry {
     fn span(&self) -> Span;
     fn is_exclusive(&self) -> bool;
     /// A number of its own, larger than those of items that were made before it.
     fn id(&self) -> u64;
-    fn group(&self) -> Self::Group;
+}
+
+/// The place of an entry in a tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links<B> {
+    left: u32,
+    right: u32,
+    below: B,
+}
+
+impl<B: Default> Default for Links<B> {
+    fn default() -> Self {
+        Self { left: NIL, right: NIL, below: B::default() }
+    }
+}
+
+impl<B> Links<B> {
+    /// A number that can be used for something else as long as the entry is in no tree.
+    pub(super) fn unused(&mut self) -> &mut u32 {
+        &mut self.left
+    }
+}
+
+/// A summary of a node and those below it.
+pub(super) trait Below<O: Order>: Copy + Default + 'static {
+    /// Of a node with nothing below it.
+    fn of(at: u32) -> Self;
+
+    /// Includes what is in another summary.
+    fn add(&mut self, other: Self, slab: &Slab<O::Entry>);
+
+    /// Excludes a node if that leaves all else as it is. Returns whether it did: if not, the summary has to be made anew.
+    fn remove(&mut self, gone: u32) -> bool;
+
+    /// Whether anything that is not exempt reaches the window. A summary that cannot tell says yes.
+    fn is_reached(
+        &self,
+        slab: &Slab<O::Entry>,
+        window: Window,
+        is_exempt: &impl Fn(&O::Group) -> bool,
+    ) -> bool;
+
+    /// Panics unless it is the summary of these.
+    #[cfg(test)]
+    fn assert_is_of(&self, slab: &Slab<O::Entry>, entries: &[&O::Entry]);
+}
+
+/// No summary: for an order in which nobody searches a window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Nothing;
+
+/// The entry with the farthest end, and the number of entries. It knows no groups.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    farthest: u32,
+    count: u32,
+}
+
+/// The entry with the farthest end, and the one with the farthest end of any other group; `NIL` if there is no other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Farthest {
+    first: u32,
+    second: u32,
+}
+
+/// The same, and the entries with the lowest and the highest number of their own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Numbered {
+    farthest: Farthest,
+    lowest: u32,
+    highest: u32,
+}
+
+impl<O: Order> Below<O> for Nothing {
+    fn of(_: u32) -> Self {
+        Self
+    }
+
+    fn add(&mut self, _: Self, _: &Slab<O::Entry>) {}
+
+    fn remove(&mut self, _: u32) -> bool {
+        true
+    }
+
+    fn is_reached(&self, _: &Slab<O::Entry>, _: Window, _: &impl Fn(&O::Group) -> bool) -> bool {
+        true
+    }
+
+    #[cfg(test)]
+    fn assert_is_of(&self, _: &Slab<O::Entry>, _: &[&O::Entry]) {}
+}
+
+impl<O: Order> Below<O> for Counted {
+    fn of(at: u32) -> Self {
+        Self { farthest: at, count: 1 }
+    }
+
+    fn add(&mut self, other: Self, slab: &Slab<O::Entry>) {
+        self.count += other.count;
+        if slab[other.farthest].span().end() > slab[self.farthest].span().end() {
+            self.farthest = other.farthest;
+        }
+    }
+
+    fn remove(&mut self, gone: u32) -> bool {
+        self.count -= 1;
+        self.farthest != gone
+    }
+
+    fn is_reached(&self, slab: &Slab<O::Entry>, window: Window, _: &impl Fn(&O::Group) -> bool) -> bool {
+        window.is_reached_by(slab[self.farthest].span().end())
+    }
+
+    #[cfg(test)]
+    fn assert_is_of(&self, slab: &Slab<O::Entry>, entries: &[&O::Entry]) {
+        assert_eq!(self.count as usize, entries.len());
+        let farthest = entries.iter().map(|entry| entry.span().end()).max();
+        assert_eq!(Some(slab[self.farthest].span().end()), farthest);
+    }
+}
+
+impl Farthest {
+    fn note<O: Order>(&mut self, at: u32, slab: &Slab<O::Entry>) {
+        let Some(new) = slab.get(at) else { return };
+        let (first, end) = (&slab[self.first], new.span().end());
+        let is_farther = end > first.span().end();
+        if O::group(new) == O::group(first) {
+            if is_farther {
+                self.first = at;
+            }
+        } else if is_farther {
+            (self.second, self.first) = (self.first, at);
+        } else if slab.get(self.second).is_none_or(|second| end > second.span().end()) {
+            self.second = at;
+        }
+    }
+}
+
+impl<O: Order> Below<O> for Farthest {
+    fn of(at: u32) -> Self {
+        Self { first: at, second: NIL }
+    }
+
+    fn add(&mut self, other: Self, slab: &Slab<O::Entry>) {
+        self.note::<O>(other.first, slab);
+        self.note::<O>(other.second, slab);
+    }
+
+    fn remove(&mut self, gone: u32) -> bool {
+        self.first != gone && self.second != gone
+    }
+
+    fn is_reached(
+        &self,
+        slab: &Slab<O::Entry>,
+        window: Window,
+        is_exempt: &impl Fn(&O::Group) -> bool,
+    ) -> bool {
+        let first = &slab[self.first];
+        window.is_reached_by(first.span().end())
+            && (!is_exempt(&O::group(first))
+                || slab.get(self.second).is_some_and(|second| window.is_reached_by(second.span().end())))
+    }
+
+    #[cfg(test)]
+    fn assert_is_of(&self, slab: &Slab<O::Entry>, entries: &[&O::Entry]) {
+        let (first, second) = (&slab[self.first], slab.get(self.second));
+        let farthest = entries.iter().map(|entry| entry.span().end()).max();
+        assert_eq!(Some(first.span().end()), farthest);
+        let others = entries.iter().filter(|entry| O::group(entry) != O::group(first));
+        assert_eq!(second.map(|second| second.span().end()), others.map(|entry| entry.span().end()).max());
+        assert!(second.is_none_or(|second| O::group(second) != O::group(first)));
+    }
+}
+
+impl<O: Order> Below<O> for Numbered {
+    fn of(at: u32) -> Self {
+        Self { farthest: <Farthest as Below<O>>::of(at), lowest: at, highest: at }
+    }
+
+    fn add(&mut self, other: Self, slab: &Slab<O::Entry>) {
+        <Farthest as Below<O>>::add(&mut self.farthest, other.farthest, slab);
+        if slab[other.lowest].id() < slab[self.lowest].id() {
+            self.lowest = other.lowest;
+        }
+        if slab[other.highest].id() > slab[self.highest].id() {
+            self.highest = other.highest;
+        }
+    }
+
+    fn remove(&mut self, gone: u32) -> bool {
+        self.lowest != gone
+            && self.highest != gone
+            && <Farthest as Below<O>>::remove(&mut self.farthest, gone)
+    }
+
+    fn is_reached(
+        &self,
+        slab: &Slab<O::Entry>,
+        window: Window,
+        is_exempt: &impl Fn(&O::Group) -> bool,
+    ) -> bool {
+        <Farthest as Below<O>>::is_reached(&self.farthest, slab, window, is_exempt)
+    }
+
+    #[cfg(test)]
+    fn assert_is_of(&self, slab: &Slab<O::Entry>, entries: &[&O::Entry]) {
+        <Farthest as Below<O>>::assert_is_of(&self.farthest, slab, entries);
+        let ids = || entries.iter().map(|entry| entry.id());
+        let known = (slab[self.lowest].id(), slab[self.highest].id());
+        assert_eq!((Some(known.0), Some(known.1)), (ids().min(), ids().max()));
+    }
 }
 
 /// The order of a tree.
-type Key<T> = (<T as Item>::Kind, u64, u128, bool, u64);
+type Key<O> = (<O as Order>::Kind, u64, u128, bool, u64);
 
 /// The spans that a search is for: those that end after one point and begin before another.
 #[derive(Clone, Copy, Debug)]
@@ -57,378 +305,227 @@ impl Window {
     }
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct SpanTree<T> {
-    nodes: Vec<Node<T>>,
-    free: Vec<u32>,
+/// The root of a tree of entries of a slab.
+#[derive(Debug)]
+pub(super) struct SpanTree<O> {
+    root: u32,
+    order: PhantomData<O>,
+}
+
+impl<O> Default for SpanTree<O> {
+    fn default() -> Self {
+        Self { root: NIL, order: PhantomData }
+    }
+}
+
+impl<O: Order> SpanTree<O> {
+    pub(super) fn of<'a>(&self, slab: &'a Slab<O::Entry>) -> Search<'a, O> {
+        Search { slab, root: self.root }
+    }
+
+    /// Adds an entry of the slab.
+    pub(super) fn insert(&mut self, slab: &mut Slab<O::Entry>, new: u32) {
+        let below = O::Below::of(new);
+        *O::links_mut(&mut slab[new]) = Links { left: NIL, right: NIL, below };
+        O::set_height(&mut slab[new], 1);
+        let which = key::<O>(&slab[new]);
+        self.root = Change::<O>(slab).insert_below(self.root, new, &which);
+    }
+
+    /// Removes the entry that is in the place of this one, if there is one; returns its number in the slab, where it stays.
+    pub(super) fn remove(&mut self, slab: &mut Slab<O::Entry>, entry: &O::Entry) -> Option<u32> {
+        let (root, removed) = Change::<O>(slab).remove_below(self.root, &key::<O>(entry));
+        self.root = root;
+        let entry = slab.get_mut(removed)?;
+        O::set_height(entry, 0);
+        Some(removed)
+    }
+}
+
+/// A tree with its entries.
+pub(super) struct Search<'a, O: Order> {
+    slab: &'a Slab<O::Entry>,
     root: u32,
 }
 
-/// The place of an item.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slot(u32);
-
-#[derive(Clone, Debug)]
-struct Node<T> {
-    item: T,
-    left: u32,
-    right: u32,
-    /// 0 of one that is free.
-    height: u8,
-    below: Below,
-}
-
-/// A summary of a node and those below it.
-#[derive(Clone, Copy, Debug)]
-struct Below {
-    /// The farthest end, and a node of its group.
-    first: (u128, u32),
-    /// The farthest end of any other group; `NIL` if there is no other.
-    second: (u128, u32),
-    lowest_id: u64,
-    highest_id: u64,
-    count: u32,
-}
-
-impl<T> Default for SpanTree<T> {
-    fn default() -> Self {
-        Self { nodes: Vec::new(), free: Vec::new(), root: NIL }
-    }
-}
-
-impl<T: Item> SpanTree<T> {
-    pub(super) fn len(&self) -> usize {
-        self.nodes.len() - self.free.len()
+impl<'a, O: Order> Search<'a, O> {
+    fn node(&self, at: u32) -> Option<(&'a O::Entry, &'a Links<O::Below>)> {
+        self.slab.get(at).map(|entry| (entry, O::links(entry)))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.root == NIL
+    /// Whether anything of any kind that is not exempt ends after the window begins.
+    pub(super) fn is_any_reached(&self, window: Window, is_exempt: &impl Fn(&O::Group) -> bool) -> bool {
+        self.node(self.root).is_some_and(|(_, links)| self.is_reached(links, window, is_exempt))
     }
 
-    /// All items, in no order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.nodes.iter().filter(|node| node.height > 0).map(|node| &node.item)
-    }
-
-    /// Adds an item: where it is as long as it is here.
-    pub(super) fn insert(&mut self, item: T) -> Slot {
-        let below = Below { first: (0, NIL), second: (0, NIL), lowest_id: 0, highest_id: 0, count: 1 };
-        let node = Node { item, left: NIL, right: NIL, height: 1, below };
-        let new = match self.free.pop() {
-            Some(at) => {
-                self.nodes[index(at)] = node;
-                at
-            }
-            None => {
-                // Most files have one range at most.
-                if self.nodes.capacity() == 0 {
-                    self.nodes.reserve_exact(1);
-                }
-                self.nodes.push(node);
-                u32::try_from(self.nodes.len() - 1).unwrap_or(NIL)
-            }
-        };
-        self.update(new);
-        self.root = self.insert_below(self.root, new);
-        Slot(new)
-    }
-
-    /// The item at a place that it was said to be at.
-    pub(super) fn at(&self, slot: Slot) -> Option<&T> {
-        self.node(slot.0).map(|node| &node.item)
-    }
-
-    /// Removes an item; `false` if it is not there.
-    pub(super) fn remove(&mut self, item: &T) -> bool {
-        let (root, removed) = self.remove_below(self.root, &key(item));
-        self.root = root;
-        if removed == NIL {
-            return false;
-        }
-        self.nodes[index(removed)].height = 0;
-        self.free.push(removed);
-        if root == NIL {
-            // A file that had many ranges once need not have their memory.
-            *self = Self::default();
-        }
-        true
-    }
-
-    /// The first item in this window that is not exempt. All of a group are exempt, or none.
-    pub(super) fn first(&self, kind: T::Kind, window: Window, is_exempt: impl Fn(&T) -> bool) -> Option<&T> {
-        let found = self.first_below(self.root, &kind, window, &is_exempt)?;
-        Some(&self.nodes[index(found)].item)
-    }
-
-    /// The item with the highest number below `before` in this window that is not exempt.
-    pub(super) fn latest(
+    /// The first entry in this window that is not exempt.
+    pub(super) fn first(
         &self,
-        kind: T::Kind,
+        kind: O::Kind,
         window: Window,
-        before: u64,
-        is_exempt: impl Fn(&T) -> bool,
-    ) -> Option<&T> {
-        let mut best = NIL;
-        self.latest_below(self.root, (&kind, window, before), &is_exempt, &mut best);
-        self.nodes.get(index(best)).map(|node| &node.item)
+        is_exempt: impl Fn(&O::Group) -> bool,
+    ) -> Option<&'a O::Entry> {
+        self.first_below(self.root, &kind, window, &is_exempt)
     }
 
-    /// All items in this window, in order.
-    pub(super) fn all_in(&self, kind: T::Kind, window: Window) -> Vec<T> {
-        let mut found = Vec::new();
-        self.all_below(self.root, &kind, window, &mut found);
-        found
+    /// Calls `note` with each entry in this window, in order.
+    pub(super) fn all_in(&self, kind: O::Kind, window: Window, mut note: impl FnMut(&'a O::Entry)) {
+        self.all_below(self.root, &kind, window, &mut note);
     }
 
-    /// The first item of a kind, or of the next one that there is, from this span on.
-    pub(super) fn at_or_after(&self, kind: T::Kind, span: &Span, is_exclusive: bool) -> Option<&T> {
-        let from: Key<T> = (kind, span.start(), span.end(), is_exclusive, 0);
+    /// The first entry of a kind, or of the next one that there is, from this span on.
+    pub(super) fn at_or_after(&self, kind: O::Kind, span: &Span, is_exclusive: bool) -> Option<&'a O::Entry> {
+        let from: Key<O> = (kind, span.start(), span.end(), is_exclusive, 0);
         let (mut at, mut found) = (self.root, None);
-        while let Some(node) = self.nodes.get(index(at)) {
+        while let Some((entry, links)) = self.node(at) {
             count_step();
-            if key(&node.item) < from {
-                at = node.right;
+            if key::<O>(entry) < from {
+                at = links.right;
             } else {
-                found = Some(&node.item);
-                at = node.left;
+                found = Some(entry);
+                at = links.left;
             }
         }
         found
     }
 
-    /// The last item before the place of this one, which need not be there.
-    pub(super) fn last_before(&self, item: &T) -> Option<&T> {
+    /// The last entry before the place of this one, which need not be there.
+    pub(super) fn last_before(&self, entry: &O::Entry) -> Option<&'a O::Entry> {
         let (mut at, mut found) = (self.root, None);
-        let key_of = key(item);
-        while let Some(node) = self.node(at) {
+        let key_of = key::<O>(entry);
+        while let Some((entry, links)) = self.node(at) {
             count_step();
-            if key(&node.item) < key_of {
-                found = Some(&node.item);
-                at = node.right;
+            if key::<O>(entry) < key_of {
+                found = Some(entry);
+                at = links.right;
             } else {
-                at = node.left;
+                at = links.left;
             }
         }
         found
     }
 
-    /// The number of items that are before the others in the order of kinds and spans.
-    pub(super) fn count_before(&self, is_before: impl Fn(&T) -> bool) -> usize {
-        let (mut at, mut count) = (self.root, 0);
-        while let Some(node) = self.node(at) {
-            count_step();
-            if is_before(&node.item) {
-                count += 1 + self.node(node.left).map_or(0, |left| left.below.count as usize);
-                at = node.right;
-            } else {
-                at = node.left;
-            }
-        }
-        count
-    }
-
-    fn node(&self, at: u32) -> Option<&Node<T>> {
-        self.nodes.get(index(at))
-    }
-
-    fn height(&self, at: u32) -> u8 {
-        self.node(at).map_or(0, |node| node.height)
-    }
-
-    fn insert_below(&mut self, at: u32, new: u32) -> u32 {
-        count_step();
-        let Some(node) = self.node(at) else { return new };
-        if key(&self.nodes[index(new)].item) < key(&node.item) {
-            let left = self.insert_below(node.left, new);
-            self.nodes[index(at)].left = left;
-        } else {
-            let right = self.insert_below(node.right, new);
-            self.nodes[index(at)].right = right;
-        }
-        self.balance(at)
-    }
-
-    /// Removes an item below a node: the node in its place, and the one that was removed.
-    fn remove_below(&mut self, at: u32, which: &Key<T>) -> (u32, u32) {
-        count_step();
-        let Some(node) = self.node(at) else { return (NIL, NIL) };
-        let (left, right) = (node.left, node.right);
-        let removed = match which.cmp(&key(&node.item)) {
-            Ordering::Less => {
-                let (left, removed) = self.remove_below(left, which);
-                self.nodes[index(at)].left = left;
-                removed
-            }
-            Ordering::Greater => {
-                let (right, removed) = self.remove_below(right, which);
-                self.nodes[index(at)].right = right;
-                removed
-            }
-            Ordering::Equal if left == NIL => return (right, at),
-            Ordering::Equal if right == NIL => return (left, at),
-            Ordering::Equal => {
-                let (right, heir) = self.take_least(right);
-                let node = &mut self.nodes[index(heir)];
-                (node.left, node.right) = (left, right);
-                return (self.balance(heir), at);
-            }
-        };
-        (self.balance(at), removed)
-    }
-
-    /// Takes the first node out below this one: what is left there, and it.
-    fn take_least(&mut self, at: u32) -> (u32, u32) {
-        count_step();
-        let (left, right) = (self.nodes[index(at)].left, self.nodes[index(at)].right);
-        if left == NIL {
-            return (right, at);
-        }
-        let (left, least) = self.take_least(left);
-        self.nodes[index(at)].left = left;
-        (self.balance(at), least)
-    }
-
-    /// Has the heights of both sides differ by one at most, as they did but for one change, and notes what is below.
-    fn balance(&mut self, at: u32) -> u32 {
-        let Node { left, right, .. } = self.nodes[index(at)];
-        let (left_height, right_height) = (self.height(left), self.height(right));
-        if left_height > right_height + 1 {
-            let Node { left: outer, right: inner, .. } = self.nodes[index(left)];
-            if self.height(inner) > self.height(outer) {
-                self.nodes[index(at)].left = self.rotate_left(left);
-            }
-            return self.rotate_right(at);
-        }
-        if right_height > left_height + 1 {
-            let Node { left: inner, right: outer, .. } = self.nodes[index(right)];
-            if self.height(inner) > self.height(outer) {
-                self.nodes[index(at)].right = self.rotate_right(right);
-            }
-            return self.rotate_left(at);
-        }
-        self.update(at);
-        at
-    }
-
-    fn rotate_left(&mut self, at: u32) -> u32 {
-        let up = self.nodes[index(at)].right;
-        self.nodes[index(at)].right = self.nodes[index(up)].left;
-        self.nodes[index(up)].left = at;
-        self.update(at);
-        self.update(up);
-        up
-    }
-
-    fn rotate_right(&mut self, at: u32) -> u32 {
-        let up = self.nodes[index(at)].left;
-        self.nodes[index(at)].left = self.nodes[index(up)].right;
-        self.nodes[index(up)].right = at;
-        self.update(at);
-        self.update(up);
-        up
-    }
-
-    /// Notes what a node has below it, from its two sides.
-    fn update(&mut self, at: u32) {
-        let Node { item, left, right, .. } = &self.nodes[index(at)];
-        let (left, right) = (*left, *right);
-        let mut below = Below {
-            first: (item.span().end(), at),
-            second: (0, NIL),
-            lowest_id: item.id(),
-            highest_id: item.id(),
-            count: 1,
-        };
-        for side in [left, right] {
-            let Some(node) = self.node(side) else { continue };
-            below.lowest_id = below.lowest_id.min(node.below.lowest_id);
-            below.highest_id = below.highest_id.max(node.below.highest_id);
-            below.count += node.below.count;
-            self.note_end(&mut below, node.below.first);
-            if node.below.second.1 != NIL {
-                self.note_end(&mut below, node.below.second);
-            }
-        }
-        let height = 1 + self.height(left).max(self.height(right));
-        let node = &mut self.nodes[index(at)];
-        (node.below, node.height) = (below, height);
-    }
-
-    fn note_end(&self, below: &mut Below, end: (u128, u32)) {
-        let group = |at: u32| self.nodes[index(at)].item.group();
-        if group(end.1) == group(below.first.1) {
-            below.first.0 = below.first.0.max(end.0);
-        } else if end.0 > below.first.0 {
-            (below.second, below.first) = (below.first, end);
-        } else if below.second.1 == NIL || end.0 > below.second.0 {
-            below.second = end;
-        }
-    }
-
-    /// Whether anything at or below a node reaches the window and is not exempt.
-    fn is_reached(&self, node: &Node<T>, window: Window, is_exempt: &impl Fn(&T) -> bool) -> bool {
-        let Below { first, second, .. } = node.below;
-        window.is_reached_by(first.0)
-            && (!is_exempt(&self.nodes[index(first.1)].item)
-                || second.1 != NIL && window.is_reached_by(second.0))
+    fn is_reached(
+        &self,
+        links: &Links<O::Below>,
+        window: Window,
+        is_exempt: &impl Fn(&O::Group) -> bool,
+    ) -> bool {
+        links.below.is_reached(self.slab, window, is_exempt)
     }
 
     fn first_below(
         &self,
         at: u32,
-        kind: &T::Kind,
+        kind: &O::Kind,
         window: Window,
-        is_exempt: &impl Fn(&T) -> bool,
-    ) -> Option<u32> {
+        is_exempt: &impl Fn(&O::Group) -> bool,
+    ) -> Option<&'a O::Entry> {
         count_step();
-        let node = self.node(at).filter(|node| self.is_reached(node, window, is_exempt))?;
-        match node.item.kind().cmp(kind) {
-            Ordering::Less => return self.first_below(node.right, kind, window, is_exempt),
-            Ordering::Greater => return self.first_below(node.left, kind, window, is_exempt),
+        let (entry, links) = self.node(at).filter(|(_, links)| self.is_reached(links, window, is_exempt))?;
+        match O::kind(entry).cmp(kind) {
+            Ordering::Less => return self.first_below(links.right, kind, window, is_exempt),
+            Ordering::Greater => return self.first_below(links.left, kind, window, is_exempt),
             Ordering::Equal => {}
         }
-        if let Some(found) = self.first_below(node.left, kind, window, is_exempt) {
+        if let Some(found) = self.first_below(links.left, kind, window, is_exempt) {
             return Some(found);
         }
-        let span = node.item.span();
+        let span = entry.span();
         if !window.begins_after(span.start()) {
             return None;
         }
-        if window.is_reached_by(span.end()) && !is_exempt(&node.item) {
-            return Some(at);
+        if window.is_reached_by(span.end()) && !is_exempt(&O::group(entry)) {
+            return Some(entry);
         }
-        self.first_below(node.right, kind, window, is_exempt)
+        self.first_below(links.right, kind, window, is_exempt)
+    }
+
+    fn all_below(&self, at: u32, kind: &O::Kind, window: Window, note: &mut impl FnMut(&'a O::Entry)) {
+        count_step();
+        let Some((entry, links)) =
+            self.node(at).filter(|(_, links)| self.is_reached(links, window, &|_| false))
+        else {
+            return;
+        };
+        let order = O::kind(entry).cmp(kind);
+        if order != Ordering::Less {
+            self.all_below(links.left, kind, window, note);
+        }
+        let span = entry.span();
+        let is_begun = window.begins_after(span.start());
+        if order == Ordering::Equal && is_begun && window.is_reached_by(span.end()) {
+            note(entry);
+        }
+        if order == Ordering::Less || (order == Ordering::Equal && is_begun) {
+            self.all_below(links.right, kind, window, note);
+        }
+    }
+}
+
+impl<O: Order<Below = Counted>> Search<'_, O> {
+    /// The number of entries that are before the others in the order of kinds and spans.
+    pub(super) fn count_before(&self, is_before: impl Fn(&O::Entry) -> bool) -> usize {
+        let (mut at, mut count) = (self.root, 0);
+        while let Some((entry, links)) = self.node(at) {
+            count_step();
+            if is_before(entry) {
+                count += 1 + self.node(links.left).map_or(0, |(_, left)| left.below.count as usize);
+                at = links.right;
+            } else {
+                at = links.left;
+            }
+        }
+        count
+    }
+}
+
+impl<'a, O: Order<Below = Numbered>> Search<'a, O> {
+    /// The entry with the highest number below `before` in this window that is not exempt.
+    pub(super) fn latest(
+        &self,
+        kind: O::Kind,
+        window: Window,
+        before: u64,
+        is_exempt: impl Fn(&O::Group) -> bool,
+    ) -> Option<&'a O::Entry> {
+        let mut best = None;
+        self.latest_below(self.root, (&kind, window, before), &is_exempt, &mut best);
+        best
     }
 
     fn latest_below(
         &self,
         at: u32,
-        (kind, window, before): (&T::Kind, Window, u64),
-        is_exempt: &impl Fn(&T) -> bool,
-        best: &mut u32,
+        (kind, window, before): (&O::Kind, Window, u64),
+        is_exempt: &impl Fn(&O::Group) -> bool,
+        best: &mut Option<&'a O::Entry>,
     ) {
         count_step();
-        let Some(node) = self.node(at).filter(|node| self.is_reached(node, window, is_exempt)) else {
+        let Some((entry, links)) =
+            self.node(at).filter(|(_, links)| self.is_reached(links, window, is_exempt))
+        else {
             return;
         };
-        let is_later = |id: u64| self.node(*best).is_none_or(|best| id > best.item.id());
-        if node.below.lowest_id >= before || !is_later(node.below.highest_id) {
+        let is_later = |id: u64| best.is_none_or(|best| id > best.id());
+        let Numbered { lowest, highest, .. } = links.below;
+        if self.slab[lowest].id() >= before || !is_later(self.slab[highest].id()) {
             return;
         }
-        let (span, order) = (node.item.span(), node.item.kind().cmp(kind));
+        let (span, order) = (entry.span(), O::kind(entry).cmp(kind));
         let is_begun = window.begins_after(span.start());
         if order == Ordering::Equal
             && is_begun
             && window.is_reached_by(span.end())
-            && node.item.id() < before
-            && is_later(node.item.id())
-            && !is_exempt(&node.item)
+            && entry.id() < before
+            && is_later(entry.id())
+            && !is_exempt(&O::group(entry))
         {
-            *best = at;
+            *best = Some(entry);
         }
-        let left = node.left;
-        let right = if order == Ordering::Equal && !is_begun { NIL } else { node.right };
-        let highest = |at: u32| self.node(at).map_or(0, |node| node.below.highest_id);
+        let left = links.left;
+        let right = if order == Ordering::Equal && !is_begun { NIL } else { links.right };
+        let highest = |at: u32| self.node(at).map_or(0, |(_, links)| self.slab[links.below.highest].id());
         let sides = match order {
             Ordering::Less => [right, NIL],
             Ordering::Greater => [left, NIL],
@@ -439,34 +536,176 @@ impl<T: Item> SpanTree<T> {
             self.latest_below(side, (kind, window, before), is_exempt, best);
         }
     }
+}
 
-    fn all_below(&self, at: u32, kind: &T::Kind, window: Window, found: &mut Vec<T>) {
+/// The node that was added below another, or removed from below it.
+#[derive(Clone, Copy)]
+enum Moved {
+    In(u32),
+    Out(u32),
+    /// More than that has changed.
+    Apart,
+}
+
+/// A tree that changes.
+struct Change<'a, O: Order>(&'a mut Slab<O::Entry>);
+
+impl<O: Order> Change<'_, O> {
+    fn height(&self, at: u32) -> u8 {
+        self.0.get(at).map_or(0, O::height)
+    }
+
+    fn sides(&self, at: u32) -> (u32, u32) {
+        let links = O::links(&self.0[at]);
+        (links.left, links.right)
+    }
+
+    fn set_left(&mut self, at: u32, left: u32) {
+        O::links_mut(&mut self.0[at]).left = left;
+    }
+
+    fn set_right(&mut self, at: u32, right: u32) {
+        O::links_mut(&mut self.0[at]).right = right;
+    }
+
+    fn insert_below(&mut self, at: u32, new: u32, which: &Key<O>) -> u32 {
         count_step();
-        let Some(node) = self.node(at).filter(|node| self.is_reached(node, window, &|_| false)) else {
-            return;
+        let Some(entry) = self.0.get(at) else { return new };
+        let is_before = *which < key::<O>(entry);
+        let (left, right) = self.sides(at);
+        if is_before {
+            let left = self.insert_below(left, new, which);
+            self.set_left(at, left);
+        } else {
+            let right = self.insert_below(right, new, which);
+            self.set_right(at, right);
+        }
+        self.balance(at, Moved::In(new))
+    }
+
+    /// Removes an entry below a node: the node in its place, and the one that was removed.
+    fn remove_below(&mut self, at: u32, which: &Key<O>) -> (u32, u32) {
+        count_step();
+        let Some(entry) = self.0.get(at) else { return (NIL, NIL) };
+        let order = which.cmp(&key::<O>(entry));
+        let (left, right) = self.sides(at);
+        let removed = match order {
+            Ordering::Less => {
+                let (left, removed) = self.remove_below(left, which);
+                self.set_left(at, left);
+                removed
+            }
+            Ordering::Greater => {
+                let (right, removed) = self.remove_below(right, which);
+                self.set_right(at, right);
+                removed
+            }
+            Ordering::Equal if left == NIL => return (right, at),
+            Ordering::Equal if right == NIL => return (left, at),
+            Ordering::Equal => {
+                let (right, heir) = self.take_least(right);
+                self.set_left(heir, left);
+                self.set_right(heir, right);
+                return (self.balance(heir, Moved::Apart), at);
+            }
         };
-        let order = node.item.kind().cmp(kind);
-        if order != Ordering::Less {
-            self.all_below(node.left, kind, window, found);
+        if removed == NIL {
+            return (at, NIL);
         }
-        let span = node.item.span();
-        let is_begun = window.begins_after(span.start());
-        if order == Ordering::Equal && is_begun && window.is_reached_by(span.end()) {
-            found.push(node.item);
+        (self.balance(at, Moved::Out(removed)), removed)
+    }
+
+    /// Takes the first node out below this one: what is left there, and it.
+    fn take_least(&mut self, at: u32) -> (u32, u32) {
+        count_step();
+        let (left, right) = self.sides(at);
+        if left == NIL {
+            return (right, at);
         }
-        if order == Ordering::Less || (order == Ordering::Equal && is_begun) {
-            self.all_below(node.right, kind, window, found);
+        let (left, least) = self.take_least(left);
+        self.set_left(at, left);
+        (self.balance(at, Moved::Out(least)), least)
+    }
+
+    /// Has the heights of both sides differ by one at most, as they did but for one change, and notes what is below.
+    fn balance(&mut self, at: u32, moved: Moved) -> u32 {
+        let (left, right) = self.sides(at);
+        let (left_height, right_height) = (self.height(left), self.height(right));
+        if left_height > right_height + 1 {
+            let (outer, inner) = self.sides(left);
+            if self.height(inner) > self.height(outer) {
+                let left = self.rotate_left(left);
+                self.set_left(at, left);
+            }
+            return self.rotate_right(at);
         }
+        if right_height > left_height + 1 {
+            let (inner, outer) = self.sides(right);
+            if self.height(inner) > self.height(outer) {
+                let right = self.rotate_right(right);
+                self.set_right(at, right);
+            }
+            return self.rotate_left(at);
+        }
+        let mut below = O::links(&self.0[at]).below;
+        let is_noted = match moved {
+            Moved::In(new) => {
+                below.add(O::Below::of(new), self.0);
+                true
+            }
+            Moved::Out(gone) => below.remove(gone),
+            Moved::Apart => false,
+        };
+        if is_noted {
+            self.set(at, below, 1 + left_height.max(right_height));
+        } else {
+            self.update(at);
+        }
+        at
+    }
+
+    fn rotate_left(&mut self, at: u32) -> u32 {
+        let (_, up) = self.sides(at);
+        let (inner, _) = self.sides(up);
+        self.set_right(at, inner);
+        self.set_left(up, at);
+        self.update(at);
+        self.update(up);
+        up
+    }
+
+    fn rotate_right(&mut self, at: u32) -> u32 {
+        let (up, _) = self.sides(at);
+        let (_, inner) = self.sides(up);
+        self.set_left(at, inner);
+        self.set_right(up, at);
+        self.update(at);
+        self.update(up);
+        up
+    }
+
+    /// Notes what a node has below it, from its two sides.
+    fn update(&mut self, at: u32) {
+        let (left, right) = self.sides(at);
+        let mut below = O::Below::of(at);
+        for side in [left, right] {
+            if let Some(entry) = self.0.get(side) {
+                below.add(O::links(entry).below, self.0);
+            }
+        }
+        self.set(at, below, 1 + self.height(left).max(self.height(right)));
+    }
+
+    fn set(&mut self, at: u32, below: O::Below, height: u8) {
+        let entry = &mut self.0[at];
+        O::links_mut(entry).below = below;
+        O::set_height(entry, height);
     }
 }
 
-fn key<T: Item>(item: &T) -> Key<T> {
-    let span = item.span();
-    (item.kind(), span.start(), span.end(), item.is_exclusive(), item.id())
-}
-
-fn index(at: u32) -> usize {
-    at as usize
+fn key<O: Order>(entry: &O::Entry) -> Key<O> {
+    let span = entry.span();
+    (O::kind(entry), span.start(), span.end(), entry.is_exclusive(), entry.id())
 }
 
 #[cfg(test)]
@@ -485,40 +724,24 @@ fn count_step() {
 fn count_step() {}
 
 #[cfg(test)]
-impl<T: Item> SpanTree<T> {
-    /// Panics unless it is balanced and each node knows what is below it.
-    pub(super) fn assert_sound(&self) {
-        self.assert_sound_below(self.root);
-        let mut items = Vec::new();
-        self.in_order(self.root, &mut items);
-        assert!(items.windows(2).all(|pair| key(&pair[0]) < key(&pair[1])));
-        assert_eq!(items.len(), self.len());
+impl<'a, O: Order> Search<'a, O> {
+    /// The entries in order. Panics unless the tree is balanced and each node knows what is below it.
+    pub(super) fn assert_sound(&self) -> Vec<&'a O::Entry> {
+        let mut entries = Vec::new();
+        self.assert_sound_below(self.root, &mut entries);
+        assert!(entries.windows(2).all(|pair| key::<O>(pair[0]) < key::<O>(pair[1])));
+        entries
     }
 
-    fn in_order(&self, at: u32, items: &mut Vec<T>) {
-        if let Some(node) = self.node(at) {
-            self.in_order(node.left, items);
-            items.push(node.item);
-            self.in_order(node.right, items);
-        }
-    }
-
-    fn assert_sound_below(&self, at: u32) {
-        let Some(node) = self.node(at) else { return };
-        let (left, right) = (self.height(node.left), self.height(node.right));
-        assert!(left.abs_diff(right) <= 1 && node.height == 1 + left.max(right));
-        let mut items = Vec::new();
-        self.in_order(at, &mut items);
-        let farthest = items.iter().map(|item| item.span().end()).max();
-        assert_eq!(Some(node.below.first.0), farthest);
-        let group = self.nodes[index(node.below.first.1)].item.group();
-        let other = items.iter().filter(|item| item.group() != group).map(|item| item.span().end()).max();
-        assert_eq!((node.below.second.1 != NIL).then_some(node.below.second.0), other);
-        let ids = || items.iter().map(Item::id);
-        let known = (node.below.lowest_id, node.below.highest_id);
-        assert_eq!((Some(known.0), Some(known.1)), (ids().min(), ids().max()));
-        assert_eq!(node.below.count as usize, items.len());
-        self.assert_sound_below(node.left);
-        self.assert_sound_below(node.right);
+    fn assert_sound_below(&self, at: u32, entries: &mut Vec<&'a O::Entry>) {
+        let Some((entry, links)) = self.node(at) else { return };
+        let height = |at: u32| self.slab.get(at).map_or(0, O::height);
+        let (left, right) = (height(links.left), height(links.right));
+        assert!(left.abs_diff(right) <= 1 && O::height(entry) == 1 + left.max(right));
+        let first = entries.len();
+        self.assert_sound_below(links.left, entries);
+        entries.push(entry);
+        self.assert_sound_below(links.right, entries);
+        links.below.assert_is_of(self.slab, &entries[first..]);
     }
 }

@@ -378,7 +378,7 @@ impl Table {
             claims.line.assert_sound();
             assert_eq!(claims.armed, claims.next_deadline());
             let holders = claims.opens.iter().map(|open| open.holder);
-            let holders = holders.chain(claims.ranges.iter().map(|range| range.owner.holder));
+            let holders = holders.chain(claims.ranges.holders());
             let mut holders = holders.chain(claims.leases.iter().map(|lease| lease.holder));
             assert!(holders.all(|holder| self.holders[&holder].contains(file)));
         }

@@ -16,21 +16,28 @@ enum Step {
     Drop(u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let span = || (0..12_u64, 0..6_u64).prop_map(|(start, len)| Span::new(start, len).unwrap());
+/// A step at the first of so many bytes, at the last ones, or at all from one of them on. A holder ends once in so many steps.
+fn step(bytes: u64, ends: u32) -> impl Strategy<Value = Step> {
+    let span = move || {
+        prop_oneof![
+            12 => (0..bytes, 0..6_u64).prop_map(|(start, len)| Span::clamped(start, len)),
+            3 => (0..6_u64, 0..6_u64).prop_map(|(back, len)| Span::clamped(u64::MAX - back, len)),
+            1 => (0..bytes).prop_map(Span::to_end),
+        ]
+    };
     let holder = || 1..=HOLDERS;
     prop_oneof![
-        8 => (holder(), any::<bool>(), any::<bool>(), span(), any::<bool>(), any::<bool>()).prop_map(
+        8 * ends => (holder(), any::<bool>(), any::<bool>(), span(), any::<bool>(), any::<bool>()).prop_map(
             |(holder, enforced, open, span, exclusive, waits)| Step::Lock {
                 holder, enforced, open, span, exclusive, waits,
             }
         ),
-        6 => (holder(), any::<bool>(), span(), prop::option::of(any::<bool>())).prop_map(
+        6 * ends => (holder(), any::<bool>(), span(), prop::option::of(any::<bool>())).prop_map(
             |(holder, enforced, span, exclusive)| Step::Unlock { holder, enforced, span, exclusive }
         ),
-        3 => (prop::option::of(holder()), span(), any::<bool>())
+        3 * ends => (prop::option::of(holder()), span(), any::<bool>())
             .prop_map(|(holder, span, writes)| Step::Io { holder, span, writes }),
-        1 => (0..16_usize).prop_map(Step::Cancel),
+        ends => (0..16_usize).prop_map(Step::Cancel),
         1 => holder().prop_map(Step::Reopen),
         1 => holder().prop_map(Step::Drop),
     ]
@@ -299,12 +306,30 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_line_is_served_as_a_list_would_be(steps in prop::collection::vec(step(), 1..80)) {
+    fn the_line_is_served_as_a_list_would_be(steps in prop::collection::vec(step(12, 1), 1..80)) {
         let mut both = Both::new();
         for step in &steps {
             both.run(step);
             both.compare();
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// So many that the trees turn at each level.
+    #[test]
+    fn hundreds_of_ranges_are_those_of_a_list(steps in prop::collection::vec(step(2000, 60), 1500)) {
+        let mut both = Both::new();
+        for (number, step) in steps.iter().enumerate() {
+            both.run(step);
+            both.lists.grant();
+            if number % 50 == 0 {
+                both.compare();
+            }
+        }
+        both.compare();
     }
 }
 
@@ -373,6 +398,26 @@ fn a_holder_with_thousands_of_ranges_and_waiters_ends_in_few_steps_each() {
         assert!(taken < (RANGES + WAITERS) * 200, "{taken} steps");
         rig.table.assert_tidy();
     }
+}
+
+#[test]
+fn a_file_with_few_ranges_and_waiters_keeps_no_memory_of_thousands() {
+    let (mut rig, owner, waiters) = crowd(true);
+    for number in WAITERS..RANGES {
+        rig.granted(&release(owner, 1, 2 * number));
+    }
+    for &(_, ticket) in &waiters[3..] {
+        rig.granted(&Request::Cancel(ticket));
+    }
+    for number in 3..WAITERS {
+        rig.granted(&release(owner, 1, 2 * number));
+    }
+    let claims = rig.table.claims(&key(1)).unwrap();
+    assert_eq!((claims.ranges.len(), claims.line.len()), (3, 3));
+    rig.table.assert_tidy();
+    rig.granted(&release(owner, 1, 0));
+    let granted: Vec<Ticket> = rig.outcomes().into_iter().map(|(ticket, _)| ticket).collect();
+    assert_eq!(granted, [waiters[0].1]);
 }
 
 #[test]
