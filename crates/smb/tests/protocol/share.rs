@@ -182,7 +182,7 @@ fn the_limits_of_a_volume_are_kept() {
         limit(&gate, 1);
         let data = vec![7; length];
         // The first finds nothing owed.
-        client.write(file, 0, &[7; 1000]);
+        client.write(file, 0, &data);
         let charge = u16::try_from(length.div_ceil(1 << 16)).unwrap();
         let header = client.header(Command::WRITE, charge);
         let request = message(&header, &write(file, 0, &data));
@@ -207,19 +207,18 @@ fn the_commands_of_a_message_are_paid_for_together() {
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
     client.write(file, 0, &[7; 60_000]);
-    limit(&gate, 60_000);
+    limit(&gate, 6000);
     let get = |client: &mut Client, length| {
         let header = client.header(Command::READ, 1);
         message(&header, &read(file, 0, length))
     };
-    // A second's worth in two, and nearly nothing at the end.
+    // Five seconds' worth in two, and nearly nothing at the end.
     let commands: Vec<_> = [29_000, 29_000, 1].iter().map(|&length| get(&mut client, length)).collect();
     assert!(client.chain(commands).iter().all(|reply| reply.status() == NtStatus::SUCCESS));
-    assert!(has_paid(&gate, Kind::Read, Duration::from_millis(900)));
-    limit(&gate, 1);
+    let waiting = gate.throttled().1;
     let next = get(&mut client, 60_000);
     client.send_protected(next);
-    wait_until(|| gate.throttled().1 > 0);
+    wait_until(|| gate.throttled().1 > waiting);
     limit(&gate, 0);
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
 }
@@ -231,8 +230,8 @@ fn what_was_done_before_a_wait_is_paid() {
     let mut client = rig.alice();
     let file = client.open("file", Opening::default());
     let root = client.open("", Opening { access: AccessMask::GENERIC_READ, ..Opening::dir() });
-    client.write(file, 0, &[7; 8000]);
-    limit(&gate, 4000);
+    client.write(file, 0, &[7; 60_000]);
+    limit(&gate, 6000);
     let wait = ChangeNotifyRequest {
         flags: ChangeNotifyFlags::empty(),
         output_buffer_length: 1000,
@@ -240,7 +239,7 @@ fn what_was_done_before_a_wait_is_paid() {
         completion_filter: CompletionFilter(3),
     };
     let commands = vec![
-        client.request(Command::READ, &read(file, 0, 8000)),
+        client.request(Command::READ, &read(file, 0, 60_000)),
         client.request(Command::CHANGE_NOTIFY, &wait),
     ];
     client.send_protected(chained(commands));
@@ -248,10 +247,8 @@ fn what_was_done_before_a_wait_is_paid() {
     assert_eq!(replies[0].status(), NtStatus::SUCCESS);
     let waiting = replies.get(1).map_or_else(|| client.reply().header, |reply| reply.header);
     assert_eq!(waiting.status, NtStatus::PENDING);
-    // What is owed of its last turn takes an hour to pay from now on.
-    limit(&gate, 1);
     let other = [192, 0, 2, 1].into();
-    assert!(!gate.admit(other, Demand::read(1)), "two seconds' worth was read");
+    assert!(!gate.admit(other, Demand::read(1)), "ten seconds' worth was read");
     let cancel =
         Header { routing: waiting.routing, ..Header::request(Command::CANCEL, 0, client.session_id, 0) };
     client.send_protected(message(&cancel, &Empty));
@@ -264,16 +261,17 @@ fn what_was_done_before_a_wait_is_paid() {
 fn what_is_done_after_a_wait_is_paid() {
     let (rig, gate, _pacer) = limited();
     let (mut client, mut keeper) = (rig.alice_at(1), rig.alice_at(2));
-    client.put("file", &[7; 8000]);
+    client.put("file", &[7; 60_000]);
     let file = client.open("file", Opening::default());
     let kept = keeper.open_lease("file", Opening::default(), lease(1, "RH"));
-    limit(&gate, 4000);
-    let write = client.request(Command::WRITE, &write(file, 0, &[8; 8000]));
+    limit(&gate, 6000);
+    let write = client.request(Command::WRITE, &write(file, 0, &[8; 60_000]));
     client.send_protected(write);
     keeper.assert_lease_break(1, "RH", "", true);
     assert_eq!(keeper.acknowledge_lease(1, ""), NtStatus::SUCCESS);
     assert_eq!(client.reply().status(), NtStatus::SUCCESS);
-    assert!(has_paid(&gate, Kind::Write, Duration::from_millis(900)));
+    let other = [192, 0, 2, 1].into();
+    assert!(!gate.admit(other, Demand::read(1)), "ten seconds' worth was written");
     keeper.close(kept.file_id);
 }
 
@@ -287,7 +285,7 @@ fn long_encrypted_writes_wait_for_their_turn() {
     let data = vec![7; 600_000];
     limit(&gate, 1);
     // The first finds nothing owed.
-    client.write(file, 0, &[7; 1000]).status();
+    client.write(file, 0, &data).status();
     let count: usize = 6;
     for at in 0..count {
         let header = client.header(Command::WRITE, 10);
@@ -319,18 +317,18 @@ fn what_follows_a_flush_in_a_long_message_waits_for_its_turn() {
     assert_eq!(statuses, [NtStatus::SUCCESS; 2]);
 }
 
-/// Few operations a second: 60 take 1.2 seconds.
+/// Few operations a second.
 fn limit_operations(gate: &Gate) {
-    let ops = Limits { ops: NonZeroU64::new(50), ..Limits::NONE };
+    let ops = Limits { ops: NonZeroU64::new(5), ..Limits::NONE };
     gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
 }
 
-/// Whether calls of a kind have waited for what they paid, in all at least so long.
-fn has_paid(gate: &Gate, kind: Kind, at_least: Duration) -> bool {
-    Duration::from_nanos(gate.throttled().0.waited[kind.index()].0) >= at_least
+/// Whether more is owed than for a single operation, which would be over after a fifth of a second; 60 are twelve
+/// seconds' worth.
+fn owes_much(gate: &Gate) -> bool {
+    std::thread::sleep(Duration::from_millis(500));
+    !gate.admit([192, 0, 2, 1].into(), Demand::read(1))
 }
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Who packs many READs into a message has no more operations for that.
 #[test]
@@ -342,7 +340,7 @@ fn each_read_of_a_message_is_an_operation() {
     limit_operations(&gate);
     let reads: Vec<_> = (0..60).map(|_| client.request(Command::READ, &read(file, 0, 10))).collect();
     assert!(client.chain(reads).iter().all(|reply| reply.status() == NtStatus::SUCCESS));
-    assert!(has_paid(&gate, Kind::Read, SECOND));
+    assert!(owes_much(&gate));
 }
 
 /// So has who packs many chunks into a copy: the volume that they come from counts them, and the one that they go to.
@@ -360,8 +358,7 @@ fn each_chunk_of_a_copy_is_an_operation() {
         limit_operations(&gate);
         let chunks: Vec<_> = (0..60).map(|number| (number * 10, number * 10, 10)).collect();
         assert_eq!(copy(&mut client, key, target, &chunks).status(), NtStatus::SUCCESS);
-        let kind = if from == SHARE && to != SHARE { Kind::Read } else { Kind::Write };
-        assert!(has_paid(&gate, kind, SECOND), "from {from} to {to}");
+        assert!(owes_much(&gate), "from {from} to {to}");
     }
 }
 
@@ -376,7 +373,7 @@ fn each_range_of_a_trim_is_an_operation() {
     let ranges = vec![TrimRange { offset: 0, length: 10 }; 60];
     let input = FileLevelTrim { ranges }.to_bytes();
     assert_eq!(client.ioctl(file, CtlCode::FILE_LEVEL_TRIM, &input, 4).status(), NtStatus::SUCCESS);
-    assert!(has_paid(&gate, Kind::Write, SECOND));
+    assert!(owes_much(&gate));
 }
 
 /// Copies of one message do not keep a volume from others for as long as all of them take: each is paid when it is its turn.
@@ -409,7 +406,7 @@ fn what_ends_a_wait_does_not_wait_for_the_limit() {
     let (mut one, mut two) = (rig.alice_at(1), rig.alice_at(2));
     one.open_lease("file", Opening::default(), lease(1, "RWH")).assert_state("RWH");
     let watched = two.open("dir", Opening::dir());
-    let ops = Limits { ops: NonZeroU64::new(1000), write_op_milli: 1_000_000_000, ..Limits::NONE };
+    let ops = Limits { ops: NonZeroU64::new(1_000_000), ..Limits::NONE };
     gate.set_limits(VolumeLimits { all: ops, ..VolumeLimits::default() });
     let watch = ChangeNotifyRequest {
         flags: ChangeNotifyFlags::empty(),
@@ -425,8 +422,9 @@ fn what_ends_a_wait_does_not_wait_for_the_limit() {
     two.send_protected(open);
     assert_eq!(two.reply().status(), NtStatus::PENDING);
     one.assert_lease_break(1, "RWH", "RH", true);
-    // An operation that takes a quarter of an hour.
-    wait_until(|| gate.admit([192, 0, 2, 1].into(), Demand::write(1)));
+    // For a quarter of an hour.
+    let much = Demand { reads: 1_000_000_000, ..Demand::read(1) };
+    assert!(gate.admit([192, 0, 2, 1].into(), much));
     two.send_protected(message(&Header { command: Command::CANCEL, ..header }, &Empty));
     assert_eq!(two.reply().status(), NtStatus::CANCELLED);
     assert_eq!(one.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);

@@ -1,7 +1,8 @@
 //! The [`Scheduler`] between threads: one lock for each pool, taken only where something is limited.
 
 use super::{
-    Client, Demand, Limits, Moved, Nanos, Pacer, PoolLimits, Release, Scheduler, Throttled, VolumeLimits,
+    Admission, Client, Demand, Limits, Moved, Nanos, Pacer, PoolLimits, Release, Scheduler, Throttled,
+    VolumeLimits,
 };
 use crate::panics;
 use arc_swap::ArcSwap;
@@ -210,7 +211,15 @@ impl Gate {
         }
         let slot = self.slot.load();
         let now = slot.arbiter.pacer.now();
-        slot.arbiter.lock().scheduler.admit(slot.volume, client, demand, now)
+        let mut state = slot.arbiter.lock();
+        match state.scheduler.admit(slot.volume, client, demand, now) {
+            Admission::Passed => true,
+            Admission::Owing => {
+                slot.arbiter.release(state, now);
+                true
+            }
+            Admission::Refused => false,
+        }
     }
 
     /// Waits in the queue.

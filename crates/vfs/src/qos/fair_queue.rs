@@ -56,6 +56,12 @@ impl<K: Copy + Ord> FairQueue<K> {
         self.ready.iter().any(|set| !set.is_empty())
     }
 
+    /// Whether nobody else waits for a turn or sleeps.
+    pub(super) fn has_none_but(&self, key: K) -> bool {
+        let mut ready = self.ready.iter().flat_map(|set| [set.first(), set.last()]).flatten();
+        ready.all(|(_, of)| *of == key) && self.asleep.iter().all(|(.., of)| *of == key)
+    }
+
     /// Who has been served least of those who wait for a turn of this class.
     pub(super) fn first(&self, class: Class) -> Option<(Served, K)> {
         self.ready[class.index()].first().copied()

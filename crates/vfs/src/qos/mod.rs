@@ -23,7 +23,7 @@ pub use arbiter::{Arbiter, Gate, Wait, Waiter, is_anything_limited};
 pub use bucket::BURST;
 pub use limits::{Limits, MIX_STEPS, Mix, PoolLimits, VolumeLimits};
 pub use pacer::Pacer;
-pub use scheduler::{Release, Scheduler};
+pub use scheduler::{Admission, Release, Scheduler};
 pub use toll::{Charge, Toll};
 
 use std::net::IpAddr;

@@ -11,8 +11,6 @@ use std::collections::{HashMap, VecDeque};
 pub struct Waiting<W> {
     /// What is wanted.
     pub demand: Demand,
-    /// How much of it is paid.
-    pub paid: Demand,
     /// Who wants it.
     pub client: Client,
     /// Since when it waits.
@@ -31,7 +29,9 @@ pub(super) struct Queue<W> {
     per_client: ClientMeters,
     clients: HashMap<Client, Line<W>>,
     flows: FairQueue<Client>,
-    waiting: [usize; Class::COUNT],
+    /// Entries of each class, and how many of all are debts.
+    entries: [usize; Class::COUNT],
+    debts: usize,
     /// With more clients than this, those are forgotten that have nothing here.
     clients_max: usize,
     throttled: Throttled,
@@ -41,7 +41,18 @@ pub(super) struct Queue<W> {
 #[derive(Debug)]
 struct Line<W> {
     flow: FlowState,
-    demands: [VecDeque<Waiting<W>>; Class::COUNT],
+    demands: [VecDeque<Entry<W>>; Class::COUNT],
+}
+
+/// A demand that is not paid yet.
+#[derive(Debug)]
+struct Entry<W> {
+    demand: Demand,
+    paid: Demand,
+    since: Nanos,
+    number: u64,
+    /// What to tell; nothing if it has passed before it was paid: then it is a debt.
+    waiter: Option<W>,
 }
 
 impl<W> Queue<W> {
@@ -53,7 +64,8 @@ impl<W> Queue<W> {
             per_client: ClientMeters::default(),
             clients: HashMap::new(),
             flows: FairQueue::default(),
-            waiting: [0; Class::COUNT],
+            entries: [0; Class::COUNT],
+            debts: 0,
             clients_max: CLIENTS_MIN,
             throttled: Throttled::default(),
         };
@@ -76,7 +88,13 @@ impl<W> Queue<W> {
 
     /// Demands that wait.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.iter().sum()
+        self.entries.iter().sum::<usize>() - self.debts
+    }
+
+    /// Whether nobody waits and nobody is in debt.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries == [0; Class::COUNT]
     }
 
     /// What has waited so far.
@@ -95,28 +113,44 @@ impl<W> Queue<W> {
     #[inline]
     pub(super) fn admit(&mut self, client: Client, demand: Demand, now: Nanos) -> bool {
         let class = demand.class();
-        if self.waiting != [0; Class::COUNT]
-            || self.due(class) > now
-            || self.per_client.due(client, class) > now
-        {
+        if !self.may(client, class, now) {
             return false;
         }
         self.take(client, demand, now);
         true
     }
 
-    /// Makes a demand wait.
-    pub(super) fn push(&mut self, waiting: Waiting<W>) {
-        let (client, class) = (waiting.client, waiting.demand.class());
+    /// Whether a demand of this class may pass now, as nobody waits.
+    #[inline]
+    pub(super) fn may(&self, client: Client, class: Class, now: Nanos) -> bool {
+        self.is_empty() && self.due(class) <= now && self.per_client.due(client, class) <= now
+    }
+
+    /// Makes a demand wait; without a waiter, it has passed and is a debt.
+    pub(super) fn push(
+        &mut self,
+        client: Client,
+        demand: Demand,
+        (number, waiter): (u64, Option<W>),
+        since: Nanos,
+    ) {
+        let class = demand.class();
         let line = line(&mut self.clients, &mut self.clients_max, client);
-        line.demands[class.index()].push_back(waiting);
+        self.debts += usize::from(waiter.is_none());
+        let entry = Entry { demand, paid: Demand::NOTHING, since, number, waiter };
+        line.demands[class.index()].push_back(entry);
         self.flows.enqueue(client, &mut line.flow, class);
-        self.waiting[class.index()] += 1;
+        self.entries[class.index()] += 1;
     }
 
     /// Demands of a client that wait.
     pub(super) fn waiting_of(&self, client: Client) -> usize {
-        self.clients.get(&client).map_or(0, |line| line.demands.iter().map(VecDeque::len).sum())
+        self.clients.get(&client).map_or(0, Line::len)
+    }
+
+    /// Whether a client may pass before it has paid: nobody else waits here or is in debt, and it is in no debt itself.
+    pub(super) fn may_owe(&self, client: Client) -> bool {
+        self.debts == 0 && self.entries.iter().sum::<usize>() == self.waiting_of(client)
     }
 
     /// The demand of this class whose turn it is. If none may pass now because of its client's limits, here or in the
@@ -136,9 +170,10 @@ impl<W> Queue<W> {
         while let Some((served, client)) = self.flows.first(class) {
             let Some(line) = self.clients.get_mut(&client) else { break };
             let demands = &mut line.demands[class.index()];
-            while let Some(waiting) = demands.pop_front_if(|waiting| (gone.is_gone)(&waiting.waiter)) {
-                gone.found.push(waiting.waiter);
-                self.waiting[class.index()] -= 1;
+            let is_gone = |entry: &mut Entry<W>| entry.waiter.as_ref().is_some_and(gone.is_gone);
+            while let Some(entry) = demands.pop_front_if(is_gone) {
+                gone.found.extend(entry.waiter);
+                self.entries[class.index()] -= 1;
             }
             let Some(first) = demands.front() else {
                 self.flows.leave(client, &mut line.flow, class);
@@ -162,22 +197,52 @@ impl<W> Queue<W> {
         self.take(next.client, part, now);
     }
 
-    /// Lets the demand pass that was next and is paid. True with it: no more of its class waits here.
-    pub(super) fn pop(&mut self, next: Next, now: Nanos) -> Option<(Waiting<W>, bool)> {
+    /// Lets the demand pass that is next: its number and waiter. It is a debt from now on.
+    pub(super) fn pass(&mut self, next: Next, now: Nanos) -> Option<(u64, W)> {
         let line = self.clients.get_mut(&next.client)?;
-        let demands = &mut line.demands[next.class.index()];
-        let popped = demands.pop_front()?;
-        if demands.is_empty() {
-            self.flows.leave(next.client, &mut line.flow, next.class);
-        }
-        let waiting = &mut self.waiting[next.class.index()];
-        *waiting -= 1;
-        let is_last = *waiting == 0;
-        let waited = now.saturating_sub(popped.since);
+        let first = line.demands[next.class.index()].front_mut()?;
+        let waiter = first.waiter.take()?;
+        self.debts += 1;
+        let waited = now.saturating_sub(first.since);
         if waited > Nanos(0) {
             self.throttled.count(next.class.kind(), waited);
         }
-        Some((popped, is_last))
+        Some((first.number, waiter))
+    }
+
+    /// Removes the demand that is next, has passed and is paid. True: no more of its class is here.
+    pub(super) fn pop(&mut self, next: Next) -> bool {
+        let Some(line) = self.clients.get_mut(&next.client) else { return false };
+        let demands = &mut line.demands[next.class.index()];
+        if demands.pop_front().is_none() {
+            return false;
+        }
+        if demands.is_empty() {
+            self.flows.leave(next.client, &mut line.flow, next.class);
+        }
+        self.debts -= 1;
+        let entries = &mut self.entries[next.class.index()];
+        *entries -= 1;
+        *entries == 0
+    }
+
+    /// Takes from the debts of a client what a demand of it has not moved; returns what is left of the demand.
+    pub(super) fn forgive(&mut self, client: Client, demand: Demand, moved: Moved) -> Demand {
+        let mut left = demand;
+        if self.debts == 0 {
+            return left;
+        }
+        let line = self.clients.get_mut(&client);
+        for debt in line.into_iter().flat_map(|line| &mut line.demands).filter_map(VecDeque::front_mut) {
+            if debt.waiter.is_none() {
+                let owed = debt.demand.without(debt.paid);
+                let read = left.read_bytes.saturating_sub(moved.read).min(owed.read_bytes);
+                let written = left.write_bytes.saturating_sub(moved.written).min(owed.write_bytes);
+                let unused = Demand { read_bytes: read, write_bytes: written, ..Demand::NOTHING };
+                (debt.demand, left) = (debt.demand.without(unused), left.without(unused));
+            }
+        }
+        left
     }
 
     /// How long a demand takes of what this volume has.
@@ -223,10 +288,15 @@ impl<W> Queue<W> {
 
     /// Everything that waits, in the order it came.
     pub(super) fn drain(&mut self) -> Vec<Waiting<W>> {
-        let lines = self.clients.drain().flat_map(|(_, line)| line.demands);
-        let mut all: Vec<_> = lines.flatten().collect();
+        let lines = self.clients.drain();
+        let entries =
+            lines.flat_map(|(of, line)| line.demands.into_iter().flatten().map(move |entry| (of, entry)));
+        let waiting = entries.filter_map(|(client, Entry { demand, since, number, waiter, .. })| {
+            waiter.map(|waiter| Waiting { demand, client, since, number, waiter })
+        });
+        let mut all: Vec<_> = waiting.collect();
         all.sort_by_key(|waiting| waiting.number);
-        (self.flows, self.waiting) = (FairQueue::default(), [0; Class::COUNT]);
+        (self.flows, self.entries, self.debts) = (FairQueue::default(), [0; Class::COUNT], 0);
         all
     }
 
@@ -240,6 +310,10 @@ impl<W> Queue<W> {
 }
 
 impl<W> Line<W> {
+    fn len(&self) -> usize {
+        self.demands.iter().map(VecDeque::len).sum()
+    }
+
     fn wake(&mut self, client: Client, flows: &mut FairQueue<Client>) {
         for class in Class::ALL {
             if !self.demands[class.index()].is_empty() {
@@ -256,7 +330,7 @@ fn line<'c, W>(
     client: Client,
 ) -> &'c mut Line<W> {
     if clients.len() >= *clients_max {
-        clients.retain(|_, line| line.demands.iter().any(|demands| !demands.is_empty()));
+        clients.retain(|_, line| line.len() > 0);
         *clients_max = (2 * clients.len()).max(CLIENTS_MIN);
     }
     clients.entry(client).or_insert_with(|| Line { flow: FlowState::default(), demands: Default::default() })

@@ -31,6 +31,17 @@ pub struct Scheduler<W> {
     numbers: u64,
 }
 
+/// Whether a demand may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It may, and is paid.
+    Passed,
+    /// It may, and is paid turn by turn from now on: to be followed by [`Scheduler::release`].
+    Owing,
+    /// It has to wait.
+    Refused,
+}
+
 #[derive(Debug)]
 struct Slot<W> {
     member: Option<Member<W>>,
@@ -115,21 +126,37 @@ impl<W> Scheduler<W> {
         member.queue.drain()
     }
 
-    /// Lets a demand pass if it may pass now, takes nobody's turn and takes no longer than one; else it has to [`Scheduler::wait`].
+    /// Lets a demand pass if it may pass now and takes nobody's turn; else it has to [`Scheduler::wait`].
     #[inline]
-    pub fn admit(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> bool {
+    pub fn admit(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> Admission {
         let class = demand.class();
         if self.flows.has_ready() || self.meter.due(class) > now || self.per_client.due(client, class) > now {
-            return false;
+            return Admission::Refused;
         }
-        let Some(member) = member(&mut self.slots, volume) else { return true };
-        let is_one = demand.is_indivisible() || self.meter.turns(demand).max(member.queue.turns(demand)) == 1;
-        let may = is_one && member.queue.admit(client, demand, now);
-        if may {
-            self.meter.take(demand, now);
-            self.per_client.take(client, demand, now);
+        let Some(member) = member(&mut self.slots, volume) else { return Admission::Passed };
+        if !demand.is_indivisible() && self.meter.turns(demand).max(member.queue.turns(demand)) > 1 {
+            return self.owe(volume, client, demand, now);
         }
-        may
+        if !member.queue.admit(client, demand, now) {
+            return Admission::Refused;
+        }
+        self.meter.take(demand, now);
+        self.per_client.take(client, demand, now);
+        Admission::Passed
+    }
+
+    /// Lets a demand pass that takes several turns, if nobody waits whose turns these are.
+    #[cold]
+    fn owe(&mut self, volume: usize, client: Client, demand: Demand, now: Nanos) -> Admission {
+        let Some(member) = member(&mut self.slots, volume) else { return Admission::Passed };
+        let is_alone = self.meter.turns(demand) == 1 || self.flows.has_none_but(volume);
+        if !is_alone || !member.queue.may(client, demand.class(), now) {
+            return Admission::Refused;
+        }
+        self.numbers += 1;
+        member.queue.push(client, demand, (self.numbers, None), now);
+        self.flows.enqueue(volume, &mut member.flow, demand.class());
+        Admission::Owing
     }
 
     /// Makes a demand wait: its number. Without such a volume, `waiter` comes back. To be followed by
@@ -144,8 +171,7 @@ impl<W> Scheduler<W> {
     ) -> Result<u64, W> {
         let Some(member) = member(&mut self.slots, volume) else { return Err(waiter) };
         self.numbers += 1;
-        let (paid, number) = (Demand::NOTHING, self.numbers);
-        member.queue.push(Waiting { demand, paid, client, since: now, number, waiter });
+        member.queue.push(client, demand, (self.numbers, Some(waiter)), now);
         self.flows.enqueue(volume, &mut member.flow, demand.class());
         Ok(self.numbers)
     }
@@ -173,8 +199,8 @@ impl<W> Scheduler<W> {
         classes.filter_map(|class| self.flows.first(class)).min().map(|(_, volume)| volume)
     }
 
-    /// Gives a volume a turn: it pays a part of a demand. What passes as all of it is paid, or nothing; if its limits let nothing
-    /// pass, it sleeps.
+    /// Gives a volume a turn: it pays a part of a demand. What passes: as all of it is paid, or as nobody else waits and the rest can
+    /// be paid afterwards. If its limits let nothing pass, it sleeps.
     fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Gone<'_, W>) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
         let mut best: Option<(Next, Class)> = None;
@@ -210,14 +236,16 @@ impl<W> Scheduler<W> {
         self.flows.charge(volume, &mut member.flow, shared);
         self.meter.take(part, now);
         self.per_client.take(next.client, part, now);
-        if part != owed {
-            return None;
-        }
-        let (popped, is_last) = member.queue.pop(next, now)?;
-        if is_last {
+        let is_paid = part == owed;
+        let may_owe = || {
+            member.queue.may_owe(next.client)
+                && (self.meter.turns(owed) == 1 || self.flows.has_none_but(volume))
+        };
+        let passed = if is_paid || may_owe() { member.queue.pass(next, now) } else { None };
+        if is_paid && member.queue.pop(next) {
             self.flows.leave(volume, &mut member.flow, class);
         }
-        Some((popped.number, popped.waiter))
+        passed
     }
 
     /// Corrects the bytes of a demand that has passed, perhaps after it has waited for its turn. To be followed by
@@ -230,6 +258,10 @@ impl<W> Scheduler<W> {
         (moved, has_waited): (Moved, bool),
         now: Nanos,
     ) {
+        let demand = match member(&mut self.slots, volume) {
+            Some(member) => member.queue.forgive(client, demand, moved),
+            None => demand,
+        };
         let unused = self.meter.takes(demand).saturating_sub(self.meter.takes(demand.moving(moved)));
         self.meter.settle(demand, moved, now);
         self.per_client.settle(client, demand, moved, now);

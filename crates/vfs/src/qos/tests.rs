@@ -133,8 +133,13 @@ impl Bench {
         let at = usize::try_from(self.issued).unwrap() % tricks.len().max(1);
         let Trick { demand, moved, is_dropped } = tricks.get(at).copied().unwrap_or(honest);
         let ticket = Ticket { load, demand, since: self.now, moved, is_gone: is_dropped };
-        if self.scheduler.admit(volume, client, ticket.demand, Nanos(self.now)) {
-            return self.answer(ticket, false);
+        match self.scheduler.admit(volume, client, ticket.demand, Nanos(self.now)) {
+            Admission::Passed => return self.answer(ticket, false),
+            Admission::Owing => {
+                self.answer(ticket, false);
+                return self.release();
+            }
+            Admission::Refused => {}
         }
         if self.scheduler.is_full(volume, client) || is_dropped {
             self.arrivals.push(std::cmp::Reverse((self.now + self.pause(load), load)));
@@ -304,6 +309,17 @@ fn small_calls_wait_no_longer_than_a_turn_of_large_ones() {
 }
 
 #[test]
+fn client_that_is_alone_does_not_wait_for_what_it_does_not_move() {
+    let moved = Moved::read(4096);
+    let tricks = vec![Trick { demand: Demand::read(1 << 20), moved, is_dropped: false }];
+    let limit = 64 * 4096;
+    let mut bench = Bench::new(Limits::NONE, &[bytes_limit(limit)]);
+    bench.load(Load { tricks, ..Load::new(0, 1, 1, 0) });
+    bench.run_until(11 * SECOND);
+    assert_near(bench.rate(SECOND..11 * SECOND, |_, _| true), limit as f64, 0.02, "of what is moved");
+}
+
+#[test]
 fn demand_that_is_paid_in_turns_is_paid_once() {
     for demand in [
         Demand::read(1 << 20),
@@ -342,7 +358,6 @@ fn demand_that_is_paid_in_turns_ends_whatever_the_limits_become() {
         let width = random % u64::from(bits + 1);
         (random >> 32) & ((1 << width) - 1)
     };
-    let client: Client = Ipv4Addr::LOCALHOST.into();
     for _ in 0..2000 {
         let mut limits = || {
             let mut one = || rate(any(24));
@@ -365,22 +380,24 @@ fn demand_that_is_paid_in_turns_ends_whatever_the_limits_become() {
         let volume = scheduler.add(&limits(), Nanos(0));
         let others = [limits(), limits()];
         let mut count = |bits| u32::try_from(any(bits)).unwrap();
-        let (read_bytes, write_bytes) = (count(22), count(22));
-        let demand = Demand { read_bytes, write_bytes, reads: count(8), writes: count(8), others: count(8) };
-        scheduler.wait(volume, client, demand, (), Nanos(0)).unwrap();
-        let mut now = 0;
-        let most =
-            1 + demand.reads + demand.writes + demand.others + (read_bytes + write_bytes).div_ceil(4096);
-        let mut visits = 0;
-        while let Release { passed, next: Some(next), .. } = scheduler.release(Nanos(now), &|()| false)
-            && passed.is_empty()
-        {
+        let mut most = 2;
+        // With two, neither passes before it has paid, until the other is done.
+        for client in [1, 2] {
+            let (read_bytes, write_bytes) = (count(22), count(22));
+            let demand =
+                Demand { read_bytes, write_bytes, reads: count(8), writes: count(8), others: count(8) };
+            let client = Ipv4Addr::new(10, 0, 0, client).into();
+            scheduler.wait(volume, client, demand, (), Nanos(0)).unwrap();
+            most += demand.reads + demand.writes + demand.others + (read_bytes + write_bytes).div_ceil(4096);
+        }
+        let (mut now, mut visits) = (0, 0);
+        while let Some(next) = scheduler.release(Nanos(now), &|()| false).next {
             now = next.0;
             visits += 1;
             scheduler.set_volume_limits(volume, &others[visits as usize % 2], Nanos(now));
-            assert!(visits <= 2 * most, "{demand:?}");
+            assert!(visits <= 2 * most, "{visits} turns");
         }
-        assert_eq!(scheduler.throttled(volume).1, 0, "{demand:?}");
+        assert_eq!(scheduler.throttled(volume).1, 0);
     }
 }
 
@@ -477,7 +494,7 @@ fn removed_volumes_leave_nothing_behind() {
     for round in 0..10_000 {
         let volume = scheduler.add(&bytes_limit(1), Nanos(0));
         assert!(numbers.insert(volume), "a number is given once");
-        assert!(scheduler.admit(volume, client, demand, Nanos(0)));
+        assert_eq!(scheduler.admit(volume, client, demand, Nanos(0)), Admission::Passed);
         scheduler.wait(volume, client, demand, round, Nanos(0)).unwrap();
         assert_eq!(scheduler.remove(volume).len(), 1);
         // Who still has the number of a removed volume does nothing to the one that has its slot.
@@ -578,8 +595,11 @@ fn demand_of_several_operations_counts_each() {
     let all = Demand { read_bytes: 24 * 4096 + 20, write_bytes: 10, reads: 24, writes: 1, others: 25 };
     assert_eq!(fifty, all);
     // Half a second's worth, of which a burst is there at once.
-    let ticket = Ticket { load: 0, demand: fifty, since: SECOND, moved: Moved::default(), is_gone: false };
-    bench.scheduler.wait(0, Ipv4Addr::LOCALHOST.into(), fifty, ticket, Nanos(SECOND)).unwrap();
+    let client: Client = Ipv4Addr::LOCALHOST.into();
+    assert_eq!(bench.scheduler.admit(0, client, fifty, Nanos(SECOND)), Admission::Owing);
+    let (demand, moved) = (Demand::OTHER, Moved::default());
+    let ticket = Ticket { load: 0, demand, since: SECOND, moved, is_gone: false };
+    bench.scheduler.wait(0, client, demand, ticket, Nanos(SECOND)).unwrap();
     let mut passed =
         |at| !bench.scheduler.release(Nanos(SECOND + at * SECOND / 1000), &|_| false).passed.is_empty();
     assert!((0..440).step_by(10).all(|at| !passed(at)));
@@ -595,18 +615,28 @@ fn each_limit_is_charged_and_refunded_for_its_own_component() {
     let both = Demand::read(4096).and(Demand::write(4096));
     // A burst, and a little more.
     let calls = 13;
-    assert!((0..calls).all(|_| scheduler.admit(0, client, both, Nanos(SECOND))));
-    assert!(!scheduler.admit(0, client, Demand::read(1), Nanos(SECOND)), "it has read as well");
-    assert!(scheduler.admit(0, client, Demand::write(1), Nanos(SECOND)));
+    assert!((0..calls).all(|_| scheduler.admit(0, client, both, Nanos(SECOND)) == Admission::Passed));
+    assert_eq!(
+        scheduler.admit(0, client, Demand::read(1), Nanos(SECOND)),
+        Admission::Refused,
+        "it has read as well"
+    );
+    assert_eq!(scheduler.admit(0, client, Demand::write(1), Nanos(SECOND)), Admission::Passed);
     // The WRITEs have failed: the READs are not paid back for it.
     let moved = Moved { read: 4096, written: 0 };
     (0..calls).for_each(|_| scheduler.settle(0, client, both, (moved, false), Nanos(SECOND)));
-    assert!(!scheduler.admit(0, client, Demand::read(1), Nanos(SECOND)));
-    assert!(scheduler.admit(0, client, Demand::list(0), Nanos(SECOND)));
+    assert_eq!(scheduler.admit(0, client, Demand::read(1), Nanos(SECOND)), Admission::Refused);
+    assert_eq!(scheduler.admit(0, client, Demand::list(0), Nanos(SECOND)), Admission::Passed);
     // More than was asked for is a debt.
     scheduler.settle(0, client, Demand::list(0), (Moved::read(1 << 20), false), Nanos(2 * SECOND));
-    assert!(!scheduler.admit(0, client, Demand::read(1), Nanos(2 * SECOND + SECOND / 2)));
-    assert!(scheduler.admit(0, client, Demand::read(1), Nanos(3 * SECOND + SECOND / 2)));
+    assert_eq!(
+        scheduler.admit(0, client, Demand::read(1), Nanos(2 * SECOND + SECOND / 2)),
+        Admission::Refused
+    );
+    assert_eq!(
+        scheduler.admit(0, client, Demand::read(1), Nanos(3 * SECOND + SECOND / 2)),
+        Admission::Passed
+    );
 }
 
 #[test]
@@ -630,7 +660,8 @@ fn what_waits_in_a_removed_volume_comes_back_in_order() {
     let numbers: Vec<u64> = bench.scheduler.remove(0).iter().map(|waiting| waiting.number).collect();
     assert!(numbers.len() > 10 && numbers.is_sorted(), "{numbers:?}");
     assert!(bench.scheduler.release(Nanos(10 * SECOND), &|_| false).passed.is_empty());
-    assert!(bench.scheduler.admit(0, Ipv4Addr::LOCALHOST.into(), Demand::read(1), Nanos(0)));
+    let admission = bench.scheduler.admit(0, Ipv4Addr::LOCALHOST.into(), Demand::read(1), Nanos(0));
+    assert_eq!(admission, Admission::Passed);
 }
 
 /// Notes that its turn came, or fails at it.
