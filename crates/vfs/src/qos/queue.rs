@@ -51,6 +51,8 @@ struct Entry<W> {
     paid: Demand,
     since: Nanos,
     number: u64,
+    /// Its client had nothing here when it came.
+    is_only: bool,
     /// What to tell; nothing if it has passed before it was paid: then it is a debt.
     waiter: Option<W>,
 }
@@ -137,7 +139,8 @@ impl<W> Queue<W> {
         let class = demand.class();
         let line = line(&mut self.clients, &mut self.clients_max, client);
         self.debts += usize::from(waiter.is_none());
-        let entry = Entry { demand, paid: Demand::NOTHING, since, number, waiter };
+        let (paid, is_only) = (Demand::NOTHING, line.len() == 0);
+        let entry = Entry { demand, paid, since, number, is_only, waiter };
         line.demands[class.index()].push_back(entry);
         self.flows.enqueue(client, &mut line.flow, class);
         self.entries[class.index()] += 1;
@@ -148,9 +151,12 @@ impl<W> Queue<W> {
         self.clients.get(&client).map_or(0, Line::len)
     }
 
-    /// Whether a client may pass before it has paid: nobody else waits here or is in debt, and it is in no debt itself.
-    pub(super) fn may_owe(&self, client: Client) -> bool {
-        self.debts == 0 && self.entries.iter().sum::<usize>() == self.waiting_of(client)
+    /// Whether the demand that is next may pass before it is paid: nobody is in debt, and nobody else waits here, or its client asks
+    /// for one thing at a time.
+    pub(super) fn may_owe(&self, next: Next) -> bool {
+        let Some(line) = self.clients.get(&next.client).filter(|_| self.debts == 0) else { return false };
+        let is_only = line.demands[next.class.index()].front().is_some_and(|first| first.is_only);
+        is_only || self.entries.iter().sum::<usize>() == line.len()
     }
 
     /// The demand of this class whose turn it is. If none may pass now because of its client's limits, here or in the

@@ -199,8 +199,8 @@ impl<W> Scheduler<W> {
         classes.filter_map(|class| self.flows.first(class)).min().map(|(_, volume)| volume)
     }
 
-    /// Gives a volume a turn: it pays a part of a demand. What passes: as all of it is paid, or as nobody else waits and the rest can
-    /// be paid afterwards. If its limits let nothing pass, it sleeps.
+    /// Gives a volume a turn: it pays a part of a demand. What passes: as all of it is paid, or as it may owe
+    /// the rest. If its limits let nothing pass, it sleeps.
     fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Gone<'_, W>) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
         let mut best: Option<(Next, Class)> = None;
@@ -237,10 +237,8 @@ impl<W> Scheduler<W> {
         self.meter.take(part, now);
         self.per_client.take(next.client, part, now);
         let is_paid = part == owed;
-        let may_owe = || {
-            member.queue.may_owe(next.client)
-                && (self.meter.turns(owed) == 1 || self.flows.has_none_but(volume))
-        };
+        let may_owe =
+            || member.queue.may_owe(next) && (self.meter.turns(owed) == 1 || self.flows.has_none_but(volume));
         let passed = if is_paid || may_owe() { member.queue.pass(next, now) } else { None };
         if is_paid && member.queue.pop(next) {
             self.flows.leave(volume, &mut member.flow, class);
