@@ -5,6 +5,7 @@
 //! is as wrong as one that fails beside it, unless its reason says that it may end either way.
 
 mod network;
+mod signing;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -97,7 +98,7 @@ pub(crate) struct Args {
     directory: Option<PathBuf>,
 }
 
-/// The servers: what rules the files of their shares.
+/// The servers: what rules the files of their shares, and whether a session may have several connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// Mode bits.
@@ -106,16 +107,20 @@ enum Kind {
     Lists,
     /// Lists, and listings leave out what the user may not read.
     Readable,
+    /// Mode bits, and a session has one connection.
+    Single,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Modes, Self::Lists, Self::Readable];
+    const ALL: [Self; 4] = [Self::Modes, Self::Lists, Self::Readable, Self::Single];
 
     fn of(test: &str) -> Self {
         if test.starts_with(OF_READABLE) {
             Self::Readable
         } else if OF_LISTS.iter().any(|list| test.starts_with(list)) {
             Self::Lists
+        } else if signing::is_of_one_connection(test) {
+            Self::Single
         } else {
             Self::Modes
         }
@@ -127,14 +132,16 @@ impl Kind {
             Self::Modes => "",
             Self::Lists => "acl",
             Self::Readable => "readable",
+            Self::Single => "single",
         }
     }
 
-    fn options(self) -> [&'static str; 3] {
+    fn options(self) -> &'static [&'static str] {
         match self {
-            Self::Modes => ["--security-style", "unix", "--smb=continuously-available=on"],
-            Self::Lists => ["--security-style", "ntfs", "--smb=continuously-available=on"],
-            Self::Readable => ["--security-style", "ntfs", "--smb=access-based-enumeration=on"],
+            Self::Modes => &["--security-style", "unix", "--smb=continuously-available=on"],
+            Self::Lists => &["--security-style", "ntfs", "--smb=continuously-available=on"],
+            Self::Readable => &["--security-style", "ntfs", "--smb=access-based-enumeration=on"],
+            Self::Single => &["--security-style", "unix", "--smb-multichannel", "off"],
         }
     }
 }
@@ -287,7 +294,7 @@ fn serve(
     for (kind, shares) in Kind::ALL.into_iter().zip(shares) {
         let directories: Vec<&Path> = shares.iter().map(|(_, directory)| directory.as_path()).collect();
         let port = free_port()?;
-        let options = [&kind.options()[..], &["--smb-anonymous"]].concat();
+        let options = [kind.options(), &["--smb-anonymous"]].concat();
         servers.push(plimsoll::serve_smb_with(&binary, &directories, port, &options, work)?);
         ports[kind as usize] = port;
     }
@@ -379,6 +386,7 @@ fn one(samba: &Samba, test: &str, share: &str, port: u16, work: &Path) -> anyhow
         &format!("--option=torture:user2password={}", OTHER.password),
         test,
     ]);
+    command.args(signing::offer(test));
     if network::blocks(test) {
         command.args(network::with_filter(work)?);
     }
@@ -507,6 +515,30 @@ mod tests {
         let tests = ["smb2.oplock.batch22a", "smb2.oplock.batch22b"].map(str::to_owned);
         let shares: Vec<_> = super::groups(&tests).into_iter().map(|group| group.share).collect();
         assert_eq!(shares, ["oplock-0", "oplockblocked-0"]);
+    }
+
+    #[test]
+    fn tests_that_need_gmac_share_a_server_without_channels_unless_they_bind() {
+        let tests = [
+            "smb2.session.signing-hmac-sha-256",
+            "smb2.session.bind_negative_smb3signCtoHs",
+            "smb2.session.bind_negative_smb3to3s",
+            "smb2.session.bind1",
+            "smb2.notify.tdis.tdis",
+            "smb2.notify.tdis1.tdis1",
+        ]
+        .map(str::to_owned);
+        let groups = groups(&tests);
+        let of: Vec<_> = groups.iter().map(|group| (&*group.share, group.kind, group.tests.len())).collect();
+        let expected = [
+            ("notify-0", Kind::Modes, 1),
+            ("notifysingle-0", Kind::Single, 1),
+            ("sessionsingle-0", Kind::Single, 1),
+            ("session-0", Kind::Modes, 3),
+        ];
+        assert_eq!(of, expected);
+        let offers = tests.each_ref().map(|test| signing::offer(test).is_some());
+        assert_eq!(offers, [false, true, false, false, false, false]);
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(crate) struct NfsConfig {
 }
 
 /// `[smb]`
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SmbConfig {
     /// Address and port; SMB is not served without.
@@ -69,6 +69,14 @@ pub(crate) struct SmbConfig {
     pub(crate) names: Vec<String>,
     /// Whether clients are let in who log in without a name.
     pub(crate) anonymous: bool,
+    /// Whether a session may have several connections.
+    pub(crate) multichannel: bool,
+}
+
+impl Default for SmbConfig {
+    fn default() -> Self {
+        Self { listen: None, names: Vec::new(), anonymous: false, multichannel: true }
+    }
 }
 
 impl SmbConfig {
@@ -237,6 +245,8 @@ mod tests {
         assert_eq!(names, ["files", "files.example.org"]);
         assert!(!parse("").unwrap().smb.logins().anonymous);
         assert!(parse("[smb]\nanonymous = true").unwrap().smb.logins().anonymous);
+        assert!(parse("[smb]\nlisten = \"0.0.0.0:445\"").unwrap().smb.multichannel);
+        assert!(!parse("[smb]\nmultichannel = false").unwrap().smb.multichannel);
         let half = parse("[api]\nkey = \"key.pem\"\n").unwrap();
         assert!(half.api.settings().err().unwrap().to_string().contains("\"certificate\" too"));
         let config =

@@ -6,7 +6,7 @@ use crate::manage::{self, words};
 use crate::nfs_frontend::{IDLE_TICKS, Listen, NfsFrontend, PATIENCE, TICK, run_until_told};
 use crate::periodic::Task;
 use crate::signals::ignore_reloads;
-use crate::smb_frontend::{Serving, SmbFrontend, SmbListen};
+use crate::smb_frontend::{Serving, SmbFrontend, SmbListen, Switch};
 use crate::{overlap, state, tending};
 use anyhow::{Context, anyhow, bail};
 use api::model::{Durability, Protection, Squash};
@@ -142,7 +142,9 @@ impl Served {
         let serves_nfs = !protocols.and(Protocols::NFS).is_empty();
         let smb = serves_smb.then(|| {
             let accounts = args.smb.accounts(&signer)?;
-            let serving = Serving { address: args.smb.smb_listen, logins: args.smb.logins(), opens };
+            let multichannel = args.smb.smb_multichannel == Switch::On;
+            let (address, logins) = (args.smb.smb_listen, args.smb.logins());
+            let serving = Serving { address, logins, opens, multichannel };
             let part = Part::of_smb(serves_nfs);
             SmbFrontend::start(Arc::clone(&namespace), accounts, serving, &args.listen, part)
         });

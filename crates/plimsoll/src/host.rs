@@ -81,7 +81,7 @@ impl Host {
         let signer = state::handle_signer(data)?;
         let opens = stable.opens.take();
         let start_smb = |address| {
-            let serving = Serving { address, logins: smb.logins(), opens };
+            let serving = Serving { address, logins: smb.logins(), opens, multichannel: smb.multichannel };
             let part = Part::of_smb(true);
             SmbFrontend::start(Arc::clone(&namespace), control.accounts(), serving, listen, part)
         };

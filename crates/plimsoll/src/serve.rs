@@ -5,6 +5,7 @@ use crate::config::{ApiConfig, Config};
 use crate::host::Host;
 use crate::nfs_frontend::run_until_told;
 use crate::signals::ignore_reloads;
+use crate::smb_frontend::Switch;
 use crate::tls::TlsSettings;
 use anyhow::Context;
 use clap::Args;
@@ -40,6 +41,9 @@ pub(crate) struct ServeArgs {
     /// Let clients of SMB in who log in without a name; they are told which shares there are, and reach none [default: that of the configuration; else they are refused]
     #[arg(long)]
     smb_anonymous: bool,
+    /// Whether a session of SMB may have several TCP connections (multichannel); off: AES-GMAC signs for all clients that offer it [default: that of the configuration; else on]
+    #[arg(long, value_name = "on|off")]
+    smb_multichannel: Option<Switch>,
     /// Address and port for the API, over which everything is managed [default: that of the configuration, or 127.0.0.1:2050]
     #[arg(long, value_name = "ADDRESS:PORT")]
     api: Option<SocketAddr>,
@@ -59,6 +63,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     config.nfs.tls = args.tls.or(config.nfs.tls);
     config.smb.listen = args.smb_listen.or(config.smb.listen);
     config.smb.anonymous |= args.smb_anonymous;
+    config.smb.multichannel = args.smb_multichannel.map_or(config.smb.multichannel, |set| set == Switch::On);
     config.api.listen = args.api.unwrap_or(config.api.listen);
     let settings = config.api.settings()?;
     let host = Host::start(&config.data, &config.nfs.listen(), &config.smb)?;

@@ -6,7 +6,7 @@ use crate::nfs_frontend::{Listen, TICK};
 use crate::periodic::Task;
 use crate::{smb_users, state, volumes};
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use identity::{ServerNames, SharedAccounts};
 use nfs::handle::HandleSigner;
 use smb::persistent::PersistentOpens;
@@ -34,6 +34,16 @@ pub(crate) struct SmbListen {
     /// Let clients in who log in without a name; they are told which shares there are, and reach none
     #[arg(long, requires = "smb_users")]
     pub(crate) smb_anonymous: bool,
+    /// Whether a session may have several TCP connections (multichannel); off: AES-GMAC signs for all clients that offer it
+    #[arg(long, default_value = "on", value_name = "on|off", requires = "smb_users")]
+    pub(crate) smb_multichannel: Switch,
+}
+
+/// A setting of two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
 }
 
 /// Who is let in besides users, and by which names all call the service; by any if there are none.
@@ -51,6 +61,8 @@ pub(crate) struct Serving {
     pub(crate) logins: Logins,
     /// What was open of continuously available shares when the last run ended, and will be when this one does.
     pub(crate) opens: Option<PersistentOpens>,
+    /// Whether a session may have several connections.
+    pub(crate) multichannel: bool,
 }
 
 /// SMB for a namespace.
@@ -89,7 +101,7 @@ impl SmbFrontend {
         listen: &Listen,
         part: Part,
     ) -> anyhow::Result<Self> {
-        let Serving { address: smb_listen, logins, opens } = serving;
+        let Serving { address: smb_listen, logins, opens, multichannel } = serving;
         if logins.names.iter().any(String::is_empty) {
             bail!("a name that SMB clients call the service by cannot be empty");
         }
@@ -100,7 +112,7 @@ impl SmbFrontend {
         let random = Box::new(state::must_random);
         let service = Service::new(Arc::clone(&namespace), server_names(), accounts, random);
         let service = service.within(listen.ipv6_prefix.networks());
-        let mut service = service.called(logins.names).anonymous(logins.anonymous);
+        let mut service = service.called(logins.names).anonymous(logins.anonymous).multichannel(multichannel);
         if let Some(opens) = opens {
             service = service.keeping(opens);
         }

@@ -35,9 +35,11 @@ fn arguments_that_do_not_go_together_are_refused_with_what_is_missing() {
     says(&["--smb-listen", "127.0.0.1:0"], "--smb-users");
     says(&["--smb-names", "files"], "--smb-users");
     says(&["--smb-anonymous"], "--smb-users");
+    says(&["--smb-multichannel", "off"], "--smb-users");
     says(&["--protocols", "nfs", "--smb-users", "users.toml"], "nfsv3");
     let smb = ["--protocols", "smb", "--smb-listen", "127.0.0.1:0", "--smb-users", "users.toml"];
     says(&[&smb[..], &["--smb-names", "files,,other"]].concat(), "cannot be empty");
+    says(&[&smb[..], &["--smb-multichannel", "no"]].concat(), "possible values: on, off");
     write(USERS, 0o644);
     says(&smb, "chmod 600");
     write(&format!("{USERS}colour = 1\n"), 0o600);

@@ -1,6 +1,7 @@
 //! Serves volumes in memory over SMB, for `cargo xtask smbtorture --memory`. It takes what that gives to `plimsoll export`:
 //!
-//! `smb-memory export DIRECTORY... --smb-listen ADDRESS --smb-users FILE --security-style STYLE --smb-anonymous`
+//! `smb-memory export DIRECTORY... --smb-listen ADDRESS --smb-users FILE --security-style STYLE --smb-anonymous
+//! --smb-multichannel off`
 //!
 //! Each directory lends its name to a share, and its owner to the root of that; nothing in it is looked at. Other options with a value
 //! are ignored.
@@ -38,6 +39,7 @@ struct Args {
     /// Listings leave out what the user may not read.
     hides: bool,
     anonymous: bool,
+    single_connection: bool,
 }
 
 fn main() -> Result<(), Failure> {
@@ -58,7 +60,7 @@ fn main() -> Result<(), Failure> {
     );
     let listener = TcpListener::bind(&args.listen)?;
     let _server = Server::start(
-        Arc::new(service.anonymous(args.anonymous)),
+        Arc::new(service.anonymous(args.anonymous).multichannel(!args.single_connection)),
         vec![listener],
         Settings::for_descriptors(2, DESCRIPTORS),
     )?;
@@ -79,6 +81,7 @@ fn args() -> Result<Args, Failure> {
             "--smb-listen" => args.listen = value()?,
             "--smb-users" => args.users = value()?.into(),
             "--smb-anonymous" => args.anonymous = true,
+            "--smb-multichannel" => args.single_connection = value()? == "off",
             "--security-style" => args.lists = value()? == "ntfs",
             "--smb=access-based-enumeration=on" => args.hides = true,
             option if option.starts_with("--") && option.contains('=') => {}

@@ -629,13 +629,14 @@ fn signer(channel: &Channel, request: &Header) -> Option<Arc<signing::Key>> {
     channel.signing().filter(|_| signs).cloned()
 }
 
-/// The header of the reply to a request, with as many credits as there are for it. Who signs is answered as if it were signed even
-/// where there is no key any longer: clients take nothing else.
+/// The header of the reply to a request, with as many credits as there are for it. Signed requests get replies that say they are
+/// signed even where there is no key for them: clients take nothing else.
 fn header_of(connection: &Connection, request: &Header, status: NtStatus, is_signed: bool) -> Header {
     let credits = connection.grant(request.credits, is_pressed(connection, request));
     let reply = Header { credits, ..request.response(status) };
-    let signs =
-        is_signed || status == NtStatus::USER_SESSION_DELETED && request.flags.contains(Flags::SIGNED);
+    // A session that is over has no key any longer, and the key of AES-GMAC signs no refusal to bind.
+    let has_no_key = matches!(status, NtStatus::USER_SESSION_DELETED | NtStatus::REQUEST_OUT_OF_SEQUENCE);
+    let signs = is_signed || has_no_key && request.flags.contains(Flags::SIGNED);
     let flags = if signs { reply.flags | Flags::SIGNED } else { reply.flags };
     Header { flags, ..reply }
 }

@@ -60,7 +60,10 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
     };
     if dialect != Dialect::SMB210 {
         // Told to those who say that they can (MS-SMB2 §3.3.5.4): some others stumble over it.
-        let mut has = Capabilities::MULTI_CHANNEL | Capabilities::DIRECTORY_LEASING;
+        let mut has = Capabilities::DIRECTORY_LEASING;
+        if ops.service.is_multichannel {
+            has |= Capabilities::MULTI_CHANNEL;
+        }
         if ops.service.persistent.is_some() {
             has |= Capabilities::PERSISTENT_HANDLES;
         }

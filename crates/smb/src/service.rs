@@ -43,6 +43,8 @@ pub struct Service {
     pub(crate) guid: Guid,
     /// Random bytes.
     pub(crate) random: Random,
+    /// `IsMultiChannelCapable`: whether sessions may have several connections.
+    pub(crate) is_multichannel: bool,
     pub(crate) counts: Counts,
     /// What may wait of all requests.
     pub(crate) waiting: Arc<Allowance>,
@@ -91,6 +93,7 @@ impl Service {
             accounts,
             guid: Guid(guid),
             random,
+            is_multichannel: true,
             counts: Counts::default(),
             waiting: Arc::new(Allowance::new(WAITING_MAX, WAITING_BYTES_MAX)),
             leases: LeaseTables::default(),
@@ -130,6 +133,13 @@ impl Service {
     #[must_use]
     pub fn anonymous(self, null_sessions: bool) -> Self {
         Self { authority: Arc::new(Authority { null_sessions, ..(*self.authority).clone() }), ..self }
+    }
+
+    /// The same, with several connections for the sessions of clients that announce them, or with one for each session: then
+    /// AES-GMAC signs for all clients that offer it.
+    #[must_use]
+    pub fn multichannel(self, is_multichannel: bool) -> Self {
+        Self { is_multichannel, ..self }
     }
 
     /// A session that a client at this address sets up from `now` on, if there may be one more. Where there are too many, another one

@@ -269,3 +269,31 @@ fn modes_of_a_share_are_set_shown_and_kept() {
     let said = service.refuses(&["export", "/tmp", "--create-mode", "0660"]);
     assert!(said.contains("--protocols smb"), "{said}");
 }
+
+/// Adds a connection to a session, as a load does with two channels.
+#[test]
+fn sessions_have_one_connection_when_the_configuration_says_so_and_no_flag_overrides_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("plimsoll.toml");
+    fs::write(&config, "[api]\nlisten = \"127.0.0.1:0\"\n[smb]\nmultichannel = false\n").unwrap();
+    fs::set_permissions(&config, Permissions::from_mode(0o600)).unwrap();
+    let config = ["--config", config.to_str().unwrap()];
+    for (options, has_channels) in [
+        (&config[..], false),
+        (&[config[0], config[1], "--smb-multichannel", "on"], true),
+        (&["--smb-multichannel", "off"], false),
+        (&[], true),
+    ] {
+        let service = Service::start_with(&[&SMB[..], options].concat());
+        set_password(&service, &["user", "create", "alice", "--uid", "1000"], PASSWORD);
+        service.says(&["pool", "create", "p1", "--level", "plimsoll/unlimited", "--size", "4TiB"]);
+        make(&service, "v1", &["--allow", "127.0.0.1"]);
+        let target = format!("smb://alice@127.0.0.1:{}/v1?channels=2", port(&service));
+        let load = ["bench", "load", &target, "--op", "null", "--connections", "2", "--time", "200ms"];
+        let mut command = service.command(&load);
+        let done = command.args(["--warm-up", "0s"]).env("PLIMSOLL_SMB_PASSWORD", PASSWORD).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.success(), has_channels, "{options:?}: {said}");
+        assert_eq!(said.contains("does not offer MULTI_CHANNEL"), !has_channels, "{options:?}: {said}");
+    }
+}

@@ -1,14 +1,13 @@
 //! A session over several connections.
 
 use crate::rig::{
-    ALICE, BOB, Client, Offer, Opening, Rig, SHARE, chained, key, lease, message, read, state, wait_until,
-    write,
+    ALICE, BOB, Client, Offer, Opening, Rig, SHARE, key, lease, read, state, wait_until, write,
 };
 use identity::{Credentials, Initiator, NtHash};
 use smb::limits::SESSION_CHANNELS_MAX;
 use smb_wire::create::OplockLevel;
 use smb_wire::fsctl::InterfaceCapabilities;
-use smb_wire::header::{Command, Flags, Header};
+use smb_wire::header::Command;
 use smb_wire::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use smb_wire::lock::{LockElement, LockFlags, LockRequest, LockSequence};
 use smb_wire::negotiate::{Capabilities, Cipher, NegotiateResponse, SigningAlgorithm};
@@ -21,7 +20,7 @@ use std::time::SystemTime;
 const LONG: u64 = 24 << 20;
 
 /// A connection that has agreed on this, and nothing else.
-fn connected(rig: &Rig, offer: &Offer) -> Client {
+pub(crate) fn connected(rig: &Rig, offer: &Offer) -> Client {
     let mut client = rig.connect();
     client.negotiate(offer);
     client
@@ -268,7 +267,7 @@ fn channels_that_are_never_bound_are_bounded() {
     assert_eq!(*last, NtStatus::INSUFFICIENT_RESOURCES);
 }
 
-fn query_interfaces(client: &mut Client, room: u32) -> crate::rig::Reply {
+pub(crate) fn query_interfaces(client: &mut Client, room: u32) -> crate::rig::Reply {
     let request = IoctlRequest {
         ctl_code: CtlCode::QUERY_NETWORK_INTERFACE_INFO,
         file_id: FileId::NONE,
@@ -400,33 +399,7 @@ fn what_was_sealed_is_done_once_whatever_channel_it_comes_by() {
     }
 }
 
-/// The nonce of AES-GMAC is a message id, and each connection counts its own from zero.
-#[test]
-fn a_key_of_gmac_signs_nothing_over_another_connection() {
-    let rig = Rig::new();
-    let gmac = Offer { signing: vec![SigningAlgorithm::AES_GMAC], ..Offer::default() };
-    for offer in [gmac, Offer::single()] {
-        let mut first = rig.alice_with(&offer);
-        // The same request on two connections, as somebody plays it who has seen it once.
-        for _ in 0..2 {
-            let mut second = connected(&rig, &offer);
-            second.borrow_session(&first);
-            let mut binds = second.setup_request(&token(), 0, SessionSetupFlags::BINDING);
-            second.sign(&mut binds);
-            second.send(&binds);
-            let reply = second.reply();
-            reply.assert_refused(NtStatus::REQUEST_NOT_ACCEPTED);
-            assert!(!reply.header.flags.contains(Flags::SIGNED), "{offer:?}");
-        }
-        first.open("file", Opening::default());
-    }
-}
-
-fn token() -> Vec<u8> {
-    alice().start()
-}
-
-fn alice() -> Initiator {
+pub(crate) fn alice() -> Initiator {
     let nt_hash = NtHash::of_password(ALICE.1);
     Initiator::new(Credentials { user: ALICE.0.to_owned(), domain: "FILES".to_owned(), nt_hash }, "files")
 }
@@ -466,64 +439,6 @@ fn a_binding_that_is_played_again_adds_no_channel() {
         thief.create("file", Opening::default()).assert_refused(NtStatus::USER_SESSION_DELETED);
     }
     first.open("file", Opening::default());
-}
-
-/// Interim replies and those that follow them, cancellations, a second login and a compound: the server signs each message id, the
-/// nonce of AES-GMAC, once.
-#[test]
-fn no_message_id_is_signed_twice() {
-    let rig = Rig::new();
-    let (mut client, mut other) = (rig.alice_with(&Offer::single()), rig.alice());
-    let (mine, theirs) = (client.open("file", Opening::default()), other.open("file", Opening::default()));
-    let range = |flags, file_id| LockRequest {
-        lock_sequence: LockSequence(0),
-        file_id,
-        locks: vec![LockElement { offset: 0, length: 1, flags }],
-    };
-    let now = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
-    assert_eq!(other.call(Command::LOCK, &range(now, theirs)).status(), NtStatus::SUCCESS);
-    let mut heard = Vec::new();
-    let lock = client.request(Command::LOCK, &range(LockFlags::EXCLUSIVE_LOCK, mine));
-    let id = client.next_id - 1;
-    client.send_protected(lock);
-    heard.extend(client.replies());
-    assert_eq!(heard[0].status(), NtStatus::PENDING);
-    let cancel = Header { credit_charge: 0, ..Header::request(Command::CANCEL, id, client.session_id, 0) };
-    for _ in 0..2 {
-        client.send_protected(message(&cancel, &Empty));
-    }
-    heard.extend(client.replies());
-    assert_eq!(heard[1].status(), NtStatus::CANCELLED);
-    let [waits, echo] = [
-        client.request(Command::LOCK, &range(LockFlags::EXCLUSIVE_LOCK, mine)),
-        client.request(Command::ECHO, &Empty),
-    ];
-    client.send_protected(chained(vec![waits]));
-    heard.extend(client.replies());
-    let two = chained(vec![echo, client_echo(&mut client)]);
-    client.send_protected(two);
-    heard.extend(client.replies());
-    assert_eq!(other.call(Command::LOCK, &range(LockFlags::UNLOCK, theirs)).status(), NtStatus::SUCCESS);
-    heard.extend(client.replies());
-    for user in [ALICE, (ALICE.0, "wrong")] {
-        let before = client.next_id;
-        let _ = client.try_log_on(user, 0);
-        assert!(client.next_id > before, "a login takes ids of its own");
-    }
-    let mut signed: Vec<u64> = heard
-        .iter()
-        .filter(|reply| reply.header.flags.contains(Flags::SIGNED))
-        .map(|reply| reply.header.message_id)
-        .collect();
-    let count = signed.len();
-    signed.sort_unstable();
-    signed.dedup();
-    assert_eq!((signed.len(), heard.len()), (count, 6), "{heard:?}");
-    assert_eq!(count, 4, "what is told before the reply is not signed");
-}
-
-fn client_echo(client: &mut Client) -> Vec<u8> {
-    client.request(Command::ECHO, &Empty)
 }
 
 /// Who has not said that it has channels has none: what it has encrypted is not remembered for others.

@@ -16,6 +16,7 @@ mod ended;
 mod file;
 mod floods;
 mod forged;
+mod gmac;
 mod hostile;
 mod ioctl;
 mod kept;

@@ -188,6 +188,8 @@ pub(crate) struct Client {
     pub(crate) replays: bool,
     /// Credits that were granted, without those that were used.
     pub(crate) credits: i64,
+    /// All messages in both directions, from when a test sets it.
+    pub(crate) log: Option<Vec<Vec<u8>>>,
 }
 
 impl Client {
@@ -224,6 +226,7 @@ impl Client {
             channel_sequence: 0,
             replays: false,
             credits: 1,
+            log: None,
         }
     }
 
@@ -237,13 +240,16 @@ impl Client {
     /// Sends one message.
     pub(crate) fn send(&mut self, message: &[u8]) {
         let length = u32::try_from(message.len()).unwrap();
+        self.log.iter_mut().for_each(|log| log.push(message.to_vec()));
         self.send_raw(&[&length.to_be_bytes(), message].concat());
     }
 
     /// The next message; `None`: the connection is at its end.
     pub(crate) fn receive(&mut self) -> Option<Vec<u8>> {
         let length = u32::from_be_bytes(self.read_exact(4)?.try_into().unwrap());
-        Some(self.read_exact(usize::try_from(length).unwrap()).expect("the rest of a message"))
+        let message = self.read_exact(usize::try_from(length).unwrap()).expect("the rest of a message");
+        self.log.iter_mut().for_each(|log| log.push(message.clone()));
+        Some(message)
     }
 
     fn read_exact(&mut self, length: usize) -> Option<Vec<u8>> {
@@ -335,9 +341,10 @@ impl Client {
         let replies: Vec<Reply> = compound::messages(&message)
             .map(|reply| {
                 let reply = reply.unwrap();
-                // There is no key for a session that is over.
-                let is_signed = reply.header.flags.contains(Flags::SIGNED)
-                    && reply.header.status != NtStatus::USER_SESSION_DELETED;
+                // A session that is over has no key, and the key of AES-GMAC signs no refusal to bind.
+                let has_no_key = [NtStatus::USER_SESSION_DELETED, NtStatus::REQUEST_OUT_OF_SEQUENCE]
+                    .contains(&reply.header.status);
+                let is_signed = reply.header.flags.contains(Flags::SIGNED) && !has_no_key;
                 if let Some(keys) = keys.filter(|_| !is_sealed && is_signed && self.checks) {
                     assert!(keys.signing.verify(reply.bytes).is_ok(), "the signature of {:?}", reply.header);
                 }
@@ -403,6 +410,11 @@ impl Client {
     /// Signs commands that are one message already.
     pub(crate) fn sign(&self, chain: &mut [u8]) {
         sign_each(&self.keys.as_ref().expect("a key").signing, chain);
+    }
+
+    /// Whether a message, over whatever connection, is signed with the key that this client has.
+    pub(crate) fn verifies(&self, message: &[u8]) -> bool {
+        self.keys.as_ref().expect("a key").signing.verify(message).is_ok()
     }
 
     /// A request with the next message id, encrypted.

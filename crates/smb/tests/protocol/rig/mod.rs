@@ -84,6 +84,11 @@ impl Rig {
         Self::serving(ExportRule::everybody(), |volume| volume, |service| service.anonymous(true))
     }
 
+    /// That gives a session one connection.
+    pub(crate) fn single() -> Self {
+        Self::serving(ExportRule::everybody(), |volume| volume, |service| service.multichannel(false))
+    }
+
     /// That has these groups, and as many users besides alice and bob.
     pub(crate) fn with_accounts(groups: Vec<Group>, others: u32) -> Self {
         let (docs, spare) = Disks::default().volumes();
