@@ -29,6 +29,7 @@ use transport::{
     Pipe, Plan, Progress, Protocol, Role,
 };
 pub use transport::{Client, Settings, Stats, Users};
+use vfs::bounds::Network;
 use vfs::qos::{Toll, is_anything_limited};
 use vfs::{Blocking, FsError, Namespace, VolumeId};
 use waiting::{Held, Replied, Rest, WaitingCall};
@@ -534,6 +535,10 @@ impl Suspended {
 impl Parked for ParkedCall {
     fn bytes(&self) -> usize {
         self.suspended.bytes()
+    }
+
+    fn network(&self) -> Network {
+        self.late.network()
     }
 
     fn go_on(self) {

@@ -27,6 +27,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use vfs::bounds::Network;
 use vfs::qos::Charge;
 use vfs::{Protection, VolumeId};
 
@@ -184,6 +185,11 @@ impl<P: Protocol> Connection<P> {
     /// than [`crate::limits::ADDRESSES_OF_NETWORK_MAX`].
     pub fn client(&self) -> IpAddr {
         self.queue.counted().client()
+    }
+
+    /// The network of its client.
+    pub fn network(&self) -> Network {
+        self.queue.counted().network()
     }
 
     /// Whether the client has proven something.
@@ -344,8 +350,7 @@ impl<P: Protocol> Connection<P> {
             return false;
         }
         let itself: Weak<Self> = Arc::downgrade(self);
-        let network = self.queue.counted().network();
-        let Some(handshake) = self.resources.handshakes.begin(network, itself, Instant::now()) else {
+        let Some(handshake) = self.resources.handshakes.begin(self.network(), itself, Instant::now()) else {
             return false;
         };
         self.shakes_hands.store(true, Ordering::SeqCst);

@@ -7,6 +7,7 @@ use crate::outbox::Outbox;
 use crate::protocol::Protocol;
 use std::sync::Arc;
 use std::time::Instant;
+use vfs::bounds::Network;
 use vfs::qos::Charge;
 use vfs::{Blocking, PendingSync, Time};
 
@@ -64,6 +65,11 @@ impl<P: Protocol> Late<P> {
     pub(crate) fn new(connection: &Arc<Connection<P>>) -> Self {
         connection.begin_calls(1);
         Self { connection: Arc::clone(connection) }
+    }
+
+    /// The network of the client.
+    pub fn network(&self) -> Network {
+        self.connection.network()
     }
 
     /// Sends the answer.

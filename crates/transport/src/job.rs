@@ -11,6 +11,7 @@ use crate::protocol::Protocol;
 use crate::runner::Runner;
 use std::sync::Arc;
 use std::time::Duration;
+use vfs::bounds::Network;
 use vfs::panics;
 
 /// What a storage thread is to do for a connection.
@@ -116,6 +117,10 @@ impl<P: Protocol> Parked for PutOff<P> {
             Task::Lease(_) => 0,
         };
         size_of::<Self>() + kept
+    }
+
+    fn network(&self) -> Network {
+        self.job.connection.network()
     }
 
     fn go_on(self) {

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+use vfs::bounds::{Bounds, Network, Party, Slot};
 use vfs::panics;
 
 /// What goes on later.
 pub trait Parked: Send + 'static {
     /// The memory it takes, in bytes.
     fn bytes(&self) -> usize;
+
+    /// The network of its client.
+    fn network(&self) -> Network;
 
     /// Goes on; does not wait.
     fn go_on(self);
@@ -20,15 +24,14 @@ pub struct Parking<T>(Arc<Lot<T>>);
 
 struct Lot<T> {
     name: &'static str,
-    calls_max: usize,
-    bytes_max: usize,
+    /// Calls, and their bytes, of all and of each network.
+    bounds: [Arc<Bounds>; 2],
     parked: Mutex<Calls<T>>,
     changed: Condvar,
 }
 
 struct Calls<T> {
-    by_time: BTreeMap<(Instant, u64), T>,
-    bytes: usize,
+    by_time: BTreeMap<(Instant, u64), (T, [Slot; 2])>,
     number: u64,
     has_thread: bool,
 }
@@ -36,17 +39,20 @@ struct Calls<T> {
 impl<T: Parked> Parking<T> {
     /// Nothing yet. `name` is its thread's; it takes so many calls, and so many bytes of them.
     pub fn new(name: &'static str, calls_max: usize, bytes_max: usize) -> Self {
-        let calls = Calls { by_time: BTreeMap::new(), bytes: 0, number: 0, has_thread: false };
+        let calls = Calls { by_time: BTreeMap::new(), number: 0, has_thread: false };
+        let bounds = [calls_max, bytes_max].map(|all| Bounds::new(all, 0));
         let (parked, changed) = (Mutex::new(calls), Condvar::new());
-        Self(Arc::new(Lot { name, calls_max, bytes_max, parked, changed }))
+        Self(Arc::new(Lot { name, bounds, parked, changed }))
     }
 
-    /// Puts a call off. It comes back if too many are put off already, or there is no thread to go on with it.
+    /// Puts a call off. It comes back if too many are put off already, of all or of its network, or there is no thread to go on with
+    /// it.
     pub fn park(&self, call: T, time: Duration) -> Result<(), T> {
-        let mut parked = self.0.lock();
-        if parked.by_time.len() >= self.0.calls_max || parked.bytes + call.bytes() > self.0.bytes_max {
+        let (party, [calls, bytes]) = (Party::of(call.network()), &self.0.bounds);
+        let (Ok(one), Ok(room)) = (calls.take(&party, 1), bytes.take(&party, call.bytes())) else {
             return Err(call);
-        }
+        };
+        let mut parked = self.0.lock();
         if !parked.has_thread {
             let lot = Arc::downgrade(&self.0);
             let name = self.0.name.to_owned();
@@ -57,8 +63,7 @@ impl<T: Parked> Parking<T> {
         }
         parked.number += 1;
         let key = (Instant::now() + time, parked.number);
-        parked.bytes += call.bytes();
-        parked.by_time.insert(key, call);
+        parked.by_time.insert(key, (call, [one, room]));
         self.0.changed.notify_one();
         Ok(())
     }
@@ -80,9 +85,9 @@ fn work<T: Parked>(lot: &Weak<Lot<T>>) {
         let now = Instant::now();
         let due =
             parked.by_time.first_entry().filter(|first| first.key().0 <= now).map(|first| first.remove());
-        if let Some(call) = due {
-            parked.bytes -= call.bytes();
+        if let Some((call, slots)) = due {
             drop(parked);
+            drop(slots);
             // One that panics has said so.
             let _ = panics::catch(|| call.go_on());
             continue;
@@ -96,42 +101,59 @@ fn work<T: Parked>(lot: &Weak<Lot<T>>) {
 mod tests {
     use super::*;
     use std::sync::mpsc::{Sender, channel};
+    use vfs::bounds::Networks;
 
-    const CALLS_MAX: usize = 100;
+    const CALLS_MAX: usize = 200;
     const BYTES_MAX: usize = 1000;
+    const LONG: Duration = Duration::from_secs(3600);
 
-    struct Call(Sender<usize>, usize);
+    struct Call {
+        done: Sender<usize>,
+        bytes: usize,
+        client: u8,
+    }
 
     impl Parked for Call {
         fn bytes(&self) -> usize {
-            self.1
+            self.bytes
+        }
+
+        fn network(&self) -> Network {
+            Networks::default().of([192, 0, 2, self.client].into())
         }
 
         fn go_on(self) {
-            self.0.send(self.1).unwrap();
+            self.done.send(self.bytes).unwrap();
         }
     }
 
     #[test]
     fn calls_go_on_when_their_time_has_come() {
-        let (parking, (done, goes_on)) = (Parking::new("parked", 3, 6), channel());
+        let (parking, (done, goes_on)) = (Parking::new("parked", CALLS_MAX, BYTES_MAX), channel());
         let began = Instant::now();
         for (bytes, time) in [(3, 2000), (1, 1), (2, 750)] {
-            assert!(parking.park(Call(done.clone(), bytes), Duration::from_millis(time)).is_ok());
+            let call = Call { done: done.clone(), bytes, client: 1 };
+            assert!(parking.park(call, Duration::from_millis(time)).is_ok());
         }
         let order: Vec<usize> = (0..3).map(|_| goes_on.recv_timeout(10 * LOOK).unwrap()).collect();
         assert_eq!(order, [1, 2, 3]);
         assert!(began.elapsed() >= Duration::from_millis(2000));
-        assert_eq!(parking.0.lock().bytes, 0);
+        assert!(parking.0.bounds.iter().all(|bounds| bounds.used() == 0));
     }
 
     #[test]
-    fn so_many_are_put_off_and_so_many_bytes() {
-        let (parking, (done, _goes_on)) = (Parking::new("parked", CALLS_MAX, BYTES_MAX), channel());
-        let long = Duration::from_secs(3600);
-        let park = |bytes| parking.park(Call(done.clone(), bytes), long).is_ok();
-        assert!(park(BYTES_MAX - 1));
-        assert!(!park(2) && park(1), "no more bytes");
-        assert_eq!((0..2 * CALLS_MAX).filter(|_| park(0)).count(), CALLS_MAX - 2);
+    fn each_network_has_a_part_of_the_calls_and_bytes() {
+        let (done, _goes_on) = channel();
+        for (bytes, all) in [(0, CALLS_MAX), (100, BYTES_MAX / 100)] {
+            let parking = Parking::new("parked", CALLS_MAX, BYTES_MAX);
+            let fill = |client| {
+                let call = || Call { done: done.clone(), bytes, client };
+                (0..).take_while(|_| parking.park(call(), LONG).is_ok()).count()
+            };
+            let first = fill(1);
+            assert!(first > 0 && first <= all / 2, "{first} of {all}");
+            assert!(fill(2) > 0, "room for another");
+            assert!(first + fill(2) + (3..200).map(fill).sum::<usize>() <= all);
+        }
     }
 }

@@ -34,6 +34,7 @@ use transport::{
     PartData, Plan, Progress, Protocol, Role,
 };
 pub use transport::{Client, Settings, Users};
+use vfs::bounds::Network;
 use vfs::traffic::ReadFrom;
 use vfs::{Blocking, FsError, Namespace, Origin, Protection};
 
@@ -590,6 +591,10 @@ impl Blocked {
 impl Parked for ParkedCall {
     fn bytes(&self) -> usize {
         self.at.bytes()
+    }
+
+    fn network(&self) -> Network {
+        self.late.network()
     }
 
     fn go_on(self) {
