@@ -37,7 +37,8 @@ pub(super) fn toll(
             let export = reached(handle?, service, namespace, origin)?;
             let toll = export.volume.toll(payer, demand);
             call.covered = toll.as_ref().map(|_| Covered { volume: export.volume.id(), until });
-            return toll;
+            // What is free has no place in line: others may wait for it.
+            return toll.filter(|toll| !toll.demand().is_nothing());
         }
         _ => return None,
     };

@@ -79,6 +79,11 @@ impl Price {
         })
     }
 
+    /// Whether it is that of a COPY that is done before its reply.
+    fn is_copy(self, op: Op) -> bool {
+        matches!(self, Self::Demand(demand) if op == Op::COPY && demand.write_bytes > 0)
+    }
+
     /// Bytes of data that the reply has.
     #[inline]
     pub(super) fn reply_bytes(self, op: Op) -> u32 {
@@ -167,7 +172,8 @@ pub(crate) struct Segment<'a> {
     /// The first filehandle.
     pub(crate) handle: Option<&'a [u8]>,
     pub(crate) demand: Demand,
-    /// The place in the arguments where they end: at a filehandle of another export, or behind the last operation that can be read.
+    /// The place in the arguments where they end: at a filehandle of another export, at a second COPY, or behind the last operation that
+    /// can be read.
     pub(crate) until: usize,
 }
 
@@ -195,9 +201,14 @@ pub(super) fn segment(args: &[u8], start: Start) -> Segment<'_> {
     let mut r = Reader::new(args.get(start.at..).unwrap_or_default());
     let mut sum = Sum { operations: u32::from(start.has_written), ..Sum::default() };
     let (mut export, mut handle, mut until) = (start.export, None, start.at);
+    let mut has_copied = false;
     look_through(&mut r, start.left, |seen| {
         let Seen { op, rest, price, .. } = seen;
         let begins = args.len() - rest;
+        // Many of them move more than a reply has room for: each has its own place in line.
+        if price.is_copy(op) && std::mem::replace(&mut has_copied, true) {
+            return ControlFlow::Break(());
+        }
         if let Some(put) = seen.handle {
             let claimed = HandleSigner::claimed_export(put);
             match export {
@@ -319,6 +330,27 @@ mod tests {
         assert_eq!(segment(&args, start).demand, Demand::read(100));
         let root = args_of(&[Argument::Putrootfh, put(one), read(10)]);
         assert_eq!(first_segment(&root).unwrap().handle, None, "it pays where it comes to");
+    }
+
+    #[test]
+    fn each_copy_of_a_compound_pays_for_what_it_copies() {
+        let bytes = u32::try_from(COPY_PAID_BYTES_MAX).unwrap();
+        let operations: Vec<_> = [put(b"handle")].into_iter().chain((0..60).map(|_| copy(0))).collect();
+        let args = args_of(&operations);
+        let one = Demand::read(bytes).and(Demand::write(bytes));
+        let first = first_segment(&args).unwrap();
+        assert_eq!(first.demand, one);
+        let begins = args_of(&operations[..2]).len();
+        assert!(first.until <= begins, "the second pays when it is reached");
+        let start = Start {
+            at: begins,
+            left: 59,
+            export: HandleSigner::claimed_export(b"handle"),
+            ..Start::default()
+        };
+        let second = segment(&args, start);
+        assert_eq!(second.demand, one);
+        assert!((begins + 1..=args_of(&operations[..3]).len()).contains(&second.until));
     }
 
     #[test]

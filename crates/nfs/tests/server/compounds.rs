@@ -5,8 +5,8 @@ use super::v40::{Results, record};
 use crate::support::client::{Client, wait_until};
 use crate::support::{ROOT, trusting};
 use nfs_wire::v4::{
-    Argument, Bitmap, CreateArgs, CreateType, Fattr, FileHandle, GetattrArgs, LookupArgs, PutfhArgs,
-    ReadArgs, StableHow, Stateid, Status, WriteArgs,
+    Argument, Bitmap, CreateArgs, CreateType, DelegreturnArgs, Fattr, FileHandle, GetattrArgs, LookupArgs,
+    PutfhArgs, ReadArgs, StableHow, Stateid, Status, WriteArgs,
 };
 use std::num::NonZeroU64;
 use vfs::qos::{Limits, VolumeLimits};
@@ -114,6 +114,25 @@ fn operations_behind_a_long_write_pay_for_themselves() {
     send(&mut client, 7, &[put(&host.file), write(&data), getattr()]);
     assert_eq!(status(&mut client), Status::OK);
     assert_eq!(waiting(&host), 0);
+}
+
+#[test]
+fn operations_without_a_price_pass_those_that_wait() {
+    let host = Host::new(trusting());
+    let ops = NonZeroU64::new(1);
+    host.gate.set_limits(limits(Limits { ops, ..Limits::NONE }));
+    let mut client = host.running.connect();
+    let long: Vec<_> = [put(&host.file)].into_iter().chain((0..60).map(|_| getattr())).collect();
+    send(&mut client, 0, &long);
+    assert_eq!(status(&mut client), Status::OK);
+    send(&mut client, 1, &long);
+    wait_until("one that waits", || waiting(&host) == 1);
+    let delegreturn = Argument::Delegreturn(DelegreturnArgs { deleg_stateid: Stateid::ANONYMOUS });
+    send(&mut client, 2, &[put(&host.file), delegreturn]);
+    assert_eq!(status(&mut client), Status::BAD_STATEID, "others may wait for it");
+    send(&mut client, 3, &[put(&host.file), Argument::Getfh]);
+    assert_eq!(status(&mut client), Status::OK);
+    assert_eq!(waiting(&host), 1, "a minute's worth of attributes");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A volume's demands that wait, client by client.
 
+use super::bucket::regained;
 use super::clients::{CLIENTS_MIN, ClientMeters};
 use super::fair_queue::{FairQueue, FlowState};
 use super::meter::{Meter, MixMeter};
@@ -270,7 +271,8 @@ impl<W> Queue<W> {
         Some((first.demand, first.paid))
     }
 
-    /// Corrects the bytes of a demand that has passed; of one that has waited for its turn, the cost of that as well.
+    /// Corrects the bytes of a demand that has passed; of one that has waited for its turn, the cost of that as well, as far as others can
+    /// use its time now: who asks for much and moves nothing would have every turn.
     pub(super) fn settle(
         &mut self,
         client: Client,
@@ -279,14 +281,16 @@ impl<W> Queue<W> {
         now: Nanos,
     ) {
         let unused = self.takes(demand).saturating_sub(self.takes(demand.moving(moved)));
+        let before = self.due(demand.class());
         self.meter.settle(demand, moved, now);
         if let Some(mix) = &mut self.mix {
             mix.settle(demand, moved, now);
         }
         self.per_client.settle(client, demand, moved, now);
+        let regained = regained(before, self.due(demand.class()), now);
         if let Some(line) = self.clients.get_mut(&client) {
             if has_waited {
-                self.flows.uncharge(client, &mut line.flow, unused);
+                self.flows.uncharge(client, &mut line.flow, unused.min(regained));
             }
             line.wake(client, &mut self.flows);
         }

@@ -1,6 +1,7 @@
 //! A pool's volumes and what waits in them: who may pass, and when. Pure: time is an argument, and what may pass is a
 //! return value.
 
+use super::bucket::regained;
 use super::clients::ClientMeters;
 use super::fair_queue::{FairQueue, FlowState};
 use super::meter::Meter;
@@ -11,6 +12,10 @@ use super::{Class, Client, Demand, Moved, Nanos, PoolLimits, Throttled, VolumeLi
 const WAITING_MAX: usize = 1 << 16;
 /// Demands of one client among them, so that none fills the queue for the others.
 const CLIENT_WAITING_MAX: usize = 1 << 13;
+/// Demands past which only clients add to them that have fewer than [`NEWCOMER_WAITING_MAX`]: the rest is a reserve for these.
+const RESERVED_FROM: usize = WAITING_MAX / 4 * 3;
+/// See [`RESERVED_FROM`].
+const NEWCOMER_WAITING_MAX: usize = 16;
 /// The bits of a volume's number that say which slot it has; those above say how often the slot was used before.
 const SLOT_BITS: u32 = usize::BITS / 2;
 
@@ -261,12 +266,14 @@ impl<W> Scheduler<W> {
             None => demand,
         };
         let unused = self.meter.takes(demand).saturating_sub(self.meter.takes(demand.moving(moved)));
+        let before = self.meter.due(demand.class());
         self.meter.settle(demand, moved, now);
+        let regained = regained(before, self.meter.due(demand.class()), now);
         self.per_client.settle(client, demand, moved, now);
         if let Some(member) = member(&mut self.slots, volume) {
             member.queue.settle(client, demand, (moved, has_waited), now);
             if has_waited {
-                self.flows.uncharge(volume, &mut member.flow, unused);
+                self.flows.uncharge(volume, &mut member.flow, unused.min(regained));
             }
             enqueue_again(&mut self.flows, volume, member);
         }
@@ -275,7 +282,10 @@ impl<W> Scheduler<W> {
     /// Whether so much waits in a volume, of this client or of all, that nothing more of this client should.
     pub fn is_full(&self, volume: usize, client: Client) -> bool {
         self.queue(volume).is_some_and(|queue| {
-            queue.waiting() >= WAITING_MAX || queue.waiting_of(client) >= CLIENT_WAITING_MAX
+            let (all, own) = (queue.waiting(), queue.waiting_of(client));
+            all >= WAITING_MAX
+                || own >= CLIENT_WAITING_MAX
+                || all >= RESERVED_FROM && own >= NEWCOMER_WAITING_MAX
         })
     }
 

@@ -521,6 +521,29 @@ fn one_client_does_not_fill_the_queue_for_others() {
 }
 
 #[test]
+fn clients_that_fill_the_queue_leave_room_for_those_that_have_little_in_it() {
+    let mut scheduler: Scheduler<()> = Scheduler::new(&PoolLimits::default(), Nanos(0));
+    let volume = scheduler.add(&bytes_limit(1), Nanos(0));
+    let client = |number: u16| Client::from(Ipv4Addr::from_bits(number.into()));
+    let mut fill = |client| {
+        let fits = (0..).take_while(|_| {
+            let fits = !scheduler.is_full(volume, client);
+            if fits {
+                scheduler.wait(volume, client, Demand::read(4096), (), Nanos(0)).unwrap();
+            }
+            fits
+        });
+        fits.count()
+    };
+    assert!((0..32).map(|greedy| fill(client(greedy))).sum::<usize>() > 40_000);
+    for newcomer in 32..512 {
+        assert!(fill(client(newcomer)) >= 16, "{newcomer}");
+    }
+    let all: usize = (512..4096).map(|more| fill(client(more))).sum();
+    assert!(all < 1 << 14, "the reserve is bounded as well");
+}
+
+#[test]
 fn a_new_limit_is_felt_at_once() {
     let mut bench = Bench::new(Limits::NONE, &[bytes_limit(10 * MIB)]);
     bench.load(Load::new(0, 1, 64, 65_536));
@@ -649,6 +672,28 @@ fn demand_that_moves_less_than_it_may_costs_no_more_of_its_share() {
     bench.run_until(6 * SECOND);
     let shares = [0, 1].map(|of| bench.rate(SECOND..6 * SECOND, |load, _| load == of));
     assert!(jain(&shares) >= 0.98, "{shares:?}");
+}
+
+#[test]
+fn demands_that_move_nothing_leave_others_their_share() {
+    for (limit, bytes) in [(8 * MIB, 1 << 20), (8 * MIB, 2 << 20), (MIB, 1 << 20), (64 * MIB, 1 << 20)] {
+        for in_flight in [1, 4] {
+            // One in which the volume's limit binds, and one in which the pool's does.
+            let own = (PoolLimits::default(), [bytes_limit(limit), VolumeLimits::default()], 0);
+            let shared =
+                (bytes_limit(limit).all.into(), [VolumeLimits::default(), VolumeLimits::default()], 1);
+            for (pool, volumes, volume) in [own, shared] {
+                let mut bench = Bench::new(pool, &volumes);
+                let fair = bench.load(Load::new(0, 2, in_flight, 65_536));
+                // Reads behind the end of a file.
+                let trick = Trick { demand: Demand::read(bytes), moved: Moved::default(), is_dropped: false };
+                bench.load(Load { tricks: vec![trick], ..Load::new(volume, 1, 8, 0) });
+                bench.run_until(21 * SECOND);
+                let got = bench.rate(SECOND..21 * SECOND, |load, _| load == fair) / limit as f64;
+                assert!(got >= 0.475, "{bytes} at {limit}, {in_flight} in flight: {got:.3} of the limit");
+            }
+        }
+    }
 }
 
 #[test]
