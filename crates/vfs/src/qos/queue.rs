@@ -33,6 +33,9 @@ pub(super) struct Queue<W> {
     /// Entries of each class, and how many of all are debts.
     entries: [usize; Class::COUNT],
     debts: usize,
+    /// Clients that have paid a part of their first demand, which still waits: the one that goes on first is the last. Some may not be
+    /// that any more.
+    begun: [Vec<Client>; Class::COUNT],
     /// With more clients than this, those are forgotten that have nothing here.
     clients_max: usize,
     throttled: Throttled,
@@ -67,6 +70,7 @@ impl<W> Queue<W> {
             flows: FairQueue::default(),
             entries: [0; Class::COUNT],
             debts: 0,
+            begun: Default::default(),
             clients_max: CLIENTS_MIN,
             throttled: Throttled::default(),
         };
@@ -160,7 +164,7 @@ impl<W> Queue<W> {
         &mut self,
         class: Class,
         now: Nanos,
-        of_pool: &ClientMeters,
+        of_pool: (&ClientMeters, &Meter),
         gone: &mut Gone<'_, W>,
     ) -> Result<Next, Option<Nanos>> {
         while let Some((client, class)) = self.flows.wake(now) {
@@ -180,20 +184,56 @@ impl<W> Queue<W> {
                 self.flows.leave(client, &mut line.flow, class);
                 continue;
             };
-            let due = self.per_client.due(client, class).max(of_pool.due(client, class));
+            let due = self.per_client.due(client, class).max(of_pool.0.due(client, class));
             if due <= now {
-                return Ok(Next { served, number: first.number, client, class });
+                let number = first.number;
+                let client = self.goes_on(client, class, now, of_pool, gone).unwrap_or(client);
+                return Ok(Next { served, number, client, class });
             }
             self.flows.sleep(client, &mut line.flow, class, due);
         }
         Err(self.flows.next_wake())
     }
 
+    /// Who goes on with a demand of which a part is paid, before `first` takes a turn for one that takes no fewer: those of many clients
+    /// would else be paid side by side, and pass all at once.
+    fn goes_on(
+        &mut self,
+        first: Client,
+        class: Class,
+        now: Nanos,
+        (of_pool, pool): (&ClientMeters, &Meter),
+        gone: &Gone<'_, W>,
+    ) -> Option<Client> {
+        let front = |client| self.clients.get(&client)?.demands[class.index()].front();
+        let is_begun = |client: &mut Client| {
+            front(*client).is_some_and(|entry: &Entry<W>| {
+                entry.paid != Demand::NOTHING
+                    && entry.waiter.as_ref().is_some_and(|waiter| !(gone.is_gone)(waiter))
+            })
+        };
+        let begun = &mut self.begun[class.index()];
+        while begun.pop_if(|client| !is_begun(client)).is_some() {}
+        let begun = *begun.last()?;
+        let left = |client| {
+            let owed = front(client).map(|entry: &Entry<W>| entry.demand.without(entry.paid))?;
+            let turns = self.meter.turns(owed).max(pool.turns(owed));
+            Some(self.mix.as_ref().map_or(turns, |mix| turns.max(mix.turns(owed))))
+        };
+        let (turns, wanted) = (left(begun)?, left(first)?);
+        let due = self.per_client.due(begun, class).max(of_pool.due(begun, class));
+        (wanted > 1 && turns <= wanted && due <= now).then_some(begun)
+    }
+
     /// Pays a part of the demand that is next, at a cost in shares.
     pub(super) fn pay(&mut self, next: Next, part: Demand, now: Nanos, cost: Nanos) {
         let Some(line) = self.clients.get_mut(&next.client) else { return };
         let Some(first) = line.demands[next.class.index()].front_mut() else { return };
+        let is_new = first.paid == Demand::NOTHING;
         first.paid = first.paid.and(part);
+        if is_new && first.paid != first.demand && first.waiter.is_some() {
+            self.begun[next.class.index()].push(next.client);
+        }
         self.flows.charge(next.client, &mut line.flow, cost);
         self.take(next.client, part, now);
     }
@@ -301,6 +341,7 @@ impl<W> Queue<W> {
         let mut all: Vec<_> = waiting.collect();
         all.sort_by_key(|waiting| waiting.number);
         (self.flows, self.entries, self.debts) = (FairQueue::default(), [0; Class::COUNT], 0);
+        self.begun = Default::default();
         all
     }
 
