@@ -33,6 +33,8 @@ pub(super) struct Queue<W> {
     /// Entries of each class, and how many of all are debts.
     entries: [usize; Class::COUNT],
     debts: usize,
+    /// Demands of which a part is paid, by their clients and numbers: the last one goes on first. Some may have passed.
+    begun: [Vec<(Client, u64)>; Class::COUNT],
     /// With more clients than this, those are forgotten that have nothing here.
     clients_max: usize,
     throttled: Throttled,
@@ -69,6 +71,7 @@ impl<W> Queue<W> {
             flows: FairQueue::default(),
             entries: [0; Class::COUNT],
             debts: 0,
+            begun: Default::default(),
             clients_max: CLIENTS_MIN,
             throttled: Throttled::default(),
         };
@@ -166,7 +169,7 @@ impl<W> Queue<W> {
         &mut self,
         class: Class,
         now: Nanos,
-        of_pool: &ClientMeters,
+        of_pool: (&ClientMeters, &Meter),
         gone: &mut Gone<'_, W>,
     ) -> Result<Next, Option<Nanos>> {
         while let Some((client, class)) = self.flows.wake(now) {
@@ -186,22 +189,71 @@ impl<W> Queue<W> {
                 self.flows.leave(client, &mut line.flow, class);
                 continue;
             };
-            let due = self.per_client.due(client, class).max(of_pool.due(client, class));
+            let due = self.per_client.due(client, class).max(of_pool.0.due(client, class));
             if due <= now {
-                return Ok(Next { served, number: first.number, client, class });
+                let number = first.number;
+                let client = self.goes_on(client, class, now, of_pool, gone).unwrap_or(client);
+                return Ok(Next { served, number, client, class });
             }
             self.flows.sleep(client, &mut line.flow, class, due);
         }
         Err(self.flows.next_wake())
     }
 
+    /// Who goes on with a demand of which a part is paid, before `first` takes a turn for one that takes no fewer: those of many clients
+    /// would else be paid side by side, and pass all at once.
+    fn goes_on(
+        &mut self,
+        first: Client,
+        class: Class,
+        now: Nanos,
+        (of_pool, pool): (&ClientMeters, &Meter),
+        gone: &Gone<'_, W>,
+    ) -> Option<Client> {
+        let front = |client| self.clients.get(&client)?.demands[class.index()].front();
+        let is_begun = |&mut (client, number): &mut (Client, u64)| {
+            let waiter =
+                front(client).filter(|first| first.number == number).and_then(|first| first.waiter.as_ref());
+            waiter.is_some_and(|waiter| !(gone.is_gone)(waiter))
+        };
+        let begun = &mut self.begun[class.index()];
+        while begun.pop_if(|begun| !is_begun(begun)).is_some() {}
+        let (begun, _) = *begun.last()?;
+        let left = |client| {
+            let owed = front(client).map(|entry: &Entry<W>| entry.demand.without(entry.paid))?;
+            let turns = self.meter.turns(owed).max(pool.turns(owed));
+            Some(self.mix.as_ref().map_or(turns, |mix| turns.max(mix.turns(owed))))
+        };
+        let (turns, wanted) = (left(begun)?, left(first)?);
+        let due = self.per_client.due(begun, class).max(of_pool.due(begun, class));
+        (wanted > 1 && turns <= wanted && due <= now).then_some(begun)
+    }
+
     /// Pays a part of the demand that is next, at a cost in shares.
     pub(super) fn pay(&mut self, next: Next, part: Demand, now: Nanos, cost: Nanos) {
         let Some(line) = self.clients.get_mut(&next.client) else { return };
         let Some(first) = line.demands[next.class.index()].front_mut() else { return };
+        let is_new = first.paid == Demand::NOTHING;
         first.paid = first.paid.and(part);
+        let begins = is_new && first.paid != first.demand && first.waiter.is_some();
+        let number = first.number;
         self.flows.charge(next.client, &mut line.flow, cost);
         self.take(next.client, part, now);
+        if begins {
+            self.begin(next.client, next.class, number);
+        }
+    }
+
+    fn begin(&mut self, client: Client, class: Class, number: u64) {
+        let begun = &mut self.begun[class.index()];
+        if begun.len() > 2 * self.entries[class.index()] {
+            begun.retain(|(client, number)| {
+                let line = self.clients.get(client);
+                let first = line.and_then(|line| line.demands[class.index()].front());
+                first.is_some_and(|first| first.number == *number && first.waiter.is_some())
+            });
+        }
+        begun.push((client, number));
     }
 
     /// Lets the demand pass that is next: its number and waiter. It is a debt from now on.
@@ -307,6 +359,7 @@ impl<W> Queue<W> {
         let mut all: Vec<_> = waiting.collect();
         all.sort_by_key(|waiting| waiting.number);
         (self.flows, self.entries, self.debts) = (FairQueue::default(), [0; Class::COUNT], 0);
+        self.begun = Default::default();
         all
     }
 

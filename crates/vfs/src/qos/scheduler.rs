@@ -217,7 +217,7 @@ impl<W> Scheduler<W> {
             let next = if due > now {
                 Err(Some(due))
             } else {
-                member.queue.next(class, now, &self.per_client, gone)
+                member.queue.next(class, now, (&self.per_client, &self.meter), gone)
             };
             match next {
                 Ok(next) => {

@@ -675,6 +675,27 @@ fn demand_that_moves_less_than_it_may_costs_no_more_of_its_share() {
 }
 
 #[test]
+fn large_demands_of_many_clients_pass_one_after_the_other() {
+    let (limit, window) = (4 * MIB, 5 * SECOND);
+    let own = (PoolLimits::default(), bytes_limit(limit));
+    let shared = (bytes_limit(limit).all.into(), VolumeLimits::default());
+    for (pool, volume) in [own, shared] {
+        let mut bench = Bench::new(pool, &[volume]);
+        for client in 1..=40 {
+            bench.load(Load::new(0, client, 1 + u32::from(client % 2), 1 << 20));
+        }
+        bench.run_until(60 * SECOND);
+        for start in (0..110).map(|half| half * SECOND / 2) {
+            let got = bench.rate(start..start + window, |_, _| true) * window as f64 / SECOND as f64;
+            let allowed = 1.05 * (5 * limit) as f64 + MIB as f64;
+            assert!(got <= allowed, "{got} of {allowed} bytes in a window");
+        }
+        let each: Vec<f64> = (0..40).map(|of| bench.rate(0..60 * SECOND, |load, _| load == of)).collect();
+        assert!(jain(&each) >= 0.95, "{each:?}");
+    }
+}
+
+#[test]
 fn demands_that_move_nothing_leave_others_their_share() {
     for (limit, bytes) in [(8 * MIB, 1 << 20), (8 * MIB, 2 << 20), (MIB, 1 << 20), (64 * MIB, 1 << 20)] {
         for in_flight in [1, 4] {
