@@ -81,7 +81,7 @@ impl<P: Protocol> Job<P> {
         let Self { connection, task, weight, .. } = self;
         let run = || {
             let role = if matches!(task, Task::Lease(_)) { Role::Lease } else { Role::Job };
-            let mut runner = Runner::new(connection.protocol.memory(role, 0));
+            let mut runner = Runner::new(connection.protocol.memory(role, connection.resources.lease_files));
             match task {
                 Task::Work(Work::Call { call, message, charge, received }) => {
                     runner.begin(&connection, received);

@@ -75,7 +75,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// The session of a new connection.
     fn session(&self, listener: &Self::Listener, ends: Endpoints) -> Self::Session;
 
-    /// The memory of a thread. On an event loop it may hold `cached_files` files open.
+    /// The memory of a thread, which may hold `cached_files` files open between calls.
     fn memory(&self, role: Role, cached_files: usize) -> Self::Memory;
 
     /// Calls that were received are about to be planned and run with `memory`: it takes up what has changed.

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Buffers, and counts over all connections.
 pub(crate) struct Resources {
+    /// Files that a storage thread may hold open for a leased connection.
+    pub(crate) lease_files: usize,
     /// Where receive buffers come from.
     pub(crate) buffers: Arc<BufferPool>,
     /// Where the memory of long tails comes from.
@@ -35,8 +37,9 @@ pub(crate) struct Resources {
 
 impl Resources {
     /// Nothing is in use.
-    pub(crate) fn new(buffers: Arc<BufferPool>) -> Arc<Self> {
+    pub(crate) fn new(buffers: Arc<BufferPool>, lease_files: usize) -> Arc<Self> {
         Arc::new(Self {
+            lease_files,
             buffers,
             tails: Arc::default(),
             connections: AtomicUsize::new(0),

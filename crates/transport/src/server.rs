@@ -50,7 +50,7 @@ impl<P: Protocol> Server<P> {
         let told = mailboxes.clone();
         let buffers =
             BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
-        let resources = Resources::new(buffers);
+        let resources = Resources::new(buffers, settings.lease_files());
         let put_off = Parking::new("put-off", LONG_REPLIES_PUT_OFF_MAX, LONG_REPLIES_PUT_OFF_BYTES_MAX);
         let shared = Arc::new(Shared {
             protocol,

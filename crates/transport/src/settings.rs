@@ -2,7 +2,7 @@
 
 use crate::limits::{
     CACHED_FILES_MAX, CACHED_FILES_MIN, CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MIN, IDLE_S,
-    OTHER_DESCRIPTORS_MAX, PIPES_MAX, STALLED_S, UNPROVEN_S,
+    OTHER_DESCRIPTORS_MAX, PIPES_MAX, STALLED_S, STORAGE_THREADS_MAX, UNPROVEN_S,
 };
 use vfs::bounds::Networks;
 
@@ -52,6 +52,13 @@ impl Descriptors {
 }
 
 impl Settings {
+    /// Files that a storage thread may hold open between the calls of a leased connection: all of them as many as the event loops. A
+    /// power of two.
+    pub(crate) fn lease_files(&self) -> usize {
+        let each = self.cached_files * self.threads / STORAGE_THREADS_MAX;
+        1 << each.max(1).ilog2()
+    }
+
     /// For a process that may have so many descriptors open.
     pub fn for_descriptors(threads: usize, descriptors: usize) -> Self {
         let Descriptors { files, connections, .. } = Descriptors::of(descriptors);

@@ -140,7 +140,8 @@ impl Protocol for Rpc {
         let mut cache = match role {
             Role::EventLoop => Some(HandleCache::new(cached_files, CACHED_NAMES, CACHED_CREDENTIALS)),
             Role::Lease => {
-                Some(HandleCache::new(LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES))
+                let files = cached_files.min(LEASE_CACHE_ENTRIES);
+                Some(HandleCache::new(files, LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES))
             }
             Role::Job => None,
         };
