@@ -224,8 +224,8 @@ fn connections_that_say_nothing_keep_nobody_out() {
 
 /// A connection from another address of this machine.
 fn from(source: [u8; 4], to: std::net::SocketAddr) -> TcpStream {
-    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
     bind(&socket, &std::net::SocketAddr::from((source, 0))).unwrap();
     connect(&socket, &to).unwrap();
     TcpStream::from(socket)

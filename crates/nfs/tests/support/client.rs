@@ -7,7 +7,7 @@ use nfs::service::Service;
 use nfs_wire::rpc::{RecordMark, ReplyHeader};
 use nfs_wire::v3::Procedure;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -108,7 +108,7 @@ impl Client {
 
     fn connect_between(source: SocketAddrV4, address: SocketAddr) -> Self {
         let try_once = || -> rustix::io::Result<Self> {
-            let fd = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            let fd = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
             sockopt::set_socket_reuseaddr(&fd, true)?;
             bind(&fd, &source)?;
             connect(&fd, &address)?;

@@ -6,7 +6,7 @@ use bench::Target;
 use bench::client::{Client, Identity};
 use identity::NtHash;
 use nfs_wire::v3::StableHow;
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 
@@ -15,7 +15,7 @@ const DESCRIPTORS: usize = 1024;
 
 /// A connection from another address of this machine.
 fn from(source: [u8; 4], to: SocketAddr) -> TcpStream {
-    let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    let fd = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
     bind(&fd, &SocketAddr::from((source, 0))).unwrap();
     connect(&fd, &to).unwrap();
     fd.into()

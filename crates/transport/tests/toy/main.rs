@@ -10,7 +10,7 @@ mod patience;
 mod unfinished;
 
 use cipher::Cipher;
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
@@ -377,7 +377,7 @@ impl Running {
 
     /// As a client with another address.
     fn connect_as(&self, source: [u8; 4]) -> Client {
-        let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        let fd = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         bind(&fd, &SocketAddrV4::new(source.into(), 0)).unwrap();
         connect(&fd, &self.address).unwrap();
         Client::new(fd.into())

@@ -4,7 +4,7 @@ mod anonymous;
 
 use super::random;
 use identity::{Credentials, Initiator, NtHash};
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use smb_wire::compound;
 use smb_wire::compression::Compression;
 use smb_wire::crypto::kdf::KeySource;
@@ -199,7 +199,7 @@ impl Client {
 
     /// As a client with another address.
     pub(crate) fn connect_as(source: [u8; 4], address: SocketAddr) -> Self {
-        let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        let fd = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         bind(&fd, &SocketAddrV4::new(source.into(), 0)).unwrap();
         connect(&fd, &address).unwrap();
         Self::over(fd.into())
