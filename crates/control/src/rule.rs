@@ -86,7 +86,7 @@ pub(crate) fn protection_word(protection: Protection) -> &'static str {
     }
 }
 
-/// What a service needs to be started with, so that connections can have this protection.
+/// Options that a service has to be started with, so that connections can have this protection.
 pub(crate) fn missing_for(protection: Protection) -> &'static str {
     match protection {
         Protection::Plain | Protection::Encrypted => "a certificate: --tls-cert and --tls-key",

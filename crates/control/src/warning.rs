@@ -72,9 +72,9 @@ pub enum Warning {
     Unprotected {
         /// The volume.
         volume: VolumeName,
-        /// Whom the rule is for.
+        /// Clients that the rule is for.
         clients: String,
-        /// What it asks for.
+        /// Protection that it asks for.
         protection: Protection,
     },
     /// A volume is not served at one of its endpoints.

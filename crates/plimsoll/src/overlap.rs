@@ -19,7 +19,7 @@ struct Place {
 /// A line of `/proc/self/mountinfo`.
 struct MountPoint {
     device: String,
-    /// What of the file system is mounted.
+    /// Part of the file system that is mounted.
     root: PathBuf,
     at: PathBuf,
 }
@@ -66,7 +66,7 @@ impl Place {
     }
 }
 
-/// Where a directory lies that has this path without links.
+/// Place of a directory that has this path without links.
 fn place(mounts: &[MountPoint], full: &Path) -> Place {
     // Of several at one place, the last hides the others.
     let mount = mounts

@@ -135,7 +135,7 @@ impl Service {
         Self { authority: Arc::new(Authority { null_sessions, ..(*self.authority).clone() }), ..self }
     }
 
-    /// The same, with several connections for the sessions of clients that announce them, or with one for each session: then
+    /// Service with several connections for the sessions of clients that announce them, or with one for each session: then
     /// AES-GMAC signs for all clients that offer it.
     #[must_use]
     pub fn multichannel(self, is_multichannel: bool) -> Self {

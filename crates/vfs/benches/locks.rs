@@ -1,4 +1,4 @@
-//! What a byte range costs that is locked and unlocked: `cargo bench -p vfs --bench locks`.
+//! Cost of a byte range that is locked and unlocked: `cargo bench -p vfs --bench locks`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 

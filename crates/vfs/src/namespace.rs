@@ -134,12 +134,12 @@ pub struct Origin {
     pub protection: Protection,
 }
 
-/// What an export has let somebody do: for as long as it still would, what was got by it stays.
+/// Permission that an export has given: for as long as it still would, what was got by it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// The export.
     pub export: ExportId,
-    /// Where the call came from.
+    /// Address that the call came from.
     pub origin: Origin,
     /// Whether it changes files, or keeps others from doing so.
     pub changes: bool,

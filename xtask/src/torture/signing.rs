@@ -1,7 +1,7 @@
 //! Tests that need AES-GMAC on the connection that smbtorture makes first. smbtorture announces channels on it, and a server that has
 //! channels then signs with AES-CMAC (`docs/decisions/0065-gmac-and-channels.md`).
 
-/// How a test gets AES-GMAC.
+/// Way for a test to get AES-GMAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     /// From a server whose sessions have one connection.

@@ -221,7 +221,7 @@ fn count_signed(first: &Client, log: &[Vec<u8>]) -> usize {
     nonces.iter().filter(|(is_reply, ..)| *is_reply).count()
 }
 
-/// What a session does last.
+/// Last step of a session.
 type Ending = fn(&mut Client);
 
 fn end_by_wrong_password(client: &mut Client) {

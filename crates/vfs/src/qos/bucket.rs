@@ -10,7 +10,7 @@ pub const BURST: Nanos = Nanos(50_000_000);
 /// Fractions of a nanosecond: 2^32 of them make one.
 const FRACTION_BITS: u32 = 32;
 
-/// How much of a rate's time can be used again where its due moment went back: what lies further back than a burst is lost.
+/// Time of a rate that can be used again where its due moment went back: what lies further back than a burst is lost.
 pub(super) fn regained(before: Nanos, after: Nanos, now: Nanos) -> Nanos {
     let earliest = now.saturating_sub(BURST);
     before.max(earliest).saturating_sub(after.max(earliest))

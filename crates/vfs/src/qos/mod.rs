@@ -28,7 +28,7 @@ pub use toll::{Charge, Toll};
 
 use std::net::IpAddr;
 
-/// How long one turn may take of a rate. A demand that takes longer is paid in several, between which others have theirs, so that
+/// Longest time of a rate that one turn takes. A demand that takes longer is paid in several, between which others have theirs, so that
 /// a client with small demands does not wait for the large ones of its neighbor.
 const TURN: Nanos = Nanos(5_000_000);
 
@@ -159,7 +159,7 @@ impl Demand {
         }
     }
 
-    /// What is left of it without a part of it.
+    /// The demand without a part of it.
     const fn without(self, part: Self) -> Self {
         Self {
             read_bytes: self.read_bytes.saturating_sub(part.read_bytes),
@@ -177,7 +177,7 @@ impl Demand {
         operations <= 1 && self.read_bytes as u64 + self.write_bytes as u64 <= TURN_BYTES_MIN as u64
     }
 
-    /// What it pays next of each component, the same fraction of all, if `left` of its `all` turns are left after it `paid` so much:
+    /// The part that is paid next, the same fraction of each component, if `left` of its `all` turns are left after it `paid` so much:
     /// something, or all that is left of it.
     fn next_part(self, paid: Self, left: u32, all: u32) -> Self {
         let turns = u64::from(all.saturating_sub(left)) + 1;

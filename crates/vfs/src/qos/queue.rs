@@ -54,9 +54,9 @@ struct Entry<W> {
     paid: Demand,
     since: Nanos,
     number: u64,
-    /// Its client had nothing here when it came.
+    /// Whether its client had nothing here when it came.
     is_only: bool,
-    /// What to tell; nothing if it has passed before it was paid: then it is a debt.
+    /// Waiter to tell; none if it has passed before it was paid: then it is a debt.
     waiter: Option<W>,
 }
 
@@ -200,7 +200,7 @@ impl<W> Queue<W> {
         Err(self.flows.next_wake())
     }
 
-    /// Who goes on with a demand of which a part is paid, before `first` takes a turn for one that takes no fewer: those of many clients
+    /// The client that goes on with a demand of which a part is paid, before `first` takes a turn for one that takes no fewer: those of many clients
     /// would else be paid side by side, and pass all at once.
     fn goes_on(
         &mut self,
@@ -221,8 +221,7 @@ impl<W> Queue<W> {
         let (begun, _) = *begun.last()?;
         let left = |client| {
             let owed = front(client).map(|entry: &Entry<W>| entry.demand.without(entry.paid))?;
-            let turns = self.meter.turns(owed).max(pool.turns(owed));
-            Some(self.mix.as_ref().map_or(turns, |mix| turns.max(mix.turns(owed))))
+            Some(self.turns(owed).max(pool.turns(owed)))
         };
         let (turns, wanted) = (left(begun)?, left(first)?);
         let due = self.per_client.due(begun, class).max(of_pool.due(begun, class));

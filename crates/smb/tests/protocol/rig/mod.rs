@@ -84,7 +84,7 @@ impl Rig {
         Self::serving(ExportRule::everybody(), |volume| volume, |service| service.anonymous(true))
     }
 
-    /// That gives a session one connection.
+    /// Rig whose service gives each session one connection.
     pub(crate) fn single() -> Self {
         Self::serving(ExportRule::everybody(), |volume| volume, |service| service.multichannel(false))
     }
