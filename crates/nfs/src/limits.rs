@@ -25,6 +25,8 @@ pub const CACHED_CREDENTIALS: usize = 256;
 pub const CACHED_NAMES: usize = 16_384;
 /// The longest datagram that is read; calls of the port mapper and the lock manager are shorter.
 pub const DATAGRAM_BYTES_MAX: usize = 2048;
+/// Datagrams that wait for their turn at limits, of all senders.
+pub const WAITING_DATAGRAMS_MAX: usize = 256;
 /// Lines in the table of mounts; the longest reply to DUMP is then about 1.3 MiB.
 pub const MOUNTS_MAX: usize = 1024;
 /// Clients whose locks are known at a time.

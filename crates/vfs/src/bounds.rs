@@ -120,6 +120,13 @@ impl Default for Networks {
     }
 }
 
+impl Network {
+    /// The address, or the first one of the prefix.
+    pub fn address(self) -> IpAddr {
+        self.0
+    }
+}
+
 impl std::fmt::Display for Network {
     /// Writes the address, or the first one of the prefix.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -49,6 +49,15 @@ pub(crate) fn answer(
     }
 }
 
+/// The handle of the file that a call is about, if it is about one.
+pub(crate) fn handle(version: u32, procedure: Procedure, args: &[u8]) -> Option<&[u8]> {
+    let r = Reader::new(args);
+    match version {
+        VERSION_4 => Request::<u64>::handle(procedure, r),
+        _ => Request::<u32>::handle(procedure, r),
+    }
+}
+
 /// The procedures in one of the two widths of offsets.
 struct Request<O>(std::marker::PhantomData<O>);
 
@@ -56,6 +65,22 @@ struct Request<O>(std::marker::PhantomData<O>);
 type Answered = Result<Answer, Malformed>;
 
 impl<O: Offset> Request<O> {
+    fn handle(procedure: Procedure, mut r: Reader<'_>) -> Option<&[u8]> {
+        let lock = match procedure {
+            Procedure::TEST | Procedure::TEST_MSG => TestArgs::<O>::decode(&mut r).ok()?.alock,
+            Procedure::LOCK | Procedure::LOCK_MSG | Procedure::NM_LOCK => {
+                LockArgs::decode(&mut r).ok()?.alock
+            }
+            Procedure::CANCEL | Procedure::CANCEL_MSG => CancelArgs::decode(&mut r).ok()?.alock,
+            Procedure::UNLOCK | Procedure::UNLOCK_MSG => UnlockArgs::decode(&mut r).ok()?.alock,
+            Procedure::SHARE | Procedure::UNSHARE => {
+                return Some(ShareArgs::decode(&mut r).ok()?.share.fh.0);
+            }
+            _ => return None,
+        };
+        Some(lock.fh.0)
+    }
+
     fn answer(
         call: &mut Call<'_>,
         version: u32,

@@ -4,11 +4,11 @@ use super::dispatch::{RpcCall, Sideband, Target};
 use crate::handle::HandleSigner;
 use crate::service::Service;
 use crate::v4::price::{Covered, Segment, first_segment};
-use crate::{rates, v3};
+use crate::{nlm, rates, v3};
 use nfs_wire::v3::Procedure;
 use std::net::IpAddr;
 use std::sync::Arc;
-use vfs::qos::{Toll, is_anything_limited};
+use vfs::qos::{Demand, Toll, is_anything_limited};
 use vfs::{Export, Namespace, Origin};
 
 /// The toll of a call with these arguments; `None` if it has nothing to pay, or will be refused anyway. Notes which operations of a
@@ -30,6 +30,10 @@ pub(super) fn toll(
         Target::Nfs(procedure) if is_anything_limited() => {
             let (handle, demand) = v3::demand(procedure, args)?;
             (reached(handle, service, namespace, origin)?, demand)
+        }
+        Target::Sideband(Sideband::Nlm(version, procedure)) if is_anything_limited() => {
+            let handle = nlm::handle(version, procedure, args)?;
+            (reached(handle, service, namespace, origin)?, Demand::OTHER)
         }
         Target::Compound(outline) if outline.is_recorded => return rated(&service.rates.records),
         Target::Compound(_) if is_anything_limited() => {

@@ -5,88 +5,153 @@
 //! by having us answer to somebody else. The lists are for those who ask over TCP. A reply is never answered, so two
 //! servers cannot keep each other busy.
 
+mod line;
+
+use super::demand::toll;
 use crate::call::Call;
 use crate::limits::DATAGRAM_BYTES_MAX;
-use crate::rpc::dispatch::{Programs, route};
+use crate::rpc::dispatch::{Programs, RpcCall, route};
 use crate::rpc::reply::Records;
 use crate::service::Service;
+use line::Line;
 use nfs_wire::rpc::{Accepted, CallHeader};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use transport::Outbox;
-use transport::{CallStats, clock};
-use vfs::{Blocking, FsError, PendingSync, Protection, panics};
+use transport::{CallStats, Outbox, Start, clock};
+use vfs::qos::Toll;
+use vfs::{Blocking, FsError, Origin, PendingSync, Protection, panics};
 use xdr::{Decode, Reader};
 
-/// A thread that answers the datagrams of one socket, until it is dropped.
+/// Two threads that answer the datagrams of one socket, until this is dropped: one those that need not wait, one those that have
+/// waited for a limit.
 pub struct Responder {
-    stopping: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    desk: Arc<Desk>,
+    threads: Vec<JoinHandle<()>>,
 }
 
-/// How often the thread looks whether it shall stop.
+/// The threads' own.
+struct Desk {
+    service: Arc<Service>,
+    socket: UdpSocket,
+    programs: Programs,
+    stopping: AtomicBool,
+}
+
+/// A datagram that is a call.
+struct Datagram {
+    call: RpcCall,
+    peer: SocketAddr,
+    local: IpAddr,
+    bytes: Vec<u8>,
+}
+
+/// How often the threads look whether they shall stop.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Responder {
     /// Answers the calls to these programs that come to `socket`.
     pub fn start(service: Arc<Service>, socket: UdpSocket, programs: Programs) -> io::Result<Self> {
         socket.set_read_timeout(Some(LOOK))?;
-        let stopping = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stopping);
-        let run = move || {
-            while !told.load(Ordering::SeqCst) {
-                // A datagram that makes us panic gets no answer; the next one does.
-                if let Ok(Err(error)) = panics::catch(|| serve_one(&service, &socket, programs)) {
-                    tracing::warn!(%error, ?programs, "a datagram cannot be received or sent");
-                    std::thread::sleep(LOOK);
+        let (line, passed) = Line::new(service.networks);
+        let desk = Arc::new(Desk { service, socket, programs, stopping: AtomicBool::new(false) });
+        let mut responder = Self { desk: Arc::clone(&desk), threads: Vec::new() };
+        let receiving = Arc::clone(&desk);
+        responder.spawn("datagrams", move || receiving.receive(&line))?;
+        responder.spawn("paid datagrams", move || {
+            while !desk.is_stopping() {
+                match passed.recv_timeout(LOOK) {
+                    // One that panics gets no answer, and has paid.
+                    Ok(paid) => drop(panics::catch(|| desk.reply(&paid.datagram))),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
-        };
-        let thread = std::thread::Builder::new().name("datagrams".into()).spawn(run)?;
-        Ok(Self { stopping, thread: Some(thread) })
+        })?;
+        Ok(responder)
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(std::thread::Builder::new().name(name.into()).spawn(run)?);
+        Ok(())
     }
 }
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        if let Some(thread) = self.thread.take() {
+        self.desk.stopping.store(true, Ordering::SeqCst);
+        for thread in self.threads.drain(..) {
             // It panicked if this fails, and has said so.
             let _ = thread.join();
         }
     }
 }
 
-/// Waits a little for a datagram, and answers it.
-fn serve_one(service: &Service, socket: &UdpSocket, programs: Programs) -> io::Result<()> {
-    let mut datagram = [0; DATAGRAM_BYTES_MAX];
-    let (length, peer) = match socket.recv_from(&mut datagram) {
-        Ok(received) => received,
-        // Refused: the one we answered last is gone, and we are told only now.
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::WouldBlock
-                    | ErrorKind::TimedOut
-                    | ErrorKind::Interrupted
-                    | ErrorKind::ConnectionRefused
-            ) =>
-        {
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
-    let local = local_address(socket.local_addr()?.ip(), peer);
-    if let Some(reply) = answer(service, programs, peer, local, &datagram[..length])
-        && let Err(error) = socket.send_to(&reply, peer)
-    {
-        tracing::debug!(%peer, %error, "cannot answer");
+impl Desk {
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
     }
-    Ok(())
+
+    /// Answers what may be done at once, and puts the rest in line.
+    fn receive(&self, line: &Line) {
+        while !self.is_stopping() {
+            // A datagram that makes us panic gets no answer; the next one does.
+            if let Ok(Err(error)) = panics::catch(|| self.serve_one(line)) {
+                tracing::warn!(%error, programs = ?self.programs, "a datagram cannot be received or sent");
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
+
+    /// Waits a little for a datagram, and answers it or puts it in line.
+    fn serve_one(&self, line: &Line) -> io::Result<()> {
+        let mut datagram = [0; DATAGRAM_BYTES_MAX];
+        let (length, peer) = match self.socket.recv_from(&mut datagram) {
+            Ok(received) => received,
+            // Refused: the one we answered last is gone, and we are told only now.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock
+                        | ErrorKind::TimedOut
+                        | ErrorKind::Interrupted
+                        | ErrorKind::ConnectionRefused
+                ) =>
+            {
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let local = local_address(self.socket.local_addr()?.ip(), peer);
+        let bytes = datagram[..length].to_vec();
+        match routed(self.programs, (peer, local), bytes) {
+            Ok(mut datagram) => match datagram.toll(&self.service).map(Toll::pay) {
+                None => self.reply(&datagram),
+                Some(Ok(_charge)) => self.reply(&datagram),
+                Some(Err(toll)) => line.wait(datagram, toll),
+            },
+            Err(Some(refusal)) => self.send(&refusal, peer),
+            Err(None) => {}
+        }
+        Ok(())
+    }
+
+    /// Does a call and answers it.
+    fn reply(&self, datagram: &Datagram) {
+        if let Some(reply) = datagram.answer(&self.service) {
+            self.send(&reply, datagram.peer);
+        }
+    }
+
+    fn send(&self, reply: &[u8], peer: SocketAddr) {
+        if let Err(error) = self.socket.send_to(reply, peer) {
+            tracing::debug!(%peer, %error, "cannot answer");
+        }
+    }
 }
 
 /// Where `peer` reaches us. A socket on every address is not told which one a datagram was for; it is the one from
@@ -108,28 +173,52 @@ fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
     route().unwrap_or(any)
 }
 
-/// The reply to a datagram, if it gets any.
-fn answer(
-    service: &Service,
+/// The call in a datagram, or the refusal of it, if it gets any.
+fn routed(
     programs: Programs,
-    peer: SocketAddr,
-    local: IpAddr,
-    datagram: &[u8],
-) -> Option<Vec<u8>> {
+    (peer, local): (SocketAddr, IpAddr),
+    bytes: Vec<u8>,
+) -> Result<Datagram, Option<Vec<u8>>> {
     let mut out = Outbox::default();
     let start = out.start();
-    if let Some(routed) = route(programs, datagram, None, &mut out).ok()? {
+    match route(programs, &bytes, None, &mut out) {
+        Ok(Some(call)) => Ok(Datagram { call, peer, local, bytes }),
+        Ok(None) => Err(sendable(&mut out, start, (peer, &bytes))),
+        Err(_) => Err(None),
+    }
+}
+
+impl Datagram {
+    /// The address that stands for the client at limits. With connections, some hosts of a network are clients of their own; the
+    /// senders of datagrams are not.
+    fn payer(&self, service: &Service) -> IpAddr {
+        service.networks.of(self.peer.ip()).address()
+    }
+
+    /// The toll of the call, if it has one to pay.
+    fn toll(&mut self, service: &Service) -> Option<Toll> {
+        let (payer, protocol) = (self.payer(service), self.call.protocol());
+        let client = self.peer.ip();
+        let origin = Origin { client, endpoint: None, protocol, protection: Protection::Plain };
+        let args = self.call.args(&self.bytes);
+        toll(&mut self.call, args, service, &service.namespace.load(), (origin, payer))
+    }
+
+    /// Does the call. The reply, if it gets any.
+    fn answer(&self, service: &Service) -> Option<Vec<u8>> {
+        let mut out = Outbox::default();
+        let start = out.start();
         let mut call = Call {
             service,
             namespace: &service.namespace.load_full(),
-            peer,
-            payer: peer.ip().to_canonical(),
-            local,
+            peer: self.peer,
+            payer: self.payer(service),
+            local: self.local,
             endpoint: None,
-            protocol: routed.protocol(),
+            protocol: self.call.protocol(),
             protection: Protection::Plain,
             moves_pages: false,
-            credential: &routed.credential,
+            credential: &self.call.credential,
             now: clock::now(),
             blocking: Blocking::Allowed,
             cache: None,
@@ -137,10 +226,15 @@ fn answer(
             stats: CallStats::default(),
             charge: &mut None,
         };
-        if routed.perform(routed.args(datagram), &mut call, &mut out).is_err() {
-            routed.fail(FsError::Delay, &mut out);
+        if self.call.perform(self.call.args(&self.bytes), &mut call, &mut out).is_err() {
+            self.call.fail(FsError::Delay, &mut out);
         }
+        sendable(&mut out, start, (self.peer, &self.bytes))
     }
+}
+
+/// The reply that may be sent to a datagram.
+fn sendable(out: &mut Outbox, start: Start, (peer, datagram): (SocketAddr, &[u8])) -> Option<Vec<u8>> {
     let may_be_sent = |reply: &[u8]| reply.len() <= datagram.len() || peer.ip().to_canonical().is_loopback();
     if !may_be_sent(out.record(start)?) {
         let xid = CallHeader::decode(&mut Reader::new(datagram)).ok()?.xid;
@@ -165,7 +259,11 @@ mod tests {
 
     fn ask(peer: &str, datagram: &[u8]) -> Option<Vec<u8>> {
         let desk = desk("0.0.0.0");
-        answer(&desk.service, PORTMAP, peer.parse().unwrap(), "10.1.0.1".parse().unwrap(), datagram)
+        let ends = (peer.parse().unwrap(), "10.1.0.1".parse().unwrap());
+        match routed(PORTMAP, ends, datagram.to_vec()) {
+            Ok(datagram) => datagram.answer(&desk.service),
+            Err(refusal) => refusal,
+        }
     }
 
     fn call(procedure: u32, version: u32, args: &impl Encode) -> Vec<u8> {

@@ -8,6 +8,7 @@ use nfs_wire::v4::{
     Argument, Bitmap, CreateArgs, CreateType, DelegreturnArgs, Fattr, FileHandle, GetattrArgs, LookupArgs,
     PutfhArgs, ReadArgs, StableHow, Stateid, Status, WriteArgs,
 };
+use std::iter;
 use std::num::NonZeroU64;
 use vfs::qos::{Limits, VolumeLimits};
 
@@ -34,6 +35,10 @@ fn getattr() -> Argument<'static> {
     Argument::Getattr(GetattrArgs { attr_request: Bitmap::EMPTY })
 }
 
+fn getattrs(file: &[u8], count: usize) -> Vec<Argument<'_>> {
+    iter::once(put(file)).chain(iter::repeat_n(getattr(), count)).collect()
+}
+
 /// The lookups of a mount, from the root.
 fn mount() -> [Argument<'static>; 4] {
     [Argument::Putrootfh, Argument::Lookup(LookupArgs { objname: b"vol" }), Argument::Getfh, getattr()]
@@ -47,8 +52,15 @@ fn status(client: &mut Client) -> Status {
     Results(client.receive().results).status()
 }
 
-fn waiting(host: &Host) -> usize {
+pub(crate) fn waiting(host: &Host) -> usize {
     host.gate.throttled().1
+}
+
+/// Has so many operations be paid at once, so that those of all others wait.
+pub(crate) fn owe(host: &Host, operations: usize) {
+    let mut client = host.running.connect();
+    send(&mut client, 0, &getattrs(&host.file, operations));
+    assert_eq!(status(&mut client), Status::OK);
 }
 
 #[test]
@@ -122,7 +134,7 @@ fn operations_without_a_price_pass_those_that_wait() {
     let ops = NonZeroU64::new(1);
     host.gate.set_limits(limits(Limits { ops, ..Limits::NONE }));
     let mut client = host.running.connect();
-    let long: Vec<_> = [put(&host.file)].into_iter().chain((0..60).map(|_| getattr())).collect();
+    let long = getattrs(&host.file, 60);
     send(&mut client, 0, &long);
     assert_eq!(status(&mut client), Status::OK);
     send(&mut client, 1, &long);
@@ -142,8 +154,7 @@ fn each_operation_of_a_compound_counts() {
     let ops = NonZeroU64::new(64);
     host.gate.set_limits(limits(Limits { ops, ..Limits::NONE }));
     let mut client = host.running.connect();
-    let many: Vec<Argument<'_>> = [put(&host.file)].into_iter().chain((0..63).map(|_| getattr())).collect();
-    send(&mut client, 0, &many);
+    send(&mut client, 0, &getattrs(&host.file, 63));
     assert_eq!(status(&mut client), Status::OK);
     send(&mut client, 1, &[put(&host.file), getattr()]);
     wait_until("the next one to wait", || waiting(&host) == 1);

@@ -1,30 +1,40 @@
 //! Locks over real sockets: one client by TCP, another by UDP, which is called when the lock comes.
 
-use crate::support::client::{Client, PATIENCE, system_clock};
+use super::compounds::{owe, waiting};
+use super::limits::Host;
+use crate::support::client::{Client, PATIENCE, system_clock, wait_until};
 use crate::support::object::{name, new_inode};
 use crate::support::{PROGRAMS, VOLUME, service, trusting, volume};
+use nfs::limits::WAITING_DATAGRAMS_MAX;
 use nfs::nlm::locks::Locks;
 use nfs::rpc::dispatch::Programs;
 use nfs::rpc::server::{Server, Settings};
 use nfs::rpc::udp::Responder;
 use nfs::service::Service;
 use nfs_wire::nlm::{
-    Lock, LockArgs, Object, PROGRAM, Procedure, Reply, Status, TestArgs, UnlockArgs, VERSION_4,
+    CancelArgs, Lock, LockArgs, Notify, Object, Offset, PROGRAM, Procedure, Reply, Share, ShareAccess,
+    ShareArgs, ShareMode, Status, TestArgs, UnlockArgs, VERSION_1, VERSION_3, VERSION_4,
 };
 use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark, ReplyHeader};
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::num::NonZeroU64;
 use std::sync::Arc;
-use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode};
+use vfs::qos::{Limits, VolumeLimits};
+use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode, bounds};
 use xdr::{Decode, Encode, Reader};
 
 const TCP_CLIENT: [u8; 4] = [127, 0, 4, 1];
 const UDP_CLIENT: [u8; 4] = [127, 0, 4, 2];
 
-fn call(xid: u32, (prog, proc): (u32, u32), args: &impl Encode) -> Vec<u8> {
+fn call(xid: u32, called: (u32, u32), args: &impl Encode) -> Vec<u8> {
+    call_of(VERSION_4, xid, called, args)
+}
+
+fn call_of(vers: u32, xid: u32, (prog, proc): (u32, u32), args: &impl Encode) -> Vec<u8> {
     let sys = AuthSys { uid: 1000, gid: 100, ..AuthSys::default() }.to_bytes();
     let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys };
     let verf = OpaqueAuth::default();
-    let header = CallHeader { xid, rpcvers: RPC_VERSION, prog, vers: VERSION_4, proc, cred, verf };
+    let header = CallHeader { xid, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf };
     [header.to_bytes(), args.to_bytes()].concat()
 }
 
@@ -38,10 +48,13 @@ fn status(results: &[u8]) -> Status {
     Reply::decode(&mut Reader::new(results)).unwrap().stat
 }
 
-fn ask_tcp(client: &mut Client, procedure: Procedure, args: &impl Encode) -> Status {
-    let call = call(7, (PROGRAM, procedure.0), args);
+fn send_tcp(client: &mut Client, call: &[u8]) {
     let mark = RecordMark { last: true, length: u32::try_from(call.len()).unwrap() };
-    client.send_bytes(&[&mark.to_word().to_be_bytes()[..], &call].concat()).unwrap();
+    client.send_bytes(&[&mark.to_word().to_be_bytes()[..], call].concat()).unwrap();
+}
+
+fn ask_tcp(client: &mut Client, procedure: Procedure, args: &impl Encode) -> Status {
+    send_tcp(client, &call(7, (PROGRAM, procedure.0), args));
     status(&client.receive().results)
 }
 
@@ -99,4 +112,157 @@ fn a_client_waits_over_udp_for_the_lock_of_one_over_tcp() {
     assert_eq!(ask_tcp(&mut first, Procedure::LOCK, &lock_args(fh, false)), Status::DENIED);
     drop(responder);
     server.stop(PATIENCE);
+}
+
+/// A call of every procedure that is about this file, in a version of the lock manager.
+fn calls_about<O: Offset + From<u8>>(version: u32, fh: &[u8]) -> Vec<Vec<u8>> {
+    let (cookie, oh) = (Object(b"c"), Object(b"1@client"));
+    let (l_offset, l_len, fh) = (O::from(0), O::from(0), Object(fh));
+    let alock = Lock { caller_name: b"client", fh, oh, svid: 1, l_offset, l_len };
+    let lock = LockArgs { cookie, block: false, exclusive: true, alock, reclaim: false, state: 1 };
+    let test = TestArgs { cookie, exclusive: true, alock };
+    let cancel = CancelArgs { cookie, block: false, exclusive: true, alock };
+    let unlock = UnlockArgs { cookie, alock };
+    let (mode, access) = (ShareMode::DENY_NONE, ShareAccess::READ);
+    let share = Share { caller_name: b"client", fh, oh, mode, access };
+    let share = ShareArgs { cookie, share, reclaim: false };
+    let mut calls = vec![
+        (Procedure::TEST, test.to_bytes()),
+        (Procedure::LOCK, lock.to_bytes()),
+        (Procedure::CANCEL, cancel.to_bytes()),
+        (Procedure::UNLOCK, unlock.to_bytes()),
+        (Procedure::TEST_MSG, test.to_bytes()),
+        (Procedure::LOCK_MSG, lock.to_bytes()),
+        (Procedure::CANCEL_MSG, cancel.to_bytes()),
+        (Procedure::UNLOCK_MSG, unlock.to_bytes()),
+    ];
+    if version != VERSION_1 {
+        calls.push((Procedure::NM_LOCK, lock.to_bytes()));
+        calls.push((Procedure::SHARE, share.to_bytes()));
+        calls.push((Procedure::UNSHARE, share.to_bytes()));
+    }
+    let numbered = (0..).zip(calls);
+    numbered
+        .map(|(xid, (procedure, args))| [call_of(version, xid, (PROGRAM, procedure.0), &()), args].concat())
+        .collect()
+}
+
+/// A host whose volume lets no operation pass for a minute.
+fn slow_host() -> Host {
+    let host = Host::new(trusting());
+    let all = Limits { ops: NonZeroU64::new(1), ..Limits::NONE };
+    host.gate.set_limits(VolumeLimits { all, ..VolumeLimits::default() });
+    owe(&host, 60);
+    host
+}
+
+#[test]
+fn each_call_about_a_file_is_an_operation_of_its_volume() {
+    for version in [VERSION_1, VERSION_3, VERSION_4] {
+        let host = slow_host();
+        let calls = match version {
+            VERSION_4 => calls_about::<u64>(version, &host.file),
+            _ => calls_about::<u32>(version, &host.file),
+        };
+        let mut client = host.running.connect();
+        for call in &calls {
+            send_tcp(&mut client, call);
+        }
+        wait_until("all to wait", || waiting(&host) == calls.len());
+        // Who gives back everything does not wait.
+        let notify = Notify { name: b"client", state: 0 };
+        let free_all = call_of(VERSION_4, 99, (PROGRAM, Procedure::FREE_ALL.0), &notify);
+        send_tcp(&mut client, &free_all);
+        assert_eq!(client.receive().xid, 99);
+        host.gate.set_limits(VolumeLimits::default());
+        let mut answered: Vec<u32> = (0..calls.len()).map(|_| client.receive().xid).collect();
+        answered.sort_unstable();
+        assert!(answered.into_iter().eq((0..).take(calls.len())), "version {version}");
+    }
+}
+
+/// A host as above that is called by datagrams.
+struct Called {
+    host: Host,
+    address: SocketAddr,
+    _responder: Responder,
+}
+
+impl Called {
+    fn new() -> Self {
+        let host = slow_host();
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = socket.local_addr().unwrap();
+        let locks_only = Programs { locks: true, ..Programs::default() };
+        let responder = Responder::start(Arc::clone(&host.running.service), socket, locks_only).unwrap();
+        Self { host, address, _responder: responder }
+    }
+
+    fn client(&self, host: [u8; 4]) -> Caller<'_> {
+        let socket = UdpSocket::bind((Ipv4Addr::from(host), 0)).unwrap();
+        socket.connect(self.address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Caller { socket, file: &self.host.file }
+    }
+}
+
+struct Caller<'h> {
+    socket: UdpSocket,
+    file: &'h [u8],
+}
+
+impl Caller<'_> {
+    fn lock(&self, xid: u32) {
+        self.socket
+            .send(&call(
+                xid,
+                (PROGRAM, Procedure::LOCK.0),
+                &LockArgs { exclusive: false, ..lock_args(self.file, false) },
+            ))
+            .unwrap();
+    }
+
+    /// The number of the next call that is answered.
+    fn answered(&self) -> u32 {
+        let mut datagram = [0; 2048];
+        let length = self.socket.recv(&mut datagram).unwrap();
+        let xid = u32::decode(&mut Reader::new(&datagram)).unwrap();
+        assert_eq!(
+            status(datagram[..length].strip_prefix(&ReplyHeader::success(xid)).unwrap()),
+            Status::GRANTED
+        );
+        xid
+    }
+}
+
+#[test]
+fn datagrams_wait_for_a_limit_once_each() {
+    let called = Called::new();
+    let client = called.client(UDP_CLIENT);
+    for xid in [1, 1, 1, 2, 3, 2] {
+        client.lock(xid);
+    }
+    wait_until("three that wait", || waiting(&called.host) == 3);
+    called.host.gate.set_limits(VolumeLimits::default());
+    let mut answered = [(); 3].map(|()| client.answered());
+    answered.sort_unstable();
+    assert_eq!(answered, [1, 2, 3]);
+    // What was repeated is not answered a second time.
+    client.lock(4);
+    assert_eq!(client.answered(), 4);
+}
+
+#[test]
+fn datagrams_of_one_client_leave_room_for_those_of_others() {
+    let called = Called::new();
+    let [greedy, other] = [TCP_CLIENT, UDP_CLIENT].map(|host| called.client(host));
+    let most = bounds::share(WAITING_DATAGRAMS_MAX, 0);
+    for xid in 0..=u32::try_from(most).unwrap() + 20 {
+        greedy.lock(xid);
+        wait_until("it to be in line", || waiting(&called.host) >= (xid as usize).min(most));
+    }
+    other.lock(7);
+    wait_until("the other one's", || waiting(&called.host) == most + 1);
+    called.host.gate.set_limits(VolumeLimits::default());
+    assert_eq!(other.answered(), 7);
 }
