@@ -5,7 +5,8 @@ use super::clients::{CLIENTS_MIN, ClientMeters};
 use super::fair_queue::{FairQueue, FlowState};
 use super::meter::{Meter, MixMeter};
 use super::{Class, Client, Demand, Moved, Nanos, Throttled, VolumeLimits};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv6Addr;
 
 /// A demand that waits, and what shall be told when it may pass.
 #[derive(Debug)]
@@ -28,12 +29,12 @@ pub(super) struct Queue<W> {
     meter: Meter,
     mix: Option<MixMeter>,
     per_client: ClientMeters,
-    clients: HashMap<Client, Line<W>>,
+    clients: BTreeMap<Client, Line<W>>,
     flows: FairQueue<Client>,
     /// Entries of each class, and how many of all are debts.
     entries: [usize; Class::COUNT],
     debts: usize,
-    /// Demands of which a part is paid, by their clients and numbers: the last one goes on first. Some may have passed.
+    /// Demands of which a part is paid, by their clients and numbers. Some may have passed.
     begun: [Vec<(Client, u64)>; Class::COUNT],
     /// With more clients than this, those are forgotten that have nothing here.
     clients_max: usize,
@@ -60,6 +61,12 @@ struct Entry<W> {
     waiter: Option<W>,
 }
 
+impl<W> Entry<W> {
+    fn owed(&self) -> Demand {
+        self.demand.without(self.paid)
+    }
+}
+
 impl<W> Queue<W> {
     /// An empty queue.
     pub(super) fn new(limits: &VolumeLimits, now: Nanos) -> Self {
@@ -67,7 +74,7 @@ impl<W> Queue<W> {
             meter: Meter::default(),
             mix: None,
             per_client: ClientMeters::default(),
-            clients: HashMap::new(),
+            clients: BTreeMap::new(),
             flows: FairQueue::default(),
             entries: [0; Class::COUNT],
             debts: 0,
@@ -155,6 +162,19 @@ impl<W> Queue<W> {
         self.clients.get(&client).map_or(0, Line::len)
     }
 
+    /// Demands of all clients of its network that wait.
+    pub(super) fn waiting_beside(&self, client: Client) -> usize {
+        let network = match client {
+            Client::V4(_) => client..=client,
+            Client::V6(address) => {
+                let [first, last] =
+                    [0, u64::MAX].map(|host| address.to_bits() >> 64 << 64 | u128::from(host));
+                Ipv6Addr::from_bits(first).into()..=Ipv6Addr::from_bits(last).into()
+            }
+        };
+        self.clients.range(network).map(|(_, line)| line.len()).sum()
+    }
+
     /// Whether the demand that is next may pass before it is paid: nobody is in debt, and nobody else waits here, or its client asks
     /// for one thing at a time.
     pub(super) fn may_owe(&self, next: Next) -> bool {
@@ -191,8 +211,11 @@ impl<W> Queue<W> {
             };
             let due = self.per_client.due(client, class).max(of_pool.0.due(client, class));
             if due <= now {
-                let number = first.number;
-                let client = self.goes_on(client, class, now, of_pool, gone).unwrap_or(client);
+                let (number, owed) = (first.number, first.owed());
+                let turns = |queue: &Self, owed| queue.turns(owed).max(of_pool.1.turns(owed));
+                let wanted = turns(self, owed);
+                let begun = (wanted > 1).then(|| self.begun(class, now, of_pool.0, gone, &turns)).flatten();
+                let client = begun.filter(|begun| begun.turns <= wanted).map_or(client, |begun| begun.client);
                 return Ok(Next { served, number, client, class });
             }
             self.flows.sleep(client, &mut line.flow, class, due);
@@ -200,32 +223,34 @@ impl<W> Queue<W> {
         Err(self.flows.next_wake())
     }
 
-    /// The client that goes on with a demand of which a part is paid, before `first` takes a turn for one that takes no fewer: those of many clients
-    /// would else be paid side by side, and pass all at once.
-    fn goes_on(
+    /// The demand that goes on of those that may now and of which a part is paid: what takes fewest turns, then the oldest. Those of
+    /// many clients would else be paid side by side, and pass all at once.
+    pub(super) fn begun(
         &mut self,
-        first: Client,
         class: Class,
         now: Nanos,
-        (of_pool, pool): (&ClientMeters, &Meter),
+        of_pool: &ClientMeters,
         gone: &Gone<'_, W>,
-    ) -> Option<Client> {
-        let front = |client| self.clients.get(&client)?.demands[class.index()].front();
-        let is_begun = |&mut (client, number): &mut (Client, u64)| {
-            let waiter =
-                front(client).filter(|first| first.number == number).and_then(|first| first.waiter.as_ref());
-            waiter.is_some_and(|waiter| !(gone.is_gone)(waiter))
-        };
-        let begun = &mut self.begun[class.index()];
-        while begun.pop_if(|begun| !is_begun(begun)).is_some() {}
-        let (begun, _) = *begun.last()?;
-        let left = |client| {
-            let owed = front(client).map(|entry: &Entry<W>| entry.demand.without(entry.paid))?;
-            Some(self.turns(owed).max(pool.turns(owed)))
-        };
-        let (turns, wanted) = (left(begun)?, left(first)?);
-        let due = self.per_client.due(begun, class).max(of_pool.due(begun, class));
-        (wanted > 1 && turns <= wanted && due <= now).then_some(begun)
+        turns: &dyn Fn(&Self, Demand) -> u32,
+    ) -> Option<Begun> {
+        let mut begun = std::mem::take(&mut self.begun[class.index()]);
+        let mut first: Option<Begun> = None;
+        begun.retain(|&(client, number)| {
+            let front = self.clients.get(&client).and_then(|line| line.demands[class.index()].front());
+            let is_waited_for = |entry: &&Entry<W>| {
+                entry.number == number && entry.waiter.as_ref().is_some_and(|waiter| !(gone.is_gone)(waiter))
+            };
+            let Some(entry) = front.filter(is_waited_for) else { return false };
+            if self.per_client.due(client, class).max(of_pool.due(client, class)) <= now {
+                let turns = turns(self, entry.owed());
+                if first.is_none_or(|first| (turns, number) < (first.turns, first.number)) {
+                    first = Some(Begun { turns, number, client });
+                }
+            }
+            true
+        });
+        self.begun[class.index()] = begun;
+        first
     }
 
     /// Pays a part of the demand that is next, at a cost in shares.
@@ -239,20 +264,8 @@ impl<W> Queue<W> {
         self.flows.charge(next.client, &mut line.flow, cost);
         self.take(next.client, part, now);
         if begins {
-            self.begin(next.client, next.class, number);
+            self.begun[next.class.index()].push((next.client, number));
         }
-    }
-
-    fn begin(&mut self, client: Client, class: Class, number: u64) {
-        let begun = &mut self.begun[class.index()];
-        if begun.len() > 2 * self.entries[class.index()] {
-            begun.retain(|(client, number)| {
-                let line = self.clients.get(client);
-                let first = line.and_then(|line| line.demands[class.index()].front());
-                first.is_some_and(|first| first.number == *number && first.waiter.is_some())
-            });
-        }
-        begun.push((client, number));
     }
 
     /// Lets the demand pass that is next: its number and waiter. It is a debt from now on.
@@ -293,7 +306,7 @@ impl<W> Queue<W> {
         let line = self.clients.get_mut(&client);
         for debt in line.into_iter().flat_map(|line| &mut line.demands).filter_map(VecDeque::front_mut) {
             if debt.waiter.is_none() {
-                let owed = debt.demand.without(debt.paid);
+                let owed = debt.owed();
                 let read = left.read_bytes.saturating_sub(moved.read).min(owed.read_bytes);
                 let written = left.write_bytes.saturating_sub(moved.written).min(owed.write_bytes);
                 let unused = Demand { read_bytes: read, write_bytes: written, ..Demand::NOTHING };
@@ -349,7 +362,7 @@ impl<W> Queue<W> {
 
     /// Everything that waits, in the order it came.
     pub(super) fn drain(&mut self) -> Vec<Waiting<W>> {
-        let lines = self.clients.drain();
+        let lines = std::mem::take(&mut self.clients).into_iter();
         let entries =
             lines.flat_map(|(of, line)| line.demands.into_iter().flatten().map(move |entry| (of, entry)));
         let waiting = entries.filter_map(|(client, Entry { demand, since, number, waiter, .. })| {
@@ -387,7 +400,7 @@ impl<W> Line<W> {
 
 /// A client's line. Of many, those are forgotten in which nothing waits.
 fn line<'c, W>(
-    clients: &'c mut HashMap<Client, Line<W>>,
+    clients: &'c mut BTreeMap<Client, Line<W>>,
     clients_max: &mut usize,
     client: Client,
 ) -> &'c mut Line<W> {
@@ -406,6 +419,15 @@ pub(super) struct Gone<'g, W> {
     pub found: Vec<W>,
 }
 
+/// A demand of which a part is paid.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    /// In how many turns the rest is paid.
+    pub(super) turns: u32,
+    number: u64,
+    client: Client,
+}
+
 /// A demand whose turn it is among those of its volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Next {
@@ -415,4 +437,12 @@ pub(super) struct Next {
     pub number: u64,
     pub(super) client: Client,
     class: Class,
+}
+
+impl Begun {
+    /// The same as the next one of its volume, in the place of one that others were to pay for.
+    pub(super) fn next(self, class: Class) -> Next {
+        let Self { number, client, .. } = self;
+        Next { served: 0, number, client, class }
+    }
 }

@@ -12,7 +12,7 @@ use super::{Class, Client, Demand, Moved, Nanos, PoolLimits, Throttled, VolumeLi
 const WAITING_MAX: usize = 1 << 16;
 /// Demands of one client among them, so that none fills the queue for the others.
 const CLIENT_WAITING_MAX: usize = 1 << 13;
-/// Demands past which only clients add to them that have fewer than [`NEWCOMER_WAITING_MAX`]: the rest is a reserve for these.
+/// Demands past which only networks add to them that have fewer than [`NEWCOMER_WAITING_MAX`]: the rest is a reserve for these.
 const RESERVED_FROM: usize = WAITING_MAX / 4 * 3;
 /// See [`RESERVED_FROM`].
 const NEWCOMER_WAITING_MAX: usize = 16;
@@ -204,8 +204,7 @@ impl<W> Scheduler<W> {
         classes.filter_map(|class| self.flows.first(class)).min().map(|(_, volume)| volume)
     }
 
-    /// Gives a volume a turn: it pays a part of a demand. What passes: as all of it is paid, or as it may owe
-    /// the rest. If its limits let nothing pass, it sleeps.
+    /// Gives a volume a turn, which pays for a part of a demand. What passes with it. If the volume's limits let nothing pass, it sleeps.
     fn serve(&mut self, volume: usize, now: Nanos, gone: &mut Gone<'_, W>) -> Option<(u64, W)> {
         let member = member(&mut self.slots, volume)?;
         let mut best: Option<(Next, Class)> = None;
@@ -232,6 +231,13 @@ impl<W> Scheduler<W> {
             }
         }
         let (next, class) = best?;
+        let (volume, next) = self.goes_on((volume, next), class, now, gone);
+        self.pay((volume, next), class, now)
+    }
+
+    /// Pays a part of the demand that is next. It passes as all of it is paid, or as it may owe the rest.
+    fn pay(&mut self, (volume, next): (usize, Next), class: Class, now: Nanos) -> Option<(u64, W)> {
+        let member = member(&mut self.slots, volume)?;
         let (demand, paid) = member.queue.front(next)?;
         let owed = demand.without(paid);
         let turns = |demand| self.meter.turns(demand).max(member.queue.turns(demand));
@@ -249,6 +255,34 @@ impl<W> Scheduler<W> {
             self.flows.leave(volume, &mut member.flow, class);
         }
         passed
+    }
+
+    /// The demand that goes on in the place of one that takes several turns of the pool: one of any volume of which a part is paid, and
+    /// that takes no more.
+    fn goes_on(
+        &mut self,
+        (volume, next): (usize, Next),
+        class: Class,
+        now: Nanos,
+        gone: &Gone<'_, W>,
+    ) -> (usize, Next) {
+        let Self { meter, per_client, slots, .. } = self;
+        let first = member(slots, volume).and_then(|member| member.queue.front(next));
+        let wanted = first.map_or(0, |(demand, paid)| meter.turns(demand.without(paid)));
+        if wanted <= 1 {
+            return (volume, next);
+        }
+        let begun = slots.iter_mut().filter(|slot| slot.number != volume).filter_map(|slot| {
+            let member = slot.member.as_mut()?;
+            let may_pay = member.flow.is_ready(class) && member.queue.due(class) <= now;
+            let begun = may_pay
+                .then(|| member.queue.begun(class, now, per_client, gone, &|_, owed| meter.turns(owed)));
+            begun.flatten().filter(|begun| begun.turns <= wanted).map(|begun| (begun, slot.number))
+        });
+        match begun.min_by_key(|(begun, _)| begun.turns) {
+            Some((begun, volume)) => (volume, begun.next(class)),
+            None => (volume, next),
+        }
     }
 
     /// Corrects the bytes of a demand that has passed, perhaps after it has waited for its turn. To be followed by
@@ -285,7 +319,7 @@ impl<W> Scheduler<W> {
             let (all, own) = (queue.waiting(), queue.waiting_of(client));
             all >= WAITING_MAX
                 || own >= CLIENT_WAITING_MAX
-                || all >= RESERVED_FROM && own >= NEWCOMER_WAITING_MAX
+                || all >= RESERVED_FROM && queue.waiting_beside(client) >= NEWCOMER_WAITING_MAX
         })
     }
 

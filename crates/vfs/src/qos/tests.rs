@@ -4,8 +4,9 @@ mod adversary;
 
 use super::*;
 use std::collections::BinaryHeap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU64;
+use std::slice;
 use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
@@ -539,6 +540,12 @@ fn clients_that_fill_the_queue_leave_room_for_those_that_have_little_in_it() {
     for newcomer in 32..512 {
         assert!(fill(client(newcomer)) >= 16, "{newcomer}");
     }
+    // A network of IPv6 has as much as an address of IPv4.
+    let host = |network: u128, host: u128| Client::from(Ipv6Addr::from_bits(network << 64 | host));
+    for network in 0..64 {
+        let all: usize = (0..64).map(|number| fill(host(network, number))).sum();
+        assert_eq!(all, 16, "{network}");
+    }
     let all: usize = (512..4096).map(|more| fill(client(more))).sum();
     assert!(all < 1 << 14, "the reserve is bounded as well");
 }
@@ -674,24 +681,44 @@ fn demand_that_moves_less_than_it_may_costs_no_more_of_its_share() {
     assert!(jain(&shares) >= 0.98, "{shares:?}");
 }
 
+/// Large demands of 40 clients, in one volume or in one each: no window has more than the limit, and none has less than its share.
+fn assert_large_demands_pass_in_turn(what: &str, limit: u64, (pool, volumes): (PoolLimits, &[VolumeLimits])) {
+    let window = 5 * SECOND;
+    let mut bench = Bench::new(pool, volumes);
+    for client in 1..=40 {
+        let volume = usize::from(client - 1).min(volumes.len() - 1);
+        bench.load(Load::new(volume, client, 1 + u32::from(client % 2), 1 << 20));
+    }
+    bench.run_until(60 * SECOND);
+    for start in (0..110).map(|half| half * SECOND / 2) {
+        let got = bench.rate(start..start + window, |_, _| true) * window as f64 / SECOND as f64;
+        let allowed = 1.05 * (5 * limit) as f64 + MIB as f64;
+        assert!(got <= allowed, "{what}: {got} of {allowed} bytes from {start} ns");
+    }
+    let all = bench.rate(0..60 * SECOND, |_, _| true);
+    assert!(all >= 0.95 * limit as f64, "{what}: {all} of {limit}");
+    let each: Vec<f64> = (0..40).map(|of| bench.rate(0..60 * SECOND, |load, _| load == of)).collect();
+    assert!(jain(&each) >= 0.95, "{what}: {each:?}");
+}
+
 #[test]
 fn large_demands_of_many_clients_pass_one_after_the_other() {
-    let (limit, window) = (4 * MIB, 5 * SECOND);
-    let own = (PoolLimits::default(), bytes_limit(limit));
-    let shared = (bytes_limit(limit).all.into(), VolumeLimits::default());
-    for (pool, volume) in [own, shared] {
-        let mut bench = Bench::new(pool, &[volume]);
-        for client in 1..=40 {
-            bench.load(Load::new(0, client, 1 + u32::from(client % 2), 1 << 20));
-        }
-        bench.run_until(60 * SECOND);
-        for start in (0..110).map(|half| half * SECOND / 2) {
-            let got = bench.rate(start..start + window, |_, _| true) * window as f64 / SECOND as f64;
-            let allowed = 1.05 * (5 * limit) as f64 + MIB as f64;
-            assert!(got <= allowed, "{got} of {allowed} bytes in a window");
-        }
-        let each: Vec<f64> = (0..40).map(|of| bench.rate(0..60 * SECOND, |load, _| load == of)).collect();
-        assert!(jain(&each) >= 0.95, "{each:?}");
+    let limit = 4 * MIB;
+    let (own, pool) = (bytes_limit(limit), PoolLimits::from(bytes_limit(limit).all));
+    let assert = |what, pool, volumes: &[VolumeLimits]| {
+        assert_large_demands_pass_in_turn(what, limit, (pool, volumes));
+    };
+    assert("a volume", PoolLimits::default(), slice::from_ref(&own));
+    assert("a pool's volume", pool, &[VolumeLimits::default()]);
+    assert("volumes of a pool", pool, &vec![VolumeLimits::default(); 40]);
+    // What takes turns because of smaller limits cannot use all of the larger one by itself.
+    for smaller in [MIB / 5, MIB, 2 * MIB] {
+        let smaller = bytes_limit(smaller);
+        assert("limited volumes of a pool", pool, &vec![smaller.clone(); 40]);
+        let per_client = smaller.all;
+        let clients = VolumeLimits { per_client, ..own.clone() };
+        assert("limited clients of a volume", PoolLimits::default(), &[clients]);
+        assert("limited clients of a pool", PoolLimits { per_client, ..pool }, &[VolumeLimits::default()]);
     }
 }
 
