@@ -35,8 +35,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// What is to be done about once a second: clients that wait for locks are called, leases end, and so does what rules of
-    /// exports admit no longer. `connected` tells which addresses have connections.
+    /// Calls clients that wait for locks, and ends leases and what rules of exports admit no longer. To be called about once a
+    /// second. `connected` tells which addresses have connections.
     pub fn tick(&self, connected: impl FnOnce() -> HashSet<IpAddr>) {
         self.locks.tick(connected);
         self.v4.tick();

@@ -18,7 +18,7 @@ struct File {
     claims: Claims,
     key: FileKey,
     opens: Vec<OpenId>,
-    /// Of each owner.
+    /// Ranges of each owner.
     ranges: u64,
     is_enforced: bool,
 }

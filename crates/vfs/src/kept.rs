@@ -46,7 +46,7 @@ impl Kept {
         self.born.or(attrs.born)
     }
 
-    /// The same where everything has such a time: at the latest it was made when it was changed first.
+    /// The birth time where everything has to have one: at the latest it was made when it was changed first.
     pub fn born_or_modified(&self, attrs: &Attrs) -> Time {
         self.born(attrs).unwrap_or(attrs.modified.min(attrs.changed))
     }

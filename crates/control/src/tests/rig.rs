@@ -217,7 +217,7 @@ impl Rig {
         Self { served, ..self }
     }
 
-    /// The same, whose next run protects connections of NFS no better than this.
+    /// Has the next run protect connections of NFS no better than this.
     pub(super) fn protecting(self, protection: vfs::Protection) -> Self {
         Self { protection, ..self }
     }

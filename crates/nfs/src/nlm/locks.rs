@@ -40,7 +40,7 @@ pub(super) struct Shared {
     pub(super) hosts: Option<Arc<LockHosts>>,
     /// Our own restart, while it is news.
     pub(super) restart: Mutex<Option<Restart>>,
-    /// Whose rules admit what is held.
+    /// The namespace whose rules admit what is held.
     followed: Followed,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Asked<'a> {
     pub(super) span: Span,
     pub(super) is_exclusive: bool,
     pub(super) offer: Offer,
-    /// What lets the client ask.
+    /// Permission to ask.
     pub(super) admission: Admission,
 }
 

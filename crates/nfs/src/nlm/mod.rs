@@ -230,7 +230,7 @@ impl<O: Offset> Request<O> {
 }
 
 impl Call<'_> {
-    /// What lets the client hold something at a file.
+    /// Permission to hold something at a file.
     fn admission(&self, file: &File, changes: bool) -> Admission {
         Admission { export: file.export_id(), origin: self.origin(), changes }
     }

@@ -43,7 +43,7 @@ pub(super) struct Host {
     next_owner: u64,
     /// How many ranges owners have at files.
     held: HashMap<Place, usize>,
-    /// What has let owners hold or wait for ranges at files.
+    /// Permissions of owners that hold or wait for ranges at files.
     admitted: HashMap<Place, Admission>,
     shares: Vec<Share>,
     pub(super) waiting: Vec<Waiting>,
@@ -57,7 +57,7 @@ pub(super) struct Host {
     /// When it was asked last whether it is there, and since when it has not answered.
     pub(super) asked: Option<Instant>,
     pub(super) silent_since: Option<Instant>,
-    /// Its locks and shares yield to others.
+    /// Set once its locks and shares yield to others.
     pub(super) has_lapsed: bool,
     /// The address by which it knows us.
     pub(super) local: Option<IpAddr>,
@@ -127,7 +127,7 @@ pub(super) struct Share {
     pub(super) owner: Box<[u8]>,
     pub(super) open: OpenId,
     pub(super) access: Access,
-    /// What has let the client have it.
+    /// Permission by which the client has it.
     pub(super) admission: Admission,
 }
 

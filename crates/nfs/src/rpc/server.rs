@@ -87,7 +87,7 @@ pub(super) enum Continuation {
 pub(super) enum Upload {
     Write(Box<LargeWrite>),
     Compound(Box<v4::large::LargeWrite>),
-    /// What has no data that could be written as they come.
+    /// A compound without data that could be written as they come.
     Kept(Box<KeptCompound>),
 }
 

@@ -50,7 +50,7 @@ struct Datagram {
     bytes: Vec<u8>,
 }
 
-/// How often the threads look whether they shall stop.
+/// Time after which the threads look again whether they shall stop.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Responder {

@@ -62,7 +62,7 @@ impl LargeWrite {
         }
     }
 
-    /// Where the arguments of the first WRITE begin, how many operations there are from it on, its head and where its data lie.
+    /// Finds the first WRITE: where its arguments begin, how many operations there are from it on, its head and where its data lie.
     fn find_write(
         call: &RpcCall,
         head: &[u8],

@@ -8,6 +8,7 @@ use super::state::tables::Table;
 use super::state::waiting::{KEPT_S, WAITS_S, WaitingLock};
 use crate::call::File;
 use nfs_wire::v4::{LockArgs, LockDenied, LockType, Locker, LocktArgs, LockuArgs, StateOwner, Status};
+use std::sync::Arc;
 use vfs::claims::{
     Access, Conflict, Granted, LockOwner, LockRequest, OpenId, Queueing, Request, Rights, Span, Stream,
     Verdict,
@@ -34,22 +35,7 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
         Locker::Existing(_) => None,
     };
     let mut held = client.held();
-    let (open, owner, known, name) = match &args.locker {
-        Locker::New(new) => {
-            let open = held.find(&ops.stateid(&new.open_stateid)?)?;
-            // Only an open stateid leads to a new lock owner.
-            held.open(open)?;
-            let name = new.lock_owner.owner;
-            let holder = holder(&ops.call.service.v4, &client, &mut held, &file);
-            let owner = LockOwner { holder, owner: held.lock_owner(name) };
-            (open, owner, held.lock_by(open, owner), name)
-        }
-        Locker::Existing(existing) => {
-            let index = held.find(&ops.stateid(&existing.lock_stateid)?)?;
-            let lock = held.lock(index)?;
-            (lock.open, lock.owner, Some(index), &[][..])
-        }
-    };
+    let Named { open, owner, known, name } = named(ops, &client, &mut held, &file, &args.locker)?;
     let state = held.open(open)?;
     check_file(&state.file, &file)?;
     let (claim, is_exclusive) = (state.claim, is_exclusive(args.locktype));
@@ -87,6 +73,41 @@ pub(super) fn lock(ops: &mut Ops<'_, '_>, args: &LockArgs<'_>, w: &mut Writer<'_
         return granted(refused).map(drop).map_err(|stop| refusal(stop, true));
     }
     refuse(ops, &file, refused, w)
+}
+
+/// The owner that a LOCK names.
+struct Named<'a> {
+    open: u32,
+    owner: LockOwner,
+    /// The state of its locks, if there is one.
+    known: Option<u32>,
+    /// The client's name for it, where that is given.
+    name: &'a [u8],
+}
+
+fn named<'a>(
+    ops: &mut Ops<'_, '_>,
+    client: &Arc<Client>,
+    held: &mut Held,
+    file: &File,
+    locker: &Locker<'a>,
+) -> Result<Named<'a>, Stop> {
+    match locker {
+        Locker::New(new) => {
+            let open = held.find(&ops.stateid(&new.open_stateid)?)?;
+            // Only an open stateid leads to a new lock owner.
+            held.open(open)?;
+            let name = new.lock_owner.owner;
+            let holder = holder(&ops.call.service.v4, client, held, file);
+            let owner = LockOwner { holder, owner: held.lock_owner(name) };
+            Ok(Named { open, owner, known: held.lock_by(open, owner), name })
+        }
+        Locker::Existing(existing) => {
+            let index = held.find(&ops.stateid(&existing.lock_stateid)?)?;
+            let lock = held.lock(index)?;
+            Ok(Named { open: lock.open, owner: lock.owner, known: Some(index), name: &[] })
+        }
+    }
 }
 
 /// Whether the client will ask again for a lock that it does not get.
@@ -166,7 +187,7 @@ pub(super) fn lockt(ops: &mut Ops<'_, '_>, args: &LocktArgs<'_>, w: &mut Writer<
     }
 }
 
-/// Who may neither read nor write a file, and does not have it open, does not hear of its locks.
+/// Refuses to tell of a file's locks where the caller may neither read nor write it and does not have it open.
 fn check_may_ask(ops: &Ops<'_, '_>, client: &Client, file: &File) -> Done {
     let may = |access| file.authorize_data(&file.caller, access, ops.call.blocking);
     match may(vfs::Access::READ).or_else(|_| may(vfs::Access::WRITE)) {

@@ -1,4 +1,4 @@
-//! What rules of exports let clients keep others from, in every minor version, and for how long.
+//! Rules of exports: what clients may keep others from, in every minor version, and for how long.
 
 use super::testing::back::Rig as CalledRig;
 use super::testing::minors::{MINORS, Rig};
@@ -38,7 +38,7 @@ impl Rig {
         }
     }
 
-    /// What a stateid is good for that was withdrawn.
+    /// The status for a stateid that was withdrawn.
     fn withdrawn(&self) -> Status {
         if self.minor == 0 { Status::BAD_STATEID } else { Status::ADMIN_REVOKED }
     }

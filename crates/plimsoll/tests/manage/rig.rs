@@ -149,7 +149,7 @@ impl Service {
         Self::start().furnished(size, more)
     }
 
-    /// The same of a service with a certificate and an issuer of clients' certificates, which is in a directory.
+    /// A service with such a volume, a certificate, and an issuer of clients' certificates, which is in a directory.
     pub fn with_secured_volume(size: &str, more: &[&str]) -> (Self, tempfile::TempDir) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let dir = tempfile::tempdir().unwrap();

@@ -95,7 +95,7 @@ pub(super) fn mode_of(options: CreateOptions) -> Mode {
         .fold(Mode::empty(), |all, (_, mode)| all | mode)
 }
 
-/// What an open of a caller claims. Nobody is kept from anything by callers that a rule lets read alone: programs share nothing out
+/// Claims of an open. Nobody is kept from anything by callers that a rule lets read alone: programs share nothing out
 /// of habit, so such an open is not refused.
 pub(crate) fn claimed_by(caller: &Caller, granted: AccessMask, share: ShareAccess) -> claims::Access {
     let access = claimed(granted, share);

@@ -196,18 +196,7 @@ impl Protocol for Echo {
             }
             // The same with a long reply, and much to remember.
             b'G' => return Progress::WouldBlock(Later(message.to_vec())),
-            // Answered when somebody sends an `a`.
-            b'l' => {
-                self.late.lock().unwrap().push_back((cx.detach(), message.to_vec()));
-                return Progress::Detached;
-            }
-            b'a' => {
-                let late = self.late.lock().unwrap().pop_back();
-                push(cx.out, message);
-                if let Some((late, body)) = late {
-                    std::thread::spawn(move || late.resume(Later(body)));
-                }
-            }
+            b'l' | b'a' => return self.late(cx, call, message),
             // Wants to hear from us; `r` is a reply to what it has heard.
             b'h' => {
                 self.listening.lock().unwrap().push(Arc::downgrade(cx.connection));
@@ -307,6 +296,22 @@ impl Protocol for Echo {
         }
         let sum = body.wrapping_add(sum(tail));
         push(cx.out, &summary(call, bytes + tail.len(), sum, parts, refusal));
+        Progress::Done
+    }
+}
+
+impl Echo {
+    /// Leaves a call for later, or answers the last that was left.
+    fn late(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Later> {
+        let mut late = self.late.lock().unwrap();
+        if call.0 == b'l' {
+            late.push_back((cx.detach(), message.to_vec()));
+            return Progress::Detached;
+        }
+        push(cx.out, message);
+        if let Some((late, body)) = late.pop_back() {
+            std::thread::spawn(move || late.resume(Later(body)));
+        }
         Progress::Done
     }
 }

@@ -19,7 +19,7 @@ struct Held {
     of_opens: SpanTree<OfOpen>,
     /// The ranges that are only reserved for their owners, by when that ends.
     kept: BTreeMap<(Nanos, u64), u32>,
-    /// The same by their numbers.
+    /// When that ends, by the numbers of the ranges.
     kept_until: BTreeMap<u64, Nanos>,
     /// The number of enforced ones.
     enforced: usize,

@@ -83,7 +83,7 @@ impl<B> Links<B> {
 
 /// A summary of a node and those below it.
 pub(super) trait Below<O: Order>: Copy + Default + 'static {
-    /// Of a node with nothing below it.
+    /// The summary of a node with nothing below it.
     fn of(at: u32) -> Self;
 
     /// Includes what is in another summary.
@@ -123,7 +123,7 @@ pub(super) struct Farthest {
     second: u32,
 }
 
-/// The same, and the entries with the lowest and the highest number of their own.
+/// The farthest ends, and the entries with the lowest and the highest number of their own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Numbered {
     farthest: Farthest,

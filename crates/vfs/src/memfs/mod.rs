@@ -85,7 +85,7 @@ impl MemFs {
         self.0.cold.store(cold, Ordering::Relaxed);
     }
 
-    /// The same, from now on without extended attributes.
+    /// Takes extended attributes away from now on.
     #[must_use]
     pub fn without_xattrs(self) -> Self {
         self.0.bare.store(true, Ordering::Relaxed);

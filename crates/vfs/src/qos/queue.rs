@@ -440,7 +440,7 @@ pub(super) struct Next {
 }
 
 impl Begun {
-    /// The same as the next one of its volume, in the place of one that others were to pay for.
+    /// Makes it the next one of its volume.
     pub(super) fn next(self, class: Class) -> Next {
         let Self { number, client, .. } = self;
         Next { served: 0, number, client, class }

@@ -1,4 +1,4 @@
-//! What rules of exports let clients keep others from, and for how long.
+//! Rules of exports: what clients may keep others from, and for how long.
 
 use super::*;
 use vfs::Namespace;

@@ -34,7 +34,7 @@ struct Place {
     _slot: Slot,
 }
 
-/// What waits at a limit for a datagram.
+/// A waiter at a limit, for a datagram.
 struct Queued {
     toll: Toll,
     held: Arc<Mutex<Option<(Datagram, Place)>>>,

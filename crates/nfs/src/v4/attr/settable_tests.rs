@@ -11,7 +11,7 @@ use nfs_wire::v4::{
 use std::sync::Arc;
 use vfs::{FileType, MemFs};
 
-/// What RFC 8881 §5 and its successors let be set.
+/// Attributes that can be set by RFC 8881 §5 and its successors.
 const CAN_BE_SET: &[u32] = &[
     attr::SIZE,
     attr::ACL,

@@ -22,10 +22,10 @@ pub(in crate::v4) enum When {
     Later,
 }
 
-/// What a call wishes to be set.
+/// Attributes that a call wishes to be set.
 pub(in crate::v4) struct Wish {
     pub(in crate::v4) set: SetAttrs,
-    /// When the object is to have been made.
+    /// The time at which the object is to have been made.
     pub(in crate::v4) born: Option<Time>,
     /// The attributes that these are.
     pub(in crate::v4) mask: Bitmap,
@@ -43,7 +43,7 @@ impl Wish {
     }
 }
 
-/// What a call wishes to be set.
+/// Reads which attributes a call wishes to be set.
 pub(in crate::v4) fn wished(ops: &Ops<'_, '_>, fattr: &Fattr<'_>, when: When) -> Result<Wish, Stop> {
     let (minor, naming) = (ops.minor, Naming::of(&ops.call.service.v4, ops.call.blocking));
     let mask = fattr.attrmask;

@@ -19,7 +19,7 @@ pub(crate) struct DelegationState {
     pub(crate) file: FileId,
     /// The filehandle that the client knows the file by.
     pub(crate) handle: Box<[u8]>,
-    /// Where the client has opened it from.
+    /// Address from which the client has opened it.
     pub(crate) origin: Origin,
     /// If the client may write without saying so.
     pub(crate) writing: Option<Writing>,

@@ -86,7 +86,7 @@ pub(crate) enum State {
     Copy(CopyState),
     /// What was taken from the client when its lease was over, which is to say that it knows (RFC 8881 §8.4.2.4).
     Expired,
-    /// What an export does not admit any longer.
+    /// No rule of an export admits it any longer.
     Withdrawn,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct OpenState {
     pub(crate) opened: Arc<Opened<'static>>,
     pub(crate) claim: OpenId,
     pub(crate) access: Access,
-    /// Where the client has opened it from.
+    /// Address from which the client has opened it.
     pub(crate) origin: Origin,
     /// Where the states of its locks are.
     pub(crate) locks: Vec<u32>,
@@ -105,7 +105,7 @@ pub(crate) struct OpenState {
     pub(crate) pairs: u16,
 }
 
-/// What a client has lost, as the claims of the volume know it.
+/// A loss of a client, as the claims of the volume know it.
 pub(super) enum Ended {
     Open(Arc<Opened<'static>>, OpenId),
     Delegation(Arc<Export>, FileKey, HolderId),

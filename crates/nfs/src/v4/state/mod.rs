@@ -79,7 +79,7 @@ pub struct State {
     pub(crate) delegates_writing: bool,
     /// Copies that go on by themselves.
     pub(crate) copier: Copier,
-    /// Whose rules admit what is held.
+    /// The namespace whose rules admit what is held.
     pub(crate) followed: Followed,
 }
 
