@@ -18,6 +18,7 @@ pub(super) use wish::{When, Wish, wished};
 
 use super::ops::{Done, Ops, Stop};
 use super::place::Place;
+use super::price;
 use crate::call::File;
 use nfs_wire::v4::{
     Access, AccessArgs, AccessOk, Bitmap, Fattr, GetattrArgs, NverifyArgs, SetattrArgs, Status, VerifyArgs,
@@ -25,16 +26,24 @@ use nfs_wire::v4::{
 };
 use vfs::FsError;
 use vfs::file::AccessReply;
+use vfs::qos::Moved;
 use xdr::{Encode, Writer};
 
-/// Of listings alone.
+/// Access control lists.
+const LISTS: Bitmap = Bitmap::of(&price::LISTS);
+/// An attribute of listings alone.
 const RDATTR_ERROR: Bitmap = Bitmap::of(&[attr::RDATTR_ERROR]);
 
 /// RFC 8881 §18.7.
 #[inline]
 pub(super) fn getattr(ops: &mut Ops<'_, '_>, args: GetattrArgs, w: &mut Writer<'_>) -> Done {
     let request = args.attr_request.without(&RDATTR_ERROR);
-    subject::of_current(ops, &request, |subject| encode(&request, subject, w))
+    let start = w.len();
+    subject::of_current(ops, &request, |subject| encode(&request, subject, w))?;
+    if !(request & LISTS).is_empty() {
+        ops.count_listed(Moved::read(w.len() - start));
+    }
+    Ok(())
 }
 
 /// RFC 8881 §18.30. Nothing is set if not everything can be.

@@ -100,7 +100,7 @@ pub(super) fn look_through<'a>(
                 handle = Some(args.object.0);
                 Price::Free
             }),
-            Op::GETATTR => skip_bitmap(r).map(|()| Price::Getattr),
+            Op::GETATTR => price_of_getattr(r),
             Op::READ => ReadArgs::decode(r).map(|args| Price::read(args.count)),
             Op::WRITE => WriteHead::decode(r).map(|write| {
                 data = write.data_length;
@@ -118,9 +118,15 @@ pub(super) fn look_through<'a>(
     }
 }
 
-fn skip_bitmap(r: &mut Reader<'_>) -> Result<(), Malformed> {
+/// Reads the arguments of GETATTR, without a value for its bitmap.
+fn price_of_getattr(r: &mut Reader<'_>) -> Result<Price, Malformed> {
     let words = r.u32()?;
-    r.fixed((words as usize).saturating_mul(4)).map(drop)
+    let words = r.fixed((words as usize).saturating_mul(4))?;
+    let asks_for = |attribute: u32| {
+        let word = words.get(attribute as usize / 32 * 4..).and_then(|rest| rest.first_chunk());
+        word.is_some_and(|&word| u32::from_be_bytes(word) >> (attribute % 32) & 1 == 1)
+    };
+    Ok(Price::getattr(asks_for))
 }
 
 #[cfg(test)]

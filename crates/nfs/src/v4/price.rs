@@ -6,9 +6,9 @@
 //! | WRITE | one WRITE, and its bytes |
 //! | COPY | one READ and one WRITE, and the bytes of both |
 //! | COPY that goes on after its reply | one operation; each part is paid like a COPY |
-//! | READDIR, READLINK, GETXATTR, LISTXATTRS | one operation, and the bytes of the reply as bytes read |
+//! | READDIR, READLINK, GETXATTR, LISTXATTRS, GETATTR of an access control list | one operation, and the bytes of the reply as bytes read |
 //! | SETXATTR, CREATE of a symbolic link | one operation, and the value as bytes written |
-//! | GETATTR, ACCESS | one operation; one of each goes free with every other operation of the compound |
+//! | other GETATTR, ACCESS | one operation; one of each goes free with every other operation of the compound |
 //! | SEQUENCE, PUTFH and the like, DELEGRETURN, sessions and clients | nothing |
 //! | COMMIT, RECLAIM_COMPLETE, SETCLIENTID_CONFIRM | nothing here: each client has a rate of them (`rates.rs`) |
 //! | all others | one operation |
@@ -16,11 +16,14 @@
 use super::outline::{Seen, look_through};
 use crate::handle::HandleSigner;
 use crate::limits::{COPY_PAID_BYTES_MAX, LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
-use nfs_wire::v4::{Argument, CompoundHead, CopyArgs, CreateType, Op, PATH_MAX, XATTR_MAX};
+use nfs_wire::v4::{Argument, CompoundHead, CopyArgs, CreateType, Op, PATH_MAX, XATTR_MAX, attr};
 use std::ops::ControlFlow;
 use vfs::qos::Demand;
 use vfs::{ExportId, VolumeId};
 use xdr::{Decode, Reader};
+
+/// Attributes that are access control lists. They may be as long as extended attributes, in which file systems have them.
+pub(super) const LISTS: [u32; 2] = [attr::ACL, attr::DACL];
 
 /// The price of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,12 @@ impl Price {
         Self::Demand(Demand::write(bytes.min(TRANSFER_BYTES_MAX)))
     }
 
+    /// That of a GETATTR that asks for these attributes.
+    #[inline]
+    pub(super) fn getattr(asks_for: impl Fn(u32) -> bool) -> Self {
+        if LISTS.into_iter().any(asks_for) { Self::Demand(Demand::list(XATTR_MAX)) } else { Self::Getattr }
+    }
+
     /// That of an operation with these arguments.
     pub(super) fn of(argument: &Argument<'_>) -> Self {
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -60,7 +69,9 @@ impl Price {
             | Argument::Delegreturn(_)
             | Argument::Commit(_) => return Self::Free,
             argument if is_of_no_file(argument) => return Self::Free,
-            Argument::Getattr(_) => return Self::Getattr,
+            Argument::Getattr(args) => {
+                return Self::getattr(|attribute| args.attr_request.contains(attribute));
+            }
             Argument::Access(_) => return Self::Access,
             Argument::Read(args) => return Self::read(args.count),
             Argument::ReadPlus(args) => return Self::read(args.count),
@@ -314,6 +325,14 @@ mod tests {
         let two = Demand { others: 1, ..Demand::read(1) };
         assert_eq!(demand_of([read(1), getattr(), getattr()]), two);
         assert_eq!(demand_of([Argument::Lookupp, Argument::Getfh, getattr()]), Demand::OTHER);
+        // An access control list is as long as its owner likes.
+        for list in LISTS {
+            let attr_request = Bitmap::of(&[attr::TYPE, list]);
+            let getattr = Argument::Getattr(GetattrArgs { attr_request });
+            let price = Demand::list(XATTR_MAX);
+            assert_eq!(Price::of(&getattr), Price::Demand(price));
+            assert_eq!(demand_of([read(1), getattr]), price.and(Demand::read(1)));
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::support::client::{Client, wait_until};
 use crate::support::{ROOT, trusting};
 use nfs_wire::v4::{
     Argument, Bitmap, CreateArgs, CreateType, DelegreturnArgs, Fattr, FileHandle, GetattrArgs, LookupArgs,
-    PutfhArgs, ReadArgs, StableHow, Stateid, Status, WriteArgs,
+    PutfhArgs, ReadArgs, StableHow, Stateid, Status, WriteArgs, attr,
 };
 use std::iter;
 use std::num::NonZeroU64;
@@ -145,6 +145,25 @@ fn operations_without_a_price_pass_those_that_wait() {
     send(&mut client, 3, &[put(&host.file), Argument::Getfh]);
     assert_eq!(status(&mut client), Status::OK);
     assert_eq!(waiting(&host), 1, "a minute's worth of attributes");
+}
+
+#[test]
+fn access_control_lists_are_data() {
+    let host = Host::new(trusting());
+    host.limit(1);
+    let mut client = host.running.connect();
+    let mut ask = |attribute| {
+        let attr_request = Bitmap::of(&[attribute]);
+        for xid in 0..2 {
+            send(&mut client, xid, &[put(&host.file), Argument::Getattr(GetattrArgs { attr_request })]);
+        }
+        assert_eq!(status(&mut client), Status::OK);
+    };
+    ask(attr::MODE);
+    assert_eq!(waiting(&host), 0);
+    ask(attr::ACL);
+    // The first one's answer has taken all that there is for minutes.
+    wait_until("the second one to wait", || waiting(&host) == 1);
 }
 
 #[test]
