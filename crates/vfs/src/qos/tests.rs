@@ -711,6 +711,9 @@ fn large_demands_of_many_clients_pass_one_after_the_other() {
     assert("a volume", PoolLimits::default(), slice::from_ref(&own));
     assert("a pool's volume", pool, &[VolumeLimits::default()]);
     assert("volumes of a pool", pool, &vec![VolumeLimits::default(); 40]);
+    let mix = Mix { picoseconds_per_byte: [1000 * SECOND / limit; 101], op_bytes_min: 4096 };
+    let ceiling = VolumeLimits { mix: Some(mix.into()), ..VolumeLimits::default() };
+    assert("a volume with a ceiling", PoolLimits::default(), &[ceiling]);
     // What takes turns because of smaller limits cannot use all of the larger one by itself.
     for smaller in [MIB / 5, MIB, 2 * MIB] {
         let smaller = bytes_limit(smaller);
