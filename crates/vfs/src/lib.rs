@@ -21,6 +21,7 @@ pub mod durable;
 pub mod error;
 #[cfg(any(test, feature = "testing"))]
 pub mod faulty;
+mod few;
 pub mod file;
 pub mod folded;
 pub mod kept;

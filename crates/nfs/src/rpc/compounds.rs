@@ -77,7 +77,7 @@ impl Rpc {
                 let stats = settled(cx, stats);
                 let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
                 let at = Continuation::Compound(Box::new(suspended));
-                Progress::Unpaid { bytes: at.bytes(), at, toll: *toll }
+                Progress::Unpaid { bytes: at.bytes(), at, toll }
             }
             Ok(Ended::Replied(results)) => {
                 cx.out.finish(start);

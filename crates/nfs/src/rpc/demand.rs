@@ -21,6 +21,25 @@ pub(super) fn toll(
     namespace: &Namespace,
     (origin, payer): (Origin, IpAddr),
 ) -> Option<Toll> {
+    let is_rated = match call.target {
+        Target::Nfs(procedure) => procedure == Procedure::COMMIT,
+        Target::Compound(outline) => outline.is_recorded,
+        Target::Sideband(_) => true,
+    };
+    if is_rated || is_anything_limited() {
+        toll_of(call, args, service, namespace, (origin, payer))
+    } else {
+        None
+    }
+}
+
+fn toll_of(
+    call: &mut RpcCall,
+    args: &[u8],
+    service: &Service,
+    namespace: &Namespace,
+    (origin, payer): (Origin, IpAddr),
+) -> Option<Toll> {
     let rated = |gate| Some(rates::toll(gate, payer));
     let (export, demand) = match call.target {
         Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
@@ -40,7 +59,7 @@ pub(super) fn toll(
             let Segment { handle, demand, until } = first_segment(args)?;
             let export = reached(handle?, service, namespace, origin)?;
             let toll = export.volume.toll(payer, demand);
-            call.covered = toll.as_ref().map(|_| Covered { volume: export.volume.id(), until });
+            call.covered = toll.as_ref().and_then(|_| Covered::new(export.volume.id(), until));
             // What is free has no place in line: others may wait for it.
             return toll.filter(|toll| !toll.demand().is_nothing());
         }

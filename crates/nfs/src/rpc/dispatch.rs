@@ -54,7 +54,7 @@ pub struct RpcCall {
     /// The operations of a compound that were paid for before it is run.
     pub(crate) covered: Option<Covered>,
     /// Where in the record the arguments begin.
-    args: usize,
+    args: u32,
 }
 
 /// Finds out what a record calls. `Ok(None)`: refused, and the refusal is in `out`. An error is no call at all: there
@@ -95,7 +95,7 @@ pub fn route(
     };
     match identified {
         Ok((target, credential)) => {
-            let args = record.len() - r.remaining();
+            let args = u32::try_from(record.len() - r.remaining()).map_err(|_| Malformed("a long head"))?;
             Ok(Some(RpcCall { xid: header.xid, target, credential, covered: None, args }))
         }
         Err(stat) => {
@@ -186,7 +186,7 @@ impl RpcCall {
     /// The arguments, still encoded, in the record that the call came in.
     #[inline]
     pub fn args<'r>(&self, record: &'r [u8]) -> &'r [u8] {
-        record.get(self.args..).unwrap_or_default()
+        record.get(self.args as usize..).unwrap_or_default()
     }
 
     /// Whether it is a NULL call, which does nothing.

@@ -6,8 +6,7 @@
 //!
 //! Of what is remembered, each network has a share: one that calls much drives out its own calls.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque, btree_map, hash_map};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,7 +61,7 @@ pub struct ReplayCache {
 struct Shard {
     calls: HashMap<CallKey, State, BuildHasherDefault<ByChecksum>>,
     /// Finished calls by network.
-    networks: HashMap<Network, Finished>,
+    networks: BTreeMap<Network, Finished>,
     count: usize,
     bytes: usize,
 }
@@ -119,11 +118,11 @@ impl ReplayCache {
     pub fn begin(&self, key: &CallKey, waiter: impl FnOnce() -> Box<dyn Waiter>) -> Verdict {
         let mut shard = self.shard(key);
         match shard.calls.entry(*key) {
-            Entry::Vacant(place) => {
+            hash_map::Entry::Vacant(place) => {
                 place.insert(State::InProgress(Vec::new()));
                 Verdict::New
             }
-            Entry::Occupied(mut known) => match known.get_mut() {
+            hash_map::Entry::Occupied(mut known) => match known.get_mut() {
                 State::InProgress(waiters) => {
                     waiters.push(waiter());
                     Verdict::Waits
@@ -220,7 +219,7 @@ impl Shard {
     }
 
     fn forget_oldest(&mut self, network: Network) -> bool {
-        let Entry::Occupied(mut own) = self.networks.entry(network) else { return false };
+        let btree_map::Entry::Occupied(mut own) = self.networks.entry(network) else { return false };
         let Some(oldest) = own.get_mut().calls.pop_front() else { return false };
         self.count -= 1;
         if let Some(State::Done(reply)) = self.calls.remove(&oldest) {

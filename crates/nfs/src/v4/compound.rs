@@ -140,7 +140,7 @@ pub(crate) enum Ended {
     /// It goes on after a while, when somebody else may have given back what is in its way; nothing is written.
     Held(Box<Suspended>),
     /// It goes on once this is paid; nothing is written.
-    Unpaid(Box<Suspended>, Box<Toll>),
+    Unpaid(Box<Suspended>, Toll),
 }
 
 /// What there is to do once the results of a compound are durable, or are not.
@@ -239,7 +239,7 @@ enum Pause {
     /// Somebody else has to give something back first.
     Held(usize),
     /// It has to pay for it first.
-    Unpaid(usize, Box<Toll>),
+    Unpaid(usize, Toll),
 }
 
 /// A compound being run.

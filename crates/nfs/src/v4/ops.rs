@@ -66,7 +66,7 @@ pub(super) enum Stop {
     /// Somebody else has to give something back first; nothing was done.
     Held,
     /// This has to be paid first; nothing was done.
-    Unpaid(Box<Toll>),
+    Unpaid(Toll),
     /// The whole was done before: these were the results.
     Replay(Box<[u8]>),
 }

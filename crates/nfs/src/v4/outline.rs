@@ -120,12 +120,11 @@ pub(super) fn look_through<'a>(
 
 /// Reads the arguments of GETATTR, without a value for its bitmap.
 fn price_of_getattr(r: &mut Reader<'_>) -> Result<Price, Malformed> {
-    let words = r.u32()?;
-    let words = r.fixed((words as usize).saturating_mul(4))?;
-    let asks_for = |attribute: u32| {
-        let word = words.get(attribute as usize / 32 * 4..).and_then(|rest| rest.first_chunk());
-        word.is_some_and(|&word| u32::from_be_bytes(word) >> (attribute % 32) & 1 == 1)
-    };
+    let count = r.u32()?;
+    let words = r.fixed((count as usize).saturating_mul(4))?.as_chunks().0;
+    let word = |index: usize| words.get(index).map_or(0, |word| u32::from_be_bytes(*word));
+    let bits = u64::from(word(1)) << 32 | u64::from(word(0));
+    let asks_for = |attribute: u32| bits >> attribute & 1 == 1;
     Ok(Price::getattr(asks_for))
 }
 

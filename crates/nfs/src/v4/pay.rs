@@ -39,7 +39,7 @@ impl Ops<'_, '_> {
     /// Pays for a COPY that could have gone on after its reply, at the volume of its target.
     pub(super) fn pay_copy(&mut self, demand: Demand) -> Result<(), Stop> {
         if !std::mem::replace(&mut self.payment.has_paid_copy, true) {
-            let until = self.payment.covered.map_or(self.at + 1, |covered| covered.until);
+            let until = self.payment.covered.map_or(self.at + 1, Covered::until);
             self.pay_demand(demand, until)?;
         }
         Ok(())
@@ -56,7 +56,7 @@ impl Ops<'_, '_> {
             Some(Err(_)) if self.patience == 0 => Err(Stop::Status(Status::DELAY)),
             Some(Err(toll)) => {
                 self.payment.awaits_source = true;
-                Err(Stop::Unpaid(Box::new(toll)))
+                Err(Stop::Unpaid(toll))
             }
         }
     }
@@ -64,8 +64,7 @@ impl Ops<'_, '_> {
     /// Whether the operation that is being done costs nothing more.
     fn is_covered(&self) -> bool {
         let Some(Place::File(file)) = &self.current else { return true };
-        let covers = |covered: Covered| covered.volume == file.volume_id() && self.at < covered.until;
-        self.payment.covered.is_some_and(covers)
+        self.payment.covered.is_some_and(|covered| covered.has(file.volume_id(), self.at))
     }
 
     fn pay_demand(&mut self, demand: Demand, until: usize) -> Result<(), Stop> {
@@ -74,7 +73,7 @@ impl Ops<'_, '_> {
             return Ok(());
         }
         let Some(toll) = file.volume().toll(self.call.payer, demand) else { return Ok(()) };
-        let covered = Some(Covered { volume: file.volume_id(), until });
+        let covered = Covered::new(file.volume_id(), until);
         match toll.pay() {
             Ok(charge) => {
                 let before = self.call.charge.replace(charge);
@@ -85,7 +84,7 @@ impl Ops<'_, '_> {
             Err(_) if self.patience == 0 => Err(Stop::Status(Status::DELAY)),
             Err(toll) => {
                 self.payment.covered = covered;
-                Err(Stop::Unpaid(Box::new(toll)))
+                Err(Stop::Unpaid(toll))
             }
         }
     }

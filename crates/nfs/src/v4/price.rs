@@ -17,6 +17,7 @@ use super::outline::{Seen, look_through};
 use crate::handle::HandleSigner;
 use crate::limits::{COPY_PAID_BYTES_MAX, LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
 use nfs_wire::v4::{Argument, CompoundHead, CopyArgs, CreateType, Op, PATH_MAX, XATTR_MAX, attr};
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use vfs::qos::Demand;
 use vfs::{ExportId, VolumeId};
@@ -173,8 +174,25 @@ impl Sum {
 /// Operations that are paid for: those at this volume that begin before this place in the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Covered {
-    pub(crate) volume: VolumeId,
-    pub(crate) until: usize,
+    volume: VolumeId,
+    until: NonZeroU32,
+}
+
+impl Covered {
+    /// None, if that is at the beginning.
+    pub(crate) fn new(volume: VolumeId, until: usize) -> Option<Self> {
+        let until = u32::try_from(until).ok().and_then(NonZeroU32::new)?;
+        Some(Self { volume, until })
+    }
+
+    /// Whether one that begins `at` is among them.
+    pub(super) fn has(self, volume: VolumeId, at: usize) -> bool {
+        self.volume == volume && at < self.until()
+    }
+
+    pub(super) fn until(self) -> usize {
+        self.until.get() as usize
+    }
 }
 
 /// Operations that are paid for together.

@@ -316,7 +316,7 @@ impl Client {
                 }
                 Ended::Held(at) => attempt(Blocking::Allowed, None, Some(at)),
                 Ended::Unpaid(mut at, toll) => {
-                    let paid = wait_in_line(*toll);
+                    let paid = wait_in_line(toll);
                     if paid.is_none() {
                         at.cannot_pay();
                     }

@@ -7,8 +7,9 @@ use super::opens::Opens;
 use super::range_set::Ranges;
 use super::step::{Actor, Step, done};
 use super::{By, Conflict, HolderId, OpenId, Outcome, Request, Ticket, Verdict};
+use crate::few::FewSet;
 use crate::qos::Nanos;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 #[derive(Debug, Default)]
 pub(super) struct FileClaims {
@@ -24,7 +25,7 @@ pub(super) struct FileClaims {
     /// When the table looks at this file again.
     pub armed: Option<Nanos>,
     /// Under whom the table knows this file; perhaps more than have something here.
-    pub known: BTreeSet<HolderId>,
+    pub known: FewSet<HolderId>,
     /// What the table counts this file among.
     pub counted: Binds,
 }

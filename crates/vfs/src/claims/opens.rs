@@ -2,18 +2,18 @@
 
 use super::held::Open;
 use super::{Access, LeaseKey, Link, OpenId, Rights, Stream};
+use crate::few::{FewMap, FewSet};
 use crate::qos::Nanos;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 #[derive(Debug, Default)]
 pub(super) struct Opens {
-    /// Apart from the map, which has room for eleven also where there is one.
-    all: BTreeMap<OpenId, Box<Open>>,
-    alike: BTreeSet<(Stream, Access, OpenId)>,
-    of_leases: BTreeSet<(LeaseKey, Stream, OpenId)>,
+    /// Apart from the map, whose tree has room for eleven where there are two.
+    all: FewMap<OpenId, Box<Open>>,
+    alike: FewSet<(Stream, Access, OpenId)>,
+    of_leases: FewSet<(LeaseKey, Stream, OpenId)>,
     /// Those that wait for their client, by how long they do.
-    until: BTreeSet<(Nanos, OpenId)>,
+    until: FewSet<(Nanos, OpenId)>,
     counts: OpenCounts,
 }
 
@@ -56,7 +56,7 @@ impl Opens {
 
     /// All of them, the oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Open> {
-        self.all.values().map(|open| &**open)
+        self.all.iter().map(|(_, open)| &**open)
     }
 
     pub(super) fn get(&self, id: OpenId) -> Option<&Open> {
@@ -197,7 +197,9 @@ impl Opens {
         assert_eq!(counts, self.counts);
         assert_eq!(self.alike.len(), self.len());
         let leased = self.iter().filter_map(|open| Some((open.lease?, open.stream, open.id)));
-        assert_eq!(leased.collect::<BTreeSet<_>>(), self.of_leases);
+        let mut leased: Vec<_> = leased.collect();
+        leased.sort_unstable();
+        assert!(self.of_leases.iter().eq(&leased));
         let waiting = self.iter().filter(|open| open.disconnected.is_some()).count();
         assert_eq!(self.until.len(), waiting);
     }

@@ -7,6 +7,7 @@ use super::{
     Access, By, Conflict, Effect, Granted, HolderId, Io, Link, LockOwner, OpenId, Request, Span, Stream,
     Timeouts, Users, Verdict,
 };
+use crate::few::FewSet;
 use crate::key::{FileKey, KeyHasher};
 use crate::qos::Nanos;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -40,7 +41,7 @@ pub struct Table {
     files: HashMap<FileKey, FileClaims, BuildHasherDefault<KeyHasher>>,
     counts: Counts,
     deadlines: BTreeSet<(Nanos, FileKey)>,
-    holders: HashMap<HolderId, BTreeSet<FileKey>>,
+    holders: HashMap<HolderId, FewSet<FileKey>>,
     lapsed: HashSet<HolderId>,
     users: Arc<Users>,
     next_id: u64,
@@ -254,7 +255,8 @@ impl Table {
         holder: HolderId,
         mut act: impl FnMut(&mut FileClaims, &mut Step<'_>),
     ) -> Vec<Effect> {
-        let files: Vec<FileKey> = self.holders.get(&holder).into_iter().flatten().copied().collect();
+        let files: Vec<FileKey> =
+            self.holders.get(&holder).into_iter().flat_map(FewSet::iter).copied().collect();
         files.iter().flat_map(|file| self.visit(now, file, &mut act).1).collect()
     }
 
@@ -304,13 +306,14 @@ impl Table {
             return;
         }
         let known = std::mem::take(&mut claims.known);
-        let holders = claims.holders();
-        let (kept, gone): (_, BTreeSet<HolderId>) =
-            known.into_iter().partition(|holder| holders.contains(holder));
-        claims.known = kept;
         if claims.is_empty() {
             self.files.remove(file);
+            return self.forget(file, known);
         }
+        let holders = claims.holders();
+        let (kept, gone): (FewSet<_>, FewSet<_>) =
+            known.into_iter().partition(|holder| holders.contains(holder));
+        claims.known = kept;
         self.forget(file, gone);
     }
 

@@ -33,8 +33,8 @@ const SLOT_BLOCK: usize = 16;
 pub(crate) struct SlotInUse {
     session: Arc<Session>,
     slot: u32,
-    /// The room for the reply, if the client wants it kept.
-    room: Option<bounds::Slot>,
+    /// The room for the reply, if the client wants it kept. Most do not, and carry little.
+    room: Option<Box<bounds::Slot>>,
     /// Something was changed: it is not done again, even if there is no reply.
     has_changed: bool,
     is_complete: bool,
@@ -114,12 +114,13 @@ impl Session {
     }
 
     /// Room for the longest reply that a request may have kept.
-    fn reserve(&self, keeps: bool) -> Result<Option<bounds::Slot>, Status> {
-        let take = || {
-            let bytes = self.fore.maxresponsesize_cached as usize;
-            self.kept_replies.take(&self.client.party, bytes).map_err(|_| Status::DELAY)
-        };
-        keeps.then(take).transpose()
+    fn reserve(&self, keeps: bool) -> Result<Option<Box<bounds::Slot>>, Status> {
+        if !keeps {
+            return Ok(None);
+        }
+        let bytes = self.fore.maxresponsesize_cached as usize;
+        let room = self.kept_replies.take(&self.client.party, bytes).map_err(|_| Status::DELAY)?;
+        Ok(Some(Box::new(room)))
     }
 
     /// One of the slots that were agreed on.
@@ -149,9 +150,10 @@ impl SlotInUse {
     /// The request is done, and these are the results in its reply, as far as they are in memory.
     pub(crate) fn complete(mut self, results: Option<&[u8]>) {
         self.is_complete = true;
-        let max = self.session.fore.maxresponsesize_cached as usize;
-        let results = results.filter(|results| results.len() <= max);
-        let kept = results.zip(self.room.take()).map(|(results, room)| Kept::new(results, room));
+        let kept = self.room.take().and_then(|room| {
+            let max = self.session.fore.maxresponsesize_cached as usize;
+            results.filter(|results| results.len() <= max).map(|results| Kept::new(results, room))
+        });
         self.session.slot(self.slot).complete(kept);
     }
 }

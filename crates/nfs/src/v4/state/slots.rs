@@ -18,21 +18,21 @@ enum SlotState {
     /// A request with this print is being done.
     Busy(Print),
     /// It was done, and this was the reply if it was to be kept.
-    Done(Print, Option<Kept>),
+    Done(Print, Option<Box<Kept>>),
 }
 
 /// A reply that is kept, counted among all that are.
 #[derive(Debug)]
 pub(crate) struct Kept {
     reply: Box<[u8]>,
-    _room: bounds::Slot,
+    _room: Box<bounds::Slot>,
 }
 
 impl Kept {
     /// Keeps a reply in the room that was reserved for the longest one.
-    pub(crate) fn new(reply: &[u8], mut room: bounds::Slot) -> Self {
+    pub(crate) fn new(reply: &[u8], mut room: Box<bounds::Slot>) -> Box<Self> {
         room.set(reply.len());
-        Self { reply: reply.into(), _room: room }
+        Box::new(Self { reply: reply.into(), _room: room })
     }
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Print {
 #[derive(Debug)]
 pub(crate) enum Turn {
     /// It is new: do it, then [`Slot::complete`] it with the room for its reply, if that is to be kept.
-    New(Option<bounds::Slot>),
+    New(Option<Box<bounds::Slot>>),
     /// It was done: this was the reply.
     Replay(Box<[u8]>),
     /// It cannot be done.
@@ -61,7 +61,7 @@ impl Slot {
         &mut self,
         sequence: u32,
         print: Print,
-        reserve: impl FnOnce() -> Result<Option<bounds::Slot>, Status>,
+        reserve: impl FnOnce() -> Result<Option<Box<bounds::Slot>>, Status>,
     ) -> Turn {
         if sequence == self.sequence.wrapping_add(1) {
             if matches!(self.state, SlotState::Busy(_)) {
@@ -94,7 +94,7 @@ impl Slot {
     }
 
     /// The request that was begun is done; its reply is kept if there is one.
-    pub(crate) fn complete(&mut self, reply: Option<Kept>) {
+    pub(crate) fn complete(&mut self, reply: Option<Box<Kept>>) {
         if let SlotState::Busy(print) = self.state {
             self.state = SlotState::Done(print, reply);
         }
@@ -117,12 +117,12 @@ mod tests {
 
     const PRINT: Print = Print { uid: 7, checksum: 1 };
 
-    fn room() -> bounds::Slot {
+    fn room() -> Box<bounds::Slot> {
         take(&Bounds::new(4096, 0)).unwrap()
     }
 
-    fn take(bounds: &Arc<Bounds>) -> Result<bounds::Slot, bounds::Full> {
-        bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1000)
+    fn take(bounds: &Arc<Bounds>) -> Result<Box<bounds::Slot>, bounds::Full> {
+        bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1000).map(Box::new)
     }
 
     /// What a slot makes of a request: its reply, or its status, which is OK for one that is to be done.
