@@ -34,7 +34,7 @@ pub(crate) struct SlotInUse {
     session: Arc<Session>,
     slot: u32,
     /// The room for the reply, if the client wants it kept. Most do not, and carry little.
-    room: Option<Box<bounds::Slot>>,
+    room: Option<Box<Kept>>,
     /// Something was changed: it is not done again, even if there is no reply.
     has_changed: bool,
     is_complete: bool,
@@ -102,7 +102,7 @@ impl Session {
         if slot > self.highest_slot() {
             return Err(Status::BADSLOT);
         }
-        let turn = self.slot(slot).begin(sequence, print, || self.reserve(keeps));
+        let turn = self.slot(slot).begin(sequence, print, |before| self.reserve(keeps, before));
         match turn {
             Turn::New(room) => {
                 let session = self;
@@ -113,14 +113,17 @@ impl Session {
         }
     }
 
-    /// Room for the longest reply that a request may have kept.
-    fn reserve(&self, keeps: bool) -> Result<Option<Box<bounds::Slot>>, Status> {
+    /// Room for the longest reply that a request may have kept, which may be where the one before was.
+    fn reserve(&self, keeps: bool, before: Option<Box<Kept>>) -> Result<Option<Box<Kept>>, Status> {
         if !keeps {
             return Ok(None);
         }
-        let bytes = self.fore.maxresponsesize_cached as usize;
-        let room = self.kept_replies.take(&self.client.party, bytes).map_err(|_| Status::DELAY)?;
-        Ok(Some(Box::new(room)))
+        let most = self.fore.maxresponsesize_cached as usize;
+        let room = match before {
+            Some(mut room) => room.reserve(most).map(|()| room),
+            None => self.kept_replies.take(&self.client.party, most).map(Kept::in_room),
+        };
+        room.map(Some).map_err(|_| Status::DELAY)
     }
 
     /// One of the slots that were agreed on.
@@ -150,9 +153,10 @@ impl SlotInUse {
     /// The request is done, and these are the results in its reply, as far as they are in memory.
     pub(crate) fn complete(mut self, results: Option<&[u8]>) {
         self.is_complete = true;
-        let kept = self.room.take().and_then(|room| {
+        let kept = self.room.take().and_then(|mut room| {
             let max = self.session.fore.maxresponsesize_cached as usize;
-            results.filter(|results| results.len() <= max).map(|results| Kept::new(results, room))
+            room.keep(results.filter(|results| results.len() <= max)?);
+            Some(room)
         });
         self.session.slot(self.slot).complete(kept);
     }

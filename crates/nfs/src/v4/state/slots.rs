@@ -21,18 +21,29 @@ enum SlotState {
     Done(Print, Option<Box<Kept>>),
 }
 
-/// A reply that is kept, counted among all that are.
+/// A reply that is kept, or is to be, counted among all that are.
 #[derive(Debug)]
 pub(crate) struct Kept {
     reply: Box<[u8]>,
-    _room: Box<bounds::Slot>,
+    room: bounds::Slot,
 }
 
 impl Kept {
-    /// Keeps a reply in the room that was reserved for the longest one.
-    pub(crate) fn new(reply: &[u8], mut room: Box<bounds::Slot>) -> Box<Self> {
-        room.set(reply.len());
-        Box::new(Self { reply: reply.into(), _room: room })
+    /// Room for a reply that is to be kept.
+    pub(crate) fn in_room(room: bounds::Slot) -> Box<Self> {
+        Box::new(Self { reply: Box::default(), room })
+    }
+
+    /// Makes room for another reply of at most so many bytes.
+    pub(crate) fn reserve(&mut self, most: usize) -> Result<(), bounds::Full> {
+        self.reply = Box::default();
+        self.room.grow(most.saturating_sub(self.room.weight()))
+    }
+
+    /// Keeps a reply, in no more room than it takes.
+    pub(crate) fn keep(&mut self, reply: &[u8]) {
+        self.room.set(reply.len());
+        self.reply = reply.into();
     }
 }
 
@@ -46,8 +57,8 @@ pub(crate) struct Print {
 /// What a slot makes of a request.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// It is new: do it, then [`Slot::complete`] it with the room for its reply, if that is to be kept.
-    New(Option<Box<bounds::Slot>>),
+    /// It is new: do it, then [`Slot::complete`] it with its reply, for which there is room if it is to be kept.
+    New(Option<Box<Kept>>),
     /// It was done: this was the reply.
     Replay(Box<[u8]>),
     /// It cannot be done.
@@ -56,22 +67,24 @@ pub(crate) enum Turn {
 
 impl Slot {
     /// Begins the request with this sequence number, RFC 8881 §2.10.6.1 and §18.46.3.
-    /// `reserve` takes the room for its reply; where there is none, nothing is done that could not be told of again.
+    /// `reserve` makes room for its reply, perhaps where the one before was; where there is none, nothing is done that could not be told
+    /// of again.
     pub(crate) fn begin(
         &mut self,
         sequence: u32,
         print: Print,
-        reserve: impl FnOnce() -> Result<Option<Box<bounds::Slot>>, Status>,
+        reserve: impl FnOnce(Option<Box<Kept>>) -> Result<Option<Box<Kept>>, Status>,
     ) -> Turn {
         if sequence == self.sequence.wrapping_add(1) {
             if matches!(self.state, SlotState::Busy(_)) {
                 return Turn::Refused(Status::SEQ_MISORDERED);
             }
             // Who asks for more has the reply to what came before: its room is free.
-            if let SlotState::Done(_, kept) = &mut self.state {
-                *kept = None;
-            }
-            let room = match reserve() {
+            let before = match &mut self.state {
+                SlotState::Done(_, kept) => kept.take(),
+                SlotState::Fresh | SlotState::Busy(_) => None,
+            };
+            let room = match reserve(before) {
                 Ok(room) => room,
                 Err(status) => return Turn::Refused(status),
             };
@@ -117,17 +130,22 @@ mod tests {
 
     const PRINT: Print = Print { uid: 7, checksum: 1 };
 
-    fn room() -> Box<bounds::Slot> {
+    fn room() -> Box<Kept> {
         take(&Bounds::new(4096, 0)).unwrap()
     }
 
-    fn take(bounds: &Arc<Bounds>) -> Result<Box<bounds::Slot>, bounds::Full> {
-        bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1000).map(Box::new)
+    fn take(bounds: &Arc<Bounds>) -> Result<Box<Kept>, bounds::Full> {
+        bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1000).map(Kept::in_room)
+    }
+
+    fn kept(reply: &[u8], mut room: Box<Kept>) -> Option<Box<Kept>> {
+        room.keep(reply);
+        Some(room)
     }
 
     /// What a slot makes of a request: its reply, or its status, which is OK for one that is to be done.
     fn begin(slot: &mut Slot, sequence: u32, print: Print) -> Result<Box<[u8]>, Status> {
-        match slot.begin(sequence, print, || Ok(Some(room()))) {
+        match slot.begin(sequence, print, |_| Ok(Some(room()))) {
             Turn::New(_) => Err(Status::OK),
             Turn::Replay(reply) => Ok(reply),
             Turn::Refused(status) => Err(status),
@@ -141,7 +159,7 @@ mod tests {
         assert_eq!(begin(&mut slot, 1, PRINT), Err(Status::OK));
         assert_eq!(begin(&mut slot, 1, PRINT), Err(Status::DELAY), "it is being done");
         assert_eq!(begin(&mut slot, 2, PRINT), Err(Status::SEQ_MISORDERED), "one at a time");
-        slot.complete(Some(Kept::new(b"reply", room())));
+        slot.complete(kept(b"reply", room()));
         assert_eq!(begin(&mut slot, 1, PRINT), Ok(Box::from(&b"reply"[..])));
         assert_eq!(begin(&mut slot, 3, PRINT), Err(Status::SEQ_MISORDERED), "one is missing");
         assert_eq!(begin(&mut slot, 2, PRINT), Err(Status::OK));
@@ -153,7 +171,7 @@ mod tests {
     fn another_request_is_no_repetition() {
         let mut slot = Slot::default();
         begin(&mut slot, 1, PRINT).unwrap_err();
-        slot.complete(Some(Kept::new(b"secret", room())));
+        slot.complete(kept(b"secret", room()));
         for other in [Print { uid: 8, ..PRINT }, Print { checksum: 2, ..PRINT }] {
             assert_eq!(begin(&mut slot, 1, other), Err(Status::SEQ_FALSE_RETRY));
         }
@@ -172,7 +190,10 @@ mod tests {
         let bounds = Bounds::new(2500, 0);
         let others = take(&bounds).unwrap();
         let mut slot = Slot::default();
-        let reserve = || take(&bounds).map(Some).map_err(|_| Status::DELAY);
+        let reserve = |before: Option<Box<Kept>>| match before {
+            Some(mut room) => room.reserve(1000).map(|()| Some(room)).map_err(|_| Status::DELAY),
+            None => take(&bounds).map(Some).map_err(|_| Status::DELAY),
+        };
         assert!(matches!(slot.begin(1, PRINT, reserve), Turn::Refused(Status::DELAY)));
         assert!(
             matches!(slot.begin(1, PRINT, reserve), Turn::Refused(Status::DELAY)),
@@ -180,9 +201,15 @@ mod tests {
         );
         drop(others);
         let Turn::New(Some(room)) = slot.begin(1, PRINT, reserve) else { panic!("there is room") };
-        slot.complete(Some(Kept::new(b"12345", room)));
+        slot.complete(kept(b"12345", room));
         assert_eq!(bounds.used(), 5, "what is kept is shorter than what might have been");
-        let Turn::New(Some(_)) = slot.begin(2, PRINT, reserve) else { panic!("there is room") };
-        assert_eq!(bounds.used(), 0, "the reply before is not kept beside the next one");
+        let Turn::New(Some(room)) = slot.begin(2, PRINT, reserve) else { panic!("there is room") };
+        assert_eq!(bounds.used(), 1000, "the reply before is not kept beside the next one");
+        slot.complete(kept(b"123", room));
+        // Others have taken what it would need.
+        let others = [take(&bounds), take(&bounds)];
+        assert!(matches!(slot.begin(3, PRINT, reserve), Turn::Refused(Status::DELAY)));
+        drop(others);
+        assert_eq!(bounds.used(), 0);
     }
 }
