@@ -13,13 +13,13 @@ use crate::limits::DATAGRAM_BYTES_MAX;
 use crate::rpc::dispatch::{Programs, RpcCall, route};
 use crate::rpc::reply::Records;
 use crate::service::Service;
-use line::Line;
+use line::{Line, Paid};
 use nfs_wire::rpc::{Accepted, CallHeader};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use transport::{CallStats, Outbox, Start, clock};
@@ -57,21 +57,12 @@ impl Responder {
     /// Answers the calls to these programs that come to `socket`.
     pub fn start(service: Arc<Service>, socket: UdpSocket, programs: Programs) -> io::Result<Self> {
         socket.set_read_timeout(Some(LOOK))?;
-        let (line, passed) = Line::new(service.networks);
+        let (line, paid) = Line::new(service.networks);
         let desk = Arc::new(Desk { service, socket, programs, stopping: AtomicBool::new(false) });
         let mut responder = Self { desk: Arc::clone(&desk), threads: Vec::new() };
         let receiving = Arc::clone(&desk);
         responder.spawn("datagrams", move || receiving.receive(&line))?;
-        responder.spawn("paid datagrams", move || {
-            while !desk.is_stopping() {
-                match passed.recv_timeout(LOOK) {
-                    // One that panics gets no answer, and has paid.
-                    Ok(paid) => drop(panics::catch(|| desk.reply(&paid.datagram))),
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return,
-                }
-            }
-        })?;
+        responder.spawn("paid datagrams", move || desk.answer_paid(&paid))?;
         Ok(responder)
     }
 
@@ -103,6 +94,18 @@ impl Desk {
             if let Ok(Err(error)) = panics::catch(|| self.serve_one(line)) {
                 tracing::warn!(%error, programs = ?self.programs, "a datagram cannot be received or sent");
                 std::thread::sleep(LOOK);
+            }
+        }
+    }
+
+    /// Answers what comes out of the line.
+    fn answer_paid(&self, paid: &Receiver<Paid>) {
+        while !self.is_stopping() {
+            match paid.recv_timeout(LOOK) {
+                // One that panics gets no answer, and has paid.
+                Ok(paid) => drop(panics::catch(|| self.reply(&paid.datagram))),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
