@@ -46,7 +46,7 @@ fn toll_of(
         Target::Sideband(Sideband::Mount(_, nfs_wire::mount::Procedure::MNT)) => {
             return rated(&service.rates.mounts);
         }
-        Target::Nfs(procedure) if is_anything_limited() => {
+        Target::Nfs(procedure) => {
             let (handle, demand) = v3::demand(procedure, args)?;
             (reached(handle, service, namespace, origin)?, demand)
         }
@@ -55,7 +55,7 @@ fn toll_of(
             (reached(handle, service, namespace, origin)?, Demand::OTHER)
         }
         Target::Compound(outline) if outline.is_recorded => return rated(&service.rates.records),
-        Target::Compound(_) if is_anything_limited() => {
+        Target::Compound(_) => {
             let Segment { handle, demand, until } = first_segment(args)?;
             let export = reached(handle?, service, namespace, origin)?;
             let toll = export.volume.toll(payer, demand);
@@ -63,7 +63,7 @@ fn toll_of(
             // What is free has no place in line: others may wait for it.
             return toll.filter(|toll| !toll.demand().is_nothing());
         }
-        _ => return None,
+        Target::Sideband(_) => return None,
     };
     export.volume.toll(payer, demand)
 }

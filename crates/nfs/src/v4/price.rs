@@ -50,7 +50,7 @@ impl Price {
         Self::Demand(Demand::write(bytes.min(TRANSFER_BYTES_MAX)))
     }
 
-    /// That of a GETATTR that asks for these attributes.
+    /// The price of a GETATTR of these attributes.
     #[inline]
     pub(super) fn getattr(asks_for: impl Fn(u32) -> bool) -> Self {
         if LISTS.into_iter().any(asks_for) { Self::Demand(Demand::list(XATTR_MAX)) } else { Self::Getattr }

@@ -57,7 +57,7 @@ pub(crate) struct Print {
 /// What a slot makes of a request.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// It is new: do it, then [`Slot::complete`] it with its reply, for which there is room if it is to be kept.
+    /// A new request: do it, then [`Slot::complete`] it. The client wants its reply kept if there is room here.
     New(Option<Box<Kept>>),
     /// It was done: this was the reply.
     Replay(Box<[u8]>),
