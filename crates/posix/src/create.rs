@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::attrs::MODE_BITS;
-use vfs::charge::{BLOCK_BYTES, blocks};
+use vfs::charge::{self, BLOCK_BYTES, blocks};
 use vfs::{
     Acls, Attrs, AuthorizeCreate, Blocking, Change, Device, FileType, Found, FsError, FsResult, Made, Name,
     NewInode, Special,
@@ -88,7 +88,7 @@ impl Node {
         let number = |device: Device| makedev(device.major, device.minor);
         let (file_type, kind, device) = match special {
             Special::Symlink(target) => {
-                let content = vfs::charge::symlink(target.len() as u64);
+                let content = charge::symlink(target.len() as u64);
                 return self.make(name, content, authorize, |new_inode| {
                     self.make_named(name, FileType::Symlink, new_inode, |dir, name, _| {
                         symlinkat(target, dir, name).map(|()| None)
@@ -125,10 +125,15 @@ impl Node {
         }
         let directory = self.as_dir()?;
         let relisting = self.mount.relist(self, before.size);
-        let content = content.saturating_add(blocks(new_inode.size));
-        let newborn = self.mount.newborn(self.fd(), name.bytes(), content)?;
+        let most = content.saturating_add(blocks(new_inode.size));
+        let newborn = self.mount.newborn(self.fd(), name.bytes(), most)?;
         let Created { node, attrs, was_adjusted } = act(&new_inode)?;
-        newborn.keep_with(crate::charging::content(node.kind, attrs.size));
+        // Once it has a name, others find it, and pay for what they put into it.
+        newborn.keep_with(match node.kind {
+            FileType::Regular => blocks(new_inode.size),
+            FileType::Directory => charge::directory(attrs.size.min(self.mount.block_bytes)),
+            _ => content,
+        });
         if was_adjusted || !self.mount.new_inodes_follow_dir {
             directory.remember(&node);
         }

@@ -75,6 +75,8 @@ pub(crate) struct Mount {
     pub(crate) links_max: u32,
     /// The largest size a file may have.
     pub(crate) file_bytes_max: u64,
+    /// The most that an empty directory shows as its size.
+    pub(crate) block_bytes: u64,
     pub(crate) table: Arc<Table>,
     /// Files that have lost their last name while somebody had them open.
     pub(crate) nameless: Mutex<Vec<Arc<Node>>>,
@@ -125,6 +127,7 @@ impl Mount {
             new_inodes_follow_dir: nature.new_inodes_follow_dir,
             memory: nature.memory,
             links_max: nature.links_max,
+            block_bytes: nature.block_bytes,
             file_bytes_max,
             table: Table::new(&options.budget),
             nameless: Mutex::default(),

@@ -20,6 +20,8 @@ pub(crate) struct Nature {
     pub(crate) memory: bool,
     pub(crate) new_inodes_follow_dir: bool,
     pub(crate) links_max: u32,
+    /// The size of a block: an empty directory shows no more.
+    pub(crate) block_bytes: u64,
 }
 
 impl Nature {
@@ -29,8 +31,8 @@ impl Nature {
         const EXT: u32 = 0xef53;
         const XFS: u32 = 0x5846_5342;
         const BTRFS: u32 = 0x9123_683e;
-        let magic = rustix::fs::fstatfs(root).map_err(refused)?.f_type;
-        let magic = u32::try_from(magic & 0xffff_ffff).unwrap_or(0);
+        let state = rustix::fs::fstatfs(root).map_err(refused)?;
+        let magic = u32::try_from(state.f_type & 0xffff_ffff).unwrap_or(0);
         let memory = MEMORY.contains(&magic);
         // The C library's pathconf does not know most of these limits.
         let (new_inodes_follow_dir, links_max) = match magic {
@@ -40,7 +42,8 @@ impl Nature {
             _ if memory => (true, u32::MAX),
             _ => (false, 32_000),
         };
-        Ok(Self { memory, new_inodes_follow_dir, links_max })
+        let block_bytes = u64::try_from(state.f_bsize).unwrap_or(0);
+        Ok(Self { memory, new_inodes_follow_dir, links_max, block_bytes })
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) const CASES: &[Case] = &[
     Case { name: "counting/a_full_volume_refuses_growth_alone", run: a_full_volume_refuses_growth_alone },
@@ -32,6 +33,10 @@ pub(super) const CASES: &[Case] = &[
         run: a_taken_name_is_taken_on_a_full_volume,
     },
     Case { name: "counting/writers_race_with_removal", run: writers_race_with_removal },
+    Case {
+        name: "counting/file_written_while_it_is_made_counts_once",
+        run: file_written_while_it_is_made_counts_once,
+    },
     Case { name: "counting/a_reserved_write_is_done_whole", run: a_reserved_write_is_done_whole },
     Case { name: "counting/what_was_reserved_is_given_back", run: what_was_reserved_is_given_back },
     Case { name: "counting/a_size_beyond_all_is_not_made", run: a_size_beyond_all_is_not_made },
@@ -506,6 +511,31 @@ fn walk(volume: &Arc<dyn Backend>, charging: Charging) -> Outcome<Usage> {
     }
     let bytes = found.values().sum::<u64>() + overhead(&root)?;
     Ok(Usage { bytes, files: found.len() as u64 })
+}
+
+fn file_written_while_it_is_made_counts_once(fixture: Fixture) -> Outcome {
+    const ROUNDS: usize = 2000;
+    let volume = fixture.volume(8 * MIB, 100)?;
+    let (root, new_inode, done) = (volume.root(), fixture.new_inode(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 1..THREADS {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    // It may be gone again.
+                    let found = root.lookup(name("new"), Blocking::Allowed);
+                    let _written = found.and_then(|found| found.node.write(0, &[1; 20_000], KEEP_SET_ID));
+                }
+            });
+        }
+        let mut rounds = (0..ROUNDS).map(|_| {
+            root.create_unchecked(name("new"), &new_inode)?;
+            root.remove_unchecked(name("new"))
+        });
+        let made = rounds.try_for_each(|round| round.map(drop));
+        done.store(true, Ordering::Relaxed);
+        made
+    })?;
+    fixture.check_usage("nothing is left", 0, 1)
 }
 
 fn a_reserved_write_is_done_whole(fixture: Fixture) -> Outcome {
