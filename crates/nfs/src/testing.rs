@@ -117,7 +117,7 @@ impl Desk {
             });
             match done {
                 Ok(()) => {}
-                Err(Again::Held) => routed.fail(FsError::Delay, &mut out),
+                Err(Again::Held) => routed.fail(routed.args(&record), FsError::Delay, &mut out),
                 Err(Again::WouldWait) => panic!("nothing here may wait for storage"),
             }
             pending.sync_all().unwrap();

@@ -275,7 +275,7 @@ impl Protocol for Smb {
         }
     }
 
-    fn refuse(&self, call: &Call, error: FsError, out: &mut Outbox) {
+    fn refuse(&self, call: &Call, _message: &[u8], error: FsError, out: &mut Outbox) {
         let chain = Chain::new(call.opened.sealed_by(), None);
         refuse(chain, &call.connection, &call.heads, error, out);
     }

@@ -66,8 +66,8 @@ pub(crate) fn admit<P: Protocol>(
                     let message = Message::Assembled(message);
                     Some(Admitted { call, message, dispatch, charge: Some(charge) })
                 }
-                Err(Queued::Call { call, .. }) => {
-                    connection.protocol.refuse(&call, FsError::Delay, out);
+                Err(Queued::Call { call, message, .. }) => {
+                    connection.protocol.refuse(&call, &message, FsError::Delay, out);
                     None
                 }
                 Ok(_) | Err(Queued::Continuation { .. }) => None,

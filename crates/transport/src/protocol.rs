@@ -152,7 +152,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     }
 
     /// Answers a call that is not done.
-    fn refuse(&self, call: &Self::Call, error: FsError, out: &mut Outbox);
+    fn refuse(&self, call: &Self::Call, message: &[u8], error: FsError, out: &mut Outbox);
 
     /// Begins a call whose body comes in parts; `message_bytes` is the length of the whole message, of which `head` is there.
     /// A call with a `refusal` gets it for an answer, whatever its body is.

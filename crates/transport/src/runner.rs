@@ -272,7 +272,7 @@ impl<P: Protocol> Runner<P> {
     ) {
         let protocol = &*connection.protocol;
         if is_refused {
-            protocol.refuse(&call, FsError::Delay, &mut self.ready);
+            protocol.refuse(&call, message, FsError::Delay, &mut self.ready);
         } else {
             self.run_to_end(connection, charge, |cx| protocol.run(cx, call, message));
         }

@@ -49,6 +49,30 @@ pub(crate) fn answer(
     }
 }
 
+/// Writes the result that says only that a call failed; false if the call has none. A client that asks for a lock asks again after
+/// [`FsError::Delay`].
+pub(crate) fn fail(
+    version: u32,
+    procedure: Procedure,
+    args: &[u8],
+    error: FsError,
+    w: &mut Writer<'_>,
+) -> bool {
+    // All begin with it.
+    let Ok(cookie) = Object::decode(&mut Reader::new(args)) else { return false };
+    let stat = in_version(of_error(error), version);
+    match procedure {
+        // Without somebody's lock it is alike in all versions.
+        Procedure::TEST => TestReply::<u64> { cookie, stat: TestStatus::Other(stat) }.encode(w),
+        Procedure::LOCK | Procedure::NM_LOCK | Procedure::CANCEL | Procedure::UNLOCK => {
+            Reply { cookie, stat }.encode(w)
+        }
+        Procedure::SHARE | Procedure::UNSHARE => ShareReply { cookie, stat, sequence: 0 }.encode(w),
+        _ => return false,
+    }
+    true
+}
+
 /// The handle of the file that a call is about, if it is about one.
 pub(crate) fn handle(version: u32, procedure: Procedure, args: &[u8]) -> Option<&[u8]> {
     let r = Reader::new(args);

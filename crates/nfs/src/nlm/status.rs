@@ -6,13 +6,14 @@ use vfs::FsError;
 use vfs::claims::Conflict;
 
 /// The status of an error, RFC 1813 §6.1.3. `DENIED` would have a client ask again, so it is for locks of
-/// others alone.
+/// others alone; `DENIED_GRACE_PERIOD` is the one word for "ask again".
 pub(super) fn of_error(error: FsError) -> Status {
     match error {
         FsError::Stale | FsError::BadHandle => Status::STALE_FH,
         FsError::ReadOnly => Status::ROFS,
         FsError::FileTooBig => Status::FBIG,
-        FsError::Resource | FsError::Delay | FsError::Locked | FsError::WouldWait => Status::DENIED_NOLOCKS,
+        FsError::Delay => Status::DENIED_GRACE_PERIOD,
+        FsError::Resource | FsError::Locked | FsError::WouldWait => Status::DENIED_NOLOCKS,
         FsError::NotOwner
         | FsError::NotFound
         | FsError::Io
@@ -46,7 +47,7 @@ pub(super) fn of_conflict(conflict: Conflict) -> Status {
         | Conflict::NoGrace
         | Conflict::NotHeld
         | Conflict::Denied => Status::DENIED,
-        // The one word for "ask again": who has the file delegated is asked to give it back.
+        // Who has the file delegated is asked to give it back.
         Conflict::Grace | Conflict::Recalling => Status::DENIED_GRACE_PERIOD,
         Conflict::TooMany => Status::DENIED_NOLOCKS,
     }

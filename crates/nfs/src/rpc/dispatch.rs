@@ -180,6 +180,14 @@ impl Sideband {
             Self::Nsm(procedure) => nsm::answer(call, procedure, args, out),
         }
     }
+
+    /// Writes results that say only that the call failed, if it has such.
+    fn fail(self, args: &[u8], error: FsError, out: &mut Outbox) -> bool {
+        match self {
+            Self::Nlm(version, procedure) => nlm::fail(version, procedure, args, error, &mut out.writer()),
+            _ => false,
+        }
+    }
 }
 
 impl RpcCall {
@@ -307,8 +315,8 @@ impl RpcCall {
         Ok(())
     }
 
-    /// Puts a reply into `out` that says only that the call failed.
-    pub fn fail(&self, error: FsError, out: &mut Outbox) {
+    /// Puts a reply into `out` that says only that the call with these arguments failed.
+    pub fn fail(&self, args: &[u8], error: FsError, out: &mut Outbox) {
         match self.target {
             Target::Nfs(procedure) => {
                 let start = out.begin_success(self.xid);
@@ -320,7 +328,15 @@ impl RpcCall {
                 v4::fail(&outline, error, &mut out.writer());
                 out.finish(start);
             }
-            Target::Sideband(_) => out.accept(self.xid, Accepted::SystemErr),
+            Target::Sideband(sideband) => {
+                let start = out.begin_success(self.xid);
+                if sideband.fail(args, error, out) {
+                    out.finish(start);
+                } else {
+                    out.abandon(start);
+                    out.accept(self.xid, Accepted::SystemErr);
+                }
+            }
         }
     }
 }

@@ -293,16 +293,16 @@ impl Protocol for Rpc {
         let start = out.start();
         match at {
             Continuation::Blocked(blocked) => {
-                let Blocked { call, replay, .. } = *blocked;
-                call.fail(error, out);
+                let Blocked { call, args, replay, .. } = *blocked;
+                call.fail(&args, error, out);
                 answer(replay, out.record(start));
             }
             Continuation::Replied(replied) => {
                 let Replied { call, replay } = *replied;
-                call.fail(error, out);
+                call.fail(&[], error, out);
                 answer(replay, out.record(start));
             }
-            Continuation::Compound(compound) => compound.call.fail(error, out),
+            Continuation::Compound(compound) => compound.call.fail(&compound.args, error, out),
             Continuation::CompoundReplied(replied) => {
                 let RepliedCompound { xid, replay, results } = *replied;
                 let start = out.begin_success(xid);
@@ -326,8 +326,8 @@ impl Protocol for Rpc {
         }
     }
 
-    fn refuse(&self, call: &RpcCall, error: FsError, out: &mut Outbox) {
-        call.fail(error, out);
+    fn refuse(&self, call: &RpcCall, message: &[u8], error: FsError, out: &mut Outbox) {
+        call.fail(call.args(message), error, out);
     }
 
     fn begin_upload(
@@ -391,7 +391,7 @@ impl Protocol for Rpc {
                 let (args, refusal, at) = write.finish(&mut written, &connection.session.binding, tail);
                 cx.stats = written.stats;
                 if let Some(error) = refusal {
-                    call.fail(error, cx.out);
+                    call.fail(&args, error, cx.out);
                     return Progress::Done;
                 }
                 self.compound(cx, call, &args, at, flushes, None)

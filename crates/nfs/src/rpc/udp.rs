@@ -230,7 +230,7 @@ impl Datagram {
             charge: &mut None,
         };
         if self.call.perform(self.call.args(&self.bytes), &mut call, &mut out).is_err() {
-            self.call.fail(FsError::Delay, &mut out);
+            self.call.fail(self.call.args(&self.bytes), FsError::Delay, &mut out);
         }
         sendable(&mut out, start, (self.peer, &self.bytes))
     }

@@ -122,7 +122,7 @@ impl LargeWrite {
             // Its data are gone, so it is not run again here.
             Err(_) => {
                 out.abandon(start);
-                self.call.fail(FsError::Delay, out);
+                self.call.fail(&[], FsError::Delay, out);
             }
         }
     }

@@ -19,12 +19,16 @@ use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, Re
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use vfs::qos::{Limits, VolumeLimits};
+use vfs::qos::{Demand, Limits, VolumeLimits, Wait, Waiter};
 use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode, bounds};
 use xdr::{Decode, Encode, Reader};
 
 const TCP_CLIENT: [u8; 4] = [127, 0, 4, 1];
 const UDP_CLIENT: [u8; 4] = [127, 0, 4, 2];
+
+/// Calls whose results come in a call of their own.
+const ASYNCHRONOUS: [Procedure; 4] =
+    [Procedure::TEST_MSG, Procedure::LOCK_MSG, Procedure::CANCEL_MSG, Procedure::UNLOCK_MSG];
 
 fn call(xid: u32, called: (u32, u32), args: &impl Encode) -> Vec<u8> {
     call_of(VERSION_4, xid, called, args)
@@ -115,7 +119,7 @@ fn a_client_waits_over_udp_for_the_lock_of_one_over_tcp() {
 }
 
 /// A call of every procedure that is about this file, in a version of the lock manager.
-fn calls_about<O: Offset + From<u8>>(version: u32, fh: &[u8]) -> Vec<Vec<u8>> {
+fn calls_about<O: Offset + From<u8>>(version: u32, fh: &[u8]) -> Vec<(Procedure, Vec<u8>)> {
     let (cookie, oh) = (Object(b"c"), Object(b"1@client"));
     let (l_offset, l_len, fh) = (O::from(0), O::from(0), Object(fh));
     let alock = Lock { caller_name: b"client", fh, oh, svid: 1, l_offset, l_len };
@@ -142,9 +146,18 @@ fn calls_about<O: Offset + From<u8>>(version: u32, fh: &[u8]) -> Vec<Vec<u8>> {
         calls.push((Procedure::UNSHARE, share.to_bytes()));
     }
     let numbered = (0..).zip(calls);
-    numbered
-        .map(|(xid, (procedure, args))| [call_of(version, xid, (PROGRAM, procedure.0), &()), args].concat())
-        .collect()
+    let called = numbered.map(|(xid, (procedure, args))| {
+        (procedure, [call_of(version, xid, (PROGRAM, procedure.0), &()), args].concat())
+    });
+    called.collect()
+}
+
+/// A call of every procedure that is about the file of a host.
+fn calls_at(host: &Host, version: u32) -> Vec<(Procedure, Vec<u8>)> {
+    match version {
+        VERSION_4 => calls_about::<u64>(version, &host.file),
+        _ => calls_about::<u32>(version, &host.file),
+    }
 }
 
 /// A host whose volume lets no operation pass for a minute.
@@ -160,12 +173,9 @@ fn slow_host() -> Host {
 fn each_call_about_a_file_is_an_operation_of_its_volume() {
     for version in [VERSION_1, VERSION_3, VERSION_4] {
         let host = slow_host();
-        let calls = match version {
-            VERSION_4 => calls_about::<u64>(version, &host.file),
-            _ => calls_about::<u32>(version, &host.file),
-        };
+        let calls = calls_at(&host, version);
         let mut client = host.running.connect();
-        for call in &calls {
+        for (_, call) in &calls {
             send_tcp(&mut client, call);
         }
         wait_until("all to wait", || waiting(&host) == calls.len());
@@ -181,11 +191,36 @@ fn each_call_about_a_file_is_an_operation_of_its_volume() {
     }
 }
 
+/// A waiter that takes its place in line and does nothing with its turn.
+struct Idle;
+
+impl Waiter for Idle {
+    fn pass(self: Box<Self>) {}
+}
+
+#[test]
+fn call_without_a_place_in_line_is_told_to_ask_again() {
+    let host = slow_host();
+    let client = Ipv4Addr::LOCALHOST.into();
+    while host.gate.wait(client, Demand::OTHER, Box::new(Idle)) == Wait::Queued {}
+    let mut client = host.running.connect();
+    for version in [VERSION_1, VERSION_3, VERSION_4] {
+        let calls = calls_at(&host, version).into_iter();
+        for (procedure, call) in calls.filter(|(procedure, _)| !ASYNCHRONOUS.contains(procedure)) {
+            send_tcp(&mut client, &call);
+            // Every result begins with a cookie and a status.
+            let results = client.receive().results;
+            let Reply { cookie, stat } = Reply::decode(&mut Reader::new(&results)).unwrap();
+            assert_eq!((cookie, stat), (Object(b"c"), Status::DENIED_GRACE_PERIOD), "{procedure:?}");
+        }
+    }
+}
+
 /// A host as above that is called by datagrams.
 struct Called {
     host: Host,
     address: SocketAddr,
-    _responder: Responder,
+    responder: Responder,
 }
 
 impl Called {
@@ -195,7 +230,7 @@ impl Called {
         let address = socket.local_addr().unwrap();
         let locks_only = Programs { locks: true, ..Programs::default() };
         let responder = Responder::start(Arc::clone(&host.running.service), socket, locks_only).unwrap();
-        Self { host, address, _responder: responder }
+        Self { host, address, responder }
     }
 
     fn client(&self, host: [u8; 4]) -> Caller<'_> {
@@ -265,4 +300,38 @@ fn datagrams_of_one_client_leave_room_for_those_of_others() {
     wait_until("the other one's", || waiting(&called.host) == most + 1);
     called.host.gate.set_limits(VolumeLimits::default());
     assert_eq!(other.answered(), 7);
+}
+
+#[test]
+fn datagrams_of_forged_addresses_take_no_place_of_calls_over_tcp() {
+    let called = Called::new();
+    for (forged, waits) in (0..).zip(1..=WAITING_DATAGRAMS_MAX) {
+        let [high, low] = u16::to_be_bytes(forged);
+        called.client([127, 1, high, low]).lock(1);
+        wait_until("it to be in line", || waiting(&called.host) == waits);
+    }
+    // One more finds no room, and is repeated later.
+    let late = called.client(UDP_CLIENT);
+    late.lock(1);
+    let mut client = called.host.running.connect();
+    let shared = LockArgs { exclusive: false, ..lock_args(&called.host.file, false) };
+    send_tcp(&mut client, &call(7, (PROGRAM, Procedure::LOCK.0), &shared));
+    wait_until("the one over TCP", || waiting(&called.host) == WAITING_DATAGRAMS_MAX + 1);
+    called.host.gate.set_limits(VolumeLimits::default());
+    assert_eq!(status(&client.receive().results), Status::GRANTED);
+    late.lock(2);
+    assert_eq!(late.answered(), 2);
+}
+
+#[test]
+fn responder_stops_while_datagrams_wait() {
+    let called = Called::new();
+    let client = called.client(UDP_CLIENT);
+    (0..20).for_each(|xid| client.lock(xid));
+    wait_until("all to wait", || waiting(&called.host) == 20);
+    drop(client);
+    let Called { host, responder, .. } = called;
+    drop(responder);
+    host.gate.set_limits(VolumeLimits::default());
+    assert_eq!(waiting(&host), 0);
 }

@@ -242,7 +242,7 @@ impl World {
                 assert!(out.is_empty(), "a call that waits has written something");
                 match again {
                     Again::WouldWait => return None,
-                    Again::Held => routed.fail(FsError::Delay, &mut out),
+                    Again::Held => routed.fail(routed.args(record), FsError::Delay, &mut out),
                 }
             }
         }

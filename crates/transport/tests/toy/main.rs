@@ -246,7 +246,7 @@ impl Protocol for Echo {
         push(out, format!("{}{error}", char::from(at.0[0])).as_bytes());
     }
 
-    fn refuse(&self, call: &Call, error: FsError, out: &mut Outbox) {
+    fn refuse(&self, call: &Call, _message: &[u8], error: FsError, out: &mut Outbox) {
         push(out, format!("{}{error}", char::from(call.0)).as_bytes());
     }
 

@@ -36,7 +36,7 @@ impl Rpc {
         match refusal {
             None => self.run(cx, call, message),
             Some(error) => {
-                call.fail(error, cx.out);
+                call.fail(call.args(message), error, cx.out);
                 Progress::Done
             }
         }
