@@ -78,7 +78,11 @@ pub(super) struct Prey {
 
 impl Prey {
     pub(super) fn new(host: &Host) -> Self {
-        let target = format!("nfs://{}/v0", host.address).parse().unwrap();
+        Self::at(host, 0)
+    }
+
+    pub(super) fn at(host: &Host, volume: usize) -> Self {
+        let target = format!("nfs://{}/v{volume}", host.address).parse().unwrap();
         let mut client = Client::mount(&target, &Identity::new(0, 0)).unwrap();
         let root = client.root();
         let file = client.create(&root, "prey", 0o666).unwrap();

@@ -2,6 +2,7 @@
 //! time, and those that measure how long calls take run alone.
 
 mod adversary;
+mod large;
 mod mixed;
 mod neighbor;
 #[path = "../support/server.rs"]
@@ -310,23 +311,31 @@ fn volumes_share_their_pool_and_use_what_others_leave() {
 
 #[test]
 fn a_stop_does_not_wait_for_what_waits() {
-    let mut host = Host::new(1);
-    let mut plan = host.plan(0, Op::Read);
-    plan.time = Duration::from_millis(200);
-    host.run(&plan, || ());
-    host.gates[0].set_limits(bytes(4096));
-    let address = host.address;
-    std::thread::scope(|scope| {
-        // Its calls wait for hours; it ends with an error when the server goes.
-        scope.spawn(|| {
-            plan.time = Duration::from_secs(60);
-            assert!(bench::load::run(&plan, &mut |_| ()).is_err(), "{address} has stopped");
+    for version in [Version::V3, Version::V41, Version::V42, mixed::SMB] {
+        let mut host = Host::new(1);
+        let mut plan = host.plan_over(version, 0, Op::Read);
+        plan.time = Duration::from_millis(200);
+        host.run(&plan, || ());
+        host.gates[0].set_limits(bytes(4096));
+        let gate = Arc::clone(&host.gates[0]);
+        std::thread::scope(|scope| {
+            // Its calls wait for hours; it ends with an error when the server goes.
+            scope.spawn(|| {
+                plan.time = Duration::from_secs(60);
+                assert!(bench::load::run(&plan, &mut |_| ()).is_err(), "{version}: the server has stopped");
+            });
+            while gate.throttled().1 == 0 {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let start = std::time::Instant::now();
+            let patience = Duration::from_secs(20);
+            match host.shares.server.take().filter(|_| version.is_smb()) {
+                Some(shares) => shares.stop(patience),
+                None => host.server.stop(patience),
+            }
+            assert!(start.elapsed() < Duration::from_secs(10), "{version}: {:?}", start.elapsed());
         });
-        std::thread::sleep(Duration::from_millis(700));
-        let start = std::time::Instant::now();
-        host.server.stop(Duration::from_secs(20));
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-    });
+    }
 }
 
 #[test]

@@ -20,13 +20,13 @@ use xdr::Encode;
 
 const READ_LIMIT: u64 = 24 * MIB;
 const WRITE_LIMIT: u64 = 12 * MIB;
-const SMB: Version = Version::Smb(Protection::Gcm128);
+pub(super) const SMB: Version = Version::Smb(Protection::Gcm128);
 /// The time over which no limit may be passed.
-const WINDOW: Duration = Duration::from_secs(5);
+pub(super) const WINDOW: Duration = Duration::from_secs(5);
 
 impl Raw {
     /// Sends a compound of version 4.0, which needs no session.
-    fn send_compound(&mut self, operations: &[Argument<'_>]) -> bool {
+    pub(super) fn send_compound(&mut self, operations: &[Argument<'_>]) -> bool {
         self.xid += 1;
         let mut record = vec![0; RecordMark::SIZE];
         record.extend(self.identity.header(v4::PROGRAM, v4::VERSION, v4::Procedure::COMPOUND.0));
@@ -40,7 +40,7 @@ impl Raw {
     }
 }
 
-fn read(count: u32) -> Argument<'static> {
+pub(super) fn read(count: u32) -> Argument<'static> {
     Argument::Read(ReadArgs { stateid: Stateid::ANONYMOUS, offset: 0, count })
 }
 
@@ -79,8 +79,8 @@ fn attack(prey: &Prey, thread: u8) {
 }
 
 /// Bytes that a volume has counted: read and written.
-fn counted(host: &Host) -> [u64; 2] {
-    let traffic = host.exports[0].volume.traffic();
+pub(super) fn counted(host: &Host, volume: usize) -> [u64; 2] {
+    let traffic = host.exports[volume].volume.traffic();
     [Kind::Read, Kind::Write].map(|kind| traffic.counted(kind).bytes)
 }
 
@@ -129,9 +129,9 @@ fn attacker_over_all_protocols_keeps_to_each_limit_and_leaves_a_neighbor_its_sha
                 });
             }
             std::thread::sleep(Duration::from_millis(500));
-            let (before, began) = (counted(&host), Instant::now());
+            let (before, began) = (counted(&host, 0), Instant::now());
             let got = host.run(&fair, || ()).mib_per_s * MIB as f64;
-            let (after, took) = (counted(&host), began.elapsed().as_secs_f64());
+            let (after, took) = (counted(&host, 0), began.elapsed().as_secs_f64());
             is_over.store(true, Ordering::Relaxed);
             gate.set_limits(VolumeLimits::default());
             for (what, at, limit) in [("read", 0, READ_LIMIT), ("written", 1, WRITE_LIMIT)] {

@@ -1,9 +1,16 @@
 //! What is made stays, is changed by one at a time, and goes.
 
-use crate::mount::{getattr, mount};
+use crate::counters::client;
+use crate::mount::{getattr, mount, target};
 use crate::rig::{Service, eventually};
+use crate::smb::{PASSWORD, SMB, set_password};
+use bench::load::{Op, Plan, Progress};
+use bench::{Protection, Version};
+use identity::NtHash;
 use nfs_wire::v3::{StableHow, Status};
 use serde_json::{Value, json};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 #[test]
 fn a_restart_and_a_crash_keep_everything() {
@@ -73,6 +80,63 @@ fn a_volume_in_use_is_deleted_by_force_alone() {
     assert!(client.attributes(&root).unwrap_err().is(Status::STALE));
     assert!(service.says(&["volume", "list"]).contains("No volumes"));
     assert!(service.says(&["pool", "delete", "p1", "--yes"]).contains("Deleted pool p1"));
+}
+
+#[test]
+fn volume_deleted_by_force_answers_what_waits_for_its_limit() {
+    let service = Service::start_with(&SMB);
+    set_password(&service, &["user", "create", "alice", "--uid", "1000"], PASSWORD);
+    service.says(&["pool", "create", "p1", "--level", "plimsoll/custom", "--size", "1TiB"]);
+    let create = ["volume", "create", "v1", "--pool", "p1", "--size", "1TiB", "--owner", "1000:1000"];
+    service
+        .says(&[&create[..], &["--protocols", "nfsv3,nfsv4.1,nfsv4.2,smb", "--allow", "127.0.0.1"]].concat());
+    let plan = |version: Version, first_file| {
+        let mut plan = Plan::new(target(&service, "/v1"), Op::Read);
+        (plan.uid, plan.gid, plan.target.version) = (1000, 1000, version);
+        (plan.size, plan.files, plan.first_file, plan.cleanup) = (1 << 20, 1, first_file, false);
+        (plan.connections, plan.depth) = (1, 1);
+        (plan.warm_up, plan.time) = (Duration::ZERO, Duration::from_secs(10));
+        if version.is_smb() {
+            plan.target.port = crate::smb::port(&service).parse().unwrap();
+            plan.target.user = Some("alice".to_owned());
+            plan.nt_hash = Some(NtHash::of_password(PASSWORD));
+        }
+        plan
+    };
+    let versions = [Version::V3, Version::V41, Version::V42, Version::Smb(Protection::Gcm128)];
+    let (said, heard) = channel();
+    for (version, first_file) in versions.into_iter().zip((0..).step_by(10)) {
+        let (plan, said) = (plan(version, first_file), said.clone());
+        std::thread::spawn(move || {
+            let mut is_running = false;
+            let report = bench::load::run(&plan, &mut |progress| {
+                if matches!(progress, Progress::Running { .. }) && !is_running {
+                    is_running = true;
+                    said.send((version, None)).unwrap();
+                }
+            });
+            // It ends with what was answered, or with the connection.
+            let failed =
+                report.map_or_else(|error| error.to_string(), |report| format!("{:?}", report.errors));
+            said.send((version, Some(failed))).unwrap();
+        });
+    }
+    let next = || heard.recv_timeout(Duration::from_secs(60)).unwrap();
+    for _ in versions {
+        assert_eq!(next().1, None);
+    }
+    service.says(&["volume", "update", "v1", "--limit", "iops=1"]);
+    let client = client(&service);
+    let waiting = || client.metrics().unwrap().sum("plimsoll_volume_waiting_operations", &[]);
+    eventually("calls of all of them that wait", || waiting() == Some(4.0));
+    service.says(&["volume", "delete", "v1", "--yes", "--force"]);
+    for _ in versions {
+        let (version, failed) = next();
+        let failed = failed.unwrap();
+        let is_told =
+            ["STALE", "NETWORK_NAME_DELETED", "opens are gone"].iter().any(|told| failed.contains(told));
+        assert!(is_told, "{version}: {failed}");
+    }
 }
 
 #[test]

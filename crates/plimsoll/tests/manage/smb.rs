@@ -11,8 +11,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-const PASSWORD: &str = "correct horse";
-const SMB: [&str; 2] = ["--smb-listen", "127.0.0.1:0"];
+pub const PASSWORD: &str = "correct horse";
+pub const SMB: [&str; 2] = ["--smb-listen", "127.0.0.1:0"];
 
 /// A service with SMB and the user alice; `None` where there is no client of Samba's.
 fn service() -> Option<Service> {
@@ -27,7 +27,7 @@ fn service() -> Option<Service> {
 }
 
 /// Runs a command that takes a password.
-fn set_password(service: &Service, args: &[&str], password: &str) {
+pub fn set_password(service: &Service, args: &[&str], password: &str) {
     let path = service.data().join("secret");
     fs::write(&path, password).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
@@ -41,7 +41,7 @@ fn make(service: &Service, name: &str, more: &[&str]) {
 }
 
 /// Where SMB is.
-fn port(service: &Service) -> String {
+pub fn port(service: &Service) -> String {
     let announced = service.announcement();
     announced["smb"].as_str().unwrap().rsplit_once(':').unwrap().1.to_owned()
 }
