@@ -1,7 +1,7 @@
 //! Listing a directory: pages of entries, read once and kept while the directory does not change.
 //!
 //! With a name its file's attributes are kept, for a moment: what changes through this process voids them at once, and
-//! what another process does to the file is seen [`ATTRS_GOOD`] later at most.
+//! what another process does to the file is seen a second later at most.
 
 use crate::changes;
 use crate::counter::{self, Sight};
@@ -11,11 +11,9 @@ use crate::node::{Directory, Node, Rights, Unflushed};
 use crate::owner::carries;
 use rustix::fs::{AtFlags, fsync, statat, syncfs};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use vfs::{Attrs, Entry, EntrySink, FileKey, FileType, FsError, FsResult, NameFilter};
 
-/// How long attributes are listed that were taken before. NFS clients themselves keep attributes for 3 s and more.
-const ATTRS_GOOD: Duration = Duration::from_secs(1);
 /// New children remembered for the next flush, which keeps their nodes; past that the whole file system is flushed.
 const CHILDREN_MAX: usize = 16;
 
@@ -57,7 +55,17 @@ impl Node {
                     cookie = entry.cookie;
                     continue;
                 }
-                let object = if plus { self.object(entry, name, now) } else { None };
+                let known = if plus { *entry.object() } else { None };
+                let seen;
+                let object = match &known {
+                    Some(known) if known.is_good(now, self.changes_of(entry)) => Some(known),
+                    known if plus => {
+                        seen = self.look(entry, name, now, known.as_ref());
+                        seen.as_ref()
+                    }
+                    _ => None,
+                };
+                let object = object.map(|object| (&object.key, &object.attrs));
                 let is_root_parent = name == b".." && self.key == self.mount.root_key;
                 let file_id = if is_root_parent { self.mount.root_id.1 } else { entry.inode };
                 if sink(&Entry { name, file_id, cookie: entry.cookie, object }).is_break() {
@@ -103,22 +111,19 @@ impl Node {
         Ok((page, kept_at.unwrap_or(0)))
     }
 
-    /// Key and attributes of an entry; `None` if it is mounted on, or went away meanwhile.
-    fn object(&self, entry: &PageEntry, name: &[u8], now: Instant) -> Option<(FileKey, Attrs)> {
+    /// How often the file of an entry has changed.
+    fn changes_of(&self, entry: &PageEntry) -> u32 {
+        changes::count(self.mount.root_id.0, entry.inode)
+    }
+
+    /// Looks at the file of an entry, of which this was known; `None` if it is mounted on, or went away meanwhile.
+    fn look(&self, entry: &PageEntry, name: &[u8], now: Instant, known: Option<&Object>) -> Option<Object> {
         match name {
-            b"." => return Some((self.key, self.attrs_now().ok()?)),
+            b"." => return Some(Object { key: self.key, attrs: self.attrs_now().ok()?, taken: None }),
             b".." => return None,
             _ => {}
         }
-        let device = self.mount.root_id.0;
-        let changes = changes::count(device, entry.inode);
-        let known = *entry.object();
-        if let Some(Object { key, attrs, taken: Some((taken, count)) }) = known
-            && count == changes
-            && now.saturating_duration_since(taken) < ATTRS_GOOD
-        {
-            return Some((key, attrs));
-        }
+        let changes = self.changes_of(entry);
         // A new key is taken before the state: if the name goes to another file in between, the numbers differ.
         let key_now = || {
             let key = self.mount.key_at(self.fd(), name).ok()?;
@@ -140,11 +145,12 @@ impl Node {
         let first = || counter::born(self.fd(), name);
         let born = known.filter(|known| known.key == key).map_or_else(first, |known| known.attrs.born);
         let attrs = Attrs { born, ..self.mount.attrs(&stat, self.fd(), Some(name)).ok()? };
+        // What has other names may change by them, and that is counted with their directories only.
+        let has_one_name = attrs.links == 1 || attrs.file_type == FileType::Directory;
+        let object = Object { key, attrs, taken: has_one_name.then_some((now, changes)) };
         if is_same {
-            // What has other names may change by them, and that is counted with their directories only.
-            let has_one_name = attrs.links == 1 || attrs.file_type == FileType::Directory;
-            *entry.object() = Some(Object { key, attrs, taken: has_one_name.then_some((now, changes)) });
+            *entry.object() = Some(object);
         }
-        Some((key, attrs))
+        Some(object)
     }
 }

@@ -13,6 +13,8 @@ use vfs::{Attrs, FileKey, FsError, FsResult, Time};
 const READ_BYTES: usize = 32 * 1024;
 /// A directory that changed less than this before it was read may change again without its time showing it.
 const RACY_NANOS: i128 = 20_000_000;
+/// How long attributes are listed that were taken before. NFS clients themselves keep attributes for 3 s and more.
+const ATTRS_GOOD: Duration = Duration::from_secs(1);
 /// How long a page read then may be gone on with: as if the reader had been so slow.
 const RACY_GOOD: Duration = Duration::from_secs(1);
 
@@ -103,6 +105,16 @@ impl Listing {
 
     fn reading(&self) -> MutexGuard<'_, Reading> {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Object {
+    /// Whether it may be listed as it is, if the file has changed so often by now.
+    #[inline]
+    pub(crate) fn is_good(&self, now: Instant, changes: u32) -> bool {
+        self.taken.is_some_and(|(taken, count)| {
+            count == changes && now.saturating_duration_since(taken) < ATTRS_GOOD
+        })
     }
 }
 

@@ -32,7 +32,7 @@ fn list(dir: &NodeRef, cookie: u64, plus: bool, most: usize) -> (Vec<(String, u6
             if entries.len() == most {
                 return ControlFlow::Break(());
             }
-            if let Some((_, attrs)) = &entry.object {
+            if let Some((_, attrs)) = entry.object {
                 assert_eq!(attrs.file_id, entry.file_id);
             }
             entries.push((
@@ -524,7 +524,7 @@ fn the_index_finds_files_whose_names_it_forgot() {
     }
     let mut listed = Vec::new();
     wide.read_dir(0, true, &mut |entry| {
-        listed.extend(entry.object.as_ref().map(|(key, _)| (entry.name.to_vec(), *key)));
+        listed.extend(entry.object.map(|(key, _)| (entry.name.to_vec(), *key)));
         ControlFlow::Continue(())
     })
     .unwrap();
@@ -598,7 +598,7 @@ fn listed_size(dir: &NodeRef, wanted: &str) -> Option<u64> {
     let mut size = None;
     dir.read_dir(0, true, &mut |entry| {
         if entry.name == wanted.as_bytes() {
-            size = entry.object.as_ref().map(|(_, attrs)| attrs.size);
+            size = entry.object.map(|(_, attrs)| attrs.size);
         }
         ControlFlow::Continue(())
     })

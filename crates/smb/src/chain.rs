@@ -132,8 +132,8 @@ pub(crate) struct Chain {
     creation: Option<Creation>,
     /// The turn of the next command at a limit of its own.
     turn: Option<Turn>,
-    /// How far the next command has copied.
-    copying: Option<Copying>,
+    /// How far the next command has copied. Few do, and each chain is moved about.
+    copying: Option<Box<Copying>>,
     /// The client was told that it is answered later.
     has_interim: bool,
     /// Its connection is gone: the next command is done by way of another one, and nobody is answered.

@@ -111,7 +111,7 @@ struct Page {
 
 impl Page {
     /// Whether the entry was taken.
-    fn push(&mut self, name: &[u16], object: Option<Object>, file_id: u64, w: &mut Writer<'_>) -> bool {
+    fn push(&mut self, name: &[u16], object: Option<Object<'_>>, file_id: u64, w: &mut Writer<'_>) -> bool {
         let is_taken = match self.posix_device {
             Some(device) => {
                 let information = match &object {
@@ -128,21 +128,21 @@ impl Page {
 }
 
 /// What an entry is of.
-struct Object {
-    attrs: Attrs,
+struct Object<'a> {
+    attrs: &'a Attrs,
     shown: Shown,
     apple: Option<ListedAttributes>,
 }
 
-impl Object {
+impl<'a> Object<'a> {
     /// The file of `key`, which `name` in the directory that is open leads to.
-    fn of(open: &Open, page: &Page, name: &[u8], (key, attrs): (FileKey, Attrs), kept: &Kept) -> Self {
-        let apple = page.is_for_apple.then(|| apple::attributes(open, name, &key, &attrs));
-        Self { shown: Shown::of(&attrs, kept), attrs, apple }
+    fn of(open: &Open, page: &Page, name: &[u8], (key, attrs): (&FileKey, &'a Attrs), kept: &Kept) -> Self {
+        let apple = page.is_for_apple.then(|| apple::attributes(open, name, key, attrs));
+        Self { shown: Shown::of(attrs, kept), attrs, apple }
     }
 }
 
-fn entry(file_name: &[u16], object: Option<Object>, file_id: u64) -> DirectoryEntry<'_> {
+fn entry<'a>(file_name: &'a [u16], object: Option<Object<'_>>, file_id: u64) -> DirectoryEntry<'a> {
     let (shown, apple) = object.map_or_else(Default::default, |object| (object.shown, object.apple));
     DirectoryEntry {
         creation_time: shown.created,
@@ -177,7 +177,7 @@ fn one(open: &Open, scan: &mut Scan, name: &[u8], page: &mut Page, w: &mut Write
     }
     let wire = to_wire(&stored, open.naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
     let kept = found.file.kept(&found.attrs, Blocking::Allowed)?;
-    let object = Object::of(open, page, &stored, (found.file.key(), found.attrs), &kept);
+    let object = Object::of(open, page, &stored, (&found.file.key(), &found.attrs), &kept);
     scan.is_over = page.push(&wire, Some(object), found.attrs.file_id, w);
     Ok(())
 }
@@ -197,6 +197,7 @@ fn several(
         Ok(dir) if page.needs_attrs => dir.lookup(above, Blocking::Allowed).ok(),
         _ => None,
     };
+    let parent = parent.map(|found| (found.file.key(), found.attrs));
     let (mut cookie, needs_attrs) = (scan.cookie, page.needs_attrs);
     let mut take = |entry: &Entry<'_>| {
         if page.is_single && !page.listing.is_empty() {
@@ -204,20 +205,19 @@ fn several(
         }
         if let Some(wire) = to_wire(entry.name, open.naming) {
             let object = match entry.name {
-                b".." => parent.as_ref().map(|found| (found.file.key(), found.attrs)),
+                b".." => parent.as_ref().map(|(key, attrs)| (key, attrs)),
                 _ => entry.object,
             };
             let is_hidden = page.hides
                 && !matches!(entry.name, b"." | b"..")
-                && !object
-                    .is_some_and(|(key, attrs)| export.is_visible(&key, &attrs, caller).unwrap_or(false));
+                && !object.is_some_and(|(key, attrs)| export.is_visible(key, attrs, caller).unwrap_or(false));
             if is_hidden {
                 cookie = entry.cookie;
                 return ControlFlow::Continue(());
             }
             // What went away meanwhile has nothing that could be shown.
             let object = object.map(|(key, attrs)| {
-                let kept = export.kept(&key, &attrs).unwrap_or_default();
+                let kept = export.kept(key, attrs).unwrap_or_default();
                 Object::of(open, page, entry.name, (key, attrs), &kept)
             });
             if !page.push(&wire, object, entry.file_id, w) {

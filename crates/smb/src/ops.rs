@@ -109,7 +109,7 @@ pub(crate) struct Ops<'c> {
     /// Its turn at a limit, if it waits or has waited for one by itself.
     pub(crate) turn: Option<Turn>,
     /// How far it has copied, if it has to pay before it copies more.
-    pub(crate) copying: Option<Copying>,
+    pub(crate) copying: Option<Box<Copying>>,
     /// That the request is a CREATE under way, as it may come again.
     pub(crate) creation: Option<Creation>,
     /// Caches of which the client learns with the reply.

@@ -100,7 +100,7 @@ pub struct Entry<'a> {
     /// Where a later listing goes on after this entry: never 0, stable while the entry exists, whatever else changes.
     pub cookie: u64,
     /// Key and attributes, if they were asked for and could be had (not for `..`, nor for what is mounted on top).
-    pub object: Option<(FileKey, Attrs)>,
+    pub object: Option<(&'a FileKey, &'a Attrs)>,
 }
 
 /// Decides whether a write to a file with these attributes may take place, and if so, whether it takes the set-id bits

@@ -133,7 +133,7 @@ fn names(dir: &NodeRef, cookie: u64, max: usize) -> FsResult<(Vec<Vec<u8>>, Opti
 /// The streams in a file's directory: name and attributes of each.
 pub(crate) fn list(dir: &NodeRef, sink: &mut dyn FnMut(&[u8], &Attrs)) -> FsResult<()> {
     dir.read_dir(0, true, &mut |entry| {
-        if let (Some(name), Some((_, attrs))) = (entry.name.strip_prefix(&[MARK]), &entry.object) {
+        if let (Some(name), Some((_, attrs))) = (entry.name.strip_prefix(&[MARK]), entry.object) {
             sink(name, attrs);
         }
         ControlFlow::Continue(())

@@ -423,9 +423,10 @@ impl Node for MutantNode {
             let skip = u64::from(self.has(Bug::SkippingCookies) && entry.cookie % 50 == 49);
             let shared = self.has(Bug::DuplicateCookies) && entry.cookie > 10 && entry.cookie % 2 == 1;
             let object = entry.object.map(|(key, attrs)| {
-                let node = self.shared.fs.node(&key, Blocking::Allowed);
-                (node.map_or(key, |node| self.shared.key(&node)), self.shared.lie(attrs))
+                let node = self.shared.fs.node(key, Blocking::Allowed);
+                (node.map_or(*key, |node| self.shared.key(&node)), self.shared.lie(*attrs))
             });
+            let object = object.as_ref().map(|(key, attrs)| (key, attrs));
             sink(&Entry { cookie: entry.cookie + skip - u64::from(shared), object, ..*entry })
         })
     }

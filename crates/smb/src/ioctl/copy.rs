@@ -81,7 +81,7 @@ pub(super) fn copy_chunks(
         target.check(AccessMask::READ_DATA)?;
     }
     let sides = Sides::new(from, to, ops.payer);
-    let mut copying = ops.copying.take().unwrap_or_else(|| Copying::new(sides.is_limited()));
+    let mut copying = ops.copying.take().unwrap_or_else(|| Box::new(Copying::new(sides.is_limited())));
     let copied = copy_parts(ops, &mut copying, (&source, target), (&sides, &asked.chunks));
     let done = copying.done;
     match copied {

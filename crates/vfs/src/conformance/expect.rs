@@ -106,7 +106,8 @@ pub(super) fn list_some(dir: &NodeRef, cookie: u64, plus: bool, room: usize) -> 
         if seen.len() == room {
             return ControlFlow::Break(());
         }
-        let (file_id, cookie, object) = (entry.file_id, entry.cookie, entry.object);
+        let object = entry.object.map(|(key, attrs)| (*key, *attrs));
+        let (file_id, cookie) = (entry.file_id, entry.cookie);
         seen.push(Seen { name: entry.name.to_vec(), file_id, cookie, object });
         ControlFlow::Continue(())
     })?;

@@ -226,7 +226,8 @@ impl Node for MemNode {
             let Some(last) = batch.last() else { break };
             cookie = last.cookie;
             for Listed { name, id, cookie, object } in &batch {
-                let entry = Entry { name, file_id: *id, cookie: *cookie, object: *object };
+                let object = object.as_ref().map(|(key, attrs)| (key, attrs));
+                let entry = Entry { name, file_id: *id, cookie: *cookie, object };
                 if sink(&entry).is_break() {
                     return Ok(false);
                 }

@@ -131,12 +131,12 @@ impl Page<'_, '_> {
     }
 
     fn encode_plus(&mut self, entry: &vfs::Entry<'_>) {
-        let handle = entry.object.as_ref().map(|(key, _)| self.signer.sign(self.export, key));
+        let handle = entry.object.map(|(key, _)| self.signer.sign(self.export, key));
         EntryPlus {
             fileid: entry.file_id,
             name: entry.name,
             cookie: entry.cookie,
-            name_attributes: entry.object.as_ref().map(|(_, attrs)| convert::fattr(self.volume, attrs)),
+            name_attributes: entry.object.map(|(_, attrs)| convert::fattr(self.volume, attrs)),
             name_handle: handle.as_ref().map(|handle| FileHandle(handle.bytes())),
         }
         .encode(self.w);

@@ -84,7 +84,7 @@ struct Entries<'e> {
 
 impl Entries<'_> {
     fn encode(&self, request: &Bitmap, entry: &vfs::Entry<'_>, plus: bool, w: &mut Writer<'_>) -> Done {
-        let Some((key, attrs)) = &entry.object else {
+        let Some((key, attrs)) = entry.object else {
             // Of those that were asked for, it is what the caller may not look at, or what is mounted on top.
             let error = if plus { Status::ACCESS } else { Status::OK };
             return encode_unknown(request, error, entry.file_id, w);
