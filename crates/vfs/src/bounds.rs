@@ -18,9 +18,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A network of clients: an IPv4 address, or a prefix of IPv6 addresses.
+/// A network of clients: an IPv4 address, or a prefix of IPv6 addresses. Either as the bits of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Network(IpAddr);
+pub struct Network(u128);
 
 /// The length of the prefix that makes IPv6 addresses one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,10 +101,10 @@ impl Networks {
     #[inline]
     pub fn of(self, address: IpAddr) -> Network {
         match address.to_canonical() {
-            IpAddr::V4(address) => Network(address.into()),
+            IpAddr::V4(address) => Network(address.to_ipv6_mapped().to_bits()),
             IpAddr::V6(address) => {
                 let mask = u128::MAX << (128 - u32::from(self.prefix_bits));
-                Network(Ipv6Addr::from_bits(address.to_bits() & mask).into())
+                Network(address.to_bits() & mask)
             }
         }
     }
@@ -120,14 +120,14 @@ impl Default for Networks {
 impl Network {
     /// The address, or the first one of the prefix.
     pub fn address(self) -> IpAddr {
-        self.0
+        Ipv6Addr::from_bits(self.0).to_canonical()
     }
 }
 
 impl std::fmt::Display for Network {
     /// Writes the address, or the first one of the prefix.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
+        self.address().fmt(f)
     }
 }
 
@@ -192,24 +192,19 @@ impl Bounds {
     fn add(&self, party: &Party, weight: usize) -> Result<(), Full> {
         let part = self.part(party);
         let mut shard = self.shard(party);
-        let held = shard.get(&party.key());
-        let count = held.map_or(0, |held| held.count);
-        let of_principal = party.principal.map(|uid| held.map_or(0, |held| held.of_principal(uid)));
-        let mut used = part.used.load(Ordering::Relaxed);
-        // What this network holds changes under the lock alone; what others hold may change meanwhile.
-        loop {
-            part.check(used, count, of_principal, weight).map_err(|full| match full {
-                Full::All if party.is_stranger => Full::Strangers,
-                full => full,
-            })?;
-            let relaxed = Ordering::Relaxed;
-            match part.used.compare_exchange_weak(used, used + weight, relaxed, relaxed) {
-                Ok(_) => break,
-                Err(now) => used = now,
-            }
+        let held = shard.get_or_default(party.key());
+        let own = party.principal.map(|uid| held.of_principal(uid));
+        let taken = part.take(held.count, own, weight);
+        if taken.is_ok() {
+            held.add(party, weight);
         }
-        shard.get_or_default(party.key()).add(party, weight);
-        Ok(())
+        if held.count == 0 {
+            shard.remove(&party.key());
+        }
+        taken.map_err(|full| match full {
+            Full::All if party.is_stranger => Full::Strangers,
+            full => full,
+        })
     }
 
     fn part(&self, party: &Party) -> &Part {
@@ -217,20 +212,30 @@ impl Bounds {
     }
 
     fn shard(&self, party: &Party) -> MutexGuard<'_, Shard> {
-        let bits = match party.network.0 {
-            IpAddr::V4(address) => address.to_bits(),
-            IpAddr::V6(address) => {
-                let [_, _, _, _, a, b, c, d, ..] = address.octets();
-                u32::from_be_bytes([a, b, c, d])
-            }
-        };
-        // Networks mostly differ in these bits. Who seeks out the shard of another has it wait for a lock now and then, no more.
-        let shard = (bits ^ bits >> 4 ^ bits >> 8) as usize % SHARDS;
-        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+        let Network(network) = party.network;
+        // IPv4 addresses and networks of IPv6 mostly differ in the lowest of these bits. Who seeks out the shard of another has it
+        // wait for a lock now and then, no more.
+        let bits = network ^ network >> 64;
+        let shard = (bits ^ bits >> 4 ^ bits >> 8) % SHARDS as u128;
+        self.shards[usize::try_from(shard).unwrap_or(0)].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Part {
+    /// Takes room for a network that holds `count`, `own` of it for the principal in question. What the network holds changes under
+    /// the lock alone; what others hold may change meanwhile.
+    fn take(&self, count: usize, own: Option<usize>, weight: usize) -> Result<(), Full> {
+        let relaxed = Ordering::Relaxed;
+        let mut used = self.used.load(relaxed);
+        loop {
+            self.check(used, count, own, weight)?;
+            match self.used.compare_exchange_weak(used, used + weight, relaxed, relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => used = now,
+            }
+        }
+    }
+
     /// Whether a network that holds `count` of what is used, `of_principal` of it for the principal in question, may hold more.
     fn check(
         &self,

@@ -1,5 +1,6 @@
 //! Ordered maps and sets that mostly have one entry: the least one lies beside the tree, which has no memory while there is no other.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 
@@ -61,17 +62,14 @@ impl<K: Ord, V> FewMap<K, V> {
     where
         V: Default,
     {
-        match self.first.take() {
-            Some((first, value)) if first == key => &mut self.first.insert((first, value)).1,
-            Some(first) if first.0 < key => {
-                self.first = Some(first);
-                self.rest.entry(key).or_default()
-            }
-            greater => {
-                self.rest.extend(greater);
-                &mut self.first.insert((key, V::default())).1
+        if let Some((first, _)) = &self.first {
+            match first.cmp(&key) {
+                Ordering::Less => return self.rest.entry(key).or_default(),
+                Ordering::Equal => {}
+                Ordering::Greater => self.rest.extend(self.first.take()),
             }
         }
+        &mut self.first.get_or_insert_with(|| (key, V::default())).1
     }
 
     /// The value that the key had before.
