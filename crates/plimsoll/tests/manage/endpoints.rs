@@ -5,7 +5,10 @@ use bench::Error;
 use bench::client::{Client, Identity};
 use nfs_wire::v3::Status;
 use serde_json::{Value, json};
+use std::net::{Ipv4Addr, TcpListener};
 
+/// No test here has an endpoint at a later address of 127.0.0.0/24.
+const LAST: u8 = 50;
 const SIX: &str = "127.0.0.2,127.0.0.3,127.0.0.4,127.0.0.5,127.0.0.6,127.0.0.7";
 
 fn mount_at(service: &Service, address: &str, path: &str) -> Result<Client, Error> {
@@ -18,8 +21,13 @@ fn volume(service: &Service, name: &str, more: &[&str]) -> (String, String) {
     service.runs(&[&create[..], &["--allow", "127.0.0.0/8"], more].concat())
 }
 
+/// A service with a pool, at a port that is free at the other addresses, too: clients of other tests call from some of them.
 fn furnished() -> Service {
-    let service = Service::start();
+    let is_free = |service: &Service| {
+        let port = service.nfs().port();
+        (2..=LAST).all(|host| TcpListener::bind((Ipv4Addr::new(127, 0, 0, host), port)).is_ok())
+    };
+    let service = (0..20).map(|_| Service::start()).find(is_free).expect("a port");
     service.says(&["pool", "create", "p1", "--level", "anf/ultra", "--size", "4TiB"]);
     service
 }
