@@ -175,7 +175,7 @@ posix_names() {
 posix_modes() {
     cd "$mnt"
     (umask 027; echo x >f; mkdir m)
-    # Seen once on 6.1: a mode that nobody had set. What the server says then tells whose it was.
+    # Linux 6.1 once showed a mode that nobody had set. The second answer comes from the server, not from its cache.
     same "$(stat -c '%a %h' f)" "640 1" || {
         drop_caches
         echo "asked again: $(stat -c '%a %h %i' f m)"

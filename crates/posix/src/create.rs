@@ -128,7 +128,7 @@ impl Node {
         let most = content.saturating_add(blocks(new_inode.size));
         let newborn = self.mount.newborn(self.fd(), name.bytes(), most)?;
         let Created { node, attrs, was_adjusted } = act(&new_inode)?;
-        // Once it has a name, others find it, and pay for what they put into it.
+        // Other clients may have written to it since it got its name, and have paid for that.
         newborn.keep_with(match node.kind {
             FileType::Regular => blocks(new_inode.size),
             FileType::Directory => charge::directory(attrs.size.min(self.mount.block_bytes)),

@@ -111,7 +111,7 @@ impl Node {
         Ok((page, kept_at.unwrap_or(0)))
     }
 
-    /// How often the file of an entry has changed.
+    /// The count of changes of an entry's file.
     fn changes_of(&self, entry: &PageEntry) -> u32 {
         changes::count(self.mount.root_id.0, entry.inode)
     }

@@ -13,7 +13,7 @@ use vfs::{Attrs, FileKey, FsError, FsResult, Time};
 const READ_BYTES: usize = 32 * 1024;
 /// A directory that changed less than this before it was read may change again without its time showing it.
 const RACY_NANOS: i128 = 20_000_000;
-/// How long attributes are listed that were taken before. NFS clients themselves keep attributes for 3 s and more.
+/// Age up to which kept attributes are listed. NFS clients themselves keep attributes for 3 s and more.
 const ATTRS_GOOD: Duration = Duration::from_secs(1);
 /// How long a page read then may be gone on with: as if the reader had been so slow.
 const RACY_GOOD: Duration = Duration::from_secs(1);

@@ -132,7 +132,7 @@ pub(crate) struct Chain {
     creation: Option<Creation>,
     /// The turn of the next command at a limit of its own.
     turn: Option<Turn>,
-    /// How far the next command has copied. Few do, and each chain is moved about.
+    /// Progress of the next command, if it copies. Boxed, because chains are moved often and few commands copy.
     copying: Option<Box<Copying>>,
     /// The client was told that it is answered later.
     has_interim: bool,

@@ -213,8 +213,8 @@ impl Bounds {
 
     fn shard(&self, party: &Party) -> MutexGuard<'_, Shard> {
         let Network(network) = party.network;
-        // IPv4 addresses and networks of IPv6 mostly differ in the lowest of these bits. Who seeks out the shard of another has it
-        // wait for a lock now and then, no more.
+        // IPv4 addresses and networks of IPv6 mostly differ in the lowest of these bits. A client that seeks out the shard of another
+        // makes it wait for a lock now and then, no more.
         let bits = network ^ network >> 64;
         let shard = (bits ^ bits >> 4 ^ bits >> 8) % SHARDS as u128;
         self.shards[usize::try_from(shard).unwrap_or(0)].lock().unwrap_or_else(PoisonError::into_inner)
@@ -222,8 +222,8 @@ impl Bounds {
 }
 
 impl Part {
-    /// Takes room for a network that holds `count`, `own` of it for the principal in question. What the network holds changes under
-    /// the lock alone; what others hold may change meanwhile.
+    /// Takes room for a network that holds `count`, `own` of it for the principal in question. The network's count changes under its
+    /// shard's lock alone; the counts of others may change meanwhile.
     fn take(&self, count: usize, own: Option<usize>, weight: usize) -> Result<(), Full> {
         let relaxed = Ordering::Relaxed;
         let mut used = self.used.load(relaxed);

@@ -47,7 +47,7 @@ pub(super) fn of_conflict(conflict: Conflict) -> Status {
         | Conflict::NoGrace
         | Conflict::NotHeld
         | Conflict::Denied => Status::DENIED,
-        // Who has the file delegated is asked to give it back.
+        // The client that has the file delegated is asked to return it.
         Conflict::Grace | Conflict::Recalling => Status::DENIED_GRACE_PERIOD,
         Conflict::TooMany => Status::DENIED_NOLOCKS,
     }

@@ -16,7 +16,7 @@ use vfs::qos::Limits;
 const VOLUMES: u8 = 8;
 const LIMIT: u64 = 8 * MIB;
 
-/// What has been read of each volume.
+/// Bytes read so far of each volume.
 fn read_of_each(host: &Host) -> Vec<u64> {
     (0..VOLUMES.into()).map(|volume| counted(host, volume)[0]).collect()
 }
@@ -45,7 +45,7 @@ fn assert_within_limit(host: &Host, what: &str, load: impl Fn(u8, &AtomicBool) +
         let jain = all * all / (f64::from(VOLUMES) * got.iter().map(|own| own * own).sum::<f64>());
         let figures = format!("{what}: {:.3} of the limit, Jain's index {jain:.3}", all / limit);
         eprintln!("{figures}");
-        // What passes at the beginning or at the end of the time counts as one call.
+        // One call may straddle the beginning or the end of the time.
         let is_within = all <= 1.05 * limit + MIB as f64 && all >= 0.95 * limit - MIB as f64;
         ensure(is_within && jain >= 0.95, figures)
     });
