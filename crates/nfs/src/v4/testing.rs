@@ -11,8 +11,8 @@ use nfs_wire::v4::{
     Argument, Bitmap, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CopyArgs,
     CreateSessionArgs, CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags,
     ExchangeIdReply, Fattr, FileHandle, GetattrArgs, GetattrOk, LookupArgs, OpReply, OpenArgs, OpenClaim,
-    OpenFlag, PutfhArgs, Reply, SequenceArgs, SequenceStatus, SessionId, ShareAccess, ShareDeny, StateOwner,
-    StateProtect, Stateid, Status,
+    OpenConfirmArgs, OpenFlag, PutfhArgs, Reply, SequenceArgs, SequenceStatus, SessionId, ShareAccess,
+    ShareDeny, StateOwner, StateProtect, Stateid, Status,
 };
 use std::cell::Cell;
 use std::sync::{Arc, mpsc};
@@ -127,6 +127,21 @@ impl Client {
         std::mem::swap(&mut self.session, &mut host.session);
         std::mem::swap(&mut self.sequence, &mut host.sequence);
         std::mem::swap(&mut self.line, &mut host.line);
+    }
+
+    /// The owner of an open confirms itself (RFC 7530 §16.18): the stateid from then on.
+    pub(super) fn confirm_open(
+        &self,
+        path: &[&[u8]],
+        open_stateid: Stateid,
+        seqid: u32,
+    ) -> Result<Stateid, Status> {
+        let confirm = Argument::OpenConfirm(OpenConfirmArgs { open_stateid, seqid });
+        let results = self.ask(&at(path, [confirm]));
+        match results.all().last() {
+            Some(OpReply::OpenConfirm(Reply::Ok(stateid))) => Ok(*stateid),
+            _ => Err(results.status()),
+        }
     }
 
     /// Goes on over another connection, where it can be called: the calls that come.

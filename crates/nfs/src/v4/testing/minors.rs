@@ -3,9 +3,9 @@
 use super::{Client, at};
 use crate::testing::{Desk, NOW, rule};
 use nfs_wire::v4::{
-    Argument, Bitmap, CbClient, NetAddr, NfsClientId, OpReply, OpenArgs, OpenClaim, OpenConfirmArgs,
-    OpenFlag, ReclaimCompleteArgs, Reply, SetclientidArgs, SetclientidConfirmArgs, SetclientidReply,
-    ShareAccess, ShareDeny, StateOwner, Stateid, Status,
+    Argument, Bitmap, CbClient, NetAddr, NfsClientId, OpReply, OpenArgs, OpenClaim, OpenFlag,
+    ReclaimCompleteArgs, Reply, SetclientidArgs, SetclientidConfirmArgs, SetclientidReply, ShareAccess,
+    ShareDeny, StateOwner, Stateid, Status,
 };
 use std::cell::Cell;
 use std::sync::Arc;
@@ -108,11 +108,6 @@ impl Rig {
         if self.minor > 0 {
             return Ok((open_stateid, set));
         }
-        let confirm = Argument::OpenConfirm(OpenConfirmArgs { open_stateid, seqid: 2 });
-        let results = self.client.ask(&at(&[export, name], [confirm]));
-        match results.all().last() {
-            Some(OpReply::OpenConfirm(Reply::Ok(stateid))) => Ok((*stateid, set)),
-            _ => Err(results.status()),
-        }
+        self.client.confirm_open(&[export, name], open_stateid, 2).map(|stateid| (stateid, set))
     }
 }

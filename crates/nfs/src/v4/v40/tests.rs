@@ -99,10 +99,7 @@ impl Host {
     fn opened(&self, owner: &[u8], name: &[u8]) -> Stateid {
         let (stateid, flags) = self.open(self.open_args(owner, 1, name)).unwrap();
         assert!(flags.contains(OpenResult::CONFIRM));
-        match self.on(name, confirm(stateid, 2)).all().last() {
-            Some(OpReply::OpenConfirm(Result4::Ok(stateid))) => *stateid,
-            other => panic!("{other:?}"),
-        }
+        self.asker.confirm_open(&[E, name], stateid, 2).unwrap()
     }
 
     fn on(&self, name: &[u8], argument: Argument<'_>) -> crate::v4::testing::Results {
