@@ -121,7 +121,7 @@ impl<T: Serialize + DeserializeOwned> Merge<T> {
         };
         let mut merged = serde_json::to_value(now).map_err(invalid)?;
         merge(&mut merged, &self.patch);
-        serde_json::from_value(merged).map_err(invalid)
+        crate::json::from_value(merged).map_err(invalid)
     }
 }
 
@@ -148,7 +148,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Merge<T> {
     /// A change that would not be a `T` by itself is none: it would name unknown properties.
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let patch = Value::Object(Map::deserialize(from)?);
-        serde_json::from_value::<T>(patch.clone()).map_err(serde::de::Error::custom)?;
+        crate::json::from_value::<T>(patch.clone()).map_err(serde::de::Error::custom)?;
         Ok(Self { patch, of: PhantomData })
     }
 }

@@ -130,6 +130,10 @@ fn bad_bodies() -> Vec<Case> {
         ),
         (422, "POST /v1/pools", JSON, r#"{"name": "p", "level": "anf/premium", "size_bytes": 5}"#.to_owned()),
         (404, "PATCH /v1/pools/none", JSON, "{}".to_owned()),
+        // Where every property may be left out, too.
+        (400, "PATCH /v1/pools/none", JSON, "[]".to_owned()),
+        (400, "PATCH /v1/users/none", JSON, "[]".to_owned()),
+        (400, "PATCH /v1/volumes/none", JSON, r#"{"settings": []}"#.to_owned()),
         (404, "POST /v1/volumes", JSON, r#"{"name": "v", "pool": "none", "size_bytes": 5}"#.to_owned()),
         (
             413,
