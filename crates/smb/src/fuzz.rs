@@ -1,6 +1,8 @@
 //! The door for fuzzers and the smoke test: names and patterns as clients send them. No part of the interface.
 
-use crate::names::{Naming, Part, Pattern, component, folded, path_and_part, stream_to_wire, to_wire};
+use crate::metadata::names::{
+    Naming, Part, Pattern, component, folded, path_and_part, stream_to_wire, to_wire,
+};
 
 /// Takes bytes that may be anything for a path in UTF-16. `false`: it is none.
 ///

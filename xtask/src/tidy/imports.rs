@@ -1,4 +1,4 @@
-//! Which file imports which, and where that goes round in a circle.
+//! The imports among the files of a crate.
 //!
 //! A path is followed through the modules that are files, down to the deepest one: `crate::a::b::Item` leads to `a/b.rs`,
 //! or to `a.rs` where `b` is no file. What a module re-exports belongs to the file that defines it. What is compiled for
@@ -9,55 +9,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::file::File;
 use super::source::{Source, is_word};
 
-/// Files of a circle above which it is a fault.
-const CIRCLE_FILES_MAX: usize = 3;
-
 /// Re-exports of re-exports that are followed.
 const RE_EXPORTS_MAX: usize = 8;
 
-/// A circle that is not mended yet: one of its files, how many it may have, and why it is there.
-pub(super) type Known<'a> = (&'a str, usize, &'a str);
-
-/// Circles that are not mended yet. They may shrink, but not grow; a row whose circle is gone is a fault.
-pub(super) const KNOWN: &[Known<'_>] = &[];
-
-/// Circles of too many files, except for the known ones, and known ones that are gone.
-pub(super) fn faults(files: &[File], known: &[Known<'_>]) -> Vec<String> {
-    let circles = crates(files).into_values().flat_map(|modules| circles(&modules));
-    let circles: Vec<BTreeSet<&str>> = circles.filter(|circle| circle.len() > CIRCLE_FILES_MAX).collect();
-    let mut faults = Vec::new();
-    for circle in &circles {
-        let known = known.iter().filter(|(file, ..)| circle.contains(file));
-        let files_max = known.map(|&(_, files_max, _)| files_max).max().unwrap_or(CIRCLE_FILES_MAX);
-        if circle.len() > files_max {
-            let names: Vec<&str> = circle.iter().copied().collect();
-            faults.push(format!(
-                "{} files import each other in a circle, at most {files_max} may: {}",
-                circle.len(),
-                names.join(", ")
-            ));
-        }
-    }
-    for (file, _, reason) in known {
-        if !circles.iter().any(|circle| circle.contains(file)) {
-            faults.push(format!(
-                "{file} is in no circle of imports any more; tidy's list of known ones still says: {reason}"
-            ));
-        }
-    }
-    faults
+/// The files of a crate and what each imports of the others.
+pub(super) struct Graph<'a> {
+    pub(super) modules: Vec<Module<'a>>,
+    /// By index; empty for what is compiled for tests alone.
+    pub(super) imports: Vec<BTreeSet<usize>>,
 }
 
 /// A file of a crate.
-struct Module<'a> {
-    file: &'a str,
+pub(super) struct Module<'a> {
+    pub(super) file: &'a File,
     /// Its place in the crate, empty for the root.
-    path: Vec<&'a str>,
-    code: String,
+    pub(super) path: Vec<&'a str>,
 }
 
-/// The modules of each crate that are files.
-fn crates(files: &[File]) -> BTreeMap<&str, Vec<Module<'_>>> {
+/// The imports among the files of each crate.
+pub(super) fn graphs(files: &[File]) -> BTreeMap<&str, Graph<'_>> {
     let mut crates: BTreeMap<&str, Vec<Module<'_>>> = BTreeMap::new();
     for file in files {
         let Some((name, within)) = file.path.split_once("/src/") else { continue };
@@ -66,45 +36,31 @@ fn crates(files: &[File]) -> BTreeMap<&str, Vec<Module<'_>>> {
         if path.last() == Some(&"mod") || ["lib", "main"].contains(&within) {
             path.pop();
         }
-        let code = Source::new(&file.path, &file.text).into_code();
-        crates.entry(name).or_default().push(Module { file: &file.path, path, code });
+        crates.entry(name).or_default().push(Module { file, path });
     }
-    crates
+    crates.into_iter().map(|(name, modules)| (name, Graph::of(modules))).collect()
 }
 
-/// Groups of files each of which imports every other, over however many others.
-fn circles<'a>(modules: &[Module<'a>]) -> BTreeSet<BTreeSet<&'a str>> {
-    let found: Vec<Found<'_>> =
-        modules.iter().map(|module| Found::read(&module.code, &module.path)).collect();
-    let only_tests: Vec<&Vec<&str>> = found.iter().flat_map(|found| &found.only_tests).collect();
-    let kept = |module: &Module<'_>| !only_tests.iter().any(|tests| module.path.starts_with(tests));
-    let tree: Tree<'_> = modules
-        .iter()
-        .enumerate()
-        .filter(|(_, module)| kept(module))
-        .map(|(index, module)| (module.path.clone(), index))
-        .collect();
-    let brought: Vec<Brought<'_>> = found.iter().map(|found| found.brought(&tree)).collect();
-    let imports: Vec<BTreeSet<usize>> = found.iter().map(|found| found.imports(&tree, &brought)).collect();
-    let reached: BTreeMap<usize, BTreeSet<usize>> =
-        tree.values().map(|&index| (index, reachable(index, &imports))).collect();
-    let circle = |index: &usize| {
-        let round = reached[index].iter().filter(|other| reached[other].contains(index));
-        round.map(|&other| modules[other].file).collect()
-    };
-    tree.values().map(circle).collect()
-}
-
-/// Where one comes from a file; itself only if there is a way back.
-fn reachable(from: usize, imports: &[BTreeSet<usize>]) -> BTreeSet<usize> {
-    let mut reached = BTreeSet::new();
-    let mut next: Vec<usize> = imports[from].iter().copied().filter(|&import| import != from).collect();
-    while let Some(module) = next.pop() {
-        if reached.insert(module) {
-            next.extend(&imports[module]);
-        }
+impl<'a> Graph<'a> {
+    fn of(modules: Vec<Module<'a>>) -> Self {
+        let code = modules.iter().map(|module| Source::new(&module.file.path, &module.file.text).into_code());
+        let code: Vec<String> = code.collect();
+        let found: Vec<Found<'_>> =
+            modules.iter().zip(&code).map(|(module, code)| Found::read(code, &module.path)).collect();
+        let only_tests: Vec<&Vec<&str>> = found.iter().flat_map(|found| &found.only_tests).collect();
+        let kept = |module: &Module<'_>| !only_tests.iter().any(|tests| module.path.starts_with(tests));
+        let tree: Tree<'_> = modules
+            .iter()
+            .enumerate()
+            .filter(|(_, module)| kept(module))
+            .map(|(index, module)| (module.path.clone(), index))
+            .collect();
+        let brought: Vec<Brought<'_>> = found.iter().map(|found| found.brought(&tree)).collect();
+        let imports = found.iter().zip(&modules).map(|(found, module)| {
+            if kept(module) { found.imports(&tree, &brought) } else { BTreeSet::new() }
+        });
+        Self { imports: imports.collect(), modules }
     }
-    reached
 }
 
 /// The index of each file by its path of modules.
@@ -340,92 +296,4 @@ fn parts<'t, 'c>(tree: &'t [&'c str]) -> Vec<&'t [&'c str]> {
     parts.push(&tree[start..]);
     parts.retain(|part| !part.is_empty());
     parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(path: &str, text: &str) -> File {
-        File { path: format!("crates/a/src/{path}"), text: text.to_owned() }
-    }
-
-    /// The circles among files, by their names without the common beginning.
-    fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
-        let files: Vec<File> = files.iter().map(|(path, text)| file(path, text)).collect();
-        let all = crates(&files).into_values().flat_map(|modules| circles(&modules)).collect::<Vec<_>>();
-        let names = |circle: BTreeSet<&str>| -> Vec<String> {
-            circle.into_iter().map(|path| path.trim_start_matches("crates/a/src/").to_owned()).collect()
-        };
-        all.into_iter().filter(|circle| !circle.is_empty()).map(names).collect()
-    }
-
-    #[test]
-    fn a_circle_is_found_however_paths_are_written() {
-        for (way, back) in [
-            ("use crate::b::c::Item;", "use super::super::a::Other;"),
-            ("use super::b::{self, c::{Item as _, More}};", "use crate::{a::{Other}, x};"),
-            ("fn f() { crate::b::c::item() }", "fn f() -> crate::a::Other {}"),
-            (
-                "use crate::b as d; fn f() { d::c::item::<u8>() }",
-                "pub(in crate::b) fn f() -> crate::a::Other {}",
-            ),
-            ("mod inside { use super::super::b::c::*; }", "use crate::a::*;"),
-        ] {
-            let files =
-                [("lib.rs", "mod a; mod b;"), ("a.rs", way), ("b/mod.rs", "mod c;"), ("b/c.rs", back)];
-            assert_eq!(found(&files), [["a.rs", "b/c.rs"]], "{way} {back}");
-        }
-    }
-
-    #[test]
-    fn what_a_parent_re_exports_leads_to_where_it_is_defined() {
-        let files = [
-            ("b/mod.rs", "mod c; mod d; pub use c::Item; pub(crate) use self::d::{Inner as Other};"),
-            ("b/c.rs", "use super::Other;"),
-            ("b/d.rs", "use crate::b::Item as Used;"),
-            ("b/e.rs", "use super::d::Other;"),
-            ("lib.rs", "pub use b::Item; pub mod b;"),
-            ("f.rs", "use crate::Item;"),
-        ];
-        assert_eq!(found(&files), [["b/c.rs", "b/d.rs"]]);
-    }
-
-    #[test]
-    fn no_import_no_circle() {
-        for text in [
-            "#[cfg(test)] mod tests { use super::*; use crate::b::Item; }",
-            "#[cfg(test)]\nuse crate::b::Item;",
-            "pub(in crate::b) struct A;",
-            "// use crate::b;\nconst A: &str = \"crate::b::Item\";",
-            "use b::Item;",
-            "mod b { } fn f() { other::b::Item }",
-        ] {
-            assert_eq!(found(&[("a.rs", text), ("b.rs", "use crate::a::Other;")]), [[""; 0]; 0], "{text}");
-        }
-        let tests_of_their_own =
-            [("a.rs", "#[cfg(test)]\nmod tests; use tests::x;"), ("a/tests.rs", "use super::*;")];
-        assert_eq!(found(&tests_of_their_own), [[""; 0]; 0]);
-        let other = File { path: "crates/c/src/b.rs".into(), text: "use crate::a::Other;".into() };
-        assert_eq!(faults(&[file("a.rs", "use crate::b::Item;"), other], &[]), [""; 0]);
-    }
-
-    #[test]
-    fn known_circles_may_shrink_and_must_be_there() {
-        let next = |number: usize, of: usize| {
-            let next = (number + 1) % of;
-            file(&format!("f{number}.rs"), &format!("use crate::f{next}::A{next};"))
-        };
-        let ring = |of: usize| (0..of).map(|number| next(number, of)).collect::<Vec<_>>();
-        let known = |files_max| [("crates/a/src/f1.rs", files_max, "because")];
-        assert_eq!(faults(&ring(3), &[]), [""; 0]);
-        assert!(
-            faults(&ring(4), &[])[0]
-                .starts_with("4 files import each other in a circle, at most 3 may: crates/a/src/f0.rs, ")
-        );
-        assert_eq!(faults(&ring(4), &known(5)), [""; 0]);
-        assert_eq!(faults(&ring(6), &known(5)).len(), 1);
-        let gone = faults(&ring(3), &known(5));
-        assert!(gone[0].starts_with("crates/a/src/f1.rs is in no circle of imports any more"), "{gone:?}");
-    }
 }

@@ -3,8 +3,10 @@
 //! What the crates may depend on and speak of, what source may not hold, and that documents and code agree. Function
 //! length, casts and printing are clippy's.
 
+mod circles;
 mod file;
 mod imports;
+mod layers;
 mod project;
 mod source;
 
@@ -101,7 +103,10 @@ fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>>
     faults
         .extend(undrawn.map(|(what, path)| format!("{what} outlives the process, but {path} is not there")));
     faults.extend(files.iter().flat_map(|file| dead_references(file, files)));
-    faults.extend(imports::faults(files, imports::KNOWN));
+    for (name, graph) in imports::graphs(files) {
+        faults.extend(circles::faults(&graph));
+        faults.extend(layers::faults(name, &graph));
+    }
     let shares = project::shares(files);
     let told: Vec<String> = shares.iter().map(|(name, share)| format!("{name} {share:.1} %")).collect();
     eprintln!("tidy: of all lines of Rust: {}", told.join(", "));

@@ -1,0 +1,121 @@
+//! CHANGE_NOTIFY (MS-SMB2 §3.3.5.19, §3.3.4.4, MS-FSA §2.1.5.11).
+//!
+//! The first request of an open says what is watched, as long as it is open; further ones wait in the order in which they came.
+
+use crate::limits::{NOTIFY_BYTES_MAX, TRANSACT_BYTES_MAX};
+use crate::metadata::names::{Naming, to_wire};
+use crate::request::context::{Done, Ops, Stop};
+use crate::state::open::Open;
+use crate::state::open::watch::Watching;
+use crate::state::pending::Interim;
+use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter, OutputResponse};
+use smb_wire::notify::{NotifyAction, NotifyInformation, NotifyWriter};
+use smb_wire::types::AccessMask;
+use smb_wire::{NtStatus, Utf16, Writer};
+use std::sync::Arc;
+use vfs::FsError;
+use vfs::watch::{Action, Changed, News, What, Wish};
+
+/// What a request of a user asks to be told of, by who has `open` open.
+fn wish(open: &Open, user: u32, args: &ChangeNotifyRequest) -> Wish {
+    let room = usize::try_from(args.output_buffer_length).unwrap_or(usize::MAX);
+    Wish {
+        caller: open.disk.caller.clone(),
+        user,
+        what: what(args.completion_filter),
+        is_tree: args.flags.contains(ChangeNotifyFlags::WATCH_TREE),
+        bytes_max: room.min(NOTIFY_BYTES_MAX),
+    }
+}
+
+/// MS-SMB2 §3.3.5.19.
+pub(crate) fn change_notify(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
+    let args: ChangeNotifyRequest = Ops::decode(request)?;
+    let open = ops.open(args.file_id)?;
+    if !open.is_dir() || args.output_buffer_length > TRANSACT_BYTES_MAX {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    open.check(AccessMask::LIST_DIRECTORY)?;
+    if !ops.share_settings(&open.disk).change_notify {
+        return Err(NtStatus::NOT_SUPPORTED.into());
+    }
+    if let Some(news) = open.watched().and_then(Watching::take) {
+        return answer(ops, &news, args.output_buffer_length, w);
+    }
+    // What may not wait watches nothing.
+    let waker = ops.waker(Some(open.id), NtStatus::NOTIFY_CLEANUP, Interim::OfLast)?;
+    let identity = ops.session()?.identity().ok_or(NtStatus::ACCESS_DENIED)?;
+    let watching = open.watching(|| wish(&open, identity.credential.uid, &args));
+    let watching = watching.map_err(|error| match error {
+        FsError::Delay => NtStatus::INSUFFICIENT_RESOURCES.into(),
+        error => Stop::from(error),
+    })?;
+    watching.wait(&waker);
+    let (async_id, watching) = (waker.asked().async_id, Arc::downgrade(&watching));
+    Err(ops.wait(Box::new(move || {
+        if let Some(watching) = watching.upgrade() {
+            watching.forget(async_id);
+        }
+        true
+    })))
+}
+
+fn answer(ops: &Ops<'_>, news: &News, room: u32, w: &mut Writer<'_>) -> Done {
+    let bytes = match news {
+        News::Gone => return Err(NtStatus::DELETE_PENDING.into()),
+        News::TooMuch => None,
+        News::Changes(changes) => listed(changes, usize::try_from(room).unwrap_or(usize::MAX)),
+    };
+    let output = bytes.as_deref().unwrap_or_default();
+    ops.reply(w, &OutputResponse { output })?;
+    Ok(if bytes.is_some() { NtStatus::SUCCESS } else { NtStatus::NOTIFY_ENUM_DIR })
+}
+
+/// The changes as a client is told them; `None` if there is no room for all, or none whose names it can be told.
+fn listed(changes: &[Changed], room: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut w = Writer::new(&mut bytes);
+    let mut writer = NotifyWriter::new(&w, room);
+    for change in changes {
+        let Some(path) = path(&change.path) else { continue };
+        let (action, file_name) = (action(change.action), Utf16::new(&path).ok()?);
+        if !writer.push(&NotifyInformation { action, file_name }, &mut w) {
+            return None;
+        }
+    }
+    (!bytes.is_empty()).then_some(bytes)
+}
+
+/// A path as it is on the wire.
+fn path(stored: &[u8]) -> Option<Vec<u8>> {
+    let names = stored
+        .split(|&byte| byte == b'/')
+        .map(|name| to_wire(name, Naming::Windows))
+        .collect::<Option<Vec<_>>>()?;
+    Some(names.join(&u16::from(b'\\')).into_iter().flat_map(u16::to_le_bytes).collect())
+}
+
+fn action(action: Action) -> NotifyAction {
+    match action {
+        Action::Added => NotifyAction::ADDED,
+        Action::Removed => NotifyAction::REMOVED,
+        Action::Modified => NotifyAction::MODIFIED,
+        Action::OldName => NotifyAction::RENAMED_OLD_NAME,
+        Action::NewName => NotifyAction::RENAMED_NEW_NAME,
+    }
+}
+
+fn what(filter: CompletionFilter) -> What {
+    let kinds = [
+        (CompletionFilter::FILE_NAME, What::FILE_NAMES),
+        (CompletionFilter::DIR_NAME, What::DIR_NAMES),
+        (CompletionFilter::ATTRIBUTES, What::ATTRIBUTES),
+        (CompletionFilter::SIZE, What::SIZE),
+        (CompletionFilter::LAST_WRITE, What::MODIFIED),
+        (CompletionFilter::LAST_ACCESS, What::ACCESSED),
+        (CompletionFilter::CREATION, What::CREATED),
+        (CompletionFilter::EA, What::XATTRS),
+        (CompletionFilter::SECURITY, What::SECURITY),
+    ];
+    kinds.into_iter().filter(|(bit, _)| filter.contains(*bit)).fold(What::NONE, |all, (_, kind)| all | kind)
+}

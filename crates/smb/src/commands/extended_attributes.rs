@@ -1,0 +1,213 @@
+//! Extended attributes: those of the storage that every protocol sees, by names that differ by more than case (MS-FSCC §2.4.16).
+
+use crate::limits::EAS_MAX;
+use crate::request::context::{Ops, Stop};
+use crate::state::open::Open;
+use crate::status::of_fs_error;
+use smb_wire::ea::{EaFlags, EaWriter, FullEa, asked_names, full_eas};
+use smb_wire::info::{QueryInfoFlags, QueryInfoRequest};
+use smb_wire::types::AccessMask;
+use smb_wire::{NtStatus, Writer};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+use vfs::watch::What;
+use vfs::xattrs::{XATTR_OVERHEAD_BYTES, XATTRS_BYTES_MAX};
+use vfs::{Attrs, Blocking, Caller, File, FsError, FsResult, PendingSync, SetXattr, XattrName};
+
+/// What an attribute takes in a list besides its name and value, at most.
+const ENTRY_BYTES: usize = 12;
+
+/// A list that was asked for.
+pub(crate) struct Listed {
+    pub(crate) bytes: Vec<u8>,
+    /// Not all of it fitted.
+    pub(crate) is_cut: bool,
+}
+
+/// Attributes as a client sends them, each with a name that files can have, and all together no more than one can.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<FullEa<'_>>, NtStatus> {
+    let all: Vec<_> = full_eas(bytes)
+        .take(EAS_MAX + 1)
+        .collect::<Result<_, _>>()
+        .map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
+    if all.len() > EAS_MAX {
+        return Err(NtStatus::EA_TOO_LARGE);
+    }
+    for ea in &all {
+        match XattrName::new(ea.name) {
+            Err(FsError::Access) => return Err(NtStatus::ACCESS_DENIED),
+            Ok(_) if !ea.name.iter().any(u8::is_ascii_control) => {}
+            _ => return Err(NtStatus::INVALID_EA_NAME),
+        }
+    }
+    let bytes = all.iter().map(|ea| ea.name.len() + ea.value.len() + XATTR_OVERHEAD_BYTES);
+    if bytes.sum::<usize>() > XATTRS_BYTES_MAX { Err(NtStatus::EA_TOO_LARGE) } else { Ok(all) }
+}
+
+/// Sets attributes one after the other; one without a value is removed (MS-FSA §2.1.5.15.5).
+pub(crate) fn apply(
+    file: &File,
+    caller: &Caller,
+    list: &[FullEa<'_>],
+    pending: &mut PendingSync,
+) -> Result<(), Stop> {
+    let there = if list.is_empty() { Vec::new() } else { names(file, caller).map_err(refused)? };
+    for ea in list {
+        let same = |name: &&Vec<u8>| name.eq_ignore_ascii_case(ea.name);
+        let stored = there.iter().find(same).map_or(ea.name, Vec::as_slice);
+        let done = if ea.value.is_empty() {
+            file.remove_xattr(caller, stored, pending)
+        } else {
+            file.set_xattr(caller, (stored, ea.value), SetXattr::Either, pending)
+        };
+        match done {
+            Err(FsError::NotFound) => {}
+            done => _ = done.map_err(refused)?,
+        }
+    }
+    Ok(())
+}
+
+/// Removes all attributes: those of a file that is emptied (MS-FSA §2.1.5.1.2.1).
+pub(crate) fn clear(
+    file: &File,
+    caller: &Caller,
+    attrs: &Attrs,
+    pending: &mut PendingSync,
+) -> Result<(), Stop> {
+    if file.xattrs_size(attrs, Blocking::Allowed)?.count == 0 {
+        return Ok(());
+    }
+    for name in names(file, caller).map_err(refused)? {
+        match file.remove_xattr(caller, &name, pending) {
+            Err(FsError::NotFound) => {}
+            done => _ = done.map_err(refused)?,
+        }
+    }
+    Ok(())
+}
+
+/// SET_INFO with `FileFullEaInformation`.
+pub(crate) fn set(ops: &mut Ops<'_>, open: &Open, bytes: &[u8]) -> Result<(), Stop> {
+    open.check(AccessMask::WRITE_EA)?;
+    let list = parse(bytes)?;
+    let done = apply(&open.file, &open.disk.caller, &list, ops.pending);
+    if !list.is_empty() {
+        // What comes before one that is refused is set.
+        open.tell_modified(What::XATTRS);
+    }
+    done
+}
+
+/// `EaSize`: what a list of all attributes takes at most.
+pub(crate) fn size(ops: &Ops<'_>, open: &Open, attrs: &Attrs) -> Result<u32, Stop> {
+    let size = open.file.xattrs_size(attrs, ops.blocking)?;
+    Ok(u32::try_from(size.bytes + size.count * ENTRY_BYTES).unwrap_or(u32::MAX))
+}
+
+/// QUERY_INFO with `FileFullEaInformation` (MS-FSA §2.1.5.12.12): from where the last one of this open ended, or those that are asked
+/// for by name.
+pub(crate) fn query(ops: &Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> Result<Listed, Stop> {
+    open.check(AccessMask::READ_EA)?;
+    if ops.blocking == Blocking::Never {
+        return Err(Stop::WouldBlock);
+    }
+    let (file, caller) = (&open.file, &open.disk.caller);
+    let is_single = args.flags.contains(QueryInfoFlags::RETURN_SINGLE_ENTRY);
+    let asked: Vec<&[u8]> = asked_names(args.input)
+        .take(EAS_MAX)
+        .collect::<Result<_, _>>()
+        .map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
+    let room = Room { bytes: args.output_buffer_length, is_single };
+    if !asked.is_empty() {
+        let there = names(file, caller).map_err(refused)?;
+        let entries = asked.into_iter().map(|name| {
+            let stored = there.iter().find(|stored| stored.eq_ignore_ascii_case(name));
+            let value = stored.map_or(Ok(Vec::new()), |stored| value_of(file, caller, stored))?;
+            Ok(Entry { name: name.to_vec(), value, cookie: 0 })
+        });
+        return Ok(fill(room, entries)?.0.ok_or(NtStatus::NO_EAS_ON_FILE)?);
+    }
+    if args.flags.contains(QueryInfoFlags::RESTART_SCAN) {
+        open.next_ea.store(0, Ordering::Relaxed);
+    }
+    let from = open.next_ea.load(Ordering::Relaxed);
+    let there = names_after(file, caller, from).map_err(refused)?;
+    let entries = there.into_iter().map(|(name, cookie)| {
+        let value = value_of(file, caller, &name)?;
+        Ok(Entry { name, value, cookie })
+    });
+    let (listed, last) = fill(room, entries)?;
+    open.next_ea.store(last.unwrap_or(from), Ordering::Relaxed);
+    Ok(listed.ok_or(if from == 0 { NtStatus::NO_EAS_ON_FILE } else { NtStatus::NO_MORE_EAS })?)
+}
+
+/// An attribute, and where a list goes on after it.
+struct Entry {
+    name: Vec<u8>,
+    value: Vec<u8>,
+    cookie: u64,
+}
+
+/// What a client has room for.
+struct Room {
+    bytes: u32,
+    /// It wants one.
+    is_single: bool,
+}
+
+/// As many of `entries` as there is room for, none if there are none; and the cookie of the last one.
+fn fill(
+    room: Room,
+    entries: impl Iterator<Item = Result<Entry, Stop>>,
+) -> Result<(Option<Listed>, Option<u64>), Stop> {
+    let (mut bytes, mut last, mut is_cut) = (Vec::new(), None, false);
+    let mut w = Writer::new(&mut bytes);
+    let mut writer = EaWriter::new(&w, usize::try_from(room.bytes).unwrap_or(usize::MAX));
+    for entry in entries.take(if room.is_single { 1 } else { usize::MAX }) {
+        let Entry { name, value, cookie } = entry?;
+        // A value of 64 KiB, which NFS can set, is one byte longer than there is a number for.
+        let value = &value[..value.len().min(usize::from(u16::MAX))];
+        if !writer.push(&FullEa { flags: EaFlags::empty(), name: &name, value }, &mut w) {
+            is_cut = true;
+            break;
+        }
+        last = Some(cookie);
+    }
+    if is_cut && last.is_none() {
+        return Err(NtStatus::BUFFER_TOO_SMALL.into());
+    }
+    Ok((last.map(|_| Listed { bytes, is_cut }), last))
+}
+
+/// The value of an attribute; none if it went away meanwhile.
+fn value_of(file: &File, caller: &Caller, name: &[u8]) -> Result<Vec<u8>, Stop> {
+    match file.get_xattr(caller, name) {
+        Err(FsError::NotFound) => Ok(Vec::new()),
+        value => value.map_err(refused),
+    }
+}
+
+fn names(file: &File, caller: &Caller) -> FsResult<Vec<Vec<u8>>> {
+    Ok(names_after(file, caller, 0)?.into_iter().map(|(name, _)| name).collect())
+}
+
+/// Names after `cookie`, each with its own.
+fn names_after(file: &File, caller: &Caller, cookie: u64) -> FsResult<Vec<(Vec<u8>, u64)>> {
+    let mut names = Vec::new();
+    file.list_xattrs(caller, cookie, &mut |name, cookie| {
+        names.push((name.bytes().to_vec(), cookie));
+        ControlFlow::Continue(())
+    })?;
+    Ok(names)
+}
+
+fn refused(error: FsError) -> Stop {
+    match error {
+        FsError::NotSupported => NtStatus::EAS_NOT_SUPPORTED.into(),
+        FsError::NoSpace | FsError::FileTooBig => NtStatus::EA_TOO_LARGE.into(),
+        FsError::NameTooLong | FsError::Invalid => NtStatus::INVALID_EA_NAME.into(),
+        FsError::Delay => Stop::Delayed,
+        error => of_fs_error(error).into(),
+    }
+}

@@ -1,0 +1,197 @@
+//! Ranges of files: whether they are sparse, zeros, what of them is allocated, what is not needed any longer (MS-FSA §2.1.5.10).
+
+use super::answer::{Answer, room};
+use crate::limits::TRIM_RANGES_MAX;
+use crate::metadata::file_info::kept_flags;
+use crate::request::context::{Ops, Stop};
+use crate::state::open::Open;
+use smb_wire::ioctl::{CtlCode, IoctlRequest};
+use smb_wire::ranges::{
+    AllocatedRange, FileLevelTrim, FileRegion, FileRegions, RegionRequest, RegionUsage, SetSparse, ZeroData,
+};
+use smb_wire::types::{AccessMask, FileAttributes};
+use smb_wire::{Decode, Encode, NtStatus};
+use vfs::claims::{IoKind, Span};
+use vfs::qos::Demand;
+use vfs::watch::What;
+use vfs::{Access, Blocking, Change, FsError, FsResult, Kept, Opened, Seek, Stability};
+
+/// Bytes of an [`AllocatedRange`].
+const RANGE_BYTES: usize = 16;
+
+/// The way to the data of a file that was opened with `right`. Only files have ranges.
+fn data(open: &Open, right: AccessMask, access: Access) -> Result<&Opened<'static>, NtStatus> {
+    if open.opened().is_none() {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    open.check(right)?;
+    open.data(access)
+}
+
+/// A range of numbers that are signed on the wire: where it begins and where it ends.
+fn range(offset: i64, length: i64) -> Result<(u64, u64), NtStatus> {
+    let end = offset.checked_add(length).filter(|_| length >= 0).ok_or(NtStatus::INVALID_PARAMETER)?;
+    let number = |value: i64| u64::try_from(value).map_err(|_| NtStatus::INVALID_PARAMETER);
+    Ok((number(offset)?, number(end)?))
+}
+
+/// Sizes of files can be told by signed numbers.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Whether storage that holds zeros alone may be given back, as whoever wrote the file has said.
+fn is_sparse(open: &Open) -> FsResult<bool> {
+    let attrs = open.file.attrs(Blocking::Allowed)?;
+    let kept = open.file.kept(&attrs, Blocking::Allowed)?;
+    Ok(kept_flags((open.file_type, open.base_type), &kept).contains(FileAttributes::SPARSE_FILE))
+}
+
+/// FSCTL_SET_SPARSE. What a file that is sparse no longer lacks of storage is taken when it is written: nobody is promised more.
+pub(super) fn set_sparse(ops: &mut Ops<'_>, open: &Open, input: &[u8]) -> Result<Answer, Stop> {
+    if open.opened().is_none() {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    open.check(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA | AccessMask::WRITE_ATTRIBUTES)?;
+    let SetSparse(wanted) = SetSparse::decode(&mut smb_wire::Reader::new(input))?;
+    if is_sparse(open)? != wanted {
+        let set = |kept: &mut Kept| {
+            let others =
+                kept_flags((open.file_type, open.base_type), kept).without(FileAttributes::SPARSE_FILE);
+            let sparse = if wanted { FileAttributes::SPARSE_FILE } else { FileAttributes::empty() };
+            kept.flags = Some((others | sparse).0);
+        };
+        match open.file.keep(&open.disk.caller, set, ops.pending) {
+            Err(FsError::NotSupported) => return Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
+            kept => _ = kept?,
+        }
+        open.tell_modified(What::ATTRIBUTES);
+    }
+    Ok(Answer::NOTHING)
+}
+
+/// Tells of a change of a range; one that others stand in the way of waits for them.
+fn changed(
+    ops: &mut Ops<'_>,
+    open: &Open,
+    (offset, length): (u64, u64),
+    change: FsResult<Change>,
+) -> Result<(), Stop> {
+    if let Err(FsError::Delay) = change {
+        return Err(ops.wait_for_io(open, IoKind::Write, Span::clamped(offset, length)));
+    }
+    let change = change?;
+    open.keep_written(&change, ops.pending)?;
+    open.tell_written(&change);
+    Ok(())
+}
+
+/// FSCTL_SET_ZERO_DATA: what is in the file of a range reads as zeros.
+pub(super) fn zero(ops: &mut Ops<'_>, open: &Open, input: &[u8]) -> Result<Answer, Stop> {
+    let opened = data(open, AccessMask::WRITE_DATA, Access::WRITE)?;
+    let ZeroData { file_offset, beyond_final_zero } = ZeroData::from_bytes(input)?;
+    let length = beyond_final_zero.checked_sub(file_offset).ok_or(NtStatus::INVALID_PARAMETER)?;
+    let (start, end) = range(file_offset, length)?;
+    if start < end {
+        let stability = if open.writes_through() { Stability::Data } else { Stability::Unstable };
+        let length = end - start;
+        let change = match is_sparse(open)? {
+            true => opened.deallocate(start, length, stability, ops.pending),
+            false => opened.zero(start, length, stability, ops.pending),
+        };
+        changed(ops, open, (start, length), change)?;
+    }
+    Ok(Answer::NOTHING)
+}
+
+/// FSCTL_QUERY_ALLOCATED_RANGES: where there may be something else than zeros. A file that is not sparse is allocated as a whole.
+pub(super) fn allocated(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+    let opened = data(open, AccessMask::READ_DATA, Access::READ)?;
+    let mut input = smb_wire::Reader::new(args.input);
+    let AllocatedRange { file_offset, length } = AllocatedRange::decode(&mut input)?;
+    let (mut at, end) = range(file_offset, length)?;
+    let end = end.min(opened.size(Blocking::Allowed)?);
+    let (mut output, ranges_max) = (Vec::new(), room(args) / RANGE_BYTES);
+    let is_sparse = is_sparse(open)?;
+    while at < end {
+        let start = if is_sparse { seek(opened, at, Seek::Data)? } else { Some(at) };
+        let Some(start) = start.filter(|start| *start < end) else { break };
+        if output.len() == ranges_max * RANGE_BYTES {
+            // Those that there is room for are told, if there is any.
+            let cut = Answer { status: NtStatus::BUFFER_OVERFLOW, output };
+            return if ranges_max == 0 { Err(NtStatus::BUFFER_TOO_SMALL.into()) } else { Ok(cut) };
+        }
+        let hole = if is_sparse { seek(opened, start, Seek::Hole)? } else { None };
+        at = hole.unwrap_or(end).min(end);
+        let found = AllocatedRange { file_offset: signed(start), length: signed(at - start) };
+        output.extend(found.to_bytes());
+    }
+    Ok(Answer { status: NtStatus::SUCCESS, output })
+}
+
+/// A file that ends before `offset` by now has nothing there. Storage that knows no holes has none.
+fn seek(opened: &Opened<'_>, offset: u64, what: Seek) -> Result<Option<u64>, Stop> {
+    match (opened.seek(offset, what), what) {
+        (Ok(found), _) => Ok(found),
+        (Err(FsError::NoDevice), _) | (Err(FsError::NotSupported), Seek::Hole) => Ok(None),
+        (Err(FsError::NotSupported), Seek::Data) => Ok(Some(offset)),
+        (Err(error), _) => Err(error.into()),
+    }
+}
+
+/// FSCTL_QUERY_FILE_REGIONS: all data of a file are valid, up to its end.
+pub(super) fn regions(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+    let opened = data(open, AccessMask::READ_DATA, Access::READ)?;
+    let size = opened.size(Blocking::Allowed)?;
+    let (start, end) = match args.input {
+        [] => (0, size),
+        input => {
+            let RegionRequest { file_offset, length, desired_usage } = RegionRequest::from_bytes(input)?;
+            if !desired_usage.contains(RegionUsage::VALID_CACHED_DATA) {
+                return Err(NtStatus::INVALID_PARAMETER.into());
+            }
+            let (start, end) = range(file_offset, length)?;
+            (start.min(size), end.min(size))
+        }
+    };
+    let region = FileRegion {
+        file_offset: signed(start),
+        length: signed(end - start),
+        usage: RegionUsage::VALID_CACHED_DATA,
+    };
+    let regions = if start < end { vec![region] } else { Vec::new() };
+    Answer::whole(args, &FileRegions { regions }, NtStatus::BUFFER_TOO_SMALL)
+}
+
+/// FSCTL_FILE_LEVEL_TRIM: what the client does not need any longer reads as zeros, and its storage is given back.
+pub(super) fn trim(ops: &mut Ops<'_>, open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+    let opened = data(open, AccessMask::WRITE_DATA, Access::WRITE)?;
+    let asked = FileLevelTrim::from_bytes(args.input)?;
+    if room(args) > 0 && room(args) < size_of::<u32>() {
+        return Err(NtStatus::BUFFER_TOO_SMALL.into());
+    }
+    let mut processed: u32 = 0;
+    for range in asked.ranges.iter().take(TRIM_RANGES_MAX) {
+        if range.offset.checked_add(range.length).is_none() {
+            return Err(NtStatus::INVALID_PARAMETER.into());
+        }
+        if range.length > 0 {
+            let unstable = Stability::Unstable;
+            let change = opened.deallocate(range.offset, range.length, unstable, ops.pending);
+            changed(ops, open, (range.offset, range.length), change)?;
+        }
+        processed += 1;
+    }
+    let output = if room(args) == 0 { Vec::new() } else { processed.to_bytes() };
+    Ok(Answer { status: NtStatus::SUCCESS, output })
+}
+
+/// What a request trims, for the limits of volumes; `None` if it trims nothing. No bytes are moved, and each range is an operation.
+pub(super) fn trimmed(args: &IoctlRequest<'_>) -> Option<Demand> {
+    if args.ctl_code != CtlCode::FILE_LEVEL_TRIM {
+        return None;
+    }
+    let ranges = FileLevelTrim::from_bytes(args.input).ok()?.ranges.len();
+    let operations = u32::try_from(ranges.min(TRIM_RANGES_MAX)).ok().filter(|count| *count > 0)?;
+    Some(Demand { writes: operations, ..Demand::NOTHING })
+}

@@ -1,0 +1,219 @@
+//! Reparse points: where a symbolic link leads, and what is made a link or another file of Unix (MS-FSA §2.1.5.10, MS-FSCC §2.1.2).
+
+use super::answer::{Answer, room};
+use crate::commands::set_info::is_empty;
+use crate::metadata::file_info::reparse_tag;
+use crate::metadata::unix::{link_target, target_of};
+use crate::request::context::{Ops, Stop};
+use crate::request::path_lookup::lock_name;
+use crate::state::caching::breaks::Break;
+use crate::state::open::{NewOpen, Open, Place};
+use crate::status::of_conflict;
+use smb_wire::error::ReparseTag;
+use smb_wire::ioctl::IoctlRequest;
+use smb_wire::reparse::{NfsFile, ReparseData, SymbolicLink};
+use smb_wire::types::AccessMask;
+use smb_wire::{Decode, Encode, NtStatus, Utf16};
+use std::sync::Arc;
+use vfs::claims::{self, By, Caching, Granted, Request, Rights, Verdict};
+use vfs::{Attrs, Blocking, Created, Device, File, FileType, FsError, FsResult, Special};
+
+/// Bytes of a `REPARSE_DATA_BUFFER` before its data, which a client must have room for.
+const HEAD_BYTES: usize = 8;
+
+/// FSCTL_GET_REPARSE_POINT: where a link leads, and what other files of Unix are.
+pub(super) fn get(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+    let reparse_tag = reparse_tag(open.file_type).ok_or(NtStatus::NOT_A_REPARSE_POINT)?;
+    let mut output = match reparse_tag {
+        ReparseTag::SYMLINK => link_of(open)?,
+        reparse_tag => ReparseData::Other { reparse_tag, data: &[] }.to_bytes(),
+    };
+    if room(args) < HEAD_BYTES {
+        return Err(NtStatus::BUFFER_TOO_SMALL.into());
+    }
+    let is_cut = output.len() > room(args);
+    output.truncate(room(args));
+    Ok(Answer { status: if is_cut { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
+}
+
+fn link_of(open: &Open) -> Result<Vec<u8>, Stop> {
+    let (_, target) = open.file.read_link()?;
+    let (target, flags) = link_target(&target, open.naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
+    let name = Utf16::new(&target)?;
+    let link = SymbolicLink { substitute_name: name, print_name: name, flags };
+    Ok(ReparseData::SymbolicLink(link).to_bytes())
+}
+
+/// FSCTL_SET_REPARSE_POINT: an empty file that nobody else has open becomes a link, or another file that Unix knows. To the file
+/// system that is a new file, which takes the name and the open.
+pub(super) fn set(ops: &mut Ops<'_>, open: &Arc<Open>, input: &[u8]) -> Result<Answer, Stop> {
+    open.check(AccessMask::WRITE_DATA | AccessMask::WRITE_ATTRIBUTES)?;
+    let wish = Wish::of(input, open)?;
+    let Place { entry: Some((dir, name)), stream: None, .. } = open.place().clone() else {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    };
+    if open.deletes() {
+        return Err(NtStatus::DELETE_PENDING.into());
+    }
+    let seen = open.file.attrs(Blocking::Allowed)?;
+    check_is_new(open, &seen, &wish)?;
+    let alone = Alone::of(open)?;
+    let caller = &mut open.disk.caller.clone();
+    caller.by = By::Open(open.claim());
+    caller.listing = open.listing;
+    // A client takes no break of a listing that it has not heard the change of.
+    let after_reply = open.disk.claimant.breaks.pause();
+    // In between nothing has the name.
+    let lock = lock_name(ops.service, (&dir, &name), open.naming);
+    let made = dir.make_special_over(caller, (&name, &seen), wish.special(), ops.pending);
+    drop(lock);
+    let made = made.map_err(|error| match error {
+        FsError::Delay => ops.wait_for_name(open, &open.file),
+        FsError::Stale => NtStatus::SHARING_VIOLATION.into(),
+        error => error.into(),
+    })?;
+    ops.unanswered.push(after_reply);
+    move_to(ops, open, made, alone.before)?;
+    Ok(Answer { status: NtStatus::SUCCESS, output: Vec::new() })
+}
+
+/// What a file is to become.
+enum Wish {
+    Link(Vec<u8>),
+    Fifo,
+    Socket,
+    Character(Device),
+    Block(Device),
+}
+
+impl Wish {
+    fn of(input: &[u8], open: &Open) -> Result<Self, NtStatus> {
+        let data = ReparseData::from_bytes(input).map_err(|_| NtStatus::IO_REPARSE_DATA_INVALID)?;
+        let link = |name: Utf16<'_>, flags| {
+            target_of(&name.units().collect::<Vec<_>>(), flags, open.naming).map(Self::Link)
+        };
+        match data {
+            ReparseData::SymbolicLink(SymbolicLink { substitute_name, flags, .. }) => {
+                link(substitute_name, flags)
+            }
+            ReparseData::Nfs(NfsFile::Link(target)) => {
+                let target = String::from_utf16(&target.units().collect::<Vec<_>>());
+                target
+                    .map(|target| Self::Link(target.into_bytes()))
+                    .map_err(|_| NtStatus::IO_REPARSE_DATA_INVALID)
+            }
+            ReparseData::Nfs(NfsFile::Fifo) | ReparseData::Other { reparse_tag: ReparseTag::LX_FIFO, .. } => {
+                Ok(Self::Fifo)
+            }
+            ReparseData::Nfs(NfsFile::Socket)
+            | ReparseData::Other { reparse_tag: ReparseTag::AF_UNIX, .. } => Ok(Self::Socket),
+            ReparseData::Nfs(NfsFile::Character { major, minor }) => {
+                Ok(Self::Character(Device { major, minor }))
+            }
+            ReparseData::Nfs(NfsFile::Block { major, minor }) => Ok(Self::Block(Device { major, minor })),
+            ReparseData::Other { .. } => Err(NtStatus::IO_REPARSE_TAG_INVALID),
+        }
+    }
+
+    fn special(&self) -> Special<'_> {
+        match self {
+            Self::Link(target) => Special::Symlink(target),
+            Self::Fifo => Special::Fifo,
+            Self::Socket => Special::Socket,
+            Self::Character(device) => Special::Character(*device),
+            Self::Block(device) => Special::Block(*device),
+        }
+    }
+}
+
+/// A file has nothing that would be lost, and no other name. A link may lead elsewhere from now on.
+fn check_is_new(open: &Open, seen: &Attrs, wish: &Wish) -> Result<(), Stop> {
+    let is_new = match seen.file_type {
+        FileType::Directory if !is_empty(&open.file, open)? => {
+            return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
+        }
+        FileType::Directory => !has_streams(&open.file)?,
+        FileType::Regular => seen.size == 0 && seen.links == 1 && !has_streams(&open.file)?,
+        FileType::Symlink if matches!(wish, Wish::Link(_)) => seen.links == 1,
+        _ => return Err(NtStatus::IO_REPARSE_TAG_MISMATCH.into()),
+    };
+    if is_new { Ok(()) } else { Err(NtStatus::NOT_SUPPORTED.into()) }
+}
+
+fn has_streams(file: &File) -> FsResult<bool> {
+    let mut has = false;
+    file.list_streams(&mut |_, _, _| has = true)?;
+    Ok(has)
+}
+
+/// That nobody but who has this open has its file open, or opens it, as long as this is there.
+struct Alone<'o> {
+    open: &'o Open,
+    /// What it had claimed before.
+    before: claims::Access,
+}
+
+impl<'o> Alone<'o> {
+    fn of(open: &'o Open) -> Result<Self, Stop> {
+        let before = open.file.access_of(open.claim()).ok_or(NtStatus::FILE_CLOSED)?;
+        let deny = Rights::READ | Rights::WRITE | Rights::DELETE;
+        // Its name goes, as if it were deleted: who denies that keeps it, and what others cache of it comes first.
+        let access = claims::Access { rights: Rights::DELETE, deny };
+        let request = Request::Upgrade { open: open.claim(), access, reclaims: false, waits: false };
+        match open.file.claim(&request) {
+            Verdict::Granted(_) => Ok(Self { open, before }),
+            Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
+            Verdict::Wait(_) => Err(Stop::Delayed),
+        }
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.open.file.claim(&Request::Downgrade { open: self.open.claim(), access: self.before });
+    }
+}
+
+/// Has an open be one of the file that has taken the place of its own.
+fn move_to(ops: &mut Ops<'_>, open: &Open, made: Created, access: claims::Access) -> Result<(), Stop> {
+    let Created { file, attrs, .. } = made;
+    let request = Request::Open(open.further(&file, access));
+    let Verdict::Granted(Granted { open: Some(claim), .. }) = file.claim(&request) else {
+        return Err(NtStatus::SHARING_VIOLATION.into());
+    };
+    let new = Arc::new(Open::new(NewOpen {
+        id: open.id,
+        disk: Arc::clone(&open.disk),
+        file,
+        file_type: attrs.file_type,
+        base_type: attrs.file_type,
+        naming: open.naming,
+        opened: None,
+        granted: open.granted,
+        mode: open.mode(),
+        claim,
+        place: open.place().clone(),
+        channel_sequence: ops.header.channel_sequence(),
+        cached: None,
+        listing: open.listing,
+    }));
+    let Some(old) = ops.session()?.replace_open(&new) else {
+        new.close();
+        return Err(NtStatus::FILE_CLOSED.into());
+    };
+    tell_uncached(&old);
+    old.close();
+    Ok(())
+}
+
+/// Tells a client that it caches nothing of a file any longer, whose place another one has.
+fn tell_uncached(old: &Open) {
+    let granted = old.file.granted_of(old.claim());
+    if let Some(Granted { lease: Some(key), caching, epoch, .. }) = granted
+        && !caching.is_none()
+    {
+        let epoch = epoch.wrapping_add(1);
+        let step = Break { from: caching, to: Caching::NONE, epoch, acknowledge: false };
+        old.disk.claimant.breaks.tell(key, step);
+    }
+}

@@ -1,0 +1,67 @@
+//! What Finder shows of each file of a listing, so that macOS need not ask for it one by one.
+
+use crate::commands::create::maximal;
+use crate::metadata::names::Naming;
+use crate::state::open::{Open, Place};
+use smb_wire::apple::{AFP_INFO, AFP_INFO_BYTES, AFP_RESOURCE, FinderInfo, ListedAttributes};
+use smb_wire::types::AccessMask;
+use vfs::claims::By;
+use vfs::{Access, Attrs, Blocking, File, FileKey, FileType, FsError, FsResult};
+
+/// The kinds of file in a mode (POSIX, `sys/stat.h`), as Unix numbers them.
+const fn kind_bits(file_type: FileType) -> u16 {
+    match file_type {
+        FileType::Fifo => 0o010_000,
+        FileType::Character => 0o020_000,
+        FileType::Directory => 0o040_000,
+        FileType::Block => 0o060_000,
+        FileType::Regular => 0o100_000,
+        FileType::Symlink => 0o120_000,
+        FileType::Socket => 0o140_000,
+    }
+}
+
+/// What is told of the entry `name` of the directory that is open, which is the file of `key`. What cannot be found out is not there, so
+/// that one file does not end the listing of all.
+pub(super) fn attributes(open: &Open, name: &[u8], key: &FileKey, attrs: &Attrs) -> ListedAttributes {
+    let mode = u16::try_from(attrs.mode & vfs::attrs::MODE_BITS).unwrap_or(0);
+    let mut told =
+        ListedAttributes { unix_mode: kind_bits(attrs.file_type) | mode, ..ListedAttributes::default() };
+    if let Ok(file) = open.disk.export.file(key, Blocking::Allowed) {
+        told.max_access = rights(open, name, &file, attrs).unwrap_or_default();
+        // Of whose streams nothing can be found out, Finder shows none.
+        _ = add_streams(open, &file, attrs, &mut told);
+    }
+    told
+}
+
+/// As `MaximalAccess` of the file would be.
+fn rights(open: &Open, name: &[u8], file: &File, attrs: &Attrs) -> FsResult<AccessMask> {
+    let entry = match name {
+        b"." => return maximal(&open.disk, &open.place(), (file, attrs), ALL),
+        b".." => None,
+        name => Some((open.file.clone(), name.to_vec())),
+    };
+    maximal(&open.disk, &Place { entry, path: Vec::new(), stream: None }, (file, attrs), ALL)
+}
+
+const ALL: (Naming, AccessMask) = (Naming::Windows, AccessMask::MAXIMUM_ALLOWED);
+
+/// By their names: a file may have a thousand streams, and a directory thousands of such files.
+fn add_streams(open: &Open, file: &File, attrs: &Attrs, told: &mut ListedAttributes) -> FsResult<()> {
+    match file.find_stream(AFP_RESOURCE) {
+        Ok(fork) => told.resource_fork_bytes = fork.attrs(Blocking::Allowed)?.size,
+        Err(FsError::NotFound) => {}
+        Err(error) => return Err(error),
+    }
+    let info = file.find_stream(AFP_INFO)?;
+    let mut caller = open.disk.caller.clone();
+    // What its client itself caches of the stream is not asked back.
+    caller.by = By::Holder(open.disk.holder);
+    let (opened, _) = info.open(&caller, Access::READ, Blocking::Allowed)?;
+    let mut data = Vec::new();
+    opened.read(0, AFP_INFO_BYTES + 1, &mut data, Blocking::Allowed)?;
+    let is_folder = attrs.file_type == FileType::Directory;
+    told.finder_info = FinderInfo::of_afp_info(&data, is_folder).unwrap_or_default();
+    Ok(())
+}

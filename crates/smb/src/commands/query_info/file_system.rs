@@ -1,0 +1,157 @@
+//! What the file system of a share says of itself (MS-FSA §2.1.5.13).
+
+use super::info::Info;
+use crate::limits::IO_BYTES_MAX;
+use crate::metadata::file_info::Shown;
+use crate::metadata::names::Naming;
+use crate::request::context::{Ops, Stop};
+use crate::state::open::Open;
+use smb_wire::classes::FileSystemClass;
+use smb_wire::classes::file_system::{
+    AttributeInformation, ControlInformation, DeviceCharacteristics, DeviceInformation, DeviceType,
+    FileSystemAttributes, FullSizeInformation, ObjectIdInformation, SectorSizeFlags, SectorSizeInformation,
+    SizeInformation, VolumeInformation,
+};
+use smb_wire::posix::FileSystemPosixInformation;
+use smb_wire::{Guid, NtStatus, Utf16};
+use vfs::{Blocking, FsStat, Kept, Volume};
+
+const SECTOR_BYTES: u32 = 512;
+const SECTORS_PER_UNIT: u32 = 8;
+const UNIT_BYTES: u64 = PHYSICAL_SECTOR_BYTES as u64;
+const PHYSICAL_SECTOR_BYTES: u32 = SECTOR_BYTES * SECTORS_PER_UNIT;
+/// Bytes of `FileFsVolumeInformation` and `FileFsAttributeInformation` that a client must have room for: up to the name's first
+/// character, aligned (MS-FSA §2.1.5.13).
+const VOLUME_FIXED: usize = 24;
+const ATTRIBUTE_FIXED: usize = 16;
+/// What clients take for a file system that can what ours can.
+const FILE_SYSTEM_NAME: &str = "NTFS";
+
+pub(super) fn query(ops: &Ops<'_>, open: &Open, class: u8) -> Result<Info, Stop> {
+    let volume = open.file.volume();
+    Ok(match FileSystemClass(class) {
+        FileSystemClass::VOLUME => {
+            let root = open.disk.export.root().attrs(ops.blocking)?;
+            let label = utf16_bytes(volume.name());
+            let volume = VolumeInformation {
+                volume_creation_time: Shown::of(&root, &Kept::default()).created,
+                volume_serial_number: open.disk.serial_number(),
+                volume_label: Utf16::new(&label)?,
+                supports_objects: false,
+            };
+            Info::with_name(&volume, VOLUME_FIXED)
+        }
+        FileSystemClass::SIZE => {
+            let stat = stat(ops, open)?;
+            Info::fixed(&SizeInformation {
+                total_allocation_units: stat.bytes_total / UNIT_BYTES,
+                available_allocation_units: stat.bytes_available / UNIT_BYTES,
+                sectors_per_allocation_unit: SECTORS_PER_UNIT,
+                bytes_per_sector: SECTOR_BYTES,
+            })
+        }
+        FileSystemClass::FULL_SIZE => {
+            let stat = stat(ops, open)?;
+            Info::fixed(&FullSizeInformation {
+                total_allocation_units: stat.bytes_total / UNIT_BYTES,
+                caller_available_allocation_units: stat.bytes_available / UNIT_BYTES,
+                actual_available_allocation_units: stat.bytes_free / UNIT_BYTES,
+                sectors_per_allocation_unit: SECTORS_PER_UNIT,
+                bytes_per_sector: SECTOR_BYTES,
+            })
+        }
+        FileSystemClass::DEVICE => Info::fixed(&device(open.disk.caller.read_only)),
+        FileSystemClass::ATTRIBUTE => {
+            let name = utf16_bytes(FILE_SYSTEM_NAME);
+            let attribute = AttributeInformation {
+                file_system_attributes: attributes(volume, open.disk.caller.read_only),
+                maximum_component_name_length: volume.limits().name_bytes_max,
+                file_system_name: Utf16::new(&name)?,
+            };
+            Info::with_name(&attribute, ATTRIBUTE_FIXED)
+        }
+        // Quotas are the volumes' own, and no user's.
+        FileSystemClass::CONTROL => Info::fixed(&ControlInformation {
+            default_quota_threshold: -1,
+            default_quota_limit: -1,
+            ..ControlInformation::default()
+        }),
+        FileSystemClass::SECTOR_SIZE => Info::fixed(&SectorSizeInformation {
+            logical_bytes_per_sector: SECTOR_BYTES,
+            physical_bytes_per_sector_for_atomicity: PHYSICAL_SECTOR_BYTES,
+            physical_bytes_per_sector_for_performance: PHYSICAL_SECTOR_BYTES,
+            effective_physical_bytes_per_sector_for_atomicity: PHYSICAL_SECTOR_BYTES,
+            flags: SectorSizeFlags::ALIGNED_DEVICE
+                | SectorSizeFlags::PARTITION_ALIGNED_ON_DEVICE
+                | trim(volume),
+            ..SectorSizeInformation::default()
+        }),
+        FileSystemClass::OBJECT_ID => {
+            let mut object_id = [0; 16];
+            object_id[..4].copy_from_slice(&open.disk.serial_number().to_le_bytes());
+            Info::fixed(&ObjectIdInformation { object_id: Guid(object_id) })
+        }
+        FileSystemClass::POSIX if open.naming == Naming::Posix => Info::fixed(&posix(ops, open)?),
+        _ => return Err(NtStatus::INVALID_INFO_CLASS.into()),
+    })
+}
+
+fn posix(ops: &Ops<'_>, open: &Open) -> Result<FileSystemPosixInformation, Stop> {
+    let stat = stat(ops, open)?;
+    Ok(FileSystemPosixInformation {
+        optimal_transfer_size: IO_BYTES_MAX,
+        block_size: PHYSICAL_SECTOR_BYTES,
+        total_blocks: stat.bytes_total / UNIT_BYTES,
+        blocks_available: stat.bytes_free / UNIT_BYTES,
+        user_blocks_available: stat.bytes_available / UNIT_BYTES,
+        total_file_nodes: stat.files_total,
+        free_file_nodes: stat.files_free,
+        file_system_identifier: u64::from(open.disk.serial_number()),
+    })
+}
+
+fn device(is_read_only: bool) -> DeviceInformation {
+    let mounted = DeviceCharacteristics::IS_MOUNTED;
+    DeviceInformation {
+        device_type: DeviceType::DISK,
+        characteristics: if is_read_only { mounted | DeviceCharacteristics::READ_ONLY } else { mounted },
+    }
+}
+
+/// What clients may try: Windows shows and sets access control lists only where this says so.
+fn attributes(volume: &Volume, is_read_only: bool) -> FileSystemAttributes {
+    let clones = volume.capabilities().ranges.is_some_and(|ranges| ranges.clone_bytes.is_some());
+    let always = FileSystemAttributes::CASE_PRESERVED_NAMES
+        | FileSystemAttributes::PERSISTENT_ACLS
+        | FileSystemAttributes::UNICODE_ON_DISK
+        | FileSystemAttributes::NAMED_STREAMS
+        | FileSystemAttributes::SUPPORTS_REPARSE_POINTS
+        | FileSystemAttributes::SUPPORTS_HARD_LINKS;
+    let is_sparse = volume.capabilities().ranges.is_some() && volume.capabilities().xattrs.is_some();
+    let some = [
+        (is_sparse, FileSystemAttributes::SUPPORTS_SPARSE_FILES),
+        (clones, FileSystemAttributes::SUPPORTS_BLOCK_REFCOUNTING),
+        (volume.capabilities().xattrs.is_some(), FileSystemAttributes::SUPPORTS_EXTENDED_ATTRIBUTES),
+        (is_read_only, FileSystemAttributes::READ_ONLY_VOLUME),
+    ];
+    some.into_iter().filter(|(has, _)| *has).fold(always, |all, (_, attribute)| all | attribute)
+}
+
+/// Whether storage takes back what is not needed any longer.
+fn trim(volume: &Volume) -> SectorSizeFlags {
+    match volume.capabilities().ranges {
+        Some(_) => SectorSizeFlags::TRIM_ENABLED,
+        None => SectorSizeFlags::empty(),
+    }
+}
+
+fn stat(ops: &Ops<'_>, open: &Open) -> Result<FsStat, Stop> {
+    match ops.blocking {
+        Blocking::Never => Err(Stop::WouldBlock),
+        Blocking::Allowed => Ok(open.file.volume().stat()?),
+    }
+}
+
+fn utf16_bytes(text: &str) -> Vec<u8> {
+    text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+}

@@ -1,0 +1,148 @@
+//! SET_INFO of a descriptor (MS-FSA §2.1.5.17): whole where lists rule, else as far as owner, group and mode bits can say it. The
+//! POSIX extensions have one say a mode, too, and so has macOS.
+
+use crate::metadata::acl;
+use crate::metadata::mode_descriptor::Classes;
+use crate::metadata::names::Naming;
+use crate::metadata::unix;
+use crate::request::context::{Ops, Stop};
+use crate::state::open::Open;
+use identity::{Id, Sid as OurSid};
+use smb_wire::apple::AppleCapabilities;
+use smb_wire::info::SecurityInformation;
+use smb_wire::security::{Acl, SecurityDescriptor, Sid};
+use smb_wire::types::AccessMask;
+use smb_wire::{Decode, NtStatus};
+use vfs::acl::Rights;
+use vfs::attrs::MODE_BITS;
+use vfs::file::SetSecurity;
+use vfs::watch::What;
+use vfs::{Attrs, Blocking, Change, FsError, SecurityStyle, SetAttrs};
+
+/// What is set here: other parts need a privilege that nobody has.
+const SETTABLE: SecurityInformation = SecurityInformation(
+    SecurityInformation::OWNER.0 | SecurityInformation::GROUP.0 | SecurityInformation::DACL.0,
+);
+
+pub(super) fn set(
+    ops: &mut Ops<'_>,
+    open: &Open,
+    parts: SecurityInformation,
+    bytes: &[u8],
+) -> Result<(), Stop> {
+    if !parts.without(SETTABLE).is_empty() {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    if parts.intersects(SecurityInformation::OWNER | SecurityInformation::GROUP) {
+        open.check(AccessMask::WRITE_OWNER)?;
+    }
+    if parts.contains(SecurityInformation::DACL) {
+        open.check(AccessMask::WRITE_DAC)?;
+    }
+    let mut descriptor =
+        SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
+    let attrs = open.file.attrs(Blocking::Allowed)?;
+    let uid = match parts.contains(SecurityInformation::OWNER) {
+        true => Some(match id_of(ops, open, descriptor.owner)? {
+            Some(Id::User(uid)) => uid,
+            _ => return Err(NtStatus::INVALID_OWNER.into()),
+        }),
+        false => None,
+    };
+    let gid = match parts.contains(SecurityInformation::GROUP) {
+        true => Some(match id_of(ops, open, descriptor.group)? {
+            Some(Id::Group(gid)) => gid,
+            _ => return Err(NtStatus::INVALID_PRIMARY_GROUP.into()),
+        }),
+        false => None,
+    };
+    let (uid, gid) = (uid.filter(|uid| *uid != attrs.uid), gid.filter(|gid| *gid != attrs.gid));
+    let sets_list = parts.contains(SecurityInformation::DACL);
+    let said = if sets_list { said_mode(ops, open, &attrs, &mut descriptor.dacl)? } else { None };
+    let set = match (open.file.volume().security_style(), said) {
+        // As chmod over NFS, which is refused where lists rule.
+        (_, Some(mode)) => {
+            let mode = Some(mode).filter(|mode| *mode != attrs.mode);
+            let set = SetAttrs { uid, gid, mode, ..SetAttrs::default() };
+            open.file.set_attrs(&open.disk.caller, &set, None, ops.pending)
+        }
+        (SecurityStyle::Ntfs, None) => {
+            let resolver = &*ops.service.resolver;
+            let acl = sets_list.then(|| acl::from_wire(resolver, &descriptor)).transpose()?;
+            let set = SetSecurity { uid, gid, acl };
+            open.file.set_security(&open.disk.caller, Rights(open.granted.0), &set, ops.pending)
+        }
+        (SecurityStyle::Unix, None) => {
+            // The list is about those who own the file afterwards.
+            let owners = (uid.unwrap_or(attrs.uid), gid.unwrap_or(attrs.gid));
+            let mode = match sets_list {
+                // As a mode it would be the mask, and give users and groups of that list what this one does not.
+                true if open.file.posix_acl(&attrs, Blocking::Allowed)?.is_some() => {
+                    return Err(NtStatus::NOT_SUPPORTED.into());
+                }
+                true => Some(mode_of(ops, open, &attrs, owners, descriptor.dacl.as_ref())?),
+                false => None,
+            };
+            let mode = mode.filter(|mode| *mode != attrs.mode);
+            let set = SetAttrs { uid, gid, mode, ..SetAttrs::default() };
+            open.file.set_attrs(&open.disk.caller, &set, None, ops.pending)
+        }
+    };
+    match set {
+        // Nobody gives files away, or takes those of others (MS-FSA §2.1.5.17).
+        Err(FsError::NotOwner) if uid.is_some() => Err(NtStatus::INVALID_OWNER.into()),
+        set => {
+            open.tell_modified(shown_by(&set?));
+            Ok(())
+        }
+    }
+}
+
+/// What watchers see of a change of a descriptor: whether anybody may write a file says whether it is shown as read-only.
+fn shown_by(change: &Change) -> What {
+    if change.before.mode == change.after.mode { What::SECURITY } else { What::SECURITY | What::ATTRIBUTES }
+}
+
+/// The mode that a client sets by an entry for it. macOS sends such entries back that it was told: where they say nothing new, the others
+/// count.
+fn said_mode(
+    ops: &Ops<'_>,
+    open: &Open,
+    attrs: &Attrs,
+    list: &mut Option<Acl>,
+) -> Result<Option<u32>, NtStatus> {
+    let said = unix::mode_of(list.as_ref());
+    if open.naming == Naming::Posix {
+        return Ok(said);
+    }
+    let Some(list) = list else { return Ok(None) };
+    if !ops.session()?.has_promised(AppleCapabilities::SUPPORTS_NFS_ACE) {
+        return Ok(None);
+    }
+    list.retain(|ace| !unix::is_number(ace));
+    let says_more = !list.aces().is_empty();
+    Ok(said.filter(|mode| !says_more || *mode != attrs.mode & MODE_BITS))
+}
+
+/// The mode that says what a list does, of a file with these owners.
+fn mode_of(
+    ops: &Ops<'_>,
+    open: &Open,
+    attrs: &Attrs,
+    (uid, gid): (u32, u32),
+    list: Option<&Acl>,
+) -> Result<u32, NtStatus> {
+    Classes::of(&*ops.service.resolver, uid, gid)?.mode(list, open.file_type, attrs.mode)
+}
+
+/// Whom files know by this identifier.
+fn id_of(ops: &Ops<'_>, open: &Open, sid: Option<Sid>) -> Result<Option<Id>, NtStatus> {
+    let Some(sid) = sid else { return Ok(None) };
+    if open.naming == Naming::Posix
+        && let Some(id) = unix::id_of(&sid)
+    {
+        return Ok(Some(id));
+    }
+    let (ours, _) = OurSid::from_bytes(sid.as_bytes()).ok_or(NtStatus::INVALID_SID)?;
+    Ok(ops.service.resolver.id_of(&ours))
+}

@@ -1,0 +1,139 @@
+//! TREE_CONNECT and TREE_DISCONNECT (MS-SMB2 §3.3.5.7, §3.3.5.8).
+
+use crate::limits::{ANONYMOUS_TREES_MAX, SESSION_TREES_MAX};
+use crate::metadata::names::{folded, is_spelled};
+use crate::request::context::{Done, Ops, Stop};
+use crate::request::export_access::{IPC, is_sealed, origin, share_flags};
+use crate::state::connection::Connection;
+use crate::state::session::Session;
+use crate::state::tree::{Disk, Share, share_name};
+use smb_wire::header::Routing;
+use smb_wire::session::Empty;
+use smb_wire::tree::{
+    ShareCapabilities, ShareFlags, ShareType, TreeConnectFlags, TreeConnectRequest, TreeConnectResponse,
+};
+use smb_wire::types::AccessMask;
+use smb_wire::{NtStatus, Writer};
+use std::sync::{Arc, Weak};
+use vfs::Export;
+
+/// MS-SMB2 §3.3.5.7.
+pub(crate) fn connect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
+    let args: TreeConnectRequest<'_> = Ops::decode(request)?;
+    if args.flags.contains(TreeConnectFlags::EXTENSION_PRESENT) {
+        return Err(NtStatus::NOT_SUPPORTED.into());
+    }
+    let session = Arc::clone(ops.session()?);
+    let path: Vec<u16> = args.path.units().collect();
+    let name = share_of(&path).ok_or(NtStatus::BAD_NETWORK_NAME)?;
+    let share = if folded(name) == folded(&IPC.encode_utf16().collect::<Vec<_>>()) {
+        Share::Pipe
+    } else {
+        Share::Disk(Arc::new(disk(ops, &session, name)?))
+    };
+    let response = TreeConnectResponse {
+        share_type: if matches!(share, Share::Pipe) { ShareType::PIPE } else { ShareType::DISK },
+        share_flags: match &share {
+            Share::Disk(disk) => {
+                let compresses = disk.export.share.compression && ops.connection.compression().is_some();
+                share_flags(disk.must_seal, compresses, &disk.export)
+            }
+            Share::Pipe => ShareFlags::NO_CACHING,
+        },
+        capabilities: capabilities(ops, &share),
+        maximal_access: maximal_access(&share),
+    };
+    let trees_max = if session.is_anonymous() { ANONYMOUS_TREES_MAX } else { SESSION_TREES_MAX };
+    let tree_id = session.add_tree(&ops.service.counts, share, trees_max);
+    let tree_id = tree_id.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+    ops.header.routing = Routing::Sync { process_id: 0, tree_id };
+    ops.reply(w, &response)
+}
+
+/// MS-SMB2 §3.3.5.8.
+pub(crate) fn disconnect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
+    let _: Empty = Ops::decode(request)?;
+    let tree = Arc::clone(ops.tree()?);
+    ops.service.end_tree(ops.session()?, &tree);
+    if let Some(disk) = tree.disk() {
+        disk.delete_closed();
+    }
+    ops.reply(w, &Empty)
+}
+
+/// The share of `\\server\share`.
+fn share_of(path: &[u16]) -> Option<&[u16]> {
+    let backslash = u16::from(b'\\');
+    let rest = path.strip_prefix(&[backslash, backslash])?;
+    let server = rest.iter().position(|&unit| unit == backslash)?;
+    let name = &rest[server + 1..];
+    (!name.is_empty() && !name.contains(&backslash)).then_some(name)
+}
+
+/// The export of a share's name, as the session's user may use it.
+fn disk(ops: &Ops<'_>, session: &Arc<Session>, name: &[u16]) -> Result<Disk, Stop> {
+    // Of a session without a user, pipes are all there is.
+    let identity = session.identity().ok_or(NtStatus::ACCESS_DENIED)?;
+    let wanted = folded(name);
+    let is_named = |export: &&Arc<Export>| is_spelled(share_name(export), &wanted);
+    let export = ops.namespace.exports().iter().find(is_named).ok_or(NtStatus::BAD_NETWORK_NAME)?;
+    let rule = export.rule(origin(ops)).ok_or(NtStatus::ACCESS_DENIED)?;
+    // Without signatures, encryption is what tells changes on the way.
+    let must_seal = is_sealed(export, rule) || export.share.signing && !session.must_sign();
+    if must_seal && !can_seal(ops.connection) {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    let client: Weak<Session> = Arc::downgrade(session);
+    let caller = rule.caller(&identity.credential);
+    let uid = identity.credential.uid;
+    Ok(Disk::new(client, export, caller, (uid, must_seal), Some(origin(ops))))
+}
+
+/// `Capabilities` of a share.
+fn capabilities(ops: &Ops<'_>, share: &Share) -> ShareCapabilities {
+    match share {
+        Share::Disk(disk) if ops.is_continuously_available(disk) => {
+            ShareCapabilities::CONTINUOUS_AVAILABILITY
+        }
+        Share::Disk(_) | Share::Pipe => ShareCapabilities::empty(),
+    }
+}
+
+fn can_seal(connection: &Connection) -> bool {
+    connection.negotiated().is_some_and(|negotiated| negotiated.cipher.is_some())
+}
+
+/// `MaximalAccess`: what the user may do with the root of the share, whatever its files say.
+fn maximal_access(share: &Share) -> AccessMask {
+    match share {
+        Share::Disk(disk) if disk.caller.read_only => READ_ONLY,
+        Share::Disk(_) | Share::Pipe => AccessMask::FILE_ALL,
+    }
+}
+
+/// What does not change anything.
+pub(crate) const READ_ONLY: AccessMask = AccessMask(
+    AccessMask::READ_DATA.0
+        | AccessMask::READ_EA.0
+        | AccessMask::EXECUTE.0
+        | AccessMask::READ_ATTRIBUTES.0
+        | AccessMask::READ_CONTROL.0
+        | AccessMask::SYNCHRONIZE.0,
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_the_second_part_of_a_path() {
+        let name = |path: &str| {
+            let path: Vec<u16> = path.encode_utf16().collect();
+            share_of(&path).map(|name| String::from_utf16(name).unwrap())
+        };
+        assert_eq!(name("\\\\host\\share").as_deref(), Some("share"));
+        for bad in ["", "\\", "\\\\", "\\\\host", "\\\\host\\", "\\\\host\\a\\b", "host\\share"] {
+            assert_eq!(name(bad), None, "{bad:?}");
+        }
+    }
+}

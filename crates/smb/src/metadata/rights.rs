@@ -1,0 +1,182 @@
+//! Rights: what a client wants, what mode bits give, and what the table of claims is told of it.
+
+use smb_wire::classes::file::Mode;
+use smb_wire::create::{CreateOptions, ShareAccess};
+use smb_wire::types::AccessMask;
+use vfs::claims::{self, Rights};
+use vfs::file::AccessReply;
+use vfs::{Access, Caller};
+
+/// Rights that everybody has who finds a file.
+const ALWAYS: AccessMask =
+    AccessMask(AccessMask::READ_ATTRIBUTES.0 | AccessMask::READ_CONTROL.0 | AccessMask::SYNCHRONIZE.0);
+const READ: AccessMask = AccessMask(AccessMask::READ_DATA.0 | AccessMask::READ_EA.0);
+const WRITE: AccessMask =
+    AccessMask(AccessMask::WRITE_DATA.0 | AccessMask::APPEND_DATA.0 | AccessMask::WRITE_EA.0);
+/// What whoever may write has. Removing what lies below means nothing for files, but who asks for all rights asks for it.
+const MODIFY: AccessMask = AccessMask(WRITE.0 | AccessMask::DELETE_CHILD.0);
+
+/// What is neither data nor attributes alone (MS-FSA §2.1.4.12).
+const OTHER: AccessMask = AccessMask(
+    AccessMask::READ_EA.0 | AccessMask::WRITE_EA.0 | AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0,
+);
+
+/// The rights of files in place of generic ones (MS-DTYP §2.4.3, MS-SMB2 §2.2.13.1).
+pub(crate) fn without_generic(desired: AccessMask) -> AccessMask {
+    let generic = [
+        (AccessMask::GENERIC_READ, READ | ALWAYS),
+        (
+            AccessMask::GENERIC_WRITE,
+            WRITE | AccessMask::WRITE_ATTRIBUTES | AccessMask::READ_CONTROL | AccessMask::SYNCHRONIZE,
+        ),
+        (AccessMask::GENERIC_EXECUTE, AccessMask::EXECUTE | ALWAYS),
+        (AccessMask::GENERIC_ALL, AccessMask::FILE_ALL),
+    ];
+    generic.into_iter().fold(desired, |mask, (generic, rights)| {
+        if mask.contains(generic) { mask.without(generic) | rights } else { mask }
+    })
+}
+
+/// All rights of a caller on a file (`MaximalAccess`). Whether it may be deleted, its directory says.
+pub(crate) fn of_attrs(reply: &AccessReply, is_dir: bool, may_remove: bool) -> AccessMask {
+    let rights = [
+        (reply.read, READ),
+        // A client that reads a file can execute it, whatever the server thinks.
+        (if is_dir { reply.lookup } else { reply.execute || reply.read }, AccessMask::EXECUTE),
+        (reply.modify, MODIFY),
+        (reply.modify || reply.owns, AccessMask::WRITE_ATTRIBUTES),
+        (reply.owns, AccessMask::WRITE_DAC | AccessMask::WRITE_OWNER),
+        (may_remove, AccessMask::DELETE),
+    ];
+    rights.into_iter().filter(|(has, _)| *has).fold(ALWAYS, |mask, (_, more)| mask | more)
+}
+
+/// The same where lists rule, of whoever may list its directory if `sees` (MS-FSA §2.1.5.1.2.1).
+pub(crate) fn of_list(rights: vfs::acl::Rights, sees: bool, may_remove: bool) -> AccessMask {
+    let more = [(sees, AccessMask::READ_ATTRIBUTES), (may_remove, AccessMask::DELETE)];
+    more.into_iter().filter(|(has, _)| *has).fold(AccessMask(rights.0), |mask, (_, more)| mask | more)
+}
+
+/// What three mode bits of a file or directory give to whom they are for.
+pub(crate) fn rights_of_bits(bits: u32, is_dir: bool) -> AccessMask {
+    let (reads, writes, executes) = (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
+    let rights = [(reads, READ), (executes || reads && !is_dir, AccessMask::EXECUTE), (writes, MODIFY)];
+    rights.into_iter().filter(|(has, _)| *has).fold(ALWAYS, |mask, (_, more)| mask | more)
+}
+
+/// What a file is opened for. Where lists rule, who may only append does not write, as there is no such way to data.
+pub(crate) fn data_access(granted: AccessMask, is_listed: bool) -> Access {
+    let mut access = Access::NONE;
+    // Who may execute a file reads it (MS-SMB2 §3.3.5.12).
+    if granted.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE) {
+        access = access.and(Access::READ);
+    }
+    let writes = AccessMask::WRITE_DATA | AccessMask::APPEND_DATA;
+    let writes = if is_listed { AccessMask::WRITE_DATA } else { writes };
+    if granted.intersects(writes) {
+        access = access.and(Access::WRITE);
+    }
+    access
+}
+
+/// What of the options an open is asked for later (MS-FSCC §2.4.26).
+pub(crate) fn mode_of(options: CreateOptions) -> Mode {
+    let modes = [
+        (CreateOptions::WRITE_THROUGH, Mode::WRITE_THROUGH),
+        (CreateOptions::SEQUENTIAL_ONLY, Mode::SEQUENTIAL_ONLY),
+        (CreateOptions::NO_INTERMEDIATE_BUFFERING, Mode::NO_INTERMEDIATE_BUFFERING),
+        (CreateOptions::SYNCHRONOUS_IO_ALERT, Mode::SYNCHRONOUS_IO_ALERT),
+        (CreateOptions::SYNCHRONOUS_IO_NONALERT, Mode::SYNCHRONOUS_IO_NONALERT),
+        (CreateOptions::DELETE_ON_CLOSE, Mode::DELETE_ON_CLOSE),
+    ];
+    modes
+        .into_iter()
+        .filter(|(option, _)| options.contains(*option))
+        .fold(Mode::empty(), |all, (_, mode)| all | mode)
+}
+
+/// Claims of an open. Nobody is kept from anything by callers that a rule lets read alone: programs share nothing out
+/// of habit, so such an open is not refused.
+pub(crate) fn claimed_by(caller: &Caller, granted: AccessMask, share: ShareAccess) -> claims::Access {
+    let access = claimed(granted, share);
+    if caller.read_only { claims::Access { deny: Rights::NONE, ..access } } else { access }
+}
+
+/// The share mode, as the table of claims has it (MS-FSA §2.1.5.1.2.2).
+fn claimed(granted: AccessMask, share: ShareAccess) -> claims::Access {
+    let sum = |rights: &[(bool, Rights)]| {
+        rights.iter().filter(|(has, _)| *has).fold(Rights::NONE, |all, (_, right)| all | *right)
+    };
+    let rights = sum(&[
+        (granted.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE), Rights::READ),
+        (granted.intersects(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA), Rights::WRITE),
+        (granted.contains(AccessMask::DELETE), Rights::DELETE),
+        (granted.contains(AccessMask::READ_CONTROL), Rights::DESCRIPTOR),
+        (granted.intersects(OTHER), Rights::OTHER),
+    ]);
+    let deny = sum(&[
+        (!share.contains(ShareAccess::READ), Rights::READ),
+        (!share.contains(ShareAccess::WRITE), Rights::WRITE),
+        (!share.contains(ShareAccess::DELETE), Rights::DELETE),
+    ]);
+    claims::Access { rights, deny }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_who_may_read_and_write_a_file_has_all_rights() {
+        let file = vfs::Attrs {
+            file_type: vfs::FileType::Regular,
+            mode: 0o644,
+            links: 1,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            used: 0,
+            device: vfs::Device::default(),
+            file_id: 1,
+            accessed: vfs::Time { seconds: 0, nanos: 0 },
+            modified: vfs::Time { seconds: 0, nanos: 0 },
+            changed: vfs::Time { seconds: 0, nanos: 0 },
+            change: 1,
+            born: None,
+        };
+        let none = AccessReply {
+            attrs: file,
+            read: false,
+            lookup: false,
+            modify: false,
+            extend: false,
+            delete: false,
+            execute: false,
+            owns: false,
+        };
+        let owner = AccessReply { read: true, modify: true, extend: true, owns: true, ..none };
+        assert_eq!(of_attrs(&owner, false, true), AccessMask::FILE_ALL);
+        assert!(!of_attrs(&owner, false, false).contains(AccessMask::DELETE));
+        assert_eq!(of_attrs(&none, false, false), ALWAYS);
+    }
+
+    #[test]
+    fn generic_rights_become_those_of_files() {
+        assert_eq!(without_generic(AccessMask::GENERIC_ALL), AccessMask::FILE_ALL);
+        assert_eq!(without_generic(AccessMask::GENERIC_READ), AccessMask(0x0012_0089));
+        assert_eq!(without_generic(AccessMask::GENERIC_WRITE), AccessMask(0x0012_0116));
+        assert_eq!(without_generic(AccessMask::GENERIC_EXECUTE), AccessMask(0x0012_00a0));
+        let maximal = AccessMask::MAXIMUM_ALLOWED | AccessMask::DELETE;
+        assert_eq!(without_generic(maximal), maximal);
+    }
+
+    #[test]
+    fn an_open_of_attributes_alone_meets_nobody() {
+        let attributes = claimed(AccessMask::READ_ATTRIBUTES | AccessMask::SYNCHRONIZE, ShareAccess::empty());
+        let alone = claimed(AccessMask::FILE_ALL, ShareAccess::empty());
+        assert!(attributes.rights.is_none() && !attributes.conflicts(alone));
+        let reader =
+            claimed(AccessMask::EXECUTE, ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE);
+        assert!(reader.conflicts(alone) && reader.deny.is_none());
+    }
+}

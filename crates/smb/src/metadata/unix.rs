@@ -1,0 +1,186 @@
+//! The POSIX extensions to SMB3: what a file is to Unix, and what Linux says of owners and modes by identifiers.
+
+use super::file_info::Shown;
+use super::names::{Naming, component, to_wire};
+use identity::Id;
+use smb_wire::NtStatus;
+use smb_wire::error::SymlinkFlags;
+use smb_wire::posix::{PosixInformation, PosixKind, PosixResponse};
+use smb_wire::security::{Ace, AceBody, AceFlags, Acl, Sid};
+use smb_wire::types::AccessMask;
+use vfs::attrs::MODE_BITS;
+use vfs::{Attrs, FileType};
+
+/// `S-1-5-88`: below it are numbers of Unix, as the NFS server of Windows has them.
+const NFS: (u64, u32) = (5, 88);
+const NFS_USER: u32 = 1;
+const NFS_GROUP: u32 = 2;
+const NFS_MODE: u32 = 3;
+
+/// What a file is to Unix. Its owners are numbers, whoever of ours has them: Linux asks nobody for the name of another identifier.
+pub(crate) fn unix_of(attrs: &Attrs, shown: &Shown) -> PosixResponse {
+    PosixResponse {
+        hard_links: attrs.links,
+        reparse_tag: shown.reparse_tag.unwrap_or_default(),
+        mode: attrs.mode & MODE_BITS | kind_of(attrs.file_type).0,
+        owner: Sid::unix_user(attrs.uid),
+        group: Sid::unix_group(attrs.gid),
+    }
+}
+
+/// Older kernels (6.1) know no kinds and stumble over that of a directory; newer ones take directories for such without it.
+fn kind_of(file_type: FileType) -> PosixKind {
+    match file_type {
+        FileType::Regular | FileType::Directory => PosixKind::FILE,
+        FileType::Symlink => PosixKind::SYMLINK,
+        FileType::Character => PosixKind::CHARACTER,
+        FileType::Block => PosixKind::BLOCK,
+        FileType::Fifo => PosixKind::FIFO,
+        FileType::Socket => PosixKind::SOCKET,
+    }
+}
+
+/// All that is told of a file.
+pub(crate) fn information(attrs: &Attrs, shown: &Shown, device_id: u32) -> PosixInformation {
+    PosixInformation { inode: attrs.file_id, unix: unix_of(attrs, shown), ..of_shown(shown, device_id) }
+}
+
+/// The same of an entry of which no more is known than this number.
+pub(crate) fn information_of_unknown(inode: u64, device_id: u32) -> PosixInformation {
+    PosixInformation { inode, ..of_shown(&Shown::default(), device_id) }
+}
+
+fn of_shown(shown: &Shown, device_id: u32) -> PosixInformation {
+    PosixInformation {
+        creation_time: shown.created,
+        last_access_time: shown.accessed,
+        last_write_time: shown.written,
+        change_time: shown.changed,
+        end_of_file: shown.size,
+        allocation_size: shown.allocation,
+        file_attributes: shown.attributes,
+        inode: 0,
+        device_id,
+        unix: PosixResponse {
+            hard_links: 0,
+            reparse_tag: shown.reparse_tag.unwrap_or_default(),
+            mode: 0,
+            owner: Sid::nobody(),
+            group: Sid::nobody(),
+        },
+    }
+}
+
+/// The mode that a list says by an entry for `S-1-5-88-3-mode`, as Linux' chmod does, whatever else is in it.
+pub(crate) fn mode_of(list: Option<&Acl>) -> Option<u32> {
+    list?.aces().iter().find_map(|ace| match ace.body() {
+        AceBody::Plain { sid, .. } => match nfs_number(sid)? {
+            (NFS_MODE, mode) => Some(mode & MODE_BITS),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
+/// The entries that say owner, group and mode by such identifiers, and give nobody anything.
+pub(crate) fn entries_of(attrs: &Attrs) -> impl Iterator<Item = Ace> {
+    let said = [(NFS_USER, attrs.uid), (NFS_GROUP, attrs.gid), (NFS_MODE, attrs.mode & MODE_BITS)];
+    let (authority, first) = NFS;
+    said.into_iter().filter_map(move |(kind, number)| {
+        let sid = Sid::new(authority, &[first, kind, number])?;
+        Some(Ace::allow(AceFlags::empty(), AccessMask::empty(), sid))
+    })
+}
+
+/// Whether an entry says such a number.
+pub(crate) fn is_number(ace: &Ace) -> bool {
+    matches!(ace.body(), AceBody::Plain { sid, .. } if nfs_number(sid).is_some())
+}
+
+/// Whom `S-1-5-88-1-uid` and `S-1-5-88-2-gid` stand for.
+pub(crate) fn id_of(sid: &Sid) -> Option<Id> {
+    match nfs_number(sid)? {
+        (NFS_USER, uid) => Some(Id::User(uid)),
+        (NFS_GROUP, gid) => Some(Id::Group(gid)),
+        _ => None,
+    }
+}
+
+fn nfs_number(sid: &Sid) -> Option<(u32, u32)> {
+    let mut numbers = sid.sub_authorities();
+    let [first, kind, number] = [numbers.next()?, numbers.next()?, numbers.next()?];
+    ((sid.authority(), first) == NFS && numbers.next().is_none()).then_some((kind, number))
+}
+
+/// Where a symbolic link leads, as clients read it, in UTF-16; `None` if that is no text. To Windows there are backslashes between the
+/// names, which are mapped as all names are; Unix is told the target as it is.
+pub(crate) fn link_target(target: &[u8], naming: Naming) -> Option<(Vec<u8>, SymlinkFlags)> {
+    let names = target.split(|&byte| byte == b'/').map(|name| to_wire(name, naming));
+    let units = names.collect::<Option<Vec<_>>>()?.join(&naming.separator());
+    let flags = if target.starts_with(b"/") { SymlinkFlags::empty() } else { SymlinkFlags::RELATIVE };
+    Some((units.into_iter().flat_map(u16::to_le_bytes).collect(), flags))
+}
+
+/// The same the other way: what a client means by where a link leads, as it is stored.
+pub(crate) fn target_of(wire: &[u16], flags: SymlinkFlags, naming: Naming) -> Result<Vec<u8>, NtStatus> {
+    let (separator, dot) = (naming.separator(), u16::from(b'.'));
+    if !flags.contains(SymlinkFlags::RELATIVE) && wire.first() != Some(&separator) {
+        // A drive, or what only the client knows.
+        return Err(NtStatus::IO_REPARSE_DATA_INVALID);
+    }
+    let stored = |name: &[u16]| match name.iter().all(|&unit| unit == dot) && name.len() <= 2 {
+        true => Ok(vec![b'.'; name.len()]),
+        false => component(name, naming),
+    };
+    let names = wire.split(|&unit| unit == separator).map(stored);
+    Ok(names.collect::<Result<Vec<_>, _>>()?.join(&b'/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_have_the_separators_of_who_reads_them() {
+        let wire = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
+        let windows = |target: &[u8]| link_target(target, Naming::Windows);
+        let (near, far) = (SymlinkFlags::RELATIVE, SymlinkFlags::empty());
+        assert_eq!(windows(b"../a/b"), Some((wire("..\\a\\b"), near)));
+        assert_eq!(windows(b"/a"), Some((wire("\\a"), far)));
+        assert_eq!(windows(b"a:b"), Some((wire("a\u{f022}b"), near)));
+        assert_eq!(windows(b"\xff"), None);
+        assert_eq!(link_target(b"/a\\b:/c.", Naming::Posix), Some((wire("/a\\b:/c."), far)));
+    }
+
+    #[test]
+    fn targets_come_back_as_they_were() {
+        for naming in [Naming::Windows, Naming::Posix] {
+            for target in [&b"../a/b"[..], b"/a", b".", b"./x", b"a//b", b"a:b/c.", b"/", b"dir/"] {
+                let (wire, flags) = link_target(target, naming).unwrap();
+                let units: Vec<u16> =
+                    wire.chunks(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
+                assert_eq!(target_of(&units, flags, naming).as_deref(), Ok(target), "{naming:?}");
+            }
+        }
+        let of =
+            |text: &str, flags| target_of(&text.encode_utf16().collect::<Vec<_>>(), flags, Naming::Windows);
+        let (near, far) = (SymlinkFlags::RELATIVE, SymlinkFlags::empty());
+        for (text, flags) in [("C:\\a", far), ("a", far), ("", far)] {
+            assert_eq!(of(text, flags), Err(NtStatus::IO_REPARSE_DATA_INVALID), "{text}");
+        }
+        for (text, flags) in [("\\??\\C:\\a", far), ("a:b", near), ("a|b", near), ("x/y", near)] {
+            assert_eq!(of(text, flags), Err(NtStatus::OBJECT_NAME_INVALID), "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_unix_are_those_below_their_authority() {
+        let sid = |numbers: &[u32]| Sid::new(5, numbers).unwrap();
+        assert_eq!(id_of(&sid(&[88, 1, 1000])), Some(Id::User(1000)));
+        assert_eq!(id_of(&sid(&[88, 2, 100])), Some(Id::Group(100)));
+        for other in [&[88, 3, 1][..], &[88, 1], &[88, 1, 1, 1], &[87, 1, 1]] {
+            assert_eq!(id_of(&sid(other)), None, "{other:?}");
+        }
+        assert_eq!(id_of(&Sid::new(22, &[88, 1, 1]).unwrap()), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Named pipes of IPC$ (MS-SMB2 §3.3.5.9 to §3.3.5.15, MS-RPCE §2.1.1.2): over them clients ask which shares there are, whose a
+//! SID is, and which users and groups there are.
+
+mod lsarpc;
+mod samr;
+mod srvsvc;
+
+pub(crate) use crate::state::pipe_handles::Handles;
+
+use crate::limits::{IO_BYTES_MAX, TRANSACT_BYTES_MAX};
+use crate::metadata::names::folded;
+use crate::request::context::{Done, Ops, Stop};
+use crate::state::pending::Interim;
+use crate::state::pipe::{Pipe, Speaks};
+use smb_wire::classes::FileClass;
+use smb_wire::classes::file::StandardInformation;
+use smb_wire::create::{
+    CreateAction, CreateContexts, CreateDisposition, CreateOptions, CreateRequest, CreateResponse,
+    CreateResponseFlags, OplockLevel,
+};
+use smb_wire::file::{ReadRequest, ReadResponse, WriteRequest, WriteResponse};
+use smb_wire::fsctl::PipeWait;
+use smb_wire::info::{InfoType, QueryInfoRequest};
+use smb_wire::ioctl::{IoctlRequest, IoctlResponse};
+use smb_wire::rpc::{self, Association, PartOfReply, Syntax};
+use smb_wire::types::{AccessMask, FileAttributes};
+use smb_wire::{Decode, Encode, FileId, FileTime, NtStatus, Utf16, Writer};
+use std::sync::Arc;
+
+/// What clients are told a pipe takes, as of Windows.
+const ALLOCATION: u64 = 4096;
+
+/// A pipe that can be opened.
+struct Known {
+    name: &'static str,
+    /// As clients that bind are told.
+    path: &'static str,
+    offers: &'static [Syntax],
+    speaks: Speaks,
+}
+
+static KNOWN: [Known; 4] = [
+    Known {
+        name: "srvsvc",
+        path: "\\PIPE\\srvsvc",
+        offers: &[rpc::srvsvc::INTERFACE],
+        speaks: Speaks::Server,
+    },
+    Known {
+        name: "wkssvc",
+        path: "\\PIPE\\wkssvc",
+        offers: &[rpc::wkssvc::INTERFACE],
+        speaks: Speaks::Workstation,
+    },
+    Known {
+        name: "lsarpc",
+        path: "\\PIPE\\lsarpc",
+        offers: &[rpc::lsarpc::INTERFACE],
+        speaks: Speaks::Authority,
+    },
+    Known { name: "samr", path: "\\PIPE\\samr", offers: &[rpc::samr::INTERFACE], speaks: Speaks::Accounts },
+];
+
+/// Takes what a client writes.
+fn take(ops: &Ops<'_>, pipe: &Pipe, bytes: &[u8]) -> Result<(), NtStatus> {
+    pipe.write(bytes, |handles, call| match pipe.speaks {
+        Speaks::Server => srvsvc::server(ops, call),
+        Speaks::Workstation => srvsvc::workstation(ops, call),
+        Speaks::Authority => lsarpc::authority(ops, call),
+        Speaks::Accounts => samr::answer(ops, handles, call),
+    })
+}
+
+/// What a read ends with: a message that goes on says so (MS-SMB2 §3.3.5.12).
+fn status_of(part: &PartOfReply) -> NtStatus {
+    if part.has_more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }
+}
+
+/// A pipe that can be opened, by its name in any case.
+fn known(name: Utf16<'_>) -> Result<&'static Known, NtStatus> {
+    let name: Vec<u16> = name.units().collect();
+    let is_named = |known: &&Known| folded(&name) == folded(&known.name.encode_utf16().collect::<Vec<_>>());
+    KNOWN.iter().find(is_named).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
+}
+
+/// FSCTL_PIPE_WAIT (MS-SMB2 §3.3.5.15.9): a pipe that is there can always be opened.
+pub(crate) fn wait(ops: &Ops<'_>, input: &[u8]) -> Result<(), Stop> {
+    if ops.tree()?.disk().is_some() {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
+    }
+    known(PipeWait::from_bytes(input)?.name)?;
+    Ok(())
+}
+
+/// CREATE on IPC$ (MS-SMB2 §3.3.5.9), with the rights that were asked for: whoever has a session may use pipes. Which users there are is
+/// nothing that those are told who are none.
+pub(crate) fn create(
+    ops: &mut Ops<'_>,
+    args: &CreateRequest<'_>,
+    granted: AccessMask,
+    w: &mut Writer<'_>,
+) -> Done {
+    let known = known(args.name)?;
+    if args.create_disposition == CreateDisposition::CREATE {
+        return Err(NtStatus::OBJECT_NAME_COLLISION.into());
+    }
+    if args.create_options.contains(CreateOptions::DIRECTORY_FILE) {
+        return Err(NtStatus::NOT_A_DIRECTORY.into());
+    }
+    let session = Arc::clone(ops.session()?);
+    let tells_users = matches!(known.speaks, Speaks::Authority | Speaks::Accounts);
+    if session.identity().is_none() && tells_users {
+        return Err(NtStatus::ACCESS_DENIED.into());
+    }
+    let number = ops.service.counts.next_id();
+    let id = FileId { persistent: number, volatile: number };
+    let association = Association::new(known.path, known.offers);
+    let budgets = session.pipe_budgets(&ops.service.counts);
+    let pipe = Pipe::new(id, ops.tree()?.id, granted, (known.speaks, association), budgets);
+    session.add_pipe(&ops.service.counts, pipe)?;
+    ops.file = Some(id);
+    let response = CreateResponse {
+        oplock_level: OplockLevel::NONE,
+        flags: CreateResponseFlags::empty(),
+        create_action: CreateAction::OPENED,
+        creation_time: FileTime::NONE,
+        last_access_time: FileTime::NONE,
+        last_write_time: FileTime::NONE,
+        change_time: FileTime::NONE,
+        allocation_size: ALLOCATION,
+        end_of_file: 0,
+        file_attributes: FileAttributes::NORMAL,
+        file_id: id,
+        contexts: CreateContexts::default(),
+    };
+    ops.reply(w, &response)
+}
+
+/// READ of a pipe (MS-SMB2 §3.3.5.12), which waits until there is something to read. Where it is read from says nothing.
+pub(crate) fn read(ops: &mut Ops<'_>, pipe: &Arc<Pipe>, args: &ReadRequest<'_>, w: &mut Writer<'_>) -> Done {
+    if args.length > IO_BYTES_MAX {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    pipe.check(AccessMask::READ_DATA)?;
+    let part = match pipe.read(args.length) {
+        Err(NtStatus::PIPE_EMPTY) => return Err(wait_for_answer(ops, pipe)?),
+        part => part?,
+    };
+    ReadResponse { data: &part.bytes[..], data_remaining: 0, flags: 0 }.encode(w);
+    Ok(status_of(&part))
+}
+
+/// Has a READ wait until something is answered over its pipe.
+fn wait_for_answer(ops: &mut Ops<'_>, pipe: &Arc<Pipe>) -> Result<Stop, NtStatus> {
+    let waker = ops.waker(Some(pipe.id), NtStatus::FILE_CLOSED, Interim::OfLast)?;
+    pipe.wait(&waker);
+    let (async_id, pipe) = (waker.asked().async_id, Arc::downgrade(pipe));
+    Ok(ops.wait(Box::new(move || {
+        if let Some(pipe) = pipe.upgrade() {
+            pipe.forget(async_id);
+        }
+        true
+    })))
+}
+
+/// WRITE to a pipe (MS-SMB2 §3.3.5.13).
+pub(crate) fn write(ops: &Ops<'_>, pipe: &Pipe, args: &WriteRequest<&[u8]>, w: &mut Writer<'_>) -> Done {
+    let count = u32::try_from(args.data.len()).unwrap_or(u32::MAX);
+    if count > IO_BYTES_MAX {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    pipe.check(AccessMask::WRITE_DATA)?;
+    take(ops, pipe, args.data)?;
+    ops.reply(w, &WriteResponse { count, remaining: 0 })
+}
+
+/// FSCTL_PIPE_TRANSCEIVE (MS-SMB2 §3.3.5.15.3): a write, and a read of what is answered.
+pub(crate) fn transceive(ops: &Ops<'_>, pipe: &Pipe, args: &IoctlRequest<'_>, w: &mut Writer<'_>) -> Done {
+    if args.max_output_response > TRANSACT_BYTES_MAX || args.input.len() > TRANSACT_BYTES_MAX as usize {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    pipe.check(AccessMask::READ_DATA | AccessMask::WRITE_DATA)?;
+    if pipe.has_unread()? {
+        return Err(NtStatus::PIPE_BUSY.into());
+    }
+    take(ops, pipe, args.input)?;
+    let part = pipe.read(args.max_output_response)?;
+    let reply = IoctlResponse {
+        ctl_code: args.ctl_code,
+        file_id: pipe.id,
+        input: &[],
+        output: &part.bytes,
+        flags: args.flags,
+    };
+    reply.encode(w);
+    Ok(status_of(&part))
+}
+
+/// What Windows asks of a pipe that it has opened: its size (MS-SMB2 §3.3.5.20.1).
+pub(crate) fn query(args: &QueryInfoRequest<'_>) -> Result<StandardInformation, Stop> {
+    match (args.info_type, FileClass(args.file_info_class)) {
+        (InfoType::FILE, FileClass::STANDARD) => Ok(StandardInformation {
+            allocation_size: ALLOCATION,
+            end_of_file: 0,
+            number_of_links: 1,
+            delete_pending: false,
+            directory: false,
+        }),
+        _ => Err(NtStatus::NOT_SUPPORTED.into()),
+    }
+}

@@ -1,0 +1,137 @@
+//! Lists of users and groups, of which each reply has a part (MS-SAMR §3.1.5.2, §3.1.5.3).
+
+use super::Sam;
+use crate::limits::ACCOUNT_LIST_BYTES_MAX;
+use crate::state::pipe_handles::DomainKind;
+use identity::{Listed, builtin_aliases};
+use smb_wire::rpc::samr::{Display, DisplayInformation, Entry, ObjectKind, UserAccountControl};
+
+type List<'a> = Box<dyn Iterator<Item = Listed<'a>> + 'a>;
+
+/// Some of a list.
+pub(super) struct Part<'a> {
+    pub(super) entries: Vec<Entry<'a>>,
+    pub(super) has_more: bool,
+}
+
+/// Those behind the one with this relative identifier, in a list in their order.
+pub(super) fn after(list: List<'_>, rid: u32, preferred_bytes: u32) -> Part<'_> {
+    part(list.skip_while(|listed| listed.rid <= rid), u32::MAX, preferred_bytes, false)
+}
+
+/// Those from this place of the list on, at most `most`.
+pub(super) fn shown<'a>(
+    list: impl Fn() -> List<'a>,
+    index: u32,
+    most: u32,
+    preferred_bytes: u32,
+) -> Display<'a> {
+    let total_available = list().map(|listed| entry(listed).size(true)).sum();
+    let skipped = usize::try_from(index).unwrap_or(usize::MAX);
+    let Part { entries, has_more } = part(list().skip(skipped), most, preferred_bytes, true);
+    Display { total_available, index, entries, has_more }
+}
+
+/// As many as there is room for, and one in any case where the client takes one.
+fn part<'a>(
+    list: impl Iterator<Item = Listed<'a>>,
+    most: u32,
+    preferred_bytes: u32,
+    is_display: bool,
+) -> Part<'a> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut room = usize::try_from(preferred_bytes).unwrap_or(usize::MAX).min(ACCOUNT_LIST_BYTES_MAX);
+    let mut entries = Vec::new();
+    for entry in list.map(entry) {
+        let size = entry.size(is_display);
+        if entries.len() == most || (size > room && !entries.is_empty()) {
+            return Part { entries, has_more: true };
+        }
+        room = room.saturating_sub(size);
+        entries.push(entry);
+    }
+    Part { entries, has_more: false }
+}
+
+fn entry(Listed { rid, name }: Listed<'_>) -> Entry<'_> {
+    Entry { rid, name }
+}
+
+impl Sam<'_> {
+    /// What is of one kind in a domain, in the order of relative identifiers: of users, those who are all of `control`.
+    pub(super) fn enumerate(
+        &self,
+        domain: DomainKind,
+        kind: ObjectKind,
+        control: UserAccountControl,
+    ) -> List<'_> {
+        match (domain, kind) {
+            (DomainKind::Account, ObjectKind::User) if UserAccountControl::ALL.contains(control) => {
+                Box::new(self.accounts.users())
+            }
+            (DomainKind::Account, ObjectKind::Group) => Box::new([self.accounts.group_of_all()].into_iter()),
+            (DomainKind::Account, ObjectKind::Alias) => Box::new(self.accounts.groups()),
+            (DomainKind::Builtin, ObjectKind::Alias) => Box::new(builtin_aliases()),
+            (_, ObjectKind::User) | (DomainKind::Builtin, ObjectKind::Group) => Box::new([].into_iter()),
+        }
+    }
+
+    /// What a class shows of a domain, in the order of names. Aliases are shown by none.
+    pub(super) fn display(&self, domain: DomainKind, class: DisplayInformation) -> List<'_> {
+        match (domain, class) {
+            (DomainKind::Account, DisplayInformation::USER | DisplayInformation::OEM_USER) => {
+                Box::new(self.accounts.users_by_name())
+            }
+            (DomainKind::Account, DisplayInformation::GROUP | DisplayInformation::OEM_GROUP) => {
+                Box::new([self.accounts.group_of_all()].into_iter())
+            }
+            _ => Box::new([].into_iter()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(count: u32) -> List<'static> {
+        Box::new((1..=count).map(|rid| Listed { rid, name: "twelve bytes" }))
+    }
+
+    fn rids(entries: &[Entry<'_>]) -> Vec<u32> {
+        entries.iter().map(|entry| entry.rid).collect()
+    }
+
+    #[test]
+    fn a_part_has_as_many_as_there_is_room_for() {
+        let of = |rid, bytes| {
+            let part = after(list(5), rid, bytes);
+            (rids(&part.entries), part.has_more)
+        };
+        assert_eq!(of(0, u32::MAX), (vec![1, 2, 3, 4, 5], false));
+        // An entry takes 48 bytes.
+        assert_eq!(of(0, 96), (vec![1, 2], true));
+        assert_eq!(of(2, 95), (vec![3], true));
+        assert_eq!(of(2, 0), (vec![3], true), "one in any case");
+        assert_eq!(of(4, 0), (vec![5], false));
+        assert_eq!(of(5, 0), (vec![], false));
+        assert_eq!(of(u32::MAX, 0), (vec![], false));
+        let all = after(list(10_000), 0, u32::MAX);
+        assert_eq!((all.entries.len(), all.has_more), (ACCOUNT_LIST_BYTES_MAX / 48, true));
+    }
+
+    #[test]
+    fn what_is_shown_starts_at_a_place_and_has_an_end() {
+        let of = |index, most, bytes| {
+            let display = shown(|| list(5), index, most, bytes);
+            assert_eq!(display.total_available, 5 * 96);
+            (rids(&display.entries), display.has_more)
+        };
+        assert_eq!(of(0, u32::MAX, u32::MAX), (vec![1, 2, 3, 4, 5], false));
+        assert_eq!(of(1, 2, u32::MAX), (vec![2, 3], true));
+        assert_eq!(of(3, 2, u32::MAX), (vec![4, 5], false));
+        assert_eq!(of(3, 2, 1), (vec![4], true));
+        assert_eq!(of(0, 0, 1), (vec![], true));
+        assert_eq!(of(u32::MAX, 2, 1), (vec![], false));
+    }
+}

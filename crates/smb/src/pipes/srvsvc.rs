@@ -1,0 +1,90 @@
+//! Which shares there are, and what the server is (MS-SRVS, MS-WKST).
+
+use crate::metadata::names::{folded, is_spelled};
+use crate::request::context::Ops;
+use crate::request::export_access::{IPC, is_sealed, origin, share_flags, visible};
+use crate::state::tree::share_name;
+use smb_wire::rpc::srvsvc::{
+    self, Server, ServerType, Share, ShareKind, ShareModifiers, server_get_info_results, share_enum_results,
+    share_get_info_results,
+};
+use smb_wire::rpc::wkssvc::{self, Workstation, wksta_get_info_results};
+use smb_wire::rpc::{Call, Fault, Win32Error};
+use smb_wire::tree::ShareFlags;
+use std::sync::Arc;
+use vfs::{Export, ExportRule, ShareSettings};
+
+/// The version of Windows that clients are told: one that speaks these dialects.
+const VERSION: (u32, u32) = (10, 0);
+
+/// Does a call of `srvsvc`.
+pub(super) fn server(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
+    let results = match srvsvc::Call::decode(call.opnum, call.stub)? {
+        srvsvc::Call::ShareEnum { level, resume_handle, .. } => {
+            share_enum_results(level, resume_handle, &shares(ops, |share| share.browsable))
+        }
+        srvsvc::Call::ShareGetInfo { net_name, level } => {
+            let wanted = folded(&net_name.units().collect::<Vec<_>>());
+            let share = share_named(ops, &wanted);
+            share_get_info_results(level, share.as_ref().ok_or(Win32Error::NERR_NET_NAME_NOT_FOUND))
+        }
+        srvsvc::Call::ServerGetInfo { level } => {
+            let server = Server {
+                name: &ops.service.authority.names.netbios,
+                version_major: VERSION.0,
+                version_minor: VERSION.1,
+                server_type: ServerType::WORKSTATION
+                    | ServerType::SERVER
+                    | ServerType::NT
+                    | ServerType::SERVER_NT,
+                comment: "",
+                users: u32::MAX,
+            };
+            server_get_info_results(level, &server)
+        }
+    };
+    Ok(results)
+}
+
+/// Does a call of `wkssvc`.
+pub(super) fn workstation(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
+    let wkssvc::Call::WkstaGetInfo { level } = wkssvc::Call::decode(call.opnum, call.stub)?;
+    let names = &ops.service.authority.names;
+    let workstation = Workstation {
+        computer_name: &names.netbios,
+        lan_group: &names.netbios_domain,
+        version_major: VERSION.0,
+        version_minor: VERSION.1,
+        logged_on_users: 0,
+    };
+    Ok(wksta_get_info_results(level, &workstation))
+}
+
+/// The shares that this client can connect to and whose settings are like this. Where their files are stored is told to nobody.
+fn shares<'c>(ops: &Ops<'c>, is: impl Fn(&ShareSettings) -> bool) -> Vec<Share<'c>> {
+    let disks = visible(ops).filter(|(export, _)| is(&export.share));
+    disks.map(|(export, rule)| disk(export, rule)).chain([ipc()]).collect()
+}
+
+/// The share of this name, in whatever case, that this client can connect to. No other is looked at closely: a client asks for as many
+/// as it likes in one message.
+fn share_named<'c>(ops: &Ops<'c>, wanted: &[u16]) -> Option<Share<'c>> {
+    let of_name = |export: &&Arc<Export>| is_spelled(share_name(export), wanted);
+    let from = origin(ops);
+    let found = ops.namespace.exports().iter().filter(of_name);
+    let mut disks = found.filter_map(|export| Some(disk(export, export.rule(from)?)));
+    disks.next().or_else(|| is_spelled(IPC, wanted).then(ipc))
+}
+
+fn disk<'c>(export: &'c Export, rule: &ExportRule) -> Share<'c> {
+    let flags = share_flags(is_sealed(export, rule), export.share.compression, export);
+    share(share_name(export), ShareKind::DISKTREE, ShareModifiers::empty(), flags)
+}
+
+fn ipc() -> Share<'static> {
+    share(IPC, ShareKind::IPC, ShareModifiers::SPECIAL, ShareFlags::NO_CACHING)
+}
+
+fn share(net_name: &str, kind: ShareKind, modifiers: ShareModifiers, flags: ShareFlags) -> Share<'_> {
+    Share { net_name, kind, modifiers, remark: "", path: "", max_uses: u32::MAX, current_uses: 0, flags }
+}

@@ -1,0 +1,39 @@
+//! The exports that the client of a request may use, and the flags of a share.
+
+use super::context::Ops;
+use crate::state::tree::origin_at;
+use smb_wire::tree::ShareFlags;
+use std::sync::Arc;
+use vfs::{Export, ExportRule, Origin, Protection};
+
+/// The share of pipes.
+pub(crate) const IPC: &str = "IPC$";
+
+/// Whether a share is encrypted for everybody.
+pub(crate) fn is_sealed(export: &Export, rule: &ExportRule) -> bool {
+    rule.protection > Protection::Plain || export.share.encryption
+}
+
+/// What clients are told of a share.
+pub(crate) fn share_flags(must_seal: bool, compresses: bool, export: &Export) -> ShareFlags {
+    let mut flags = if must_seal { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NO_CACHING };
+    if compresses {
+        flags |= ShareFlags::COMPRESS_DATA;
+    }
+    match export.share.access_based_enumeration {
+        true => flags | ShareFlags::ACCESS_BASED_DIRECTORY_ENUM,
+        false => flags,
+    }
+}
+
+/// The exports that the session's user may use, and by which rules.
+pub(crate) fn visible<'c>(ops: &Ops<'c>) -> impl Iterator<Item = (&'c Arc<Export>, &'c ExportRule)> {
+    let from = origin(ops);
+    let exports = ops.namespace.exports().iter();
+    exports.filter_map(move |export| Some((export, export.rule(from)?)))
+}
+
+/// Where a call of this message comes from.
+pub(crate) fn origin(ops: &Ops<'_>) -> Origin {
+    origin_at(ops.ends.peer.ip())
+}

@@ -1,0 +1,143 @@
+//! From a command to what it needs, how it may be done, and its handler.
+
+use super::headers::Heads;
+use crate::commands::{
+    change_notify, create, ioctl, lock, negotiate, oplock_break, query_directory, query_info, read_write,
+    session_setup, set_info, tree_connect,
+};
+use crate::limits::{COMPOUND_REPLY_BYTES_MAX, IO_BYTES_MAX};
+use crate::request::context::{Done, Ops};
+use crate::request::payload::moved_bytes;
+use smb_wire::Writer;
+use smb_wire::compound;
+use smb_wire::header::{Command, Header};
+use transport::Dispatch;
+
+/// What must be there for a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing; but it is the only one of its message, because its bytes are part of what the keys are made of.
+    BeAlone,
+    /// Nothing.
+    Nothing,
+    /// A session.
+    Session,
+    /// A tree connect, and its session.
+    Tree,
+}
+
+/// Does a command: the bytes of its request from the header on, and where the reply goes behind its header.
+type Handler = fn(&mut Ops<'_>, &[u8], &mut Writer<'_>) -> Done;
+
+/// How a command is done.
+pub(crate) struct Row {
+    pub(crate) needs: Needs,
+    dispatch: Dispatch,
+    pub(crate) run: Handler,
+}
+
+const fn new(needs: Needs, dispatch: Dispatch, run: Handler) -> Row {
+    Row { needs, dispatch, run }
+}
+
+static NEGOTIATE: Row = new(Needs::BeAlone, Dispatch::Inline, negotiate::negotiate);
+static SESSION_SETUP: Row = new(Needs::BeAlone, Dispatch::Batched, session_setup::setup);
+static LOGOFF: Row = new(Needs::Session, Dispatch::Batched, session_setup::logoff);
+static TREE_CONNECT: Row = new(Needs::Session, Dispatch::Batched, tree_connect::connect);
+static TREE_DISCONNECT: Row = new(Needs::Tree, Dispatch::Batched, tree_connect::disconnect);
+static CREATE: Row = new(Needs::Tree, Dispatch::Batched, create::create);
+static CLOSE: Row = new(Needs::Tree, Dispatch::Batched, read_write::close);
+static FLUSH: Row = new(Needs::Tree, Dispatch::Batched, read_write::flush);
+static READ: Row = new(Needs::Tree, Dispatch::Inline, read_write::read);
+static WRITE: Row = new(Needs::Tree, Dispatch::Batched, read_write::write);
+static LOCK: Row = new(Needs::Tree, Dispatch::Batched, lock::lock);
+static IOCTL: Row = new(Needs::Tree, Dispatch::Batched, ioctl::ioctl);
+static ECHO: Row = new(Needs::Nothing, Dispatch::Inline, session_setup::echo);
+static QUERY_DIRECTORY: Row = new(Needs::Tree, Dispatch::Batched, query_directory::query);
+static CHANGE_NOTIFY: Row = new(Needs::Tree, Dispatch::Batched, change_notify::change_notify);
+static QUERY_INFO: Row = new(Needs::Tree, Dispatch::Inline, query_info::query);
+static OPLOCK_BREAK: Row = new(Needs::Tree, Dispatch::Inline, oplock_break::acknowledge);
+static SET_INFO: Row = new(Needs::Tree, Dispatch::Batched, set_info::set);
+
+/// How a command is done that a client may send; CANCEL is none that is answered.
+pub(crate) fn row(command: Command) -> Option<&'static Row> {
+    Some(match command {
+        Command::NEGOTIATE => &NEGOTIATE,
+        Command::SESSION_SETUP => &SESSION_SETUP,
+        Command::LOGOFF => &LOGOFF,
+        Command::TREE_CONNECT => &TREE_CONNECT,
+        Command::TREE_DISCONNECT => &TREE_DISCONNECT,
+        Command::CREATE => &CREATE,
+        Command::CLOSE => &CLOSE,
+        Command::FLUSH => &FLUSH,
+        Command::READ => &READ,
+        Command::WRITE => &WRITE,
+        Command::LOCK => &LOCK,
+        Command::IOCTL => &IOCTL,
+        Command::ECHO => &ECHO,
+        Command::QUERY_DIRECTORY => &QUERY_DIRECTORY,
+        Command::CHANGE_NOTIFY => &CHANGE_NOTIFY,
+        Command::QUERY_INFO => &QUERY_INFO,
+        Command::SET_INFO => &SET_INFO,
+        Command::OPLOCK_BREAK => &OPLOCK_BREAK,
+        _ => return None,
+    })
+}
+
+/// How a message may be done: what is one command that mostly needs no storage, at once.
+pub(crate) fn dispatch(heads: &Heads) -> Dispatch {
+    match heads.only() {
+        Some(only) if only.command == Command::CANCEL => Dispatch::Inline,
+        Some(only) => row(only.command).map_or(Dispatch::Inline, |row| row.dispatch),
+        None => Dispatch::Batched,
+    }
+}
+
+/// What the replies to all commands of a message may have of data.
+pub(crate) fn reply_bytes_max(message: &[u8]) -> u32 {
+    let moves = |header: &Header| {
+        matches!(header.command, Command::READ | Command::WRITE | Command::QUERY_DIRECTORY | Command::IOCTL)
+    };
+    let requests = compound::messages(message).flatten().filter(|request| moves(&request.header));
+    let asked = requests.map(|request| moved_bytes(&request)).fold(0, u32::saturating_add);
+    // Past that, further commands are refused.
+    asked.min(u32::try_from(COMPOUND_REPLY_BYTES_MAX).unwrap_or(u32::MAX).saturating_add(IO_BYTES_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::COMPOUND_COMMANDS_MAX;
+    use smb_wire::FileId;
+    use smb_wire::file::{Channel, ReadFlags, ReadRequest};
+
+    /// So many READs in one message, each of as many bytes as one may have.
+    fn reads(count: usize) -> Vec<u8> {
+        let (mut out, mut before) = (Vec::new(), None);
+        let request = ReadRequest {
+            padding: 0,
+            flags: ReadFlags::empty(),
+            length: IO_BYTES_MAX,
+            offset: 0,
+            file_id: FileId::PREVIOUS,
+            minimum_count: 0,
+            channel: Channel::NONE,
+            remaining_bytes: 0,
+            read_channel_info: &[],
+        };
+        for _ in 0..count {
+            if let Some(before) = before {
+                compound::link(&mut out, before);
+            }
+            before = Some(compound::push(&mut out, &Header::request(Command::READ, 0, 0, 0), &request));
+        }
+        out
+    }
+
+    #[test]
+    fn replies_count_as_no_more_than_they_may_be() {
+        assert_eq!(reply_bytes_max(&reads(2)), 2 * IO_BYTES_MAX);
+        let most = u32::try_from(COMPOUND_REPLY_BYTES_MAX).unwrap() + IO_BYTES_MAX;
+        assert_eq!(reply_bytes_max(&reads(COMPOUND_COMMANDS_MAX)), most);
+    }
+}

@@ -1,0 +1,78 @@
+//! The price of commands at the limits of a volume. The commands of a message are paid for together.
+//!
+//! | commands | price |
+//! |---|---|
+//! | READ | one READ, and the bytes asked for |
+//! | WRITE | one WRITE, and its bytes |
+//! | SRV_COPYCHUNK | a READ and a WRITE of each chunk, and the bytes of both, a MiB at a time |
+//! | FILE_LEVEL_TRIM | a WRITE without bytes of each range |
+//! | QUERY_DIRECTORY, QUERY_INFO of descriptors, extended attributes and streams | one operation, and the bytes of the reply as bytes read |
+//! | SET_INFO of descriptors and extended attributes, CREATE with them | one operation, and their bytes as bytes written |
+//! | QUERY_INFO, CLOSE | one operation; one of each goes free with every CREATE of the message |
+//! | CANCEL, OPLOCK_BREAK | nothing: others may wait for them |
+//! | all others | one operation |
+
+use crate::commands::ioctl;
+use crate::limits::PAID_BYTES_MAX;
+use crate::request::context::Ops;
+use crate::request::payload::{is_data, moved_bytes, stored_bytes};
+use smb_wire::compound::{self, Message};
+use smb_wire::create::CreateRequest;
+use smb_wire::header::Command;
+use smb_wire::info::{QueryInfoRequest, SetInfoRequest};
+use smb_wire::ioctl::IoctlRequest;
+use vfs::qos::Demand;
+
+/// The demand of a command by itself.
+pub(crate) fn demand(request: &Message<'_>) -> Demand {
+    match request.header.command {
+        Command::READ => Demand::read(moved_bytes(request)),
+        Command::WRITE => Demand::write(moved_bytes(request)),
+        Command::QUERY_DIRECTORY => Demand::list(moved_bytes(request)),
+        Command::QUERY_INFO if is_query_of_data(request) => Demand::list(moved_bytes(request)),
+        Command::SET_INFO if is_setting_of_data(request) => Demand::store(moved_bytes(request)),
+        Command::CREATE => {
+            let create = Ops::decode::<CreateRequest<'_>>(request.bytes);
+            create.map_or(Demand::OTHER, |create| Demand::store(stored_bytes(&create)))
+        }
+        Command::IOCTL => {
+            let args = Ops::decode::<IoctlRequest<'_>>(request.bytes);
+            args.map_or(Demand::OTHER, |args| ioctl::demand(&args))
+        }
+        command if ends_waits(command) => Demand::NOTHING,
+        _ => Demand::OTHER,
+    }
+}
+
+/// Whether a command ends what others wait for, or its own client: it pays nothing, so that it does not wait itself.
+pub(crate) fn ends_waits(command: Command) -> bool {
+    matches!(command, Command::CANCEL | Command::OPLOCK_BREAK)
+}
+
+/// The demand of all commands of a message; `None` if they pay by themselves, because they move more than may be paid for at once.
+pub(crate) fn demand_of_all(message: &[u8]) -> Option<Demand> {
+    let (mut all, mut creates, mut queries, mut closes) = (Demand::NOTHING, 0u32, 0u32, 0u32);
+    for request in compound::messages(message).flatten() {
+        let demand = demand(&request);
+        match request.header.command {
+            Command::QUERY_INFO => queries += 1,
+            Command::CLOSE => closes += 1,
+            Command::CREATE => creates += 1,
+            _ => {}
+        }
+        all = all.and(demand);
+    }
+    all.others -= queries.min(creates) + closes.min(creates);
+    Some(all).filter(|all| all.read_bytes.saturating_add(all.write_bytes) <= PAID_BYTES_MAX)
+}
+
+/// Whether a query may return any amount of what users have stored.
+fn is_query_of_data(request: &Message<'_>) -> bool {
+    Ops::decode::<QueryInfoRequest<'_>>(request.bytes)
+        .is_ok_and(|query| is_data(query.info_type, query.file_info_class))
+}
+
+fn is_setting_of_data(request: &Message<'_>) -> bool {
+    Ops::decode::<SetInfoRequest<'_>>(request.bytes)
+        .is_ok_and(|set| is_data(set.info_type, set.file_info_class))
+}

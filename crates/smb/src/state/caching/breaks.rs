@@ -1,0 +1,377 @@
+//! Breaks: what the client of a tree connect is told of the caches that it has to give up (MS-SMB2 §3.3.4.6, §3.3.4.7).
+//!
+//! A break follows the reply to the CREATE that gave the cache: a client takes none of a cache that it does not know yet.
+
+use crate::framing::{self, FRAMING};
+use crate::limits::DELIVERY_ALONE;
+use crate::sync::lock;
+use smb_wire::create::OplockLevel;
+use smb_wire::header::{Command, Flags, Header};
+use smb_wire::oplock::{
+    BreakReason, LeaseBreakFlags, LeaseBreakNotification, LeaseKey, LeaseState, OplockBreak,
+};
+use smb_wire::transform::TRANSFORM_SIZE;
+use smb_wire::{FileId, compound};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
+use transport::Outbox;
+use vfs::claims::{self, Caching, OpenId};
+
+/// The message id of what is no reply (MS-SMB2 §3.3.4.6).
+const UNSOLICITED: u64 = u64::MAX;
+
+/// A session, as breaks reach its client.
+pub(crate) trait Client: Send + Sync {
+    /// `SessionId`.
+    fn session_id(&self) -> u64;
+
+    /// Encrypts what follows the room for a transform header at `start`; `false` where that cannot be.
+    fn seal(&self, message: &mut [u8], start: usize) -> bool;
+
+    /// Sends a message over the first of its connections that takes it; `first` is tried first, then the oldest. Does not wait.
+    /// `note` is told which of them it was, before that can be taken for gone: what has not arrived when it ends is sent over others,
+    /// be those there already or not.
+    fn send(&self, first: u64, message: &mut Outbox, note: &dyn Fn(Option<u64>));
+}
+
+/// The caches of a tree connect's client, and what it is told of them.
+pub(crate) struct Breaks {
+    client: Weak<dyn Client>,
+    caches: Mutex<Caches>,
+}
+
+#[derive(Default)]
+struct Caches {
+    known: HashMap<claims::LeaseKey, Cache>,
+    /// CREATEs that ask for an oplock and do not know yet by which open they have it.
+    asking: usize,
+    /// Breaks of such oplocks.
+    early: HashMap<OpenId, Break>,
+    /// Requests whose replies come before what they break.
+    pauses: usize,
+    /// What the client is told then.
+    paused: Vec<(claims::LeaseKey, Told, Break)>,
+}
+
+struct Cache {
+    told: Told,
+    /// Opens that have it, and CREATEs that ask for it.
+    uses: usize,
+    /// CREATEs whose replies have not left.
+    unanswered: usize,
+    /// What the client is told when they have: the last break says all.
+    held: Option<Break>,
+    /// The last break that a connection has taken.
+    sent: Option<Sent>,
+}
+
+/// A break that may not have arrived.
+struct Sent {
+    step: Break,
+    /// The connection.
+    over: u64,
+    at: Instant,
+}
+
+/// How a client is told of a cache.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) name: CacheName,
+    pub(crate) secret: Secret,
+    /// Over which connection it was asked for: the first that is tried.
+    pub(crate) connection: u64,
+}
+
+/// Whether a cache was asked for in an encrypted message. What was a secret once stays one, also for other tree connects and sessions
+/// of the client that have the same lease.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Secret(Arc<AtomicBool>);
+
+/// What a client knows a cache by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum CacheName {
+    Oplock(FileId),
+    Lease {
+        key: LeaseKey,
+        /// Of the second version, which counts how often it has changed.
+        has_epoch: bool,
+    },
+}
+
+/// A step of a break.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Break {
+    pub(crate) from: Caching,
+    pub(crate) to: Caching,
+    pub(crate) epoch: u16,
+    pub(crate) acknowledge: bool,
+}
+
+/// A CREATE that asks for an oplock.
+pub(crate) struct Asking(Arc<Breaks>);
+
+/// That an open has a cache, or a request whose reply has not left has to do with some.
+pub(crate) struct CacheUse {
+    breaks: Arc<Breaks>,
+    of: Use,
+}
+
+#[derive(Clone, Copy)]
+enum Use {
+    Cache { key: claims::LeaseKey, is_unanswered: bool },
+    Pause,
+}
+
+/// What a CREATE that was granted a cache keeps: with its open, and until its reply has left.
+pub(crate) struct NewCache {
+    pub(crate) open: CacheUse,
+    pub(crate) reply: CacheUse,
+}
+
+impl Breaks {
+    pub(crate) fn new(client: Weak<dyn Client>) -> Arc<Self> {
+        Arc::new(Self { client, caches: Mutex::default() })
+    }
+
+    /// Notes that an oplock is about to be claimed.
+    pub(crate) fn ask(self: &Arc<Self>) -> Asking {
+        lock(&self.caches).asking += 1;
+        Asking(Arc::clone(self))
+    }
+
+    /// Notes that a CREATE asks for a cache, or has got it.
+    pub(crate) fn add(self: &Arc<Self>, key: claims::LeaseKey, told: Told) -> NewCache {
+        let mut caches = lock(&self.caches);
+        let held = match key {
+            claims::LeaseKey::Oplock(open) => caches.early.remove(&open),
+            claims::LeaseKey::Shared { .. } | claims::LeaseKey::Delegation(_) => None,
+        };
+        let new = Cache { told, uses: 0, unanswered: 0, held, sent: None };
+        let cache = match caches.known.entry(key) {
+            Entry::Occupied(entry) => {
+                let cache = entry.into_mut();
+                // A lease that has ended is known by this key as long as a reply to do with it has not left.
+                if !cache.told.secret.is_same(&new.told.secret) {
+                    (cache.told, cache.held, cache.sent) = (new.told, None, None);
+                }
+                cache
+            }
+            Entry::Vacant(entry) => entry.insert(new),
+        };
+        cache.uses += 2;
+        cache.unanswered += 1;
+        let new =
+            |is_unanswered| CacheUse { breaks: Arc::clone(self), of: Use::Cache { key, is_unanswered } };
+        NewCache { open: new(false), reply: new(true) }
+    }
+
+    /// Has what the client is told from now on follow the reply to a request.
+    pub(crate) fn pause(self: &Arc<Self>) -> CacheUse {
+        lock(&self.caches).pauses += 1;
+        CacheUse { breaks: Arc::clone(self), of: Use::Pause }
+    }
+
+    /// Tells the client what it was not told before the reply to a request.
+    fn go_on(&self) {
+        let mut caches = lock(&self.caches);
+        caches.pauses -= 1;
+        let due = if caches.pauses == 0 { std::mem::take(&mut caches.paused) } else { Vec::new() };
+        drop(caches);
+        due.iter().for_each(|(key, told, step)| self.send(*key, told, *step));
+    }
+
+    /// Tells the client that a cache has to be given up, as soon as it knows that it has it.
+    pub(crate) fn tell(&self, key: claims::LeaseKey, step: Break) {
+        let mut caches = lock(&self.caches);
+        let told = match caches.known.get_mut(&key) {
+            Some(cache) if cache.unanswered > 0 => {
+                cache.held = Some(step);
+                return;
+            }
+            Some(cache) => cache.told.clone(),
+            None => {
+                if let claims::LeaseKey::Oplock(open) = key
+                    && caches.asking > 0
+                {
+                    caches.early.insert(open, step);
+                }
+                return;
+            }
+        };
+        if caches.pauses > 0 {
+            return caches.paused.push((key, told, step));
+        }
+        drop(caches);
+        self.send(key, &told, step);
+    }
+
+    /// Who hears nothing has lost the cache when the time for an answer is over.
+    fn send(&self, key: claims::LeaseKey, told: &Told, step: Break) {
+        let Some(client) = self.client.upgrade() else { return };
+        let Some(mut message) = notification(&*client, told, step) else { return };
+        client.send(told.connection, &mut message, &|over| {
+            if let Some(cache) = lock(&self.caches).known.get_mut(&key) {
+                cache.sent = over.map(|over| Sent { step, over, at: Instant::now() });
+            }
+        });
+    }
+
+    /// Tells the client again what a connection that has gone may have taken with it. Breaks that an answer is waited for are not
+    /// among it.
+    pub(crate) fn repeat(&self, gone: u64) {
+        let is_lost = |sent: &mut Sent| {
+            sent.over == gone && !sent.step.acknowledge && sent.at.elapsed() <= 2 * DELIVERY_ALONE
+        };
+        let mut caches = lock(&self.caches);
+        let known = caches.known.iter_mut();
+        let lost: Vec<_> = known
+            .filter_map(|(&key, cache)| Some((key, cache.told.clone(), cache.sent.take_if(is_lost)?.step)))
+            .collect();
+        drop(caches);
+        lost.iter().for_each(|(key, told, step)| self.send(*key, told, *step));
+    }
+
+    /// Whether a connection that has gone may have taken the last break of a cache with it.
+    pub(crate) fn may_be_lost(&self, key: claims::LeaseKey, gone: u64) -> bool {
+        let caches = lock(&self.caches);
+        let sent = caches.known.get(&key).and_then(|cache| cache.sent.as_ref());
+        sent.is_none_or(|sent| sent.over == gone)
+    }
+
+    fn release(&self, key: claims::LeaseKey, is_unanswered: bool) {
+        let mut caches = lock(&self.caches);
+        let Some(cache) = caches.known.get_mut(&key) else { return };
+        cache.uses -= 1;
+        cache.unanswered -= usize::from(is_unanswered);
+        let told = cache.told.clone();
+        let due = if cache.unanswered == 0 { cache.held.take() } else { None };
+        if cache.uses == 0 {
+            caches.known.remove(&key);
+            return;
+        }
+        drop(caches);
+        if let Some(step) = due {
+            self.send(key, &told, step);
+        }
+    }
+}
+
+impl Secret {
+    /// Keeps it from now on.
+    pub(crate) fn keep(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it is that of the same lease or oplock.
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    fn is_kept(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut caches = lock(&self.0.caches);
+        caches.asking -= 1;
+        if caches.asking == 0 {
+            caches.early.clear();
+        }
+    }
+}
+
+impl Drop for CacheUse {
+    fn drop(&mut self) {
+        match self.of {
+            Use::Cache { key, is_unanswered } => self.breaks.release(key, is_unanswered),
+            Use::Pause => self.breaks.go_on(),
+        }
+    }
+}
+
+/// What is sent: unsigned, and encrypted where what asked for the cache was.
+fn notification(client: &dyn Client, told: &Told, step: Break) -> Option<Outbox> {
+    let mut outbox = Outbox::default();
+    let out = outbox.bytes();
+    let is_sealed = told.secret.is_kept();
+    out.resize(FRAMING + if is_sealed { TRANSFORM_SIZE } else { 0 }, 0);
+    let header = |session_id| Header {
+        credit_charge: 0,
+        credits: 0,
+        flags: Flags::SERVER_TO_REDIR,
+        ..Header::request(Command::OPLOCK_BREAK, UNSOLICITED, session_id, 0)
+    };
+    match told.name {
+        CacheName::Oplock(file_id) => {
+            let oplock_level = level_of(step.to);
+            compound::push(out, &header(client.session_id()), &OplockBreak { oplock_level, file_id });
+        }
+        CacheName::Lease { key, has_epoch } => {
+            let flags =
+                if step.acknowledge { LeaseBreakFlags::ACK_REQUIRED } else { LeaseBreakFlags::empty() };
+            let body = LeaseBreakNotification {
+                new_epoch: if has_epoch { step.epoch } else { 0 },
+                flags,
+                lease_key: key,
+                current_lease_state: state_of(step.from),
+                new_lease_state: state_of(step.to),
+                break_reason: BreakReason(0),
+                access_mask_hint: 0,
+                share_mask_hint: 0,
+            };
+            compound::push(out, &header(0), &body);
+        }
+    }
+    if is_sealed && !client.seal(out, FRAMING) {
+        return None;
+    }
+    framing::finish(out, 0, 0);
+    Some(outbox)
+}
+
+/// An oplock as it is on the wire.
+pub(crate) fn level_of(caching: Caching) -> OplockLevel {
+    if caching.contains(Caching::HANDLE) {
+        OplockLevel::BATCH
+    } else if caching.contains(Caching::WRITE) {
+        OplockLevel::EXCLUSIVE
+    } else if caching.contains(Caching::READ) {
+        OplockLevel::II
+    } else {
+        OplockLevel::NONE
+    }
+}
+
+/// What an oplock allows; `None` for what is none.
+pub(crate) fn caching_of_level(level: OplockLevel) -> Option<Caching> {
+    Some(match level {
+        OplockLevel::NONE => Caching::NONE,
+        OplockLevel::II => Caching::READ,
+        OplockLevel::EXCLUSIVE => Caching::READ | Caching::WRITE,
+        OplockLevel::BATCH => Caching::READ | Caching::WRITE | Caching::HANDLE,
+        _ => return None,
+    })
+}
+
+const STATES: [(LeaseState, Caching); 3] = [
+    (LeaseState::READ_CACHING, Caching::READ),
+    (LeaseState::WRITE_CACHING, Caching::WRITE),
+    (LeaseState::HANDLE_CACHING, Caching::HANDLE),
+];
+
+/// A lease as it is on the wire.
+pub(crate) fn state_of(caching: Caching) -> LeaseState {
+    let has = STATES.into_iter().filter(|(_, bit)| caching.contains(*bit));
+    has.fold(LeaseState::empty(), |all, (state, _)| all | state)
+}
+
+/// What a lease allows.
+pub(crate) fn caching_of_state(state: LeaseState) -> Caching {
+    let has = STATES.into_iter().filter(|(bit, _)| state.contains(*bit));
+    has.fold(Caching::NONE, |all, (_, bit)| all | bit)
+}

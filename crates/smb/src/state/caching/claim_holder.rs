@@ -1,0 +1,77 @@
+//! A tree connect as the table of claims reaches it.
+
+use super::breaks::{Break, Breaks, Client};
+use crate::state::pending::{Cancel, Waker};
+use crate::sync::lock;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+use vfs::File;
+use vfs::claims::{Effect, Holder, Outcome, Request, Ticket, Verdict};
+
+/// Whoever holds the claims of a tree connect, and waits for those of others.
+pub(crate) struct Claimant {
+    /// What its client is told of its caches.
+    pub(crate) breaks: Arc<Breaks>,
+    waiting: Mutex<Tickets>,
+}
+
+#[derive(Default)]
+struct Tickets {
+    wakers: HashMap<Ticket, Waker>,
+    /// Those that were over before anybody was told that they wait.
+    over: HashMap<Ticket, Outcome>,
+}
+
+impl Holder for Claimant {
+    fn deliver(&self, effect: Effect) {
+        match effect {
+            Effect::Resume { ticket, outcome, .. } => self.resume(ticket, outcome),
+            Effect::Recall { key, from, to, epoch, acknowledge, .. } => {
+                self.breaks.tell(key, Break { from, to, epoch, acknowledge });
+            }
+            // Who loses a cache for want of an answer is not told (MS-SMB2 §3.3.6.1).
+            Effect::Revoked { .. } | Effect::Notify { .. } | Effect::Remove { .. } => {}
+        }
+    }
+}
+
+impl Claimant {
+    pub(crate) fn new(client: Weak<dyn Client>) -> Self {
+        Self { breaks: Breaks::new(client), waiting: Mutex::default() }
+    }
+
+    /// Has a request woken when the ticket of a claim on `file` is over. Every ticket that a tree connect is given comes here once.
+    pub(crate) fn wait(self: &Arc<Self>, file: &File, ticket: Ticket, waker: &Waker) -> Cancel {
+        let mut waiting = lock(&self.waiting);
+        match waiting.over.remove(&ticket) {
+            Some(outcome) => {
+                drop(waiting);
+                waker.wake(outcome);
+            }
+            None => {
+                waiting.wakers.insert(ticket, waker.clone());
+            }
+        }
+        let (claimant, file) = (Arc::downgrade(self), file.clone());
+        Box::new(move || {
+            let is_canceled = matches!(file.claim(&Request::Cancel(ticket)), Verdict::Granted(_));
+            if is_canceled && let Some(claimant) = claimant.upgrade() {
+                lock(&claimant.waiting).wakers.remove(&ticket);
+            }
+            is_canceled
+        })
+    }
+
+    fn resume(&self, ticket: Ticket, outcome: Outcome) {
+        let mut waiting = lock(&self.waiting);
+        match waiting.wakers.remove(&ticket) {
+            Some(waker) => {
+                drop(waiting);
+                waker.wake(outcome);
+            }
+            None => {
+                waiting.over.insert(ticket, outcome);
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What is known of one connection (MS-SMB2 §3.3.1.7).
+
+mod credits;
+pub(crate) mod negotiated;
+
+use super::counters::Counted;
+use super::disconnected::Gone;
+use super::id_table::Numbered;
+use super::pending::Allowance;
+use super::service::Service;
+use super::session::Session;
+use super::session::channel::{Channel, ChannelConnection};
+use crate::limits::{CONNECTION_SESSIONS_MAX, CONNECTION_WAITING_BYTES_MAX, CONNECTION_WAITING_MAX};
+use crate::sync::lock;
+use credits::SequenceWindow;
+use negotiated::Negotiated;
+use smb_wire::NtStatus;
+use smb_wire::compression::Compression;
+use smb_wire::crypto::Preauth;
+use std::any::Any;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
+use transport::{Malformed, Outbox};
+
+/// What takes messages to a client, without waiting for it.
+pub(crate) trait Sender: Any + Send + Sync {
+    /// Sends messages, or queues them. The connection ends unless the client's machine confirms them in this time.
+    fn send_surely(&self, messages: &mut Outbox, patience: Duration);
+
+    /// Whether the client has ended the connection.
+    fn is_ended(&self) -> bool;
+
+    /// Where the client is.
+    fn client(&self) -> IpAddr;
+
+    /// Keeps the connection where connections run out: its client has logged in as a user.
+    fn prove(&self);
+
+    /// Lifts the deadline for a login: the client has logged in as nobody.
+    fn tolerate(&self);
+}
+
+/// `Connection`.
+pub(crate) struct Connection {
+    pub(crate) service: Arc<Service>,
+    /// Tells connections apart.
+    pub(crate) number: u64,
+    /// What may wait of its requests.
+    pub(crate) waiting: Arc<Allowance>,
+    negotiated: OnceLock<Negotiated>,
+    /// `PreauthIntegrityHashValue`, up to the reply to NEGOTIATE.
+    preauth: Mutex<Preauth>,
+    window: Mutex<SequenceWindow>,
+    /// `SessionTable`: the sessions as this connection has them.
+    channels: Mutex<Numbered<u64, Arc<Channel>>>,
+    sender: OnceLock<Weak<dyn Sender>>,
+    counted: Option<Counted>,
+    itself: Weak<Self>,
+}
+
+impl Connection {
+    pub(crate) fn new(service: &Arc<Service>) -> Arc<Self> {
+        Arc::new_cyclic(|itself| Self {
+            service: Arc::clone(service),
+            number: service.counts.next_id(),
+            waiting: Arc::new(Allowance::new(CONNECTION_WAITING_MAX, CONNECTION_WAITING_BYTES_MAX)),
+            negotiated: OnceLock::new(),
+            preauth: Mutex::default(),
+            window: Mutex::new(SequenceWindow::new()),
+            channels: Mutex::default(),
+            sender: OnceLock::new(),
+            counted: service.counts.connection(),
+            itself: itself.clone(),
+        })
+    }
+
+    /// What is sent besides replies leaves through this from now on.
+    pub(crate) fn attach<S: Sender + 'static>(&self, sender: &Arc<S>) {
+        self.sender.get_or_init(|| {
+            let sender: Weak<S> = Arc::downgrade(sender);
+            sender
+        });
+    }
+
+    /// Another channel of this session, over this connection.
+    pub(crate) fn new_channel(&self, session: Arc<Session>) -> Arc<Channel> {
+        Arc::new(Channel::new(session, self.itself.clone(), self.preauth().clone()))
+    }
+
+    /// What was agreed on, once it was.
+    pub(crate) fn negotiated(&self) -> Option<&Negotiated> {
+        self.negotiated.get()
+    }
+
+    /// How its messages may be compressed, if they may.
+    pub(crate) fn compression(&self) -> Option<Compression> {
+        self.negotiated()?.compression
+    }
+
+    /// Settles what was agreed on; it can be done once.
+    pub(crate) fn settle(&self, negotiated: Negotiated) -> Result<(), NtStatus> {
+        self.negotiated.set(negotiated).map_err(|_| NtStatus::INVALID_PARAMETER)
+    }
+
+    pub(crate) fn preauth(&self) -> MutexGuard<'_, Preauth> {
+        lock(&self.preauth)
+    }
+
+    /// Uses the message ids of a request.
+    pub(crate) fn take_ids(&self, id: u64, charge: u16) -> Result<(), Malformed> {
+        lock(&self.window).take(id, charge)
+    }
+
+    /// Grants message ids with a reply; fewer while others wait for the same limits.
+    pub(crate) fn grant(&self, wanted: u16, is_pressed: bool) -> u16 {
+        lock(&self.window).grant(wanted, is_pressed)
+    }
+
+    /// A session as this connection has it, be it bound already or not.
+    pub(crate) fn channel(&self, session_id: u64) -> Option<Arc<Channel>> {
+        lock(&self.channels).get(&session_id).cloned()
+    }
+
+    /// Whether a user has logged in.
+    pub(crate) fn is_logged_on(&self) -> bool {
+        let is_users = |channel: &Arc<Channel>| channel.is_valid() && channel.session.identity().is_some();
+        lock(&self.channels).values().any(is_users)
+    }
+
+    /// Adds a channel that is being set up, if there may be one more of those that have proven nothing.
+    pub(crate) fn add_channel(&self, channel: &Arc<Channel>, setups_max: usize) -> Result<(), NtStatus> {
+        let mut channels = lock(&self.channels);
+        // What was to be a channel of a session that has ended is found by nobody.
+        channels.retain(|_, channel| !channel.session.is_over());
+        let has_proven = |channel: &Arc<Channel>| channel.is_bound() && !channel.session.is_anonymous();
+        let setups = channels.values().filter(|channel| !has_proven(channel)).count();
+        if channels.len() >= CONNECTION_SESSIONS_MAX || setups >= setups_max {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        channels.insert(channel.session.id, Arc::clone(channel));
+        Ok(())
+    }
+
+    /// Takes a channel away. Its session ends with the last of them, or if it was not set up yet.
+    pub(crate) fn remove_channel(&self, session_id: u64) {
+        let removed = lock(&self.channels).remove(&session_id);
+        if let Some(channel) = removed {
+            self.service.part(&channel, self.number);
+        }
+    }
+
+    /// Ends a session over all its channels.
+    pub(crate) fn end_session(&self, session_id: u64) {
+        let removed = lock(&self.channels).remove(&session_id);
+        if let Some(channel) = removed {
+            self.service.end_session(&channel.session);
+        }
+    }
+
+    /// Notes that the client has logged in, as a user or as nobody.
+    pub(crate) fn note_login(&self, is_user: bool) {
+        if let Some(sender) = self.sender() {
+            if is_user { sender.prove() } else { sender.tolerate() }
+        }
+    }
+
+    fn sender(&self) -> Option<Arc<dyn Sender>> {
+        self.sender.get().and_then(Weak::upgrade)
+    }
+}
+
+impl ChannelConnection for Connection {
+    fn forget(&self, session_id: u64) {
+        lock(&self.channels).remove(&session_id);
+    }
+
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn send_surely(&self, message: &mut Outbox, patience: Duration) -> bool {
+        self.sender().map(|sender| sender.send_surely(message, patience)).is_some()
+    }
+
+    fn waiting(&self) -> &Arc<Allowance> {
+        &self.waiting
+    }
+
+    fn carrier(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        let sender: Arc<dyn Any + Send + Sync> = self.sender()?;
+        Some(sender)
+    }
+
+    fn is_ended(&self) -> bool {
+        self.sender().is_none_or(|sender| sender.is_ended())
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.sender().map(|sender| sender.client())
+    }
+}
+
+impl Connection {
+    /// All its channels, of which it has none any longer.
+    pub(crate) fn take_channels(&self) -> Vec<Arc<Channel>> {
+        std::mem::take(&mut *lock(&self.channels)).into_values().collect()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let channels = self.take_channels();
+        if !channels.is_empty() {
+            let service = Arc::clone(&self.service);
+            let counted = self.counted.take();
+            self.service.endings.add(Gone { service, number: self.number, channels, counted });
+        }
+    }
+}

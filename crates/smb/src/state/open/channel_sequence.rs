@@ -1,0 +1,74 @@
+//! Which requests of an open come from before a connection of its session was lost (MS-SMB2 §3.3.5.2.10).
+//!
+//! A client that loses a connection sends what was not answered again over another, with the next channel sequence. What it had sent
+//! before must not be done after that: it could undo what came later.
+
+use crate::sync::lock;
+use smb_wire::NtStatus;
+use smb_wire::header::{Command, Flags, Header};
+use std::sync::{Arc, Mutex};
+
+/// `ChannelSequence` of an open, and its requests that are being done.
+#[derive(Default)]
+pub(crate) struct Sequences(Arc<Mutex<Counted>>);
+
+#[derive(Default)]
+struct Counted {
+    sequence: u16,
+    /// How often that has changed.
+    changes: u64,
+    /// `OutstandingRequestCount`.
+    now: usize,
+    /// `OutstandingPreRequestCount`.
+    before: usize,
+}
+
+/// A request of an open that is being done, until this is dropped.
+pub(crate) struct Outstanding {
+    counted: Arc<Mutex<Counted>>,
+    changes: u64,
+}
+
+/// A sequence that is as many steps later as this, or more, is an earlier one.
+const EARLIER: u16 = 0x8000;
+
+impl Sequences {
+    /// Of an open that was made, or has come back, by a request with this channel sequence.
+    pub(crate) fn new(sequence: u16) -> Self {
+        Self(Arc::new(Mutex::new(Counted { sequence, ..Counted::default() })))
+    }
+
+    /// Counts a request of an open. `None`: it comes from before, and does no harm. What changes something does, and is refused.
+    pub(crate) fn count(&self, header: &Header) -> Result<Option<Outstanding>, NtStatus> {
+        let sequence = header.channel_sequence();
+        let changes = matches!(header.command, Command::WRITE | Command::SET_INFO | Command::IOCTL);
+        let refused = if changes { Err(NtStatus::FILE_NOT_AVAILABLE) } else { Ok(None) };
+        let mut counted = lock(&self.0);
+        match sequence.wrapping_sub(counted.sequence) {
+            EARLIER.. => return refused,
+            0 => {}
+            _ => {
+                counted.before += std::mem::take(&mut counted.now);
+                counted.sequence = sequence;
+                counted.changes += 1;
+            }
+        }
+        // What is sent again is done once nothing of what was sent before is still on its way.
+        if header.flags.contains(Flags::REPLAY_OPERATION) && counted.before > 0 {
+            return refused;
+        }
+        counted.now += 1;
+        Ok(Some(Outstanding { counted: Arc::clone(&self.0), changes: counted.changes }))
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        let mut counted = lock(&self.counted);
+        if self.changes == counted.changes {
+            counted.now -= 1;
+        } else {
+            counted.before -= 1;
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Opens that outlive their connections, and CREATEs that come twice (MS-SMB2 §3.3.1.4, §3.3.1.10, §3.3.7.1).
+//!
+//! An open without a session stays here until its client comes back, until something conflicts with it, or until its time is over:
+//! the last two are for the table of claims to say, which keeps it as disconnected. What it has given away is looked for once a
+//! second.
+
+use super::Open;
+use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX, most_of_user};
+use crate::state::caching::leases::Lessee;
+use crate::state::counters::count_down;
+use crate::sync::lock;
+use smb_wire::create::CreateAction;
+use smb_wire::{Guid, NtStatus};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, Weak};
+
+/// How an open outlives its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Durable {
+    /// `DurableOwner` and `ClientGuid`.
+    pub(crate) owner: Lessee,
+    /// `CreateGuid`, of the second version.
+    pub(crate) create_guid: Option<Guid>,
+    /// `DurableOpenTimeout` in milliseconds.
+    pub(crate) timeout_ms: u32,
+    /// Whether it outlives the service as well, and nothing that conflicts with it takes it away.
+    pub(crate) is_persistent: bool,
+}
+
+/// `AppInstanceId` and `AppInstanceVersion`: the application that an open is of, which may go on at another client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instance {
+    pub(crate) owner: Lessee,
+    pub(crate) id: Guid,
+    /// The high and the low half; zeros for none.
+    pub(crate) version: (u64, u64),
+}
+
+impl Instance {
+    /// Whether it goes on as `self` what was `other`: the same application of the same user at another client.
+    pub(crate) fn follows(&self, other: &Self) -> bool {
+        self.id == other.id
+            && self.owner.uid == other.owner.uid
+            && self.owner.client_guid != other.owner.client_guid
+    }
+}
+
+/// Opens without a session, and CREATEs by the names that clients give them.
+#[derive(Default)]
+pub(crate) struct Handles(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    /// By the persistent half of their ids.
+    disconnected: HashMap<u64, Arc<Open>>,
+    /// How many of them each user has.
+    of_users: HashMap<u32, usize>,
+    created: HashMap<CreationKey, Created>,
+    lastcreation: u64,
+}
+
+type CreationKey = (Lessee, Guid);
+
+/// What became of a CREATE with a `CreateGuid`.
+struct Created {
+    /// Tells it from another one by the same name.
+    number: u64,
+    /// The open, once there is one.
+    open: Option<Weak<Open>>,
+}
+
+/// A CREATE with a `CreateGuid`, and the open that came of it: known as long as this is there.
+pub(crate) struct Creation {
+    /// Where it is known, which has the open as well.
+    handles: Weak<Handles>,
+    key: CreationKey,
+    number: u64,
+}
+
+/// A CREATE with a `CreateGuid` that was made known.
+pub(crate) enum Begun {
+    /// It is the first.
+    New(Creation),
+    /// It was done before, and this is what came of it.
+    Before(Arc<Open>),
+}
+
+/// What an open keeps of the CREATE it came of.
+pub(crate) struct Origin {
+    pub(crate) action: CreateAction,
+    creation: Creation,
+}
+
+impl Handles {
+    /// Makes a CREATE known. One that is known already must say that it is sent again (MS-SMB2 §3.3.5.9.10), and is not to be while
+    /// the first is under way.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        owner: Lessee,
+        create_guid: Guid,
+        is_replay: bool,
+    ) -> Result<Begun, NtStatus> {
+        let key = (owner, create_guid);
+        let mut table = lock(&self.0);
+        if let Some(created) = table.created.get(&key) {
+            let is_pending = created.open.is_none();
+            let open = created.open.as_ref().and_then(Weak::upgrade);
+            // Otherwise it is being closed.
+            if is_pending || open.is_some() {
+                // Who is the last to have it closes it, for which the table has to be free.
+                drop(table);
+                return match open {
+                    _ if !is_replay => Err(NtStatus::DUPLICATE_OBJECTID),
+                    Some(open) => Ok(Begun::Before(open)),
+                    None => Err(NtStatus::FILE_NOT_AVAILABLE),
+                };
+            }
+        }
+        table.lastcreation += 1;
+        let number = table.lastcreation;
+        table.created.insert(key, Created { number, open: None });
+        Ok(Begun::New(Creation { handles: Arc::downgrade(self), key, number }))
+    }
+
+    /// Keeps an open that has lost its session or tree connect. It comes back if it does not outlive that, or there is no room.
+    pub(crate) fn keep(&self, open: Arc<Open>) -> Result<(), Arc<Open>> {
+        let Some(durable) = open.durable().filter(|durable| open.disconnect(*durable)) else {
+            return Err(open);
+        };
+        let mut table = lock(&self.0);
+        let Table { disconnected, of_users, .. } = &mut *table;
+        let of_user = of_users.get(&durable.owner.uid).copied().unwrap_or_default();
+        let others = disconnected.len().saturating_sub(of_user);
+        let of_user_max = most_of_user(DISCONNECTED_OF_USER_MAX, DISCONNECTED_MAX, others);
+        let is_full = disconnected.len() >= DISCONNECTED_MAX || of_user >= of_user_max;
+        // How many of the others there are is bounded where they are made.
+        if is_full && !durable.is_persistent {
+            return Err(open);
+        }
+        let Entry::Vacant(entry) = disconnected.entry(open.id.persistent) else { return Err(open) };
+        entry.insert(open);
+        of_users.insert(durable.owner.uid, of_user + 1);
+        Ok(())
+    }
+
+    /// Has an open from before a restart wait for its client.
+    pub(crate) fn add(&self, open: Arc<Open>) {
+        let mut table = lock(&self.0);
+        if let Some(durable) = open.durable() {
+            *table.of_users.entry(durable.owner.uid).or_default() += 1;
+            table.disconnected.insert(open.id.persistent, open);
+        }
+    }
+
+    /// Whether an open waits for its client.
+    pub(crate) fn has(&self, persistent: u64) -> bool {
+        lock(&self.0).disconnected.contains_key(&persistent)
+    }
+
+    /// The persistent half of the id of an open, by the name that its client gave the CREATE.
+    pub(crate) fn find(&self, owner: Lessee, create_guid: Guid) -> Option<u64> {
+        let table = lock(&self.0);
+        let open = table.created.get(&(owner, create_guid))?.open.as_ref()?.upgrade();
+        // Who is the last to have it closes it, for which the table has to be free.
+        drop(table);
+        open.map(|open| open.id.persistent)
+    }
+
+    /// Takes an open without a session out, for its client that is back and passes `check`.
+    pub(crate) fn take(
+        &self,
+        persistent: u64,
+        check: impl FnOnce(&Open) -> Result<(), NtStatus>,
+    ) -> Result<Open, Taking> {
+        let mut table = lock(&self.0);
+        let Entry::Occupied(entry) = table.disconnected.entry(persistent) else {
+            return Err(Taking::Refused(NtStatus::OBJECT_NAME_NOT_FOUND));
+        };
+        check(entry.get()).map_err(Taking::Refused)?;
+        let open = match Arc::try_unwrap(entry.remove()) {
+            Ok(open) => open,
+            Err(open) => {
+                table.disconnected.insert(persistent, open);
+                return Err(Taking::Busy);
+            }
+        };
+        table.uncount(&open);
+        // Until it is another value, what its CREATE has made is not known: a repetition of that is put off.
+        if let Some(Origin { creation, .. }) = open.origin()
+            && let Some(created) = table.created.get_mut(&creation.key)
+            && created.number == creation.number
+        {
+            created.open = None;
+        }
+        Ok(open)
+    }
+
+    /// Lets those go that are lost, or are like this.
+    pub(crate) fn sweep(&self, is_over: impl Fn(&Open) -> bool) {
+        let mut table = lock(&self.0);
+        let over = |_: &u64, open: &mut Arc<Open>| open.is_lost() || is_over(open);
+        let gone: Vec<Arc<Open>> = table.disconnected.extract_if(over).map(|(_, open)| open).collect();
+        gone.iter().for_each(|open| table.uncount(open));
+        drop(table);
+        gone.iter().for_each(|open| open.close());
+    }
+}
+
+/// Why an open could not be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taking {
+    Refused(NtStatus),
+    /// Requests of the connection that is gone are still being done.
+    Busy,
+}
+
+impl Table {
+    fn uncount(&mut self, open: &Open) {
+        let Some(durable) = open.durable() else { return };
+        count_down(&mut self.of_users, durable.owner.uid);
+    }
+}
+
+impl Creation {
+    /// Notes what came of it.
+    pub(crate) fn done(self, open: &Arc<Open>, action: CreateAction) {
+        self.is_of(open);
+        open.set_origin(Origin { action, creation: self });
+    }
+
+    fn is_of(&self, open: &Arc<Open>) {
+        let Some(handles) = self.handles.upgrade() else { return };
+        let mut table = lock(&handles.0);
+        let created = table.created.get_mut(&self.key).filter(|created| created.number == self.number);
+        created.into_iter().for_each(|created| created.open = Some(Arc::downgrade(open)));
+    }
+}
+
+impl Origin {
+    /// The open is another value by now.
+    pub(crate) fn moved(&self, open: &Arc<Open>) {
+        self.creation.is_of(open);
+    }
+}
+
+impl Drop for Creation {
+    fn drop(&mut self) {
+        let Some(handles) = self.handles.upgrade() else { return };
+        let mut table = lock(&handles.0);
+        if table.created.get(&self.key).is_some_and(|created| created.number == self.number) {
+            table.created.remove(&self.key);
+        }
+    }
+}

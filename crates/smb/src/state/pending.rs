@@ -1,0 +1,483 @@
+//! Requests that are answered later: an interim reply at once, the reply when it is there (MS-SMB2 §3.3.4.2, §3.3.5.16).
+//!
+//! A command that has to wait takes a [`Waker`] ([`crate::request::context::Ops::waker`]), gives it to whatever it waits for, and ends with
+//! [`crate::request::context::Ops::wait`]. Once woken it is run again from its beginning, and finds how it was woken in
+//! `Ops::woken`.
+
+use crate::limits::most_of_user;
+use crate::sync::lock;
+use smb_wire::{FileId, NtStatus};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use vfs::claims::Outcome;
+
+/// When a client is told that a request is answered later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interim {
+    /// At once, wherever in its message the request is.
+    Always,
+    /// At once; only the last request of a message may wait, others fail with `STATUS_INTERNAL_ERROR`.
+    OfLast,
+    /// Never: what follows in its message waits with it.
+    Never,
+}
+
+/// How a request stops waiting. `false`: it is too late for that, the request is being woken.
+pub(crate) type Cancel = Box<dyn Fn() -> bool + Send>;
+
+/// Gives back what a request has got while it waited, where nobody is told that it has it.
+pub(crate) type Undo = Box<dyn FnOnce() + Send>;
+
+/// How a request was woken. What it has got is given back with this, unless the request keeps it.
+pub(crate) struct Woken {
+    pub(crate) outcome: Outcome,
+    undo: Option<Undo>,
+}
+
+impl Woken {
+    pub(crate) fn new(outcome: Outcome, undo: Option<Undo>) -> Self {
+        Self { outcome, undo: undo.filter(|_| outcome == Outcome::Granted) }
+    }
+
+    /// The request has what it has got.
+    pub(crate) fn keep(mut self) {
+        self.undo = None;
+    }
+}
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        self.undo.take().into_iter().for_each(|undo| undo());
+    }
+}
+
+/// A request that waits, with everything that it needs to go on.
+pub(crate) trait Suspension: Send {
+    /// Goes on with it; does not wait.
+    fn resume(self: Box<Self>, waker: Waker);
+
+    /// Answers it with an error.
+    fn end(self: Box<Self>, waker: Waker, status: NtStatus);
+}
+
+/// What a request is known by while it waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// `AsyncId`.
+    pub(crate) async_id: u64,
+    /// The number of its connection.
+    pub(crate) connection: u64,
+    pub(crate) message_id: u64,
+    pub(crate) tree_id: u32,
+    /// The file that it is about.
+    pub(crate) file: Option<FileId>,
+    /// How it ends when its file is closed, also with its tree connect or session.
+    pub(crate) closed_with: NtStatus,
+    pub(crate) interim: Interim,
+    /// Whether it is done also when its connection is gone: its client asks again over another one what became of it.
+    pub(crate) outlives: bool,
+}
+
+/// Wakes a request that waits, from any thread, whatever that holds.
+#[derive(Clone)]
+pub(crate) struct Waker(Arc<Slot>);
+
+struct Slot {
+    asked: Asked,
+    table: Weak<Waiting>,
+    state: Mutex<State>,
+    counted: Mutex<Counted>,
+}
+
+/// What a request that waits counts as.
+struct Counted {
+    /// Among the requests of which connection.
+    connection: u64,
+    of_connection: Taken,
+    /// Of its user, and of all.
+    _of_others: [Taken; 2],
+}
+
+enum State {
+    /// It is being done, for the first time or again.
+    Running {
+        /// How it was woken before it waits.
+        woken: Option<Outcome>,
+        /// How it is to end before it waits.
+        ended: Option<NtStatus>,
+    },
+    Waiting {
+        cancel: Cancel,
+        suspension: Box<dyn Suspension>,
+        /// How it is to end, if it is being woken already and waits again.
+        ended: Option<NtStatus>,
+    },
+    Over,
+}
+
+const RUNNING: State = State::Running { woken: None, ended: None };
+
+impl Slot {
+    /// Counts it among the requests of another connection, if that may have one more.
+    fn is_inherited(&self, (connection, allowance): (u64, &Arc<Allowance>)) -> bool {
+        let mut counted = lock(&self.counted);
+        let Some(taken) = allowance.take(counted.of_connection.bytes) else { return false };
+        (counted.connection, counted.of_connection) = (connection, taken);
+        true
+    }
+}
+
+impl Waker {
+    /// A waker of a request of a session; `None` if that is over.
+    pub(crate) fn new(waiting: &Arc<Waiting>, asked: Asked, taken: [Taken; 3]) -> Option<Self> {
+        let [of_connection, of_user, of_all] = taken;
+        let counted = Counted { connection: asked.connection, of_connection, _of_others: [of_user, of_all] };
+        let (table, state, counted) = (Arc::downgrade(waiting), Mutex::new(RUNNING), Mutex::new(counted));
+        let slot = Arc::new(Slot { asked, table, state, counted });
+        waiting.add(&slot).then_some(Self(slot))
+    }
+
+    pub(crate) fn asked(&self) -> &Asked {
+        &self.0.asked
+    }
+
+    /// Has the request go on.
+    pub(crate) fn wake(&self, outcome: Outcome) {
+        let mut state = lock(&self.0.state);
+        match &mut *state {
+            State::Running { woken, .. } => *woken = Some(outcome),
+            State::Waiting { ended, .. } => {
+                let ended = *ended;
+                let was = std::mem::replace(&mut *state, State::Running { woken: Some(outcome), ended });
+                drop(state);
+                if let State::Waiting { suspension, .. } = was {
+                    suspension.resume(self.clone());
+                }
+            }
+            State::Over => {}
+        }
+    }
+
+    /// How it was woken, told once.
+    pub(crate) fn take_woken(&self) -> Option<Outcome> {
+        match &mut *lock(&self.0.state) {
+            State::Running { woken, .. } => woken.take(),
+            State::Waiting { .. } | State::Over => None,
+        }
+    }
+
+    /// Waits, unless it was woken or ended already.
+    pub(crate) fn suspend(&self, cancel: Cancel, suspension: Box<dyn Suspension>) {
+        let mut state = lock(&self.0.state);
+        let State::Running { woken, ended } = *state else { return };
+        if woken.is_some() {
+            drop(state);
+            return suspension.resume(self.clone());
+        }
+        *state = State::Waiting { cancel, suspension, ended };
+        drop(state);
+        if let Some(status) = ended {
+            self.end(status);
+        }
+    }
+
+    /// Ends the request with an error, unless it is being woken.
+    fn end(&self, status: NtStatus) {
+        let mut state = lock(&self.0.state);
+        let (cancel, suspension) =
+            match std::mem::replace(&mut *state, State::Running { woken: None, ended: Some(status) }) {
+                State::Waiting { cancel, suspension, .. } => (cancel, suspension),
+                State::Running { woken, .. } => {
+                    *state = State::Running { woken, ended: Some(status) };
+                    return;
+                }
+                State::Over => {
+                    *state = State::Over;
+                    return;
+                }
+            };
+        // Whatever it waits for may wake others while it is told.
+        drop(state);
+        if cancel() {
+            return suspension.end(self.clone(), status);
+        }
+        let mut state = lock(&self.0.state);
+        match *state {
+            State::Running { woken: Some(_), .. } => {
+                drop(state);
+                suspension.resume(self.clone());
+            }
+            _ => *state = State::Waiting { cancel, suspension, ended: Some(status) },
+        }
+    }
+
+    /// It is answered.
+    pub(crate) fn finish(&self) {
+        *lock(&self.0.state) = State::Over;
+        if let Some(waiting) = self.0.table.upgrade() {
+            waiting.remove(self.0.asked.async_id);
+        }
+    }
+}
+
+/// `Connection.AsyncCommandList` of all connections of a session, as far as they are this session's requests.
+#[derive(Default)]
+pub(crate) struct Waiting(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    slots: HashMap<u64, Arc<Slot>>,
+    /// The slots by what requests are about, and by the connections and messages that they came in.
+    of_files: BTreeSet<((u64, u64), u64)>,
+    of_messages: BTreeSet<((u64, u64), u64)>,
+    is_over: bool,
+}
+
+impl Table {
+    fn add(&mut self, slot: &Arc<Slot>) {
+        let Asked { async_id, connection, message_id, file, .. } = slot.asked;
+        self.of_files.extend(file.map(|file| ((file.persistent, file.volatile), async_id)));
+        self.of_messages.insert(((connection, message_id), async_id));
+        self.slots.insert(async_id, Arc::clone(slot));
+    }
+
+    fn remove(&mut self, async_id: u64) -> Option<Arc<Slot>> {
+        let slot = self.slots.remove(&async_id)?;
+        let Asked { connection, message_id, file, .. } = slot.asked;
+        file.into_iter()
+            .for_each(|file| _ = self.of_files.remove(&((file.persistent, file.volatile), async_id)));
+        self.of_messages.remove(&((connection, message_id), async_id));
+        Some(slot)
+    }
+
+    /// The slots that an index has under this.
+    fn found(&self, index: &BTreeSet<((u64, u64), u64)>, under: (u64, u64)) -> Vec<Arc<Slot>> {
+        let ids = index.range((under, 0)..=(under, u64::MAX)).map(|(_, async_id)| async_id);
+        ids.filter_map(|async_id| self.slots.get(async_id)).cloned().collect()
+    }
+}
+
+impl Waiting {
+    fn add(&self, slot: &Arc<Slot>) -> bool {
+        let mut table = lock(&self.0);
+        if !table.is_over {
+            table.add(slot);
+        }
+        !table.is_over
+    }
+
+    fn remove(&self, async_id: u64) {
+        let removed = lock(&self.0).remove(async_id);
+        drop(removed);
+    }
+
+    /// Cancels the request of a connection that is known by `async_id`, or else by its message, if it waits.
+    pub(crate) fn cancel(&self, connection: u64, async_id: Option<u64>, message_id: u64) {
+        let table = lock(&self.0);
+        let found = match async_id {
+            Some(async_id) => table.slots.get(&async_id).cloned().into_iter().collect(),
+            None => table.found(&table.of_messages, (connection, message_id)),
+        };
+        drop(table);
+        let its = found.into_iter().filter(|slot| slot.asked.connection == connection);
+        its.for_each(|slot| Waker(slot).end(NtStatus::CANCELLED));
+    }
+
+    /// Ends the requests about a file that is no longer open.
+    pub(crate) fn close_file(&self, file: FileId) {
+        let table = lock(&self.0);
+        let found = table.found(&table.of_files, (file.persistent, file.volatile));
+        drop(table);
+        for slot in found {
+            let status = slot.asked.closed_with;
+            Waker(slot).end(status);
+        }
+    }
+
+    /// Ends requests.
+    pub(crate) fn close(&self, which: impl Fn(&Asked) -> bool) {
+        let table = lock(&self.0);
+        let found: Vec<_> = table.slots.values().filter(|slot| which(&slot.asked)).cloned().collect();
+        drop(table);
+        for slot in found {
+            let status = slot.asked.closed_with;
+            Waker(slot).end(status);
+        }
+    }
+
+    /// Ends the requests that count among those of a connection which is gone. Those that outlive it count among those of another
+    /// one from now on, if that may have so many.
+    pub(crate) fn lose(&self, connection: u64, heir: Option<(u64, &Arc<Allowance>)>) {
+        let is_lost = |slot: &&Arc<Slot>| lock(&slot.counted).connection == connection;
+        let lost: Vec<_> = lock(&self.0).slots.values().filter(is_lost).cloned().collect();
+        for slot in lost {
+            if !slot.asked.outlives || !heir.is_some_and(|heir| slot.is_inherited(heir)) {
+                let status = slot.asked.closed_with;
+                Waker(slot).end(status);
+            }
+        }
+    }
+
+    /// Ends all, and takes no more.
+    pub(crate) fn close_all(&self) {
+        lock(&self.0).is_over = true;
+        self.close(|_| true);
+    }
+}
+
+/// How many requests may wait, and how many bytes of them.
+pub(crate) struct Allowance {
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+    requests_max: usize,
+    bytes_max: usize,
+}
+
+impl Allowance {
+    pub(crate) const fn new(requests_max: usize, bytes_max: usize) -> Self {
+        Self { requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0), requests_max, bytes_max }
+    }
+
+    /// Counts a request of so many bytes, if there may be one more.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Taken> {
+        self.take_within(bytes, self.requests_max, self.bytes_max)
+    }
+
+    /// The same for one user, whose part of `all` is less where others leave less.
+    pub(crate) fn take_beside(self: &Arc<Self>, bytes: usize, all: &Self) -> Option<Taken> {
+        let most = |own: &AtomicUsize, of_all: &AtomicUsize, own_max, all_max| {
+            let others = of_all.load(Ordering::Relaxed).saturating_sub(own.load(Ordering::Relaxed));
+            most_of_user(own_max, all_max, others)
+        };
+        let requests_max = most(&self.requests, &all.requests, self.requests_max, all.requests_max);
+        let bytes_max = most(&self.bytes, &all.bytes, self.bytes_max, all.bytes_max);
+        self.take_within(bytes, requests_max, bytes_max)
+    }
+
+    fn take_within(self: &Arc<Self>, bytes: usize, requests_max: usize, bytes_max: usize) -> Option<Taken> {
+        let taken = Taken { allowance: Arc::clone(self), bytes };
+        let requests = self.requests.fetch_add(1, Ordering::Relaxed);
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        (requests < requests_max && before.saturating_add(bytes) <= bytes_max).then_some(taken)
+    }
+}
+
+/// A request that is counted, until this is dropped.
+pub(crate) struct Taken {
+    allowance: Arc<Allowance>,
+    bytes: usize,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.allowance.requests.fetch_sub(1, Ordering::Relaxed);
+        self.allowance.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// What became of a request: it went on by this, or ended with that.
+    type Became = Result<Option<Outcome>, NtStatus>;
+
+    struct Told(Sender<Became>);
+
+    impl Suspension for Told {
+        fn resume(self: Box<Self>, waker: Waker) {
+            _ = self.0.send(Ok(waker.take_woken()));
+        }
+
+        fn end(self: Box<Self>, waker: Waker, status: NtStatus) {
+            waker.finish();
+            _ = self.0.send(Err(status));
+        }
+    }
+
+    pub(crate) fn request(waiting: &Arc<Waiting>) -> Waker {
+        let asked = Asked {
+            async_id: 1,
+            connection: 1,
+            message_id: 1,
+            tree_id: 1,
+            file: None,
+            closed_with: NtStatus::FILE_CLOSED,
+            interim: Interim::Always,
+            outlives: false,
+        };
+        let taken = || Arc::new(Allowance::new(1, 1)).take(1).unwrap();
+        Waker::new(waiting, asked, [taken(), taken(), taken()]).unwrap()
+    }
+
+    /// A request waits, and what it waits for can be taken back or not.
+    fn suspend(waker: &Waker, is_canceled: bool) -> Receiver<Became> {
+        let (told, became) = channel();
+        waker.suspend(Box::new(move || is_canceled), Box::new(Told(told)));
+        became
+    }
+
+    #[test]
+    fn a_request_that_is_canceled_ends_once() {
+        let waiting = Arc::default();
+        let waker = request(&waiting);
+        let became = suspend(&waker, true);
+        waiting.cancel(1, Some(1), 1);
+        waker.wake(Outcome::Granted);
+        waiting.cancel(1, Some(1), 1);
+        assert_eq!(became.iter().collect::<Vec<_>>(), [Err(NtStatus::CANCELLED)]);
+    }
+
+    /// What it was given is not lost, in whatever order both come.
+    #[test]
+    fn a_request_that_is_canceled_too_late_goes_on() {
+        for early in [[true, true], [true, false], [false, true], [false, false]] {
+            for wakes_first in [true, false] {
+                let waiting = Arc::default();
+                let waker = request(&waiting);
+                let wake = |now| {
+                    if now == early[0] {
+                        waker.wake(Outcome::Granted);
+                    }
+                };
+                let cancel = |now| {
+                    if now == early[1] {
+                        waiting.cancel(1, Some(1), 1);
+                    }
+                };
+                let both = |now| match wakes_first {
+                    true => (wake(now), cancel(now)),
+                    false => (cancel(now), wake(now)),
+                };
+                both(true);
+                let became = suspend(&waker, false);
+                both(false);
+                assert_eq!(became.try_recv(), Ok(Ok(Some(Outcome::Granted))), "{early:?}, {wakes_first}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_may_not_wait_is_not_counted() {
+        let allowance = Arc::new(Allowance::new(2, 10));
+        let first = allowance.take(5).unwrap();
+        assert!(allowance.take(6).is_none(), "too many bytes");
+        let second = allowance.take(5).unwrap();
+        assert!(allowance.take(0).is_none(), "too many requests");
+        drop((first, second));
+        assert!(allowance.take(10).is_some());
+    }
+
+    #[test]
+    fn a_request_that_is_canceled_while_it_is_woken_does_not_wait_again() {
+        let waiting = Arc::default();
+        let waker = request(&waiting);
+        let became = suspend(&waker, false);
+        waiting.cancel(1, Some(1), 1);
+        waker.wake(Outcome::Again);
+        assert_eq!(became.try_recv(), Ok(Ok(Some(Outcome::Again))));
+        assert_eq!(suspend(&waker, true).try_recv(), Ok(Err(NtStatus::CANCELLED)));
+    }
+}

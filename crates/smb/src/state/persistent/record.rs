@@ -1,0 +1,275 @@
+//! The record of an open, as XDR (RFC 4506).
+
+use super::{AsCreated, Kept};
+use crate::limits::{PATH_NAMES_MAX, PERSISTENT_RANGES_MAX};
+use crate::metadata::names::Naming;
+use crate::state::caching::breaks::{caching_of_state, state_of};
+use crate::state::open::lock_sequences::ENTRIES;
+use crate::state::open::{Open, Place};
+use smb_wire::NtStatus;
+use smb_wire::oplock::LeaseState;
+use vfs::claims::{Caching, Link, Span};
+use vfs::{FileKey, KEY_BYTES_MAX};
+use xdr::{Decode, Encode, Malformed, Reader, Xdr};
+
+/// Bytes of a file's key, as vfs bounds them.
+const KEY_MAX: u32 = 40;
+/// Bytes of a name as it is stored, and of the path of a share.
+const NAME_MAX: u32 = 4096;
+/// Names on the way to a file.
+const PATH_MAX: u32 = 256;
+/// Groups of a user.
+const GROUPS_MAX: u32 = 65_536;
+/// Byte ranges of an open.
+const RANGES_MAX: u32 = 4096;
+
+const _: () = assert!(KEY_BYTES_MAX <= 40 && PATH_NAMES_MAX <= 256 && PERSISTENT_RANGES_MAX <= 4096);
+
+/// What is written down of an open.
+#[derive(Clone, Debug, PartialEq, Eq, Xdr)]
+pub(super) struct Record<'a> {
+    pub(super) create_guid: [u8; 16],
+    pub(super) client_guid: [u8; 16],
+    /// Who logged in.
+    pub(super) uid: u32,
+    pub(super) timeout_ms: u32,
+    pub(super) instance: Option<InstanceRecord>,
+    /// As whom the share took that user.
+    pub(super) caller: CallerRecord,
+    pub(super) volume: u64,
+    #[xdr(max = NAME_MAX)]
+    pub(super) share: &'a [u8],
+    #[xdr(max = KEY_MAX)]
+    pub(super) file: &'a [u8],
+    #[xdr(max = KEY_MAX)]
+    pub(super) dir: &'a [u8],
+    #[xdr(max = PATH_MAX)]
+    pub(super) path: Vec<NameRecord<'a>>,
+    /// Whether names are those of Unix.
+    pub(super) is_posix: bool,
+    pub(super) granted: u32,
+    pub(super) share_access: u32,
+    pub(super) mode: u32,
+    pub(super) action: u32,
+    /// Whether the file was set to be deleted.
+    pub(super) is_deleted: bool,
+    pub(super) cache: Option<CacheRecord>,
+    #[xdr(max = RANGES_MAX)]
+    pub(super) ranges: Vec<RangeRecord>,
+    /// For each index the number of the last request for byte ranges that was done, or 255.
+    pub(super) lock_sequences: [u8; ENTRIES],
+}
+
+/// `AppInstanceId` and `AppInstanceVersion`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+pub(super) struct InstanceRecord {
+    pub(super) id: [u8; 16],
+    pub(super) high: u64,
+    pub(super) low: u64,
+}
+
+/// A user as the rules of an export take it.
+#[derive(Clone, Debug, PartialEq, Eq, Xdr)]
+pub(super) struct CallerRecord {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    #[xdr(max = GROUPS_MAX)]
+    pub(super) groups: Vec<u32>,
+    pub(super) read_only: bool,
+}
+
+/// A name of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+pub(super) struct NameRecord<'a>(#[xdr(max = NAME_MAX)] pub(super) &'a [u8]);
+
+/// What the client could cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+pub(super) struct CacheRecord {
+    /// The lease; none for an oplock.
+    pub(super) lease: Option<LeaseRecord>,
+    /// `LeaseState`.
+    pub(super) want: u32,
+    pub(super) epoch: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+pub(super) struct LeaseRecord {
+    pub(super) key: [u8; 16],
+    /// Whether it is of the second version.
+    pub(super) has_epoch: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Xdr)]
+pub(super) struct RangeRecord {
+    pub(super) start: u64,
+    pub(super) length: u64,
+    pub(super) is_exclusive: bool,
+}
+
+/// Has the record of an open say what is, if it has one.
+pub(crate) fn save(open: &Open) -> Result<(), NtStatus> {
+    open.kept().map_or(Ok(()), |kept| save_as(open, kept))
+}
+
+/// The same of an open that is to have one.
+pub(crate) fn save_as(open: &Open, kept: &Kept) -> Result<(), NtStatus> {
+    kept.write(|created| {
+        let sources = Sources::of(open).ok_or(NtStatus::NOT_SUPPORTED)?;
+        let record = Record::of(open, created, &sources).ok_or(NtStatus::FILE_CLOSED)?;
+        if record.ranges.len() > PERSISTENT_RANGES_MAX {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        Ok((record.to_bytes(), record.is_deleted))
+    })
+}
+
+/// What a record is made of that lives for no longer than that.
+pub(super) struct Sources {
+    place: Place,
+    dir: FileKey,
+    file: FileKey,
+}
+
+impl Sources {
+    /// Of an open with a name; `None` of the root of a share, and of a stream.
+    pub(super) fn of(open: &Open) -> Option<Self> {
+        let place = open.place().clone();
+        let (dir, _) = place.entry.as_ref().filter(|_| place.stream.is_none())?;
+        let (dir, file) = (dir.key(), open.file.key());
+        Some(Self { place, dir, file })
+    }
+}
+
+impl<'a> Record<'a> {
+    /// The record of an open as it is now; `None` if its claim is lost.
+    pub(super) fn of(open: &'a Open, created: &AsCreated, sources: &'a Sources) -> Option<Self> {
+        let Sources { place, dir, file } = sources;
+        let export = &open.disk.export;
+        let caller = &open.disk.caller;
+        let granted = open.file.granted_of(open.claim())?;
+        let lease = open.lease_key().map(|key| LeaseRecord { key: key.0, has_epoch: open.has_epoch() });
+        let cache = (!created.want.is_none()).then(|| CacheRecord {
+            lease,
+            want: state_of(created.want).0,
+            epoch: u32::from(granted.epoch),
+        });
+        let range = |(span, is_exclusive): (Span, bool)| RangeRecord {
+            start: span.start(),
+            length: span.len(),
+            is_exclusive,
+        };
+        let instance = open.instance().map(|instance| {
+            let (high, low) = instance.version;
+            InstanceRecord { id: instance.id.0, high, low }
+        });
+        let mut record = Self {
+            create_guid: created.create_guid.0,
+            client_guid: created.client_guid.0,
+            uid: created.uid,
+            timeout_ms: created.timeout_ms,
+            instance,
+            caller: CallerRecord {
+                uid: caller.uid,
+                gid: caller.gid,
+                groups: caller.groups().to_vec(),
+                read_only: caller.read_only,
+            },
+            volume: export.volume.id().0,
+            share: export.path.as_bytes(),
+            file: file.bytes(),
+            dir: dir.bytes(),
+            path: place.path.iter().map(|name| NameRecord(name)).collect(),
+            is_posix: open.naming == Naming::Posix,
+            granted: open.granted.0,
+            share_access: created.share_access.0,
+            mode: open.mode().0,
+            action: created.action.0,
+            is_deleted: false,
+            cache,
+            ranges: open.file.ranges_with(open.claim()).into_iter().map(range).collect(),
+            lock_sequences: open.lock_sequences.to_bytes(),
+        };
+        record.is_deleted = record.goes_by(open.file.deletion().as_ref());
+        Some(record)
+    }
+
+    /// Whether a name that goes with the last open of the file is the one that the record has.
+    pub(super) fn goes_by(&self, deletion: Option<&Link>) -> bool {
+        // By another name of the file its own stays.
+        deletion.is_some_and(|link| link.parent.bytes() == self.dir && *link.name == *self.name())
+    }
+
+    /// What a record says, all of it.
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        let record = Self::decode(&mut r)?;
+        if r.remaining() > 0 || record.path.is_empty() {
+            return Err(Malformed("a record of an open"));
+        }
+        Ok(record)
+    }
+
+    /// The byte ranges, as they are claimed.
+    pub(super) fn spans(&self) -> Result<Vec<(Span, bool)>, NtStatus> {
+        let span = |range: &RangeRecord| {
+            let span = Span::new(range.start, range.length).ok_or(NtStatus::INVALID_LOCK_RANGE)?;
+            Ok((span, range.is_exclusive))
+        };
+        self.ranges.iter().map(span).collect()
+    }
+
+    /// Its own name in its directory.
+    pub(super) fn name(&self) -> &'a [u8] {
+        self.path.last().map_or(&[], |name| name.0)
+    }
+}
+
+impl CacheRecord {
+    pub(super) fn want(&self) -> Caching {
+        caching_of_state(LeaseState(self.want))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_as_it_was_written_and_no_part_of_it_is() {
+        let record = Record {
+            create_guid: [1; 16],
+            client_guid: [2; 16],
+            uid: 3,
+            timeout_ms: 4,
+            instance: Some(InstanceRecord { id: [5; 16], high: 6, low: 7 }),
+            caller: CallerRecord { uid: 8, gid: 9, groups: vec![10, 11], read_only: true },
+            volume: 12,
+            share: b"/files",
+            file: b"key",
+            dir: b"dir",
+            path: vec![NameRecord(b"dir"), NameRecord(b"name")],
+            is_posix: false,
+            granted: 13,
+            share_access: 7,
+            mode: 0,
+            action: 2,
+            is_deleted: true,
+            cache: Some(CacheRecord {
+                lease: Some(LeaseRecord { key: [14; 16], has_epoch: true }),
+                want: 7,
+                epoch: 15,
+            }),
+            ranges: vec![RangeRecord { start: 16, length: 17, is_exclusive: true }],
+            lock_sequences: [255; ENTRIES],
+        };
+        let bytes = record.to_bytes();
+        assert_eq!(Record::read(&bytes).unwrap(), record);
+        assert_eq!(record.name(), b"name");
+        for length in 0..bytes.len() {
+            assert!(Record::read(&bytes[..length]).is_err(), "{length}");
+        }
+        assert!(Record::read(&[&bytes[..], &[0; 4]].concat()).is_err(), "nothing follows");
+        let nameless = Record { path: Vec::new(), ..record };
+        assert!(Record::read(&nameless.to_bytes()).is_err());
+    }
+}

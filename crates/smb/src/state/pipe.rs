@@ -1,0 +1,257 @@
+//! Pipes of IPC$ as a client has them open (MS-SMB2 §3.3.1.10, MS-RPCE §2.1.1.2).
+
+use super::pending::Waker;
+use crate::limits::most_of_user;
+use crate::pipes::Handles;
+use crate::sync::lock;
+use smb_wire::rpc::{Association, Call, Fault, PartOfReply, WriteError};
+use smb_wire::types::AccessMask;
+use smb_wire::{FileId, NtStatus};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use vfs::claims::Outcome;
+
+/// What is spoken over a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaks {
+    /// `srvsvc`: which shares there are.
+    Server,
+    /// `wkssvc`: what the host is called.
+    Workstation,
+    /// `lsarpc`: whose a SID is.
+    Authority,
+    /// `samr`: which users and groups there are.
+    Accounts,
+}
+
+/// A pipe as a client has it open.
+pub(crate) struct Pipe {
+    pub(crate) id: FileId,
+    /// The tree connect it was opened by.
+    pub(crate) tree_id: u32,
+    pub(crate) speaks: Speaks,
+    granted: AccessMask,
+    state: Mutex<State>,
+    budgets: [Budget; 3],
+}
+
+struct State {
+    /// Nothing once the client has written what is no RPC.
+    association: Option<Association>,
+    /// What the client has opened over it.
+    handles: Handles,
+    /// What it counts as in the budgets.
+    bytes: usize,
+    /// READs that wait for something to read, in the order in which they came.
+    readers: VecDeque<Waker>,
+}
+
+/// The memory that the pipes of a session, a user, or of all, may take for what is written and not answered, or answered and not read.
+#[derive(Clone)]
+pub(crate) struct Budget {
+    bytes: Arc<AtomicUsize>,
+    bytes_max: usize,
+    /// What others have as well, and how much that may be in all.
+    all: Option<(Arc<AtomicUsize>, usize)>,
+}
+
+impl Budget {
+    pub(crate) fn new(bytes: &Arc<AtomicUsize>, bytes_max: usize) -> Self {
+        Self { bytes: Arc::clone(bytes), bytes_max, all: None }
+    }
+
+    /// The same for one user, whose part of `all` is less where others leave less.
+    pub(crate) fn beside(self, all: &Self) -> Self {
+        Self { all: Some((Arc::clone(&all.bytes), all.bytes_max)), ..self }
+    }
+
+    fn is_used_up(&self) -> bool {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        let most = |(all, all_max): &(Arc<AtomicUsize>, usize)| {
+            most_of_user(self.bytes_max, *all_max, all.load(Ordering::Relaxed).saturating_sub(bytes))
+        };
+        bytes >= self.all.as_ref().map_or(self.bytes_max, most)
+    }
+}
+
+impl Pipe {
+    pub(crate) fn new(
+        id: FileId,
+        tree_id: u32,
+        granted: AccessMask,
+        (speaks, association): (Speaks, Association),
+        budgets: [Budget; 3],
+    ) -> Self {
+        let handles = Handles::of_pipe(id);
+        let state = State { association: Some(association), handles, bytes: 0, readers: VecDeque::new() };
+        Self { id, tree_id, speaks, granted, state: Mutex::new(state), budgets }
+    }
+
+    /// `STATUS_ACCESS_DENIED` unless all of `rights` were granted.
+    pub(crate) fn check(&self, rights: AccessMask) -> Result<(), NtStatus> {
+        if self.granted.contains(rights) { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
+    }
+
+    /// Takes what a client writes, and has the calls answered that are whole with it.
+    pub(crate) fn write(
+        &self,
+        bytes: &[u8],
+        mut answer: impl FnMut(&mut Handles, Call<'_>) -> Result<Vec<u8>, Fault>,
+    ) -> Result<(), NtStatus> {
+        let mut state = lock(&self.state);
+        let State { association, handles, .. } = &mut *state;
+        let open = association.as_mut().ok_or(NtStatus::PIPE_DISCONNECTED)?;
+        if self.budgets.iter().any(Budget::is_used_up) {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        let written = match open.write(bytes, |call| answer(handles, call)) {
+            Ok(()) => Ok(()),
+            Err(WriteError::Unread) => Err(NtStatus::PIPE_BUSY),
+            Err(WriteError::Malformed(malformed)) => {
+                tracing::info!(what = malformed.0, "a pipe is closed");
+                state.association = None;
+                state.handles = Handles::of_pipe(self.id);
+                Err(NtStatus::PIPE_DISCONNECTED)
+            }
+        };
+        self.count(&mut state);
+        drop(state);
+        self.wake();
+        written
+    }
+
+    /// At most `length` bytes of what was answered; `STATUS_PIPE_EMPTY` if all of that is read.
+    pub(crate) fn read(&self, length: u32) -> Result<PartOfReply, NtStatus> {
+        let mut state = lock(&self.state);
+        let read = match &mut state.association {
+            Some(open) => {
+                open.read(usize::try_from(length).unwrap_or(usize::MAX)).ok_or(NtStatus::PIPE_EMPTY)
+            }
+            None => Err(NtStatus::PIPE_DISCONNECTED),
+        };
+        self.count(&mut state);
+        drop(state);
+        // What is left is for the next.
+        self.wake();
+        read
+    }
+
+    /// Whether something was answered that is not read.
+    pub(crate) fn has_unread(&self) -> Result<bool, NtStatus> {
+        let state = lock(&self.state);
+        let open = state.association.as_ref().ok_or(NtStatus::PIPE_DISCONNECTED)?;
+        Ok(open.has_unread())
+    }
+
+    /// Has a READ wait for something to read.
+    pub(crate) fn wait(&self, waker: &Waker) {
+        lock(&self.state).readers.push_back(waker.clone());
+        // What was answered in between has found nobody who waits.
+        self.wake();
+    }
+
+    /// A READ waits no longer: what it was to look for is for the next one.
+    pub(crate) fn forget(&self, async_id: u64) {
+        lock(&self.state).readers.retain(|waker| waker.asked().async_id != async_id);
+        self.wake();
+    }
+
+    /// Has the first that waits look at what was answered, or that nothing will be any more.
+    fn wake(&self) {
+        let mut state = lock(&self.state);
+        let has_news = state.association.as_ref().is_none_or(Association::has_unread);
+        let first = if has_news { state.readers.pop_front() } else { None };
+        drop(state);
+        if let Some(waker) = first {
+            waker.wake(Outcome::Again);
+        }
+    }
+
+    /// Counts the memory that it takes now.
+    fn count(&self, state: &mut State) {
+        let of_handles = state.handles.held_bytes();
+        let bytes = state.association.as_ref().map_or(0, |open| open.held_bytes() + of_handles);
+        let before = std::mem::replace(&mut state.bytes, bytes);
+        for budget in &self.budgets {
+            budget.bytes.fetch_add(bytes, Ordering::Relaxed);
+            budget.bytes.fetch_sub(before, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        let before = lock(&self.state).bytes;
+        for budget in &self.budgets {
+            budget.bytes.fetch_sub(before, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smb_wire::rpc::srvsvc;
+
+    fn budget(bytes_max: usize) -> Budget {
+        Budget::new(&Arc::default(), bytes_max)
+    }
+
+    fn within(budgets: [Budget; 3], granted: AccessMask) -> Pipe {
+        let association = Association::new("\\PIPE\\srvsvc", &[srvsvc::INTERFACE]);
+        let id = FileId { persistent: 1, volatile: 1 };
+        Pipe::new(id, 1, granted, (Speaks::Server, association), budgets)
+    }
+
+    fn pipe(granted: AccessMask) -> Pipe {
+        within([budget(1000), budget(1000), budget(1000)], granted)
+    }
+
+    #[test]
+    fn what_is_on_its_way_over_pipes_is_counted_until_they_go() {
+        let (of_session, of_all) = (budget(100), budget(150));
+        let budgets = || [of_session.clone(), budget(1000), of_all.clone()];
+        let counted = || [&of_session, &of_all].map(|budget| budget.bytes.load(Ordering::Relaxed));
+        let (one, two) = (within(budgets(), AccessMask::FILE_ALL), within(budgets(), AccessMask::FILE_ALL));
+        let other = within([budget(100), budget(1000), of_all.clone()], AccessMask::FILE_ALL);
+        let refuse = |_: &mut Handles, _: Call<'_>| Err(Fault::ACCESS_DENIED);
+        // The beginning of a unit that is never whole.
+        let begin = [&[5, 0, 0, 3, 0x10, 0, 0, 0, 0xff, 0x0f, 0, 0, 1, 0, 0, 0][..], &[0; 44]].concat();
+        assert_eq!(one.write(&begin, refuse), Ok(()));
+        assert_eq!(two.write(&begin[..50], refuse), Ok(()));
+        assert_eq!(counted(), [110, 110]);
+        for pipe in [&one, &two] {
+            assert_eq!(pipe.write(&[0], refuse), Err(NtStatus::INSUFFICIENT_RESOURCES));
+        }
+        assert_eq!(other.write(&begin, refuse), Ok(()), "another session has a budget of its own");
+        assert_eq!(counted(), [110, 170]);
+        assert_eq!(other.write(&[0], refuse), Err(NtStatus::INSUFFICIENT_RESOURCES), "up to that of all");
+        drop(one);
+        assert_eq!(counted(), [50, 110]);
+        assert_eq!(two.write(&[0xff; 64], refuse), Ok(()), "more of the same unit");
+        drop((two, other));
+        assert_eq!(counted(), [0, 0]);
+    }
+
+    #[test]
+    fn what_is_no_rpc_closes_the_pipe() {
+        let pipe = pipe(AccessMask::FILE_ALL);
+        let refuse = |_: &mut Handles, _: Call<'_>| Err(Fault::ACCESS_DENIED);
+        assert_eq!(pipe.read(100), Err(NtStatus::PIPE_EMPTY));
+        assert_eq!(pipe.write(&[0xff; 64], refuse), Err(NtStatus::PIPE_DISCONNECTED));
+        assert_eq!(pipe.write(&[], refuse), Err(NtStatus::PIPE_DISCONNECTED));
+        assert_eq!(pipe.read(100), Err(NtStatus::PIPE_DISCONNECTED));
+        assert_eq!(pipe.has_unread(), Err(NtStatus::PIPE_DISCONNECTED));
+    }
+
+    #[test]
+    fn all_rights_of_a_call_are_needed() {
+        let both = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
+        let reading = pipe(AccessMask::READ_DATA);
+        assert_eq!(reading.check(AccessMask::READ_DATA), Ok(()));
+        assert_eq!(reading.check(AccessMask::WRITE_DATA), Err(NtStatus::ACCESS_DENIED));
+        assert_eq!(reading.check(both), Err(NtStatus::ACCESS_DENIED));
+        assert_eq!(pipe(both).check(both), Ok(()));
+    }
+}

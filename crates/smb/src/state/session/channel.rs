@@ -1,0 +1,155 @@
+//! Channels: a session as one connection has it (MS-SMB2 §3.3.1.14).
+
+use super::Session;
+use super::keys::{Keys, signing_key};
+use crate::state::connection::negotiated::Negotiated;
+use crate::state::pending::Allowance;
+use crate::sync::lock;
+use identity::{Acceptor, Authority, Identity, SessionKey, Step};
+use smb_wire::NtStatus;
+use smb_wire::crypto::{Preauth, signing};
+use std::any::Any;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+use transport::Outbox;
+
+/// `Channel`, from the first request that authenticates over it.
+pub(crate) struct Channel {
+    pub(crate) session: Arc<Session>,
+    connection: Weak<dyn ChannelConnection>,
+    setup: Mutex<Setup>,
+    signing: OnceLock<Arc<signing::Key>>,
+}
+
+/// A connection, as the sessions that it has reach it.
+pub(crate) trait ChannelConnection: Send + Sync {
+    /// Takes the channel of a session away that is over.
+    fn forget(&self, session_id: u64);
+
+    /// Tells connections apart.
+    fn number(&self) -> u64;
+
+    /// Sends a message that is no reply, without waiting for the client. The connection ends unless the client's machine confirms the
+    /// message in this time. `false` where it is gone.
+    fn send_surely(&self, message: &mut Outbox, patience: Duration) -> bool;
+
+    /// What may wait of its requests.
+    fn waiting(&self) -> &Arc<Allowance>;
+
+    /// What takes its messages, as the server knows it; `None` where it is gone.
+    fn carrier(&self) -> Option<Arc<dyn Any + Send + Sync>>;
+
+    /// Whether its client has ended it, be that noticed or not.
+    fn is_ended(&self) -> bool;
+
+    /// Where its client is; `None` where it is gone.
+    fn client(&self) -> Option<IpAddr>;
+}
+
+/// A channel that is being set up, or authenticates again.
+struct Setup {
+    acceptor: Option<Acceptor>,
+    /// `PreauthIntegrityHashValue`.
+    preauth: Preauth,
+}
+
+impl Channel {
+    /// Of a connection that has said `preauth` so far.
+    pub(crate) fn new(
+        session: Arc<Session>,
+        connection: Weak<dyn ChannelConnection>,
+        preauth: Preauth,
+    ) -> Self {
+        let setup = Mutex::new(Setup { acceptor: None, preauth });
+        Self { session, connection, setup, signing: OnceLock::new() }
+    }
+
+    /// Its connection, as long as that is there.
+    pub(crate) fn connection(&self) -> Option<Arc<dyn ChannelConnection>> {
+        self.connection.upgrade()
+    }
+
+    /// Whether the client has authenticated over it.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.signing.get().is_some()
+    }
+
+    /// Whether it is bound, and its session not over.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.is_bound() && !self.session.is_over()
+    }
+
+    /// What its messages are signed with, once it is bound.
+    pub(crate) fn signing(&self) -> Option<&Arc<signing::Key>> {
+        self.signing.get()
+    }
+
+    /// Whether a message is signed by this channel's key.
+    pub(crate) fn verify(&self, message: &[u8]) -> bool {
+        self.signing().is_some_and(|key| key.verify(message).is_ok())
+    }
+
+    /// The next step of an authentication, by the token of a request that has come to this address.
+    pub(crate) fn step(
+        &self,
+        request: &[u8],
+        token: &[u8],
+        (authority, reached_at): (&Arc<Authority>, IpAddr),
+        now: identity::FileTime,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Step {
+        let mut setup = lock(&self.setup);
+        if !self.is_bound() {
+            setup.preauth.update(request);
+        }
+        let acceptor =
+            setup.acceptor.get_or_insert_with(|| Acceptor::new(Arc::clone(authority)).reached_at(reached_at));
+        let stepped = acceptor.step(token, now, random);
+        if !matches!(stepped, Step::Continue(_)) {
+            setup.acceptor = None;
+        }
+        stepped
+    }
+
+    /// Adds the reply to a step of the setup to what the keys are made of.
+    pub(crate) fn note_reply(&self, reply: &[u8]) {
+        if !self.is_bound() {
+            lock(&self.setup).preauth.update(reply);
+        }
+    }
+
+    /// What an authentication over this channel has proven. The first of a session gives it its user and its keys, the first of
+    /// another channel gives the channel a key, and a later one changes nothing; both must be the same user's
+    /// (MS-SMB2 §3.3.5.5.2, §3.3.5.5.3).
+    pub(crate) fn establish(
+        self: &Arc<Self>,
+        negotiated: &Negotiated,
+        identity: Option<Identity>,
+        key: &SessionKey,
+        must_sign: bool,
+    ) -> Result<(), NtStatus> {
+        if self.session.is_established() {
+            let is_same = self.session.is_of(identity.as_ref());
+            if self.is_bound() {
+                return if is_same { Ok(()) } else { Err(NtStatus::LOGON_FAILURE) };
+            }
+            if !is_same {
+                return Err(NtStatus::ACCESS_DENIED);
+            }
+            let preauth = lock(&self.setup).preauth.clone();
+            let key = signing_key(negotiated, key, &preauth).ok_or(NtStatus::LOGON_FAILURE)?;
+            return self.bind(Arc::new(key));
+        }
+        let preauth = lock(&self.setup).preauth.clone();
+        let keys = Keys::derive(negotiated, key, &preauth).ok_or(NtStatus::LOGON_FAILURE)?;
+        let signing = Arc::clone(keys.signing());
+        self.session.establish(negotiated, identity, keys, must_sign)?;
+        self.bind(signing)
+    }
+
+    fn bind(self: &Arc<Self>, key: Arc<signing::Key>) -> Result<(), NtStatus> {
+        self.session.add_channel(self)?;
+        self.signing.set(key).map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)
+    }
+}

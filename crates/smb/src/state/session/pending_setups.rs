@@ -1,0 +1,77 @@
+//! Sessions whose clients have proven nothing: there are only so many, and where they run out the oldest of the network that has most
+//! gives way.
+
+use crate::limits::{SETUP_TIME_MIN, SETUPS_MAX};
+use crate::sync::lock;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use transport::Yielding;
+use vfs::bounds::Network;
+
+/// The places that there are, each with the number of its session.
+#[derive(Clone)]
+pub(crate) struct Setups(Arc<Mutex<Yielding<u64>>>);
+
+/// A session's place, until this is dropped.
+pub(crate) struct Setup {
+    setups: Setups,
+    number: u64,
+}
+
+impl Default for Setups {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Yielding::new(SETUP_TIME_MIN))))
+    }
+}
+
+impl Setups {
+    /// A place for a session of a client in this network, and the session that has lost it, if one had to. `None`: all are in use, and
+    /// none gives way.
+    pub(crate) fn take(
+        &self,
+        session_id: u64,
+        network: Network,
+        now: Instant,
+    ) -> Option<(Setup, Option<u64>)> {
+        let mut places = lock(&self.0);
+        let ended = if places.len() >= SETUPS_MAX { Some(places.give_way(network, now)?.1) } else { None };
+        let number = places.add(network, now, session_id);
+        Some((Setup { setups: self.clone(), number }, ended))
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        lock(&self.setups.0).remove(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
+    use vfs::bounds::Networks;
+
+    fn network(host: u32) -> Network {
+        Networks::default().of(IpAddr::V4(Ipv4Addr::from_bits(host)))
+    }
+
+    #[test]
+    fn greedy_networks_lose_their_oldest_place_to_others() {
+        let (setups, now) = (Setups::default(), Instant::now());
+        let hosts = (0..).map(|id| network(u32::try_from(id % 5).unwrap()));
+        let flood: Vec<Setup> = (0..SETUPS_MAX as u64)
+            .zip(hosts)
+            .map(|(id, host)| setups.take(id, host, now).unwrap().0)
+            .collect();
+        assert!(setups.take(7, network(0), now).is_none(), "they have it all");
+        let others: Vec<(Setup, Option<u64>)> =
+            (10..110).map(|host| setups.take(1 << 20, network(host), now).unwrap()).collect();
+        let lost: Vec<u64> = others.iter().filter_map(|(_, ended)| *ended).collect();
+        assert_eq!(lost.len(), 100);
+        assert!(lost.iter().all(|&id| id < 110), "the oldest of the five: {lost:?}");
+        assert!(setups.take(7, network(0), now + SETUP_TIME_MIN).is_some_and(|(_, ended)| ended.is_some()));
+        drop((flood, others));
+        assert!(lock(&setups.0).is_empty(), "all were given back");
+    }
+}
