@@ -10,7 +10,7 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use nfs::rpc::server::Settings;
+use nfs::server::Settings;
 use nfs_wire::v3::{self, FileHandle, GetattrArgs};
 use nfs_wire::v4::{
     self, Argument, Bitmap, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CreateSessionArgs,

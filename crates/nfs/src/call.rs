@@ -1,7 +1,7 @@
 //! One call on its way through the rooms: who asks, whether it may wait, and what it may remember.
 
-use crate::cache::{CachedFile, HandleCache};
 use crate::handle::Handle;
+use crate::handle::cache::{CachedFile, HandleCache};
 use crate::limits::SPLICE_BYTES_MIN;
 use crate::service::Service;
 use std::net::{IpAddr, SocketAddr};

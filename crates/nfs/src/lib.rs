@@ -1,25 +1,29 @@
 //! NFS for Plimsoll: ONC RPC, the port mapper, MOUNT, NFS version 3, the lock manager and the status monitor.
 //!
 //! This crate translates between the wire and [`vfs`]; what a file operation means and who may do it is decided there.
+//!
+//! Layers, top down: `testing`, `server`, `mount`, `v4`, `v3`, `nlm`, `nsm`, `portmap`, `call`, `service`, `state`, `records`,
+//! `handle`, `outgoing`, `programs`, `id_map`, `call_stats`, `status`, `limits`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
-pub mod cache;
 pub mod call;
-mod callback;
-pub mod counts;
-mod followed;
+pub mod call_stats;
 pub mod handle;
+pub mod id_map;
 pub mod limits;
 pub mod mount;
-pub mod names;
 pub mod nlm;
 pub mod nsm;
+mod outgoing;
 pub mod portmap;
-pub mod rates;
-pub mod rpc;
+pub mod programs;
+pub mod records;
+pub mod server;
 pub mod service;
+pub mod state;
+mod status;
 #[cfg(test)]
 mod testing;
 mod v3;

@@ -1,11 +1,11 @@
 //! What all connections share.
 
 use crate::handle::HandleSigner;
-use crate::mount::table::MountTable;
-use crate::nlm::locks::Locks;
-use crate::portmap::registration::Registration;
-use crate::rates::CallRates;
-use crate::rpc::replay::ReplayCache;
+use crate::programs::Registration;
+use crate::state::call_rates::CallRates;
+use crate::state::mounts::MountTable;
+use crate::state::nlm::Locks;
+use crate::state::replay_cache::ReplayCache;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Service {
     /// Replies to calls that must not be done twice; `None` switches the cache off.
     pub replay: Option<Arc<ReplayCache>>,
     /// Clients of version 4, their sessions and what they hold.
-    pub v4: crate::v4::state::State,
+    pub v4: crate::state::nfs4::State,
     /// Who has mounted what.
     pub mounts: MountTable,
     /// How often one client may call what no volume limits.

@@ -1,6 +1,6 @@
 //! The descriptors that this process may have, and what each part of it gets of them.
 
-use nfs::rpc::server::Settings;
+use nfs::server::Settings;
 use posix::ResourceBudget;
 use rustix::process::{Resource, getrlimit};
 use transport::{Descriptors, limit_pipes};

@@ -1,7 +1,7 @@
 //! Endpoints of volumes at the NFS port: listeners that come and go with the volumes that want them.
 
 use crate::periodic::Task;
-use nfs::rpc::server::Endpoints;
+use nfs::server::Endpoints;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener};

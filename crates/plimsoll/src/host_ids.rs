@@ -1,6 +1,6 @@
 //! The users and groups of this host, wherever it has them from: files, a directory, anything that its name service switch knows.
 
-use nfs::names::{HostIds, IdKind, IdNames};
+use nfs::id_map::{HostIds, IdKind, IdNames};
 use nix::unistd::{Gid, Group, Uid, User};
 use std::io;
 

@@ -15,10 +15,10 @@ use anyhow::Context;
 use clap::Args;
 use nfs::handle::HandleSigner;
 use nfs::portmap::rpcbind::{HostRpcbind, SOCKET};
-use nfs::rates::CallRates;
-use nfs::rpc::server::{Endpoints, Server, Settings, View};
-use nfs::rpc::udp::Responder;
+use nfs::server::udp::Responder;
+use nfs::server::{Endpoints, Server, Settings, View};
 use nfs::service::Service;
+use nfs::state::call_rates::CallRates;
 use std::net::{SocketAddr, TcpListener};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
@@ -126,7 +126,7 @@ impl NfsFrontend {
         let service = Arc::new(Service {
             namespace: Arc::clone(&namespace),
             signer,
-            v4: nfs::v4::state::State::new(0, &name, listen.lease.lease)
+            v4: nfs::state::nfs4::State::new(0, &name, listen.lease.lease)
                 .restarted_with(stable.records, stable.grace)
                 .delegating_writes(listen.write_delegations)
                 .with_names(names)

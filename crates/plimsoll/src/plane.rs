@@ -4,9 +4,9 @@ use crate::mounting::{Mounting, smb_target};
 use api::{Connected, MountTarget, Nfs4State, NfsCalls, NfsService, Plane, PlaneStats, SmbService, Users};
 use control::Mounts;
 use envelope::Protocol;
-use nfs::counts::VersionCounts;
-use nfs::rpc::server::Client;
-use nfs::v4::state::shown::ShownClient;
+use nfs::call_stats::VersionCounts;
+use nfs::server::Client;
+use nfs::state::nfs4::client_info::ShownClient;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use vfs::{Protection, VolumeId};
 /// The connections of all protocols.
 #[derive(Clone)]
 pub(crate) struct Connections {
-    pub(crate) nfs: nfs::rpc::server::View,
+    pub(crate) nfs: nfs::server::View,
     pub(crate) smb: Option<smb::server::View>,
 }
 

@@ -4,7 +4,7 @@ use crate::mounting::{NFS_PORT, PortMapper};
 use crate::nfs_frontend::Listen;
 use anyhow::{Context, bail};
 use nfs::portmap::{Registration, Transport};
-use nfs::rpc::dispatch::Programs;
+use nfs::programs::Programs;
 use nfs_wire::portmap::PORT;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};

@@ -3,7 +3,7 @@
 use crate::periodic::Task;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use nfs::rpc::tls::{ALPN, TlsPolicy};
+use nfs::server::tls::{ALPN, TlsPolicy};
 use serde::Deserialize;
 use stable::files::read_secret;
 use std::path::{Path, PathBuf};

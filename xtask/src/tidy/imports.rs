@@ -48,7 +48,12 @@ impl<'a> Graph<'a> {
         let found: Vec<Found<'_>> =
             modules.iter().zip(&code).map(|(module, code)| Found::read(code, &module.path)).collect();
         let only_tests: Vec<&Vec<&str>> = found.iter().flat_map(|found| &found.only_tests).collect();
-        let kept = |module: &Module<'_>| !only_tests.iter().any(|tests| module.path.starts_with(tests));
+        // A file of tests beside the one that declares it with `#[path]`.
+        let is_tests = |name: &str| name == "tests" || name.ends_with("_tests");
+        let kept = |module: &Module<'_>| {
+            !module.path.last().is_some_and(|name| is_tests(name))
+                && !only_tests.iter().any(|tests| module.path.starts_with(tests))
+        };
         let tree: Tree<'_> = modules
             .iter()
             .enumerate()

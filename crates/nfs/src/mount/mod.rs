@@ -4,20 +4,18 @@
 //! table of mounts is for people to read, and losing it at a restart costs nothing.
 
 mod path;
-mod status;
-pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
-pub use table::MountTable;
+pub use crate::state::mounts::MountTable;
 
 use crate::call::{Again, Answer, Attempt, Call, Outcome};
-use crate::rpc::reply::Records;
+use crate::records::reply::Records;
+use crate::status::mount::status;
 use nfs_wire::mount::{
     DirPath, ExportNode, FhStatus, GroupNode, MountBody, MountOk, MountReply, Procedure, Status, VERSION_1,
 };
 use nfs_wire::rpc::AuthFlavor;
-use status::status;
 use std::sync::Arc;
 use transport::Outbox;
 use vfs::{Export, ExportRule, File, FileType, FsError, FsResult, Origin, Protection};

@@ -4,25 +4,21 @@
 //! A client is its address, whatever it calls itself. Nobody proves anything here: who may use an export and
 //! read or write a file may lock it, and a client can give back its own locks alone.
 
-mod grant;
-pub mod locks;
 mod share;
-mod state;
-mod status;
 #[cfg(test)]
 mod tests;
 
 use crate::call::{Again, Answer, Attempt, Call, File, Outcome};
-use crate::callback::Outgoing;
 use crate::limits::LOCK_OWNER_BYTES_MAX;
-use crate::rpc::reply::Records;
-use locks::{Asked, Obstacle, Terms};
+use crate::outgoing::Outgoing;
+use crate::records::reply::Records;
+use crate::state::nlm::table::{Offer, OwnerName};
+use crate::state::nlm::{Asked, Obstacle, Terms};
+use crate::status::nlm::{in_version, of_error};
 use nfs_wire::nlm::{
     CancelArgs, Holder, Lock, LockArgs, Notify, Object, Offset, PROGRAM, Procedure, Reply, ShareArgs,
     ShareReply, Status, TestArgs, TestReply, TestStatus, UnlockArgs, VERSION_1, VERSION_4,
 };
-use state::{Offer, OwnerName};
-use status::{in_version, of_error};
 use transport::Outbox;
 use vfs::claims::Span;
 use vfs::{Admission, Blocking, FsError, FsResult};

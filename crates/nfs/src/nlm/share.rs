@@ -2,11 +2,11 @@
 //! such. They bind other opens, whatever the protocol, and nobody's READ and WRITE: the client's own have
 //! nothing to show that they belong to it.
 
-use super::locks::{Locks, Shared};
-use super::state::{Share, Table};
-use super::status::of_conflict;
 use crate::call::Call;
 use crate::limits::LOCK_OWNER_BYTES_MAX;
+use crate::state::nlm::table::{Share, Table};
+use crate::state::nlm::{Locks, Shared};
+use crate::status::nlm::of_conflict;
 use nfs_wire::nlm::{Procedure, ShareAccess, ShareArgs, ShareMode, Status};
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -4,18 +4,17 @@
 //! and INDIRECT, which pass a call on in our name, are refused unread: they are how port mappers are made to attack
 //! others.
 
-pub(crate) mod registration;
 pub mod rpcbind;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use registration::{Registration, Transport};
+pub use crate::programs::{Registration, Transport};
 
 use crate::call::{Attempt, Call, Outcome};
-use crate::rpc::reply::Records;
+use crate::programs::{Family, Netid, Offer};
+use crate::records::reply::Records;
 use nfs_wire::portmap::{IPPROTO_TCP, IPPROTO_UDP, Mapping, PMAP_VERSION, PmapProcedure, RPCB_VERSION_4};
 use nfs_wire::portmap::{Rpcb, RpcbEntry, RpcbProcedure, Semantics, Uaddr};
-use registration::{Family, Netid, Offer};
 use transport::Outbox;
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 

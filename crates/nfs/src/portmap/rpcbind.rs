@@ -2,8 +2,8 @@
 //!
 //! It is asked over its local socket: it knows by that which user asks, and lets root alone replace what others have left.
 
-use super::registration::{Netid, Registration, Transport};
-use crate::callback::{Caller, message, results};
+use crate::outgoing::{Caller, message, results};
+use crate::programs::{Netid, Registration, Transport};
 use nfs_wire::portmap::{PORT, RPCB_PROGRAM, RPCB_VERSION_4, Rpcb, RpcbList, RpcbProcedure};
 use nfs_wire::rpc::RecordMark;
 use std::fmt;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::rpc::dispatch::Programs;
+use crate::programs::Programs;
 use nfs_wire::rpc::{Accepted, CallHeader, OpaqueAuth, ReplyBody, ReplyHeader};
 use stable::TestDir;
 use std::net::TcpListener;

@@ -1,5 +1,5 @@
 use super::{Registration, Transport};
-use crate::rpc::dispatch::Programs;
+use crate::programs::Programs;
 use crate::testing::{Desk, NOW, words};
 use nfs_wire::portmap::{
     Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, RPCB_VERSION_3, RPCB_VERSION_4, Rpcb, RpcbEntry,

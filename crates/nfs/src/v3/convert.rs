@@ -5,7 +5,7 @@ use vfs::{Attrs, Change, SetAttrs, Stability, Time, VolumeId};
 
 /// `fattr3` of a file in `volume`, whose number is the file system id.
 #[inline]
-pub(super) fn fattr(volume: VolumeId, attrs: &Attrs) -> Fattr {
+pub(crate) fn fattr(volume: VolumeId, attrs: &Attrs) -> Fattr {
     Fattr {
         ftype: file_type(attrs.file_type),
         mode: attrs.mode,
@@ -49,7 +49,7 @@ pub(super) fn set_attrs(sattr: &Sattr) -> SetAttrs {
 }
 
 /// What `stable_how` asks for.
-pub(super) fn stability(how: StableHow) -> Stability {
+pub(crate) fn stability(how: StableHow) -> Stability {
     match how {
         StableHow::Unstable => Stability::Unstable,
         StableHow::DataSync => Stability::Data,

@@ -5,7 +5,7 @@ use super::convert;
 use super::reply::{accept, refuse};
 use crate::call::{Answer, Call, File};
 use crate::limits::TRANSFER_BYTES_MAX;
-use crate::rpc::reply::Records;
+use crate::records::reply::Records;
 use nfs_wire::v3::{
     CommitArgs, CommitFail, CommitOk, ReadArgs, ReadFail, ReadOkHead, ReadlinkArgs, ReadlinkFail, ReadlinkOk,
     Status, WriteArgs, WriteFail, WriteOk,

@@ -4,19 +4,17 @@
 //! family; this file is the table that leads from a procedure's number to it.
 
 mod attr;
-mod convert;
+pub(crate) mod convert;
 mod dir;
 mod file;
 mod fs;
-pub(crate) mod large;
-mod reply;
-mod status;
+pub(crate) mod reply;
 
 use crate::call::{Attempt, Call, Outcome};
 use crate::limits::{LISTING_BYTES_MAX, TRANSFER_BYTES_MAX};
-use crate::rpc::reply::Records;
+use crate::records::reply::Records;
+use crate::status::nfs3::status;
 use nfs_wire::v3::{self as wire, Procedure};
-use status::status;
 use transport::{Dispatch, Outbox};
 use vfs::qos::{Demand, Kind};
 use vfs::{FsError, ProtocolId};

@@ -1,21 +1,21 @@
 //! The results of procedures: success, or failure with a status.
 
-use super::status::status;
 use crate::call::{Again, Answer};
+use crate::status::nfs3::status;
 use nfs_wire::v3::{Reply, Status};
 use vfs::FsError;
 use xdr::{Encode, Writer};
 
 /// Writes the results of success.
 #[inline]
-pub(super) fn accept(w: &mut Writer<'_>, ok: &impl Encode) -> Answer {
+pub(crate) fn accept(w: &mut Writer<'_>, ok: &impl Encode) -> Answer {
     Status::OK.encode(w);
     ok.encode(w);
     Ok(())
 }
 
 /// Writes the results of failure, unless the call is run again.
-pub(super) fn refuse<F: Encode>(w: &mut Writer<'_>, error: FsError, fail: F) -> Answer {
+pub(crate) fn refuse<F: Encode>(w: &mut Writer<'_>, error: FsError, fail: F) -> Answer {
     match error {
         FsError::WouldWait => Err(Again::WouldWait),
         FsError::Delay => Err(Again::Held),

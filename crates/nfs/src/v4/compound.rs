@@ -1,17 +1,17 @@
 //! COMPOUND: operations one after another, each on what those before it have left (RFC 8881 §16.2).
 
+use super::filehandle::Place;
 use super::ops::{Kept, Ops, Stop};
 use super::payment::Payment;
-use super::place::Place;
 use super::price::Covered;
-use super::state::binding::Binding;
-use super::state::session::SlotInUse;
-use super::state::v40::Unsynced;
 use super::table::{self, Traits};
-use super::{fail_tail, fh, run_operation, v40};
+use super::{fail_tail, filehandle_ops, run_operation, v40};
 use crate::call::Call;
 use crate::limits::PAUSES_MAX_V4;
-use crate::rpc::reply::Records;
+use crate::records::reply::Records;
+use crate::state::nfs4::binding::Binding;
+use crate::state::nfs4::session::SlotInUse;
+use crate::state::nfs4::v40::Unsynced;
 use nfs_wire::v4::{CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteHead, WriteOk};
 use transport::{Outbox, Start};
 use vfs::qos::Toll;
@@ -52,7 +52,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.left > 0 && self.status == Status::OK && !self.is_replayed
     }
 
@@ -101,17 +101,17 @@ impl Suspended {
     }
 
     /// Whether it goes on with its next operation.
-    pub(super) fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.progress.is_running()
     }
 
     /// The current filehandle.
-    pub(super) fn current(&self) -> Option<&[u8]> {
+    pub(crate) fn current(&self) -> Option<&[u8]> {
         self.current.as_deref()
     }
 
     /// Its next operation was a WRITE, which is done.
-    pub(super) fn add_write(&mut self, written: Result<WriteOk, Status>, needs_sync: bool) {
+    pub(crate) fn add_write(&mut self, written: Result<WriteOk, Status>, needs_sync: bool) {
         let before = self.results.clone();
         let mut w = Writer::new(&mut self.results);
         Op::WRITE.encode(&mut w);
@@ -165,7 +165,7 @@ impl Results {
     /// The flushes have failed: the first operation that needs one has, too, and nothing is said of those behind it.
     pub(crate) fn fail(self, error: FsError, w: &mut Writer<'_>) {
         let start = w.len();
-        let status = super::status::status(error);
+        let status = crate::status::nfs4::status(error);
         if let Some((op, before)) = self.unsynced {
             w.buffer().extend_from_slice(&before);
             w.patch_u32(start, status.0);
@@ -206,7 +206,7 @@ pub(crate) fn run(
 }
 
 /// Runs the operations before a WRITE whose data are yet to come, and finds out what its stateid allows.
-pub(super) fn run_before(
+pub(crate) fn run_before(
     call: &mut Call<'_>,
     binding: &Binding,
     (args, covered): (&[u8], Option<Covered>),
@@ -311,8 +311,8 @@ impl<'o, 'c> Running<'o, 'c> {
         (ops.unsynced, ops.payment, ops.patience) = (owners, payment, patience);
         ops.payment.resume(ops.call.charge);
         // Both were good when they were put there; what has gone since is stale to the next operation.
-        ops.current = current.and_then(|handle| fh::place(ops, &handle).ok());
-        ops.saved = saved.and_then(|handle| fh::place(ops, &handle).ok());
+        ops.current = current.and_then(|handle| filehandle_ops::place(ops, &handle).ok());
+        ops.saved = saved.and_then(|handle| filehandle_ops::place(ops, &handle).ok());
     }
 
     /// Does the operations until so many are left.
@@ -502,8 +502,8 @@ fn refuse(op: Op, status: Status, out: &mut Outbox) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::v4::{Client, at};
     use crate::testing::{Desk, export, rule};
-    use crate::v4::testing::{Client, at};
     use nfs_wire::v4::{Argument, FileHandle, PutfhArgs, ReadArgs, ReadPlusArgs};
     use std::num::NonZeroU64;
     use std::sync::Arc;

@@ -4,8 +4,8 @@ use super::open::{check_file, file_id};
 use super::ops::{Done, Kept, Ops, Stop, reply};
 use crate::call::{Call, File};
 use crate::limits::TRANSFER_BYTES_MAX;
-use crate::rates;
-use crate::rpc::reply::Records;
+use crate::records::reply::Records;
+use crate::state::call_rates;
 use nfs_wire::v4::{CommitArgs, CommitOk, ReadArgs, StableHow, Stateid, Status, WriteArgs, WriteOk};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -148,7 +148,7 @@ pub(super) fn write(ops: &mut Ops<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<
     reply(w, &WriteOk { count, committed: args.stable, writeverf })
 }
 
-pub(super) fn stability(how: StableHow) -> Stability {
+pub(crate) fn stability(how: StableHow) -> Stability {
     match how {
         StableHow::Unstable => Stability::Unstable,
         StableHow::DataSync => Stability::Data,
@@ -161,7 +161,7 @@ pub(super) fn stability(how: StableHow) -> Stability {
 pub(super) fn commit(ops: &mut Ops<'_, '_>, _args: &CommitArgs, w: &mut Writer<'_>) -> Done {
     let file = ops.file()?;
     let opened = file.authorize_write(&file.caller)?;
-    let toll = rates::toll(&ops.call.service.rates.commits, ops.call.payer);
+    let toll = call_rates::toll(&ops.call.service.rates.commits, ops.call.payer);
     let _paid = toll.pay().map_err(|_| Stop::Held)?;
     let (_, verifier) = opened.commit()?;
     reply(w, &CommitOk { writeverf: verifier.to_be_bytes() })

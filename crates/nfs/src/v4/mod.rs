@@ -7,16 +7,15 @@ mod attr;
 pub(crate) mod compound;
 mod delegation;
 mod dir;
-mod fh;
-mod file;
-pub(crate) mod large;
+pub(crate) mod file;
+mod filehandle;
+mod filehandle_ops;
 mod lock;
 mod open;
 mod ops;
 mod outline;
 mod pay;
 mod payment;
-mod place;
 pub(crate) mod price;
 mod pseudo;
 #[cfg(test)]
@@ -28,11 +27,7 @@ mod refused_tests;
 #[cfg(test)]
 mod rules_tests;
 mod session;
-pub mod state;
-mod status;
 mod table;
-#[cfg(test)]
-mod testing;
 mod v40;
 mod xattr;
 
@@ -56,7 +51,7 @@ pub(crate) fn protocol(minor: u32) -> ProtocolId {
 /// Reads the arguments of one operation and does it; its number and NFS4_OK are written.
 #[inline(always)]
 fn run_operation(ops: &mut Ops<'_, '_>, op: Op, r: &mut Reader<'_>, out: &mut Outbox) -> Done {
-    use crate::rpc::reply::Records;
+    use crate::records::reply::Records;
     // What nearly every compound has is done without a value for any operation.
     match op {
         Op::SEQUENCE => {
@@ -64,7 +59,7 @@ fn run_operation(ops: &mut Ops<'_, '_>, op: Op, r: &mut Reader<'_>, out: &mut Ou
             ops.checksum = session::checksum(r.rest());
             session::sequence(ops, &args, &mut out.writer())
         }
-        Op::PUTFH => fh::putfh(ops, arguments(r)?, &mut out.writer()),
+        Op::PUTFH => filehandle_ops::putfh(ops, arguments(r)?, &mut out.writer()),
         Op::GETATTR => attr::getattr(ops, arguments(r)?, &mut out.writer()),
         Op::READ => file::read(ops, &arguments(r)?, out),
         Op::WRITE => {
@@ -82,7 +77,7 @@ fn arguments<'a, A: Decode<'a>>(r: &mut Reader<'a>) -> Result<A, Stop> {
 }
 
 fn run_other(ops: &mut Ops<'_, '_>, op: Op, r: &mut Reader<'_>, out: &mut Outbox) -> Done {
-    use crate::rpc::reply::Records;
+    use crate::records::reply::Records;
     let before = r.rest();
     let argument = Argument::decode_body(op, r).map_err(|Malformed(_)| Stop::Status(Status::BADXDR))?;
     if ops.minor == 0 && v40::is_numbered(op) {
@@ -95,10 +90,10 @@ fn run_other(ops: &mut Ops<'_, '_>, op: Op, r: &mut Reader<'_>, out: &mut Outbox
     }
     let w = &mut out.writer();
     match argument {
-        Argument::Putrootfh | Argument::Putpubfh => fh::putrootfh(ops, w),
-        Argument::Getfh => fh::getfh(ops, w),
-        Argument::Savefh => fh::savefh(ops, w),
-        Argument::Restorefh => fh::restorefh(ops, w),
+        Argument::Putrootfh | Argument::Putpubfh => filehandle_ops::putrootfh(ops, w),
+        Argument::Getfh => filehandle_ops::getfh(ops, w),
+        Argument::Savefh => filehandle_ops::savefh(ops, w),
+        Argument::Restorefh => filehandle_ops::restorefh(ops, w),
         Argument::Setattr(args) => attr::setattr(ops, args, w),
         Argument::Access(args) => attr::access(ops, args, w),
         Argument::Verify(args) => attr::verify(ops, args, w),
@@ -152,7 +147,7 @@ fn run_other(ops: &mut Ops<'_, '_>, op: Op, r: &mut Reader<'_>, out: &mut Outbox
 /// The results of a compound that was not done: its first operation is refused, SEQUENCE where there are sessions, so that
 /// the client sends the same again.
 pub(crate) fn fail(outline: &Outline, error: vfs::FsError, w: &mut Writer<'_>) {
-    let status = status::status(error);
+    let status = crate::status::nfs4::status(error);
     CompoundReplyHead { status, tag: b"", operations: 1 }.encode(w);
     outline.first.encode(w);
     status.encode(w);

@@ -1,15 +1,15 @@
 //! What the operations of a compound share, and how they end.
 
+use super::filehandle::Place;
 use super::payment::Payment;
-use super::place::Place;
-use super::state::binding::Binding;
-use super::state::client::Client;
-use super::state::held::Held;
-use super::state::session::{Begun, Session, SlotInUse};
-use super::state::v40::Unsynced;
-use super::status::status;
 use crate::call::{Call, File};
 use crate::limits::RECORD_BYTES_MAX;
+use crate::state::nfs4::binding::Binding;
+use crate::state::nfs4::client::Client;
+use crate::state::nfs4::session::{Begun, Session, SlotInUse};
+use crate::state::nfs4::state_table::Held;
+use crate::state::nfs4::v40::Unsynced;
+use crate::status::nfs4::status;
 use nfs_wire::v4::{ClientId, StateOwner, Stateid, Status};
 use std::sync::Arc;
 use vfs::qos::{Moved, Toll};

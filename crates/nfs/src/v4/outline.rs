@@ -2,7 +2,7 @@
 
 use super::price::Price;
 use super::table::Traits;
-use crate::counts::ThreadCounts;
+use crate::call_stats::ThreadCounts;
 use crate::limits::TRANSFER_BYTES_MAX;
 use nfs_wire::v4::{Argument, CompoundHead, Op, PutfhArgs, ReadArgs, WriteHead};
 use std::ops::ControlFlow;

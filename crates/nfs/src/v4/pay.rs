@@ -1,8 +1,8 @@
 //! The payments of a compound at the limits of volumes: before it is run for its first operations (`rpc/demand.rs`), and in the middle of it
 //! for those at other volumes, each with a place in line.
 
+use super::filehandle::Place;
 use super::ops::{Ops, Stop};
-use super::place::Place;
 use super::price::{self, Covered, Segment};
 use nfs_wire::v4::Status;
 use vfs::qos::{Charge, Demand, Toll, is_anything_limited};

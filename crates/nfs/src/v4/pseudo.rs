@@ -5,7 +5,7 @@
 //! secret, and is found again by comparing: there are few of them, and they are used while something is
 //! mounted.
 
-use super::place::Place;
+use super::filehandle::Place;
 use crate::call::{Call, File};
 use crate::handle::{Handle, HandleSigner};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::file::read_data;
 use super::ops::{Done, Ops};
 use crate::limits::{READ_PLUS_CONTENTS_MAX, TRANSFER_BYTES_MAX};
-use crate::rpc::reply::Records;
+use crate::records::reply::Records;
 use nfs_wire::v4::{DataContent, DataInfo, ReadPlusArgs, ReadPlusContent, ReadPlusOkHead};
 use transport::Outbox;
 use vfs::qos::Moved;
@@ -76,8 +76,8 @@ fn hole_after(opened: &Opened<'_>, at: u64, end: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::v4::{Client, put};
     use crate::testing::{Desk, export, rule};
-    use crate::v4::testing::{Client, put};
     use nfs_wire::v4::{Argument, Data, OpReply, ReadPlusOk, Reply, Stateid, Status};
     use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs, Stability};
 

@@ -1,8 +1,8 @@
 //! Questions and wishes that are refused: locks of files that a caller has no right to, attributes and bits that there are not,
 //! two sessions by one number.
 
-use super::testing::minors::{MINORS, Rig};
-use super::testing::{Client, at, put};
+use crate::testing::v4::minors::{MINORS, Rig};
+use crate::testing::v4::{Client, at, put};
 use crate::testing::{Desk, export, rule};
 use nfs_wire::v4::{
     Argument, ChannelAttrs, ClientOwner, CreatVerfAttr, CreateHow, CreateSessionArgs, CreateSessionFlags,
@@ -135,7 +135,7 @@ fn two_sessions_by_one_number_are_one() {
         let made: Vec<[u8; 16]> = std::thread::scope(|scope| {
             let ask = || {
                 begin.wait();
-                let results = super::testing::alone(&client.desk, &creation);
+                let results = crate::testing::v4::alone(&client.desk, &creation);
                 match results.all().first() {
                     Some(OpReply::CreateSession(CreateSessionReply::Ok(ok))) => Some(ok.sessionid),
                     _ => {

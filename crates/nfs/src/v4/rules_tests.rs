@@ -1,9 +1,9 @@
 //! Rules of exports: what clients may keep others from, in every minor version, and for how long.
 
-use super::testing::back::Rig as CalledRig;
-use super::testing::minors::{MINORS, Rig};
-use super::testing::{at, opening, put};
 use crate::testing::rule;
+use crate::testing::v4::back::Rig as CalledRig;
+use crate::testing::v4::minors::{MINORS, Rig};
+use crate::testing::v4::{at, opening, put};
 use nfs_wire::v4::{
     Argument, CreateHow, Fattr, FreeStateidArgs, LockArgs, LockReply, LockType, Locker, OpReply, OpenClaim,
     OpenFlag, OpenToLockOwner, ReadArgs, Reply, SequenceStatus, ShareAccess, ShareDeny, StateOwner, Stateid,

@@ -1,16 +1,16 @@
 //! Clients and sessions: EXCHANGE_ID to SEQUENCE, RFC 8881 §18.34 to §18.37, §18.46, §18.50, §18.51.
 
 use super::ops::{Done, Ops, Stop, begin, reply};
-use super::state::channel::{Agreement, Credential};
-use super::state::client::{CreationTurn, Principal};
-use super::state::clients::Introduction;
-use super::state::naming::{known_as, protection_of};
-use super::state::session::Session;
-use super::state::slots::Print;
 use crate::limits::{
     CALLBACK_SLOTS_MAX, COMPOUND_OPERATIONS_MAX, RECORD_BYTES_MAX, SESSION_REPLY_KEPT_BYTES_MAX,
     SESSION_SLOTS_MAX,
 };
+use crate::state::nfs4::channel::{Agreement, Credential};
+use crate::state::nfs4::client::{CreationTurn, Principal};
+use crate::state::nfs4::client_name::{known_as, protection_of};
+use crate::state::nfs4::clients::Introduction;
+use crate::state::nfs4::session::Session;
+use crate::state::nfs4::slots::Print;
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{
     BackchannelCtlArgs, BindConnToSessionArgs, BindConnToSessionOk, ChannelAttrs, ChannelDirFromClient,
@@ -296,8 +296,8 @@ pub(super) fn reclaim_complete(ops: &mut Ops<'_, '_>, args: &ReclaimCompleteArgs
 mod tests {
     use super::*;
     use crate::limits::SESSIONS_MAX;
+    use crate::testing::v4::Client;
     use crate::testing::{Desk, export, rule};
-    use crate::v4::testing::Client;
     use nfs_wire::v4::Argument;
     use vfs::Protection;
 

@@ -2,8 +2,8 @@
 //! model has them.
 
 use super::dir::change_info;
+use super::filehandle::Place;
 use super::ops::{Done, Ops, Stop};
-use super::place::Place;
 use nfs_wire::v4::{
     GetxattrArgs, ListxattrsArgs, RemovexattrArgs, SetxattrArgs, SetxattrOption, Status, XattrValue,
 };
@@ -113,8 +113,8 @@ fn refusal(error: FsError) -> Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::v4::{Client, at};
     use crate::testing::{Desk, export, rule};
-    use crate::v4::testing::{Client, at};
     use nfs_wire::v4::{Argument, ListxattrsOk, OpReply, Reply};
     use vfs::xattrs::XATTR_VALUE_BYTES_MAX;
 

@@ -6,7 +6,7 @@
 mod support;
 
 use nfs::limits::TRANSFER_BYTES_MAX;
-use nfs::rpc::server::Settings;
+use nfs::server::Settings;
 use nfs_wire::rpc::RecordMark;
 use nfs_wire::v3::{
     FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, ReadReply, Reply, StableHow, Status,

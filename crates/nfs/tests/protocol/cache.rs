@@ -3,7 +3,7 @@
 use crate::names::lookup;
 use crate::support::object::{name, new_inode};
 use crate::support::{ALICE, BOB, Object, World, decode, trusting};
-use nfs::cache::HandleCache;
+use nfs::handle::cache::HandleCache;
 use nfs_wire::v3::{
     CreateArgs, CreateHow, GetattrArgs, LookupFail, LookupOk, LookupReply, Procedure, RemoveArgs, RenameArgs,
     Reply, Sattr, Status,

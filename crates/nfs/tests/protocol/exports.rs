@@ -1,7 +1,7 @@
 //! Several exports of one volume: each handle is checked against the rules of its own.
 
 use crate::support::{ALICE, BOB, Object, VOLUME, Who, World, decode, trusting};
-use nfs::cache::HandleCache;
+use nfs::handle::cache::HandleCache;
 use nfs_wire::v3::{
     CreateArgs, CreateHow, CreateReply, DirOpArgs, FileHandle, GetattrArgs, LinkArgs, LookupArgs,
     LookupReply, Procedure, ReadArgs, ReaddirplusArgs, ReaddirplusReply, RenameArgs, Reply, Sattr,

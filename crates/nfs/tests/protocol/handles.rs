@@ -1,8 +1,8 @@
 //! Every procedure with every kind of handle: forged, foreign, stale, not admitted, read-only; and at both paces.
 
 use crate::support::{ALICE, BOB, OTHER, Object, VOLUME, World, trusting};
-use nfs::cache::HandleCache;
 use nfs::handle::HandleSigner;
+use nfs::handle::cache::HandleCache;
 use nfs_wire::v3::{
     AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, FileHandle, FsstatArgs, GetattrArgs, LinkArgs,
     LookupArgs, MkdirArgs, MknodArgs, MknodData, PathconfArgs, Procedure, ReadArgs, ReaddirArgs,

@@ -1,8 +1,9 @@
 //! RPC's own answers, RFC 5531 §9, as bytes.
 
 use crate::support::{ALICE, PROGRAMS, Who, World, call};
-use nfs::rpc::dispatch::{Programs, route};
-use nfs::rpc::reply::Records;
+use nfs::programs::Programs;
+use nfs::records::reply::Records;
+use nfs::server::dispatch::route;
 use nfs_wire::v3::{GetattrArgs, LookupArgs, Procedure, Status};
 use transport::Outbox;
 use xdr::Encode;

@@ -2,7 +2,7 @@
 
 use crate::support::client::{Client, Running, mark, record, system_clock, wait_until};
 use crate::support::{BOB, VOLUME, head, trusting, volume};
-use nfs::rpc::server::Settings;
+use nfs::server::Settings;
 use nfs_wire::v3::{FileHandle, GetattrArgs, Procedure};
 use nfs_wire::{mount, v4};
 use std::sync::Arc;

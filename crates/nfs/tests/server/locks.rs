@@ -6,11 +6,11 @@ use crate::support::client::{Client, PATIENCE, system_clock, wait_until};
 use crate::support::object::{name, new_inode};
 use crate::support::{PROGRAMS, VOLUME, service, trusting, volume};
 use nfs::limits::WAITING_DATAGRAMS_MAX;
-use nfs::nlm::locks::Locks;
-use nfs::rpc::dispatch::Programs;
-use nfs::rpc::server::{Server, Settings};
-use nfs::rpc::udp::Responder;
+use nfs::programs::Programs;
+use nfs::server::udp::Responder;
+use nfs::server::{Server, Settings};
 use nfs::service::Service;
+use nfs::state::nlm::Locks;
 use nfs_wire::nlm::{
     CancelArgs, Lock, LockArgs, Notify, Object, Offset, PROGRAM, Procedure, Reply, Share, ShareAccess,
     ShareArgs, ShareMode, Status, TestArgs, UnlockArgs, VERSION_1, VERSION_3, VERSION_4,

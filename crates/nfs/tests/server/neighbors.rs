@@ -5,8 +5,8 @@ use crate::support::gate::{Control, Gate};
 use crate::support::object::{name, new_inode};
 use crate::support::{BOB, VOLUME, decode, head};
 use nfs::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S, CLIENT_RECORDS_PER_S};
-use nfs::rates::CallRates;
-use nfs::rpc::server::Settings;
+use nfs::server::Settings;
+use nfs::state::call_rates::CallRates;
 use nfs_wire::v3::{
     CommitArgs, FileHandle, GetattrArgs, GetattrReply, Procedure, ReadArgs, Reply, StableHow, WriteArgs,
     WriteReply,

@@ -1,9 +1,9 @@
 //! A client over a real socket, and a server for it.
 
 use super::{PROGRAMS, Who, call, service, trusting, volume};
-use nfs::rates::CallRates;
-use nfs::rpc::server::{Server, Settings};
+use nfs::server::{Server, Settings};
 use nfs::service::Service;
+use nfs::state::call_rates::CallRates;
 use nfs_wire::rpc::{RecordMark, ReplyHeader};
 use nfs_wire::v3::Procedure;
 use rustix::io::Errno;

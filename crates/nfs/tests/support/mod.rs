@@ -7,13 +7,14 @@ pub mod object;
 
 pub use object::Object;
 
-use nfs::cache::HandleCache;
 use nfs::call::{Again, Call};
 use nfs::handle::HandleSigner;
-use nfs::rates::CallRates;
-use nfs::rpc::dispatch::{Programs, route};
-use nfs::rpc::reply::Records;
+use nfs::handle::cache::HandleCache;
+use nfs::programs::Programs;
+use nfs::records::reply::Records;
+use nfs::server::dispatch::route;
 use nfs::service::Service;
+use nfs::state::call_rates::CallRates;
 use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, ReplyHeader};
 use nfs_wire::v3::{self, FileHandle, Procedure};
 use std::net::SocketAddr;
@@ -93,7 +94,7 @@ pub fn service(namespace: Arc<Namespace>) -> Service {
         namespace: Arc::new(namespace.into()),
         signer: HandleSigner::new([7; 16]),
         replay: Some(Default::default()),
-        v4: nfs::v4::state::State::new(1, b"tests", 30),
+        v4: nfs::state::nfs4::State::new(1, b"tests", 30),
         mounts: Default::default(),
         rates: CallRates::unbounded(),
         locks: Default::default(),

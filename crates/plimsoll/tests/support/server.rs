@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nfs::handle::HandleSigner;
-use nfs::rates::CallRates;
-use nfs::rpc::dispatch::Programs;
-use nfs::rpc::server::{Server, Settings};
+use nfs::programs::Programs;
+use nfs::server::{Server, Settings};
 use nfs::service::Service;
+use nfs::state::call_rates::CallRates;
 use vfs::{Durability, Export, ExportRule, Namespace, Squash, Volume, VolumeId};
 
 /// A server of NFS and MOUNT at a port of the system's choice; it stops when this is dropped.
@@ -24,7 +24,7 @@ impl Running {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
             signer: HandleSigner::new([7; 16]),
             replay: Some(Default::default()),
-            v4: nfs::v4::state::State::new(1, b"tests", lease_s),
+            v4: nfs::state::nfs4::State::new(1, b"tests", lease_s),
             mounts: Default::default(),
             rates: CallRates::unbounded(),
             locks: Default::default(),

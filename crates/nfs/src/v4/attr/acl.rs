@@ -7,7 +7,7 @@
 
 use super::super::ops::Stop;
 use super::owner::{Naming, Owner};
-use crate::names::IdKind;
+use crate::id_map::IdKind;
 use nfs_wire::v4::Status;
 use nfs_wire::v4::attr::{Ace, AceFlag, AceMask, AceType, Acl, AclFlag};
 use vfs::acl::Effect;

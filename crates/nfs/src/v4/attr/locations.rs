@@ -1,6 +1,6 @@
 //! Where a file system is to be had: the addresses at which its export is served (RFC 8881 §11.16, RFC 7530 §8.1).
 
-use super::super::state::DEFAULT_PORT;
+use crate::state::nfs4::DEFAULT_PORT;
 use nfs_wire::v4::attr::{FsLocation, FsLocations, Pathname};
 use nfs_wire::v4::{Component, Text};
 use std::net::IpAddr;

@@ -1,9 +1,9 @@
 //! Where volumes are said to be.
 
 use super::*;
+use crate::state::nfs4::State;
+use crate::testing::v4::Client;
 use crate::testing::{Desk, export, rule};
-use crate::v4::state::State;
-use crate::v4::testing::Client;
 use nfs_wire::v4::attr::{FsLocation, FsLocations, Pathname};
 use nfs_wire::v4::{Component, Text};
 use xdr::Encode;

@@ -1,8 +1,8 @@
 //! Users and groups as attributes: by number, or by name in a domain (RFC 8881 §5.9).
 
 use super::super::ops::Stop;
-use super::super::state::State;
-use crate::names::{IdKind, IdNames};
+use crate::id_map::{IdKind, IdNames};
+use crate::state::nfs4::State;
 use nfs_wire::v4::Status;
 use std::sync::Arc;
 use vfs::{Blocking, FsResult};

@@ -2,10 +2,10 @@
 
 use super::owner::Owner;
 use super::*;
-use crate::names::{HostIds, IdKind, IdNames};
+use crate::id_map::{HostIds, IdKind, IdNames};
+use crate::state::nfs4::State;
+use crate::testing::v4::{Client, at};
 use crate::testing::{Desk, export, rule};
-use crate::v4::state::State;
-use crate::v4::testing::{Client, at};
 use nfs_wire::v4::{Argument, Bitmap, Fattr, SetattrArgs, Stateid, Status, attr};
 use std::io;
 use vfs::{Blocking, Caller, Disposition, PendingSync, SetAttrs};

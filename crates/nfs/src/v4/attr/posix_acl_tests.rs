@@ -1,8 +1,8 @@
 //! Lists of POSIX beside mode bits, in every minor version.
 
 use super::*;
+use crate::testing::v4::{Client, Results, at};
 use crate::testing::{Desk, NOW, rule, words};
-use crate::v4::testing::{Client, Results, at};
 use nfs_wire::v4::attr::ModeUmask;
 use nfs_wire::v4::{
     Argument, CbClient, CreateHow, NetAddr, NfsClientId, OpReply, OpenArgs, OpenClaim, OpenFlag, ReadArgs,

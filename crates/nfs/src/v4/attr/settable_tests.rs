@@ -1,8 +1,8 @@
 //! Every attribute that is advertised and can be set, set in every way and read back, in every minor version.
 
 use super::*;
-use crate::v4::testing::minors::{MINORS, Rig};
-use crate::v4::testing::{at, put};
+use crate::testing::v4::minors::{MINORS, Rig};
+use crate::testing::v4::{at, put};
 use nfs_wire::v4::attr::{Acl41, AclFlag, ModeUmask, SetTime};
 use nfs_wire::v4::{
     Argument, CreatVerfAttr, CreateArgs, CreateHow, CreateType, NfsTime, OpReply, OpenFlag, Reply,

@@ -5,11 +5,11 @@
 
 use super::super::ops::{Done, Stop};
 use super::acl;
+use super::attr_request::When;
+use super::attr_source::Subject;
 use super::block::Block;
-use super::subject::Subject;
-use super::wish::When;
+use crate::id_map::IdKind;
 use crate::limits::TRANSFER_BYTES_MAX;
-use crate::names::IdKind;
 use nfs_wire::v4::attr::{self, AclSupport, ChangeAttrType, FhExpireType, OpenArgsWant, OpenArguments};
 use nfs_wire::v4::{
     Bitmap, CreateMode, FileType, NfsTime, OpenClaimType, ShareAccess, ShareDeny, SpecData, Status,

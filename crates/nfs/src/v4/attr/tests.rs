@@ -1,7 +1,7 @@
 use super::*;
 use crate::handle::HandleSigner;
+use crate::testing::v4::{Client, at, opening};
 use crate::testing::{Desk, NOW, export, rule, words};
-use crate::v4::testing::{Client, at, opening};
 use nfs_wire::v4::attr::{ModeUmask, SetTime};
 use nfs_wire::v4::{
     Argument, CreateArgs, CreateType, GetattrOk, NfsTime, Op, OpReply, OpenClaim, ReaddirArgs,
@@ -281,8 +281,8 @@ fn nobody_makes_a_handle_of_the_top_up() {
     let stranger = HandleSigner::new([8; 16]).sign(ExportId(u64::MAX), &key);
     let own = HandleSigner::new([7; 16]).sign(ExportId(u64::MAX), &key);
     let client = client(1);
-    assert_eq!(client.status(&[crate::v4::testing::put(stranger.bytes())]), Status::BADHANDLE);
-    assert_eq!(client.status(&[crate::v4::testing::put(own.bytes())]), Status::STALE);
+    assert_eq!(client.status(&[crate::testing::v4::put(stranger.bytes())]), Status::BADHANDLE);
+    assert_eq!(client.status(&[crate::testing::v4::put(own.bytes())]), Status::STALE);
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn what_linux_asks_for_is_what_each_attribute_is_by_itself() {
 }
 
 /// SIZE and CHANGE of what GETATTR has told in these results.
-fn told(results: &crate::v4::testing::Results) -> Vec<(u64, u64)> {
+fn told(results: &crate::testing::v4::Results) -> Vec<(u64, u64)> {
     let word = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
     let of = |reply: &OpReply<'_>| match reply {
         OpReply::Getattr(Reply::Ok(ok)) => {
@@ -382,7 +382,7 @@ fn getattr_behind_a_write_tells_what_the_write_has_left_and_of_no_other_file() {
     let dir = told(&client.ask(&at(&[b"e"], [look()])));
     assert_eq!(all, [(2, all[0].1)], "a file has no parent, and the rest is not done");
     let (file, parent) = (client.handle(F), client.handle(&[b"e"]));
-    let put = crate::v4::testing::put;
+    let put = crate::testing::v4::put;
     let all = told(&client.ask(&[put(&file), write(0, b"z"), put(&parent), look()]));
     assert_eq!(all, dir, "the directory's own");
 }

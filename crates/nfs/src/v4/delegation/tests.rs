@@ -1,8 +1,8 @@
 //! Delegations and the back channel as clients see them.
 
 use super::*;
-use crate::v4::testing::back::{Called, LEASE_S, Rig};
-use crate::v4::testing::{Host, at, put};
+use crate::testing::v4::back::{Called, LEASE_S, Rig};
+use crate::testing::v4::{Host, at, put};
 use nfs_wire::rpc::ReplyHeader;
 use nfs_wire::v3;
 use nfs_wire::v4::callback::{self, OpReply as CallbackReply};

@@ -2,8 +2,8 @@
 
 use super::tests::change;
 use super::*;
-use crate::v4::testing::back::{LEASE_S, Rig};
-use crate::v4::testing::{at, put};
+use crate::testing::v4::back::{LEASE_S, Rig};
+use crate::testing::v4::{at, put};
 use nfs_wire::v3;
 use nfs_wire::v4::attr;
 use nfs_wire::v4::{

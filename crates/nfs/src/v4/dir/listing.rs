@@ -6,12 +6,12 @@
 
 use super::super::attr::{Subject, System, check_request, encode, encode_place, encode_unknown, is_known};
 use super::super::ops::{Done, Ops, Stop};
-use super::super::place::Place;
 use super::super::pseudo;
-use super::super::status::status;
 use crate::call::File;
 use crate::handle::HandleSigner;
 use crate::limits::LISTING_BYTES_MAX;
+use crate::status::nfs4::status;
+use crate::v4::filehandle::Place;
 use nfs_wire::v4::{Bitmap, DirListEnd, ReaddirArgs, ReaddirOkHead, Status, attr};
 use std::ops::ControlFlow;
 use std::sync::Arc;

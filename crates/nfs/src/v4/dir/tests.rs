@@ -1,5 +1,5 @@
+use crate::testing::v4::{Client, at, put};
 use crate::testing::{Desk, export, rule, words};
-use crate::v4::testing::{Client, at, put};
 use nfs_wire::rpc::AuthFlavor;
 use nfs_wire::v4::{
     Argument, Bitmap, CreateArgs, CreateOk, CreateType, Entry, Fattr, GetattrArgs, LinkArgs, LookupArgs,

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::limits::CLIENT_WAITING_LOCKS_MAX;
-use crate::v4::testing::back::{LEASE_S, Rig, SECOND};
-use crate::v4::testing::{at, opening, put};
+use crate::testing::v4::back::{LEASE_S, Rig, SECOND};
+use crate::testing::v4::{at, opening, put};
 use nfs_wire::v4::callback::{self, NotifyLockArgs, OpReply as CallbackReply};
 use nfs_wire::v4::{
     Argument, ExistLockOwner, FileHandle, FreeStateidArgs, OpReply, OpenArgs, OpenClaim, OpenResult,

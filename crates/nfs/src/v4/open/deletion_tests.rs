@@ -1,8 +1,8 @@
 //! Files that a client of another protocol deletes by closing them: NFS acknowledges nothing that vanishes with the close.
 
 use super::*;
+use crate::testing::v4::{Client, at, put};
 use crate::testing::{Desk, export, rule};
-use crate::v4::testing::{Client, at, put};
 use nfs_wire::v4::{Argument, Fattr, ReclaimCompleteArgs, SetattrArgs, StableHow, WriteArgs};
 use nfs_wire::{v3, v4};
 use vfs::claims::{Access, Effect, Holder, OpenId, OpenRequest, Request, Rights, Stream};

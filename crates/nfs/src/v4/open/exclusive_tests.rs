@@ -1,8 +1,8 @@
 //! Exclusive opens of what is there already.
 
 use super::*;
+use crate::testing::v4::{Client, at, put};
 use crate::testing::{Desk, NOW, rule};
-use crate::v4::testing::{Client, at, put};
 use nfs_wire::v4::{Argument, OpReply, ReclaimCompleteArgs, Reply, StableHow, WriteArgs};
 use vfs::{
     Caller, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, SecurityStyle, Volume, VolumeId,

@@ -1,10 +1,10 @@
 //! Opens and locks over a restart of the service.
 
 use super::*;
+use crate::state::nfs4;
+use crate::state::nfs4::records::Records;
+use crate::testing::v4::{Client, at, opening, put};
 use crate::testing::{Desk, NOW, rule};
-use crate::v4::state;
-use crate::v4::state::records::Records;
-use crate::v4::testing::{Client, at, opening, put};
 use nfs_wire::v4::{
     Argument, CbClient, DelegationType, DelegreturnArgs, LinkArgs, LockArgs, LockType, Locker, NetAddr,
     NfsClientId, OpReply, OpenConfirmArgs, OpenDelegation, OpenToLockOwner, ReadArgs, ReclaimCompleteArgs,
@@ -50,7 +50,7 @@ impl Rig {
         let export = Export::new("/e", Arc::new(volume.with_grace(grace.clone())), vec![rule(&[])]);
         let mut desk = Desk::new([], vec![]);
         desk.service.namespace.store(Arc::new(Namespace::new([export])));
-        desk.service.v4 = state::State::new(0, b"tests", 30).restarted_with(records, grace.clone());
+        desk.service.v4 = nfs4::State::new(0, b"tests", 30).restarted_with(records, grace.clone());
         (self.client, self.grace) = (Client::new(desk, 1), grace);
     }
 
@@ -436,7 +436,7 @@ fn names_change_where_only_hosts_of_nfsv3_are_waited_for() {
     assert_eq!(rig.complete(), Status::OK);
     rig.open_new().unwrap();
     let grace = Grace::new(END, [vfs::claims::RecordId(1)]);
-    let state = state::State::new(0, b"tests", 30);
+    let state = nfs4::State::new(0, b"tests", 30);
     rig.client.desk.service.v4 = state.restarted_with(Arc::new(Records::forgetful(1)), grace.clone());
     rig.client.restart(b"client");
     assert!(grace.is_active());

@@ -1,8 +1,8 @@
 //! Files that lose their last name while they are open.
 
 use super::*;
+use crate::testing::v4::{Client, at, put};
 use crate::testing::{Desk, export, rule};
-use crate::v4::testing::{Client, at, put};
 use nfs_wire::v4::{
     Argument, Fattr, GetattrArgs, OpReply, ReadArgs, ReclaimCompleteArgs, RemoveArgs, Reply, StableHow,
     WriteArgs,

@@ -1,9 +1,9 @@
 //! Replies by chance on back channels: whatever a client answers, others come to what they want, and nothing stays behind.
 
 use super::Random;
-use crate::v4::state::channel::Callback;
-use crate::v4::testing::back::{Called, LEASE_S, Rig};
-use crate::v4::testing::put;
+use crate::state::nfs4::channel::Callback;
+use crate::testing::v4::back::{Called, LEASE_S, Rig};
+use crate::testing::v4::put;
 use nfs_wire::v4::attr::{CHANGE, SIZE};
 use nfs_wire::v4::callback::{self, OpReply as CallbackReply};
 use nfs_wire::v4::{

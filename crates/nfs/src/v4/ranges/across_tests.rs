@@ -1,8 +1,8 @@
 //! Copies and clones from one volume to another.
 
 use super::*;
+use crate::testing::v4::{Client, Results, copying, opening, put};
 use crate::testing::{Desk, rule};
-use crate::v4::testing::{Client, Results, copying, opening, put};
 use nfs_wire::v4::{
     Argument, CloneArgs, CopyReply, OpReply, OpenArgs, OpenClaim, ReclaimCompleteArgs, Reply, ShareAccess,
     ShareDeny,

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::limits::CLIENT_COPIES_MAX;
-use crate::v4::testing::back::Rig;
-use crate::v4::testing::{copying, put};
+use crate::testing::v4::back::Rig;
+use crate::testing::v4::{copying, put};
 use nfs_wire::v4::callback::{self, OffloadArgs, OffloadInfo};
 use nfs_wire::v4::{Argument, CopyReply, FileHandle, OpReply, Reply};
 use std::num::NonZeroU64;

@@ -1,9 +1,9 @@
 //! Clients of 4.0: SETCLIENTID, SETCLIENTID_CONFIRM, RENEW, RELEASE_LOCKOWNER, RFC 7530 §16.33, §16.34, §16.28, §16.37.
 
+use crate::state::nfs4::client_name::known_as;
+use crate::state::nfs4::v40::registry::{Asked, Refused};
 use crate::v4::ops::{Done, Ops, Stop, reply};
 use crate::v4::session::principal;
-use crate::v4::state::naming::known_as;
-use crate::v4::state::v40::registry::{Asked, Refused};
 use nfs_wire::v4::{
     NetAddr, ReleaseLockownerArgs, RenewArgs, SetclientidArgs, SetclientidConfirmArgs, SetclientidOk, Status,
 };

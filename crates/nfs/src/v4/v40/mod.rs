@@ -6,12 +6,12 @@ pub(super) mod client;
 mod tests;
 
 use super::ops::{Done, Ops, Stop};
-use super::state::client::Client;
-use super::state::tables::Table;
-use super::state::v40::owners::Begun;
-use super::state::v40::sequence::{Reply, Turn, advances};
-use super::state::v40::{InSequence, OwnerId};
-use super::{fh, lock, open};
+use super::{filehandle_ops, lock, open};
+use crate::state::nfs4::client::Client;
+use crate::state::nfs4::tables::Table;
+use crate::state::nfs4::v40::owners::Begun;
+use crate::state::nfs4::v40::sequence::{Reply, Turn, advances};
+use crate::state::nfs4::v40::{InSequence, OwnerId};
 use nfs_wire::v4::{
     Argument, CreateHow, LockArgs, Locker, Op, OpenArgs, OpenClaim, OpenConfirmArgs, OpenFlag,
     OpenToLockOwner, ShareAccess, Stateid, Status,
@@ -182,7 +182,7 @@ fn room_for_owner(ops: &Ops<'_, '_>, client: &Client, name: &[u8]) -> Result<Opt
 /// Answers as before, and leaves what was left then.
 fn replay(ops: &mut Ops<'_, '_>, reply: &Reply, w: &mut Writer<'_>) -> Done {
     if let Some(handle) = &reply.handle {
-        ops.current = Some(fh::place(ops, handle)?);
+        ops.current = Some(filehandle_ops::place(ops, handle)?);
     }
     w.buffer().extend_from_slice(&reply.body);
     match reply.status {

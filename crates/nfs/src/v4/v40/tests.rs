@@ -1,6 +1,6 @@
 use super::*;
+use crate::testing::v4::{Client as Asker, at, put};
 use crate::testing::{Desk, export, rule};
-use crate::v4::testing::{Client as Asker, at, put};
 use nfs_wire::v4::{
     CbClient, CloseArgs, CreateArgs, CreateHow, CreateType, DestroyClientidArgs, ExistLockOwner, Fattr,
     LockReply, LockType, LocktArgs, LockuArgs, NetAddr, NfsClientId, OpReply, OpenDowngradeArgs, OpenResult,
@@ -102,7 +102,7 @@ impl Host {
         self.asker.confirm_open(&[E, name], stateid, 2).unwrap()
     }
 
-    fn on(&self, name: &[u8], argument: Argument<'_>) -> crate::v4::testing::Results {
+    fn on(&self, name: &[u8], argument: Argument<'_>) -> crate::testing::v4::Results {
         self.asker.ask(&at(&[E, name], [argument]))
     }
 
@@ -430,7 +430,7 @@ fn another_user_may_with_a_stateid_what_the_mode_lets_it_do() {
 
 #[test]
 fn an_open_that_waits_for_a_delegation_uses_its_number_once_it_is_refused() {
-    let rig = crate::v4::testing::back::Rig::new();
+    let rig = crate::testing::v4::back::Rig::new();
     rig.delegated(b"f");
     let host = Host::at(rig.client.desk);
     host.opened(b"o", b"g");

@@ -1,8 +1,8 @@
 //! Times that clients keep, as they and others see them.
 
 use crate::testing::NOW;
-use crate::v4::testing::back::{Rig, SECOND};
-use crate::v4::testing::{at, put};
+use crate::testing::v4::back::{Rig, SECOND};
+use crate::testing::v4::{at, put};
 use nfs_wire::v4::attr::{self, OpenArguments};
 use nfs_wire::v4::{
     Argument, Bitmap, DelegreturnArgs, Fattr, NfsTime, OpReply, OpenDelegation, OpenResult, ReadArgs, Reply,

@@ -1,8 +1,8 @@
 //! What others are told of a file that is delegated for writing.
 
 use super::*;
-use crate::v4::testing::back::{Called, LEASE_S, Rig, SECOND};
-use crate::v4::testing::put;
+use crate::testing::v4::back::{Called, LEASE_S, Rig, SECOND};
+use crate::testing::v4::put;
 use nfs_wire::v3;
 use nfs_wire::v4::callback::{self, OpReply as CallbackReply};
 use nfs_wire::v4::{

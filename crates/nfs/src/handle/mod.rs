@@ -1,0 +1,136 @@
+//! The file handle on the wire: which export, which file, and a MAC that only this service can make.
+//!
+//! Layout (`docs/formats/file-handle.md`): version, MAC, export, key; 57 bytes at most. There is no device number in
+//! it, so it survives a restart, a moved data directory and a renumbered disk; and no client can make one up for a file
+//! that it was never shown.
+
+pub mod cache;
+
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher;
+use vfs::{ExportId, FileKey, FsError, FsResult};
+
+const VERSION: u8 = 1;
+const MAC: std::ops::Range<usize> = 1..9;
+const EXPORT: std::ops::Range<usize> = 9..17;
+const KEY_START: usize = EXPORT.end;
+
+/// The longest handle we make.
+pub const HANDLE_BYTES_MAX: usize = KEY_START + vfs::key::KEY_BYTES_MAX;
+const _: () = assert!(HANDLE_BYTES_MAX <= nfs_wire::v3::FHSIZE as usize);
+
+/// A handle's bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Handle {
+    len: u8,
+    bytes: [u8; HANDLE_BYTES_MAX],
+}
+
+/// The secret that handles are signed with.
+#[derive(Clone)]
+pub struct HandleSigner {
+    key: [u8; 16],
+}
+
+impl Handle {
+    /// The bytes that go on the wire.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// The handle of these bytes, if it is not longer than ours are.
+    pub fn of(handle: &[u8]) -> FsResult<Self> {
+        let mut bytes = [0; HANDLE_BYTES_MAX];
+        bytes.get_mut(..handle.len()).ok_or(FsError::BadHandle)?.copy_from_slice(handle);
+        Ok(Self { len: u8::try_from(handle.len()).map_err(|_| FsError::BadHandle)?, bytes })
+    }
+}
+
+impl HandleSigner {
+    /// A signer with this key, which must stay the same and secret for as long as clients hold handles.
+    pub fn new(key: [u8; 16]) -> Self {
+        Self { key }
+    }
+
+    /// The handle of a file reached by an export.
+    pub fn sign(&self, export: ExportId, key: &FileKey) -> Handle {
+        let mut bytes = [0; HANDLE_BYTES_MAX];
+        let end = KEY_START + key.bytes().len();
+        bytes[0] = VERSION;
+        bytes[EXPORT].copy_from_slice(&export.0.to_be_bytes());
+        bytes[KEY_START..end].copy_from_slice(key.bytes());
+        let mac = self.mac(&bytes[EXPORT.start..end]);
+        bytes[MAC].copy_from_slice(&mac);
+        Handle { len: u8::try_from(end).unwrap_or(u8::MAX), bytes }
+    }
+
+    /// What a handle names; [`FsError::BadHandle`] unless this signer made it.
+    pub fn verify(&self, handle: &[u8]) -> FsResult<(ExportId, FileKey)> {
+        if handle.len() <= KEY_START || handle[0] != VERSION {
+            return Err(FsError::BadHandle);
+        }
+        let expected = self.mac(&handle[EXPORT.start..]);
+        let differs = expected.iter().zip(&handle[MAC]).fold(0, |sum, (a, b)| sum | (a ^ b));
+        if differs != 0 {
+            return Err(FsError::BadHandle);
+        }
+        let export = handle[EXPORT].try_into().map_err(|_| FsError::BadHandle)?;
+        Ok((ExportId(u64::from_be_bytes(export)), FileKey::new(&handle[KEY_START..])?))
+    }
+
+    /// The MAC of a handle, as a number; 0 if it is too short to have one. Of the handles that we made, it is as good as drawn
+    /// at random.
+    #[inline]
+    pub fn claimed_mac(handle: &[u8]) -> u64 {
+        handle.get(MAC).and_then(|mac| mac.try_into().ok()).map_or(0, u64::from_be_bytes)
+    }
+
+    /// The export that a handle claims to come from. Whether it was ever made is not looked at.
+    #[inline]
+    pub fn claimed_export(handle: &[u8]) -> Option<ExportId> {
+        let export = handle.get(EXPORT)?.try_into().ok()?;
+        Some(ExportId(u64::from_be_bytes(export)))
+    }
+
+    /// A number drawn from the secret and `text`: the same at every start, unknown outside.
+    pub fn number(&self, text: &str) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.key);
+        hasher.write(b"number:");
+        hasher.write(text.as_bytes());
+        hasher.finish()
+    }
+
+    fn mac(&self, signed: &[u8]) -> [u8; 8] {
+        let mut hasher = SipHasher24::new_with_key(&self.key);
+        hasher.write(signed);
+        hasher.finish().to_be_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opens_what_it_sealed_and_nothing_else() {
+        let signer = HandleSigner::new([7; 16]);
+        let key = FileKey::new(&[3; 40]).unwrap();
+        let handle = signer.sign(ExportId(0xabcd), &key);
+        assert_eq!(handle.bytes().len(), HANDLE_BYTES_MAX);
+        assert_eq!(signer.verify(handle.bytes()), Ok((ExportId(0xabcd), key)));
+        for place in 0..handle.bytes().len() {
+            let mut forged = handle.bytes().to_vec();
+            forged[place] ^= 1;
+            assert_eq!(signer.verify(&forged), Err(FsError::BadHandle), "byte {place}");
+        }
+        for len in 0..handle.bytes().len() {
+            assert_eq!(signer.verify(&handle.bytes()[..len]), Err(FsError::BadHandle), "length {len}");
+        }
+        assert_eq!(
+            HandleSigner::new([8; 16]).verify(handle.bytes()),
+            Err(FsError::BadHandle),
+            "another service's"
+        );
+    }
+}

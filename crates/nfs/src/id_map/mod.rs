@@ -1,0 +1,222 @@
+//! [`IdNames`]: users and groups as texts of NFSv4, `alice@example.org`, by the names that the host has for their numbers (RFC 8881
+//! §5.9).
+//!
+//! The host may have to ask a directory over the network. So names are remembered, what is not remembered is looked up on storage
+//! threads alone, and never on more than [`LOOKUPS_MAX`] of them at once.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use vfs::caller::INVALID_ID;
+use vfs::{Blocking, FsError, FsResult};
+
+/// Names, and as many numbers, of users that are remembered, and of groups.
+const REMEMBERED_MAX: usize = 16_384;
+/// Seconds for which a name is remembered, that there is none, and that the host could not say.
+const FOUND_S: u64 = 600;
+const MISSING_S: u64 = 60;
+const FAILED_S: u64 = 10;
+/// Threads that look something up at one moment. Others go on with numbers.
+const LOOKUPS_MAX: usize = 4;
+/// Bytes of a domain, and of a name.
+const DOMAIN_BYTES_MAX: usize = 255;
+const NAME_BYTES_MAX: usize = 255;
+
+/// Whom a number stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdKind {
+    /// A user.
+    User,
+    /// A group.
+    Group,
+}
+
+/// The users and groups of the host. It may take long to answer.
+pub trait HostIds: Send + Sync {
+    /// The name of a number; `None` if nobody has it.
+    fn name(&self, kind: IdKind, id: u32) -> io::Result<Option<String>>;
+
+    /// The number of a name; `None` if nobody has it.
+    fn id(&self, kind: IdKind, name: &str) -> io::Result<Option<u32>>;
+}
+
+/// Names in a domain.
+pub struct IdNames {
+    domain: Box<str>,
+    host: Box<dyn HostIds>,
+    users: Known,
+    groups: Known,
+    lookups: AtomicUsize,
+    /// The second from which a failure is logged again: clients choose what is looked up, and how often.
+    quiet_until: AtomicU64,
+}
+
+/// Why a text is no domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadDomain(String);
+
+/// What is remembered of users, or of groups.
+#[derive(Default)]
+struct Known {
+    /// With the domain, as they are sent.
+    names: Memory<u32, Arc<str>>,
+    ids: Memory<Box<str>, u32>,
+}
+
+/// Answers, each with the second up to which it holds.
+struct Memory<K, V>(RwLock<HashMap<K, (Option<V>, u64)>>);
+
+impl IdNames {
+    /// The names of the host, in this domain.
+    pub fn new(domain: &str, host: Box<dyn HostIds>) -> Result<Self, BadDomain> {
+        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+        if domain.is_empty() || domain.len() > DOMAIN_BYTES_MAX || !domain.bytes().all(is_good) {
+            return Err(BadDomain(domain.to_owned()));
+        }
+        let [users, groups] = [Known::default(), Known::default()];
+        Ok(Self {
+            domain: domain.into(),
+            host,
+            users,
+            groups,
+            lookups: AtomicUsize::new(0),
+            quiet_until: AtomicU64::new(0),
+        })
+    }
+
+    /// What a number is called, with the domain; `None` if it has no name that could be sent, or the host cannot say.
+    pub(crate) fn name(
+        &self,
+        kind: IdKind,
+        id: u32,
+        now: u64,
+        blocking: Blocking,
+    ) -> FsResult<Option<Arc<str>>> {
+        let names = &self.known(kind).names;
+        if let Some(known) = names.recall(&id, now) {
+            return Ok(known);
+        }
+        if blocking == Blocking::Never {
+            return Err(FsError::WouldWait);
+        }
+        let Some(_turn) = Turn::take(&self.lookups) else { return Ok(None) };
+        let (name, holds_s) = match self.host.name(kind, id) {
+            Ok(Some(name)) if is_sendable(&name) => (Some(format!("{name}@{}", self.domain).into()), FOUND_S),
+            Ok(_) => (None, MISSING_S),
+            Err(error) => {
+                if self.is_loud(now) {
+                    tracing::warn!(?kind, id, %error, "the name of a number cannot be looked up");
+                }
+                (None, FAILED_S)
+            }
+        };
+        names.remember(id, name.clone(), now, holds_s);
+        Ok(name)
+    }
+
+    /// The number of a text with a domain; `None` if nobody is called so. [`FsError::Delay`] while the host cannot say.
+    pub(crate) fn id(&self, kind: IdKind, text: &str, now: u64, blocking: Blocking) -> FsResult<Option<u32>> {
+        let Some((name, domain)) = text.rsplit_once('@') else { return Ok(None) };
+        if !domain.eq_ignore_ascii_case(&self.domain) || !is_sendable(name) {
+            return Ok(None);
+        }
+        let ids = &self.known(kind).ids;
+        if let Some(known) = ids.recall(name, now) {
+            return Ok(known);
+        }
+        if blocking == Blocking::Never {
+            return Err(FsError::WouldWait);
+        }
+        let _turn = Turn::take(&self.lookups).ok_or(FsError::Delay)?;
+        let id = self.host.id(kind, name).map_err(|error| {
+            if self.is_loud(now) {
+                tracing::warn!(?kind, name, %error, "the number of a name cannot be looked up");
+            }
+            FsError::Delay
+        })?;
+        let id = id.filter(|&id| id != INVALID_ID);
+        ids.remember(name.into(), id, now, if id.is_some() { FOUND_S } else { MISSING_S });
+        Ok(id)
+    }
+
+    /// Whether a failure is logged: one in some seconds.
+    fn is_loud(&self, now: u64) -> bool {
+        let is_due = |until: u64| (until <= now).then_some(now + FAILED_S);
+        self.quiet_until.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok()
+    }
+
+    fn known(&self, kind: IdKind) -> &Known {
+        match kind {
+            IdKind::User => &self.users,
+            IdKind::Group => &self.groups,
+        }
+    }
+}
+
+/// Whether a name can be told from its domain by those who read it.
+fn is_sendable(name: &str) -> bool {
+    let is_good = |letter: char| letter != '@' && !letter.is_control();
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().all(is_good)
+}
+
+impl<K: Hash + Eq, V: Clone> Memory<K, V> {
+    fn recall<Q: Hash + Eq + ?Sized>(&self, key: &Q, now: u64) -> Option<Option<V>>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(key).filter(|(_, until)| now < *until).map(|(value, _)| value.clone())
+    }
+
+    fn remember(&self, key: K, value: Option<V>, now: u64, holds_s: u64) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED_MAX {
+            known.retain(|_, (_, until)| now < *until);
+        }
+        if known.len() >= REMEMBERED_MAX {
+            known.clear();
+        }
+        known.insert(key, (value, now + holds_s));
+    }
+}
+
+impl<K, V> Default for Memory<K, V> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+/// A place among those who look something up.
+struct Turn<'t>(&'t AtomicUsize);
+
+impl<'t> Turn<'t> {
+    fn take(lookups: &'t AtomicUsize) -> Option<Self> {
+        let is_free = |count: usize| (count < LOOKUPS_MAX).then_some(count + 1);
+        lookups.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_free).ok().map(|_| Self(lookups))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Display for BadDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = DOMAIN_BYTES_MAX;
+        write!(
+            f,
+            "'{}' is no domain: letters, digits, '.', '-' and '_' make one, at most {most} of them",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for BadDomain {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! The network status monitor (XNFS chapter 11): hosts say that they have restarted, so that locks they had
+//! are given up, or asked for anew.
+//!
+//! We monitor nobody for others: each host that locks has a status monitor of its own. What a host says is
+//! believed of that host alone, which is the address that the call comes from; the name in the call is looked
+//! up nowhere.
+
+pub use crate::state::nsm::hosts::LockHosts;
+
+use crate::call::{Attempt, Call, Outcome};
+use crate::records::reply::Records;
+use nfs_wire::nsm::{
+    MonitorArgs, MonitorId, Monitored, MyId, Name, Procedure, StatReply, State, StatusChange,
+};
+use transport::Outbox;
+use xdr::{Decode, Encode, Reader};
+
+/// Does a procedure: decodes the arguments and writes the results.
+pub(crate) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &[u8], out: &mut Outbox) -> Attempt {
+    let (mut r, mut w) = (Reader::new(args), out.writer());
+    let locks = &call.service.locks;
+    let refused = || StatReply { res_stat: Monitored::NO, state: locks.monitor_state() };
+    match procedure {
+        Procedure::NULL => {}
+        Procedure::STAT => {
+            Name::decode(&mut r)?;
+            refused().encode(&mut w);
+        }
+        Procedure::MON => {
+            MonitorArgs::decode(&mut r)?;
+            refused().encode(&mut w);
+        }
+        Procedure::UNMON => {
+            MonitorId::decode(&mut r)?;
+            State(locks.monitor_state()).encode(&mut w);
+        }
+        Procedure::UNMON_ALL => {
+            MyId::decode(&mut r)?;
+            State(locks.monitor_state()).encode(&mut w);
+        }
+        // Nobody makes us act as if we had crashed.
+        Procedure::SIMU_CRASH => {}
+        Procedure::NOTIFY => {
+            let change = StatusChange::decode(&mut r)?;
+            locks.restarted(call.client(), change.state);
+        }
+        _ => return Ok(Outcome::NoProcedure),
+    }
+    Ok(Outcome::Replied)
+}

@@ -1,0 +1,191 @@
+//! Calls of ours to programs on clients' hosts: a lock that is granted later, the news of a restart.
+//!
+//! The port of a program is asked of the port mapper at the host's own address, by which its calls have come;
+//! names that clients give themselves are looked up nowhere. UDP is tried first, then TCP. All waiting is
+//! bounded: a host that does not answer costs one thread a few seconds.
+
+mod deadline;
+mod ports;
+#[cfg(test)]
+pub(crate) mod tests;
+pub(crate) mod workers;
+
+use crate::portmap::Transport;
+use deadline::Deadline;
+use nfs_wire::rpc::{
+    Accepted, AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, RecordMark, ReplyBody, ReplyHeader,
+};
+use ports::Ports;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use xdr::{Decode, Encode, Reader};
+
+/// How often a datagram is sent, and how long each is waited for.
+const TRIES: u32 = 2;
+const PATIENCE: Duration = Duration::from_millis(1000);
+/// How long a reply over TCP may take, with the connection.
+const STREAM_PATIENCE: Duration = Duration::from_millis(2000);
+/// The longest reply that is read.
+const REPLY_BYTES_MAX: usize = 2048;
+
+/// A call to a program on a client's host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outgoing {
+    /// The host.
+    pub(crate) host: IpAddr,
+    /// The address by which the host knows us.
+    pub(crate) from: IpAddr,
+    pub(crate) program: u32,
+    pub(crate) version: u32,
+    pub(crate) procedure: u32,
+    pub(crate) args: Vec<u8>,
+}
+
+/// Makes such calls, and waits for their replies.
+pub(crate) struct Caller {
+    ports: Ports,
+    next_xid: AtomicU32,
+}
+
+impl Caller {
+    /// A caller that finds port mappers at this port.
+    pub(crate) fn new(portmap_port: u16) -> Self {
+        let xid = u32::from_be_bytes(std::process::id().to_be_bytes()).rotate_left(16);
+        Self { ports: Ports::new(portmap_port), next_xid: AtomicU32::new(xid) }
+    }
+
+    /// Calls, and returns the results; `None` if there are none to be had.
+    pub(crate) fn call(&self, call: &Outgoing) -> Option<Vec<u8>> {
+        if let Some(port) = self.ports.of(self, call, Transport::Udp) {
+            match self.exchange(call, port, Transport::Udp) {
+                Some(results) => return Some(results),
+                None => self.ports.forget(call),
+            }
+        }
+        let port = self.ports.of(self, call, Transport::Tcp)?;
+        self.exchange(call, port, Transport::Tcp)
+    }
+
+    /// Sends a datagram and waits for nothing. Where no port mapper tells of the program, it goes to `port`.
+    pub(crate) fn send(&self, call: &Outgoing, port: u16) {
+        let port = self.ports.of(self, call, Transport::Udp).unwrap_or(port);
+        let (_, message) = self.message(call);
+        let sent = connected(call, port).and_then(|socket| socket.send(&message));
+        if let Err(error) = sent {
+            tracing::debug!(host = %call.host, %error, "a result cannot be sent");
+        }
+    }
+
+    /// Calls the program at this port.
+    fn exchange(&self, call: &Outgoing, port: u16, transport: Transport) -> Option<Vec<u8>> {
+        let (xid, message) = self.message(call);
+        let replied = match transport {
+            Transport::Udp => over_udp(call, port, xid, &message),
+            Transport::Tcp => over_tcp(call, port, xid, &message),
+        };
+        let Outgoing { host, program, procedure, .. } = call;
+        replied
+            .inspect_err(
+                |error| tracing::debug!(%host, port, program, procedure, %error, "a call to a client failed"),
+            )
+            .ok()
+    }
+
+    fn message(&self, call: &Outgoing) -> (u32, Vec<u8>) {
+        let xid = self.next_xid.fetch_add(1, Ordering::Relaxed);
+        (xid, message(xid, [call.program, call.version, call.procedure], &call.args))
+    }
+
+    /// Whether a program answers at an address of this host.
+    pub(crate) fn answers(&self, program: u32, version: u32, at: SocketAddr, transport: Transport) -> bool {
+        let from = match at {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let call = Outgoing { host: at.ip(), from, program, version, procedure: 0, args: Vec::new() };
+        self.exchange(&call, at.port(), transport).is_some()
+    }
+}
+
+/// A call of a procedure of a version of a program.
+pub(crate) fn message(xid: u32, [prog, vers, proc]: [u32; 3], args: &[u8]) -> Vec<u8> {
+    let sys = AuthSys { machinename: b"plimsoll", ..AuthSys::default() }.to_bytes();
+    let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys };
+    let verf = OpaqueAuth::default();
+    let header = CallHeader { xid, rpcvers: RPC_VERSION, prog, vers, proc, cred, verf };
+    [&header.to_bytes(), args].concat()
+}
+
+/// A socket that receives from this port of the host alone, and sends from the address by which the host
+/// knows us: clients compare it.
+fn connected(call: &Outgoing, port: u16) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((call.from, 0))?;
+    socket.connect((call.host, port))?;
+    Ok(socket)
+}
+
+fn over_udp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<Vec<u8>> {
+    let socket = connected(call, port)?;
+    let mut reply = [0; REPLY_BYTES_MAX];
+    for _ in 0..TRIES {
+        socket.send(message)?;
+        let deadline = Deadline::after(PATIENCE);
+        while let Some(left) = deadline.left() {
+            socket.set_read_timeout(Some(left))?;
+            match socket.recv(&mut reply) {
+                Ok(length) => {
+                    if let Some(results) = results(&reply[..length], xid)? {
+                        return Ok(results);
+                    }
+                }
+                Err(error) if deadline::is_over(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+fn over_tcp(call: &Outgoing, port: u16, xid: u32, message: &[u8]) -> io::Result<Vec<u8>> {
+    let deadline = Deadline::after(STREAM_PATIENCE);
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::new(call.host, port), STREAM_PATIENCE)?;
+    let length = u32::try_from(message.len()).map_err(io::Error::other)?;
+    let mark = RecordMark { last: true, length }.to_word().to_be_bytes();
+    stream.set_write_timeout(Some(STREAM_PATIENCE))?;
+    stream.write_all(&[&mark[..], message].concat())?;
+    let mut read = |bytes: &mut [u8]| -> io::Result<()> {
+        let mut at = 0;
+        while at < bytes.len() {
+            stream.set_read_timeout(Some(deadline.left().ok_or(io::ErrorKind::TimedOut)?))?;
+            match stream.read(&mut bytes[at..])? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                length => at += length,
+            }
+        }
+        Ok(())
+    };
+    let mut mark = [0; RecordMark::SIZE];
+    read(&mut mark)?;
+    let RecordMark { last, length } = RecordMark::from_word(u32::from_be_bytes(mark));
+    if !last || length as usize > REPLY_BYTES_MAX {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut reply = vec![0; length as usize];
+    read(&mut reply)?;
+    results(&reply, xid)?.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// The results in a reply; `None` if it is the reply to another call, an error if there are none.
+pub(crate) fn results(reply: &[u8], xid: u32) -> io::Result<Option<Vec<u8>>> {
+    let mut r = Reader::new(reply);
+    match ReplyHeader::decode(&mut r) {
+        Ok(header) if header.xid != xid => Ok(None),
+        Ok(ReplyHeader { body: ReplyBody::Accepted(_, Accepted::Success), .. }) => {
+            Ok(Some(r.rest().to_vec()))
+        }
+        Ok(ReplyHeader { body, .. }) => Err(io::Error::other(format!("the call is refused: {body:?}"))),
+        Err(_) => Ok(None),
+    }
+}

@@ -1,0 +1,119 @@
+//! Compounds of version 4 as calls of the transport: they go on where they may wait, after a while, or once they have paid.
+
+use super::dispatch::RpcCall;
+use super::{Continuation, Rpc, SUCCESS_HEADER_BYTES, answer};
+use crate::records::reply::Records;
+use crate::state::replay_cache::InProgress;
+use crate::v4;
+use crate::v4::compound::{Ended, Results, Suspended};
+use nfs_wire::rpc::Accepted;
+use transport::{CallStats, Context, Progress};
+
+pub(crate) struct SuspendedCompound {
+    pub(crate) call: RpcCall,
+    pub(crate) args: Vec<u8>,
+    /// What its operations have taken so far.
+    pub(crate) stats: CallStats<()>,
+    pub(crate) replay: Option<InProgress>,
+    pub(crate) at: Box<Suspended>,
+}
+
+pub(crate) struct RepliedCompound {
+    pub(crate) xid: u32,
+    pub(crate) replay: Option<InProgress>,
+    pub(crate) results: Results,
+}
+
+/// Leaves the bytes that a compound has moved so far to be settled with its payment; the rest of it pays by itself.
+fn settled<T>(cx: &mut Context<'_, Rpc>, mut stats: CallStats<T>) -> CallStats<()> {
+    cx.stats = CallStats { moved: std::mem::take(&mut stats.moved), ..CallStats::default() };
+    stats.with_target(None)
+}
+
+impl Rpc {
+    pub(crate) fn resume_compound(
+        &self,
+        cx: &mut Context<'_, Self>,
+        compound: SuspendedCompound,
+    ) -> Progress<Continuation> {
+        let SuspendedCompound { call, args, stats, replay, at } = compound;
+        cx.stats = stats.with_target(None);
+        let flushes = cx.pending.added();
+        self.compound(cx, call, &args, Some(at), flushes, replay)
+    }
+
+    /// Does a compound, or goes on with it. Its reply is that of all repetitions which wait for `replay`.
+    pub(crate) fn compound(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: RpcCall,
+        args: &[u8],
+        at: Option<Box<Suspended>>,
+        flushes: usize,
+        replay: Option<InProgress>,
+    ) -> Progress<Continuation> {
+        let connection = cx.connection;
+        connection.session.binding.wire.attach(connection);
+        let start = cx.out.begin_success(call.xid);
+        let (mut performed, out) = self.call(cx, &call);
+        let (binding, covered) = (&connection.session.binding, call.covered);
+        let ended = v4::compound::run(&mut performed, binding, (args, covered), at, out);
+        let stats = performed.stats;
+        match ended {
+            Ok(Ended::WouldBlock(at)) => {
+                cx.out.abandon(start);
+                let stats = stats.with_target(None);
+                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
+                Progress::WouldBlock(Continuation::Compound(Box::new(suspended)))
+            }
+            Ok(Ended::Held(at)) => {
+                cx.out.abandon(start);
+                let stats = settled(cx, stats);
+                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
+                self.park_compound(cx, Box::new(suspended), flushes)
+            }
+            Ok(Ended::Unpaid(at, toll)) => {
+                cx.out.abandon(start);
+                let stats = settled(cx, stats);
+                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
+                let at = Continuation::Compound(Box::new(suspended));
+                Progress::Unpaid { bytes: at.bytes(), at, toll }
+            }
+            Ok(Ended::Replied(results)) => {
+                cx.out.finish(start);
+                cx.stats = CallStats { kind: call.kind(), ..stats };
+                if cx.pending.added() == flushes {
+                    let record = cx.out.record(start);
+                    results.complete(record.and_then(|record| record.get(SUCCESS_HEADER_BYTES..)));
+                    answer(replay, record);
+                    return Progress::Done;
+                }
+                let replied = RepliedCompound { xid: call.xid, replay, results };
+                Progress::AfterSync(Continuation::CompoundReplied(Box::new(replied)))
+            }
+            Err(_) => {
+                cx.out.abandon(start);
+                cx.out.accept(call.xid, Accepted::GarbageArgs);
+                Progress::Done
+            }
+        }
+    }
+
+    /// Puts a compound off. Where too many calls are, it goes on at once, and what finds something in its way is refused.
+    fn park_compound(
+        &self,
+        cx: &mut Context<'_, Self>,
+        compound: Box<SuspendedCompound>,
+        flushes: usize,
+    ) -> Progress<Continuation> {
+        let pauses = compound.at.pauses();
+        let Err(Continuation::Compound(back)) = self.park(cx, Continuation::Compound(compound), pauses)
+        else {
+            return Progress::Detached;
+        };
+        let SuspendedCompound { call, args, stats, replay, mut at } = *back;
+        cx.stats = stats.with_target(None);
+        at.lose_patience();
+        self.compound(cx, call, &args, Some(at), flushes, replay)
+    }
+}

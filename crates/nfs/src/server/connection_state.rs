@@ -1,0 +1,43 @@
+//! What a connection may reach, and what it was used for.
+
+use super::tls::TlsPolicy;
+use crate::programs::Programs;
+use crate::state::nfs4::binding::Binding;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use vfs::{Namespace, Origin};
+
+/// What a connection may reach.
+pub(crate) struct Reach {
+    /// The programs that it may call.
+    pub(crate) programs: Programs,
+    /// The endpoint whose exports it sees; `None`: all exports.
+    pub(crate) endpoint: Option<IpAddr>,
+    /// TLS, where the listener has it.
+    pub(crate) tls: Option<TlsPolicy>,
+    /// The session of version 4 that it was used for last.
+    pub(crate) binding: Binding,
+    /// Its calls of version 3 that are put off.
+    pub(crate) put_off: Arc<AtomicU32>,
+    /// The namespace that was last found to have nothing for its client ([`Reach::may_mount`]).
+    pub(crate) denied: AtomicU64,
+}
+
+impl Reach {
+    /// Whether an export admits a client that calls from there. Where none does, all its calls until the namespace is another one
+    /// are told so without a look at the exports.
+    pub(crate) fn may_mount(&self, namespace: &Arc<Namespace>, origin: Origin) -> bool {
+        let place = Arc::as_ptr(namespace).addr() as u64;
+        // The protocol is below 8, and the protection below 4.
+        let asked = place << 5 | u64::from(origin.protocol.0) << 2 | origin.protection as u64;
+        if self.denied.load(Ordering::Relaxed) == asked {
+            return false;
+        }
+        let may = namespace.exports().iter().any(|export| export.rule(origin).is_some());
+        if !may {
+            self.denied.store(asked, Ordering::Relaxed);
+        }
+        may
+    }
+}

@@ -1,0 +1,84 @@
+//! The toll of a call, paid before it is done.
+
+use super::dispatch::{RpcCall, Sideband, Target};
+use crate::handle::HandleSigner;
+use crate::service::Service;
+use crate::state::call_rates;
+use crate::v4::price::{Covered, Segment, first_segment};
+use crate::{nlm, v3};
+use nfs_wire::v3::Procedure;
+use std::net::IpAddr;
+use std::sync::Arc;
+use vfs::qos::{Demand, Toll, is_anything_limited};
+use vfs::{Export, Namespace, Origin};
+
+/// The toll of a call with these arguments; `None` if it has nothing to pay, or will be refused anyway. Notes which operations of a
+/// compound are paid for with it.
+#[inline]
+pub(crate) fn toll(
+    call: &mut RpcCall,
+    args: &[u8],
+    service: &Service,
+    namespace: &Namespace,
+    (origin, payer): (Origin, IpAddr),
+) -> Option<Toll> {
+    let is_rated = match call.target {
+        Target::Nfs(procedure) => procedure == Procedure::COMMIT,
+        Target::Compound(outline) => outline.is_recorded,
+        Target::Sideband(_) => true,
+    };
+    if is_rated || is_anything_limited() {
+        toll_of(call, args, service, namespace, (origin, payer))
+    } else {
+        None
+    }
+}
+
+fn toll_of(
+    call: &mut RpcCall,
+    args: &[u8],
+    service: &Service,
+    namespace: &Namespace,
+    (origin, payer): (Origin, IpAddr),
+) -> Option<Toll> {
+    let rated = |gate| Some(call_rates::toll(gate, payer));
+    let (export, demand) = match call.target {
+        Target::Nfs(Procedure::COMMIT) => return rated(&service.rates.commits),
+        Target::Sideband(Sideband::Mount(_, nfs_wire::mount::Procedure::MNT)) => {
+            return rated(&service.rates.mounts);
+        }
+        Target::Nfs(procedure) => {
+            let (handle, demand) = v3::demand(procedure, args)?;
+            (reached(handle, service, namespace, origin)?, demand)
+        }
+        Target::Sideband(Sideband::Nlm(version, procedure)) if is_anything_limited() => {
+            let handle = nlm::handle(version, procedure, args)?;
+            (reached(handle, service, namespace, origin)?, Demand::OTHER)
+        }
+        Target::Compound(outline) if outline.is_recorded => return rated(&service.rates.records),
+        Target::Compound(_) => {
+            let Segment { handle, demand, until } = first_segment(args)?;
+            let export = reached(handle?, service, namespace, origin)?;
+            let toll = export.volume.toll(payer, demand);
+            call.covered = toll.as_ref().and_then(|_| Covered::new(export.volume.id(), until));
+            // What is free has no place in line: others may wait for it.
+            return toll.filter(|toll| !toll.demand().is_nothing());
+        }
+        Target::Sideband(_) => return None,
+    };
+    export.volume.toll(payer, demand)
+}
+
+/// The export of a handle, for a call that pays for it: nobody spends what a volume has without a handle that we made, nor from
+/// where it is not exported to.
+pub(crate) fn reached<'n>(
+    handle: &[u8],
+    service: &Service,
+    namespace: &'n Namespace,
+    origin: Origin,
+) -> Option<&'n Arc<Export>> {
+    let export = namespace.export(HandleSigner::claimed_export(handle)?)?;
+    service.signer.verify(handle).ok()?;
+    export.rule(origin)?;
+    Some(export)
+}

@@ -1,0 +1,342 @@
+//! From a record to the procedure it calls: RPC's own answers on the way (RFC 5531 §9).
+
+use super::tls;
+use crate::call::{Answer, Call, Outcome};
+use crate::handle::cache::{HandleCache, decode_credential};
+use crate::programs::Programs;
+use crate::records::reply::Records;
+use crate::v4::price::Covered;
+use crate::{mount, nlm, nsm, portmap, v3, v4};
+use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, CallHeader, RPC_VERSION, Rejected, Versions};
+use std::sync::Arc;
+use transport::{Dispatch, Outbox};
+use vfs::qos::{Kind, Moved};
+use vfs::{Credential, FsError, ProtocolId};
+use xdr::{Decode, Malformed, Reader};
+
+/// A procedure of one of our programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// NFS version 3.
+    Nfs(nfs_wire::v3::Procedure),
+    /// A COMPOUND of NFS version 4.
+    Compound(v4::Outline),
+    /// What goes beside both.
+    Sideband(Sideband),
+}
+
+/// A procedure of what goes beside operations on files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sideband {
+    /// NFS version 4 without operations.
+    Null4,
+    /// MOUNT, with its version.
+    Mount(u32, nfs_wire::mount::Procedure),
+    /// Port mapper or rpcbind, with its version and procedure number.
+    Portmap(u32, u32),
+    /// The lock manager, with its version.
+    Nlm(u32, nfs_wire::nlm::Procedure),
+    /// The status monitor.
+    Nsm(nfs_wire::nsm::Procedure),
+    /// A NULL call of any program that asks for TLS.
+    StartTls,
+}
+
+/// A call that is for us.
+#[derive(Clone)]
+pub struct RpcCall {
+    /// Matches the reply to the call.
+    pub xid: u32,
+    /// What is called.
+    pub target: Target,
+    /// Who calls.
+    pub credential: Arc<Credential>,
+    /// The operations of a compound that were paid for before it is run.
+    pub(crate) covered: Option<Covered>,
+    /// Where in the record the arguments begin.
+    args: u32,
+}
+
+/// Finds out what a record calls. `Ok(None)`: refused, and the refusal is in `out`. An error is no call at all: there
+/// is nothing to answer, and the bytes that follow cannot be trusted. A thread with a `cache` remembers who calls.
+#[inline]
+pub fn route(
+    programs: Programs,
+    record: &[u8],
+    mut cache: Option<&mut HandleCache>,
+    out: &mut Outbox,
+) -> Result<Option<RpcCall>, Malformed> {
+    let mut r = Reader::new(record);
+    let header = CallHeader::decode(&mut r)?;
+    if header.rpcvers != RPC_VERSION {
+        out.reject(header.xid, Rejected::RpcMismatch(Versions { low: RPC_VERSION, high: RPC_VERSION }));
+        return Ok(None);
+    }
+    let target = match target(programs, &header) {
+        Ok(target) => target,
+        Err(accepted) => {
+            out.accept(header.xid, accepted);
+            return Ok(None);
+        }
+    };
+    let counts = cache.as_mut().and_then(|cache| cache.counts.as_deref_mut());
+    let target = match (target, counts) {
+        (Target::Compound(_), counts) => Target::Compound(v4::outline(r.clone().rest(), counts)),
+        (Target::Nfs(procedure), Some(counts)) => {
+            counts.add_procedure(procedure);
+            target
+        }
+        (target, _) => target,
+    };
+    let identified = match tls::asks(&header) {
+        Ok(false) => credential(&header, cache).map(|credential| (target, credential)),
+        Ok(true) => Ok((Target::Sideband(Sideband::StartTls), Credential::none())),
+        Err(stat) => Err(stat),
+    };
+    match identified {
+        Ok((target, credential)) => {
+            let args = u32::try_from(record.len() - r.remaining()).map_err(|_| Malformed("a long head"))?;
+            Ok(Some(RpcCall { xid: header.xid, target, credential, covered: None, args }))
+        }
+        Err(stat) => {
+            out.reject(header.xid, Rejected::AuthError(stat));
+            Ok(None)
+        }
+    }
+}
+
+fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepted> {
+    let mismatch = |low, high| Err(Accepted::ProgMismatch(Versions { low, high }));
+    match header.prog {
+        nfs_wire::v3::PROGRAM if programs.nfs => match header.vers {
+            nfs_wire::v3::VERSION => Ok(Target::Nfs(nfs_wire::v3::Procedure(header.proc))),
+            nfs_wire::v4::VERSION => match nfs_wire::v4::Procedure(header.proc) {
+                nfs_wire::v4::Procedure::NULL => Ok(Target::Sideband(Sideband::Null4)),
+                nfs_wire::v4::Procedure::COMPOUND => Ok(Target::Compound(v4::Outline::default())),
+                _ => Err(Accepted::ProcUnavail),
+            },
+            _ => mismatch(nfs_wire::v3::VERSION, nfs_wire::v4::VERSION),
+        },
+        nfs_wire::mount::PROGRAM if programs.mount => match header.vers {
+            nfs_wire::mount::VERSION_1 | nfs_wire::mount::VERSION => {
+                Ok(Target::Sideband(Sideband::Mount(header.vers, nfs_wire::mount::Procedure(header.proc))))
+            }
+            _ => mismatch(nfs_wire::mount::VERSION_1, nfs_wire::mount::VERSION),
+        },
+        nfs_wire::portmap::PROGRAM if programs.portmap => match header.vers {
+            nfs_wire::portmap::PMAP_VERSION..=nfs_wire::portmap::RPCB_VERSION_4 => {
+                Ok(Target::Sideband(Sideband::Portmap(header.vers, header.proc)))
+            }
+            _ => mismatch(nfs_wire::portmap::PMAP_VERSION, nfs_wire::portmap::RPCB_VERSION_4),
+        },
+        nfs_wire::nlm::PROGRAM if programs.locks => match header.vers {
+            nfs_wire::nlm::VERSION_1 | nfs_wire::nlm::VERSION_3 | nfs_wire::nlm::VERSION_4 => {
+                Ok(Target::Sideband(Sideband::Nlm(header.vers, nfs_wire::nlm::Procedure(header.proc))))
+            }
+            _ => mismatch(nfs_wire::nlm::VERSION_1, nfs_wire::nlm::VERSION_4),
+        },
+        nfs_wire::nsm::PROGRAM if programs.locks => match header.vers {
+            nfs_wire::nsm::VERSION => {
+                Ok(Target::Sideband(Sideband::Nsm(nfs_wire::nsm::Procedure(header.proc))))
+            }
+            _ => mismatch(nfs_wire::nsm::VERSION, nfs_wire::nsm::VERSION),
+        },
+        _ => Err(Accepted::ProgUnavail),
+    }
+}
+
+/// Who calls. RPCSEC_GSS and the rest are refused such that a client falls back to AUTH_SYS.
+#[inline]
+fn credential(header: &CallHeader<'_>, cache: Option<&mut HandleCache>) -> Result<Arc<Credential>, AuthStat> {
+    let body = header.cred.body;
+    let credential = match (header.cred.flavor, cache) {
+        (AuthFlavor::NONE, _) => return Ok(Credential::none()),
+        (AuthFlavor::SYS, Some(cache)) => cache.credentials.credential(body),
+        (AuthFlavor::SYS, None) => decode_credential(body),
+        _ => return Err(AuthStat::REJECTEDCRED),
+    };
+    credential.map_err(|_| AuthStat::BADCRED)
+}
+
+impl Sideband {
+    /// The number of the procedure in its program.
+    fn number(self) -> u32 {
+        match self {
+            Self::Null4 | Self::StartTls => 0,
+            Self::Mount(_, procedure) => procedure.0,
+            Self::Portmap(_, procedure) => procedure,
+            Self::Nlm(_, procedure) => procedure.0,
+            Self::Nsm(procedure) => procedure.0,
+        }
+    }
+
+    fn answer(self, call: &mut Call<'_>, args: &[u8], out: &mut Outbox) -> Result<Outcome, Malformed> {
+        match self {
+            // A reply to who asks for TLS without a word of it says that there is none.
+            Self::Null4 | Self::StartTls => Ok(Outcome::Replied),
+            Self::Mount(version, procedure) => mount::answer(call, version, procedure, args, out),
+            Self::Portmap(version, procedure) => portmap::answer(call, version, procedure, args, out),
+            Self::Nlm(version, procedure) => nlm::answer(call, version, procedure, args, out),
+            Self::Nsm(procedure) => nsm::answer(call, procedure, args, out),
+        }
+    }
+
+    /// Writes results that say only that the call failed, if it has such.
+    fn fail(self, args: &[u8], error: FsError, out: &mut Outbox) -> bool {
+        match self {
+            Self::Nlm(version, procedure) => nlm::fail(version, procedure, args, error, &mut out.writer()),
+            _ => false,
+        }
+    }
+}
+
+impl RpcCall {
+    /// The arguments, still encoded, in the record that the call came in.
+    #[inline]
+    pub fn args<'r>(&self, record: &'r [u8]) -> &'r [u8] {
+        record.get(self.args as usize..).unwrap_or_default()
+    }
+
+    /// Whether it is a NULL call, which does nothing.
+    pub fn is_null(&self) -> bool {
+        match self.target {
+            Target::Nfs(procedure) => procedure.0 == 0,
+            Target::Compound(_) => false,
+            Target::Sideband(sideband) => sideband.number() == 0,
+        }
+    }
+
+    /// What this call does.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        match self.target {
+            Target::Nfs(procedure) => v3::kind(procedure),
+            Target::Compound(outline) => outline.kind,
+            Target::Sideband(_) => Kind::Other,
+        }
+    }
+
+    /// How this call may be done. What does not exist is answered at once.
+    #[inline]
+    pub fn dispatch(&self) -> Dispatch {
+        match self.target {
+            Target::Nfs(procedure) => v3::dispatch(procedure),
+            Target::Compound(outline) => outline.dispatch,
+            Target::Sideband(Sideband::Mount(..)) => Dispatch::Offload,
+            Target::Sideband(_) => Dispatch::Inline,
+        }
+    }
+
+    /// The protocol, as export rules know it. MOUNT is a part of version 3.
+    #[inline]
+    pub fn protocol(&self) -> ProtocolId {
+        match self.target {
+            Target::Compound(outline) => v4::protocol(outline.minor),
+            Target::Nfs(_) | Target::Sideband(_) => v3::PROTOCOL,
+        }
+    }
+
+    /// Whether its data may be taken as they come.
+    #[inline]
+    pub fn streams(&self) -> bool {
+        match self.target {
+            Target::Nfs(procedure) => procedure == nfs_wire::v3::Procedure::WRITE,
+            // One without a long WRITE is kept until it is whole.
+            Target::Compound(_) => true,
+            Target::Sideband(_) => false,
+        }
+    }
+
+    /// Whether this call may be done twice.
+    #[inline]
+    pub fn is_idempotent(&self) -> bool {
+        match self.target {
+            Target::Nfs(procedure) => v3::is_idempotent(procedure),
+            Target::Compound(outline) => !outline.is_once,
+            Target::Sideband(_) => true,
+        }
+    }
+
+    /// What tells it from calls of other procedures that must not be done twice.
+    pub(crate) fn procedure(&self) -> Option<u32> {
+        match self.target {
+            Target::Nfs(procedure) => Some(procedure.0),
+            Target::Compound(_) => Some(nfs_wire::v4::Procedure::COMPOUND.0),
+            Target::Sideband(_) => None,
+        }
+    }
+
+    /// The most bytes that the reply to the call with these arguments may take, if it may be long.
+    pub fn reply_bytes_max(&self, args: &[u8]) -> u32 {
+        match self.target {
+            Target::Nfs(procedure) => v3::reply_bytes_max(procedure, args),
+            Target::Compound(outline) => outline.reply_bytes_max,
+            Target::Sideband(_) => 0,
+        }
+    }
+
+    /// Bytes that a call of version 3 with these arguments may move, as limits count them.
+    pub(crate) fn moved(&self, args: &[u8]) -> Moved {
+        match self.target {
+            Target::Nfs(procedure) => {
+                v3::demand(procedure, args).map_or_else(Moved::default, |(_, demand)| demand.moved())
+            }
+            Target::Compound(_) | Target::Sideband(_) => Moved::default(),
+        }
+    }
+
+    /// Does the call with these arguments, waiting if `call` may, and puts the reply into `out`, or leaves that as before.
+    #[inline]
+    pub fn perform(&self, args: &[u8], call: &mut Call<'_>, out: &mut Outbox) -> Answer {
+        let start = out.begin_success(self.xid);
+        let attempt = match self.target {
+            Target::Nfs(procedure) => v3::answer(call, procedure, args, out),
+            // It goes on from where it was, which is not known here.
+            Target::Compound(_) => Ok(Outcome::NoProcedure),
+            Target::Sideband(sideband) => sideband.answer(call, args, out),
+        };
+        match attempt {
+            Ok(Outcome::Replied) => {
+                out.finish(start);
+            }
+            Ok(Outcome::Again(again)) => {
+                out.abandon(start);
+                return Err(again);
+            }
+            Ok(Outcome::NoProcedure) => {
+                out.abandon(start);
+                out.accept(self.xid, Accepted::ProcUnavail);
+            }
+            Err(Malformed(_)) => {
+                out.abandon(start);
+                out.accept(self.xid, Accepted::GarbageArgs);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a reply into `out` that says only that the call with these arguments failed.
+    pub fn fail(&self, args: &[u8], error: FsError, out: &mut Outbox) {
+        match self.target {
+            Target::Nfs(procedure) => {
+                let start = out.begin_success(self.xid);
+                v3::fail(procedure, error, &mut out.writer());
+                out.finish(start);
+            }
+            Target::Compound(outline) => {
+                let start = out.begin_success(self.xid);
+                v4::fail(&outline, error, &mut out.writer());
+                out.finish(start);
+            }
+            Target::Sideband(sideband) => {
+                let start = out.begin_success(self.xid);
+                if sideband.fail(args, error, out) {
+                    out.finish(start);
+                } else {
+                    out.abandon(start);
+                    out.accept(self.xid, Accepted::SystemErr);
+                }
+            }
+        }
+    }
+}

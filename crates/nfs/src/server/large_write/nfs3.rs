@@ -1,0 +1,145 @@
+//! A WRITE that is longer than a receive buffer: its data is written as it comes in, part by part.
+//!
+//! So a connection never holds more than a buffer or two, however large its writes are, and the data is still in the
+//! processor's cache when it is copied to the file. A client that dies in the middle leaves the first parts written, as a
+//! server that dies in the middle of a WRITE does; it got no answer and must send the whole again. Room for all of it is
+//! taken before the first part is written, so that a full volume refuses it whole.
+
+use crate::call::{Call, File};
+use crate::limits::TRANSFER_BYTES_MAX;
+use crate::records::reply::Records;
+use crate::server::dispatch::{RpcCall, Target};
+use crate::v3::convert;
+use crate::v3::reply::{accept, refuse};
+use nfs_wire::v3::{FileHandle, Procedure, StableHow, WccData, WriteFail, WriteOk};
+use transport::{Body, Outbox, PartData};
+use vfs::{FsError, FsResult, Reserved, Stability};
+use xdr::{Decode, Malformed, Reader};
+
+/// A WRITE whose data is on its way.
+pub(crate) struct LargeWrite {
+    call: RpcCall,
+    handle: Vec<u8>,
+    offset: u64,
+    count: u32,
+    stable: StableHow,
+    /// What all of it needs, once it is taken; `None` before the first part and after the last.
+    room: Option<Reserved>,
+    /// Why it is refused.
+    failure: Option<FsError>,
+    /// The write verifier from before the first part: if a flush fails meanwhile, the client must see that its data may
+    /// be lost.
+    verifier: Option<u64>,
+}
+
+impl LargeWrite {
+    /// Reads the arguments of a WRITE up to its data, from the beginning of a record that is `record_bytes` long in all. One
+    /// with a `refusal` gets it for an answer, whatever its data is.
+    pub(crate) fn begin(
+        call: RpcCall,
+        head: &[u8],
+        record_bytes: usize,
+        refusal: Option<FsError>,
+    ) -> Result<(Self, Body), Malformed> {
+        if call.target != Target::Nfs(Procedure::WRITE) {
+            return Err(Malformed("a long record that is no WRITE"));
+        }
+        let mut r = Reader::new(call.args(head));
+        let file = FileHandle::decode(&mut r)?;
+        let (offset, count, stable) = (r.u64()?, r.u32()?, StableHow::decode(&mut r)?);
+        let length = r.u32()?;
+        let start = head.len() - r.remaining();
+        let padded = length.checked_next_multiple_of(4).ok_or(Malformed("data too long"))?;
+        if length > TRANSFER_BYTES_MAX || start + padded as usize != record_bytes {
+            return Err(Malformed("data length"));
+        }
+        let mismatch = (length != count).then_some(FsError::Invalid);
+        let write = Self {
+            call,
+            handle: file.0.to_vec(),
+            offset,
+            count,
+            stable,
+            room: None,
+            failure: mismatch.or(refusal),
+            verifier: None,
+        };
+        Ok((write, Body { start, len: length as usize }))
+    }
+
+    /// The call.
+    pub(crate) fn call(&self) -> &RpcCall {
+        &self.call
+    }
+
+    /// Writes the part that begins `at` bytes into the data, unless one before it failed: how many bytes.
+    pub(crate) fn write_part(&mut self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> usize {
+        if self.failure.is_some() {
+            return 0;
+        }
+        let len = data.len();
+        match self.try_write(call, at, data) {
+            Ok(()) => len,
+            Err(error) => {
+                self.failure = Some(error);
+                0
+            }
+        }
+    }
+
+    fn try_write(&mut self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> FsResult<()> {
+        let file = call.file(&self.handle)?;
+        self.verifier.get_or_insert_with(|| file.volume().write_verifier());
+        let opened = file.authorize_write(&file.caller)?;
+        let offset = self.offset.checked_add(at as u64).ok_or(FsError::FileTooBig)?;
+        if self.room.is_none() {
+            self.room = Some(opened.reserve(self.offset, self.count as usize)?);
+        }
+        match data {
+            PartData::Bytes(bytes) => {
+                opened.write(offset, bytes, Stability::Unstable, call.pending)?;
+            }
+            PartData::Pipe(pipe) => {
+                opened.write_from_pipe(offset, pipe.reader(), pipe.held())?;
+                pipe.emptied();
+            }
+        }
+        Ok(())
+    }
+
+    /// The reply, once all parts are written: the flushes that it waits for are in `call.pending`.
+    pub(crate) fn finish(mut self, call: &mut Call<'_>, out: &mut Outbox) {
+        // Before the reply: what the client then looks at shows it.
+        self.room = None;
+        let start = out.begin_success(self.call.xid);
+        let finished = self.failure.map_or_else(|| self.try_finish(call), Err);
+        let answered = match finished {
+            Ok(ok) => accept(&mut out.writer(), &ok),
+            Err(error) => refuse(&mut out.writer(), error, WriteFail::default()),
+        };
+        match answered {
+            Ok(()) => out.finish(start),
+            // Its data are gone, so it is not run again here.
+            Err(_) => {
+                out.abandon(start);
+                self.call.fail(&[], FsError::Delay, out);
+            }
+        }
+    }
+
+    fn try_finish(&self, call: &mut Call<'_>) -> FsResult<WriteOk> {
+        let file: File = call.file(&self.handle)?;
+        let verf = self.verifier.unwrap_or_else(|| file.volume().write_verifier()).to_be_bytes();
+        call.stats.bytes = self.count;
+        let opened = file.authorize_write(&file.caller)?;
+        opened.stabilize(convert::stability(self.stable), call.pending);
+        let after = call.attrs(&file).ok().map(|attrs| convert::fattr(file.volume_id(), &attrs));
+        // Other writes may lie between the parts, so there is no honest "before" (RFC 1813 §2.6, `wcc_data`).
+        let file_wcc = WccData { before: None, after };
+        Ok(WriteOk { file_wcc, count: self.count, committed: self.stable, verf })
+    }
+}
+
+/// The most bytes that lie before the data in the record of a WRITE: two opaque authenticators, the handle, the rest.
+pub(crate) const HEAD_BYTES_MAX: usize = 24 + 2 * (8 + 400) + 4 + 64 + 8 + 4 + 4 + 4;
+const _: () = assert!(HEAD_BYTES_MAX < transport::limits::WHOLE_MESSAGE_BYTES_MAX);

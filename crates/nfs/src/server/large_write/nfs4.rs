@@ -1,0 +1,221 @@
+//! A compound with a WRITE that is longer than a receive buffer: what comes before the data is run when they begin to come,
+//! the data are written as they come in, part by part, and what follows is run at the end.
+//!
+//! What holds of such a WRITE in version 3 holds here: a client that dies in the middle leaves the first parts written, and
+//! room for all of it is taken before the first part.
+
+use crate::call::Call;
+use crate::limits::TRANSFER_BYTES_MAX;
+use crate::server::dispatch::RpcCall;
+use crate::state::nfs4::binding::Binding;
+use crate::status::nfs4;
+use crate::v4::compound::{self, Suspended};
+use crate::v4::file::stability;
+use nfs_wire::v4::{Argument, CompoundHead, Op, Status, WriteHead, WriteOk};
+use std::sync::Arc;
+use transport::{Body, PartData};
+use vfs::qos::Moved;
+use vfs::{FsError, FsResult, Opened, Reserved, Stability};
+use xdr::{Decode, Malformed, Reader};
+
+/// A compound whose WRITE is on its way.
+pub(crate) struct LargeWrite {
+    call: RpcCall,
+    /// The arguments up to the WRITE.
+    args: Vec<u8>,
+    /// How many operations there are from it on.
+    left: u32,
+    write: WriteHead,
+    refusal: Option<FsError>,
+    /// The compound at the WRITE, once what comes before was run.
+    at: Option<Box<Suspended>>,
+    /// What the data go to, and the room that was taken for them.
+    opened: Option<Arc<Opened<'static>>>,
+    room: Option<Reserved>,
+    /// Why the WRITE is refused.
+    failure: Option<Status>,
+    verifier: u64,
+    /// Bytes of data that what came before has read or written, for statistics and for limits.
+    taken: (u32, Moved),
+}
+
+impl LargeWrite {
+    /// Reads the arguments of a compound up to the data of its first WRITE, from the beginning of a record that is
+    /// `record_bytes` long in all. One with a `refusal` gets it for an answer. An error is a compound whose WRITE, if it has any, is
+    /// not seen in its head.
+    pub(crate) fn begin(
+        call: RpcCall,
+        head: &[u8],
+        record_bytes: usize,
+        refusal: Option<FsError>,
+    ) -> Result<(Self, Body), KeptCompound> {
+        match Self::find_write(&call, head, record_bytes) {
+            Ok((end, left, write, body)) => {
+                let args = call.args(head)[..end].to_vec();
+                let (at, opened, room, failure) = (None, None, None, None);
+                let (verifier, taken) = (0, (0, Moved::default()));
+                let large =
+                    Self { call, args, left, write, refusal, at, opened, room, failure, verifier, taken };
+                Ok((large, body))
+            }
+            Err(_) => Err(KeptCompound { call, refusal }),
+        }
+    }
+
+    /// Finds the first WRITE: where its arguments begin, how many operations there are from it on, its head and where its data lie.
+    fn find_write(
+        call: &RpcCall,
+        head: &[u8],
+        record_bytes: usize,
+    ) -> Result<(usize, u32, WriteHead, Body), Malformed> {
+        let args = call.args(head);
+        let mut r = Reader::new(args);
+        let operations = CompoundHead::decode(&mut r)?.operations;
+        for before in 0..operations {
+            let end = r.position();
+            let op = Op::decode(&mut r)?;
+            if op != Op::WRITE {
+                Argument::decode_body(op, &mut r)?;
+                continue;
+            }
+            let write = WriteHead::decode(&mut r)?;
+            let start = head.len() - r.remaining();
+            let padded = write.data_length.checked_next_multiple_of(4).ok_or(Malformed("data too long"))?;
+            if write.data_length > TRANSFER_BYTES_MAX || start + padded as usize > record_bytes {
+                return Err(Malformed("data length"));
+            }
+            return Ok((end, operations - before, write, Body { start, len: write.data_length as usize }));
+        }
+        Err(Malformed("a long compound without a WRITE"))
+    }
+
+    /// The call.
+    pub(crate) fn call(&self) -> &RpcCall {
+        &self.call
+    }
+
+    /// Writes the part that begins `at` bytes into the data, unless something before it failed: how many bytes.
+    pub(crate) fn write_part(
+        &mut self,
+        call: &mut Call<'_>,
+        binding: &Binding,
+        at: usize,
+        data: PartData<'_>,
+    ) -> usize {
+        if self.refusal.is_some() {
+            return 0;
+        }
+        self.run_before(call, binding);
+        if self.failure.is_some() || self.at.as_ref().is_none_or(|at| !at.is_running()) {
+            return 0;
+        }
+        let len = data.len();
+        match self.try_write(call, at, data) {
+            Ok(()) => len,
+            Err(error) => {
+                self.failure = Some(nfs4::status(error));
+                0
+            }
+        }
+    }
+
+    /// Runs what comes before the WRITE, once, and finds out what its stateid allows.
+    fn run_before(&mut self, call: &mut Call<'_>, binding: &Binding) {
+        if self.at.is_some() {
+            return;
+        }
+        let covered = self.call.covered;
+        let ran = compound::run_before(call, binding, (&self.args, covered), self.left, &self.write);
+        // Its head was read before.
+        let Ok((at, opened)) = ran else { return };
+        match opened {
+            Ok(opened) => self.opened = opened,
+            Err(status) => self.failure = Some(status),
+        }
+        self.at = Some(Box::new(at));
+        self.taken = (call.stats.bytes, call.stats.moved);
+    }
+
+    fn try_write(&mut self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> FsResult<()> {
+        let handle = self.at.as_ref().and_then(|at| at.current()).ok_or(FsError::BadHandle)?;
+        let file = call.file(handle)?;
+        let authorized;
+        let opened = match &self.opened {
+            Some(opened) => &**opened,
+            None => {
+                authorized = file.authorize_write(&file.caller)?;
+                &authorized
+            }
+        };
+        if self.room.is_none() {
+            self.verifier = file.volume().write_verifier();
+            self.room = Some(opened.reserve(self.write.offset, self.write.data_length as usize)?);
+        }
+        let offset = self.write.offset.checked_add(at as u64).ok_or(FsError::FileTooBig)?;
+        match data {
+            PartData::Bytes(bytes) => {
+                opened.write(offset, bytes, Stability::Unstable, call.pending)?;
+            }
+            PartData::Pipe(pipe) => {
+                opened.write_from_pipe(offset, pipe.reader(), pipe.held())?;
+                pipe.emptied();
+            }
+        }
+        Ok(())
+    }
+
+    /// All data are written: the arguments without the WRITE, why it was not begun if it was not, and where it goes on.
+    pub(crate) fn finish(
+        mut self,
+        call: &mut Call<'_>,
+        binding: &Binding,
+        tail: &[u8],
+    ) -> (Vec<u8>, Option<FsError>, Option<Box<Suspended>>) {
+        if self.refusal.is_none() {
+            self.run_before(call, binding);
+        }
+        (call.stats.bytes, call.stats.moved) = self.taken;
+        // Before the reply: what the client then looks at shows it.
+        self.room = None;
+        let padding = self.write.data_length.next_multiple_of(4) - self.write.data_length;
+        self.args.extend_from_slice(tail.get(padding as usize..).unwrap_or_default());
+        let Some(mut at) = self.at.take() else { return (self.args, self.refusal, None) };
+        if at.is_running() {
+            let flushes = call.pending.added();
+            let written = self.failure.map_or_else(|| self.stabilize(call, &at), Err);
+            at.add_write(written, call.pending.added() > flushes);
+        }
+        (self.args, self.refusal, Some(at))
+    }
+
+    fn stabilize(&self, call: &mut Call<'_>, at: &Suspended) -> Result<WriteOk, Status> {
+        let handle = at.current().ok_or(Status::NOFILEHANDLE)?;
+        let file = call.file(handle).map_err(nfs4::status)?;
+        match &self.opened {
+            Some(opened) => opened.stabilize(stability(self.write.stable), call.pending),
+            None => {
+                let opened = file.authorize_write(&file.caller).map_err(nfs4::status)?;
+                opened.stabilize(stability(self.write.stable), call.pending);
+            }
+        }
+        // Limits have counted them as they came.
+        call.stats.bytes = call.stats.bytes.saturating_add(self.write.data_length);
+        Ok(WriteOk {
+            count: self.write.data_length,
+            committed: self.write.stable,
+            writeverf: self.verifier.to_be_bytes(),
+        })
+    }
+}
+
+/// A long compound that is kept until all of it is there, and then done as a short one is.
+pub(crate) struct KeptCompound {
+    pub(crate) call: RpcCall,
+    pub(crate) refusal: Option<FsError>,
+}
+
+/// The most bytes that lie before the data in the record of a compound: two opaque authenticators, the head with its tag,
+/// and room for SEQUENCE, PUTFH and the WRITE with a few other operations.
+pub(crate) const HEAD_BYTES_MAX: usize = 24 + 2 * (8 + 400) + 12 + 1024 + 512;
+const _: () = assert!(HEAD_BYTES_MAX >= super::nfs3::HEAD_BYTES_MAX);
+const _: () = assert!(HEAD_BYTES_MAX < transport::limits::WHOLE_MESSAGE_BYTES_MAX);

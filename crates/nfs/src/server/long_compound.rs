@@ -1,0 +1,44 @@
+//! Long compounds without a long WRITE.
+
+use super::dispatch::{RpcCall, Target};
+use super::large_write::nfs4::KeptCompound;
+use super::{Continuation, Rpc, Upload};
+use crate::state::call_rates;
+use crate::v4;
+use transport::{Context, Progress, Protocol};
+use vfs::FsError;
+
+impl Upload {
+    pub(super) fn call(&self) -> &RpcCall {
+        match self {
+            Self::Write(write) => write.call(),
+            Self::Compound(write) => write.call(),
+            Self::Kept(kept) => &kept.call,
+        }
+    }
+}
+
+impl Rpc {
+    /// Does a long compound that is there by now. Its head has told little of it.
+    pub(super) fn run_kept(
+        &self,
+        cx: &mut Context<'_, Self>,
+        kept: KeptCompound,
+        message: &[u8],
+    ) -> Progress<Continuation> {
+        let KeptCompound { mut call, refusal } = kept;
+        let outline = v4::outline(call.args(message), None);
+        let was_recorded = matches!(call.target, Target::Compound(head) if head.is_recorded);
+        call.target = Target::Compound(outline);
+        let toll = call_rates::toll(&self.service.rates.records, cx.connection.client());
+        let paid = if outline.is_recorded && !was_recorded { toll.pay().map(Some) } else { Ok(None) };
+        let refusal = refusal.or(paid.is_err().then_some(FsError::Delay));
+        match refusal {
+            None => self.run(cx, call, message),
+            Some(error) => {
+                call.fail(call.args(message), error, cx.out);
+                Progress::Done
+            }
+        }
+    }
+}

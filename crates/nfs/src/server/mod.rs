@@ -1,0 +1,752 @@
+//! RPC as a protocol of the transport, and the server that speaks it.
+
+use crate::call::{Again, Call};
+use crate::call_stats::{CallCounts, ThreadCounts, VersionCounts};
+use crate::handle::cache::{CachedFile, HandleCache};
+use crate::limits::{
+    CACHED_CREDENTIALS, CACHED_NAMES, LEASE_CACHE_ENTRIES, PARKED_BYTES_MAX, PARKED_CALLS_MAX,
+    RECORD_BYTES_MAX,
+};
+use crate::programs::Programs;
+use crate::records::mark::parse_frame;
+use crate::records::reply::Records;
+use crate::service::Service;
+use crate::state::nfs4::client_info::ShownClient;
+use crate::state::nfs4::wire::Sender;
+use crate::state::replay_cache::{InProgress, Verdict, Waiter};
+use compounds::{RepliedCompound, SuspendedCompound};
+use connection_state::Reach;
+use cost::toll;
+use deferred::PutOff;
+use dispatch::{RpcCall, Sideband, Target, route};
+use large_write::nfs3::LargeWrite;
+use large_write::nfs4::KeptCompound;
+use nfs_wire::rpc::{AuthStat, RecordMark, Rejected};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+use tls::TlsPolicy;
+use transport::{
+    Body, CallStats, Connection, Context, Frame, Late, Listeners, Malformed, Outbox, Parked, Parking,
+    PartData, Plan, Progress, Protocol, Role,
+};
+pub use transport::{Client, Settings, Users};
+use vfs::bounds::Network;
+use vfs::traffic::ReadFrom;
+use vfs::{Blocking, FsError, Namespace, Origin, Protection};
+
+mod compounds;
+pub(crate) mod connection_state;
+pub(crate) mod cost;
+mod deferred;
+pub mod dispatch;
+mod large_write;
+mod long_compound;
+pub mod tls;
+pub mod udp;
+
+/// ONC RPC over TCP.
+pub(crate) struct Rpc {
+    service: Arc<Service>,
+    /// Compounds that go on when others may have given back what is in their way.
+    parking: Parking<ParkedCall>,
+    /// Calls of version 3 that do: these wait for longer, and leave compounds their places.
+    parking_v3: Parking<ParkedCall>,
+    /// Handles that event loops remembered when they were asked for, and those that they did not.
+    handle_hits: AtomicU64,
+    handle_misses: AtomicU64,
+    /// What clients have asked for.
+    counts: Arc<CallCounts>,
+}
+
+/// What a listener serves.
+#[derive(Clone)]
+pub(crate) struct Listening {
+    programs: Programs,
+    /// Whether those who reach it see only the exports that have its address among their endpoints.
+    is_endpoint: bool,
+    tls: Option<TlsPolicy>,
+}
+
+/// What one thread remembers.
+pub(crate) struct Memory {
+    /// What is served, as of the start of this batch of calls.
+    namespace: Arc<Namespace>,
+    cache: Option<HandleCache>,
+    ticks: u32,
+}
+
+/// Where a call goes on.
+pub(crate) enum Continuation {
+    /// At its procedure, which would have blocked.
+    Blocked(Box<Blocked>),
+    /// At its reply, which waits for flushes.
+    Replied(Box<Replied>),
+    /// At the next operation of a compound.
+    Compound(Box<SuspendedCompound>),
+    /// At the reply of a compound, which waits for flushes.
+    CompoundReplied(Box<RepliedCompound>),
+}
+
+/// A WRITE whose data come in parts.
+pub(crate) enum Upload {
+    Write(Box<LargeWrite>),
+    Compound(Box<large_write::nfs4::LargeWrite>),
+    /// A compound without data that could be written as they come.
+    Kept(Box<KeptCompound>),
+}
+
+/// A call that goes on after a while.
+pub(crate) struct ParkedCall {
+    late: Late<Rpc>,
+    at: Continuation,
+}
+
+pub(crate) struct Blocked {
+    call: RpcCall,
+    args: Vec<u8>,
+    read_from: Option<ReadFrom>,
+    replay: Option<InProgress>,
+    /// If it was put off.
+    put_off: Option<PutOff>,
+}
+
+pub(crate) struct Replied {
+    call: RpcCall,
+    replay: Option<InProgress>,
+}
+
+/// Bytes of the header of a reply that was accepted and has results.
+pub(crate) const SUCCESS_HEADER_BYTES: usize = 24;
+/// Ticks between two sweeps of what an event loop remembers.
+const SWEEP_TICKS: u32 = 2;
+
+impl Protocol for Rpc {
+    type Listener = Listening;
+    type Session = Reach;
+    type Memory = Memory;
+    type Target = Rc<CachedFile>;
+    type Call = RpcCall;
+    type Continuation = Continuation;
+    type Upload = Upload;
+
+    const MESSAGE_BYTES_MAX: usize = RECORD_BYTES_MAX;
+    const HEAD_BYTES: usize = RecordMark::SIZE + large_write::nfs4::HEAD_BYTES_MAX;
+    const TAIL_BYTES_MAX: usize = RECORD_BYTES_MAX;
+
+    fn session(&self, listening: &Listening, ends: transport::Endpoints) -> Reach {
+        let endpoint = listening.is_endpoint.then(|| ends.local.to_canonical());
+        let tls = listening.tls.clone();
+        let (binding, put_off, denied) = Default::default();
+        Reach { programs: listening.programs, endpoint, tls, binding, put_off, denied }
+    }
+
+    fn memory(&self, role: Role, cached_files: usize) -> Memory {
+        let mut cache = match role {
+            Role::EventLoop => Some(HandleCache::new(cached_files, CACHED_NAMES, CACHED_CREDENTIALS)),
+            Role::Lease => {
+                let files = cached_files.min(LEASE_CACHE_ENTRIES);
+                Some(HandleCache::new(files, LEASE_CACHE_ENTRIES, LEASE_CACHE_ENTRIES))
+            }
+            Role::Job => None,
+        };
+        if let Some(cache) = &mut cache {
+            cache.counts = Some(Box::new(ThreadCounts::new(&self.counts)));
+        }
+        Memory { namespace: self.service.namespace.load_full(), cache, ticks: 0 }
+    }
+
+    fn begin_turn(&self, memory: &mut Memory) {
+        if let Some(counts) = memory.cache.as_mut().and_then(|cache| cache.counts.as_mut()) {
+            counts.tell_if_much();
+        }
+        let current = self.service.namespace.load();
+        if !Arc::ptr_eq(&current, &memory.namespace) {
+            if let Some(cache) = &mut memory.cache {
+                cache.change(&memory.namespace, &current);
+            }
+            memory.namespace = Arc::clone(&current);
+        }
+    }
+
+    fn tick(&self, memory: &mut Memory) {
+        memory.ticks += 1;
+        let Some(cache) = &mut memory.cache else { return };
+        if let Some(counts) = &mut cache.counts {
+            counts.tell();
+        }
+        let (hits, misses) = cache.take_counts();
+        self.handle_hits.fetch_add(hits, Ordering::Relaxed);
+        self.handle_misses.fetch_add(misses, Ordering::Relaxed);
+        if memory.ticks.is_multiple_of(SWEEP_TICKS) {
+            cache.sweep();
+        }
+    }
+
+    #[inline]
+    fn frame(&self, have: &[u8], in_parts: bool) -> Result<Frame, Malformed> {
+        parse_frame(have, in_parts)
+    }
+
+    #[inline]
+    fn plan(
+        &self,
+        connection: &Connection<Self>,
+        memory: &mut Memory,
+        message: &[u8],
+        out: &mut Outbox,
+    ) -> Result<Option<Plan<RpcCall>>, Malformed> {
+        if connection.session.binding.wire.take_reply(message) {
+            return Ok(None);
+        }
+        let routed = route(connection.session.programs, message, memory.cache.as_mut(), out);
+        let routed = routed.map_err(|error| Malformed(error.0))?;
+        let (Reach { endpoint, tls, .. }, protection) = (&connection.session, connection.protection());
+        // A NULL call does nothing, and clients make one to find out who is there.
+        let admits = |call: &RpcCall| call.is_null() || tls::admits(tls.as_ref(), protection);
+        if let Some(call) = routed.as_ref().filter(|call| !admits(call)) {
+            tls::refuse(call.xid, out);
+            return Ok(None);
+        }
+        Ok(routed.map(|mut call| {
+            let (client, endpoint) = (connection.ends.peer.ip(), *endpoint);
+            let origin = Origin { client, endpoint, protocol: call.protocol(), protection };
+            // Before the call is done: its data may take long to come.
+            let reach = &connection.session;
+            if !connection.is_proven() && !call.is_null() && reach.may_mount(&memory.namespace, origin) {
+                connection.prove();
+            }
+            let args = call.args(message);
+            let from = (origin, connection.client());
+            let toll = toll(&mut call, args, &self.service, &memory.namespace, from);
+            Plan { dispatch: call.dispatch(), call, toll }
+        }))
+    }
+
+    fn streams(&self, _: &Connection<Self>, call: &RpcCall) -> bool {
+        call.streams()
+    }
+
+    fn reply_bytes_max(&self, call: &RpcCall, message: &[u8]) -> u32 {
+        call.reply_bytes_max(call.args(message))
+    }
+
+    fn reply_bytes_max_at(&self, at: &Continuation) -> u32 {
+        match at {
+            Continuation::Blocked(blocked) => blocked.call.reply_bytes_max(&blocked.args),
+            Continuation::Compound(compound) => compound.call.reply_bytes_max(&compound.args),
+            Continuation::Replied(_) | Continuation::CompoundReplied(_) => 0,
+        }
+    }
+
+    fn bytes_at(&self, at: &Continuation) -> usize {
+        at.bytes()
+    }
+
+    #[inline]
+    fn run(&self, cx: &mut Context<'_, Self>, call: RpcCall, message: &[u8]) -> Progress<Continuation> {
+        let mut replay = None;
+        if !call.is_idempotent() {
+            replay = match self.begin_once(cx, &call, message) {
+                Ok(begun) => begun,
+                Err(answered) => return answered,
+            };
+        }
+        let args = call.args(message);
+        match (call.target, &cx.session().tls) {
+            (Target::Compound(_), _) => {
+                let flushes = cx.pending.added();
+                self.compound(cx, call, args, None, flushes, replay)
+            }
+            (Target::Sideband(Sideband::StartTls), Some(policy)) => {
+                let policy = policy.clone();
+                start_tls(cx, call, &policy)
+            }
+            _ => self.perform(cx, call, args, replay, None),
+        }
+    }
+
+    fn resume(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
+        match at {
+            Continuation::Blocked(blocked) => {
+                let Blocked { call, args, read_from, replay, put_off } = *blocked;
+                cx.stats.read_from = read_from;
+                self.perform(cx, call, &args, replay, put_off)
+            }
+            Continuation::Compound(compound) => self.resume_compound(cx, *compound),
+            // Its reply is there already.
+            Continuation::Replied(_) | Continuation::CompoundReplied(_) => Progress::Done,
+        }
+    }
+
+    fn synced(&self, at: Continuation, reply: Option<&[u8]>) -> Option<Continuation> {
+        let record = reply.and_then(|reply| reply.get(RecordMark::SIZE..));
+        match at {
+            Continuation::Replied(replied) => {
+                answer(replied.replay, record);
+            }
+            Continuation::CompoundReplied(replied) => {
+                replied.results.complete(record.and_then(|record| record.get(SUCCESS_HEADER_BYTES..)));
+                answer(replied.replay, record);
+            }
+            Continuation::Blocked(_) | Continuation::Compound(_) => {}
+        }
+        None
+    }
+
+    fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {
+        let start = out.start();
+        match at {
+            Continuation::Blocked(blocked) => {
+                let Blocked { call, args, replay, .. } = *blocked;
+                call.fail(&args, error, out);
+                answer(replay, out.record(start));
+            }
+            Continuation::Replied(replied) => {
+                let Replied { call, replay } = *replied;
+                call.fail(&[], error, out);
+                answer(replay, out.record(start));
+            }
+            Continuation::Compound(compound) => compound.call.fail(&compound.args, error, out),
+            Continuation::CompoundReplied(replied) => {
+                let RepliedCompound { xid, replay, results } = *replied;
+                let start = out.begin_success(xid);
+                results.fail(error, &mut out.writer());
+                out.finish(start);
+                answer(replay, out.record(start));
+            }
+        }
+    }
+
+    fn cannot_wait(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
+        match at {
+            Continuation::Compound(mut compound) => {
+                compound.at.cannot_pay();
+                self.resume_compound(cx, *compound)
+            }
+            at => {
+                self.fail(at, FsError::Delay, cx.out);
+                Progress::Done
+            }
+        }
+    }
+
+    fn refuse(&self, call: &RpcCall, message: &[u8], error: FsError, out: &mut Outbox) {
+        call.fail(call.args(message), error, out);
+    }
+
+    fn begin_upload(
+        &self,
+        call: RpcCall,
+        head: &[u8],
+        message_bytes: usize,
+        refusal: Option<FsError>,
+    ) -> Result<(Upload, Body), Malformed> {
+        let begun = if let Target::Compound(_) = call.target {
+            Ok(match large_write::nfs4::LargeWrite::begin(call, head, message_bytes, refusal) {
+                Ok((write, body)) => (Upload::Compound(Box::new(write)), body),
+                Err(kept) => (Upload::Kept(Box::new(kept)), Body { start: 0, len: 0 }),
+            })
+        } else {
+            LargeWrite::begin(call, head, message_bytes, refusal)
+                .map(|(write, body)| (Upload::Write(Box::new(write)), body))
+        };
+        begun.map_err(|error| Malformed(error.0))
+    }
+
+    fn upload(
+        &self,
+        cx: &mut Context<'_, Self>,
+        upload: &mut Upload,
+        at: usize,
+        data: PartData<'_>,
+    ) -> usize {
+        let connection = cx.connection;
+        let call = upload.call().clone();
+        let (mut call, _) = self.call(cx, &call);
+        match upload {
+            Upload::Write(write) => write.write_part(&mut call, at, data),
+            Upload::Compound(write) => write.write_part(&mut call, &connection.session.binding, at, data),
+            // It has no body.
+            Upload::Kept(_) => 0,
+        }
+    }
+
+    fn finish_upload(
+        &self,
+        cx: &mut Context<'_, Self>,
+        upload: Upload,
+        tail: &[u8],
+    ) -> Progress<Continuation> {
+        let upload = match upload {
+            Upload::Kept(kept) => return self.run_kept(cx, *kept, tail),
+            upload => upload,
+        };
+        let call = upload.call().clone();
+        let flushes = cx.pending.added();
+        let connection = cx.connection;
+        let (mut written, out) = self.call(cx, &call);
+        match upload {
+            Upload::Write(write) => {
+                write.finish(&mut written, out);
+                let stats = written.stats;
+                self.end(cx, call, stats, flushes, None)
+            }
+            Upload::Compound(write) => {
+                let (args, refusal, at) = write.finish(&mut written, &connection.session.binding, tail);
+                cx.stats = written.stats;
+                if let Some(error) = refusal {
+                    call.fail(&args, error, cx.out);
+                    return Progress::Done;
+                }
+                self.compound(cx, call, &args, at, flushes, None)
+            }
+            Upload::Kept(_) => Progress::Done,
+        }
+    }
+}
+
+/// Answers a call for TLS, RFC 9289 §4.1. What comes behind the answer is the handshake; a connection has one.
+fn start_tls(cx: &mut Context<'_, Rpc>, call: RpcCall, policy: &TlsPolicy) -> Progress<Continuation> {
+    let stat = if cx.connection.protection() == Protection::Plain {
+        match policy.tls.accept() {
+            Ok(transform) if cx.connection.begin_handshake() => {
+                tls::reply(call.xid, cx.out);
+                return Progress::Switch(transform);
+            }
+            Ok(_) => AuthStat::FAILED,
+            Err(error) => {
+                tracing::error!(%error, "no TLS handshake can begin");
+                AuthStat::FAILED
+            }
+        }
+    } else {
+        AuthStat::BADCRED
+    };
+    cx.out.reject(call.xid, Rejected::AuthError(stat));
+    Progress::Done
+}
+
+/// Answers those who wait for a call that has come again, if it has a reply in memory.
+pub(crate) fn answer(replay: Option<InProgress>, record: Option<&[u8]>) {
+    if let (Some(replay), Some(record)) = (replay, record) {
+        replay.complete(record);
+    }
+}
+
+impl Rpc {
+    /// What a procedure is given, and where its reply goes.
+    #[inline]
+    pub(crate) fn call<'c>(
+        &'c self,
+        cx: &'c mut Context<'_, Self>,
+        call: &'c RpcCall,
+    ) -> (Call<'c>, &'c mut Outbox) {
+        let transport::Endpoints { peer, local } = cx.connection.ends;
+        let moves_pages = cx.moves_pages();
+        let call = Call {
+            service: &self.service,
+            namespace: &cx.memory.namespace,
+            peer,
+            payer: cx.connection.client(),
+            local,
+            endpoint: cx.connection.session.endpoint,
+            protocol: call.protocol(),
+            protection: cx.connection.protection(),
+            moves_pages,
+            credential: &call.credential,
+            now: cx.now,
+            blocking: cx.blocking,
+            cache: cx.memory.cache.as_mut(),
+            pending: cx.pending,
+            stats: std::mem::take(&mut cx.stats),
+            charge: &mut cx.charge,
+        };
+        (call, cx.out)
+    }
+
+    /// Notes that a call is being done which must not be done twice. An error is what comes of one that was done before, or
+    /// is being done.
+    fn begin_once(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: &RpcCall,
+        message: &[u8],
+    ) -> Result<Option<InProgress>, Progress<Continuation>> {
+        let (Some(cache), Some(procedure)) = (&self.service.replay, call.procedure()) else {
+            return Ok(None);
+        };
+        let peer = cx.ends().peer;
+        let key = cache.key((peer, cx.connection.protection()), call.xid, procedure, message);
+        match cache.begin(&key, || Box::new(cx.detach())) {
+            Verdict::New => Ok(Some(InProgress::new(cache, key, self.service.networks.of(peer.ip())))),
+            Verdict::Waits => Err(Progress::Detached),
+            Verdict::Replay(reply) => {
+                cx.out.push_record(&reply);
+                Err(Progress::Done)
+            }
+        }
+    }
+
+    /// Does a call. Its reply, where it needs no flush, is that of all repetitions which wait for `replay`; without a reply of
+    /// its own they find nothing and are done.
+    #[inline]
+    fn perform(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: RpcCall,
+        args: &[u8],
+        mut replay: Option<InProgress>,
+        put_off: Option<PutOff>,
+    ) -> Progress<Continuation> {
+        let (flushes, start) = (cx.pending.added(), cx.out.start());
+        let (mut performed, out) = self.call(cx, &call);
+        if let Err(again) = call.perform(args, &mut performed, out) {
+            let read_from = performed.stats.read_from;
+            let blocked = Blocked { call, args: args.to_vec(), read_from, replay, put_off };
+            return self.again(cx, again, Box::new(blocked));
+        }
+        let stats = performed.stats;
+        if let Some(answered) = replay.take_if(|_| cx.pending.added() == flushes)
+            && let Some(record) = cx.out.record(start)
+        {
+            answered.complete(record);
+        }
+        self.end(cx, call, stats, flushes, replay)
+    }
+
+    /// Has a call run again, or refused: then the client asks again (NFS3ERR_JUKEBOX is for this).
+    fn again(
+        &self,
+        cx: &mut Context<'_, Self>,
+        again: Again,
+        mut blocked: Box<Blocked>,
+    ) -> Progress<Continuation> {
+        if again == Again::WouldWait && cx.blocking == Blocking::Never {
+            return Progress::WouldBlock(Continuation::Blocked(blocked));
+        }
+        let pauses = match again {
+            Again::Held => blocked.pause(&cx.session().put_off),
+            // A backend that will not wait where it may.
+            Again::WouldWait => None,
+        };
+        let (moved, mut at) = (blocked.call.moved(&blocked.args), Continuation::Blocked(blocked));
+        if let Some(pauses) = pauses {
+            match self.park(cx, at, pauses) {
+                Ok(()) => {
+                    // What it has paid is for when it is done.
+                    cx.stats.moved = moved;
+                    return Progress::Detached;
+                }
+                Err(back) => at = back,
+            }
+        }
+        self.fail(at, FsError::Delay, cx.out);
+        Progress::Done
+    }
+
+    /// Puts a call off that was put off so often already: at first hardly. It comes back where too many are.
+    pub(crate) fn park(
+        &self,
+        cx: &Context<'_, Self>,
+        at: Continuation,
+        pauses: u32,
+    ) -> Result<(), Continuation> {
+        let parking = if matches!(at, Continuation::Blocked(_)) { &self.parking_v3 } else { &self.parking };
+        let parked = ParkedCall { late: cx.detach(), at };
+        parking.park(parked, Duration::from_millis(2 << pauses)).map_err(|parked| parked.at)
+    }
+
+    /// A call whose reply is written, and waits for the flushes that it has added.
+    #[inline]
+    fn end(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: RpcCall,
+        stats: CallStats<Rc<CachedFile>>,
+        flushes: usize,
+        replay: Option<InProgress>,
+    ) -> Progress<Continuation> {
+        cx.stats = CallStats { kind: call.kind(), ..stats };
+        if cx.pending.added() == flushes {
+            return Progress::Done;
+        }
+        Progress::AfterSync(Continuation::Replied(Box::new(Replied { call, replay })))
+    }
+}
+
+impl Continuation {
+    /// The memory it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Blocked(blocked) => size_of::<Blocked>() + blocked.args.len(),
+            Self::Compound(compound) => compound.args.len() + compound.at.bytes(),
+            Self::Replied(_) | Self::CompoundReplied(_) => 0,
+        }
+    }
+}
+
+impl Blocked {
+    /// Counts a pause, and how many came before. `None`: it is not put off.
+    fn pause(&mut self, calls: &Arc<AtomicU32>) -> Option<u32> {
+        let put_off = self.put_off.take().or_else(|| PutOff::new(calls))?;
+        self.put_off.insert(put_off).pause()
+    }
+}
+
+impl Parked for ParkedCall {
+    fn bytes(&self) -> usize {
+        self.at.bytes()
+    }
+
+    fn network(&self) -> Network {
+        self.late.network()
+    }
+
+    fn go_on(self) {
+        self.late.resume(self.at);
+    }
+}
+
+impl Sender for Connection<Rpc> {
+    fn send_record(&self, record: &[u8]) {
+        let mut out = Outbox::default();
+        out.push_record(record);
+        self.send(&mut out);
+    }
+}
+
+impl Waiter for Late<Rpc> {
+    fn answer(self: Box<Self>, reply: &[u8]) {
+        let mut out = Outbox::default();
+        out.push_record(reply);
+        Self::answer(*self, &mut out);
+    }
+
+    fn give_up(self: Box<Self>) {
+        Self::give_up(*self);
+    }
+}
+
+/// A running server.
+pub struct Server {
+    server: transport::Server<Rpc>,
+    rpc: Arc<Rpc>,
+    tls: Option<TlsPolicy>,
+}
+
+impl Server {
+    /// Serves `service` on these listeners, at the service's own addresses: whoever reaches them sees all exports. The port
+    /// mapper, which tells what everybody may know, is without TLS.
+    pub fn start(
+        service: Arc<Service>,
+        listeners: Vec<(TcpListener, Programs)>,
+        tls: Option<TlsPolicy>,
+        settings: Settings,
+    ) -> io::Result<Self> {
+        let (handle_hits, handle_misses) = (AtomicU64::new(0), AtomicU64::new(0));
+        let [parking, parking_v3] =
+            ["nfs-parked", "nfs3-parked"].map(|name| Parking::new(name, PARKED_CALLS_MAX, PARKED_BYTES_MAX));
+        let counts = Arc::default();
+        let rpc = Arc::new(Rpc { service, parking, parking_v3, handle_hits, handle_misses, counts });
+        let own = |(listener, programs): (TcpListener, Programs)| {
+            let tls = tls.clone().filter(|_| !programs.portmap);
+            (listener, Listening { programs, is_endpoint: false, tls })
+        };
+        let listeners = listeners.into_iter().map(own).collect();
+        let server = transport::Server::start(Arc::clone(&rpc), "nfs", listeners, settings)?;
+        Ok(Self { server, rpc, tls })
+    }
+
+    /// The endpoints at which it listens besides.
+    pub fn endpoints(&self) -> Endpoints {
+        Endpoints { listeners: self.server.listeners(), tls: self.tls.clone() }
+    }
+
+    /// Looks at the server, for as long as it is kept.
+    pub fn view(&self) -> View {
+        View { view: self.server.view(), rpc: Arc::clone(&self.rpc) }
+    }
+
+    /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
+    pub fn stop(self, patience: Duration) {
+        self.server.stop(patience);
+    }
+}
+
+/// The addresses at which a running server serves only the exports that name them. They may change while it runs.
+pub struct Endpoints {
+    listeners: Listeners<Listening>,
+    tls: Option<TlsPolicy>,
+}
+
+impl Endpoints {
+    /// Serves NFS, MOUNT and locks on a listener.
+    pub fn add(&self, listener: TcpListener) -> io::Result<()> {
+        let programs = Programs { nfs: true, mount: true, portmap: false, locks: true };
+        let tls = self.tls.clone();
+        self.listeners.add(listener, Listening { programs, is_endpoint: true, tls })
+    }
+
+    /// Accepts no more connections at this address.
+    pub fn remove(&self, address: SocketAddr) {
+        self.listeners.remove(address);
+    }
+}
+
+/// A look at a running server from outside.
+#[derive(Clone)]
+pub struct View {
+    view: transport::View<Rpc>,
+    rpc: Arc<Rpc>,
+}
+
+/// How a server does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// What is the same for every protocol.
+    pub transport: transport::Stats,
+    /// Handles that event loops remembered when they were asked for, and those that they did not, up to the last second.
+    pub handle_hits: u64,
+    /// See `handle_hits`.
+    pub handle_misses: u64,
+}
+
+impl View {
+    /// Connections now.
+    pub fn connections(&self) -> usize {
+        self.view.connections()
+    }
+
+    /// Everybody who is connected.
+    pub fn clients(&self) -> Vec<Client> {
+        self.view.clients()
+    }
+
+    /// The clients of NFSv4, connected or not.
+    pub fn nfs4_clients(&self) -> Vec<ShownClient> {
+        self.rpc.service.v4.shown()
+    }
+
+    /// The connections that a call to a volume was answered on within this time.
+    pub fn users(&self, within: Duration) -> Users {
+        self.view.users(within)
+    }
+
+    /// What clients have asked for by version, up to the last second or less.
+    pub fn counts(&self) -> Vec<VersionCounts> {
+        self.rpc.counts.counted()
+    }
+
+    /// How the server does.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            transport: self.view.stats(),
+            handle_hits: self.rpc.handle_hits.load(Ordering::Relaxed),
+            handle_misses: self.rpc.handle_misses.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! RPC over UDP, one call in each datagram: the port mapper, where clients look for it first, and the lock
+//! manager, which some clients call in no other way.
+//!
+//! Senders of datagrams can be forged, so no answer is longer than its question except to this machine: nobody gains
+//! by having us answer to somebody else. The lists are for those who ask over TCP. A reply is never answered, so two
+//! servers cannot keep each other busy.
+
+mod limit_queue;
+
+use super::cost::toll;
+use super::dispatch::{RpcCall, route};
+use crate::call::Call;
+use crate::limits::DATAGRAM_BYTES_MAX;
+use crate::programs::Programs;
+use crate::records::reply::Records;
+use crate::service::Service;
+use limit_queue::{Line, Paid};
+use nfs_wire::rpc::{Accepted, CallHeader};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use transport::{CallStats, Outbox, Start, clock};
+use vfs::qos::Toll;
+use vfs::{Blocking, FsError, Origin, PendingSync, Protection, panics};
+use xdr::{Decode, Reader};
+
+/// Two threads that answer the datagrams of one socket, until this is dropped: one those that need not wait, one those that have
+/// waited for a limit.
+pub struct Responder {
+    desk: Arc<Desk>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The threads' own.
+struct Desk {
+    service: Arc<Service>,
+    socket: UdpSocket,
+    programs: Programs,
+    stopping: AtomicBool,
+}
+
+/// A datagram that is a call.
+struct Datagram {
+    call: RpcCall,
+    peer: SocketAddr,
+    local: IpAddr,
+    bytes: Vec<u8>,
+}
+
+/// Time after which the threads look again whether they shall stop.
+const LOOK: Duration = Duration::from_millis(200);
+
+impl Responder {
+    /// Answers the calls to these programs that come to `socket`.
+    pub fn start(service: Arc<Service>, socket: UdpSocket, programs: Programs) -> io::Result<Self> {
+        socket.set_read_timeout(Some(LOOK))?;
+        let (line, paid) = Line::new(service.networks);
+        let desk = Arc::new(Desk { service, socket, programs, stopping: AtomicBool::new(false) });
+        let mut responder = Self { desk: Arc::clone(&desk), threads: Vec::new() };
+        let receiving = Arc::clone(&desk);
+        responder.spawn("datagrams", move || receiving.receive(&line))?;
+        responder.spawn("paid datagrams", move || desk.answer_paid(&paid))?;
+        Ok(responder)
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(std::thread::Builder::new().name(name.into()).spawn(run)?);
+        Ok(())
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.desk.stopping.store(true, Ordering::SeqCst);
+        for thread in self.threads.drain(..) {
+            // It panicked if this fails, and has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Desk {
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// Answers what may be done at once, and puts the rest in line.
+    fn receive(&self, line: &Line) {
+        while !self.is_stopping() {
+            // A datagram that makes us panic gets no answer; the next one does.
+            if let Ok(Err(error)) = panics::catch(|| self.serve_one(line)) {
+                tracing::warn!(%error, programs = ?self.programs, "a datagram cannot be received or sent");
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
+
+    /// Answers what comes out of the line.
+    fn answer_paid(&self, paid: &Receiver<Paid>) {
+        while !self.is_stopping() {
+            match paid.recv_timeout(LOOK) {
+                // One that panics gets no answer, and has paid.
+                Ok(paid) => drop(panics::catch(|| self.reply(&paid.datagram))),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Waits a little for a datagram, and answers it or puts it in line.
+    fn serve_one(&self, line: &Line) -> io::Result<()> {
+        let mut datagram = [0; DATAGRAM_BYTES_MAX];
+        let (length, peer) = match self.socket.recv_from(&mut datagram) {
+            Ok(received) => received,
+            // Refused: the one we answered last is gone, and we are told only now.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock
+                        | ErrorKind::TimedOut
+                        | ErrorKind::Interrupted
+                        | ErrorKind::ConnectionRefused
+                ) =>
+            {
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let local = local_address(self.socket.local_addr()?.ip(), peer);
+        let bytes = datagram[..length].to_vec();
+        match routed(self.programs, (peer, local), bytes) {
+            Ok(mut datagram) => match datagram.toll(&self.service).map(Toll::pay) {
+                None => self.reply(&datagram),
+                Some(Ok(_charge)) => self.reply(&datagram),
+                Some(Err(toll)) => line.wait(datagram, toll),
+            },
+            Err(Some(refusal)) => self.send(&refusal, peer),
+            Err(None) => {}
+        }
+        Ok(())
+    }
+
+    /// Does a call and answers it.
+    fn reply(&self, datagram: &Datagram) {
+        if let Some(reply) = datagram.answer(&self.service) {
+            self.send(&reply, datagram.peer);
+        }
+    }
+
+    fn send(&self, reply: &[u8], peer: SocketAddr) {
+        if let Err(error) = self.socket.send_to(reply, peer) {
+            tracing::debug!(%peer, %error, "cannot answer");
+        }
+    }
+}
+
+/// Where `peer` reaches us. A socket on every address is not told which one a datagram was for; it is the one from
+/// which answers to `peer` leave, but for hosts with several ways to one client.
+fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
+    if !listening.is_unspecified() {
+        return listening;
+    }
+    let any: IpAddr = match peer.ip().to_canonical() {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Connecting a datagram socket sends nothing: it only picks the route.
+    let route = || -> io::Result<IpAddr> {
+        let probe = UdpSocket::bind((any, 0))?;
+        probe.connect((peer.ip().to_canonical(), peer.port()))?;
+        Ok(probe.local_addr()?.ip())
+    };
+    route().unwrap_or(any)
+}
+
+/// The call in a datagram, or the refusal of it, if it gets any.
+fn routed(
+    programs: Programs,
+    (peer, local): (SocketAddr, IpAddr),
+    bytes: Vec<u8>,
+) -> Result<Datagram, Option<Vec<u8>>> {
+    let mut out = Outbox::default();
+    let start = out.start();
+    match route(programs, &bytes, None, &mut out) {
+        Ok(Some(call)) => Ok(Datagram { call, peer, local, bytes }),
+        Ok(None) => Err(sendable(&mut out, start, (peer, &bytes))),
+        Err(_) => Err(None),
+    }
+}
+
+impl Datagram {
+    /// The address that stands for the client at limits. With connections, some hosts of a network are clients of their own; the
+    /// senders of datagrams are not.
+    fn payer(&self, service: &Service) -> IpAddr {
+        service.networks.of(self.peer.ip()).address()
+    }
+
+    /// The toll of the call, if it has one to pay.
+    fn toll(&mut self, service: &Service) -> Option<Toll> {
+        let (payer, protocol) = (self.payer(service), self.call.protocol());
+        let client = self.peer.ip();
+        let origin = Origin { client, endpoint: None, protocol, protection: Protection::Plain };
+        let args = self.call.args(&self.bytes);
+        toll(&mut self.call, args, service, &service.namespace.load(), (origin, payer))
+    }
+
+    /// Does the call. The reply, if it gets any.
+    fn answer(&self, service: &Service) -> Option<Vec<u8>> {
+        let mut out = Outbox::default();
+        let start = out.start();
+        let mut call = Call {
+            service,
+            namespace: &service.namespace.load_full(),
+            peer: self.peer,
+            payer: self.payer(service),
+            local: self.local,
+            endpoint: None,
+            protocol: self.call.protocol(),
+            protection: Protection::Plain,
+            moves_pages: false,
+            credential: &self.call.credential,
+            now: clock::now(),
+            blocking: Blocking::Allowed,
+            cache: None,
+            pending: &mut PendingSync::default(),
+            stats: CallStats::default(),
+            charge: &mut None,
+        };
+        if self.call.perform(self.call.args(&self.bytes), &mut call, &mut out).is_err() {
+            self.call.fail(self.call.args(&self.bytes), FsError::Delay, &mut out);
+        }
+        sendable(&mut out, start, (self.peer, &self.bytes))
+    }
+}
+
+/// The reply that may be sent to a datagram.
+fn sendable(out: &mut Outbox, start: Start, (peer, datagram): (SocketAddr, &[u8])) -> Option<Vec<u8>> {
+    let may_be_sent = |reply: &[u8]| reply.len() <= datagram.len() || peer.ip().to_canonical().is_loopback();
+    if !may_be_sent(out.record(start)?) {
+        let xid = CallHeader::decode(&mut Reader::new(datagram)).ok()?.xid;
+        out.abandon(start);
+        out.accept(xid, Accepted::SystemErr);
+    }
+    out.record(start).filter(|reply| may_be_sent(reply)).map(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::portmap::tests::desk;
+    use crate::testing::{call_record, words};
+    use nfs_wire::portmap::{Mapping, PMAP_VERSION, PROGRAM, PmapProcedure, Rpcb, RpcbProcedure, Uaddr};
+    use nfs_wire::rpc::{OpaqueAuth, ReplyBody, ReplyHeader};
+    use xdr::Encode;
+
+    const FAR: &str = "10.1.0.9:700";
+    const NEAR: &str = "127.0.0.1:700";
+    const PORTMAP: Programs = Programs { nfs: false, mount: false, portmap: true, locks: false };
+
+    fn ask(peer: &str, datagram: &[u8]) -> Option<Vec<u8>> {
+        let desk = desk("0.0.0.0");
+        let ends = (peer.parse().unwrap(), "10.1.0.1".parse().unwrap());
+        match routed(PORTMAP, ends, datagram.to_vec()) {
+            Ok(datagram) => datagram.answer(&desk.service),
+            Err(refusal) => refusal,
+        }
+    }
+
+    fn call(procedure: u32, version: u32, args: &impl Encode) -> Vec<u8> {
+        call_record((0, 0), (PROGRAM, version, procedure), args)
+    }
+
+    /// A reply to the call in `datagram`.
+    fn reply(datagram: &[u8], accepted: Accepted, results: &impl Encode) -> Option<Vec<u8>> {
+        let xid = u32::from_be_bytes(datagram[..4].try_into().unwrap());
+        let header = ReplyHeader { xid, body: ReplyBody::Accepted(OpaqueAuth::default(), accepted) };
+        Some([header.to_bytes(), results.to_bytes()].concat())
+    }
+
+    #[test]
+    fn answers_without_a_record_mark() {
+        let nfs = Mapping { prog: 100_003, vers: 3, prot: 6, port: 0 };
+        let datagram = call(PmapProcedure::GETPORT.0, PMAP_VERSION, &nfs);
+        assert_eq!(ask(FAR, &datagram), reply(&datagram, Accepted::Success, &2049u32));
+        let datagram = call_record((0, 0), (100_003, 3, 0), &());
+        assert_eq!(
+            ask(FAR, &datagram),
+            reply(&datagram, Accepted::ProgUnavail, &()),
+            "NFS is not served here"
+        );
+    }
+
+    #[test]
+    fn long_answers_stay_on_this_machine() {
+        let dump = call(PmapProcedure::DUMP.0, PMAP_VERSION, &());
+        assert_eq!(ask(FAR, &dump), reply(&dump, Accepted::SystemErr, &()));
+        assert_eq!(ask("[::ffff:10.1.0.9]:7", &dump), reply(&dump, Accepted::SystemErr, &()));
+        let near = ask(NEAR, &dump).unwrap();
+        assert!(near.len() > dump.len());
+        assert_eq!(near[..24], ReplyHeader::success(u32::from_be_bytes(dump[..4].try_into().unwrap())));
+        assert_eq!(ask("[::ffff:127.0.0.1]:7", &dump), Some(near.clone()));
+        assert_eq!(ask("[::1]:7", &dump), Some(near));
+        // Another version of RPC: the refusal is longer than the shortest call of it.
+        let other_rpc = words(&[9, 0, 3]);
+        assert_eq!(ask(FAR, &other_rpc), None);
+        assert_eq!(ask(NEAR, &other_rpc), Some(words(&[9, 1, 1, 0, 2, 2])));
+    }
+
+    #[test]
+    fn what_is_no_call_gets_no_answer() {
+        let datagram = call(PmapProcedure::NULL.0, PMAP_VERSION, &());
+        assert!(ask(NEAR, &datagram).is_some());
+        let mut is_reply = datagram.clone();
+        is_reply[7] = 1;
+        assert_eq!(ask(NEAR, &is_reply), None);
+        for length in 0..40 {
+            assert_eq!(ask(NEAR, &datagram[..length]), None, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_socket_on_every_address_tells_the_one_that_was_used() {
+        let desk = desk("0.0.0.0");
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let to = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), socket.local_addr().unwrap().port());
+        let responder = Responder::start(Arc::new(desk.service), socket, PORTMAP).unwrap();
+        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let args = Rpcb { prog: 100_003, vers: 3, netid: b"tcp", addr: b"", owner: b"" };
+        let question = call(RpcbProcedure::GETADDR.0, 4, &args);
+        client.send_to(b"noise", to).unwrap();
+        client.send_to(&question, to).unwrap();
+        let mut bytes = [0; 512];
+        let (length, from) = client.recv_from(&mut bytes).unwrap();
+        assert_eq!(from, to);
+        let expected = reply(&question, Accepted::Success, &Uaddr(b"127.0.0.1.8.1")).unwrap();
+        assert_eq!(bytes[..length], expected);
+        drop(responder);
+        assert!(
+            UdpSocket::bind((Ipv4Addr::UNSPECIFIED, to.port())).is_ok(),
+            "the thread has ended and let go"
+        );
+    }
+}

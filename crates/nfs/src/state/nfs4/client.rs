@@ -1,0 +1,380 @@
+//! A client and what it holds: opens and byte-range locks, each under a stateid (RFC 8881 §8.2).
+
+use super::callbacks::Callbacks;
+use super::client_name::without_admission;
+use super::clients::Introduction;
+use super::records::Identity;
+use super::revoked::LostClaims;
+use super::state_table::{Ended, Held, Holding, State};
+use super::v40::owners::OpenOwners;
+use nfs_wire::rpc::AuthFlavor;
+use nfs_wire::v4::{ClientId, SequenceStatus, Stateid, Status, Verifier};
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::Namespace;
+use vfs::bounds::Party;
+use vfs::claims::{Lost, Request};
+
+/// A client, RFC 8881 §2.4.
+pub(crate) struct Client {
+    pub(crate) id: ClientId,
+    /// `co_ownerid`.
+    pub(crate) owner: Box<[u8]>,
+    pub(crate) verifier: Verifier,
+    pub(crate) principal: Principal,
+    /// Whom it counts for.
+    pub(crate) party: Party,
+    /// What it is recorded as.
+    pub(crate) identity: Identity,
+    /// Where it has introduced itself from, besides.
+    addresses: Mutex<Vec<IpAddr>>,
+    sessions: AtomicU32,
+    /// The second of the service in which it was heard last.
+    heard: AtomicU64,
+    has_reclaimed: AtomicBool,
+    /// Whether it was recorded for a restart, as far as that could be written.
+    was_recorded: AtomicBool,
+    creation: Mutex<Creation>,
+    held: Mutex<Held>,
+    /// The open owners of a client of 4.0.
+    open_owners: Option<Mutex<OpenOwners>>,
+    has_ended: AtomicBool,
+    /// What it is asked.
+    pub(crate) callbacks: Arc<Callbacks>,
+    /// What happens to what it holds.
+    pub(super) lost: Arc<LostClaims>,
+    /// Whether delegations were taken away that it has not freed, as far as it was heard.
+    has_revoked: AtomicBool,
+    /// Its delegations.
+    pub(crate) delegations: Arc<AtomicUsize>,
+}
+
+/// Addresses of one client at most.
+const ADDRESSES_MAX: usize = 16;
+
+/// Who asks, as far as a client can be told from another by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Principal {
+    pub(crate) flavor: AuthFlavor,
+    pub(crate) uid: u32,
+    /// Where it calls from.
+    pub(crate) address: IpAddr,
+}
+
+impl Principal {
+    /// The same wherever it calls from.
+    pub(crate) fn user(&self) -> (AuthFlavor, u32) {
+        (self.flavor, self.uid)
+    }
+}
+
+/// The slot of CREATE_SESSION, RFC 8881 §18.36.4: the last sequence number, and the reply to it.
+#[derive(Default)]
+struct Creation {
+    sequence: u32,
+    /// The one that is next is being done.
+    is_begun: bool,
+    reply: Option<Box<[u8]>>,
+}
+
+/// A CREATE_SESSION that is being done. Dropped before its end, it may come again.
+pub(crate) struct Creating<'c> {
+    client: &'c Client,
+    sequence: u32,
+}
+
+impl Drop for Creating<'_> {
+    fn drop(&mut self) {
+        let mut creation = self.client.creation();
+        // Once it is done, the next one may have begun.
+        if creation.sequence != self.sequence {
+            creation.is_begun = false;
+        }
+    }
+}
+
+/// What CREATE_SESSION's slot makes of a request.
+pub(crate) enum CreationTurn<'c> {
+    /// It is new.
+    New(Creating<'c>),
+    /// It was done, and this was the result.
+    Replay(Box<[u8]>),
+}
+
+impl Client {
+    /// A client that has introduced itself and has no session.
+    pub(crate) fn new(id: ClientId, who: &Introduction<'_>) -> Self {
+        Self {
+            id,
+            owner: who.owner.into(),
+            verifier: who.verifier,
+            principal: who.principal,
+            party: who.party,
+            identity: Identity::new(without_admission(who.owner).as_ref(), who.verifier, who.principal),
+            addresses: Mutex::default(),
+            sessions: AtomicU32::new(0),
+            heard: AtomicU64::new(0),
+            has_reclaimed: AtomicBool::new(false),
+            was_recorded: AtomicBool::new(false),
+            creation: Mutex::default(),
+            held: Mutex::new(Held::new(id)),
+            open_owners: None,
+            has_ended: AtomicBool::new(false),
+            callbacks: Arc::default(),
+            lost: Arc::default(),
+            has_revoked: AtomicBool::new(false),
+            delegations: Arc::default(),
+        }
+    }
+
+    /// A client of 4.0, which has confirmed its introduction.
+    pub(crate) fn of_40(id: ClientId, who: &Introduction<'_>) -> Self {
+        Self { open_owners: Some(Mutex::default()), ..Self::new(id, who) }
+    }
+
+    /// Its open owners, if it is a client of 4.0.
+    pub(crate) fn open_owners(&self) -> Option<MutexGuard<'_, OpenOwners>> {
+        self.open_owners.as_ref().map(|owners| owners.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The party of one of its users, for what an export rule has let in.
+    pub(crate) fn user(&self, uid: u32) -> Party {
+        self.party.user(uid).admitted(true)
+    }
+
+    /// It has introduced itself from this address.
+    pub(crate) fn add_address(&self, address: IpAddr) {
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if addresses.contains(&address) {
+            return;
+        }
+        // The one that is known for the longest time gives way.
+        if addresses.len() == ADDRESSES_MAX {
+            addresses.remove(0);
+        }
+        addresses.push(address);
+    }
+
+    /// Whether sessions may be made for it by this caller: from where it has introduced itself, the first one by the user that
+    /// has (RFC 8881 §18.36.4).
+    pub(crate) fn may_be(&self, caller: &Principal) -> bool {
+        let is_user = self.next_creation() > 1 || caller.user() == self.principal.user();
+        is_user && self.is_at(caller.address)
+    }
+
+    /// Whether this caller may end it: the user that has introduced it, from where it is.
+    pub(crate) fn is_of(&self, caller: &Principal) -> bool {
+        caller.user() == self.principal.user() && self.is_at(caller.address)
+    }
+
+    /// Whether it has introduced itself from this address.
+    pub(crate) fn is_at(&self, address: IpAddr) -> bool {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
+    }
+
+    /// Where it has introduced itself from.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        let more = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if more.is_empty() { vec![self.principal.address] } else { more.clone() }
+    }
+
+    /// What it holds.
+    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets the states whose claims were taken away; what SEQUENCE has to say of them.
+    pub(crate) fn forget_lost(&self) -> SequenceStatus {
+        let mut status = SequenceStatus::default();
+        let lost = self.lost.take();
+        if lost.is_empty() && !self.has_revoked.load(Ordering::Relaxed) {
+            return status;
+        }
+        let mut held = self.held();
+        let mut opens = HashSet::new();
+        for (file, what) in lost {
+            match what {
+                Lost::Lease(_) => held.revoke(&file),
+                Lost::Open(open) => _ = opens.insert((file.0, open)),
+                // Every range belongs to an open.
+                Lost::Range(..) => {}
+            }
+        }
+        if !opens.is_empty() {
+            held.expire(&opens);
+        }
+        for (has, flag) in [
+            (held.has_revoked(), SequenceStatus::RECALLABLE_STATE_REVOKED),
+            (held.has_expired(), SequenceStatus::EXPIRED_SOME_STATE_REVOKED),
+            (held.has_withdrawn(), SequenceStatus::ADMIN_STATE_REVOKED),
+        ] {
+            if has {
+                status = status | flag;
+            }
+        }
+        self.has_revoked.store(status != SequenceStatus::default(), Ordering::Relaxed);
+        status
+    }
+
+    /// Ends what the exports of a namespace do not admit any longer: what was held so, to be ended in the volumes' claims.
+    pub(super) fn withdraw(&self, namespace: &Namespace) -> Vec<Ended> {
+        // A client of 4.0 cannot say that it knows of what it has lost.
+        let ended = self.held().withdraw(namespace, self.open_owners.is_none());
+        if !ended.is_empty() {
+            self.has_revoked.store(true, Ordering::Relaxed);
+        }
+        ended
+    }
+
+    /// How many volumes know it.
+    #[cfg(test)]
+    pub(crate) fn known_by(&self) -> usize {
+        Arc::strong_count(&self.lost) - 1
+    }
+
+    /// Whether it has delegations.
+    pub(crate) fn has_delegations(&self) -> bool {
+        self.delegations.load(Ordering::Relaxed) > 0
+    }
+
+    /// Ends an open that is of no use to it.
+    pub(crate) fn close(&self, stateid: &Stateid) {
+        let mut held = self.held();
+        let Some(index) = held.place(stateid) else { return };
+        if let Some(State::Open(open)) = held.remove(index) {
+            drop(held);
+            open.opened.file().claim(&Request::Close(open.claim));
+        }
+    }
+
+    /// Whether anything was taken from it that it does not know of.
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// It ends, with all that it holds: to whom that must be said.
+    pub(crate) fn end(&self) -> Vec<Holding> {
+        self.has_ended.store(true, Ordering::SeqCst);
+        self.held().end()
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has a session or holds anything.
+    pub(crate) fn has_state(&self) -> bool {
+        self.sessions.load(Ordering::SeqCst) > 0 || !self.held().is_empty()
+    }
+
+    /// Whether it has sessions.
+    pub(crate) fn has_sessions(&self) -> bool {
+        self.sessions.load(Ordering::SeqCst) > 0
+    }
+
+    /// Counts a session that begins or ends.
+    pub(crate) fn count_session(&self, begins: bool) {
+        if begins {
+            self.sessions.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.sessions.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// It was heard in this second of the service.
+    pub(crate) fn hear(&self, second: u64) {
+        self.heard.store(second, Ordering::Relaxed);
+    }
+
+    /// The second in which it was heard last.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
+    }
+
+    /// It says that it has reclaimed all it wants; false if it had said so before.
+    pub(crate) fn complete_reclaim(&self) -> bool {
+        !self.has_reclaimed.swap(true, Ordering::SeqCst)
+    }
+
+    /// Notes that it is recorded for a restart.
+    pub(crate) fn note_record(&self) {
+        self.was_recorded.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it was recorded for a restart, be it that it was forgotten since.
+    pub(crate) fn was_recorded(&self) -> bool {
+        self.was_recorded.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has said so.
+    pub(crate) fn has_reclaimed(&self) -> bool {
+        self.has_reclaimed.load(Ordering::SeqCst)
+    }
+
+    /// The sequence number that its next CREATE_SESSION must have.
+    pub(crate) fn next_creation(&self) -> u32 {
+        self.creation().sequence.wrapping_add(1)
+    }
+
+    /// Looks at the sequence number of a CREATE_SESSION.
+    pub(crate) fn begin_creation(&self, sequence: u32) -> Result<CreationTurn<'_>, Status> {
+        let mut creation = self.creation();
+        if sequence == creation.sequence.wrapping_add(1) {
+            // Of two at a time, one is done, and the other one then is its repetition.
+            let is_begun = std::mem::replace(&mut creation.is_begun, true);
+            return if is_begun {
+                Err(Status::DELAY)
+            } else {
+                Ok(CreationTurn::New(Creating { client: self, sequence }))
+            };
+        }
+        match &creation.reply {
+            Some(reply) if sequence == creation.sequence => Ok(CreationTurn::Replay(reply.clone())),
+            _ => Err(Status::SEQ_MISORDERED),
+        }
+    }
+
+    /// A CREATE_SESSION is done, with this result.
+    pub(crate) fn end_creation(&self, sequence: u32, reply: &[u8]) {
+        *self.creation() = Creation { sequence, is_begun: false, reply: Some(reply.into()) };
+    }
+
+    fn creation(&self) -> MutexGuard<'_, Creation> {
+        self.creation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_made_from_where_the_client_is() {
+        let host = Principal { flavor: AuthFlavor::SYS, uid: 0, address: "192.0.2.1".parse().unwrap() };
+        let party = Party::of(vfs::bounds::Networks::default().of(host.address));
+        let who = Introduction { owner: b"host", verifier: [1; 8], principal: host, party, updates: false };
+        let client = Client::new(1, &who);
+        assert!(!client.may_be(&host), "it has not said so yet");
+        client.add_address(host.address);
+        let (user, elsewhere) =
+            (Principal { uid: 7, ..host }, Principal { address: "192.0.2.2".parse().unwrap(), ..host });
+        assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, false, false]);
+        let creating = client.begin_creation(1);
+        assert!(matches!(creating, Ok(CreationTurn::New(_))));
+        assert!(matches!(client.begin_creation(1), Err(Status::DELAY)), "one at a time");
+        drop(creating);
+        let creating = client.begin_creation(1);
+        assert!(matches!(creating, Ok(CreationTurn::New(_))), "what was not done may come again");
+        client.end_creation(1, b"");
+        let next = client.begin_creation(2);
+        drop(creating);
+        assert!(matches!(client.begin_creation(2), Err(Status::DELAY)), "the next one has begun");
+        drop(next);
+        assert!(matches!(client.begin_creation(1), Ok(CreationTurn::Replay(_))));
+        assert_eq!([host, user, elsewhere].map(|caller| client.may_be(&caller)), [true, true, false]);
+        assert_eq!([host, user, elsewhere].map(|caller| client.is_of(&caller)), [true, false, false]);
+    }
+}

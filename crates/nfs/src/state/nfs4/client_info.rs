@@ -1,0 +1,66 @@
+//! What an operator sees of the clients of NFSv4.
+
+use super::State;
+use super::client::Client;
+use super::client_name::own_name;
+use nfs_wire::v4::ClientId;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// A client, and how much it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownClient {
+    /// Where it has introduced itself from.
+    pub addresses: Vec<IpAddr>,
+    /// How it calls itself.
+    pub owner: Box<[u8]>,
+    /// The minor versions that it speaks.
+    pub minors: BTreeSet<u32>,
+    /// Its sessions; of version 0 there are none.
+    pub sessions: usize,
+    /// The slots of these sessions.
+    pub slots: usize,
+    /// The files that it has open, as often as it has.
+    pub opens: usize,
+    /// The byte ranges that it has locked.
+    pub ranges: usize,
+    /// Its delegations.
+    pub delegations: usize,
+    /// Since when it has not been heard.
+    pub silent: Duration,
+}
+
+impl State {
+    /// All clients.
+    pub fn shown(&self) -> Vec<ShownClient> {
+        let mut sessions: HashMap<ClientId, Vec<(u32, u32)>> = HashMap::new();
+        for session in self.sessions.read().unwrap_or_else(PoisonError::into_inner).values() {
+            sessions.entry(session.client.id).or_default().push((session.minor, session.fore.maxrequests));
+        }
+        let now = self.second();
+        let clients: Vec<_> = self.clients().all().cloned().collect();
+        let shown = |client: &Arc<Client>| {
+            let sessions = sessions.remove(&client.id).unwrap_or_default();
+            let mut minors: BTreeSet<u32> = sessions.iter().map(|(minor, _)| *minor).collect();
+            if client.open_owners().is_some() {
+                minors.insert(0);
+            }
+            let (opens, ranges) = client.held().counts();
+            ShownClient {
+                addresses: client.addresses(),
+                owner: own_name(&client.owner).into(),
+                minors,
+                sessions: sessions.len(),
+                slots: sessions.iter().map(|(_, slots)| *slots as usize).sum(),
+                opens,
+                ranges,
+                delegations: client.delegations.load(Ordering::Relaxed),
+                silent: Duration::from_secs(now.saturating_sub(client.heard())),
+            }
+        };
+        clients.iter().map(shown).collect()
+    }
+}

@@ -1,0 +1,217 @@
+//! Which clients there are: EXCHANGE_ID and CREATE_SESSION as RFC 8881 §18.35.4 and §18.36.4 have them. Pure.
+
+use super::client::{Client, Principal};
+use super::client_ids::Numbers;
+use nfs_wire::v4::{ClientId, Status, Verifier};
+use std::collections::HashMap;
+use std::sync::Arc;
+use vfs::bounds::{Bounds, Oldest, Party, Slot};
+
+/// The clients, by owner and by number.
+pub(crate) struct Clients {
+    /// Those that have made a session.
+    confirmed: HashMap<Box<[u8]>, Arc<Client>>,
+    /// Those that have not: of each owner one for each that says to be it, so that nobody takes the place of another one.
+    unconfirmed: HashMap<Claimed, Unconfirmed>,
+    waiting: Oldest<Claimed>,
+    introductions: Arc<Bounds>,
+    by_id: HashMap<ClientId, Arc<Client>>,
+    /// The room of those that are confirmed, also of 4.0.
+    slots: HashMap<ClientId, Slot>,
+    numbers: Numbers,
+}
+
+/// An owner, as somebody says to be it.
+type Claimed = (Box<[u8]>, Principal);
+
+/// A client that has introduced itself.
+struct Unconfirmed {
+    client: Arc<Client>,
+    /// The client that was confirmed for the owner then, whose place it takes.
+    beside: Option<ClientId>,
+    age: u64,
+    _slot: Slot,
+}
+
+/// Who asks for a client's number.
+#[derive(Clone, Copy)]
+pub(crate) struct Introduction<'a> {
+    pub(crate) owner: &'a [u8],
+    pub(crate) verifier: Verifier,
+    pub(crate) principal: Principal,
+    pub(crate) party: Party,
+    /// The client believes that it is known.
+    pub(crate) updates: bool,
+}
+
+impl Introduction<'_> {
+    /// Whether it can be of a client that is known: the same user at the same address, or at another one with the verifier that
+    /// nobody else knows.
+    fn is_by(&self, known: &Client) -> bool {
+        self.principal == known.principal
+            || self.verifier == known.verifier && self.principal.user() == known.principal.user()
+    }
+}
+
+impl Clients {
+    /// No clients; `introductions` bounds those that are not confirmed.
+    pub(crate) fn new(introductions: &Arc<Bounds>) -> Self {
+        Self {
+            confirmed: HashMap::new(),
+            unconfirmed: HashMap::new(),
+            waiting: Oldest::default(),
+            introductions: Arc::clone(introductions),
+            by_id: HashMap::new(),
+            slots: HashMap::new(),
+            numbers: Numbers::default(),
+        }
+    }
+
+    /// The client of an introduction: found, or made with a number of the `boot`th start; and one whose place it takes, to be
+    /// ended. The comments give the cases of RFC 8881 §18.35.4.
+    pub(crate) fn introduce(
+        &mut self,
+        boot: u32,
+        who: &Introduction<'_>,
+        is_heard: impl FnOnce(&Client) -> bool,
+    ) -> Result<(Arc<Client>, Option<Arc<Client>>), Status> {
+        match (self.confirmed.get(who.owner).cloned(), who.updates) {
+            // 7
+            (None, true) => Err(Status::NOENT),
+            // 1 and 4
+            (None, false) => Ok((self.add(boot, who)?, None)),
+            // 8
+            (Some(known), true) if known.verifier != who.verifier => Err(Status::NOT_SAME),
+            // 9
+            (Some(known), true) if !who.is_by(&known) => Err(Status::PERM),
+            // 6
+            (Some(known), true) => Ok((known, None)),
+            // 3
+            (Some(known), false) if !who.is_by(&known) => {
+                if known.has_state() && is_heard(&known) {
+                    return Err(Status::CLID_INUSE);
+                }
+                self.remove(&known);
+                Ok((self.add(boot, who)?, Some(known)))
+            }
+            // 2
+            (Some(known), false) if known.verifier == who.verifier => Ok((known, None)),
+            // 5: the client has restarted.
+            (Some(_), false) => Ok((self.add(boot, who)?, None)),
+        }
+    }
+
+    /// Adds a client that is not confirmed. Where there are too many, older ones give way.
+    fn add(&mut self, boot: u32, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
+        let claimed: Claimed = (who.owner.into(), who.principal);
+        self.drop_unconfirmed(&claimed);
+        let slot = loop {
+            match self.introductions.take(&who.party, 1) {
+                Ok(slot) => break slot,
+                Err(full) => {
+                    let oldest = self.waiting.first(&who.party, full).cloned().ok_or(Status::DELAY)?;
+                    self.drop_unconfirmed(&oldest);
+                }
+            }
+        };
+        let client = Arc::new(Client::new(self.take_number(boot), who));
+        self.by_id.insert(client.id, Arc::clone(&client));
+        let beside = self.confirmed.get(who.owner).map(|known| known.id);
+        let age = self.waiting.add(&who.party, claimed.clone());
+        let unconfirmed = Unconfirmed { client: Arc::clone(&client), beside, age, _slot: slot };
+        self.unconfirmed.insert(claimed, unconfirmed);
+        Ok(client)
+    }
+
+    fn drop_unconfirmed(&mut self, claimed: &Claimed) -> Option<Unconfirmed> {
+        let gone = self.unconfirmed.remove(claimed)?;
+        self.waiting.remove(&gone.client.party, gone.age);
+        self.by_id.remove(&gone.client.id);
+        Some(gone)
+    }
+
+    /// A number that no client has, none has had since the service was started for the `boot`th time, and nobody can guess.
+    pub(crate) fn take_number(&mut self, boot: u32) -> ClientId {
+        loop {
+            let id = self.numbers.take(boot);
+            if !self.by_id.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// Whether a number was given to a client since then.
+    pub(crate) fn has_given(&self, boot: u32, id: ClientId) -> bool {
+        self.by_id.contains_key(&id) || self.numbers.has_given(boot, id)
+    }
+
+    /// Adds a client that others have checked, in the room that was taken for it, or else in that of the one whose place it takes.
+    pub(crate) fn adopt(&mut self, client: &Arc<Client>, slot: Option<Slot>, before: Option<ClientId>) {
+        self.by_id.insert(client.id, Arc::clone(client));
+        let slot = slot.or_else(|| self.slots.remove(&before?));
+        self.slots.extend(slot.map(|slot| (client.id, slot)));
+    }
+
+    /// The client with this number.
+    pub(crate) fn get(&self, id: ClientId) -> Option<&Arc<Client>> {
+        self.by_id.get(&id)
+    }
+
+    /// All clients.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Client>> {
+        self.by_id.values()
+    }
+
+    /// The client that one which is not confirmed would take the place of: `None` in it if there is none. An error if another one
+    /// has taken that place meanwhile.
+    pub(crate) fn unconfirmed(&self, client: &Client) -> Result<Option<ClientId>, Status> {
+        let claimed: Claimed = (client.owner.clone(), client.principal);
+        let unconfirmed = self.unconfirmed.get(&claimed).filter(|known| known.client.id == client.id);
+        let unconfirmed = unconfirmed.ok_or(Status::STALE_CLIENTID)?;
+        let now = self.confirmed.get(&client.owner).map(|known| known.id);
+        if now.is_none() || now == unconfirmed.beside { Ok(now) } else { Err(Status::STALE_CLIENTID) }
+    }
+
+    /// Whether a client has made a session before.
+    pub(crate) fn is_confirmed(&self, client: &Client) -> bool {
+        self.confirmed.get(&client.owner).is_some_and(|known| known.id == client.id)
+    }
+
+    /// A client makes its first session, in the room that was taken for it, or else in that of the one before. What it was before its
+    /// restart is returned, to be ended. An error if another one has taken its own place meanwhile.
+    pub(crate) fn confirm(
+        &mut self,
+        client: &Arc<Client>,
+        slot: Option<Slot>,
+    ) -> Result<Option<Arc<Client>>, Status> {
+        if self.is_confirmed(client) {
+            return Ok(None);
+        }
+        let before = self.unconfirmed(client)?;
+        self.drop_unconfirmed(&(client.owner.clone(), client.principal));
+        self.adopt(client, slot, before);
+        let before = self.confirmed.insert(client.owner.clone(), Arc::clone(client));
+        if let Some(before) = &before {
+            self.by_id.remove(&before.id);
+            self.slots.remove(&before.id);
+        }
+        Ok(before)
+    }
+
+    /// Forgets a client.
+    pub(crate) fn remove(&mut self, client: &Client) {
+        self.by_id.remove(&client.id);
+        self.slots.remove(&client.id);
+        if self.is_confirmed(client) {
+            self.confirmed.remove(&client.owner);
+        }
+        let claimed: Claimed = (client.owner.clone(), client.principal);
+        if self.unconfirmed.get(&claimed).is_some_and(|known| known.client.id == client.id) {
+            self.drop_unconfirmed(&claimed);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "clients_tests.rs"]
+mod tests;

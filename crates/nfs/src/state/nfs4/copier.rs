@@ -1,0 +1,251 @@
+//! Copies are done part by part, in turn, on few threads; what a limit has to be paid for waits for that without one.
+
+use super::channel::Callback;
+use super::client::Client;
+use super::copies::CopyProgress;
+use crate::limits::{COPY_PAID_BYTES_MAX, COPY_THREADS_MAX};
+use crate::status::nfs4::status;
+use nfs_wire::v4::callback::{Argument, OffloadArgs, OffloadInfo};
+use nfs_wire::v4::{FileHandle, StableHow, Stateid, Status, Verifier, WriteResponse};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Instant;
+use vfs::bounds::Slot;
+use vfs::file::Sides;
+use vfs::qos::{Charge, Toll, Wait, Waiter};
+use vfs::{FsError, Opened, Origin, PendingSync, SharedNamespace, Span, Stability, panics};
+
+/// What is copied before it is the next copy's turn; the same where a limit has to be paid for it.
+const PART_BYTES: u64 = 8 << 20;
+const PAID_PART_BYTES: u64 = COPY_PAID_BYTES_MAX;
+
+/// A copy that goes on by itself. Dropped before its end, it tells its client that it has failed.
+pub(crate) struct Copying {
+    pub(crate) source: Arc<Opened<'static>>,
+    pub(crate) target: Arc<Opened<'static>>,
+    pub(crate) span: Span,
+    /// What was written is safe if this is still so at COMMIT.
+    pub(crate) writeverf: Verifier,
+    /// The target's filehandle, as the client knows it.
+    pub(crate) handle: Box<[u8]>,
+    pub(crate) client: Weak<Client>,
+    pub(crate) stateid: Stateid,
+    /// Where the client has asked from, the address that pays, and the exports that let it in.
+    pub(crate) origin: Origin,
+    pub(crate) payer: IpAddr,
+    pub(crate) namespace: SharedNamespace,
+    pub(crate) progress: Arc<CopyProgress>,
+    /// The room that it takes among copies.
+    pub(crate) _room: Slot,
+}
+
+/// The next part of a copy, with its payments at the volumes.
+struct Part {
+    len: u64,
+    unpaid: Vec<(Side, Toll)>,
+    paid: Vec<(Side, Charge)>,
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Source,
+    Target,
+}
+
+/// Does copies.
+#[derive(Clone, Default)]
+pub(crate) struct Copier(Arc<Mutex<Queue>>);
+
+#[derive(Default)]
+struct Queue {
+    ready: VecDeque<(Copying, Option<Part>)>,
+    threads: usize,
+}
+
+/// A copy that waits for a limit.
+struct Unpaid {
+    copier: Copier,
+    side: Side,
+    toll: Toll,
+    waiting: Arc<Mutex<Option<(Copying, Part)>>>,
+}
+
+impl Waiter for Unpaid {
+    fn pass(self: Box<Self>) {
+        let Self { copier, side, toll, waiting } = *self;
+        let charge = toll.paid();
+        let waited = lock(&waiting).take();
+        if let Some((copying, mut part)) = waited {
+            part.paid.push((side, charge));
+            copier.enqueue(copying, Some(part));
+        }
+    }
+}
+
+impl Copier {
+    /// Begins a copy.
+    pub(crate) fn begin(&self, copying: Copying) {
+        self.enqueue(copying, None);
+    }
+
+    fn enqueue(&self, copying: Copying, part: Option<Part>) {
+        let mut queue = lock(&self.0);
+        queue.ready.push_back((copying, part));
+        if queue.threads == COPY_THREADS_MAX {
+            return;
+        }
+        let copier = self.clone();
+        match thread::Builder::new().name("nfs4-copies".into()).spawn(move || copier.work()) {
+            Ok(_) => queue.threads += 1,
+            Err(error) if queue.threads == 0 => {
+                tracing::warn!(%error, "nothing is copied: no thread can be started");
+                let failed = std::mem::take(&mut queue.ready);
+                drop(queue);
+                drop(failed);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Copies parts until there is nothing to copy.
+    fn work(&self) {
+        loop {
+            let mut queue = lock(&self.0);
+            let Some((copying, part)) = queue.ready.pop_front() else {
+                queue.threads -= 1;
+                return;
+            };
+            drop(queue);
+            // One that panics has said so, and its client hears that it has failed.
+            let _ = panics::catch(|| self.step(copying, part));
+        }
+    }
+
+    /// Copies a part, once all of it is paid.
+    fn step(&self, copying: Copying, part: Option<Part>) {
+        let copied = copying.progress.copied();
+        let mut part = part.unwrap_or_else(|| copying.next_part());
+        if part.len == 0 || copying.progress.is_canceled() || copying.client.strong_count() == 0 {
+            return copying.end(Status::OK);
+        }
+        // What is copied counts; the client asks for the rest, and hears what is wrong.
+        let ended_by = |why| if copied > 0 { Status::OK } else { why };
+        if !copying.is_admitted() {
+            return copying.end(ended_by(Status::ACCESS));
+        }
+        while let Some((side, toll)) = part.unpaid.pop() {
+            match toll.pay() {
+                Ok(charge) => part.paid.push((side, charge)),
+                Err(toll) => return self.wait(copying, part, (side, &toll)),
+            }
+        }
+        match copying.copy_part(part) {
+            Ok(0) => copying.end(Status::OK),
+            Ok(_) => self.enqueue(copying, None),
+            Err(error) => copying.end(ended_by(status(error))),
+        }
+    }
+
+    /// Goes on with a copy when the limit allows it. Where too many wait for that, what is copied counts.
+    fn wait(&self, copying: Copying, part: Part, (side, toll): (Side, &Toll)) {
+        let waiting = Arc::new(Mutex::new(Some((copying, part))));
+        let (copier, toll) = (self.clone(), toll.clone());
+        let unpaid = Unpaid { copier, side, toll: toll.clone(), waiting: Arc::clone(&waiting) };
+        let wait = toll.wait(Box::new(unpaid));
+        if wait == Wait::Queued {
+            return;
+        }
+        let taken = lock(&waiting).take();
+        match taken {
+            Some((copying, mut part)) if wait == Wait::Passed => {
+                part.paid.push((side, toll.paid()));
+                self.enqueue(copying, Some(part));
+            }
+            Some((copying, _)) => copying.end(Status::OK),
+            None => {}
+        }
+    }
+}
+
+impl Copying {
+    fn sides(&self) -> Sides<'_> {
+        Sides::new(&self.source, &self.target, self.payer)
+    }
+
+    /// What is copied next, and what is to be paid for that.
+    fn next_part(&self) -> Part {
+        let sides = self.sides();
+        let most = if sides.is_limited() { PAID_PART_BYTES } else { PART_BYTES };
+        let len = (self.span.len - self.progress.copied()).min(most);
+        let target = sides.target_toll(len, 1).map(|toll| (Side::Target, toll));
+        let source = sides.source_toll(len, 1).map(|toll| (Side::Source, toll));
+        Part { len, unpaid: target.into_iter().chain(source).collect(), paid: Vec::new() }
+    }
+
+    /// Whether both exports still let the client in, and the target's lets it write: a copy may take long.
+    fn is_admitted(&self) -> bool {
+        let namespace = self.namespace.load();
+        let is_read_only = |opened: &Opened<'_>| {
+            let export = namespace.export(opened.file().export().id)?;
+            Some(export.rule(self.origin)?.read_only)
+        };
+        is_read_only(&self.source).is_some() && is_read_only(&self.target) == Some(false)
+    }
+
+    fn copy_part(&self, part: Part) -> Result<u64, FsError> {
+        let copied = self.progress.copied();
+        let span = Span {
+            source: self.span.source + copied,
+            target: self.span.target.checked_add(copied).ok_or(FsError::FileTooBig)?,
+            len: part.len,
+        };
+        if !self.progress.begin_part() {
+            return Ok(0);
+        }
+        let (began, mut pending) = (Instant::now(), PendingSync::default());
+        let copied = self.source.copy_to(&self.target, &span, Stability::Unstable, &mut pending);
+        let copied = copied.and_then(|(count, _)| pending.sync_all().map(|()| count));
+        self.progress.end_part(copied.unwrap_or(0));
+        let count = copied?;
+        let sides = self.sides();
+        sides.count_read(count, began.elapsed());
+        sides.count_written(1, count, began.elapsed());
+        for (side, mut charge) in part.paid {
+            charge.spend(match side {
+                Side::Source => sides.at_source(count),
+                Side::Target => sides.at_target(count),
+            });
+        }
+        Ok(count)
+    }
+
+    /// Tells the client that the copy has ended, unless it knows.
+    fn end(&self, status: Status) {
+        if self.progress.ended().is_some() {
+            return;
+        }
+        self.progress.end(status);
+        let Some(client) = self.client.upgrade().filter(|_| !self.progress.is_canceled()) else { return };
+        let count = self.progress.copied();
+        let committed = StableHow::Unstable;
+        let response = WriteResponse { callback_id: None, count, committed, writeverf: self.writeverf };
+        let offload_info = match status {
+            Status::OK => OffloadInfo::Ok(response),
+            status => OffloadInfo::Err(status, count),
+        };
+        let args = OffloadArgs { fh: FileHandle(&self.handle), stateid: self.stateid, offload_info };
+        client.callbacks.call(Callback::new(&Argument::Offload(args)));
+    }
+}
+
+impl Drop for Copying {
+    fn drop(&mut self) {
+        self.end(Status::SERVERFAULT);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,218 @@
+//! Delegations: what clients hold of them, and how many there may be (RFC 8881 §10.4).
+
+use super::state_table::{FileId, Held, State};
+use super::writers::Writing;
+use crate::limits::{CLIENT_DELEGATIONS_MAX, DELEGATIONS_MAX};
+use nfs_wire::v4::{Stateid, Status};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use vfs::bounds::{Bounds, Slot};
+use vfs::{Admission, FileKey, Namespace, Origin, VolumeId};
+
+/// A file of a volume, by whatever export.
+pub(crate) type VolumeFile = (VolumeId, FileKey);
+
+/// A delegation of a client.
+pub(crate) struct DelegationState {
+    pub(crate) volume: VolumeId,
+    pub(crate) file: FileId,
+    /// The filehandle that the client knows the file by.
+    pub(crate) handle: Box<[u8]>,
+    /// Address from which the client has opened it.
+    pub(crate) origin: Origin,
+    /// If the client may write without saying so.
+    pub(crate) writing: Option<Writing>,
+    /// It was taken away, and the client has not said that it knows.
+    pub(crate) is_revoked: bool,
+    pub(crate) _counted: Counted,
+}
+
+impl DelegationState {
+    /// Whether the export still lets the client do without asking what it may do by this.
+    pub(super) fn is_admitted(&self, namespace: &Namespace) -> bool {
+        let (origin, changes) = (self.origin, self.writing.is_some());
+        self.is_revoked || namespace.admits(&Admission { export: self.file.0, origin, changes })
+    }
+}
+
+/// One of the delegations that there are.
+pub(crate) struct Counted {
+    of_client: Arc<AtomicUsize>,
+    _slot: Slot,
+}
+
+impl Counted {
+    /// Counts a delegation for which there is room, if the client may have another one.
+    pub(crate) fn new(of_client: &Arc<AtomicUsize>, slot: Slot) -> Option<Self> {
+        let own = of_client.fetch_add(1, Ordering::Relaxed);
+        let counted = Self { of_client: Arc::clone(of_client), _slot: slot };
+        (own < CLIENT_DELEGATIONS_MAX).then_some(counted)
+    }
+
+    /// Whether the client has come to a number at which it is asked to give some of them back.
+    pub(crate) fn is_many(&self, all: &Bounds) -> bool {
+        let step = CLIENT_DELEGATIONS_MAX / 4;
+        let own = self.of_client.load(Ordering::Relaxed);
+        let is_full = all.used() > DELEGATIONS_MAX / 4 * 3;
+        own >= 3 * step && own.is_multiple_of(step / 4) || is_full && own.is_multiple_of(64)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.of_client.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Files whose delegations were recalled a while ago: another one would be, too.
+///
+/// Only the second is remembered, in a place that a secret hash of the file leads to. So it never is full, and a file that shares the
+/// place of another one has no delegation for a while, which costs little.
+pub(crate) struct Contended {
+    seconds: Box<[AtomicU64]>,
+    hasher: RandomState,
+}
+
+/// Seconds for which no delegation of a file is given after one was recalled.
+const CONTENDED_S: u64 = 30;
+/// Places for files that are contended.
+const CONTENDED_PLACES: usize = 1 << 16;
+
+impl Default for Contended {
+    fn default() -> Self {
+        let seconds = (0..CONTENDED_PLACES).map(|_| AtomicU64::new(0)).collect();
+        Self { seconds, hasher: RandomState::new() }
+    }
+}
+
+impl Contended {
+    /// A delegation was recalled in this second.
+    pub(crate) fn note(&self, file: VolumeFile, second: u64) {
+        self.place(&file).store(second + CONTENDED_S, Ordering::Relaxed);
+    }
+
+    /// Whether one was recalled a short while before this second.
+    pub(crate) fn has(&self, file: &VolumeFile, second: u64) -> bool {
+        second < self.place(file).load(Ordering::Relaxed)
+    }
+
+    fn place(&self, file: &VolumeFile) -> &AtomicU64 {
+        let place = usize::try_from(self.hasher.hash_one(file) % CONTENDED_PLACES as u64).unwrap_or(0);
+        &self.seconds[place]
+    }
+}
+
+impl Held {
+    /// The delegation of a place.
+    pub(crate) fn delegation(&self, index: u32) -> Result<&DelegationState, Status> {
+        match self.state(index) {
+            Some(State::Delegation(delegation)) => Ok(delegation),
+            _ => Err(Status::BAD_STATEID),
+        }
+    }
+
+    /// The place of the delegation of a file.
+    pub(crate) fn delegation_of(&self, file: &VolumeFile) -> Option<u32> {
+        self.delegations.get(file).copied()
+    }
+
+    /// The delegation of a file was taken away: its stateid says so until the client frees it.
+    pub(crate) fn revoke(&mut self, file: &VolumeFile) {
+        let Some(index) = self.delegation_of(file) else { return };
+        if let Some(State::Delegation(delegation)) = self.state_mut(index)
+            && !std::mem::replace(&mut delegation.is_revoked, true)
+        {
+            self.delegations.remove(file);
+            self.revoked += 1;
+        }
+    }
+
+    /// Whether delegations were taken away that the client has not freed.
+    pub(crate) fn has_revoked(&self) -> bool {
+        self.revoked > 0
+    }
+
+    /// Ends what was taken away; whether the stateid is of that.
+    pub(crate) fn free_revoked(&mut self, stateid: &Stateid) -> bool {
+        let is_revoked = |&index: &u32| match self.state(index) {
+            Some(State::Delegation(delegation)) => delegation.is_revoked,
+            Some(State::Expired | State::Withdrawn) => true,
+            _ => false,
+        };
+        let index = self.place(stateid).filter(is_revoked);
+        index.and_then(|index| self.remove(index)).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::ExportId;
+    use vfs::bounds::{Networks, Party};
+
+    fn slot(bounds: &Arc<Bounds>) -> Slot {
+        bounds.take(&Party::of(Networks::default().of([10, 1, 0, 9].into())), 1).unwrap()
+    }
+
+    fn delegation(file: u8, of_client: &Arc<AtomicUsize>, bounds: &Arc<Bounds>) -> Option<State> {
+        let key = FileKey::new(&[file]).unwrap();
+        Some(State::Delegation(DelegationState {
+            volume: VolumeId(1),
+            file: (ExportId(1), key),
+            handle: Box::default(),
+            origin: Origin::of([127, 0, 0, 1].into()),
+            writing: None,
+            is_revoked: false,
+            _counted: Counted::new(of_client, slot(bounds))?,
+        }))
+    }
+
+    #[test]
+    fn one_that_was_taken_away_says_so_until_it_is_freed() {
+        let (own, bounds) = (Arc::default(), Bounds::new(100, 0));
+        let mut held = Held::new(7);
+        let file = (VolumeId(1), FileKey::new(&[1]).unwrap());
+        let states = Bounds::new(100, 0);
+        let index = held.insert(delegation(1, &own, &bounds).unwrap(), slot(&states)).unwrap();
+        let stateid = held.stateid(index);
+        assert_eq!(held.find(&stateid), Ok(index));
+        assert!(!held.free_revoked(&stateid), "it is held");
+        held.revoke(&file);
+        held.revoke(&file);
+        assert_eq!(held.find(&stateid), Err(Status::DELEG_REVOKED));
+        assert!(held.has_revoked() && !held.is_empty());
+        let again = held.insert(delegation(1, &own, &bounds).unwrap(), slot(&states)).unwrap();
+        assert_eq!(held.delegation_of(&file), Some(again), "the file may be delegated again");
+        assert!(held.free_revoked(&stateid));
+        assert!(!held.has_revoked());
+        assert_eq!(held.find(&stateid), Err(Status::BAD_STATEID));
+        assert_eq!(held.delegation_of(&file), Some(again));
+        assert_eq!((own.load(Ordering::Relaxed), states.used()), (1, 1));
+        held.end();
+        assert_eq!((own.load(Ordering::Relaxed), bounds.used(), states.used()), (0, 0, 0));
+    }
+
+    #[test]
+    fn delegations_of_a_client_are_bounded() {
+        let (own, bounds) = (Arc::default(), Bounds::new(4 * CLIENT_DELEGATIONS_MAX, 0));
+        let mut held: Vec<State> = std::iter::from_fn(|| delegation(1, &own, &bounds)).collect();
+        assert_eq!(held.len(), CLIENT_DELEGATIONS_MAX);
+        held.pop();
+        assert!(delegation(1, &own, &bounds).is_some());
+        assert_eq!(bounds.used(), CLIENT_DELEGATIONS_MAX - 1, "what is not given is not counted");
+    }
+
+    #[test]
+    fn a_file_is_contended_for_a_while_however_many_others_are() {
+        let contended = Contended::default();
+        let file = |number: u32| (VolumeId(2), FileKey::new(&number.to_be_bytes()).unwrap());
+        contended.note(file(1), 5);
+        assert!(contended.has(&file(1), 5) && contended.has(&file(1), 34));
+        assert!(!contended.has(&file(1), 35));
+        (0..10_000).for_each(|number| contended.note(file(number), 40));
+        assert!((0..10_000).all(|number| contended.has(&file(number), 41)));
+        let others = (10_000..20_000).filter(|&number| contended.has(&file(number), 41)).count();
+        assert!(others < 2500, "{others} of others share a place");
+    }
+}

@@ -1,0 +1,443 @@
+//! State of NFSv4: clients, sessions, and what clients hold.
+
+pub(crate) mod binding;
+pub(crate) mod callbacks;
+pub(crate) mod channel;
+pub(crate) mod client;
+mod client_ids;
+pub mod client_info;
+pub(crate) mod client_name;
+pub(crate) mod clients;
+pub(crate) mod copier;
+pub(crate) mod copies;
+pub(crate) mod delegations;
+pub(crate) mod pending_recalls;
+pub mod records;
+mod revoked;
+pub(crate) mod session;
+pub(crate) mod slots;
+pub(crate) mod state_table;
+pub(crate) mod tables;
+pub(crate) mod v40;
+pub(crate) mod waiting;
+pub(crate) mod wire;
+pub(crate) mod writers;
+
+use super::followed::Followed;
+use crate::id_map::IdNames;
+use channel::Agreement;
+use client::{Client, Principal};
+use clients::{Clients, Introduction};
+use copier::Copier;
+use nfs_wire::v4::{ChannelAttrs, ClientId, SessionId, Status, Verifier};
+use pending_recalls::NewsDesk;
+use records::{Identity, Records};
+use session::Session;
+use state_table::Ended;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use tables::{Table, Tables};
+use vfs::bounds::Slot;
+use vfs::claims::{Caching, Claims, Grace, HolderId, LeaseKey, Request, Stream};
+use vfs::{SharedNamespace, VolumeId};
+use writers::Writers;
+
+/// All state of one service.
+pub struct State {
+    /// How long a client keeps what it holds without a sign of life, in seconds.
+    pub(crate) lease_s: u32,
+    /// The minor versions that are served.
+    pub(crate) minors: RangeInclusive<u32>,
+    /// Who is known over a restart. Their number of this start is part of every client's number.
+    records: Arc<Records>,
+    /// The time after a start in which those who are known claim again what they had.
+    pub(crate) grace: Grace,
+    /// Users and groups by name; `None` where they are numbers.
+    pub(crate) names: Option<IdNames>,
+    /// The port at all addresses of the service.
+    pub(crate) port: u16,
+    /// What tells this service from every other one (`so_major_id`, `eir_server_scope`).
+    pub(crate) name: Box<[u8]>,
+    clients: Mutex<Clients>,
+    sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
+    sessions_made: AtomicU64,
+    secret: RandomState,
+    /// How much clients may make the service remember.
+    pub(crate) tables: Tables,
+    /// What clients of 4.0 have besides.
+    v40: v40::Shared,
+    /// Seconds since the start.
+    second: Arc<AtomicU64>,
+    /// How clients are asked for what others want.
+    pub(crate) desk: NewsDesk,
+    /// Files that are delegated for writing.
+    pub(crate) writers: Arc<Writers>,
+    /// Whether there are any to write.
+    pub(crate) delegates_writing: bool,
+    /// Copies that go on by themselves.
+    pub(crate) copier: Copier,
+    /// The namespace whose rules admit what is held.
+    pub(crate) followed: Followed,
+}
+
+/// The port that clients assume where none is told.
+pub(crate) const DEFAULT_PORT: u16 = 2049;
+/// A client that holds nothing but sessions is forgotten after so many leases without a sign of life.
+const IDLE_LEASES: u64 = 2;
+/// What a client holds stays for so long after its lease has ended, as long as nobody wants it (RFC 8881 §8.4.2.4).
+const COURTESY_S: u64 = 24 * 3600;
+
+impl State {
+    /// The state of a service that remembers nothing over a restart. It is told from others by `name`, and this start from others by
+    /// `random`.
+    pub fn new(random: u32, name: &[u8], lease_s: u32) -> Self {
+        let (desk, tables) = (NewsDesk::default(), Tables::default());
+        Self {
+            lease_s,
+            minors: 0..=2,
+            records: Arc::new(Records::forgetful(random)),
+            grace: Grace::default(),
+            names: None,
+            port: DEFAULT_PORT,
+            name: name.into(),
+            clients: Mutex::new(Clients::new(&tables.introductions)),
+            sessions: RwLock::default(),
+            sessions_made: AtomicU64::new(0),
+            secret: RandomState::new(),
+            v40: v40::Shared::new(&tables.introductions_40),
+            copier: Copier::default(),
+            tables,
+            second: Arc::clone(&desk.second),
+            desk,
+            writers: Arc::default(),
+            delegates_writing: false,
+            followed: Followed::default(),
+        }
+    }
+
+    /// The same for a service that has recorded its clients: for as long as `grace` lasts they claim again what they had.
+    #[must_use]
+    pub fn restarted_with(self, records: Arc<Records>, grace: Grace) -> Self {
+        Self { records, grace, ..self }
+    }
+
+    /// The same for a service that delegates files for writing, too, if that is wanted.
+    #[must_use]
+    pub fn delegating_writes(self, delegates_writing: bool) -> Self {
+        Self { delegates_writing, ..self }
+    }
+
+    /// The same for a service at this port.
+    #[must_use]
+    pub fn at_port(self, port: u16) -> Self {
+        Self { port, ..self }
+    }
+
+    /// The same for a service that names users and groups by these, if any.
+    #[must_use]
+    pub fn with_names(self, names: Option<IdNames>) -> Self {
+        Self { names, ..self }
+    }
+
+    /// Whether a client may claim again what it had before a restart: it was recorded then, and has not said that it has all.
+    pub(crate) fn check_reclaims(&self, client: &Client) -> Result<(), Status> {
+        let is_over = client.has_reclaimed() || !self.grace.is_active();
+        if is_over || self.records.earlier(&client.identity).is_none() {
+            return Err(Status::NO_GRACE);
+        }
+        // Before it has anything: what it claims now it may claim again after the next restart.
+        self.remember(client);
+        Ok(())
+    }
+
+    /// Whether clients may still claim opens again that they had before a restart.
+    #[inline]
+    pub(crate) fn are_opens_reclaimed(&self) -> bool {
+        self.grace.is_active() && self.records.expects_anybody()
+    }
+
+    /// A client has reclaimed all it wants; false if it had said so before.
+    pub(crate) fn complete_reclaim(&self, client: &Client) -> bool {
+        if !client.complete_reclaim() {
+            return false;
+        }
+        // What a stranger holds is nothing; it is recorded if it ever opens a file.
+        if !client.party.is_stranger {
+            self.remember(client);
+        }
+        if let Some(record) = self.records.earlier(&client.identity) {
+            self.grace.complete(record);
+        }
+        true
+    }
+
+    /// Records a client that opens a file, if it has not been when it said that it had reclaimed all: no export rule admitted it then.
+    #[inline]
+    pub(crate) fn record(&self, client: &Client) {
+        if client.party.is_stranger && client.has_reclaimed() && !client.was_recorded() {
+            self.remember(client);
+        }
+    }
+
+    /// Records a client before it has any state. Where that cannot be written it is served all the same, and has nothing to claim after
+    /// a restart.
+    fn remember(&self, client: &Client) {
+        client.note_record();
+        if let Err(error) = self.records.remember(&client.identity, &client.party) {
+            tracing::warn!(client = client.id, %error, "a client cannot claim what it holds after a restart");
+        }
+    }
+
+    /// Has a restart not wait for a client, nor let it claim anything.
+    fn forget(&self, client: &Client) {
+        if let Err(error) = self.records.forget(&client.identity) {
+            tracing::error!(client = client.id, %error, "a client whose time is over stays recorded");
+        }
+    }
+
+    /// Finds or makes the client of an introduction.
+    pub(crate) fn introduce(&self, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
+        let now = self.second();
+        let is_heard = |client: &Client| now.saturating_sub(client.heard()) <= u64::from(self.lease_s);
+        self.check_record((who.owner, who.verifier, who.principal))?;
+        let introduced = self.clients().introduce(self.records.boot(), who, is_heard);
+        let (client, ended) = introduced?;
+        if let Some(ended) = ended {
+            self.end(&ended);
+        }
+        client.hear(now);
+        client.add_address(who.principal.address);
+        Ok(client)
+    }
+
+    /// Whether an introduction may be: while clients claim again what they had before a restart, nobody else takes the name of one that
+    /// was recorded.
+    fn check_record(&self, (owner, verifier, principal): (&[u8], Verifier, Principal)) -> Result<(), Status> {
+        let identity = || Identity::new(owner, verifier, principal);
+        let is_taken = self.grace.is_active() && self.records.is_of_another(&identity());
+        if is_taken { Err(Status::DELAY) } else { Ok(()) }
+    }
+
+    /// The client with this number, if it knows sessions.
+    pub(crate) fn client(&self, id: ClientId) -> Result<Arc<Client>, Status> {
+        let client = self.clients().get(id).cloned();
+        client.filter(|client| client.open_owners().is_none()).ok_or(Status::STALE_CLIENTID)
+    }
+
+    /// A new session of a client, which ends what the client was before its restart.
+    pub(crate) fn add_session(
+        &self,
+        client: &Arc<Client>,
+        fore: ChannelAttrs,
+        back: Agreement,
+    ) -> Result<Arc<Session>, Status> {
+        let number = self.sessions_made.fetch_add(1, Ordering::Relaxed);
+        // Whoever knows the number of a session has what its client has: nobody can guess it.
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.secret.hash_one((number, 0)).to_be_bytes());
+        id[8..].copy_from_slice(&self.secret.hash_one((number, 1)).to_be_bytes());
+        let (slot, room) = self.room_for_session(client)?;
+        let room = (room, &self.tables.kept_replies);
+        let session = Arc::new(Session::new(id, Arc::clone(client), (back.minor, fore), room));
+        {
+            let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+            client.count_session(true);
+            sessions.insert(id, Arc::clone(&session));
+        }
+        client.callbacks.add_session(id, back, &session.back_status);
+        let confirmed = self.clients().confirm(client, slot);
+        match confirmed {
+            Ok(None) => {}
+            Ok(Some(before)) => self.end(&before),
+            Err(status) => {
+                self.remove_session(&id)?;
+                return Err(status);
+            }
+        }
+        Ok(session)
+    }
+
+    /// Room for a session, and for its client if it is confirmed by that. One that has restarted needs none beside what it had.
+    fn room_for_session(&self, client: &Arc<Client>) -> Result<(Option<Slot>, Slot), Status> {
+        let (is_confirmed, before) = {
+            let clients = self.clients();
+            let is_confirmed = clients.is_confirmed(client);
+            let before = if is_confirmed { None } else { clients.unconfirmed(client)? };
+            (is_confirmed, before.and_then(|before| clients.get(before).cloned()))
+        };
+        let has_room = is_confirmed || before.is_some();
+        let slot = if has_room { None } else { Some(self.take(Table::Clients, &client.party, client)?) };
+        // The sessions of before end with this one.
+        let ends_one = before.is_some_and(|before| before.has_sessions());
+        let sessions = &self.tables.sessions;
+        let room = if ends_one {
+            sessions.force(&client.party, 1)
+        } else {
+            self.take(Table::Sessions, &client.party, client)?
+        };
+        Ok((slot, room))
+    }
+
+    /// The session with this number.
+    pub(crate) fn session(&self, id: &SessionId) -> Result<Arc<Session>, Status> {
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(id).cloned().ok_or(Status::BADSESSION)
+    }
+
+    /// Ends a session.
+    pub(crate) fn remove_session(&self, id: &SessionId) -> Result<(), Status> {
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let session = sessions.remove(id).ok_or(Status::BADSESSION)?;
+        drop(sessions);
+        session.end();
+        session.client.count_session(false);
+        session.client.callbacks.remove_session(id);
+        Ok(())
+    }
+
+    /// Ends a client that has neither sessions nor anything held, for whom it is of.
+    pub(crate) fn remove_client(&self, id: ClientId, caller: &Principal) -> Result<(), Status> {
+        let client = self.client(id)?;
+        // Whoever is elsewhere does not learn that there is such a client.
+        if !client.is_at(caller.address) {
+            return Err(Status::STALE_CLIENTID);
+        }
+        if !client.is_of(caller) {
+            return Err(Status::WRONG_CRED);
+        }
+        if client.has_state() {
+            return Err(Status::CLIENTID_BUSY);
+        }
+        self.clients().remove(&client);
+        self.end(&client);
+        Ok(())
+    }
+
+    /// The client that is this holder among the claims of a volume.
+    pub(crate) fn holding(&self, volume: VolumeId, holder: HolderId) -> Option<Arc<Client>> {
+        self.desk.client(volume, holder)
+    }
+
+    /// A second has passed: leases end.
+    pub fn tick(&self) {
+        let second = self.second.fetch_add(1, Ordering::Relaxed) + 1;
+        let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
+        let lease = u64::from(self.lease_s);
+        self.tick_40(second, &clients);
+        for client in clients {
+            client.held().stop_waiting(|lock| lock.until < second);
+            client.callbacks.tick(second, |stateid| client.held().place(stateid).is_some());
+            let silent = second.saturating_sub(client.heard());
+            let ends_after = match client.has_state() {
+                false => lease,
+                true if client.held().is_empty() => IDLE_LEASES * lease,
+                true => lease + COURTESY_S,
+            };
+            if silent > ends_after {
+                self.clients().remove(&client);
+                self.end(&client);
+            } else if silent == lease + 1 {
+                self.fall_silent(&client);
+            }
+        }
+    }
+
+    /// Ends what the rules of exports do not admit any longer, whoever holds it.
+    pub fn follow(&self, namespace: &SharedNamespace) {
+        let Some(namespace) = self.followed.next(namespace) else { return };
+        let clients: Vec<Arc<Client>> = self.clients().all().cloned().collect();
+        for ended in clients.iter().flat_map(|client| client.withdraw(&namespace)) {
+            match ended {
+                Ended::Open(opened, claim) => _ = opened.file().claim(&Request::Close(claim)),
+                Ended::Delegation(export, file, holder) => {
+                    let (key, stream) = (LeaseKey::Delegation(holder), Stream::default());
+                    let given_back = Request::Acknowledge { key, stream, keeps: Caching::NONE };
+                    let volume = &export.volume;
+                    volume.claims().request(volume.now(), &file, &given_back);
+                }
+            }
+        }
+    }
+
+    /// What a client has that is silent for longer than its lease yields to others.
+    pub(crate) fn fall_silent(&self, client: &Client) {
+        // Before others get what it has: after a restart it would not know (RFC 8881 §8.4.3).
+        self.forget(client);
+        lapse(client);
+        // Heard meanwhile, it had nothing to get back yet, and is on record no longer.
+        if self.second().saturating_sub(client.heard()) <= u64::from(self.lease_s) {
+            self.regain(client);
+        }
+    }
+
+    /// What a client has is its own again.
+    fn regain(&self, client: &Client) {
+        for holding in client.held().holders() {
+            holding.export.volume.claims().renew(holding.id);
+        }
+        // Who has lost something finds that out first.
+        let is_recorded = client.has_reclaimed() || client.open_owners().is_some();
+        let has_nothing = client.party.is_stranger && !client.was_recorded();
+        if is_recorded && !has_nothing && !client.has_lost() {
+            self.remember(client);
+        }
+    }
+
+    /// Whether clients that speak a minor version may keep times of files that are delegated to them for writing.
+    pub(crate) fn delegates_times(&self, minor: u32) -> bool {
+        minor >= 2 && self.delegates_writing
+    }
+
+    /// The seconds since the start.
+    pub(crate) fn second(&self) -> u64 {
+        self.second.load(Ordering::Relaxed)
+    }
+
+    /// A client is heard: what it holds is its own again.
+    pub(crate) fn hear(&self, client: &Client) {
+        let now = self.second();
+        let before = client.heard();
+        if before == now {
+            return;
+        }
+        client.hear(now);
+        if now - before > u64::from(self.lease_s) {
+            self.regain(client);
+        }
+    }
+
+    /// Ends all that a client has.
+    fn end(&self, client: &Client) {
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let ended = sessions.extract_if(|_, session| session.client.id == client.id);
+        ended.for_each(|(_, session)| session.end());
+        drop(sessions);
+        self.end_40(client);
+        self.forget(client);
+        client.callbacks.clear();
+        let holdings = client.end();
+        for holding in holdings {
+            let volume = &holding.export.volume;
+            self.desk.forget(volume.id(), holding.id);
+            let effects = volume.claims().drop_holder(volume.now(), holding.id);
+            volume.claims().dispatch(effects);
+        }
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a client holds yields to whoever wants it.
+fn lapse(client: &Client) {
+    for holding in client.held().holders() {
+        let volume = &holding.export.volume;
+        let claims: &Claims = volume.claims();
+        let effects = claims.lapse(volume.now(), holding.id);
+        claims.dispatch(effects);
+    }
+}

@@ -1,0 +1,253 @@
+//! State of 4.0 (RFC 7530 §9): clients that introduce themselves without sessions, and owners whose requests are numbered.
+
+pub(crate) mod owners;
+pub(crate) mod registry;
+pub(crate) mod sequence;
+
+use super::State;
+use super::client::{Client, Principal};
+use super::client_name::protection_of;
+use super::clients::Introduction;
+use super::state_table::Held;
+use super::tables::Table;
+use nfs_wire::v4::{ClientId, Stateid, Status, Verifier};
+use registry::{Asked, Confirmed, Fresh, Record, Refused, Registry};
+use sequence::{Reply, Sequence};
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::Protection;
+use vfs::bounds::Bounds;
+
+/// What all clients of 4.0 share.
+pub(crate) struct Shared {
+    registry: Mutex<Registry>,
+}
+
+impl Shared {
+    /// No clients; `introductions` bounds those that are not confirmed.
+    pub(crate) fn new(introductions: &Arc<Bounds>) -> Self {
+        Self { registry: Mutex::new(Registry::new(introductions)) }
+    }
+}
+
+/// An owner whose requests are numbered.
+#[derive(Clone, Debug)]
+pub(crate) enum OwnerId {
+    /// An open owner by name.
+    Open(Box<[u8]>),
+    /// A lock owner by its number among those of its client.
+    Lock(u64),
+}
+
+impl State {
+    /// A client introduces itself (SETCLIENTID).
+    pub(crate) fn set_client_id(&self, asked: &Asked<'_>) -> Result<Record, Refused> {
+        self.check_record((asked.id, asked.verifier, asked.principal)).map_err(|_| Refused::Later)?;
+        // One that has lost anything begins anew.
+        let known = self.registry().confirmed(asked);
+        let known = known.and_then(|known| self.clients().get(known).cloned());
+        if let Some(known) = known.filter(|known| known.has_lost()) {
+            self.clients().remove(&known);
+            self.end(&known);
+        }
+        let client = self.clients().take_number(self.records.boot());
+        let fresh = Fresh { client, confirm: self.confirmation(client), now: self.second() };
+        self.registry().introduce(asked, fresh, |id| self.is_in_use(id))
+    }
+
+    /// What a client has to show to confirm its introduction: nobody can guess it.
+    fn confirmation(&self, number: ClientId) -> Verifier {
+        self.secret.hash_one((number, "confirmation")).to_be_bytes()
+    }
+
+    fn is_in_use(&self, id: ClientId) -> bool {
+        let Some(client) = self.clients().get(id).cloned() else { return false };
+        let is_heard = self.second().saturating_sub(client.heard()) <= u64::from(self.lease_s);
+        is_heard && client.has_state()
+    }
+
+    /// A client confirms its introduction (SETCLIENTID_CONFIRM).
+    pub(crate) fn confirm_client_id(
+        &self,
+        id: ClientId,
+        confirm: Verifier,
+        caller: &Principal,
+    ) -> Result<(), Status> {
+        let first = self.registry().is_first(id, confirm);
+        let mut slot = first.map(|party| self.take_for(Table::Clients, &party, id)).transpose()?;
+        // Held until the client is there: it may be asked for as soon as the registry knows it.
+        let mut registry = self.registry();
+        match registry.confirm(id, confirm, caller, slot.is_some())? {
+            Confirmed::Repeated => {}
+            Confirmed::Updated(record) => {
+                let client = self.clients().get(id).cloned().ok_or(Status::STALE_CLIENTID)?;
+                client.add_address(record.principal.address);
+                self.hear(&client);
+            }
+            Confirmed::New { record, id: owner, before } => {
+                let Record { verifier, principal, party, .. } = record;
+                let who = Introduction { owner: &owner, verifier, principal, party, updates: false };
+                let client = Arc::new(Client::of_40(id, &who));
+                client.hear(self.second());
+                client.add_address(principal.address);
+                let known = before.and_then(|before| self.clients().get(before).cloned());
+                self.clients().adopt(&client, slot.take(), before);
+                drop(registry);
+                if let Some(before) = known {
+                    self.clients().remove(&before);
+                    self.end(&before);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The client of 4.0 with this number, for a caller at this address; it is heard. One that has lost anything has lost all:
+    /// version 4.0 cannot tell of less (RFC 7530 §9.6.3).
+    pub(crate) fn client_40(
+        &self,
+        id: ClientId,
+        (caller, protection): (IpAddr, Protection),
+    ) -> Result<Arc<Client>, Status> {
+        let (client, was_given) = {
+            let clients = self.clients();
+            (clients.get(id).cloned(), clients.has_given(self.records.boot(), id))
+        };
+        if !was_given {
+            return Err(Status::STALE_CLIENTID);
+        }
+        // Others can guess the number: it is good from where the client is, protected as it was.
+        let is_it = |client: &Arc<Client>| {
+            client.open_owners().is_some()
+                && client.is_at(caller)
+                && protection_of(&client.owner) == protection
+        };
+        let client = client.filter(is_it).ok_or(Status::EXPIRED)?;
+        self.use_40(&client)?;
+        Ok(client)
+    }
+
+    /// A client of 4.0 is heard, unless it has ended or has lost anything.
+    pub(crate) fn use_40(&self, client: &Client) -> Result<(), Status> {
+        if client.has_ended() {
+            return Err(Status::EXPIRED);
+        }
+        if client.has_lost() {
+            self.clients().remove(client);
+            self.end(client);
+            return Err(Status::EXPIRED);
+        }
+        self.hear(client);
+        Ok(())
+    }
+
+    /// The number of the client that a stateid of 4.0 is of.
+    pub(crate) fn client_of_stateid(&self, stateid: &Stateid) -> Result<ClientId, Status> {
+        if stateid.other == Stateid::ANONYMOUS.other || stateid.other == Stateid::READ_BYPASS.other {
+            return Err(Status::BAD_STATEID);
+        }
+        let id = Held::client_of(stateid);
+        if self.clients().has_given(self.records.boot(), id) { Ok(id) } else { Err(Status::STALE_STATEID) }
+    }
+
+    /// A client of 4.0 is about to open something: it is recorded, once and before it has anything. It does not say when it has
+    /// reclaimed all it wants; what it opens anew says that.
+    pub(crate) fn record_40(&self, client: &Client) {
+        // No stranger opens anything; whoever does is recorded then.
+        if !self.grace.is_active() && client.complete_reclaim() && !client.party.is_stranger {
+            self.remember(client);
+        }
+    }
+
+    /// A client ends: its identifier is free.
+    pub(super) fn end_40(&self, client: &Client) {
+        if let Some(mut owners) = client.open_owners() {
+            owners.clear();
+            drop(owners);
+            self.registry().forget(client.id);
+        }
+    }
+
+    /// A second has passed: introductions and owners that nobody needs are forgotten, those of each client once in a lease.
+    pub(super) fn tick_40(&self, second: u64, clients: &[Arc<Client>]) {
+        let lease = u64::from(self.lease_s);
+        self.registry().sweep(second, lease);
+        for client in clients.iter().filter(|client| client.id % lease.max(1) == second % lease.max(1)) {
+            let Some(mut owners) = client.open_owners() else { continue };
+            let unconfirmed = owners.sweep(second, lease);
+            drop(owners);
+            unconfirmed.iter().for_each(|stateid| client.close(stateid));
+        }
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.v40.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request of an owner that is being done. Unless it is completed, it is as if it had not come.
+pub(crate) struct InSequence {
+    client: Arc<Client>,
+    owner: OwnerId,
+    is_complete: bool,
+}
+
+/// A request whose changes are not durable. Unless it is known that they have failed to become that, they have not.
+pub(crate) struct Unsynced {
+    client: Arc<Client>,
+    owner: OwnerId,
+    number: u32,
+    failure: Option<Status>,
+}
+
+impl InSequence {
+    /// A request that was begun.
+    pub(crate) fn new(client: &Arc<Client>, owner: OwnerId) -> Self {
+        Self { client: Arc::clone(client), owner, is_complete: false }
+    }
+
+    /// It is done, with this reply; what it has changed may be yet to become durable.
+    pub(crate) fn complete(mut self, reply: Reply, is_unsynced: bool) -> Option<Unsynced> {
+        self.is_complete = true;
+        let number = self.client.with_sequence(&self.owner, |sequence| {
+            sequence.complete(reply);
+            if is_unsynced {
+                sequence.hold();
+            }
+            sequence.last()
+        })?;
+        let (client, owner) = (Arc::clone(&self.client), self.owner.clone());
+        is_unsynced.then_some(Unsynced { client, owner, number, failure: None })
+    }
+}
+
+impl Drop for InSequence {
+    fn drop(&mut self) {
+        if !self.is_complete {
+            self.client.with_sequence(&self.owner, Sequence::abandon);
+        }
+    }
+}
+
+impl Unsynced {
+    /// What it has changed is lost: this is its status.
+    pub(crate) fn fail(mut self, status: Status) {
+        self.failure = Some(status);
+    }
+}
+
+impl Drop for Unsynced {
+    fn drop(&mut self) {
+        self.client.with_sequence(&self.owner, |sequence| sequence.settle(self.number, self.failure));
+    }
+}
+
+impl Client {
+    fn with_sequence<R>(&self, owner: &OwnerId, act: impl FnOnce(&mut Sequence) -> R) -> Option<R> {
+        match owner {
+            OwnerId::Open(name) => self.open_owners()?.sequence(name).map(act),
+            OwnerId::Lock(number) => self.held().lock_sequence(*number).map(act),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Who the clients of 4.0 are: SETCLIENTID and SETCLIENTID_CONFIRM as RFC 7530 §16.33.5 and §16.34.5 have them. Pure.
+
+use crate::state::nfs4::client::Principal;
+use nfs_wire::v4::{ClientId, Status, Verifier};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use vfs::bounds::{Bounds, Oldest, Party, Slot};
+
+/// A client as it has introduced itself: the RFC's `{v, x, c, k, s}` without the callback, which is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) verifier: Verifier,
+    pub(crate) client: ClientId,
+    /// What the client confirms it with.
+    pub(crate) confirm: Verifier,
+    pub(crate) principal: Principal,
+    pub(crate) party: Party,
+    /// The second of the service in which it came.
+    since: u64,
+}
+
+/// A SETCLIENTID.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) id: &'a [u8],
+    pub(crate) verifier: Verifier,
+    pub(crate) principal: Principal,
+    pub(crate) party: Party,
+}
+
+/// What a SETCLIENTID is given besides: numbers that nobody has had, and the time.
+#[derive(Clone, Copy)]
+pub(crate) struct Fresh {
+    pub(crate) client: ClientId,
+    pub(crate) confirm: Verifier,
+    pub(crate) now: u64,
+}
+
+/// Why an introduction is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Somebody else at this address uses the identifier.
+    InUse(IpAddr),
+    /// It may be later.
+    Later,
+}
+
+/// What a SETCLIENTID_CONFIRM has done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Confirmed {
+    /// A client that was known has said where it takes callbacks; perhaps it has another address.
+    Updated(Record),
+    /// It was done before.
+    Repeated,
+    /// The client is there. What it was before its restart ends.
+    New { record: Record, id: Box<[u8]>, before: Option<ClientId> },
+}
+
+/// An identifier, as somebody says to have it.
+type Claimed = (Box<[u8]>, Principal);
+
+/// A record that is not confirmed.
+struct Unconfirmed {
+    record: Record,
+    /// The client that was confirmed for the identifier then.
+    beside: Option<ClientId>,
+    age: u64,
+    _slot: Slot,
+}
+
+/// The clients by identifier.
+pub(crate) struct Registry {
+    confirmed: HashMap<Box<[u8]>, Record>,
+    /// The identifiers of clients that are confirmed.
+    by_client: HashMap<ClientId, Box<[u8]>>,
+    /// Of each identifier one for each that says to have it, so that nobody takes the place of another one.
+    unconfirmed: HashMap<Claimed, Unconfirmed>,
+    by_confirm: HashMap<Verifier, Claimed>,
+    waiting: Oldest<Claimed>,
+    introductions: Arc<Bounds>,
+}
+
+impl Registry {
+    /// No clients; `introductions` bounds those that are not confirmed.
+    pub(crate) fn new(introductions: &Arc<Bounds>) -> Self {
+        Self {
+            confirmed: HashMap::new(),
+            by_client: HashMap::new(),
+            unconfirmed: HashMap::new(),
+            by_confirm: HashMap::new(),
+            waiting: Oldest::default(),
+            introductions: Arc::clone(introductions),
+        }
+    }
+
+    /// Somebody introduces itself: the record that it has to confirm. `is_in_use` says whether a client has something and is heard.
+    /// The comments give the cases of RFC 7530 §16.33.5 in their order.
+    pub(crate) fn introduce(
+        &mut self,
+        asked: &Asked<'_>,
+        fresh: Fresh,
+        is_in_use: impl FnOnce(ClientId) -> bool,
+    ) -> Result<Record, Refused> {
+        let confirmed = self.confirmed.get(asked.id).copied();
+        if let Some(confirmed) = confirmed
+            && !asked.is_by(&confirmed)
+            && is_in_use(confirmed.client)
+        {
+            // 1
+            return Err(Refused::InUse(confirmed.principal.address));
+        }
+        let client = match confirmed {
+            // 2: the same instance of the client tells of another callback.
+            Some(known) if known.verifier == asked.verifier && asked.is_by(&known) => known.client,
+            // 3 and 5: it has restarted. 4: nobody is known.
+            Some(_) | None => fresh.client,
+        };
+        let Asked { verifier, principal, party, .. } = *asked;
+        let record = Record { verifier, client, confirm: fresh.confirm, principal, party, since: fresh.now };
+        self.add((asked.id.into(), principal), record, confirmed.map(|known| known.client))?;
+        Ok(record)
+    }
+
+    /// Adds a record that is not confirmed. Where there are too many, older ones give way.
+    fn add(&mut self, claimed: Claimed, record: Record, beside: Option<ClientId>) -> Result<(), Refused> {
+        self.drop_unconfirmed(&claimed);
+        let slot = loop {
+            match self.introductions.take(&record.party, 1) {
+                Ok(slot) => break slot,
+                Err(full) => {
+                    let oldest = self.waiting.first(&record.party, full).cloned();
+                    self.drop_unconfirmed(&oldest.ok_or(Refused::Later)?);
+                }
+            }
+        };
+        let age = self.waiting.add(&record.party, claimed.clone());
+        self.by_confirm.insert(record.confirm, claimed.clone());
+        self.unconfirmed.insert(claimed, Unconfirmed { record, beside, age, _slot: slot });
+        Ok(())
+    }
+
+    fn drop_unconfirmed(&mut self, claimed: &Claimed) {
+        let Some(gone) = self.unconfirmed.remove(claimed) else { return };
+        self.waiting.remove(&gone.record.party, gone.age);
+        self.by_confirm.remove(&gone.record.confirm);
+    }
+
+    /// The client with this identifier, if this can be of it.
+    pub(crate) fn confirmed(&self, asked: &Asked<'_>) -> Option<ClientId> {
+        let known = self.confirmed.get(asked.id).filter(|known| asked.is_by(known));
+        known.map(|record| record.client)
+    }
+
+    /// The party of an introduction that would make a client where there is none.
+    pub(crate) fn is_first(&self, client: ClientId, confirm: Verifier) -> Option<Party> {
+        let claimed = self.by_confirm.get(&confirm)?;
+        let record = self.unconfirmed.get(claimed)?.record;
+        (record.client == client && !self.confirmed.contains_key(&claimed.0)).then_some(record.party)
+    }
+
+    /// A client confirms its introduction. `has_room` says whether there is room for another client. The comments give the cases of
+    /// RFC 7530 §16.34.5 in their order.
+    pub(crate) fn confirm(
+        &mut self,
+        client: ClientId,
+        confirm: Verifier,
+        caller: &Principal,
+        has_room: bool,
+    ) -> Result<Confirmed, Status> {
+        let matches = |record: &Record| record.client == client && record.confirm == confirm;
+        let claimed = self.by_confirm.get(&confirm).cloned();
+        let unconfirmed = claimed.as_ref().and_then(|claimed| self.unconfirmed.get(claimed));
+        if let Some((claimed, unconfirmed)) = claimed.as_ref().zip(unconfirmed)
+            && matches(&unconfirmed.record)
+        {
+            let (record, beside) = (unconfirmed.record, unconfirmed.beside);
+            if record.principal != *caller {
+                return Err(Status::CLID_INUSE);
+            }
+            let before = self.confirmed.get(&claimed.0).map(|known| known.client);
+            if before.is_some() && before != beside {
+                // Another one has the identifier since.
+                self.drop_unconfirmed(claimed);
+                return Err(Status::STALE_CLIENTID);
+            }
+            if before.is_none() && !has_room {
+                return Err(Status::DELAY);
+            }
+            self.drop_unconfirmed(claimed);
+            let id = &claimed.0;
+            self.confirmed.insert(id.clone(), record);
+            // 1: the same client with another callback.
+            if before == Some(client) {
+                return Ok(Confirmed::Updated(record));
+            }
+            // 3: it has restarted; 4: nobody was known.
+            if let Some(before) = before {
+                self.by_client.remove(&before);
+            }
+            self.by_client.insert(client, id.clone());
+            return Ok(Confirmed::New { record, id: id.clone(), before });
+        }
+        let known = self.by_client.get(&client).and_then(|id| self.confirmed.get(id));
+        match known.filter(|known| matches(known)) {
+            // 2: the reply was lost.
+            Some(record) if record.principal.user() == caller.user() => Ok(Confirmed::Repeated),
+            Some(_) => Err(Status::CLID_INUSE),
+            // 5
+            None => Err(Status::STALE_CLIENTID),
+        }
+    }
+
+    /// A client has ended.
+    pub(crate) fn forget(&mut self, client: ClientId) {
+        let Some(id) = self.by_client.remove(&client) else { return };
+        if self.confirmed.get(&id).is_some_and(|record| record.client == client) {
+            self.confirmed.remove(&id);
+        }
+        self.drop_where(|record| record.client == client);
+    }
+
+    /// Forgets introductions that nobody has confirmed within a lease.
+    pub(crate) fn sweep(&mut self, now: u64, lease_s: u64) {
+        self.drop_where(|record| now.saturating_sub(record.since) > lease_s);
+    }
+
+    fn drop_where(&mut self, is_over: impl Fn(&Record) -> bool) {
+        let over = self.unconfirmed.iter().filter(|(_, known)| is_over(&known.record));
+        let over: Vec<Claimed> = over.map(|(claimed, _)| claimed.clone()).collect();
+        over.iter().for_each(|claimed| self.drop_unconfirmed(claimed));
+    }
+}
+
+impl Asked<'_> {
+    /// Whether it can be of a client that is known: the same user at the same address, or at another one with the verifier
+    /// that nobody else knows.
+    fn is_by(&self, known: &Record) -> bool {
+        self.principal == known.principal
+            || self.verifier == known.verifier && self.principal.user() == known.principal.user()
+    }
+}
+
+#[cfg(test)]
+#[path = "registry_tests.rs"]
+mod tests;

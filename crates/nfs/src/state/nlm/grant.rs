@@ -1,0 +1,385 @@
+//! Locks that were waited for: what the volumes' claims say of them, and the calls that tell the clients.
+//!
+//! A lock that comes is held at once. The client is called (GRANTED, RFC 1813 §6.2); if it says no, the lock
+//! is given back. One that does not answer is called a few times more; by then it has asked again, or the
+//! lock is given back, too. What else is done again and again is here, too: forgetting clients, and telling
+//! of a restart.
+
+use super::table::{Granted, Host, Offer, OwnerName, Place, Waiting};
+use super::{Arrived, Shared, unlock, until};
+use crate::limits::{
+    LOCK_HOST_ASKED_S, LOCK_HOST_COURTESY_S, LOCK_HOST_GONE_S, LOCK_HOST_IDLE_S, LOCK_HOST_SILENT_S,
+    LOCK_OFFER_S,
+};
+use crate::outgoing::Outgoing;
+use nfs_wire::nlm::{Lock, Object, Offset, PROGRAM, Procedure, Reply, Status, TestArgs, VERSION_4};
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use vfs::VolumeId;
+use vfs::claims::{Effect, Lost, Outcome, Request, Ticket, Verdict};
+use xdr::{Decode, Encode, Reader};
+
+/// How long after a call that was not answered the next one is made; each time longer.
+const RETRY: Duration = Duration::from_secs(5);
+
+impl super::Locks {
+    /// What is to be done again and again: calls that were not answered, clients that hold nothing any more or are gone,
+    /// and our restart. `connected` tells which addresses have connections: clients there are not gone.
+    pub fn tick(&self, connected: impl FnOnce() -> HashSet<IpAddr>) {
+        self.0.look();
+        self.0.forget_idle();
+        self.0.tend_silent(Instant::now(), connected);
+        self.0.go_on_with_restart();
+        self.0.forget_records();
+    }
+}
+
+impl Shared {
+    /// Has somebody look at what has happened to clients' claims, unless somebody is about to. If nobody can, the next tick does.
+    pub(crate) fn look_soon(self: &Arc<Self>) {
+        if self.is_looked_at.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let looking = Arc::clone(self);
+        let here = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        let look = move || {
+            looking.is_looked_at.store(false, Ordering::SeqCst);
+            looking.look();
+            Some(true)
+        };
+        if !self.workers.submit((here, &self.party(here)), look) {
+            self.is_looked_at.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Looks at what has happened to clients' claims, and calls those who have got a lock.
+    pub(crate) fn look(self: &Arc<Self>) {
+        loop {
+            let arrived = std::mem::take(&mut *self.arrived.lock().unwrap_or_else(PoisonError::into_inner));
+            if arrived.is_empty() {
+                break;
+            }
+            arrived.into_iter().for_each(|arrived| self.note(arrived));
+        }
+        self.offer_due();
+    }
+
+    fn note(&self, arrived: Arrived) {
+        let Arrived { client, volume, effect } = arrived;
+        match effect {
+            Effect::Resume { ticket, outcome, .. } => match outcome {
+                Outcome::Granted => self.granted(client, volume, ticket),
+                Outcome::Again => self.ask_again(client, volume, ticket),
+                Outcome::TimedOut | Outcome::Canceled => {
+                    let mut state = self.state();
+                    let taken = state.take_waiting(client, |waiting| waiting.is_of(volume, ticket));
+                    if let (Some(taken), Some(host)) = (taken, state.hosts.get_mut(&client)) {
+                        host.forget_admission(taken.place);
+                    }
+                }
+            },
+            Effect::Revoked { file, what: Lost::Range(owner, _), .. } => {
+                let mut state = self.state();
+                if let Some((volume, holder)) = state.volume_of(client, volume) {
+                    let place = Place { volume: volume.id(), file, owner: owner.owner };
+                    state.settle(client, volume.claims(), holder, place);
+                }
+            }
+            Effect::Revoked { what: Lost::Open(open), .. } => {
+                self.state().take_share(client, |share| share.volume == volume && share.open == open);
+            }
+            Effect::Revoked { .. }
+            | Effect::Recall { .. }
+            | Effect::Notify { .. }
+            | Effect::Remove { .. } => {}
+        }
+    }
+
+    /// A lock is held; the client is to be told.
+    fn granted(&self, client: IpAddr, volume: VolumeId, ticket: Ticket) {
+        let mut state = self.state();
+        let Some((served, holder)) = state.volume_of(client, volume) else { return };
+        let Some(host) = state.hosts.get_mut(&client) else { return };
+        let Some(waiting) = host.waiting.iter_mut().find(|waiting| waiting.is_of(volume, ticket)) else {
+            return;
+        };
+        waiting.granted = Some(Granted::now());
+        let place = waiting.place;
+        state.settle(client, served.claims(), holder, place);
+    }
+
+    /// What stood in the way of a lock besides other locks has gone: it is asked for anew.
+    fn ask_again(&self, client: IpAddr, volume: VolumeId, ticket: Ticket) {
+        let mut state = self.state();
+        let Some((served, holder)) = state.volume_of(client, volume) else { return };
+        let claims = served.claims();
+        let Some(host) = state.hosts.get_mut(&client) else { return };
+        let Some(waiting) = host.waiting.iter_mut().find(|waiting| waiting.is_of(volume, ticket)) else {
+            return;
+        };
+        waiting.request.queueing = until(&served);
+        let place = waiting.place;
+        let (verdict, effects) = claims.apply(served.now(), &place.file, &Request::Lock(waiting.request));
+        match verdict {
+            Verdict::Granted(_) => waiting.granted = Some(Granted::now()),
+            Verdict::Wait(ticket) => waiting.ticket = ticket,
+            // The client asks again by itself.
+            Verdict::Refused(_) => {
+                state.take_waiting(client, |waiting| waiting.is_of(volume, ticket));
+            }
+        }
+        state.settle(client, claims, holder, place);
+        drop(state);
+        claims.dispatch(effects);
+    }
+
+    /// Calls the clients that are to be called by now.
+    fn offer_due(self: &Arc<Self>) {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for (&client, host) in &mut self.state().hosts {
+            for at in 0..host.waiting.len() {
+                let Some(call) = host.offer(at, client, now) else { continue };
+                due.push((call, host.waiting[at].place.volume, host.waiting[at].ticket));
+            }
+        }
+        for (call, volume, ticket) in due {
+            let (shared, client) = (Arc::clone(self), call.host);
+            let offer = move || {
+                let results = shared.caller.call(&call);
+                let has_answered = results.is_some();
+                let answer = results.and_then(|results| status_in(&results));
+                shared.answered(client, volume, ticket, answer);
+                Some(has_answered)
+            };
+            if !self.workers.submit((client, &self.party(client)), offer) {
+                self.answered(client, volume, ticket, None);
+            }
+        }
+    }
+
+    /// A client has answered that it takes a lock, or not, or has not answered.
+    fn answered(&self, client: IpAddr, volume: VolumeId, ticket: Ticket, answer: Option<Status>) {
+        let mut state = self.state();
+        let is_it = |waiting: &Waiting| waiting.is_of(volume, ticket);
+        let is_undecided = matches!(answer, None | Some(Status::DENIED_GRACE_PERIOD));
+        let now = Instant::now();
+        if is_undecided
+            && let Some(host) = state.hosts.get_mut(&client)
+            && let Some(waiting) = host.waiting.iter_mut().find(|waiting| is_it(waiting))
+            && let Some(granted) = &mut waiting.granted
+            && now < granted.since + Duration::from_secs(LOCK_OFFER_S)
+        {
+            granted.tries += 1;
+            granted.next_try = Some(now + RETRY * granted.tries);
+            return;
+        }
+        // Without it the client has asked again, or given the lock back: what is held is as it wants.
+        let Some(waiting) = state.take_waiting(client, is_it) else { return };
+        let Some((served, holder)) = state.volume_of(client, volume) else { return };
+        let claims = served.claims();
+        let mut effects = Vec::new();
+        if answer != Some(Status::GRANTED) {
+            tracing::debug!(%client, ?answer, "a lock that came is given back");
+            effects = unlock(&served, waiting.request.owner, &waiting.place, waiting.request.span).1;
+        }
+        state.settle(client, claims, holder, waiting.place);
+        drop(state);
+        claims.dispatch(effects);
+    }
+
+    /// Forgets clients that have held nothing for a while.
+    fn forget_idle(&self) {
+        let now = Instant::now();
+        let mut idle = Vec::new();
+        {
+            let mut state = self.state();
+            state.forget_gone_volumes();
+            for (&client, host) in &mut state.hosts {
+                let since = *host.idle_since.get_or_insert(now);
+                if !host.is_idle() {
+                    host.idle_since = None;
+                } else if since + Duration::from_secs(LOCK_HOST_IDLE_S) <= now {
+                    idle.push(client);
+                }
+            }
+        }
+        // Nobody who has locked something meanwhile.
+        idle.into_iter().for_each(|client| self.free_all(client, Host::is_idle));
+    }
+
+    /// Asks clients that hold something and have not been heard for long whether they are there, and ends what those have that have
+    /// not answered for so long that nobody expects them any more.
+    pub(crate) fn tend_silent(self: &Arc<Self>, now: Instant, connected: impl FnOnce() -> HashSet<IpAddr>) {
+        self.ask_silent(now, connected);
+        self.lapse_gone(now);
+        self.forget_gone(now);
+    }
+
+    fn ask_silent(self: &Arc<Self>, now: Instant, connected: impl FnOnce() -> HashSet<IpAddr>) {
+        let is_past =
+            |since: Instant, seconds| now.saturating_duration_since(since) >= Duration::from_secs(seconds);
+        let is_due = |host: &Host| {
+            !host.is_idle()
+                && is_past(host.heard, LOCK_HOST_SILENT_S)
+                && host.asked.is_none_or(|asked| is_past(asked, LOCK_HOST_ASKED_S))
+        };
+        let mut state = self.state();
+        if !state.hosts.values().any(is_due) {
+            return;
+        }
+        drop(state);
+        let connected = connected();
+        state = self.state();
+        let mut due = Vec::new();
+        for (&client, host) in state.hosts.iter_mut().filter(|(_, host)| is_due(host)) {
+            host.asked = Some(now);
+            if connected.contains(&client) {
+                host.hear();
+            } else {
+                due.push((client, host.local));
+            }
+        }
+        drop(state);
+        due.into_iter().for_each(|(client, local)| self.ask_whether_there(client, local));
+    }
+
+    fn ask_whether_there(self: &Arc<Self>, client: IpAddr, local: Option<IpAddr>) {
+        let shared = Arc::clone(self);
+        let from = local.unwrap_or(match client {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        });
+        let (program, version, procedure) = (PROGRAM, VERSION_4, Procedure::NULL.0);
+        let call = Outgoing { host: client, from, program, version, procedure, args: Vec::new() };
+        let began = Instant::now();
+        let ask = move || {
+            let has_answered = shared.caller.call(&call).is_some();
+            if let Some(host) = shared.state().hosts.get_mut(&client) {
+                if has_answered {
+                    host.hear();
+                } else if host.heard < began {
+                    host.silent_since.get_or_insert(began);
+                }
+            }
+            Some(has_answered)
+        };
+        self.workers.submit((client, &self.party(client)), ask);
+    }
+
+    /// Has the locks and shares of clients that do not answer yield to clients that want them.
+    fn lapse_gone(&self, now: Instant) {
+        let mut lapsed = Vec::new();
+        for host in self.state().hosts.values_mut() {
+            if !host.has_lapsed && host.is_silent_for(LOCK_HOST_GONE_S, now) {
+                host.has_lapsed = true;
+                lapsed.extend(host.holders());
+            }
+        }
+        for (volume, holder) in lapsed {
+            let effects = volume.claims().lapse(volume.now(), holder);
+            volume.claims().dispatch(effects);
+        }
+    }
+
+    fn forget_gone(&self, now: Instant) {
+        let is_gone = |host: &Host| host.is_silent_for(LOCK_HOST_COURTESY_S, now);
+        let gone: Vec<IpAddr> =
+            self.state().hosts.iter().filter(|(_, host)| is_gone(host)).map(|(&client, _)| client).collect();
+        for client in gone {
+            tracing::info!(%client, "a client that does not answer loses its locks");
+            self.free_all(client, is_gone);
+        }
+    }
+
+    /// Tells of our restart.
+    fn go_on_with_restart(self: &Arc<Self>) {
+        let now = Instant::now();
+        let due = match &mut *self.restart() {
+            None => return,
+            Some(restart) if !restart.is_over(now) => restart.due(now),
+            over => {
+                *over = None;
+                Vec::new()
+            }
+        };
+        for call in due {
+            let (shared, party) = (Arc::clone(self), self.party(call.host));
+            self.workers.submit((call.host, &party), move || {
+                let has_answered = shared.caller.call(&call).is_some();
+                if has_answered && let Some(restart) = &mut *shared.restart() {
+                    restart.told(call.host);
+                }
+                Some(has_answered)
+            });
+        }
+    }
+
+    /// Records no longer who is not known any more. After a restart that are those who claimed nothing again
+    /// in time.
+    pub(crate) fn forget_records(&self) {
+        let Some(hosts) = &self.hosts else { return };
+        let is_news = self.restart().is_some();
+        if is_news {
+            return;
+        }
+        // Under the lock, so that nobody who is recorded begins to hold something.
+        let state = self.state();
+        let gone = hosts.clients().into_iter().filter(|client| !state.hosts.contains_key(client));
+        gone.for_each(|client| hosts.forget(client));
+    }
+}
+
+impl Granted {
+    fn now() -> Self {
+        let now = Instant::now();
+        Self { since: now, next_try: Some(now), tries: 0 }
+    }
+}
+
+impl Waiting {
+    fn is_of(&self, volume: VolumeId, ticket: Ticket) -> bool {
+        self.place.volume == volume && self.ticket == ticket
+    }
+}
+
+impl Host {
+    /// The call for a lock that its client is to be told of by now; it is not told twice at a time.
+    fn offer(&mut self, at: usize, client: IpAddr, now: Instant) -> Option<Outgoing> {
+        let waiting = &mut self.waiting[at];
+        let granted = waiting.granted.as_mut()?;
+        granted.next_try.take_if(|next| *next <= now)?;
+        let waiting = &self.waiting[at];
+        let owner = self.name_of(waiting.place.owner)?;
+        let Offer { version, local, .. } = waiting.offer;
+        let args = match version {
+            VERSION_4 => args::<u64>(waiting, owner),
+            _ => args::<u32>(waiting, owner),
+        };
+        let procedure = Procedure::GRANTED.0;
+        Some(Outgoing { host: client, from: local, program: PROGRAM, version, procedure, args })
+    }
+}
+
+/// The words in which the client asked.
+fn args<O: Offset>(waiting: &Waiting, owner: &OwnerName) -> Vec<u8> {
+    let Offer { caller_name, handle, offset, len, .. } = &waiting.offer;
+    let width = |value: u64| O::try_from(value).unwrap_or(O::MAX);
+    let alock = Lock {
+        caller_name,
+        fh: Object(handle),
+        oh: Object(&owner.oh),
+        svid: owner.svid,
+        l_offset: width(*offset),
+        l_len: width(*len),
+    };
+    let cookie = waiting.ticket.0.to_be_bytes();
+    TestArgs { cookie: Object(&cookie), exclusive: waiting.request.is_exclusive, alock }.to_bytes()
+}
+
+fn status_in(results: &[u8]) -> Option<Status> {
+    Reply::decode(&mut Reader::new(results)).ok().map(|reply| reply.stat)
+}

@@ -1,0 +1,490 @@
+//! What clients hold and wait for, as far as the lock manager has to know it: the locks themselves are the
+//! volume's claims.
+
+use crate::limits::{
+    CLIENT_LOCK_WAITS_MAX, CLIENT_LOCKS_MAX, LOCK_HOST_GONE_S, LOCK_HOSTS_MAX, LOCK_WAITS_MAX, LOCKS_MAX,
+};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use vfs::bounds::{Bounds, Full, Party, Slot};
+use vfs::claims::{Access, Claims, HolderId, LockOwner, LockRequest, OpenId, Ticket};
+use vfs::{Admission, FileKey, Namespace, Volume, VolumeId};
+
+/// All clients.
+pub(crate) struct State {
+    pub(crate) hosts: HashMap<IpAddr, Host>,
+    /// Whose the holders in the volumes' claims are.
+    holders: HashMap<(VolumeId, HolderId), IpAddr>,
+    bounds: [Arc<Bounds>; 3],
+}
+
+/// What is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Table {
+    /// Clients.
+    Hosts,
+    /// Ranges and shares that are held.
+    Locks,
+    /// Locks that are waited for.
+    Waits,
+}
+
+/// A client: an address.
+pub(crate) struct Host {
+    /// The state number of its status monitor when it last locked something; 0 if it has none.
+    pub(crate) monitor_state: u32,
+    /// Since when it has held nothing.
+    pub(crate) idle_since: Option<Instant>,
+    pub(crate) volumes: HashMap<VolumeId, Attached>,
+    owners: HashMap<OwnerName, u64>,
+    names: HashMap<u64, Owner>,
+    next_owner: u64,
+    /// How many ranges owners have at files.
+    held: HashMap<Place, usize>,
+    /// Permissions of owners that hold or wait for ranges at files.
+    admitted: HashMap<Place, Admission>,
+    shares: Vec<Share>,
+    pub(crate) waiting: Vec<Waiting>,
+    _room: Slot,
+    /// The room of its ranges and shares: one for each.
+    locks: Slot,
+    /// The room of what it waits for.
+    waits: Slot,
+    /// When it has called last, or answered.
+    pub(crate) heard: Instant,
+    /// When it was asked last whether it is there, and since when it has not answered.
+    pub(crate) asked: Option<Instant>,
+    pub(crate) silent_since: Option<Instant>,
+    /// Set once its locks and shares yield to others.
+    pub(crate) has_lapsed: bool,
+    /// The address by which it knows us.
+    pub(crate) local: Option<IpAddr>,
+}
+
+/// A client as a holder of claims of one volume.
+pub(crate) struct Attached {
+    pub(crate) volume: Weak<Volume>,
+    pub(crate) holder: HolderId,
+}
+
+/// How a client names the owner of a lock: a process, and bytes that say which.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct OwnerName {
+    pub(crate) svid: u32,
+    pub(crate) oh: Box<[u8]>,
+}
+
+struct Owner {
+    name: OwnerName,
+    /// Files of which it holds ranges, and ranges that it waits for.
+    uses: usize,
+}
+
+/// An owner at a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) volume: VolumeId,
+    pub(crate) file: FileKey,
+    pub(crate) owner: u64,
+}
+
+/// A lock that a client waits for, or has been given and does not yet know of.
+pub(crate) struct Waiting {
+    pub(crate) place: Place,
+    pub(crate) ticket: Ticket,
+    pub(crate) request: LockRequest,
+    /// What the client is told then.
+    pub(crate) offer: Offer,
+    /// `None`: it waits.
+    pub(crate) granted: Option<Granted>,
+}
+
+/// The words in which a client asked, which are those of the answer.
+#[derive(Clone)]
+pub(crate) struct Offer {
+    pub(crate) version: u32,
+    pub(crate) local: IpAddr,
+    pub(crate) caller_name: Box<[u8]>,
+    pub(crate) handle: Box<[u8]>,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// A lock that is held and not yet confirmed.
+pub(crate) struct Granted {
+    pub(crate) since: Instant,
+    /// When the client is called again; `None` while it is being called.
+    pub(crate) next_try: Option<Instant>,
+    pub(crate) tries: u32,
+}
+
+/// A share mode.
+pub(crate) struct Share {
+    pub(crate) volume: VolumeId,
+    pub(crate) file: FileKey,
+    pub(crate) owner: Box<[u8]>,
+    pub(crate) open: OpenId,
+    pub(crate) access: Access,
+    /// Permission by which the client has it.
+    pub(crate) admission: Admission,
+}
+
+impl State {
+    /// The client, if it is known or there is room for another.
+    pub(crate) fn admit(&mut self, client: IpAddr, party: &Party) -> Option<&mut Host> {
+        if !self.hosts.contains_key(&client) {
+            let room = self.bounds(Table::Hosts).take(party, 1).ok()?;
+            let none = |table| self.bounds(table).force(party, 0);
+            let host = Host::new(room, none(Table::Locks), none(Table::Waits));
+            self.hosts.insert(client, host);
+        }
+        let host = self.hosts.get_mut(&client)?;
+        host.hear();
+        Some(host)
+    }
+
+    /// A client has called, if it is known.
+    pub(crate) fn hear(&mut self, client: IpAddr) {
+        if let Some(host) = self.hosts.get_mut(&client) {
+            host.hear();
+        }
+    }
+
+    fn bounds(&self, table: Table) -> &Arc<Bounds> {
+        &self.bounds[table as usize]
+    }
+
+    /// Whether a client may have another entry in a table.
+    pub(crate) fn check_room(&self, client: IpAddr, party: &Party, table: Table) -> Result<(), Full> {
+        let host = self.hosts.get(&client);
+        let (own, most) = match table {
+            Table::Hosts if host.is_some() => return Ok(()),
+            Table::Hosts => (0, LOCK_HOSTS_MAX),
+            Table::Locks => (host.map_or(0, |host| host.locks.weight()), CLIENT_LOCKS_MAX),
+            Table::Waits => (host.map_or(0, |host| host.waiting.len()), CLIENT_LOCK_WAITS_MAX),
+        };
+        if own >= most { Err(Full::Principal) } else { self.bounds(table).take(party, 1).map(drop) }
+    }
+
+    /// Whether a client may hold another range or share.
+    pub(crate) fn has_room_to_hold(&self, client: IpAddr, party: &Party) -> bool {
+        self.check_room(client, party, Table::Locks).is_ok()
+    }
+
+    /// Whether a client may wait for another range.
+    pub(crate) fn has_room_to_wait(&self, client: IpAddr, party: &Party) -> bool {
+        self.check_room(client, party, Table::Waits).is_ok()
+    }
+
+    /// The client that has to go so that another one, of this party, may have an entry in a table which is full: one that holds
+    /// nothing, or else the one that has been gone for longest. One that has much costs those nothing that have little.
+    pub(crate) fn first_to_go(
+        &self,
+        client: IpAddr,
+        party: &Party,
+        table: Table,
+        full: Full,
+    ) -> Option<IpAddr> {
+        let bounds = self.bounds(table);
+        let is_in_the_way = |host: &Host| {
+            let of = host.locks.party();
+            let has_any = match table {
+                Table::Hosts => true,
+                Table::Locks => host.locks.weight() > 0,
+                Table::Waits => !host.waiting.is_empty(),
+            };
+            has_any && (full == Full::All || of.network == party.network || bounds.is_large(of))
+        };
+        let others = self.hosts.iter().filter(|(other, _)| **other != client);
+        let may_go = others.filter(|(_, host)| host.may_go() && is_in_the_way(host));
+        may_go.min_by_key(|(_, host)| (!host.is_idle(), host.heard)).map(|(other, _)| *other)
+    }
+
+    /// The client as a holder in `volume`, attached by `attach` if it is none.
+    pub(crate) fn holder(
+        &mut self,
+        (client, party): (IpAddr, &Party),
+        volume: &Arc<Volume>,
+        attach: impl FnOnce() -> HolderId,
+    ) -> Option<HolderId> {
+        if let Some(known) = self.attached(client, volume) {
+            return Some(known);
+        }
+        // Of a volume of this number that was there before, nothing is held any more.
+        self.forget_volume(client, volume.id());
+        let holder = attach();
+        let host = self.admit(client, party)?;
+        host.volumes.insert(volume.id(), Attached { volume: Arc::downgrade(volume), holder });
+        self.holders.insert((volume.id(), holder), client);
+        Some(holder)
+    }
+
+    /// The client as a holder in `volume`, if it is one.
+    pub(crate) fn attached(&self, client: IpAddr, volume: &Arc<Volume>) -> Option<HolderId> {
+        let attached = self.hosts.get(&client)?.volumes.get(&volume.id())?;
+        std::ptr::eq(attached.volume.as_ptr(), Arc::as_ptr(volume)).then_some(attached.holder)
+    }
+
+    /// How the client named an owner that holds something; of other protocols nothing is known.
+    pub(crate) fn name_of(&self, volume: VolumeId, owner: LockOwner) -> OwnerName {
+        let host = self.holders.get(&(volume, owner.holder)).and_then(|client| self.hosts.get(client));
+        let known = host.and_then(|host| host.names.get(&owner.owner));
+        known.map(|owner| owner.name.clone()).unwrap_or_default()
+    }
+
+    /// Notes how many ranges an owner has at a file by now, and forgets it if it has no use.
+    pub(crate) fn settle(&mut self, client: IpAddr, claims: &Claims, holder: HolderId, place: Place) {
+        let owner = LockOwner { holder, owner: place.owner };
+        let count = claims.ranges_of(&place.file, owner);
+        let Some(host) = self.hosts.get_mut(&client) else { return };
+        let before = match count {
+            0 => host.held.remove(&place),
+            _ => host.held.insert(place, count),
+        };
+        match (before, count) {
+            (None, 1..) => host.used(place.owner, 1),
+            (Some(_), 0) => host.used(place.owner, -1),
+            _ => host.used(place.owner, 0),
+        }
+        host.forget_admission(place);
+        let before = before.unwrap_or(0);
+        host.locks.set(host.locks.weight() + count - before);
+    }
+
+    /// Places of ranges and locks waited for that the exports of a namespace do not admit any longer, and shares. The client has
+    /// neither from now on, as far as is known here.
+    pub(crate) fn withdraw(&mut self, client: IpAddr, namespace: &Namespace) -> (Vec<Place>, Vec<Share>) {
+        let Some(host) = self.hosts.get_mut(&client) else { return Default::default() };
+        let is_gone = |_: &Place, admission: &mut Admission| !namespace.admits(admission);
+        let places = host.admitted.extract_if(is_gone).map(|(place, _)| place).collect();
+        let is_gone = |share: &Share| !namespace.admits(&share.admission);
+        let shares = std::iter::from_fn(|| self.take_share(client, is_gone)).collect();
+        (places, shares)
+    }
+
+    /// Adds a lock that a client waits for.
+    pub(crate) fn add_waiting(&mut self, client: IpAddr, waiting: Waiting) {
+        let Some(host) = self.hosts.get_mut(&client) else { return };
+        host.used(waiting.place.owner, 1);
+        host.waiting.push(waiting);
+        host.waits.set(host.waiting.len());
+    }
+
+    /// Takes out the first lock that a client waits for, or has not confirmed, of which this is true.
+    pub(crate) fn take_waiting(
+        &mut self,
+        client: IpAddr,
+        is_it: impl FnMut(&Waiting) -> bool,
+    ) -> Option<Waiting> {
+        let host = self.hosts.get_mut(&client)?;
+        let at = host.waiting.iter().position(is_it)?;
+        let taken = host.waiting.swap_remove(at);
+        host.waits.set(host.waiting.len());
+        host.used(taken.place.owner, -1);
+        Some(taken)
+    }
+
+    /// Takes a client out, with all it had. What it held in the volumes is for the caller to end.
+    pub(crate) fn remove(&mut self, client: IpAddr) -> Vec<(Arc<Volume>, HolderId)> {
+        let Some(host) = self.hosts.remove(&client) else { return Vec::new() };
+        for (volume, attached) in &host.volumes {
+            self.holders.remove(&(*volume, attached.holder));
+        }
+        let held = host.volumes.into_values();
+        held.filter_map(|attached| Some((attached.volume.upgrade()?, attached.holder))).collect()
+    }
+
+    /// Forgets what a client had in a volume.
+    fn forget_volume(&mut self, client: IpAddr, volume: VolumeId) {
+        let Some(host) = self.hosts.get_mut(&client) else { return };
+        let Some(attached) = host.volumes.remove(&volume) else { return };
+        self.holders.remove(&(volume, attached.holder));
+        host.admitted.retain(|place, _| place.volume != volume);
+        let places: Vec<(Place, usize)> = host.held.extract_if(|place, _| place.volume == volume).collect();
+        for (place, count) in places {
+            host.locks.set(host.locks.weight() - count);
+            host.used(place.owner, -1);
+        }
+        let waiting: Vec<Waiting> =
+            host.waiting.extract_if(.., |waiting| waiting.place.volume == volume).collect();
+        host.waits.set(host.waiting.len());
+        waiting.iter().for_each(|waiting| host.used(waiting.place.owner, -1));
+        while self.take_share(client, |share| share.volume == volume).is_some() {}
+    }
+
+    /// Adds a share that a client holds.
+    pub(crate) fn add_share(&mut self, client: IpAddr, share: Share) {
+        let Some(host) = self.hosts.get_mut(&client) else { return };
+        host.shares.push(share);
+        host.locks.set(host.locks.weight() + 1);
+    }
+
+    /// Takes out the first share of a client of which this is true.
+    pub(crate) fn take_share(&mut self, client: IpAddr, is_it: impl FnMut(&Share) -> bool) -> Option<Share> {
+        let host = self.hosts.get_mut(&client)?;
+        let at = host.shares.iter().position(is_it)?;
+        host.locks.set(host.locks.weight() - 1);
+        Some(host.shares.swap_remove(at))
+    }
+
+    /// Forgets what clients had in volumes that are not served any more.
+    pub(crate) fn forget_gone_volumes(&mut self) {
+        let is_gone = |attached: &Attached| attached.volume.strong_count() == 0;
+        let gone: Vec<(IpAddr, VolumeId)> = self
+            .hosts
+            .iter()
+            .flat_map(|(client, host)| {
+                let gone = host.volumes.iter().filter(|(_, attached)| is_gone(attached));
+                gone.map(|(volume, _)| (*client, *volume))
+            })
+            .collect();
+        gone.into_iter().for_each(|(client, volume)| self.forget_volume(client, volume));
+    }
+
+    /// The volume of a lock that a client waits for, and the client as a holder in it.
+    pub(crate) fn volume_of(&self, client: IpAddr, volume: VolumeId) -> Option<(Arc<Volume>, HolderId)> {
+        let attached = self.hosts.get(&client)?.volumes.get(&volume)?;
+        Some((attached.volume.upgrade()?, attached.holder))
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let bounds = [LOCK_HOSTS_MAX, LOCKS_MAX, LOCK_WAITS_MAX].map(|all| Bounds::new(all, 0));
+        Self { hosts: HashMap::new(), holders: HashMap::new(), bounds }
+    }
+}
+
+impl Host {
+    fn new(room: Slot, locks: Slot, waits: Slot) -> Self {
+        Self {
+            monitor_state: 0,
+            idle_since: None,
+            volumes: HashMap::new(),
+            owners: HashMap::new(),
+            names: HashMap::new(),
+            next_owner: 0,
+            held: HashMap::new(),
+            admitted: HashMap::new(),
+            shares: Vec::new(),
+            waiting: Vec::new(),
+            _room: room,
+            locks,
+            waits,
+            heard: Instant::now(),
+            asked: None,
+            silent_since: None,
+            has_lapsed: false,
+            local: None,
+        }
+    }
+
+    /// It has called, or answered.
+    pub(crate) fn hear(&mut self) {
+        (self.heard, self.silent_since) = (Instant::now(), None);
+        if std::mem::take(&mut self.has_lapsed) {
+            self.holders().for_each(|(volume, holder)| volume.claims().renew(holder));
+        }
+    }
+
+    /// The volumes in which it is a holder of claims.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = (Arc<Volume>, HolderId)> {
+        let attached = self.volumes.values();
+        attached.filter_map(|attached| Some((attached.volume.upgrade()?, attached.holder)))
+    }
+
+    /// Whether it has not answered for so long.
+    pub(crate) fn is_silent_for(&self, seconds: u64, now: Instant) -> bool {
+        let is_past = |since| now.saturating_duration_since(since) >= Duration::from_secs(seconds);
+        self.silent_since.is_some_and(is_past)
+    }
+
+    /// Whether it gives way to others: it holds nothing, or is gone.
+    pub(crate) fn may_go(&self) -> bool {
+        self.is_idle() || self.is_silent_for(LOCK_HOST_GONE_S, Instant::now())
+    }
+
+    /// The number of an owner. A new one is forgotten when nothing is settled for it.
+    pub(crate) fn number(&mut self, name: OwnerName) -> u64 {
+        if let Some(&known) = self.owners.get(&name) {
+            return known;
+        }
+        let number = self.next_owner;
+        self.next_owner += 1;
+        self.owners.insert(name.clone(), number);
+        self.names.insert(number, Owner { name, uses: 0 });
+        number
+    }
+
+    /// The number of an owner that holds or waits for something.
+    pub(crate) fn number_of(&self, name: &OwnerName) -> Option<u64> {
+        self.owners.get(name).copied()
+    }
+
+    /// The name of an owner that holds or waits for something.
+    pub(crate) fn name_of(&self, number: u64) -> Option<&OwnerName> {
+        self.names.get(&number).map(|owner| &owner.name)
+    }
+
+    /// An owner is about to hold or wait for a range at a file, which this has admitted. What was admitted before stays.
+    pub(crate) fn admit(&mut self, place: Place, admission: Admission) {
+        let changes = self.admitted.get(&place).is_some_and(|before| before.changes);
+        self.admitted.insert(place, Admission { changes: changes || admission.changes, ..admission });
+    }
+
+    /// Forgets what has admitted an owner that neither holds nor waits for a range at a file.
+    pub(crate) fn forget_admission(&mut self, place: Place) {
+        let is_used =
+            self.held.contains_key(&place) || self.waiting.iter().any(|waiting| waiting.place == place);
+        if !is_used {
+            self.admitted.remove(&place);
+        }
+    }
+
+    /// Whether it neither holds nor waits for anything.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.held.is_empty() && self.waiting.is_empty() && self.shares.is_empty()
+    }
+
+    /// An owner has so many more uses; without any it is forgotten.
+    fn used(&mut self, number: u64, change: isize) {
+        let Some(owner) = self.names.get_mut(&number) else { return };
+        owner.uses = owner.uses.saturating_add_signed(change);
+        if owner.uses == 0
+            && let Some(owner) = self.names.remove(&number)
+        {
+            self.owners.remove(&owner.name);
+        }
+    }
+}
+
+#[cfg(test)]
+impl State {
+    /// Another bound for a table that is empty.
+    pub(crate) fn bound(&mut self, table: Table, all: usize) {
+        self.bounds[table as usize] = Bounds::new(all, 0);
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_empty(&self) {
+        assert!(self.hosts.values().all(|host| host.volumes.is_empty()));
+        assert!(self.holders.is_empty());
+        self.assert_none_used();
+    }
+
+    #[track_caller]
+    fn assert_none_used(&self) {
+        assert_eq!([Table::Locks, Table::Waits].map(|table| self.bounds(table).used()), [0, 0]);
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_idle(&self) {
+        self.assert_none_used();
+        for host in self.hosts.values() {
+            assert!(host.is_idle() && host.owners.is_empty() && host.names.is_empty());
+            assert!(host.admitted.is_empty());
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! [`Restart`]: the news of our restart, for those who held locks before it (SM_NOTIFY, XNFS §11.3).
+
+use crate::outgoing::Outgoing;
+use nfs_wire::nsm::{PROGRAM, Procedure, StatusChange, VERSION};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+use xdr::Encode;
+
+/// After this a host that has not answered is told again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Who is still to be told, and until when.
+pub(crate) struct Restart {
+    /// Hosts, and the addresses by which they know us.
+    untold: Vec<(IpAddr, IpAddr)>,
+    state: u32,
+    next_try: Instant,
+    until: Instant,
+}
+
+impl Restart {
+    /// Tells these hosts from now on, for as long as the grace period takes.
+    pub(crate) fn new(hosts: &[(IpAddr, IpAddr)], state: u32, grace: Duration) -> Self {
+        let now = Instant::now();
+        Self { untold: hosts.to_vec(), state, next_try: now, until: now + grace }
+    }
+
+    /// Whether hosts may still claim what they had.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.until <= now
+    }
+
+    /// The calls to make by now. A host knows us by the address that it has used: status monitors compare
+    /// addresses.
+    pub(crate) fn due(&mut self, now: Instant) -> Vec<Outgoing> {
+        if now < self.next_try {
+            return Vec::new();
+        }
+        self.next_try = now + RETRY;
+        let call = |&(host, from): &(IpAddr, IpAddr)| {
+            let name = from.to_string();
+            let args = StatusChange { mon_name: name.as_bytes(), state: self.state }.to_bytes();
+            Outgoing { host, from, program: PROGRAM, version: VERSION, procedure: Procedure::NOTIFY.0, args }
+        };
+        self.untold.iter().map(call).collect()
+    }
+
+    /// A host knows.
+    pub(crate) fn told(&mut self, host: IpAddr) {
+        self.untold.retain(|(untold, _)| *untold != host);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_told_again_until_they_answer() {
+        let [one, two, server] = [1, 2, 3].map(|last| IpAddr::from([10, 0, 0, last]));
+        let mut restart = Restart::new(&[(one, server), (two, server)], 5, Duration::from_secs(45));
+        let start = restart.next_try;
+        let hosts = |calls: Vec<Outgoing>| calls.into_iter().map(|call| call.host).collect::<Vec<_>>();
+        let calls = restart.due(start);
+        assert_eq!(calls[0].args, [&[0, 0, 0, 8][..], b"10.0.0.3", &[0, 0, 0, 5]].concat());
+        assert_eq!(hosts(calls), [one, two]);
+        restart.told(one);
+        assert!(restart.due(start + RETRY / 2).is_empty());
+        assert_eq!(hosts(restart.due(start + RETRY)), [two]);
+        assert!(!restart.is_over(start + Duration::from_secs(44)));
+        assert!(restart.is_over(start + Duration::from_secs(45)));
+    }
+}

@@ -1,0 +1,39 @@
+//! The one place where a file system's refusal becomes a MOUNT status.
+#![deny(clippy::wildcard_enum_match_arm)]
+
+use nfs_wire::mount::Status;
+use vfs::FsError;
+
+/// The status of an error, RFC 1813 §5.1.5: a short list without words for most of what a file system can say, and MNT
+/// meets little of it.
+pub(crate) fn status(error: FsError) -> Status {
+    match error {
+        FsError::NotOwner => Status::PERM,
+        // A directory that is removed while the path is walked is as good as never there.
+        FsError::NotFound | FsError::Stale => Status::NOENT,
+        FsError::Io | FsError::NoDevice => Status::IO,
+        FsError::Access => Status::ACCES,
+        FsError::NotDirectory => Status::NOTDIR,
+        FsError::Invalid => Status::INVAL,
+        FsError::NameTooLong => Status::NAMETOOLONG,
+        FsError::NotSupported => Status::NOTSUPP,
+        FsError::Exists
+        | FsError::CrossVolume
+        | FsError::IsDirectory
+        | FsError::FileTooBig
+        | FsError::NoSpace
+        | FsError::ReadOnly
+        | FsError::TooManyLinks
+        | FsError::NotEmpty
+        | FsError::Quota
+        | FsError::BadHandle
+        | FsError::GuardMismatch
+        | FsError::BadType
+        | FsError::TooSmall
+        | FsError::WouldWait
+        | FsError::Delay
+        | FsError::DeletePending
+        | FsError::Locked
+        | FsError::Resource => Status::SERVERFAULT,
+    }
+}

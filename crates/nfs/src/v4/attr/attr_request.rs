@@ -1,0 +1,130 @@
+//! Attributes that a call wishes to be set, RFC 8881 §5.3 and §18.30.
+
+use super::owner::Naming;
+use super::{acl, table};
+use crate::id_map::IdKind;
+use crate::v4::filehandle::Place;
+use crate::v4::ops::{Ops, Stop};
+use nfs_wire::v4::attr::{self, Acl, Acl41, AclFlag, ModeUmask, SetTime};
+use nfs_wire::v4::{Bitmap, Fattr, NfsTime, Status, TEXT_MAX};
+use vfs::attrs::MODE_BITS;
+use vfs::{Caller, File, PendingSync, SetAttrs, Time};
+use xdr::{Decode, Malformed, Reader};
+
+/// When attributes are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::v4) enum When {
+    /// With the creation of an object.
+    Creation,
+    /// With a creation that is done once only, whose key lies in the times of the file (EXCLUSIVE4_1).
+    Once,
+    /// Later.
+    Later,
+}
+
+/// Attributes that a call wishes to be set.
+pub(in crate::v4) struct Wish {
+    pub(in crate::v4) set: SetAttrs,
+    /// The time at which the object is to have been made.
+    pub(in crate::v4) born: Option<Time>,
+    /// The attributes that these are.
+    pub(in crate::v4) mask: Bitmap,
+}
+
+impl Wish {
+    /// Has a new object have been made when it is wished. One that cannot keep it has it not, and neither is it among what was set:
+    /// macOS wishes for it with symbolic links, too.
+    pub(in crate::v4) fn set_born_of_new(&mut self, file: &File, caller: &Caller, pending: &mut PendingSync) {
+        let Some(born) = self.born else { return };
+        if let Err(error) = file.set_born(caller, born, pending) {
+            tracing::debug!(%error, "a new file has no time of creation of its client's");
+            self.mask.remove(attr::TIME_CREATE);
+        }
+    }
+}
+
+/// Reads which attributes a call wishes to be set.
+pub(in crate::v4) fn wished(ops: &Ops<'_, '_>, fattr: &Fattr<'_>, when: When) -> Result<Wish, Stop> {
+    let (minor, naming) = (ops.minor, Naming::of(&ops.call.service.v4, ops.call.blocking));
+    let mask = fattr.attrmask;
+    if !table::supported(minor).contains_all(&mask) {
+        return Err(Stop::Status(Status::ATTRNOTSUPP));
+    }
+    let has_both = |one, other| mask.contains(one) && mask.contains(other);
+    let has_two_modes = has_both(attr::MODE, attr::MODE_UMASK) || has_both(attr::ACL, attr::DACL);
+    if !table::settable(minor, when).contains_all(&mask) || has_two_modes {
+        return Err(Stop::Status(Status::INVAL));
+    }
+    let mut r = Reader::new(fattr.attr_vals);
+    let (mut set, mut born) = (SetAttrs::default(), None);
+    for number in mask.iter() {
+        match number {
+            attr::TIME_CREATE => born = Some(moment(NfsTime::decode(&mut r).map_err(bad_xdr)?)?),
+            number => decode(number, naming, &mut r, &mut set)?,
+        }
+    }
+    if born.is_some() && !keeps_born(ops) {
+        return Err(Stop::Status(Status::ATTRNOTSUPP));
+    }
+    // Values of attributes that are not even in the mask: see `Fattr`.
+    if r.remaining() > 0 { Err(Stop::Status(Status::BADXDR)) } else { Ok(Wish { set, born, mask }) }
+}
+
+/// Whether the storage has room for times of creation that somebody sets.
+fn keeps_born(ops: &Ops<'_, '_>) -> bool {
+    matches!(&ops.current, Some(Place::File(file)) if file.volume().capabilities().xattrs.is_some())
+}
+
+fn decode(number: u32, naming: Naming<'_>, r: &mut Reader<'_>, set: &mut SetAttrs) -> Result<(), Stop> {
+    match number {
+        attr::SIZE => set.size = Some(r.u64().map_err(bad_xdr)?),
+        attr::ACL => set_acl(&Acl::decode(r).map_err(bad_xdr)?, set)?,
+        attr::DACL => {
+            let dacl = Acl41::decode(r).map_err(bad_xdr)?;
+            if dacl.flag != AclFlag(0) {
+                return Err(Stop::Status(Status::ATTRNOTSUPP));
+            }
+            set_acl(&dacl.aces, set)?;
+        }
+        attr::MODE => set_mode(r.u32().map_err(bad_xdr)?, set),
+        attr::MODE_UMASK => {
+            let wish = ModeUmask::decode(r).map_err(bad_xdr)?;
+            // A list says what is meant without one.
+            set.umask = if set.mode.is_some() { 0 } else { wish.umask & MODE_BITS };
+            set_mode(wish.mode, set);
+        }
+        attr::OWNER => set.uid = Some(naming.id(IdKind::User, r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
+        attr::OWNER_GROUP => set.gid = Some(naming.id(IdKind::Group, r.opaque(TEXT_MAX).map_err(bad_xdr)?)?),
+        attr::TIME_ACCESS_SET => set.accessed = Some(set_time(SetTime::decode(r).map_err(bad_xdr)?)?),
+        attr::TIME_MODIFY_SET => set.modified = Some(set_time(SetTime::decode(r).map_err(bad_xdr)?)?),
+        _ => return Err(Stop::Status(Status::INVAL)),
+    }
+    Ok(())
+}
+
+/// A mode. What a list, which comes before it, says of reading, writing and executing counts (RFC 8881 §6.4.1.3).
+fn set_mode(mode: u32, set: &mut SetAttrs) {
+    let mode = mode & MODE_BITS;
+    set.mode = Some(set.mode.map_or(mode, |list| list & 0o777 | mode & !0o777));
+}
+
+/// What a list says of reading, writing and executing.
+fn set_acl(acl: &Acl<'_>, set: &mut SetAttrs) -> Result<(), Stop> {
+    set.mode = Some(set.mode.unwrap_or(0) & !0o777 | acl::to_mode(acl)?);
+    Ok(())
+}
+
+fn bad_xdr(_: Malformed) -> Stop {
+    Stop::Status(Status::BADXDR)
+}
+
+fn set_time(how: SetTime) -> Result<vfs::SetTime, Stop> {
+    match how {
+        SetTime::ServerTime => Ok(vfs::SetTime::Now),
+        SetTime::ClientTime(time) => moment(time).map(vfs::SetTime::To),
+    }
+}
+
+fn moment(NfsTime { seconds, nseconds: nanos }: NfsTime) -> Result<Time, Stop> {
+    if nanos < 1_000_000_000 { Ok(Time { seconds, nanos }) } else { Err(Stop::Status(Status::INVAL)) }
+}

@@ -1,0 +1,182 @@
+//! Attributes: GETATTR, SETATTR, ACCESS, VERIFY, NVERIFY.
+//!
+//! [`table`] is what there is, [`subject`] what values are taken from, [`wish`] how they are read from a
+//! call.
+
+mod acl;
+mod attr_request;
+mod attr_source;
+mod block;
+mod locations;
+#[cfg(test)]
+mod locations_tests;
+mod owner;
+#[cfg(test)]
+mod owner_tests;
+#[cfg(test)]
+mod posix_acl_tests;
+#[cfg(test)]
+mod settable_tests;
+mod table;
+#[cfg(test)]
+mod tests;
+mod times;
+
+pub(super) use attr_request::{When, Wish, wished};
+pub(super) use attr_source::{Subject, System, encode_place};
+pub(super) use table::{check_request, encode, encode_unknown, is_known};
+
+use super::filehandle::Place;
+use super::ops::{Done, Ops, Stop};
+use super::price;
+use crate::call::File;
+use nfs_wire::v4::{
+    Access, AccessArgs, AccessOk, Bitmap, Fattr, GetattrArgs, NverifyArgs, SetattrArgs, Status, VerifyArgs,
+    attr,
+};
+use vfs::FsError;
+use vfs::file::AccessReply;
+use vfs::qos::Moved;
+use xdr::{Encode, Writer};
+
+/// Access control lists.
+const LISTS: Bitmap = Bitmap::of(&price::LISTS);
+/// An attribute of listings alone.
+const RDATTR_ERROR: Bitmap = Bitmap::of(&[attr::RDATTR_ERROR]);
+
+/// RFC 8881 §18.7.
+#[inline]
+pub(super) fn getattr(ops: &mut Ops<'_, '_>, args: GetattrArgs, w: &mut Writer<'_>) -> Done {
+    let request = args.attr_request.without(&RDATTR_ERROR);
+    let start = w.len();
+    attr_source::of_current(ops, &request, |subject| encode(&request, subject, w))?;
+    if !(request & LISTS).is_empty() {
+        ops.count_listed(Moved::read(w.len() - start));
+    }
+    Ok(())
+}
+
+/// RFC 8881 §18.30. Nothing is set if not everything can be.
+pub(super) fn setattr(ops: &mut Ops<'_, '_>, args: SetattrArgs<'_>, w: &mut Writer<'_>) -> Done {
+    ops.may_wait()?;
+    if !(args.obj_attributes.attrmask & times::KEPT_TIMES).is_empty() {
+        return times::set(ops, &args, w);
+    }
+    let file = ops.file()?;
+    let Wish { mut set, born, mask: attrsset } = wished(ops, &args.obj_attributes, When::Later)?;
+    if attrsset.contains(attr::ACL) || attrsset.contains(attr::DACL) {
+        check_sets_list(ops, &file)?;
+    }
+    if born.is_some() {
+        file.authorize_born(&file.caller).map_err(|error| match error {
+            FsError::NotSupported => Stop::Status(Status::ATTRNOTSUPP),
+            error => error.into(),
+        })?;
+    }
+    if let (Some(mode), false) = (&mut set.mode, attrsset.contains(attr::MODE)) {
+        // A list says nothing of set-id bits and the like.
+        *mode |= ops.call.attrs(&file)?.mode & !0o777;
+    }
+    // A stateid means something for a new size alone.
+    let kept = match set.size {
+        Some(_) => ops.opened(&file, &args.stateid, vfs::Access::WRITE)?,
+        None => None,
+    };
+    match kept {
+        Some(opened) => opened.set_attrs(&file.caller, &set, ops.call.pending),
+        None => file.set_attrs(&file.caller, &set, None, ops.call.pending),
+    }?;
+    if let Some(born) = born {
+        file.set_born(&file.caller, born, ops.call.pending)?;
+    }
+    attrsset.encode(w);
+    Ok(())
+}
+
+/// Refuses a list for a file that has a list of POSIX: as a mode it would be the mask of that, and give its users and groups what the
+/// new list does not.
+fn check_sets_list(ops: &mut Ops<'_, '_>, file: &File) -> Done {
+    let attrs = ops.call.attrs(file)?;
+    match file.posix_acl(&attrs, ops.call.blocking)? {
+        None => Ok(()),
+        Some(_) => Err(Stop::Status(Status::ATTRNOTSUPP)),
+    }
+}
+
+/// RFC 8881 §18.1.
+#[inline]
+pub(super) fn access(ops: &mut Ops<'_, '_>, args: AccessArgs, w: &mut Writer<'_>) -> Done {
+    let place = ops.place()?;
+    if !defined(ops.minor).contains(args.access) {
+        return Err(Stop::Status(Status::INVAL));
+    }
+    let (supported, granted) = match place {
+        Place::Pseudo(_) => (DIR_ACCESS, Access::READ | Access::LOOKUP),
+        Place::File(file) => {
+            let reply = file.access(&file.caller, ops.call.blocking)?;
+            let has_xattrs = file.volume().capabilities().xattrs.is_some();
+            (supported(&reply, has_xattrs), granted(&reply))
+        }
+    };
+    let supported = supported & args.access;
+    AccessOk { supported, access: granted & supported }.encode(w);
+    Ok(())
+}
+
+/// RFC 8881 §18.31.
+pub(super) fn verify(ops: &mut Ops<'_, '_>, args: VerifyArgs<'_>, _: &mut Writer<'_>) -> Done {
+    if is_same(ops, &args.obj_attributes)? { Ok(()) } else { Err(Stop::Status(Status::NOT_SAME)) }
+}
+
+/// RFC 8881 §18.15.
+pub(super) fn nverify(ops: &mut Ops<'_, '_>, args: NverifyArgs<'_>, _: &mut Writer<'_>) -> Done {
+    if is_same(ops, &args.obj_attributes)? { Err(Stop::Status(Status::SAME)) } else { Ok(()) }
+}
+
+/// Whether the current object has these values, which are compared as they would be sent.
+fn is_same(ops: &mut Ops<'_, '_>, expected: &Fattr<'_>) -> Result<bool, Stop> {
+    attr_source::of_current(ops, &expected.attrmask, |subject| {
+        if expected.attrmask.contains(attr::RDATTR_ERROR) {
+            return Err(Stop::Status(Status::INVAL));
+        }
+        if !subject.supported().contains_all(&expected.attrmask) {
+            return Err(Stop::Status(Status::ATTRNOTSUPP));
+        }
+        let mut now = Vec::new();
+        encode(&expected.attrmask, subject, &mut Writer::new(&mut now))?;
+        Ok(now == expected.to_bytes())
+    })
+}
+
+const DIR_ACCESS: Access =
+    Access(Access::READ.0 | Access::LOOKUP.0 | Access::MODIFY.0 | Access::EXTEND.0 | Access::DELETE.0);
+const FILE_ACCESS: Access = Access(Access::READ.0 | Access::MODIFY.0 | Access::EXTEND.0 | Access::EXECUTE.0);
+const XATTR_ACCESS: Access = Access(Access::XAREAD.0 | Access::XAWRITE.0 | Access::XALIST.0);
+
+/// The bits that there are: RFC 8276 adds some to 4.2.
+fn defined(minor: u32) -> Access {
+    let all = DIR_ACCESS | FILE_ACCESS;
+    if minor < 2 { all } else { all | XATTR_ACCESS }
+}
+
+/// The bits that mean something for an object.
+fn supported(reply: &AccessReply, has_xattrs: bool) -> Access {
+    let (bits, carries) = match reply.attrs.file_type {
+        vfs::FileType::Directory => (DIR_ACCESS, true),
+        vfs::FileType::Regular => (FILE_ACCESS, true),
+        _ => (FILE_ACCESS, false),
+    };
+    if carries && has_xattrs { bits | XATTR_ACCESS } else { bits }
+}
+
+fn granted(reply: &AccessReply) -> Access {
+    let bits = [
+        (reply.read, Access::READ | Access::XAREAD | Access::XALIST),
+        (reply.lookup, Access::LOOKUP),
+        (reply.modify, Access::MODIFY | Access::XAWRITE),
+        (reply.extend, Access::EXTEND),
+        (reply.delete, Access::DELETE),
+        (reply.execute, Access::EXECUTE),
+    ];
+    bits.into_iter().filter(|&(granted, _)| granted).fold(Access(0), |all, (_, bit)| all | bit)
+}

@@ -1,0 +1,58 @@
+//! Times that a client keeps by itself as long as it has a file delegated for writing (RFC 9754 §5).
+
+use super::super::ops::{Done, Ops, Stop};
+use crate::call::File;
+use crate::state::nfs4::writers::kept_time;
+use nfs_wire::v4::{Bitmap, Fattr, NfsTime, SetattrArgs, Stateid, Status, attr};
+use vfs::Time;
+use xdr::{Decode, Encode, Reader, Writer};
+
+/// They are set with a SETATTR of their own, before the delegation is returned.
+pub(super) const KEPT_TIMES: Bitmap = Bitmap::of(&[attr::TIME_DELEG_ACCESS, attr::TIME_DELEG_MODIFY]);
+
+/// SETATTR of these times, by who has the delegation alone. What is earlier than the file's own is of no use, and what is later than
+/// now becomes now.
+pub(super) fn set(ops: &mut Ops<'_, '_>, args: &SetattrArgs<'_>, w: &mut Writer<'_>) -> Done {
+    if !ops.delegates_times() {
+        return Err(Stop::Status(Status::ATTRNOTSUPP));
+    }
+    let attrmask = args.obj_attributes.attrmask;
+    if !KEPT_TIMES.contains_all(&attrmask) {
+        return Err(Stop::Status(Status::INVAL));
+    }
+    let (accessed, modified) = read(&args.obj_attributes)?;
+    let file = ops.file()?;
+    check_keeper(ops, &file, &args.stateid)?;
+    file.keep_times(accessed, modified, ops.call.now, Some(&mut *ops.call.pending))?;
+    attrmask.encode(w);
+    Ok(())
+}
+
+fn read(attributes: &Fattr<'_>) -> Result<(Option<Time>, Option<Time>), Status> {
+    let mut r = Reader::new(attributes.attr_vals);
+    let mut time = |number| {
+        if !attributes.attrmask.contains(number) {
+            return Ok(None);
+        }
+        let time = NfsTime::decode(&mut r).map_err(|_| Status::BADXDR)?;
+        kept_time(time).map(Some).ok_or(Status::INVAL)
+    };
+    let times = (time(attr::TIME_DELEG_ACCESS)?, time(attr::TIME_DELEG_MODIFY)?);
+    if r.remaining() > 0 { Err(Status::BADXDR) } else { Ok(times) }
+}
+
+/// [`Status::BAD_STATEID`] unless the stateid is of a delegation of this file whose client keeps the times.
+fn check_keeper(ops: &Ops<'_, '_>, file: &File, stateid: &Stateid) -> Done {
+    if file.caller.read_only {
+        return Err(Stop::Status(Status::ROFS));
+    }
+    let client = ops.client_of(stateid)?;
+    let held = client.held();
+    let delegation = held.delegation(held.find(&ops.stateid(stateid)?)?)?;
+    let is_of_file = delegation.file == (file.export_id(), file.key());
+    let keeps_times = delegation.writing.as_ref().is_some_and(|writing| writing.writer.keeps_times);
+    if is_of_file && keeps_times { Ok(()) } else { Err(Stop::Status(Status::BAD_STATEID)) }
+}
+
+#[cfg(test)]
+mod tests;
