@@ -5,7 +5,7 @@ use crate::protocol::Protocols;
 use crate::words::words;
 use envelope::Protocol;
 use std::fmt;
-use vfs::caller::INVALID_ID;
+use vfs::model::caller::INVALID_ID;
 use vfs::namespace::ANONYMOUS_ID;
 use vfs::namespace::BadCidr;
 use vfs::{Cidr, Protection, Squash};

@@ -12,7 +12,7 @@ pub use listing::{Listed, builtin_aliases};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
-use vfs::caller::INVALID_ID;
+use vfs::model::caller::INVALID_ID;
 use vfs::{Credential, Proof};
 
 /// Where users of the host have their names, as Samba has it.

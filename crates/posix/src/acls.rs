@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use vfs::xattrs::XATTR_VALUE_BYTES_MAX;
+use vfs::backend::xattrs::XATTR_VALUE_BYTES_MAX;
 use vfs::{Acls, Attrs, Blocking, FileType, FsResult, PosixAcl, Time};
 
 const ACCESS: &str = "system.posix_acl_access";

@@ -8,7 +8,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use vfs::attrs::MODE_BITS;
+use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, Device, FileType, FsError, FsResult, Time};
 
 /// Bytes in the blocks that `st_blocks` counts.

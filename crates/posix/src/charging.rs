@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
-use vfs::charge::{INODE_BYTES, NAME_BYTES, blocks, directory, symlink};
+use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks, directory, symlink};
 use vfs::{Attrs, AuthorizeWrite, Blocking, FileType, FsError, FsResult};
 
 impl Mount {

@@ -15,8 +15,9 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::attrs::MODE_BITS;
-use vfs::charge::{self, BLOCK_BYTES, blocks};
+use vfs::backend::charge;
+use vfs::backend::charge::{BLOCK_BYTES, blocks};
+use vfs::model::attrs::MODE_BITS;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, Blocking, Change, Device, FileType, Found, FsError, FsResult, Made, Name,
     NewInode, Special,

@@ -12,7 +12,7 @@ use rustix::pipe::{SpliceFlags, splice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::access::set_id_bits;
+use vfs::acl::access::set_id_bits;
 use vfs::{Attrs, AuthorizeWrite, Blocking, Change, FileType, FsError, FsResult, SyncScope};
 
 /// What cachestat counts in. Where pages are larger its count is smaller, and reading takes the place of splicing.

@@ -86,7 +86,7 @@ fn prepare() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfs::caller::INVALID_ID;
+    use vfs::model::caller::INVALID_ID;
 
     /// User and group for file access of this thread, as the kernel tells them.
     fn fs_ids() -> (u32, u32) {

@@ -1,7 +1,7 @@
 //! What a file key holds: docs/formats/file-key.md draws the bytes.
 
 use crate::sys::Handle;
-use vfs::key::KEY_BYTES_MAX;
+use vfs::file_key::KEY_BYTES_MAX;
 use vfs::{FileKey, FsError, FsResult};
 
 /// Form tag of a key made of the kernel's handle.

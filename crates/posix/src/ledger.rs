@@ -1,6 +1,6 @@
 //! Counting what a volume holds, where the file system does not: exact under concurrency, without a lock.
 //!
-//! What an object is charged ([`vfs::charge`]) follows from what `stat` and `listxattr` say, whenever they are asked, so a recount
+//! What an object is charged ([`vfs::backend::charge`]) follows from what `stat` and `listxattr` say, whenever they are asked, so a recount
 //! finds what was counted. Growth is reserved before the change and corrected after it; both happen under the file's lock, so
 //! nobody else moves its size. docs/decisions/0015-capacity.md says why not blocks, 0063-overhead.md what is charged.
 //!

@@ -2,7 +2,7 @@
 
 use crate::ledger::{Ledger, Pending};
 use crate::project::Project;
-use vfs::charge::{INODE_BYTES, NAME_BYTES, blocks};
+use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks};
 use vfs::{Capacity, FsResult, FsStat, Usage};
 
 /// Who keeps a volume within its capacity.

@@ -84,7 +84,7 @@ pub(crate) const FREED: u64 = u64::MAX;
 
 impl Directory {
     fn of_size(size: i64) -> Self {
-        let charged = vfs::charge::directory(u64::try_from(size).unwrap_or(0));
+        let charged = vfs::backend::charge::directory(u64::try_from(size).unwrap_or(0));
         Self { charged: AtomicU64::new(charged), ..Self::default() }
     }
 }

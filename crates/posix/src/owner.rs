@@ -8,7 +8,7 @@ use crate::error::refused;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr, getxattr, lgetxattr, setxattr};
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
-use vfs::attrs::MODE_BITS;
+use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, FileType, FsResult};
 
 const ATTRIBUTE: &str = "user.plimsoll.owner";

@@ -11,7 +11,7 @@ use rustix::fs::{
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::any::Any;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use vfs::ranges::COPY_BYTES_MAX;
+use vfs::backend::ranges::COPY_BYTES_MAX;
 use vfs::{AuthorizeWrite, Change, FsError, FsResult, NodeRef, Ranges, Seek, Span};
 
 /// Bytes of the steps in which this process itself copies or writes zeros.

@@ -6,8 +6,8 @@ use crate::node::{Node, Rights};
 use crate::owner::{self, Owner};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, ftruncate};
 use rustix::io::Errno;
-use vfs::access::set_id_bits;
-use vfs::attrs::MODE_BITS;
+use vfs::acl::access::set_id_bits;
+use vfs::model::attrs::MODE_BITS;
 use vfs::{AuthorizeSetattr, Change, FileType, FsError, FsResult, SetAttrs, SetTime};
 
 impl Node {

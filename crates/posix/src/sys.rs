@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::{CStr, c_int, c_long, c_uint};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use vfs::caller::INVALID_ID;
+use vfs::model::caller::INVALID_ID;
 use vfs::{Blocking, Span};
 
 /// The longest handle the kernel makes (`MAX_HANDLE_SZ`).

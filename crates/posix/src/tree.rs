@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use vfs::Usage;
-use vfs::charge::{INODE_BYTES, NAME_BYTES, ROOT_BYTES, blocks, directory, symlink};
+use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, ROOT_BYTES, blocks, directory, symlink};
 
 /// Bytes of entries taken from the kernel at once.
 const READ_BYTES: usize = 32 * 1024;
@@ -145,7 +145,7 @@ fn open_parent(dir: &OwnedFd, id: (u64, u64)) -> Result<OwnedFd, Errno> {
     if (stat.st_dev, stat.st_ino) == id { Ok(parent) } else { Err(Errno::STALE) }
 }
 
-/// What the tree below `root` holds, with the root itself, charged as [`vfs::charge`] says. `look` is told now and then how
+/// What the tree below `root` holds, with the root itself, charged as [`vfs::backend::charge`] says. `look` is told now and then how
 /// many files were counted since it was told last, and how many in all; its error ends the walk.
 ///
 /// With `moves` this thread has a working directory of its own, which goes along.

@@ -10,10 +10,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::sync::Arc;
+use vfs::acl::access;
 use vfs::conformance::oracle::Random;
 use vfs::{
     Access, Blocking, Caller, Disposition, Durability, ExclusiveKey, Export, File, FsResult, PendingSync,
-    PosixAcl, SetAttrs, Special, Volume, VolumeId, access,
+    PosixAcl, SetAttrs, Special, Volume, VolumeId,
 };
 
 const ACCESS: &str = "system.posix_acl_access";

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use vfs::backend::KEEP_SET_ID;
-use vfs::charge::{INODE_BYTES, NAME_BYTES};
+use vfs::backend::charge::{INODE_BYTES, NAME_BYTES};
 use vfs::conformance::capacity::{self, Charging, End, Fixture};
 use vfs::{
     Backend, Blocking, Capacity, Counting, FsError, NodeRef, Provisioner, Root, SetAttrs, Special,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::acl::{Acl, AclEntry, Inherit, Principal, Rights};
 use vfs::backend::KEEP_SET_ID;
-use vfs::charge::{INODE_BYTES, NAME_BYTES};
+use vfs::backend::charge::{INODE_BYTES, NAME_BYTES};
 use vfs::file::SetSecurity;
 use vfs::{
     Access, Blocking, Caller, Capacity, Disposition, Durability, Export, ExportRule, File, FileType, FsError,

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::time::Duration;
 use vfs::qos::{Charge, Kind, Moved};
-use vfs::traffic::{ReadFrom, Reads};
+use vfs::volume::traffic::{ReadFrom, Reads};
 use vfs::{Volume, VolumeId};
 
 /// What one call does.

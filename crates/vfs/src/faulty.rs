@@ -1,17 +1,18 @@
 //! A backend that fails when told to: what do the layers above make of it?
 
-use crate::attrs::{Attrs, Change, FsLimits, FsStat};
+use crate::acl::posix_acl::PosixAcl;
+use crate::backend::acls::Acls;
+use crate::backend::capabilities::Capabilities;
+use crate::backend::ranges::{Ranges, Seek, Span};
+use crate::backend::xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};
 use crate::backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
     Backend, Blocking, EntrySink, Found, Made, NameFilter, Node, NodeRef, Special, SyncScope,
 };
-use crate::capabilities::Capabilities;
 use crate::error::{FsError, FsResult};
-use crate::key::FileKey;
-use crate::name::Name;
-use crate::posix_acl::{Acls, PosixAcl};
-use crate::ranges::{Ranges, Seek, Span};
-use crate::xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs};
+use crate::file_key::FileKey;
+use crate::model::attrs::{Attrs, Change, FsLimits, FsStat};
+use crate::model::name::Name;
 use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

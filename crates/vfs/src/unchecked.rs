@@ -1,9 +1,9 @@
 //! Verbs without a caller to authorize, for tests: what they need of a file tree is made and read in one line.
 
-use crate::attrs::Change;
 use crate::backend::{Blocking, Made, NewInode, Node, NodeRef, Special};
 use crate::error::FsResult;
-use crate::name::Name;
+use crate::model::attrs::Change;
+use crate::model::name::Name;
 
 /// The mutations of [`Node`] with closures that allow everything, and reading into a vector of its own.
 pub trait UncheckedNode: Node {

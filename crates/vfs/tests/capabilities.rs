@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use vfs::xattrs::XATTR_VALUE_BYTES_MAX;
+use vfs::backend::xattrs::XATTR_VALUE_BYTES_MAX;
 use vfs::{
     Backend, Blocking, Caller, Change, Durability, Export, Faulty, File, FsError, FsResult, MemFs, Name,
     NewInode, PendingSync, Seek, SetXattr, Span, Special, Stability, Time, UncheckedNode, Volume, VolumeId,

@@ -1,7 +1,7 @@
 //! The door to files: what an authorization is good for, and what it costs.
 
 use std::sync::Arc;
-use vfs::access::Access;
+use vfs::acl::access::Access;
 use vfs::{
     Blocking, Caller, Durability, Export, ExportId, ExportRule, Faulty, File, FsError, MemFs, PendingSync,
     SetAttrs, Stability, Time, Volume, VolumeId,

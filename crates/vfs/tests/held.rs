@@ -199,7 +199,7 @@ fn a_copy_that_is_refused_disturbs_nobody() {
     let how = vfs::Disposition::CreateNew;
     let other = w.top.create(&caller, b"other", how, &SetAttrs::default(), &mut w.pending).unwrap().file;
     let (source, _) = w.file.authorize_read(&caller, ALLOWED).unwrap();
-    let (target, _) = other.open(&caller, vfs::access::Access::READ, ALLOWED).unwrap();
+    let (target, _) = other.open(&caller, vfs::acl::access::Access::READ, ALLOWED).unwrap();
     let span = vfs::Span { source: 0, target: 0, len: 10 };
     let mut copy = |target: &Opened<'_>| {
         source.copy_to(target, &span, Stability::Unstable, &mut w.pending).map(|(bytes, _)| bytes)

@@ -10,8 +10,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::backend::KEEP_SET_ID;
-use vfs::caller::INVALID_ID;
 use vfs::conformance::{AclKind, Case, Fixture, cases, run};
+use vfs::model::caller::INVALID_ID;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
     AuthorizeWrite, Backend, Blocking, Capabilities, Change, Entry, EntryRef, EntrySink, FileKey, Found,

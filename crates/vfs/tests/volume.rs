@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use vfs::access::Access;
 use vfs::acl::Rights;
-use vfs::caller::INVALID_ID;
+use vfs::acl::access::Access;
+use vfs::model::caller::INVALID_ID;
 use vfs::{
     Attrs, Backend, Blocking, Caller, Change, Created, Device, Disposition, Durability, ExclusiveKey, Export,
     Faulty, File, FileType, FsError, FsResult, MemFs, Name, PendingSync, SetAttrs, SetTime, Special,

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 use vfs::Usage;
 use vfs::qos::{Kind, Limits, Throttled, VolumeLimits};
-use vfs::traffic::{Counted, INTERVALS, Reads};
+use vfs::volume::traffic::{Counted, INTERVALS, Reads};
 
 /// A volume as its metrics show it.
 struct Shown {

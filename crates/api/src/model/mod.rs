@@ -54,7 +54,7 @@ use std::collections::BTreeMap;
 /// such sizes are multiples of a power of two that it has.
 pub const NUMBER_MAX: u64 = i64::MAX.unsigned_abs();
 /// The greatest number of a user or group: the one after it is neither.
-pub(crate) const ID_MAX: u32 = vfs::caller::INVALID_ID - 1;
+pub(crate) const ID_MAX: u32 = vfs::model::caller::INVALID_ID - 1;
 /// Lists and pages have at most so many entries.
 pub const PAGE_MAX: u32 = 1000;
 /// Characters of a page's token at most.

@@ -4,7 +4,7 @@ use super::{Limits, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vfs::qos::{Kind, Throttled};
-use vfs::traffic::INTERVALS;
+use vfs::volume::traffic::INTERVALS;
 
 /// Counters since the volume was last opened; rates are their differences over time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -76,7 +76,7 @@ pub struct Interval {
 
 impl Counted {
     /// From what the volume and its gate have counted.
-    pub(crate) fn new(kind: Kind, counted: &vfs::traffic::Counted, throttled: &Throttled) -> Self {
+    pub(crate) fn new(kind: Kind, counted: &vfs::volume::traffic::Counted, throttled: &Throttled) -> Self {
         let ends = (0..INTERVALS).map(|interval| (interval + 1 < INTERVALS).then(|| 1_u64 << interval));
         let intervals = ends.zip(counted.intervals).filter(|(_, operations)| *operations > 0);
         Self {

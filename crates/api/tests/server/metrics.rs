@@ -8,7 +8,7 @@ use envelope::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use vfs::qos::Kind;
-use vfs::traffic::Reads;
+use vfs::volume::traffic::Reads;
 
 /// A sample: its labels, and its value.
 type Sample = (BTreeMap<String, String>, f64);

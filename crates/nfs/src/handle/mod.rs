@@ -16,7 +16,7 @@ const EXPORT: std::ops::Range<usize> = 9..17;
 const KEY_START: usize = EXPORT.end;
 
 /// The longest handle we make.
-pub const HANDLE_BYTES_MAX: usize = KEY_START + vfs::key::KEY_BYTES_MAX;
+pub const HANDLE_BYTES_MAX: usize = KEY_START + vfs::file_key::KEY_BYTES_MAX;
 const _: () = assert!(HANDLE_BYTES_MAX <= nfs_wire::v3::FHSIZE as usize);
 
 /// A handle's bytes.

@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use vfs::caller::INVALID_ID;
+use vfs::model::caller::INVALID_ID;
 use vfs::{Blocking, FsError, FsResult};
 
 /// Names, and as many numbers, of users that are remembered, and of groups.

@@ -35,7 +35,7 @@ use transport::{
 };
 pub use transport::{Client, Settings, Users};
 use vfs::bounds::Network;
-use vfs::traffic::ReadFrom;
+use vfs::volume::traffic::ReadFrom;
 use vfs::{Blocking, FsError, Namespace, Origin, Protection};
 
 mod compounds;

@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use transport::Outbox;
 use transport::Pipe;
 use vfs::qos::Moved;
-use vfs::traffic::ReadFrom;
+use vfs::volume::traffic::ReadFrom;
 use vfs::{Attrs, Blocking, FsError, FsResult, Opened};
 use xdr::{Encode, Writer};
 

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use transport::{Outbox, Pipe};
 use vfs::qos::Moved;
-use vfs::traffic::ReadFrom;
+use vfs::volume::traffic::ReadFrom;
 use vfs::{Access, Blocking, FsError, FsResult, Opened, Stability};
 use xdr::{Encode, Writer};
 

@@ -308,7 +308,7 @@ fn data_is_not_changed_through_a_read_only_export() {
 fn readlink_returns_the_target_as_it_is() {
     let mut w = World::new();
     let root = w.root();
-    let long = vec![b'x'; vfs::name::LINK_BYTES_MAX];
+    let long = vec![b'x'; vfs::model::name::LINK_BYTES_MAX];
     for (name, target) in [("a", &b"../../etc/passwd"[..]), ("b", b"/"), ("c", b"\xff\xfe odd"), ("d", &long)]
     {
         let link = w.special(&root, name, Special::Symlink(target));

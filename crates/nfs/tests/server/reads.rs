@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::Kind;
-use vfs::traffic::Reads;
+use vfs::volume::traffic::Reads;
 use vfs::{Backend, MemFs, UncheckedNode};
 
 const FILE_BYTES: u32 = 4096;

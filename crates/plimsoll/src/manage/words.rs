@@ -7,7 +7,7 @@ use api::model::{
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::collections::BTreeMap;
 use std::str::FromStr;
-use vfs::caller::INVALID_ID;
+use vfs::model::caller::INVALID_ID;
 
 /// One of these names.
 fn one_of<T>(names: impl IntoIterator<Item = PossibleValue>) -> impl TypedValueParser<Value = T>

@@ -14,7 +14,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Utf16, Writer};
 use std::sync::Arc;
 use vfs::FsError;
-use vfs::watch::{Action, Changed, News, What, Wish};
+use vfs::volume::change_notify::{Action, Changed, News, What, Wish};
 
 /// What a request of a user asks to be told of, by who has `open` open.
 fn wish(open: &Open, user: u32, args: &ChangeNotifyRequest) -> Wish {

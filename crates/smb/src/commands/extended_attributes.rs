@@ -10,8 +10,8 @@ use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Writer};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
-use vfs::watch::What;
-use vfs::xattrs::{XATTR_OVERHEAD_BYTES, XATTRS_BYTES_MAX};
+use vfs::backend::xattrs::{XATTR_OVERHEAD_BYTES, XATTRS_BYTES_MAX};
+use vfs::volume::change_notify::What;
 use vfs::{Attrs, Blocking, Caller, File, FsError, FsResult, PendingSync, SetXattr, XattrName};
 
 /// What an attribute takes in a list besides its name and value, at most.

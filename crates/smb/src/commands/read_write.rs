@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use transport::Pipe;
 use vfs::claims::{IoKind, Span};
 use vfs::qos::{Kind, Moved};
-use vfs::traffic::ReadFrom;
+use vfs::volume::traffic::ReadFrom;
 use vfs::{Access, Blocking, FsError, Opened, Stability};
 
 /// Where in a READ's reply, behind its header, the length of the data is: behind the structure's size, the data's offset and a

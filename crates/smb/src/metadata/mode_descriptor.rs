@@ -7,8 +7,8 @@ use smb_wire::security::{Ace, AceBody, AceFlags, AceType, Acl, Sid};
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, NtStatus};
 use vfs::acl::Effect;
-use vfs::attrs::MODE_BITS;
-use vfs::posix_acl::Who;
+use vfs::acl::posix_acl::Who;
+use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, FileType, PosixAcl};
 
 /// What an owner may do besides.

@@ -8,7 +8,7 @@ use smb_wire::error::SymlinkFlags;
 use smb_wire::posix::{PosixInformation, PosixKind, PosixResponse};
 use smb_wire::security::{Ace, AceBody, AceFlags, Acl, Sid};
 use smb_wire::types::AccessMask;
-use vfs::attrs::MODE_BITS;
+use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, FileType};
 
 /// `S-1-5-88`: below it are numbers of Unix, as the NFS server of Windows has them.

@@ -10,7 +10,7 @@ use smb_wire::notify::{NotifyAction, changes};
 use smb_wire::session::Empty;
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus, Utf16};
-use vfs::watch::{WATCHES_MAX, Watch, What, Wish};
+use vfs::volume::change_notify::{WATCHES_MAX, Watch, What, Wish};
 use vfs::{Caller, Disposition, PendingSync, SetAttrs};
 
 const NAMES: CompletionFilter = CompletionFilter(0x3);

@@ -1,8 +1,8 @@
 //! Lists of POSIX as lists of Windows' kind.
 
+use super::posix_acl::{PosixAcl, Who};
 use super::{Acl, AclEntry, Effect, Inherit, Principal, Rights};
-use crate::attrs::{Attrs, FileType};
-use crate::posix_acl::{PosixAcl, Who};
+use crate::model::attrs::{Attrs, FileType};
 
 impl Acl {
     /// The list that the mode of a file and its list of POSIX amount to: what these say of each right by itself.

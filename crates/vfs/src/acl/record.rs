@@ -1,7 +1,7 @@
 //! A list as it is stored with its file: docs/formats/acl-xattr.md.
 
 use super::{ACL_ENTRIES_MAX, Acl, AclEntry, Effect, Inherit, Principal, Rights, STRANGER_BYTES_MAX};
-use crate::attrs::Attrs;
+use crate::model::attrs::Attrs;
 
 /// The first byte of a record of this format.
 const VERSION: u8 = 1;
@@ -88,7 +88,7 @@ impl Record {
 
 /// The bits of a mode that a record knows.
 fn bits(mode: u32) -> u16 {
-    u16::try_from(mode & crate::attrs::MODE_BITS).unwrap_or(0)
+    u16::try_from(mode & crate::model::attrs::MODE_BITS).unwrap_or(0)
 }
 
 fn encode_entry(entry: &AclEntry, bytes: &mut Vec<u8>) {

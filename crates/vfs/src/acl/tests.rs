@@ -1,7 +1,7 @@
 //! Lists: what they give, hand on, and say as a mode.
 
 use super::*;
-use crate::attrs::{Device, Time};
+use crate::model::attrs::{Device, Time};
 
 fn attrs(file_type: FileType, mode: u32) -> Attrs {
     let time = Time::default();
@@ -130,7 +130,7 @@ fn a_mode_gives_nobody_more_than_the_list() {
                 let file = attrs(FileType::Regular, list.mode(1, 2));
                 for caller in &callers {
                     let (by_list, by_mode) =
-                        (list.granted(&file, caller), crate::access::granted(&file, None, caller));
+                        (list.granted(&file, caller), super::access::granted(&file, None, caller));
                     assert!(
                         !by_mode.has(crate::Access::READ) || by_list.has(Rights::READ),
                         "{list:?} {caller:?}"

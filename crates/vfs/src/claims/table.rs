@@ -8,7 +8,7 @@ use super::{
     Timeouts, Users, Verdict,
 };
 use crate::few::FewSet;
-use crate::key::{FileKey, KeyHasher};
+use crate::file_key::{FileKey, KeyHasher};
 use crate::qos::Nanos;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasherDefault;

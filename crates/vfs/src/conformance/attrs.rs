@@ -3,7 +3,7 @@
 use super::expect::{attrs, change, eq, holds, refused, same, untouched};
 use super::rig::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::caller::INVALID_ID;
+use crate::model::caller::INVALID_ID;
 use crate::{Attrs, Blocking, FsError, NewInode, SetAttrs, SetTime, Special, Time, UncheckedNode};
 
 family!("attrs":

@@ -2,7 +2,7 @@
 
 use super::expect::{attrs, contents, eq, holds, modified, names, refused, same, untouched};
 use super::rig::{Fixture, Lack, Outcome, family, name};
-use crate::caller::INVALID_ID;
+use crate::model::caller::INVALID_ID;
 use crate::{
     Blocking, Device, FileType, Found, FsError, FsResult, Made, Name, NewInode, NodeRef, Special, Time,
     UncheckedNode,

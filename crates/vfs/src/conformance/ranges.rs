@@ -3,8 +3,8 @@
 use super::expect::{attrs, change, contents, eq, holds, modified, refused, untouched};
 use super::oracle::Random;
 use super::rig::{Failure, Fixture, Lack, Outcome, family, name};
+use crate::backend::ranges::COPY_BYTES_MAX;
 use crate::backend::{AuthorizeWrite, CLEAR_SET_ID, KEEP_SET_ID};
-use crate::ranges::COPY_BYTES_MAX;
 use crate::{
     Blocking, Change, FsError, FsResult, NewInode, NodeRef, Ranges, Seek, SetAttrs, Span, Special, SyncScope,
     UncheckedNode,

@@ -2,7 +2,7 @@
 
 use super::expect::{attrs, change, eq, holds, refused, same, untouched};
 use super::rig::{Failure, Fixture, Lack, Outcome, family, name};
-use crate::xattrs::{RESERVED, XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX};
+use crate::backend::xattrs::{RESERVED, XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX};
 use crate::{
     Attrs, Blocking, FsError, FsResult, NewInode, NodeRef, SetXattr, Special, SyncScope, UncheckedNode,
     XattrName, Xattrs,
@@ -145,7 +145,7 @@ fn names_are_bytes(fixture: &Fixture) -> Outcome {
         odd.sort_unstable();
         eq("names", names(&node)?, odd.iter().map(|name| name.to_vec()).collect())?;
         holds("no name of this service", !names(&node)?.iter().any(|name| name.starts_with(RESERVED)))?;
-        if limits.name_bytes_max < crate::xattrs::XATTR_NAME_BYTES_MAX {
+        if limits.name_bytes_max < crate::backend::xattrs::XATTR_NAME_BYTES_MAX {
             let long = vec![b'n'; limits.name_bytes_max + 1];
             let long = XattrName::new(&long)?;
             let set = of(&node)?.set(long, b"", SetXattr::Either, &|_| Ok(()));

@@ -1,25 +1,26 @@
 //! Who may do what with a file, by its mode bits and its list of POSIX, or by its list: asked by all other verbs; and changing lists.
 //!
-//! Lists of POSIX are read where they decide, also under the backend's lock ([`crate::posix_acl::Acls`]).
+//! Lists of POSIX are read where they decide, also under the backend's lock ([`crate::backend::acls::Acls`]).
 //!
 //! A list is read before the backend's lock of a file is taken, because what authorizes a change must not call the backend. So a
 //! change that was on its way when a list changed may still be made, as with files that are open.
 
 use super::core::{File, check_is_dir, check_writable};
-use crate::access::{self, Access};
-use crate::acl::{Acl, Record, Rights, SecurityStyle, list_of_mode, read};
-use crate::attrs::{Attrs, Change, FileType, MODE_BITS, STICKY, SetAttrs, SetTime};
+use crate::acl::access::{self, Access};
+use crate::acl::posix_acl::PosixAcl;
+use crate::acl::{Acl, Record, Rights, SecurityStyle};
+use crate::backend::durability::PendingSync;
+use crate::backend::stored_acl::{list_of_mode, read};
+use crate::backend::xattrs::{SetXattr, XattrName};
 use crate::backend::{Blocking, EntryRef, NewInode, NodeRef, SyncScope};
-use crate::caller::Caller;
 use crate::claims::{IoKind, Span};
-use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
-use crate::key::FileKey;
-use crate::name::Name;
+use crate::file_key::FileKey;
+use crate::model::attrs::{Attrs, Change, FileType, MODE_BITS, STICKY, SetAttrs, SetTime};
+use crate::model::caller::Caller;
+use crate::model::name::Name;
 use crate::namespace::Export;
-use crate::posix_acl::PosixAcl;
 use crate::volume::Volume;
-use crate::xattrs::{SetXattr, XattrName};
 use std::sync::Arc;
 
 /// What is to be set of a file's security; what is `None` stays.

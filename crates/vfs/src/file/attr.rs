@@ -2,15 +2,15 @@
 
 use super::acl::{allowed_by_list, check_mode, check_mode_data, ruling_acl};
 use super::core::{File, check_writable};
-use crate::access::{self, Access};
 use crate::acl::Rights;
-use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime, Time};
-use crate::attrs::{MODE_BITS, SET_GID};
+use crate::acl::access::{self, Access};
+use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, NodeRef, SyncScope};
-use crate::caller::Caller;
 use crate::claims::{By, IoKind};
-use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
+use crate::model::attrs::{Attrs, Change, FileType, SetAttrs, SetTime, Time};
+use crate::model::attrs::{MODE_BITS, SET_GID};
+use crate::model::caller::Caller;
 
 /// Set only if the file's change time is still this one.
 pub type Guard = Option<Time>;

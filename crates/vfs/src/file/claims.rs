@@ -7,18 +7,18 @@
 
 use super::acl::Ruling;
 use super::core::{File, check_writable};
-use super::opened::check_regular;
-use crate::access::Access;
-use crate::attrs::{Attrs, Change, SetAttrs, SetTime, Time};
+use super::open_file::check_regular;
+use crate::acl::access::Access;
+use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, SyncScope};
-use crate::caller::Caller;
 use crate::claims::{
     By, Claims, Granted, HolderId, Io, IoKind, LeaseKey, Link, LockOwner, OpenId, Request, Rights, Span,
     Verdict,
 };
-use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
-use crate::name::Name;
+use crate::model::attrs::{Attrs, Change, SetAttrs, SetTime, Time};
+use crate::model::caller::Caller;
+use crate::model::name::Name;
 use std::cell::Cell;
 
 impl File {

@@ -1,12 +1,12 @@
 //! What a file is to a protocol, and what the families of its verbs have in common.
 
-use crate::attrs::{Attrs, Change, FileType};
+use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, NodeRef, SyncScope};
-use crate::caller::Caller;
 use crate::claims::Stream;
-use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
-use crate::key::FileKey;
+use crate::file_key::FileKey;
+use crate::model::attrs::{Attrs, Change, FileType};
+use crate::model::caller::Caller;
 use crate::namespace::Export;
 use crate::volume::Volume;
 use std::sync::Arc;

@@ -3,13 +3,13 @@
 use super::acl::NewList;
 use super::core::{Created, File};
 use crate::acl::{Acl, SecurityStyle};
-use crate::attrs::{Attrs, Change, FileType, SetAttrs, Time};
-use crate::attrs::{MODE_BITS, SET_GID};
+use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, Made, NewInode, Special, SyncScope};
-use crate::caller::Caller;
-use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
-use crate::name::Name;
+use crate::model::attrs::{Attrs, Change, FileType, SetAttrs, Time};
+use crate::model::attrs::{MODE_BITS, SET_GID};
+use crate::model::caller::Caller;
+use crate::model::name::Name;
 
 /// What creating a file means if its name is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -314,7 +314,7 @@ fn check_target(target: &[u8]) -> FsResult<()> {
     match target.len() {
         _ if target.contains(&0) => Err(FsError::Invalid),
         0 => Err(FsError::Invalid),
-        n if n > crate::name::LINK_BYTES_MAX => Err(FsError::NameTooLong),
+        n if n > crate::model::name::LINK_BYTES_MAX => Err(FsError::NameTooLong),
         _ => Ok(()),
     }
 }

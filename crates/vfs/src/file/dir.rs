@@ -2,16 +2,16 @@
 
 use super::acl::{Ruling, check_mode};
 use super::core::{Created, File, Resolved, check_is_dir};
-use crate::access::{self, Access};
-use crate::attrs::STICKY;
-use crate::attrs::{Attrs, Change, FileType};
+use crate::acl::access::{self, Access};
+use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, EntryRef, EntrySink, Found, NameFilter, SyncScope};
-use crate::caller::Caller;
-use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
-use crate::folded::{Fold, Known, NameChange};
-use crate::name::Name;
-use crate::watch::Action;
+use crate::model::attrs::STICKY;
+use crate::model::attrs::{Attrs, Change, FileType};
+use crate::model::caller::Caller;
+use crate::model::name::Name;
+use crate::volume::case_index::{Fold, Known, NameChange};
+use crate::volume::change_notify::Action;
 use std::ops::ControlFlow;
 
 /// Entries that a look-up by another spelling looks at in a directory.

@@ -1,12 +1,12 @@
 //! Ranges of the data of files: holes, storage, copies.
 
-use super::opened::{Opened, Stability};
-use crate::access::Access;
-use crate::attrs::{Attrs, Change};
+use super::open_file::{Opened, Stability};
+use crate::acl::access::Access;
 use crate::backend::AuthorizeWrite;
-use crate::durable::PendingSync;
+use crate::backend::durability::PendingSync;
+use crate::backend::ranges::{Ranges, Seek, Span};
 use crate::error::{FsError, FsResult};
-use crate::ranges::{Ranges, Seek, Span};
+use crate::model::attrs::{Attrs, Change};
 
 impl Opened<'_> {
     /// Where data or a hole begins, as [`Ranges::seek`] says. Nothing of the data is told, so nobody's range is in the way.

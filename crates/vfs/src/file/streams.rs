@@ -2,14 +2,14 @@
 
 use super::attr::Setter;
 use super::core::{File, NamedStream, check_writable};
-use crate::access::Access;
-use crate::attrs::{Attrs, Change, FileType, SetAttrs, SetTime};
+use crate::acl::access::Access;
+use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, NodeRef, SyncScope};
-use crate::caller::Caller;
 use crate::claims::{IoKind, Span, Stream};
-use crate::durable::PendingSync;
 use crate::error::{FsError, FsResult};
-use crate::streams::{self, STREAMS_MAX, StoredName};
+use crate::model::attrs::{Attrs, Change, FileType, SetAttrs, SetTime};
+use crate::model::caller::Caller;
+use crate::volume::streams::{self, STREAMS_MAX, StoredName};
 use std::sync::Arc;
 
 /// Takes the name of a stream, its size, and what storage it takes.
@@ -202,14 +202,15 @@ impl File {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::durable::Durability;
+    use crate::backend::durability::Durability;
     use crate::faulty::Faulty;
     use crate::file::{Disposition, Opened, Stability};
     use crate::memfs::MemFs;
-    use crate::name::Name;
-    use crate::namespace::{Export, VolumeId};
-    use crate::streams::STREAM_NAME_BYTES_MAX;
+    use crate::model::name::Name;
+    use crate::model::volume_id::VolumeId;
+    use crate::namespace::Export;
     use crate::volume::Volume;
+    use crate::volume::streams::STREAM_NAME_BYTES_MAX;
     use std::ops::ControlFlow;
 
     fn new_storage() -> MemFs {

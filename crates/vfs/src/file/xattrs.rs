@@ -2,10 +2,10 @@
 
 use super::acl::check_mode;
 use super::core::{File, check_writable};
-use crate::access::Access;
 use crate::acl::Rights;
-use crate::attrs::STICKY;
+use crate::acl::access::Access;
 use crate::claims::{IoKind, Span};
+use crate::model::attrs::STICKY;
 use crate::{
     Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, NodeRef, PendingSync, SetXattr, SyncScope,
     XattrName, XattrSink, Xattrs, XattrsSize,

@@ -3,8 +3,9 @@
 use super::node::MemNode;
 use super::store::{ROOT, Store};
 use super::{Lists, MemFs, Shared};
-use crate::name::Name;
-use crate::posix_acl::{Acls, PosixAcl};
+use crate::acl::posix_acl::PosixAcl;
+use crate::backend::acls::Acls;
+use crate::model::name::Name;
 use crate::{Attrs, Blocking, FileType, FsResult, NewInode, SetAttrs};
 use std::sync::{Arc, MutexGuard, PoisonError};
 

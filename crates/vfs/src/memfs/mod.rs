@@ -8,17 +8,19 @@ mod pages;
 pub mod provisioner;
 mod ranges;
 mod store;
+#[cfg(test)]
+mod tests;
 mod xattrs;
 
-use crate::attrs::{FsLimits, FsStat, Time};
+use crate::acl::posix_acl::PosixAcl;
+use crate::backend::capabilities::{Capabilities, RangeLimits, XattrLimits};
+use crate::backend::provisioner::{Capacity, Usage};
+use crate::backend::xattrs::XATTR_NAME_BYTES_MAX;
 use crate::backend::{Backend, Blocking, NodeRef};
-use crate::capabilities::{Capabilities, RangeLimits, XattrLimits};
 use crate::error::{FsError, FsResult};
-use crate::key::FileKey;
-use crate::name::NAME_BYTES_MAX;
-use crate::posix_acl::PosixAcl;
-use crate::provision::{Capacity, Usage};
-use crate::xattrs::XATTR_NAME_BYTES_MAX;
+use crate::file_key::FileKey;
+use crate::model::attrs::{FsLimits, FsStat, Time};
+use crate::model::name::NAME_BYTES_MAX;
 use node::MemNode;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,7 +106,7 @@ impl MemFs {
         self.0.lock().set_capacity(capacity);
     }
 
-    /// How much it holds: the pages that were written, every file with the root, and what [`crate::charge`] says.
+    /// How much it holds: the pages that were written, every file with the root, and what [`crate::backend::charge`] says.
     pub fn usage(&self) -> Usage {
         self.0.lock().usage()
     }
@@ -167,6 +169,3 @@ impl Backend for MemFs {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,18 +3,18 @@
 use super::Shared;
 use super::pages::Pages;
 use super::store::{Body, DOT, DOT_DOT, Entries, Range, Store};
-use crate::attrs::{Attrs, Change, Device, FileType, Time};
+use crate::backend::acls::Acls;
+use crate::backend::ranges::Ranges;
+use crate::backend::xattrs::Xattrs;
 use crate::backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
     Blocking, Entry, EntryRef, EntrySink, Found, Made, Node, NodeRef, Special, SyncScope,
 };
 use crate::error::{FsError, FsResult};
-use crate::key::FileKey;
-use crate::name::LINK_BYTES_MAX;
-use crate::name::Name;
-use crate::posix_acl::Acls;
-use crate::ranges::Ranges;
-use crate::xattrs::Xattrs;
+use crate::file_key::FileKey;
+use crate::model::attrs::{Attrs, Change, Device, FileType, Time};
+use crate::model::name::LINK_BYTES_MAX;
+use crate::model::name::Name;
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

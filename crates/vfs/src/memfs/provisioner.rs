@@ -1,11 +1,11 @@
 //! Volumes in memory, for tests of whatever makes and removes volumes.
 
 use super::{Clock, MemFs, Options};
-use crate::attrs::FsStat;
 use crate::backend::Backend;
+use crate::backend::provisioner::{Capacity, Provisioner, Root, Usage};
 use crate::error::{FsError, FsResult};
-use crate::namespace::VolumeId;
-use crate::provision::{Capacity, Provisioner, Root, Usage};
+use crate::model::attrs::FsStat;
+use crate::model::volume_id::VolumeId;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

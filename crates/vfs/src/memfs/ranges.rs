@@ -3,7 +3,7 @@
 use super::node::MemNode;
 use super::pages::{PAGE_BYTES, Pages};
 use super::store::{Body, Inode, Store};
-use crate::ranges::COPY_BYTES_MAX;
+use crate::backend::ranges::COPY_BYTES_MAX;
 use crate::{AuthorizeWrite, Change, FsError, FsResult, NodeRef, Ranges, Seek, Span};
 use std::any::Any;
 use std::sync::Arc;

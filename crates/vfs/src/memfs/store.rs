@@ -2,14 +2,14 @@
 
 use super::Options;
 use super::pages::{self, Pages};
-use crate::access::set_id_bits;
-use crate::attrs::MODE_BITS;
-use crate::attrs::{Attrs, Change, Device, FileType, SetAttrs, SetTime, Time};
+use crate::acl::access::set_id_bits;
 use crate::backend::NewInode;
-use crate::charge;
+use crate::backend::charge;
+use crate::backend::provisioner::{Capacity, Usage};
 use crate::error::{FsError, FsResult};
-use crate::name::Name;
-use crate::provision::{Capacity, Usage};
+use crate::model::attrs::MODE_BITS;
+use crate::model::attrs::{Attrs, Change, Device, FileType, SetAttrs, SetTime, Time};
+use crate::model::name::Name;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

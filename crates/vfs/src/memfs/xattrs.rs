@@ -2,7 +2,7 @@
 
 use super::node::MemNode;
 use super::store::{Inode, Store};
-use crate::xattrs::{check_room, page};
+use crate::backend::xattrs::{check_room, page};
 use crate::{AuthorizeXattr, Change, FileType, FsError, FsResult, SetXattr, XattrName, XattrSink, Xattrs};
 
 impl Xattrs for MemNode {

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use vfs::backend::KEEP_SET_ID;
-use vfs::xattrs::XATTR_VALUE_BYTES_MAX;
+use vfs::backend::xattrs::XATTR_VALUE_BYTES_MAX;
 use vfs::{
     Acls, Attrs, AuthorizeWrite, AuthorizeXattr, Blocking, Change, FileType, FsError, FsResult, NodeRef,
     PosixAcl, Ranges, Seek, SetAttrs, SetTime, SetXattr, Span, XattrName, XattrSink, Xattrs,

@@ -11,7 +11,7 @@ use crate::id_map::IdKind;
 use nfs_wire::v4::Status;
 use nfs_wire::v4::attr::{Ace, AceFlag, AceMask, AceType, Acl, AclFlag};
 use vfs::acl::Effect;
-use vfs::posix_acl::Who;
+use vfs::acl::posix_acl::Who;
 use vfs::{Attrs, FileType, FsResult, PosixAcl};
 use xdr::{Encode, Writer};
 

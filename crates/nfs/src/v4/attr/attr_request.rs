@@ -7,7 +7,7 @@ use crate::v4::filehandle::Place;
 use crate::v4::ops::{Ops, Stop};
 use nfs_wire::v4::attr::{self, Acl, Acl41, AclFlag, ModeUmask, SetTime};
 use nfs_wire::v4::{Bitmap, Fattr, NfsTime, Status, TEXT_MAX};
-use vfs::attrs::MODE_BITS;
+use vfs::model::attrs::MODE_BITS;
 use vfs::{Caller, File, PendingSync, SetAttrs, Time};
 use xdr::{Decode, Malformed, Reader};
 

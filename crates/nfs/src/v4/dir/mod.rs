@@ -137,7 +137,7 @@ fn find(ops: &mut Ops<'_, '_>, name: &[u8]) -> Result<Place, Stop> {
     match ops.place()?.clone() {
         Place::Pseudo(dir) => {
             check_name(name)?;
-            if name.len() > vfs::name::NAME_BYTES_MAX {
+            if name.len() > vfs::model::name::NAME_BYTES_MAX {
                 return Err(Stop::Status(Status::NAMETOOLONG));
             }
             Ok(pseudo::lookup(ops.call, &dir, name)?)

@@ -13,7 +13,7 @@ use nfs_wire::v4::{
 };
 use std::sync::Arc;
 use std::time::Instant;
-use vfs::access::Access;
+use vfs::acl::access::Access;
 use vfs::file::Sides;
 use vfs::{Blocking, FsError, Opened, PendingSync, Seek, Span, Stability};
 use xdr::{Encode, Writer};

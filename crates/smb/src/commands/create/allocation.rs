@@ -6,7 +6,7 @@ use smb_wire::contexts::AllocationSize;
 use smb_wire::create::{CreateAction, CreateRequest};
 use smb_wire::{Decode, NtStatus};
 use vfs::claims::By;
-use vfs::watch::What;
+use vfs::volume::change_notify::What;
 use vfs::{Access, Attrs, Blocking, File, Stability};
 
 /// `STATUS_DISK_FULL` unless a file that has taken `used` bytes can have what the request asks for: then nothing is made and nothing

@@ -16,7 +16,7 @@ use smb_wire::ea::EA_BUFFER;
 use smb_wire::security::{Control, SecurityDescriptor};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, NtStatus};
-use vfs::attrs::SET_GID;
+use vfs::model::attrs::SET_GID;
 use vfs::{Acl, Attrs, Blocking, Caller, File, FileType, FsError, PendingSync, SecurityStyle, ShareSettings};
 
 /// Attributes that a client may ask for (MS-FSA §2.1.5.1): all that files can have. Those of files that lie elsewhere mean nothing

@@ -38,7 +38,7 @@ use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::Arc;
 use vfs::claims::{By, Conflict, Granted, Io, IoKind, OpenRequest, Request, Span, Verdict};
 use vfs::qos::Moved;
-use vfs::watch::What;
+use vfs::volume::change_notify::What;
 use vfs::{
     Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, Opened, SecurityStyle,
     SetAttrs,

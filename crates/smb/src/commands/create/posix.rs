@@ -12,7 +12,7 @@ use smb_wire::posix::{NAME, PosixRequest};
 use smb_wire::{Decode, Encode, NtStatus, Utf16, Writer};
 use std::sync::Arc;
 use vfs::Attrs;
-use vfs::attrs::MODE_BITS;
+use vfs::model::attrs::MODE_BITS;
 
 use super::resolve::{self, Target};
 use crate::request::path_lookup::Trail;

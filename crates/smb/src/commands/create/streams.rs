@@ -15,7 +15,7 @@ use smb_wire::NtStatus;
 use smb_wire::create::{CreateAction, CreateOptions, CreateRequest};
 use smb_wire::types::AccessMask;
 use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
-use vfs::watch::What;
+use vfs::volume::change_notify::What;
 use vfs::{Blocking, File, FileType, FsError, FsResult};
 
 /// The stream `name` of what is at `target`, made where the request says so. Unix knows no streams.
@@ -60,7 +60,7 @@ pub(super) fn choose(
         }
         // Who makes another stream of the file finds that by the same name, once this is made.
         Target::Missing(place, lock) => {
-            vfs::streams::check_name(name)?;
+            vfs::volume::streams::check_name(name)?;
             let Chosen { place, file, attrs, base_type, .. } =
                 make(ops, (args, Rules::Windows), disk, place)?;
             let place = Place { stream: Some(name.to_vec()), ..place };

@@ -13,7 +13,7 @@ use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, NtStatus};
 use vfs::claims::{IoKind, Span};
 use vfs::qos::Demand;
-use vfs::watch::What;
+use vfs::volume::change_notify::What;
 use vfs::{Access, Blocking, Change, FsError, FsResult, Kept, Opened, Seek, Stability};
 
 /// Bytes of an [`AllocatedRange`].

@@ -24,7 +24,7 @@ const fn kind_bits(file_type: FileType) -> u16 {
 /// What is told of the entry `name` of the directory that is open, which is the file of `key`. What cannot be found out is not there, so
 /// that one file does not end the listing of all.
 pub(super) fn attributes(open: &Open, name: &[u8], key: &FileKey, attrs: &Attrs) -> ListedAttributes {
-    let mode = u16::try_from(attrs.mode & vfs::attrs::MODE_BITS).unwrap_or(0);
+    let mode = u16::try_from(attrs.mode & vfs::model::attrs::MODE_BITS).unwrap_or(0);
     let mut told =
         ListedAttributes { unix_mode: kind_bits(attrs.file_type) | mode, ..ListedAttributes::default() };
     if let Ok(file) = open.disk.export.file(key, Blocking::Allowed) {

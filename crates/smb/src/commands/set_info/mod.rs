@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
 use vfs::qos::Moved;
-use vfs::watch::What;
+use vfs::volume::change_notify::What;
 use vfs::{Attrs, Blocking, File, FileType, FsError, FsResult, Kept, SetAttrs, SetTime, Stability, Time};
 
 /// Owners may write a file that is not read-only.

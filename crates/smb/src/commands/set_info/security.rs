@@ -14,9 +14,9 @@ use smb_wire::security::{Acl, SecurityDescriptor, Sid};
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, NtStatus};
 use vfs::acl::Rights;
-use vfs::attrs::MODE_BITS;
 use vfs::file::SetSecurity;
-use vfs::watch::What;
+use vfs::model::attrs::MODE_BITS;
+use vfs::volume::change_notify::What;
 use vfs::{Attrs, Blocking, Change, FsError, SecurityStyle, SetAttrs};
 
 /// What is set here: other parts need a privilege that nobody has.

@@ -9,7 +9,7 @@ use smb_wire::NtStatus;
 use smb_wire::classes::file::RenameInformation;
 use std::sync::Arc;
 use vfs::claims::{self, By, IoKind, Rights, Span};
-use vfs::watch::What;
+use vfs::volume::change_notify::What;
 use vfs::{File, FsError};
 
 /// A stream stays with its file: the new name is ":name", with or without the type.

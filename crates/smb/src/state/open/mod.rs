@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use vfs::acl::Rights;
 use vfs::claims::{self, Caching, Granted, Link, LockOwner, OpenId, OpenRequest, Request, Verdict};
 use vfs::qos::Nanos;
-use vfs::watch::{What, Wish};
+use vfs::volume::change_notify::{What, Wish};
 use vfs::{
     Access, Attrs, Blocking, Change, File, FileType, FsError, FsResult, Opened, PendingSync, SetAttrs,
     SetTime,

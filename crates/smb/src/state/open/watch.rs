@@ -5,7 +5,7 @@ use crate::sync::lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use vfs::claims::Outcome;
-use vfs::watch::{News, Watch, Wish};
+use vfs::volume::change_notify::{News, Watch, Wish};
 use vfs::{File, FsResult};
 
 /// A watch of a directory, and who waits.

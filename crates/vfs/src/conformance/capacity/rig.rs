@@ -1,7 +1,7 @@
 //! What the cases run on: a provisioner, and what is asked of it again and again.
 
 use crate::backend::KEEP_SET_ID;
-use crate::charge;
+use crate::backend::charge;
 use crate::conformance::expect::{attrs, eq, holds, list};
 use crate::conformance::rig::{Failure, Outcome, name};
 use crate::{
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes of the blocks that contents are charged in.
-pub use crate::charge::BLOCK_BYTES;
+pub use crate::backend::charge::BLOCK_BYTES;
 /// What a file without contents takes that has one name.
 pub(super) const FILE_BYTES: u64 = charge::INODE_BYTES + charge::NAME_BYTES;
 

@@ -1,0 +1,352 @@
+//! Access control lists: who may do what with a file, entry by entry, where a volume is ruled by them
+//! ([`SecurityStyle::Ntfs`]). The order of entries decides, as it is stored (MS-DTYP §2.5.3.2, RFC 8881 §6.2.1).
+//!
+//! But for [`stored`], this is pure: what a list gives, what a new file inherits, and which mode bits say less than a list does.
+//! docs/formats/acl-xattr.md draws the bytes.
+
+pub mod access;
+mod posix;
+pub mod posix_acl;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use crate::model::attrs::{Attrs, FileType};
+use crate::model::caller::{Caller, INVALID_ID, Proof};
+use std::ops::{BitAnd, BitOr, BitOrAssign};
+
+pub(crate) use record::Record;
+
+/// Most entries of a list: as many as fit into 64 KiB on the wire, at 36 bytes each.
+pub const ACL_ENTRIES_MAX: usize = 1820;
+/// The longest identifier of somebody nobody here knows, in bytes (MS-DTYP §2.4.2.2).
+pub const STRANGER_BYTES_MAX: usize = 68;
+/// The permissions among the bits of a mode.
+const PERMISSIONS: u32 = 0o777;
+
+/// What decides who may do what with the files of a volume. It never changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SecurityStyle {
+    /// Mode bits.
+    #[default]
+    Unix,
+    /// Access control lists. What has none, or has been changed past this service since, is ruled by its mode bits.
+    Ntfs,
+}
+
+/// A set of rights on a file or directory. The numbers are those that MS-DTYP §2.4.3 and RFC 8881 §6.2.1.3.1 have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights(pub u32);
+
+impl Rights {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// Read a file, list a directory.
+    pub const READ: Self = Self(0x1);
+    /// Write a file, add files to a directory.
+    pub const WRITE: Self = Self(0x2);
+    /// Append to a file, add directories to a directory.
+    pub const APPEND: Self = Self(0x4);
+    /// Read extended attributes.
+    pub const READ_XATTRS: Self = Self(0x8);
+    /// Set and remove extended attributes.
+    pub const WRITE_XATTRS: Self = Self(0x10);
+    /// Run a file, pass through a directory.
+    pub const EXECUTE: Self = Self(0x20);
+    /// Remove what is in a directory, whatever its own list says.
+    pub const DELETE_CHILD: Self = Self(0x40);
+    /// Ask for attributes.
+    pub const READ_ATTRS: Self = Self(0x80);
+    /// Set times and attributes.
+    pub const WRITE_ATTRS: Self = Self(0x100);
+    /// Remove or rename it.
+    pub const DELETE: Self = Self(0x1_0000);
+    /// Read its list.
+    pub const READ_ACL: Self = Self(0x2_0000);
+    /// Change its list.
+    pub const WRITE_ACL: Self = Self(0x4_0000);
+    /// Become its owner.
+    pub const WRITE_OWNER: Self = Self(0x8_0000);
+    /// Wait for it. It means nothing here, and is kept.
+    pub const SYNCHRONIZE: Self = Self(0x10_0000);
+    /// Everything.
+    pub const ALL: Self = Self(0x1f_01ff);
+    /// All of reading: what Windows calls the generic right to read (MS-SMB2 §2.2.13.1.1).
+    pub const READ_ALL: Self =
+        Self(Self::READ.0 | Self::READ_XATTRS.0 | Self::READ_ATTRS.0 | Self::READ_ACL.0);
+
+    /// What everybody has who finds a file that mode bits rule.
+    const ALWAYS: Self = Self(Self::READ_ATTRS.0 | Self::READ_ACL.0 | Self::SYNCHRONIZE.0);
+    /// What an owner has besides.
+    const OF_OWNERS: Self = Self(Self::WRITE_ATTRS.0 | Self::WRITE_ACL.0 | Self::WRITE_OWNER.0);
+    /// What an owner has whatever the list says, unless it speaks of owners (MS-DTYP §2.5.3.2).
+    const IMPLIED: Self = Self(Self::READ_ACL.0 | Self::WRITE_ACL.0);
+
+    /// Whether all of `other` is in this set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// This set without `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// What three mode bits give.
+    fn of_bits(bits: u32) -> Self {
+        let write = Self::WRITE | Self::APPEND | Self::WRITE_XATTRS | Self::WRITE_ATTRS | Self::DELETE_CHILD;
+        let given = [(4, Self::READ | Self::READ_XATTRS), (2, write), (1, Self::EXECUTE)];
+        let given = given.into_iter().filter(|(bit, _)| bits & bit != 0);
+        given.fold(Self::ALWAYS, |all, (_, rights)| all | rights)
+    }
+}
+
+impl BitOr for Rights {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Rights {
+    fn bitor_assign(&mut self, other: Self) {
+        *self = *self | other;
+    }
+}
+
+impl BitAnd for Rights {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+/// Whom an entry is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Principal {
+    /// A user.
+    User(u32),
+    /// A group.
+    Group(u32),
+    /// Everybody.
+    Everyone,
+    /// Who has said who is calling.
+    Authenticated,
+    /// Who makes the file that inherits the entry (CREATOR OWNER).
+    CreatorOwner,
+    /// The group of whoever makes it (CREATOR GROUP).
+    CreatorGroup,
+    /// Whoever owns the file: such entries take the place of what owners have anyway (OWNER RIGHTS).
+    OwnerRights,
+    /// The system that a client thinks of. Nobody who calls is it.
+    System,
+    /// Somebody nobody here knows, by the bytes of another world. Nobody who calls is it.
+    Stranger(Box<[u8]>),
+}
+
+/// Whether an entry allows or denies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It allows.
+    Allow,
+    /// It denies.
+    Deny,
+}
+
+/// How an entry is inherited, with the bits of MS-DTYP §2.4.4.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inherit(pub u8);
+
+impl Inherit {
+    /// Nothing inherits it.
+    pub const NONE: Self = Self(0);
+    /// New files inherit it.
+    pub const FILES: Self = Self(0x01);
+    /// New directories inherit it.
+    pub const DIRS: Self = Self(0x02);
+    /// What inherits it does not hand it on.
+    pub const NO_PROPAGATE: Self = Self(0x04);
+    /// It says nothing of the directory itself.
+    pub const ONLY: Self = Self(0x08);
+    /// It was inherited itself.
+    pub const INHERITED: Self = Self(0x10);
+    /// All of these.
+    pub const ALL: Self = Self(0x1f);
+
+    /// Whether all of `other` is said.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// This without `other`.
+    const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// This and `other`.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// One entry of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AclEntry {
+    /// Whether it allows or denies.
+    pub effect: Effect,
+    /// How it is inherited.
+    pub inherit: Inherit,
+    /// What it allows or denies.
+    pub rights: Rights,
+    /// Whom.
+    pub who: Principal,
+}
+
+impl AclEntry {
+    /// An entry that allows.
+    pub const fn allow(who: Principal, rights: Rights, inherit: Inherit) -> Self {
+        Self { effect: Effect::Allow, inherit, rights, who }
+    }
+
+    /// An entry that denies.
+    pub const fn deny(who: Principal, rights: Rights, inherit: Inherit) -> Self {
+        Self { effect: Effect::Deny, inherit, rights, who }
+    }
+
+    /// Whether it says something of the file that has it.
+    fn is_effective(&self) -> bool {
+        !self.inherit.has(Inherit::ONLY)
+    }
+}
+
+/// An access control list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acl {
+    /// The entries, in their order; `None` allows everybody everything (a null list), and no entry nobody anything.
+    pub entries: Option<Vec<AclEntry>>,
+    /// Whether changes of the lists above are kept away from it (a protected list). Clients heed it, which hand changes on.
+    pub is_protected: bool,
+    /// Whether what inherits from it says so (an auto-inherited list).
+    pub is_auto_inherited: bool,
+}
+
+impl Acl {
+    /// The list that owner, group and mode bits amount to, a class after the other as mode bits are read. A new file inherits it
+    /// from a directory that has no other, for its own owner.
+    pub fn of_mode(attrs: &Attrs) -> Self {
+        let is_dir = attrs.file_type == FileType::Directory;
+        let [owners, groups, others] = [6, 3, 0].map(|shift| Rights::of_bits(attrs.mode >> shift));
+        let later = if is_dir { Inherit::FILES.and(Inherit::DIRS) } else { Inherit::NONE };
+        let allow = |who, rights, inherit| Some(AclEntry::allow(who, rights, inherit));
+        let deny = |who, rights: Rights| {
+            (rights != Rights::NONE).then(|| AclEntry::deny(who, rights, Inherit::NONE))
+        };
+        let creator = allow(Principal::CreatorOwner, Rights::ALL, later.and(Inherit::ONLY));
+        let entries = [
+            allow(Principal::User(attrs.uid), owners | Rights::OF_OWNERS, Inherit::NONE),
+            deny(Principal::User(attrs.uid), (groups | others).without(owners | Rights::OF_OWNERS)),
+            creator.filter(|_| is_dir),
+            allow(Principal::Group(attrs.gid), groups, later),
+            deny(Principal::Group(attrs.gid), others.without(groups)),
+            allow(Principal::Everyone, others, later),
+        ];
+        Self { entries: Some(entries.into_iter().flatten().collect()), ..Self::default() }
+    }
+
+    /// The list of a new file in a directory whose list has nothing for it: its owner's alone.
+    fn of_owner(uid: u32) -> Self {
+        let all = |who| AclEntry::allow(who, Rights::ALL, Inherit::NONE);
+        let entries = Some(vec![all(Principal::User(uid)), all(Principal::System)]);
+        Self { entries, ..Self::default() }
+    }
+
+    /// What the list gives to a caller, of a file that has `attrs`.
+    pub fn granted(&self, attrs: &Attrs, caller: &Caller) -> Rights {
+        let Some(entries) = self.entries.as_ref().filter(|_| !caller.is_root()) else { return Rights::ALL };
+        let owns = caller.uid == attrs.uid;
+        let is_about = |who: &Principal| match *who {
+            Principal::User(uid) => uid == caller.uid && uid != INVALID_ID,
+            Principal::Group(gid) => caller.is_in(gid) && gid != INVALID_ID,
+            Principal::Everyone => true,
+            Principal::Authenticated => caller.proof != Proof::None,
+            Principal::OwnerRights => owns,
+            Principal::CreatorOwner
+            | Principal::CreatorGroup
+            | Principal::System
+            | Principal::Stranger(_) => false,
+        };
+        let effective = || entries.iter().filter(|entry| entry.is_effective());
+        let speaks_of_owners = effective().any(|entry| entry.who == Principal::OwnerRights);
+        let mut allowed = if owns && !speaks_of_owners { Rights::IMPLIED } else { Rights::NONE };
+        let mut denied = Rights::NONE;
+        for entry in effective().filter(|entry| is_about(&entry.who)) {
+            match entry.effect {
+                Effect::Allow => allowed |= entry.rights.without(denied),
+                Effect::Deny => denied |= entry.rights.without(allowed),
+            }
+        }
+        allowed
+    }
+
+    /// The list of a new file or directory of this owner and group, below a directory that has this one
+    /// (MS-DTYP §2.5.3.4).
+    #[must_use]
+    pub fn inherited(&self, uid: u32, gid: u32, is_dir: bool) -> Self {
+        let mark = if self.is_auto_inherited { Inherit::INHERITED } else { Inherit::NONE };
+        let mut entries = Vec::new();
+        for entry in self.entries.iter().flatten() {
+            let said = entry.inherit.without(Inherit::INHERITED).without(Inherit::ONLY);
+            let (files, dirs) = (said.has(Inherit::FILES), said.has(Inherit::DIRS));
+            let hands_on = is_dir && (files || dirs) && !said.has(Inherit::NO_PROPAGATE);
+            let is_effective = if is_dir { dirs } else { files };
+            let who = match entry.who {
+                Principal::CreatorOwner => Principal::User(uid),
+                Principal::CreatorGroup => Principal::Group(gid),
+                ref who => who.clone(),
+            };
+            let stays = who == entry.who;
+            let inherit = if hands_on && stays { said.and(mark) } else { mark };
+            if is_effective {
+                entries.push(AclEntry { inherit, who, ..entry.clone() });
+            }
+            if hands_on && !(is_effective && stays) {
+                entries.push(AclEntry { inherit: said.and(Inherit::ONLY).and(mark), ..entry.clone() });
+            }
+        }
+        if entries.is_empty() {
+            return Self::of_owner(uid);
+        }
+        // Two entries come of one for creators, and a list may not grow by being handed on.
+        entries.truncate(ACL_ENTRIES_MAX);
+        Self { entries: Some(entries), is_protected: false, is_auto_inherited: self.is_auto_inherited }
+    }
+
+    /// Mode bits that give nobody more than the list does, of a file of this owner and group: what is shown where only a mode can
+    /// be, and what rules where the list is not known.
+    pub fn mode(&self, uid: u32, gid: u32) -> u32 {
+        let Some(entries) = &self.entries else { return PERMISSIONS };
+        let of = |given: &[Principal]| {
+            let (mut allowed, mut denied) = (Rights::NONE, Rights::NONE);
+            for entry in entries.iter().filter(|entry| entry.is_effective()) {
+                let is_theirs = matches!(entry.who, Principal::Everyone) || given.contains(&entry.who);
+                // Whom else an entry is about may be in any class, but an owner is no other user.
+                let is_owner = given.contains(&Principal::User(uid));
+                let is_elsewhere = matches!(&entry.who, Principal::User(other) if is_owner && *other != uid);
+                match entry.effect {
+                    Effect::Allow if is_theirs => allowed |= entry.rights.without(denied),
+                    Effect::Deny if !is_elsewhere => denied |= entry.rights.without(allowed),
+                    Effect::Allow | Effect::Deny => {}
+                }
+            }
+            let write = Rights::WRITE | Rights::APPEND;
+            let bits = [(4, Rights::READ), (2, write), (1, Rights::EXECUTE)];
+            bits.into_iter().filter(|(_, rights)| allowed.has(*rights)).fold(0, |all, (bit, _)| all | bit)
+        };
+        let owner = of(&[Principal::User(uid), Principal::OwnerRights]);
+        owner << 6 | of(&[Principal::Group(gid)]) << 3 | of(&[])
+    }
+}

@@ -1,0 +1,120 @@
+//! Access control lists of POSIX (POSIX.1e draft 17, acl(5)), which Linux keeps with files and enforces beside their mode bits.
+//!
+//! An access list decides about its file. Owner, mask and others of it are the classes of the mode, so the group bits of a mode
+//! say nothing of the group where there is a list. A default list belongs to a directory, which hands it on to new files.
+
+#[cfg(test)]
+mod tests;
+mod xattr;
+
+use super::Effect;
+use crate::model::attrs::MODE_BITS;
+use std::collections::HashSet;
+
+/// Most entries of a list: as many as fit into the largest extended attribute of Linux.
+pub const POSIX_ACL_ENTRIES_MAX: usize = 8191;
+/// The permissions among the bits of a mode.
+const PERMISSIONS: u32 = 0o777;
+/// The group's among them, which are the mask of a list.
+const GROUP_BITS: u32 = 0o070;
+
+/// A list. Permissions are three bits each, as in a mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PosixAcl {
+    /// Permissions of the owner.
+    pub owner: u32,
+    /// Permissions of the owning group.
+    pub group: u32,
+    /// The most that the owning group, and users and groups by number, have; any list about the latter has one.
+    pub mask: Option<u32>,
+    /// Permissions of all others.
+    pub other: u32,
+    /// Users by number, with their permissions. The first entry about a user counts.
+    pub users: Box<[(u32, u32)]>,
+    /// Groups by number, with their permissions.
+    pub groups: Box<[(u32, u32)]>,
+}
+
+/// Somebody whom an entry is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The owner of the file.
+    Owner,
+    /// A user.
+    User(u32),
+    /// Members of the group of the file.
+    OwningGroup,
+    /// Members of a group.
+    Group(u32),
+    /// Everybody.
+    Everyone,
+}
+
+impl PosixAcl {
+    /// Whether it says more than a mode can.
+    pub fn is_extended(&self) -> bool {
+        self.mask.is_some()
+    }
+
+    /// The permissions of a mode that goes with it.
+    pub fn mode(&self) -> u32 {
+        self.owner << 6 | self.mask.unwrap_or(self.group) << 3 | self.other
+    }
+
+    /// This list after chmod(2).
+    #[must_use]
+    pub fn with_mode(&self, mode: u32) -> Self {
+        let [owner, group, other] = [6, 3, 0].map(|shift| mode >> shift & 7);
+        let mut new = Self { owner, other, ..self.clone() };
+        match &mut new.mask {
+            Some(mask) => *mask = group,
+            None => new.group = group,
+        }
+        new
+    }
+
+    /// The mode of something new that was asked to have `mode`, in a directory that hands this list on.
+    pub fn mode_of_new(&self, mode: u32) -> u32 {
+        mode & MODE_BITS & (self.mode() | !PERMISSIONS)
+    }
+
+    /// The access list of something new that has `mode` ([`PosixAcl::mode_of_new`]); `None` if the mode says all.
+    pub fn inherited(&self, mode: u32) -> Option<Self> {
+        self.is_extended().then(|| self.with_mode(mode))
+    }
+
+    /// What this list and `mode` say, in entries of which the first that names a permission decides about it. What a caller needs
+    /// several groups for is more than Linux gives at once, though it gives each part.
+    pub fn entries(&self, mode: u32) -> Vec<(Effect, Who, u32)> {
+        let [owner, mask, other] = [6, 3, 0].map(|shift| mode >> shift & 7);
+        // Without a mask Linux looks at the mode alone.
+        let is_ruled = self.is_extended() && mode & GROUP_BITS != 0;
+        let (users, groups): (&[_], &[_]) = if is_ruled { (&self.users, &self.groups) } else { (&[], &[]) };
+        let owning = if is_ruled { self.group & mask } else { mask };
+        let groups: Vec<(Who, u32)> = std::iter::once((Who::OwningGroup, owning))
+            .chain(groups.iter().map(|(gid, bits)| (Who::Group(*gid), bits & mask)))
+            .collect();
+        // Of two entries for one user, the first rules.
+        let mut seen = HashSet::new();
+        let users = users.iter().filter(|(uid, _)| seen.insert(*uid));
+        let users: Vec<(Who, u32)> = users.map(|(uid, bits)| (Who::User(*uid), bits & mask)).collect();
+        let of = |all: &[(Who, u32)]| all.iter().fold(0, |union, (_, bits)| union | bits);
+        let of_groups = of(&groups) | other;
+        let mut entries = Vec::new();
+        let mut push = |effect, who, bits: u32| {
+            if bits != 0 || effect == Effect::Allow {
+                entries.push((effect, who, bits));
+            }
+        };
+        push(Effect::Allow, Who::Owner, owner);
+        push(Effect::Deny, Who::Owner, (of(&users) | of_groups) & !owner);
+        for (who, bits) in users {
+            push(Effect::Allow, who, bits);
+            push(Effect::Deny, who, of_groups & !bits);
+        }
+        groups.iter().for_each(|(who, bits)| push(Effect::Allow, *who, *bits));
+        groups.iter().for_each(|(who, bits)| push(Effect::Deny, *who, other & !bits));
+        push(Effect::Allow, Who::Everyone, other);
+        entries
+    }
+}

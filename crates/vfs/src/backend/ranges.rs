@@ -1,0 +1,116 @@
+//! Ranges of a regular file: where its holes are, taking and giving back storage, copying within the storage
+//! (RFC 7862 SEEK, ALLOCATE, DEALLOCATE, COPY, CLONE; the FSCTLs of SMB for sparse files and copies).
+
+use crate::{AuthorizeWrite, Change, FsError, FsResult, NodeRef};
+
+/// The most bytes that one [`Ranges::copy_to`] copies, so that no copy holds a file and a thread for long.
+pub const COPY_BYTES_MAX: u64 = 16 << 20;
+
+/// What to look for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// The first byte that may be other than zero.
+    Data,
+    /// The first byte of a hole. One begins at the end of every file.
+    Hole,
+}
+
+/// A range that is copied or cloned to another file, or to another place of the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Where it begins in the source.
+    pub source: u64,
+    /// Where it begins in the target.
+    pub target: u64,
+    /// How many bytes it has.
+    pub len: u64,
+}
+
+impl Span {
+    /// Whether source and target have bytes in common, if they are in one file.
+    pub fn overlaps(&self) -> bool {
+        self.source.abs_diff(self.target) < self.len
+    }
+
+    /// Whether a storage that shares blocks of this many bytes can clone this from a source of `source_size` bytes into a
+    /// target of `target_size`: the ends lie between blocks, or where the source ends and the target does, too.
+    pub fn check_clone(&self, block: u64, source_size: u64, target_size: u64) -> FsResult<()> {
+        let source_end = self.source.checked_add(self.len).ok_or(FsError::Invalid)?;
+        let target_end = self.target.checked_add(self.len).ok_or(FsError::FileTooBig)?;
+        let aligned = |at: u64| at.is_multiple_of(block);
+        let ends = aligned(self.len) || source_end == source_size && target_end >= target_size;
+        let is_whole = aligned(self.source) && aligned(self.target) && ends && source_end <= source_size;
+        if is_whole { Ok(()) } else { Err(FsError::Invalid) }
+    }
+}
+
+/// The ranges of a regular file; of anything else every verb is refused as [`crate::Node::write`] is.
+///
+/// Changes promise what those of [`crate::Node`] do: their decision is asked for as that of a write is, and takes set-id
+/// bits away as a write does. They are durable after `sync(Data)` of the node that changes. A range without bytes changes
+/// nothing. What reaches past the largest size of a file is [`FsError::FileTooBig`] wherever it would make the file larger.
+pub trait Ranges {
+    /// The first place at or after `offset` with what is sought; `None` if there is no more data. An offset that is not in
+    /// the file is [`FsError::NoDevice`]. A storage that does not know its holes has none but that at the end.
+    fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>>;
+
+    /// Takes storage for a range, so that later writes to it are not refused for want of room. Contents stay; a file that
+    /// ends before the range does grows by zeros. [`FsError::NotSupported`] if the storage makes no such promise.
+    fn allocate(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
+
+    /// Takes storage for what of the first `len` bytes lies past the end, so that the file can grow to there. Contents and size stay.
+    /// [`FsError::NotSupported`] if the storage makes no such promise, or counts what files take by their sizes.
+    fn preallocate(&self, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
+
+    /// Makes what of a range is in the file read as zeros, and gives its storage back as far as whole blocks go. The size
+    /// stays.
+    fn punch(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
+
+    /// Makes what of a range is in the file read as zeros. The size stays; storage may be given back.
+    fn zero(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
+
+    /// Whether `target` lies in the same file system, so that copies and clones are the storage's own work.
+    fn shares_storage(&self, target: &NodeRef) -> bool;
+
+    /// Copies a range to `target`, as far as this file goes and at most [`COPY_BYTES_MAX`]: the number of bytes copied,
+    /// from the start of the range, which is 0 only if there is nothing to copy, and what that did to `target`.
+    /// [`FsError::Invalid`] for a range that overlaps itself, [`FsError::CrossVolume`] for a target of another kind of
+    /// backend.
+    fn copy_to(
+        &self,
+        target: &NodeRef,
+        span: &Span,
+        authorize: AuthorizeWrite<'_>,
+    ) -> FsResult<(u64, Change)>;
+
+    /// Lets a range of `target` share the storage of this range, all or nothing. [`FsError::NotSupported`] if the storage
+    /// cannot; [`FsError::Invalid`] for a range that overlaps itself, reaches past the end of this file, or does not begin
+    /// and end between blocks ([`super::capabilities::RangeLimits::clone_bytes`]) or at the end of both files.
+    fn clone_to(&self, target: &NodeRef, span: &Span, authorize: AuthorizeWrite<'_>) -> FsResult<Change>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_overlaps_itself_if_it_is_moved_by_less_than_its_length() {
+        let span = |source, target, len| Span { source, target, len };
+        assert!(span(0, 5, 6).overlaps() && span(5, 0, 6).overlaps() && span(7, 7, 1).overlaps());
+        assert!(!span(0, 5, 5).overlaps() && !span(5, 0, 5).overlaps() && !span(7, 7, 0).overlaps());
+        assert!(span(0, u64::MAX - 1, u64::MAX).overlaps());
+    }
+
+    #[test]
+    fn clones_are_of_whole_blocks_or_go_to_both_ends() {
+        let check = |source, target, len| Span { source, target, len }.check_clone(10, 95, 50);
+        assert_eq!(check(0, 20, 30), Ok(()));
+        assert_eq!(check(80, 40, 15), Ok(()), "to the end of both");
+        assert_eq!(check(80, 0, 15), Err(FsError::Invalid), "the target goes on after it");
+        for (source, target, len) in [(5, 0, 10), (0, 5, 10), (0, 0, 5), (80, 0, 20), (90, 0, 10)] {
+            assert_eq!(check(source, target, len), Err(FsError::Invalid), "{len} from {source} to {target}");
+        }
+        assert_eq!(check(u64::MAX - 5, 0, 10), Err(FsError::Invalid));
+        assert_eq!(check(0, u64::MAX - 5, 10), Err(FsError::FileTooBig));
+    }
+}

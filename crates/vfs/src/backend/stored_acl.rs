@@ -1,0 +1,30 @@
+//! Lists as they are stored with files.
+
+use super::xattrs::XattrName;
+use super::{Blocking, NodeRef};
+use crate::acl::{Acl, Record};
+use crate::error::{FsError, FsResult};
+use crate::model::attrs::Attrs;
+
+/// The list that rules a file with `attrs`, read anew: its own, or that of its mode.
+pub(crate) fn list_of(node: &NodeRef, attrs: &Attrs) -> FsResult<Acl> {
+    match read(node)?.filter(|record| record.is_of(attrs)) {
+        Some(record) => Ok(record.acl),
+        None => list_of_mode(node, attrs, Blocking::Allowed),
+    }
+}
+
+/// The list that the mode of a file with `attrs`, and its list of POSIX if it has one, amount to.
+pub(crate) fn list_of_mode(node: &NodeRef, attrs: &Attrs, blocking: Blocking) -> FsResult<Acl> {
+    let acl = node.acls().map_or(Ok(None), |acls| acls.access_acl(attrs, blocking))?;
+    Ok(acl.map_or_else(|| Acl::of_mode(attrs), |acl| Acl::of_posix(attrs, &acl)))
+}
+
+/// The record of a file, if it has any that is one.
+pub(crate) fn read(node: &NodeRef) -> FsResult<Option<Record>> {
+    match node.xattrs().map(|xattrs| xattrs.get(XattrName::ACL)) {
+        Some(Ok(bytes)) => Ok(Record::decode(&bytes)),
+        Some(Err(FsError::NotFound)) | None => Ok(None),
+        Some(Err(error)) => Err(error),
+    }
+}

@@ -1,0 +1,201 @@
+//! Extended attributes: small named values of a file, of which the storage knows no meaning (RFC 8276; EAs of SMB).
+//!
+//! Names are bare: how a storage tells them from its own attributes (`user.` on Linux) is its own affair, so no name leads
+//! out of them. Those that begin with [`RESERVED`] are this service's: nobody sees or touches them through this door.
+
+use crate::{Attrs, Change, FsError, FsResult};
+use std::fmt;
+use std::hash::{DefaultHasher, Hasher};
+use std::ops::ControlFlow;
+
+/// The longest name, in bytes. A storage may set a lower bound: see [`super::capabilities::XattrLimits`].
+pub const XATTR_NAME_BYTES_MAX: usize = 255;
+/// The largest value, in bytes (Linux `XATTR_SIZE_MAX`).
+pub const XATTR_VALUE_BYTES_MAX: usize = 64 << 10;
+/// All attributes of a file together, in bytes. A bound is needed because a volume's capacity does not count them.
+pub const XATTRS_BYTES_MAX: usize = 128 << 10;
+/// What an attribute counts there besides its name and value, in bytes.
+pub const XATTR_OVERHEAD_BYTES: usize = 288;
+/// How the names begin that belong to this service.
+pub const RESERVED: &[u8] = b"plimsoll.";
+
+/// The longest list of names that Linux returns, in bytes (`XATTR_LIST_MAX`), less what is there from others.
+const LIST_BYTES_MAX: usize = (64 << 10) - 1024;
+const _: () = {
+    let longest = XATTR_NAME_BYTES_MAX + XATTR_OVERHEAD_BYTES;
+    assert!(XATTRS_BYTES_MAX / longest * (b"user.".len() + XATTR_NAME_BYTES_MAX + 1) <= LIST_BYTES_MAX);
+    assert!(XATTR_VALUE_BYTES_MAX + longest <= XATTRS_BYTES_MAX);
+};
+
+/// The name of an attribute: 1 to 255 bytes without NUL, and none of this service's own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct XattrName<'a>(&'a [u8]);
+
+impl<'a> XattrName<'a> {
+    /// Checks `bytes`: an empty name and one with NUL is [`FsError::Invalid`], a long one [`FsError::NameTooLong`], one of
+    /// this service's own [`FsError::Access`].
+    pub fn new(bytes: &'a [u8]) -> FsResult<Self> {
+        match bytes {
+            _ if bytes.len() > XATTR_NAME_BYTES_MAX => Err(FsError::NameTooLong),
+            b"" => Err(FsError::Invalid),
+            _ if bytes.contains(&0) => Err(FsError::Invalid),
+            _ if bytes.starts_with(RESERVED) => Err(FsError::Access),
+            _ => Ok(Self(bytes)),
+        }
+    }
+
+    /// Whether it is one of this service's own.
+    pub fn is_own(self) -> bool {
+        self.0.starts_with(RESERVED)
+    }
+
+    /// The bytes of the name.
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Where a list goes on after this name: never 0, and the same as long as there is the name.
+    pub fn cookie(self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(self.0);
+        hasher.finish().max(1)
+    }
+}
+
+impl XattrName<'static> {
+    /// What this service keeps with a file: [`crate::Kept`]. Nobody reaches it by a name of theirs, and no list has it.
+    pub const KEPT: Self = Self(b"plimsoll.kept");
+    /// Its access control list, where a volume is ruled by them: [`crate::Acl`].
+    pub const ACL: Self = Self(b"plimsoll.acl");
+    /// Where a storage keeps owner, group and mode as an ordinary user.
+    #[cfg(feature = "conformance")]
+    pub(crate) const OWNER: Self = Self(b"plimsoll.owner");
+}
+
+impl fmt::Debug for XattrName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0.escape_ascii())
+    }
+}
+
+/// What the attributes of a file take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XattrsSize {
+    /// How many there are.
+    pub count: usize,
+    /// Bytes of their names and values.
+    pub bytes: usize,
+}
+
+/// Whether an attribute to be set may be there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetXattr {
+    /// Either way.
+    Either,
+    /// [`FsError::Exists`] if it is there.
+    Create,
+    /// [`FsError::NotFound`] if it is not.
+    Replace,
+}
+
+/// Decides whether the attributes of a file may be changed.
+pub type AuthorizeXattr<'a> = &'a dyn Fn(&Attrs) -> FsResult<()>;
+
+/// Takes names, each with its cookie, until it has enough. `Break` means that the name did not fit and was not taken.
+pub type XattrSink<'s> = dyn FnMut(XattrName<'_>, u64) -> ControlFlow<()> + 's;
+
+/// The extended attributes of a file.
+///
+/// The room for a service's own attributes ([`XattrName::is_own`]) is not that of the others, and no list has them.
+///
+/// Only regular files and directories carry any: on anything else every verb is [`FsError::NotSupported`].
+/// Changes promise what those of [`crate::Node`] do, and are durable after `sync(All)` of the node.
+pub trait Xattrs {
+    /// The value of an attribute; [`FsError::NotFound`] if it is not there.
+    fn get(&self, name: XattrName<'_>) -> FsResult<Vec<u8>>;
+
+    /// Lists names after `cookie` (0: from the start) in the order of their cookies. True if the end was reached; false
+    /// if `sink` had enough. A name that is there all the while comes once, whatever else changes.
+    fn list(&self, cookie: u64, sink: &mut XattrSink<'_>) -> FsResult<bool>;
+
+    /// Sets an attribute. A value past [`XATTR_VALUE_BYTES_MAX`] is [`FsError::FileTooBig`]; what would be past
+    /// [`XATTRS_BYTES_MAX`], or is more than the storage has room for, [`FsError::NoSpace`].
+    fn set(
+        &self,
+        name: XattrName<'_>,
+        value: &[u8],
+        how: SetXattr,
+        authorize: AuthorizeXattr<'_>,
+    ) -> FsResult<Change>;
+
+    /// Removes an attribute; [`FsError::NotFound`] if it is not there.
+    fn remove(&self, name: XattrName<'_>, authorize: AuthorizeXattr<'_>) -> FsResult<Change>;
+}
+
+/// Hands the names after `cookie` to `sink`, as [`Xattrs::list`] says.
+pub fn page<'n>(names: impl Iterator<Item = XattrName<'n>>, cookie: u64, sink: &mut XattrSink<'_>) -> bool {
+    let mut rest: Vec<_> = names.map(|name| (name.cookie(), name)).filter(|&(at, _)| at > cookie).collect();
+    rest.sort_unstable();
+    rest.into_iter().all(|(at, name)| sink(name, at).is_continue())
+}
+
+/// [`FsError::FileTooBig`] for a value that is too large, and [`FsError::NoSpace`] if a file with attributes of these
+/// lengths, name and value, may not have one more.
+pub fn check_room(
+    others: impl Iterator<Item = (usize, usize)>,
+    name: XattrName<'_>,
+    value: &[u8],
+) -> FsResult<()> {
+    if value.len() > XATTR_VALUE_BYTES_MAX {
+        return Err(FsError::FileTooBig);
+    }
+    if name.is_own() {
+        return Ok(());
+    }
+    let lengths = others.chain([(name.0.len(), value.len())]);
+    let bytes: usize = lengths.map(|(name, value)| name + value + XATTR_OVERHEAD_BYTES).sum();
+    if bytes > XATTRS_BYTES_MAX { Err(FsError::NoSpace) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_a_storage_can_keep() {
+        for bad in [&b""[..], b"\0", b"a\0b"] {
+            assert_eq!(XattrName::new(bad), Err(FsError::Invalid));
+        }
+        assert_eq!(XattrName::new(&[b'x'; 256]), Err(FsError::NameTooLong));
+        for own in [&b"plimsoll."[..], b"plimsoll.owner"] {
+            assert_eq!(XattrName::new(own), Err(FsError::Access));
+        }
+        for good in [&b"..."[..], b"..", b"/", b"user.plimsoll.owner", b"security.capability", b"plimsoll"] {
+            assert_eq!(XattrName::new(good).map(XattrName::bytes), Ok(good));
+        }
+    }
+
+    #[test]
+    fn what_the_service_keeps_needs_no_room_of_others() {
+        let full = || std::iter::once((1, XATTRS_BYTES_MAX));
+        assert_eq!(check_room(full(), XattrName::KEPT, b"record"), Ok(()));
+        assert_eq!(check_room(full(), XattrName(b"x"), b""), Err(FsError::NoSpace));
+        assert_eq!(XattrName::new(XattrName::KEPT.bytes()), Err(FsError::Access));
+    }
+
+    #[test]
+    fn a_file_has_room_for_the_largest_value_and_a_bound() {
+        let name = XattrName::new(&[b'x'; XATTR_NAME_BYTES_MAX]).unwrap();
+        let largest = vec![0; XATTR_VALUE_BYTES_MAX];
+        assert_eq!(check_room(std::iter::empty(), name, &largest), Ok(()));
+        assert_eq!(
+            check_room(std::iter::empty(), name, &[&largest[..], b"x"].concat()),
+            Err(FsError::FileTooBig)
+        );
+        assert_eq!(check_room([(1, 64 << 10)].into_iter(), name, &largest), Err(FsError::NoSpace));
+        let most = XATTRS_BYTES_MAX / (XATTR_OVERHEAD_BYTES + 1);
+        let name = XattrName::new(b"x").unwrap();
+        assert_eq!(check_room(std::iter::repeat_n((1, 0), most - 1), name, b""), Ok(()));
+        assert_eq!(check_room(std::iter::repeat_n((1, 0), most), name, b""), Err(FsError::NoSpace));
+    }
+}

@@ -1,0 +1,185 @@
+//! Attributes: what a file says of itself, and what a caller may set.
+
+use super::caller::INVALID_ID;
+use crate::error::{FsError, FsResult};
+
+/// The type of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileType {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A block device.
+    Block,
+    /// A character device.
+    Character,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+}
+
+/// A moment: seconds and nanoseconds since 1970 (UTC). Ordered as time is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time {
+    /// Whole seconds; before 1970 negative.
+    pub seconds: i64,
+    /// Nanoseconds of the second, below 10^9.
+    pub nanos: u32,
+}
+
+impl Time {
+    /// This moment in nanoseconds since 1970.
+    pub fn as_nanos(self) -> i128 {
+        i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanos)
+    }
+}
+
+/// The numbers of a device special file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+}
+
+/// Permission and set-id bits of a mode (`0o7777`).
+pub const MODE_BITS: u32 = 0o7777;
+/// Set user id on execution.
+pub const SET_UID: u32 = 0o4000;
+/// Set group id on execution; on a directory, new files take its group.
+pub const SET_GID: u32 = 0o2000;
+/// On a directory: only owners remove or rename.
+pub const STICKY: u32 = 0o1000;
+
+/// The attributes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attrs {
+    /// What it is.
+    pub file_type: FileType,
+    /// Permission, set-id and sticky bits, without the type.
+    pub mode: u32,
+    /// Number of names.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Bytes of storage in use.
+    pub used: u64,
+    /// Numbers of a device; zero otherwise.
+    pub device: Device,
+    /// A number of the file, unique among the files of the volume that exist now.
+    pub file_id: u64,
+    /// Last read.
+    pub accessed: Time,
+    /// Last change of the contents.
+    pub modified: Time,
+    /// Last change of contents or attributes.
+    pub changed: Time,
+    /// A number of this state of contents and attributes. In one run of the process it is higher than that of every earlier
+    /// state that was made through the volume; each backend says what holds of others, and after a restart. It stays while
+    /// nothing changes and the file is in use. Reading, and what that does to `accessed`, is no change.
+    pub change: u64,
+    /// When the file was made; `None` where the storage does not keep it. Nothing changes it.
+    pub born: Option<Time>,
+}
+
+/// A time to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The server's clock.
+    Now,
+    /// This moment.
+    To(Time),
+}
+
+/// What to set; `None` leaves as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttrs {
+    /// New mode bits (`0o7777`).
+    pub mode: Option<u32>,
+    /// Bits that the mode of a new file loses, unless its directory hands a list on (RFC 8275). Of a file that is there, they mean
+    /// nothing.
+    pub umask: u32,
+    /// New owner.
+    pub uid: Option<u32>,
+    /// New group.
+    pub gid: Option<u32>,
+    /// New size: cuts, or grows by a hole.
+    pub size: Option<u64>,
+    /// New access time.
+    pub accessed: Option<SetTime>,
+    /// New modification time.
+    pub modified: Option<SetTime>,
+}
+
+impl SetAttrs {
+    /// Whether nothing is to be set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// [`FsError::Invalid`] if a user or group is to be set that is none: the kernel would leave the one there is.
+    pub fn check_ids(&self) -> FsResult<()> {
+        if [self.uid, self.gid].contains(&Some(INVALID_ID)) { Err(FsError::Invalid) } else { Ok(()) }
+    }
+}
+
+/// What one mutation did to an object: no other change through this service lies between the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Just before.
+    pub before: Attrs,
+    /// Just after.
+    pub after: Attrs,
+}
+
+/// The state of a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FsStat {
+    /// Capacity in bytes.
+    pub bytes_total: u64,
+    /// Free bytes.
+    pub bytes_free: u64,
+    /// Free bytes that an ordinary user may take.
+    pub bytes_available: u64,
+    /// Most files it can hold.
+    pub files_total: u64,
+    /// Free file slots.
+    pub files_free: u64,
+    /// Free file slots that an ordinary user may take.
+    pub files_available: u64,
+}
+
+impl FsStat {
+    /// With less than this left storage is as good as full.
+    const SHORT_BYTES: u64 = 1 << 20;
+    const SHORT_FILES: u64 = 16;
+
+    /// Whether next to nothing is left of storage that has this, in bytes or in files.
+    pub fn is_full(&self) -> bool {
+        // Some file systems have no fixed number of files.
+        let no_files = self.files_total > 0 && self.files_available < Self::SHORT_FILES;
+        self.bytes_available < Self::SHORT_BYTES || no_files
+    }
+}
+
+/// What never changes while a volume is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FsLimits {
+    /// Most links to one file.
+    pub links_max: u32,
+    /// Longest name in bytes.
+    pub name_bytes_max: u32,
+    /// Largest file in bytes.
+    pub file_bytes_max: u64,
+    /// Granularity of times, in nanoseconds.
+    pub time_step_ns: u32,
+}

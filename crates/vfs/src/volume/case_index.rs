@@ -1,0 +1,451 @@
+//! Names by another spelling: for protocols to which two names that differ by case are one.
+//!
+//! A directory is listed once for that, and its names are kept under its change number, so that whoever changes it outside of this
+//! process is noticed. What changes through this process is told ([`NameIndexes::changed`]), with the directory's attributes from
+//! before and after: so a directory that is being filled is not listed again for each new name. Where nothing is kept, telling is one load.
+
+use crate::file_key::FileKey;
+use crate::model::attrs::Change;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What all spellings of a name have in common; `None` for what is no name to whoever asks.
+pub type Fold = fn(&[u8]) -> Option<Vec<u8>>;
+
+/// Memory for the names of one volume's directories.
+const BYTES_MAX: usize = 16 << 20;
+/// What a name takes besides its bytes.
+const NAME_BYTES: usize = 48;
+/// Directories of one volume whose names are kept.
+const DIRS_MAX: usize = 1024;
+/// Directories of one volume whose names are gathered at one time, each in as much memory as all may take that are kept. Who looks for
+/// a name in others meanwhile keeps nothing of what is found.
+const GATHERED_MAX: usize = 4;
+
+/// The names of one volume's directories that were looked for by another spelling.
+#[derive(Default)]
+pub(crate) struct NameIndexes {
+    /// How many there are, with those that are being made.
+    count: AtomicUsize,
+    kept: Mutex<Kept>,
+    hasher: RandomState,
+    /// Directories whose names are being gathered.
+    gathered: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Kept {
+    dirs: HashMap<FileKey, Dir>,
+    bytes: usize,
+    /// Counts uses, so that what was not used for longest goes first.
+    clock: u64,
+}
+
+struct Dir {
+    /// The directory's change number that these names belong to.
+    change: u64,
+    state: State,
+    used: u64,
+}
+
+enum State {
+    /// It is being listed; what has changed since that began.
+    Listing(Vec<(Change, NameChange)>),
+    Known {
+        fold: Fold,
+        names: Names,
+    },
+}
+
+/// Names by what their spellings have in common.
+#[derive(Default)]
+struct Names {
+    by_hash: BTreeSet<(u64, Box<[u8]>)>,
+    bytes: usize,
+}
+
+/// What has happened to a name of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NameChange {
+    /// It is there.
+    Added(Box<[u8]>),
+    /// It is not there any more.
+    Removed(Box<[u8]>),
+}
+
+/// Changes that a listing may miss, beyond which it is not kept.
+const MISSED_MAX: usize = 4096;
+
+/// What is known of a name.
+pub(crate) enum Known<'i> {
+    /// All there is to know: the name as it is stored, or that there is none.
+    Stored(Option<Vec<u8>>),
+    /// The directory has to be listed. What its names are gathered in, unless others do that.
+    Unknown(Option<Gathering<'i>>),
+}
+
+/// The names of a directory that is being listed.
+pub(crate) struct Gathering<'i> {
+    indexes: &'i NameIndexes,
+    dir: FileKey,
+    /// The state at which the listing has begun.
+    change: u64,
+    fold: Fold,
+    names: Names,
+    is_kept: bool,
+}
+
+impl NameIndexes {
+    /// The stored name in a directory that is like `name` to `fold`, if that is known of its state `change`.
+    pub(crate) fn find(&self, dir: &FileKey, change: u64, name: &[u8], fold: Fold) -> Known<'_> {
+        let Some(wanted) = fold(name) else { return Known::Stored(None) };
+        let mut kept = self.kept();
+        kept.clock += 1;
+        let clock = kept.clock;
+        if let Some(Dir { change: of, state: State::Known { fold: by, names }, used }) =
+            kept.dirs.get_mut(dir)
+            && *of == change
+            && std::ptr::fn_addr_eq(*by, fold)
+        {
+            *used = clock;
+            return Known::Stored(names.find(self.hasher.hash_one(&wanted[..]), &wanted, fold));
+        }
+        let is_gathered = |entry: &Dir| entry.change == change && matches!(entry.state, State::Listing(_));
+        if kept.dirs.get(dir).is_some_and(is_gathered) || self.gathered.load(Ordering::SeqCst) >= GATHERED_MAX
+        {
+            return Known::Unknown(None);
+        }
+        if kept.remove(dir).is_none() {
+            self.count.fetch_add(1, Ordering::SeqCst);
+        }
+        kept.dirs.insert(*dir, Dir { change, state: State::Listing(Vec::new()), used: clock });
+        self.gathered.fetch_add(1, Ordering::SeqCst);
+        let (dir, names) = (*dir, Names::default());
+        Known::Unknown(Some(Gathering { indexes: self, dir, change, fold, names, is_kept: false }))
+    }
+
+    /// Keeps the names that a listing has found, which began at the state `change`.
+    fn listed(&self, dir: &FileKey, change: u64, mut names: Names, fold: Fold) {
+        let mut kept = self.kept();
+        let missed = match kept.dirs.get_mut(dir) {
+            Some(Dir { change: of, state: State::Listing(missed), .. }) if *of == change => {
+                std::mem::take(missed)
+            }
+            // Others list it too, or it has been let go.
+            _ => return,
+        };
+        let mut at = change;
+        for (change, what) in missed {
+            if change.before.change != at {
+                return self.forget(&mut kept, dir);
+            }
+            names.apply(what, fold, &self.hasher);
+            at = change.after.change;
+        }
+        if names.bytes > BYTES_MAX {
+            return self.forget(&mut kept, dir);
+        }
+        kept.bytes += names.bytes;
+        if let Some(entry) = kept.dirs.get_mut(dir) {
+            (entry.state, entry.change) = (State::Known { fold, names }, at);
+        }
+        while kept.bytes > BYTES_MAX || kept.dirs.len() > DIRS_MAX {
+            let others = kept.dirs.iter().filter(|(key, _)| *key != dir);
+            let Some(oldest) = others.min_by_key(|(_, entry)| entry.used).map(|(key, _)| *key) else {
+                return;
+            };
+            self.forget(&mut kept, &oldest);
+        }
+    }
+
+    /// Names of a directory were changed through this process.
+    #[inline]
+    pub(crate) fn changed(&self, dir: &FileKey, change: &Change, what: impl FnOnce() -> Vec<NameChange>) {
+        if self.count.load(Ordering::SeqCst) > 0 {
+            self.apply(dir, change, what());
+        }
+    }
+
+    #[cold]
+    fn apply(&self, dir: &FileKey, change: &Change, what: Vec<NameChange>) {
+        let mut kept = self.kept();
+        let Kept { dirs, bytes, .. } = &mut *kept;
+        let Some(entry) = dirs.get_mut(dir) else { return };
+        let is_kept = match &mut entry.state {
+            State::Listing(missed) => {
+                // All of one change: the later ones of it begin where the first has ended.
+                let mut at = *change;
+                for what in what {
+                    missed.push((at, what));
+                    at.before = at.after;
+                }
+                missed.len() <= MISSED_MAX
+            }
+            State::Known { .. } if entry.change != change.before.change => false,
+            State::Known { fold, names } => {
+                *bytes -= names.bytes;
+                for what in what {
+                    names.apply(what, *fold, &self.hasher);
+                }
+                *bytes += names.bytes;
+                entry.change = change.after.change;
+                *bytes <= BYTES_MAX
+            }
+        };
+        if !is_kept {
+            self.forget(&mut kept, dir);
+        }
+    }
+
+    /// A directory is listed no longer, and its names are not known.
+    fn not_listed(&self, dir: &FileKey, change: u64) {
+        let mut kept = self.kept();
+        let is_its = |entry: &Dir| entry.change == change && matches!(entry.state, State::Listing(_));
+        if kept.dirs.get(dir).is_some_and(is_its) {
+            self.forget(&mut kept, dir);
+        }
+    }
+
+    fn forget(&self, kept: &mut Kept, dir: &FileKey) {
+        if kept.remove(dir).is_some() {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gathering<'_> {
+    /// The same with one more name, whose spellings have `folded` in common. Nothing if these are more than are kept.
+    pub(crate) fn with(mut self, name: &[u8], folded: Option<&[u8]>) -> Option<Self> {
+        if let Some(folded) = folded {
+            self.names.insert(self.indexes.hasher.hash_one(folded), name.into());
+        }
+        (self.names.bytes <= BYTES_MAX).then_some(self)
+    }
+
+    /// These are all.
+    pub(crate) fn keep(mut self) {
+        self.is_kept = true;
+        self.indexes.listed(&self.dir, self.change, std::mem::take(&mut self.names), self.fold);
+    }
+}
+
+impl Drop for Gathering<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.indexes.not_listed(&self.dir, self.change);
+        }
+        self.indexes.gathered.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Kept {
+    fn remove(&mut self, dir: &FileKey) -> Option<Dir> {
+        let entry = self.dirs.remove(dir)?;
+        if let State::Known { names, .. } = &entry.state {
+            self.bytes -= names.bytes;
+        }
+        Some(entry)
+    }
+}
+
+impl Names {
+    fn add(&mut self, name: Box<[u8]>, fold: Fold, hasher: &RandomState) {
+        if let Some(folded) = fold(&name) {
+            self.insert(hasher.hash_one(&folded[..]), name);
+        }
+    }
+
+    fn insert(&mut self, hash: u64, name: Box<[u8]>) {
+        let bytes = NAME_BYTES + name.len();
+        if self.by_hash.insert((hash, name)) {
+            self.bytes += bytes;
+        }
+    }
+
+    fn apply(&mut self, what: NameChange, fold: Fold, hasher: &RandomState) {
+        match what {
+            NameChange::Added(name) => self.add(name, fold, hasher),
+            NameChange::Removed(name) => {
+                let Some(folded) = fold(&name) else { return };
+                let bytes = NAME_BYTES + name.len();
+                if self.by_hash.remove(&(hasher.hash_one(&folded[..]), name)) {
+                    self.bytes -= bytes;
+                }
+            }
+        }
+    }
+
+    /// The first name that has all in common with others that `wanted` has.
+    fn find(&self, hash: u64, wanted: &[u8], fold: Fold) -> Option<Vec<u8>> {
+        let from = Bound::Included((hash, Box::default()));
+        let same_hash = self.by_hash.range((from, Bound::Unbounded)).take_while(|(other, _)| *other == hash);
+        let mut like = same_hash.filter(|(_, name)| fold(name).as_deref() == Some(wanted));
+        like.next().map(|(_, name)| name.to_vec())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::attrs::{Attrs, Device, FileType, Time};
+
+    fn lower(name: &[u8]) -> Option<Vec<u8>> {
+        (name != b"no name").then(|| name.to_ascii_lowercase())
+    }
+
+    fn key(number: u8) -> FileKey {
+        FileKey::new(&[number]).unwrap()
+    }
+
+    fn change(before: u64, after: u64) -> Change {
+        let time = Time::default();
+        let at = |change| Attrs {
+            file_type: FileType::Directory,
+            mode: 0o755,
+            links: 2,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            used: 0,
+            device: Device::default(),
+            file_id: 1,
+            accessed: time,
+            modified: time,
+            changed: time,
+            change,
+            born: None,
+        };
+        Change { before: at(before), after: at(after) }
+    }
+
+    fn added(name: &str) -> Vec<NameChange> {
+        vec![NameChange::Added(name.as_bytes().into())]
+    }
+
+    /// Begins to list a directory.
+    fn list<'i>(indexes: &'i NameIndexes, dir: &FileKey, change: u64) -> Option<Gathering<'i>> {
+        match indexes.find(dir, change, b"x", lower) {
+            Known::Stored(found) => panic!("it is known to have {found:?}"),
+            Known::Unknown(gathering) => gathering,
+        }
+    }
+
+    /// Finds these names and no more.
+    fn end(mut gathering: Gathering<'_>, names: &[&str]) {
+        for name in names {
+            gathering = gathering.with(name.as_bytes(), lower(name.as_bytes()).as_deref()).unwrap();
+        }
+        gathering.keep();
+    }
+
+    /// What is known: `None` if the directory has to be listed.
+    fn find(indexes: &NameIndexes, change: u64, name: &str) -> Option<Option<String>> {
+        match indexes.find(&key(1), change, name.as_bytes(), lower) {
+            Known::Stored(stored) => Some(stored.map(|name| String::from_utf8(name).unwrap())),
+            Known::Unknown(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_directory_is_listed_once_for_each_of_its_states() {
+        let indexes = NameIndexes::default();
+        end(list(&indexes, &key(1), 7).unwrap(), &["abc", "no name", "Other"]);
+        assert_eq!(find(&indexes, 7, "ABC"), Some(Some("abc".into())));
+        assert_eq!(find(&indexes, 7, "oTHER"), Some(Some("Other".into())));
+        assert_eq!(find(&indexes, 7, "abcd"), Some(None));
+        assert_eq!(find(&indexes, 7, "no name"), Some(None));
+        let before = list(&indexes, &key(1), 8).expect("somebody else has changed it");
+        let after = list(&indexes, &key(1), 9).unwrap();
+        end(before, &["abc"]);
+        assert_eq!(find(&indexes, 9, "abc"), None, "that listing was of another state");
+        end(after, &["abc"]);
+        assert_eq!(find(&indexes, 9, "abc"), Some(Some("abc".into())));
+    }
+
+    #[test]
+    fn changes_that_are_told_need_no_listing() {
+        let indexes = NameIndexes::default();
+        let gathering = list(&indexes, &key(1), 1).unwrap();
+        indexes.changed(&key(1), &change(1, 2), || added("New"));
+        end(gathering, &["old"]);
+        assert_eq!(find(&indexes, 2, "NEW"), Some(Some("New".into())), "it came while it was listed");
+        indexes.changed(&key(1), &change(2, 3), || vec![NameChange::Removed(b"New"[..].into())]);
+        indexes.changed(&key(1), &change(3, 4), || added("Third"));
+        assert_eq!(find(&indexes, 4, "new"), Some(None));
+        assert_eq!(find(&indexes, 4, "third"), Some(Some("Third".into())));
+        indexes.changed(&key(2), &change(4, 5), || added("x"));
+        assert_eq!(find(&indexes, 4, "third"), Some(Some("Third".into())), "that was another directory");
+        indexes.changed(&key(1), &change(5, 6), || added("x"));
+        assert_eq!(find(&indexes, 6, "x"), None, "something between was not told");
+    }
+
+    #[test]
+    fn a_gap_while_it_is_listed_lets_the_listing_go() {
+        let indexes = NameIndexes::default();
+        let gathering = list(&indexes, &key(1), 1).unwrap();
+        indexes.changed(&key(1), &change(2, 3), || added("b"));
+        end(gathering, &["a"]);
+        let again = list(&indexes, &key(1), 3).unwrap();
+        assert_eq!(indexes.count.load(Ordering::SeqCst), 1);
+        drop(again);
+        assert_eq!(indexes.count.load(Ordering::SeqCst), 0, "what is not listed to its end is not kept");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_oldest_goes_first() {
+        let indexes = NameIndexes::default();
+        let many = |dir: u8| {
+            let names: Vec<String> = (0..80_000u32).map(|n| format!("{n:0100}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            end(list(&indexes, &key(dir), 1).unwrap(), &names);
+        };
+        many(1);
+        many(2);
+        let kept = indexes.kept();
+        assert!(kept.bytes <= BYTES_MAX && kept.dirs.len() == 1 && kept.dirs.contains_key(&key(2)));
+        drop(kept);
+        for dir in 0..=255u8 {
+            for second in 0..8u8 {
+                let dir = FileKey::new(&[dir, second]).unwrap();
+                end(list(&indexes, &dir, 1).unwrap(), &["a"]);
+            }
+        }
+        assert!(indexes.kept().dirs.len() <= DIRS_MAX);
+        assert_eq!(indexes.count.load(Ordering::SeqCst), indexes.kept().dirs.len());
+    }
+
+    /// Names of a directory that has more than are kept are not gathered past the bound, and nothing of them stays.
+    #[test]
+    fn names_of_a_large_directory_are_let_go_while_it_is_listed() {
+        let indexes = NameIndexes::default();
+        let mut gathering = list(&indexes, &key(1), 1);
+        let mut most = 0;
+        for number in 0..200_000u32 {
+            let name = format!("{number:0100}").into_bytes();
+            gathering = gathering.take().and_then(|gathering| gathering.with(&name, Some(&name)));
+            most = most.max(gathering.as_ref().map_or(0, |gathering| gathering.names.bytes));
+        }
+        assert!(gathering.is_none() && most > BYTES_MAX / 2 && most <= BYTES_MAX);
+        assert!(indexes.kept().dirs.is_empty());
+        assert_eq!(indexes.count.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn one_gathers_the_names_of_a_directory_and_few_do_at_one_time() {
+        let indexes = NameIndexes::default();
+        let dirs: Vec<FileKey> = (0..=u8::try_from(GATHERED_MAX).unwrap()).map(key).collect();
+        let mut first: Vec<_> = dirs[1..].iter().map(|dir| list(&indexes, dir, 1).unwrap()).collect();
+        assert!(list(&indexes, &dirs[1], 1).is_none(), "somebody does so already");
+        assert!(list(&indexes, &dirs[0], 1).is_none(), "too many do");
+        first.drain(..).for_each(|gathering| end(gathering, &["a"]));
+        assert_eq!(find(&indexes, 1, "A"), Some(Some("a".into())));
+        end(list(&indexes, &dirs[0], 1).unwrap(), &["b"]);
+    }
+}
