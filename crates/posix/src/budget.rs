@@ -3,7 +3,7 @@
 //! Nothing is divided beforehand: one busy store among many idle ones has nearly everything. When there is no more, the
 //! store that has most gives up something, so a busy store cannot starve the others.
 
-use crate::listing_cache::ListingCache;
+use crate::listing::cache::ListingCache;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::any::Any;
 use std::fmt;

@@ -8,52 +8,23 @@
 //!
 //! [`Store::open`] sets the umask of the process to zero; [`ResourceBudget::of_process`] raises its soft
 //! limit of descriptors to the hard one.
+//!
+//! Layers, top down: `volumes`, `dir`, `node`, `fs_type`, `capacity`, `budget`, `listing`, `sys`, `error`.
 
 #![warn(unreachable_pub)]
 #![deny(unsafe_code)]
 
-mod acl_memory;
-mod acls;
-mod attr;
 mod budget;
-mod changes;
-mod charging;
-mod claim;
-mod counter;
-mod counting;
-mod create;
-mod data;
+mod capacity;
 mod dir;
 mod error;
-mod flush;
-mod fs_uid;
-mod index;
-mod key;
-mod ledger;
-mod limit;
+mod fs_type;
 mod listing;
-mod listing_cache;
-mod locate;
-mod mount;
-mod names;
-mod nature;
 mod node;
-mod options;
-mod owner;
-mod project;
-mod ranges;
-mod record;
-mod reserve;
-mod setattr;
-mod store;
 mod sys;
-mod table;
-mod trash;
-mod tree;
 mod volumes;
-mod xattrs;
 
 pub use budget::ResourceBudget;
-pub use options::Options;
-pub use store::Store;
+pub use node::mount::options::Options;
 pub use volumes::Volumes;
+pub use volumes::store::Store;

@@ -1,9 +1,9 @@
 //! Ranges of regular files: holes, storage, copies within the kernel, shared blocks.
 
+use super::{Node, Rights};
+use crate::capacity::limit::Limit;
 use crate::error::refused;
-use crate::limit::Limit;
-use crate::nature::file_system_stat;
-use crate::node::{Node, Rights};
+use crate::fs_type::file_system_stat;
 use crate::sys;
 use rustix::fs::{
     FallocateFlags, Mode, OFlags, SeekFrom, copy_file_range, fallocate, fstatvfs, ftruncate, openat, seek,

@@ -1,12 +1,12 @@
 //! Making objects, so that none is ever seen with wider rights than it was asked for.
 
-use crate::attr::{file_type, set_mode, set_owner, set_times, timespec};
-use crate::counter::Sight;
+use super::entries::link_open;
 use crate::error::refused;
-use crate::fs_uid::{FsUidGuard, is_own, own_uid};
-use crate::names::link_open;
+use crate::node::attr::{file_type, set_mode, set_owner, set_times, timespec};
+use crate::node::counter::Sight;
+use crate::node::fs_uid::{FsUidGuard, is_own, own_uid};
+use crate::node::owner::{Owner, carries};
 use crate::node::{Node, Rights};
-use crate::owner::{Owner, carries};
 use rustix::fs::{
     AtFlags, FileType as Kind, Mode, OFlags, Stat, Timestamps, fstat, ftruncate, makedev, mkdirat, mknodat,
     openat, symlinkat, unlinkat,

@@ -3,9 +3,9 @@
 //! It is lent to whoever writes what management must, and only if there is no other room: what is given up for longer, clients
 //! fill.
 
-use crate::nature::file_system_stat;
-use crate::trash::entries;
-use crate::tree::make_private;
+use super::trash::entries;
+use super::tree::make_private;
+use crate::fs_type::file_system_stat;
 use rustix::fs::{
     AtFlags, FallocateFlags, Mode, OFlags, fallocate, fstat, fstatvfs, fsync, openat, unlinkat,
 };

@@ -1,8 +1,8 @@
 //! How a file is found by the index: by its last known place, else by a scan of the tree.
 
+use super::Mount;
+use super::index::{Index, LEVELS_MAX, Route, id};
 use crate::error::refused;
-use crate::index::{Index, LEVELS_MAX, Route, id};
-use crate::mount::Mount;
 use rustix::fs::{FileType as Kind, Mode, OFlags, RawDir, openat, statat};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,10 +1,10 @@
 //! Contents: reading, writing, making durable.
 
-use crate::attr::set_mode;
+use super::attr::set_mode;
+use super::owner::Owner;
+use super::{Node, Rights};
 use crate::error::refused;
-use crate::nature::OFFSET_MAX;
-use crate::node::{Node, Rights};
-use crate::owner::Owner;
+use crate::fs_type::OFFSET_MAX;
 use crate::sys;
 use rustix::fs::{SeekFrom, fdatasync, fsync, readlinkat, seek, syncfs};
 use rustix::io::{Errno, pwrite};

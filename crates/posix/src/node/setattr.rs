@@ -1,9 +1,9 @@
 //! Changing attributes.
 
-use crate::attr::{set_mode, set_owner, set_times, timespec};
+use super::attr::{set_mode, set_owner, set_times, timespec};
+use super::owner::{self, Owner};
+use super::{Node, Rights};
 use crate::error::refused;
-use crate::node::{Node, Rights};
-use crate::owner::{self, Owner};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, ftruncate};
 use rustix::io::Errno;
 use vfs::acl::access::set_id_bits;

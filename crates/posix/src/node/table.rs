@@ -1,8 +1,8 @@
 //! The table of nodes: one node per file, bounded in number ([`ResourceBudget`]) because each holds a
 //! descriptor.
 
+use super::Node;
 use crate::budget::{Evict, Evicted, ResourceBudget};
-use crate::node::Node;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! The bound on all cached listings of the stores that share it: the oldest page goes first.
 
-use crate::listing::{Listing, Page};
+use super::{Listing, Page};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

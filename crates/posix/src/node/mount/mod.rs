@@ -1,19 +1,23 @@
 //! The tree that is served: where files are opened, found by key, and by name without leaving the file system.
 
-use crate::attr::{self, proc_path};
+mod index;
+mod locate;
+pub(crate) mod options;
+
+use super::attr::{self, proc_path};
+use super::counter::{self, Sight};
+use super::fs_uid::may_own;
+use super::key::{self, Form};
+use super::owner::{self, Owner};
+use super::table::Table;
+use super::{Node, Rights};
 use crate::budget::ResourceBudget;
-use crate::counter::{self, Sight};
+use crate::capacity::limit::Limit;
 use crate::error::refused;
-use crate::fs_uid::may_own;
-use crate::index::Index;
-use crate::key::{self, Form};
-use crate::limit::Limit;
-use crate::nature::{Nature, file_bytes_max, keeps_acls, keeps_xattrs, may_trust, tells_changes_apart};
-use crate::node::{Node, Rights};
-use crate::options::Options;
-use crate::owner::{self, Owner};
+use crate::fs_type::{Nature, file_bytes_max, keeps_acls, keeps_xattrs, may_trust, tells_changes_apart};
 use crate::sys::{self, Handle};
-use crate::table::Table;
+use index::Index;
+use options::Options;
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, StatxFlags, fstat, makedev, openat, openat2, statx,
 };

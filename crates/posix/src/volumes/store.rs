@@ -1,14 +1,14 @@
 //! The backend: opening a directory, and what concerns the whole of it.
 
+use crate::capacity::limit::Limit;
 use crate::error::refused;
-use crate::limit::Limit;
-use crate::mount::Mount;
-use crate::nature::file_system_stat;
+use crate::fs_type::file_system_stat;
 use crate::node::Node;
-use crate::options::Options;
-use crate::ranges::clone_bytes;
+use crate::node::mount::Mount;
+use crate::node::mount::options::Options;
+use crate::node::ranges::clone_bytes;
+use crate::node::xattrs::NAME_BYTES_MAX;
 use crate::sys;
-use crate::xattrs::NAME_BYTES_MAX;
 use rustix::fs::{Mode, OFlags, fstatvfs, syncfs};
 use rustix::process::umask;
 use std::io;

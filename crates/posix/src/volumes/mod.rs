@@ -8,19 +8,22 @@
 //! Every verb can end in its middle and be repeated. What makes a volume be there is its name in `volumes`; all else is
 //! repaired when it is made, opened or removed again. docs/formats/data-directory.md draws it.
 
-use crate::claim::Claim;
-use crate::counting::Counter;
+mod recount;
+mod reserve;
+pub(crate) mod store;
+mod trash;
+pub(crate) mod tree;
+
+use crate::capacity::dir_lock::Claim;
+use crate::capacity::ledger::Ledger;
+use crate::capacity::limit::Limit;
+use crate::capacity::project::{self, Project};
+use crate::capacity::usage_file::{Entry, Record};
 use crate::error::refused;
-use crate::ledger::Ledger;
-use crate::limit::Limit;
-use crate::nature::file_system_stat;
-use crate::options::Options;
-use crate::project::{self, Project};
-use crate::record::{Entry, Record};
-use crate::reserve::Reserve;
-use crate::store::Store;
-use crate::trash::{Trash, entries};
-use crate::tree::{self, make_private, open_dir, reopen};
+use crate::fs_type::file_system_stat;
+use crate::node::mount::options::Options;
+use recount::Counter;
+use reserve::Reserve;
 use rustix::fs::{AtFlags, Mode, fsync, mkdirat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -31,6 +34,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
+use store::Store;
+use trash::{Trash, entries};
+use tree::{make_private, open_dir, reopen};
 use vfs::{
     Backend, Capacity, Counting, FsError, FsResult, FsStat, LentRoom, Provisioner, Root, Usage, VolumeId,
 };

@@ -4,9 +4,9 @@
 //! An access list, or that there is none, is remembered under the change time, which moves with it whoever sets it. Where the file
 //! system stamps changes with the time of the last timer tick, only what has not changed for a while is remembered.
 
-use crate::attr::proc_path;
+use super::Node;
+use super::attr::proc_path;
 use crate::error::refused;
-use crate::node::Node;
 use rustix::fs::{fgetxattr, getxattr};
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;

@@ -3,9 +3,9 @@
 //! What is in the directory `trash` is to be deleted, whoever put it there: so a process that ended in the middle leaves
 //! nothing but work for the next.
 
+use super::tree::delete;
+use crate::capacity::project::Project;
 use crate::error::refused;
-use crate::project::Project;
-use crate::tree::delete;
 use rustix::fs::{Mode, OFlags, RawDir, openat};
 use rustix::io::Errno;
 use std::collections::HashSet;

@@ -7,9 +7,9 @@
 //! A change is *pending* from before it takes something until after it has given back the rest. The count is written down at the
 //! end of the process only when none is: it would be wrong by what that change took.
 
-use crate::claim::Claim;
+use super::dir_lock::Claim;
+use super::usage_file::{Entry, Record};
 use crate::error::refused;
-use crate::record::{Entry, Record};
 use rustix::fs::syncfs;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;

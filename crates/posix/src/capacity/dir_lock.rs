@@ -32,7 +32,7 @@ impl Drop for Claim {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::open_root;
+    use crate::volumes::tree::open_root;
 
     #[test]
     fn a_directory_is_free_once_it_is_given_up_also_where_a_child_has_inherited_it() {

@@ -1,5 +1,7 @@
 //! What is kept of a directory's entries: pages, each as one call to the kernel gave it.
 
+pub(crate) mod cache;
+
 use crate::error::refused;
 use rustix::fs::{RawDir, SeekFrom, seek};
 use std::mem::MaybeUninit;

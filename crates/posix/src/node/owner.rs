@@ -3,7 +3,7 @@
 //! docs/formats/owner-xattr.md draws the bytes. Only regular files and directories can carry it: the kernel keeps
 //! `user.` attributes off everything else, so symbolic links, FIFOs and sockets show their real owner.
 
-use crate::attr::proc_path;
+use super::attr::proc_path;
 use crate::error::refused;
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr, getxattr, lgetxattr, setxattr};
 use rustix::io::Errno;

@@ -1,7 +1,7 @@
 //! A volume's capacity: who counts, and what is under way of it.
 
-use crate::ledger::{Ledger, Pending};
-use crate::project::Project;
+use super::ledger::{Ledger, Pending};
+use super::project::Project;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks};
 use vfs::{Capacity, FsResult, FsStat, Usage};
 

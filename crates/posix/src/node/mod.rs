@@ -1,15 +1,30 @@
 //! One file: its descriptor, its lock, its state.
 
-use crate::acl_memory::AclMemory;
-use crate::attr;
-use crate::changes;
-use crate::counter::{self, Ahead, Sight};
+mod acl_cache;
+mod acls;
+pub(crate) mod attr;
+pub(crate) mod changes;
+pub(crate) mod charging;
+pub(crate) mod counter;
+mod data;
+mod flush;
+pub(crate) mod fs_uid;
+mod key;
+pub(crate) mod mount;
+pub(crate) mod owner;
+pub(crate) mod ranges;
+mod setattr;
+mod table;
+pub(crate) mod xattrs;
+
+use crate::capacity::limit::Promised;
 use crate::error::refused;
-use crate::flush::Flush;
-use crate::limit::Promised;
 use crate::listing::Listing;
-use crate::mount::{Mount, found};
 use crate::sys;
+use acl_cache::AclMemory;
+use counter::{Ahead, Sight};
+use flush::Flush;
+use mount::{Mount, found};
 use rustix::fs::{MemfdFlags, Stat, memfd_create};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Attributes: from the kernel's words to the model's and back.
 
-use crate::counter::Sight;
+use super::counter::Sight;
 use crate::sys;
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, RawMode, Stat, Timespec, Timestamps, Uid, chmodat, chownat, fchmod, major,

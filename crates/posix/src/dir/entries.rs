@@ -1,9 +1,9 @@
 //! Names: removing, renaming, linking. Directories are locked in the order of their keys.
 
-use crate::attr::proc_path;
-use crate::charging::Leaving;
 use crate::error::refused;
 use crate::node::Node;
+use crate::node::attr::proc_path;
+use crate::node::charging::Leaving;
 use rustix::fs::{AtFlags, CWD, linkat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use std::any::Any;

@@ -3,7 +3,7 @@
 //! However deep the tree is, few descriptors are open and nothing is called recursively: the way back up is `..`. No
 //! symbolic link is followed and no other mount entered.
 
-use crate::xattrs::{xattrs_charged, xattrs_charged_at};
+use crate::node::xattrs::{xattrs_charged, xattrs_charged_at};
 use rustix::fs::{
     AtFlags, CWD, FileType as Kind, Mode, OFlags, RawDir, ResolveFlags, Stat, chmodat, fchmod, fstat,
     mkdirat, openat, openat2, statat, unlinkat,

@@ -1,12 +1,12 @@
 //! The moments at which a volume's files take something of its capacity, or give it back.
 
+use super::mount::Mount;
+use super::xattrs::xattrs_charged;
+use super::{Changing, FREED, Node, Rights};
+use crate::capacity::ledger::{Ledger, Pending};
+use crate::capacity::limit::{Limit, Newborn, Promise, Resize};
 use crate::error::refused;
-use crate::ledger::{Ledger, Pending};
-use crate::limit::{Limit, Newborn, Promise, Resize};
-use crate::mount::Mount;
-use crate::nature::file_system_stat;
-use crate::node::{Changing, FREED, Node, Rights};
-use crate::xattrs::xattrs_charged;
+use crate::fs_type::file_system_stat;
 use rustix::fs::{AtFlags, FallocateFlags, fallocate, fstat, ftruncate, statat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};

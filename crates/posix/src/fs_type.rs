@@ -1,7 +1,7 @@
 //! The file system that a tree lies on: what it can do, and what room it has.
 
+use crate::capacity::project;
 use crate::error::refused;
-use crate::project;
 use crate::sys;
 use rustix::fs::{
     Mode, OFlags, SeekFrom, Stat, fchmod, fgetxattr_query, fremovexattr, fstat, fstatvfs, major, minor,

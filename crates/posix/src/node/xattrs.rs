@@ -1,11 +1,11 @@
 //! Extended attributes: those of the kernel's class `user.`, without that prefix. What this service itself keeps there
 //! (`plimsoll.*`, of class `trusted.` where the process may, else `user.`) is never listed.
 
-use crate::attr::proc_path;
+use super::attr::proc_path;
+use super::mount::Mount;
+use super::{Node, Rights};
+use crate::capacity::ledger::Pending;
 use crate::error::refused;
-use crate::ledger::Pending;
-use crate::mount::Mount;
-use crate::node::{Node, Rights};
 use rustix::fs::{
     XattrFlags, fgetxattr, fgetxattr_query, flistxattr, fremovexattr, fsetxattr, getxattr, getxattr_query,
     lgetxattr_query, listxattr, llistxattr,

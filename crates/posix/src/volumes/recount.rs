@@ -1,11 +1,11 @@
 //! Counting volumes after a crash, while they serve already: some at a time, in the order in which they were opened.
 
+use super::name;
+use super::tree::{self, reopen};
+use crate::capacity::ledger::Ledger;
+use crate::capacity::limit::Limit;
 use crate::error::refused;
-use crate::ledger::Ledger;
-use crate::limit::Limit;
 use crate::sys;
-use crate::tree::{self, reopen};
-use crate::volumes::name;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -3,12 +3,15 @@
 //! With a name its file's attributes are kept, for a moment: what changes through this process voids them at once, and
 //! what another process does to the file is seen a second later at most.
 
-use crate::changes;
-use crate::counter::{self, Sight};
+mod create;
+mod entries;
+
 use crate::error::refused;
 use crate::listing::{Listing, Object, Page, PageEntry};
+use crate::node::changes;
+use crate::node::counter::{self, Sight};
+use crate::node::owner::carries;
 use crate::node::{Directory, Node, Rights, Unflushed};
-use crate::owner::carries;
 use rustix::fs::{AtFlags, fsync, statat, syncfs};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;

@@ -1,0 +1,7 @@
+//! The space that volumes use, and its limit.
+
+pub(crate) mod dir_lock;
+pub(crate) mod ledger;
+pub(crate) mod limit;
+pub(crate) mod project;
+pub(crate) mod usage_file;
