@@ -1,4 +1,6 @@
 //! The project's own automation; run as `cargo xtask COMMAND`.
+//!
+//! Layers, top down: `ci`, `docs`, `guest`, `pages`, `perf`, `tidy`, `torture`, `ledger`, `sandbox`, `interop`.
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 

@@ -4,6 +4,8 @@
 //! together with a record of who asked for it, done to the storage (`vfs::Provisioner`), and shown to the data plane: its
 //! meters at once, its `vfs::Namespace` as a whole. Where storage is involved the intent is written first, so that after a
 //! crash at any point the next start finishes what was begun (`reconcile`).
+//!
+//! Layers, top down: `service`, `store`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

@@ -17,6 +17,8 @@
 //! No I/O, no clock, no randomness, no floating point: equal arguments give equal results on every machine.
 //!
 //! Where the sources disagree, the default is one of them and the others are a [`Profile`] of their own.
+//!
+//! Layers, top down: `advise`, `page`, `provision`, `anf`, `filestore`, `gcnv`, `published`, `shape`.
 
 #![warn(unreachable_pub)]
 

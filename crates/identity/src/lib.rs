@@ -3,6 +3,8 @@
 //! [`Acceptor`] takes a client's tokens and says whose they are, as an [`Identity`] with a [`vfs::Credential`]; [`Resolver`] says
 //! who is who; [`Accounts`] are the users and groups of this service, by which both answer. Nothing here opens a socket or
 //! a file, looks at a clock or draws a random number: time and randomness are arguments.
+//!
+//! Layers, top down: `accounts`, `ntlm`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

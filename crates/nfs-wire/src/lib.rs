@@ -4,6 +4,8 @@
 //! This crate holds what the specifications say: constants, types, and the bounds within which a type is
 //! decoded. What a server does with a message, and how much of it a server takes, is the business of the
 //! server.
+//!
+//! Layers, top down: `v4`, `v3`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

@@ -2,7 +2,7 @@
 //!
 //! This crate translates between the wire and [`vfs`]; what a file operation means and who may do it is decided there.
 //!
-//! Layers, top down: `testing`, `server`, `mount`, `v4`, `v3`, `nlm`, `nsm`, `portmap`, `call`, `service`, `state`, `records`,
+//! Layers, top down: `server`, `mount`, `v4`, `v3`, `nlm`, `nsm`, `portmap`, `call`, `service`, `state`, `records`,
 //! `handle`, `outgoing`, `programs`, `id_map`, `call_stats`, `status`, `limits`.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,6 @@
 //! The one binary.
+//!
+//! Layers, top down: `page`, `size`, `bench`, `manage`.
 
 #![allow(clippy::print_stdout, reason = "printing is what a command line does")]
 

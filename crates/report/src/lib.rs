@@ -6,6 +6,8 @@
 //! - [`compare`]: two runs, cell by cell.
 //! - [`document`]: what a run found, for people and other programs.
 //! - [`units`]: sizes, counts and durations as people write them.
+//!
+//! Layers, top down: `compare`, `document`, `result`, `scenario`.
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 

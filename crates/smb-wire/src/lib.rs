@@ -3,6 +3,8 @@
 //! This crate holds what the specifications say: constants, types, and the bounds within which a type is decoded. What a
 //! server does with a message is the business of the server. Decoding never allocates more than a small multiple of the
 //! bytes that are really there, and follows no offset backward.
+//!
+//! Layers, top down: `classes`, `compression`, `crypto`, `rpc`, `security`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

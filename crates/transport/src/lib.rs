@@ -4,6 +4,8 @@
 //! bytes; [`runner`] has the [`Protocol`] plan and run calls; what must wait goes to a storage thread as a [`job`], or the
 //! thread gets the whole connection for a while ([`lease`]). [`outbox`] gathers replies and [`connection`] sends them. This
 //! crate knows no protocol; of files it knows volumes, which count what is done and whose limits calls must pass.
+//!
+//! Layers, top down: `event_loop`, `clients`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]

@@ -39,7 +39,10 @@ pub use backend::capabilities::{Capabilities, RangeLimits, XattrLimits};
 pub use backend::durability::{Durability, PendingSync};
 pub use backend::provisioner::{Capacity, Counting, LentRoom, Provisioner, Root, Usage};
 pub use backend::ranges::{Ranges, Seek, Span};
-pub use backend::xattrs::{AuthorizeXattr, SetXattr, XattrName, XattrSink, Xattrs, XattrsSize};
+pub use backend::xattrs::{
+    AuthorizeXattr, SetXattr, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX, XATTRS_BYTES_MAX, XattrName,
+    XattrSink, Xattrs, XattrsSize,
+};
 pub use backend::{
     AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr, AuthorizeWrite,
     Backend, Blocking, Entry, EntryRef, EntrySink, Found, Made, NameFilter, NewInode, Node, NodeRef, Special,

@@ -24,6 +24,8 @@ pub(super) struct Module<'a> {
     pub(super) file: &'a File,
     /// Its place in the crate, empty for the root.
     pub(super) path: Vec<&'a str>,
+    /// Whether it is compiled for tests alone.
+    pub(super) only_tests: bool,
 }
 
 /// The imports among the files of each crate.
@@ -36,13 +38,13 @@ pub(super) fn graphs(files: &[File]) -> BTreeMap<&str, Graph<'_>> {
         if path.last() == Some(&"mod") || ["lib", "main"].contains(&within) {
             path.pop();
         }
-        crates.entry(name).or_default().push(Module { file, path });
+        crates.entry(name).or_default().push(Module { file, path, only_tests: false });
     }
     crates.into_iter().map(|(name, modules)| (name, Graph::of(modules))).collect()
 }
 
 impl<'a> Graph<'a> {
-    fn of(modules: Vec<Module<'a>>) -> Self {
+    fn of(mut modules: Vec<Module<'a>>) -> Self {
         let code = modules.iter().map(|module| Source::new(&module.file.path, &module.file.text).into_code());
         let code: Vec<String> = code.collect();
         let found: Vec<Found<'_>> =
@@ -50,19 +52,23 @@ impl<'a> Graph<'a> {
         let only_tests: Vec<&Vec<&str>> = found.iter().flat_map(|found| &found.only_tests).collect();
         // A file of tests beside the one that declares it with `#[path]`.
         let is_tests = |name: &str| name == "tests" || name.ends_with("_tests");
-        let kept = |module: &Module<'_>| {
-            !module.path.last().is_some_and(|name| is_tests(name))
-                && !only_tests.iter().any(|tests| module.path.starts_with(tests))
-        };
+        let only_tests: Vec<bool> = modules
+            .iter()
+            .map(|module| {
+                module.path.last().is_some_and(|name| is_tests(name))
+                    || only_tests.iter().any(|tests| module.path.starts_with(tests))
+            })
+            .collect();
+        modules.iter_mut().zip(only_tests).for_each(|(module, only_tests)| module.only_tests = only_tests);
         let tree: Tree<'_> = modules
             .iter()
             .enumerate()
-            .filter(|(_, module)| kept(module))
+            .filter(|(_, module)| !module.only_tests)
             .map(|(index, module)| (module.path.clone(), index))
             .collect();
         let brought: Vec<Brought<'_>> = found.iter().map(|found| found.brought(&tree)).collect();
         let imports = found.iter().zip(&modules).map(|(found, module)| {
-            if kept(module) { found.imports(&tree, &brought) } else { BTreeSet::new() }
+            if module.only_tests { BTreeSet::new() } else { found.imports(&tree, &brought) }
         });
         Self { imports: imports.collect(), modules }
     }

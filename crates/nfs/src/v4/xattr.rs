@@ -116,7 +116,7 @@ mod tests {
     use crate::testing::v4::{Client, at};
     use crate::testing::{Desk, export, rule};
     use nfs_wire::v4::{Argument, ListxattrsOk, OpReply, Reply};
-    use vfs::backend::xattrs::XATTR_VALUE_BYTES_MAX;
+    use vfs::XATTR_VALUE_BYTES_MAX;
 
     const E: &[&[u8]] = &[b"e"];
 

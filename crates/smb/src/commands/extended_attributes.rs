@@ -10,9 +10,9 @@ use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Writer};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
-use vfs::backend::xattrs::{XATTR_OVERHEAD_BYTES, XATTRS_BYTES_MAX};
 use vfs::volume::change_notify::What;
 use vfs::{Attrs, Blocking, Caller, File, FsError, FsResult, PendingSync, SetXattr, XattrName};
+use vfs::{XATTR_OVERHEAD_BYTES, XATTRS_BYTES_MAX};
 
 /// What an attribute takes in a list besides its name and value, at most.
 const ENTRY_BYTES: usize = 12;
