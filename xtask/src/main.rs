@@ -14,6 +14,7 @@ mod guest;
 mod interop;
 mod ledger;
 mod managed;
+mod map;
 mod packages;
 mod pages;
 mod part;
@@ -48,6 +49,8 @@ enum Task {
     Programs(programs::Args),
     /// The rules of the house that no compiler checks.
     Tidy,
+    /// Print each source file with its first sentence.
+    Map,
     /// Clients of others, libnfs and nfs-rs, against a server of this tree.
     Interop(interop::Args),
     /// Samba's tests of SMB against a server of this tree.
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Task::Full(args) => ci::full(&args),
         Task::Programs(args) => programs::run(&args),
         Task::Tidy => tidy::run(),
+        Task::Map => map::run(),
         Task::Interop(args) => interop::run(&args),
         Task::Smbtorture(args) => torture::run(&args),
         Task::Dist => dist::run(),

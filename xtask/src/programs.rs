@@ -57,7 +57,7 @@ const NEED_ROOT: [(&str, &[&str]); 13] = [
     ("plimsoll::shared_directory", &[ALL]),
     ("plimsoll::squash", &[ALL]),
     ("posix::acls", &[ALL]),
-    ("posix", &["fs_uid::tests::a_thread_acts_as_asked_or_not_at_all"]),
+    ("posix", &["node::fs_uid::tests::a_thread_acts_as_asked_or_not_at_all"]),
     (
         "posix::capabilities",
         &["only_the_attributes_of_clients_are_seen_and_set", "what_the_kernel_lacks_is_done_by_hand"],

@@ -4,6 +4,7 @@
 //! length, casts and printing are clippy's.
 
 mod circles;
+mod documents;
 mod file;
 mod imports;
 mod layers;
@@ -88,10 +89,13 @@ fn faults_of_project(root: &Path, files: &[File]) -> anyhow::Result<Vec<String>>
     packages.extend(fuzz);
     faults.extend(project::away_from_home(&packages));
     let text = |path: &str| files.iter().find(|file| file.path == path).map(|file| file.text.as_str());
-    match text("ARCHITECTURE.md") {
-        Some(architecture) => faults.extend(project::undocumented(&packages, architecture)),
-        None => faults.push("there is no ARCHITECTURE.md".to_owned()),
-    }
+    let manifests = files
+        .iter()
+        .filter(|file| file.path.ends_with("Cargo.toml") && !file.path.starts_with("conformance/"));
+    let manifests: Vec<(&str, &str)> =
+        manifests.map(|file| (file.path.as_str(), file.text.as_str())).collect();
+    faults.extend(project::unexplained(&packages, &manifests));
+    faults.extend(documents::faults(files));
     let commands = commands(files);
     for guide in GUIDES {
         match text(guide) {

@@ -9,7 +9,7 @@ use super::file::File;
 /// A crate of ours, which of ours it may depend on, and which more its tests may.
 pub(super) type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
 
-/// A new crate gets its row here, and its place in ARCHITECTURE.md.
+/// A new crate gets its row here, and a sentence in ARCHITECTURE.md.
 pub(super) const EDGES: [Row<'_>; 20] = [
     ("xdr-derive", &[], &[]),
     ("xdr", &["xdr-derive"], &[]),
@@ -75,8 +75,6 @@ pub(super) const LARGE: [Large<'_>; 0] = [];
 pub(super) type Large<'a> = (&'a str, f64, &'a str);
 /// Outside the workspace.
 pub(super) const FUZZ_EDGES: [Row<'_>; 1] = [("fuzz", &["identity", "nfs-wire", "smb", "smb-wire"], &[])];
-/// The heading in ARCHITECTURE.md under which each external crate has its line.
-const DEPENDENCIES: &str = "## Dependencies";
 
 /// What a crate depends on.
 pub(super) struct Package {
@@ -180,31 +178,37 @@ pub(super) fn too_large(shares: &[(&str, f64)], known: &[Large<'_>]) -> Vec<Stri
     faults
 }
 
-/// External crates without a line in ARCHITECTURE.md, and lines without such a crate.
-pub(super) fn undocumented(packages: &[Package], architecture: &str) -> Vec<String> {
-    let section = architecture.split_once(DEPENDENCIES).map_or("", |(_, rest)| rest);
-    let section = section.split("\n## ").next().unwrap_or("");
-    let described = |line: &str| {
-        let (name, reason) = line.strip_prefix("- `")?.split_once('`')?;
-        Some((name.to_owned(), reason.trim_start_matches(':').trim().to_owned()))
-    };
-    let lines: BTreeMap<String, String> = section.lines().filter_map(described).collect();
-    let used: BTreeSet<&String> = packages.iter().flat_map(|package| &package.foreign).collect();
+/// External crates without a reason where a manifest names their version, and versions of crates on which nothing depends.
+pub(super) fn unexplained(packages: &[Package], manifests: &[(&str, &str)]) -> Vec<String> {
+    let used: BTreeSet<&str> =
+        packages.iter().flat_map(|package| &package.foreign).map(String::as_str).collect();
     let mut faults = Vec::new();
-    for name in &used {
-        match lines.get(*name) {
-            None => {
-                faults.push(format!("ARCHITECTURE.md, \"{DEPENDENCIES}\": no line says what {name} is for"))
+    for (path, manifest) in manifests {
+        let (mut section, mut before) = ("", "");
+        for (number, line) in (1..).zip(manifest.lines()) {
+            if line.starts_with('[') {
+                section = line;
             }
-            Some(reason) if reason.is_empty() => {
-                faults.push(format!("ARCHITECTURE.md does not say what {name} is for"))
+            let version = section.ends_with("dependencies]").then(|| external(line)).flatten();
+            if let Some(name) = version {
+                if !line.contains('#') && !before.starts_with('#') {
+                    faults.push(format!("{path}:{number}: say in a comment what {name} is for"));
+                }
+                if !used.contains(name) {
+                    faults.push(format!("{path}:{number}: nothing depends on {name}"));
+                }
             }
-            Some(_) => {}
+            before = line;
         }
     }
-    let unused = lines.keys().filter(|name| !used.contains(name));
-    faults.extend(unused.map(|name| format!("ARCHITECTURE.md names {name}, on which nothing depends")));
     faults
+}
+
+/// The external crate whose version a line of a manifest names.
+fn external(line: &str) -> Option<&str> {
+    let (name, value) = line.split_once(" = ")?;
+    let is_ours = value.contains("path = ") || value.contains("workspace = true");
+    (!is_ours && !name.contains(['.', '#'])).then_some(name)
 }
 
 /// Lints that a Cargo.toml allows without a comment on the same line or the one before.
@@ -353,15 +357,14 @@ mod tests {
     }
 
     #[test]
-    fn external_crates_are_explained() {
-        let good = "# A\n## Dependencies\n\n- `libc`: numbers\n- `tempfile`: directories in tests\n\n## Next\n- `serde`\n";
-        assert_eq!(undocumented(&sample(), good), [""; 0]);
-        let bad = undocumented(&sample(), "## Dependencies\n- `libc`:\n- `serde`: x\n");
-        assert_eq!(bad.len(), 3, "{bad:?}");
-        assert!(bad[0].contains("does not say what libc"), "{bad:?}");
-        assert!(bad[1].contains("no line says what tempfile"), "{bad:?}");
-        assert!(bad[2].contains("names serde"), "{bad:?}");
-        assert_eq!(undocumented(&sample(), "").len(), 2);
+    fn external_crate_needs_a_reason() {
+        let good = "[dependencies]\n# Numbers.\nlibc = \"0.2\"\ntempfile = \"3\" # Directories.\nxdr.workspace = true\n[a]\nb = 1\n";
+        assert_eq!(unexplained(&sample(), &[("Cargo.toml", good)]), [""; 0]);
+        let bad = "[workspace.dependencies]\n# Of ours.\nxdr = { path = \"x\" }\nlibc = \"0.2\"\n# Values.\nserde = \"1\"\n";
+        assert_eq!(
+            unexplained(&sample(), &[("Cargo.toml", bad)]),
+            ["Cargo.toml:4: say in a comment what libc is for", "Cargo.toml:6: nothing depends on serde"]
+        );
     }
 
     #[test]
