@@ -283,7 +283,8 @@ sub random {
         for my $number (1 .. $operations) {
             my $client = $clients[rand @clients];
             my $file = "/mnt/$client/$path";
-            my $kind = rand;
+            # A short run has each kind, too.
+            my $kind = (0, 0.45, 1)[$number - 1] // rand;
             if ($kind < 0.4) {
                 my ($at, $length) = (int rand $bytes_max, 1 + int rand 30_000);
                 my $data = chr(33 + $number % 90) x $length;
