@@ -11,9 +11,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use vfs::bounds::{Network, Networks};
+use vfs::sync::Mutex;
 
 /// The file in the data directory with the first token, for its owner alone to read.
 pub const ADMIN_TOKEN_FILE: &str = "admin.token";
@@ -110,7 +111,7 @@ impl Guard {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

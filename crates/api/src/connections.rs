@@ -3,9 +3,10 @@
 use crate::limits::{CLIENT_CONNECTIONS_MAX, CONNECTIONS_MAX};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use tokio::sync::oneshot;
 use vfs::bounds::{Network, Networks};
+use vfs::sync::Mutex;
 
 /// All connections.
 #[derive(Default)]
@@ -58,7 +59,7 @@ impl Connections {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,10 +1,6 @@
 //! MOUNT version 3, RFC 1813 Appendix I, and version 1, RFC 1094 Appendix A.
 //!
 //! Both have the same procedures; they differ in the results of MNT only.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::{Decode, Encode, List, Malformed, Reader, Writer, Xdr};
 

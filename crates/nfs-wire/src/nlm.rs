@@ -3,10 +3,6 @@
 //! All versions have the same messages. They differ in the width of offsets and lengths, which is [`Offset`]
 //! here: 32 bits in versions 1 and 3, 64 in version 4; and in the statuses past [`Status::DEADLCK`], which
 //! are version 4's alone.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::{Decode, Encode, Malformed, Reader, Writer, Xdr};
 

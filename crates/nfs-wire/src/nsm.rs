@@ -1,8 +1,4 @@
 //! The network status monitor, version 1, XNFS chapter 11: hosts tell each other that they have restarted.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::Xdr;
 

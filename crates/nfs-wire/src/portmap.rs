@@ -2,10 +2,6 @@
 //!
 //! CALLIT, BCAST and INDIRECT have no types here: relaying calls is an amplifier, so they are refused unread. Nor has
 //! GETSTAT, which no client of ours asks.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::{List, Xdr};
 

@@ -1,8 +1,4 @@
 //! RPC messages and record marks, RFC 5531.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::{Decode, Encode, Inline, Malformed, Reader, Writer, Xdr};
 

@@ -5,8 +5,9 @@ use nfs::server::Endpoints;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
+use vfs::sync::Mutex;
 
 /// After this it is tried again to listen where it did not work.
 const RETRY: Duration = Duration::from_secs(1);
@@ -61,7 +62,7 @@ impl EndpointListeners {
     }
 
     fn lock(&self) -> MutexGuard<'_, Listening> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

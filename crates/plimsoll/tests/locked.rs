@@ -16,10 +16,11 @@ use std::io::{self, BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+use vfs::sync::Mutex;
 
 const CLIENTS: usize = 6;
 const FILES: usize = 3;
@@ -70,7 +71,7 @@ struct Ledger(Mutex<Vec<((usize, usize), usize)>>);
 
 impl Ledger {
     fn give(&self, place: Place, client: usize) {
-        let mut held = self.0.lock().unwrap();
+        let mut held = self.0.lock();
         let other = held.iter().find(|(given, _)| *given == place).map(|(_, client)| *client);
         assert_eq!(other, None, "client {client} is given {place:?}, which another has");
         held.push((place, client));
@@ -78,13 +79,13 @@ impl Ledger {
 
     /// Before it is asked for: from then on nobody can say who has it.
     fn take(&self, place: Place, client: usize) {
-        let mut held = self.0.lock().unwrap();
+        let mut held = self.0.lock();
         let at = held.iter().position(|entry| *entry == (place, client)).expect("it has that");
         held.swap_remove(at);
     }
 
     fn holder(&self, place: Place) -> Option<usize> {
-        self.0.lock().unwrap().iter().find(|(given, _)| *given == place).map(|(_, client)| *client)
+        self.0.lock().iter().find(|(given, _)| *given == place).map(|(_, client)| *client)
     }
 }
 

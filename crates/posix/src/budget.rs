@@ -8,7 +8,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use vfs::sync::Mutex;
 
 /// The most nodes kept, however many descriptors there are.
 const NODES_MAX: usize = 262_144;
@@ -61,7 +62,7 @@ impl ResourceBudget {
 
     /// Shares with the nodes of `table`, too.
     pub(crate) fn join(&self, table: Weak<dyn Evict>) {
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.lock();
         tables.retain(|table| table.strong_count() > 0);
         tables.push(table);
     }
@@ -73,7 +74,7 @@ impl ResourceBudget {
             return None;
         }
         let tables: Vec<Arc<dyn Evict>> = {
-            let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+            let tables = self.tables.lock();
             tables.iter().filter_map(Weak::upgrade).collect()
         };
         let largest = tables.iter().max_by_key(|table| table.count())?;

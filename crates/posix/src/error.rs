@@ -1,7 +1,7 @@
 //! One map from what the kernel says no with to what the model says no with.
 
 use rustix::io::Errno;
-use vfs::FsError;
+use vfs::{FsError, Wait};
 
 /// The refusal that `errno` stands for.
 ///
@@ -30,7 +30,7 @@ pub(crate) fn refused(errno: Errno) -> FsError {
         Errno::STALE => FsError::Stale,
         Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOTTY => FsError::NotSupported,
         // A lease held by another process, or a lock file system asking for patience.
-        Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT => FsError::Delay,
+        Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT => FsError::Wait(Wait::Recall),
         Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS => FsError::Resource,
         _ => FsError::Io,
     }

@@ -20,7 +20,7 @@ use vfs::backend::charge::{INODE_BYTES, NAME_BYTES};
 use vfs::conformance::capacity::{self, Charging, End, Fixture};
 use vfs::{
     Backend, Blocking, Capacity, Counting, FsError, NodeRef, Provisioner, Root, SetAttrs, Special,
-    UncheckedNode, Usage, VolumeId,
+    UncheckedNode, Usage, VolumeId, Wait,
 };
 
 const GROUNDS: [Ground; 5] =
@@ -342,7 +342,7 @@ fn serves_while_it_is_counted(data: &Path, held: Usage) -> bool {
     if known + 1 >= held.files {
         return false;
     }
-    assert_eq!(refusals, [Some(FsError::Delay); 11]);
+    assert_eq!(refusals, [Some(FsError::Wait(Wait::Recall)); 11]);
     assert_eq!((progress.volumes, progress.counted, progress.failed.len()), (1, 0, 0));
     assert_eq!(known, 1, "what was last known");
     // What moves no count need not wait.

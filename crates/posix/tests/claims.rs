@@ -3,13 +3,14 @@
 mod fixture;
 
 use fixture::{Ground, Tree, new_inode};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use vfs::claims::{
     Access, Caching, Effect, Holder, LeaseKind, LeaseRequest, OpenRequest, Request, Rights, Stream, Verdict,
 };
+use vfs::sync::Mutex;
 use vfs::{
     Blocking, Caller, Disposition, Durability, Export, ExportRule, File, PendingSync, SetAttrs, Stability,
     Volume, VolumeId,
@@ -26,7 +27,7 @@ struct Slow {
 impl Holder for Slow {
     fn deliver(&self, effect: Effect) {
         self.told.send(effect).unwrap();
-        self.go_on.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        self.go_on.lock().recv_timeout(PATIENCE).unwrap();
     }
 }
 

@@ -17,7 +17,7 @@ use vfs::file::SetSecurity;
 use vfs::{
     Access, Blocking, Caller, Capacity, Disposition, Durability, Export, ExportRule, File, FileType, FsError,
     FsResult, PendingSync, Provisioner, Root, SecurityStyle, SetAttrs, SetXattr, Special, Stability,
-    UncheckedNode, Usage, Volume, VolumeId,
+    UncheckedNode, Usage, Volume, VolumeId, Wait,
 };
 
 const ID: VolumeId = VolumeId(5);
@@ -308,8 +308,16 @@ fn closed_volumes_are_not_counted_though_somebody_still_has_files_open() {
     volumes.close();
     let held = Usage { bytes: FILE + 12_288, files: 2 };
     assert_eq!(next_start(left_behind(&tree.path).path()), (false, held));
-    assert_eq!(node.write(10_000, &[7; 10_000], KEEP_SET_ID).err(), Some(FsError::Delay), "too late");
-    assert_eq!(backend.root().remove_unchecked(name("file")).err(), Some(FsError::Delay), "too late");
+    assert_eq!(
+        node.write(10_000, &[7; 10_000], KEEP_SET_ID).err(),
+        Some(FsError::Wait(Wait::Recall)),
+        "too late"
+    );
+    assert_eq!(
+        backend.root().remove_unchecked(name("file")).err(),
+        Some(FsError::Wait(Wait::Recall)),
+        "too late"
+    );
     assert_eq!(next_start(left_behind(&tree.path).path()), (false, held));
     // What somebody who does not ask does.
     fs::write(tree.path.join(format!("volumes/{:016x}/file", ID.0)), "").unwrap();

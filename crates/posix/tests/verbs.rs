@@ -11,7 +11,7 @@ use std::time::Duration;
 use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use vfs::{
     Backend, Blocking, Device, FileType, FsError, NewInode, NodeRef, SetAttrs, SetTime, Special, SyncScope,
-    Time, UncheckedNode,
+    Time, UncheckedNode, Wait,
 };
 
 /// Runs a test on every ground that can be had.
@@ -113,7 +113,7 @@ fn cold_data_would_wait() {
     let mut read = Vec::new();
     assert!(is_so_once_cold(&opened, || {
         read = b"before".to_vec();
-        file.read(0, 4096, &mut read, Blocking::Never) == Err(FsError::WouldWait)
+        file.read(0, 4096, &mut read, Blocking::Never) == Err(FsError::Wait(Wait::Storage))
     }));
     assert_eq!(read, b"before", "nothing of it stays");
     assert!(file.descriptor(0, 65_536, Blocking::Allowed).is_some());
@@ -231,7 +231,7 @@ fn one_file_has_one_node_and_its_key_survives() {
         let key = file.key();
         drop((file, again, dir, root));
         let fresh = tree.open();
-        assert!(matches!(fresh.node(&key, Blocking::Never), Err(FsError::WouldWait)));
+        assert!(matches!(fresh.node(&key, Blocking::Never), Err(FsError::Wait(Wait::Storage))));
         let file = fresh.node(&key, Blocking::Allowed).unwrap();
         assert_eq!(file.read_vec(0, 7, Blocking::Allowed), Ok(b"content".to_vec()));
         assert!(fresh.node(&key, Blocking::Never).is_ok());
@@ -448,7 +448,7 @@ fn what_is_mounted_on_a_name_is_not_crossed() {
     );
     mount("umount", &[&covered]);
     assert_eq!(seen.0, Some(FsError::CrossVolume));
-    assert!(matches!(seen.1, Some(FsError::CrossVolume | FsError::WouldWait)), "{:?}", seen.1);
+    assert!(matches!(seen.1, Some(FsError::CrossVolume | FsError::Wait(Wait::Storage))), "{:?}", seen.1);
     assert_eq!(seen.2, Some(FsError::Access));
     assert_eq!([seen.4, seen.5], [Some(FsError::CrossVolume); 2]);
     for (text, _, object) in seen.3 {
@@ -474,7 +474,7 @@ fn the_index_finds_what_others_moved() {
     fs::remove_file(tree.path.join("z/b/f6")).unwrap();
     served.sweep(0);
     for (number, key) in keys.iter().enumerate() {
-        assert!(matches!(served.node(key, Blocking::Never), Err(FsError::WouldWait)));
+        assert!(matches!(served.node(key, Blocking::Never), Err(FsError::Wait(Wait::Storage))));
         let found = served.node(key, Blocking::Allowed).err();
         assert_eq!(found, (number == 6).then_some(FsError::Stale), "f{number}");
         served.sweep(0);
@@ -641,13 +641,13 @@ fn where_memory_cannot_be_asked_nobody_is_told_what_it_has() {
             let filter = SeccompFilter::new(calls, SeccompAction::Allow, refusal, arch).unwrap();
             let program: BpfProgram = filter.try_into().unwrap();
             seccompiler::apply_filter(&program).unwrap();
-            assert_eq!(read(Blocking::Never), Err(FsError::WouldWait));
+            assert_eq!(read(Blocking::Never), Err(FsError::Wait(Wait::Storage)));
             assert_eq!(read(Blocking::Allowed).unwrap(), b"data");
         });
         blind.join().unwrap();
     });
     assert!(!served.store.knows_memory());
-    assert_eq!(read(Blocking::Never), Err(FsError::WouldWait));
+    assert_eq!(read(Blocking::Never), Err(FsError::Wait(Wait::Storage)));
 }
 
 /// Whoever may write a served directory on this machine can put another object in the place of a new one, before its owner

@@ -32,7 +32,6 @@ pub enum Time {
 
 /// Figures of a point, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Times {
     pub mean_ms: f64,
     pub p99_ms: f64,

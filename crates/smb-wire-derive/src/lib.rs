@@ -19,7 +19,6 @@ use syn::{
     parse_quote,
 };
 
-#[expect(missing_docs, reason = "the crate's documentation is this macro's")]
 #[proc_macro_derive(Wire, attributes(wire))]
 pub fn derive_wire(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);

@@ -1,6 +1,5 @@
 //! What macOS asks with a create context of its own (`AAPL`). Apple publishes the names and numbers with its client; no
 //! specification has them.
-#![allow(missing_docs, reason = "the fields keep the names that Apple's client gives them")]
 
 use crate::sets::bit_set;
 use crate::types::AccessMask;

@@ -1,8 +1,4 @@
 //! Copies and clones between files of a server, and its snapshots: what IOCTL carries, MS-SMB2 §2.2.31 and §2.2.32, MS-FSCC §2.3.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::bit_set;
 use crate::{Decode, Encode, FileId, Malformed, Reader, Utf16, Wire, Writer, decode_list, encode_list};

@@ -1,8 +1,4 @@
 //! CREATE, MS-SMB2 §2.2.13 and §2.2.14.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::chain;
 use crate::sets::{bit_set, open_set};

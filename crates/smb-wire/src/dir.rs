@@ -1,8 +1,4 @@
 //! QUERY_DIRECTORY and CHANGE_NOTIFY, MS-SMB2 §2.2.33 to §2.2.36.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::{bit_set, open_set};
 use crate::{FileId, Utf16, Wire};

@@ -1,8 +1,4 @@
 //! Handles that outlive their connection as create contexts, MS-SMB2 §2.2.13.2 and §2.2.14.2.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::bit_set;
 use crate::{FileId, Guid, Wire};

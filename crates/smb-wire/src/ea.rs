@@ -1,8 +1,4 @@
 //! Extended attributes: the information class, and the create context `ExtA`.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::chain::{self, ChainWriter};
 use crate::reader::SHORT;

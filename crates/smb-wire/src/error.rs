@@ -1,8 +1,4 @@
 //! The response of a request that failed, MS-SMB2 §2.2.2.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::reparse::SymbolicLink;
 use crate::sets::{bit_set, open_set};

@@ -1,8 +1,4 @@
 //! CLOSE, FLUSH, READ and WRITE, MS-SMB2 §2.2.15 to §2.2.22.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::{bit_set, open_set};
 use crate::types::FileAttributes;

@@ -1,8 +1,4 @@
 //! What IOCTL carries, MS-SMB2 §2.2.31 and §2.2.32.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use std::net::IpAddr;
 

@@ -1,9 +1,5 @@
 //! QUERY_INFO and SET_INFO, MS-SMB2 §2.2.37 to §2.2.40. The response to QUERY_INFO is
 //! [`OutputResponse`](crate::dir::OutputResponse).
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::{bit_set, open_set};
 use crate::{FileId, Wire};

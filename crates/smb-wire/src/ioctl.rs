@@ -1,8 +1,4 @@
 //! IOCTL, MS-SMB2 §2.2.31 and §2.2.32.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::{bit_set, open_set};
 use crate::{FileId, Wire};

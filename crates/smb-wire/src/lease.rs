@@ -1,8 +1,4 @@
 //! Leases as create contexts, MS-SMB2 §2.2.13.2.8, §2.2.13.2.10, §2.2.14.2.10 and §2.2.14.2.11.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::oplock::{LeaseKey, LeaseState};
 use crate::sets::bit_set;

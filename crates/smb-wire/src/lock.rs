@@ -1,8 +1,4 @@
 //! LOCK, MS-SMB2 §2.2.26. The response is [`Empty`](crate::session::Empty).
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::bit_set;
 use crate::{Decode, Encode, FileId, Malformed, Reader, Wire, Writer, decode_list, encode_list};

@@ -1,8 +1,4 @@
 //! NEGOTIATE, MS-SMB2 §2.2.3 and §2.2.4, and its contexts.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::{bit_set, open_set};
 use crate::types::Dialect;

@@ -1,8 +1,4 @@
 //! Changes of a directory, which the response to CHANGE_NOTIFY carries, MS-FSCC §2.7.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::chain::{self, ChainWriter};
 use crate::sets::open_set;

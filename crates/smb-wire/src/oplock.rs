@@ -1,8 +1,4 @@
 //! OPLOCK_BREAK for oplocks and leases, MS-SMB2 §2.2.23 to §2.2.25.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::create::OplockLevel;
 use crate::sets::{bit_set, open_set};

@@ -1,6 +1,5 @@
 //! The POSIX extensions to SMB3, as Linux' client and Samba have them: what a file is to Unix. They are a draft; MS-SMB2 does not have
 //! them.
-#![allow(missing_docs, reason = "the fields keep the names of the draft")]
 
 use crate::error::ReparseTag;
 use crate::security::Sid;

@@ -1,8 +1,4 @@
 //! Ranges of a file that IOCTL asks about or changes, MS-FSCC §2.3.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::bit_set;
 use crate::{Decode, Encode, Malformed, Reader, Wire, Writer, decode_list, encode_list};

@@ -1,8 +1,4 @@
 //! Reparse points: symbolic links, and files of Unix that Windows has no kind for, MS-FSCC §2.1.2.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::error::{ReparseTag, SymlinkFlags};
 use crate::{Decode, Encode, Malformed, Reader, Utf16, Writer};

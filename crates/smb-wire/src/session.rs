@@ -1,8 +1,4 @@
 //! SESSION_SETUP, LOGOFF, ECHO and CANCEL, MS-SMB2 §2.2.5 to §2.2.8 and §2.2.28 to §2.2.30.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::Wire;
 use crate::negotiate::Capabilities;

@@ -1,8 +1,4 @@
 //! The headers around encrypted and compressed messages, MS-SMB2 §2.2.41 and §2.2.42.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::header::ProtocolId;
 use crate::negotiate::CompressionAlgorithm;

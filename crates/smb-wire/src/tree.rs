@@ -1,8 +1,4 @@
 //! TREE_CONNECT, MS-SMB2 §2.2.9 and §2.2.10. TREE_DISCONNECT is [`Empty`](crate::session::Empty) both ways.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::{bit_set, open_set};
 use crate::types::AccessMask;

@@ -5,7 +5,7 @@
 //! decides nothing about them.
 //!
 //! Layers, top down: `fuzz`, `server`, `commands`, `pipes`, `request`, `state`, `metadata`, `framing`, `limits`,
-//! `status`, `sync`.
+//! `status`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -20,7 +20,6 @@ mod request;
 pub mod server;
 mod state;
 mod status;
-mod sync;
 
 pub use state::tree::PROTOCOL;
 pub use state::{persistent, service};

@@ -28,7 +28,7 @@ pub(crate) fn of_fs_error(error: FsError) -> NtStatus {
         FsError::TooSmall => NtStatus::BUFFER_TOO_SMALL,
         FsError::DeletePending => NtStatus::DELETE_PENDING,
         FsError::Locked => NtStatus::FILE_LOCK_CONFLICT,
-        FsError::WouldWait | FsError::Delay | FsError::Resource => NtStatus::INSUFFICIENT_RESOURCES,
+        FsError::Wait(_) | FsError::Resource => NtStatus::INSUFFICIENT_RESOURCES,
     }
 }
 

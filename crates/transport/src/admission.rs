@@ -13,8 +13,8 @@ use crate::protocol::{Plan, Protocol};
 use crate::queue::Queued;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use vfs::FsError;
-use vfs::qos::{Charge, Toll, Wait, Waiter};
+use vfs::qos::{Charge, QueueResult, Toll, Waiter};
+use vfs::{FsError, Wait};
 
 /// A call that waits, with its connection.
 type Waiting<P> = Queued<<P as Protocol>::Call, <P as Protocol>::Continuation>;
@@ -67,7 +67,7 @@ pub(crate) fn admit<P: Protocol>(
                     Some(Admitted { call, message, dispatch, charge: Some(charge) })
                 }
                 Err(Queued::Call { call, message, .. }) => {
-                    connection.protocol.refuse(&call, &message, FsError::Delay, out);
+                    connection.protocol.refuse(&call, &message, FsError::Wait(Wait::Recall), out);
                     None
                 }
                 Ok(_) | Err(Queued::Continuation { .. }) => None,
@@ -103,11 +103,11 @@ fn queue<P: Protocol>(
     let number = connection.queue.add(queued, bytes)?;
     let waiting = QueuedCall { toll: toll.clone(), connection: Arc::downgrade(connection), number };
     let wait = toll.wait(Box::new(waiting));
-    if wait == Wait::Queued {
+    if wait == QueueResult::Queued {
         return Ok(None);
     }
     match connection.queue.take(number) {
-        Some(queued) if wait == Wait::Full => Err(queued),
+        Some(queued) if wait == QueueResult::Full => Err(queued),
         queued => Ok(queued.map(|queued| (queued, toll.clone().paid()))),
     }
 }

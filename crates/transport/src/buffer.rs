@@ -1,8 +1,9 @@
 //! Receive buffers: few, large, shared by all connections, given back when their calls are done.
 
 use crate::limits::{BUFFER_BYTES, BUFFERS_MAX};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use vfs::sync::Mutex;
 
 /// Bytes received: `filled` of them, of which those before `start` have been dealt with.
 pub(crate) struct Buffer {
@@ -40,7 +41,7 @@ impl BufferPool {
 
     /// An empty buffer; `None` if too many are in use, and then the pool's owner will be told when to try again.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Buffer> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if state.in_use >= BUFFERS_MAX {
             self.missed.store(true, Ordering::SeqCst);
             return None;
@@ -53,7 +54,7 @@ impl BufferPool {
     /// An empty buffer for bytes that are in hand and must go on now, so this does not look how many are in use.
     pub(crate) fn take_always(self: &Arc<Self>) -> Buffer {
         let data = {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.lock();
             state.in_use += 1;
             state.spare.pop()
         };
@@ -63,12 +64,12 @@ impl BufferPool {
 
     /// Whether buffers may be held for more than one batch of calls.
     pub(crate) fn is_plentiful(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).in_use < BUFFERS_MAX / 2
+        self.state.lock().in_use < BUFFERS_MAX / 2
     }
 
     fn put_back(&self, data: Box<[u8]>) {
         {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state.lock();
             state.in_use -= 1;
             if state.spare.len() < SPARE_MAX {
                 state.spare.push(data);

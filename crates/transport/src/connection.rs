@@ -25,10 +25,11 @@ use std::io;
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use vfs::bounds::Network;
 use vfs::qos::Charge;
+use vfs::sync::Mutex;
 use vfs::{Protection, VolumeId};
 
 /// Who looks after a connection: an event loop, and the storage threads behind it.
@@ -439,7 +440,7 @@ impl<P: Protocol> Connection<P> {
         if self.last_volume.load(Ordering::Relaxed) == volume.0 && volume.0 != 0 {
             return self.last_used.store(now, Ordering::Relaxed);
         }
-        let mut volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut volumes = self.volumes.lock();
         let last = VolumeId(self.last_volume.swap(volume.0, Ordering::Relaxed));
         let used = self.last_used.swap(now, Ordering::Relaxed);
         if let Some((_, at)) = volumes.iter_mut().find(|(known, _)| *known == last) {
@@ -459,7 +460,7 @@ impl<P: Protocol> Connection<P> {
 
     /// The volumes that calls were for which were answered at this time ([`clock::coarse_ms`]) or later.
     pub(crate) fn volumes_since(&self, since_ms: u64) -> Vec<VolumeId> {
-        let volumes = self.volumes.lock().unwrap_or_else(PoisonError::into_inner);
+        let volumes = self.volumes.lock();
         let last = VolumeId(self.last_volume.load(Ordering::Relaxed));
         let last_used = self.last_used.load(Ordering::Relaxed);
         let used = |(volume, at): &(VolumeId, u64)| if *volume == last { last_used } else { *at };
@@ -605,7 +606,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Outgoing> {
-        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outgoing.lock()
     }
 }
 
@@ -653,7 +654,7 @@ impl<P: Protocol> GivesWay for Connection<P> {
 
 impl<P: Protocol> Drop for Connection<P> {
     fn drop(&mut self) {
-        let outgoing = self.outgoing.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let outgoing = self.outgoing.get_mut();
         self.resources.unread.fetch_sub(outgoing.counted, Ordering::SeqCst);
     }
 }

@@ -4,9 +4,10 @@ use crate::clients::GivesWay;
 use crate::clock;
 use crate::limits::{HANDSHAKE_S, HANDSHAKES_MAX, YIELD_TIME_MIN};
 use crate::yielding::Yielding;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
 use vfs::bounds::Network;
+use vfs::sync::Mutex;
 
 /// All handshakes under way, with the connections that they are for.
 pub(crate) struct Handshakes(Mutex<Yielding<Weak<dyn GivesWay>>>);
@@ -42,7 +43,7 @@ impl Handshakes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Yielding<Weak<dyn GivesWay>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::congestion;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use vfs::sync::Mutex;
 
 /// The listeners of a server, each with what it serves. Clones are of the same server.
 pub struct Listeners<L>(Arc<Mutex<Known<L>>>);
@@ -70,7 +71,7 @@ impl<L> Listeners<L> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known<L>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -8,9 +8,10 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::Charge;
+use vfs::sync::Mutex;
 
 /// How other threads reach an event loop.
 pub(crate) struct Mailbox<P: Protocol> {
@@ -62,7 +63,7 @@ impl<P: Protocol> Mailbox<P> {
 
     /// Leaves a message.
     pub(crate) fn post(&self, message: Message<P>) {
-        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut messages = self.messages.lock();
         let is_first = messages.is_empty();
         messages.push(message);
         drop(messages);
@@ -75,6 +76,6 @@ impl<P: Protocol> Mailbox<P> {
     pub(crate) fn collect(&self) -> Vec<Message<P>> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.wake, &mut count);
-        std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.messages.lock())
     }
 }

@@ -1,11 +1,12 @@
 //! Calls that are put off for some milliseconds: no thread waits with them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 use vfs::bounds::{Bounds, Network, Party, Slot};
 use vfs::panics;
+use vfs::sync::{Condvar, Mutex};
 
 /// What goes on later.
 pub trait Parked: Send + 'static {
@@ -71,7 +72,7 @@ impl<T: Parked> Parking<T> {
 
 impl<T> Lot<T> {
     fn lock(&self) -> MutexGuard<'_, Calls<T>> {
-        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.parked.lock()
     }
 }
 

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use vfs::sync::Mutex;
 
 /// A pipe holding bytes on their way to a socket.
 pub struct Pipe {
@@ -48,9 +48,7 @@ impl Pipe {
     pub fn take() -> io::Result<Self> {
         match SPARE.with_borrow_mut(Vec::pop) {
             Some(pipe) => Ok(pipe),
-            None => {
-                SHARED_SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().map_or_else(Self::open, Ok)
-            }
+            None => SHARED_SPARE.lock().pop().map_or_else(Self::open, Ok),
         }
     }
 
@@ -102,7 +100,7 @@ impl Pipe {
     /// Says that somebody else has read all that was in the pipe, and keeps it for the thread that fills the next.
     pub fn emptied(mut self) {
         self.held = 0;
-        let mut spare = SHARED_SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = SHARED_SPARE.lock();
         if spare.len() < SPARE_MAX {
             spare.push(self);
         }

@@ -3,8 +3,9 @@
 use crate::limits::{IDLE_THREAD_S, STORAGE_THREADS_MAX};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
+use vfs::sync::{Condvar, Mutex};
 
 /// How a job is done; it may submit further ones.
 type Run<J> = dyn Fn(&Arc<Pool<J>>, J) + Send + Sync;
@@ -89,8 +90,7 @@ impl<J: Send + 'static> Pool<J> {
             } else {
                 state.idle += 1;
                 let patience = Duration::from_secs(IDLE_THREAD_S);
-                let (guard, waited) =
-                    self.work.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+                let (guard, waited) = self.work.wait_timeout(state, patience);
                 state = guard;
                 state.idle -= 1;
                 if waited.timed_out() && state.jobs.is_empty() {
@@ -102,7 +102,7 @@ impl<J: Send + 'static> Pool<J> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<J>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -117,14 +117,14 @@ mod tests {
         let gate = Arc::new((Mutex::new(false), Condvar::new()));
         let held = Arc::clone(&gate);
         let pool = Pool::new(&Arc::default(), move |_, job: usize| {
-            let open = held.0.lock().unwrap();
-            drop(held.1.wait_while(open, |open| !*open).unwrap());
+            let open = held.0.lock();
+            drop(held.1.wait_while(open, |open| !*open));
             done.send(job).unwrap();
         });
         let jobs = STORAGE_THREADS_MAX * 3;
         (0..jobs).for_each(|job| pool.submit(job));
         assert_eq!(pool.lock().threads, STORAGE_THREADS_MAX);
-        *gate.0.lock().unwrap() = true;
+        *gate.0.lock() = true;
         gate.1.notify_all();
         let mut seen: Vec<usize> = (0..jobs).map(|_| finished.recv().unwrap()).collect();
         seen.sort_unstable();

@@ -8,7 +8,7 @@ use crate::outbox::Outbox;
 use crate::transform::Transform;
 use std::ops::Deref;
 use vfs::qos::Toll;
-use vfs::{FsError, Volume};
+use vfs::{FsError, Volume, Wait};
 
 /// What a message asks for, found out without doing any of it.
 pub struct Plan<C> {
@@ -147,7 +147,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         cx: &mut Context<'_, Self>,
         at: Self::Continuation,
     ) -> Progress<Self::Continuation> {
-        self.fail(at, FsError::Delay, cx.out);
+        self.fail(at, FsError::Wait(Wait::Recall), cx.out);
         Progress::Done
     }
 

@@ -7,8 +7,9 @@ use crate::limits::{
 use crate::message::Dispatch;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
+use vfs::sync::Mutex;
 
 /// A call that waits.
 pub(crate) enum Queued<C, K> {
@@ -186,7 +187,7 @@ impl<C> Queue<C> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls<C>> {
-        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queued.lock()
     }
 }
 

@@ -5,8 +5,9 @@ use crate::connection::Connection;
 use crate::protocol::Protocol;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use vfs::sync::Mutex;
 use vfs::{Protection, VolumeId};
 
 /// All connections of a server.
@@ -56,7 +57,7 @@ impl<P: Protocol> Default for Registry<P> {
 impl<P: Protocol> Registry<P> {
     /// Adds a connection.
     pub(crate) fn add(&self, connection: &Arc<Connection<P>>) {
-        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.connections.lock();
         connections.known.push((Arc::downgrade(connection), Instant::now()));
         if connections.known.len() >= connections.sweep_at {
             connections.known.retain(|(connection, _)| connection.strong_count() > 0);
@@ -108,7 +109,7 @@ impl<P: Protocol> Registry<P> {
     }
 
     fn connected(&self) -> Vec<(Arc<Connection<P>>, Instant)> {
-        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let connections = self.connections.lock();
         let known = connections.known.iter();
         known.filter_map(|(connection, since)| Some((connection.upgrade()?, *since))).collect()
     }

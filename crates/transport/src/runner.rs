@@ -20,7 +20,7 @@ use crate::upload::{Part, Uploading};
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::{Charge, Moved, Toll};
-use vfs::{Blocking, FsError, PendingSync, Time};
+use vfs::{Blocking, FsError, PendingSync, Time, Wait};
 
 /// What does calls on one thread.
 pub(crate) struct Runner<P: Protocol> {
@@ -272,7 +272,7 @@ impl<P: Protocol> Runner<P> {
     ) {
         let protocol = &*connection.protocol;
         if is_refused {
-            protocol.refuse(&call, message, FsError::Delay, &mut self.ready);
+            protocol.refuse(&call, message, FsError::Wait(Wait::Recall), &mut self.ready);
         } else {
             self.run_to_end(connection, charge, |cx| protocol.run(cx, call, message));
         }
@@ -289,7 +289,7 @@ impl<P: Protocol> Runner<P> {
     ) {
         let protocol = &*connection.protocol;
         if is_refused {
-            protocol.fail(at, FsError::Delay, &mut self.ready);
+            protocol.fail(at, FsError::Wait(Wait::Recall), &mut self.ready);
         } else {
             self.run_to_end(connection, charge, |cx| protocol.resume(cx, at));
         }
@@ -340,7 +340,7 @@ impl<P: Protocol> Runner<P> {
             Err(at) => self.attempt_once(connection, blocking, None, |cx| protocol.cannot_wait(cx, at)),
         };
         refused.unwrap_or_else(|at| {
-            protocol.fail(at, FsError::Delay, &mut self.ready);
+            protocol.fail(at, FsError::Wait(Wait::Recall), &mut self.ready);
             Attempt::Done
         })
     }
@@ -419,7 +419,7 @@ impl<P: Protocol> Runner<P> {
                 inbound.assembly.begin_whole(len);
                 return Ok(());
             }
-            Some(Err(_)) => (None, Some(FsError::Delay)),
+            Some(Err(_)) => (None, Some(FsError::Wait(Wait::Recall))),
         };
         let (upload, body) = protocol.begin_upload(plan.call, head, len, refusal)?;
         inbound.uploading = Some(Uploading::new(upload, charge, body, len, &connection.resources.tails)?);

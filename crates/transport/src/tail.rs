@@ -4,8 +4,9 @@
 //! others have used before: no byte of it is moved, and none is filled with zeros first.
 
 use crate::limits::TAIL_BYTES_MAX;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use vfs::sync::Mutex;
 
 /// Memory of long tails for those that come next.
 #[derive(Default)]
@@ -28,12 +29,12 @@ impl TailPool {
     }
 
     fn take(&self, capacity: usize) -> Vec<u8> {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = self.spare.lock().pop();
         spare.unwrap_or_else(|| Vec::with_capacity(capacity))
     }
 
     fn put_back(&self, memory: Vec<u8>) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = self.spare.lock();
         if spare.len() < SPARE_MAX {
             spare.push(memory);
         }
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(receive(&pool, 100 << 10, 100, 2), 1, "what was used is there at once");
         assert_eq!(receive(&pool, LEN_MAX, 100, 3), 4);
         assert_eq!(receive(&pool, LEN_MAX, 100, 4), 1);
-        let spare = pool.spare.lock().unwrap();
+        let spare = pool.spare.lock();
         assert_eq!((spare.len(), spare[0].capacity()), (1, LEN_MAX), "it was never moved");
     }
 
@@ -155,7 +156,7 @@ mod tests {
     fn the_pool_keeps_no_more_than_it_may() {
         let pool = Arc::default();
         drop((0..2 * SPARE_MAX).map(|_| Tail::new(LEN_MAX, LEN_MAX, &pool)).collect::<Vec<_>>());
-        assert_eq!((pool.spare.lock().unwrap().len(), pool.bytes()), (SPARE_MAX, 0));
+        assert_eq!((pool.spare.lock().len(), pool.bytes()), (SPARE_MAX, 0));
     }
 
     #[test]
@@ -168,6 +169,6 @@ mod tests {
         assert_eq!((tail.put(b"defg"), tail.is_whole()), (2, true));
         assert_eq!(tail.bytes(), b"abcde");
         drop(tail);
-        assert!(pool.spare.lock().unwrap().is_empty());
+        assert!(pool.spare.lock().is_empty());
     }
 }

@@ -16,8 +16,9 @@ use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptErr
 use rustls::version::TLS13;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use vfs::Protection;
+use vfs::sync::RwLock;
 
 /// What a server proves itself with, and by what it knows clients: texts in PEM.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,13 +47,13 @@ impl Tls {
     /// Uses something else for handshakes from now on. After an error everything is as before.
     pub fn replace(&self, pem: &Pem) -> io::Result<()> {
         let config = Arc::new(config(pem, &self.protocol)?);
-        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        *self.config.write() = config;
         Ok(())
     }
 
     /// The server's side of one connection, which begins with a handshake.
     pub fn accept(&self) -> io::Result<Box<dyn Transform>> {
-        let config = Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner));
+        let config = Arc::clone(&self.config.read());
         let connection = UnbufferedServerConnection::new(config).map_err(io::Error::other)?;
         Ok(Box::new(TlsConnection { connection, handshake_bytes: 0, has_failed: false }))
     }

@@ -51,17 +51,38 @@ pub enum FsError {
     BadType,
     /// The answer would not fit the size the caller allows.
     TooSmall,
-    /// The answer needs waiting and the caller asked for none ([`crate::Blocking::Never`]): run the call
-    /// again where it may wait.
-    WouldWait,
-    /// Not now: the client should ask again later.
-    Delay,
+    /// The operation cannot finish yet, and changed nothing: run it again once the cause has passed.
+    Wait(Wait),
     /// Somebody has the file open and has decided that it is deleted when they close it.
     DeletePending,
     /// Somebody has the file open, or bytes of it locked, and lets nobody else do this.
     Locked,
     /// Out of a bounded resource of this process (descriptors, memory).
     Resource,
+}
+
+/// The cause for which an operation waits, in every protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// The storage has to be read or written, and the caller may not block ([`crate::Blocking::Never`]).
+    Storage,
+    /// Another client has to return a lease, a delegation or an oplock, or the grace period has to end.
+    Recall,
+    /// A service level's limit has no tokens left.
+    Tokens,
+    /// An event that the client asked for: a lock that becomes free, a change of a directory.
+    Event,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Storage => "waiting for storage",
+            Self::Recall => "waiting for another client to return a lease",
+            Self::Tokens => "waiting for a limit",
+            Self::Event => "waiting for an event",
+        })
+    }
 }
 
 /// The result of a file operation.
@@ -93,8 +114,7 @@ impl fmt::Display for FsError {
             Self::NotSupported => "not supported",
             Self::BadType => "file type not supported",
             Self::TooSmall => "reply size too small",
-            Self::WouldWait => "would wait",
-            Self::Delay => "try again later",
+            Self::Wait(cause) => return cause.fmt(f),
             Self::DeletePending => "deleted when its last open is closed",
             Self::Locked => "locked by another open or lock",
             Self::Resource => "out of descriptors or memory",

@@ -13,9 +13,10 @@ use crate::error::{FsError, FsResult};
 use crate::file_key::FileKey;
 use crate::model::attrs::{Attrs, Change, FsLimits, FsStat};
 use crate::model::name::Name;
+use crate::sync::Mutex;
 use std::any::Any;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 /// Counts the storage calls to a backend and refuses some. A refused call does nothing.
 ///
@@ -77,7 +78,7 @@ impl Faulty {
 
 impl Plan {
     fn lock(&self) -> MutexGuard<'_, Schedule> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn set(&self, nth: u64, lasts: bool, error: FsError) {

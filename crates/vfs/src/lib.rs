@@ -4,7 +4,7 @@
 //! file operation means. This crate knows no protocol's words, opens no socket and no file.
 //!
 //! Layers, top down: `conformance`, `memfs`, `faulty`, `unchecked`, `file`, `namespace`, `volume`, `backend`, `acl`, `model`,
-//! `claims`, `qos`, `file_key`, `bounds`, `few`, `error`, `panics`.
+//! `claims`, `qos`, `file_key`, `bounds`, `few`, `error`, `panics`, `sync`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -27,6 +27,7 @@ pub mod model;
 pub mod namespace;
 pub mod panics;
 pub mod qos;
+pub mod sync;
 #[cfg(any(test, feature = "testing"))]
 pub mod unchecked;
 pub mod volume;
@@ -48,7 +49,7 @@ pub use backend::{
     Backend, Blocking, Entry, EntryRef, EntrySink, Found, Made, NameFilter, NewInode, Node, NodeRef, Special,
     SyncScope,
 };
-pub use error::{FsError, FsResult};
+pub use error::{FsError, FsResult, Wait};
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::Faulty;
 pub use file::{Created, Disposition, ExclusiveKey, File, Opened, OpenedDir, Reserved, Resolved, Stability};

@@ -1,7 +1,7 @@
 //! What the verbs of files owe to those who hold claims on them: callers without state meet share modes, ranges and leases.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vfs::claims::{
     Access as Open, By, Caching, Conflict, Durable, Effect, Grace, Granted, Holder, HolderId, LeaseKey,
@@ -9,9 +9,10 @@ use vfs::claims::{
     Request, Rights, Span, Stream, Verdict,
 };
 use vfs::qos::Nanos;
+use vfs::sync::Mutex;
 use vfs::{
     Blocking, Caller, Durability, Export, ExportRule, File, FsError, FsResult, MemFs, Opened, PendingSync,
-    SetAttrs, Stability, Time, Volume, VolumeId,
+    SetAttrs, Stability, Time, Volume, VolumeId, Wait,
 };
 
 const ALLOWED: Blocking = Blocking::Allowed;
@@ -22,7 +23,7 @@ struct Client(Mutex<Vec<Effect>>);
 
 impl Holder for Client {
     fn deliver(&self, effect: Effect) {
-        self.0.lock().unwrap().push(effect);
+        self.0.lock().push(effect);
     }
 }
 
@@ -104,7 +105,7 @@ impl World {
 
     /// What the client was asked to give up since this was called last.
     fn recalls(&self) -> Vec<(Caching, Caching)> {
-        let effects = std::mem::take(&mut *self.client.0.lock().unwrap());
+        let effects = std::mem::take(&mut *self.client.0.lock());
         let recall = |effect| match effect {
             Effect::Recall { from, to, .. } => (from, to),
             other => panic!("{other:?}"),
@@ -174,13 +175,21 @@ fn caches_are_recalled_before_data_is_read_or_changed() {
     let (_, key) = w.lease(&w.file, all);
     assert_eq!(w.write(&nobody(), 0, By::Anonymous), Err(FsError::Access));
     assert_eq!(w.recalls(), [], "who may not write disturbs nobody");
-    assert_eq!(w.read(By::Anonymous), Err(FsError::Delay), "what is read may not be written yet");
+    assert_eq!(
+        w.read(By::Anonymous),
+        Err(FsError::Wait(Wait::Recall)),
+        "what is read may not be written yet"
+    );
     assert_eq!(w.recalls(), [(all, Caching::READ | Caching::HANDLE)]);
-    assert_eq!(w.read(By::Anonymous), Err(FsError::Delay), "until it is acknowledged");
+    assert_eq!(w.read(By::Anonymous), Err(FsError::Wait(Wait::Recall)), "until it is acknowledged");
     assert_eq!(w.recalls(), []);
     w.give_up(&w.file, key, Caching::READ | Caching::HANDLE);
     assert_eq!(w.read(By::Anonymous), Ok(10));
-    assert_eq!(w.write(&root(), 0, By::Anonymous), Err(FsError::Delay), "a handle is given up by an answer");
+    assert_eq!(
+        w.write(&root(), 0, By::Anonymous),
+        Err(FsError::Wait(Wait::Recall)),
+        "a handle is given up by an answer"
+    );
     assert_eq!(w.recalls(), [(Caching::READ | Caching::HANDLE, Caching::NONE)]);
     w.give_up(&w.file, key, Caching::NONE);
     assert_eq!(w.write(&root(), 0, By::Anonymous), Ok(()));
@@ -206,8 +215,8 @@ fn a_copy_that_is_refused_disturbs_nobody() {
     };
     assert_eq!(copy(&target), Err(FsError::Access));
     let writable = other.authorize_write(&caller).unwrap();
-    let recalls = w.client.0.lock().unwrap().len();
-    assert_eq!((recalls, copy(&writable)), (0, Err(FsError::Delay)));
+    let recalls = w.client.0.lock().len();
+    assert_eq!((recalls, copy(&writable)), (0, Err(FsError::Wait(Wait::Recall))));
     assert_eq!(w.recalls(), [(all, Caching::READ)]);
 }
 
@@ -219,12 +228,12 @@ fn a_name_goes_when_nobody_keeps_its_file_open_for_later() {
     assert_eq!(w.top.remove(&nobody(), b"file", &mut w.pending).err(), Some(FsError::Access));
     assert_eq!(w.recalls(), [], "who may not remove disturbs nobody");
     let remove = |w: &mut World| w.top.remove(&root(), b"file", &mut w.pending).map(drop);
-    assert_eq!(remove(&mut w), Err(FsError::Delay));
+    assert_eq!(remove(&mut w), Err(FsError::Wait(Wait::Recall)));
     assert_eq!(w.recalls(), [(all, Caching::READ)]);
     let rename = w.top.rename(&root(), b"file", &w.top, b"other", &mut w.pending).map(drop);
-    assert_eq!(rename, Err(FsError::Delay));
+    assert_eq!(rename, Err(FsError::Wait(Wait::Recall)));
     let link = w.top.link(&root(), &w.file, b"other", &mut w.pending).map(drop);
-    assert_eq!(link, Err(FsError::Delay));
+    assert_eq!(link, Err(FsError::Wait(Wait::Recall)));
     w.give_up(&w.file, key, Caching::READ);
     assert_eq!(remove(&mut w), Ok(()));
     assert!(matches!(w.apply(&w.file.clone(), &Request::Close(open)), Verdict::Granted(_)));
@@ -261,12 +270,12 @@ fn who_does_not_answer_in_time_has_nothing_left_also_if_nobody_asks() {
     assert_eq!(w.volume.expire_claims(Nanos(u64::MAX)), Ok(()), "of what was never held");
     let all = Caching::READ | Caching::WRITE | Caching::HANDLE;
     let (_, key) = w.lease(&w.file, all);
-    assert_eq!(w.read(By::Anonymous), Err(FsError::Delay));
+    assert_eq!(w.read(By::Anonymous), Err(FsError::Wait(Wait::Recall)));
     assert_eq!(w.recalls(), [(all, Caching::READ | Caching::HANDLE)]);
     assert_eq!(w.volume.expire_claims(Nanos(35 * SECOND - 1)), Ok(()));
-    assert_eq!(w.client.0.lock().unwrap().len(), 0, "there is time left");
+    assert_eq!(w.client.0.lock().len(), 0, "there is time left");
     assert_eq!(w.volume.expire_claims(Nanos(35 * SECOND)), Ok(()));
-    let told = std::mem::take(&mut *w.client.0.lock().unwrap());
+    let told = std::mem::take(&mut *w.client.0.lock());
     assert!(
         matches!(&told[..], [Effect::Revoked { what: Lost::Lease(lost), .. }] if *lost == key),
         "{told:?}"
@@ -542,7 +551,7 @@ fn a_caller_known_as_a_holder_recalls_the_delegations_of_others_alone() {
         assert_eq!(w.recalls(), [], "{what}");
     }
     for (what, change) in changes {
-        assert_eq!(change(&mut w, &root(), &mode), Err(FsError::Delay), "{what}");
+        assert_eq!(change(&mut w, &root(), &mode), Err(FsError::Wait(Wait::Recall)), "{what}");
         assert_eq!(w.recalls(), [(want, Caching::NONE)], "{what}");
         w.give_up(&w.file.clone(), key, Caching::NONE);
         w.open(&w.file.clone(), access, Some(delegation));

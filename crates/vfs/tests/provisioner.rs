@@ -1,9 +1,10 @@
 //! The suite of provisioners on the one in memory, and on some with one known defect each, which it must notice.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
 use vfs::conformance::capacity::{self, Charging, End, Fixture};
 use vfs::memfs::Clock;
+use vfs::sync::Mutex;
 use vfs::{Backend, Capacity, FsResult, FsStat, MemProvisioner, Provisioner, Root, Time, Usage, VolumeId};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,7 +97,7 @@ fn fixture(bug: Bug) -> Fixture {
     let again = move |given: Arc<dyn Provisioner>, volume: Arc<dyn Backend>, end| {
         volume.sync().unwrap();
         drop((given, volume));
-        let mut last = last.lock().unwrap();
+        let mut last = last.lock();
         *last = Arc::new(last.crash());
         mutant(last.clone(), end == End::Killed) as Arc<dyn Provisioner>
     };

@@ -12,7 +12,6 @@ use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{Attribute, Data, DataEnum, DeriveInput, Error, Expr, Field, Fields, LitStr, Result, Variant};
 
-#[expect(missing_docs, reason = "the crate's documentation is this macro's")]
 #[proc_macro_derive(Xdr, attributes(xdr))]
 pub fn derive_xdr(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);

@@ -56,7 +56,7 @@ fn metrics_tell_what_passed_and_what_may() {
     volume.traffic().count(Kind::Write, 2, 8192, Duration::from_micros(3));
     volume.traffic().count(Kind::Write, 1, 4096, Duration::from_secs(60));
     volume.traffic().count_reads(Reads { from_memory: 7, from_storage: 2 });
-    rig.plane.active.lock().unwrap().insert(volume.id(), BTreeMap::from([("10.0.0.2".parse().unwrap(), 16)]));
+    rig.plane.active.lock().insert(volume.id(), BTreeMap::from([("10.0.0.2".parse().unwrap(), 16)]));
     let metrics = parse(&body_of(&rig, "/metrics"));
     let value = |name: &str, labels: &[(&str, &str)]| {
         let mut found = metrics[name].iter().filter(|(have, _)| {
@@ -123,7 +123,7 @@ fn a_client_reads_all_of_them() {
 #[test]
 fn no_label_is_a_client() {
     let rig = Rig::start();
-    *rig.plane.clients.lock().unwrap() = (0..100_u32)
+    *rig.plane.clients.lock() = (0..100_u32)
         .map(|number| api::Connected {
             connections: 1,
             waiting: 1,

@@ -10,10 +10,11 @@ use envelope::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
+use vfs::sync::Mutex;
 use vfs::{Capacity, MemProvisioner, SharedNamespace, Time, VolumeId};
 
 /// A server and what it serves.
@@ -38,12 +39,12 @@ pub struct Told {
 
 impl Plane for Told {
     fn clients(&self) -> Vec<Connected> {
-        self.clients.lock().unwrap().clone()
+        self.clients.lock().clone()
     }
 
     fn users(&self, within: Duration) -> Users {
         assert_eq!(within, Duration::from_secs(10));
-        self.active.lock().unwrap().clone()
+        self.active.lock().clone()
     }
 
     fn stats(&self) -> PlaneStats {
@@ -99,7 +100,7 @@ impl Listeners for Told {
     fn listen_at(&self, _: BTreeSet<IpAddr>) {}
 
     fn failures(&self) -> BTreeMap<IpAddr, String> {
-        self.failures.lock().unwrap().clone()
+        self.failures.lock().clone()
     }
 }
 
@@ -114,7 +115,7 @@ impl Resolve for NoNames {
 /// What is served in a test.
 pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Arc<Service> {
     let time = Arc::new(|| Time { seconds: 1, nanos: 0 });
-    let random = std::sync::Mutex::new(std::fs::File::open("/dev/urandom").unwrap());
+    let random = vfs::sync::Mutex::new(std::fs::File::open("/dev/urandom").unwrap());
     let dependencies = control::Dependencies {
         dir: dir.to_owned(),
         provisioner: Arc::new(MemProvisioner::new(time, Capacity { bytes: 1 << 50, files: 1 << 30 })),
@@ -130,7 +131,7 @@ pub fn service(dir: &Path, namespace: &SharedNamespace, plane: &Arc<Told>) -> Ar
             u64::try_from(since.as_millis()).unwrap()
         }),
         entropy: Box::new(move |bytes| {
-            std::io::Read::read_exact(&mut *random.lock().unwrap(), bytes).unwrap();
+            std::io::Read::read_exact(&mut *random.lock(), bytes).unwrap();
         }),
         served: control::Protocols::NFS,
         protection: vfs::Protection::Verified,

@@ -173,7 +173,7 @@ fn clients_show_their_connections() {
     client.create_pool(&NewPool::new("p", Level::Unlimited, TIB)).unwrap();
     client.create_volume(&Terms::none(), &NewVolume::new("v", "p", TIB)).unwrap();
     let id = rig.namespace.load().exports()[0].volume.id();
-    *rig.plane.clients.lock().unwrap() = vec![api::Connected {
+    *rig.plane.clients.lock() = vec![api::Connected {
         address: "10.0.0.7".parse().unwrap(),
         connections: 16,
         connected: Duration::from_secs(60),

@@ -119,7 +119,6 @@ pub(crate) fn stable_how(stability: Stability) -> StableHow {
 
 /// One kind of call in a load; results are kept for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named after procedures and operations")]
 pub enum Kind {
     Null,
     Getattr,

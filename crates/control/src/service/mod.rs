@@ -37,9 +37,10 @@ use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use vfs::claims::Grace;
 use vfs::qos::Pacer;
+use vfs::sync::Mutex;
 use vfs::{Counting, Export, Namespace, Protection, Provisioner, SharedNamespace, VolumeId};
 
 /// Milliseconds since 1970.
@@ -276,11 +277,11 @@ impl Service {
     }
 
     pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live.lock()
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        self.store.lock()
     }
 
     pub(crate) fn now_ms(&self) -> u64 {

@@ -31,10 +31,10 @@ fn a_volume_is_served_at_its_endpoints_until_the_last_one_that_has_them_goes() {
     rig.check_agreement(&service);
     service.delete_volume(&terms(), &volume("w")).unwrap();
     rig.check_agreement(&service);
-    assert_eq!(rig.heard.wanted.lock().unwrap().len(), 2, "the shared one is still v's");
+    assert_eq!(rig.heard.wanted.lock().len(), 2, "the shared one is still v's");
     service.update_volume(&terms(), &volume("v"), &endpoints(&[])).unwrap();
     rig.check_agreement(&service);
-    assert!(rig.heard.wanted.lock().unwrap().is_empty());
+    assert!(rig.heard.wanted.lock().is_empty());
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn another_list_of_endpoints_is_another_volume() {
 fn an_address_that_is_not_there_is_a_warning_and_one_that_cannot_be_is_refused() {
     let rig = Rig::new();
     let service = furnished(&rig);
-    rig.heard.missing.lock().unwrap().extend(addresses(&["10.0.0.3", "10.0.0.4"]));
+    rig.heard.missing.lock().extend(addresses(&["10.0.0.3", "10.0.0.4"]));
     service.update_volume(&terms(), &volume("v"), &endpoints(&["10.0.0.2", "10.0.0.3"])).unwrap();
     let warnings = service.warnings().unwrap();
     let down: Vec<_> =

@@ -8,9 +8,10 @@ use crate::{
 use envelope::{Bytes, Level};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use vfs::qos::{Gate, Pacer};
+use vfs::sync::Mutex;
 use vfs::{
     Backend, Blocking, Capacity, FsError, FsResult, FsStat, MemProvisioner, Name, Provisioner, Root,
     SharedNamespace, Time, UncheckedNode, Usage, VolumeId,
@@ -87,7 +88,7 @@ impl Fuse {
     pub(super) fn arm(&self, at: usize, blows: Blows) {
         self.taken.store(0, Ordering::SeqCst);
         self.at.store(at, Ordering::SeqCst);
-        *self.blows.lock().unwrap() = blows;
+        *self.blows.lock() = blows;
     }
 
     /// How many steps there were since it was armed. It blows no more.
@@ -99,7 +100,7 @@ impl Fuse {
     fn blown(&self) -> Option<Blows> {
         let step = self.taken.fetch_add(1, Ordering::SeqCst) + 1;
         let at = self.at.load(Ordering::SeqCst);
-        let blows = *self.blows.lock().unwrap();
+        let blows = *self.blows.lock();
         let is_now = at > 0 && (step == at || (step > at && blows == Blows::Broken));
         is_now.then_some(blows)
     }
@@ -115,7 +116,7 @@ impl Fuse {
 
     /// A step that the store takes. Not the storage's to refuse, so not counted where that is tested.
     pub(super) fn store(&self) {
-        if *self.blows.lock().unwrap() == Blows::Dead && self.blown().is_some() {
+        if *self.blows.lock() == Blows::Dead && self.blown().is_some() {
             std::panic::resume_unwind(Box::new(Killed));
         }
     }
@@ -137,7 +138,7 @@ impl Provisioner for Fused {
 
     fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>> {
         self.fuse.storage()?;
-        self.opened.lock().unwrap().push(id);
+        self.opened.lock().push(id);
         self.disk.open(id)
     }
 
@@ -175,18 +176,18 @@ impl Mounts for Used {
 
 impl Listeners for Heard {
     fn listen_at(&self, addresses: BTreeSet<IpAddr>) {
-        *self.wanted.lock().unwrap() = addresses;
+        *self.wanted.lock() = addresses;
     }
 
     fn failures(&self) -> BTreeMap<IpAddr, String> {
-        let missing = self.missing.lock().unwrap();
+        let missing = self.missing.lock();
         missing.iter().map(|address| (*address, "it is not there".to_owned())).collect()
     }
 }
 
 impl Resolve for Names {
     fn addresses(&self, host: &str) -> std::io::Result<Vec<IpAddr>> {
-        let known = self.0.lock().unwrap().get(host).cloned();
+        let known = self.0.lock().get(host).cloned();
         known.ok_or_else(|| std::io::Error::other("the name server rests"))
     }
 }
@@ -299,7 +300,7 @@ impl Rig {
             assert_eq!(namespace.volume(volume.id).unwrap().endpoints, volume.endpoints, "endpoints");
         }
         let wanted: BTreeSet<IpAddr> = volumes.iter().flat_map(|volume| &volume.endpoints).copied().collect();
-        assert_eq!(*self.heard.wanted.lock().unwrap(), wanted, "listeners");
+        assert_eq!(*self.heard.wanted.lock(), wanted, "listeners");
         assert_eq!(
             service.live().together,
             crate::together::Together::of(volumes.iter()),

@@ -227,7 +227,7 @@ fn a_start_tells_the_storage_again_what_volumes_may_hold() {
 fn a_long_removal_holds_up_nothing_but_its_volume() {
     let rig = Rig::new();
     let service = furnished(&rig);
-    let removals = rig.removals.lock().unwrap();
+    let removals = rig.removals.lock();
     std::thread::scope(|scope| {
         let removal = scope.spawn(|| service.delete_volume(&terms(), &volume("v")));
         while service.volume(&volume("v")).unwrap().state != State::Deleting
@@ -261,9 +261,9 @@ fn a_start_opens_small_volumes_before_large_ones() {
     let id = |name: &str| service.volume(&volume(name)).unwrap().id;
     let expected = ["v", "b", "c", "a"].map(id);
     drop(service);
-    rig.opened.lock().unwrap().clear();
+    rig.opened.lock().clear();
     let _service = rig.open();
-    assert_eq!(*rig.opened.lock().unwrap(), expected);
+    assert_eq!(*rig.opened.lock(), expected);
 }
 
 #[test]

@@ -1,8 +1,4 @@
 //! Constants, statuses and the types that procedures share, RFC 1813 §2.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::{Decode, Encode, Malformed, Reader, Writer, Xdr};
 

@@ -2,10 +2,6 @@
 //!
 //! A number without a section is one of RFC 8881 §5.8 or RFC 7862 §12.2. How values are read from a file and
 //! put into an [`Fattr`](super::Fattr) is not of this crate.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::Xdr;
 

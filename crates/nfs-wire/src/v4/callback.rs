@@ -4,10 +4,6 @@
 //! Shaped like COMPOUND: a [`CompoundHead`], and [`Argument`]s; a [`CompoundReplyHead`], and [`OpReply`]s.
 //! Callbacks of layouts, of directory notifications and of delegations that a server pushes are numbers alone
 //! ([`Argument::Illegal`]).
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::{Decode, Encode, Malformed, Reader, Writer, Xdr};
 

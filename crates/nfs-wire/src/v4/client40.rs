@@ -1,8 +1,4 @@
 //! Clients of 4.0, RFC 7530 §16: what sessions replaced.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::Xdr;
 

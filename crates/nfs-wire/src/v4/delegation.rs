@@ -1,8 +1,4 @@
 //! Delegations apart from OPEN, RFC 8881 §18.5, §18.6, §18.39 and §18.49.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::Xdr;
 

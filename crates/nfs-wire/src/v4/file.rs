@@ -1,8 +1,4 @@
 //! Operations on files and their attributes, RFC 8881 §18, in its order.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::Xdr;
 

@@ -1,9 +1,5 @@
 //! Layouts and devices of parallel NFS, RFC 8881 §18.40 to §18.44, RFC 7862 §15.6 and §15.7. What a layout
 //! type puts into its opaque bodies is not told here.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::Xdr;
 

@@ -1,8 +1,4 @@
 //! Byte-range locks and stateids, RFC 8881 §18.10 to §18.12, §18.38 and §18.48.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::Xdr;
 

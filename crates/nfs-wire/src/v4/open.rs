@@ -1,8 +1,4 @@
 //! OPEN and what belongs to it, RFC 8881 §18.2, §18.16 and §18.18, RFC 7530 §16.18, RFC 9754.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::Xdr;
 

@@ -1,8 +1,4 @@
 //! Operations of 4.2 on ranges of files, RFC 7862 §15.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::Xdr;
 

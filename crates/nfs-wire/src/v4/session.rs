@@ -1,8 +1,4 @@
 //! Clients and sessions since 4.1, RFC 8881 §18.33 to §18.37, §18.46, §18.47, §18.50 and §18.51.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::{Encode, Writer, Xdr};
 

@@ -1,8 +1,4 @@
 //! Constants, statuses and the types that operations share, RFC 8881 §3.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr};

@@ -1,8 +1,4 @@
 //! Extended attributes, RFC 8276 §8.4.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::Xdr;
 

@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use vfs::model::caller::INVALID_ID;
-use vfs::{Blocking, FsError, FsResult};
+use vfs::sync::RwLock;
+use vfs::{Blocking, FsError, FsResult, Wait};
 
 /// Names, and as many numbers, of users that are remembered, and of groups.
 const REMEMBERED_MAX: usize = 16_384;
@@ -100,7 +101,7 @@ impl IdNames {
             return Ok(known);
         }
         if blocking == Blocking::Never {
-            return Err(FsError::WouldWait);
+            return Err(FsError::Wait(Wait::Storage));
         }
         let Some(_turn) = Turn::take(&self.lookups) else { return Ok(None) };
         let (name, holds_s) = match self.host.name(kind, id) {
@@ -117,7 +118,7 @@ impl IdNames {
         Ok(name)
     }
 
-    /// The number of a text with a domain; `None` if nobody is called so. [`FsError::Delay`] while the host cannot say.
+    /// The number of a text with a domain; `None` if nobody is called so. [`FsError::Wait(Wait::Recall)`] while the host cannot say.
     pub(crate) fn id(&self, kind: IdKind, text: &str, now: u64, blocking: Blocking) -> FsResult<Option<u32>> {
         let Some((name, domain)) = text.rsplit_once('@') else { return Ok(None) };
         if !domain.eq_ignore_ascii_case(&self.domain) || !is_sendable(name) {
@@ -128,14 +129,14 @@ impl IdNames {
             return Ok(known);
         }
         if blocking == Blocking::Never {
-            return Err(FsError::WouldWait);
+            return Err(FsError::Wait(Wait::Storage));
         }
-        let _turn = Turn::take(&self.lookups).ok_or(FsError::Delay)?;
+        let _turn = Turn::take(&self.lookups).ok_or(FsError::Wait(Wait::Recall))?;
         let id = self.host.id(kind, name).map_err(|error| {
             if self.is_loud(now) {
                 tracing::warn!(?kind, name, %error, "the number of a name cannot be looked up");
             }
-            FsError::Delay
+            FsError::Wait(Wait::Recall)
         })?;
         let id = id.filter(|&id| id != INVALID_ID);
         ids.remember(name.into(), id, now, if id.is_some() { FOUND_S } else { MISSING_S });
@@ -167,12 +168,12 @@ impl<K: Hash + Eq, V: Clone> Memory<K, V> {
     where
         K: std::borrow::Borrow<Q>,
     {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.read();
         known.get(key).filter(|(_, until)| now < *until).map(|(value, _)| value.clone())
     }
 
     fn remember(&self, key: K, value: Option<V>, now: u64, holds_s: u64) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write();
         if known.len() >= REMEMBERED_MAX {
             known.retain(|_, (_, until)| now < *until);
         }

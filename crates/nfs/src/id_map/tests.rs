@@ -1,8 +1,8 @@
 //! What is looked up, and what is remembered.
 
 use super::*;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
+use vfs::sync::Mutex;
 
 /// Users from 1 on have names, and groups others; 7 is one that cannot be asked for.
 #[derive(Default)]
@@ -16,7 +16,7 @@ impl Host {
     fn answer<T>(&self, answer: T) -> io::Result<T> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         if let Some(waits) = &self.waits {
-            waits.lock().unwrap().recv().unwrap();
+            waits.lock().recv().unwrap();
         }
         Ok(answer)
     }
@@ -75,7 +75,7 @@ fn names_are_those_of_the_host_with_the_domain() {
     ] {
         assert_eq!(id(IdKind::User, text), Ok(None), "{text}");
     }
-    assert_eq!(id(IdKind::User, "u7@example.org"), Err(FsError::Delay), "nobody knows");
+    assert_eq!(id(IdKind::User, "u7@example.org"), Err(FsError::Wait(Wait::Recall)), "nobody knows");
 }
 
 #[test]
@@ -95,12 +95,15 @@ fn what_is_looked_up_is_remembered_for_a_while() {
 fn who_may_not_wait_looks_nothing_up() {
     let (names, asked) = names();
     let at_once = |now| names.name(IdKind::User, 5, now, Blocking::Never);
-    assert_eq!(at_once(0), Err(FsError::WouldWait));
-    assert_eq!(names.id(IdKind::User, "u5@example.org", 0, Blocking::Never), Err(FsError::WouldWait));
+    assert_eq!(at_once(0), Err(FsError::Wait(Wait::Storage)));
+    assert_eq!(
+        names.id(IdKind::User, "u5@example.org", 0, Blocking::Never),
+        Err(FsError::Wait(Wait::Storage))
+    );
     assert_eq!(asked.load(Ordering::Relaxed), 0);
     name(&names, 5, 0).unwrap();
     assert_eq!(at_once(0).unwrap().as_deref(), Some("u5@example.org"));
-    assert_eq!(at_once(600), Err(FsError::WouldWait));
+    assert_eq!(at_once(600), Err(FsError::Wait(Wait::Storage)));
 }
 
 #[test]
@@ -120,7 +123,10 @@ fn a_directory_that_does_not_answer_holds_few_threads() {
             std::thread::yield_now();
         }
         assert_eq!(name(&names, 5, 0), Ok(None), "it goes on with the number");
-        assert_eq!(names.id(IdKind::User, "u5@example.org", 0, Blocking::Allowed), Err(FsError::Delay));
+        assert_eq!(
+            names.id(IdKind::User, "u5@example.org", 0, Blocking::Allowed),
+            Err(FsError::Wait(Wait::Recall))
+        );
         (0..LOOKUPS_MAX).for_each(|_| go.send(()).unwrap());
     });
     go.send(()).unwrap();
@@ -133,8 +139,8 @@ fn so_much_is_remembered() {
     for id in 0..u32::try_from(2 * REMEMBERED_MAX).unwrap() {
         names.users.names.remember(id, None, 0, FOUND_S);
         names.users.ids.remember(id.to_string().into(), None, 0, FOUND_S);
-        assert!(names.users.names.0.read().unwrap().len() <= REMEMBERED_MAX);
-        assert!(names.users.ids.0.read().unwrap().len() <= REMEMBERED_MAX);
+        assert!(names.users.names.0.read().len() <= REMEMBERED_MAX);
+        assert!(names.users.ids.0.read().len() <= REMEMBERED_MAX);
     }
 }
 

@@ -18,7 +18,7 @@ use nfs_wire::mount::{
 use nfs_wire::rpc::AuthFlavor;
 use std::sync::Arc;
 use transport::Outbox;
-use vfs::{Export, ExportRule, File, FileType, FsError, FsResult, Origin, Protection};
+use vfs::{Export, ExportRule, File, FileType, FsError, FsResult, Origin, Protection, Wait};
 use xdr::{Decode, Encode, List, Reader, Writer};
 
 /// How MNT ends in version 1, whatever is asked for: its handles have 32 bytes, ours are longer, and the protocol they
@@ -83,7 +83,7 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> Answer {
             MountReply::Ok(MountOk { fhandle, auth_flavors }).encode(w);
             Ok(())
         }
-        Err(FsError::WouldWait) => Err(Again::WouldWait),
+        Err(FsError::Wait(Wait::Storage)) => Err(Again::WouldWait),
         Err(error) => refuse(w, status(error)),
     }
 }

@@ -21,7 +21,7 @@ use nfs_wire::nlm::{
 };
 use transport::Outbox;
 use vfs::claims::Span;
-use vfs::{Admission, Blocking, FsError, FsResult};
+use vfs::{Admission, Blocking, FsError, FsResult, Wait};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
 /// Of each asynchronous pair, the call is this far from the procedure, and the result from the call (RFC 1813
@@ -46,7 +46,7 @@ pub(crate) fn answer(
 }
 
 /// Writes the result that says only that a call failed; false if the call has none. A client that asks for a lock asks again after
-/// [`FsError::Delay`].
+/// [`FsError::Wait(Wait::Recall)`].
 pub(crate) fn fail(
     version: u32,
     procedure: Procedure,
@@ -131,7 +131,7 @@ impl<O: Offset> Request<O> {
             Procedure::SHARE | Procedure::UNSHARE if version != VERSION_1 => {
                 let args = ShareArgs::decode(r)?;
                 let stat = match share::answer(call, procedure, &args) {
-                    Err(FsError::WouldWait) => return Ok(Outcome::Again(Again::WouldWait)),
+                    Err(FsError::Wait(Wait::Storage)) => return Ok(Outcome::Again(Again::WouldWait)),
                     stat => in_version(stat.unwrap_or_else(of_error), version),
                 };
                 ShareReply { cookie: args.cookie, stat, sequence: 0 }.encode(w);
@@ -187,7 +187,7 @@ impl<O: Offset> Request<O> {
             _ => (TestArgs::<O>::decode(r)?.cookie, Ok(Status::DENIED)),
         };
         let stat = match status {
-            Err(FsError::WouldWait) => return Ok(Err(Again::WouldWait)),
+            Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Again::WouldWait)),
             status => in_version(status.unwrap_or_else(of_error), version),
         };
         Reply { cookie, stat }.encode(w);
@@ -201,7 +201,7 @@ impl<O: Offset> Request<O> {
             call.service.locks.test(&asked)
         });
         let (status, obstacle) = match tested {
-            Err(FsError::WouldWait) => return Ok(Err(Again::WouldWait)),
+            Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Again::WouldWait)),
             Err(error) => (of_error(error), None),
             Ok(Ok(())) => (Status::GRANTED, None),
             Ok(Err(refused)) => refused,
@@ -225,7 +225,7 @@ impl<O: Offset> Request<O> {
         let (file, span) = call.lockable(&args.alock, Some(args.exclusive))?;
         let is_recorded = !is_monitored || call.service.locks.is_recorded(call.client());
         if !is_recorded && call.blocking == Blocking::Never {
-            return Err(FsError::WouldWait);
+            return Err(FsError::Wait(Wait::Storage));
         }
         let monitor = is_monitored.then_some(args.state);
         let terms = Terms { waits: args.block, reclaims: args.reclaim, monitor };

@@ -11,7 +11,7 @@ use nfs_wire::nlm::{Procedure, ShareAccess, ShareArgs, ShareMode, Status};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::claims::{Access, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
-use vfs::{Admission, Blocking, File, FsError, FsResult};
+use vfs::{Admission, Blocking, File, FsError, FsResult, Wait};
 
 /// Whose share it is, and of which file.
 struct Wanted<'a> {
@@ -47,7 +47,7 @@ pub(super) fn answer(call: &mut Call<'_>, procedure: Procedure, args: &ShareArgs
     }
     file.authorize_deny(&file.caller, access.deny, call.blocking)?;
     if !locks.is_recorded(client) && call.blocking == Blocking::Never {
-        return Err(FsError::WouldWait);
+        return Err(FsError::Wait(Wait::Storage));
     }
     loop {
         if !locks.record(client, call.local.to_canonical()) {

@@ -8,8 +8,9 @@ use nfs_wire::portmap::{
 };
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
+use vfs::sync::Mutex;
 use xdr::{Decode, Encode, Reader};
 
 /// How long a port is taken to be still the one, and how long a host without a port mapper is not asked
@@ -56,7 +57,7 @@ impl Ports {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Program, (Option<u16>, Instant)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     fn ask(&self, caller: &Caller, call: &Outgoing, transport: Transport) -> Option<u16> {

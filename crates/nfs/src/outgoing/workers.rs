@@ -3,10 +3,11 @@
 use crate::limits::{CALLBACK_HOSTS_KNOWN_MAX, CALLBACK_THREADS_MAX, CALLBACKS_QUEUED_MAX};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread;
 use vfs::bounds::{Bounds, Party, Slot};
 use vfs::panics;
+use vfs::sync::Mutex;
 
 /// A job says whether its host has answered, if it was asked.
 type Job = Box<dyn FnOnce() -> Option<bool> + Send>;
@@ -116,7 +117,7 @@ impl Workers {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 }
 
@@ -207,14 +208,14 @@ mod tests {
         }
         for gone in 0..64 {
             let waits = Arc::clone(&waits);
-            assert!(submit(&workers, gone, move || waits.lock().unwrap().recv().ok().map(|()| false)));
+            assert!(submit(&workers, gone, move || waits.lock().recv().ok().map(|()| false)));
         }
         let heard = tell.clone();
         assert!(submit(&workers, 100, move || heard.send(100).ok().map(|()| true)));
         assert_eq!(told.recv_timeout(PATIENCE), Ok(100), "64 hosts that are gone hold up nobody");
         for gone in 100..199 {
             let waits = Arc::clone(&waits);
-            assert!(submit(&workers, gone, move || waits.lock().unwrap().recv().ok().map(|()| false)));
+            assert!(submit(&workers, gone, move || waits.lock().recv().ok().map(|()| false)));
         }
         assert!(submit(&workers, 200, move || tell.send(201).ok().map(|()| true)));
         assert_eq!(told.recv_timeout(PATIENCE), Ok(201), "nor do any number one that is known to answer");
@@ -229,7 +230,7 @@ mod tests {
         (0..200).for_each(|number| workers.queue().note(host(number).0, false));
         for number in 0..200 {
             let waits = Arc::clone(&waits);
-            assert!(submit(&workers, number, move || waits.lock().unwrap().recv().ok().map(|()| false)));
+            assert!(submit(&workers, number, move || waits.lock().recv().ok().map(|()| false)));
         }
         let at_work = || workers.queue().at_work[Lane::Silent as usize];
         while at_work() == 0 {
@@ -249,7 +250,7 @@ mod tests {
         let waits = Arc::new(Mutex::new(waits));
         for last in 0..200 {
             let waits = Arc::clone(&waits);
-            assert!(submit(&workers, last, move || waits.lock().unwrap().recv().ok().map(|()| true)));
+            assert!(submit(&workers, last, move || waits.lock().recv().ok().map(|()| true)));
         }
         assert!(workers.queue().threads <= CALLBACK_THREADS_MAX);
         let submitted = (0..2 * CALLBACKS_QUEUED_MAX).filter(|_| submit(&workers, 1, || None)).count();

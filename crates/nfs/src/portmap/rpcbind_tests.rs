@@ -4,8 +4,9 @@ use nfs_wire::rpc::{Accepted, CallHeader, OpaqueAuth, ReplyBody, ReplyHeader};
 use stable::TestDir;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
+use vfs::sync::Mutex;
 
 /// An rpcbind that knows what it is told, and answers in fragments of a few bytes.
 struct Host {
@@ -28,7 +29,7 @@ impl Host {
     }
 
     fn known(&self) -> Vec<Entry> {
-        self.known.lock().unwrap().clone()
+        self.known.lock().clone()
     }
 
     fn of(&self, address: &str) -> HostRpcbind {
@@ -45,7 +46,7 @@ fn answer(mut stream: UnixStream, known: &Mutex<Vec<Entry>>) {
     let mut r = Reader::new(&call);
     let header = CallHeader::decode(&mut r).unwrap();
     assert_eq!((header.prog, header.vers), (RPCB_PROGRAM, RPCB_VERSION_4));
-    let mut known = known.lock().unwrap();
+    let mut known = known.lock();
     let results = match RpcbProcedure(header.proc) {
         RpcbProcedure::DUMP => {
             let shown = |entry: &'_ Entry| -> Vec<u8> {
@@ -107,7 +108,7 @@ fn programs_are_known_as_long_as_they_are_served() {
     rpcbind.register().unwrap();
     assert_eq!(host.known().len(), 7, "again changes nothing");
     // rpcbind was restarted, and knows nothing.
-    host.known.lock().unwrap().clear();
+    host.known.lock().clear();
     rpcbind.register().unwrap();
     known.retain(|entry| *entry != other);
     known.sort_by(|a, b| format!("{a:?}").cmp(&format!("{b:?}")));

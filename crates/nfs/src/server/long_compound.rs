@@ -6,7 +6,7 @@ use super::{Continuation, Rpc, Upload};
 use crate::state::call_rates;
 use crate::v4;
 use transport::{Context, Progress, Protocol};
-use vfs::FsError;
+use vfs::{FsError, Wait};
 
 impl Upload {
     pub(super) fn call(&self) -> &RpcCall {
@@ -32,7 +32,7 @@ impl Rpc {
         call.target = Target::Compound(outline);
         let toll = call_rates::toll(&self.service.rates.records, cx.connection.client());
         let paid = if outline.is_recorded && !was_recorded { toll.pay().map(Some) } else { Ok(None) };
-        let refusal = refusal.or(paid.is_err().then_some(FsError::Delay));
+        let refusal = refusal.or(paid.is_err().then_some(FsError::Wait(Wait::Recall)));
         match refusal {
             None => self.run(cx, call, message),
             Some(error) => {

@@ -36,7 +36,7 @@ use transport::{
 pub use transport::{Client, Settings, Users};
 use vfs::bounds::Network;
 use vfs::volume::traffic::ReadFrom;
-use vfs::{Blocking, FsError, Namespace, Origin, Protection};
+use vfs::{Blocking, FsError, Namespace, Origin, Protection, Wait};
 
 mod compounds;
 pub(crate) mod connection_state;
@@ -328,7 +328,7 @@ impl Protocol for Rpc {
                 self.resume_compound(cx, *compound)
             }
             at => {
-                self.fail(at, FsError::Delay, cx.out);
+                self.fail(at, FsError::Wait(Wait::Recall), cx.out);
                 Progress::Done
             }
         }
@@ -544,7 +544,7 @@ impl Rpc {
                 Err(back) => at = back,
             }
         }
-        self.fail(at, FsError::Delay, cx.out);
+        self.fail(at, FsError::Wait(Wait::Recall), cx.out);
         Progress::Done
     }
 

@@ -1,7 +1,8 @@
 //! [`Followed`]: which namespace everything that clients hold was last measured by.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use vfs::sync::Mutex;
 use vfs::{Namespace, SharedNamespace};
 
 /// The namespace whose rules admit all that is held, as far as it was looked through.
@@ -17,7 +18,7 @@ impl Followed {
     pub(crate) fn next(&self, shared: &SharedNamespace) -> Option<Arc<Namespace>> {
         let is_behind = self.is_behind.swap(false, Ordering::SeqCst);
         let now = shared.load_full();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let is_new = !std::ptr::eq(last.as_ptr(), Arc::as_ptr(&now));
         *last = Arc::downgrade(&now);
         (is_new || is_behind).then_some(now)

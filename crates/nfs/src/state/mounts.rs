@@ -3,8 +3,9 @@
 use crate::limits::MOUNTS_MAX;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use vfs::bounds::{Network, Networks};
+use vfs::sync::Mutex;
 
 /// The mounts that DUMP lists: at most [`MOUNTS_MAX`], and then the oldest goes of the network that has most. Clients that crash never unmount, so
 /// the list says who mounted, not who still uses it (RFC 1813 §5.2.2 asks for no more).
@@ -59,7 +60,7 @@ impl MountTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Mount>> {
-        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.mounts.lock()
     }
 }
 

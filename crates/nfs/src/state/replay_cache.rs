@@ -9,9 +9,10 @@
 use std::collections::{BTreeMap, HashMap, VecDeque, btree_map, hash_map};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use vfs::Protection;
 use vfs::bounds::{Network, share};
+use vfs::sync::Mutex;
 
 /// The most calls remembered, over all clients.
 const ENTRIES_MAX: usize = 32_768;
@@ -154,7 +155,7 @@ impl ReplayCache {
     fn shard(&self, key: &CallKey) -> MutexGuard<'_, Shard> {
         // The map inside takes the low bits and the top seven; the shard comes from between.
         let place = usize::try_from(key.checksum >> 40 & (SHARDS as u64 - 1)).unwrap_or(0);
-        self.shards[place].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[place].lock()
     }
 }
 
@@ -251,11 +252,11 @@ mod tests {
 
     impl Waiter for Heard {
         fn answer(self: Box<Self>, reply: &[u8]) {
-            self.0.lock().unwrap().push(reply.to_vec());
+            self.0.lock().push(reply.to_vec());
         }
 
         fn give_up(self: Box<Self>) {
-            self.0.lock().unwrap().push(b"gave up".to_vec());
+            self.0.lock().push(b"gave up".to_vec());
         }
     }
 
@@ -276,7 +277,7 @@ mod tests {
         assert!(matches!(cache.begin(&call, waiter), Verdict::New));
         assert!(matches!(cache.begin(&call, waiter), Verdict::Waits));
         cache.complete(&call, network(1), b"made a");
-        assert_eq!(*heard.0.lock().unwrap(), vec![b"made a".to_vec()]);
+        assert_eq!(*heard.0.lock(), vec![b"made a".to_vec()]);
         assert!(matches!(cache.begin(&call, waiter), Verdict::Replay(reply) if *reply == *b"made a"));
     }
 
@@ -304,8 +305,8 @@ mod tests {
             cache.begin(&key(&cache, 700, xid, b""), waiter);
             cache.complete(&key(&cache, 700, xid, b""), network(1), &[0; REPLY_BYTES_MAX]);
         }
-        let held: usize = cache.shards.iter().map(|shard| shard.lock().unwrap().calls.len()).sum();
-        let bytes: usize = cache.shards.iter().map(|shard| shard.lock().unwrap().bytes).sum();
+        let held: usize = cache.shards.iter().map(|shard| shard.lock().calls.len()).sum();
+        let bytes: usize = cache.shards.iter().map(|shard| shard.lock().bytes).sum();
         assert!(held <= ENTRIES_MAX && bytes <= BYTES_MAX, "{held} calls, {bytes} bytes");
         assert!(matches!(cache.begin(&key(&cache, 700, count - 1, b""), waiter), Verdict::Replay(_)));
         assert!(matches!(cache.begin(&key(&cache, 700, 0, b""), waiter), Verdict::New));
@@ -333,7 +334,7 @@ mod tests {
                 matches!(cache.begin(&modest(xid), waiter), Verdict::Replay(reply) if *reply == *b"made a")
             );
         }
-        let held: usize = cache.shards.iter().map(|shard| shard.lock().unwrap().count).sum();
+        let held: usize = cache.shards.iter().map(|shard| shard.lock().count).sum();
         assert!(held > ENTRIES_MAX / 2, "{held}");
         let call = key(&cache, 900, 1, b"");
         cache.begin(&call, waiter);
@@ -350,7 +351,7 @@ mod tests {
         cache.begin(&call, waiter);
         cache.begin(&call, waiter);
         cache.abandon(&call);
-        assert_eq!(*heard.0.lock().unwrap(), vec![b"gave up".to_vec()]);
+        assert_eq!(*heard.0.lock(), vec![b"gave up".to_vec()]);
         assert!(matches!(cache.begin(&call, waiter), Verdict::New));
     }
 }

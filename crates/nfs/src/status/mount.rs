@@ -30,8 +30,7 @@ pub(crate) fn status(error: FsError) -> Status {
         | FsError::GuardMismatch
         | FsError::BadType
         | FsError::TooSmall
-        | FsError::WouldWait
-        | FsError::Delay
+        | FsError::Wait(_)
         | FsError::DeletePending
         | FsError::Locked
         | FsError::Resource => Status::SERVERFAULT,

@@ -33,6 +33,6 @@ pub(crate) fn status(error: FsError) -> Status {
         FsError::BadType => Status::BADTYPE,
         FsError::TooSmall => Status::TOOSMALL,
         // JUKEBOX is the one status that makes a client ask again by itself.
-        FsError::WouldWait | FsError::Delay | FsError::Locked | FsError::Resource => Status::JUKEBOX,
+        FsError::Wait(_) | FsError::Locked | FsError::Resource => Status::JUKEBOX,
     }
 }

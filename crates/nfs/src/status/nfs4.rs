@@ -35,6 +35,6 @@ pub(crate) fn status(error: FsError) -> Status {
         FsError::TooSmall => Status::TOOSMALL,
         FsError::Locked => Status::LOCKED,
         // RESOURCE is of 4.0 alone, and clients do not ask again after it.
-        FsError::WouldWait | FsError::Delay | FsError::Resource => Status::DELAY,
+        FsError::Wait(_) | FsError::Resource => Status::DELAY,
     }
 }

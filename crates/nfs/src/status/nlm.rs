@@ -2,8 +2,8 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 use nfs_wire::nlm::{Status, VERSION_4};
-use vfs::FsError;
 use vfs::claims::Conflict;
+use vfs::{FsError, Wait};
 
 /// The status of an error, RFC 1813 §6.1.3. `DENIED` would have a client ask again, so it is for locks of
 /// others alone; `DENIED_GRACE_PERIOD` is the one word for "ask again".
@@ -12,8 +12,8 @@ pub(crate) fn of_error(error: FsError) -> Status {
         FsError::Stale | FsError::BadHandle => Status::STALE_FH,
         FsError::ReadOnly => Status::ROFS,
         FsError::FileTooBig => Status::FBIG,
-        FsError::Delay => Status::DENIED_GRACE_PERIOD,
-        FsError::Resource | FsError::Locked | FsError::WouldWait => Status::DENIED_NOLOCKS,
+        FsError::Wait(Wait::Recall) => Status::DENIED_GRACE_PERIOD,
+        FsError::Resource | FsError::Locked | FsError::Wait(_) => Status::DENIED_NOLOCKS,
         FsError::NotOwner
         | FsError::NotFound
         | FsError::Io

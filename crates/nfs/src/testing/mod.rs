@@ -19,7 +19,7 @@ use transport::{CallStats, Outbox};
 use vfs::qos::Charge;
 use vfs::{
     Blocking, Credential, Durability, Export, ExportRule, FsError, MemFs, Namespace, PendingSync, Protection,
-    Squash, Time, Volume, VolumeId,
+    Squash, Time, Volume, VolumeId, Wait,
 };
 use xdr::{Decode, Encode, Inline, Reader};
 
@@ -121,7 +121,7 @@ impl Desk {
             });
             match done {
                 Ok(()) => {}
-                Err(Again::Held) => routed.fail(routed.args(&record), FsError::Delay, &mut out),
+                Err(Again::Held) => routed.fail(routed.args(&record), FsError::Wait(Wait::Recall), &mut out),
                 Err(Again::WouldWait) => panic!("nothing here may wait for storage"),
             }
             pending.sync_all().unwrap();

@@ -15,7 +15,7 @@ use transport::Outbox;
 use transport::Pipe;
 use vfs::qos::Moved;
 use vfs::volume::traffic::ReadFrom;
-use vfs::{Attrs, Blocking, FsError, FsResult, Opened};
+use vfs::{Attrs, Blocking, FsError, FsResult, Opened, Wait};
 use xdr::{Encode, Writer};
 
 /// RFC 1813 §3.3.6.
@@ -26,7 +26,7 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) ->
         Err(error) => return refuse(&mut out.writer(), error, ReadFail::default()),
     };
     let done = read_file(call, &file, &args, out);
-    if done != Err(FsError::WouldWait) {
+    if done != Err(FsError::Wait(Wait::Storage)) {
         if done.is_err() {
             call.stats.read_from = None;
         }
@@ -54,7 +54,7 @@ fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Ou
     let range = Range { offset: args.offset, want, splices: call.splices(want) };
     if call.stats.read_from != Some(ReadFrom::Storage) {
         let done = read_range(&opened, &range, &attrs, Blocking::Never, out);
-        let is_missing = done == Err(FsError::WouldWait);
+        let is_missing = done == Err(FsError::Wait(Wait::Storage));
         call.stats.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
         if !is_missing || call.blocking == Blocking::Never {
             return done;

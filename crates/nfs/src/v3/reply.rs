@@ -3,7 +3,7 @@
 use crate::call::{Again, Answer};
 use crate::status::nfs3::status;
 use nfs_wire::v3::{Reply, Status};
-use vfs::FsError;
+use vfs::{FsError, Wait};
 use xdr::{Encode, Writer};
 
 /// Writes the results of success.
@@ -17,8 +17,8 @@ pub(crate) fn accept(w: &mut Writer<'_>, ok: &impl Encode) -> Answer {
 /// Writes the results of failure, unless the call is run again.
 pub(crate) fn refuse<F: Encode>(w: &mut Writer<'_>, error: FsError, fail: F) -> Answer {
     match error {
-        FsError::WouldWait => Err(Again::WouldWait),
-        FsError::Delay => Err(Again::Held),
+        FsError::Wait(Wait::Storage) => Err(Again::WouldWait),
+        FsError::Wait(Wait::Recall) => Err(Again::Held),
         error => {
             Reply::<(), F>::Err(status(error), fail).encode(w);
             Ok(())

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use transport::{Outbox, Pipe};
 use vfs::qos::Moved;
 use vfs::volume::traffic::ReadFrom;
-use vfs::{Access, Blocking, FsError, FsResult, Opened, Stability};
+use vfs::{Access, Blocking, FsError, FsResult, Opened, Stability, Wait};
 use xdr::{Encode, Writer};
 
 /// RFC 8881 §18.22.
@@ -64,13 +64,13 @@ pub(super) fn read_data(
     out: &mut Outbox,
 ) -> FsResult<Got> {
     let splices = pages && call.splices(want);
-    let mut done = Err(FsError::WouldWait);
+    let mut done = Err(FsError::Wait(Wait::Storage));
     if call.stats.read_from != Some(ReadFrom::Storage) {
         done = read_range(opened, (offset, want), splices, Blocking::Never, out);
-        let is_missing = done == Err(FsError::WouldWait);
+        let is_missing = done == Err(FsError::Wait(Wait::Storage));
         call.stats.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
     }
-    if done == Err(FsError::WouldWait) && call.blocking == Blocking::Allowed {
+    if done == Err(FsError::Wait(Wait::Storage)) && call.blocking == Blocking::Allowed {
         done = read_range(opened, (offset, want), splices, Blocking::Allowed, out);
     }
     done

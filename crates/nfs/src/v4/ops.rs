@@ -13,7 +13,7 @@ use crate::status::nfs4::status;
 use nfs_wire::v4::{ClientId, StateOwner, Stateid, Status};
 use std::sync::Arc;
 use vfs::qos::{Moved, Toll};
-use vfs::{Attrs, FsError, Opened};
+use vfs::{Attrs, FsError, Opened, Wait};
 use xdr::{Encode, Writer};
 
 /// What the operations of a compound share.
@@ -80,8 +80,8 @@ impl From<Status> for Stop {
 impl From<FsError> for Stop {
     fn from(error: FsError) -> Self {
         match error {
-            FsError::WouldWait => Self::WouldWait,
-            FsError::Delay => Self::Held,
+            FsError::Wait(Wait::Storage) => Self::WouldWait,
+            FsError::Wait(Wait::Recall) => Self::Held,
             error => Self::Status(status(error)),
         }
     }

@@ -18,7 +18,7 @@ use std::net::{Shutdown, TcpStream};
 use std::num::NonZeroU64;
 use std::ops::Deref;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 use support::client::{Client, Running, mark, one_volume, record, system_clock, wait_until};
 use support::gate::{Control, Gate};
@@ -29,6 +29,7 @@ use transport::limits::{
     UNREAD_REPLY_BYTES_MAX, UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MOST,
 };
 use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
+use vfs::sync::Mutex;
 use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode, Volume};
 
 /// A call of a client that means well is answered within this time, whatever the others do, on a machine that compiles something
@@ -48,7 +49,7 @@ struct Alone {
 
 impl Alone {
     fn with(namespace: Namespace, settings: Settings) -> Self {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = ALONE.lock();
         Self { running: Some(Running::with(namespace, settings)), _alone: alone }
     }
 }

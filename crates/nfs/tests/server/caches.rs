@@ -8,7 +8,7 @@ use nfs_wire::v3::{
     ReadReply, RemoveArgs, RemoveReply, Reply, StableHow, Status, WriteArgs, WriteReply,
 };
 use std::num::NonZeroU64;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transport::limits::CALLS_IN_PROGRESS_MAX;
 use vfs::backend::KEEP_SET_ID;
@@ -17,6 +17,7 @@ use vfs::claims::{
     Stream, Verdict,
 };
 use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
+use vfs::sync::Mutex;
 use vfs::{Backend, Blocking, Durability, Export, FileKey, MemFs, Namespace, UncheckedNode, Volume};
 
 const KEY: LeaseKey = LeaseKey::Shared { client: 7, key: 1 };
@@ -30,7 +31,7 @@ struct Neighbor(Mutex<Vec<Caching>>);
 impl Holder for Neighbor {
     fn deliver(&self, effect: Effect) {
         if let Effect::Recall { to, .. } = effect {
-            self.0.lock().unwrap().push(to);
+            self.0.lock().push(to);
         }
     }
 }
@@ -92,12 +93,12 @@ impl Fixture {
 
     /// What the neighbor was asked to come down to, once it was.
     fn asked(&self) -> Caching {
-        wait_until("a recall", || !self.neighbor.0.lock().unwrap().is_empty());
-        self.neighbor.0.lock().unwrap().remove(0)
+        wait_until("a recall", || !self.neighbor.0.lock().is_empty());
+        self.neighbor.0.lock().remove(0)
     }
 
     fn was_asked(&self) -> bool {
-        !self.neighbor.0.lock().unwrap().is_empty()
+        !self.neighbor.0.lock().is_empty()
     }
 
     fn apply(&self, request: &Request) {

@@ -19,7 +19,7 @@ use nfs_wire::rpc::{AuthFlavor, AuthSys, CallHeader, OpaqueAuth, RPC_VERSION, Re
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use vfs::qos::{Demand, Limits, VolumeLimits, Wait, Waiter};
+use vfs::qos::{Demand, Limits, QueueResult, VolumeLimits, Waiter};
 use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode, bounds};
 use xdr::{Decode, Encode, Reader};
 
@@ -202,7 +202,7 @@ impl Waiter for Idle {
 fn call_without_a_place_in_line_is_told_to_ask_again() {
     let host = slow_host();
     let client = Ipv4Addr::LOCALHOST.into();
-    while host.gate.wait(client, Demand::OTHER, Box::new(Idle)) == Wait::Queued {}
+    while host.gate.wait(client, Demand::OTHER, Box::new(Idle)) == QueueResult::Queued {}
     let mut client = host.running.connect();
     for version in [VERSION_1, VERSION_3, VERSION_4] {
         let calls = calls_at(&host, version).into_iter();

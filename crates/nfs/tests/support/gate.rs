@@ -2,12 +2,13 @@
 
 use std::any::Any;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use vfs::sync::{Condvar, Mutex};
 use vfs::{
     Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
     AuthorizeWrite, Backend, Blocking, Change, EntrySink, FileKey, Found, FsError, FsLimits, FsResult,
-    FsStat, Made, MemFs, Name, Node, NodeRef, Special, SyncScope,
+    FsStat, Made, MemFs, Name, Node, NodeRef, Special, SyncScope, Wait,
 };
 
 /// What a [`Gate`] does besides passing calls on.
@@ -38,18 +39,18 @@ pub struct Control {
 impl Control {
     /// Lets CREATE and READ that wait for storage stand at the gate.
     pub fn close(&self) {
-        *self.closed.lock().unwrap() = true;
+        *self.closed.lock() = true;
     }
 
     /// Lets them go on.
     pub fn open(&self) {
-        *self.closed.lock().unwrap() = false;
+        *self.closed.lock() = false;
         self.opens.notify_all();
     }
 
     fn pass(&self) {
         self.arrived.fetch_add(1, Ordering::SeqCst);
-        drop(self.opens.wait_while(self.closed.lock().unwrap(), |closed| *closed).unwrap());
+        drop(self.opens.wait_while(self.closed.lock(), |closed| *closed));
         assert!(!self.panics.swap(false, Ordering::SeqCst), "the panic that a test wants");
     }
 }
@@ -102,7 +103,7 @@ impl Backend for Gate {
 
     fn node(&self, key: &FileKey, blocking: Blocking) -> FsResult<NodeRef> {
         if blocking == Blocking::Never && self.control.cold_handles.load(Ordering::SeqCst) {
-            return Err(FsError::WouldWait);
+            return Err(FsError::Wait(Wait::Storage));
         }
         Ok(GateNode::wrap(self.fs.node(key, blocking)?, &self.control))
     }
@@ -138,7 +139,7 @@ impl Node for GateNode {
     fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
         match blocking {
             Blocking::Never if self.control.cold_reads.load(Ordering::SeqCst) => {
-                return Err(FsError::WouldWait);
+                return Err(FsError::Wait(Wait::Storage));
             }
             Blocking::Never => {}
             Blocking::Allowed => self.control.pass(),

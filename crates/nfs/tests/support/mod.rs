@@ -24,7 +24,7 @@ use transport::Outbox;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
     Backend, Blocking, Durability, Export, ExportRule, FsError, MemFs, Namespace, PendingSync, Squash, Time,
-    UncheckedNode, Volume, VolumeId, memfs,
+    UncheckedNode, Volume, VolumeId, Wait, memfs,
 };
 use xdr::{Decode, Encode, Inline, Reader};
 
@@ -243,7 +243,7 @@ impl World {
                 assert!(out.is_empty(), "a call that waits has written something");
                 match again {
                     Again::WouldWait => return None,
-                    Again::Held => routed.fail(routed.args(record), FsError::Delay, &mut out),
+                    Again::Held => routed.fail(routed.args(record), FsError::Wait(Wait::Recall), &mut out),
                 }
             }
         }

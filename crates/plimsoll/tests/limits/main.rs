@@ -22,11 +22,12 @@ use server::Running;
 use shares::Shares;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU64;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tries::{ensure, within_tries};
 use vfs::Export;
 use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
+use vfs::sync::{Condvar, Mutex};
 
 const MIB: u64 = 1 << 20;
 
@@ -39,8 +40,8 @@ struct Halves(u8);
 
 impl Halves {
     fn take(halves: u8) -> Self {
-        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free = FREED.wait_while(free, |free| *free < halves).unwrap_or_else(PoisonError::into_inner);
+        let free = FREE.lock();
+        let mut free = FREED.wait_while(free, |free| *free < halves);
         *free -= halves;
         Self(halves)
     }
@@ -48,7 +49,7 @@ impl Halves {
 
 impl Drop for Halves {
     fn drop(&mut self) {
-        *FREE.lock().unwrap_or_else(PoisonError::into_inner) += self.0;
+        *FREE.lock() += self.0;
         FREED.notify_all();
     }
 }

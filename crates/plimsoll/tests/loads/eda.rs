@@ -96,7 +96,7 @@ fn a_set_runs_at_its_rate_over_every_version_and_leaves_nothing() {
             assert!(part.pace.as_ref().unwrap().absorbed > asked * 9 / 10, "{:?}", part.pace);
         }
         drop(prepared);
-        assert_nothing_left(&seen.lock().unwrap());
+        assert_nothing_left(&seen.lock());
     }
 }
 
@@ -229,5 +229,5 @@ fn agents_share_the_sets_over_version_4_1() {
     });
     drop(remotes);
     agents.into_iter().for_each(Agent::stop);
-    assert_nothing_left(&seen.lock().unwrap());
+    assert_nothing_left(&seen.lock());
 }

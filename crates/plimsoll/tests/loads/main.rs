@@ -150,7 +150,7 @@ fn job(protocol: Option<Protocol>) -> Job {
 fn a_job_says_over_which_protocol_it_runs() {
     let host = Host::new(30);
     let (address, seen) = wiretap(host.address);
-    let reads = || seen.lock().unwrap().count(v4::Op::READ);
+    let reads = || seen.lock().count(v4::Op::READ);
     for version in ["3", "4.2"] {
         let mut target: Target = format!("nfs://{address}/v?version={version}").parse().unwrap();
         // The wiretap understands NFSv4 alone, so NFSv3 is asked for at the server itself.
@@ -181,7 +181,7 @@ fn more_calls_in_flight_than_a_session_has_slots_take_several() {
     let (address, seen) = wiretap(host.address);
     let plan = Plan { connections: 2, depth: 300, ..host.plan(address, "4.1", Op::Getattr) };
     run(&plan);
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock();
     // Two clients set up, with a session each; the load's has 601 slots, of which a session has 256.
     assert!(seen.count(v4::Op::CREATE_SESSION) >= 3 + seen.count(v4::Op::EXCHANGE_ID) - 1, "{seen:?}");
     // Both of its connections are bound to all of them.
@@ -200,7 +200,7 @@ fn a_load_ends_what_it_began() {
     }
     let scratch = std::fs::read_dir(host.dir.path().join("plimsoll-bench/scratch")).unwrap();
     assert_eq!(scratch.count(), 0);
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock();
     for (begun, ended) in [
         (v4::Op::EXCHANGE_ID, v4::Op::DESTROY_CLIENTID),
         (v4::Op::CREATE_SESSION, v4::Op::DESTROY_SESSION),
@@ -225,7 +225,7 @@ fn a_lease_is_renewed_while_a_schedule_leaves_a_pause() {
         ..host.plan(address, "4.1", Op::Read)
     };
     run(&plan);
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock();
     let alone = seen.compounds.iter().filter(|compound| compound[..] == [v4::Op::SEQUENCE]).count();
     // Three a second, in four seconds; a machine may be slow, or stand still.
     assert!(alone >= 4, "{alone}");
@@ -238,7 +238,7 @@ fn a_silent_server_is_waited_for_once_and_not_for_each_client() {
     let target = format!("nfs://{address}/v?version=4.1").parse().unwrap();
     let mut engine = BuiltIn::new(target, Caller::default());
     engine.prepare(&Job { clients: 4, clients_total: 4, ..job(None) }, &mut |_| {}).unwrap();
-    seen.lock().unwrap().is_mute = true;
+    seen.lock().is_mute = true;
     let start = Instant::now();
     drop(engine);
     // Five seconds for the first of them.

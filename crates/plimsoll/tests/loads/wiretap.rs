@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
+use vfs::sync::Mutex;
 
 use nfs_wire::rpc::{CallHeader, RecordMark, ReplyHeader};
 use nfs_wire::v4::{Argument, CompoundHead, CompoundReplyHead, Op, Status};
@@ -50,7 +51,7 @@ fn relay(mut from: TcpStream, mut to: TcpStream, seen: &Mutex<Seen>, note: fn(&[
         if from.read_exact(&mut record).is_err() {
             break;
         }
-        let mut seen = seen.lock().unwrap();
+        let mut seen = seen.lock();
         note(&record, &mut seen);
         if seen.is_mute {
             continue;

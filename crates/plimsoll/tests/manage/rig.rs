@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
+use vfs::sync::RwLock;
 
 /// Services run side by side, but the one that measures.
 static MACHINE: RwLock<()> = RwLock::new(());
@@ -57,13 +58,13 @@ impl Service {
     }
 
     pub fn start_with(options: &[&str]) -> Self {
-        let held = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        let held = MACHINE.read();
         Self::start_at(Place::Shared { _held: held }, options)
     }
 
     /// One that is measured, while no other runs.
     pub fn start_alone() -> Self {
-        let held = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        let held = MACHINE.write();
         Self::start_at(Place::Alone { _held: held }, &[])
     }
 
@@ -75,7 +76,7 @@ impl Service {
 
     /// One whose data directory is the test's.
     pub fn start_on(dir: &Path) -> Self {
-        let held = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        let held = MACHINE.read();
         let place = Place::Shared { _held: held };
         Self { child: serve(dir, &[]), dir: dir.to_owned(), _own: None, _place: place }
     }

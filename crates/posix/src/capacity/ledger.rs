@@ -14,9 +14,10 @@ use rustix::fs::syncfs;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
-use vfs::{Capacity, FsError, FsResult, Usage};
+use vfs::sync::Mutex;
+use vfs::{Capacity, FsError, FsResult, Usage, Wait};
 
 const COUNTED: u8 = 0;
 const COUNTING: u8 = 1;
@@ -88,7 +89,7 @@ impl Ledger {
         &self.root
     }
 
-    /// Begins a change: [`FsError::Delay`] while the volume is counted and when the process ends, [`FsError::Io`] if it cannot be
+    /// Begins a change: [`FsError::Wait(Wait::Recall)`] while the volume is counted and when the process ends, [`FsError::Io`] if it cannot be
     /// counted.
     #[inline]
     pub(crate) fn begin(&self) -> FsResult<Pending<'_>> {
@@ -112,7 +113,7 @@ impl Ledger {
     fn check_counted(&self) -> FsResult<()> {
         match self.state.load(Ordering::SeqCst) {
             COUNTED => Ok(()),
-            COUNTING | CLOSED => Err(FsError::Delay),
+            COUNTING | CLOSED => Err(FsError::Wait(Wait::Recall)),
             _ => Err(FsError::Io),
         }
     }
@@ -286,7 +287,7 @@ impl Ledger {
     }
 
     fn lock(&self) -> MutexGuard<'_, Record> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+        self.record.lock()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::node::counter::{self, Sight};
 use crate::node::owner::carries;
 use crate::node::{Directory, Node, Rights, Unflushed};
 use rustix::fs::{AtFlags, fsync, statat, syncfs};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 use vfs::{Attrs, Entry, EntrySink, FileKey, FileType, FsError, FsResult, NameFilter};
 
@@ -23,7 +23,7 @@ const CHILDREN_MAX: usize = 16;
 impl Directory {
     /// Remembers a new child that the next flush of the directory must cover.
     pub(crate) fn remember(&self, child: &Arc<Node>) {
-        let mut unflushed = self.unflushed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unflushed = self.unflushed.lock();
         if unflushed.more {
             return;
         }
@@ -85,7 +85,7 @@ impl Node {
     /// Makes the children durable that were made here since the last flush and whose attributes were set after that.
     pub(crate) fn flush_children(&self) -> FsResult<()> {
         let Some(dir) = &self.dir else { return Ok(()) };
-        let unflushed = || dir.unflushed.lock().unwrap_or_else(PoisonError::into_inner);
+        let unflushed = || dir.unflushed.lock();
         let Unflushed { children, more } = std::mem::take(&mut *unflushed());
         // Only these can be flushed alone.
         let whole = more || children.iter().any(|child| !carries(child.kind));

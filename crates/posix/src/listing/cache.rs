@@ -2,7 +2,8 @@
 
 use super::{Listing, Page};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+use vfs::sync::Mutex;
 
 /// All cached pages, oldest first.
 pub(crate) struct ListingCache {
@@ -27,7 +28,7 @@ impl ListingCache {
     /// listing's lock held.
     pub(crate) fn add(&self, listing: &Arc<Listing>, page: &Arc<Page>) {
         let bytes = page.bytes();
-        let mut cached = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.pages.lock();
         cached.bytes += bytes;
         cached.pages.push_back((Arc::downgrade(listing), Arc::downgrade(page), bytes));
         let mut surplus = Vec::new();

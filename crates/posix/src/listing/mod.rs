@@ -7,8 +7,9 @@ use rustix::fs::{RawDir, SeekFrom, seek};
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use vfs::sync::Mutex;
 use vfs::{Attrs, FileKey, FsError, FsResult, Time};
 
 /// Bytes of entries taken from the kernel at once.
@@ -106,7 +107,7 @@ impl Listing {
     }
 
     fn reading(&self) -> MutexGuard<'_, Reading> {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+        self.reading.lock()
     }
 }
 
@@ -123,7 +124,7 @@ impl Object {
 impl PageEntry {
     /// Its file, if that was asked for before.
     pub(crate) fn object(&self) -> MutexGuard<'_, Option<Object>> {
-        self.object.lock().unwrap_or_else(PoisonError::into_inner)
+        self.object.lock()
     }
 }
 

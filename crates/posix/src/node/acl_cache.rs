@@ -1,7 +1,8 @@
 //! What is remembered of lists of POSIX: one a file, under its change time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+use vfs::sync::Mutex;
 use vfs::{PosixAcl, Time};
 
 /// Most entries by number of a list that is remembered: longer ones are read each time.
@@ -35,7 +36,7 @@ impl AclMemory {
         if self.absent_at.load(Ordering::Relaxed) == changed {
             return Some(None);
         }
-        let listed = self.list.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let listed = self.list.get()?.lock();
         listed.as_ref().filter(|(at, _)| *at == changed).map(|(_, acl)| Some(Arc::clone(acl)))
     }
 
@@ -45,7 +46,7 @@ impl AclMemory {
             None => self.absent_at.store(changed, Ordering::Relaxed),
             Some(acl) if acl.users.len() + acl.groups.len() <= ENTRIES_REMEMBERED => {
                 let listed = self.list.get_or_init(Box::default);
-                *listed.lock().unwrap_or_else(PoisonError::into_inner) = Some((changed, Arc::clone(acl)));
+                *listed.lock() = Some((changed, Arc::clone(acl)));
             }
             Some(_) => {}
         }

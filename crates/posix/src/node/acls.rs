@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::backend::xattrs::XATTR_VALUE_BYTES_MAX;
-use vfs::{Acls, Attrs, Blocking, FileType, FsResult, PosixAcl, Time};
+use vfs::{Acls, Attrs, Blocking, FileType, FsResult, PosixAcl, Time, Wait};
 
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
@@ -34,7 +34,7 @@ impl Acls for Node {
         }
         let may_wait = !self.mount.memory && !memory.was_read();
         if blocking == Blocking::Never && may_wait {
-            return Err(vfs::FsError::WouldWait);
+            return Err(vfs::FsError::Wait(Wait::Storage));
         }
         // It is read after the change time was: a list that is set in between is remembered under a time that has passed.
         let acl = self.read_acl(ACCESS)?.filter(PosixAcl::is_extended).map(Arc::new);

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, FallocateFlags, fallocate, fstat, ftruncate, statat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks, directory, symlink};
 use vfs::{Attrs, AuthorizeWrite, Blocking, FileType, FsError, FsResult};
 
@@ -108,7 +108,7 @@ impl Node {
             ledger.give(NAME_BYTES, 0);
         }
         if self.is_pinned() {
-            self.mount.nameless.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(self));
+            self.mount.nameless.lock().push(Arc::clone(self));
         } else {
             self.free();
         }
@@ -146,7 +146,7 @@ impl Node {
 
     /// Keeps changes of a directory's extended attributes away from its end.
     pub(crate) fn lock_xattrs(&self) -> Option<MutexGuard<'_, ()>> {
-        self.dir.as_ref().map(|dir| dir.xattrs.lock().unwrap_or_else(PoisonError::into_inner))
+        self.dir.as_ref().map(|dir| dir.xattrs.lock())
     }
 
     /// What its extended attributes are charged.

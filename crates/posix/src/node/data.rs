@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::acl::access::set_id_bits;
-use vfs::{Attrs, AuthorizeWrite, Blocking, Change, FileType, FsError, FsResult, SyncScope};
+use vfs::{Attrs, AuthorizeWrite, Blocking, Change, FileType, FsError, FsResult, SyncScope, Wait};
 
 /// What cachestat counts in. Where pages are larger its count is smaller, and reading takes the place of splicing.
 const PAGE_BYTES: u64 = 4096;
@@ -63,15 +63,15 @@ impl Node {
         into: &mut Vec<u8>,
     ) -> FsResult<usize> {
         if self.mount.no_nowait.load(Ordering::Relaxed) {
-            return Err(FsError::WouldWait);
+            return Err(FsError::Wait(Wait::Storage));
         }
         match sys::append(fd, offset, len, into, Blocking::Never) {
             Ok(read) if read == len => Ok(read),
             Ok(read) if offset + read as u64 >= self.attrs_now()?.size => Ok(read),
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Err(FsError::WouldWait),
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => Err(FsError::Wait(Wait::Storage)),
             Err(Errno::OPNOTSUPP) => {
                 self.mount.no_nowait.store(true, Ordering::Relaxed);
-                Err(FsError::WouldWait)
+                Err(FsError::Wait(Wait::Storage))
             }
             Err(errno) => Err(refused(errno)),
         }

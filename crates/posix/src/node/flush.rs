@@ -1,6 +1,7 @@
 //! One flush for all who wait: a caller is served by a flush that started after its call.
 
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+use vfs::sync::{Condvar, Mutex};
 use vfs::{FsResult, SyncScope};
 
 /// The flushes of one file: at most one runs, at most one more is gathered for.
@@ -25,12 +26,12 @@ impl Flush {
     ///
     /// One of the callers runs it; `run` is called without any lock held.
     pub(crate) fn join(&self, scope: SyncScope, run: impl FnOnce(SyncScope) -> FsResult<()>) -> FsResult<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let (round, widest) = state.next.get_or_insert_with(|| (Arc::default(), scope));
         *widest = scope.max(*widest);
         let round = Arc::clone(round);
         while state.running {
-            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.ended.wait(state);
             if let Some(result) = round.get() {
                 return *result;
             }
@@ -56,7 +57,7 @@ struct Ending<'a> {
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.round.get_or_init(|| Err(vfs::FsError::Io));
-        self.flush.state.lock().unwrap_or_else(PoisonError::into_inner).running = false;
+        self.flush.state.lock().running = false;
         self.flush.ended.notify_all();
     }
 }
@@ -93,7 +94,7 @@ mod tests {
                         let wish = if i == 3 { SyncScope::All } else { SyncScope::Data };
                         flush.join(wish, |scope| {
                             runs.fetch_add(1, Ordering::SeqCst);
-                            scopes.lock().unwrap().push(scope);
+                            scopes.lock().push(scope);
                             second
                         })
                     })
@@ -102,7 +103,7 @@ mod tests {
             assert_eq!(leader.join().unwrap(), Ok(()));
             waiting.into_iter().map(|w| w.join().unwrap()).collect::<Vec<_>>()
         });
-        (runs.into_inner(), results, scopes.into_inner().unwrap())
+        (runs.into_inner(), results, scopes.into_inner())
     }
 
     #[test]

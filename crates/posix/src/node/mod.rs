@@ -28,7 +28,8 @@ use mount::{Mount, found};
 use rustix::fs::{MemfdFlags, Stat, memfd_create};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, MutexGuard, OnceLock};
+use vfs::sync::Mutex;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
     AuthorizeWrite, Blocking, Change, EntrySink, FileKey, FileType, Found, FsError, FsResult, Made, Name,
@@ -151,7 +152,7 @@ impl Node {
     /// The descriptor, opened for what `rights` says.
     pub(crate) fn open(&self, rights: Rights) -> FsResult<&Arc<OwnedFd>> {
         if self.rights.load(Ordering::Acquire) < rights as u8 {
-            let _held = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+            let _held = self.opening.lock();
             if self.rights.load(Ordering::Acquire) < rights as u8 {
                 let data = self.mount.open_data(self, rights == Rights::Write)?;
                 sys::replace(self.fd(), data.as_fd()).map_err(refused)?;
@@ -205,17 +206,13 @@ impl Node {
 
     /// Keeps other mutations of this file away, and makes what was remembered of it void when dropped.
     pub(crate) fn lock_change(&self) -> Changing<'_> {
-        let promised = self.change.lock().unwrap_or_else(PoisonError::into_inner);
+        let promised = self.change.lock();
         Changing { node: self, promised, begun: false }
     }
 
     /// As [`Node::lock_change`], if nobody else holds it.
     pub(crate) fn try_lock_change(&self) -> Option<Changing<'_>> {
-        let promised = match self.change.try_lock() {
-            Ok(promised) => promised,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let promised = self.change.try_lock()?;
         Some(Changing { node: self, promised, begun: false })
     }
 
@@ -235,7 +232,7 @@ impl Node {
         static NOTHING: OnceLock<Option<OwnedFd>> = OnceLock::new();
         let nothing = NOTHING.get_or_init(|| memfd_create("removed", MemfdFlags::CLOEXEC).ok());
         if let Some(nothing) = nothing {
-            let _held = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+            let _held = self.opening.lock();
             // First, so that nobody takes for the file's what the descriptor shows then.
             self.rights.store(Rights::Gone as u8, Ordering::Release);
             let _replaced = sys::replace(self.fd(), nothing.as_fd());

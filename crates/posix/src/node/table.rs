@@ -6,7 +6,8 @@ use crate::budget::{Evict, Evicted, ResourceBudget};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
+use vfs::sync::Mutex;
 use vfs::{FileKey, KeyHasher};
 
 /// Shards, so that threads seldom meet at a lock.
@@ -105,7 +106,7 @@ impl Table {
     pub(crate) fn sweep(&self, idle_ticks: u32) {
         let now = self.tick.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         for shard in &self.shards {
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shard = shard.lock();
             let mut dropped = Vec::new();
             let mut slot = 0;
             while slot < shard.nodes.len() {
@@ -124,14 +125,14 @@ impl Table {
 
     /// All nodes that are here now.
     pub(crate) fn all(&self) -> Vec<Arc<Node>> {
-        let nodes = |shard: &Mutex<Shard>| shard.lock().unwrap_or_else(PoisonError::into_inner).nodes.clone();
+        let nodes = |shard: &Mutex<Shard>| shard.lock().nodes.clone();
         self.shards.iter().flat_map(nodes).collect()
     }
 
     /// Empties the table for good.
     pub(crate) fn clear(&self) {
         for shard in &self.shards {
-            let taken = std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
+            let taken = std::mem::take(&mut *shard.lock());
             self.count_out(taken.nodes.len());
         }
     }
@@ -142,7 +143,7 @@ impl Table {
     }
 
     fn shard(&self, key: &FileKey) -> MutexGuard<'_, Shard> {
-        self.shards[key.shard::<SHARDS>()].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[key.shard::<SHARDS>()].lock()
     }
 }
 
@@ -154,8 +155,7 @@ impl Evict for Table {
     fn evict(&self) -> Option<Evicted> {
         let first = self.hand.fetch_add(1, Ordering::Relaxed);
         let mut shards = (0..SHARDS).map(|step| &self.shards[(first + step) % SHARDS]);
-        let evicted =
-            shards.find_map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).evict())?;
+        let evicted = shards.find_map(|shard| shard.lock().evict())?;
         self.count_out(1);
         Some(evicted)
     }

@@ -32,11 +32,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use store::Store;
 use trash::{Trash, entries};
 use tree::{make_private, open_dir, reopen};
+use vfs::sync::Mutex;
 use vfs::{
     Backend, Capacity, Counting, FsError, FsResult, FsStat, LentRoom, Provisioner, Root, Usage, VolumeId,
 };
@@ -112,7 +113,7 @@ impl Volumes {
     /// As [`Provisioner::open`]: the store itself, for those who want to know how it works.
     pub fn open_store(&self, id: VolumeId) -> FsResult<Arc<Store>> {
         let slot = self.slot(id);
-        let mut slot = lock(&slot);
+        let mut slot = slot.lock();
         if let Some(store) = slot.store.upgrade() {
             return Ok(store);
         }
@@ -133,9 +134,9 @@ impl Volumes {
     /// [`Store::sweep`] of all open volumes, and once a minute a note of what they hold. To be called about once a second.
     pub fn sweep(&self, idle_ticks: u32) {
         let slots: Vec<_> = {
-            let mut slots = lock(&self.slots);
+            let mut slots = self.slots.lock();
             // Those of volumes that are closed or removed. Nobody else can get one while the map is locked.
-            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(slot).is_open());
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.lock().is_open());
             slots.iter().map(|(&id, slot)| (id, Arc::clone(slot))).collect()
         };
         let checkpoint =
@@ -146,7 +147,7 @@ impl Volumes {
         for (id, slot) in slots {
             // A volume that is being opened or removed can wait.
             let Some((store, limit)) =
-                try_lock(&slot).map(|slot| (slot.store.upgrade(), slot.limit.upgrade()))
+                slot.try_lock().map(|slot| (slot.store.upgrade(), slot.limit.upgrade()))
             else {
                 continue;
             };
@@ -168,12 +169,12 @@ impl Volumes {
     /// Ends the counts of all open volumes in order, so that the next start counts nothing: to be called when nobody changes them
     /// any more. What somebody changes all the same has that volume counted at the next start.
     pub fn close(&self) {
-        let slots: Vec<_> = lock(&self.slots).values().map(Arc::clone).collect();
+        let slots: Vec<_> = self.slots.lock().values().map(Arc::clone).collect();
         // For all of them together: the end of the process must not take longer with many volumes.
         let until = Instant::now() + CHANGES_END;
         for slot in slots {
             let (store, limit) = {
-                let slot = lock(&slot);
+                let slot = slot.lock();
                 (slot.store.upgrade(), slot.limit.upgrade())
             };
             let Some(ledger) = limit.as_deref().and_then(Limit::ledger) else { continue };
@@ -206,7 +207,7 @@ impl Volumes {
     }
 
     fn slot(&self, id: VolumeId) -> Arc<Mutex<Slot>> {
-        Arc::clone(lock(&self.slots).entry(id).or_default())
+        Arc::clone(self.slots.lock().entry(id).or_default())
     }
 
     /// The root of a volume; [`FsError::NotFound`] if it is not there.
@@ -283,7 +284,7 @@ impl Volumes {
         if !project::is_possible(dir.as_fd()) || project::number_at(dir.as_fd()).is_some() {
             return Ok(());
         }
-        let _held = lock(&self.choosing);
+        let _held = self.choosing.lock();
         if !entries(dir)?.is_empty() {
             // Its files belong to no project, and would not be counted: it is counted here.
             return Ok(());
@@ -339,7 +340,7 @@ impl Provisioner for Volumes {
     fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()> {
         let _lent = self.reserve.lend();
         let slot = self.slot(id);
-        let slot = lock(&slot);
+        let slot = slot.lock();
         let is_new = !self.has(id)?;
         if is_new {
             // Before the directory: it must never have the count of another.
@@ -359,14 +360,14 @@ impl Provisioner for Volumes {
     fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
         let _lent = self.reserve.lend();
         let slot = self.slot(id);
-        let slot = lock(&slot);
+        let slot = slot.lock();
         self.dir(id)?;
         self.set_limit(&slot, id, false, capacity)
     }
 
     fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()> {
         let slot = self.slot(id);
-        let slot = lock(&slot);
+        let slot = slot.lock();
         self.dir(id)?;
         self.give_root(&slot, id, root)
     }
@@ -374,7 +375,7 @@ impl Provisioner for Volumes {
     fn usage(&self, id: VolumeId) -> FsResult<Usage> {
         let dir = self.dir(id)?;
         // Opening a volume may wait for the end of another opening of it.
-        if let Some(limit) = try_lock(&self.slot(id)).and_then(|slot| slot.limit.upgrade()) {
+        if let Some(limit) = self.slot(id).try_lock().and_then(|slot| slot.limit.upgrade()) {
             return limit.usage();
         }
         if let Some(project) = Project::of(dir) {
@@ -386,7 +387,7 @@ impl Provisioner for Volumes {
     fn remove(&self, id: VolumeId) -> FsResult<()> {
         let _lent = self.reserve.lend();
         let slot = self.slot(id);
-        let mut slot = lock(&slot);
+        let mut slot = slot.lock();
         if let Some(Limit::Counted(ledger)) = slot.limit.upgrade().as_deref() {
             ledger.set_removed();
         }
@@ -432,18 +433,6 @@ fn id_of(text: &CStr) -> Option<VolumeId> {
     (name(id) == text).then_some(id)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(held) => Some(held),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -471,11 +460,11 @@ mod tests {
         }
         let open: Vec<_> = ids.iter().map(|&id| volumes.open(id).unwrap()).collect();
         volumes.sweep(4);
-        assert_eq!(lock(&volumes.slots).len(), 20);
+        assert_eq!(volumes.slots.lock().len(), 20);
         ids[1..].iter().for_each(|&id| volumes.remove(id).unwrap());
         drop(open);
         volumes.sweep(4);
-        assert_eq!(lock(&volumes.slots).len(), 0, "one is closed, the others are gone");
+        assert_eq!(volumes.slots.lock().len(), 0, "one is closed, the others are gone");
         assert!(volumes.open(ids[0]).is_ok() && volumes.open(ids[1]).is_err());
     }
 }

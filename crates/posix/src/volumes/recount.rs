@@ -10,9 +10,10 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use vfs::sync::{Condvar, Mutex};
 use vfs::{Counting, FsError, VolumeId};
 
 /// Time between two reports of one volume.
@@ -90,7 +91,7 @@ impl Counter {
     pub(crate) fn wait(&self, patience: Duration) -> bool {
         let waited =
             self.shared.changed.wait_timeout_while(self.shared.lock(), patience, |state| state.busy > 0);
-        waited.unwrap_or_else(PoisonError::into_inner).0.open.is_empty()
+        waited.0.open.is_empty()
     }
 }
 
@@ -109,7 +110,7 @@ impl Drop for Counter {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn run(&self) {

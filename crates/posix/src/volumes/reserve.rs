@@ -11,7 +11,8 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwrite};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use vfs::sync::Mutex;
 use vfs::{FsResult, FsStat};
 
 const RESERVE: &str = "reserve";
@@ -105,7 +106,7 @@ impl Reserve {
     }
 
     fn lock(&self) -> MutexGuard<'_, usize> {
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lent.lock()
     }
 }
 

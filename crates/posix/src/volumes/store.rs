@@ -14,8 +14,8 @@ use rustix::process::umask;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use vfs::{
     Backend, Blocking, Capabilities, FileKey, FsLimits, FsResult, FsStat, NodeRef, RangeLimits, XattrLimits,
 };
@@ -53,7 +53,7 @@ impl Store {
     /// Frees the files without a name that nobody has open any more, and drops the nodes that nobody holds and nobody asked for during
     /// the last `idle_ticks` calls, so that files deleted by other processes are freed. To be called about once a second.
     pub fn sweep(&self, idle_ticks: u32) {
-        let mut nameless = self.mount.nameless.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nameless = self.mount.nameless.lock();
         let closed: Vec<_> = nameless.extract_if(.., |node| !node.is_pinned()).collect();
         drop(nameless);
         closed.iter().for_each(|node| node.free());
@@ -62,8 +62,7 @@ impl Store {
 
     /// Gives back what the files without a name are charged, also those that somebody has open: the process ends, and they with it.
     pub(crate) fn free_nameless(&self) {
-        let nameless =
-            std::mem::take(&mut *self.mount.nameless.lock().unwrap_or_else(PoisonError::into_inner));
+        let nameless = std::mem::take(&mut *self.mount.nameless.lock());
         nameless.iter().for_each(|node| node.free());
     }
 
@@ -91,7 +90,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // The nodes hold the mount and the mount holds the nodes: break the circle.
-        self.mount.nameless.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.mount.nameless.lock().clear();
         self.mount.table.clear();
     }
 }

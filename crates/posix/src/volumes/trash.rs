@@ -12,10 +12,11 @@ use std::collections::HashSet;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vfs::FsResult;
+use vfs::sync::{Condvar, Mutex};
 
 /// The directory of what is to be deleted, and the thread that deletes it.
 pub(crate) struct Trash {
@@ -70,7 +71,7 @@ impl Trash {
                 return false;
             }
             let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = waited.0;
         }
         state.stuck.is_empty()
     }
@@ -88,7 +89,7 @@ impl Drop for Trash {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn run(&self) {
@@ -97,7 +98,7 @@ impl Shared {
             while !state.woken && !state.stops {
                 state.idle = true;
                 self.changed.notify_all();
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.changed.wait(state);
             }
             if state.stops {
                 return;

@@ -17,7 +17,6 @@ pub struct Distribution {
 
 /// A distribution in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Latency {
     pub mean_ms: f64,
     pub p50_ms: f64,

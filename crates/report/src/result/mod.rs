@@ -174,7 +174,6 @@ pub struct ExportRule {
 
 /// Rates that a volume is held to; absent where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
 pub struct Limits {
     pub bytes_per_s: Option<u64>,
     pub read_bytes_per_s: Option<u64>,

@@ -1,8 +1,4 @@
 //! What a file says of itself, and what of it can be set, MS-FSCC §2.4.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::error::ReparseTag;
 use crate::sets::bit_set;

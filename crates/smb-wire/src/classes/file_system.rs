@@ -1,8 +1,4 @@
 //! What a file system says of itself, MS-FSCC §2.5.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::{bit_set, open_set};
 use crate::{FileTime, Guid, Utf16, Wire};

@@ -1,8 +1,4 @@
 //! Entries of a listing, MS-FSCC §2.4: chains in which each entry says where the next one begins.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::apple::ListedAttributes;
 use crate::chain::ChainWriter;

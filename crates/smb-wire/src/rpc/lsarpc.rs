@@ -1,8 +1,4 @@
 //! The Local Security Authority, MS-LSAD and MS-LSAT: whose a SID is, and the SID of a name.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use super::ndr::{NdrReader, NdrWriter};
 use super::{Fault, Syntax};

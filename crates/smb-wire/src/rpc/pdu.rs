@@ -1,8 +1,4 @@
 //! Protocol data units, C706 §12.6 and MS-RPCE §2.2.2.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use crate::sets::{bit_set, open_set};
 use crate::{Decode, Encode, Guid, Malformed, Reader, Wire, Writer};

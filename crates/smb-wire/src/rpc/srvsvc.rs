@@ -1,8 +1,4 @@
 //! The Server Service, MS-SRVS: which shares there are, and what the server is.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use super::ndr::{NdrReader, NdrWriter};
 use super::{Fault, Syntax, Win32Error};

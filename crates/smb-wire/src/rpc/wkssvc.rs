@@ -1,8 +1,4 @@
 //! The Workstation Service, MS-WKST: what the host is called.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use super::ndr::{NdrReader, NdrWriter};
 use super::srvsvc::PLATFORM_NT;

@@ -13,8 +13,8 @@ use smb_wire::notify::{NotifyAction, NotifyInformation, NotifyWriter};
 use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Utf16, Writer};
 use std::sync::Arc;
-use vfs::FsError;
 use vfs::volume::change_notify::{Action, Changed, News, What, Wish};
+use vfs::{FsError, Wait};
 
 /// What a request of a user asks to be told of, by who has `open` open.
 fn wish(open: &Open, user: u32, args: &ChangeNotifyRequest) -> Wish {
@@ -47,7 +47,7 @@ pub(crate) fn change_notify(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_
     let identity = ops.session()?.identity().ok_or(NtStatus::ACCESS_DENIED)?;
     let watching = open.watching(|| wish(&open, identity.credential.uid, &args));
     let watching = watching.map_err(|error| match error {
-        FsError::Delay => NtStatus::INSUFFICIENT_RESOURCES.into(),
+        FsError::Wait(Wait::Recall) => NtStatus::INSUFFICIENT_RESOURCES.into(),
         error => Stop::from(error),
     })?;
     watching.wait(&waker);

@@ -11,7 +11,7 @@ use smb_wire::{NtStatus, Writer};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use vfs::volume::change_notify::What;
-use vfs::{Attrs, Blocking, Caller, File, FsError, FsResult, PendingSync, SetXattr, XattrName};
+use vfs::{Attrs, Blocking, Caller, File, FsError, FsResult, PendingSync, SetXattr, Wait, XattrName};
 use vfs::{XATTR_OVERHEAD_BYTES, XATTRS_BYTES_MAX};
 
 /// What an attribute takes in a list besides its name and value, at most.
@@ -207,7 +207,7 @@ fn refused(error: FsError) -> Stop {
         FsError::NotSupported => NtStatus::EAS_NOT_SUPPORTED.into(),
         FsError::NoSpace | FsError::FileTooBig => NtStatus::EA_TOO_LARGE.into(),
         FsError::NameTooLong | FsError::Invalid => NtStatus::INVALID_EA_NAME.into(),
-        FsError::Delay => Stop::Delayed,
+        FsError::Wait(Wait::Recall) => Stop::Delayed,
         error => of_fs_error(error).into(),
     }
 }

@@ -15,7 +15,7 @@ use transport::Pipe;
 use vfs::claims::{IoKind, Span};
 use vfs::qos::{Kind, Moved};
 use vfs::volume::traffic::ReadFrom;
-use vfs::{Access, Blocking, FsError, Opened, Stability};
+use vfs::{Access, Blocking, FsError, Opened, Stability, Wait};
 
 /// Where in a READ's reply, behind its header, the length of the data is: behind the structure's size, the data's offset and a
 /// reserved byte.
@@ -46,10 +46,10 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         None => opened.read(args.offset, length, w.buffer_mut(), ops.blocking),
     };
     ops.count(Kind::Read, Moved::default());
-    if let Err(FsError::WouldWait) = read {
+    if let Err(FsError::Wait(Wait::Storage)) = read {
         ops.stats.read_from = Some(ReadFrom::Storage);
     }
-    if let Err(FsError::Delay) = read {
+    if let Err(FsError::Wait(Wait::Recall)) = read {
         return Err(ops.wait_for_io(&open, IoKind::Read, Span::clamped(args.offset, u64::from(args.length))));
     }
     let read = read?;
@@ -126,7 +126,7 @@ pub(crate) fn write(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
     ops.count(Kind::Write, Moved::default());
     if length > 0 {
         let change = match opened.write(offset, args.data, stability, ops.pending) {
-            Err(FsError::Delay) => {
+            Err(FsError::Wait(Wait::Recall)) => {
                 return Err(ops.wait_for_io(&open, IoKind::Write, Span::clamped(offset, u64::from(length))));
             }
             change => change?,

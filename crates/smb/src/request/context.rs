@@ -24,8 +24,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use transport::{CallStats, Endpoints, Pipe as Pages};
 use vfs::claims::{By, Io, IoKind, Request, Span, Ticket, Verdict};
-use vfs::qos::{Charge, Kind, Moved, Toll, Wait};
-use vfs::{Attrs, Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time};
+use vfs::qos::{Charge, Kind, Moved, QueueResult, Toll};
+use vfs::{Attrs, Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time, Wait};
 
 /// How a command ended that has a reply of its own: the status of that. Anything else is an error, which has no body.
 pub(crate) type Done = Result<NtStatus, Stop>;
@@ -56,8 +56,8 @@ impl From<NtStatus> for Stop {
 impl From<FsError> for Stop {
     fn from(error: FsError) -> Self {
         match error {
-            FsError::WouldWait => Self::WouldBlock,
-            FsError::Delay => Self::Delayed,
+            FsError::Wait(Wait::Storage) => Self::WouldBlock,
+            FsError::Wait(Wait::Recall) => Self::Delayed,
             error => Self::Status(of_fs_error(error)),
         }
     }
@@ -270,9 +270,9 @@ impl Ops<'_> {
         let waker = self.waker(Some(open.id), NtStatus::FILE_CLOSED, Interim::Never)?;
         let turn = Turn::default();
         match turn.wait(&toll, &waker) {
-            Wait::Passed => Ok(toll.paid()),
-            Wait::Full => Err(Stop::Delayed),
-            Wait::Queued => {
+            QueueResult::Passed => Ok(toll.paid()),
+            QueueResult::Full => Err(Stop::Delayed),
+            QueueResult::Queued => {
                 self.turn = Some(turn);
                 Err(self.wait(Box::new(|| true)))
             }

@@ -1,10 +1,10 @@
 //! Turns at a limit that a command waits for by itself: a copy pays at the volume that it comes from as well.
 
 use crate::state::pending::Waker;
-use crate::sync::lock;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use vfs::claims::Outcome;
-use vfs::qos::{Charge, Toll, Wait, Waiter};
+use vfs::qos::{Charge, QueueResult, Toll, Waiter};
+use vfs::sync::Mutex;
 
 /// The turn of a command that waits. Nobody pays any more when it is dropped, and what was paid comes back.
 #[derive(Default)]
@@ -12,14 +12,14 @@ pub(crate) struct Turn(Arc<Mutex<Option<Charge>>>);
 
 impl Turn {
     /// Queues at a limit. When the turn has come, it is paid and the command is woken.
-    pub(crate) fn wait(&self, toll: &Toll, waker: &Waker) -> Wait {
+    pub(crate) fn wait(&self, toll: &Toll, waker: &Waker) -> QueueResult {
         let (paid, waker) = (Arc::downgrade(&self.0), waker.clone());
         toll.wait(Box::new(Queued { toll: toll.clone(), paid, waker }))
     }
 
     /// What was paid, if the turn has come.
     pub(crate) fn into_charge(self) -> Option<Charge> {
-        lock(&self.0).take()
+        self.0.lock().take()
     }
 }
 
@@ -34,7 +34,7 @@ impl Waiter for Queued {
         let Self { toll, paid, waker } = *self;
         let charge = toll.paid();
         if let Some(paid) = paid.upgrade() {
-            *lock(&paid) = Some(charge);
+            *paid.lock() = Some(charge);
             waker.wake(Outcome::Granted);
         }
     }

@@ -10,13 +10,13 @@ use super::counters::Counted;
 use super::open::Open;
 use super::service::Service;
 use super::session::channel::Channel;
-use crate::sync::lock;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use vfs::panics;
+use vfs::sync::{Condvar, Mutex};
 
 /// Users whose sessions end at a time.
 const THREADS: usize = 4;
@@ -74,14 +74,14 @@ enum What {
 impl Endings {
     /// From now on, threads see to them.
     pub(crate) fn start(&self) -> io::Result<()> {
-        lock(&self.0.line).is_open = true;
+        self.0.line.lock().is_open = true;
         for _ in 0..THREADS {
             let shared = Arc::clone(&self.0);
-            lock(&shared.line).threads += 1;
+            shared.line.lock().threads += 1;
             let work = move || shared.work();
             let started = thread::Builder::new().name("smb-endings".to_owned()).spawn(work);
             if let Err(error) = started {
-                lock(&self.0.line).threads -= 1;
+                self.0.line.lock().threads -= 1;
                 return Err(error);
             }
         }
@@ -91,7 +91,7 @@ impl Endings {
     /// Waits at most `patience` for all that are gone; what is left then ends with the process. Later ones are seen to by whoever notices.
     pub(crate) fn stop(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
-        let mut line = lock(&self.0.line);
+        let mut line = self.0.line.lock();
         line.is_open = false;
         self.0.changed.notify_all();
         while line.threads > 0 {
@@ -102,7 +102,7 @@ impl Endings {
                 tracing::warn!("what clients have left is not closed in time: it ends with the process");
                 return;
             }
-            (line, _) = self.0.changed.wait_timeout(line, left).unwrap_or_else(PoisonError::into_inner);
+            (line, _) = self.0.changed.wait_timeout(line, left);
         }
     }
 
@@ -117,7 +117,7 @@ impl Endings {
     }
 
     fn add_task(&self, user: User, task: Task) {
-        let mut line = lock(&self.0.line);
+        let mut line = self.0.line.lock();
         if line.is_open || line.is_given_up {
             line.add(user, [task]);
             self.0.changed.notify_one();
@@ -165,19 +165,19 @@ impl Line {
 
 impl Shared {
     fn work(&self) {
-        let mut line = lock(&self.line);
+        let mut line = self.line.lock();
         loop {
             if line.is_given_up || (!line.is_open && line.turns.is_empty() && line.working.is_empty()) {
                 break;
             }
             let Some((user, task)) = line.take() else {
-                line = self.changed.wait(line).unwrap_or_else(PoisonError::into_inner);
+                line = self.changed.wait(line);
                 continue;
             };
             drop(line);
             // One that panics has said so.
             let left = panics::catch(|| task.run()).ok().flatten();
-            line = lock(&self.line);
+            line = self.line.lock();
             line.done(user, left);
             self.changed.notify_all();
         }
@@ -242,11 +242,11 @@ mod tests {
         assert!(!channels.is_empty());
         endings.add(Gone { service: Arc::clone(&service), number: 1, channels, counted: None });
         endings.stop(Duration::from_millis(10));
-        assert!(lock(&endings.0.line).is_given_up);
+        assert!(endings.0.line.lock().is_given_up);
         drop(held);
-        let mut line = lock(&endings.0.line);
+        let mut line = endings.0.line.lock();
         while line.threads > 0 {
-            line = endings.0.changed.wait(line).unwrap();
+            line = endings.0.changed.wait(line);
         }
     }
 }

@@ -5,12 +5,12 @@
 //! `Ops::woken`.
 
 use crate::limits::most_of_user;
-use crate::sync::lock;
 use smb_wire::{FileId, NtStatus};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use vfs::claims::Outcome;
+use vfs::sync::Mutex;
 
 /// When a client is told that a request is answered later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ const RUNNING: State = State::Running { woken: None, ended: None };
 impl Slot {
     /// Counts it among the requests of another connection, if that may have one more.
     fn is_inherited(&self, (connection, allowance): (u64, &Arc<Allowance>)) -> bool {
-        let mut counted = lock(&self.counted);
+        let mut counted = self.counted.lock();
         let Some(taken) = allowance.take(counted.of_connection.bytes) else { return false };
         (counted.connection, counted.of_connection) = (connection, taken);
         true
@@ -144,7 +144,7 @@ impl Waker {
 
     /// Has the request go on.
     pub(crate) fn wake(&self, outcome: Outcome) {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         match &mut *state {
             State::Running { woken, .. } => *woken = Some(outcome),
             State::Waiting { ended, .. } => {
@@ -161,7 +161,7 @@ impl Waker {
 
     /// How it was woken, told once.
     pub(crate) fn take_woken(&self) -> Option<Outcome> {
-        match &mut *lock(&self.0.state) {
+        match &mut *self.0.state.lock() {
             State::Running { woken, .. } => woken.take(),
             State::Waiting { .. } | State::Over => None,
         }
@@ -169,7 +169,7 @@ impl Waker {
 
     /// Waits, unless it was woken or ended already.
     pub(crate) fn suspend(&self, cancel: Cancel, suspension: Box<dyn Suspension>) {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         let State::Running { woken, ended } = *state else { return };
         if woken.is_some() {
             drop(state);
@@ -184,7 +184,7 @@ impl Waker {
 
     /// Ends the request with an error, unless it is being woken.
     fn end(&self, status: NtStatus) {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         let (cancel, suspension) =
             match std::mem::replace(&mut *state, State::Running { woken: None, ended: Some(status) }) {
                 State::Waiting { cancel, suspension, .. } => (cancel, suspension),
@@ -202,7 +202,7 @@ impl Waker {
         if cancel() {
             return suspension.end(self.clone(), status);
         }
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         match *state {
             State::Running { woken: Some(_), .. } => {
                 drop(state);
@@ -214,7 +214,7 @@ impl Waker {
 
     /// It is answered.
     pub(crate) fn finish(&self) {
-        *lock(&self.0.state) = State::Over;
+        *self.0.state.lock() = State::Over;
         if let Some(waiting) = self.0.table.upgrade() {
             waiting.remove(self.0.asked.async_id);
         }
@@ -260,7 +260,7 @@ impl Table {
 
 impl Waiting {
     fn add(&self, slot: &Arc<Slot>) -> bool {
-        let mut table = lock(&self.0);
+        let mut table = self.0.lock();
         if !table.is_over {
             table.add(slot);
         }
@@ -268,13 +268,13 @@ impl Waiting {
     }
 
     fn remove(&self, async_id: u64) {
-        let removed = lock(&self.0).remove(async_id);
+        let removed = self.0.lock().remove(async_id);
         drop(removed);
     }
 
     /// Cancels the request of a connection that is known by `async_id`, or else by its message, if it waits.
     pub(crate) fn cancel(&self, connection: u64, async_id: Option<u64>, message_id: u64) {
-        let table = lock(&self.0);
+        let table = self.0.lock();
         let found = match async_id {
             Some(async_id) => table.slots.get(&async_id).cloned().into_iter().collect(),
             None => table.found(&table.of_messages, (connection, message_id)),
@@ -286,7 +286,7 @@ impl Waiting {
 
     /// Ends the requests about a file that is no longer open.
     pub(crate) fn close_file(&self, file: FileId) {
-        let table = lock(&self.0);
+        let table = self.0.lock();
         let found = table.found(&table.of_files, (file.persistent, file.volatile));
         drop(table);
         for slot in found {
@@ -297,7 +297,7 @@ impl Waiting {
 
     /// Ends requests.
     pub(crate) fn close(&self, which: impl Fn(&Asked) -> bool) {
-        let table = lock(&self.0);
+        let table = self.0.lock();
         let found: Vec<_> = table.slots.values().filter(|slot| which(&slot.asked)).cloned().collect();
         drop(table);
         for slot in found {
@@ -309,8 +309,8 @@ impl Waiting {
     /// Ends the requests that count among those of a connection which is gone. Those that outlive it count among those of another
     /// one from now on, if that may have so many.
     pub(crate) fn lose(&self, connection: u64, heir: Option<(u64, &Arc<Allowance>)>) {
-        let is_lost = |slot: &&Arc<Slot>| lock(&slot.counted).connection == connection;
-        let lost: Vec<_> = lock(&self.0).slots.values().filter(is_lost).cloned().collect();
+        let is_lost = |slot: &&Arc<Slot>| slot.counted.lock().connection == connection;
+        let lost: Vec<_> = self.0.lock().slots.values().filter(is_lost).cloned().collect();
         for slot in lost {
             if !slot.asked.outlives || !heir.is_some_and(|heir| slot.is_inherited(heir)) {
                 let status = slot.asked.closed_with;
@@ -321,7 +321,7 @@ impl Waiting {
 
     /// Ends all, and takes no more.
     pub(crate) fn close_all(&self) {
-        lock(&self.0).is_over = true;
+        self.0.lock().is_over = true;
         self.close(|_| true);
     }
 }

@@ -3,14 +3,14 @@
 use super::pending::Waker;
 use crate::limits::most_of_user;
 use crate::pipes::Handles;
-use crate::sync::lock;
 use smb_wire::rpc::{Association, Call, Fault, PartOfReply, WriteError};
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use vfs::claims::Outcome;
+use vfs::sync::Mutex;
 
 /// What is spoken over a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Pipe {
         bytes: &[u8],
         mut answer: impl FnMut(&mut Handles, Call<'_>) -> Result<Vec<u8>, Fault>,
     ) -> Result<(), NtStatus> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let State { association, handles, .. } = &mut *state;
         let open = association.as_mut().ok_or(NtStatus::PIPE_DISCONNECTED)?;
         if self.budgets.iter().any(Budget::is_used_up) {
@@ -123,7 +123,7 @@ impl Pipe {
 
     /// At most `length` bytes of what was answered; `STATUS_PIPE_EMPTY` if all of that is read.
     pub(crate) fn read(&self, length: u32) -> Result<PartOfReply, NtStatus> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let read = match &mut state.association {
             Some(open) => {
                 open.read(usize::try_from(length).unwrap_or(usize::MAX)).ok_or(NtStatus::PIPE_EMPTY)
@@ -139,27 +139,27 @@ impl Pipe {
 
     /// Whether something was answered that is not read.
     pub(crate) fn has_unread(&self) -> Result<bool, NtStatus> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let open = state.association.as_ref().ok_or(NtStatus::PIPE_DISCONNECTED)?;
         Ok(open.has_unread())
     }
 
     /// Has a READ wait for something to read.
     pub(crate) fn wait(&self, waker: &Waker) {
-        lock(&self.state).readers.push_back(waker.clone());
+        self.state.lock().readers.push_back(waker.clone());
         // What was answered in between has found nobody who waits.
         self.wake();
     }
 
     /// A READ waits no longer: what it was to look for is for the next one.
     pub(crate) fn forget(&self, async_id: u64) {
-        lock(&self.state).readers.retain(|waker| waker.asked().async_id != async_id);
+        self.state.lock().readers.retain(|waker| waker.asked().async_id != async_id);
         self.wake();
     }
 
     /// Has the first that waits look at what was answered, or that nothing will be any more.
     fn wake(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let has_news = state.association.as_ref().is_none_or(Association::has_unread);
         let first = if has_news { state.readers.pop_front() } else { None };
         drop(state);
@@ -182,7 +182,7 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        let before = lock(&self.state).bytes;
+        let before = self.state.lock().bytes;
         for budget in &self.budgets {
             budget.bytes.fetch_sub(before, Ordering::Relaxed);
         }

@@ -14,15 +14,15 @@ use super::session::pending_setups::Setups;
 use super::tree::{Disk, Tree};
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
 use crate::metadata::names::locks::NameLocks;
-use crate::sync::lock;
 use identity::{Authority, Identity, MicPolicy, Resolver, ServerNames, SharedAccounts};
 use smb_wire::Guid;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
 use vfs::SharedNamespace;
 use vfs::bounds::{Network, Networks};
+use vfs::sync::Mutex;
 
 /// Locks of users whose sessions end.
 const ENDING_LOCKS: usize = 64;
@@ -155,7 +155,7 @@ impl Service {
     /// The same, and the one that gives way. Its number is drawn, so that one of an earlier start is nobody's; some clients keep 32 bits
     /// of it.
     fn begin_session(&self, network: Network, now: Instant) -> (Option<Arc<Session>>, Option<u64>) {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         loop {
             let mut drawn = [0; 4];
             (self.random)(&mut drawn);
@@ -199,7 +199,7 @@ impl Service {
     /// Waits until no session of a user is becoming what nobody has, and has none do so meanwhile.
     pub(crate) fn hold_endings(&self, uid: Option<u32>) -> MutexGuard<'_, ()> {
         let at = uid.map_or(0, |uid| uid as usize % ENDING_LOCKS);
-        lock(&self.endings_of[at])
+        self.endings_of[at].lock()
     }
 
     /// Ends a tree connect and closes what is open by it.
@@ -251,7 +251,7 @@ impl Service {
 
     /// Has nobody find a session any longer, and gives what it has open.
     fn forget(&self, session: &Session) -> Vec<Arc<Open>> {
-        lock(&self.sessions).remove(&session.id);
+        self.sessions.lock().remove(&session.id);
         let opens = session.end(&self.counts);
         for connection in session.channels().iter().filter_map(|channel| channel.connection()) {
             connection.forget(session.id);
@@ -292,7 +292,7 @@ impl Service {
     }
 
     fn all_sessions(&self) -> Vec<Arc<Session>> {
-        lock(&self.sessions).values().filter_map(Weak::upgrade).collect()
+        self.sessions.lock().values().filter_map(Weak::upgrade).collect()
     }
 
     /// What is open over all sessions and is like this.
@@ -312,7 +312,7 @@ impl Service {
     }
 
     pub(crate) fn session(&self, id: u64) -> Option<Arc<Session>> {
-        lock(&self.sessions).get(&id)?.upgrade()
+        self.sessions.lock().get(&id)?.upgrade()
     }
 }
 
@@ -361,10 +361,10 @@ pub(crate) mod tests {
         // It may hold what is needed for that.
         let held = service.hold_endings(None);
         drop(connection);
-        assert_eq!(lock(&service.sessions).len(), begun);
+        assert_eq!(service.sessions.lock().len(), begun);
         drop(held);
         service.endings.stop(Duration::from_secs(60));
-        assert!(lock(&service.sessions).is_empty());
+        assert!(service.sessions.lock().is_empty());
     }
 
     #[test]
@@ -375,13 +375,13 @@ pub(crate) mod tests {
         assert!(connections.iter().all(|(_, begun)| *begun == CONNECTION_SETUPS_MAX));
         assert_eq!(begin(&service, 0, now).1, 0, "all networks have as many");
         drop(connections);
-        assert!(lock(&service.sessions).is_empty());
+        assert!(service.sessions.lock().is_empty());
         let (_connection, begun) = begin(&service, 0, now);
         assert_eq!(begun, CONNECTION_SETUPS_MAX);
         service.end_setups(now + SETUP_TIME_MAX);
-        assert_eq!(lock(&service.sessions).len(), begun);
+        assert_eq!(service.sessions.lock().len(), begun);
         service.end_setups(now + SETUP_TIME_MAX + Duration::from_millis(1));
-        assert!(lock(&service.sessions).is_empty());
+        assert!(service.sessions.lock().is_empty());
     }
 
     #[test]
@@ -393,8 +393,8 @@ pub(crate) mod tests {
         assert_eq!(soon.1, CONNECTION_SETUPS_MAX - 1, "until it has as many");
         assert_eq!(begin(&service, 1001, now + SETUP_TIME_MIN).1, CONNECTION_SETUPS_MAX);
         drop(soon);
-        assert!(lock(&service.sessions).len() <= SETUPS_MAX, "there are no more than before");
+        assert!(service.sessions.lock().len() <= SETUPS_MAX, "there are no more than before");
         drop(strangers);
-        assert!(lock(&service.sessions).is_empty());
+        assert!(service.sessions.lock().is_empty());
     }
 }

@@ -6,10 +6,10 @@ use crate::limits::{
     OPENS_MAX, OPENS_OF_USER_MAX, PIPES_MAX, PIPES_OF_USER_MAX, SESSIONS_MAX, SESSIONS_OF_USER_MAX,
     TREES_MAX, TREES_OF_USER_MAX, WAITING_BYTES_OF_USER_MAX, WAITING_OF_USER_MAX, most_of_user,
 };
-use crate::sync::lock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+use vfs::sync::Mutex;
 
 /// The users who have sessions, by their numbers; nobody is who is anonymous.
 #[derive(Clone, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct UserUse {
 impl Users {
     /// What a user has. Who has no session any longer is forgotten.
     pub(crate) fn of(&self, uid: Option<u32>) -> Arc<UserUse> {
-        let mut known = lock(&self.0);
+        let mut known = self.0.lock();
         if let Some(user) = known.get(&uid).and_then(Weak::upgrade) {
             return user;
         }
@@ -186,7 +186,7 @@ mod tests {
         for uid in 1..100 {
             users.of(Some(uid));
         }
-        assert!(lock(&users.0).len() <= 2);
+        assert!(users.0.lock().len() <= 2);
         assert!(Arc::ptr_eq(&users.of(None), &nobody));
     }
 }

@@ -8,7 +8,7 @@ use smb_wire::negotiate::Capabilities;
 use smb_wire::types::{AccessMask, Dialect};
 use smb_wire::{Guid, NtStatus};
 use std::sync::Arc;
-use vfs::{Export, ExportId, ExportRule, Namespace, Protection};
+use vfs::{Export, ExportId, ExportRule, Namespace, Protection, Wait};
 
 #[test]
 fn states_are_granted_as_they_exist() {
@@ -239,13 +239,13 @@ fn others_neither_read_nor_write_before_what_is_cached_is_given_back() {
         let mut pending = vfs::PendingSync::default();
         opened.write(0, b"anew", vfs::Stability::File, &mut pending).map(|_| ())
     };
-    assert_eq!(read(), Err(vfs::FsError::Delay));
+    assert_eq!(read(), Err(vfs::FsError::Wait(Wait::Recall)));
     client.assert_lease_break(1, "RWH", "RH", true);
     client.write(open.file_id, 0, b"late");
-    assert_eq!(read(), Err(vfs::FsError::Delay), "it was not answered yet");
+    assert_eq!(read(), Err(vfs::FsError::Wait(Wait::Recall)), "it was not answered yet");
     assert_eq!(client.acknowledge_lease(1, "RH"), NtStatus::SUCCESS);
     assert_eq!(read(), Ok(b"late".to_vec()));
-    assert_eq!(write(), Err(vfs::FsError::Delay));
+    assert_eq!(write(), Err(vfs::FsError::Wait(Wait::Recall)));
     client.assert_lease_break(1, "RH", "", true);
     assert_eq!(client.acknowledge_lease(1, ""), NtStatus::SUCCESS);
     assert_eq!(write(), Ok(()));

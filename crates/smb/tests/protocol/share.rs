@@ -24,7 +24,7 @@ use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
-use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, VolumeLimits, Wait, Waiter};
+use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, QueueResult, VolumeLimits, Waiter};
 use vfs::{Blocking, Caller, Export, ExportId, ExportRule, Namespace, Protection, ProtocolSet};
 
 fn logged_on(rig: &Rig, offer: &Offer) -> crate::rig::Client {
@@ -598,7 +598,7 @@ fn what_is_done_stays_answered_where_the_rest_cannot_wait() {
     limit(&gate, 1);
     client.data(file, 0, 1000);
     let (local, demand) = (Ipv4Addr::LOCALHOST.into(), Demand::read(1));
-    while gate.wait(local, demand, Box::new(Nobody)) == Wait::Queued {}
+    while gate.wait(local, demand, Box::new(Nobody)) == QueueResult::Queued {}
     for seals in [false, true] {
         client.seals = seals;
         // It is for no volume, and the message pays when it gets to the next.

@@ -16,7 +16,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use transport::limits::UNREAD_REPLY_BYTES_MAX;
 use transport::{
@@ -24,6 +24,7 @@ use transport::{
     Protocol, Role, Server, Settings, Transform,
 };
 use vfs::qos::{Demand, Gate, Limits, Pacer, Toll};
+use vfs::sync::Mutex;
 use vfs::{Blocking, FsError, Volume};
 
 const FRAMING: usize = 4;
@@ -199,10 +200,10 @@ impl Protocol for Echo {
             b'l' | b'a' => return self.late(cx, call, message),
             // Wants to hear from us; `r` is a reply to what it has heard.
             b'h' => {
-                self.listening.lock().unwrap().push(Arc::downgrade(cx.connection));
+                self.listening.lock().push(Arc::downgrade(cx.connection));
                 push(cx.out, message);
             }
-            b'r' => self.heard.lock().unwrap().push(message.to_vec()),
+            b'r' => self.heard.lock().push(message.to_vec()),
             b't' => {
                 push(cx.out, message);
                 return Progress::Switch(Box::new(Cipher {
@@ -303,7 +304,7 @@ impl Protocol for Echo {
 impl Echo {
     /// Leaves a call for later, or answers the last that was left.
     fn late(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Later> {
-        let mut late = self.late.lock().unwrap();
+        let mut late = self.late.lock();
         if call.0 == b'l' {
             late.push_back((cx.detach(), message.to_vec()));
             return Progress::Detached;
@@ -518,7 +519,7 @@ fn an_answer_that_never_comes_holds_nothing_up_and_its_connection_ends_with_it()
     assert_eq!(client.ask(b"e\x02"), b"e\x02");
     drop(client);
     assert_eq!(running.connect().ask(b"e\x03"), b"e\x03");
-    drop(running.echo.late.lock().unwrap().pop_front());
+    drop(running.echo.late.lock().pop_front());
     wait_until("the end of the connections", || running.server.view().connections() == 0);
 }
 
@@ -529,7 +530,7 @@ fn the_server_sends_messages_of_its_own_and_hears_the_answers() {
     for client in &mut clients {
         assert_eq!(client.ask(b"h\x01"), b"h\x01");
     }
-    let listening = running.echo.listening.lock().unwrap().clone();
+    let listening = running.echo.listening.lock().clone();
     let threads = listening.into_iter().flat_map(|connection| {
         (0..4u8).map(move |number| {
             let connection = connection.clone();
@@ -548,7 +549,7 @@ fn the_server_sends_messages_of_its_own_and_hears_the_answers() {
         client.send(&[b"r\x09"]);
         assert_eq!(client.ask(b"e\x05"), b"e\x05", "a reply has no reply");
     }
-    assert_eq!(running.echo.heard.lock().unwrap().len(), 2);
+    assert_eq!(running.echo.heard.lock().len(), 2);
 }
 
 #[test]
@@ -760,7 +761,7 @@ fn a_stop_answers_what_is_in_progress() {
     let mut client = running.connect();
     client.send(&[b"l\x01"]);
     assert_eq!(client.ask(b"e\x02"), b"e\x02");
-    let (late, body) = running.echo.late.lock().unwrap().pop_front().unwrap();
+    let (late, body) = running.echo.late.lock().pop_front().unwrap();
     let answers = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
         let mut out = Outbox::default();

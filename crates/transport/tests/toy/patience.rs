@@ -11,7 +11,7 @@ fn listening(running: &Running) -> (Client, Arc<Connection<Echo>>) {
     let mut client = running.connect();
     rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 64 << 10).unwrap();
     assert_eq!(client.ask(b"h\x01"), b"h\x01");
-    let connection = running.echo.listening.lock().unwrap().pop().unwrap();
+    let connection = running.echo.listening.lock().pop().unwrap();
     (client, connection.upgrade().unwrap())
 }
 

@@ -32,7 +32,7 @@ pub type NodeRef = Arc<dyn Node>;
 /// Whether a call may wait for storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
-    /// Answer from memory or say [`crate::FsError::WouldWait`]; no side effect before that.
+    /// Answer from memory or say [`crate::FsError::Wait(Wait::Storage)`]; no side effect before that.
     Never,
     /// Wait as long as the storage needs.
     Allowed,
@@ -182,7 +182,7 @@ pub trait Backend: Send + Sync {
     }
 
     /// Whether reading with [`Blocking::Never`] succeeds wherever memory has the data. Storage that cannot
-    /// tell says [`crate::FsError::WouldWait`] to every such read, which then says nothing.
+    /// tell says [`crate::FsError::Wait(Wait::Storage)`] to every such read, which then says nothing.
     fn knows_memory(&self) -> bool {
         true
     }

@@ -108,7 +108,7 @@ pub trait Provisioner: Send + Sync {
     /// [`crate::FsError::NoSpace`] and done not even in part. [`crate::FsError::NotFound`] if there is none.
     /// It is closed when nobody holds the backend or a node of it any more; as long as it is open, opening it again
     /// yields the same. After a crash its files may have to be counted: it can be read meanwhile, and a change of names or
-    /// sizes is [`FsError::Delay`] ([`FsError::Io`] if they cannot be counted).
+    /// sizes is [`FsError::Wait(Wait::Recall)`] ([`FsError::Io`] if they cannot be counted).
     fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>>;
 
     /// Changes what an open or closed volume may hold, durably. What is already there stays, even if it is more.

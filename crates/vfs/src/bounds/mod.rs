@@ -14,9 +14,10 @@ mod tests;
 pub use oldest::Oldest;
 
 use crate::few::FewMap;
+use crate::sync::Mutex;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 /// A network of clients: an IPv4 address, or a prefix of IPv6 addresses. Either as the bits of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -217,7 +218,7 @@ impl Bounds {
         // makes it wait for a lock now and then, no more.
         let bits = network ^ network >> 64;
         let shard = (bits ^ bits >> 4 ^ bits >> 8) % SHARDS as u128;
-        self.shards[usize::try_from(shard).unwrap_or(0)].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[usize::try_from(shard).unwrap_or(0)].lock()
     }
 }
 

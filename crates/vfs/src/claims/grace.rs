@@ -1,10 +1,11 @@
 //! [`Grace`]: the time after a restart in which only what was held before can be claimed (RFC 8881 §8.4.2.1).
 
 use crate::qos::Nanos;
+use crate::sync::Mutex;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 /// A client as stable storage knows it: whom a restart remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +123,7 @@ impl Grace {
     }
 
     fn period(&self) -> MutexGuard<'_, Period> {
-        self.0.period.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.period.lock()
     }
 }
 

@@ -7,10 +7,11 @@ use super::{
     LockOwner, OpenId, Request, Span, Stream, Table, Timeouts, Users, Verdict,
 };
 use crate::qos::Nanos;
-use crate::{FileKey, FsError, FsResult};
+use crate::sync::{Condvar, Mutex, RwLock};
+use crate::{FileKey, FsError, FsResult, Wait};
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 const SHARDS: usize = 64;
@@ -115,7 +116,7 @@ impl Claims {
     /// Makes a holder known.
     pub fn attach(&self, holder: Arc<dyn Holder>) -> HolderId {
         let id = HolderId(self.next_holder.fetch_add(1, Relaxed));
-        self.holders.write().unwrap_or_else(PoisonError::into_inner).insert(id, holder);
+        self.holders.write().insert(id, holder);
         id
     }
 
@@ -195,12 +196,12 @@ impl Claims {
     /// the shard does.
     #[inline]
     pub fn is_deleted(&self, file: &FileKey, stream: Stream) -> bool {
-        self.has_deletions_of(file) && lock(&self.shard(file).table).is_deleted(file, stream)
+        self.has_deletions_of(file) && self.shard(file).table.lock().is_deleted(file, stream)
     }
 
     /// See [`Table::is_going`].
     pub fn is_going(&self, file: &FileKey, stream: Stream, by: By) -> bool {
-        self.has_deletions_of(file) && lock(&self.shard(file).table).is_going(file, stream, by)
+        self.has_deletions_of(file) && self.shard(file).table.lock().is_going(file, stream, by)
     }
 
     /// See [`Table::deletion_of`].
@@ -208,7 +209,7 @@ impl Claims {
         if !self.has_deletions_of(file) {
             return None;
         }
-        lock(&self.shard(file).table).deletion_of(file, stream)
+        self.shard(file).table.lock().deletion_of(file, stream)
     }
 
     #[inline]
@@ -237,13 +238,13 @@ impl Claims {
     /// See [`Table::writer`].
     pub fn writer(&self, file: &FileKey) -> Option<HolderId> {
         let may_be = self.may_bind(IoKind::ReadAttrs, file);
-        if may_be { lock(&self.shard(file).table).writer(file) } else { None }
+        if may_be { self.shard(file).table.lock().writer(file) } else { None }
     }
 
     /// See [`Table::is_written_unseen`].
     #[inline]
     pub fn is_written_unseen(&self, file: &FileKey) -> bool {
-        self.may_bind(IoKind::ReadEnd, file) && lock(&self.shard(file).table).is_written_unseen(file)
+        self.may_bind(IoKind::ReadEnd, file) && self.shard(file).table.lock().is_written_unseen(file)
     }
 
     /// Whether anything in the shard of a file can stop this or make it wait.
@@ -254,34 +255,34 @@ impl Claims {
 
     /// See [`Table::granted_of`].
     pub fn granted_of(&self, file: &FileKey, open: OpenId) -> Option<Granted> {
-        lock(&self.shard(file).table).granted_of(file, open)
+        self.shard(file).table.lock().granted_of(file, open)
     }
 
     /// See [`Table::access_of`].
     pub fn access_of(&self, file: &FileKey, open: OpenId) -> Option<Access> {
-        lock(&self.shard(file).table).access_of(file, open)
+        self.shard(file).table.lock().access_of(file, open)
     }
 
     /// See [`Table::ranges_of`].
     pub fn ranges_of(&self, file: &FileKey, owner: LockOwner) -> usize {
-        lock(&self.shard(file).table).ranges_of(file, owner)
+        self.shard(file).table.lock().ranges_of(file, owner)
     }
 
     /// See [`Table::ranges_with`].
     pub fn ranges_with(&self, file: &FileKey, open: OpenId) -> Vec<(Span, bool)> {
-        lock(&self.shard(file).table).ranges_with(file, open)
+        self.shard(file).table.lock().ranges_with(file, open)
     }
 
     /// See [`Table::is_split_by`].
     pub fn is_split_by(&self, file: &FileKey, owner: LockOwner, stream: Stream, span: &Span) -> bool {
-        lock(&self.shard(file).table).is_split_by(file, owner, stream, span)
+        self.shard(file).table.lock().is_split_by(file, owner, stream, span)
     }
 
     /// Delivers effects to their holders. What is the volume's to do is done when it expires claims.
     pub fn dispatch(&self, effects: Vec<Effect>) {
         let left = self.deliver(effects);
         if !left.is_empty() {
-            lock(&self.left).extend(left);
+            self.left.lock().extend(left);
         }
     }
 
@@ -293,7 +294,7 @@ impl Claims {
             return effects;
         }
         let (mut left, mut due) = (Vec::new(), VecDeque::new());
-        let holders = self.holders.read().unwrap_or_else(PoisonError::into_inner);
+        let holders = self.holders.read();
         for effect in effects {
             match effect.holder() {
                 None => left.push(effect),
@@ -309,7 +310,7 @@ impl Claims {
     pub fn expire(&self, now: Nanos) -> Vec<Effect> {
         self.grace.expire(now);
         let due = self.shards.iter().filter(|shard| shard.deadline.load(Relaxed) <= now.0);
-        let mut effects = std::mem::take(&mut *lock(&self.left));
+        let mut effects = std::mem::take(&mut *self.left.lock());
         effects.extend(due.flat_map(|shard| self.change(shard, |table| table.expire(now))));
         effects
     }
@@ -328,17 +329,17 @@ impl Claims {
             return false;
         }
         let shard = self.shard(file);
-        let table = lock(&shard.table);
+        let table = shard.table.lock();
         let is_removing = table.is_removing(file);
         if is_removing {
-            drop(shard.removed.wait_timeout(table, MOMENT).unwrap_or_else(PoisonError::into_inner));
+            drop(shard.removed.wait_timeout(table, MOMENT));
         }
         is_removing
     }
 
     /// When [`Claims::expire`] has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        if !lock(&self.left).is_empty() {
+        if !self.left.lock().is_empty() {
             return Some(Nanos::default());
         }
         let shards = self.shards.iter().map(|shard| shard.deadline.load(Relaxed)).min().unwrap_or(NEVER);
@@ -360,7 +361,7 @@ impl Claims {
     /// See [`Table::renew`].
     pub fn renew(&self, holder: HolderId) {
         for shard in &self.shards {
-            lock(&shard.table).renew(holder);
+            shard.table.lock().renew(holder);
         }
     }
 
@@ -371,7 +372,7 @@ impl Claims {
 
     /// Ends all that a holder has, and the holder. Its own tickets come back canceled; nobody delivers them.
     pub fn drop_holder(&self, now: Nanos, holder: HolderId) -> Vec<Effect> {
-        self.holders.write().unwrap_or_else(PoisonError::into_inner).remove(&holder);
+        self.holders.write().remove(&holder);
         let effects = self.end_claims(now, holder);
         self.users.remove(holder);
         effects
@@ -380,7 +381,7 @@ impl Claims {
     /// Ends all that a holder has, and the holder, and delivers the effects, also to the holder.
     pub fn end_holder(&self, now: Nanos, holder: HolderId) {
         self.dispatch(self.end_claims(now, holder));
-        self.holders.write().unwrap_or_else(PoisonError::into_inner).remove(&holder);
+        self.holders.write().remove(&holder);
         self.users.remove(holder);
     }
 
@@ -413,7 +414,7 @@ impl Claims {
             Verdict::Refused(Conflict::Share | Conflict::Absent | Conflict::Range { .. }) => {
                 Err(FsError::Locked)
             }
-            Verdict::Refused(_) | Verdict::Wait(_) => Err(FsError::Delay),
+            Verdict::Refused(_) | Verdict::Wait(_) => Err(FsError::Wait(Wait::Recall)),
         }
     }
 
@@ -441,7 +442,7 @@ impl Claims {
     }
 
     fn change<R>(&self, shard: &Shard, act: impl FnOnce(&mut Table) -> R) -> R {
-        let mut table = lock(&shard.table);
+        let mut table = shard.table.lock();
         let before = table.counts();
         let answer = act(&mut table);
         let after = table.counts();
@@ -451,8 +452,4 @@ impl Claims {
         shard.deadline.store(table.next_deadline().map_or(NEVER, |deadline| deadline.0), Relaxed);
         answer
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

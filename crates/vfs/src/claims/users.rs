@@ -2,8 +2,8 @@
 
 use super::HolderId;
 use super::held::CLAIMS_MAX;
+use crate::sync::RwLock;
 use std::collections::{HashMap, HashSet};
-use std::sync::{PoisonError, RwLock};
 
 /// The users of holders that are several to one user.
 #[derive(Debug, Default)]
@@ -18,14 +18,14 @@ struct Known {
 impl Users {
     /// A holder is this user's.
     pub fn add(&self, holder: HolderId, user: u32) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write();
         known.of.insert(holder, user);
         known.holders.entry(user).or_default().insert(holder);
     }
 
     /// A holder is gone.
     pub(super) fn remove(&self, holder: HolderId) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write();
         let Some(user) = known.of.remove(&holder) else { return };
         let Some(holders) = known.holders.get_mut(&user) else { return };
         holders.remove(&holder);
@@ -49,7 +49,7 @@ impl Users {
 
     /// How many of these are of a holder's user.
     fn count(&self, holder: HolderId, having: impl Iterator<Item = HolderId>) -> usize {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.read();
         let holders = known.of.get(&holder).and_then(|user| known.holders.get(user));
         match holders.filter(|holders| holders.len() > 1) {
             Some(holders) => having.filter(|other| holders.contains(other)).count(),

@@ -5,6 +5,7 @@ use super::rig::{AclKind, Failure, Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::{
     Acls, Blocking, FileType, FsError, NewInode, NodeRef, PosixAcl, SetAttrs, Special, Time, UncheckedNode,
+    Wait,
 };
 use std::sync::Arc;
 
@@ -88,7 +89,7 @@ fn a_list_is_found_by_every_look(fixture: &Fixture) -> Outcome {
             eq("the list", seen(&made.node)?.as_ref(), Some(&acl))?;
             let now = attrs(&made.node)?;
             match of(&made.node)?.access_acl(&now, Blocking::Never) {
-                Err(FsError::WouldWait) => {}
+                Err(FsError::Wait(Wait::Storage)) => {}
                 got => eq("without waiting", got?.map(|acl| acl.with_mode(now.mode)).as_ref(), Some(&acl))?,
             }
         }

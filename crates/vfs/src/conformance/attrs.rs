@@ -4,7 +4,7 @@ use super::expect::{attrs, change, eq, holds, refused, same, untouched};
 use super::rig::{Failure, Fixture, Lack, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
 use crate::model::caller::INVALID_ID;
-use crate::{Attrs, Blocking, FsError, NewInode, SetAttrs, SetTime, Special, Time, UncheckedNode};
+use crate::{Attrs, Blocking, FsError, NewInode, SetAttrs, SetTime, Special, Time, UncheckedNode, Wait};
 
 family!("attrs":
     mode_is_set, owners_are_set, invalid_owners_are_refused, times_are_set, now_is_the_clock, all_fields_at_once, nothing_set_leaves_all,
@@ -253,8 +253,9 @@ fn pace_now_answers_right_or_not_at_all(fixture: &Fixture) -> Outcome {
     let node = dir.create_unchecked(name("file"), &fixture.new_inode())?.found.node;
     node.write(0, &[9; 9000], KEEP_SET_ID)?;
     let want = attrs(&node)?;
-    let patient =
-        |error| -> Outcome { if error == FsError::WouldWait { Ok(()) } else { Err(Failure::from(error)) } };
+    let patient = |error| -> Outcome {
+        if error == FsError::Wait(Wait::Storage) { Ok(()) } else { Err(Failure::from(error)) }
+    };
     for _ in 0..3 {
         node.attrs(Blocking::Never).map_or_else(patient, |got| same("attributes", &got, &want))?;
         let found = dir.lookup(name("file"), Blocking::Never);
@@ -268,7 +269,7 @@ fn pace_now_answers_right_or_not_at_all(fixture: &Fixture) -> Outcome {
         refused(
             "no such name",
             dir.lookup(name("none"), Blocking::Never),
-            &[FsError::NotFound, FsError::WouldWait],
+            &[FsError::NotFound, FsError::Wait(Wait::Storage)],
         )?;
         refused("no such name", dir.lookup(name("none"), Blocking::Allowed), &[FsError::NotFound])?;
         dir.lookup(name("file"), Blocking::Allowed)?;

@@ -3,7 +3,7 @@
 use super::expect::{attrs, contents, eq, holds, list, refused, same, same_again};
 use super::rig::{Fixture, Outcome, family, name};
 use crate::backend::KEEP_SET_ID;
-use crate::{Blocking, FileKey, FsError, NodeRef, SetAttrs, Special, SyncScope, UncheckedNode};
+use crate::{Blocking, FileKey, FsError, NodeRef, SetAttrs, Special, SyncScope, UncheckedNode, Wait};
 use std::collections::HashSet;
 
 family!("identity":
@@ -24,14 +24,18 @@ fn finds(fixture: &Fixture, node: &NodeRef) -> Outcome {
     same("attributes", &attrs(&again)?, &attrs(node)?)?;
     match fixture.backend.node(&node.key(), Blocking::Never) {
         Ok(again) => eq("key at once", again.key(), node.key()),
-        Err(error) => eq("at once", error, FsError::WouldWait),
+        Err(error) => eq("at once", error, FsError::Wait(Wait::Storage)),
     }
 }
 
 /// Neither the node nor the `key` it had is good for anything.
 fn gone(fixture: &Fixture, what: &str, node: &NodeRef, key: FileKey) -> Outcome {
     refused(format!("attributes of {what}"), node.attrs(Blocking::Allowed), GONE)?;
-    refused(format!("{what} at once"), node.attrs(Blocking::Never), &[FsError::Stale, FsError::WouldWait])?;
+    refused(
+        format!("{what} at once"),
+        node.attrs(Blocking::Never),
+        &[FsError::Stale, FsError::Wait(Wait::Storage)],
+    )?;
     refused(format!("the key of {what}"), fixture.backend.node(&key, Blocking::Allowed), GONE)
 }
 

@@ -3,7 +3,7 @@
 use super::expect::{attrs, eq, refused, untouched};
 use super::rig::{Fixture, Lack, Outcome, family, name};
 use crate::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use crate::{Blocking, Device, FsError, NodeRef, Special, SyncScope, UncheckedNode};
+use crate::{Blocking, Device, FsError, NodeRef, Special, SyncScope, UncheckedNode, Wait};
 use std::ops::ControlFlow;
 
 family!("types": directory_verbs_need_a_directory, reading_and_writing_need_a_regular_file, only_links_have_targets, sync_works_on_all);
@@ -57,7 +57,7 @@ fn reading_and_writing_need_a_regular_file(fixture: &Fixture) -> Outcome {
     let mut into = b"before".to_vec();
     for blocking in [Blocking::Allowed, Blocking::Never] {
         let wanted = if blocking == Blocking::Never {
-            &[FsError::IsDirectory, FsError::WouldWait][..]
+            &[FsError::IsDirectory, FsError::Wait(Wait::Storage)][..]
         } else {
             &[FsError::IsDirectory]
         };

@@ -14,7 +14,7 @@ use crate::backend::stored_acl::{list_of_mode, read};
 use crate::backend::xattrs::{SetXattr, XattrName};
 use crate::backend::{Blocking, EntryRef, NewInode, NodeRef, SyncScope};
 use crate::claims::{IoKind, Span};
-use crate::error::{FsError, FsResult};
+use crate::error::{FsError, FsResult, Wait};
 use crate::file_key::FileKey;
 use crate::model::attrs::{Attrs, Change, FileType, MODE_BITS, STICKY, SetAttrs, SetTime};
 use crate::model::caller::Caller;
@@ -91,7 +91,11 @@ impl Ruling<'_> {
             Self::Lists { dir, .. } if dir.has(Rights::DELETE_CHILD) => Ok(()),
             Self::Lists { object: Some(object), .. } if object.rights.has(Rights::DELETE) => {
                 // Something else has the name by now: that is to be asked about first.
-                if (entry.object)()?.file_id == object.file_id { Ok(()) } else { Err(FsError::Delay) }
+                if (entry.object)()?.file_id == object.file_id {
+                    Ok(())
+                } else {
+                    Err(FsError::Wait(Wait::Recall))
+                }
             }
             Self::Lists { .. } => Err(FsError::Access),
         }
@@ -455,7 +459,7 @@ fn record(
     let slot = volume.kept().slot(&node.key());
     let known = slot.recall_acl(attrs);
     if known.is_none() && blocking == Blocking::Never {
-        return Err(FsError::WouldWait);
+        return Err(FsError::Wait(Wait::Storage));
     }
     let record = match known {
         Some(known) => known,

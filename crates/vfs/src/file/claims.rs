@@ -22,7 +22,7 @@ use crate::model::name::Name;
 use std::cell::Cell;
 
 impl File {
-    /// Asks those who hold something of this file before its data or attributes are read or changed. [`FsError::Delay`]
+    /// Asks those who hold something of this file before its data or attributes are read or changed. [`FsError::Wait(Wait::Recall)`]
     /// while somebody has to give way first, [`FsError::Locked`] if nobody has to; without anybody, this is one look.
     #[inline]
     pub(super) fn ask_holders(&self, by: By, kind: IoKind, span: impl FnOnce() -> Span) -> FsResult<()> {

@@ -5,7 +5,7 @@ use super::core::{Created, File, Resolved, check_is_dir};
 use crate::acl::access::{self, Access};
 use crate::backend::durability::PendingSync;
 use crate::backend::{Blocking, EntryRef, EntrySink, Found, NameFilter, SyncScope};
-use crate::error::{FsError, FsResult};
+use crate::error::{FsError, FsResult, Wait};
 use crate::model::attrs::STICKY;
 use crate::model::attrs::{Attrs, Change, FileType};
 use crate::model::caller::Caller;
@@ -40,7 +40,7 @@ impl OpenedDir<'_> {
         let node = &self.dir.node;
         let found = match name {
             b"." => return Ok(Resolved { file: self.dir.clone(), attrs: node.attrs(blocking)? }),
-            b".." if blocking == Blocking::Never => return Err(FsError::WouldWait),
+            b".." if blocking == Blocking::Never => return Err(FsError::Wait(Wait::Storage)),
             b".." => node.parent()?,
             _ => node.lookup(Name::new(name)?, blocking)?,
         };
@@ -177,7 +177,7 @@ impl File {
     }
 
     /// Gives `target` a name in this directory that the file of this number has, in one step: that file has it, or `target` does.
-    /// [`FsError::Delay`] if something else has the name by now, or nothing.
+    /// [`FsError::Wait(Wait::Recall)`] if something else has the name by now, or nothing.
     pub fn link_over(
         &self,
         caller: &Caller,
@@ -198,7 +198,7 @@ impl File {
             ruling.check_add(to.dir, caller, false)?;
             match (to.object)() {
                 Ok(object) if object.file_id == replaced => ruling.check_removal(to, caller),
-                Ok(_) | Err(FsError::NotFound) => Err(FsError::Delay),
+                Ok(_) | Err(FsError::NotFound) => Err(FsError::Wait(Wait::Recall)),
                 Err(error) => Err(error),
             }
         };
@@ -360,7 +360,7 @@ impl File {
                 check_mode(&found.node, attrs, caller, Access::WRITE)
             }
             // Something else has the name by now: that is to be asked about first.
-            Some(_) => Err(FsError::Delay),
+            Some(_) => Err(FsError::Wait(Wait::Recall)),
         };
         let authorize = |from: &EntryRef<'_>, to: &EntryRef<'_>| {
             if let Some(file_id) = file_id

@@ -8,7 +8,7 @@ use crate::backend::durability::PendingSync;
 use crate::backend::xattrs::{SetXattr, XattrName};
 use crate::backend::{Blocking, SyncScope};
 use crate::claims::{IoKind, Span};
-use crate::error::{FsError, FsResult};
+use crate::error::{FsError, FsResult, Wait};
 use crate::file_key::FileKey;
 use crate::model::attrs::{Attrs, Change, FileType, Time};
 use crate::model::caller::Caller;
@@ -44,7 +44,7 @@ impl File {
             return Ok(self.volume().with_style(kept));
         }
         if blocking == Blocking::Never {
-            return Err(FsError::WouldWait);
+            return Err(FsError::Wait(Wait::Storage));
         }
         let kept = match xattrs.get(XattrName::KEPT) {
             Ok(bytes) => Kept::decode(&bytes),
@@ -210,14 +210,14 @@ mod tests {
         let (_root, file) = rig();
         let user = Caller::new(1, 1, []);
         let now = || file.attrs(Blocking::Allowed).unwrap();
-        assert_eq!(file.kept(&now(), Blocking::Never), Err(FsError::WouldWait));
+        assert_eq!(file.kept(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
         assert_eq!(kept(&file), Kept::default());
         assert_eq!(file.kept(&now(), Blocking::Never), Ok(Kept::default()));
         file.keep(&user, |kept| kept.flags = Some(HIDDEN), &mut PendingSync::default()).unwrap();
         assert_eq!(file.kept(&now(), Blocking::Never).unwrap().flags, Some(HIDDEN));
         let mode = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
         file.set_attrs(&user, &mode, None, &mut PendingSync::default()).unwrap();
-        assert_eq!(file.kept(&now(), Blocking::Never), Err(FsError::WouldWait));
+        assert_eq!(file.kept(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
         assert_eq!(kept(&file).flags, Some(HIDDEN));
     }
 

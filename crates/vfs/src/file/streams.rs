@@ -356,7 +356,7 @@ mod tests {
         let mut pending = PendingSync::default();
         let mut link =
             |by: &Caller, replaced| root.link_over(by, &file, (b"other", replaced), &mut pending).map(drop);
-        assert_eq!(link(&user, file_id), Err(FsError::Delay), "something else has the name");
+        assert_eq!(link(&user, file_id), Err(FsError::Wait(Wait::Recall)), "something else has the name");
         let mut reader = user.clone();
         reader.read_only = true;
         assert_eq!(link(&reader, other_id), Err(FsError::ReadOnly));
@@ -368,7 +368,10 @@ mod tests {
         assert_eq!(hidden(&root), 0, "the streams of what gave way have gone with it");
         root.remove(&user, b"other", &mut PendingSync::default()).unwrap();
         let gone = root.link_over(&user, &file, (b"other", other_id), &mut PendingSync::default());
-        assert_eq!((gone.map(drop), named(&root, b"file")), (Err(FsError::Delay), Some((file_id, 1))));
+        assert_eq!(
+            (gone.map(drop), named(&root, b"file")),
+            (Err(FsError::Wait(Wait::Recall)), Some((file_id, 1)))
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::claims::{IoKind, Span};
 use crate::model::attrs::STICKY;
 use crate::{
     Attrs, Blocking, Caller, Change, FileType, FsError, FsResult, NodeRef, PendingSync, SetXattr, SyncScope,
-    XattrName, XattrSink, Xattrs, XattrsSize,
+    Wait, XattrName, XattrSink, Xattrs, XattrsSize,
 };
 use std::ops::ControlFlow;
 
@@ -36,7 +36,7 @@ impl File {
             return Ok(size);
         }
         if blocking == Blocking::Never {
-            return Err(FsError::WouldWait);
+            return Err(FsError::Wait(Wait::Storage));
         }
         let mut names = Vec::new();
         xattrs.list(0, &mut |name, _| {

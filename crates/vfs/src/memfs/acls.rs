@@ -7,7 +7,7 @@ use crate::acl::posix_acl::PosixAcl;
 use crate::backend::acls::Acls;
 use crate::model::name::Name;
 use crate::{Attrs, Blocking, FileType, FsResult, NewInode, SetAttrs};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 const ACCESS: usize = 0;
 const DEFAULT: usize = 1;
@@ -48,7 +48,7 @@ fn find(store: &Store, path: &str) -> FsResult<u64> {
 
 impl Shared {
     fn lists(&self) -> MutexGuard<'_, Lists> {
-        self.acls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.acls.lock()
     }
 
     fn list(&self, id: u64, which: usize) -> Option<Arc<PosixAcl>> {

@@ -17,14 +17,15 @@ use crate::backend::capabilities::{Capabilities, RangeLimits, XattrLimits};
 use crate::backend::provisioner::{Capacity, Usage};
 use crate::backend::xattrs::XATTR_NAME_BYTES_MAX;
 use crate::backend::{Backend, Blocking, NodeRef};
-use crate::error::{FsError, FsResult};
+use crate::error::{FsError, FsResult, Wait};
 use crate::file_key::FileKey;
 use crate::model::attrs::{FsLimits, FsStat, Time};
 use crate::model::name::NAME_BYTES_MAX;
+use crate::sync::Mutex;
 use node::MemNode;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use store::{ROOT, Store};
 
 /// What time it is. Called while the volume is locked: it must not use the volume.
@@ -82,7 +83,7 @@ impl MemFs {
         Self::from_store(clock, options.limits, store, Lists::default())
     }
 
-    /// Whether every call with [`Blocking::Never`] says [`FsError::WouldWait`], as if nothing were in memory.
+    /// Whether every call with [`Blocking::Never`] says [`FsError::Wait(Wait::Storage)`], as if nothing were in memory.
     pub fn cold(&self, cold: bool) {
         self.0.cold.store(cold, Ordering::Relaxed);
     }
@@ -97,7 +98,7 @@ impl MemFs {
     /// A power cut: a new volume with what was durable. This one goes on as if nothing had happened.
     pub fn crash(&self) -> Self {
         let store = self.0.lock();
-        let acls = self.0.acls.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let acls = self.0.acls.lock().clone();
         Self::from_store(self.0.clock.clone(), self.0.limits, store.after_crash(), acls)
     }
 
@@ -120,12 +121,12 @@ impl MemFs {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        self.store.lock()
     }
 
     fn check_pace(&self, blocking: Blocking) -> FsResult<()> {
         let waits = blocking == Blocking::Never && self.cold.load(Ordering::Relaxed);
-        if waits { Err(FsError::WouldWait) } else { Ok(()) }
+        if waits { Err(FsError::Wait(Wait::Storage)) } else { Ok(()) }
     }
 }
 

@@ -6,8 +6,9 @@ use crate::backend::provisioner::{Capacity, Provisioner, Root, Usage};
 use crate::error::{FsError, FsResult};
 use crate::model::attrs::FsStat;
 use crate::model::volume_id::VolumeId;
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 /// Makes volumes of [`MemFs`]. What is removed is gone when nobody holds it.
 pub struct MemProvisioner {
@@ -30,7 +31,7 @@ impl MemProvisioner {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeId, MemFs>> {
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.volumes.lock()
     }
 
     fn volume(&self, id: VolumeId) -> FsResult<MemFs> {

@@ -74,9 +74,9 @@ fn a_cold_volume_answers_only_who_waits() {
     let fs = volume(Options::default());
     let root = fs.root();
     fs.cold(true);
-    assert_eq!(root.attrs(Blocking::Never), Err(FsError::WouldWait));
-    assert_eq!(root.lookup(name("x"), Blocking::Never).err(), Some(FsError::WouldWait));
-    assert_eq!(fs.node(&root.key(), Blocking::Never).err(), Some(FsError::WouldWait));
+    assert_eq!(root.attrs(Blocking::Never), Err(FsError::Wait(Wait::Storage)));
+    assert_eq!(root.lookup(name("x"), Blocking::Never).err(), Some(FsError::Wait(Wait::Storage)));
+    assert_eq!(fs.node(&root.key(), Blocking::Never).err(), Some(FsError::Wait(Wait::Storage)));
     assert_eq!(root.lookup(name("x"), Blocking::Allowed).err(), Some(FsError::NotFound));
     fs.cold(false);
     assert!(root.attrs(Blocking::Never).is_ok());

@@ -5,11 +5,12 @@ use super::{
     VolumeLimits,
 };
 use crate::panics;
+use crate::sync::Mutex;
 use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 
 /// What a call leaves behind that has to wait.
 pub trait Waiter: Send {
@@ -24,7 +25,7 @@ pub trait Waiter: Send {
 
 /// How waiting begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum QueueResult {
     /// Not at all: the turn has come at once, and the waiter has been dropped.
     Passed,
     /// Queued; the waiter will be told.
@@ -172,7 +173,7 @@ impl Arbiter {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -223,17 +224,19 @@ impl Gate {
     }
 
     /// Waits in the queue.
-    pub fn wait(&self, client: Client, demand: Demand, mut waiter: Box<dyn Waiter>) -> Wait {
+    pub fn wait(&self, client: Client, demand: Demand, mut waiter: Box<dyn Waiter>) -> QueueResult {
         loop {
             let slot = self.slot.load();
             let now = slot.arbiter.pacer.now();
             let mut state = slot.arbiter.lock();
             if state.scheduler.is_full(slot.volume, client) {
-                return Wait::Full;
+                return QueueResult::Full;
             }
             match state.scheduler.wait(slot.volume, client, demand, waiter, now) {
-                Ok(number) if slot.arbiter.release_but(state, now, Some(number)) => return Wait::Passed,
-                Ok(_) => return Wait::Queued,
+                Ok(number) if slot.arbiter.release_but(state, now, Some(number)) => {
+                    return QueueResult::Passed;
+                }
+                Ok(_) => return QueueResult::Queued,
                 // The volume has just moved to another pool.
                 Err(back) => waiter = back,
             }
@@ -255,7 +258,7 @@ impl Gate {
 
     /// Other limits from now on, for what waits as well.
     pub fn set_limits(&self, limits: VolumeLimits) {
-        let mut own = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.limits.lock();
         let slot = self.slot.load();
         let now = slot.arbiter.pacer.now();
         let mut state = slot.arbiter.lock();
@@ -270,7 +273,7 @@ impl Gate {
 
     /// Belongs to another pool from now on. What waits goes on waiting there.
     pub fn move_to(&self, arbiter: &Arc<Arbiter>) {
-        let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let limits = self.limits.lock();
         let now = arbiter.pacer.now();
         let volume = arbiter.add(&limits, &self.is_limited, now);
         let old = self.slot.swap(Arc::new(PoolSlot { arbiter: Arc::clone(arbiter), volume }));
@@ -293,7 +296,7 @@ impl Gate {
 
     /// What the volume is limited to.
     pub fn limits(&self) -> VolumeLimits {
-        self.limits.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.limits.lock().clone()
     }
 }
 

@@ -19,7 +19,7 @@ mod scheduler;
 mod tests;
 mod toll;
 
-pub use arbiter::{Arbiter, Gate, Wait, Waiter, is_anything_limited};
+pub use arbiter::{Arbiter, Gate, QueueResult, Waiter, is_anything_limited};
 pub use bucket::BURST;
 pub use limits::{Limits, MIX_STEPS, Mix, PoolLimits, VolumeLimits};
 pub use pacer::Pacer;

@@ -2,10 +2,11 @@
 
 use super::{Arbiter, Nanos};
 use crate::panics;
+use crate::sync::{Condvar, Mutex};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 /// Calls that come due within this time pass together: a wake-up for each would cost more than the calls. What is due keeps
@@ -84,7 +85,7 @@ impl Pacer {
         if due.is_empty() {
             let until = timers.peek().map(|Reverse(first)| first.at.saturating_sub(now));
             let patience = until.map_or(PATIENCE, |until| Duration::from_nanos(until.0).min(PATIENCE));
-            drop(self.changed.wait_timeout(timers, patience).unwrap_or_else(PoisonError::into_inner));
+            drop(self.changed.wait_timeout(timers, patience));
         } else {
             drop(timers);
             for arbiter in due {
@@ -95,7 +96,7 @@ impl Pacer {
     }
 
     fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<Timer>>> {
-        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.timers.lock()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The price of one call at a gate, and its payment.
 
-use super::{Client, Demand, Gate, Moved, Wait, Waiter};
+use super::{Client, Demand, Gate, Moved, QueueResult, Waiter};
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ impl Toll {
         if self.0.gate.admit(self.0.client, self.0.demand) { Ok(Charge(self.0)) } else { Err(self) }
     }
 
-    /// Queues `waiter` until this is paid. It has been paid when [`Waiter::pass`] is called, or at once after [`Wait::Passed`].
-    pub fn wait(&self, waiter: Box<dyn Waiter>) -> Wait {
+    /// Queues `waiter` until this is paid. It has been paid when [`Waiter::pass`] is called, or at once after [`QueueResult::Passed`].
+    pub fn wait(&self, waiter: Box<dyn Waiter>) -> QueueResult {
         self.0.gate.wait(self.0.client, self.0.demand, waiter)
     }
 

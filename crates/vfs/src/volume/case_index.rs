@@ -6,11 +6,12 @@
 
 use crate::file_key::FileKey;
 use crate::model::attrs::Change;
+use crate::sync::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What all spellings of a name have in common; `None` for what is no name to whoever asks.
 pub type Fold = fn(&[u8]) -> Option<Vec<u8>>;
@@ -216,7 +217,7 @@ impl NameIndexes {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

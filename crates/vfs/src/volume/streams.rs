@@ -12,11 +12,12 @@ use crate::error::{FsError, FsResult};
 use crate::file_key::{FileKey, KeyHasher};
 use crate::model::attrs::{Attrs, Change, FileType, SetAttrs, SetTime};
 use crate::model::name::{NAME_BYTES_MAX, Name};
+use crate::sync::Mutex;
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
 use std::ops::ControlFlow;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The longest name of a stream, in bytes: one byte less than that of a file.
 pub const STREAM_NAME_BYTES_MAX: usize = NAME_BYTES_MAX - 1;
@@ -151,7 +152,7 @@ fn remove_new_link(tree: &NodeRef) -> FsResult<()> {
 
 impl StreamTree {
     fn lock_linking(&self) -> MutexGuard<'_, ()> {
-        self.linking.lock().unwrap_or_else(PoisonError::into_inner)
+        self.linking.lock()
     }
 
     /// The hidden tree's root, if there is one. What somebody else has put there is none of ours: [`FsError::NotSupported`].
@@ -159,7 +160,7 @@ impl StreamTree {
         if self.is_missing.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut root = self.root.lock();
         if let Some(node) = root.as_ref()
             && node.attrs(Blocking::Allowed).is_ok_and(|attrs| is_own_dir(&attrs))
         {
@@ -180,7 +181,7 @@ impl StreamTree {
     /// The same, made if it is not there, under the lock under which others look for it: who has not found it has said so by then.
     /// `changed` is told of each directory that has got a name.
     fn make_root(&self, volume: &Volume, changed: &mut dyn FnMut(&NodeRef)) -> FsResult<NodeRef> {
-        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut root = self.root.lock();
         let (node, is_new) = take_dir(volume.root(), Name::STREAMS)?;
         if is_new {
             // Without its mark it would never be swept.
@@ -354,7 +355,7 @@ impl Volume {
     /// the storage cannot tell that their file is gone for certain, and in a tree that came from elsewhere: there no file has the keys
     /// that they lie under. What a link has left that was to replace a file goes.
     pub fn sweep_streams(&self) -> FsResult<bool> {
-        let mut swept = self.streams().swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut swept = self.streams().swept.lock();
         let from = match *swept {
             Sweep::Begin => {
                 let _linking = self.streams().lock_linking();
@@ -422,7 +423,7 @@ mod tests {
         let is_made = || volume.root().lookup(Name::STREAMS, Blocking::Allowed).is_ok();
         thread::scope(|scope| {
             // Somebody else who has looked for it at the same time, and is about to say that it is not there.
-            let looking = volume.streams().root.lock().unwrap();
+            let looking = volume.streams().root.lock();
             let making = scope.spawn(|| volume.make_streams_of(&key, &mut |_| ()).is_ok());
             let begin = Instant::now();
             while !is_made() && begin.elapsed() < PATIENCE {

@@ -13,7 +13,7 @@ use crate::v3::convert;
 use crate::v3::reply::{accept, refuse};
 use nfs_wire::v3::{FileHandle, Procedure, StableHow, WccData, WriteFail, WriteOk};
 use transport::{Body, Outbox, PartData};
-use vfs::{FsError, FsResult, Reserved, Stability};
+use vfs::{FsError, FsResult, Reserved, Stability, Wait};
 use xdr::{Decode, Malformed, Reader};
 
 /// A WRITE whose data is on its way.
@@ -122,7 +122,7 @@ impl LargeWrite {
             // Its data are gone, so it is not run again here.
             Err(_) => {
                 out.abandon(start);
-                self.call.fail(&[], FsError::Delay, out);
+                self.call.fail(&[], FsError::Wait(Wait::Recall), out);
             }
         }
     }

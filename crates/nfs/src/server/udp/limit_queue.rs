@@ -4,10 +4,11 @@ use super::Datagram;
 use crate::limits::WAITING_DATAGRAMS_MAX;
 use std::collections::HashSet;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::bounds::{Bounds, Networks, Party, Slot};
-use vfs::qos::{Charge, Toll, Wait, Waiter};
+use vfs::qos::{Charge, QueueResult, Toll, Waiter};
+use vfs::sync::Mutex;
 
 /// Puts datagrams in line. Those that find no room are dropped: their senders repeat them.
 pub(super) struct Line {
@@ -54,7 +55,7 @@ impl Line {
         let Some(place) = self.place(&datagram) else { return };
         let held = Arc::new(Mutex::new(Some((datagram, place))));
         let queued = || Queued { toll: toll.clone(), held: Arc::clone(&held), paid: self.paid.clone() };
-        if toll.wait(Box::new(queued())) == Wait::Passed {
+        if toll.wait(Box::new(queued())) == QueueResult::Passed {
             Box::new(queued()).pass();
         }
     }
@@ -62,7 +63,7 @@ impl Line {
     fn place(&self, datagram: &Datagram) -> Option<Place> {
         let call = (datagram.peer, datagram.call.xid);
         let slot = self.bounds.take(&Party::of(self.networks.of(datagram.peer.ip())), 1).ok()?;
-        let is_first = lock(&self.waiting).insert(call);
+        let is_first = self.waiting.lock().insert(call);
         is_first.then(|| Place { call, waiting: Arc::clone(&self.waiting), _slot: slot })
     }
 }
@@ -70,7 +71,7 @@ impl Line {
 impl Waiter for Queued {
     fn pass(self: Box<Self>) {
         let charge = self.toll.paid();
-        if let Some((datagram, place)) = lock(&self.held).take() {
+        if let Some((datagram, place)) = self.held.lock().take() {
             // Nobody answers any more if this fails.
             let _ = self.paid.send(Paid { datagram, _charge: charge, _place: place });
         }
@@ -79,10 +80,6 @@ impl Waiter for Queued {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        lock(&self.waiting).remove(&self.call);
+        self.waiting.lock().remove(&self.call);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -25,7 +25,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use transport::{CallStats, Outbox, Start, clock};
 use vfs::qos::Toll;
-use vfs::{Blocking, FsError, Origin, PendingSync, Protection, panics};
+use vfs::{Blocking, FsError, Origin, PendingSync, Protection, Wait, panics};
 use xdr::{Decode, Reader};
 
 /// Two threads that answer the datagrams of one socket, until this is dropped: one those that need not wait, one those that have
@@ -231,7 +231,7 @@ impl Datagram {
             charge: &mut None,
         };
         if self.call.perform(self.call.args(&self.bytes), &mut call, &mut out).is_err() {
-            self.call.fail(self.call.args(&self.bytes), FsError::Delay, &mut out);
+            self.call.fail(self.call.args(&self.bytes), FsError::Wait(Wait::Recall), &mut out);
         }
         sendable(&mut out, start, (self.peer, &self.bytes))
     }

@@ -4,7 +4,8 @@ use super::client::Client;
 use super::session::Session;
 use super::wire::Wire;
 use nfs_wire::v4::{ClientId, SessionId};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
+use vfs::sync::Mutex;
 
 /// The session that a connection was used for last, or the client of 4.0, and how a client is called over it.
 #[derive(Default)]
@@ -47,10 +48,10 @@ impl Binding {
     }
 
     fn lock_client(&self) -> MutexGuard<'_, Option<Arc<Client>>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+        self.client.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+        self.session.lock()
     }
 }

@@ -5,7 +5,8 @@ use super::wire::Wire;
 use nfs_wire::v4::{SequenceStatus, SessionId, Stateid};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
+use vfs::sync::Mutex;
 
 /// Calls to one client.
 #[derive(Default)]
@@ -131,7 +132,7 @@ impl Callbacks {
     }
 
     fn lock(&self) -> MutexGuard<'_, CallbacksState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

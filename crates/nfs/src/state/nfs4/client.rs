@@ -12,10 +12,11 @@ use nfs_wire::v4::{ClientId, SequenceStatus, Stateid, Status, Verifier};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use vfs::Namespace;
 use vfs::bounds::Party;
 use vfs::claims::{Lost, Request};
+use vfs::sync::Mutex;
 
 /// A client, RFC 8881 §2.4.
 pub(crate) struct Client {
@@ -136,7 +137,7 @@ impl Client {
 
     /// Its open owners, if it is a client of 4.0.
     pub(crate) fn open_owners(&self) -> Option<MutexGuard<'_, OpenOwners>> {
-        self.open_owners.as_ref().map(|owners| owners.lock().unwrap_or_else(PoisonError::into_inner))
+        self.open_owners.as_ref().map(|owners| owners.lock())
     }
 
     /// The party of one of its users, for what an export rule has let in.
@@ -146,7 +147,7 @@ impl Client {
 
     /// It has introduced itself from this address.
     pub(crate) fn add_address(&self, address: IpAddr) {
-        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = self.addresses.lock();
         if addresses.contains(&address) {
             return;
         }
@@ -171,18 +172,18 @@ impl Client {
 
     /// Whether it has introduced itself from this address.
     pub(crate) fn is_at(&self, address: IpAddr) -> bool {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).contains(&address)
+        self.addresses.lock().contains(&address)
     }
 
     /// Where it has introduced itself from.
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
-        let more = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = self.addresses.lock();
         if more.is_empty() { vec![self.principal.address] } else { more.clone() }
     }
 
     /// What it holds.
     pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 
     /// Forgets the states whose claims were taken away; what SEQUENCE has to say of them.
@@ -343,7 +344,7 @@ impl Client {
     }
 
     fn creation(&self) -> MutexGuard<'_, Creation> {
-        self.creation.lock().unwrap_or_else(PoisonError::into_inner)
+        self.creation.lock()
     }
 }
 

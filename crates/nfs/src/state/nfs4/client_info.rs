@@ -6,8 +6,8 @@ use super::client_name::own_name;
 use nfs_wire::v4::ClientId;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// A client, and how much it has.
@@ -37,7 +37,7 @@ impl State {
     /// All clients.
     pub fn shown(&self) -> Vec<ShownClient> {
         let mut sessions: HashMap<ClientId, Vec<(u32, u32)>> = HashMap::new();
-        for session in self.sessions.read().unwrap_or_else(PoisonError::into_inner).values() {
+        for session in self.sessions.read().values() {
             sessions.entry(session.client.id).or_default().push((session.minor, session.fore.maxrequests));
         }
         let now = self.second();

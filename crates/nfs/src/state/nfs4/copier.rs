@@ -9,12 +9,13 @@ use nfs_wire::v4::callback::{Argument, OffloadArgs, OffloadInfo};
 use nfs_wire::v4::{FileHandle, StableHow, Stateid, Status, Verifier, WriteResponse};
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Instant;
 use vfs::bounds::Slot;
 use vfs::file::Sides;
-use vfs::qos::{Charge, Toll, Wait, Waiter};
+use vfs::qos::{Charge, QueueResult, Toll, Waiter};
+use vfs::sync::Mutex;
 use vfs::{FsError, Opened, Origin, PendingSync, SharedNamespace, Span, Stability, panics};
 
 /// What is copied before it is the next copy's turn; the same where a limit has to be paid for it.
@@ -76,7 +77,7 @@ impl Waiter for Unpaid {
     fn pass(self: Box<Self>) {
         let Self { copier, side, toll, waiting } = *self;
         let charge = toll.paid();
-        let waited = lock(&waiting).take();
+        let waited = waiting.lock().take();
         if let Some((copying, mut part)) = waited {
             part.paid.push((side, charge));
             copier.enqueue(copying, Some(part));
@@ -91,7 +92,7 @@ impl Copier {
     }
 
     fn enqueue(&self, copying: Copying, part: Option<Part>) {
-        let mut queue = lock(&self.0);
+        let mut queue = self.0.lock();
         queue.ready.push_back((copying, part));
         if queue.threads == COPY_THREADS_MAX {
             return;
@@ -112,7 +113,7 @@ impl Copier {
     /// Copies parts until there is nothing to copy.
     fn work(&self) {
         loop {
-            let mut queue = lock(&self.0);
+            let mut queue = self.0.lock();
             let Some((copying, part)) = queue.ready.pop_front() else {
                 queue.threads -= 1;
                 return;
@@ -154,12 +155,12 @@ impl Copier {
         let (copier, toll) = (self.clone(), toll.clone());
         let unpaid = Unpaid { copier, side, toll: toll.clone(), waiting: Arc::clone(&waiting) };
         let wait = toll.wait(Box::new(unpaid));
-        if wait == Wait::Queued {
+        if wait == QueueResult::Queued {
             return;
         }
-        let taken = lock(&waiting).take();
+        let taken = waiting.lock().take();
         match taken {
-            Some((copying, mut part)) if wait == Wait::Passed => {
+            Some((copying, mut part)) if wait == QueueResult::Passed => {
                 part.paid.push((side, toll.paid()));
                 self.enqueue(copying, Some(part));
             }
@@ -244,8 +245,4 @@ impl Drop for Copying {
     fn drop(&mut self) {
         self.end(Status::SERVERFAULT);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

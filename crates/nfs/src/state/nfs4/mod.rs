@@ -38,10 +38,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, MutexGuard};
 use tables::{Table, Tables};
 use vfs::bounds::Slot;
 use vfs::claims::{Caching, Claims, Grace, HolderId, LeaseKey, Request, Stream};
+use vfs::sync::{Mutex, RwLock};
 use vfs::{SharedNamespace, VolumeId};
 use writers::Writers;
 
@@ -243,7 +244,7 @@ impl State {
         let room = (room, &self.tables.kept_replies);
         let session = Arc::new(Session::new(id, Arc::clone(client), (back.minor, fore), room));
         {
-            let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+            let mut sessions = self.sessions.write();
             client.count_session(true);
             sessions.insert(id, Arc::clone(&session));
         }
@@ -283,13 +284,13 @@ impl State {
 
     /// The session with this number.
     pub(crate) fn session(&self, id: &SessionId) -> Result<Arc<Session>, Status> {
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.sessions.read();
         sessions.get(id).cloned().ok_or(Status::BADSESSION)
     }
 
     /// Ends a session.
     pub(crate) fn remove_session(&self, id: &SessionId) -> Result<(), Status> {
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.write();
         let session = sessions.remove(id).ok_or(Status::BADSESSION)?;
         drop(sessions);
         session.end();
@@ -411,7 +412,7 @@ impl State {
 
     /// Ends all that a client has.
     fn end(&self, client: &Client) {
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.write();
         let ended = sessions.extract_if(|_, session| session.client.id == client.id);
         ended.for_each(|(_, session)| session.end());
         drop(sessions);
@@ -428,7 +429,7 @@ impl State {
     }
 
     fn clients(&self) -> MutexGuard<'_, Clients> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clients.lock()
     }
 }
 

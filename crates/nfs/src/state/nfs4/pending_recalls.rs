@@ -11,9 +11,10 @@ use nfs_wire::v4::callback::{Argument, RecallArgs};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::thread;
 use vfs::claims::{Effect, Holder, HolderId, Outcome, Ticket};
+use vfs::sync::Mutex;
 use vfs::{FileKey, Volume, VolumeId, panics};
 
 /// A client as the claims of a volume reach it.
@@ -71,7 +72,7 @@ impl NewsDesk {
     }
 
     fn holders(&self) -> MutexGuard<'_, HashMap<(VolumeId, HolderId), Weak<Client>>> {
-        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+        self.holders.lock()
     }
 
     /// A client as the claims of this volume are to reach it.

@@ -10,9 +10,10 @@ use stable::{RecordLog, StableDir};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use vfs::bounds::{Bounds, Party, Slot};
 use vfs::claims::RecordId;
+use vfs::sync::Mutex;
 
 const NAME: &str = "clients";
 /// Magic number and version.
@@ -223,7 +224,7 @@ impl Records {
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Claims that were taken from a client, until it is heard.
 
 use super::delegations::VolumeFile;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfs::claims::Lost;
+use vfs::sync::Mutex;
 
 /// What was taken from a client since it was heard last.
 #[derive(Default)]
@@ -37,6 +38,6 @@ impl LostClaims {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(VolumeFile, Lost)>> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lost.lock()
     }
 }

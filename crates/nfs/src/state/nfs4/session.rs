@@ -4,8 +4,9 @@ use super::client::Client;
 use super::slots::{Kept, Print, Slot, Turn};
 use nfs_wire::v4::{ChannelAttrs, SequenceStatus, SessionId, Status};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use vfs::bounds::{self, Bounds};
+use vfs::sync::Mutex;
 
 /// A session of a client, RFC 8881 §2.10.
 pub(crate) struct Session {
@@ -130,7 +131,7 @@ impl Session {
     fn slot(&self, slot: u32) -> MutexGuard<'_, Slot> {
         let (block, index) = (slot as usize / SLOT_BLOCK, slot as usize % SLOT_BLOCK);
         let block = self.slots[block].get_or_init(Default::default);
-        block[index].lock().unwrap_or_else(PoisonError::into_inner)
+        block[index].lock()
     }
 }
 

@@ -3,7 +3,8 @@
 use super::callbacks::Callbacks;
 use nfs_wire::rpc::{MsgType, ReplyBody, ReplyHeader};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
+use vfs::sync::Mutex;
 use xdr::{Decode, Reader};
 
 /// What takes records to a client, without waiting for it.
@@ -84,6 +85,6 @@ impl Wire {
     }
 
     fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock()
     }
 }

@@ -8,9 +8,10 @@ use nfs_wire::v4::callback::{Argument, GetattrArgs};
 use nfs_wire::v4::{Bitmap, Fattr, FileHandle, NfsTime};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use vfs::claims::HolderId;
 use vfs::qos::Nanos;
+use vfs::sync::Mutex;
 use vfs::{FileKey, Time, VolumeId};
 use xdr::{Decode, Reader};
 
@@ -115,7 +116,7 @@ impl Writers {
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<(VolumeId, FileKey), Arc<Writer>>> {
-        self.by_file.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_file.lock()
     }
 }
 
@@ -141,17 +142,17 @@ impl Writer {
 
     /// The client is told of the delegation of a file with this change counter.
     pub(crate) fn begin(&self, change: u64) {
-        *lock(&self.change) = Some(change);
+        *self.change.lock() = Some(change);
     }
 
     /// What to do for who looks at the file now. The client is asked once a second at most.
     pub(crate) fn look(self: &Arc<Self>, now: Nanos) -> Look {
-        if lock(&self.change).is_none() {
+        if self.change.lock().is_none() {
             return Look::Wait;
         }
         // An answer comes under the lock that this takes, and takes the other one then.
         let reachable = self.callbacks.upgrade().filter(|callbacks| callbacks.is_reachable());
-        let mut question = lock(&self.question);
+        let mut question = self.question.lock();
         let is_recent = question.asked.is_some_and(|asked| now.0 < asked.0.saturating_add(ANSWER_NS));
         match (question.answer, question.asked) {
             (Some(answer), _) if is_recent => return Look::Known(answer),
@@ -172,8 +173,8 @@ impl Writer {
 
     /// Whether the client has written to a file of this size; `None` if that is noted already. Who asks first notes it.
     pub(crate) fn note(&self, written: &Written, size: u64) -> Option<bool> {
-        let is_changed = *lock(&self.change) != Some(written.change) || written.size != size;
-        let mut question = lock(&self.question);
+        let is_changed = *self.change.lock() != Some(written.change) || written.size != size;
+        let mut question = self.question.lock();
         let answer = question.answer.as_mut().filter(|answer| *answer == written)?;
         (!std::mem::replace(&mut answer.is_noted, true)).then_some(is_changed)
     }
@@ -184,7 +185,7 @@ impl Asker for Writer {
     fn answered(&self, number: u64, attributes: &Fattr<'_>) {
         let written = read(attributes, &self.asked()).filter(|written| written.size <= self.bytes_max);
         let Some(written) = written else { return };
-        let mut question = lock(&self.question);
+        let mut question = self.question.lock();
         if question.number == number && question.answer.is_none() {
             question.answer = Some(written);
         }
@@ -207,8 +208,4 @@ fn read(attributes: &Fattr<'_>, asked: &Bitmap) -> Option<Written> {
 pub(crate) fn kept_time(time: NfsTime) -> Option<Time> {
     let NfsTime { seconds, nseconds: nanos } = time;
     (nanos < 1_000_000_000).then_some(Time { seconds, nanos })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

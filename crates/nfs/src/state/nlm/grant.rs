@@ -15,8 +15,8 @@ use crate::outgoing::Outgoing;
 use nfs_wire::nlm::{Lock, Object, Offset, PROGRAM, Procedure, Reply, Status, TestArgs, VERSION_4};
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::VolumeId;
 use vfs::claims::{Effect, Lost, Outcome, Request, Ticket, Verdict};
@@ -58,7 +58,7 @@ impl Shared {
     /// Looks at what has happened to clients' claims, and calls those who have got a lock.
     pub(crate) fn look(self: &Arc<Self>) {
         loop {
-            let arrived = std::mem::take(&mut *self.arrived.lock().unwrap_or_else(PoisonError::into_inner));
+            let arrived = std::mem::take(&mut *self.arrived.lock());
             if arrived.is_empty() {
                 break;
             }

@@ -17,7 +17,7 @@ use crate::status::nlm::of_conflict;
 use nfs_wire::nlm::{Procedure, Status};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 use table::{Host, Offer, OwnerName, Place, State, Table, Waiting};
 use vfs::bounds::{Networks, Party};
@@ -25,6 +25,7 @@ use vfs::claims::{
     Conflict, Effect, HolderId, LockOwner, LockRequest, Queueing, Request, Span, Stream, Verdict,
 };
 use vfs::qos::Nanos;
+use vfs::sync::Mutex;
 use vfs::{Admission, File, Namespace, SharedNamespace, Volume, VolumeId};
 
 /// The locks of all clients.
@@ -311,11 +312,11 @@ impl Locks {
 
 impl Shared {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(crate) fn restart(&self) -> MutexGuard<'_, Option<Restart>> {
-        self.restart.lock().unwrap_or_else(PoisonError::into_inner)
+        self.restart.lock()
     }
 
     /// A client as bounds know it. Who calls the lock manager with a handle was let in by an export.
@@ -464,7 +465,7 @@ impl vfs::claims::Holder for ClientHolder {
     fn deliver(&self, effect: Effect) {
         let Some(locks) = self.locks.upgrade() else { return };
         let arrived = Arrived { client: self.client, volume: self.volume, effect };
-        locks.arrived.lock().unwrap_or_else(PoisonError::into_inner).push(arrived);
+        locks.arrived.lock().push(arrived);
         locks.look_soon();
     }
 }

@@ -6,9 +6,10 @@ use stable::{RecordLog, StableDir};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, MutexGuard};
 use vfs::bounds::{Bounds, Party, Slot};
 use vfs::claims::RecordId;
+use vfs::sync::{Mutex, RwLock};
 
 const NAME: &str = "lock-hosts";
 /// Magic number and version.
@@ -65,10 +66,10 @@ impl LockHosts {
         Ok(Self {
             state,
             earlier,
-            known: known.into(),
+            known: RwLock::new(known),
             slots,
             bounds,
-            file: log.into(),
+            file: Mutex::new(log),
             _dir: Arc::clone(dir),
         })
     }
@@ -90,12 +91,12 @@ impl LockHosts {
 
     /// Whether a host is recorded.
     pub(crate) fn has(&self, client: IpAddr) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).contains_key(&client)
+        self.known.read().contains_key(&client)
     }
 
     /// The hosts that are recorded.
     pub(crate) fn clients(&self) -> Vec<IpAddr> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+        self.known.read().keys().copied().collect()
     }
 
     /// Records a host that knows us by the address `local`: durable when this returns.
@@ -113,11 +114,11 @@ impl LockHosts {
             |full| io::Error::other(format!("locks are known of as many clients as may be ({full:?})"));
         let slot = self.bounds.take(party, 1).map_err(full)?;
         if !log.is_writable() {
-            *log = write_anew(&log, self.state, &self.known.read().unwrap_or_else(PoisonError::into_inner))?;
+            *log = write_anew(&log, self.state, &self.known.read())?;
         }
         log.append(&record(Kind::Holds, client, local))?;
         log.sync()?;
-        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(client, local);
+        self.known.write().insert(client, local);
         self.slots().insert(client, slot);
         Ok(())
     }
@@ -125,7 +126,7 @@ impl LockHosts {
     /// Forgets a host that holds nothing any more. It costs nothing if that is lost.
     pub(crate) fn forget(&self, client: IpAddr) {
         let mut log = self.log();
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         let Some(local) = known.remove(&client) else { return };
         self.slots().remove(&client);
         let mut forgotten = log.append(&record(Kind::HoldsNothing, client, local));
@@ -138,11 +139,11 @@ impl LockHosts {
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<IpAddr, Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock()
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+        self.file.lock()
     }
 }
 
@@ -203,7 +204,7 @@ fn parse(header: &[u8; HEADER_BYTES], records: &[Option<[u8; RECORD_BYTES]>]) ->
 impl LockHosts {
     /// As if there were as many as there may be.
     pub(crate) fn fill(&self) {
-        let mut known = self.known.write().unwrap();
+        let mut known = self.known.write();
         for number in 0..LOCK_HOSTS_MAX {
             let [.., high, low] = number.to_be_bytes();
             known.insert([10, 2, high, low].into(), [10, 1, 0, 1].into());

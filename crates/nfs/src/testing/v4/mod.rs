@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use transport::Outbox;
-use vfs::qos::{Charge, Toll, Wait, Waiter};
+use vfs::qos::{Charge, QueueResult, Toll, Waiter};
 use vfs::{Blocking, Credential, PendingSync, Proof};
 use xdr::{Decode, Encode, Reader, Writer};
 
@@ -363,9 +363,9 @@ fn wait_in_line(toll: Toll) -> Option<Charge> {
 
     let (sender, turn) = mpsc::channel();
     match toll.wait(Box::new(Turn(sender))) {
-        Wait::Passed => Some(toll.paid()),
-        Wait::Queued => turn.recv_timeout(PATIENCE).ok().map(|()| toll.paid()),
-        Wait::Full => None,
+        QueueResult::Passed => Some(toll.paid()),
+        QueueResult::Queued => turn.recv_timeout(PATIENCE).ok().map(|()| toll.paid()),
+        QueueResult::Full => None,
     }
 }
 

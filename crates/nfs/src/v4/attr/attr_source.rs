@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::{
     Attrs, Blocking, Capabilities, Export, FileType, FsError, FsLimits, FsResult, FsStat, PosixAcl, Volume,
+    Wait,
 };
 use xdr::Writer;
 
@@ -173,7 +174,7 @@ impl<'s> System<'s> {
     pub(super) fn stat(&self) -> FsResult<FsStat> {
         match self.volume() {
             None => Ok(FsStat::default()),
-            Some(_) if self.blocking == Blocking::Never => Err(FsError::WouldWait),
+            Some(_) if self.blocking == Blocking::Never => Err(FsError::Wait(Wait::Storage)),
             Some(volume) => volume.stat(),
         }
     }

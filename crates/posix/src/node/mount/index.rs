@@ -6,8 +6,9 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use vfs::FileKey;
+use vfs::sync::Mutex;
 
 /// Deeper than anybody can name with PATH_MAX; also ends a circle of outdated places.
 pub(crate) const LEVELS_MAX: usize = 4096;
@@ -104,7 +105,7 @@ impl Index {
     }
 
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

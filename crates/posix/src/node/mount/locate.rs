@@ -6,7 +6,6 @@ use crate::error::refused;
 use rustix::fs::{FileType as Kind, Mode, OFlags, RawDir, openat, statat};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::PoisonError;
 use vfs::{Blocking, FileKey, FsError, FsResult};
 
 /// Bytes of entries taken from the kernel at once.
@@ -22,7 +21,7 @@ impl Mount {
         if index.known().gone.contains(&sought) {
             return Err(FsError::Stale);
         }
-        let mut scan = index.scan.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scan = index.scan.lock();
         // Somebody else's scan may have met it while we waited.
         if let Some(fd) = self.walk_to(index, sought, key) {
             return Ok(fd);

@@ -23,10 +23,11 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vfs::{Attrs, Blocking, FileKey, FileType, Found, FsError, FsResult};
+use vfs::sync::Mutex;
+use vfs::{Attrs, Blocking, FileKey, FileType, Found, FsError, FsResult, Wait};
 
 /// Flags of every descriptor that is no `O_PATH`: opening never waits, follows a link or takes a terminal.
 const OPEN_SAFELY: OFlags =
@@ -162,7 +163,7 @@ impl Mount {
         }
         let form = key::form(key)?;
         if blocking == Blocking::Never {
-            return Err(FsError::WouldWait);
+            return Err(FsError::Wait(Wait::Storage));
         }
         let fd = match (form, self.key_source, &self.index) {
             // Made before the tree was moved to a file system of another kind.
@@ -351,7 +352,7 @@ impl Mount {
                 Ok(fd) => return Ok(fd),
                 // EINVAL: Linux 5.6 to 5.11 know the call, but not RESOLVE_CACHED.
                 Err(Errno::AGAIN | Errno::INVAL) if blocking == Blocking::Never => {
-                    return Err(FsError::WouldWait);
+                    return Err(FsError::Wait(Wait::Storage));
                 }
                 // O_PATH needs no right to the file, so EPERM can only come from a sandbox.
                 Err(Errno::NOSYS | Errno::PERM) => self.no_openat2.store(true, Ordering::Relaxed),
@@ -359,7 +360,7 @@ impl Mount {
             }
         }
         if blocking == Blocking::Never {
-            return Err(FsError::WouldWait);
+            return Err(FsError::Wait(Wait::Storage));
         }
         let fd = openat(dir, name, OPEN_PATH, Mode::empty()).map_err(refused)?;
         let stat = fstat(&fd).map_err(refused)?;

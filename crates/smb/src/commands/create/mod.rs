@@ -41,7 +41,7 @@ use vfs::qos::Moved;
 use vfs::volume::change_notify::What;
 use vfs::{
     Access, Attrs, Blocking, Caller, Disposition, File, FileType, FsError, FsResult, Opened, SecurityStyle,
-    SetAttrs,
+    SetAttrs, Wait,
 };
 
 pub(crate) use allocation::check_room;
@@ -548,7 +548,7 @@ fn request(
 fn ask_before_telling(ops: &mut Ops<'_>, disk: &Disk, file: &File) -> Result<(), Stop> {
     let by = disk.caller.by;
     match file.ask_before_telling(by) {
-        Err(FsError::Delay) => {}
+        Err(FsError::Wait(Wait::Recall)) => {}
         asked => return Ok(asked?),
     }
     let waker = ops.waker(None, NtStatus::CANCELLED, Interim::Always)?;

@@ -9,7 +9,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Decode, NtStatus};
 use std::sync::Arc;
 use vfs::file::Sides;
-use vfs::{Access, Blocking, FsError, Span, Stability};
+use vfs::{Access, Blocking, FsError, Span, Stability, Wait};
 
 /// FSCTL_DUPLICATE_EXTENTS_TO_FILE_EX. All or nothing, as is asked for by its only flag, is what every clone is.
 pub(super) fn duplicate_ex(ops: &mut Ops<'_>, target: &Arc<Open>, input: &[u8]) -> Result<Answer, Stop> {
@@ -54,7 +54,7 @@ fn clone(ops: &mut Ops<'_>, target: &Arc<Open>, asked: &DuplicateExtents) -> Res
             target.tell_written(&change);
             Ok(Answer::NOTHING)
         }
-        Err(FsError::Delay) => Err(wait_for_sides(ops, &source, target, &span)),
+        Err(FsError::Wait(Wait::Recall)) => Err(wait_for_sides(ops, &source, target, &span)),
         Err(FsError::NotSupported) => Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
         Err(error) => Err(error.into()),
     }

@@ -16,7 +16,7 @@ use std::time::Instant;
 use vfs::claims::{self, IoKind};
 use vfs::file::Sides;
 use vfs::qos::{Demand, Kind, Moved};
-use vfs::{Access, Blocking, Change, FsError, FsResult, Opened, PendingSync, Span, Stability};
+use vfs::{Access, Blocking, Change, FsError, FsResult, Opened, PendingSync, Span, Stability, Wait};
 
 /// What a request is told that asks for more than there is in one (MS-SMB2 §3.3.5.15.6.2).
 const LIMITS: CopyChunkResponse = CopyChunkResponse {
@@ -107,7 +107,7 @@ pub(super) fn copy_chunks(
     }
     match copied {
         Ok(()) => Ok(answer(NtStatus::SUCCESS, &done)),
-        Err(Stop::Delayed) => Ok(answer(of_fs_error(FsError::Delay), &done)),
+        Err(Stop::Delayed) => Ok(answer(of_fs_error(FsError::Wait(Wait::Recall)), &done)),
         Err(Stop::Status(status)) => Ok(answer(status, &done)),
         Err(stop) => Err(stop),
     }
@@ -209,7 +209,8 @@ fn span_of(chunk: &CopyChunk) -> Span {
 
 /// Has the request wait until others have given up what stands in the way of a copy: at the source, or else at the target.
 pub(super) fn wait_for_sides(ops: &mut Ops<'_>, source: &Open, target: &Open, span: &Span) -> Stop {
-    let is_readable = |from: &Opened<'_>| from.check_read(span.source, span.len) != Err(FsError::Delay);
+    let is_readable =
+        |from: &Opened<'_>| from.check_read(span.source, span.len) != Err(FsError::Wait(Wait::Recall));
     match source.opened().is_none_or(is_readable) {
         true => ops.wait_for_io(target, IoKind::Write, claims::Span::clamped(span.target, span.len)),
         false => ops.wait_for_io(source, IoKind::Read, claims::Span::clamped(span.source, span.len)),

@@ -14,7 +14,7 @@ use smb_wire::{Decode, Encode, NtStatus};
 use vfs::claims::{IoKind, Span};
 use vfs::qos::Demand;
 use vfs::volume::change_notify::What;
-use vfs::{Access, Blocking, Change, FsError, FsResult, Kept, Opened, Seek, Stability};
+use vfs::{Access, Blocking, Change, FsError, FsResult, Kept, Opened, Seek, Stability, Wait};
 
 /// Bytes of an [`AllocatedRange`].
 const RANGE_BYTES: usize = 16;
@@ -77,7 +77,7 @@ fn changed(
     (offset, length): (u64, u64),
     change: FsResult<Change>,
 ) -> Result<(), Stop> {
-    if let Err(FsError::Delay) = change {
+    if let Err(FsError::Wait(Wait::Recall)) = change {
         return Err(ops.wait_for_io(open, IoKind::Write, Span::clamped(offset, length)));
     }
     let change = change?;

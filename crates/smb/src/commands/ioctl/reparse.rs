@@ -16,7 +16,7 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Encode, NtStatus, Utf16};
 use std::sync::Arc;
 use vfs::claims::{self, By, Caching, Granted, Request, Rights, Verdict};
-use vfs::{Attrs, Blocking, Created, Device, File, FileType, FsError, FsResult, Special};
+use vfs::{Attrs, Blocking, Created, Device, File, FileType, FsError, FsResult, Special, Wait};
 
 /// Bytes of a `REPARSE_DATA_BUFFER` before its data, which a client must have room for.
 const HEAD_BYTES: usize = 8;
@@ -68,7 +68,7 @@ pub(super) fn set(ops: &mut Ops<'_>, open: &Arc<Open>, input: &[u8]) -> Result<A
     let made = dir.make_special_over(caller, (&name, &seen), wish.special(), ops.pending);
     drop(lock);
     let made = made.map_err(|error| match error {
-        FsError::Delay => ops.wait_for_name(open, &open.file),
+        FsError::Wait(Wait::Recall) => ops.wait_for_name(open, &open.file),
         FsError::Stale => NtStatus::SHARING_VIOLATION.into(),
         error => error.into(),
     })?;

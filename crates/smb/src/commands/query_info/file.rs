@@ -18,7 +18,7 @@ use smb_wire::info::QueryInfoRequest;
 use smb_wire::types::{AccessMask, Dialect};
 use smb_wire::{NtStatus, Utf16};
 use vfs::claims::{IoKind, Span};
-use vfs::{Attrs, FsError, Kept};
+use vfs::{Attrs, FsError, Kept, Wait};
 
 /// Bytes of `FileAllInformation` and `FileNameInformation` that a client must have room for: up to the name's first character,
 /// aligned (MS-FSA §2.1.5.12).
@@ -109,7 +109,7 @@ fn ask_before_telling(ops: &mut Ops<'_>, open: &Open, class: FileClass) -> Resul
         return Ok(());
     }
     match open.file.ask_before_telling(open.disk.caller.by) {
-        Err(FsError::Delay) => Err(ops.wait_for_io(open, IoKind::ReadAttrs, Span::ALL)),
+        Err(FsError::Wait(Wait::Recall)) => Err(ops.wait_for_io(open, IoKind::ReadAttrs, Span::ALL)),
         asked => Ok(asked?),
     }
 }

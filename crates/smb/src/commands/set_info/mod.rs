@@ -28,7 +28,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::claims::{By, Conflict, Io, IoKind, Request, Span, Verdict};
 use vfs::qos::Moved;
 use vfs::volume::change_notify::What;
-use vfs::{Attrs, Blocking, File, FileType, FsError, FsResult, Kept, SetAttrs, SetTime, Stability, Time};
+use vfs::{
+    Attrs, Blocking, File, FileType, FsError, FsResult, Kept, SetAttrs, SetTime, Stability, Time, Wait,
+};
 
 /// Owners may write a file that is not read-only.
 const OWNER_WRITE: u32 = 0o200;
@@ -136,7 +138,7 @@ fn set_allocation(ops: &mut Ops<'_>, open: &Open, allocation: u64) -> Result<(),
     }
     check_room(&open.file, allocation.saturating_sub(used))?;
     match opened.preallocate(allocation, Stability::Unstable, ops.pending) {
-        Err(FsError::Delay) => Err(ops.wait_for_io(open, IoKind::Write, Span::to_end(size))),
+        Err(FsError::Wait(Wait::Recall)) => Err(ops.wait_for_io(open, IoKind::Write, Span::to_end(size))),
         // Storage is taken when data are written.
         Err(FsError::NotSupported) => ask_to_write(ops, open, size),
         change => {
@@ -152,7 +154,7 @@ fn set_size(ops: &mut Ops<'_>, open: &Open, size: u64) -> Result<(), Stop> {
     let opened = open.opened().ok_or(NtStatus::INVALID_PARAMETER)?;
     let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
     match opened.set_attrs(&open.disk.caller, &set, ops.pending) {
-        Err(FsError::Delay) => Err(ops.wait_for_io(open, IoKind::Write, Span::to_end(size))),
+        Err(FsError::Wait(Wait::Recall)) => Err(ops.wait_for_io(open, IoKind::Write, Span::to_end(size))),
         change => {
             open.keep_written(&change?, ops.pending)?;
             open.tell_modified(What::SIZE | What::MODIFIED);

@@ -16,7 +16,7 @@ use smb_wire::classes::file::RenameInformation;
 use smb_wire::types::{AccessMask, FileAttributes};
 use std::sync::Arc;
 use vfs::claims::{self, By, OpenId, OpenRequest, Request, Rights, Verdict};
-use vfs::{Attrs, Blocking, File, FileType, FsError, Resolved};
+use vfs::{Attrs, Blocking, File, FileType, FsError, Resolved, Wait};
 
 /// Where a file is to be.
 struct Goal<'l> {
@@ -98,7 +98,7 @@ pub(super) fn rename(
     }
     renamed.map_err(|error| match error {
         FsError::NotFound | FsError::Stale => Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND),
-        FsError::Delay => ops.wait_for_name(open, &open.file),
+        FsError::Wait(Wait::Recall) => ops.wait_for_name(open, &open.file),
         error => error.into(),
     })?;
     let to = Place { entry: Some((goal.dir, goal.name)), path: goal.path, stream: None };
@@ -136,7 +136,7 @@ pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation
             None => goal.dir.link(caller, &open.file, &goal.name, ops.pending).map(drop),
         };
     }
-    if linked == Err(FsError::Delay) {
+    if linked == Err(FsError::Wait(Wait::Recall)) {
         drop(after_reply);
         return Err(ops.wait_for_name(open, in_the_way));
     }

@@ -10,7 +10,7 @@ use smb_wire::classes::file::RenameInformation;
 use std::sync::Arc;
 use vfs::claims::{self, By, IoKind, Rights, Span};
 use vfs::volume::change_notify::What;
-use vfs::{File, FsError};
+use vfs::{File, FsError, Wait};
 
 /// A stream stays with its file: the new name is ":name", with or without the type.
 pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation<'_>) -> Result<(), Stop> {
@@ -42,7 +42,7 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
     let renamed = file.rename_stream(caller, &from, &to, args.replace_if_exists, ops.pending);
     drop((taken, lock));
     renamed.map_err(|error| match error {
-        FsError::Delay => ops.wait_for_io(open, IoKind::Replace, Span::ALL),
+        FsError::Wait(Wait::Recall) => ops.wait_for_io(open, IoKind::Replace, Span::ALL),
         error => error.into(),
     })?;
     open.tell_modified(What::MODIFIED);

@@ -2,10 +2,10 @@
 //! nobody makes that meanwhile. NFS makes both if it wants to, and so does a client by the rules of Unix.
 
 use crate::limits::NAME_LOCKS;
-use crate::sync::lock;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 use vfs::File;
+use vfs::sync::Mutex;
 
 /// Locks of names. All spellings of one have the same lock; others may share it, so nobody takes a second one.
 pub(crate) struct NameLocks {
@@ -28,6 +28,6 @@ impl NameLocks {
     pub(crate) fn lock(&self, of: &File, spelling: impl Hash) -> NameLock<'_> {
         let hash = self.hasher.hash_one((of.volume().id(), of.key(), spelling));
         let index = usize::try_from(hash % NAME_LOCKS as u64).unwrap_or_default();
-        lock(&self.locks[index])
+        self.locks[index].lock()
     }
 }

@@ -4,7 +4,6 @@
 
 use crate::framing::{self, FRAMING};
 use crate::limits::DELIVERY_ALONE;
-use crate::sync::lock;
 use smb_wire::create::OplockLevel;
 use smb_wire::header::{Command, Flags, Header};
 use smb_wire::oplock::{
@@ -15,10 +14,11 @@ use smb_wire::{FileId, compound};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 use transport::Outbox;
 use vfs::claims::{self, Caching, OpenId};
+use vfs::sync::Mutex;
 
 /// The message id of what is no reply (MS-SMB2 §3.3.4.6).
 const UNSOLICITED: u64 = u64::MAX;
@@ -138,13 +138,13 @@ impl Breaks {
 
     /// Notes that an oplock is about to be claimed.
     pub(crate) fn ask(self: &Arc<Self>) -> Asking {
-        lock(&self.caches).asking += 1;
+        self.caches.lock().asking += 1;
         Asking(Arc::clone(self))
     }
 
     /// Notes that a CREATE asks for a cache, or has got it.
     pub(crate) fn add(self: &Arc<Self>, key: claims::LeaseKey, told: Told) -> NewCache {
-        let mut caches = lock(&self.caches);
+        let mut caches = self.caches.lock();
         let held = match key {
             claims::LeaseKey::Oplock(open) => caches.early.remove(&open),
             claims::LeaseKey::Shared { .. } | claims::LeaseKey::Delegation(_) => None,
@@ -170,13 +170,13 @@ impl Breaks {
 
     /// Has what the client is told from now on follow the reply to a request.
     pub(crate) fn pause(self: &Arc<Self>) -> CacheUse {
-        lock(&self.caches).pauses += 1;
+        self.caches.lock().pauses += 1;
         CacheUse { breaks: Arc::clone(self), of: Use::Pause }
     }
 
     /// Tells the client what it was not told before the reply to a request.
     fn go_on(&self) {
-        let mut caches = lock(&self.caches);
+        let mut caches = self.caches.lock();
         caches.pauses -= 1;
         let due = if caches.pauses == 0 { std::mem::take(&mut caches.paused) } else { Vec::new() };
         drop(caches);
@@ -185,7 +185,7 @@ impl Breaks {
 
     /// Tells the client that a cache has to be given up, as soon as it knows that it has it.
     pub(crate) fn tell(&self, key: claims::LeaseKey, step: Break) {
-        let mut caches = lock(&self.caches);
+        let mut caches = self.caches.lock();
         let told = match caches.known.get_mut(&key) {
             Some(cache) if cache.unanswered > 0 => {
                 cache.held = Some(step);
@@ -213,7 +213,7 @@ impl Breaks {
         let Some(client) = self.client.upgrade() else { return };
         let Some(mut message) = notification(&*client, told, step) else { return };
         client.send(told.connection, &mut message, &|over| {
-            if let Some(cache) = lock(&self.caches).known.get_mut(&key) {
+            if let Some(cache) = self.caches.lock().known.get_mut(&key) {
                 cache.sent = over.map(|over| Sent { step, over, at: Instant::now() });
             }
         });
@@ -225,7 +225,7 @@ impl Breaks {
         let is_lost = |sent: &mut Sent| {
             sent.over == gone && !sent.step.acknowledge && sent.at.elapsed() <= 2 * DELIVERY_ALONE
         };
-        let mut caches = lock(&self.caches);
+        let mut caches = self.caches.lock();
         let known = caches.known.iter_mut();
         let lost: Vec<_> = known
             .filter_map(|(&key, cache)| Some((key, cache.told.clone(), cache.sent.take_if(is_lost)?.step)))
@@ -236,13 +236,13 @@ impl Breaks {
 
     /// Whether a connection that has gone may have taken the last break of a cache with it.
     pub(crate) fn may_be_lost(&self, key: claims::LeaseKey, gone: u64) -> bool {
-        let caches = lock(&self.caches);
+        let caches = self.caches.lock();
         let sent = caches.known.get(&key).and_then(|cache| cache.sent.as_ref());
         sent.is_none_or(|sent| sent.over == gone)
     }
 
     fn release(&self, key: claims::LeaseKey, is_unanswered: bool) {
-        let mut caches = lock(&self.caches);
+        let mut caches = self.caches.lock();
         let Some(cache) = caches.known.get_mut(&key) else { return };
         cache.uses -= 1;
         cache.unanswered -= usize::from(is_unanswered);
@@ -277,7 +277,7 @@ impl Secret {
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        let mut caches = lock(&self.0.caches);
+        let mut caches = self.0.caches.lock();
         caches.asking -= 1;
         if caches.asking == 0 {
             caches.early.clear();

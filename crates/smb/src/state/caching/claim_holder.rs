@@ -2,11 +2,11 @@
 
 use super::breaks::{Break, Breaks, Client};
 use crate::state::pending::{Cancel, Waker};
-use crate::sync::lock;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use vfs::File;
 use vfs::claims::{Effect, Holder, Outcome, Request, Ticket, Verdict};
+use vfs::sync::Mutex;
 
 /// Whoever holds the claims of a tree connect, and waits for those of others.
 pub(crate) struct Claimant {
@@ -42,7 +42,7 @@ impl Claimant {
 
     /// Has a request woken when the ticket of a claim on `file` is over. Every ticket that a tree connect is given comes here once.
     pub(crate) fn wait(self: &Arc<Self>, file: &File, ticket: Ticket, waker: &Waker) -> Cancel {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         match waiting.over.remove(&ticket) {
             Some(outcome) => {
                 drop(waiting);
@@ -56,14 +56,14 @@ impl Claimant {
         Box::new(move || {
             let is_canceled = matches!(file.claim(&Request::Cancel(ticket)), Verdict::Granted(_));
             if is_canceled && let Some(claimant) = claimant.upgrade() {
-                lock(&claimant.waiting).wakers.remove(&ticket);
+                claimant.waiting.lock().wakers.remove(&ticket);
             }
             is_canceled
         })
     }
 
     fn resume(&self, ticket: Ticket, outcome: Outcome) {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         match waiting.wakers.remove(&ticket) {
             Some(waker) => {
                 drop(waiting);

@@ -1,12 +1,12 @@
 //! Leases by their keys: of which file each is, for all sessions and connections of a client (MS-SMB2 §3.3.1.11, §3.3.1.12).
 
 use super::breaks::{CacheUse, Secret};
-use crate::sync::lock;
 use smb_wire::oplock::LeaseKey;
 use smb_wire::{Guid, NtStatus};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use vfs::claims::{self, Stream};
+use vfs::sync::Mutex;
 use vfs::{File, FileKey, VolumeId};
 
 /// Whose leases those are with the same keys. `ClientGuid` alone would be anybody's who has seen it: it is sent in the clear.
@@ -91,7 +91,7 @@ impl LeaseTables {
         file: &File,
         stream: Stream,
     ) -> Result<LeaseUse, NtStatus> {
-        let mut tables = lock(&self.0);
+        let mut tables = self.0.lock();
         let Tables { last_client, clients, keys } = &mut *tables;
         let table = clients.entry(lessee).or_insert_with(|| {
             *last_client += 1;
@@ -110,14 +110,14 @@ impl LeaseTables {
 
     /// Whether a lease has this key.
     pub(crate) fn is_used(&self, lessee: Lessee, key: LeaseKey) -> bool {
-        let tables = lock(&self.0);
+        let tables = self.0.lock();
         tables.clients.get(&lessee).is_some_and(|table| table.leases.contains_key(&key))
     }
 
     /// What the table of claims knows a client's lease by; `None` of who has none. One of another client of the same user is as good:
     /// keys alone are compared (MS-FSA §2.1.4.12.2), but those of other users are nobody's business.
     pub(crate) fn key_of(&self, lessee: Lessee, key: LeaseKey) -> Option<claims::LeaseKey> {
-        let tables = lock(&self.0);
+        let tables = self.0.lock();
         let has_it =
             |lessee: &Lessee| tables.clients.get(lessee).is_some_and(|table| table.leases.contains_key(&key));
         let other = || tables.keys.get(&(lessee.uid, key)).copied();
@@ -128,7 +128,7 @@ impl LeaseTables {
 
     /// Which file a lease is of, and what the table of claims knows it by.
     pub(crate) fn find(&self, lessee: Lessee, key: LeaseKey) -> Option<(File, Stream, claims::LeaseKey)> {
-        let tables = lock(&self.0);
+        let tables = self.0.lock();
         let table = tables.clients.get(&lessee)?;
         let lease = table.leases.get(&key)?;
         let shared = claims::LeaseKey::Shared { client: table.client, key: u128::from_le_bytes(key.0) };
@@ -165,7 +165,7 @@ impl LeaseUse {
 
 impl Drop for LeaseUse {
     fn drop(&mut self) {
-        let mut tables = lock(&self.tables.0);
+        let mut tables = self.tables.0.lock();
         let Tables { clients, keys, .. } = &mut *tables;
         let Some(table) = clients.get_mut(&self.lessee) else { return };
         let Some(lease) = table.leases.get_mut(&self.key) else { return };

@@ -11,7 +11,6 @@ use super::service::Service;
 use super::session::Session;
 use super::session::channel::{Channel, ChannelConnection};
 use crate::limits::{CONNECTION_SESSIONS_MAX, CONNECTION_WAITING_BYTES_MAX, CONNECTION_WAITING_MAX};
-use crate::sync::lock;
 use credits::SequenceWindow;
 use negotiated::Negotiated;
 use smb_wire::NtStatus;
@@ -19,9 +18,10 @@ use smb_wire::compression::Compression;
 use smb_wire::crypto::Preauth;
 use std::any::Any;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 use transport::{Malformed, Outbox};
+use vfs::sync::Mutex;
 
 /// What takes messages to a client, without waiting for it.
 pub(crate) trait Sender: Any + Send + Sync {
@@ -104,33 +104,33 @@ impl Connection {
     }
 
     pub(crate) fn preauth(&self) -> MutexGuard<'_, Preauth> {
-        lock(&self.preauth)
+        self.preauth.lock()
     }
 
     /// Uses the message ids of a request.
     pub(crate) fn take_ids(&self, id: u64, charge: u16) -> Result<(), Malformed> {
-        lock(&self.window).take(id, charge)
+        self.window.lock().take(id, charge)
     }
 
     /// Grants message ids with a reply; fewer while others wait for the same limits.
     pub(crate) fn grant(&self, wanted: u16, is_pressed: bool) -> u16 {
-        lock(&self.window).grant(wanted, is_pressed)
+        self.window.lock().grant(wanted, is_pressed)
     }
 
     /// A session as this connection has it, be it bound already or not.
     pub(crate) fn channel(&self, session_id: u64) -> Option<Arc<Channel>> {
-        lock(&self.channels).get(&session_id).cloned()
+        self.channels.lock().get(&session_id).cloned()
     }
 
     /// Whether a user has logged in.
     pub(crate) fn is_logged_on(&self) -> bool {
         let is_users = |channel: &Arc<Channel>| channel.is_valid() && channel.session.identity().is_some();
-        lock(&self.channels).values().any(is_users)
+        self.channels.lock().values().any(is_users)
     }
 
     /// Adds a channel that is being set up, if there may be one more of those that have proven nothing.
     pub(crate) fn add_channel(&self, channel: &Arc<Channel>, setups_max: usize) -> Result<(), NtStatus> {
-        let mut channels = lock(&self.channels);
+        let mut channels = self.channels.lock();
         // What was to be a channel of a session that has ended is found by nobody.
         channels.retain(|_, channel| !channel.session.is_over());
         let has_proven = |channel: &Arc<Channel>| channel.is_bound() && !channel.session.is_anonymous();
@@ -144,7 +144,7 @@ impl Connection {
 
     /// Takes a channel away. Its session ends with the last of them, or if it was not set up yet.
     pub(crate) fn remove_channel(&self, session_id: u64) {
-        let removed = lock(&self.channels).remove(&session_id);
+        let removed = self.channels.lock().remove(&session_id);
         if let Some(channel) = removed {
             self.service.part(&channel, self.number);
         }
@@ -152,7 +152,7 @@ impl Connection {
 
     /// Ends a session over all its channels.
     pub(crate) fn end_session(&self, session_id: u64) {
-        let removed = lock(&self.channels).remove(&session_id);
+        let removed = self.channels.lock().remove(&session_id);
         if let Some(channel) = removed {
             self.service.end_session(&channel.session);
         }
@@ -172,7 +172,7 @@ impl Connection {
 
 impl ChannelConnection for Connection {
     fn forget(&self, session_id: u64) {
-        lock(&self.channels).remove(&session_id);
+        self.channels.lock().remove(&session_id);
     }
 
     fn number(&self) -> u64 {
@@ -204,7 +204,7 @@ impl ChannelConnection for Connection {
 impl Connection {
     /// All its channels, of which it has none any longer.
     pub(crate) fn take_channels(&self) -> Vec<Arc<Channel>> {
-        std::mem::take(&mut *lock(&self.channels)).into_values().collect()
+        std::mem::take(&mut *self.channels.lock()).into_values().collect()
     }
 }
 

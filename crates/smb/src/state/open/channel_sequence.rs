@@ -2,11 +2,10 @@
 //!
 //! A client that loses a connection sends what was not answered again over another, with the next channel sequence. What it had sent
 //! before must not be done after that: it could undo what came later.
-
-use crate::sync::lock;
 use smb_wire::NtStatus;
 use smb_wire::header::{Command, Flags, Header};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use vfs::sync::Mutex;
 
 /// `ChannelSequence` of an open, and its requests that are being done.
 #[derive(Default)]
@@ -43,7 +42,7 @@ impl Sequences {
         let sequence = header.channel_sequence();
         let changes = matches!(header.command, Command::WRITE | Command::SET_INFO | Command::IOCTL);
         let refused = if changes { Err(NtStatus::FILE_NOT_AVAILABLE) } else { Ok(None) };
-        let mut counted = lock(&self.0);
+        let mut counted = self.0.lock();
         match sequence.wrapping_sub(counted.sequence) {
             EARLIER.. => return refused,
             0 => {}
@@ -64,7 +63,7 @@ impl Sequences {
 
 impl Drop for Outstanding {
     fn drop(&mut self) {
-        let mut counted = lock(&self.counted);
+        let mut counted = self.counted.lock();
         if self.changes == counted.changes {
             counted.now -= 1;
         } else {

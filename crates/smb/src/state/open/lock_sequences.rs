@@ -1,8 +1,6 @@
 //! Requests for byte ranges that come twice (MS-SMB2 §3.3.5.14): who lost a connection sends again what was not answered.
-
-use crate::sync::lock;
 use smb_wire::lock::LockSequence;
-use std::sync::Mutex;
+use vfs::sync::Mutex;
 
 /// How many requests of an open a client may have on their way.
 pub(crate) const ENTRIES: usize = 64;
@@ -18,7 +16,7 @@ impl LockSequences {
     /// Whether this request was done before. If not, what was done by its index before is forgotten.
     pub(crate) fn was_done(&self, sequence: LockSequence) -> bool {
         let Some(at) = place(sequence) else { return false };
-        let mut last = lock(&self.0);
+        let mut last = self.0.lock();
         let Some(entry) = last.as_mut().map(|last| &mut last[at]) else { return false };
         let was_done = *entry == Some(sequence.number());
         if !was_done {
@@ -29,7 +27,7 @@ impl LockSequences {
 
     /// Forgets what was noted of a request.
     pub(crate) fn forget(&self, sequence: LockSequence) {
-        if let (Some(at), Some(last)) = (place(sequence), lock(&self.0).as_mut()) {
+        if let (Some(at), Some(last)) = (place(sequence), self.0.lock().as_mut()) {
             last[at] = None;
         }
     }
@@ -37,7 +35,7 @@ impl LockSequences {
     /// The number of the last request that was done of each index, or [`NONE`].
     pub(crate) fn to_bytes(&self) -> [u8; ENTRIES] {
         let byte = |number: Option<u32>| number.and_then(|number| u8::try_from(number).ok()).unwrap_or(NONE);
-        lock(&self.0).as_ref().map_or([NONE; ENTRIES], |last| last.map(byte))
+        self.0.lock().as_ref().map_or([NONE; ENTRIES], |last| last.map(byte))
     }
 
     /// Those of an open that had these.
@@ -50,7 +48,7 @@ impl LockSequences {
     /// Notes that this request was done.
     pub(crate) fn note_done(&self, sequence: LockSequence) {
         if let Some(at) = place(sequence) {
-            lock(&self.0).get_or_insert_with(|| Box::new([None; ENTRIES]))[at] = Some(sequence.number());
+            self.0.lock().get_or_insert_with(|| Box::new([None; ENTRIES]))[at] = Some(sequence.number());
         }
     }
 }

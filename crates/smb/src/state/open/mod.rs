@@ -11,7 +11,6 @@ use super::persistent::Kept;
 use super::tree::Disk;
 use crate::metadata::file_info::Shown;
 use crate::metadata::names::Naming;
-use crate::sync::lock;
 use channel_sequence::Sequences;
 use directory_cursor::Scan;
 use lock_sequences::LockSequences;
@@ -21,14 +20,15 @@ use smb_wire::oplock::LeaseKey;
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 use vfs::acl::Rights;
 use vfs::claims::{self, Caching, Granted, Link, LockOwner, OpenId, OpenRequest, Request, Verdict};
 use vfs::qos::Nanos;
+use vfs::sync::Mutex;
 use vfs::volume::change_notify::{What, Wish};
 use vfs::{
     Access, Attrs, Blocking, Change, File, FileType, FsError, FsResult, Opened, PendingSync, SetAttrs,
-    SetTime,
+    SetTime, Wait,
 };
 use watch::Watching;
 
@@ -241,17 +241,17 @@ impl Open {
 
     /// Whether it has a lease, in place of an oplock.
     pub(crate) fn has_lease(&self) -> bool {
-        lock(&self.cached).as_ref().is_some_and(Cached::is_lease)
+        self.cached.lock().as_ref().is_some_and(Cached::is_lease)
     }
 
     /// The key of its lease, if it has one.
     pub(crate) fn lease_key(&self) -> Option<LeaseKey> {
-        lock(&self.cached).as_ref().and_then(Cached::lease).map(LeaseUse::key)
+        self.cached.lock().as_ref().and_then(Cached::lease).map(LeaseUse::key)
     }
 
     /// Whether its lease is of the second version.
     pub(crate) fn has_epoch(&self) -> bool {
-        lock(&self.cached).as_ref().and_then(Cached::lease).is_some_and(LeaseUse::has_epoch)
+        self.cached.lock().as_ref().and_then(Cached::lease).is_some_and(LeaseUse::has_epoch)
     }
 
     /// How it outlives its connection, if it does.
@@ -333,7 +333,7 @@ impl Open {
 
     /// What the client is told of its lease or oplock, to be told anew.
     pub(crate) fn take_cached(&self) -> Option<Cached> {
-        lock(&self.cached).take()
+        self.cached.lock().take()
     }
 
     /// Whose byte ranges are this open's.
@@ -362,11 +362,11 @@ impl Open {
     }
 
     pub(crate) fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        self.place.lock()
     }
 
     pub(crate) fn scan(&self) -> MutexGuard<'_, Scan> {
-        self.scan.lock().unwrap_or_else(PoisonError::into_inner)
+        self.scan.lock()
     }
 
     /// The file's attributes as they are shown.
@@ -388,7 +388,7 @@ impl Open {
         let modified = Some(SetTime::To(change.before.modified));
         let set = SetAttrs { modified, ..SetAttrs::default() };
         match self.set_times(&set, pending) {
-            Err(FsError::NotOwner | FsError::Access | FsError::Delay) => Ok(()),
+            Err(FsError::NotOwner | FsError::Access | FsError::Wait(Wait::Recall)) => Ok(()),
             done => done.map(drop),
         }
     }
@@ -514,7 +514,7 @@ impl Open {
             }
             self.file.claim(&Request::CloseListed { open: self.claim, listing: self.listing });
             self.tell_stream_removed();
-            let cached = lock(&self.cached).take();
+            let cached = self.cached.lock().take();
             drop(cached);
         }
     }

@@ -8,12 +8,12 @@ use super::Open;
 use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX, most_of_user};
 use crate::state::caching::leases::Lessee;
 use crate::state::counters::count_down;
-use crate::sync::lock;
 use smb_wire::create::CreateAction;
 use smb_wire::{Guid, NtStatus};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
+use vfs::sync::Mutex;
 
 /// How an open outlives its connection.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ impl Handles {
         is_replay: bool,
     ) -> Result<Begun, NtStatus> {
         let key = (owner, create_guid);
-        let mut table = lock(&self.0);
+        let mut table = self.0.lock();
         if let Some(created) = table.created.get(&key) {
             let is_pending = created.open.is_none();
             let open = created.open.as_ref().and_then(Weak::upgrade);
@@ -128,7 +128,7 @@ impl Handles {
         let Some(durable) = open.durable().filter(|durable| open.disconnect(*durable)) else {
             return Err(open);
         };
-        let mut table = lock(&self.0);
+        let mut table = self.0.lock();
         let Table { disconnected, of_users, .. } = &mut *table;
         let of_user = of_users.get(&durable.owner.uid).copied().unwrap_or_default();
         let others = disconnected.len().saturating_sub(of_user);
@@ -146,7 +146,7 @@ impl Handles {
 
     /// Has an open from before a restart wait for its client.
     pub(crate) fn add(&self, open: Arc<Open>) {
-        let mut table = lock(&self.0);
+        let mut table = self.0.lock();
         if let Some(durable) = open.durable() {
             *table.of_users.entry(durable.owner.uid).or_default() += 1;
             table.disconnected.insert(open.id.persistent, open);
@@ -155,12 +155,12 @@ impl Handles {
 
     /// Whether an open waits for its client.
     pub(crate) fn has(&self, persistent: u64) -> bool {
-        lock(&self.0).disconnected.contains_key(&persistent)
+        self.0.lock().disconnected.contains_key(&persistent)
     }
 
     /// The persistent half of the id of an open, by the name that its client gave the CREATE.
     pub(crate) fn find(&self, owner: Lessee, create_guid: Guid) -> Option<u64> {
-        let table = lock(&self.0);
+        let table = self.0.lock();
         let open = table.created.get(&(owner, create_guid))?.open.as_ref()?.upgrade();
         // Who is the last to have it closes it, for which the table has to be free.
         drop(table);
@@ -173,7 +173,7 @@ impl Handles {
         persistent: u64,
         check: impl FnOnce(&Open) -> Result<(), NtStatus>,
     ) -> Result<Open, Taking> {
-        let mut table = lock(&self.0);
+        let mut table = self.0.lock();
         let Entry::Occupied(entry) = table.disconnected.entry(persistent) else {
             return Err(Taking::Refused(NtStatus::OBJECT_NAME_NOT_FOUND));
         };
@@ -198,7 +198,7 @@ impl Handles {
 
     /// Lets those go that are lost, or are like this.
     pub(crate) fn sweep(&self, is_over: impl Fn(&Open) -> bool) {
-        let mut table = lock(&self.0);
+        let mut table = self.0.lock();
         let over = |_: &u64, open: &mut Arc<Open>| open.is_lost() || is_over(open);
         let gone: Vec<Arc<Open>> = table.disconnected.extract_if(over).map(|(_, open)| open).collect();
         gone.iter().for_each(|open| table.uncount(open));
@@ -231,7 +231,7 @@ impl Creation {
 
     fn is_of(&self, open: &Arc<Open>) {
         let Some(handles) = self.handles.upgrade() else { return };
-        let mut table = lock(&handles.0);
+        let mut table = handles.0.lock();
         let created = table.created.get_mut(&self.key).filter(|created| created.number == self.number);
         created.into_iter().for_each(|created| created.open = Some(Arc::downgrade(open)));
     }
@@ -247,7 +247,7 @@ impl Origin {
 impl Drop for Creation {
     fn drop(&mut self) {
         let Some(handles) = self.handles.upgrade() else { return };
-        let mut table = lock(&handles.0);
+        let mut table = handles.0.lock();
         if table.created.get(&self.key).is_some_and(|created| created.number == self.number) {
             table.created.remove(&self.key);
         }

@@ -1,10 +1,10 @@
 //! What an open watches, and which requests wait for news of it (MS-FSA §2.1.5.11).
 
 use crate::state::pending::Waker;
-use crate::sync::lock;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use vfs::claims::Outcome;
+use vfs::sync::Mutex;
 use vfs::volume::change_notify::{News, Watch, Wish};
 use vfs::{File, FsResult};
 
@@ -21,7 +21,7 @@ struct Queue(Mutex<VecDeque<Waker>>);
 impl Queue {
     /// Has the first that waits look for news.
     fn wake(&self) {
-        let first = lock(&self.0).pop_front();
+        let first = self.0.lock().pop_front();
         if let Some(waker) = first {
             waker.wake(Outcome::Again);
         }
@@ -42,14 +42,14 @@ impl Watching {
 
     /// Has a request wait for news.
     pub(crate) fn wait(&self, waker: &Waker) {
-        lock(&self.queue.0).push_back(waker.clone());
+        self.queue.0.lock().push_back(waker.clone());
         // What came in between has found nobody who waits.
         self.wake_for_news();
     }
 
     /// A request waits no longer: news that it was to look for is for the next one.
     pub(crate) fn forget(&self, async_id: u64) {
-        lock(&self.queue.0).retain(|waker| waker.asked().async_id != async_id);
+        self.queue.0.lock().retain(|waker| waker.asked().async_id != async_id);
         self.wake_for_news();
     }
 

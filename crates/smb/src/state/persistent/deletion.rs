@@ -4,7 +4,6 @@
 use super::record::{self, Record};
 use super::{DECISIONS, PersistentOpens, Slot, id_of, status_of};
 use crate::state::open::Open;
-use crate::sync::lock;
 use smb_wire::NtStatus;
 use std::sync::{Arc, MutexGuard};
 use vfs::File;
@@ -43,7 +42,7 @@ impl PersistentOpens {
     }
 
     pub(super) fn lock_deciding(&self, file: &File) -> MutexGuard<'_, ()> {
-        lock(&self.deciding[file.key().shard::<DECISIONS>()])
+        self.deciding[file.key().shard::<DECISIONS>()].lock()
     }
 
     /// Has a record say it, but that of an open that is ending. One is enough, however many there are: before its open ends, another
@@ -51,7 +50,7 @@ impl PersistentOpens {
     pub(super) fn say_deleted(&self, file: &File, ended: Option<&Arc<Slot>>) {
         let is_other = |slot: &&Arc<Slot>| ended.is_none_or(|ended| !Arc::ptr_eq(ended, slot));
         let slots = self.slots(file);
-        let says = |slot: &&Arc<Slot>| lock(&slot.state).says_deleted;
+        let says = |slot: &&Arc<Slot>| slot.state.lock().says_deleted;
         let (saying, silent): (Vec<_>, Vec<_>) = slots.iter().filter(is_other).partition(says);
         let mut says_so = false;
         for slot in saying {
@@ -70,7 +69,7 @@ impl PersistentOpens {
     /// deleted after a restart: it is removed, and its open lost then.
     fn write_or_forget(&self, file: &File) -> Result<(), NtStatus> {
         for slot in self.slots(file) {
-            if lock(&slot.state).says_deleted && self.write_deletion(&slot, file).is_err() {
+            if slot.state.lock().says_deleted && self.write_deletion(&slot, file).is_err() {
                 self.forget(&slot)?;
             }
         }
@@ -78,7 +77,7 @@ impl PersistentOpens {
     }
 
     fn forget(&self, slot: &Slot) -> Result<(), NtStatus> {
-        let mut state = lock(&slot.state);
+        let mut state = slot.state.lock();
         if !state.is_over {
             self.entries.forget(slot.number).map_err(|error| status_of(&error))?;
             state.says_deleted = false;
@@ -87,12 +86,12 @@ impl PersistentOpens {
     }
 
     fn slots(&self, file: &File) -> Vec<Arc<Slot>> {
-        lock(&self.of_files).get(&id_of(file)).cloned().unwrap_or_default()
+        self.of_files.lock().get(&id_of(file)).cloned().unwrap_or_default()
     }
 
     /// Has a record say whether the file goes, and whether it says so then.
     fn write_deletion(&self, slot: &Slot, file: &File) -> Result<bool, NtStatus> {
-        let mut state = lock(&slot.state);
+        let mut state = slot.state.lock();
         if state.is_over {
             return Ok(false);
         }

@@ -7,14 +7,14 @@ mod restore;
 
 use super::counters::count_down;
 use crate::limits::{PERSISTENT_MAX, PERSISTENT_OF_USER_MAX, most_of_user};
-use crate::sync::lock;
 use smb_wire::create::{CreateAction, ShareAccess};
 use smb_wire::{Guid, NtStatus};
 use stable::{Entries, StableDir};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use vfs::claims::Caching;
+use vfs::sync::Mutex;
 use vfs::{File, FileKey, VolumeId};
 
 /// The directory of the records in the state directory.
@@ -93,7 +93,7 @@ impl PersistentOpens {
         (number, says_deleted): (u64, bool),
     ) -> Option<Kept> {
         let uid = created.uid;
-        let mut of_users = lock(&self.of_users);
+        let mut of_users = self.of_users.lock();
         let (all, of_user) =
             (of_users.values().sum::<usize>(), of_users.get(&uid).copied().unwrap_or_default());
         let of_user_max = most_of_user(PERSISTENT_OF_USER_MAX, PERSISTENT_MAX, all - of_user);
@@ -105,7 +105,7 @@ impl PersistentOpens {
         let (opens, file) = (Arc::clone(self), id_of(file));
         let state = Mutex::new(SlotState { is_over: false, says_deleted });
         let slot = Arc::new(Slot { number, state });
-        lock(&self.of_files).entry(file).or_default().push(Arc::clone(&slot));
+        self.of_files.lock().entry(file).or_default().push(Arc::clone(&slot));
         Some(Kept { opens, created, file, slot })
     }
 
@@ -152,7 +152,7 @@ impl Kept {
         &self,
         record: impl FnOnce(&AsCreated) -> Result<(Vec<u8>, bool), NtStatus>,
     ) -> Result<(), NtStatus> {
-        let mut state = lock(&self.slot.state);
+        let mut state = self.slot.state.lock();
         if state.is_over {
             return Ok(());
         }
@@ -165,10 +165,10 @@ impl Kept {
     pub(crate) fn end(&self, file: &File, deletes: bool) {
         // One after the other: two of them do not leave it to each other.
         let _deciding = self.opens.lock_deciding(file);
-        if lock(&self.slot.state).says_deleted {
+        if self.slot.state.lock().says_deleted {
             self.opens.say_deleted(file, Some(&self.slot));
         }
-        let mut state = lock(&self.slot.state);
+        let mut state = self.slot.state.lock();
         if !std::mem::replace(&mut state.is_over, true) {
             self.opens.remove(self.slot.number, deletes || state.says_deleted);
         }
@@ -177,8 +177,8 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        count_down(&mut lock(&self.opens.of_users), self.created.uid);
-        let mut of_files = lock(&self.opens.of_files);
+        count_down(&mut self.opens.of_users.lock(), self.created.uid);
+        let mut of_files = self.opens.of_files.lock();
         if let Some(slots) = of_files.get_mut(&self.file) {
             slots.retain(|slot| !Arc::ptr_eq(slot, &self.slot));
             if slots.is_empty() {

@@ -4,15 +4,15 @@ use super::Session;
 use super::keys::{Keys, signing_key};
 use crate::state::connection::negotiated::Negotiated;
 use crate::state::pending::Allowance;
-use crate::sync::lock;
 use identity::{Acceptor, Authority, Identity, SessionKey, Step};
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Preauth, signing};
 use std::any::Any;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use transport::Outbox;
+use vfs::sync::Mutex;
 
 /// `Channel`, from the first request that authenticates over it.
 pub(crate) struct Channel {
@@ -99,7 +99,7 @@ impl Channel {
         now: identity::FileTime,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Step {
-        let mut setup = lock(&self.setup);
+        let mut setup = self.setup.lock();
         if !self.is_bound() {
             setup.preauth.update(request);
         }
@@ -115,7 +115,7 @@ impl Channel {
     /// Adds the reply to a step of the setup to what the keys are made of.
     pub(crate) fn note_reply(&self, reply: &[u8]) {
         if !self.is_bound() {
-            lock(&self.setup).preauth.update(reply);
+            self.setup.lock().preauth.update(reply);
         }
     }
 
@@ -137,11 +137,11 @@ impl Channel {
             if !is_same {
                 return Err(NtStatus::ACCESS_DENIED);
             }
-            let preauth = lock(&self.setup).preauth.clone();
+            let preauth = self.setup.lock().preauth.clone();
             let key = signing_key(negotiated, key, &preauth).ok_or(NtStatus::LOGON_FAILURE)?;
             return self.bind(Arc::new(key));
         }
-        let preauth = lock(&self.setup).preauth.clone();
+        let preauth = self.setup.lock().preauth.clone();
         let keys = Keys::derive(negotiated, key, &preauth).ok_or(NtStatus::LOGON_FAILURE)?;
         let signing = Arc::clone(keys.signing());
         self.session.establish(negotiated, identity, keys, must_sign)?;

@@ -2,12 +2,11 @@
 
 use crate::limits::{NETWORKS_MAX, REFUSED_AT_ONCE_MAX, REFUSED_EVERY, SITE_NETWORKS_MAX, SITE_PREFIX_BITS};
 use crate::state::counters::count_down;
-use crate::sync::lock;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use vfs::bounds::{Network, Networks};
+use vfs::sync::Mutex;
 
 /// When the tries of each network will be forgotten: each refused one moves that on.
 #[derive(Default)]
@@ -38,14 +37,14 @@ impl Attempts {
 
     /// Whether a client at this address may try.
     pub(crate) fn may_try(&self, address: IpAddr, now: Instant) -> bool {
-        let known = lock(&self.known);
+        let known = self.known.lock();
         let network = known.counted(self.networks.of(address), site_of(address));
         known.forgotten(network, now).saturating_duration_since(now) <= all_but_one()
     }
 
     /// A try was refused.
     pub(crate) fn note_refused(&self, address: IpAddr, now: Instant) {
-        let (site, mut known) = (site_of(address), lock(&self.known));
+        let (site, mut known) = (site_of(address), self.known.lock());
         known.forget_all_until(now);
         let network = known.counted(self.networks.of(address), site);
         let forgotten = known.forgotten(network, now).max(now) + REFUSED_EVERY;
@@ -158,7 +157,7 @@ mod tests {
         let at = |site: u16, network: u16| Ipv6Addr::new(0x2001, 0xdb8, site, network, 0, 0, 0, 1).into();
         let tried: u32 = (1..=u16::MAX).map(|network| tries(&attempts, at(1, network), now)).sum();
         assert_eq!(tried, REFUSED_AT_ONCE_MAX * (u32::try_from(SITE_NETWORKS_MAX).unwrap() + 1));
-        assert!(lock(&attempts.known).networks.len() <= SITE_NETWORKS_MAX + 1);
+        assert!(attempts.known.lock().networks.len() <= SITE_NETWORKS_MAX + 1);
         assert_eq!(tries(&attempts, at(2, 1), now), REFUSED_AT_ONCE_MAX, "other sites are others");
         assert_eq!(tries(&attempts, at(1, 7), now + REFUSED_EVERY), 1);
     }
@@ -170,10 +169,10 @@ mod tests {
         let most = u32::try_from(NETWORKS_MAX).unwrap();
         (1..=most + 500).for_each(|number| attempts.note_refused(address(number), now));
         assert_eq!(tries(&attempts, address(1 << 20), now), REFUSED_AT_ONCE_MAX - 1);
-        let known = lock(&attempts.known).networks.len();
+        let known = attempts.known.lock().networks.len();
         assert_eq!(known, NETWORKS_MAX);
         attempts.note_refused(address(1 << 20), now + REFUSED_EVERY * 1000);
-        let known = lock(&attempts.known);
+        let known = attempts.known.lock();
         assert_eq!((known.networks.len(), known.by_time.len()), (1, 1), "what is over is forgotten");
         assert_eq!(known.sites.len(), 1);
     }

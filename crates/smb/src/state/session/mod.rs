@@ -20,7 +20,6 @@ use crate::limits::{
     PIPE_BYTES_OF_USER_MAX, SESSION_CHANNELS_MAX, SESSION_OPENS_MAX, SESSION_PIPE_BYTES_MAX,
     SESSION_PIPES_MAX, SESSIONS_MAX, SETUP_TIME_MAX, TREES_MAX,
 };
-use crate::sync::lock;
 use channel::Channel;
 use identity::Identity;
 use keys::Keys;
@@ -31,10 +30,11 @@ use smb_wire::negotiate::Capabilities;
 use smb_wire::{FileId, NtStatus};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 use transport::Outbox;
 use vfs::claims::Effect;
+use vfs::sync::Mutex;
 
 /// `Session`.
 pub(crate) struct Session {
@@ -168,13 +168,13 @@ impl Session {
         let (negotiated, is_proven) = (negotiated.clone(), identity.is_some());
         let user = self.users.of(identity.as_ref().map(|identity| identity.credential.uid));
         let of_user = user.session(self.counted.all()).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         let established = self.established.set(Established { identity, negotiated, keys, must_sign });
         established.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
         (held.user, held.of_user) = (user, Some(of_user));
         drop(held);
         if is_proven {
-            *lock(&self.setup) = None;
+            *self.setup.lock() = None;
         }
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Session {
 
     /// The channels that are bound, the newest first.
     pub(crate) fn channels(&self) -> Vec<Arc<Channel>> {
-        lock(&self.channels).iter().rev().filter_map(Weak::upgrade).collect()
+        self.channels.lock().iter().rev().filter_map(Weak::upgrade).collect()
     }
 
     /// Where its client is, by each of its connections.
@@ -201,12 +201,12 @@ impl Session {
 
     /// Whether there may be one more channel.
     pub(crate) fn has_room_for_channel(&self) -> bool {
-        lock(&self.channels).len() < SESSION_CHANNELS_MAX
+        self.channels.lock().len() < SESSION_CHANNELS_MAX
     }
 
     /// Adds a channel, if there may be one more.
     pub(crate) fn add_channel(&self, channel: &Arc<Channel>) -> Result<(), NtStatus> {
-        let mut channels = lock(&self.channels);
+        let mut channels = self.channels.lock();
         if self.is_over() {
             return Err(NtStatus::USER_SESSION_DELETED);
         }
@@ -219,7 +219,7 @@ impl Session {
 
     /// Takes a channel away whose connection is gone. Whether none is left: then none is added any more.
     pub(crate) fn remove_channel(&self, channel: &Arc<Channel>) -> bool {
-        let mut channels = lock(&self.channels);
+        let mut channels = self.channels.lock();
         channels.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(channel)));
         let is_last = channels.is_empty();
         if is_last {
@@ -255,13 +255,13 @@ impl Session {
 
     /// What its user has, in this session and others.
     pub(crate) fn user(&self) -> Arc<UserUse> {
-        Arc::clone(&lock(&self.held).user)
+        Arc::clone(&self.held.lock().user)
     }
 
     /// A waker of a request that is known by `asked`. Who closes what it is about from now on ends it; before, it is refused.
     pub(crate) fn waker(&self, asked: Asked, taken: [Taken; 3]) -> Result<Waker, NtStatus> {
         let waker = Waker::new(&self.waiting, asked, taken).ok_or(NtStatus::USER_SESSION_DELETED)?;
-        if lock(&self.held).has_all_of(&asked) {
+        if self.held.lock().has_all_of(&asked) {
             return Ok(waker);
         }
         waker.finish();
@@ -274,17 +274,17 @@ impl Session {
     }
 
     pub(crate) fn tree(&self, id: u32) -> Option<Arc<Tree>> {
-        lock(&self.held).trees.get(&id).cloned()
+        self.held.lock().trees.get(&id).cloned()
     }
 
     /// All its tree connects.
     pub(crate) fn trees(&self) -> Vec<Arc<Tree>> {
-        lock(&self.held).trees.values().cloned().collect()
+        self.held.lock().trees.values().cloned().collect()
     }
 
     /// Connects to a share, unless the session has `trees_max` already, or there are too many in all.
     pub(crate) fn add_tree(&self, counts: &Counts, share: Share, trees_max: usize) -> Option<u32> {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         if held.trees.len() >= trees_max || self.is_over.load(Ordering::SeqCst) {
             return None;
         }
@@ -302,7 +302,7 @@ impl Session {
 
     /// Ends a tree connect. What was open by it is the caller's, to be closed or kept.
     pub(crate) fn take_tree(&self, counts: &Counts, tree: &Arc<Tree>) -> Vec<Arc<Open>> {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         held.trees.remove(&tree.id);
         let of_tree =
             |_: &FileId, open: &mut Arc<Open>| tree.disk().is_some_and(|disk| Arc::ptr_eq(disk, &open.disk));
@@ -316,17 +316,17 @@ impl Session {
     }
 
     pub(crate) fn open(&self, id: FileId) -> Option<Arc<Open>> {
-        lock(&self.held).opens.get(&id).cloned()
+        self.held.lock().opens.get(&id).cloned()
     }
 
     /// What is open and is like this.
     pub(crate) fn opens_where(&self, is: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {
-        lock(&self.held).opens.values().filter(|open| is(open)).cloned().collect()
+        self.held.lock().opens.values().filter(|open| is(open)).cloned().collect()
     }
 
     /// Keeps an open of a tree connect, if there is room for it.
     pub(crate) fn add_open(&self, counts: &Counts, tree_id: u32, open: &Arc<Open>) -> Result<(), NtStatus> {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         held.check_tree(tree_id)?;
         let has_room = held.has_room() && !self.is_over.load(Ordering::SeqCst);
         if !has_room || !held.user.count_open(counts) {
@@ -338,12 +338,12 @@ impl Session {
 
     /// Has another open take the place of the one with its id, which is returned; none if that was closed.
     pub(crate) fn replace_open(&self, open: &Arc<Open>) -> Option<Arc<Open>> {
-        lock(&self.held).opens.get_mut(&open.id).map(|old| std::mem::replace(old, Arc::clone(open)))
+        self.held.lock().opens.get_mut(&open.id).map(|old| std::mem::replace(old, Arc::clone(open)))
     }
 
     /// Lets an open go; whoever took it out closes it.
     pub(crate) fn remove_open(&self, counts: &Counts, id: FileId) -> Option<Arc<Open>> {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         let open = held.opens.remove(&id)?;
         held.user.uncount_opens(counts, 1);
         drop(held);
@@ -352,7 +352,7 @@ impl Session {
     }
 
     pub(crate) fn pipe(&self, id: FileId) -> Option<Arc<Pipe>> {
-        lock(&self.held).pipes.get(&id).cloned()
+        self.held.lock().pipes.get(&id).cloned()
     }
 
     /// The memory that a pipe of this session counts to.
@@ -368,7 +368,7 @@ impl Session {
 
     /// Keeps a pipe, if there is room for one more.
     pub(crate) fn add_pipe(&self, counts: &Counts, pipe: Pipe) -> Result<(), NtStatus> {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         held.check_tree(pipe.tree_id)?;
         let pipes_max = if self.is_anonymous() { ANONYMOUS_PIPES_MAX } else { SESSION_PIPES_MAX };
         let has_room = held.has_room() && held.pipes.len() < pipes_max;
@@ -381,7 +381,7 @@ impl Session {
 
     /// Lets a pipe go, and what was answered over it and not read.
     pub(crate) fn remove_pipe(&self, counts: &Counts, id: FileId) -> Option<Arc<Pipe>> {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         let pipe = held.pipes.remove(&id)?;
         held.user.uncount_pipes(counts, 1);
         drop(held);
@@ -391,9 +391,9 @@ impl Session {
 
     /// Ends the session. What was open is the caller's, to be closed or kept; everything else goes.
     pub(crate) fn end(&self, counts: &Counts) -> Vec<Arc<Open>> {
-        let mut held = lock(&self.held);
+        let mut held = self.held.lock();
         self.is_over.store(true, Ordering::SeqCst);
-        *lock(&self.setup) = None;
+        *self.setup.lock() = None;
         let Held { trees, opens, pipes, user, of_user, .. } = std::mem::take(&mut *held);
         drop(held);
         self.waiting.close_all();
@@ -531,7 +531,7 @@ mod tests {
         begun.extend([SETUPS_MAX, SETUPS_MAX + 1].map(|number| new(&setups, &counts, number).unwrap()));
         assert!(new(&setups, &counts, 0).is_none());
         // Those that are set up are in nobody's way, up to their own bound.
-        begun.iter().for_each(|session| *lock(&session.setup) = None);
+        begun.iter().for_each(|session| *session.setup.lock() = None);
         begun.extend((0..SETUPS_MAX).map(|number| new(&setups, &counts, number).unwrap()));
         assert!(new(&setups, &counts, SETUPS_MAX).is_none());
         drop(begun);

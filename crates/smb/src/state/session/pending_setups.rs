@@ -2,11 +2,11 @@
 //! gives way.
 
 use crate::limits::{SETUP_TIME_MIN, SETUPS_MAX};
-use crate::sync::lock;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 use transport::Yielding;
 use vfs::bounds::Network;
+use vfs::sync::Mutex;
 
 /// The places that there are, each with the number of its session.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ impl Setups {
         network: Network,
         now: Instant,
     ) -> Option<(Setup, Option<u64>)> {
-        let mut places = lock(&self.0);
+        let mut places = self.0.lock();
         let ended = if places.len() >= SETUPS_MAX { Some(places.give_way(network, now)?.1) } else { None };
         let number = places.add(network, now, session_id);
         Some((Setup { setups: self.clone(), number }, ended))
@@ -42,7 +42,7 @@ impl Setups {
 
 impl Drop for Setup {
     fn drop(&mut self) {
-        lock(&self.setups.0).remove(self.number);
+        self.setups.0.lock().remove(self.number);
     }
 }
 
@@ -72,6 +72,6 @@ mod tests {
         assert!(lost.iter().all(|&id| id < 110), "the oldest of the five: {lost:?}");
         assert!(setups.take(7, network(0), now + SETUP_TIME_MIN).is_some_and(|(_, ended)| ended.is_some()));
         drop((flood, others));
-        assert!(lock(&setups.0).is_empty(), "all were given back");
+        assert!(setups.0.lock().is_empty(), "all were given back");
     }
 }

@@ -5,11 +5,10 @@
 //! another that has its id unused. No nonce is used for two messages of a session (MS-SMB2 §2.2.41), so a nonce tells.
 
 use crate::limits::NONCES_MAX;
-use crate::sync::lock;
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::Mutex;
+use vfs::sync::Mutex;
 
 /// Nonces of the last messages: at least [`NONCES_MAX`] of them, and less than twice as many.
 #[derive(Default)]
@@ -29,7 +28,7 @@ impl Nonces {
     /// Whether a nonce was not used before; it is now. To be asked of messages that are not forged.
     pub(crate) fn is_first(&self, nonce: &[u8; 16]) -> bool {
         let hash = self.hasher.hash_one(nonce);
-        let mut seen = lock(&self.seen);
+        let mut seen = self.seen.lock();
         if seen.old.contains(&hash) || !seen.new.insert(hash) {
             return false;
         }
@@ -55,7 +54,7 @@ mod tests {
             assert!(nonces.is_first(&nonce(number)));
             assert!(!nonces.is_first(&nonce(number)));
             assert!(!nonces.is_first(&nonce(number.saturating_sub(NONCES_MAX - 1))));
-            let seen = lock(&nonces.seen);
+            let seen = nonces.seen.lock();
             assert!(seen.new.len() + seen.old.len() < 2 * NONCES_MAX);
         }
     }

@@ -1,7 +1,8 @@
 //! Effects of effects: clients queue thousands, threads have small stacks.
 
 use super::*;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use crate::sync::Mutex;
+use std::sync::{Arc, OnceLock, Weak};
 
 const NOW: Nanos = Nanos(SECOND);
 const MANY: u64 = 8000;
@@ -19,18 +20,18 @@ struct GivesBack {
 
 impl Holder for GivesBack {
     fn deliver(&self, effect: Effect) {
-        let mut depth = self.depth.lock().unwrap();
+        let mut depth = self.depth.lock();
         *depth = (depth.0 + 1, depth.1.max(depth.0 + 1));
         drop(depth);
         if let Effect::Resume { ticket, outcome: Outcome::Granted, .. } = effect {
-            self.granted.lock().unwrap().push(ticket);
-            let request = self.owners.lock().unwrap().remove(&ticket).unwrap();
+            self.granted.lock().push(ticket);
+            let request = self.owners.lock().remove(&ticket).unwrap();
             let LockRequest { owner, stream, span, is_enforced: enforced, .. } = request;
             let claims = self.claims.get().unwrap().upgrade().unwrap();
             let unlock = Request::Unlock { owner, stream, span, enforced, is_exclusive: None };
             assert!(matches!(claims.request(NOW, &key(1), &unlock), Verdict::Granted(_)));
         }
-        self.depth.lock().unwrap().0 -= 1;
+        self.depth.lock().0 -= 1;
     }
 }
 
@@ -60,7 +61,7 @@ fn crowd(is_enforced: bool) -> (Arc<Claims>, Arc<GivesBack>, Vec<Ticket>) {
         let Verdict::Wait(ticket) = claims.request(NOW, &key(1), &Request::Lock(request)) else {
             panic!("it is locked")
         };
-        holder.owners.lock().unwrap().insert(ticket, request);
+        holder.owners.lock().insert(ticket, request);
         ticket
     };
     let tickets = (1..=MANY).map(wait).collect();
@@ -82,8 +83,8 @@ fn thousands_who_give_back_what_they_wait_for_take_no_stack() {
             claims.dispatch(effects);
             let expected: &[Ticket] = if is_enforced { &tickets[..0] } else { &tickets };
             // Enforced ranges need the open that they end with, which has gone.
-            assert_eq!(*holder.granted.lock().unwrap(), expected);
-            assert_eq!(*holder.depth.lock().unwrap(), (0, 1), "one is delivered at a time");
+            assert_eq!(*holder.granted.lock(), expected);
+            assert_eq!(*holder.depth.lock(), (0, 1), "one is delivered at a time");
             claims.drop_holder(NOW, *holder.id.get().unwrap());
             assert!(claims.is_empty() && claims.next_deadline().is_none());
         }
@@ -104,17 +105,17 @@ fn what_a_panic_has_left_is_delivered_with_what_comes_next() {
     let id = *holder.id.get().unwrap();
     let effects = vec![resume(panics, Ticket(1)), resume(id, tickets[0])];
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| claims.dispatch(effects)));
-    assert!(caught.is_err() && holder.depth.lock().unwrap().1 == 0);
+    assert!(caught.is_err() && holder.depth.lock().1 == 0);
     claims.dispatch(vec![resume(id, tickets[1])]);
-    assert_eq!(*holder.depth.lock().unwrap(), (0, 1));
+    assert_eq!(*holder.depth.lock(), (0, 1));
 }
 
 #[test]
 fn a_holder_that_ends_hears_of_its_own_requests() {
     let (claims, holder, _) = crowd(false);
     claims.end_holder(NOW, *holder.id.get().unwrap());
-    assert_eq!(holder.depth.lock().unwrap().1, 1, "they are canceled");
-    assert!(holder.granted.lock().unwrap().is_empty());
+    assert_eq!(holder.depth.lock().1, 1, "they are canceled");
+    assert!(holder.granted.lock().is_empty());
     claims.end_holder(NOW, HolderId(1000));
     assert!(claims.is_empty());
 }

@@ -1,9 +1,10 @@
 //! Deletion, names, opens without a connection, courtesy, the time after a restart, and threads.
 
 use super::*;
-use crate::FsError;
 use crate::claims::held::CLAIMS_MAX;
-use std::sync::{Arc, Mutex};
+use crate::sync::Mutex;
+use crate::{FsError, Wait};
+use std::sync::Arc;
 
 fn link() -> Link {
     Link { parent: key(9), name: Box::from(&b"name"[..]), listing: None }
@@ -412,7 +413,7 @@ struct Inbox(Mutex<Vec<Effect>>);
 
 impl Holder for Inbox {
     fn deliver(&self, effect: Effect) {
-        self.0.lock().unwrap().push(effect);
+        self.0.lock().push(effect);
     }
 }
 
@@ -472,12 +473,12 @@ fn callers_without_state_reach_holders() {
     let (verdict, effects) = claims.apply(NOW, &key(1), &Request::Open(request));
     let Verdict::Granted(Granted { open: Some(open), .. }) = verdict else { panic!("{verdict:?}") };
     assert_eq!(claims.deliver(effects), []);
-    assert_eq!(write(1), Err(FsError::Delay));
+    assert_eq!(write(1), Err(FsError::Wait(Wait::Recall)));
     claims.apply(NOW, &key(1), &Request::DeleteOnClose { open, link: link() });
     assert_eq!(write(1), Err(FsError::DeletePending), "it would go with the open");
-    assert_eq!(claims.unlink(By::Anonymous, || NOW, &key(1)), Err(FsError::Delay));
+    assert_eq!(claims.unlink(By::Anonymous, || NOW, &key(1)), Err(FsError::Wait(Wait::Recall)));
     assert_eq!(write(2), Ok(()));
-    assert!(matches!(inbox.0.lock().unwrap()[..], [Effect::Recall { acknowledge: true, .. }]));
+    assert!(matches!(inbox.0.lock()[..], [Effect::Recall { acknowledge: true, .. }]));
     assert_eq!(claims.next_deadline(), Some(Nanos(36 * SECOND)));
     // An open that gives way to a caller without state may have been the last one of a file to be deleted.
     claims.apply(NOW, &key(1), &disconnect(open, false));

@@ -9,7 +9,7 @@ use crate::conformance::oracle::Random;
 use crate::conformance::rig::{Outcome, name};
 use crate::{
     Backend, Blocking, Capacity, FileType, FsError, FsResult, Name, NewInode, NodeRef, SetAttrs, SetXattr,
-    Special, UncheckedNode, Usage, XattrName,
+    Special, UncheckedNode, Usage, Wait, XattrName,
 };
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -627,7 +627,7 @@ fn changes_wait_for_the_count(fixture: Fixture) -> Outcome {
     eq("what is read at once", contents(&file)?, vec![1; 10_000])?;
     // Whether it was counted by now is not known: then it is done, else it is refused and does nothing.
     let late = |what: &str, outcome: Result<(), FsError>| match outcome {
-        Ok(()) | Err(FsError::Delay) => Ok(outcome.is_ok()),
+        Ok(()) | Err(FsError::Wait(Wait::Recall)) => Ok(outcome.is_ok()),
         Err(error) => Err(crate::conformance::Failure::new(format!("{what}: got {error:?}"))),
     };
     let made = late("a new file", fixture.file(&root, "new").map(drop))?;

@@ -782,7 +782,10 @@ fn a_panic_at_one_turn_takes_no_other() {
     while gate.admit(client, demand) {}
     let (came, turns) = std::sync::mpsc::channel();
     for fails in [true, false, true, false] {
-        assert_eq!(gate.wait(client, demand, Box::new(Turn { fails, came: came.clone() })), Wait::Queued);
+        assert_eq!(
+            gate.wait(client, demand, Box::new(Turn { fails, came: came.clone() })),
+            QueueResult::Queued
+        );
     }
     for _ in 0..2 {
         turns.recv_timeout(std::time::Duration::from_secs(10)).expect("a turn behind one that failed");

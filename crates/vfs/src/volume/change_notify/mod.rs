@@ -8,15 +8,16 @@ use crate::acl::posix_acl::PosixAcl;
 use crate::acl::{Acl, Rights, SecurityStyle};
 use crate::backend::stored_acl::list_of;
 use crate::backend::{Blocking, NodeRef};
-use crate::error::{FsError, FsResult};
+use crate::error::{FsError, FsResult, Wait};
 use crate::file_key::FileKey;
 use crate::model::attrs::{Attrs, FileType};
 use crate::model::caller::Caller;
 use crate::model::name::Name;
+use crate::sync::Mutex;
 use std::collections::HashMap;
 use std::ops::{BitOr, ControlFlow};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Watches of a volume, and how many of them one user may have.
 pub const WATCHES_MAX: usize = 16_384;
@@ -193,14 +194,10 @@ pub(crate) struct Child {
 /// A change in a directory.
 pub(crate) type Change<'n> = (Action, &'n [u8]);
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Watch {
     /// Takes the news, if there is any.
     pub fn take(&self) -> Option<News> {
-        let mut buffer = lock(&self.watched.buffer);
+        let mut buffer = self.watched.buffer.lock();
         self.watched.kept.give_back(&mut buffer);
         let changes = std::mem::take(&mut buffer.changes);
         if buffer.is_gone {
@@ -214,17 +211,17 @@ impl Watch {
 
     /// Whether there is news.
     pub fn has_news(&self) -> bool {
-        let buffer = lock(&self.watched.buffer);
+        let buffer = self.watched.buffer.lock();
         buffer.is_gone || buffer.is_too_much || !buffer.changes.is_empty()
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        lock(&self.watches.table).remove(&self.watched);
+        self.watches.table.lock().remove(&self.watched);
         self.watches.count.fetch_sub(1, Ordering::SeqCst);
         // Whoever tells of something now still has it, and keeps nothing more.
-        let mut buffer = lock(&self.watched.buffer);
+        let mut buffer = self.watched.buffer.lock();
         self.watched.kept.give_back(&mut buffer);
         buffer.is_gone = true;
     }
@@ -290,7 +287,7 @@ impl Watched {
 
     /// Keeps changes. Whether there is news.
     fn keep(&self, above: &[u8], changes: &[Change<'_>]) -> bool {
-        let mut buffer = lock(&self.buffer);
+        let mut buffer = self.buffer.lock();
         if buffer.is_gone || buffer.is_too_much {
             return false;
         }
@@ -335,12 +332,12 @@ impl Watches {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Watches a directory. [`FsError::Delay`] where there are too many watches, of the user or of all.
+    /// Watches a directory. [`FsError::Wait(Wait::Recall)`] where there are too many watches, of the user or of all.
     pub(crate) fn add(self: &Arc<Self>, key: FileKey, wish: Wish, tell: Tell) -> FsResult<Watch> {
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         let of_user = table.users.get(&wish.user).map_or(0, |(watches, _)| *watches);
         if self.count.load(Ordering::Relaxed) >= WATCHES_MAX || of_user >= WATCHES_OF_USER_MAX {
-            return Err(FsError::Delay);
+            return Err(FsError::Wait(Wait::Recall));
         }
         self.count.fetch_add(1, Ordering::SeqCst);
         let (watches, of_user) = table.users.entry(wish.user).or_default();
@@ -374,7 +371,7 @@ impl Watches {
             return;
         }
         self.push(&dir.key(), &[], &[], changes, what);
-        let has_trees = !lock(&self.table).trees.is_empty();
+        let has_trees = !self.table.lock().trees.is_empty();
         if has_trees && self.climb(root, dir, changes, what).is_err() {
             self.overflow_trees();
         }
@@ -386,7 +383,7 @@ impl Watches {
             return;
         }
         for watched in self.watchers(key).iter() {
-            let mut buffer = lock(&watched.buffer);
+            let mut buffer = watched.buffer.lock();
             watched.overflow(&mut buffer);
             buffer.is_gone = true;
             drop(buffer);
@@ -427,7 +424,7 @@ impl Watches {
     }
 
     fn watchers(&self, key: &FileKey) -> Watchers {
-        lock(&self.table).watched.get(key).cloned().unwrap_or_default()
+        self.table.lock().watched.get(key).cloned().unwrap_or_default()
     }
 
     /// Tells changes to those who watch a directory, or its tree if they are in one below, to which the way leads through those with
@@ -476,7 +473,7 @@ impl Watches {
             let name = Name::new(name)?;
             Ok(above.lookup(name, Blocking::Allowed)?.node.key() == key)
         };
-        let known = lock(&self.table).names.get(&key).cloned();
+        let known = self.table.lock().names.get(&key).cloned();
         if let Some((_, name)) = known.filter(|(known_above, _)| *known_above == above_key)
             && has_it(&name).unwrap_or(false)
         {
@@ -495,7 +492,7 @@ impl Watches {
         if !has_it(&name)? {
             return Err(FsError::NotFound);
         }
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         if table.names.len() >= NAMES_MAX {
             table.names.clear();
         }
@@ -505,9 +502,9 @@ impl Watches {
 
     /// Has all who watch trees list them.
     fn overflow_trees(&self) {
-        let trees = Arc::clone(&lock(&self.table).trees);
+        let trees = Arc::clone(&self.table.lock().trees);
         for watched in trees.iter() {
-            watched.overflow(&mut lock(&watched.buffer));
+            watched.overflow(&mut watched.buffer.lock());
             (watched.tell)();
         }
     }

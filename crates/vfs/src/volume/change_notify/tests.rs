@@ -180,7 +180,7 @@ fn what_is_kept_is_bounded_and_repetitions_are_no_news() {
     assert_eq!(watches.bytes.load(Ordering::SeqCst), CHANGE_BYTES + 1);
     drop((small, none));
     assert_eq!((watches.bytes.load(Ordering::SeqCst), watches.is_any()), (0, false));
-    let table = lock(&watches.table);
+    let table = watches.table.lock();
     assert!(table.watched.is_empty() && table.names.is_empty() && table.trees.is_empty());
 }
 
@@ -200,7 +200,7 @@ fn watches_and_what_all_of_them_keep_are_bounded() {
     let root = root();
     let watches: Vec<Watch> = (0..4).flat_map(|user| watches_of(&root, user)).collect();
     assert_eq!(watches.len(), WATCHES_MAX);
-    assert!(matches!(root.watch(wish_of(4, 1), Box::new(|| {})), Err(FsError::Delay)));
+    assert!(matches!(root.watch(wish_of(4, 1), Box::new(|| {})), Err(FsError::Wait(Wait::Recall))));
     for number in 0..20 {
         make(&root, &format!("{number:0100}"));
     }
@@ -209,7 +209,7 @@ fn watches_and_what_all_of_them_keep_are_bounded() {
     assert!(kinds.filter(|is_too_much| *is_too_much).count() > 0);
     assert_eq!(root.volume().watches().bytes.load(Ordering::SeqCst), 0);
     drop(watches);
-    assert!(lock(&root.volume().watches().table).users.is_empty());
+    assert!(root.volume().watches().table.lock().users.is_empty());
     assert!(root.watch(wish_of(0, 1), Box::new(|| {})).is_ok());
     make(&root, "file");
     assert!(look_up(&root, "file").watch(wish_of(0, 1), Box::new(|| {})).is_err(), "files are not watched");
@@ -222,7 +222,7 @@ fn one_user_leaves_watches_and_what_they_keep_to_others() {
     assert_eq!(greedy.len(), WATCHES_OF_USER_MAX);
     let modest = root.watch(wish_of(1001, usize::MAX), Box::new(|| {})).unwrap();
     let mut made = 0;
-    while !greedy.iter().any(|watch| lock(&watch.watched.buffer).is_too_much) {
+    while !greedy.iter().any(|watch| watch.watched.buffer.lock().is_too_much) {
         make(&root, &format!("{made:0250}"));
         made += 1;
     }
@@ -238,14 +238,14 @@ fn who_is_told_may_watch_and_stop() {
     let root = root();
     let others = Arc::new(Mutex::new(vec![watch(&root, NAMES, true, 1000).0]));
     let (dir, kept) = (root.clone(), Arc::clone(&others));
-    let tell = move || *lock(&kept) = vec![watch(&dir, NAMES, true, 1000).0];
+    let tell = move || *kept.lock() = vec![watch(&dir, NAMES, true, 1000).0];
     let own = root.watch(wish_of(0, 1000), Box::new(tell)).unwrap();
     make(&root, "first");
-    assert_eq!((said(&own), said(&lock(&others)[0])), (vec!["Added first".to_owned()], vec![]));
+    assert_eq!((said(&own), said(&others.lock()[0])), (vec!["Added first".to_owned()], vec![]));
     make(&root, "second");
     assert_eq!(said(&own), ["Added second"]);
     assert_eq!(
-        lock(&root.volume().watches().table).watched.values().map(|here| here.len()).sum::<usize>(),
+        root.volume().watches().table.lock().watched.values().map(|here| here.len()).sum::<usize>(),
         2
     );
 }

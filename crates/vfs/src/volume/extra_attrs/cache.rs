@@ -8,10 +8,11 @@ use crate::acl::Record;
 use crate::backend::xattrs::XattrsSize;
 use crate::file_key::FileKey;
 use crate::model::attrs::Attrs;
+use crate::sync::Mutex;
 use std::array;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, MutexGuard};
 
 /// Records of all volumes that are remembered, one a slot: about 9 MiB.
 const SLOTS: usize = 1 << 16;
@@ -101,7 +102,7 @@ impl Slot {
     /// What is remembered of the file in this state, after whatever was here.
     fn of<T>(&self, attrs: &Attrs, act: impl FnOnce(&mut Remembered) -> T) -> T {
         let index = usize::try_from(self.file % SLOTS as u64).unwrap_or(0);
-        let mut slot = SLOTS_OF_ALL[index].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = SLOTS_OF_ALL[index].lock();
         if (slot.file, slot.change) != (self.file, attrs.change) {
             *slot = Remembered { file: self.file, change: attrs.change, ..Remembered::default() };
         }
@@ -111,6 +112,6 @@ impl Slot {
     /// Keeps other changes of this file's record away.
     pub(crate) fn lock_change(&self) -> MutexGuard<'static, ()> {
         let index = usize::try_from(self.file % CHANGES as u64).unwrap_or(0);
-        CHANGING[index].lock().unwrap_or_else(PoisonError::into_inner)
+        CHANGING[index].lock()
     }
 }

@@ -15,9 +15,10 @@ use registry::{Asked, Confirmed, Fresh, Record, Refused, Registry};
 use sequence::{Reply, Sequence};
 use std::hash::BuildHasher;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use vfs::Protection;
 use vfs::bounds::Bounds;
+use vfs::sync::Mutex;
 
 /// What all clients of 4.0 share.
 pub(crate) struct Shared {
@@ -182,7 +183,7 @@ impl State {
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.v40.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        self.v40.registry.lock()
     }
 }
 

@@ -12,12 +12,12 @@ use anyhow::Context;
 use crate::process;
 
 /// What makes the machine and runs the scripts on it.
-const INIT: &str = include_str!("sandbox/init.sh");
+const INIT: &str = include_str!("init.sh");
 /// What runs one of them.
-const STEP: &str = include_str!("sandbox/step.sh");
+const STEP: &str = include_str!("step.sh");
 /// What the scripts find as programs.
 const PROGRAMS: [(&str, &str); 2] =
-    [("plimsoll", include_str!("sandbox/plimsoll.sh")), ("cargo", include_str!("sandbox/cargo.sh"))];
+    [("plimsoll", include_str!("plimsoll.sh")), ("cargo", include_str!("cargo.sh"))];
 /// A script is killed after so many seconds.
 const SCRIPT_S_MAX: &str = "900";
 /// The whole machine is killed after this.

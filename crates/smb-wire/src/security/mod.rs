@@ -1,8 +1,4 @@
 //! Security descriptors, MS-DTYP §2.4: who owns a file, and who may do what with it.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use std::fmt;
 

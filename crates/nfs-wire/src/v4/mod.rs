@@ -7,10 +7,6 @@
 //! refused before those behind it are looked at. A reply is a [`CompoundReplyHead`] and then, for each
 //! operation that ran, its [`Op`] and its result: a [`Reply`] of the `…Ok`, another union, or the [`Status`]
 //! alone. [`OpReply`] is any of them.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::Xdr;
 

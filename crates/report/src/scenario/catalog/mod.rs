@@ -4,19 +4,19 @@ use super::Scenario;
 
 /// Each as it would be written by hand.
 const FILES: [&str; 13] = [
-    include_str!("catalog/gcnv-scale-out.toml"),
-    include_str!("catalog/gcnv-smb.toml"),
-    include_str!("catalog/anf-regular.toml"),
-    include_str!("catalog/anf-nconnect.toml"),
-    include_str!("catalog/anf-large-scale-out.toml"),
-    include_str!("catalog/anf-large-scale-up.toml"),
-    include_str!("catalog/anf-eda-fio.toml"),
-    include_str!("catalog/eda-blend.toml"),
-    include_str!("catalog/filestore.toml"),
-    include_str!("catalog/mount-options.toml"),
-    include_str!("catalog/client-tuning.toml"),
-    include_str!("catalog/metadata.toml"),
-    include_str!("catalog/sizing.toml"),
+    include_str!("gcnv-scale-out.toml"),
+    include_str!("gcnv-smb.toml"),
+    include_str!("anf-regular.toml"),
+    include_str!("anf-nconnect.toml"),
+    include_str!("anf-large-scale-out.toml"),
+    include_str!("anf-large-scale-up.toml"),
+    include_str!("anf-eda-fio.toml"),
+    include_str!("eda-blend.toml"),
+    include_str!("filestore.toml"),
+    include_str!("mount-options.toml"),
+    include_str!("client-tuning.toml"),
+    include_str!("metadata.toml"),
+    include_str!("sizing.toml"),
 ];
 
 /// All of them, in the order of the list.
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_guide_knows_each_and_its_example_is_one() {
-        const GUIDE: &str = include_str!("../../../../docs/guide/scenarios.md");
+        const GUIDE: &str = include_str!("../../../../../docs/guide/scenarios.md");
         for scenario in all() {
             assert!(GUIDE.contains(&format!("| `{}` |", scenario.name)), "{}", scenario.name);
         }

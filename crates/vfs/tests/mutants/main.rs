@@ -1,17 +1,18 @@
 //! The suite can fail: backends with one known defect each, and the cases that must notice.
 
-#[path = "mutants/capabilities.rs"]
+#[path = "capabilities.rs"]
 mod capabilities;
 
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use vfs::backend::KEEP_SET_ID;
 use vfs::conformance::{AclKind, Case, Fixture, cases, run};
 use vfs::model::caller::INVALID_ID;
+use vfs::sync::Mutex;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
     AuthorizeWrite, Backend, Blocking, Capabilities, Change, Entry, EntryRef, EntrySink, FileKey, Found,
@@ -191,7 +192,7 @@ impl Shared {
         if self.bug != Bug::ReusesKeys {
             return node.key();
         }
-        let mut slots = self.slots.lock().unwrap();
+        let mut slots = self.slots.lock();
         let own = slots.iter().position(|slot| slot.key() == node.key());
         let dead = || slots.iter().position(|slot| slot.attrs(Blocking::Allowed).is_err());
         let at = own.or_else(dead).unwrap_or(slots.len());
@@ -208,7 +209,7 @@ impl Shared {
             return self.fs.node(key, blocking);
         }
         let at = key.bytes().try_into().map(u64::from_be_bytes).map_err(|_| FsError::BadHandle)?;
-        let slots = self.slots.lock().unwrap();
+        let slots = self.slots.lock();
         let node = usize::try_from(at).ok().and_then(|at| slots.get(at)).ok_or(FsError::Stale)?;
         node.attrs(blocking).map(|_| node.clone())
     }
@@ -343,7 +344,7 @@ impl Node for MutantNode {
     }
 
     fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
-        let mut last = self.last.lock().unwrap();
+        let mut last = self.last.lock();
         match self.inner.attrs(blocking) {
             Err(FsError::Stale) if self.has(Bug::NeverStale) => last.ok_or(FsError::Stale),
             Err(error) => Err(error),

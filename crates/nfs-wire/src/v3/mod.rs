@@ -1,10 +1,6 @@
 //! NFS version 3 on the wire, RFC 1813: arguments and results of the procedures, in the RFC's order.
 //!
 //! A procedure's results are a [`Reply`] of its `…Ok` and `…Fail`. GETATTR's failure carries nothing: `()`.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 use xdr::{Encode, ListRef, Writer, Xdr};
 

@@ -9,9 +9,10 @@ use crate::yielding::Yielding;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
 use vfs::bounds::{Bounds, Full, Network, Networks, Party, Slot};
+use vfs::sync::Mutex;
 
 /// All clients that are connected.
 pub(crate) struct Clients {
@@ -128,7 +129,7 @@ impl Clients {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 
@@ -228,7 +229,7 @@ impl Counted {
 
     /// Counts it among those that stay. `false`: the client's network has as many as it may.
     pub(crate) fn prove(&self) -> bool {
-        if self.slot.lock().unwrap_or_else(PoisonError::into_inner).grow(1).is_err() {
+        if self.slot.lock().grow(1).is_err() {
             return false;
         }
         let mut known = self.clients.lock();

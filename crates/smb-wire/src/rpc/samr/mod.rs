@@ -1,8 +1,4 @@
 //! The Security Account Manager, MS-SAMR: which users and groups there are, and who is in which.
-#![allow(
-    missing_docs,
-    reason = "a type's first line cites the section that explains its fields, which keep their names"
-)]
 
 mod information;
 mod results;
