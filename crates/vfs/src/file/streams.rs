@@ -202,6 +202,7 @@ impl File {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Wait;
     use crate::backend::durability::Durability;
     use crate::faulty::Faulty;
     use crate::file::{Disposition, Opened, Stability};
