@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use transport::CallStats;
 use vfs::bounds::Party;
-use vfs::qos::Charge;
+use vfs::qos::Permit;
 use vfs::{
     Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, Origin, PendingSync,
     Protection, ProtocolId, Time, VolumeId,
@@ -50,7 +50,7 @@ pub struct Call<'c> {
     /// The file that the call is about, and the bytes of data that it has read or written.
     pub stats: CallStats<Rc<CachedFile>>,
     /// The payment of the call; an operation that pays by itself puts its own here.
-    pub charge: &'c mut Option<Charge>,
+    pub charge: &'c mut Option<Permit>,
 }
 
 /// Why a call is not answered now: nothing was done, and it is run again.

@@ -13,9 +13,9 @@ use nfs_wire::v3::{
 use std::os::fd::AsFd;
 use transport::Outbox;
 use transport::Pipe;
-use vfs::qos::Moved;
-use vfs::volume::traffic::ReadFrom;
-use vfs::{Attrs, Blocking, FsError, FsResult, Opened, Wait};
+use vfs::qos::Transferred;
+use vfs::volume::traffic::ReadSource;
+use vfs::{Attrs, Blocking, FsError, FsResult, OpenFile, Wait};
 use xdr::{Encode, Writer};
 
 /// RFC 1813 §3.3.6.
@@ -31,7 +31,7 @@ pub(super) fn read(call: &mut Call<'_>, args: ReadArgs<'_>, out: &mut Outbox) ->
             call.stats.read_from = None;
         }
         let got = done.unwrap_or(0);
-        call.stats.count_data(Moved::read(got));
+        call.stats.count_data(Transferred::read(got));
     }
     match done {
         Ok(_) => Ok(()),
@@ -52,10 +52,10 @@ fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Ou
     let left = usize::try_from(attrs.size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let want = count.min(left);
     let range = Range { offset: args.offset, want, splices: call.splices(want) };
-    if call.stats.read_from != Some(ReadFrom::Storage) {
+    if call.stats.read_from != Some(ReadSource::Storage) {
         let done = read_range(&opened, &range, &attrs, Blocking::Never, out);
         let is_missing = done == Err(FsError::Wait(Wait::Storage));
-        call.stats.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
+        call.stats.read_from = Some(if is_missing { ReadSource::Storage } else { ReadSource::Memory });
         if !is_missing || call.blocking == Blocking::Never {
             return done;
         }
@@ -74,7 +74,7 @@ struct Range {
 /// Reads into a reply, waiting for storage where that is allowed.
 #[inline]
 fn read_range(
-    opened: &Opened<'_>,
+    opened: &OpenFile<'_>,
     range: &Range,
     attrs: &Attrs,
     blocking: Blocking,
@@ -106,7 +106,7 @@ fn read_range(
 
 /// Answers with the file's own pages, if they can be had now (or the call may wait for them).
 fn read_pages(
-    opened: &Opened<'_>,
+    opened: &OpenFile<'_>,
     range: &Range,
     attrs: &Attrs,
     blocking: Blocking,
@@ -130,7 +130,7 @@ fn read_pages(
 /// The results of a READ up to the data.
 struct Head(ReadOkHead);
 
-fn head(opened: &Opened<'_>, attrs: &Attrs, offset: u64, got: usize) -> Head {
+fn head(opened: &OpenFile<'_>, attrs: &Attrs, offset: u64, got: usize) -> Head {
     let count = u32::try_from(got).unwrap_or(u32::MAX);
     Head(ReadOkHead {
         file_attributes: Some(convert::fattr(opened.file().volume().id(), attrs)),
@@ -176,7 +176,7 @@ fn write_file(call: &mut Call<'_>, file: &File, args: &WriteArgs<'_>) -> FsResul
     let stability = convert::stability(args.stable);
     let opened = file.authorize_write(&file.caller)?;
     let change = opened.write(args.offset, args.data, stability, call.pending)?;
-    call.stats.count_data(Moved::written(args.data.len()));
+    call.stats.count_data(Transferred::written(args.data.len()));
     Ok(WriteOk {
         file_wcc: convert::wcc(file.volume_id(), &change),
         count: args.count,
@@ -208,7 +208,7 @@ pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writ
     };
     match file.read_link() {
         Ok((attrs, target)) => {
-            call.stats.count_listed(Moved::read(target.len()));
+            call.stats.count_listed(Transferred::read(target.len()));
             let symlink_attributes = Some(convert::fattr(file.volume_id(), &attrs));
             accept(w, &ReadlinkOk { symlink_attributes, data: &target })
         }

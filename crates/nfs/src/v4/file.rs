@@ -10,9 +10,9 @@ use nfs_wire::v4::{CommitArgs, CommitOk, ReadArgs, StableHow, Stateid, Status, W
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use transport::{Outbox, Pipe};
-use vfs::qos::Moved;
-use vfs::volume::traffic::ReadFrom;
-use vfs::{Access, Blocking, FsError, FsResult, Opened, Stability, Wait};
+use vfs::qos::Transferred;
+use vfs::volume::traffic::ReadSource;
+use vfs::{Access, Blocking, FsError, FsResult, OpenFile, Stability, Wait};
 use xdr::{Encode, Writer};
 
 /// RFC 8881 §18.22.
@@ -34,7 +34,7 @@ pub(super) fn read(ops: &mut Ops<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> 
     false.encode(&mut out.writer());
     let got = read_data(ops.call, opened, args.offset, want, ops.is_last, out)?;
     out.writer().patch_u32(eof, u32::from(got.is_end(args.offset, size)));
-    ops.count_data(Moved::read(got.bytes));
+    ops.count_data(Transferred::read(got.bytes));
     Ok(())
 }
 
@@ -57,7 +57,7 @@ impl Got {
 /// `pages` of the file: what comes before it must be in memory as long as the compound may be suspended.
 pub(super) fn read_data(
     call: &mut Call<'_>,
-    opened: &Opened<'_>,
+    opened: &OpenFile<'_>,
     offset: u64,
     want: usize,
     pages: bool,
@@ -65,10 +65,10 @@ pub(super) fn read_data(
 ) -> FsResult<Got> {
     let splices = pages && call.splices(want);
     let mut done = Err(FsError::Wait(Wait::Storage));
-    if call.stats.read_from != Some(ReadFrom::Storage) {
+    if call.stats.read_from != Some(ReadSource::Storage) {
         done = read_range(opened, (offset, want), splices, Blocking::Never, out);
         let is_missing = done == Err(FsError::Wait(Wait::Storage));
-        call.stats.read_from = Some(if is_missing { ReadFrom::Storage } else { ReadFrom::Memory });
+        call.stats.read_from = Some(if is_missing { ReadSource::Storage } else { ReadSource::Memory });
     }
     if done == Err(FsError::Wait(Wait::Storage)) && call.blocking == Blocking::Allowed {
         done = read_range(opened, (offset, want), splices, Blocking::Allowed, out);
@@ -77,7 +77,7 @@ pub(super) fn read_data(
 }
 
 fn read_range(
-    opened: &Opened<'_>,
+    opened: &OpenFile<'_>,
     (offset, want): (u64, usize),
     splices: bool,
     blocking: Blocking,
@@ -104,7 +104,7 @@ fn read_range(
 
 /// Answers with the file's own pages, if they can be had now (or the call may wait for them).
 fn read_pages(
-    opened: &Opened<'_>,
+    opened: &OpenFile<'_>,
     offset: u64,
     want: usize,
     blocking: Blocking,
@@ -144,7 +144,7 @@ pub(super) fn write(ops: &mut Ops<'_, '_>, args: &WriteArgs<'_>, w: &mut Writer<
     let count = length(args.data.len());
     let change = opened.write(args.offset, args.data, stability(args.stable), ops.call.pending)?;
     ops.written = Some(change.after);
-    ops.count_data(Moved::written(args.data.len()));
+    ops.count_data(Transferred::written(args.data.len()));
     reply(w, &WriteOk { count, committed: args.stable, writeverf })
 }
 
@@ -162,7 +162,7 @@ pub(super) fn commit(ops: &mut Ops<'_, '_>, _args: &CommitArgs, w: &mut Writer<'
     let file = ops.file()?;
     let opened = file.authorize_write(&file.caller)?;
     let toll = call_rates::toll(&ops.call.service.rates.commits, ops.call.payer);
-    let _paid = toll.pay().map_err(|_| Stop::Held)?;
+    let _paid = toll.try_acquire().map_err(|_| Stop::Held)?;
     let (_, verifier) = opened.commit()?;
     reply(w, &CommitOk { writeverf: verifier.to_be_bytes() })
 }

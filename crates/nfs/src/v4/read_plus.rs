@@ -6,8 +6,8 @@ use crate::limits::{READ_PLUS_CONTENTS_MAX, TRANSFER_BYTES_MAX};
 use crate::records::reply::Records;
 use nfs_wire::v4::{DataContent, DataInfo, ReadPlusArgs, ReadPlusContent, ReadPlusOkHead};
 use transport::Outbox;
-use vfs::qos::Moved;
-use vfs::{Access, Opened, Seek};
+use vfs::qos::Transferred;
+use vfs::{Access, OpenFile, Seek};
 use xdr::Encode;
 
 /// Reads what READ would, without the bytes of holes. A file whose storage is as long as it has none, as far as anybody needs
@@ -58,17 +58,17 @@ pub(super) fn read_plus(ops: &mut Ops<'_, '_>, args: &ReadPlusArgs, out: &mut Ou
     let mut w = out.writer();
     w.patch_u32(head, u32::from(is_cut || at >= attrs.size));
     w.patch_u32(head + 4, contents);
-    ops.count_data(Moved::read(read));
+    ops.count_data(Transferred::read(read));
     Ok(())
 }
 
 /// Where the next data begin, before `end`. What cannot be told apart is data.
-fn data_at(opened: &Opened<'_>, at: u64, end: u64) -> u64 {
+fn data_at(opened: &OpenFile<'_>, at: u64, end: u64) -> u64 {
     opened.seek(at, Seek::Data).map_or(at, |found| found.unwrap_or(end)).clamp(at, end)
 }
 
 /// Where data end that begin at `at`, before `end`.
-fn hole_after(opened: &Opened<'_>, at: u64, end: u64) -> u64 {
+fn hole_after(opened: &OpenFile<'_>, at: u64, end: u64) -> u64 {
     let found = opened.seek(at, Seek::Hole).ok().flatten().filter(|&found| found > at);
     found.map_or(end, |found| found.min(end))
 }

@@ -13,9 +13,9 @@ use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
 use std::os::fd::AsFd;
 use transport::Pipe;
 use vfs::claims::{IoKind, Span};
-use vfs::qos::{Kind, Moved};
-use vfs::volume::traffic::ReadFrom;
-use vfs::{Access, Blocking, FsError, Opened, Stability, Wait};
+use vfs::qos::{Kind, Transferred};
+use vfs::volume::traffic::ReadSource;
+use vfs::{Access, Blocking, FsError, OpenFile, Stability, Wait};
 
 /// Where in a READ's reply, behind its header, the length of the data is: behind the structure's size, the data's offset and a
 /// reserved byte.
@@ -45,9 +45,9 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         Some(pages) => Ok(pages.held()),
         None => opened.read(args.offset, length, w.buffer_mut(), ops.blocking),
     };
-    ops.count(Kind::Read, Moved::default());
+    ops.count(Kind::Read, Transferred::default());
     if let Err(FsError::Wait(Wait::Storage)) = read {
-        ops.stats.read_from = Some(ReadFrom::Storage);
+        ops.stats.read_from = Some(ReadSource::Storage);
     }
     if let Err(FsError::Wait(Wait::Recall)) = read {
         return Err(ops.wait_for_io(&open, IoKind::Read, Span::clamped(args.offset, u64::from(args.length))));
@@ -69,16 +69,16 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
     }
     ops.pages = pages;
     open.set_position(args.offset + read as u64);
-    ops.count(Kind::Read, Moved::read(read));
+    ops.count(Kind::Read, Transferred::read(read));
     ops.stats.read_from = ops.stats.read_from.or(Some(match ops.blocking {
-        Blocking::Never => ReadFrom::Memory,
-        Blocking::Allowed => ReadFrom::Storage,
+        Blocking::Never => ReadSource::Memory,
+        Blocking::Allowed => ReadSource::Storage,
     }));
     Ok(NtStatus::SUCCESS)
 }
 
 /// The file's own pages, where the reply may end with them and they can be had now (or the command may wait for them).
-fn pages(ops: &Ops<'_>, opened: &Opened<'_>, offset: u64, length: usize) -> Option<Pipe> {
+fn pages(ops: &Ops<'_>, opened: &OpenFile<'_>, offset: u64, length: usize) -> Option<Pipe> {
     if !ops.takes_pages || ops.compresses || length < SPLICE_BYTES_MIN {
         return None;
     }
@@ -123,7 +123,7 @@ pub(crate) fn write(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         // It may append alone. Windows looks at that only where files are opened on the server itself.
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    ops.count(Kind::Write, Moved::default());
+    ops.count(Kind::Write, Transferred::default());
     if length > 0 {
         let change = match opened.write(offset, args.data, stability, ops.pending) {
             Err(FsError::Wait(Wait::Recall)) => {
@@ -135,7 +135,7 @@ pub(crate) fn write(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         open.tell_written(&change);
     }
     open.set_position(offset + u64::from(length));
-    ops.count(Kind::Write, Moved::written(args.data.len()));
+    ops.count(Kind::Write, Transferred::written(args.data.len()));
     ops.reply(w, &WriteResponse { count: length, remaining: 0 })
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn flush(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
     let open = ops.open(args.file_id)?;
     open.check(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA)?;
     if let Some(opened) = open.opened() {
-        opened.stabilize(Stability::File, ops.pending);
+        opened.schedule_sync(Stability::File, ops.pending);
     }
     ops.reply(w, &Empty)
 }
