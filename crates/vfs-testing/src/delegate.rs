@@ -4,7 +4,7 @@
 ///
 /// `delegate_node!(self => TARGET; METHOD, …)` calls `TARGET.METHOD(…)`. The target is an expression, so it can refuse the
 /// call: `self.counted()?`. `delegate_node!(self => TARGET, wrap; METHOD, …)` is for methods that take or return a node: the
-/// wrapper's `wrap_found(Found) -> Found` wraps each result, and its `unwrapped(&NodeRef) -> &NodeRef` unwraps each argument.
+/// wrapper's `wrap_found(Lookup) -> Lookup` wraps each result, and its `unwrapped(&NodeRef) -> &NodeRef` unwraps each argument.
 #[macro_export]
 macro_rules! delegate_node {
     ($self:ident => $target:expr; $($method:ident),+ $(,)?) => {
@@ -152,12 +152,12 @@ macro_rules! delegate_node {
     };
 
     (@wrap lookup $self:ident, $target:expr) => {
-        fn lookup(&$self, name: ::vfs::Name<'_>, blocking: ::vfs::Blocking) -> ::vfs::FsResult<::vfs::Found> {
+        fn lookup(&$self, name: ::vfs::Name<'_>, blocking: ::vfs::Blocking) -> ::vfs::FsResult<::vfs::Lookup> {
             $target.lookup(name, blocking).map(|found| $self.wrap_found(found))
         }
     };
     (@wrap parent $self:ident, $target:expr) => {
-        fn parent(&$self) -> ::vfs::FsResult<::vfs::Found> {
+        fn parent(&$self) -> ::vfs::FsResult<::vfs::Lookup> {
             $target.parent().map(|found| $self.wrap_found(found))
         }
     };
@@ -166,9 +166,9 @@ macro_rules! delegate_node {
             &$self,
             name: ::vfs::Name<'_>,
             authorize: ::vfs::AuthorizeCreate<'_>,
-        ) -> ::vfs::FsResult<::vfs::Made> {
+        ) -> ::vfs::FsResult<::vfs::CreatedEntry> {
             let made = $target.create(name, authorize)?;
-            Ok(::vfs::Made { found: $self.wrap_found(made.found), ..made })
+            Ok(::vfs::CreatedEntry { found: $self.wrap_found(made.found), ..made })
         }
     };
     (@wrap make_dir $self:ident, $target:expr) => {
@@ -176,9 +176,9 @@ macro_rules! delegate_node {
             &$self,
             name: ::vfs::Name<'_>,
             authorize: ::vfs::AuthorizeCreate<'_>,
-        ) -> ::vfs::FsResult<::vfs::Made> {
+        ) -> ::vfs::FsResult<::vfs::CreatedEntry> {
             let made = $target.make_dir(name, authorize)?;
-            Ok(::vfs::Made { found: $self.wrap_found(made.found), ..made })
+            Ok(::vfs::CreatedEntry { found: $self.wrap_found(made.found), ..made })
         }
     };
     (@wrap make_special $self:ident, $target:expr) => {
@@ -187,9 +187,9 @@ macro_rules! delegate_node {
             name: ::vfs::Name<'_>,
             special: ::vfs::Special<'_>,
             authorize: ::vfs::AuthorizeCreate<'_>,
-        ) -> ::vfs::FsResult<::vfs::Made> {
+        ) -> ::vfs::FsResult<::vfs::CreatedEntry> {
             let made = $target.make_special(name, special, authorize)?;
-            Ok(::vfs::Made { found: $self.wrap_found(made.found), ..made })
+            Ok(::vfs::CreatedEntry { found: $self.wrap_found(made.found), ..made })
         }
     };
     (@wrap link $self:ident, $target:expr) => {
@@ -198,9 +198,9 @@ macro_rules! delegate_node {
             name: ::vfs::Name<'_>,
             target: &::vfs::NodeRef,
             authorize: ::vfs::AuthorizeLink<'_>,
-        ) -> ::vfs::FsResult<::vfs::Made> {
+        ) -> ::vfs::FsResult<::vfs::CreatedEntry> {
             let made = $target.link(name, Self::unwrapped(target), authorize)?;
-            Ok(::vfs::Made { found: $self.wrap_found(made.found), ..made })
+            Ok(::vfs::CreatedEntry { found: $self.wrap_found(made.found), ..made })
         }
     };
     (@wrap rename $self:ident, $target:expr) => {

@@ -5,8 +5,8 @@ use std::any::Any;
 use std::sync::{Arc, MutexGuard};
 use vfs::sync::Mutex;
 use vfs::{
-    Acls, Attrs, AuthorizeWrite, AuthorizeXattr, Backend, Blocking, Capabilities, Change, FileKey, Found,
-    FsError, FsLimits, FsResult, FsStat, Node, NodeRef, PosixAcl, Ranges, Seek, SetXattr, Span, SyncScope,
+    Acls, Attrs, AuthorizeWrite, AuthorizeXattr, Backend, Blocking, Capabilities, Change, FileKey, FsError,
+    FsLimits, FsResult, FsStat, Lookup, Node, NodeRef, PosixAcl, Ranges, Seek, SetXattr, Span, SyncScope,
     XattrName, XattrSink, Xattrs,
 };
 
@@ -138,8 +138,8 @@ impl FaultyNode {
         Arc::new(Self { inner, plan: plan.clone() })
     }
 
-    fn wrap_found(&self, found: Found) -> Found {
-        Found { node: Self::wrap(found.node, &self.plan), ..found }
+    fn wrap_found(&self, found: Lookup) -> Lookup {
+        Lookup { node: Self::wrap(found.node, &self.plan), ..found }
     }
 
     /// Returns the node of the wrapped backend: a backend knows only its own nodes.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vfs::sync::Mutex;
-use vfs::volume::change_notify::{Changed, News, Watch, What, Wish};
+use vfs::volume::change_notify::{ChangeMask, ChangeRecord, Watch, WatchEvents, WatchFilter};
 use vfs::{
     Blocking, Caller, Disposition, Durability, Export, File, PendingSync, SetAttrs, Time, Volume, VolumeId,
 };
 use vfs_testing::MemFs;
 
-fn names() -> What {
-    What::FILE_NAMES | What::DIR_NAMES
+fn names() -> ChangeMask {
+    ChangeMask::FILE_NAMES | ChangeMask::DIR_NAMES
 }
 
 fn root() -> File {
@@ -40,17 +40,18 @@ fn rename(from_dir: &File, from: &str, to_dir: &File, to: &str) {
 }
 
 /// A watch, and how often it was told.
-fn watch(dir: &File, what: What, is_tree: bool, bytes_max: usize) -> (Watch, Arc<AtomicUsize>) {
+fn watch(dir: &File, what: ChangeMask, is_tree: bool, bytes_max: usize) -> (Watch, Arc<AtomicUsize>) {
     let told = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&told);
     let tell = Box::new(move || _ = count.fetch_add(1, Ordering::SeqCst));
-    (dir.watch(Wish { caller: caller(), user: 0, what, is_tree, bytes_max }, tell).unwrap(), told)
+    (dir.watch(WatchFilter { caller: caller(), user: 0, what, is_tree, bytes_max }, tell).unwrap(), told)
 }
 
-/// What it is told, a line each.
+/// ChangeMask it is told, a line each.
 fn said(watch: &Watch) -> Vec<String> {
-    let Some(News::Changes(changes)) = watch.take() else { return Vec::new() };
-    let line = |change: Changed| format!("{:?} {}", change.action, String::from_utf8(change.path).unwrap());
+    let Some(WatchEvents::Changes(changes)) = watch.take() else { return Vec::new() };
+    let line =
+        |change: ChangeRecord| format!("{:?} {}", change.action, String::from_utf8(change.path).unwrap());
     changes.into_iter().map(line).collect()
 }
 
@@ -58,7 +59,7 @@ fn said(watch: &Watch) -> Vec<String> {
 fn names_are_told_to_those_who_want_them() {
     let root = root();
     let (all, told) = watch(&root, names(), false, 1000);
-    let (dirs, _) = watch(&root, What::DIR_NAMES, false, 1000);
+    let (dirs, _) = watch(&root, ChangeMask::DIR_NAMES, false, 1000);
     let sub = make_dir(&root, "sub");
     make(&root, "file");
     make(&sub, "below");
@@ -95,7 +96,7 @@ fn a_tree_is_told_of_with_paths() {
     rename(&root, "a", &b, "new");
     make(&deep, "again");
     rename(&deep, "file", &root, "file");
-    deep.tell_modified(b"again", What::FILE_NAMES);
+    deep.notify_modified(b"again", ChangeMask::FILE_NAMES);
     let expected = [
         "Added a/deep/file",
         "Removed a",
@@ -121,7 +122,7 @@ fn nobody_learns_names_that_they_may_not_list() {
     let (below, blind) = (make_dir(&closed, "below"), make_dir(&open, "blind"));
     let modes = [(&root, 0o755), (&open, 0o755), (&closed, 0o700), (&below, 0o755), (&blind, 0o711)];
     modes.into_iter().for_each(|(dir, bits)| mode(dir, bits));
-    let wish = |caller| Wish { caller, user: 0, what: names(), is_tree: true, bytes_max: 1000 };
+    let wish = |caller| WatchFilter { caller, user: 0, what: names(), is_tree: true, bytes_max: 1000 };
     let other = root.watch(wish(Caller::new(1000, 1000, [])), Box::new(|| {})).unwrap();
     let owner = root.watch(wish(caller()), Box::new(|| {})).unwrap();
     for dir in [&closed, &below, &blind, &open, &root] {
@@ -148,11 +149,11 @@ fn a_directory_that_goes_ends_its_watches() {
     let (gone, told) = watch(&dir, names(), false, 1000);
     let (deleting, _) = watch(&going, names(), false, 1000);
     make(&going, "file");
-    going.tell_deleting();
+    going.notify_deleting();
     let mut pending = PendingSync::default();
     root.remove_dir(&caller(), b"dir", &mut pending).unwrap();
     for watch in [&gone, &deleting, &gone] {
-        assert_eq!(watch.take(), Some(News::Gone));
+        assert_eq!(watch.take(), Some(WatchEvents::DirectoryRemoved));
     }
     assert_eq!(told.load(Ordering::SeqCst), 1);
 }
@@ -165,7 +166,7 @@ fn who_is_told_may_watch_and_stop() {
     let tell = move || *kept.lock() = vec![watch(&dir, names(), true, 1000).0];
     let own = root
         .watch(
-            Wish { caller: caller(), user: 0, what: names(), is_tree: false, bytes_max: 1000 },
+            WatchFilter { caller: caller(), user: 0, what: names(), is_tree: false, bytes_max: 1000 },
             Box::new(tell),
         )
         .unwrap();
@@ -181,6 +182,6 @@ fn who_is_told_may_watch_and_stop() {
 fn a_file_cannot_be_watched() {
     let root = root();
     make(&root, "file");
-    let wish = Wish { caller: caller(), user: 0, what: names(), is_tree: false, bytes_max: 1 };
+    let wish = WatchFilter { caller: caller(), user: 0, what: names(), is_tree: false, bytes_max: 1 };
     assert!(look_up(&root, "file").watch(wish, Box::new(|| {})).is_err());
 }

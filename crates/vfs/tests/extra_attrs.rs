@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::{
-    Backend, Blocking, Caller, Disposition, Durability, Export, ExportId, File, FsError, Kept, Name,
+    Backend, Blocking, Caller, Disposition, Durability, Export, ExportId, ExtraAttrs, File, FsError, Name,
     PendingSync, SetAttrs, SetXattr, ShareSettings, Time, Volume, VolumeId, Wait, XattrName,
 };
 use vfs_testing::MemFs;
@@ -38,26 +38,27 @@ fn rig_at(clock: Arc<AtomicI64>) -> (MemFs, File, File) {
     (fs, root, made.file)
 }
 
-fn kept(file: &File) -> Kept {
+fn kept(file: &File) -> ExtraAttrs {
     let attrs = file.attrs(Blocking::Allowed).unwrap();
-    file.kept(&attrs, Blocking::Allowed).unwrap()
+    file.extra_attrs(&attrs, Blocking::Allowed).unwrap()
 }
 
 #[test]
 fn what_is_kept_comes_back_by_every_name_and_key() {
     let (root, file) = rig();
     let (user, born) = (Caller::new(1, 1, []), Time { seconds: -5, nanos: 7 });
-    assert_eq!(kept(&file), Kept::default());
+    assert_eq!(kept(&file), ExtraAttrs::default());
     let mut pending = PendingSync::default();
-    let change =
-        file.keep(&user, |kept| (kept.flags, kept.born) = (Some(HIDDEN), Some(born)), &mut pending).unwrap();
+    let change = file
+        .update_extra_attrs(&user, |kept| (kept.flags, kept.born) = (Some(HIDDEN), Some(born)), &mut pending)
+        .unwrap();
     assert!(change.after.change > change.before.change && pending.added() == 1);
     root.link(&user, &file, b"link", &mut pending).unwrap();
     root.rename(&user, b"file", &root, b"moved", &mut pending).unwrap();
     for name in [b"link".as_slice(), b"moved"] {
         let dir = root.open_dir(&user, Blocking::Allowed).unwrap();
         let found = dir.lookup(name, Blocking::Allowed).unwrap();
-        let by_key = root.export().kept(&found.file.key(), &found.attrs).unwrap();
+        let by_key = root.export().extra_attrs(&found.file.key(), &found.attrs).unwrap();
         assert_eq!((by_key.flags, by_key.born), (Some(HIDDEN), Some(born)));
     }
 }
@@ -67,14 +68,14 @@ fn memory_answers_for_as_long_as_the_file_does_not_change() {
     let (_root, file) = rig();
     let user = Caller::new(1, 1, []);
     let now = || file.attrs(Blocking::Allowed).unwrap();
-    assert_eq!(file.kept(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
-    assert_eq!(kept(&file), Kept::default());
-    assert_eq!(file.kept(&now(), Blocking::Never), Ok(Kept::default()));
-    file.keep(&user, |kept| kept.flags = Some(HIDDEN), &mut PendingSync::default()).unwrap();
-    assert_eq!(file.kept(&now(), Blocking::Never).unwrap().flags, Some(HIDDEN));
+    assert_eq!(file.extra_attrs(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
+    assert_eq!(kept(&file), ExtraAttrs::default());
+    assert_eq!(file.extra_attrs(&now(), Blocking::Never), Ok(ExtraAttrs::default()));
+    file.update_extra_attrs(&user, |kept| kept.flags = Some(HIDDEN), &mut PendingSync::default()).unwrap();
+    assert_eq!(file.extra_attrs(&now(), Blocking::Never).unwrap().flags, Some(HIDDEN));
     let mode = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
     file.set_attrs(&user, &mode, None, &mut PendingSync::default()).unwrap();
-    assert_eq!(file.kept(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
+    assert_eq!(file.extra_attrs(&now(), Blocking::Never), Err(FsError::Wait(Wait::Storage)));
     assert_eq!(kept(&file).flags, Some(HIDDEN));
 }
 
@@ -86,17 +87,17 @@ fn a_change_time_is_shown_until_the_file_changes() {
     let set = Time { seconds: 5, nanos: 6 };
     let shown = || {
         let attrs = file.attrs(Blocking::Allowed).unwrap();
-        file.kept(&attrs, Blocking::Allowed).unwrap().changed(&attrs)
+        file.extra_attrs(&attrs, Blocking::Allowed).unwrap().changed(&attrs)
     };
-    file.keep(&user, |kept| kept.set_changed = Some(set), &mut pending).unwrap();
+    file.update_extra_attrs(&user, |kept| kept.set_changed = Some(set), &mut pending).unwrap();
     assert_eq!(shown(), set);
     clock.store(2000, Ordering::Relaxed);
     assert_eq!(shown(), set);
     let mode = SetAttrs { mode: Some(0o600), ..SetAttrs::default() };
     file.set_attrs(&user, &mode, None, &mut pending).unwrap();
     assert_eq!(shown(), Time { seconds: 2000, nanos: 0 });
-    file.keep(&user, |kept| kept.set_changed = Some(set), &mut pending).unwrap();
-    file.keep(&user, |kept| kept.flags = Some(HIDDEN), &mut pending).unwrap();
+    file.update_extra_attrs(&user, |kept| kept.set_changed = Some(set), &mut pending).unwrap();
+    file.update_extra_attrs(&user, |kept| kept.flags = Some(HIDDEN), &mut pending).unwrap();
     assert_eq!(shown(), Time { seconds: 2000, nanos: 0 });
 }
 
@@ -104,7 +105,8 @@ fn a_change_time_is_shown_until_the_file_changes() {
 fn those_may_who_own_or_write() {
     let (_root, file) = rig();
     let set = |caller: &Caller| {
-        file.keep(caller, |kept| kept.flags = Some(HIDDEN), &mut PendingSync::default()).map(drop)
+        file.update_extra_attrs(caller, |kept| kept.flags = Some(HIDDEN), &mut PendingSync::default())
+            .map(drop)
     };
     assert_eq!(set(&Caller::new(2, 2, [])), Err(FsError::Access));
     let mut reader = Caller::new(1, 1, []);
@@ -117,7 +119,7 @@ fn those_may_who_own_or_write() {
 fn a_client_that_names_attributes_reaches_no_record() {
     let (_root, file) = rig();
     let (user, mut pending) = (Caller::new(1, 1, []), PendingSync::default());
-    file.keep(&user, |kept| kept.flags = Some(HIDDEN), &mut pending).unwrap();
+    file.update_extra_attrs(&user, |kept| kept.flags = Some(HIDDEN), &mut pending).unwrap();
     let name = XattrName::KEPT.bytes();
     assert_eq!(file.get_xattr(&user, name), Err(FsError::Access));
     let planted = file.set_xattr(&user, (name, b"planted"), SetXattr::Either, &mut pending);
@@ -135,13 +137,13 @@ fn garbage_is_told_and_replaced() {
         let xattrs = node.xattrs().unwrap();
         xattrs.set(XattrName::KEPT, bytes, SetXattr::Either, &|_| Ok(())).unwrap();
     };
-    let mut damaged = Kept::default();
+    let mut damaged = ExtraAttrs::default();
     damaged.is_damaged = true;
     for garbage in [&b""[..], &[9; 20], &[1; 64 << 10]] {
         plant(garbage);
         assert_eq!(kept(&file), damaged);
     }
     let user = Caller::new(1, 1, []);
-    file.keep(&user, |_| {}, &mut PendingSync::default()).unwrap();
-    assert_eq!(kept(&file), Kept::default());
+    file.update_extra_attrs(&user, |_| {}, &mut PendingSync::default()).unwrap();
+    assert_eq!(kept(&file), ExtraAttrs::default());
 }

@@ -10,8 +10,8 @@ use vfs::claims::{self, Effect, Holder, Link, OpenRequest, Request, Rights, Verd
 use vfs::volume::streams::{STREAM_NAME_BYTES_MAX, STREAMS_MAX};
 use vfs::{
     Access, Attrs, Backend, Blocking, Caller, Change, Disposition, Durability, Export, File, FileKey,
-    FileType, Found, FsError, FsLimits, FsResult, FsStat, Name, NewInode, Node, NodeRef, Opened, PendingSync,
-    SetAttrs, SetTime, Span, Special, Stability, Time, Volume, VolumeId, Wait,
+    FileType, FsError, FsLimits, FsResult, FsStat, Lookup, Name, NewInode, Node, NodeRef, OpenFile,
+    PendingSync, SetAttrs, SetTime, Span, Special, Stability, Time, Volume, VolumeId, Wait,
 };
 use vfs_testing::{Faulty, MemFs, delegate_node};
 
@@ -106,7 +106,7 @@ fn a_stream_has_data_of_its_own_and_all_else_of_its_file() {
 
 #[test]
 fn changes_of_ranges_are_those_that_its_file_shows() {
-    type Act = fn(&Opened<'_>, &Opened<'_>, &mut PendingSync) -> FsResult<Change>;
+    type Act = fn(&OpenFile<'_>, &OpenFile<'_>, &mut PendingSync) -> FsResult<Change>;
     let acts: [Act; 6] = [
         |to, _, pending| to.allocate(0, 10, Stability::Unstable, pending),
         |to, _, pending| to.preallocate(9000, Stability::Unstable, pending),
@@ -463,9 +463,9 @@ impl Backend for Slow {
 }
 
 impl SlowNode {
-    fn wrap_found(&self, found: Found) -> Found {
+    fn wrap_found(&self, found: Lookup) -> Lookup {
         let lookups = Arc::clone(&self.lookups);
-        Found { node: Arc::new(Self { inner: found.node, lookups }), ..found }
+        Lookup { node: Arc::new(Self { inner: found.node, lookups }), ..found }
     }
 
     fn unwrapped(node: &NodeRef) -> &NodeRef {
@@ -482,7 +482,7 @@ impl Node for SlowNode {
     );
     delegate_node!(self => self.inner, wrap; parent, create, make_dir, make_special, link, rename);
 
-    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Found> {
+    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Lookup> {
         let found = self.inner.lookup(name, blocking);
         if name == Name::STREAMS && found.is_err() {
             let begin = Instant::now();

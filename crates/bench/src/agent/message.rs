@@ -41,7 +41,7 @@ pub(super) const PROTOCOL: &str = "plimsoll-agent";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "kebab-case")]
 pub(super) enum Request {
-    /// Make an engine for this target that calls as this user; answered by `Opened`.
+    /// Make an engine for this target that calls as this user; answered by `OpenFile`.
     Open { target: String, caller: Caller },
     /// Answered by `Facts`.
     Facts,

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use vfs::Backend;
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::Kind;
-use vfs::volume::traffic::Reads;
+use vfs::volume::traffic::ReadCounts;
 use vfs_testing::{MemFs, UncheckedNode};
 
 const FILE_BYTES: u32 = 4096;
@@ -48,11 +48,11 @@ impl Host {
     }
 
     /// What is counted once so many READs are.
-    fn reads(&self, count: u64) -> Reads {
+    fn reads(&self, count: u64) -> ReadCounts {
         let namespace = self.running.service.namespace.load();
         let volume = Arc::clone(&namespace.volume(VOLUME).unwrap().volume);
         // What is done is counted when the reply has left.
-        wait_until("the READs", || volume.traffic().counted(Kind::Read).ops == count);
+        wait_until("the READs", || volume.traffic().operation_counts(Kind::Read).ops == count);
         volume.reads().unwrap()
     }
 }
@@ -72,9 +72,9 @@ fn what_memory_has_is_told_from_what_it_has_not() {
                 assert!(host.read(&mut client, ALICE, offset));
             }
             let wanted = if cold_reads {
-                Reads { from_memory: 0, from_storage: 3 }
+                ReadCounts { from_memory: 0, from_storage: 3 }
             } else {
-                Reads { from_memory: 3, from_storage: 0 }
+                ReadCounts { from_memory: 3, from_storage: 0 }
             };
             assert_eq!(host.reads(3), wanted, "{cold_handles} {cold_reads} {writes}");
         }
@@ -87,6 +87,6 @@ fn what_was_refused_was_read_from_nowhere() {
         let host = Host::new(cold, cold);
         let mut client = host.running.connect();
         assert!(!host.read(&mut client, BOB, 0));
-        assert_eq!(host.reads(1), Reads::default());
+        assert_eq!(host.reads(1), ReadCounts::default());
     }
 }

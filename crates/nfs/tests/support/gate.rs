@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use vfs::sync::{Condvar, Mutex};
 use vfs::{
-    Attrs, AuthorizeCreate, Backend, Blocking, FileKey, Found, FsError, FsLimits, FsResult, FsStat, Made,
-    Name, Node, NodeRef, SyncScope, Wait,
+    Attrs, AuthorizeCreate, Backend, Blocking, CreatedEntry, FileKey, FsError, FsLimits, FsResult, FsStat,
+    Lookup, Name, Node, NodeRef, SyncScope, Wait,
 };
 use vfs_testing::{MemFs, delegate_node};
 
@@ -78,8 +78,8 @@ impl GateNode {
         Arc::new(Self { inner, control: Arc::clone(control) })
     }
 
-    fn wrap_found(&self, found: Found) -> Found {
-        Found { node: Self::wrap(found.node, &self.control), attrs: found.attrs }
+    fn wrap_found(&self, found: Lookup) -> Lookup {
+        Lookup { node: Self::wrap(found.node, &self.control), attrs: found.attrs }
     }
 
     fn unwrapped(node: &NodeRef) -> &NodeRef {
@@ -154,10 +154,10 @@ impl Node for GateNode {
         self.inner.sync(scope)
     }
 
-    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.control.pass();
         let made = self.inner.create(name, authorize)?;
         self.control.created.fetch_add(1, Ordering::SeqCst);
-        Ok(Made { found: self.wrap_found(made.found), ..made })
+        Ok(CreatedEntry { found: self.wrap_found(made.found), ..made })
     }
 }

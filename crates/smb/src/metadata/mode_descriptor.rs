@@ -7,7 +7,7 @@ use smb_wire::security::{Ace, AceBody, AceFlags, AceType, Acl, Sid};
 use smb_wire::types::AccessMask;
 use smb_wire::{Decode, NtStatus};
 use vfs::acl::Effect;
-use vfs::acl::posix_acl::Who;
+use vfs::acl::posix_acl::AclTag;
 use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, FileType, PosixAcl};
 
@@ -67,17 +67,17 @@ impl Classes {
         acl: &PosixAcl,
     ) -> Result<Vec<Ace>, NtStatus> {
         let is_dir = attrs.file_type == FileType::Directory;
-        let is_shown = |who: &Who| match who {
-            Who::Owner => true,
+        let is_shown = |who: &AclTag| match who {
+            AclTag::Owner => true,
             _ => acl.users.len() + acl.groups.len() <= NAMED_MAX,
         };
-        let entry = |(effect, who, bits): (Effect, Who, u32)| {
+        let entry = |(effect, who, bits): (Effect, AclTag, u32)| {
             let (sid, more) = match who {
-                Who::Owner => (self.owner, OF_OWNERS),
-                Who::User(uid) => (wire_sid(&resolver.user_sid(uid))?, AccessMask::empty()),
-                Who::OwningGroup => (self.group, AccessMask::empty()),
-                Who::Group(gid) => (wire_sid(&resolver.group_sid(gid))?, AccessMask::empty()),
-                Who::Everyone => (self.everyone, AccessMask::empty()),
+                AclTag::Owner => (self.owner, OF_OWNERS),
+                AclTag::User(uid) => (wire_sid(&resolver.user_sid(uid))?, AccessMask::empty()),
+                AclTag::OwningGroup => (self.group, AccessMask::empty()),
+                AclTag::Group(gid) => (wire_sid(&resolver.group_sid(gid))?, AccessMask::empty()),
+                AclTag::Everyone => (self.everyone, AccessMask::empty()),
             };
             let mask = rights_of_bits(bits, is_dir);
             Ok(match effect {

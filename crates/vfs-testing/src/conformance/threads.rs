@@ -191,7 +191,7 @@ fn a_name_that_is_replaced_is_always_there(fixture: &Fixture) -> Outcome {
                 dir.create_unchecked(name(&text), &new_inode)?;
                 dir.rename_unchecked(name(&text), &dir, name("goal"))?;
             } else {
-                // Found, though by the time of the answer it may have been replaced already.
+                // Lookup, though by the time of the answer it may have been replaced already.
                 or_lost(dir.lookup(name("goal"), Blocking::Allowed), &[FsError::Stale])?;
             }
         }

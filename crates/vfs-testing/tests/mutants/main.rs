@@ -13,9 +13,9 @@ use vfs::model::caller::INVALID_ID;
 use vfs::sync::Mutex;
 use vfs::{
     Acls, Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, Backend, Blocking, Capabilities, Change, Entry, EntryRef, EntrySink, FileKey, Found,
-    FsError, FsLimits, FsResult, FsStat, Made, Name, NewInode, Node, NodeRef, PosixAcl, Ranges, SetAttrs,
-    Special, Time, Xattrs,
+    AuthorizeWrite, Backend, Blocking, Capabilities, Change, CreatedEntry, Entry, EntryRef, EntrySink,
+    FileKey, FsError, FsLimits, FsResult, FsStat, Lookup, Name, NewInode, Node, NodeRef, PosixAcl, Ranges,
+    SetAttrs, Special, Time, Xattrs,
 };
 use vfs_testing::conformance::{AclKind, Case, Fixture, cases, run};
 use vfs_testing::{MemFs, UncheckedNode, delegate_node};
@@ -250,17 +250,17 @@ impl MutantNode {
         self.shared.bug == bug
     }
 
-    fn wrap_found(&self, found: Found) -> Found {
+    fn wrap_found(&self, found: Lookup) -> Lookup {
         let node = self.shared.wrap(found.node);
-        Found { node, attrs: self.shared.lie(found.attrs) }
+        Lookup { node, attrs: self.shared.lie(found.attrs) }
     }
 
-    fn made(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<Made>) -> FsResult<Made> {
+    fn made(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<CreatedEntry>) -> FsResult<CreatedEntry> {
         let before = self.inner.attrs(Blocking::Allowed)?;
         let mut made = self.asking(before, act)?;
         self.tear(&mut made.dir, before)?;
-        let Made { found, dir } = made;
-        Ok(Made { found: self.wrap_found(found), dir: self.shared.lie_twice(dir) })
+        let CreatedEntry { found, dir } = made;
+        Ok(CreatedEntry { found: self.wrap_found(found), dir: self.shared.lie_twice(dir) })
     }
 
     fn changed(&self, act: impl FnOnce(&NodeRef, &Asking) -> FsResult<Change>) -> FsResult<Change> {
@@ -407,13 +407,13 @@ impl Node for MutantNode {
         })
     }
 
-    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.made(|node, asking| {
             node.create(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
         })
     }
 
-    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<Made> {
+    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.made(|node, asking| {
             node.make_dir(name, &|dir| Ok(self.new_inode(&asking.authorize_create(dir, authorize)?)))
         })
@@ -424,7 +424,7 @@ impl Node for MutantNode {
         name: Name<'_>,
         special: Special<'_>,
         authorize: AuthorizeCreate<'_>,
-    ) -> FsResult<Made> {
+    ) -> FsResult<CreatedEntry> {
         self.made(|node, asking| {
             node.make_special(name, special, &|dir| {
                 Ok(self.new_inode(&asking.authorize_create(dir, authorize)?))
@@ -432,7 +432,7 @@ impl Node for MutantNode {
         })
     }
 
-    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<Made> {
+    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<CreatedEntry> {
         let target = Self::bare(target);
         self.made(|node, asking| node.link(name, target, &|dir| asking.ask(dir, authorize, ())))
     }

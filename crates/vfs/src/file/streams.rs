@@ -69,7 +69,7 @@ impl File {
         let _changing = volume.kept().slot(&self.key()).lock_change();
         self.check_streams_change(caller)?;
         // Its times change.
-        self.ask_holders(caller.by, IoKind::SetAttrs, || Span::ALL)?;
+        self.check_claims(caller.by, IoKind::SetAttrs, || Span::ALL)?;
         let dir = volume.make_streams_of(&self.key(), &mut |dir| {
             volume.require_sync(pending, dir, SyncScope::All);
         })?;
@@ -112,9 +112,9 @@ impl File {
         }
         let found = dir.lookup(from.name()?, Blocking::Allowed)?;
         let stream = self.with_stream(found.node, &found.attrs)?;
-        stream.ask_holders(caller.by, IoKind::Replace, || Span::ALL)?;
+        stream.check_claims(caller.by, IoKind::Replace, || Span::ALL)?;
         dir.rename(from.name()?, &dir, to.name()?, &|_, _| Ok(()))?;
-        self.tell_stream_moved(names.0, names.1);
+        self.update_stream_links(names.0, names.1);
         volume.require_sync(pending, &dir, SyncScope::All);
         volume.note_streams_changed(&self.node, pending)
     }
@@ -191,7 +191,7 @@ impl File {
         }
         let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
         let change = self.data().change_attrs(&|attrs| {
-            self.ask_holders(setter.by, setter.kind, || Span::to_end(size.min(attrs.size)))?;
+            self.check_claims(setter.by, setter.kind, || Span::to_end(size.min(attrs.size)))?;
             Ok(set)
         })?;
         self.require_data_sync(pending, SyncScope::All);

@@ -11,7 +11,7 @@ use crate::id_map::IdKind;
 use nfs_wire::v4::Status;
 use nfs_wire::v4::attr::{Ace, AceFlag, AceMask, AceType, Acl, AclFlag};
 use vfs::acl::Effect;
-use vfs::acl::posix_acl::Who;
+use vfs::acl::posix_acl::AclTag;
 use vfs::{Attrs, FileType, FsResult, PosixAcl};
 use xdr::{Encode, Writer};
 
@@ -92,18 +92,18 @@ pub(super) fn shown(attrs: &Attrs, acl: Option<&PosixAcl>, naming: Naming<'_>) -
 
 /// An entry of a list of POSIX.
 fn of_posix(
-    (effect, who, bits): (Effect, Who, u32),
+    (effect, who, bits): (Effect, AclTag, u32),
     file_type: FileType,
     naming: Naming<'_>,
 ) -> FsResult<(AceType, AceFlag, AceMask, Name)> {
     let (more, flag, name) = match who {
-        Who::Owner => (ALWAYS | OWNERS, AceFlag(0), Name::Class(OWNER)),
-        Who::User(uid) => (ALWAYS, AceFlag(0), Name::Named(naming.owner(IdKind::User, uid)?)),
-        Who::OwningGroup => (ALWAYS, AceFlag::IDENTIFIER_GROUP, Name::Class(GROUP)),
-        Who::Group(gid) => {
+        AclTag::Owner => (ALWAYS | OWNERS, AceFlag(0), Name::Class(OWNER)),
+        AclTag::User(uid) => (ALWAYS, AceFlag(0), Name::Named(naming.owner(IdKind::User, uid)?)),
+        AclTag::OwningGroup => (ALWAYS, AceFlag::IDENTIFIER_GROUP, Name::Class(GROUP)),
+        AclTag::Group(gid) => {
             (ALWAYS, AceFlag::IDENTIFIER_GROUP, Name::Named(naming.owner(IdKind::Group, gid)?))
         }
-        Who::Everyone => (ALWAYS, AceFlag(0), Name::Class(EVERYONE)),
+        AclTag::Everyone => (ALWAYS, AceFlag(0), Name::Class(EVERYONE)),
     };
     let rights = mask(bits, file_type);
     Ok(match effect {

@@ -2,32 +2,33 @@
 
 use super::*;
 
-const NAMES: What = What(What::FILE_NAMES.0 | What::DIR_NAMES.0);
+const NAMES: ChangeMask = ChangeMask(ChangeMask::FILE_NAMES.0 | ChangeMask::DIR_NAMES.0);
 
 fn dir() -> FileKey {
     FileKey::new(b"dir").unwrap()
 }
 
-fn wish_of(user: u32, bytes_max: usize) -> Wish {
-    Wish { caller: Caller::new(0, 0, []), user, what: NAMES, is_tree: false, bytes_max }
+fn wish_of(user: u32, bytes_max: usize) -> WatchFilter {
+    WatchFilter { caller: Caller::new(0, 0, []), user, what: NAMES, is_tree: false, bytes_max }
 }
 
-fn watch(watches: &Arc<Watches>, wish: Wish) -> Watch {
+fn watch(watches: &Arc<Watches>, wish: WatchFilter) -> Watch {
     watches.add(dir(), wish, Box::new(|| {})).unwrap()
 }
 
-fn note(watches: &Watches, action: Action, name: &str, what: What) {
+fn note(watches: &Watches, action: Action, name: &str, what: ChangeMask) {
     watches.push(&dir(), &[], &[], &[(action, name.as_bytes())], what);
 }
 
 fn make(watches: &Watches, name: &str) {
-    note(watches, Action::Added, name, What::FILE_NAMES);
+    note(watches, Action::Added, name, ChangeMask::FILE_NAMES);
 }
 
 /// Takes the changes, a line each.
 fn said(watch: &Watch) -> Vec<String> {
-    let Some(News::Changes(changes)) = watch.take() else { return Vec::new() };
-    let line = |change: Changed| format!("{:?} {}", change.action, String::from_utf8(change.path).unwrap());
+    let Some(WatchEvents::Changes(changes)) = watch.take() else { return Vec::new() };
+    let line =
+        |change: ChangeRecord| format!("{:?} {}", change.action, String::from_utf8(change.path).unwrap());
     changes.into_iter().map(line).collect()
 }
 
@@ -40,10 +41,11 @@ fn watches_of(watches: &Arc<Watches>, user: u32) -> Vec<Watch> {
 #[test]
 fn changes_of_a_watch_are_bounded_and_repetitions_are_dropped() {
     let watches = Arc::new(Watches::default());
-    let small = watch(&watches, Wish { what: NAMES | What::SIZE, ..wish_of(0, 2 * (CHANGE_BYTES + 1)) });
+    let small =
+        watch(&watches, WatchFilter { what: NAMES | ChangeMask::SIZE, ..wish_of(0, 2 * (CHANGE_BYTES + 1)) });
     let none = watch(&watches, wish_of(0, 0));
     for _ in 0..100 {
-        note(&watches, Action::Modified, "f", What::SIZE);
+        note(&watches, Action::Modified, "f", ChangeMask::SIZE);
     }
     assert_eq!(said(&small), ["Modified f"]);
     make(&watches, "a");
@@ -52,8 +54,8 @@ fn changes_of_a_watch_are_bounded_and_repetitions_are_dropped() {
     for name in ["c", "d", "e", "f"] {
         make(&watches, name);
     }
-    assert_eq!((small.take(), small.take()), (Some(News::TooMuch), None));
-    assert_eq!(none.take(), Some(News::TooMuch));
+    assert_eq!((small.take(), small.take()), (Some(WatchEvents::Overflow), None));
+    assert_eq!(none.take(), Some(WatchEvents::Overflow));
     make(&watches, "g");
     assert_eq!(said(&small), ["Added g"]);
     make(&watches, "h");
@@ -75,7 +77,7 @@ fn watches_and_their_changes_are_bounded_for_a_volume() {
         make(&watches, &format!("{number:0100}"));
     }
     assert!(watches.bytes.load(Ordering::SeqCst) <= KEPT_BYTES_MAX);
-    let kinds = all.iter().map(|watch| matches!(watch.take(), Some(News::TooMuch)));
+    let kinds = all.iter().map(|watch| matches!(watch.take(), Some(WatchEvents::Overflow)));
     assert!(kinds.filter(|is_too_much| *is_too_much).count() > 0);
     assert_eq!(watches.bytes.load(Ordering::SeqCst), 0);
     drop(all);
