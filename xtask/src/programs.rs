@@ -32,9 +32,9 @@ const NEVER_AGAIN: [&str; 7] = [
     "plimsoll::locked",
     "posix::capacity",
     "posix::claims",
-    "vfs::memfs",
-    "vfs::mutants",
-    "vfs::provisioner",
+    "vfs-testing::memfs",
+    "vfs-testing::mutants",
+    "vfs-testing::provisioner",
 ];
 /// Words in the names of programs and tests whose first failure counts.
 const NEVER_AGAIN_WORDS: [&str; 6] = ["conformance", "crash", "hostile", "ledger", "model", "power_cut"];

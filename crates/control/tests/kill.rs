@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
 use vfs::{
-    Backend, Capacity, FsError, FsResult, FsStat, MemFs, Provisioner, Root, SharedNamespace, Time, Usage,
-    VolumeId,
+    Backend, Capacity, FsError, FsResult, FsStat, Provisioner, Root, SharedNamespace, Time, Usage, VolumeId,
 };
+use vfs_testing::MemFs;
 
 /// Tells the child where to work; without it, it does nothing.
 const DIR: &str = "PLIMSOLL_TEST_KILL_DIR";

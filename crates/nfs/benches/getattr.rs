@@ -22,7 +22,8 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use support::client::{Client, Running, mark, one_volume, system_clock};
 use support::{VOLUME, Who, head};
-use vfs::{Backend, MemFs, UncheckedNode};
+use vfs::Backend;
+use vfs_testing::{MemFs, UncheckedNode};
 use xdr::{Decode, Encode, Reader};
 
 /// Calls in flight.

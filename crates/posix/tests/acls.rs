@@ -11,11 +11,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::sync::Arc;
 use vfs::acl::access;
-use vfs::conformance::oracle::Random;
 use vfs::{
     Access, Blocking, Caller, Disposition, Durability, ExclusiveKey, Export, File, FsResult, PendingSync,
     PosixAcl, SetAttrs, Special, Volume, VolumeId,
 };
+use vfs_testing::conformance::oracle::Random;
 
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";

@@ -11,7 +11,8 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::ops::ControlFlow;
 use std::path::Path;
 use vfs::backend::KEEP_SET_ID;
-use vfs::{Backend, Blocking, FsError, NodeRef, Seek, SetXattr, Span, UncheckedNode, XattrName, Xattrs};
+use vfs::{Backend, Blocking, FsError, NodeRef, Seek, SetXattr, Span, XattrName, Xattrs};
+use vfs_testing::UncheckedNode;
 
 fn xattrs(node: &NodeRef) -> &dyn Xattrs {
     node.xattrs().expect("extended attributes")

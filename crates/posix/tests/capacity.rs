@@ -17,11 +17,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use vfs::backend::KEEP_SET_ID;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES};
-use vfs::conformance::capacity::{self, Charging, End, Fixture};
 use vfs::{
-    Backend, Blocking, Capacity, Counting, FsError, NodeRef, Provisioner, Root, SetAttrs, Special,
-    UncheckedNode, Usage, VolumeId, Wait,
+    Backend, Blocking, Capacity, Counting, FsError, NodeRef, Provisioner, Root, SetAttrs, Special, Usage,
+    VolumeId, Wait,
 };
+use vfs_testing::UncheckedNode;
+use vfs_testing::conformance::capacity::{self, Charging, End, Fixture};
 
 const GROUNDS: [Ground; 5] =
     [Ground::Tmpfs, Ground::Disk, Ground::Xfs, Ground::XfsProjects, Ground::Ext4Projects];

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vfs::Backend;
 use vfs::PosixAcl;
-use vfs::conformance::{AclKind, Fixture, Lack, run};
+use vfs_testing::conformance::{AclKind, Fixture, Lack, run};
 
 /// What the file system of `path` cannot do.
 fn lacks_of(path: &Path) -> &'static [(Lack, &'static str)] {

@@ -16,9 +16,10 @@ use vfs::backend::charge::{INODE_BYTES, NAME_BYTES};
 use vfs::file::SetSecurity;
 use vfs::{
     Access, Blocking, Caller, Capacity, Disposition, Durability, Export, ExportRule, File, FileType, FsError,
-    FsResult, PendingSync, Provisioner, Root, SecurityStyle, SetAttrs, SetXattr, Special, Stability,
-    UncheckedNode, Usage, Volume, VolumeId, Wait,
+    FsResult, PendingSync, Provisioner, Root, SecurityStyle, SetAttrs, SetXattr, Special, Stability, Usage,
+    Volume, VolumeId, Wait,
 };
+use vfs_testing::UncheckedNode;
 
 const ID: VolumeId = VolumeId(5);
 const MIB: u64 = 1 << 20;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
     Backend, Blocking, Caller, Capacity, Disposition, Durability, Export, FsError, NodeRef, PendingSync,
-    Provisioner, Root, SetAttrs, UncheckedNode, Usage, Volume, VolumeId,
+    Provisioner, Root, SetAttrs, Usage, Volume, VolumeId,
 };
+use vfs_testing::UncheckedNode;
 
 const ID: VolumeId = VolumeId(0xc0ffee);
 const MIB: u64 = 1 << 20;

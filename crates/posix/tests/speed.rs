@@ -7,7 +7,8 @@ use posix::{Options, Store, Volumes};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
-use vfs::{Backend, Blocking, Capacity, NewInode, Provisioner, Root, SetAttrs, UncheckedNode, VolumeId};
+use vfs::{Backend, Blocking, Capacity, NewInode, Provisioner, Root, SetAttrs, VolumeId};
+use vfs_testing::UncheckedNode;
 
 /// Runs `act` many times; prints the nanoseconds of one, at its best of five rounds.
 fn cost(what: &str, count: u32, mut act: impl FnMut(u32)) -> Duration {

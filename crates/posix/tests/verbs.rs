@@ -11,8 +11,9 @@ use std::time::Duration;
 use vfs::backend::{CLEAR_SET_ID, KEEP_SET_ID};
 use vfs::{
     Backend, Blocking, Device, FileType, FsError, NewInode, NodeRef, SetAttrs, SetTime, Special, SyncScope,
-    Time, UncheckedNode, Wait,
+    Time, Wait,
 };
+use vfs_testing::UncheckedNode;
 
 /// Runs a test on every ground that can be had.
 fn everywhere(test: impl Fn(&Tree, &Served)) {

@@ -19,9 +19,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use vfs::qos::Nanos;
 use vfs::{
-    Caller, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, SecurityStyle, SetAttrs,
-    ShareSettings, Time, Volume, VolumeId,
+    Caller, Durability, Export, ExportRule, Namespace, PendingSync, SecurityStyle, SetAttrs, ShareSettings,
+    Time, Volume, VolumeId,
 };
+use vfs_testing::MemFs;
 
 type Failure = Box<dyn Error>;
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use vfs::backend::xattrs::XATTR_VALUE_BYTES_MAX;
 use vfs::{
-    Backend, Blocking, Caller, Change, Durability, Export, Faulty, File, FsError, FsResult, MemFs, Name,
-    NewInode, PendingSync, Seek, SetXattr, Span, Special, Stability, Time, UncheckedNode, Volume, VolumeId,
+    Backend, Blocking, Caller, Change, Durability, Export, File, FsError, FsResult, Name, NewInode,
+    PendingSync, Seek, SetXattr, Span, Special, Stability, Time, Volume, VolumeId,
 };
+use vfs_testing::{Faulty, MemFs, UncheckedNode};
 
 const OWNER: u32 = 1000;
 const GROUP: u32 = 100;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use vfs::acl::access::Access;
 use vfs::{
-    Blocking, Caller, Durability, Export, ExportId, ExportRule, Faulty, File, FsError, MemFs, PendingSync,
-    SetAttrs, Stability, Time, Volume, VolumeId,
+    Blocking, Caller, Durability, Export, ExportId, ExportRule, File, FsError, PendingSync, SetAttrs,
+    Stability, Time, Volume, VolumeId,
 };
+use vfs_testing::{Faulty, MemFs};
 
 const ALLOWED: Blocking = Blocking::Allowed;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use vfs::claims::{Access, Link, OpenRequest, Request, Rights, Stream, Verdict};
 use vfs::{
-    Caller, Disposition, Durability, Export, ExportRule, Faulty, File, MemFs, PendingSync, SetAttrs, Time,
-    Volume, VolumeId,
+    Caller, Disposition, Durability, Export, ExportRule, File, PendingSync, SetAttrs, Time, Volume, VolumeId,
 };
+use vfs_testing::{Faulty, MemFs};
 
 fn lower(name: &[u8]) -> Option<Vec<u8>> {
     Some(name.to_ascii_lowercase())

@@ -11,9 +11,10 @@ use vfs::claims::{
 use vfs::qos::Nanos;
 use vfs::sync::Mutex;
 use vfs::{
-    Blocking, Caller, Durability, Export, ExportRule, File, FsError, FsResult, MemFs, OpenFile, PendingSync,
+    Blocking, Caller, Durability, Export, ExportRule, File, FsError, FsResult, OpenFile, PendingSync,
     SetAttrs, Stability, Time, Volume, VolumeId, Wait,
 };
+use vfs_testing::MemFs;
 
 const ALLOWED: Blocking = Blocking::Allowed;
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use vfs::{
-    Access, Backend, Blocking, Caller, Disposition, Durability, Export, File, FsError, MemFs, Name, NewInode,
-    PendingSync, PosixAcl, SecurityStyle, SetAttrs, SetXattr, Time, UncheckedNode, Volume, VolumeId,
+    Access, Backend, Blocking, Caller, Disposition, Durability, Export, File, FsError, Name, NewInode,
+    PendingSync, PosixAcl, SecurityStyle, SetAttrs, SetXattr, Time, Volume, VolumeId,
 };
+use vfs_testing::{MemFs, UncheckedNode};
 
 const ALLOWED: Blocking = Blocking::Allowed;
 

@@ -7,9 +7,10 @@ use vfs::acl::access::Access;
 use vfs::model::caller::INVALID_ID;
 use vfs::{
     Attrs, Backend, Blocking, Caller, Change, Created, Device, Disposition, Durability, ExclusiveKey, Export,
-    Faulty, File, FileType, FsError, FsResult, MemFs, Name, PendingSync, SetAttrs, SetTime, Special,
-    Stability, SyncScope, Time, Volume, VolumeId,
+    File, FileType, FsError, FsResult, Name, PendingSync, SetAttrs, SetTime, Special, Stability, SyncScope,
+    Time, Volume, VolumeId,
 };
+use vfs_testing::{Faulty, MemFs};
 
 struct World {
     fs: MemFs,

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::qos::Pacer;
 use vfs::sync::Mutex;
-use vfs::{Capacity, MemProvisioner, SharedNamespace, Time, VolumeId};
+use vfs::{Capacity, SharedNamespace, Time, VolumeId};
+use vfs_testing::MemProvisioner;
 
 /// A server and what it serves.
 pub struct Rig {

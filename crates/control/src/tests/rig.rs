@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use vfs::qos::{Gate, Pacer};
 use vfs::sync::Mutex;
 use vfs::{
-    Backend, Blocking, Capacity, FsError, FsResult, FsStat, MemProvisioner, Name, Provisioner, Root,
-    SharedNamespace, Time, UncheckedNode, Usage, VolumeId,
+    Backend, Blocking, Capacity, FsError, FsResult, FsStat, Name, Provisioner, Root, SharedNamespace, Time,
+    Usage, VolumeId,
 };
+use vfs_testing::{MemProvisioner, UncheckedNode};
 
 /// Bytes of the disk that the rig claims to have.
 pub(super) const DISK: u64 = 100 << 40;

@@ -18,9 +18,10 @@ use std::sync::Arc;
 use transport::{CallStats, Outbox};
 use vfs::qos::Permit;
 use vfs::{
-    Blocking, Credential, Durability, Export, ExportRule, FsError, MemFs, Namespace, PendingSync, Protection,
+    Blocking, Credential, Durability, Export, ExportRule, FsError, Namespace, PendingSync, Protection,
     Squash, Time, Volume, VolumeId, Wait,
 };
+use vfs_testing::MemFs;
 use xdr::{Decode, Encode, Inline, Reader};
 
 /// The time of every call.

@@ -509,9 +509,9 @@ mod tests {
     use std::sync::Arc;
     use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
     use vfs::{
-        Caller, Disposition, Durability, Export, MemFs, PendingSync, SetAttrs, Stability, Time, Volume,
-        VolumeId,
+        Caller, Disposition, Durability, Export, PendingSync, SetAttrs, Stability, Time, Volume, VolumeId,
     };
+    use vfs_testing::MemFs;
 
     /// `/held` with a limit of 64 KiB/s, and `/free` without one; `f` in both has 256 KiB.
     fn client() -> Client {

@@ -30,7 +30,8 @@ use transport::limits::{
 };
 use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
 use vfs::sync::Mutex;
-use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode, Volume};
+use vfs::{Backend, Durability, Export, Namespace, Volume};
+use vfs_testing::{MemFs, UncheckedNode};
 
 /// A call of a client that means well is answered within this time, whatever the others do, on a machine that compiles something
 /// meanwhile, too.

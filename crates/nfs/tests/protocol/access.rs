@@ -2,7 +2,8 @@
 
 use crate::support::{ALICE, BOB, GREG, Object, ROOT, Who, World, decode, trusting};
 use nfs_wire::v3::{Access, AccessArgs, AccessFail, AccessOk, AccessReply, Procedure, Reply, Status};
-use vfs::{ExportRule, Squash, UncheckedNode};
+use vfs::{ExportRule, Squash};
+use vfs_testing::UncheckedNode;
 
 const ALL: Access = Access(0x3f);
 const R: Access = Access::READ;

@@ -5,7 +5,8 @@ use nfs_wire::v3::{
     Fattr, FileType, GetattrArgs, GetattrOk, GetattrReply, NfsTime, Procedure, Reply, Sattr, SetTime,
     SetattrArgs, SetattrFail, SetattrOk, SetattrReply, SpecData, Status,
 };
-use vfs::{Device, Special, UncheckedNode};
+use vfs::{Device, Special};
+use vfs_testing::UncheckedNode;
 
 fn getattr(w: &mut World, object: &Object) -> GetattrReply {
     decode(&w.ask(BOB, Procedure::GETATTR, &GetattrArgs { object: object.fh() }))

@@ -9,7 +9,8 @@ use nfs_wire::v3::{
     Reply, Sattr, Status,
 };
 use vfs::backend::KEEP_SET_ID;
-use vfs::{Blocking, ExportRule, UncheckedNode};
+use vfs::{Blocking, ExportRule};
+use vfs_testing::UncheckedNode;
 use xdr::Encode;
 
 /// A world whose thread remembers, with a directory that has been quiet for a while.

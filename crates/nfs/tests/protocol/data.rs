@@ -7,7 +7,8 @@ use nfs_wire::v3::{
     ReadlinkArgs, ReadlinkFail, ReadlinkOk, ReadlinkReply, Reply, StableHow, Status, WriteArgs, WriteFail,
     WriteOk, WriteReply,
 };
-use vfs::{Backend, Durability, ExportRule, Special, UncheckedNode, memfs};
+use vfs::{Backend, Durability, ExportRule, Special};
+use vfs_testing::{UncheckedNode, memfs};
 
 fn read(w: &mut World, who: Who, file: &Object, offset: u64, count: u32) -> Vec<u8> {
     w.ask(who, Procedure::READ, &ReadArgs { file: file.fh(), offset, count })

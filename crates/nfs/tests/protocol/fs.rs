@@ -5,7 +5,8 @@ use nfs_wire::v3::{
     FsinfoOk, FsinfoReply, FsstatArgs, FsstatOk, FsstatReply, NfsTime, PathconfArgs, PathconfOk,
     PathconfReply, Procedure, Properties, Reply,
 };
-use vfs::{Durability, memfs};
+use vfs::Durability;
+use vfs_testing::memfs;
 
 #[test]
 fn null_answers_anybody_with_nothing() {

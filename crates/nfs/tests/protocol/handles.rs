@@ -9,7 +9,8 @@ use nfs_wire::v3::{
     ReaddirplusArgs, ReadlinkArgs, RemoveArgs, RenameArgs, Sattr, SetattrArgs, StableHow, Status,
     SymlinkArgs, SymlinkData, WriteArgs,
 };
-use vfs::{Blocking, ExportId, ExportRule, FileKey, UncheckedNode, ViewId};
+use vfs::{Blocking, ExportId, ExportRule, FileKey, ViewId};
+use vfs_testing::UncheckedNode;
 use xdr::Encode;
 
 /// A call of each procedure, with how many absent attributes its failure carries when nothing is known of the object

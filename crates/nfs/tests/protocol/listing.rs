@@ -8,7 +8,7 @@ use nfs_wire::v3::{
 };
 use std::collections::BTreeSet;
 use vfs::Special;
-use vfs::UncheckedNode;
+use vfs_testing::UncheckedNode;
 
 /// Bytes of the results before the first entry: attributes and verifier.
 const HEAD: usize = 4 + Fattr::SIZE + 8;

@@ -6,7 +6,8 @@ use nfs_wire::v3::{
     LinkArgs, LinkFail, LinkOk, LinkReply, MkdirArgs, MknodArgs, MknodData, NfsTime, Procedure, Reply, Sattr,
     SetTime, SpecData, Status, SymlinkArgs, SymlinkData,
 };
-use vfs::{Backend, Durability, MemFs, SetAttrs, Special, UncheckedNode, memfs};
+use vfs::{Backend, Durability, SetAttrs, Special};
+use vfs_testing::{MemFs, UncheckedNode, memfs};
 use xdr::Encode;
 
 fn mode(mode: u32) -> Sattr {

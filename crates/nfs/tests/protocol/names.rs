@@ -7,7 +7,7 @@ use nfs_wire::v3::{
     RenameArgs, RenameFail, RenameReply, Reply, Sattr, Status, SymlinkArgs, SymlinkData,
 };
 use vfs::Special;
-use vfs::UncheckedNode;
+use vfs_testing::UncheckedNode;
 
 pub(crate) fn lookup(w: &mut World, who: Who, dir: &Object, name: &[u8]) -> Vec<u8> {
     w.ask(who, Procedure::LOOKUP, &LookupArgs { what: dir.at(name) })

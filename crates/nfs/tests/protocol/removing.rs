@@ -6,7 +6,8 @@ use nfs_wire::v3::{
     Procedure, RemoveArgs, RemoveFail, RemoveOk, RemoveReply, RenameArgs, RenameFail, RenameOk, RenameReply,
     Reply, Status,
 };
-use vfs::{Blocking, FsError, Special, UncheckedNode};
+use vfs::{Blocking, FsError, Special};
+use vfs_testing::UncheckedNode;
 
 fn remove(w: &mut World, who: Who, procedure: Procedure, dir: &Object, name: &str) -> RemoveReply {
     w.clock.advance_ms(1500);

@@ -18,7 +18,8 @@ use vfs::claims::{
 };
 use vfs::qos::{Arbiter, Gate, Limits, Pacer, VolumeLimits};
 use vfs::sync::Mutex;
-use vfs::{Backend, Blocking, Durability, Export, FileKey, MemFs, Namespace, UncheckedNode, Volume};
+use vfs::{Backend, Blocking, Durability, Export, FileKey, Namespace, Volume};
+use vfs_testing::{MemFs, UncheckedNode};
 
 const KEY: LeaseKey = LeaseKey::Shared { client: 7, key: 1 };
 /// Everything.

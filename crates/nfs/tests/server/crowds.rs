@@ -7,7 +7,8 @@ use nfs_wire::v3::{FileHandle, GetattrArgs, Procedure};
 use nfs_wire::{mount, v4};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace};
+use vfs::{Backend, Durability, Export, ExportRule, Namespace};
+use vfs_testing::MemFs;
 use xdr::Encode;
 
 /// Everything that uses a mount may be the first call on a connection.

@@ -19,7 +19,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vfs::{Caller, Disposition, MemFs, PendingSync, SetAttrs};
+use vfs::{Caller, Disposition, PendingSync, SetAttrs};
+use vfs_testing::MemFs;
 use xdr::{Decode, Encode, Inline, Reader};
 
 /// A client with a connection and a session.

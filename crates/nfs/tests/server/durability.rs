@@ -9,7 +9,8 @@ use nfs_wire::v3::{
     Procedure, Reply, Sattr, StableHow, Status, WriteArgs, WriteFail, WriteReply,
 };
 use std::sync::atomic::Ordering;
-use vfs::{Backend, Blocking, MemFs, SetAttrs, UncheckedNode};
+use vfs::{Backend, Blocking, SetAttrs};
+use vfs_testing::{MemFs, UncheckedNode};
 
 #[test]
 fn an_acknowledged_operation_survives_a_power_cut() {

@@ -6,7 +6,8 @@ use nfs_wire::v3::{FileHandle, GetattrArgs, Procedure, Status};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
-use vfs::{Backend, Durability, Export, MemFs, Namespace};
+use vfs::{Backend, Durability, Export, Namespace};
+use vfs_testing::MemFs;
 
 const FIRST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 3, 1));
 const SECOND: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 3, 2));

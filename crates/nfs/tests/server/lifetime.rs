@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
-use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, SetAttrs, UncheckedNode, VolumeId};
+use vfs::{Backend, Durability, Export, ExportRule, Namespace, SetAttrs, VolumeId};
+use vfs_testing::{MemFs, UncheckedNode};
 
 #[test]
 fn a_stop_answers_the_calls_in_flight() {

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::{Arbiter, Demand, Gate, Kind, Limits, Pacer, VolumeLimits};
-use vfs::{Backend, Durability, Export, ExportRule, MemFs, Namespace, UncheckedNode, Volume, VolumeId};
+use vfs::{Backend, Durability, Export, ExportRule, Namespace, Volume, VolumeId};
+use vfs_testing::{MemFs, UncheckedNode};
 
 pub(crate) const FILE_BYTES: u32 = 10_000;
 const FREE: VolumeId = VolumeId(0xf4ee);

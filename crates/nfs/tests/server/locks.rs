@@ -20,7 +20,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use vfs::qos::{Demand, Limits, QueueResult, VolumeLimits, Waiter};
-use vfs::{Backend, Durability, Export, MemFs, Namespace, UncheckedNode, bounds};
+use vfs::{Backend, Durability, Export, Namespace, bounds};
+use vfs_testing::{MemFs, UncheckedNode};
 use xdr::{Decode, Encode, Reader};
 
 const TCP_CLIENT: [u8; 4] = [127, 0, 4, 1];

@@ -17,7 +17,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::Pacer;
-use vfs::{Backend, MemFs, UncheckedNode, panics};
+use vfs::{Backend, panics};
+use vfs_testing::{MemFs, UncheckedNode};
 use xdr::{Decode, Encode, Reader};
 
 struct Fixture {

@@ -7,10 +7,11 @@ use crate::support::{ALICE, BOB, VOLUME, Who, decode};
 use nfs_wire::v3::{FileHandle, Procedure, ReadArgs, ReadReply, Reply, StableHow, WriteArgs, WriteReply};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use vfs::Backend;
 use vfs::backend::KEEP_SET_ID;
 use vfs::qos::Kind;
 use vfs::volume::traffic::ReadCounts;
-use vfs::{Backend, MemFs, UncheckedNode};
+use vfs_testing::{MemFs, UncheckedNode};
 
 const FILE_BYTES: u32 = 4096;
 

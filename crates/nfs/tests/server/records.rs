@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use vfs::Backend;
 use vfs::backend::KEEP_SET_ID;
-use vfs::{Backend, MemFs, UncheckedNode};
+use vfs_testing::{MemFs, UncheckedNode};
 
 /// A server with a file whose every byte is known.
 struct Fixture {

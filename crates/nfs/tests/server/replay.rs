@@ -10,7 +10,8 @@ use nfs_wire::v3::{
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use vfs::{Backend, MemFs, SetAttrs};
+use vfs::{Backend, SetAttrs};
+use vfs_testing::MemFs;
 
 struct Fixture {
     running: Running,

@@ -10,7 +10,8 @@ use nfs_wire::v4::{
     SetclientidReply, StateProtect, Status,
 };
 use std::io::Write;
-use vfs::{Durability, Export, ExportRule, MemFs, Namespace};
+use vfs::{Durability, Export, ExportRule, Namespace};
+use vfs_testing::MemFs;
 use xdr::{Decode, Encode, Inline, Reader};
 
 /// More than all that wait to be confirmed at a time.

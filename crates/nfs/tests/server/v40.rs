@@ -12,7 +12,8 @@ use nfs_wire::v4::{
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use vfs::{Backend, MemFs, SetAttrs};
+use vfs::{Backend, SetAttrs};
+use vfs_testing::MemFs;
 use xdr::{Decode, Encode, Reader};
 
 struct Fixture {

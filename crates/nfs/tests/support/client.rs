@@ -12,7 +12,8 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use vfs::{Backend, Durability, Export, FileKey, Namespace, Time, VolumeId, memfs};
+use vfs::{Backend, Durability, Export, FileKey, Namespace, Time, VolumeId};
+use vfs_testing::memfs;
 use xdr::Encode;
 
 /// How long a test waits for what must come.

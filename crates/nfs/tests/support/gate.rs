@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use vfs::sync::{Condvar, Mutex};
 use vfs::{
-    Attrs, AuthorizeCreate, AuthorizeLink, AuthorizeRemove, AuthorizeRename, AuthorizeSetattr,
-    AuthorizeWrite, Backend, Blocking, Change, CreatedEntry, EntrySink, FileKey, FsError, FsLimits, FsResult,
-    FsStat, Lookup, MemFs, Name, Node, NodeRef, Special, SyncScope, Wait,
+    Attrs, AuthorizeCreate, Backend, Blocking, CreatedEntry, FileKey, FsError, FsLimits, FsResult, FsStat,
+    Lookup, Name, Node, NodeRef, SyncScope, Wait,
 };
+use vfs_testing::{MemFs, delegate_node};
 
 /// What a [`Gate`] does besides passing calls on.
 #[derive(Default)]
@@ -78,18 +78,14 @@ impl GateNode {
         Arc::new(Self { inner, control: Arc::clone(control) })
     }
 
-    fn found(&self, found: Lookup) -> Lookup {
+    fn wrap_found(&self, found: Lookup) -> Lookup {
         Lookup { node: Self::wrap(found.node, &self.control), attrs: found.attrs }
     }
 
-    fn made(&self, made: CreatedEntry) -> CreatedEntry {
-        CreatedEntry { found: self.found(made.found), dir: made.dir }
+    fn unwrapped(node: &NodeRef) -> &NodeRef {
+        let any: &dyn Any = &**node;
+        any.downcast_ref::<Self>().map_or(node, |gate| &gate.inner)
     }
-}
-
-fn inner(node: &NodeRef) -> &NodeRef {
-    let any: &dyn Any = &**node;
-    any.downcast_ref::<GateNode>().map_or(node, |gate| &gate.inner)
 }
 
 impl Backend for Gate {
@@ -122,18 +118,16 @@ impl Backend for Gate {
 }
 
 impl Node for GateNode {
-    fn key(&self) -> FileKey {
-        self.inner.key()
-    }
+    delegate_node!(
+        self => self.inner;
+        key, change_attrs, write, reserve, release, pin, unpin, read_link, read_dir, remove, remove_dir,
+    );
+    delegate_node!(self => self.inner, wrap; lookup, parent, make_dir, make_special, link, rename);
 
     fn attrs(&self, blocking: Blocking) -> FsResult<Attrs> {
         let panics = &self.control.attrs_panic;
         assert!(!panics.swap(false, Ordering::SeqCst), "the panic that a test wants");
         self.inner.attrs(blocking)
-    }
-
-    fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
-        self.inner.change_attrs(authorize)
     }
 
     fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
@@ -152,26 +146,6 @@ impl Node for GateNode {
         None
     }
 
-    fn write(&self, offset: u64, data: &[u8], authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
-        self.inner.write(offset, data, authorize)
-    }
-
-    fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
-        self.inner.reserve(offset, len, authorize)
-    }
-
-    fn release(&self, offset: u64, len: usize) {
-        self.inner.release(offset, len);
-    }
-
-    fn pin(&self) {
-        self.inner.pin();
-    }
-
-    fn unpin(&self) {
-        self.inner.unpin();
-    }
-
     fn sync(&self, scope: SyncScope) -> FsResult<()> {
         if self.control.sync_fails.load(Ordering::SeqCst) {
             self.control.flush_failures.fetch_add(1, Ordering::SeqCst);
@@ -180,61 +154,10 @@ impl Node for GateNode {
         self.inner.sync(scope)
     }
 
-    fn read_link(&self) -> FsResult<Vec<u8>> {
-        self.inner.read_link()
-    }
-
-    fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Lookup> {
-        Ok(self.found(self.inner.lookup(name, blocking)?))
-    }
-
-    fn parent(&self) -> FsResult<Lookup> {
-        Ok(self.found(self.inner.parent()?))
-    }
-
-    fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
-        self.inner.read_dir(cookie, plus, sink)
-    }
-
     fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.control.pass();
         let made = self.inner.create(name, authorize)?;
         self.control.created.fetch_add(1, Ordering::SeqCst);
-        Ok(self.made(made))
-    }
-
-    fn make_dir(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
-        Ok(self.made(self.inner.make_dir(name, authorize)?))
-    }
-
-    fn make_special(
-        &self,
-        name: Name<'_>,
-        special: Special<'_>,
-        authorize: AuthorizeCreate<'_>,
-    ) -> FsResult<CreatedEntry> {
-        Ok(self.made(self.inner.make_special(name, special, authorize)?))
-    }
-
-    fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<CreatedEntry> {
-        Ok(self.made(self.inner.link(name, inner(target), authorize)?))
-    }
-
-    fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        self.inner.remove(name, authorize)
-    }
-
-    fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        self.inner.remove_dir(name, authorize)
-    }
-
-    fn rename(
-        &self,
-        from: Name<'_>,
-        to_dir: &NodeRef,
-        to: Name<'_>,
-        authorize: AuthorizeRename<'_>,
-    ) -> FsResult<(Change, Change)> {
-        self.inner.rename(from, inner(to_dir), to, authorize)
+        Ok(CreatedEntry { found: self.wrap_found(made.found), ..made })
     }
 }

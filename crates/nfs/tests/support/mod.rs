@@ -23,9 +23,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use transport::Outbox;
 use vfs::backend::KEEP_SET_ID;
 use vfs::{
-    Backend, Blocking, Durability, Export, ExportRule, FsError, MemFs, Namespace, PendingSync, Squash, Time,
-    UncheckedNode, Volume, VolumeId, Wait, memfs,
+    Backend, Blocking, Durability, Export, ExportRule, FsError, Namespace, PendingSync, Squash, Time, Volume,
+    VolumeId, Wait,
 };
+use vfs_testing::{MemFs, UncheckedNode, memfs};
 use xdr::{Decode, Encode, Inline, Reader};
 
 /// The volume most tests work on.

@@ -2,7 +2,8 @@
 
 use nfs::handle::{Handle, HandleSigner};
 use nfs_wire::v3::{DirOpArgs, Fattr, FileHandle, FileType, NfsTime, PostOpAttr, SpecData, WccAttr, WccData};
-use vfs::{Attrs, Blocking, Name, NewInode, NodeRef, UncheckedNode, VolumeId};
+use vfs::{Attrs, Blocking, Name, NewInode, NodeRef, VolumeId};
+use vfs_testing::UncheckedNode;
 
 /// A file with its handle.
 pub struct Object {

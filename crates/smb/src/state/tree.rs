@@ -159,9 +159,9 @@ mod tests {
     use crate::state::pending::tests::request;
     use crate::state::session::Session;
     use vfs::claims::{LockOwner, LockRequest, Outcome, Queueing, Request, Span, Stream, Verdict};
-    use vfs::memfs::MemFs;
     use vfs::qos::Nanos;
     use vfs::{Durability, ExportRule, VolumeId};
+    use vfs_testing::memfs::MemFs;
 
     fn volume() -> Arc<Volume> {
         let fs = Arc::new(MemFs::new(Arc::new(vfs::Time::default)));

@@ -10,7 +10,8 @@ use smb_wire::types::AccessMask;
 use smb_wire::{Decode, Encode, FileTime, NtStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use vfs::{Durability, ExportRule, MemFs, Time, Volume, VolumeId};
+use vfs::{Durability, ExportRule, Time, Volume, VolumeId};
+use vfs_testing::MemFs;
 
 /// More than there is.
 const TOO_MUCH: u64 = 1 << 60;

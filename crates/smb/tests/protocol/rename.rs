@@ -8,7 +8,8 @@ use smb_wire::create::{CreateDisposition, CreateOptions, ShareAccess};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{FileId, NtStatus, Utf16};
 use std::sync::Arc;
-use vfs::{Caller, Disposition, Durability, ExportRule, MemFs, PendingSync, SetAttrs, Volume, VolumeId};
+use vfs::{Caller, Disposition, Durability, ExportRule, PendingSync, SetAttrs, Volume, VolumeId};
+use vfs_testing::MemFs;
 
 pub(crate) fn link(client: &mut Client, file: FileId, to: &str) -> NtStatus {
     link_over(client, file, to, false)
@@ -55,7 +56,7 @@ fn what_cannot_be_linked_replaces_nothing() {
 
 #[test]
 fn a_file_with_too_many_names_replaces_nothing() {
-    let mut options = vfs::memfs::Options::default();
+    let mut options = vfs_testing::memfs::Options::default();
     options.limits.links_max = 2;
     let fs = Arc::new(MemFs::with_options(Arc::new(|| NOW), options));
     let rig =

@@ -12,9 +12,8 @@ use smb_wire::info::{InfoType, SecurityInformation, SetInfoRequest};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, FileId, NtStatus, Utf16};
 use std::sync::Arc;
-use vfs::{
-    Blocking, Caller, Capacity, Durability, ExportRule, FsError, MemFs, PendingSync, Volume, VolumeId,
-};
+use vfs::{Blocking, Caller, Capacity, Durability, ExportRule, FsError, PendingSync, Volume, VolumeId};
+use vfs_testing::MemFs;
 
 const OPEN: CreateDisposition = CreateDisposition::OPEN;
 const CREATE: CreateDisposition = CreateDisposition::CREATE;

@@ -67,9 +67,8 @@ impl XattrName<'static> {
     pub const KEPT: Self = Self(b"plimsoll.kept");
     /// Its access control list, where a volume is ruled by them: [`crate::Acl`].
     pub const ACL: Self = Self(b"plimsoll.acl");
-    /// Where a storage keeps owner, group and mode as an ordinary user.
-    #[cfg(feature = "conformance")]
-    pub(crate) const OWNER: Self = Self(b"plimsoll.owner");
+    /// Owner, group and mode, where a storage that runs as an ordinary user records them itself.
+    pub const OWNER: Self = Self(b"plimsoll.owner");
 }
 
 impl fmt::Debug for XattrName<'_> {

@@ -16,7 +16,7 @@ pub struct Name<'a>(&'a [u8]);
 impl<'a> Name<'a> {
     /// The directory in the root of a volume that the streams of its files are in. No client reaches, sees or makes this name,
     /// wherever it is ([`crate::volume::streams`]).
-    pub(crate) const STREAMS: Name<'static> = Name(b".plimsoll-streams");
+    pub const STREAMS: Name<'static> = Name(b".plimsoll-streams");
 
     /// Checks `bytes`: empty, `.`, `..` and names with `/` or NUL are [`FsError::Invalid`], long ones
     /// [`FsError::NameTooLong`]; the service's own name is [`FsError::Access`].

@@ -492,41 +492,6 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_without_access_keeps_out_whom_later_ones_would_let_in() {
-        let no_access = ExportRule {
-            clients: vec!["10.1.0.0/16".parse().unwrap()],
-            no_access: true,
-            ..ExportRule::everybody()
-        };
-        let fs = crate::MemFs::new(Arc::new(|| crate::Time { seconds: 1, nanos: 0 }));
-        let volume = Volume::new(VolumeId(1), "a", Arc::new(fs), crate::Durability::Sync, 1);
-        let rules = vec![no_access, ExportRule::everybody()];
-        let export = Export::new("/a", Arc::new(volume), rules);
-        let rule = |client: &str| export.rule(Origin::of(client.parse().unwrap()));
-        assert!(rule("10.1.2.3").is_none());
-        assert!(rule("10.2.2.3").is_some());
-        let namespace = Namespace::new([export]);
-        let admits = |client: &str| namespace.admits_from(client.parse().unwrap(), ProtocolId::default());
-        assert_eq!(["10.1.2.3", "10.2.2.3"].map(admits), [false, true]);
-    }
-
-    #[test]
-    fn a_rule_that_asks_for_protection_keeps_out_whom_later_ones_would_let_in() {
-        let fs = crate::MemFs::new(Arc::new(|| crate::Time { seconds: 1, nanos: 0 }));
-        let volume = Arc::new(Volume::new(VolumeId(1), "a", Arc::new(fs), crate::Durability::Sync, 1));
-        let of = |protection| ExportRule { protection, ..ExportRule::everybody() };
-        let every = [Protection::Plain, Protection::Encrypted, Protection::Verified];
-        for least in every {
-            let rules = vec![of(least), ExportRule::everybody()];
-            let export = Export::new("/a", Arc::clone(&volume), rules);
-            for protection in every {
-                let origin = Origin { protection, ..Origin::of("10.1.2.3".parse().unwrap()) };
-                assert_eq!(export.rule(origin).is_some(), protection >= least, "{protection:?} at {least:?}");
-            }
-        }
-    }
-
-    #[test]
     fn address_of_ipv4_written_as_ipv6_is_the_same_client() {
         let range = |text: &str| text.parse::<Cidr>();
         for (mapped, plain) in [
@@ -552,21 +517,6 @@ mod tests {
             deny.matches("10.1.2.3".parse().unwrap()) && deny.matches("::ffff:10.1.2.3".parse().unwrap())
         );
         assert!(!deny.matches("10.2.2.3".parse().unwrap()));
-    }
-
-    #[test]
-    fn an_endpoint_has_the_exports_that_name_it_and_no_other_rules() {
-        let fs = crate::MemFs::new(Arc::new(|| crate::Time { seconds: 1, nanos: 0 }));
-        let volume = Arc::new(Volume::new(VolumeId(1), "a", Arc::new(fs), crate::Durability::Sync, 1));
-        let rule = ExportRule { clients: vec!["10.1.0.0/16".parse().unwrap()], ..ExportRule::everybody() };
-        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let export = Export::new("/a", volume, vec![rule]).at(vec![ip("192.0.2.1"), ip("192.0.2.2")]);
-        let admits = |client, endpoint: Option<&str>| {
-            export.rule(Origin { endpoint: endpoint.map(ip), ..Origin::of(ip(client)) }).is_some()
-        };
-        assert!(admits("10.1.2.3", None) && admits("10.1.2.3", Some("192.0.2.2")));
-        assert!(!admits("10.1.2.3", Some("192.0.2.3")), "another volume's endpoint");
-        assert!(!admits("10.2.2.3", Some("192.0.2.2")), "the rules are the same at each");
     }
 
     #[test]

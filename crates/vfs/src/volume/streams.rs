@@ -386,15 +386,6 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::durability::Durability;
-    use crate::memfs::MemFs;
-    use crate::model::volume_id::VolumeId;
-    use std::sync::Arc;
-    use std::thread;
-    use std::time::{Duration, Instant};
-
-    /// How long a thread gets to do what it must not do.
-    const PATIENCE: Duration = Duration::from_millis(200);
 
     #[test]
     fn names_are_kept_apart_from_dots_and_bounded() {
@@ -413,26 +404,5 @@ mod tests {
         for bad in [&b""[..], b"0", b"0g", b"\xff\xff", &[b'0'; 82]] {
             assert_eq!(key_of(bad), None, "{bad:?}");
         }
-    }
-    #[test]
-    fn whoever_has_not_found_the_tree_says_so_before_it_is_made() {
-        let storage = Arc::new(MemFs::new(Arc::new(crate::Time::default)));
-        let volume = Volume::new(VolumeId(1), "one", storage, Durability::Sync, 1);
-        let key = volume.root().key();
-        assert!(volume.streams_of(&key).unwrap().is_none());
-        let is_made = || volume.root().lookup(Name::STREAMS, Blocking::Allowed).is_ok();
-        thread::scope(|scope| {
-            // Somebody else who has looked for it at the same time, and is about to say that it is not there.
-            let looking = volume.streams().root.lock();
-            let making = scope.spawn(|| volume.make_streams_of(&key, &mut |_| ()).is_ok());
-            let begin = Instant::now();
-            while !is_made() && begin.elapsed() < PATIENCE {
-                thread::yield_now();
-            }
-            volume.streams().is_missing.store(true, Ordering::Release);
-            drop(looking);
-            assert!(making.join().unwrap());
-        });
-        assert!(volume.streams_of(&key).unwrap().is_some());
     }
 }

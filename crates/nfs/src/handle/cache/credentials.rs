@@ -108,7 +108,8 @@ fn spread(number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfs::{Durability, MemFs, Squash, Time, Volume, VolumeId};
+    use vfs::{Durability, Squash, Time, Volume, VolumeId};
+    use vfs_testing::MemFs;
     use xdr::{Encode, Inline};
 
     fn body(stamp: u32, uid: u32, gids: &[u32]) -> Vec<u8> {

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use vfs::claims::{Grace, RecordId};
 use vfs::qos::Nanos;
-use vfs::{Backend, Durability, Export, ExportRule, Name, NewInode, Time, UncheckedNode, Volume, VolumeId};
+use vfs::{Backend, Durability, Export, ExportRule, Name, NewInode, Time, Volume, VolumeId};
+use vfs_testing::UncheckedNode;
 use xdr::{Decode, Encode, Reader};
 
 mod hostile;
@@ -27,7 +28,7 @@ const EVE: &str = "192.0.2.1:702";
 struct Office {
     desk: Desk,
     volume: Arc<Volume>,
-    fs: vfs::MemFs,
+    fs: vfs_testing::MemFs,
     clock: Arc<AtomicU64>,
     file: Vec<u8>,
     dir: Vec<u8>,
@@ -57,7 +58,7 @@ impl Office {
 
     fn with(grace: Grace, locks: Locks, rule: ExportRule) -> Self {
         let clock = Arc::new(AtomicU64::new(0));
-        let fs = vfs::MemFs::new(Arc::new(|| NOW));
+        let fs = vfs_testing::MemFs::new(Arc::new(|| NOW));
         let inode = NewInode { mode: 0o644, uid: 1000, gid: 100, times: None, size: 0 };
         let made = fs.root().create_unchecked(Name::new(b"file").unwrap(), &inode).unwrap();
         let time = Arc::clone(&clock);

@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use vfs::qos::Nanos;
-use vfs::{Caller, Disposition, Durability, Export, MemFs, PendingSync, SetAttrs, Time, Volume, VolumeId};
+use vfs::{Caller, Disposition, Durability, Export, PendingSync, SetAttrs, Time, Volume, VolumeId};
+use vfs_testing::MemFs;
 use xdr::{Decode, Encode, Reader};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;

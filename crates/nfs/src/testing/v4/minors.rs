@@ -10,9 +10,10 @@ use nfs_wire::v4::{
 use std::cell::Cell;
 use std::sync::Arc;
 use vfs::{
-    Caller, Disposition, Durability, Export, ExportId, ExportRule, MemFs, Namespace, PendingSync, SetAttrs,
-    Volume, VolumeId,
+    Caller, Disposition, Durability, Export, ExportId, ExportRule, Namespace, PendingSync, SetAttrs, Volume,
+    VolumeId,
 };
+use vfs_testing::MemFs;
 
 pub(crate) const MINORS: [u32; 3] = [0, 1, 2];
 /// A volume by two exports, `/w` and `/r`, with a file `f` of root's that all may read.

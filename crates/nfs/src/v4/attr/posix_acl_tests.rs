@@ -11,9 +11,10 @@ use nfs_wire::v4::{
 };
 use std::sync::Arc;
 use vfs::{
-    Attrs, Blocking, Caller, Disposition, Durability, Export, MemFs, PendingSync, PosixAcl, SetAttrs, Volume,
+    Attrs, Blocking, Caller, Disposition, Durability, Export, PendingSync, PosixAcl, SetAttrs, Volume,
     VolumeId,
 };
+use vfs_testing::MemFs;
 
 /// The owner, a member of its group, and a user of the list.
 const OWNER: (u32, u32) = (7, 100);

@@ -9,7 +9,8 @@ use nfs_wire::v4::{
     ShareAccess, ShareDeny, Stateid,
 };
 use std::sync::Arc;
-use vfs::{FileType, MemFs};
+use vfs::FileType;
+use vfs_testing::MemFs;
 
 /// Attributes that can be set by RFC 8881 §5 and its successors.
 const CAN_BE_SET: &[u32] = &[

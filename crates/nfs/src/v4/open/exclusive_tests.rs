@@ -4,9 +4,8 @@ use super::*;
 use crate::testing::v4::{Client, at, put};
 use crate::testing::{Desk, NOW, rule};
 use nfs_wire::v4::{Argument, OpReply, ReclaimCompleteArgs, Reply, StableHow, WriteArgs};
-use vfs::{
-    Caller, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, SecurityStyle, Volume, VolumeId,
-};
+use vfs::{Caller, Durability, Export, ExportRule, Namespace, PendingSync, SecurityStyle, Volume, VolumeId};
+use vfs_testing::MemFs;
 
 const ALICE: (u32, u32) = (1000, 100);
 const BOB: (u32, u32) = (1001, 100);

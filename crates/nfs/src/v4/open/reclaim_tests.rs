@@ -14,7 +14,8 @@ use stable::TestDir;
 use std::cell::Cell;
 use vfs::claims::Grace;
 use vfs::qos::Nanos;
-use vfs::{Durability, Export, MemFs, Namespace, Volume, VolumeId};
+use vfs::{Durability, Export, Namespace, Volume, VolumeId};
+use vfs_testing::MemFs;
 
 /// A service with a volume, its records, and a client.
 struct Rig {

@@ -12,9 +12,9 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use vfs::qos::{Arbiter, Gate, Kind, Limits, Pacer, VolumeLimits};
 use vfs::{
-    Caller, Disposition, Durability, Export, ExportRule, MemFs, Namespace, SetAttrs, Squash, Time, Volume,
-    VolumeId,
+    Caller, Disposition, Durability, Export, ExportRule, Namespace, SetAttrs, Squash, Time, Volume, VolumeId,
 };
+use vfs_testing::MemFs;
 
 /// More than a COPY copies at once where a limit is.
 const SIZE: usize = 1 << 20;

@@ -18,9 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vfs::{
-    Caller, Durability, Export, ExportRule, MemFs, Namespace, PendingSync, SetAttrs, ShareSettings,
-    SharedNamespace, Time, Volume, VolumeId,
+    Caller, Durability, Export, ExportRule, Namespace, PendingSync, SetAttrs, ShareSettings, SharedNamespace,
+    Time, Volume, VolumeId,
 };
+use vfs_testing::MemFs;
 
 /// The users: name and password.
 pub(crate) const ALICE: (&str, &str) = ("alice", "secret");

@@ -10,9 +10,10 @@ use smb_wire::classes::file::BasicInformation;
 use smb_wire::create::CreateOptions;
 use std::sync::Arc;
 use vfs::{
-    Access, Disposition, Durability, Export, ExportRule, File, FsError, MemFs, PendingSync, SecurityStyle,
-    SetAttrs, ShareSettings, Volume, VolumeId,
+    Access, Disposition, Durability, Export, ExportRule, File, FsError, PendingSync, SecurityStyle, SetAttrs,
+    ShareSettings, Volume, VolumeId,
 };
+use vfs_testing::MemFs;
 
 const ALICES: u32 = 1000;
 const BOBS: u32 = 1001;

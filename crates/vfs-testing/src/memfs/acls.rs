@@ -1,0 +1,89 @@
+//! Lists of POSIX of a [`super::MemFs`]. They have a lock of their own, because decisions under the other one ask for them.
+
+use super::node::MemNode;
+use super::store::{ROOT, Store};
+use super::{Lists, MemFs, Shared};
+use std::sync::{Arc, MutexGuard};
+use vfs::acl::posix_acl::PosixAcl;
+use vfs::backend::acls::Acls;
+use vfs::model::name::Name;
+use vfs::{Attrs, Blocking, FileType, FsResult, NewInode, SetAttrs};
+
+const ACCESS: usize = 0;
+const DEFAULT: usize = 1;
+
+impl MemFs {
+    /// Sets the access list of what a path leads to, past all that serve it, as setfacl(1) does; `None` removes it.
+    pub fn set_access_acl(&self, path: &str, acl: Option<&PosixAcl>) -> FsResult<()> {
+        let mut store = self.0.lock();
+        let id = find(&store, path)?;
+        let mode = store.inode(id)?.attrs().mode;
+        let permissions = match acl {
+            Some(acl) => acl.mode(),
+            // As setfacl -b: the group has what its entry gave.
+            None => self.0.list(id, ACCESS).map_or(mode, |acl| mode & !0o070 | acl.group << 3),
+        };
+        let set = SetAttrs { mode: Some(mode & !0o777 | permissions & 0o777), ..SetAttrs::default() };
+        store.set_attrs(id, &set, (self.0.clock)())?;
+        self.0.put(id, ACCESS, acl.filter(|acl| acl.is_extended()).cloned());
+        Ok(())
+    }
+
+    /// The same of the list that a directory hands on.
+    pub fn set_default_acl(&self, path: &str, acl: Option<&PosixAcl>) -> FsResult<()> {
+        let mut store = self.0.lock();
+        let id = find(&store, path)?;
+        store.entries(id)?;
+        store.inode_mut(id)?.mark_changed((self.0.clock)());
+        self.0.put(id, DEFAULT, acl.cloned());
+        Ok(())
+    }
+}
+
+/// The number of what a path from the root leads to.
+fn find(store: &Store, path: &str) -> FsResult<u64> {
+    let names = path.split('/').filter(|name| !name.is_empty());
+    names.into_iter().try_fold(ROOT, |dir, name| store.child(dir, Name::new(name.as_bytes())?))
+}
+
+impl Shared {
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.acls.lock()
+    }
+
+    fn list(&self, id: u64, which: usize) -> Option<Arc<PosixAcl>> {
+        self.lists().get(&id).and_then(|lists| lists[which].clone())
+    }
+
+    fn put(&self, id: u64, which: usize, acl: Option<PosixAcl>) {
+        self.lists().entry(id).or_default()[which] = acl.map(Arc::new);
+    }
+
+    /// What something new in a directory gets, which may hand a list on.
+    pub(super) fn masked(&self, dir: u64, file_type: FileType, new_inode: NewInode) -> NewInode {
+        match self.list(dir, DEFAULT).filter(|_| file_type != FileType::Symlink) {
+            Some(acl) => NewInode { mode: acl.mode_of_new(new_inode.mode), ..new_inode },
+            None => new_inode,
+        }
+    }
+
+    /// Gives something new, which has `mode`, the lists that its directory hands on.
+    pub(super) fn inherit(&self, dir: u64, (id, file_type, mode): (u64, FileType, u32)) {
+        let Some(acl) = self.list(dir, DEFAULT).filter(|_| file_type != FileType::Symlink) else { return };
+        self.put(id, ACCESS, acl.inherited(mode));
+        if file_type == FileType::Directory {
+            self.put(id, DEFAULT, Some((*acl).clone()));
+        }
+    }
+}
+
+impl Acls for MemNode {
+    fn access_acl(&self, _: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>> {
+        self.fs.check_pace(blocking)?;
+        Ok(self.fs.list(self.id, ACCESS))
+    }
+
+    fn default_acl(&self) -> FsResult<Option<Arc<PosixAcl>>> {
+        Ok(self.fs.list(self.id, DEFAULT))
+    }
+}

@@ -1,0 +1,84 @@
+//! Volumes in memory, for tests of whatever makes and removes volumes.
+
+use super::{Clock, MemFs, Options};
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard};
+use vfs::backend::Backend;
+use vfs::backend::provisioner::{Capacity, Provisioner, Root, Usage};
+use vfs::error::{FsError, FsResult};
+use vfs::model::attrs::FsStat;
+use vfs::model::volume_id::VolumeId;
+use vfs::sync::Mutex;
+
+/// Makes volumes of [`MemFs`]. What is removed is gone when nobody holds it.
+pub struct MemProvisioner {
+    clock: Clock,
+    room: Capacity,
+    volumes: Mutex<BTreeMap<VolumeId, MemFs>>,
+}
+
+impl MemProvisioner {
+    /// No volumes yet. `room` is what it says that the storage underneath has; it is not held against the volumes.
+    pub fn new(clock: Clock, room: Capacity) -> Self {
+        Self { clock, room, volumes: Mutex::default() }
+    }
+
+    /// A power cut: the same volumes with what of them was durable. Those of this one go on as if nothing had happened.
+    #[must_use]
+    pub fn crash(&self) -> Self {
+        let volumes = self.lock().iter().map(|(&id, fs)| (id, fs.crash())).collect();
+        Self { clock: self.clock.clone(), room: self.room, volumes: Mutex::new(volumes) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeId, MemFs>> {
+        self.volumes.lock()
+    }
+
+    fn volume(&self, id: VolumeId) -> FsResult<MemFs> {
+        self.lock().get(&id).cloned().ok_or(FsError::NotFound)
+    }
+}
+
+impl Provisioner for MemProvisioner {
+    fn make(&self, id: VolumeId, root: &Root, capacity: Capacity) -> FsResult<()> {
+        let options =
+            Options { bytes_total: capacity.bytes, files_total: capacity.files, ..Options::default() };
+        self.lock().entry(id).or_insert_with(|| MemFs::with_options(self.clock.clone(), options));
+        self.set_capacity(id, capacity)?;
+        self.set_root(id, root)
+    }
+
+    fn open(&self, id: VolumeId) -> FsResult<Arc<dyn Backend>> {
+        Ok(Arc::new(self.volume(id)?))
+    }
+
+    fn set_capacity(&self, id: VolumeId, capacity: Capacity) -> FsResult<()> {
+        self.volume(id)?.set_capacity(capacity);
+        Ok(())
+    }
+
+    fn set_root(&self, id: VolumeId, root: &Root) -> FsResult<()> {
+        let fs = self.volume(id)?;
+        fs.root().set_attrs(&root.as_set())?;
+        fs.root().sync(vfs::backend::SyncScope::All)
+    }
+
+    fn usage(&self, id: VolumeId) -> FsResult<Usage> {
+        Ok(self.volume(id)?.usage())
+    }
+
+    fn remove(&self, id: VolumeId) -> FsResult<()> {
+        self.lock().remove(&id);
+        Ok(())
+    }
+
+    fn list(&self) -> FsResult<Vec<VolumeId>> {
+        Ok(self.lock().keys().copied().collect())
+    }
+
+    fn room(&self) -> FsResult<FsStat> {
+        let usages: Vec<Usage> = self.lock().values().map(MemFs::usage).collect();
+        let bytes = usages.iter().map(|usage| usage.bytes).sum();
+        Ok(self.room.stat(Usage { bytes, files: usages.iter().map(|usage| usage.files).sum() }))
+    }
+}
