@@ -1,7 +1,8 @@
 //! Who asks: bearer tokens (RFC 6750), the first of them, and what happens to those who guess.
 
 use crate::endpoint::Needs;
-use crate::model::Problem;
+use crate::problem::Problem;
+use api_client::ADMIN_TOKEN_FILE;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use control::{Actor, Role, Service, Terms, Token, TokenName};
@@ -16,8 +17,6 @@ use std::time::{Duration, Instant};
 use vfs::bounds::{Network, Networks};
 use vfs::sync::Mutex;
 
-/// The file in the data directory with the first token, for its owner alone to read.
-pub const ADMIN_TOKEN_FILE: &str = "admin.token";
 /// The first token's name.
 const ADMIN: &str = "admin";
 

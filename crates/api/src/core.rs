@@ -2,8 +2,8 @@
 
 use crate::auth::Guard;
 use crate::endpoint::Needs;
-use crate::model::Problem;
 use crate::plane::Plane;
+use crate::problem::Problem;
 use axum::body::Bytes;
 use axum::http::header::IF_MATCH;
 use axum::http::{HeaderMap, Uri};
@@ -178,7 +178,7 @@ impl Call {
 
     /// The body as a `T`.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        crate::json::read(&self.body).map_err(|error| Problem::malformed(format!("the body: {error}")))
+        api_client::json::read(&self.body).map_err(|error| Problem::malformed(format!("the body: {error}")))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::auth::too_many;
 use crate::core::{Call, Core};
 use crate::endpoint::{Answer, Endpoint, Needs};
 use crate::limits::{BODY_BYTES_MAX, BODY_S_MAX, CHANGE_PATIENCE_S, CHANGES_MAX, REQUESTS_MAX};
-use crate::model::Problem;
+use crate::problem::Problem;
 use crate::routes;
 use axum::Router;
 use axum::body::{Body, Bytes};

@@ -1,8 +1,11 @@
 //! One declaration for each operation: what it is called, who may ask, what it takes and gives. Requests are served by it and
 //! the description of the interface is made of it.
 
+use crate::convert::ToBody;
 use crate::core::{Call, Versioned};
-use crate::model::{NUMBER_MAX, Problem};
+use crate::problem::Problem;
+use api_client::model::NUMBER_MAX;
+use api_client::{JSON, MERGE_PATCH, encoded};
 use axum::body::Bytes;
 use axum::extract::Query;
 use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION};
@@ -12,10 +15,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// JSON's media type.
-pub(crate) const JSON: &str = "application/json";
-/// That of a change (RFC 7396).
-pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 /// That of an error (RFC 9457).
 pub(crate) const PROBLEM: &str = "application/problem+json";
 /// That of texts.
@@ -336,38 +335,22 @@ impl Given {
 
 impl<T> Tagged<T> {
     /// What `thing` is, in its version.
-    pub(crate) fn of<V: Versioned>(thing: &V) -> Self
-    where
-        T: for<'v> From<&'v V>,
-    {
-        Self { etag: thing.etag(), value: T::from(thing) }
+    pub(crate) fn of(thing: &(impl Versioned + ToBody<Body = T>)) -> Self {
+        Self { etag: thing.etag(), value: thing.to_body() }
     }
 }
 
 impl<T> Made<T> {
     /// What a creation made, at `collection` and its name.
-    pub(crate) fn of<V: Versioned>(done: &control::Done<V>, collection: &str, name: &str) -> Self
+    pub(crate) fn of<V>(done: &control::Done<V>, collection: &str, name: &str) -> Self
     where
-        T: for<'v> From<&'v V>,
+        V: Versioned + ToBody<Body = T>,
     {
         Self {
             is_new: done.operation.has_changed(),
             location: format!("{collection}/{}", encoded(name)),
             etag: done.value.etag(),
-            value: T::from(&done.value),
+            value: done.value.to_body(),
         }
     }
-}
-
-/// A name as part of a path (RFC 3986 §2.3).
-pub(crate) fn encoded(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
 }

@@ -1,9 +1,22 @@
 //! From errors to problems: the one place where a status is chosen for what management says.
 
-use crate::model::Problem;
 use axum::http::StatusCode;
 use control::{Error, StoreError};
+use serde::Serialize;
 use vfs::FsError;
+
+/// An error as a reply (RFC 9457). Clients read it as [`api_client::model::Problem`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Problem {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) title: String,
+    pub(crate) status: u16,
+    pub(crate) detail: String,
+    pub(crate) forceable: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) differs: Vec<String>,
+}
 
 impl Problem {
     /// A problem of this kind; `title` is what all of the kind share.

@@ -98,7 +98,7 @@ fn announce(data: &Path, at: &Announcement, new_token: Option<&Path>) {
     println!("NFS   {}", at.nfs);
     at.smb.iter().for_each(|smb| println!("SMB   {smb}"));
     println!("API   {}", at.api);
-    let token = data.join(api::ADMIN_TOKEN_FILE);
+    let token = data.join(api_client::ADMIN_TOKEN_FILE);
     match (new_token, token.exists()) {
         (Some(path), _) => println!("Token {} (new: only its owner can read it)", path.display()),
         (None, true) => println!("Token {}", token.display()),

@@ -2,10 +2,11 @@
 
 mod nulls;
 
-use crate::endpoint::{Described, Endpoint, JSON, Needs, PROBLEM};
+use crate::endpoint::{Described, Endpoint, Needs, PROBLEM};
 use crate::limits::BODY_BYTES_MAX;
-use crate::model::{NAME, NUMBER_MAX, Problem};
 use crate::routes;
+use api_client::JSON;
+use api_client::model::{NAME, NUMBER_MAX, Problem};
 use axum::http::{Method, StatusCode};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;

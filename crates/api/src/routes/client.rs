@@ -1,10 +1,12 @@
 //! Who is connected.
 
 use super::paging::page_of;
+use crate::convert::protocols_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody};
-use crate::model::{Client, Nfs4Client, Page, PageAsked, Problem, ReachedEndpoint, UsedVolume, protocols_of};
 use crate::plane::{Connected, Nfs4State};
+use crate::problem::Problem;
+use api_client::model::{Client, Nfs4Client, Page, PageAsked, ReachedEndpoint, UsedVolume};
 use axum::http::Method;
 use control::Role;
 

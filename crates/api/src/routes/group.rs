@@ -1,9 +1,11 @@
 //! Groups of users.
 
 use super::paging::{limit, page};
+use crate::convert::{FromBody, ToBody};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Made, Needs, NoBody, Plain, Tagged};
-use crate::model::{Group, NewGroup, Operation, Page, PageAsked, Problem};
+use crate::problem::Problem;
+use api_client::model::{Group, NewGroup, Operation, Page, PageAsked};
 use axum::http::Method;
 use control::{AccountName, Done, Error, Kind, Role, Service, Terms};
 
@@ -55,7 +57,7 @@ fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Group>>, P
 }
 
 fn create(call: &Call, _: Plain, Json(new): Json<NewGroup>) -> Result<Made<Group>, Problem> {
-    let done = call.service().create_group(&call.terms(false), &new.try_into()?)?;
+    let done = call.service().create_group(&call.terms(false), &FromBody::from_body(new)?)?;
     Ok(Made::of(&done, ALL, done.value.name.as_str()))
 }
 
@@ -67,7 +69,7 @@ fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> 
     let (service, name): (_, AccountName) = (call.service(), call.name(Kind::Group)?);
     let look = || service.group(&name);
     let operation = call.change(false, look, |_, terms| service.delete_group(terms, &name))?;
-    Ok(Json(Operation::from(&operation)))
+    Ok(Json(operation.to_body()))
 }
 
 /// What is done to a group and one user.

@@ -1,9 +1,11 @@
 //! The catalog of service levels.
 
 use super::paging::page_of;
+use crate::convert::FromBody;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody};
-use crate::model::{Level, LevelAsked, LevelLimits, Limits, Page, PageAsked, Problem};
+use crate::problem::Problem;
+use api_client::model::{Level, LevelAsked, LevelLimits, Limits, Page, PageAsked};
 use axum::http::Method;
 use control::Role;
 use envelope::Bytes;
@@ -46,7 +48,7 @@ fn one(call: &Call, asked: LevelAsked, _: NoBody) -> Result<Json<LevelLimits>, P
             Ok(Json(LevelLimits { level: level.into(), pool: None, volume: None }))
         };
     };
-    let settings = asked.pool_settings().try_into()?;
+    let settings = FromBody::from_body(asked.pool_settings())?;
     let pool = envelope::Pool { level, size: Bytes(size), settings };
     let size = Bytes(asked.volume_size_bytes.unwrap_or(size));
     let volume = envelope::Volume { size, settings: asked.volume_settings().into() };

@@ -1,6 +1,8 @@
 //! Lists in pages.
 
-use crate::model::{PAGE_MAX, PAGE_TOKEN_CHARS_MAX, Page, PageAsked, Problem};
+use crate::convert::ToBody;
+use crate::problem::Problem;
+use api_client::model::{PAGE_MAX, PAGE_TOKEN_CHARS_MAX, Page, PageAsked};
 
 /// Entries of a page of which nothing is said.
 const PAGE_USUAL: u32 = 100;
@@ -20,8 +22,8 @@ pub(super) fn limit(asked: &PageAsked) -> Result<usize, Problem> {
 }
 
 /// A page of what management lists.
-pub(super) fn page<T, U: for<'t> From<&'t T>>(of: &control::Page<T>) -> Page<U> {
-    Page { items: of.items.iter().map(U::from).collect(), next_page_token: of.next.clone() }
+pub(super) fn page<T: ToBody>(of: &control::Page<T>) -> Page<T::Body> {
+    Page { items: of.items.iter().map(T::to_body).collect(), next_page_token: of.next.clone() }
 }
 
 /// A page of a list that is here as a whole, in the order of `key`.

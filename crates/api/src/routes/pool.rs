@@ -1,9 +1,11 @@
 //! Pools.
 
 use super::paging::{limit, page};
+use crate::convert::{FromBody, ToBody, pool_change};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Force, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
-use crate::model::{NewPool, Operation, Page, PageAsked, Pool, PoolPatch, Problem};
+use crate::problem::Problem;
+use api_client::model::{NewPool, Operation, Page, PageAsked, Pool, PoolPatch};
 use axum::http::Method;
 use control::{Kind, PoolName, Role};
 
@@ -48,7 +50,7 @@ fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Pool>>, Pr
 }
 
 fn create(call: &Call, _: Plain, Json(new): Json<NewPool>) -> Result<Made<Pool>, Problem> {
-    let done = call.service().create_pool(&call.terms(false), &new.try_into()?)?;
+    let done = call.service().create_pool(&call.terms(false), &FromBody::from_body(new)?)?;
     Ok(Made::of(&done, ALL, done.value.name.as_str()))
 }
 
@@ -60,8 +62,9 @@ fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Pool>, Problem> {
 fn change(call: &Call, asked: Force, Patch(patch): Patch<PoolPatch>) -> Result<Tagged<Pool>, Problem> {
     let (service, name): (_, PoolName) = (call.service(), call.name(Kind::Pool)?);
     let look = || service.pool(&name);
-    let done = call
-        .change(asked.force, look, |pool, terms| service.update_pool(terms, &name, &patch.change(pool)?))?;
+    let done = call.change(asked.force, look, |pool, terms| {
+        service.update_pool(terms, &name, &pool_change(&patch, pool)?)
+    })?;
     Ok(Tagged::of(&done.value))
 }
 
@@ -69,5 +72,5 @@ fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> 
     let (service, name): (_, PoolName) = (call.service(), call.name(Kind::Pool)?);
     let look = || service.pool(&name);
     let operation = call.change(false, look, |_, terms| service.delete_pool(terms, &name))?;
-    Ok(Json(Operation::from(&operation)))
+    Ok(Json(operation.to_body()))
 }

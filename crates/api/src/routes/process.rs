@@ -1,11 +1,13 @@
 //! The process: what it warns of, what it is, how it does.
 
 use super::paging::page_of;
+use crate::convert::{ToBody, protocols_of};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain, TEXT, Text};
-use crate::model::{Nfs, Page, PageAsked, Problem, Smb, V3Locks, Version, Warning, protocols_of};
 use crate::plane::SmbService;
+use crate::problem::Problem;
 use crate::{metrics, openapi};
+use api_client::model::{Nfs, Page, PageAsked, Smb, V3Locks, Version, Warning};
 use axum::http::{Method, StatusCode};
 use control::{Protocols, Role};
 
@@ -54,14 +56,11 @@ fn warnings(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Warnin
     // Warnings have no names: their places are what pages go by.
     let all = (1_usize..).zip(call.service().warnings()?).collect();
     let (items, next_page_token) = page_of(all, &asked, |(place, _)| *place)?;
-    Ok(Json(Page {
-        items: items.iter().map(|(_, warning)| Warning::from(warning)).collect(),
-        next_page_token,
-    }))
+    Ok(Json(Page { items: items.iter().map(|(_, warning)| warning.to_body()).collect(), next_page_token }))
 }
 
 fn version(_: &Call, _: Plain, _: NoBody) -> Result<Json<Version>, Problem> {
-    Ok(Json(Version::own()))
+    Ok(Json(Version { version: env!("CARGO_PKG_VERSION").to_owned(), api: "v1".to_owned() }))
 }
 
 fn nfs(call: &Call, _: Plain, _: NoBody) -> Result<Json<Nfs>, Problem> {

@@ -1,9 +1,12 @@
 //! Tokens of this interface.
 
 use super::paging::page_of;
+use crate::convert::{ToBody, ToValue};
 use crate::core::Call;
-use crate::endpoint::{Endpoint, Json, Needs, New, NoBody, Plain, encoded};
-use crate::model::{NewToken, Operation, Page, PageAsked, Problem, Secret, Token};
+use crate::endpoint::{Endpoint, Json, Needs, New, NoBody, Plain};
+use crate::problem::Problem;
+use api_client::encoded;
+use api_client::model::{NewToken, Operation, Page, PageAsked, Secret, Token};
 use axum::http::{Method, StatusCode};
 use control::{Kind, Role, TokenName};
 
@@ -35,15 +38,15 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Token>>, Problem> {
     let (tokens, next_page_token) =
         page_of(call.service().tokens()?, &asked, |token| token.name.to_string())?;
-    Ok(Json(Page { items: tokens.iter().map(Token::from).collect(), next_page_token }))
+    Ok(Json(Page { items: tokens.iter().map(ToBody::to_body).collect(), next_page_token }))
 }
 
 fn create(call: &Call, _: Plain, Json(new): Json<NewToken>) -> Result<New<Secret>, Problem> {
     let name: TokenName = new.name.parse()?;
-    let (done, secret) = call.service().create_token(&call.terms(false), &name, new.role.into())?;
+    let (done, secret) = call.service().create_token(&call.terms(false), &name, new.role.to_value())?;
     Ok(New {
         location: format!("{ALL}/{}", encoded(name.as_str())),
-        value: Secret { token: Token::from(&done.value), secret: secret.expose().to_owned() },
+        value: Secret { token: done.value.to_body(), secret: secret.expose().to_owned() },
     })
 }
 
@@ -55,5 +58,5 @@ fn revoke(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> 
         return Err(Problem::new(StatusCode::CONFLICT, "own-token", "A token cannot revoke itself", detail));
     }
     let operation = call.service().revoke_token(&call.terms(false), &name)?;
-    Ok(Json(Operation::from(&operation)))
+    Ok(Json(operation.to_body()))
 }

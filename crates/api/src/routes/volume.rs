@@ -1,13 +1,15 @@
 //! Volumes, and what they do.
 
 use super::paging::{limit, page};
+use crate::convert::{FromBody, ToBody, volume_change};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Force, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
-use crate::model::{
-    Counted, EndpointStats, Limits, MountTarget, MountTargets, NewVolume, Operation, Page, PageAsked,
-    Problem, Stats, Timestamp, Volume, VolumePatch,
-};
 use crate::plane::USED;
+use crate::problem::Problem;
+use api_client::model::{
+    EndpointStats, Limits, MountTarget, MountTargets, NewVolume, Operation, Page, PageAsked, Stats,
+    Timestamp, Volume, VolumePatch,
+};
 use axum::http::Method;
 use control::{Kind, Role, VolumeName};
 use std::collections::BTreeMap;
@@ -70,7 +72,7 @@ fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Volume>>, 
 }
 
 fn create(call: &Call, asked: Force, Json(new): Json<NewVolume>) -> Result<Made<Volume>, Problem> {
-    let done = call.service().create_volume(&call.terms(asked.force), &new.try_into()?)?;
+    let done = call.service().create_volume(&call.terms(asked.force), &FromBody::from_body(new)?)?;
     Ok(Made::of(&done, ALL, done.value.name.as_str()))
 }
 
@@ -83,7 +85,7 @@ fn change(call: &Call, asked: Force, Patch(patch): Patch<VolumePatch>) -> Result
     let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
     let look = || service.volume(&name);
     let done = call.change(asked.force, look, |volume, terms| {
-        service.update_volume(terms, &name, &patch.change(volume)?)
+        service.update_volume(terms, &name, &volume_change(&patch, volume)?)
     })?;
     Ok(Tagged::of(&done.value))
 }
@@ -92,7 +94,7 @@ fn delete(call: &Call, asked: Force, _: NoBody) -> Result<Json<Operation>, Probl
     let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
     let look = || service.volume(&name);
     let operation = call.change(asked.force, look, |_, terms| service.delete_volume(terms, &name))?;
-    Ok(Json(Operation::from(&operation)))
+    Ok(Json(operation.to_body()))
 }
 
 fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>, Problem> {
@@ -105,7 +107,7 @@ fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>, Problem> {
     let counted = |kind: qos::Kind| {
         let counted =
             served.as_ref().map(|served| served.traffic().operation_counts(kind)).unwrap_or_default();
-        Counted::new(kind, &counted, &throttled)
+        crate::convert::counted(kind, &counted, &throttled)
     };
     let endpoints = endpoint_stats(call, &volume);
     Ok(Json(Stats {

@@ -1,10 +1,10 @@
 //! A server over volumes in memory, with everything around it in the test's hands.
 
-use api::client::{Client, Error, Target};
 use api::{
     Connected, Dependencies, MountTarget, NfsCalls, NfsService, Plane, PlaneStats, Server, Settings,
     SmbService, Users,
 };
+use api_client::{Client, Error, Target};
 use control::{Listeners, Mounts, Resolve, Service};
 use envelope::Protocol;
 use std::collections::{BTreeMap, BTreeSet};

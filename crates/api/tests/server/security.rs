@@ -2,9 +2,9 @@
 
 use crate::raw::ask;
 use crate::rig::{Rig, refused, service};
-use api::client::{Client, Error, Target, Terms};
-use api::model::{NewPool, NewToken, Role};
 use api::{Dependencies, Server, Settings, Tls};
+use api_client::model::{NewPool, NewToken, Role};
+use api_client::{Client, Error, Target, Terms};
 use envelope::Level;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ fn pool(name: &str) -> NewPool {
 #[test]
 fn the_first_token_is_for_its_owner_alone_and_made_once() {
     let rig = Rig::start();
-    let path = rig.dir.path().join(api::ADMIN_TOKEN_FILE);
+    let path = rig.dir.path().join(api_client::ADMIN_TOKEN_FILE);
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
     assert_eq!(api::bootstrap(&rig.service, rig.dir.path()).unwrap(), None);
     assert_eq!(rig.client().tokens().unwrap().len(), 1);

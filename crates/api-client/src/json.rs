@@ -11,13 +11,13 @@ use serde_json::{Map, Number, Value};
 use std::fmt;
 
 /// A `T` from its text.
-pub(crate) fn read<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
+pub fn read<T: DeserializeOwned>(text: &[u8]) -> serde_json::Result<T> {
     let Exact(value) = serde_json::from_slice(text)?;
     from_value(value)
 }
 
 /// A `T` from a value.
-pub(crate) fn from_value<T: DeserializeOwned>(value: Value) -> serde_json::Result<T> {
+pub fn from_value<T: DeserializeOwned>(value: Value) -> serde_json::Result<T> {
     T::deserialize(ByName(value))
 }
 

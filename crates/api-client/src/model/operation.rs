@@ -30,25 +30,3 @@ pub struct Operation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
-
-impl From<&control::Operation> for Operation {
-    fn from(of: &control::Operation) -> Self {
-        let (outcome, reason) = match &of.outcome {
-            control::Outcome::Running => ("running", None),
-            control::Outcome::Succeeded => ("succeeded", None),
-            control::Outcome::Failed(reason) => ("failed", Some(reason.clone())),
-        };
-        Self {
-            id: of.id.0,
-            actor: of.actor.to_string(),
-            verb: of.verb.to_string(),
-            kind: of.kind.to_string(),
-            name: of.name.clone(),
-            detail: of.detail.clone(),
-            started: Timestamp::from_ms(of.started_ms),
-            ended: of.ended_ms.map(Timestamp::from_ms),
-            outcome: outcome.to_owned(),
-            reason,
-        }
-    }
-}

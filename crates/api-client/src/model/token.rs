@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 words! {
     /// What the holder of a token may do; each includes those before it.
-    Role for control::Role {
+    Role {
         /// Look.
         Read = "read",
         /// Change pools, volumes and their rules.
@@ -49,15 +49,4 @@ pub struct Secret {
     pub token: Token,
     /// What requests carry. Shown here and never again.
     pub secret: String,
-}
-
-impl From<&control::Token> for Token {
-    fn from(of: &control::Token) -> Self {
-        Self {
-            name: of.name.to_string(),
-            role: of.role.into(),
-            created: Timestamp::from_ms(of.created_ms),
-            used: of.used_ms.map(Timestamp::from_ms),
-        }
-    }
 }

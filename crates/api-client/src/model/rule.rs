@@ -1,14 +1,13 @@
 //! Export rules.
 
 use super::words::words;
-use super::{Protocol, protocols_of, to_protocols};
-use control::{Clients, Error, ExportRule};
+use super::{ANONYMOUS_ID, PROTOCOLS, PROTOCOLS_MAX, Protocol, RULES_MAX};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 words! {
     /// What clients may do.
-    Access for control::Access {
+    Access {
         /// Read and write, as far as the files' permissions go.
         ReadWrite = "read-write",
         /// Read.
@@ -18,7 +17,7 @@ words! {
     }
 
     /// Whose identity is replaced by the anonymous user's.
-    Squash for vfs::Squash {
+    Squash {
         /// Root's.
         Root = "root",
         /// Everybody's.
@@ -28,7 +27,7 @@ words! {
     }
 
     /// How clients must protect their connections, as `xprtsec` of mounts.
-    Protection for vfs::Protection {
+    Protection {
         /// As they like.
         Plain = "any",
         /// By TLS (RFC 9289).
@@ -44,7 +43,7 @@ words! {
 pub struct Rule {
     /// Addresses, ranges of addresses and names of hosts. Everybody is `0.0.0.0/0` and `::/0`.
     #[schemars(length(min = 1), inner(regex(pattern = "^[0-9A-Za-z._:/-]+$"), length(max = 255)))]
-    #[schemars(example = ["10.1.0.0/16", "build-7.example.org"])]
+    #[schemars(example = CLIENTS_EXAMPLE)]
     pub clients: Vec<String>,
     /// What they may do.
     #[serde(default = "read_write")]
@@ -62,7 +61,7 @@ pub struct Rule {
     pub anonymous_gid: u32,
     /// Over which protocols.
     #[serde(default = "all_protocols", deserialize_with = "super::words::protocols")]
-    #[schemars(length(min = 1, max = control::PROTOCOLS_MAX), extend("uniqueItems" = true))]
+    #[schemars(length(min = 1, max = PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Vec<Protocol>,
     /// How they must protect their connections. Calls that are protected less are refused, whatever later rules say.
     #[serde(default = "unprotected")]
@@ -74,9 +73,11 @@ pub struct Rule {
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     /// In the order in which they are asked. With none, nobody may mount.
-    #[schemars(length(max = control::RULES_MAX))]
+    #[schemars(length(max = RULES_MAX))]
     pub rules: Vec<Rule>,
 }
+
+const CLIENTS_EXAMPLE: [&str; 2] = ["10.1.0.0/16", "build-7.example.org"];
 
 fn read_write() -> Access {
     Access::ReadWrite
@@ -87,7 +88,7 @@ fn nobody_squashed() -> Squash {
 }
 
 fn nobody() -> u32 {
-    vfs::namespace::ANONYMOUS_ID
+    ANONYMOUS_ID
 }
 
 fn unprotected() -> Protection {
@@ -95,7 +96,7 @@ fn unprotected() -> Protection {
 }
 
 fn all_protocols() -> Vec<Protocol> {
-    protocols_of(control::Protocols::ALL)
+    PROTOCOLS.to_vec()
 }
 
 impl Rule {
@@ -113,51 +114,9 @@ impl Rule {
     }
 }
 
-impl From<&ExportRule> for Rule {
-    fn from(of: &ExportRule) -> Self {
-        Self {
-            clients: of.clients.to_string().split(',').map(|client| client.trim().to_owned()).collect(),
-            access: of.access.into(),
-            squash: of.squash.into(),
-            anonymous_uid: of.anonymous_uid,
-            anonymous_gid: of.anonymous_gid,
-            protocols: protocols_of(of.protocols),
-            xprtsec: of.protection.into(),
-        }
-    }
-}
-
-impl TryFrom<Rule> for ExportRule {
-    type Error = Error;
-
-    fn try_from(of: Rule) -> Result<Self, Error> {
-        // One entry must not become two.
-        of.clients.iter().try_for_each(|client| client.parse::<control::Client>().map(drop))?;
-        Ok(Self {
-            clients: of.clients.join(",").parse::<Clients>()?,
-            access: of.access.into(),
-            squash: of.squash.into(),
-            anonymous_uid: of.anonymous_uid,
-            anonymous_gid: of.anonymous_gid,
-            protocols: to_protocols(&of.protocols),
-            protection: of.xprtsec.into(),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rules_survive_the_way_there_and_back() {
-        let rule = Rule::for_clients(vec!["10.1.2.3/16".into(), "build".into()]);
-        let inner = ExportRule::try_from(rule.clone()).unwrap();
-        assert_eq!(Rule::from(&inner), rule);
-        for bad in [vec![], vec!["a,b".into()], vec![String::new()], vec!["10.0.0.300".into()]] {
-            assert!(ExportRule::try_from(Rule::for_clients(bad.clone())).is_err(), "{bad:?}");
-        }
-    }
 
     #[test]
     fn what_is_left_out_of_a_rule_is_the_usual() {

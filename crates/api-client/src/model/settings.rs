@@ -1,8 +1,7 @@
 //! What may be set of a pool or volume, as far as its level lets it be set.
 
 use super::{Ceilings, ProfileName, Qos, ShapeName};
-use control::Error;
-use envelope::{BytesPerSecond, Iops, ProvisionedIops};
+use envelope::{BytesPerSecond, ProvisionedIops};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -114,14 +113,10 @@ impl<T: Serialize + DeserializeOwned> Merge<T> {
     }
 
     /// What the change makes of `now`.
-    pub(crate) fn applied(&self, now: &T) -> Result<T, Error> {
-        let invalid = |error: serde_json::Error| Error::Invalid {
-            what: format!("the settings after the change: {error}"),
-            allowed: "settings that fit together".to_owned(),
-        };
-        let mut merged = serde_json::to_value(now).map_err(invalid)?;
+    pub fn applied(&self, now: &T) -> serde_json::Result<T> {
+        let mut merged = serde_json::to_value(now)?;
         merge(&mut merged, &self.patch);
-        crate::json::from_value(merged).map_err(invalid)
+        crate::json::from_value(merged)
     }
 }
 
@@ -150,32 +145,6 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Merge<T> {
         let patch = Value::Object(Map::deserialize(from)?);
         crate::json::from_value::<T>(patch.clone()).map_err(serde::de::Error::custom)?;
         Ok(Self { patch, of: PhantomData })
-    }
-}
-
-impl TryFrom<PoolSettings> for envelope::PoolSettings {
-    type Error = Error;
-
-    fn try_from(of: PoolSettings) -> Result<Self, Error> {
-        let iops = match (of.operations_per_second, of.operations_per_second_per_tib) {
-            (None, None) => None,
-            (Some(fixed), None) => Some(ProvisionedIops::Fixed(Iops(fixed))),
-            (None, Some(each)) => Some(ProvisionedIops::PerTib(Iops(each))),
-            (Some(_), Some(_)) => {
-                return Err(Error::Invalid {
-                    what: "operations_per_second and operations_per_second_per_tib together".to_owned(),
-                    allowed: "one of them".to_owned(),
-                });
-            }
-        };
-        Ok(Self {
-            qos: of.qos.map(Into::into),
-            throughput: of.throughput_bytes_per_second.map(BytesPerSecond),
-            iops,
-            tiering: of.tiering.unwrap_or_default(),
-            declared: of.declared.unwrap_or_default().into(),
-            profile: of.profile.map(|name| name.0),
-        })
     }
 }
 
@@ -296,19 +265,5 @@ mod tests {
         let changed = change.applied(&now).unwrap();
         assert_eq!(changed, VolumeSettings { throughput_bytes_per_second: Some(7), ..Default::default() });
         assert!(serde_json::from_value::<Merge<VolumeSettings>>(json!({"larger": true})).is_err());
-    }
-
-    #[test]
-    fn settings_survive_the_way_there_and_back() {
-        let pool = PoolSettings {
-            qos: Some(Qos::Manual),
-            operations_per_second_per_tib: Some(7),
-            declared: Some(Declared { clients_max: Some(3), ..Declared::default() }),
-            ..PoolSettings::default()
-        };
-        let inner: envelope::PoolSettings = pool.clone().try_into().unwrap();
-        assert_eq!(PoolSettings::from(&inner), pool);
-        let both = PoolSettings { operations_per_second: Some(1), ..pool };
-        assert!(envelope::PoolSettings::try_from(both).is_err());
     }
 }

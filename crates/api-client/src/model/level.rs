@@ -197,7 +197,7 @@ impl From<envelope::Level> for Level {
 
 impl LevelAsked {
     /// What is asked of the pool.
-    pub(crate) fn pool_settings(&self) -> PoolSettings {
+    pub fn pool_settings(&self) -> PoolSettings {
         PoolSettings {
             qos: self.qos,
             throughput_bytes_per_second: self.throughput_bytes_per_second,
@@ -210,7 +210,7 @@ impl LevelAsked {
     }
 
     /// What is asked of the volume.
-    pub(crate) fn volume_settings(&self) -> VolumeSettings {
+    pub fn volume_settings(&self) -> VolumeSettings {
         let scale_thousandths = self.scale_thousandths.unwrap_or(1000);
         VolumeSettings {
             throughput_bytes_per_second: self.volume_throughput_bytes_per_second,

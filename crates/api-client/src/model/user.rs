@@ -1,10 +1,6 @@
 //! Users and groups.
 
-use super::Timestamp;
-use control::{
-    ACCOUNT_ID_MAX, ACCOUNT_NAME_CHARS_MAX, Error, UserChange, WindowsName, account_name, password,
-    windows_name,
-};
+use super::{ACCOUNT_ID_MAX, ACCOUNT_NAME_CHARS_MAX, PASSWORD_UNITS_MAX, Timestamp, WINDOWS_NAMES_MAX};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
@@ -35,8 +31,8 @@ pub struct User {
 #[serde(transparent)]
 #[schemars(extend("writeOnly" = true))]
 pub struct Password(
-    #[schemars(length(min = 1, max = control::PASSWORD_UNITS_MAX), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
-    pub String,
+    #[schemars(length(min = 1, max = PASSWORD_UNITS_MAX), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
+    pub  String,
 );
 
 /// What a new user shall be.
@@ -56,7 +52,7 @@ pub struct NewUser {
     pub gid: Option<u32>,
     /// Who it is to Windows besides: `alice.smith`, or `CORP\alice.smith` for a domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = control::WINDOWS_NAMES_MAX))]
+    #[schemars(length(max = WINDOWS_NAMES_MAX))]
     pub windows_names: Option<Vec<String>>,
     /// Its password. Without one it cannot log in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,7 +69,7 @@ pub struct UserPatch {
     pub gid: Option<u32>,
     /// Other Windows names, all of them.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<String>", length(max = control::WINDOWS_NAMES_MAX))]
+    #[schemars(with = "Vec<String>", length(max = WINDOWS_NAMES_MAX))]
     pub windows_names: Option<Vec<String>>,
     /// Another password; `null` takes it away, and the user cannot log in.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
@@ -126,68 +122,6 @@ impl fmt::Debug for Password {
     }
 }
 
-impl From<&control::User> for User {
-    fn from(of: &control::User) -> Self {
-        Self {
-            name: of.name.to_string(),
-            uid: of.uid,
-            gid: of.gid,
-            windows_names: texts(&of.windows_names),
-            groups: texts(&of.groups),
-            has_password: of.has_password,
-            created: Timestamp::from_ms(of.created_ms),
-            changed: Timestamp::from_ms(of.changed_ms),
-        }
-    }
-}
-
-impl From<&control::Group> for Group {
-    fn from(of: &control::Group) -> Self {
-        Self {
-            name: of.name.to_string(),
-            gid: of.gid,
-            members: texts(&of.members),
-            created: Timestamp::from_ms(of.created_ms),
-            changed: Timestamp::from_ms(of.changed_ms),
-        }
-    }
-}
-
-impl TryFrom<NewUser> for control::NewUser {
-    type Error = Error;
-
-    fn try_from(of: NewUser) -> Result<Self, Error> {
-        Ok(Self {
-            name: account_name(&of.name)?,
-            uid: of.uid,
-            gid: of.gid,
-            windows_names: some_windows_names(of.windows_names.as_ref())?,
-            password: of.password.map(|text| password(&text.0)).transpose()?,
-        })
-    }
-}
-
-impl TryFrom<NewGroup> for control::NewGroup {
-    type Error = Error;
-
-    fn try_from(of: NewGroup) -> Result<Self, Error> {
-        let members = of.members.map(|members| all(&members, account_name)).transpose()?;
-        Ok(Self { name: account_name(&of.name)?, gid: of.gid, members })
-    }
-}
-
-impl UserPatch {
-    /// The change that this is.
-    pub(crate) fn change(&self) -> Result<UserChange, Error> {
-        let hashed = |text: &Option<Password>| text.as_ref().map(|text| password(&text.0)).transpose();
-        Ok(UserChange {
-            gid: self.gid,
-            windows_names: some_windows_names(self.windows_names.as_ref())?,
-            password: self.password.as_ref().map(hashed).transpose()?,
-        })
-    }
-}
-
 /// The number of a user or group of the service.
 fn account_id<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     super::positive(from).and_then(at_most_all)
@@ -208,16 +142,4 @@ fn at_most_all<E: serde::de::Error>(number: u32) -> Result<u32, E> {
         return Err(E::custom(format!("{number}; allowed: at most {ACCOUNT_ID_MAX}")));
     }
     Ok(number)
-}
-
-fn texts(names: &[impl ToString]) -> Vec<String> {
-    names.iter().map(ToString::to_string).collect()
-}
-
-fn some_windows_names(texts: Option<&Vec<String>>) -> Result<Option<Vec<WindowsName>>, Error> {
-    texts.map(|texts| all(texts, windows_name)).transpose()
-}
-
-fn all<T>(texts: &[String], read: fn(&str) -> Result<T, Error>) -> Result<Vec<T>, Error> {
-    texts.iter().map(|text| read(text)).collect()
 }

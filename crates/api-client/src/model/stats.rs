@@ -3,8 +3,6 @@
 use super::{Limits, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vfs::qos::{Kind, Throttled};
-use vfs::volume::traffic::INTERVALS;
 
 /// Counters since the volume was last opened; rates are their differences over time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -72,24 +70,4 @@ pub struct Interval {
     pub up_to_us: Option<u64>,
     /// How many.
     pub operations: u64,
-}
-
-impl Counted {
-    /// From what the volume and its gate have counted.
-    pub(crate) fn new(
-        kind: Kind,
-        counted: &vfs::volume::traffic::OperationCounts,
-        throttled: &Throttled,
-    ) -> Self {
-        let ends = (0..INTERVALS).map(|interval| (interval + 1 < INTERVALS).then(|| 1_u64 << interval));
-        let intervals = ends.zip(counted.intervals).filter(|(_, operations)| *operations > 0);
-        Self {
-            operations: counted.ops,
-            bytes: counted.bytes,
-            time_ns: counted.nanos,
-            intervals: intervals.map(|(up_to_us, operations)| Interval { up_to_us, operations }).collect(),
-            throttled_calls: throttled.calls[kind.index()],
-            throttled_ns: throttled.waited[kind.index()].0,
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Requests and replies of the client.
 
-use crate::endpoint::encoded;
 use crate::model::Problem;
+use crate::path::encoded;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 use ureq::Agent;

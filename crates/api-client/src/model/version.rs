@@ -11,10 +11,3 @@ pub struct Version {
     /// The version of this interface.
     pub api: String,
 }
-
-impl Version {
-    /// Of this build.
-    pub(crate) fn own() -> Self {
-        Self { version: env!("CARGO_PKG_VERSION").to_owned(), api: "v1".to_owned() }
-    }
-}

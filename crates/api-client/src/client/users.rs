@@ -1,9 +1,10 @@
 //! Users and groups.
 
-use super::{Client, MERGE_PATCH, Made, Result, Tagged, Terms, path, written};
+use super::{Client, Made, Result, Tagged, Terms, path, written};
+use crate::MERGE_PATCH;
 use crate::client::transport::Request;
-use crate::endpoint::encoded;
 use crate::model::{Group, NewGroup, NewUser, Operation, User, UserPatch};
+use crate::path::encoded;
 
 impl Client {
     /// All users, by name.

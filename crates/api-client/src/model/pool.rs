@@ -1,8 +1,6 @@
 //! Pools.
 
 use super::{Labels, LevelName, Merge, NAME, PoolSettings, Timestamp};
-use control::{Error, PoolChange};
-use envelope::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,19 +68,7 @@ pub struct PoolPatch {
 }
 
 /// Labels to set, and those to remove.
-pub(crate) type LabelsPatch = std::collections::BTreeMap<String, Option<String>>;
-
-/// The labels after a change.
-pub(crate) fn relabeled(now: &Labels, patch: &LabelsPatch) -> Labels {
-    let mut labels = now.clone();
-    for (key, value) in patch {
-        match value {
-            Some(value) => labels.insert(key.clone(), value.clone()),
-            None => labels.remove(key),
-        };
-    }
-    labels
-}
+pub type LabelsPatch = std::collections::BTreeMap<String, Option<String>>;
 
 impl NewPool {
     /// A pool with nothing set but what it must have.
@@ -94,47 +80,5 @@ impl NewPool {
             settings: PoolSettings::default(),
             labels: Labels::new(),
         }
-    }
-}
-
-impl From<&control::Pool> for Pool {
-    fn from(of: &control::Pool) -> Self {
-        Self {
-            name: of.name.to_string(),
-            level: LevelName(of.level),
-            size_bytes: of.size.0,
-            settings: PoolSettings::from(&of.settings),
-            labels: of.labels.clone(),
-            created: Timestamp::from_ms(of.created_ms),
-            changed: Timestamp::from_ms(of.changed_ms),
-        }
-    }
-}
-
-impl TryFrom<NewPool> for control::NewPool {
-    type Error = Error;
-
-    fn try_from(of: NewPool) -> Result<Self, Error> {
-        Ok(Self {
-            name: of.name.parse()?,
-            level: of.level.0,
-            size: Bytes(of.size_bytes),
-            settings: of.settings.try_into()?,
-            labels: of.labels,
-        })
-    }
-}
-
-impl PoolPatch {
-    /// The change that this is of a pool as it is now.
-    pub(crate) fn change(&self, now: &control::Pool) -> Result<PoolChange, Error> {
-        let merge =
-            |patch: &Merge<PoolSettings>| patch.applied(&PoolSettings::from(&now.settings))?.try_into();
-        Ok(PoolChange {
-            level: self.level.map(|level| level.0),
-            size: self.size_bytes.map(Bytes),
-            settings: self.settings.as_ref().map(merge).transpose()?,
-            labels: self.labels.as_ref().map(|patch| relabeled(&now.labels, patch)),
-        })
     }
 }

@@ -11,7 +11,7 @@ pub struct Timestamp(pub String);
 
 impl Timestamp {
     /// Now, by the clock of the machine.
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Self::from_ms(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }

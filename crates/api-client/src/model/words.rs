@@ -1,5 +1,6 @@
 //! Words from closed lists, and names from the catalog of levels.
 
+use super::bounds::PROTOCOLS_MAX;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -59,7 +60,7 @@ catalog! {
 }
 
 macro_rules! words {
-    ($($(#[$doc:meta])* $name:ident for $inner:ty {
+    ($($(#[$doc:meta])* $name:ident {
         $($(#[$variant_doc:meta])* $variant:ident = $word:literal),* $(,)?
     })*) => {$(
         $(#[$doc])*
@@ -73,22 +74,6 @@ macro_rules! words {
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word),*
-                }
-            }
-        }
-
-        impl From<$inner> for $name {
-            fn from(value: $inner) -> Self {
-                match value {
-                    $(<$inner>::$variant => Self::$variant),*
-                }
-            }
-        }
-
-        impl From<$name> for $inner {
-            fn from(value: $name) -> Self {
-                match value {
-                    $($name::$variant => Self::$variant),*
                 }
             }
         }
@@ -113,9 +98,30 @@ macro_rules! words {
 }
 pub(crate) use words;
 
+/// Conversions from and to a type of `envelope` with the same variants.
+macro_rules! mirrors {
+    ($($name:ident { $($variant:ident),* $(,)? })*) => {$(
+        impl From<envelope::$name> for $name {
+            fn from(value: envelope::$name) -> Self {
+                match value {
+                    $(envelope::$name::$variant => Self::$variant),*
+                }
+            }
+        }
+
+        impl From<$name> for envelope::$name {
+            fn from(value: $name) -> Self {
+                match value {
+                    $($name::$variant => Self::$variant),*
+                }
+            }
+        }
+    )*};
+}
+
 words! {
     /// A protocol that volumes are served over.
-    Protocol for envelope::Protocol {
+    Protocol {
         /// NFSv3.
         NfsV3 = "nfsv3",
         /// NFSv4.0.
@@ -129,7 +135,7 @@ words! {
     }
 
     /// Whose service a level copies.
-    Provider for envelope::Provider {
+    Provider {
         /// Azure NetApp Files.
         Anf = "anf",
         /// Google Cloud NetApp Volumes.
@@ -141,7 +147,7 @@ words! {
     }
 
     /// Whose meter a limit is.
-    Owner for envelope::Owner {
+    Owner {
         /// The pool's, shared by its volumes.
         Pool = "pool",
         /// Each volume's own.
@@ -149,7 +155,7 @@ words! {
     }
 
     /// Where a volume's throughput comes from.
-    Qos for envelope::Qos {
+    Qos {
         /// From its size, or from its pool.
         Auto = "auto",
         /// As set for it, within the pool's.
@@ -157,13 +163,16 @@ words! {
     }
 }
 
-pub(crate) fn protocols_of(protocols: control::Protocols) -> Vec<Protocol> {
-    protocols.iter().map(Protocol::from).collect()
+mirrors! {
+    Protocol { NfsV3, NfsV40, NfsV41, NfsV42, Smb }
+    Provider { Anf, Gcnv, Filestore, Plimsoll }
+    Owner { Pool, Volume }
+    Qos { Auto, Manual }
 }
 
-pub(crate) fn to_protocols(protocols: &[Protocol]) -> control::Protocols {
-    protocols.iter().map(|&protocol| envelope::Protocol::from(protocol)).collect()
-}
+/// All protocols.
+pub const PROTOCOLS: [Protocol; PROTOCOLS_MAX] =
+    [Protocol::NfsV3, Protocol::NfsV40, Protocol::NfsV41, Protocol::NfsV42, Protocol::Smb];
 
 /// A set of protocols: some, each once.
 pub(crate) fn protocols<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Protocol>, D::Error> {

@@ -3,16 +3,16 @@
 mod transport;
 mod users;
 
-pub use crate::metrics::{Sample, Samples};
 pub use transport::{Error, Result, Target};
 
-use crate::endpoint::{JSON, MERGE_PATCH, encoded};
-use crate::metrics::NoSample;
 use crate::model::{
     Client as Connected, Level, LevelAsked, LevelLimits, MountTargets, NewPool, NewToken, NewVolume, Nfs,
     Operation, Page, Pool, PoolPatch, Rules, Secret, Smb, Stats, Token, Version, Volume, VolumePatch,
     Warning,
 };
+use crate::path::encoded;
+use crate::samples::{NoSample, Samples};
+use crate::{JSON, MERGE_PATCH};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use transport::{Request, Transport};

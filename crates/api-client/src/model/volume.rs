@@ -1,20 +1,17 @@
 //! Volumes.
 
-use super::pool::{LabelsPatch, relabeled};
+use super::pool::LabelsPatch;
 use super::words::words;
 use super::{
-    Labels, LevelName, Merge, NAME, Protocol, Rule, SmbSettings, Timestamp, VolumeSettings, protocols_of,
-    to_protocols,
+    ENDPOINTS_MAX, Labels, LevelName, Merge, NAME, PROTOCOLS_MAX, Protocol, RULES_MAX, Rule, SmbSettings,
+    Timestamp, VolumeSettings,
 };
-use control::{Error, ExportRule, VolumeChange};
-use envelope::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
 
 words! {
     /// What an acknowledgement of a change promises.
-    Durability for vfs::Durability {
+    Durability {
         /// It survives a power cut.
         Sync = "sync",
         /// It survives the end of the process; a power cut may take back the last seconds.
@@ -22,7 +19,7 @@ words! {
     }
 
     /// What decides who may do what with the files of a volume.
-    SecurityStyle for vfs::SecurityStyle {
+    SecurityStyle {
         /// Mode bits, owner and group, for every protocol.
         Unix = "unix",
         /// Access control lists as Windows has them, for every protocol. NFS shows mode bits, and does not change them.
@@ -30,7 +27,7 @@ words! {
     }
 
     /// How far a volume's last change is.
-    State for control::State {
+    State {
         /// Its storage is being made.
         Creating = "creating",
         /// It is there, and as described.
@@ -116,7 +113,7 @@ pub struct NewVolume {
         deserialize_with = "super::words::given_protocols",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(with = "Vec<Protocol>", length(min = 1, max = control::PROTOCOLS_MAX), extend("uniqueItems" = true))]
+    #[schemars(with = "Vec<Protocol>", length(min = 1, max = PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
     /// What holds for it as a share of SMB; the defaults if left out.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
@@ -137,7 +134,7 @@ pub struct NewVolume {
     pub security_style: Option<SecurityStyle>,
     /// Who may mount it; what its provider does without a policy if left out.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Rule>", length(max = control::RULES_MAX))]
+    #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]
     pub rules: Option<Vec<Rule>>,
     /// Addresses at which it is served besides the service's own, where all volumes are; none if left out. One that this
     /// machine does not have is a warning, and served as soon as it has.
@@ -180,7 +177,7 @@ pub struct VolumePatch {
         deserialize_with = "super::words::given_protocols",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(with = "Vec<Protocol>", length(min = 1, max = control::PROTOCOLS_MAX), extend("uniqueItems" = true))]
+    #[schemars(with = "Vec<Protocol>", length(min = 1, max = PROTOCOLS_MAX), extend("uniqueItems" = true))]
     pub protocols: Option<Vec<Protocol>>,
     /// Other settings as a share of SMB; `null` makes one the default.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
@@ -192,7 +189,7 @@ pub struct VolumePatch {
     pub root: Option<Root>,
     /// Other rules, all of them.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Rule>", length(max = control::RULES_MAX))]
+    #[schemars(with = "Vec<Rule>", length(max = RULES_MAX))]
     pub rules: Option<Vec<Rule>>,
     /// Other endpoints, all of them.
     #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
@@ -241,115 +238,12 @@ impl NewVolume {
     }
 }
 
-impl From<&control::Volume> for Volume {
-    fn from(of: &control::Volume) -> Self {
-        Self {
-            name: of.name.to_string(),
-            id: format!("{:016x}", of.id.0),
-            pool: of.pool.to_string(),
-            level: of.level.map(LevelName),
-            size_bytes: of.size.0,
-            share: of.share.to_string(),
-            path: of.path(),
-            settings: VolumeSettings::from(&of.settings),
-            protocols: protocols_of(of.protocols),
-            smb: of.smb.into(),
-            root: Root { mode: format!("{:04o}", of.root.mode), uid: of.root.uid, gid: of.root.gid },
-            durability: of.durability.into(),
-            security_style: of.security_style.into(),
-            rules: of.rules.iter().map(Rule::from).collect(),
-            endpoints: of.endpoints.iter().map(ToString::to_string).collect(),
-            labels: of.labels.clone(),
-            state: of.state.into(),
-            created: Timestamp::from_ms(of.created_ms),
-            changed: Timestamp::from_ms(of.changed_ms),
-        }
-    }
-}
-
-impl TryFrom<&Root> for vfs::Root {
-    type Error = Error;
-
-    fn try_from(of: &Root) -> Result<Self, Error> {
-        let is_octal =
-            (3..=4).contains(&of.mode.len()) && of.mode.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
-        let mode = u32::from_str_radix(&of.mode, 8).ok().filter(|_| is_octal);
-        let bad = || Error::Invalid {
-            what: format!("the mode {:?} of a root directory", of.mode),
-            allowed: "three or four octal digits, as in 0755".to_owned(),
-        };
-        Ok(Self { mode: mode.ok_or_else(bad)?, uid: of.uid, gid: of.gid })
-    }
-}
-
-/// Rules as management has them.
-pub(crate) fn to_rules(rules: &[Rule]) -> Result<Vec<ExportRule>, Error> {
-    rules.iter().cloned().map(ExportRule::try_from).collect()
-}
-
-/// Endpoints as management has them.
-fn to_endpoints(texts: &[String]) -> Result<Vec<IpAddr>, Error> {
-    let address = |text: &String| {
-        text.parse().map_err(|_| Error::Invalid {
-            what: format!("the endpoint {text:?}"),
-            allowed: "an address, as in 10.1.0.5 or 2001:db8::5".to_owned(),
-        })
-    };
-    texts.iter().map(address).collect()
-}
-
 fn endpoints_schema(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({
         "type": "array",
         "items": { "type": "string", "pattern": "^[0-9A-Fa-f.:]+$", "maxLength": 45 },
-        "maxItems": control::ENDPOINTS_MAX,
+        "maxItems": ENDPOINTS_MAX,
         "uniqueItems": true,
         "example": ["10.1.0.5", "10.1.0.6"]
     })
-}
-
-impl TryFrom<NewVolume> for control::NewVolume {
-    type Error = Error;
-
-    fn try_from(of: NewVolume) -> Result<Self, Error> {
-        Ok(Self {
-            name: of.name.parse()?,
-            pool: of.pool.parse()?,
-            size: Bytes(of.size_bytes),
-            share: of.share.map(|share| share.parse()).transpose()?,
-            level: of.level.map(|level| level.0),
-            settings: of.settings.into(),
-            protocols: of.protocols.map(|protocols| to_protocols(&protocols)),
-            smb: of.smb.map(TryInto::try_into).transpose()?,
-            root: of.root.as_ref().map(vfs::Root::try_from).transpose()?,
-            durability: of.durability.map(Into::into),
-            security_style: of.security_style.map(Into::into),
-            rules: of.rules.as_deref().map(to_rules).transpose()?,
-            endpoints: of.endpoints.as_deref().map(to_endpoints).transpose()?,
-            labels: of.labels,
-        })
-    }
-}
-
-impl VolumePatch {
-    /// The change that this is of a volume as it is now.
-    pub(crate) fn change(&self, now: &control::Volume) -> Result<VolumeChange, Error> {
-        let merge = |patch: &Merge<VolumeSettings>| {
-            patch.applied(&VolumeSettings::from(&now.settings)).map(envelope::VolumeSettings::from)
-        };
-        let shared = |patch: &Merge<SmbSettings>| patch.applied(&now.smb.into())?.try_into();
-        Ok(VolumeChange {
-            pool: self.pool.as_ref().map(|pool| pool.parse()).transpose()?,
-            size: self.size_bytes.map(Bytes),
-            share: self.share.as_ref().map(|share| share.parse()).transpose()?,
-            level: self.level.map(|level| level.map(|level| level.0)),
-            settings: self.settings.as_ref().map(merge).transpose()?,
-            protocols: self.protocols.as_deref().map(to_protocols),
-            smb: self.smb.as_ref().map(shared).transpose()?,
-            root: self.root.as_ref().map(vfs::Root::try_from).transpose()?,
-            rules: self.rules.as_deref().map(to_rules).transpose()?,
-            endpoints: self.endpoints.as_deref().map(to_endpoints).transpose()?,
-            labels: self.labels.as_ref().map(|patch| relabeled(&now.labels, patch)),
-        })
-    }
 }

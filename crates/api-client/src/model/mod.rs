@@ -3,6 +3,7 @@
 //! Sizes are whole bytes, rates whole bytes or operations for each second; the unit is the end of a property's name. Requests
 //! know every property or are refused; replies may get further ones.
 
+mod bounds;
 mod client;
 mod level;
 mod limits;
@@ -24,13 +25,14 @@ mod volume;
 mod warning;
 mod words;
 
+pub use bounds::*;
 pub use client::{Client, Nfs4Client, ReachedEndpoint, UsedVolume};
 pub use level::{Level, LevelAsked, LevelLimits, Range, Settable};
 pub use limits::{Ceilings, Limits, Origin};
 pub use nfs::{MountTarget, MountTargets, Nfs, V3Locks};
 pub use operation::Operation;
 pub use page::{Page, PageAsked};
-pub use pool::{NewPool, Pool, PoolPatch};
+pub use pool::{LabelsPatch, NewPool, Pool, PoolPatch};
 pub use problem::Problem;
 pub use rule::{Access, Protection, Rule, Rules, Squash};
 pub use settings::{Declared, Merge, PoolSettings, Shaping, VolumeSettings};
@@ -43,29 +45,15 @@ pub use user::{Group, NewGroup, NewUser, Password, User, UserPatch};
 pub use version::Version;
 pub use volume::{Durability, NewVolume, Root, SecurityStyle, State, Volume, VolumePatch};
 pub use warning::Warning;
-pub use words::{LevelName, Owner, ProfileName, Protocol, Provider, Qos, ShapeName};
-
-pub(crate) use volume::to_rules;
-pub(crate) use words::{protocols_of, to_protocols};
+pub use words::{LevelName, Owner, PROTOCOLS, ProfileName, Protocol, Provider, Qos, ShapeName};
 
 use std::collections::BTreeMap;
-
-/// The greatest number in a request or reply. Sizes of pools go past what a double-precision number has exactly (2^53), but
-/// such sizes are multiples of a power of two that it has.
-pub const NUMBER_MAX: u64 = i64::MAX.unsigned_abs();
-/// The greatest number of a user or group: the one after it is neither.
-pub(crate) const ID_MAX: u32 = vfs::model::caller::INVALID_ID - 1;
-/// Lists and pages have at most so many entries.
-pub const PAGE_MAX: u32 = 1000;
-/// Characters of a page's token at most.
-pub(crate) const PAGE_TOKEN_CHARS_MAX: usize = 1024;
 
 /// Text attached to a pool or volume.
 pub type Labels = BTreeMap<String, String>;
 
 /// The labels of a request, described.
 pub(crate) fn labels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    use control::{LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX};
     schemars::json_schema!({
         "type": "object",
         "maxProperties": LABELS_MAX,
@@ -75,7 +63,7 @@ pub(crate) fn labels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 }
 
 /// What names look like. In a path of the API they are percent-encoded.
-pub(crate) const NAME: &str =
+pub const NAME: &str =
     r"^[^/\s\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$";
 
 /// For properties that a change may leave out but not unset: `null` is no value of theirs.
