@@ -1,6 +1,6 @@
 //! Bodies as values: JSON as every reader understands it alike (I-JSON, RFC 7493). Names are unique, integers are exact.
 
-use crate::model::NUMBER_MAX;
+use crate::bounds::NUMBER_MAX;
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{
     Deserialize, DeserializeOwned, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess, Unexpected,

@@ -4,11 +4,12 @@
 //! Of the project's crates it imports `envelope` alone, whose catalog of levels decides which names of levels, profiles and
 //! shapes a body admits. The server converts bodies from and to `control`'s types itself.
 //!
-//! Layers, top down: `client`, `model`, `samples`, `json`, `path`.
+//! Layers, top down: `client`, `model`, `samples`, `json`, `path`, `bounds`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
+mod bounds;
 mod client;
 pub mod json;
 pub mod model;

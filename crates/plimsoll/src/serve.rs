@@ -77,7 +77,7 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
     let lent = host.lend_room();
     let made =
         api::bootstrap(&host.control, &config.data).context("cannot make the first token of the API")?;
-    let api = api::Server::start(host.api_dependencies(), settings).with_context(|| failed(&config.api))?;
+    let api = api::start(host.api_dependencies(), settings).with_context(|| failed(&config.api))?;
     let announcement =
         Announcement { api: url(&api, &config.api), nfs: host.frontend.address(), smb: host.smb_address() };
     if let Err(error) = announcement.write(&config.data) {

@@ -3,7 +3,6 @@
 //! Sizes are whole bytes, rates whole bytes or operations for each second; the unit is the end of a property's name. Requests
 //! know every property or are refused; replies may get further ones.
 
-mod bounds;
 mod client;
 mod level;
 mod limits;
@@ -25,7 +24,7 @@ mod volume;
 mod warning;
 mod words;
 
-pub use bounds::*;
+pub use crate::bounds::*;
 pub use client::{Client, Nfs4Client, ReachedEndpoint, UsedVolume};
 pub use level::{Level, LevelAsked, LevelLimits, Range, Settable};
 pub use limits::{Ceilings, Limits, Origin};

@@ -1,6 +1,6 @@
 //! Words from closed lists, and names from the catalog of levels.
 
-use super::bounds::PROTOCOLS_MAX;
+use crate::bounds::PROTOCOLS_MAX;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

@@ -5,7 +5,7 @@ use crate::convert::protocols_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody};
 use crate::plane::{Connected, Nfs4State};
-use crate::problem::Problem;
+use crate::problem::Result;
 use api_client::model::{Client, Nfs4Client, Page, PageAsked, ReachedEndpoint, UsedVolume};
 use axum::http::Method;
 use control::Role;
@@ -19,7 +19,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     )]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Client>>, Problem> {
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Client>>> {
     let mut clients = call.core.plane.clients();
     clients.sort_by_key(|client| client.address);
     let (clients, next_page_token) = page_of(clients, &asked, |client| client.address)?;

@@ -4,11 +4,12 @@ use super::paging::page_of;
 use crate::convert::FromBody;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody};
-use crate::problem::Problem;
+use crate::problem::Result;
 use api_client::model::{Level, LevelAsked, LevelLimits, Limits, Page, PageAsked};
 use axum::http::Method;
 use control::Role;
 use envelope::Bytes;
+use http_server::Problem;
 
 const TAG: &str = "levels";
 const ALL: &str = "/v1/levels";
@@ -28,14 +29,14 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(_: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Level>>, Problem> {
+fn list(_: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Level>>> {
     let mut levels = envelope::Level::all().to_vec();
     levels.sort_by_key(|level| level.name());
     let (levels, next_page_token) = page_of(levels, &asked, |level| level.name().to_owned())?;
     Ok(Json(Page { items: levels.into_iter().map(Level::from).collect(), next_page_token }))
 }
 
-fn one(call: &Call, asked: LevelAsked, _: NoBody) -> Result<Json<LevelLimits>, Problem> {
+fn one(call: &Call, asked: LevelAsked, _: NoBody) -> Result<Json<LevelLimits>> {
     let name = format!("{}/{}", call.part("provider"), call.part("level"));
     let level: envelope::Level =
         name.parse().map_err(|_| Problem::no_such_path(&format!("/v1/levels/{name}")))?;

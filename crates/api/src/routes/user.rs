@@ -4,7 +4,7 @@ use super::paging::{limit, page};
 use crate::convert::{FromBody, ToBody, user_change};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
-use crate::problem::Problem;
+use crate::problem::Result;
 use api_client::model::{NewUser, Operation, Page, PageAsked, User, UserPatch};
 use axum::http::Method;
 use control::{AccountName, Kind, Role};
@@ -43,21 +43,21 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<User>>, Problem> {
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<User>>> {
     let users = call.service().users(asked.page_token.as_deref(), limit(&asked)?)?;
     Ok(Json(page(&users)))
 }
 
-fn create(call: &Call, _: Plain, Json(new): Json<NewUser>) -> Result<Made<User>, Problem> {
+fn create(call: &Call, _: Plain, Json(new): Json<NewUser>) -> Result<Made<User>> {
     let done = call.service().create_user(&call.terms(false), &FromBody::from_body(new)?)?;
     Ok(Made::of(&done, ALL, done.value.name.as_str()))
 }
 
-fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<User>, Problem> {
+fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<User>> {
     Ok(Tagged::of(&call.service().user(&call.name(Kind::User)?)?))
 }
 
-fn change(call: &Call, _: Plain, Patch(patch): Patch<UserPatch>) -> Result<Tagged<User>, Problem> {
+fn change(call: &Call, _: Plain, Patch(patch): Patch<UserPatch>) -> Result<Tagged<User>> {
     let (service, name): (_, AccountName) = (call.service(), call.name(Kind::User)?);
     let change = user_change(&patch)?;
     let look = || service.user(&name);
@@ -65,7 +65,7 @@ fn change(call: &Call, _: Plain, Patch(patch): Patch<UserPatch>) -> Result<Tagge
     Ok(Tagged::of(&done.value))
 }
 
-fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> {
+fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
     let (service, name): (_, AccountName) = (call.service(), call.name(Kind::User)?);
     let look = || service.user(&name);
     let operation = call.change(false, look, |_, terms| service.delete_user(terms, &name))?;

@@ -1,7 +1,7 @@
 //! A server over volumes in memory, with everything around it in the test's hands.
 
 use api::{
-    Connected, Dependencies, MountTarget, NfsCalls, NfsService, Plane, PlaneStats, Server, Settings,
+    Connected, DataPlane, Dependencies, MountTarget, NfsCalls, NfsService, PlaneStats, Server, Settings,
     SmbService, Users,
 };
 use api_client::{Client, Error, Target};
@@ -37,7 +37,7 @@ pub struct Told {
     pub is_stopping: AtomicBool,
 }
 
-impl Plane for Told {
+impl DataPlane for Told {
     fn clients(&self) -> Vec<Connected> {
         self.clients.lock().clone()
     }
@@ -157,10 +157,10 @@ impl Rig {
         set(&mut settings);
         let dependencies = Dependencies {
             service: Arc::clone(&service),
-            plane: Arc::clone(&plane) as Arc<dyn Plane>,
+            plane: Arc::clone(&plane) as Arc<dyn DataPlane>,
             namespace: Arc::clone(&namespace),
         };
-        let server = Server::start(dependencies, &settings).unwrap();
+        let server = api::start(dependencies, &settings).unwrap();
         Self { server, service, namespace, plane, token, dir }
     }
 

@@ -1,11 +1,9 @@
-//! From an HTTP request to its operation and back: methods, tokens, bodies, bounds.
+//! Finds the operation of a request, and enforces token, body and bounds around it.
 
-use crate::auth::too_many;
-use crate::core::{Call, Core};
-use crate::endpoint::{Answer, Endpoint, Needs};
+use crate::auth::{Authority, Guard, Sender};
 use crate::limits::{BODY_BYTES_MAX, BODY_S_MAX, CHANGE_PATIENCE_S, CHANGES_MAX, REQUESTS_MAX};
 use crate::problem::Problem;
-use crate::routes;
+use crate::reply::Answer;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::RawPathParams;
@@ -13,7 +11,7 @@ use axum::extract::rejection::RawPathParamsRejection;
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::routing::any;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use std::collections::BTreeMap;
@@ -24,46 +22,76 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// The address a request came from.
+/// A method of a path.
+pub struct Operation<A: Authority> {
+    pub method: Method,
+    /// Segments in braces are names.
+    pub path: &'static str,
+    /// The requirement for tokens. Without one the operation must not wait: it runs at once, however busy the server is.
+    pub need: Option<A::Need>,
+    /// The media types of the body; none if the operation takes no body.
+    pub takes: &'static [&'static str],
+    pub serve: Box<Serve<A::Token>>,
+}
+
+type Serve<T> = dyn Fn(Request<T>) -> Result<Answer, Problem> + Send + Sync;
+
+/// An authenticated request with its body.
+pub struct Request<T> {
+    /// `None` if the operation is open.
+    pub token: Option<T>,
+    /// The segments of the path that are in braces in its pattern, decoded.
+    pub names: Vec<(String, String)>,
+    pub uri: Uri,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+/// The address that a request came from.
 #[derive(Clone, Copy)]
 pub(crate) struct Peer(pub(crate) IpAddr);
 
-/// All operations at one path.
-struct PathItem {
-    endpoints: Vec<Endpoint>,
-    shared: Arc<Shared>,
+/// All operations of one path.
+struct PathItem<A: Authority> {
+    operations: Vec<Operation<A>>,
+    shared: Arc<Shared<A>>,
 }
 
-struct Shared {
-    core: Arc<Core>,
+struct Shared<A> {
+    authority: Arc<A>,
+    guard: Guard,
     requests: Semaphore,
     changes: Semaphore,
 }
 
-/// Every operation at its path.
-pub(crate) fn router(core: Arc<Core>) -> Router {
+/// Routes each operation by its path.
+pub(crate) fn router<A: Authority>(operations: Vec<Operation<A>>, authority: Arc<A>) -> Router {
     let shared = Arc::new(Shared {
-        core,
+        authority,
+        guard: Guard::default(),
         requests: Semaphore::new(REQUESTS_MAX),
         changes: Semaphore::new(CHANGES_MAX),
     });
-    let mut paths: BTreeMap<&str, Vec<Endpoint>> = BTreeMap::new();
-    for endpoint in routes::all() {
-        paths.entry(endpoint.path).or_default().push(endpoint);
+    let mut paths: BTreeMap<&str, Vec<Operation<A>>> = BTreeMap::new();
+    for operation in operations {
+        paths.entry(operation.path).or_default().push(operation);
     }
     let mut router = Router::new();
-    for (path, endpoints) in paths {
-        let item = Arc::new(PathItem { endpoints, shared: Arc::clone(&shared) });
-        let serve = move |names: Result<RawPathParams, RawPathParamsRejection>, request: Request<Body>| {
+    for (path, operations) in paths {
+        let item = Arc::new(PathItem { operations, shared: Arc::clone(&shared) });
+        let serve = move |names: Result<RawPathParams, RawPathParamsRejection>,
+                          request: axum::http::Request<Body>| {
             let item = Arc::clone(&item);
             async move { finish(item.serve(names, request).await) }
         };
         router = router.route(path, any(serve));
     }
-    router.fallback(async |request: Request<Body>| finish(Err(Problem::no_such_path(request.uri().path()))))
+    router.fallback(async |request: axum::http::Request<Body>| {
+        finish(Err(Problem::no_such_path(request.uri().path())))
+    })
 }
 
-/// What every reply carries.
+/// Adds the headers that every reply carries.
 fn finish(answer: Result<Answer, Problem>) -> axum::http::Response<Body> {
     let mut answer = answer.unwrap_or_else(|problem| {
         if problem.status() == StatusCode::INTERNAL_SERVER_ERROR {
@@ -84,43 +112,46 @@ fn finish(answer: Result<Answer, Problem>) -> axum::http::Response<Body> {
     answer.map(Body::from)
 }
 
-impl PathItem {
+impl<A: Authority> PathItem<A> {
     async fn serve(
         self: Arc<Self>,
         names: Result<RawPathParams, RawPathParamsRejection>,
-        request: Request<Body>,
+        request: axum::http::Request<Body>,
     ) -> Result<Answer, Problem> {
         let method = if request.method() == Method::HEAD { Method::GET } else { request.method().clone() };
-        let Some(number) = self.endpoints.iter().position(|endpoint| endpoint.method == method) else {
+        let Some(number) = self.operations.iter().position(|operation| operation.method == method) else {
             return Ok(self.not_allowed(request.method()));
         };
         let names = names.map_err(|_| Problem::no_such_path(request.uri().path()))?;
         let names = names.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let (parts, body) = request.into_parts();
-        let endpoint = &self.endpoints[number];
-        let (core, headers, uri) = (Arc::clone(&self.shared.core), parts.headers, parts.uri);
-        if endpoint.needs == Needs::Nothing {
-            // The state of the process is told however busy it is: nothing of this waits.
-            return (endpoint.serve)(&Call { core, token: None, names, uri, headers, body: Bytes::new() });
-        }
+        let operation = &self.operations[number];
+        let (headers, uri) = (parts.headers, parts.uri);
+        let Some(need) = operation.need else {
+            // The state of the process is readable however busy it is: such an operation does not wait.
+            return (operation.serve)(Request { token: None, names, uri, headers, body: Bytes::new() });
+        };
         let _permit = self.shared.requests.try_acquire().map_err(|_| {
-            too_many(format!("more than {REQUESTS_MAX} requests at once: ask again in a second"))
+            Problem::too_many(format!("more than {REQUESTS_MAX} requests at once: ask again in a second"))
         })?;
-        let from = parts.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(from)| *from);
-        let (needs, admitting) = (endpoint.needs, Arc::clone(&core));
-        let (token, headers) =
-            blocking(move || Ok((admitting.admit(needs, &headers, (from, Instant::now()))?, headers)))
-                .await?;
-        let body =
-            if endpoint.takes.is_empty() { Bytes::new() } else { read(endpoint, &headers, body).await? };
-        let call = Call { core, token, names, uri, headers, body };
+        let address = parts.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |Peer(from)| *from);
+        let (sender, shared) = (Sender { address, at: Instant::now() }, Arc::clone(&self.shared));
+        let admit = move || Ok((shared.guard.admit(&*shared.authority, need, &headers, sender)?, headers));
+        let (token, headers) = blocking(admit).await?;
+        let body = if operation.takes.is_empty() {
+            Bytes::new()
+        } else {
+            read(operation.takes, &headers, body).await?
+        };
+        let request = Request { token, names, uri, headers, body };
         let _turn = if method == Method::GET { None } else { Some(self.shared.turn().await?) };
         let item = Arc::clone(&self);
-        blocking(move || (item.endpoints[number].serve)(&call)).await
+        blocking(move || (item.operations[number].serve)(request)).await
     }
 
     fn not_allowed(&self, method: &Method) -> Answer {
-        let mut allowed: Vec<&str> = self.endpoints.iter().map(|endpoint| endpoint.method.as_str()).collect();
+        let mut allowed: Vec<&str> =
+            self.operations.iter().map(|operation| operation.method.as_str()).collect();
         if allowed.contains(&"GET") {
             allowed.push("HEAD");
         }
@@ -140,11 +171,13 @@ impl PathItem {
     }
 }
 
-impl Shared {
-    /// Leave to make a change: the threads that wait for storage shall never be all.
+impl<A> Shared<A> {
+    /// Waits until a change may begin. Changes may wait long for storage, so they must not occupy all threads.
     async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Problem> {
-        let busy =
-            || too_many(format!("{CHANGES_MAX} other changes are under way: ask again when one is done"));
+        let busy = || {
+            let detail = format!("{CHANGES_MAX} other changes are under way: ask again when one is done");
+            Problem::too_many(detail)
+        };
         match timeout(Duration::from_secs(CHANGE_PATIENCE_S), self.changes.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
             Ok(Err(_)) | Err(_) => Err(busy()),
@@ -152,7 +185,7 @@ impl Shared {
     }
 }
 
-/// Does what may wait for a disk or a lock on a thread for that.
+/// Runs work that may wait for a disk or a lock on a thread for such work.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -162,11 +195,12 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
-async fn read(endpoint: &Endpoint, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+/// Reads a body of one of the media types `takes`.
+async fn read(takes: &[&str], headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let media = media.split(';').next().unwrap_or("").trim();
-    if !endpoint.takes.iter().any(|taken| taken.eq_ignore_ascii_case(media)) {
-        let detail = format!("a body of type {media:?}; allowed: {}", endpoint.takes.join(", "));
+    if !takes.iter().any(|taken| taken.eq_ignore_ascii_case(media)) {
+        let detail = format!("a body of type {media:?}; allowed: {}", takes.join(", "));
         let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return Err(Problem::new(status, "media-type", "The body is of another type", detail));
     }
