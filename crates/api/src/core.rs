@@ -1,39 +1,28 @@
 //! What all requests share, and one request.
 
-use crate::auth::Guard;
-use crate::endpoint::Needs;
-use crate::model::Problem;
-use crate::plane::Plane;
-use axum::body::Bytes;
+use crate::plane::DataPlane;
+use crate::problem::Result;
 use axum::http::header::IF_MATCH;
-use axum::http::{HeaderMap, Uri};
 use control::{Actor, Error, Kind, Service, Terms, Token};
+use http_server::{Problem, Request};
 use serde::de::DeserializeOwned;
-use std::net::IpAddr;
+use serde_json::Value;
 use std::sync::Arc;
-use std::time::Instant;
 use vfs::SharedNamespace;
 
 /// What all requests share.
 pub(crate) struct Core {
     pub(crate) service: Arc<Service>,
-    pub(crate) plane: Arc<dyn Plane>,
+    pub(crate) plane: Arc<dyn DataPlane>,
     pub(crate) namespace: SharedNamespace,
-    pub(crate) guard: Guard,
-    /// Whether metrics are for everybody.
-    pub(crate) metrics_are_open: bool,
+    /// The description of the interface (OpenAPI).
+    pub(crate) description: &'static Value,
 }
 
-/// One request, its body read and its sender known.
+/// One request.
 pub(crate) struct Call {
     pub(crate) core: Arc<Core>,
-    /// Whose token it carries; `None` where none is needed.
-    pub(crate) token: Option<Token>,
-    /// The parts of the path that are in braces in its pattern, decoded.
-    pub(crate) names: Vec<(String, String)>,
-    pub(crate) uri: Uri,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+    pub(crate) request: Request<Token>,
 }
 
 /// Something with a version.
@@ -93,18 +82,6 @@ impl Core {
         let exported = self.namespace.load().volume(volume.id).map(|export| Arc::clone(&export.volume));
         exported.or_else(|| self.service.served(&volume.name))
     }
-
-    /// Whose token the request carries, if it may ask what `needs` that.
-    pub(crate) fn admit(
-        &self,
-        needs: Needs,
-        headers: &HeaderMap,
-        from: (IpAddr, Instant),
-    ) -> Result<Option<Token>, Problem> {
-        let is_open = needs == Needs::Metrics && self.metrics_are_open;
-        let needs = if is_open { Needs::Nothing } else { needs };
-        self.guard.admit(&self.service, needs, headers, from)
-    }
 }
 
 /// How often a change without a condition is tried when others change the same thing.
@@ -118,18 +95,18 @@ impl Call {
 
     /// A part of the path; empty if its pattern has no such part.
     pub(crate) fn part(&self, of: &str) -> &str {
-        self.names.iter().find(|(name, _)| name == of).map_or("", |(_, value)| value)
+        self.request.names.iter().find(|(name, _)| name == of).map_or("", |(_, value)| value)
     }
 
     /// The name in the path. What cannot be a name is the name of nothing.
-    pub(crate) fn name<T: std::str::FromStr>(&self, kind: Kind) -> Result<T, Problem> {
+    pub(crate) fn name<T: std::str::FromStr>(&self, kind: Kind) -> Result<T> {
         let text = self.part("name");
         text.parse().map_err(|_| Error::NotFound { kind, name: text.to_owned() }.into())
     }
 
     /// On whose behalf, whatever the version.
     pub(crate) fn terms(&self, force: bool) -> Terms {
-        let actor = self.token.as_ref().map_or("anonymous", |token| token.name.as_str());
+        let actor = self.request.token.as_ref().map_or("anonymous", |token| token.name.as_str());
         Terms { actor: Actor::new(actor), version: None, force }
     }
 
@@ -140,7 +117,7 @@ impl Call {
         force: bool,
         look: impl Fn() -> control::Result<T>,
         change: impl Fn(&T, &Terms) -> control::Result<R>,
-    ) -> Result<R, Problem> {
+    ) -> Result<R> {
         let condition = self.condition()?;
         let mut tries = TRIES;
         loop {
@@ -150,7 +127,7 @@ impl Call {
             {
                 let detail =
                     format!("it is at version {} now, not at that of If-Match: look again", now.etag());
-                return Err(Problem::stale(detail));
+                return Err(Problem::stale(detail).into());
             }
             tries -= 1;
             match change(&now, &self.terms(force).at(now.version())) {
@@ -163,7 +140,7 @@ impl Call {
     /// The versions that `If-Match` allows; `None` is any. Weak tags match nothing.
     fn condition(&self) -> Result<Option<Vec<String>>, Problem> {
         let mut all = Vec::new();
-        for line in self.headers.get_all(IF_MATCH) {
+        for line in self.request.headers.get_all(IF_MATCH) {
             let line = line.to_str().unwrap_or("");
             if line.trim() == "*" {
                 return Ok(None);
@@ -172,13 +149,14 @@ impl Call {
                 || Problem::malformed("If-Match; allowed: tags as in ETag, with commas between them, or *");
             all.extend(tags(line).ok_or_else(malformed)?);
         }
-        let has_condition = self.headers.contains_key(IF_MATCH);
+        let has_condition = self.request.headers.contains_key(IF_MATCH);
         Ok(has_condition.then_some(all))
     }
 
     /// The body as a `T`.
     pub(crate) fn json<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        crate::json::read(&self.body).map_err(|error| Problem::malformed(format!("the body: {error}")))
+        api_client::json::read(&self.request.body)
+            .map_err(|error| Problem::malformed(format!("the body: {error}")))
     }
 }
 

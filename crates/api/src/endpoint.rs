@@ -1,43 +1,35 @@
 //! One declaration for each operation: what it is called, who may ask, what it takes and gives. Requests are served by it and
 //! the description of the interface is made of it.
 
+use crate::convert::ToBody;
 use crate::core::{Call, Versioned};
-use crate::model::{NUMBER_MAX, Problem};
-use axum::body::Bytes;
+use crate::problem::{Failure, Result};
+use api_client::model::NUMBER_MAX;
+use api_client::{JSON, MERGE_PATCH, encoded};
 use axum::extract::Query;
-use axum::http::header::{CONTENT_TYPE, ETAG, LOCATION};
+use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use control::Role;
+use http_server::{Answer, Problem, answer};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// JSON's media type.
-pub(crate) const JSON: &str = "application/json";
-/// That of a change (RFC 7396).
-pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
-/// That of an error (RFC 9457).
-pub(crate) const PROBLEM: &str = "application/problem+json";
 /// That of texts.
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 
 /// The one parameter that may look like a number and is none.
 const PAGE_TOKEN: &str = "page_token";
 
-/// A reply.
-pub(crate) type Answer = axum::http::Response<Bytes>;
-
 /// What does an operation.
 pub(crate) type Serve = dyn Fn(&Call) -> Result<Answer, Problem> + Send + Sync;
 
-/// Who may ask.
+/// The token that an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Everybody.
-    Nothing,
-    /// Who has a token of this role or a higher one.
+    /// One of this role or a higher one.
     Role(Role),
-    /// Who has any token, or everybody if that is configured.
+    /// Any, or none if the configuration opens metrics.
     Metrics,
 }
 
@@ -49,7 +41,8 @@ pub(crate) struct Endpoint {
     pub(crate) name: &'static str,
     pub(crate) tag: &'static str,
     pub(crate) summary: &'static str,
-    pub(crate) needs: Needs,
+    /// `None`: open to all clients.
+    pub(crate) needs: Option<Needs>,
     /// The media types of the body, if it takes one.
     pub(crate) takes: &'static [&'static str],
     /// Whether it heeds `If-Match`.
@@ -138,8 +131,8 @@ impl Endpoint {
     pub(crate) fn new<Q, B, R>(
         (method, path): (Method, &'static str),
         (tag, name, summary): (&'static str, &'static str, &'static str),
-        needs: Needs,
-        serve: fn(&Call, Q, B) -> Result<R, Problem>,
+        needs: impl Into<Option<Needs>>,
+        serve: fn(&Call, Q, B) -> Result<R>,
     ) -> Self
     where
         Q: DeserializeOwned + JsonSchema + 'static,
@@ -152,7 +145,7 @@ impl Endpoint {
             name,
             tag,
             summary,
-            needs,
+            needs: needs.into(),
             takes: B::TAKES,
             is_conditional: false,
             refusals: &[],
@@ -161,7 +154,9 @@ impl Endpoint {
                 body: B::schema(generator),
                 replies: R::describe(generator),
             },
-            serve: Box::new(move |call| serve(call, query(call)?, B::read(call)?)?.answer()),
+            serve: Box::new(move |call| {
+                serve(call, query(call)?, B::read(call)?).map_err(|Failure(problem)| problem)?.answer()
+            }),
         }
     }
 
@@ -179,28 +174,18 @@ impl Endpoint {
 /// The parameters behind the question mark.
 fn query<Q: DeserializeOwned>(call: &Call) -> Result<Q, Problem> {
     let malformed = |error: String| Problem::malformed(format!("the query: {error}"));
-    let pairs = Query::<Vec<(String, String)>>::try_from_uri(&call.uri);
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(&call.request.uri);
     let pairs = pairs.map_err(|error| malformed(error.to_string()))?.0;
     let is_too_great = |value: &str| value.parse().is_ok_and(|number: u64| number > NUMBER_MAX);
     if let Some((name, number)) = pairs.iter().find(|(name, value)| name != PAGE_TOKEN && is_too_great(value))
     {
         return Err(malformed(format!("{name}={number}; allowed: at most {NUMBER_MAX}")));
     }
-    Query::<Q>::try_from_uri(&call.uri).map(|query| query.0).map_err(|error| {
+    Query::<Q>::try_from_uri(&call.request.uri).map(|query| query.0).map_err(|error| {
         // What is inside says what was wrong; what is outside only that something was.
         let inner = std::error::Error::source(&error).map(ToString::to_string);
         malformed(inner.unwrap_or_else(|| error.to_string()))
     })
-}
-
-/// A reply with this body.
-pub(crate) fn answer(status: StatusCode, media: &str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Answer::new(body.into());
-    *answer.status_mut() = status;
-    if let Ok(media) = HeaderValue::from_str(media) {
-        answer.headers_mut().insert(CONTENT_TYPE, media);
-    }
-    answer
 }
 
 fn json<T: Serialize>(status: StatusCode, value: &T) -> Result<Answer, Problem> {
@@ -212,14 +197,6 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), Pro
     let value = HeaderValue::from_str(value).map_err(|error| Problem::internal(error.to_string()))?;
     headers.insert(name, value);
     Ok(())
-}
-
-impl Problem {
-    /// As a reply.
-    pub(crate) fn answer(&self) -> Answer {
-        // A problem has only texts and numbers, which can be written.
-        answer(self.status(), PROBLEM, serde_json::to_vec(self).unwrap_or_default())
-    }
 }
 
 impl Body for NoBody {
@@ -336,38 +313,22 @@ impl Given {
 
 impl<T> Tagged<T> {
     /// What `thing` is, in its version.
-    pub(crate) fn of<V: Versioned>(thing: &V) -> Self
-    where
-        T: for<'v> From<&'v V>,
-    {
-        Self { etag: thing.etag(), value: T::from(thing) }
+    pub(crate) fn of(thing: &(impl Versioned + ToBody<Body = T>)) -> Self {
+        Self { etag: thing.etag(), value: thing.to_body() }
     }
 }
 
 impl<T> Made<T> {
     /// What a creation made, at `collection` and its name.
-    pub(crate) fn of<V: Versioned>(done: &control::Done<V>, collection: &str, name: &str) -> Self
+    pub(crate) fn of<V>(done: &control::Done<V>, collection: &str, name: &str) -> Self
     where
-        T: for<'v> From<&'v V>,
+        V: Versioned + ToBody<Body = T>,
     {
         Self {
             is_new: done.operation.has_changed(),
             location: format!("{collection}/{}", encoded(name)),
             etag: done.value.etag(),
-            value: T::from(&done.value),
+            value: done.value.to_body(),
         }
     }
-}
-
-/// A name as part of a path (RFC 3986 §2.3).
-pub(crate) fn encoded(name: &str) -> String {
-    let mut text = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
 }

@@ -1,34 +1,32 @@
-//! HTTP and JSON: the native REST interface, its client, metrics. No other crate of ours knows either.
+//! The native REST interface, and metrics.
 //!
-//! [`Server`] serves what a `control::Service` manages, as [`model`] writes it down and `/openapi.json` describes it;
-//! [`client::Client`] asks it. An operation is declared once, in `routes`: what serves it and what describes it are the same
-//! value. Everything that may wait for a lock or a disk is done on a few threads of the interface's own.
+//! [`start`] serves what a `control::Service` manages, in the bodies of `api_client::model`, as `/openapi.json` describes
+//! it. An operation is declared once, in `routes`: the same value serves and describes it. Everything that may wait for a
+//! lock or a disk runs on a few threads of the interface's own.
+//!
+//! Layers, top down: `server`, `auth`, `openapi`, `routes`, `endpoint`, `metrics`, `core`, `convert`, `problem`, `plane`,
+//! `process`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
 mod auth;
-pub mod client;
-mod connections;
+pub mod convert;
 mod core;
-mod dispatch;
 mod endpoint;
-mod json;
-pub mod limits;
 mod metrics;
-pub mod model;
 mod openapi;
 mod plane;
 mod problem;
 mod process;
 mod routes;
 mod server;
-mod tls;
 
-pub use auth::{ADMIN_TOKEN_FILE, bootstrap};
+pub use auth::bootstrap;
 pub use openapi::document as openapi;
 pub use plane::{
-    Connected, MountTarget, Nfs4State, NfsCalls, NfsService, Plane, PlaneStats, SmbService, Users,
+    Connected, DataPlane, MountTarget, Nfs4State, NfsCalls, NfsService, PlaneStats, SmbService, Users,
 };
-pub use server::{Dependencies, Server, Settings};
-pub use tls::Tls;
+pub use server::{Dependencies, Settings, start};
+
+pub use http_server::{Server, Tls, limits};

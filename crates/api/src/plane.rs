@@ -8,7 +8,7 @@ use std::time::Duration;
 use vfs::VolumeId;
 
 /// The running service, looked at from outside.
-pub trait Plane: Send + Sync {
+pub trait DataPlane: Send + Sync {
     /// Everybody who is connected.
     fn clients(&self) -> Vec<Connected>;
 

@@ -1,83 +1,58 @@
-//! From errors to problems: the one place where a status is chosen for what management says.
+//! From errors of management to problems.
 
-use crate::model::Problem;
 use axum::http::StatusCode;
 use control::{Error, StoreError};
+use http_server::Problem;
 use vfs::FsError;
 
-impl Problem {
-    /// A problem of this kind; `title` is what all of the kind share.
-    pub(crate) fn new(status: StatusCode, word: &str, title: &str, detail: impl Into<String>) -> Self {
-        Self {
-            kind: format!("urn:plimsoll:problem:{word}"),
-            title: title.to_owned(),
-            status: status.as_u16(),
-            detail: detail.into(),
-            forceable: false,
-            differs: Vec::new(),
-        }
-    }
+/// The result of an operation.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-    /// The request is none that the interface describes.
-    pub(crate) fn malformed(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "malformed", "The request is not as described", detail)
-    }
+/// The problem for which an operation failed. It is of this crate so that errors of `control` turn into it.
+#[derive(Debug)]
+pub(crate) struct Failure(pub(crate) Problem);
 
-    /// It is not in the version that the request is for.
-    pub(crate) fn stale(detail: impl Into<String>) -> Self {
-        let (status, title) = (StatusCode::PRECONDITION_FAILED, "It has changed meanwhile");
-        Self::new(status, "version", title, detail)
-    }
-
-    /// There is nothing at this path.
-    pub(crate) fn no_such_path(path: &str) -> Self {
-        let detail = format!("there is nothing at {path}; /openapi.json says what there is");
-        Self::new(StatusCode::NOT_FOUND, "not-found", "There is no such thing", detail)
-    }
-
-    /// Something of ours failed that should not.
-    pub(crate) fn internal(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "The service failed", detail)
-    }
-
-    /// The status; that of a failure if it is none.
-    pub(crate) fn status(&self) -> StatusCode {
-        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
     }
 }
 
-impl From<Error> for Problem {
+impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let (status, word, title) = match &error {
-            Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found", "There is no such thing"),
-            Error::Conflict { .. } => {
-                (StatusCode::CONFLICT, "conflict", "There is another thing of that name")
-            }
-            Error::Invalid { .. } => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "invalid", "The request asks for what cannot be")
-            }
-            Error::Refused(_) => {
-                (StatusCode::UNPROCESSABLE_ENTITY, "refused", "The service level does not have it")
-            }
-            Error::Taken { .. } => (StatusCode::CONFLICT, "taken", "The path is another volume's"),
-            Error::NumberTaken { .. } => (StatusCode::CONFLICT, "number-taken", "The number is another's"),
-            Error::Version { .. } => return Self::stale(error.to_string()),
-            Error::Busy { .. } => (StatusCode::CONFLICT, "busy", "Clients use the volume"),
-            Error::InUse { .. } => (StatusCode::CONFLICT, "in-use", "There are volumes in the pool"),
-            Error::Changing { .. } => (StatusCode::CONFLICT, "changing", "Another change is not finished"),
-            Error::BelowUse { .. } => (StatusCode::CONFLICT, "below-use", "The volume holds more"),
-            Error::PoolFull { .. } => (StatusCode::CONFLICT, "pool-full", "The pool has not so much"),
-            Error::Store(StoreError::Full(_)) | Error::Storage { error: FsError::NoSpace, .. } => {
-                (StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full")
-            }
-            Error::Storage { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "storage", "The storage failed"),
-            Error::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "store", "The store failed"),
-        };
-        let mut problem = Self::new(status, word, title, error.to_string());
-        problem.forceable = error.may_be_forced();
-        if let Error::Conflict { differs, .. } = error {
-            problem.differs = differs.into_iter().map(str::to_owned).collect();
-        }
-        problem
+        Self(problem_of(error))
     }
+}
+
+/// Returns an error of management as a problem: the one place that chooses its status.
+pub(crate) fn problem_of(error: Error) -> Problem {
+    let (status, word, title) = match &error {
+        Error::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found", "There is no such thing"),
+        Error::Conflict { .. } => (StatusCode::CONFLICT, "conflict", "There is another thing of that name"),
+        Error::Invalid { .. } => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "invalid", "The request asks for what cannot be")
+        }
+        Error::Refused(_) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "refused", "The service level does not have it")
+        }
+        Error::Taken { .. } => (StatusCode::CONFLICT, "taken", "The path is another volume's"),
+        Error::NumberTaken { .. } => (StatusCode::CONFLICT, "number-taken", "The number is another's"),
+        Error::Version { .. } => return Problem::stale(error.to_string()),
+        Error::Busy { .. } => (StatusCode::CONFLICT, "busy", "Clients use the volume"),
+        Error::InUse { .. } => (StatusCode::CONFLICT, "in-use", "There are volumes in the pool"),
+        Error::Changing { .. } => (StatusCode::CONFLICT, "changing", "Another change is not finished"),
+        Error::BelowUse { .. } => (StatusCode::CONFLICT, "below-use", "The volume holds more"),
+        Error::PoolFull { .. } => (StatusCode::CONFLICT, "pool-full", "The pool has not so much"),
+        Error::Store(StoreError::Full(_)) | Error::Storage { error: FsError::NoSpace, .. } => {
+            (StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full")
+        }
+        Error::Storage { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "storage", "The storage failed"),
+        Error::Store(_) => (StatusCode::INTERNAL_SERVER_ERROR, "store", "The store failed"),
+    };
+    let mut problem = Problem::new(status, word, title, error.to_string());
+    problem.forceable = error.may_be_forced();
+    if let Error::Conflict { differs, .. } = error {
+        problem.differs = differs.into_iter().map(str::to_owned).collect();
+    }
+    problem
 }

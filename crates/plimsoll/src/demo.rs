@@ -7,6 +7,7 @@ use crate::mounting::note;
 use crate::nfs_frontend::{Listen, run_until_told};
 use crate::signals::ignore_reloads;
 use crate::terminal;
+use api::convert::ToValue;
 use bench::demo::{self, Row, Step};
 use bench::load::{self, Op, Plan, Progress, Report};
 use bench::{Target, Version};
@@ -38,7 +39,7 @@ pub(crate) struct DemoArgs {
     time: Duration,
     /// When a stable write is acknowledged: after the flush, or at once (a power cut then loses the last seconds)
     #[arg(long, value_parser = words::durability(), default_value = "sync")]
-    durability: api::model::Durability,
+    durability: api_client::model::Durability,
     #[command(flatten)]
     listen: Listen,
 }
@@ -60,7 +61,7 @@ const HELD_S: usize = 3;
 pub(crate) fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     ignore_reloads();
     let host = Host::start(&args.data, &args.listen, &SmbConfig::default())?;
-    let durability = Durability::from(args.durability);
+    let durability = args.durability.to_value();
     make_volume(&host, FREE, "plimsoll/unlimited", Bytes::tib(1), Bytes::tib(1), durability)?;
     make_volume(&host, HELD, HELD_LEVEL, HELD_POOL, HELD_SIZES[0], durability)?;
     println!("Serving {} on {}{}", args.data.display(), host.frontend.address(), note(durability));

@@ -9,7 +9,8 @@ use crate::signals::ignore_reloads;
 use crate::smb_frontend::{Serving, SmbFrontend, SmbListen, Switch};
 use crate::{overlap, state, tending};
 use anyhow::{Context, anyhow, bail};
-use api::model::{Durability, Protection, Squash};
+use api::convert::ToValue;
+use api_client::model::{Durability, Protection, Squash};
 use clap::Args;
 use control::{Protocols, SmbAssignment};
 use envelope::Protocol;
@@ -64,10 +65,10 @@ pub(crate) struct ExportArgs {
     durability: Durability,
     /// What decides who may do what: mode bits, or the access control lists of Windows
     #[arg(long, value_parser = words::security_style(), default_value = "unix")]
-    security_style: api::model::SecurityStyle,
+    security_style: api_client::model::SecurityStyle,
     /// Protocols they are served over [default: all versions of NFS]
     #[arg(long, value_delimiter = ',', value_parser = words::protocol())]
-    protocols: Vec<api::model::Protocol>,
+    protocols: Vec<api_client::model::Protocol>,
     #[command(flatten)]
     listen: Listen,
     #[command(flatten)]
@@ -104,7 +105,7 @@ pub(crate) fn run(mut args: ExportArgs) -> anyhow::Result<ExitCode> {
         bail!("--smb-users is for SMB, which --protocols has to name: such as --protocols smb,nfsv4.2");
     }
     ignore_reloads();
-    let (asked, offered) = (vfs::Protection::from(args.xprtsec), args.listen.tls.protection());
+    let (asked, offered) = (args.xprtsec.to_value(), args.listen.tls.protection());
     if asked > offered && !(protocols.contains(Protocol::Smb) && asked == vfs::Protection::Encrypted) {
         bail!(
             "--xprtsec asks for TLS, and nobody could mount: give --tls-cert and --tls-key, for mtls --tls-client-ca, too"
@@ -210,8 +211,8 @@ fn open_all(
         clients: args.allow.clone(),
         protocols: args.protocols().ids(),
         read_only: args.read_only,
-        squash: args.squash.into(),
-        protection: args.xprtsec.into(),
+        squash: args.squash.to_value(),
+        protection: args.xprtsec.to_value(),
         ..ExportRule::everybody()
     };
     let mut share = ShareSettings::default();
@@ -228,8 +229,8 @@ fn open_all(
         let store = Store::open(dir, options).with_context(|| format!("cannot serve {}", dir.display()))?;
         say_what_is_different(&name, &store);
         let id = VolumeId(signer.number(&name));
-        let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.into(), instance);
-        let volume = volume.with_security_style(args.security_style.into()).map_err(|_| {
+        let volume = Volume::new(id, &name, Arc::clone(&store) as _, args.durability.to_value(), instance);
+        let volume = volume.with_security_style(args.security_style.to_value()).map_err(|_| {
             anyhow!(
                 "--security-style ntfs needs extended attributes, which the file system of {} does not have",
                 dir.display()

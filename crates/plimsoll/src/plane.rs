@@ -1,7 +1,9 @@
 //! What a managed service tells of itself and of its clients, over whatever protocol they come.
 
 use crate::mounting::{Mounting, smb_target};
-use api::{Connected, MountTarget, Nfs4State, NfsCalls, NfsService, Plane, PlaneStats, SmbService, Users};
+use api::{
+    Connected, DataPlane, MountTarget, Nfs4State, NfsCalls, NfsService, PlaneStats, SmbService, Users,
+};
 use control::Mounts;
 use envelope::Protocol;
 use nfs::call_stats::VersionCounts;
@@ -83,7 +85,7 @@ impl Mounts for MountedVolumes {
     }
 }
 
-impl Plane for Served {
+impl DataPlane for Served {
     fn clients(&self) -> Vec<Connected> {
         let mut nfs4: BTreeMap<IpAddr, Vec<Nfs4State>> = BTreeMap::new();
         for client in self.connections.nfs.nfs4_clients() {

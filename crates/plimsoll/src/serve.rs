@@ -77,7 +77,7 @@ fn serve(host: &Host, config: &Config, settings: &api::Settings) -> anyhow::Resu
     let lent = host.lend_room();
     let made =
         api::bootstrap(&host.control, &config.data).context("cannot make the first token of the API")?;
-    let api = api::Server::start(host.api_dependencies(), settings).with_context(|| failed(&config.api))?;
+    let api = api::start(host.api_dependencies(), settings).with_context(|| failed(&config.api))?;
     let announcement =
         Announcement { api: url(&api, &config.api), nfs: host.frontend.address(), smb: host.smb_address() };
     if let Err(error) = announcement.write(&config.data) {
@@ -98,7 +98,7 @@ fn announce(data: &Path, at: &Announcement, new_token: Option<&Path>) {
     println!("NFS   {}", at.nfs);
     at.smb.iter().for_each(|smb| println!("SMB   {smb}"));
     println!("API   {}", at.api);
-    let token = data.join(api::ADMIN_TOKEN_FILE);
+    let token = data.join(api_client::ADMIN_TOKEN_FILE);
     match (new_token, token.exists()) {
         (Some(path), _) => println!("Token {} (new: only its owner can read it)", path.display()),
         (None, true) => println!("Token {}", token.display()),

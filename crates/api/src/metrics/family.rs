@@ -90,6 +90,7 @@ impl Display for Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api_client::{Sample, Samples};
 
     #[test]
     fn samples_are_written_as_the_format_wants_them() {
@@ -102,5 +103,29 @@ mod tests {
                         a_total{volume=\"a\\\"b\\\\c\\nd\",direction=\"read\"} 1.500000001\n\
                         # HELP b More.\n# TYPE b histogram\nb_bucket{le=\"+Inf\"} 0\n";
         assert_eq!(document.finish(), expected);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let strange = "a\"b\\c\nd},e=\"ü";
+        let mut document = Document::default();
+        document.counter("a_total", "Things, {like=\"these\"} 5.").sample(&[], u64::MAX >> 11);
+        let mut family = document.gauge("b", "More.");
+        family.sample(&[("volume", strange), ("direction", "read")], Seconds(1_500_000_001));
+        family.sample(&[("volume", "v"), ("direction", "read")], 2);
+        family.sample(&[("volume", "v"), ("direction", "write")], 3);
+        document.histogram("c", "Last.").suffixed("_bucket", &[("le", "+Inf")], "+Inf");
+        let samples: Samples = document.finish().parse().unwrap();
+        let own = |name: &str| name.to_owned();
+        let labels = vec![(own("volume"), own(strange)), (own("direction"), own("read"))];
+        assert_eq!(
+            *samples.of("b", &[]).next().unwrap(),
+            Sample { name: own("b"), labels, value: 1.500_000_001 }
+        );
+        assert_eq!(samples.sum("a_total", &[]), Some(9_007_199_254_740_991.0));
+        assert_eq!(samples.sum("b", &[("volume", "v")]), Some(5.0));
+        assert_eq!(samples.sum("b", &[("direction", "write"), ("volume", "v")]), Some(3.0));
+        assert_eq!(samples.sum("c_bucket", &[]), Some(f64::INFINITY));
+        assert_eq!((samples.sum("b", &[("pool", "v")]), samples.sum("c", &[])), (None, None));
     }
 }

@@ -362,7 +362,7 @@ fn plane(document: &mut Document, core: &Core) {
 /// What clients have asked for, by version.
 fn nfs_calls(document: &mut Document, core: &Core) {
     let counted = core.plane.nfs_calls();
-    let name = |protocol| crate::model::Protocol::from(protocol).as_str();
+    let name = |protocol| api_client::model::Protocol::from(protocol).as_str();
     let mut calls = document.counter("plimsoll_nfs_calls_total", "Calls of NFS that have come.");
     for version in &counted {
         calls.sample(&[("protocol", name(version.protocol))], version.calls);
@@ -411,7 +411,7 @@ fn nfs4(document: &mut Document, core: &Core) {
         for protocol in [Protocol::NfsV40, Protocol::NfsV41, Protocol::NfsV42] {
             let speaks = |client: &&Nfs4State| client.protocols.iter().last() == Some(protocol);
             let sum: usize = clients.iter().filter(speaks).map(value).sum();
-            let name = crate::model::Protocol::from(protocol).as_str();
+            let name = api_client::model::Protocol::from(protocol).as_str();
             family.sample(&[("protocol", name)], sum);
         }
     }

@@ -5,9 +5,6 @@
 
 mod family;
 mod gather;
-mod samples;
 
 pub(crate) use family::MEDIA;
 pub(crate) use gather::gather;
-pub(crate) use samples::NoSample;
-pub use samples::{Sample, Samples};

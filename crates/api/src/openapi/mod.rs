@@ -2,11 +2,13 @@
 
 mod nulls;
 
-use crate::endpoint::{Described, Endpoint, JSON, Needs, PROBLEM};
-use crate::limits::BODY_BYTES_MAX;
-use crate::model::{NAME, NUMBER_MAX, Problem};
+use crate::endpoint::{Described, Endpoint, Needs};
 use crate::routes;
+use api_client::JSON;
+use api_client::model::{NAME, NUMBER_MAX, Problem};
 use axum::http::{Method, StatusCode};
+use http_server::PROBLEM;
+use http_server::limits::BODY_BYTES_MAX;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -74,13 +76,13 @@ fn operation(endpoint: &Endpoint, generator: &mut SchemaGenerator, problem: &Val
         "summary": endpoint.summary,
         "tags": [endpoint.tag],
         "security": match endpoint.needs {
-            Needs::Nothing => json!([]),
-            Needs::Role(_) | Needs::Metrics => json!([{ "token": [] }]),
+            None => json!([]),
+            Some(Needs::Role(_) | Needs::Metrics) => json!([{ "token": [] }]),
         },
         "parameters": parameters,
         "responses": replies(endpoint, &described, problem),
     });
-    if let Needs::Role(role) = endpoint.needs {
+    if let Some(Needs::Role(role)) = endpoint.needs {
         operation["description"] = json!(format!("For tokens of the role {role} or a higher one."));
     }
     if let Some(schema) = described.body {
@@ -161,9 +163,9 @@ fn refusals(endpoint: &Endpoint, has_page_token: bool) -> Vec<StatusCode> {
         refusals.insert(507);
     }
     match endpoint.needs {
-        Needs::Nothing => {}
-        Needs::Metrics | Needs::Role(control::Role::Read) => refusals.extend([401]),
-        Needs::Role(control::Role::Operate | control::Role::Admin) => refusals.extend([401, 403]),
+        None => {}
+        Some(Needs::Metrics | Needs::Role(control::Role::Read)) => refusals.extend([401]),
+        Some(Needs::Role(control::Role::Operate | control::Role::Admin)) => refusals.extend([401, 403]),
     }
     if endpoint.path.contains('{') {
         refusals.insert(404);

@@ -1,10 +1,12 @@
 //! Who is connected.
 
 use super::paging::page_of;
+use crate::convert::protocols_of;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody};
-use crate::model::{Client, Nfs4Client, Page, PageAsked, Problem, ReachedEndpoint, UsedVolume, protocols_of};
 use crate::plane::{Connected, Nfs4State};
+use crate::problem::Result;
+use api_client::model::{Client, Nfs4Client, Page, PageAsked, ReachedEndpoint, UsedVolume};
 use axum::http::Method;
 use control::Role;
 
@@ -17,7 +19,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     )]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Client>>, Problem> {
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Client>>> {
     let mut clients = call.core.plane.clients();
     clients.sort_by_key(|client| client.address);
     let (clients, next_page_token) = page_of(clients, &asked, |client| client.address)?;

@@ -1,9 +1,11 @@
 //! Groups of users.
 
 use super::paging::{limit, page};
+use crate::convert::{FromBody, ToBody};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Made, Needs, NoBody, Plain, Tagged};
-use crate::model::{Group, NewGroup, Operation, Page, PageAsked, Problem};
+use crate::problem::Result;
+use api_client::model::{Group, NewGroup, Operation, Page, PageAsked};
 use axum::http::Method;
 use control::{AccountName, Done, Error, Kind, Role, Service, Terms};
 
@@ -49,31 +51,31 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Group>>, Problem> {
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Group>>> {
     let groups = call.service().groups(asked.page_token.as_deref(), limit(&asked)?)?;
     Ok(Json(page(&groups)))
 }
 
-fn create(call: &Call, _: Plain, Json(new): Json<NewGroup>) -> Result<Made<Group>, Problem> {
-    let done = call.service().create_group(&call.terms(false), &new.try_into()?)?;
+fn create(call: &Call, _: Plain, Json(new): Json<NewGroup>) -> Result<Made<Group>> {
+    let done = call.service().create_group(&call.terms(false), &FromBody::from_body(new)?)?;
     Ok(Made::of(&done, ALL, done.value.name.as_str()))
 }
 
-fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Group>, Problem> {
+fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Group>> {
     Ok(Tagged::of(&call.service().group(&call.name(Kind::Group)?)?))
 }
 
-fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> {
+fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
     let (service, name): (_, AccountName) = (call.service(), call.name(Kind::Group)?);
     let look = || service.group(&name);
     let operation = call.change(false, look, |_, terms| service.delete_group(terms, &name))?;
-    Ok(Json(Operation::from(&operation)))
+    Ok(Json(operation.to_body()))
 }
 
 /// What is done to a group and one user.
 type Step = fn(&Service, &Terms, &AccountName, &AccountName) -> control::Result<Done<control::Group>>;
 
-fn change(call: &Call, step: Step) -> Result<Tagged<Group>, Problem> {
+fn change(call: &Call, step: Step) -> Result<Tagged<Group>> {
     let (service, name): (_, AccountName) = (call.service(), call.name(Kind::Group)?);
     let user = call.part("user");
     let user = user.parse().map_err(|_| Error::NotFound { kind: Kind::User, name: user.to_owned() })?;

@@ -1,12 +1,15 @@
 //! The catalog of service levels.
 
 use super::paging::page_of;
+use crate::convert::FromBody;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody};
-use crate::model::{Level, LevelAsked, LevelLimits, Limits, Page, PageAsked, Problem};
+use crate::problem::Result;
+use api_client::model::{Level, LevelAsked, LevelLimits, Limits, Page, PageAsked};
 use axum::http::Method;
 use control::Role;
 use envelope::Bytes;
+use http_server::Problem;
 
 const TAG: &str = "levels";
 const ALL: &str = "/v1/levels";
@@ -26,14 +29,14 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(_: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Level>>, Problem> {
+fn list(_: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Level>>> {
     let mut levels = envelope::Level::all().to_vec();
     levels.sort_by_key(|level| level.name());
     let (levels, next_page_token) = page_of(levels, &asked, |level| level.name().to_owned())?;
     Ok(Json(Page { items: levels.into_iter().map(Level::from).collect(), next_page_token }))
 }
 
-fn one(call: &Call, asked: LevelAsked, _: NoBody) -> Result<Json<LevelLimits>, Problem> {
+fn one(call: &Call, asked: LevelAsked, _: NoBody) -> Result<Json<LevelLimits>> {
     let name = format!("{}/{}", call.part("provider"), call.part("level"));
     let level: envelope::Level =
         name.parse().map_err(|_| Problem::no_such_path(&format!("/v1/levels/{name}")))?;
@@ -46,7 +49,7 @@ fn one(call: &Call, asked: LevelAsked, _: NoBody) -> Result<Json<LevelLimits>, P
             Ok(Json(LevelLimits { level: level.into(), pool: None, volume: None }))
         };
     };
-    let settings = asked.pool_settings().try_into()?;
+    let settings = FromBody::from_body(asked.pool_settings())?;
     let pool = envelope::Pool { level, size: Bytes(size), settings };
     let size = Bytes(asked.volume_size_bytes.unwrap_or(size));
     let volume = envelope::Volume { size, settings: asked.volume_settings().into() };

@@ -1,9 +1,11 @@
 //! The record of changes.
 
 use super::paging::{bad_page_token, limit, page};
+use crate::convert::ToBody;
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain};
-use crate::model::{Operation, Page, PageAsked, Problem};
+use crate::problem::Result;
+use api_client::model::{Operation, Page, PageAsked};
 use axum::http::Method;
 use control::{Error, Kind, OperationId, Role};
 
@@ -22,17 +24,17 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Operation>>, Problem> {
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Operation>>> {
     let before = asked.page_token.as_ref().map(|token| id(token).ok_or_else(bad_page_token)).transpose()?;
     let operations = call.service().operations(before, limit(&asked)?)?;
     Ok(Json(page(&operations)))
 }
 
-fn one(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> {
+fn one(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
     let text = call.part("id");
     let no_such = || Error::NotFound { kind: Kind::Operation, name: text.to_owned() };
     let operation = call.service().operation(id(text).ok_or_else(no_such)?)?;
-    Ok(Json(Operation::from(&operation)))
+    Ok(Json(operation.to_body()))
 }
 
 /// What the store can keep as a number.

@@ -1,27 +1,31 @@
 //! Lists in pages.
 
-use crate::model::{PAGE_MAX, PAGE_TOKEN_CHARS_MAX, Page, PageAsked, Problem};
+use crate::convert::ToBody;
+use crate::problem::{Failure, Result};
+use api_client::model::{PAGE_MAX, PAGE_TOKEN_CHARS_MAX, Page, PageAsked};
+use http_server::Problem;
 
 /// Entries of a page of which nothing is said.
 const PAGE_USUAL: u32 = 100;
 
 /// How many entries a page may have.
-pub(super) fn limit(asked: &PageAsked) -> Result<usize, Problem> {
+pub(super) fn limit(asked: &PageAsked) -> Result<usize> {
     if asked.page_token.as_ref().is_some_and(|token| token.chars().count() > PAGE_TOKEN_CHARS_MAX) {
         return Err(Problem::malformed(format!(
             "the query: page_token; allowed: at most {PAGE_TOKEN_CHARS_MAX} characters"
-        )));
+        ))
+        .into());
     }
     let limit = asked.limit.unwrap_or(PAGE_USUAL);
     if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(Problem::malformed(format!("the query: limit={limit}; allowed: 1 to {PAGE_MAX}")));
+        return Err(Problem::malformed(format!("the query: limit={limit}; allowed: 1 to {PAGE_MAX}")).into());
     }
     Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// A page of what management lists.
-pub(super) fn page<T, U: for<'t> From<&'t T>>(of: &control::Page<T>) -> Page<U> {
-    Page { items: of.items.iter().map(U::from).collect(), next_page_token: of.next.clone() }
+pub(super) fn page<T: ToBody>(of: &control::Page<T>) -> Page<T::Body> {
+    Page { items: of.items.iter().map(T::to_body).collect(), next_page_token: of.next.clone() }
 }
 
 /// A page of a list that is here as a whole, in the order of `key`.
@@ -29,7 +33,7 @@ pub(super) fn page_of<T, K: Ord + std::fmt::Display + std::str::FromStr>(
     all: Vec<T>,
     asked: &PageAsked,
     key: impl Fn(&T) -> K,
-) -> Result<(Vec<T>, Option<String>), Problem> {
+) -> Result<(Vec<T>, Option<String>)> {
     let limit = limit(asked)?;
     let after = asked.page_token.as_ref().map(|token| token.parse::<K>()).transpose();
     let after = after.map_err(|_| bad_page_token())?;
@@ -42,7 +46,7 @@ pub(super) fn page_of<T, K: Ord + std::fmt::Display + std::str::FromStr>(
 }
 
 /// A page token that was not given out.
-pub(super) fn bad_page_token() -> Problem {
+pub(super) fn bad_page_token() -> Failure {
     control::Error::Invalid {
         what: "the query: this page_token".to_owned(),
         allowed: "next_page_token of the part before".to_owned(),

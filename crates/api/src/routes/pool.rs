@@ -1,9 +1,11 @@
 //! Pools.
 
 use super::paging::{limit, page};
+use crate::convert::{FromBody, ToBody, pool_change};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Force, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
-use crate::model::{NewPool, Operation, Page, PageAsked, Pool, PoolPatch, Problem};
+use crate::problem::Result;
+use api_client::model::{NewPool, Operation, Page, PageAsked, Pool, PoolPatch};
 use axum::http::Method;
 use control::{Kind, PoolName, Role};
 
@@ -42,32 +44,33 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Pool>>, Problem> {
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Pool>>> {
     let pools = call.service().pools(asked.page_token.as_deref(), limit(&asked)?)?;
     Ok(Json(page(&pools)))
 }
 
-fn create(call: &Call, _: Plain, Json(new): Json<NewPool>) -> Result<Made<Pool>, Problem> {
-    let done = call.service().create_pool(&call.terms(false), &new.try_into()?)?;
+fn create(call: &Call, _: Plain, Json(new): Json<NewPool>) -> Result<Made<Pool>> {
+    let done = call.service().create_pool(&call.terms(false), &FromBody::from_body(new)?)?;
     Ok(Made::of(&done, ALL, done.value.name.as_str()))
 }
 
-fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Pool>, Problem> {
+fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Pool>> {
     let pool = call.service().pool(&call.name(Kind::Pool)?)?;
     Ok(Tagged::of(&pool))
 }
 
-fn change(call: &Call, asked: Force, Patch(patch): Patch<PoolPatch>) -> Result<Tagged<Pool>, Problem> {
+fn change(call: &Call, asked: Force, Patch(patch): Patch<PoolPatch>) -> Result<Tagged<Pool>> {
     let (service, name): (_, PoolName) = (call.service(), call.name(Kind::Pool)?);
     let look = || service.pool(&name);
-    let done = call
-        .change(asked.force, look, |pool, terms| service.update_pool(terms, &name, &patch.change(pool)?))?;
+    let done = call.change(asked.force, look, |pool, terms| {
+        service.update_pool(terms, &name, &pool_change(&patch, pool)?)
+    })?;
     Ok(Tagged::of(&done.value))
 }
 
-fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> {
+fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
     let (service, name): (_, PoolName) = (call.service(), call.name(Kind::Pool)?);
     let look = || service.pool(&name);
     let operation = call.change(false, look, |_, terms| service.delete_pool(terms, &name))?;
-    Ok(Json(Operation::from(&operation)))
+    Ok(Json(operation.to_body()))
 }

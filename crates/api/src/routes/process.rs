@@ -1,18 +1,21 @@
 //! The process: what it warns of, what it is, how it does.
 
 use super::paging::page_of;
+use crate::convert::{ToBody, protocols_of};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain, TEXT, Text};
-use crate::model::{Nfs, Page, PageAsked, Problem, Smb, V3Locks, Version, Warning, protocols_of};
+use crate::metrics;
 use crate::plane::SmbService;
-use crate::{metrics, openapi};
+use crate::problem::Result;
+use api_client::model::{Nfs, Page, PageAsked, Smb, V3Locks, Version, Warning};
 use axum::http::{Method, StatusCode};
 use control::{Protocols, Role};
+use http_server::Problem;
 
 const TAG: &str = "process";
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
-    let (look, everybody) = (Needs::Role(Role::Read), Needs::Nothing);
+    let look = Needs::Role(Role::Read);
     let endpoint = |path, name, summary, needs, serve| {
         Endpoint::new::<Plain, NoBody, Text>((Method::GET, path), (TAG, name, summary), needs, serve)
     };
@@ -31,40 +34,43 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             look,
             smb,
         ),
-        endpoint("/metrics", "getMetrics", "Metrics in Prometheus' text format.", Needs::Metrics, metrics),
-        endpoint("/healthz", "getHealth", "Whether the process answers.", everybody, health),
+        endpoint(
+            "/metrics",
+            "getMetrics",
+            "Metrics in Prometheus' text format.",
+            Some(Needs::Metrics),
+            metrics,
+        ),
+        endpoint("/healthz", "getHealth", "Whether the process answers.", None, health),
         endpoint(
             "/readyz",
             "getReadiness",
             "Whether clients can mount, and how far the counts of volumes are after a crash.",
-            everybody,
+            None,
             readiness,
         )
         .refuses(&[503]),
         Endpoint::new(
             (Method::GET, "/openapi.json"),
             (TAG, "getDescription", "This description."),
-            everybody,
+            None,
             description,
         ),
     ]
 }
 
-fn warnings(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Warning>>, Problem> {
+fn warnings(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Warning>>> {
     // Warnings have no names: their places are what pages go by.
     let all = (1_usize..).zip(call.service().warnings()?).collect();
     let (items, next_page_token) = page_of(all, &asked, |(place, _)| *place)?;
-    Ok(Json(Page {
-        items: items.iter().map(|(_, warning)| Warning::from(warning)).collect(),
-        next_page_token,
-    }))
+    Ok(Json(Page { items: items.iter().map(|(_, warning)| warning.to_body()).collect(), next_page_token }))
 }
 
-fn version(_: &Call, _: Plain, _: NoBody) -> Result<Json<Version>, Problem> {
-    Ok(Json(Version::own()))
+fn version(_: &Call, _: Plain, _: NoBody) -> Result<Json<Version>> {
+    Ok(Json(Version { version: env!("CARGO_PKG_VERSION").to_owned(), api: "v1".to_owned() }))
 }
 
-fn nfs(call: &Call, _: Plain, _: NoBody) -> Result<Json<Nfs>, Problem> {
+fn nfs(call: &Call, _: Plain, _: NoBody) -> Result<Json<Nfs>> {
     let served = call.core.plane.nfs();
     let reason = served.v3_locks.err();
     Ok(Json(Nfs {
@@ -74,7 +80,7 @@ fn nfs(call: &Call, _: Plain, _: NoBody) -> Result<Json<Nfs>, Problem> {
     }))
 }
 
-fn smb(call: &Call, _: Plain, _: NoBody) -> Result<Json<Smb>, Problem> {
+fn smb(call: &Call, _: Plain, _: NoBody) -> Result<Json<Smb>> {
     let served = call.core.plane.smb();
     let number = |of: fn(&SmbService) -> usize| {
         served.as_ref().map_or(0, |served| u64::try_from(of(served)).unwrap_or(u64::MAX))
@@ -88,24 +94,24 @@ fn smb(call: &Call, _: Plain, _: NoBody) -> Result<Json<Smb>, Problem> {
     }))
 }
 
-fn metrics(call: &Call, _: Plain, _: NoBody) -> Result<Text, Problem> {
+fn metrics(call: &Call, _: Plain, _: NoBody) -> Result<Text> {
     Ok(Text { media: metrics::MEDIA, text: metrics::gather(&call.core)? })
 }
 
-fn health(_: &Call, _: Plain, _: NoBody) -> Result<Text, Problem> {
+fn health(_: &Call, _: Plain, _: NoBody) -> Result<Text> {
     Ok(Text { media: TEXT, text: "ok\n".to_owned() })
 }
 
-fn readiness(call: &Call, _: Plain, _: NoBody) -> Result<Text, Problem> {
+fn readiness(call: &Call, _: Plain, _: NoBody) -> Result<Text> {
     if call.core.plane.is_ready() {
         let counting = call.service().counting();
         let counting = if counting.volumes == 0 { String::new() } else { format!("counting: {counting}\n") };
         return Ok(Text { media: TEXT, text: format!("ok\n{counting}") });
     }
     let detail = "the service is starting or stopping: ask again in a second";
-    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "Not ready", detail))
+    Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "Not ready", detail).into())
 }
 
-fn description(_: &Call, _: Plain, _: NoBody) -> Result<Json<serde_json::Value>, Problem> {
-    Ok(Json(openapi::document().clone()))
+fn description(call: &Call, _: Plain, _: NoBody) -> Result<Json<serde_json::Value>> {
+    Ok(Json(call.core.description.clone()))
 }

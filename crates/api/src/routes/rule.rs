@@ -1,8 +1,10 @@
 //! Export rules of a volume.
 
+use crate::convert::{ToBody, to_rules};
 use crate::core::{Call, Versioned};
 use crate::endpoint::{Endpoint, Json, Needs, NoBody, Plain, Tagged};
-use crate::model::{Problem, Rule, Rules};
+use crate::problem::Result;
+use api_client::model::Rules;
 use axum::http::Method;
 use control::{Kind, Role, Volume, VolumeChange, VolumeName};
 
@@ -29,16 +31,16 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 }
 
 fn rules(volume: &Volume) -> Tagged<Rules> {
-    Tagged { etag: volume.etag(), value: Rules { rules: volume.rules.iter().map(Rule::from).collect() } }
+    Tagged { etag: volume.etag(), value: Rules { rules: volume.rules.iter().map(ToBody::to_body).collect() } }
 }
 
-fn list(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Rules>, Problem> {
+fn list(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Rules>> {
     Ok(rules(&call.service().volume(&call.name(Kind::Volume)?)?))
 }
 
-fn replace(call: &Call, _: Plain, Json(new): Json<Rules>) -> Result<Tagged<Rules>, Problem> {
+fn replace(call: &Call, _: Plain, Json(new): Json<Rules>) -> Result<Tagged<Rules>> {
     let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
-    let change = VolumeChange { rules: Some(crate::model::to_rules(&new.rules)?), ..VolumeChange::default() };
+    let change = VolumeChange { rules: Some(to_rules(&new.rules)?), ..VolumeChange::default() };
     let look = || service.volume(&name);
     let done = call.change(false, look, |_, terms| service.update_volume(terms, &name, &change))?;
     Ok(rules(&done.value))

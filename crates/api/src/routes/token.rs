@@ -1,11 +1,15 @@
 //! Tokens of this interface.
 
 use super::paging::page_of;
+use crate::convert::{ToBody, ToValue};
 use crate::core::Call;
-use crate::endpoint::{Endpoint, Json, Needs, New, NoBody, Plain, encoded};
-use crate::model::{NewToken, Operation, Page, PageAsked, Problem, Secret, Token};
+use crate::endpoint::{Endpoint, Json, Needs, New, NoBody, Plain};
+use crate::problem::Result;
+use api_client::encoded;
+use api_client::model::{NewToken, Operation, Page, PageAsked, Secret, Token};
 use axum::http::{Method, StatusCode};
 use control::{Kind, Role, TokenName};
+use http_server::Problem;
 
 const TAG: &str = "tokens";
 const ALL: &str = "/v1/tokens";
@@ -32,28 +36,30 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Token>>, Problem> {
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Token>>> {
     let (tokens, next_page_token) =
         page_of(call.service().tokens()?, &asked, |token| token.name.to_string())?;
-    Ok(Json(Page { items: tokens.iter().map(Token::from).collect(), next_page_token }))
+    Ok(Json(Page { items: tokens.iter().map(ToBody::to_body).collect(), next_page_token }))
 }
 
-fn create(call: &Call, _: Plain, Json(new): Json<NewToken>) -> Result<New<Secret>, Problem> {
+fn create(call: &Call, _: Plain, Json(new): Json<NewToken>) -> Result<New<Secret>> {
     let name: TokenName = new.name.parse()?;
-    let (done, secret) = call.service().create_token(&call.terms(false), &name, new.role.into())?;
+    let (done, secret) = call.service().create_token(&call.terms(false), &name, new.role.to_value())?;
     Ok(New {
         location: format!("{ALL}/{}", encoded(name.as_str())),
-        value: Secret { token: Token::from(&done.value), secret: secret.expose().to_owned() },
+        value: Secret { token: done.value.to_body(), secret: secret.expose().to_owned() },
     })
 }
 
-fn revoke(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> {
+fn revoke(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
     let name: TokenName = call.name(Kind::Token)?;
     // So there is always one who can get in.
-    if call.token.as_ref().is_some_and(|token| token.name == name) {
+    if call.request.token.as_ref().is_some_and(|token| token.name == name) {
         let detail = format!("the token {name} cannot revoke itself: use another token of the role admin");
-        return Err(Problem::new(StatusCode::CONFLICT, "own-token", "A token cannot revoke itself", detail));
+        return Err(
+            Problem::new(StatusCode::CONFLICT, "own-token", "A token cannot revoke itself", detail).into()
+        );
     }
     let operation = call.service().revoke_token(&call.terms(false), &name)?;
-    Ok(Json(Operation::from(&operation)))
+    Ok(Json(operation.to_body()))
 }

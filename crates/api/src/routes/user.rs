@@ -1,9 +1,11 @@
 //! Users.
 
 use super::paging::{limit, page};
+use crate::convert::{FromBody, ToBody, user_change};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
-use crate::model::{NewUser, Operation, Page, PageAsked, Problem, User, UserPatch};
+use crate::problem::Result;
+use api_client::model::{NewUser, Operation, Page, PageAsked, User, UserPatch};
 use axum::http::Method;
 use control::{AccountName, Kind, Role};
 
@@ -41,31 +43,31 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<User>>, Problem> {
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<User>>> {
     let users = call.service().users(asked.page_token.as_deref(), limit(&asked)?)?;
     Ok(Json(page(&users)))
 }
 
-fn create(call: &Call, _: Plain, Json(new): Json<NewUser>) -> Result<Made<User>, Problem> {
-    let done = call.service().create_user(&call.terms(false), &new.try_into()?)?;
+fn create(call: &Call, _: Plain, Json(new): Json<NewUser>) -> Result<Made<User>> {
+    let done = call.service().create_user(&call.terms(false), &FromBody::from_body(new)?)?;
     Ok(Made::of(&done, ALL, done.value.name.as_str()))
 }
 
-fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<User>, Problem> {
+fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<User>> {
     Ok(Tagged::of(&call.service().user(&call.name(Kind::User)?)?))
 }
 
-fn change(call: &Call, _: Plain, Patch(patch): Patch<UserPatch>) -> Result<Tagged<User>, Problem> {
+fn change(call: &Call, _: Plain, Patch(patch): Patch<UserPatch>) -> Result<Tagged<User>> {
     let (service, name): (_, AccountName) = (call.service(), call.name(Kind::User)?);
-    let change = patch.change()?;
+    let change = user_change(&patch)?;
     let look = || service.user(&name);
     let done = call.change(false, look, |_, terms| service.update_user(terms, &name, &change))?;
     Ok(Tagged::of(&done.value))
 }
 
-fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>, Problem> {
+fn delete(call: &Call, _: Plain, _: NoBody) -> Result<Json<Operation>> {
     let (service, name): (_, AccountName) = (call.service(), call.name(Kind::User)?);
     let look = || service.user(&name);
     let operation = call.change(false, look, |_, terms| service.delete_user(terms, &name))?;
-    Ok(Json(Operation::from(&operation)))
+    Ok(Json(operation.to_body()))
 }

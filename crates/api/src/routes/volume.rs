@@ -1,13 +1,15 @@
 //! Volumes, and what they do.
 
 use super::paging::{limit, page};
+use crate::convert::{FromBody, ToBody, volume_change};
 use crate::core::Call;
 use crate::endpoint::{Endpoint, Force, Json, Made, Needs, NoBody, Patch, Plain, Tagged};
-use crate::model::{
-    Counted, EndpointStats, Limits, MountTarget, MountTargets, NewVolume, Operation, Page, PageAsked,
-    Problem, Stats, Timestamp, Volume, VolumePatch,
-};
 use crate::plane::USED;
+use crate::problem::Result;
+use api_client::model::{
+    EndpointStats, Limits, MountTarget, MountTargets, NewVolume, Operation, Page, PageAsked, Stats,
+    Timestamp, Volume, VolumePatch,
+};
 use axum::http::Method;
 use control::{Kind, Role, VolumeName};
 use std::collections::BTreeMap;
@@ -64,38 +66,38 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Volume>>, Problem> {
+fn list(call: &Call, asked: PageAsked, _: NoBody) -> Result<Json<Page<Volume>>> {
     let volumes = call.service().volumes(asked.page_token.as_deref(), limit(&asked)?)?;
     Ok(Json(page(&volumes)))
 }
 
-fn create(call: &Call, asked: Force, Json(new): Json<NewVolume>) -> Result<Made<Volume>, Problem> {
-    let done = call.service().create_volume(&call.terms(asked.force), &new.try_into()?)?;
+fn create(call: &Call, asked: Force, Json(new): Json<NewVolume>) -> Result<Made<Volume>> {
+    let done = call.service().create_volume(&call.terms(asked.force), &FromBody::from_body(new)?)?;
     Ok(Made::of(&done, ALL, done.value.name.as_str()))
 }
 
-fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Volume>, Problem> {
+fn one(call: &Call, _: Plain, _: NoBody) -> Result<Tagged<Volume>> {
     let volume = call.service().volume(&call.name(Kind::Volume)?)?;
     Ok(Tagged::of(&volume))
 }
 
-fn change(call: &Call, asked: Force, Patch(patch): Patch<VolumePatch>) -> Result<Tagged<Volume>, Problem> {
+fn change(call: &Call, asked: Force, Patch(patch): Patch<VolumePatch>) -> Result<Tagged<Volume>> {
     let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
     let look = || service.volume(&name);
     let done = call.change(asked.force, look, |volume, terms| {
-        service.update_volume(terms, &name, &patch.change(volume)?)
+        service.update_volume(terms, &name, &volume_change(&patch, volume)?)
     })?;
     Ok(Tagged::of(&done.value))
 }
 
-fn delete(call: &Call, asked: Force, _: NoBody) -> Result<Json<Operation>, Problem> {
+fn delete(call: &Call, asked: Force, _: NoBody) -> Result<Json<Operation>> {
     let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
     let look = || service.volume(&name);
     let operation = call.change(asked.force, look, |_, terms| service.delete_volume(terms, &name))?;
-    Ok(Json(Operation::from(&operation)))
+    Ok(Json(operation.to_body()))
 }
 
-fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>, Problem> {
+fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>> {
     let (service, name): (_, VolumeName) = (call.service(), call.name(Kind::Volume)?);
     let volume = service.volume(&name)?;
     let pool = service.pool(&volume.pool)?;
@@ -105,7 +107,7 @@ fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>, Problem> {
     let counted = |kind: qos::Kind| {
         let counted =
             served.as_ref().map(|served| served.traffic().operation_counts(kind)).unwrap_or_default();
-        Counted::new(kind, &counted, &throttled)
+        crate::convert::counted(kind, &counted, &throttled)
     };
     let endpoints = endpoint_stats(call, &volume);
     Ok(Json(Stats {
@@ -124,7 +126,7 @@ fn stats(call: &Call, _: Plain, _: NoBody) -> Result<Json<Stats>, Problem> {
     }))
 }
 
-fn mount_targets(call: &Call, _: Plain, _: NoBody) -> Result<Json<MountTargets>, Problem> {
+fn mount_targets(call: &Call, _: Plain, _: NoBody) -> Result<Json<MountTargets>> {
     let volume = call.service().volume(&call.name(Kind::Volume)?)?;
     let endpoints = volume.endpoints.iter().copied().map(Some);
     let endpoints = if volume.endpoints.is_empty() { vec![None] } else { endpoints.collect() };

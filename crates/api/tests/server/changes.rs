@@ -1,8 +1,8 @@
 //! Changes that meet each other.
 
 use crate::rig::{Rig, refused};
-use api::client::Terms;
-use api::model::{NewPool, NewVolume, PoolPatch, VolumePatch};
+use api_client::Terms;
+use api_client::model::{NewPool, NewVolume, PoolPatch, VolumePatch};
 use envelope::Level;
 use std::collections::BTreeMap;
 

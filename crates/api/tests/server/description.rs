@@ -1,8 +1,8 @@
 //! The description is the one in the tree.
 
 use crate::rig::Rig;
-use api::client::Terms;
-use api::model::{NewGroup, NewPool, NewUser, NewVolume};
+use api_client::Terms;
+use api_client::model::{NewGroup, NewPool, NewUser, NewVolume};
 use envelope::Level;
 use serde_json::Value;
 use std::path::Path;

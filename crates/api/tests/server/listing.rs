@@ -1,8 +1,8 @@
 //! Lists in parts.
 
 use crate::rig::Rig;
-use api::client::Terms;
-use api::model::{NewPool, NewVolume};
+use api_client::Terms;
+use api_client::model::{NewPool, NewVolume};
 use control::{Actor, NewVolume as Inner};
 use envelope::{Bytes, Level};
 

@@ -2,8 +2,8 @@
 
 use crate::raw::body_of;
 use crate::rig::Rig;
-use api::client::Terms;
-use api::model::{NewPool, NewVolume};
+use api_client::Terms;
+use api_client::model::{NewPool, NewVolume};
 use envelope::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

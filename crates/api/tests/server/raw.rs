@@ -154,7 +154,7 @@ fn every_refusal_is_a_problem_with_its_status() {
         assert_eq!(status(&reply), expected, "{line} {shown}: {reply}");
         let (head, body) = reply.split_once("\r\n\r\n").unwrap();
         assert!(head.contains("content-type: application/problem+json"), "{line} {shown}: {head}");
-        let problem: api::model::Problem = serde_json::from_str(body).unwrap();
+        let problem: api_client::model::Problem = serde_json::from_str(body).unwrap();
         assert_eq!(problem.status, expected, "{line}");
         assert!(
             !problem.detail.is_empty() && problem.kind.starts_with("urn:plimsoll:problem:"),

@@ -1,10 +1,10 @@
 //! A server over volumes in memory, with everything around it in the test's hands.
 
-use api::client::{Client, Error, Target};
 use api::{
-    Connected, Dependencies, MountTarget, NfsCalls, NfsService, Plane, PlaneStats, Server, Settings,
+    Connected, DataPlane, Dependencies, MountTarget, NfsCalls, NfsService, PlaneStats, Server, Settings,
     SmbService, Users,
 };
+use api_client::{Client, Error, Target};
 use control::{Listeners, Mounts, Resolve, Service};
 use envelope::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,7 @@ pub struct Told {
     pub is_stopping: AtomicBool,
 }
 
-impl Plane for Told {
+impl DataPlane for Told {
     fn clients(&self) -> Vec<Connected> {
         self.clients.lock().clone()
     }
@@ -158,10 +158,10 @@ impl Rig {
         set(&mut settings);
         let dependencies = Dependencies {
             service: Arc::clone(&service),
-            plane: Arc::clone(&plane) as Arc<dyn Plane>,
+            plane: Arc::clone(&plane) as Arc<dyn DataPlane>,
             namespace: Arc::clone(&namespace),
         };
-        let server = Server::start(dependencies, &settings).unwrap();
+        let server = api::start(dependencies, &settings).unwrap();
         Self { server, service, namespace, plane, token, dir }
     }
 

@@ -2,9 +2,9 @@
 
 use crate::raw::ask;
 use crate::rig::{Rig, refused, service};
-use api::client::{Client, Error, Target, Terms};
-use api::model::{NewPool, NewToken, Role};
-use api::{Dependencies, Server, Settings, Tls};
+use api::{Dependencies, Settings, Tls};
+use api_client::model::{NewPool, NewToken, Role};
+use api_client::{Client, Error, Target, Terms};
 use envelope::Level;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ fn pool(name: &str) -> NewPool {
 #[test]
 fn the_first_token_is_for_its_owner_alone_and_made_once() {
     let rig = Rig::start();
-    let path = rig.dir.path().join(api::ADMIN_TOKEN_FILE);
+    let path = rig.dir.path().join(api_client::ADMIN_TOKEN_FILE);
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
     assert_eq!(api::bootstrap(&rig.service, rig.dir.path()).unwrap(), None);
     assert_eq!(rig.client().tokens().unwrap().len(), 1);
@@ -145,7 +145,7 @@ fn it_listens_elsewhere_only_with_a_token_and_a_certificate() {
             plane: Arc::clone(&plane) as _,
             namespace: Arc::clone(&namespace),
         };
-        Server::start(dependencies, settings)
+        api::start(dependencies, settings)
     };
     let everywhere = Settings::new("0.0.0.0:0".parse().unwrap());
     let tls = Settings { tls: Some(certificate().0), ..everywhere.clone() };
@@ -209,7 +209,7 @@ fn bad_certificates_are_said_to_be_bad() {
             plane: Arc::clone(&plane) as _,
             namespace: Arc::clone(&namespace),
         };
-        let error = Server::start(dependencies, &settings).err().unwrap().to_string();
+        let error = api::start(dependencies, &settings).err().unwrap().to_string();
         assert!(error.contains("the TLS "), "{error}");
     }
 }

@@ -1,8 +1,8 @@
 //! What the client gets for what it asks.
 
 use crate::rig::{Rig, refused};
-use api::client::Terms;
-use api::model::{
+use api_client::Terms;
+use api_client::model::{
     Access, LevelAsked, Merge, NewPool, NewVolume, Owner, PoolPatch, Protocol, Rule, Rules, Squash, State,
     VolumePatch, VolumeSettings,
 };
@@ -27,7 +27,7 @@ fn creating_is_idempotent_by_name() {
     assert_eq!(again.value, made.value);
     let other = NewPool { size_bytes: 8 * TIB, ..pool };
     match client.create_pool(&other) {
-        Err(api::client::Error::Refused(problem)) => {
+        Err(api_client::Error::Refused(problem)) => {
             assert_eq!((problem.status, problem.differs.as_slice()), (409, &["size".to_owned()][..]));
             assert!(problem.detail.contains("there is a pool p already"), "{problem}");
         }
@@ -87,7 +87,7 @@ fn volumes_are_made_changed_and_removed() {
     assert_eq!(refused(client.change_volume(&Terms::none(), "v", &too_large)).0, 422);
     let second = NewVolume::new("w", "p", 3 * TIB);
     match client.create_volume(&Terms::none(), &second) {
-        Err(api::client::Error::Refused(problem)) => assert!(problem.status == 409 && problem.forceable),
+        Err(api_client::Error::Refused(problem)) => assert!(problem.status == 409 && problem.forceable),
         _ => panic!("more than the pool has"),
     }
     client.create_volume(&Terms::none().forced(true), &second).unwrap();
@@ -204,7 +204,7 @@ fn clients_show_their_connections() {
     let [nfs4] = &*clients[0].nfs4_clients else { panic!("{:?}", clients[0]) };
     assert_eq!(
         (nfs4.name.as_str(), &*nfs4.protocols),
-        ("Linux NFSv4.2 host", &[api::model::Protocol::NfsV42][..])
+        ("Linux NFSv4.2 host", &[api_client::model::Protocol::NfsV42][..])
     );
     assert_eq!((nfs4.sessions, nfs4.slots, nfs4.open_files), (1, 64, 7));
     assert_eq!((nfs4.locked_ranges, nfs4.delegations, nfs4.silent_seconds), (3, 2, 5));
@@ -239,7 +239,8 @@ fn a_volume_says_how_it_is_mounted_at_each_of_its_addresses() {
     client.create_volume(&Terms::none(), &new).unwrap();
     let shown = || {
         let targets = client.mount_targets("v1").unwrap().mount_targets;
-        let of = |target: api::model::MountTarget| (target.protocol, target.address.unwrap(), target.locks);
+        let of =
+            |target: api_client::model::MountTarget| (target.protocol, target.address.unwrap(), target.locks);
         targets.into_iter().map(of).collect::<Vec<_>>()
     };
     let (five, six) = ("10.1.0.5".to_owned(), "10.1.0.6".to_owned());

@@ -1,8 +1,8 @@
 //! Users and groups over the interface.
 
 use crate::rig::{Rig, refused};
-use api::client::Terms;
-use api::model::{NewGroup, NewToken, NewUser, Password, Role, UserPatch};
+use api_client::Terms;
+use api_client::model::{NewGroup, NewToken, NewUser, Password, Role, UserPatch};
 use control::password;
 use identity::Resolver;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use api::model::Page;
+use api_client::model::Page;
 use bench::Target;
 use clap::Args;
 use envelope::Published;

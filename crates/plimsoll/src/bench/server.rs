@@ -1,8 +1,8 @@
 //! The server's own view of a measurement, where the server is a service of ours.
 
 use anyhow::bail;
-use api::client::Samples;
-use api::model::{Ceilings, Rule, Volume};
+use api_client::Samples;
+use api_client::model::{Ceilings, Rule, Volume};
 use bench::observer::{Observer, Sample};
 use bench::{Error, Target};
 use report::result::{Durability, ExportRule, Limits, VolumeFacts};
@@ -74,7 +74,7 @@ fn is_at_or_below(path: &str, export: &str) -> bool {
 impl ServiceObserver {
     fn ask<T>(
         &self,
-        question: impl FnOnce(&api::client::Client) -> api::client::Result<T>,
+        question: impl FnOnce(&api_client::Client) -> api_client::Result<T>,
     ) -> Result<T, Error> {
         let failed = |error: anyhow::Error| Error::Io {
             doing: format!("ask the service about the volume {}", self.volume),
@@ -91,7 +91,7 @@ impl Observer for ServiceObserver {
         let limits = self.ask(|client| client.stats(&self.volume))?.limits;
         let shape = limits.shape;
         Ok(VolumeFacts {
-            version: self.ask(api::client::Client::version)?.version,
+            version: self.ask(api_client::Client::version)?.version,
             name: volume.name,
             level: volume.level.unwrap_or(pool.level).to_string(),
             pool: pool.name,
@@ -103,15 +103,15 @@ impl Observer for ServiceObserver {
             limits: self.sample()?.limits,
             client_limits: of_clients(&limits.per_client),
             durability: Some(match volume.durability {
-                api::model::Durability::Sync => Durability::Sync,
-                api::model::Durability::Relaxed => Durability::Relaxed,
+                api_client::model::Durability::Sync => Durability::Sync,
+                api_client::model::Durability::Relaxed => Durability::Relaxed,
             }),
             export: Some(volume.rules.into_iter().map(rule).collect()),
         })
     }
 
     fn sample(&mut self) -> Result<Sample, Error> {
-        let samples = self.ask(api::client::Client::metrics)?;
+        let samples = self.ask(api_client::Client::metrics)?;
         sample(&samples, &self.volume)
             .ok_or_else(|| Error::Protocol(format!("the service has no volume {} any more", self.volume)))
     }
@@ -179,8 +179,8 @@ fn limits(samples: &Samples, volume: &str, pool: &str) -> Limits {
 mod tests {
     use super::*;
     use crate::config::SmbConfig;
-    use api::client::Terms;
-    use api::model::{NewPool, NewVolume, Rule, Squash};
+    use api_client::Terms;
+    use api_client::model::{NewPool, NewVolume, Rule, Squash};
     use bench::load::{Op, Plan};
     use std::path::Path;
     use std::time::Duration;
@@ -218,7 +218,7 @@ mod tests {
             };
             let host = Host::start(dir.path(), &listen, &SmbConfig::default()).unwrap();
             api::bootstrap(&host.control, dir.path()).unwrap();
-            let api = api::Server::start(host.api_dependencies(), &api::Settings::new(any)).unwrap();
+            let api = api::start(host.api_dependencies(), &api::Settings::new(any)).unwrap();
             let url = format!("http://{}", api.local_addr());
             Announcement { api: url, nfs: host.frontend.address(), smb: None }.write(dir.path()).unwrap();
             let running = Self { dir, host, api };
@@ -245,7 +245,7 @@ mod tests {
         ServiceArgs { data: Some(data.to_owned()), ..ServiceArgs::default() }
     }
 
-    fn make(client: &api::client::Client) -> api::client::Result<()> {
+    fn make(client: &api_client::Client) -> api_client::Result<()> {
         let rule = Rule { squash: Squash::None, ..Rule::for_clients(vec!["127.0.0.1".to_owned()]) };
         let new = |name: &str, pool: &str| NewVolume {
             rules: Some(vec![rule.clone()]),
@@ -254,7 +254,7 @@ mod tests {
         client.create_pool(&NewPool::new("p1", envelope::Level::AnfUltra, 4 << 40))?;
         let mut shaped = new("v1", "p1");
         let shape = envelope::Shape::all().next().unwrap();
-        shaped.durability = Some(api::model::Durability::Relaxed);
+        shaped.durability = Some(api_client::model::Durability::Relaxed);
         shaped.settings.shape = Some(envelope::Shaping { shape, scale_thousandths: 250 }.into());
         client.create_volume(&Terms::none(), &shaped)?;
         client.create_pool(&NewPool::new("p2", envelope::Level::Unlimited, 4 << 40))?;

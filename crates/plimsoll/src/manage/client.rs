@@ -3,7 +3,7 @@
 use super::client_check::{self, CheckArgs};
 use super::connection::Reach;
 use super::table::Table;
-use api::model::{Client, Nfs4Client};
+use api_client::model::{Client, Nfs4Client};
 use clap::Subcommand;
 use std::process::ExitCode;
 
@@ -111,7 +111,7 @@ fn ago(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::model::Protocol;
+    use api_client::model::Protocol;
 
     #[test]
     fn protection_is_counted_where_connections_differ() {

@@ -7,9 +7,10 @@ use crate::shell::quoted;
 use crate::state;
 use crate::terminal::{self, printable};
 use anyhow::{Context, anyhow, bail};
-use api::ADMIN_TOKEN_FILE;
-use api::client::{Client, Error, Target, Terms};
-use api::model::{MountTarget, Page, Volume, Warning};
+use api::convert::ToValue;
+use api_client::ADMIN_TOKEN_FILE;
+use api_client::model::{MountTarget, Page, Volume, Warning};
+use api_client::{Client, Error, Target, Terms};
 use clap::Args;
 use serde::Serialize;
 use stable::files::read_secret;
@@ -230,7 +231,7 @@ impl Session {
     /// What the service says to a question.
     pub(crate) fn ask<T>(
         &self,
-        question: impl FnOnce(&Client) -> api::client::Result<T>,
+        question: impl FnOnce(&Client) -> api_client::Result<T>,
     ) -> anyhow::Result<T> {
         question(&self.client).map_err(|error| said(error, &self.url))
     }
@@ -289,7 +290,7 @@ impl Session {
                 (None, None) => self.host().to_owned(),
             };
             let protocol = target.protocol.into();
-            mounting::command(protocol, &target.options, &host, &target.path, volume.durability.into())
+            mounting::command(protocol, &target.options, &host, &target.path, volume.durability.to_value())
         };
         Ok(targets.iter().map(command).collect())
     }

@@ -4,8 +4,8 @@ use super::connection::{Reach, Session, VersionArgs, YesArgs};
 use super::limits::counted;
 use super::names;
 use super::table::{Facts, Table};
-use api::client::{Client, Tagged, Terms};
-use api::model::{Group, NewGroup};
+use api_client::model::{Group, NewGroup};
+use api_client::{Client, Tagged, Terms};
 use clap::{Args, Subcommand, value_parser};
 use control::ACCOUNT_ID_MAX;
 
@@ -98,7 +98,7 @@ pub(crate) fn run(args: GroupArgs) -> anyhow::Result<()> {
 }
 
 /// What is done to a group and one user.
-type Step = fn(&Client, &Terms, &str, &str) -> api::client::Result<Tagged<Group>>;
+type Step = fn(&Client, &Terms, &str, &str) -> api_client::Result<Tagged<Group>>;
 
 fn change(session: &Session, Members { group, users }: &Members, step: Step) -> anyhow::Result<()> {
     let mut last = None;

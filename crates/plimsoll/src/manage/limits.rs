@@ -1,7 +1,7 @@
 //! Limits for people: a cell, a sentence, the reasons.
 
 use crate::terminal::folded;
-use api::model::{Ceilings, Limits, Owner, Stats};
+use api_client::model::{Ceilings, Limits, Owner, Stats};
 use envelope::{Bytes, BytesPerSecond};
 use report::document::table::separated;
 
@@ -211,7 +211,7 @@ mod tests {
         let limits = Limits::from(pool.volume_limits(&envelope::Volume::new(Bytes::tib(1))).unwrap());
         let stats = |pool_limits: &Limits, limits: &Limits| Stats {
             volume: "v1".into(),
-            at: api::model::Timestamp("2026-01-31T09:05:00.250Z".into()),
+            at: api_client::model::Timestamp("2026-01-31T09:05:00.250Z".into()),
             size_bytes: 1 << 40,
             used_bytes: 0,
             used_files: 1,

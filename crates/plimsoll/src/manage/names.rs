@@ -4,7 +4,7 @@ use super::connection::ServiceArgs;
 use clap_complete::{ArgValueCandidates, CompletionCandidate};
 
 fn candidates(
-    names: impl FnOnce(&api::client::Client) -> api::client::Result<Vec<String>>,
+    names: impl FnOnce(&api_client::Client) -> api_client::Result<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
     // What is on the line being completed is not known here; the environment and the defaults are.
     let environment = ServiceArgs {

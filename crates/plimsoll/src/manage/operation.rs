@@ -3,7 +3,7 @@
 use super::connection::Reach;
 use super::table::{Cell, Facts, Table};
 use crate::terminal::Tone;
-use api::model::Operation;
+use api_client::model::Operation;
 use clap::{Args, Subcommand};
 
 /// The record of changes.

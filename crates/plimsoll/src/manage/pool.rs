@@ -7,8 +7,9 @@ use super::table::{Facts, Table};
 use super::words::{Label, labels_patch, shown_labels};
 use super::{names, words};
 use crate::shell::quoted;
-use api::client::Tagged;
-use api::model::{LevelName, Limits, NewPool, Operation, Pool, PoolPatch, Volume};
+use api::convert::FromBody;
+use api_client::Tagged;
+use api_client::model::{LevelName, Limits, NewPool, Operation, Pool, PoolPatch, Volume};
 use clap::{Args, Subcommand};
 use envelope::Bytes;
 
@@ -195,7 +196,7 @@ fn taken(pool: &Pool, volumes: &[Volume]) -> (u64, u64) {
 
 /// What a pool may do. The catalog of levels is in this binary too.
 fn limits(pool: &Pool) -> anyhow::Result<Limits> {
-    let settings = pool.settings.clone().try_into().map_err(anyhow::Error::from)?;
+    let settings = FromBody::from_body(pool.settings.clone()).map_err(anyhow::Error::from)?;
     let declared = envelope::Pool { level: pool.level.0, size: Bytes(pool.size_bytes), settings };
     Ok(declared.limits()?.into())
 }

@@ -2,7 +2,7 @@
 
 use super::limits::number;
 use super::words;
-use api::model::{
+use api_client::model::{
     Ceilings, Declared, Merge, PoolSettings, ProfileName, Qos, ShapeName, Shaping, VolumeSettings,
 };
 use clap::{Args, ValueEnum};

@@ -4,7 +4,7 @@ use super::connection::{Reach, Session, advice};
 use super::limits::room;
 use super::table::{Cell, Facts, Table};
 use crate::terminal::{Tone, fold, printable};
-use api::model::{Nfs, Smb, V3Locks, Version, Warning};
+use api_client::model::{Nfs, Smb, V3Locks, Version, Warning};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 

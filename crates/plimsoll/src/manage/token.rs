@@ -4,7 +4,7 @@ use super::connection::Reach;
 use super::operation::second;
 use super::table::Table;
 use super::{names, words};
-use api::model::{NewToken, Role, Secret};
+use api_client::model::{NewToken, Role, Secret};
 use clap::{Args, Subcommand};
 
 /// Tokens with which programs and people use the API.

@@ -4,8 +4,8 @@ use super::connection::{Reach, Session, VersionArgs, YesArgs};
 use super::names;
 use super::password::PasswordArgs;
 use super::table::{Facts, Table};
-use api::client::Tagged;
-use api::model::{NewUser, Password, User, UserPatch};
+use api_client::Tagged;
+use api_client::model::{NewUser, Password, User, UserPatch};
 use clap::{Args, Subcommand, value_parser};
 use control::ACCOUNT_ID_MAX;
 

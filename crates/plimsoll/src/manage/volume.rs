@@ -11,8 +11,9 @@ use super::table::{Cell, Facts, Table};
 use super::words::{Ids, Label, labels_patch, shown_labels};
 use super::{names, watch, words};
 use crate::terminal::Tone;
-use api::client::Tagged;
-use api::model::{
+use api::convert::{FromBody, smb_settings};
+use api_client::Tagged;
+use api_client::model::{
     Ceilings, Durability, EndpointStats, LevelName, Merge, NewVolume, Owner, Protocol, Root, Rules,
     SecurityStyle, State, Stats, Volume, VolumePatch,
 };
@@ -243,7 +244,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         level: args.level,
         settings: args.settings.settings(args.large),
         protocols: Some(args.protocols).filter(|protocols| !protocols.is_empty()),
-        smb: Some(shared).filter(|shared| !shared.is_empty()).map(|shared| shared.into_iter().collect()),
+        smb: Some(shared).filter(|shared| !shared.is_empty()).map(|shared| smb_settings(shared)),
         root,
         durability: args.durability,
         security_style: args.security_style,
@@ -252,7 +253,7 @@ fn create(session: &Session, args: Create) -> anyhow::Result<()> {
         labels: args.label.into_iter().map(|Label(key, value)| (key, value)).collect(),
         ..NewVolume::new(&args.name, args.pool, args.size.0)
     };
-    let terms = api::client::Terms::none().forced(args.force);
+    let terms = api_client::Terms::none().forced(args.force);
     let made = session.ask(|client| client.create_volume(&terms, &new))?;
     session.show(&made.value, |volume| {
         let done = match made.is_new {
@@ -372,7 +373,7 @@ fn describe(
     facts.maybe("Pool limits", shared(stats).map(summary));
     let protocols: Vec<&str> = volume.protocols.iter().map(|protocol| protocol.as_str()).collect();
     facts.add("Protocols", protocols.join(", "));
-    let smb = SmbSettings::try_from(volume.smb.clone()).unwrap_or_default().to_string();
+    let smb = SmbSettings::from_body(volume.smb.clone()).unwrap_or_default().to_string();
     facts.maybe("SMB", Some(smb.replace(',', ", ")).filter(|words| !words.is_empty()));
     facts.add("Root", format!("mode {}, owner {}:{}", volume.root.mode, volume.root.uid, volume.root.gid));
     facts.add("Durability", durability_words(volume.durability));
@@ -421,7 +422,7 @@ impl Update {
                 self.unset.iter().filter_map(|property| property.name()),
             ),
             protocols: Some(self.protocols.clone()).filter(|protocols| !protocols.is_empty()),
-            smb: (!shared.is_empty()).then(|| Merge::set(&shared.iter().copied().collect())),
+            smb: (!shared.is_empty()).then(|| Merge::set(&smb_settings(shared))),
             root: before.and_then(|before| words::root(self.mode.as_ref(), self.owner, before.value.root)),
             endpoints: (self.no_endpoints || !self.endpoint.is_empty()).then(|| texts(&self.endpoint)),
             labels: labels_patch(&self.label, &self.unlabel),

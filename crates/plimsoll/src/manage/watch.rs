@@ -5,7 +5,7 @@ use super::names;
 use crate::exit::usage;
 use crate::form::json_line;
 use crate::terminal::{Tone, printable_lines};
-use api::model::{Ceilings, Counted, Interval, Owner, Stats};
+use api_client::model::{Ceilings, Counted, Interval, Owner, Stats};
 use clap::Args;
 use envelope::parse_duration;
 use std::time::{Duration, Instant};
@@ -224,7 +224,7 @@ const LAST_US: f64 = (1_u64 << 24) as f64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::model::{Limits, Timestamp};
+    use api_client::model::{Limits, Timestamp};
 
     fn counted(operations: u64, bytes: u64, up_to_us: u64) -> Counted {
         Counted {

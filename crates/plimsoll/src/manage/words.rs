@@ -1,6 +1,6 @@
 //! Texts of the command line as values: names from closed lists, which shells complete, and small forms of our own.
 
-use api::model::{
+use api_client::model::{
     Durability, Labels, LevelName, ProfileName, Protection, Protocol, Qos, Role, Root, SecurityStyle,
     ShapeName, Squash,
 };

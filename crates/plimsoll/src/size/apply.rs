@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use api::client::Terms;
-use api::model::{NewPool, NewVolume, PoolSettings, Protocol, VolumeSettings};
+use api_client::Terms;
+use api_client::model::{NewPool, NewVolume, PoolSettings, Protocol, VolumeSettings};
 use clap::Args;
 use envelope::Choice;
 use serde::Serialize;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use api::model::{LevelName, ProfileName};
+use api_client::model::{LevelName, ProfileName};
 use bench::workload::{Observed, Pick};
 use clap::Args;
 use envelope::{
@@ -104,7 +104,7 @@ struct ClientFlags {
     latency: Option<u64>,
     /// Over what it is mounted [default: nfsv3]
     #[arg(long, value_parser = manage::words::protocol())]
-    protocol: Option<api::model::Protocol>,
+    protocol: Option<api_client::model::Protocol>,
 }
 
 #[derive(Debug, Args)]

@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use api::client::Samples;
-use api::model::Client as Connected;
+use api_client::Samples;
+use api_client::model::Client as Connected;
 use bench::workload::{Counters, Observed, sampled};
 use clap::Args;
 use envelope::{Access, Bytes, parse_duration};
@@ -38,8 +38,8 @@ impl WatchFlags {
         let mut counters = Vec::new();
         for interval in 0..=INTERVALS {
             thread::sleep((self.watch / INTERVALS * interval).saturating_sub(begin.elapsed()));
-            let samples = session.ask(api::client::Client::metrics)?;
-            let clients = session.ask(api::client::Client::clients)?;
+            let samples = session.ask(api_client::Client::metrics)?;
+            let clients = session.ask(api_client::Client::clients)?;
             let here = |client: &&Connected| client.volumes.iter().any(|used| used.name == *volume);
             let clients = u32::try_from(clients.iter().filter(here).count()).ok();
             let Some(now) = counted(&samples, volume, begin.elapsed()) else {

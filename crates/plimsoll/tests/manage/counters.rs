@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use crate::rig::Service;
-use api::client::{Client, Samples, Target};
+use api_client::{Client, Samples, Target};
 
 pub const MIB: f64 = 1_048_576.0;
 

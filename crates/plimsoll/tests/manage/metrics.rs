@@ -3,7 +3,7 @@
 use crate::counters::{Counters, MIB, client, look};
 use crate::mount::mount;
 use crate::rig::{Service, eventually};
-use api::client::Client;
+use api_client::Client;
 use nfs_wire::v3::StableHow;
 use std::path::Path;
 use std::process::Command;

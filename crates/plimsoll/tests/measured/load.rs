@@ -4,7 +4,7 @@ use crate::counters::{MIB, client, look};
 use crate::mount::target;
 use crate::rig::Service;
 use crate::tries::{ensure, within_tries};
-use api::client::Client;
+use api_client::Client;
 use bench::load::{Op, Plan, Progress};
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! What a start finds after an end: nothing to count if it was orderly.
 
 use crate::rig::{Process, plimsoll};
-use api::client::{Client, Target};
+use api_client::{Client, Target};
 use bench::client::Identity;
 use nfs_wire::v3::StableHow;
 use std::path::Path;

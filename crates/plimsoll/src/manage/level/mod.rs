@@ -9,7 +9,10 @@ use super::words;
 use crate::exit::usage;
 use crate::form::Form;
 use crate::terminal::Tone;
-use api::model::{LevelLimits, LevelName, Limits, Page, ProfileName, ShapeName, Shaping, VolumeSettings};
+use api::convert::FromBody;
+use api_client::model::{
+    LevelLimits, LevelName, Limits, Page, ProfileName, ShapeName, Shaping, VolumeSettings,
+};
 use clap::{Args, Subcommand};
 use envelope::{Bands, Bytes, BytesPerSecond, Level, LevelInfo, Pool, Profile, Shape, Volume};
 use serde::Serialize;
@@ -105,13 +108,13 @@ fn show_all<T: Serialize>(form: &Form, items: Vec<T>, table: impl FnOnce() -> Ta
 }
 
 fn list(form: &Form) -> anyhow::Result<()> {
-    let levels = Level::all().iter().map(|&level| api::model::Level::from(level)).collect();
+    let levels = Level::all().iter().map(|&level| api_client::model::Level::from(level)).collect();
     show_all(form, levels, || {
         let heads = ["NAME", "LIMITS OF", "POOL", "VOLUME", "LARGE VOLUME"];
         let mut table = Table::new(&heads).leaving_out(&["LARGE VOLUME", "LIMITS OF"]);
         for level in Level::all() {
             let info = level.info();
-            let owner = api::model::Owner::from(info.owner);
+            let owner = api_client::model::Owner::from(info.owner);
             let volume =
                 if info.is_instance { "the pool".to_owned() } else { span(info.volume_sizes, "any") };
             let large = span(info.large_volume_sizes, "-");
@@ -158,7 +161,7 @@ struct Promised {
 impl Show {
     /// What a pool of this size may do, and a volume in it.
     fn promised(&self, size: Bytes) -> anyhow::Result<Promised> {
-        let settings = self.pool.settings().try_into().map_err(anyhow::Error::from)?;
+        let settings = FromBody::from_body(self.pool.settings()).map_err(anyhow::Error::from)?;
         let pool = Pool { level: self.level.0, size, settings };
         let of = &self.volume;
         let scale_thousandths = of.scale.unwrap_or(1000);
@@ -183,7 +186,7 @@ fn described(info: &LevelInfo) -> Facts {
         let ranges = ranges.collect::<Vec<_>>().join(", or ");
         if ranges.is_empty() { none.to_owned() } else { ranges }
     };
-    let level = api::model::Level::from(info.name.parse::<Level>().unwrap_or(Level::Unlimited));
+    let level = api_client::model::Level::from(info.name.parse::<Level>().unwrap_or(Level::Unlimited));
     facts.add("Level", format!("{}, {}", info.name, info.title));
     facts.maybe("Also", Some(info.aliases.join(", ")).filter(|aliases| !aliases.is_empty()));
     facts.add("Limits", format!("of the {}", level.owner));
@@ -227,8 +230,8 @@ impl Promised {
             (true, _) => vec![(format!("An instance of {size}"), volume_lines, volume)],
             (false, owner) => {
                 let title = match owner {
-                    api::model::Owner::Pool => format!("A pool of {size}"),
-                    api::model::Owner::Volume => format!("What volumes can share in a pool of {size}"),
+                    api_client::model::Owner::Pool => format!("A pool of {size}"),
+                    api_client::model::Owner::Volume => format!("What volumes can share in a pool of {size}"),
                 };
                 let shared = of_pool(pool).into_iter().filter(|(name, _)| *name != "Enforced").collect();
                 vec![

@@ -1,6 +1,6 @@
 //! `plimsoll level shape`: a published curve as a table with bars, or as a picture.
 
-use api::model::ShapeName;
+use api_client::model::ShapeName;
 use clap::Args;
 use envelope::{Metric, Pattern, Shape, Shaping};
 use report::document::plot::{Axis, Chart, Line, Lines, Mark, Plot};

@@ -1,0 +1,95 @@
+//! The bodies of requests and replies: plain nouns, as the server writes and the client reads them.
+//!
+//! Sizes are whole bytes, rates whole bytes or operations for each second; the unit is the end of a property's name. Requests
+//! know every property or are refused; replies may get further ones.
+
+mod client;
+mod level;
+mod limits;
+mod nfs;
+mod operation;
+mod page;
+mod pool;
+mod problem;
+mod rule;
+mod settings;
+mod share;
+mod smb;
+mod stats;
+mod time;
+mod token;
+mod user;
+mod version;
+mod volume;
+mod warning;
+mod words;
+
+pub use crate::bounds::*;
+pub use client::{Client, Nfs4Client, ReachedEndpoint, UsedVolume};
+pub use level::{Level, LevelAsked, LevelLimits, Range, Settable};
+pub use limits::{Ceilings, Limits, Origin};
+pub use nfs::{MountTarget, MountTargets, Nfs, V3Locks};
+pub use operation::Operation;
+pub use page::{Page, PageAsked};
+pub use pool::{LabelsPatch, NewPool, Pool, PoolPatch};
+pub use problem::Problem;
+pub use rule::{Access, Protection, Rule, Rules, Squash};
+pub use settings::{Declared, Merge, PoolSettings, Shaping, VolumeSettings};
+pub use share::SmbSettings;
+pub use smb::Smb;
+pub use stats::{Counted, EndpointStats, Interval, Stats};
+pub use time::Timestamp;
+pub use token::{NewToken, Role, Secret, Token};
+pub use user::{Group, NewGroup, NewUser, Password, User, UserPatch};
+pub use version::Version;
+pub use volume::{Durability, NewVolume, Root, SecurityStyle, State, Volume, VolumePatch};
+pub use warning::Warning;
+pub use words::{LevelName, Owner, PROTOCOLS, ProfileName, Protocol, Provider, Qos, ShapeName};
+
+use std::collections::BTreeMap;
+
+/// Text attached to a pool or volume.
+pub type Labels = BTreeMap<String, String>;
+
+/// The labels of a request, described.
+pub(crate) fn labels(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "maxProperties": LABELS_MAX,
+        "propertyNames": { "minLength": 1, "maxLength": LABEL_KEY_BYTES_MAX, "pattern": r"^[^\x00-\x1f\x7f-\x9f]+$" },
+        "additionalProperties": { "type": "string", "maxLength": LABEL_VALUE_BYTES_MAX },
+    })
+}
+
+/// What names look like. In a path of the API they are percent-encoded.
+pub const NAME: &str =
+    r"^[^/\s\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$";
+
+/// For properties that a change may leave out but not unset: `null` is no value of theirs.
+pub(crate) fn given<'de, D: serde::Deserializer<'de>, T: serde::Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+/// For numbers from 1 on.
+pub(crate) fn positive<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de> + Default + PartialEq,
+{
+    let number = T::deserialize(from)?;
+    if number == T::default() {
+        return Err(serde::de::Error::custom("0; allowed: 1 and more"));
+    }
+    Ok(number)
+}
+
+/// [`given`], of numbers from 1 on.
+pub(crate) fn given_positive<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de> + Default + PartialEq,
+{
+    positive(from).map(Some)
+}

@@ -1,0 +1,145 @@
+//! Users and groups.
+
+use super::{ACCOUNT_ID_MAX, ACCOUNT_NAME_CHARS_MAX, PASSWORD_UNITS_MAX, Timestamp, WINDOWS_NAMES_MAX};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+
+/// Who logs in with a password (SMB).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct User {
+    /// Its name. Case does not tell users apart.
+    pub name: String,
+    /// Its number, which files have as their owner.
+    pub uid: u32,
+    /// The number of its primary group, which may be one of the clients' own.
+    pub gid: u32,
+    /// Who it is to Windows besides.
+    pub windows_names: Vec<String>,
+    /// The groups that it is in, by name.
+    pub groups: Vec<String>,
+    /// Whether it has a password. Without one it cannot log in. The password itself is never shown.
+    pub has_password: bool,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was last changed.
+    pub changed: Timestamp,
+}
+
+/// A password. It is in no reply.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend("writeOnly" = true))]
+pub struct Password(
+    #[schemars(length(min = 1, max = PASSWORD_UNITS_MAX), regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"))]
+    pub  String,
+);
+
+/// What a new user shall be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewUser {
+    /// Its name: letters, digits, dots, hyphens and underscores, the first a letter or an underscore, the last no dot.
+    #[schemars(length(min = 1, max = ACCOUNT_NAME_CHARS_MAX), example = &"alice")]
+    pub name: String,
+    /// Its number, which files have as their owner: the same as on clients of NFS.
+    #[serde(deserialize_with = "account_id")]
+    #[schemars(range(min = 1, max = ACCOUNT_ID_MAX), example = 1000)]
+    pub uid: u32,
+    /// The number of its primary group. That of the user if left out.
+    #[serde(default, deserialize_with = "primary_group", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = ACCOUNT_ID_MAX))]
+    pub gid: Option<u32>,
+    /// Who it is to Windows besides: `alice.smith`, or `CORP\alice.smith` for a domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = WINDOWS_NAMES_MAX))]
+    pub windows_names: Option<Vec<String>>,
+    /// Its password. Without one it cannot log in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<Password>,
+}
+
+/// What shall be different in a user. What is left out stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserPatch {
+    /// Another primary group.
+    #[serde(default, deserialize_with = "given_group", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(max = ACCOUNT_ID_MAX))]
+    pub gid: Option<u32>,
+    /// Other Windows names, all of them.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>", length(max = WINDOWS_NAMES_MAX))]
+    pub windows_names: Option<Vec<String>>,
+    /// Another password; `null` takes it away, and the user cannot log in.
+    #[serde(default, deserialize_with = "super::given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Password>")]
+    pub password: Option<Option<Password>>,
+}
+
+/// Users that files can be opened to together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Group {
+    /// Its name. Case does not tell groups apart.
+    pub name: String,
+    /// Its number, which files have as their group.
+    pub gid: u32,
+    /// The users in it, by name. Those whose primary group has its number are not listed.
+    pub members: Vec<String>,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was last changed.
+    pub changed: Timestamp,
+}
+
+/// What a new group shall be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewGroup {
+    /// Its name, like that of a user.
+    #[schemars(length(min = 1, max = ACCOUNT_NAME_CHARS_MAX), example = &"artists")]
+    pub name: String,
+    /// Its number, which files have as their group: the same as on clients of NFS.
+    #[serde(deserialize_with = "account_id")]
+    #[schemars(range(min = 1, max = ACCOUNT_ID_MAX), example = 2000)]
+    pub gid: u32,
+    /// The users in it, by name. Nobody if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub members: Option<Vec<String>>,
+}
+
+impl NewUser {
+    /// A user that cannot log in yet.
+    pub fn new(name: impl Into<String>, uid: u32) -> Self {
+        Self { name: name.into(), uid, gid: None, windows_names: None, password: None }
+    }
+}
+
+/// Not itself, so that it gets into no log by accident.
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(…)")
+    }
+}
+
+/// The number of a user or group of the service.
+fn account_id<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    super::positive(from).and_then(at_most_all)
+}
+
+/// The number of a primary group, which may be left out.
+fn primary_group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    Option::<u32>::deserialize(from)?.map(at_most_all).transpose()
+}
+
+/// [`primary_group`], where `null` is none.
+fn given_group<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    u32::deserialize(from).and_then(at_most_all).map(Some)
+}
+
+fn at_most_all<E: serde::de::Error>(number: u32) -> Result<u32, E> {
+    if number > ACCOUNT_ID_MAX {
+        return Err(E::custom(format!("{number}; allowed: at most {ACCOUNT_ID_MAX}")));
+    }
+    Ok(number)
+}

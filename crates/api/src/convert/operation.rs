@@ -1,0 +1,28 @@
+//! The record of changes.
+
+use super::ToBody;
+use api_client::model::{Operation, Timestamp};
+
+impl ToBody for control::Operation {
+    type Body = Operation;
+
+    fn to_body(&self) -> Operation {
+        let (outcome, reason) = match &self.outcome {
+            control::Outcome::Running => ("running", None),
+            control::Outcome::Succeeded => ("succeeded", None),
+            control::Outcome::Failed(reason) => ("failed", Some(reason.clone())),
+        };
+        Operation {
+            id: self.id.0,
+            actor: self.actor.to_string(),
+            verb: self.verb.to_string(),
+            kind: self.kind.to_string(),
+            name: self.name.clone(),
+            detail: self.detail.clone(),
+            started: Timestamp::from_ms(self.started_ms),
+            ended: self.ended_ms.map(Timestamp::from_ms),
+            outcome: outcome.to_owned(),
+            reason,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Warnings.
+
+use super::ToBody;
+use api_client::model::Warning;
+
+impl ToBody for control::Warning {
+    type Body = Warning;
+
+    fn to_body(&self) -> Warning {
+        let (kind, pool, volume) = match self {
+            Self::DiskFull => ("disk-full", None, None),
+            Self::OverDisk { .. } => ("over-disk", None, None),
+            Self::OverPool { pool, .. } => ("over-pool", Some(pool), None),
+            Self::OrphanedStorage { .. } => ("stray", None, None),
+            Self::NotOpened { volume, .. } => ("not-opened", None, Some(volume)),
+            Self::NotCounted { volume, .. } => ("not-counted", None, Some(volume)),
+            Self::Unfinished { volume, .. } => ("unfinished", None, Some(volume)),
+            Self::NoRules { volume } => ("no-rules", None, Some(volume)),
+            Self::NotServed { volume, .. } => ("not-served", None, Some(volume)),
+            Self::Unprotected { volume, .. } => ("unprotected", None, Some(volume)),
+            Self::EndpointDown { volume, .. } => ("endpoint-down", None, Some(volume)),
+            Self::LockedOut { .. } => ("locked-out", None, None),
+            Self::UnknownHost { volume, .. } => ("unknown-host", None, Some(volume)),
+        };
+        Warning {
+            kind: kind.to_owned(),
+            text: self.to_string(),
+            pool: pool.map(ToString::to_string),
+            volume: volume.map(ToString::to_string),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Words from closed lists.
+
+use super::{ToBody, ToValue};
+use api_client::model::{Access, Durability, Protection, Protocol, Role, SecurityStyle, Squash, State};
+
+macro_rules! mirrors {
+    ($($name:ident for $inner:ty { $($variant:ident),* })*) => {$(
+        impl ToBody for $inner {
+            type Body = $name;
+
+            fn to_body(&self) -> $name {
+                match self {
+                    $(Self::$variant => $name::$variant),*
+                }
+            }
+        }
+
+        impl ToValue for $name {
+            type Value = $inner;
+
+            fn to_value(self) -> $inner {
+                match self {
+                    $(Self::$variant => <$inner>::$variant),*
+                }
+            }
+        }
+    )*};
+}
+
+mirrors! {
+    Access for control::Access { ReadWrite, ReadOnly, NoAccess }
+    Squash for vfs::Squash { Root, All, None }
+    Protection for vfs::Protection { Plain, Encrypted, Verified }
+    Durability for vfs::Durability { Sync, Relaxed }
+    SecurityStyle for vfs::SecurityStyle { Unix, Ntfs }
+    State for control::State { Creating, Ready, Updating, Deleting }
+    Role for control::Role { Read, Operate, Admin }
+}
+
+pub(crate) fn protocols_of(protocols: control::Protocols) -> Vec<Protocol> {
+    protocols.iter().map(Protocol::from).collect()
+}
+
+pub(crate) fn to_protocols(protocols: &[Protocol]) -> control::Protocols {
+    protocols.iter().map(|&protocol| envelope::Protocol::from(protocol)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api_client::model::PROTOCOLS;
+
+    #[test]
+    fn protocols_of_bodies_are_all_protocols() {
+        assert_eq!(protocols_of(control::Protocols::ALL), PROTOCOLS);
+        assert_eq!(to_protocols(&PROTOCOLS), control::Protocols::ALL);
+    }
+}
