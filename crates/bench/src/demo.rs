@@ -8,12 +8,12 @@ use nfs_wire::v3::StableHow;
 use report::result::{Distribution, Latency};
 use serde::Serialize;
 
+use wire_client::{Client, Handle, Identity, Target};
+
 use crate::checksum::Crc32;
-use crate::client::{Client, Handle, Identity};
 use crate::error::Error;
 use crate::load::{self, Kind, Op, Order, Plan, Progress, Report};
 use crate::pattern::{FileOffset, Payload};
-use crate::target::Target;
 
 /// The directory of the checked files.
 const DIRECTORY: &str = "plimsoll-demo";
@@ -271,21 +271,21 @@ impl Timing {
         Ok(Self { latency, busy: Duration::ZERO })
     }
 
-    fn call<T>(&mut self, call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    fn call<T>(&mut self, call: impl FnOnce() -> Result<T, wire_client::Error>) -> Result<T, Error> {
         let start = Instant::now();
         let result = call();
         let took = start.elapsed();
         self.busy += took;
         self.latency.saturating_record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        result
+        Ok(result?)
     }
 
     /// Time that belongs to the calls but is none of them.
-    fn extra<T>(&mut self, call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    fn extra<T>(&mut self, call: impl FnOnce() -> Result<T, wire_client::Error>) -> Result<T, Error> {
         let start = Instant::now();
         let result = call();
         self.busy += start.elapsed();
-        result
+        Ok(result?)
     }
 
     fn row(&self, name: &str) -> Row {

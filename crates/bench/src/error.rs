@@ -2,32 +2,8 @@
 
 use std::{fmt, io};
 
-use nfs_wire::mount::Status as MountStatus;
-use nfs_wire::v3::Status;
-use nfs_wire::v4;
-use smb_wire::NtStatus;
+use wire_client::is_denial;
 use xdr::Malformed;
-
-/// With these a server says that the caller may not do it.
-const DENIED: [Status; 3] = [Status::ACCES, Status::PERM, Status::ROFS];
-/// The same in NFSv4.
-const DENIED_4: [v4::Status; 3] = [v4::Status::ACCESS, v4::Status::PERM, v4::Status::ROFS];
-
-/// The same over SMB.
-const DENIED_SMB: [NtStatus; 2] = [NtStatus::ACCESS_DENIED, NtStatus::MEDIA_WRITE_PROTECTED];
-/// What is asked for of refusals, and what SMB says in its place.
-const SAME: [(Status, NtStatus); 2] =
-    [(Status::NOENT, NtStatus::OBJECT_NAME_NOT_FOUND), (Status::EXIST, NtStatus::OBJECT_NAME_COLLISION)];
-
-/// Whether a text that ends with a status ends with one of these.
-pub(crate) fn tells_denial(text: &str) -> bool {
-    let by_mount = format!("{:?}", MountStatus::ACCES);
-    let since_4 = DENIED_4.iter().map(|status| format!("{status:?}"));
-    let over_smb = DENIED_SMB.iter().map(|status| format!("{status:?}"));
-    let by_status = DENIED.iter().map(|status| format!("{status:?}"));
-    let mut denials = by_status.chain([by_mount]).chain(since_4).chain(over_smb);
-    denials.any(|status| text.ends_with(&status))
-}
 
 /// Why there is no result. Statuses of single calls during a load are no errors in this sense: the report
 /// counts them.
@@ -72,24 +48,15 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a call was refused with this status, in whatever version: those that are asked for here have the
-    /// same name in all.
-    pub fn is(&self, wanted: Status) -> bool {
-        let Self::Refused { status, .. } = self else { return false };
-        let name = |status: &str| status.split_once("ERR_").map(|(_, name)| name.to_owned());
-        let over_smb = SAME.iter().any(|(one, other)| *one == wanted && format!("{other:?}") == *status);
-        over_smb || name(status).is_some_and(|said| Some(said) == name(&format!("{wanted:?}")))
-    }
-
     /// Whether the target does not let the caller change anything; also where an agent says so.
     pub(crate) fn is_denied(&self) -> bool {
         match self {
             Self::NoAccess { .. } => true,
-            Self::Refused { status, .. } => tells_denial(status),
+            Self::Refused { status, .. } => is_denial(status),
             Self::Io { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
             }
-            Self::Agent { wrong, .. } => tells_denial(wrong),
+            Self::Agent { wrong, .. } => is_denial(wrong),
             Self::Plan(_) | Self::Protocol(_) | Self::Mismatch(_) | Self::Stopped => false,
         }
     }
@@ -147,14 +114,22 @@ impl From<Malformed> for Error {
     }
 }
 
-impl From<smb_wire::Malformed> for Error {
-    fn from(malformed: smb_wire::Malformed) -> Self {
-        Self::Protocol(malformed.to_string())
+impl From<wire_client::Error> for Error {
+    fn from(error: wire_client::Error) -> Self {
+        match error {
+            wire_client::Error::Unsupported(wrong) => Self::Plan(wrong),
+            wire_client::Error::Io { doing, source } => Self::Io { doing, source },
+            wire_client::Error::Protocol(wrong) => Self::Protocol(wrong),
+            wire_client::Error::Refused { doing, status } => Self::Refused { doing, status },
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nfs_wire::v3::Status;
+    use smb_wire::NtStatus;
+
     use super::*;
 
     #[test]

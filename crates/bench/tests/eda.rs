@@ -9,12 +9,12 @@ mod tries;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use bench::client::{Client, Identity};
 use bench::eda::{self, Prepared};
 use bench::engine::{Control, Job};
 use bench::{Error, Target};
 use report::result::{Distribution, DoubtKind, Operation, Part};
 use report::scenario::{Stability, Work};
+use wire_client::{Client, Identity};
 
 use fake::{Fault, STALL};
 use tries::{ensure, near, within_tries};

@@ -291,12 +291,12 @@ fn export_name(dir: &Path, given: Option<&str>) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bench::client::{Client, Identity};
     use clap::Parser;
     use identity::NtHash;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::time::{Duration, Instant};
+    use wire_client::{Client, Identity};
 
     #[derive(Parser)]
     struct Arguments {

@@ -2,7 +2,6 @@
 //! root, where a fault would leave files of root.
 
 use bench::Target;
-use bench::client::{Client, Connection, Handle, Identity};
 use nfs_wire::v3::{
     CreateArgs, CreateFail, CreateHow, CreateOk, DirOpArgs, LinkArgs, LinkFail, LinkOk, LookupArgs,
     LookupFail, LookupOk, MkdirArgs, MknodArgs, MknodData, PROGRAM, Procedure, RenameArgs, RenameFail,
@@ -12,6 +11,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Child, Command, Stdio};
+use wire_client::{Client, Connection, Handle, Identity};
 use xdr::{Decode, Encode};
 
 /// What POSIX calls take as "leave it as it is".

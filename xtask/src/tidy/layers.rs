@@ -12,15 +12,8 @@ const HEADING: &str = "Layers, top down";
 /// Top folders from which on a crate has to list its layers.
 const FOLDERS_MIN: usize = 2;
 
-/// Crates whose folders still import each other in a circle, until each is split: `bench` into load and the clients of its
-/// protocols.
-const UNORDERED: [&str; 1] = ["crates/bench"];
-
 /// Modules that are missing from the list, and imports of a module above.
 pub(super) fn faults(name: &str, graph: &Graph<'_>) -> Vec<String> {
-    if UNORDERED.contains(&name) {
-        return Vec::new();
-    }
     let modules = || graph.modules.iter().filter(|module| !module.only_tests);
     let tops: BTreeSet<&str> = modules().filter_map(|module| module.path.first().copied()).collect();
     let folders: BTreeSet<&str> =

@@ -4,9 +4,9 @@
 use report::result::{Machine, Part, TargetFacts};
 use serde::{Deserialize, Serialize};
 
-use crate::engine::caller::Caller;
-use crate::engine::control::Control;
-use crate::engine::job::Job;
+use crate::job::Caller;
+use crate::job::Control;
+use crate::job::Job;
 
 /// What is said until each knows who the other one is.
 #[derive(Debug, Serialize, Deserialize)]

@@ -10,11 +10,11 @@ use super::link::Link;
 use super::message::{Answer, Request, Window};
 use super::timing::{Timing, pace_doubts, quiet_doubt};
 use super::token::Token;
-use crate::engine::caller::Caller;
-use crate::engine::control::{Control, SECONDS_MAX};
 use crate::engine::interface::Engine;
-use crate::engine::job::Job;
 use crate::error::Error;
+use crate::job::Caller;
+use crate::job::Job;
+use crate::job::{Control, SECONDS_MAX};
 
 /// How often whoever waits looks at something else: whether the window is known now, whether it is to end.
 const LOOK: Duration = Duration::from_millis(20);

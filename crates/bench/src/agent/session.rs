@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use super::limits::{BEGIN_AHEAD, DRAIN_MAX, LIVE_EVERY, WINDOW_AHEAD};
 use super::message::{Answer, Request, Window};
 use super::wire::{MESSAGE, Unsent, Wire};
-use crate::engine::caller::Caller;
-use crate::engine::control::{Control, SECONDS_MAX};
 use crate::engine::interface::Engine;
-use crate::engine::job::Job;
 use crate::error::Error;
+use crate::job::Caller;
+use crate::job::Job;
+use crate::job::{Control, SECONDS_MAX};
 
 /// Makes an engine for a target, given as the coordinator was given it, as [`crate::engine::open`] does.
 pub type MakeEngine = Box<dyn Fn(&str, &Caller) -> Result<Box<dyn Engine>, Error> + Send + Sync>;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use nfs_wire::rpc::RecordMark;
 use rustix::net::RecvFlags;
-use xdr::{Encode, Writer};
+use xdr::Writer;
 
 use crate::error::Error;
 use crate::pattern::Payload;
@@ -77,10 +77,10 @@ impl Outbox {
         self.heads[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Appends arguments to the call begun.
+    /// Appends encoded arguments to the call begun.
     #[inline]
-    pub(crate) fn encode(&mut self, arguments: &impl Encode) {
-        arguments.encode(&mut Writer::new(&mut self.heads));
+    pub(crate) fn encode_with(&mut self, encode: impl FnOnce(&mut Writer<'_>)) {
+        encode(&mut Writer::new(&mut self.heads));
     }
 
     /// Ends the call begun at `start`; `payload` bytes of the slot's payload follow, and `tail` behind them.

@@ -1,12 +1,12 @@
 //! The calls of one connection: those being gathered for the next send, and those in flight.
 
-use xdr::Encode;
+use wire_client::first_xid;
+use wire_client::smb::channel::{Channel, Request};
+use xdr::Writer;
 
 use super::buffers::Outbox;
-use crate::client;
 use crate::error::Error;
 use crate::pattern::Payload;
-use crate::smb::{Channel, Request};
 
 /// Calls not yet sent and calls not yet answered. A call has a slot; the low bits of its xid are the slot's
 /// number.
@@ -59,7 +59,7 @@ impl Calls {
             return None;
         }
         // The xid's high bits begin anywhere.
-        let xid = client::first_xid() & !(self.step() - 1) | u32::try_from(slot).ok()?;
+        let xid = first_xid() & !(self.step() - 1) | u32::try_from(slot).ok()?;
         self.slots.push(Slot { xid, in_flight: false });
         Some(slot)
     }
@@ -87,10 +87,10 @@ impl Calls {
         self.outbox.patch(at, bytes);
     }
 
-    /// Appends arguments to the call begun.
+    /// Appends encoded arguments to the call begun.
     #[inline]
-    pub(crate) fn encode(&mut self, arguments: &impl Encode) {
-        self.outbox.encode(arguments);
+    pub(crate) fn encode_with(&mut self, encode: impl FnOnce(&mut Writer<'_>)) {
+        self.outbox.encode_with(encode);
     }
 
     /// Ends the call begun at `start`: it is in flight in `slot`. So many bytes of a payload follow it, and
@@ -119,11 +119,11 @@ impl Calls {
         let Numbering::MessageIds(channel) = &mut self.numbering else { return };
         self.in_flight += 1;
         let data = payload.map(|(slot, length)| &self.payloads[slot].bytes()[..length as usize]);
-        let behind = payload.filter(|_| channel.leaves_data_behind());
+        let behind = payload.filter(|_| channel.sends_data_separately());
         let wrong = &mut self.wrong;
         self.outbox.push_message(behind, |out| {
             if let Err(error) = channel.push(requests, data, slot, out) {
-                wrong.get_or_insert(error);
+                wrong.get_or_insert(error.into());
             }
         });
     }

@@ -10,17 +10,15 @@ use nfs_wire::v4::Op;
 use report::result::{Direction, Second};
 use smb_wire::header::Command;
 
-use crate::engine::control::{Control, moment};
 use crate::error::Error;
-use crate::target::Version;
+use crate::job::{Control, moment};
+use wire_client::Version;
 
 pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 /// Longest time told apart.
 const TIME_MAX_NS: u64 = 120 * SECOND_NS;
 /// How many errors are described in words.
 const DESCRIBED_MAX: usize = 8;
-/// Procedures of NFSv3.
-pub(crate) const PROCEDURES: usize = 22;
 /// Numbers of procedures of NFSv3, of operations of NFSv4, and of commands of SMB.
 const CALLS: usize = 80;
 

@@ -1,17 +1,26 @@
-//! What can be wrong with a reply.
+//! Errors of a reply.
 
 use nfs_wire::rpc::{Accepted, ReplyBody, ReplyHeader};
-use xdr::{Malformed, Reader};
+use wire_client::call::Rejection;
+use xdr::Malformed;
 
 use crate::error::Error;
 
-/// What is wrong with a reply.
+/// A wrong reply.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// Counted; the load goes on.
+    /// Counted; the load continues.
     Counted { what: String, detail: String },
-    /// The load ends.
+    /// Ends the load.
     Fatal(Error),
+}
+
+/// The reason why a call is not done.
+#[derive(Debug)]
+pub(crate) enum ReplyError {
+    /// The server asks for the call again later.
+    Later,
+    Fault(Fault),
 }
 
 impl From<Malformed> for Fault {
@@ -20,25 +29,32 @@ impl From<Malformed> for Fault {
     }
 }
 
-/// The results in an accepted reply.
+impl From<Fault> for ReplyError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl ReplyError {
+    /// The error for a rejected call; `refused` describes a status.
+    pub(crate) fn new(rejection: Rejection, refused: impl FnOnce(String) -> Fault) -> Self {
+        match rejection {
+            Rejection::Later => Self::Later,
+            Rejection::Refused(status) => Self::Fault(refused(status)),
+            Rejection::Fatal(error) => Self::Fault(Fault::Fatal(error.into())),
+        }
+    }
+}
+
+/// Checks that a call was accepted, so that its results follow.
 #[inline]
-pub(crate) fn accepted(header: &ReplyHeader<'_>) -> Result<(), Fault> {
+pub(crate) fn check_accepted(header: &ReplyHeader<'_>) -> Result<(), Fault> {
     match header.body {
         ReplyBody::Accepted(_, Accepted::Success) => Ok(()),
         other => Err(counted(format!("RPC {other:?}"), "the call was not executed".to_owned())),
     }
 }
 
-/// Nothing follows the results.
-#[inline]
-pub(crate) fn ended(r: &Reader<'_>) -> Result<(), Fault> {
-    match r.remaining() {
-        0 => Ok(()),
-        more => Err(Fault::Fatal(Error::Protocol(format!("{more} bytes behind the end of a reply")))),
-    }
-}
-
-/// A fault that the load goes on after.
 #[cold]
 pub(crate) fn counted(what: String, detail: String) -> Fault {
     Fault::Counted { what, detail }

@@ -8,7 +8,7 @@ use xdr::{Decode, Reader};
 
 use super::calls::Calls;
 use super::counters::OpCounters;
-use super::fault::{Fault, accepted};
+use super::fault::{Fault, check_accepted};
 use crate::error::Error;
 
 /// The load of one connection, made by workers that each have one operation at a time.
@@ -52,7 +52,7 @@ impl<'a> Reply<'a> {
     #[inline]
     pub(crate) fn results(&self) -> Result<Reader<'a>, Fault> {
         let mut results = Reader::new(self.bytes);
-        accepted(&ReplyHeader::decode(&mut results)?)?;
+        check_accepted(&ReplyHeader::decode(&mut results)?)?;
         Ok(results)
     }
 }

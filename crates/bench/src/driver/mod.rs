@@ -3,7 +3,6 @@
 //! - [`generator`]: who decides which call is next, and when.
 //! - [`connection`], [`calls`]: a connection, its calls in flight, and the data that goes with them.
 //! - [`buffers`], [`socket`], [`poller`]: bytes, system calls, waiting.
-//! - [`compound`], [`responses`]: what answers the compounds of NFSv4 and of SMB.
 //! - [`counters`]: what a thread counts.
 //!
 //! Calls are encoded once and patched; calls that one receive set free leave in one send; a reply finds its
@@ -11,14 +10,12 @@
 
 pub(crate) mod buffers;
 pub(crate) mod calls;
-pub(crate) mod compound;
 pub(crate) mod connection;
 pub(crate) mod counters;
 pub(crate) mod cpu;
 pub(crate) mod fault;
 pub(crate) mod generator;
 mod poller;
-pub(crate) mod responses;
 mod socket;
 
 use std::os::fd::OwnedFd;
@@ -26,8 +23,8 @@ use std::thread;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-use crate::engine::control::{Control, SECONDS_MAX};
 use crate::error::Error;
+use crate::job::{Control, SECONDS_MAX};
 
 use connection::Connection;
 use counters::{OpCounters, SECOND_NS};

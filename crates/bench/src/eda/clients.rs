@@ -2,19 +2,22 @@
 
 use std::net::TcpStream;
 
+use wire_client::nfs3::call::Headers;
+use wire_client::nfs4::call::{Encoder, OwnerSlot};
+use wire_client::nfs4::lease::LeaseKeeper;
+use wire_client::nfs4::session::ClientState;
+use wire_client::smb::call::InFlight;
+use wire_client::smb::channel::Channel;
+use wire_client::smb::session::Session;
+use wire_client::{Identity, Target};
+
 use super::generator::{Dialect, ProcessGenerator, WORKERS_MAX, Worker};
 use super::mix::TRANSFER_MAX;
-use super::{smb, v3, v4};
-use crate::client::Identity;
-use crate::client::lease::LeaseKeeper;
-use crate::client::session::ClientState;
 use crate::driver::buffers::{Framing, Inbox};
 use crate::driver::calls::Calls;
 use crate::driver::connection::Connection;
-use crate::engine::job::Job;
 use crate::error::Error;
-use crate::smb::{Channel, Session};
-use crate::target::Target;
+use crate::job::Job;
 
 /// Room in a reply for everything but data.
 const REPLY_OVERHEAD: usize = 1024;
@@ -83,21 +86,21 @@ fn attach(
     let Some(minor) = target.version.minor() else {
         let address = target.address_for(number)?;
         let connect = |_| {
-            let dialect = Dialect::V3(v3::Headers::new(identity));
+            let dialect = Dialect::V3(Headers::new(identity));
             Ok(Attached { stream: identity.connect(address)?, dialect, channel: None })
         };
         return workers.iter().map(connect).collect();
     };
     let slots = u32::try_from(workers.iter().map(Vec::len).sum::<usize>()).unwrap_or(u32::MAX);
     let state = ClientState::new(target, number, identity, minor, slots)?;
-    let mut slots = state.other_slots().into_iter();
+    let mut slots = state.load_slots().into_iter();
     let connect = |workers: &Vec<Worker>| {
-        let places = workers.iter().zip(&mut slots).map(|(worker, slot)| v4::Place::new(slot, worker.number));
-        let dialect = Dialect::V4(v4::Origin::new(identity, minor, state.id), places.collect());
+        let places = workers.iter().zip(&mut slots).map(|(worker, slot)| OwnerSlot::new(slot, worker.number));
+        let dialect = Dialect::V4(Encoder::new(identity, minor, state.id), places.collect());
         Ok::<_, Error>(Attached { stream: state.connect(target, number)?, dialect, channel: None })
     };
     let connected = workers.iter().map(connect).collect::<Result<_, _>>()?;
-    leases.keep(state)?;
+    leases.add(state)?;
     Ok(connected)
 }
 
@@ -113,7 +116,7 @@ fn over_smb(
         let channels = Session::open_channels(target, number, identity, workers.len())?;
         for (session, workers) in channels.into_iter().zip(workers) {
             let (stream, channel) = session.into_parts();
-            let places = workers.iter().map(|_| smb::Place::default()).collect();
+            let places = workers.iter().map(|_| InFlight::default()).collect();
             attached.push(Attached { stream, dialect: Dialect::Smb(places), channel: Some(channel) });
         }
     }

@@ -18,10 +18,10 @@ use nfs_wire::v3::{StableHow, Status};
 use super::mix::{PROCESSES, Role, role_of};
 use super::population::{Name, Population, SPARE};
 use super::process::UNIT;
-use crate::client::{Client, Handle, Identity, Limits, Listed};
 use crate::error::Error;
 use crate::pattern::{self, FileOffset, Payload};
-use crate::target::Target;
+use wire_client::Target;
+use wire_client::{Client, DirEntry, Handle, Identity, TransferLimits};
 
 /// Everything is below this directory of the export,
 const TOP: &str = "plimsoll-bench";
@@ -78,7 +78,10 @@ pub(super) fn process_number(set: u32, process: usize) -> u64 {
 impl Layout<'_> {
     /// Makes what is missing or wrong. Gives the processes' files, set by set, and what the server says of
     /// itself.
-    pub(super) fn set(&self, progress: &mut dyn FnMut(f64)) -> Result<(Vec<Population>, Limits), Error> {
+    pub(super) fn set(
+        &self,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<(Vec<Population>, TransferLimits), Error> {
         let mut client = Client::mount(self.target, self.identity)?;
         let info = client.limits()?;
         let root = client.root();
@@ -122,7 +125,7 @@ impl Layout<'_> {
         };
         let sets = client.list(&eda)?;
         self.in_parallel(&sets, &mut || {}, |client, set| remove_tree(client, &eda, set))?;
-        client.remove_dir(&top, EDA)
+        Ok(client.remove_dir(&top, EDA)?)
     }
 
     /// Does all jobs with many clients; the results are in the jobs' order. `tell` is called now and then.
@@ -243,7 +246,7 @@ impl DirectoryFiller<'_> {
     fn usable(
         &mut self,
         directory: &Handle,
-        listed: Listed,
+        listed: DirEntry,
         position: FileOffset,
         look: bool,
     ) -> Result<Option<Handle>, Error> {
@@ -301,7 +304,7 @@ impl DirectoryFiller<'_> {
     }
 }
 
-fn remove_tree(client: &mut Client, directory: &Handle, listed: &Listed) -> Result<(), Error> {
+fn remove_tree(client: &mut Client, directory: &Handle, listed: &DirEntry) -> Result<(), Error> {
     let name = String::from_utf8_lossy(&listed.name);
     let handle = match &listed.handle {
         Some(handle) => handle.clone(),
@@ -312,10 +315,10 @@ fn remove_tree(client: &mut Client, directory: &Handle, listed: &Listed) -> Resu
         None => client.attributes(&handle)?,
     };
     if !attributes.is_directory {
-        return client.remove(directory, &name);
+        return Ok(client.remove(directory, &name)?);
     }
     for inner in client.list(&handle)? {
         remove_tree(client, &handle, &inner)?;
     }
-    client.remove_dir(directory, &name)
+    Ok(client.remove_dir(directory, &name)?)
 }

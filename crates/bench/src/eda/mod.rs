@@ -13,7 +13,6 @@
 //! that the response time, which counts from when an operation was to begin, shows all of a wait, and the
 //! service time only the waits of the operations that were under way.
 
-mod call;
 mod clients;
 mod generator;
 mod layout;
@@ -24,9 +23,6 @@ mod population;
 mod process;
 mod schedule;
 pub(crate) mod search;
-mod smb;
-mod v3;
-mod v4;
 
 use report::result::{
     ClientResult, Distribution, Doubt, DoubtKind, MachineUse, Operation as Counted, Pace, Part,
@@ -40,15 +36,15 @@ use self::layout::{Layout, process_number};
 use self::mix::{Operation, PROCESSES, role_of};
 use self::process::{Process, Settings, UNIT};
 use self::schedule::Schedule;
-use crate::client::lease::LeaseKeeper;
-use crate::client::{Identity, Limits};
 use crate::driver;
 use crate::driver::connection::Connection;
 use crate::driver::counters::{Clock, OpCounters, SECOND_NS};
-use crate::engine::control::Control;
-use crate::engine::job::Job;
 use crate::error::Error;
-use crate::target::{Target, Version};
+use crate::job::Control;
+use crate::job::Job;
+use wire_client::nfs4::lease::LeaseKeeper;
+use wire_client::{Identity, TransferLimits};
+use wire_client::{Target, Version};
 
 /// Thousandths of the usual number of files: the least and the most.
 pub(crate) const FILE_SCALES: std::ops::RangeInclusive<u32> = 1..=1000;
@@ -231,7 +227,7 @@ fn client_of(set: u32, job: &Job) -> Option<usize> {
     client.checked_sub(job.first_client).filter(|&client| client < job.clients)
 }
 
-fn settings(version: Version, job: &Job, info: &Limits) -> Result<Settings, Error> {
+fn settings(version: Version, job: &Job, info: &TransferLimits) -> Result<Settings, Error> {
     let most = u64::from(info.read_max.min(info.write_max));
     if let Some(gather) = job.gather.filter(|gather| *gather > most || !gather.is_multiple_of(UNIT as u64)) {
         let (gather, most) = (show_size(gather), show_size(most));

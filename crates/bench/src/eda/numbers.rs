@@ -1,25 +1,25 @@
-//! What the calls are in each version: the numbers that they are counted under, and their names.
+//! The numbers under which calls are counted, and their names, in each version.
 
-use super::call::Call;
-use super::{smb, v3, v4};
-use crate::target::Version;
+use wire_client::Version;
+use wire_client::call::Call;
+use wire_client::nfs3::call::procedure;
+use wire_client::nfs4::call::operation;
+use wire_client::smb::call::command;
 
-impl Call<'_> {
-    /// Under which number it is counted.
-    pub(super) fn number(&self, version: Version) -> u32 {
-        match version {
-            Version::V3 => v3::procedure(self).0,
-            Version::V41 | Version::V42 => v4::operation(self).0,
-            Version::Smb(_) => smb::command(self).0.into(),
-        }
+/// The number of a call's procedure, operation or request.
+pub(super) fn number(call: &Call<'_>, version: Version) -> u32 {
+    match version {
+        Version::V3 => procedure(call.kind()).0,
+        Version::V41 | Version::V42 => operation(call.kind()).0,
+        Version::Smb(_) => command(call.kind()).0.into(),
     }
+}
 
-    /// Its procedure, operation or request by name.
-    pub(super) fn name(&self, version: Version) -> String {
-        match version {
-            Version::V3 => format!("{:?}", v3::procedure(self)),
-            Version::V41 | Version::V42 => format!("{:?}", v4::operation(self)),
-            Version::Smb(_) => format!("{:?}", smb::command(self)),
-        }
+/// The name of a call's procedure, operation or request.
+pub(super) fn name(call: &Call<'_>, version: Version) -> String {
+    match version {
+        Version::V3 => format!("{:?}", procedure(call.kind())),
+        Version::V41 | Version::V42 => format!("{:?}", operation(call.kind())),
+        Version::Smb(_) => format!("{:?}", command(call.kind())),
     }
 }

@@ -3,10 +3,10 @@
 
 use nfs_wire::v4::ShareAccess;
 
-use super::call::OpenId;
 use super::mix::Operation;
-use crate::client::Handle;
-use crate::target::Version;
+use wire_client::Handle;
+use wire_client::Version;
+use wire_client::call::OpenId;
 
 /// Which file of a process: that of an operation on small files, that of its stream of reads, that of its stream
 /// of writes. Each is opened by another owner, so that two opens of one file are two.

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use super::mix::Role;
-use crate::client::Handle;
+use wire_client::Handle;
 
 /// Empty files that are there at the start, for unlink.
 pub(super) const SPARE: u32 = 4;

@@ -5,17 +5,17 @@ use report::result::{
 };
 use report::scenario::{Cache, MetadataOperation, Pattern, Protocol, Stability, Work};
 
-use super::caller::Caller;
-use super::control::Control;
 use super::interface::Engine;
-use super::job::Job;
-use crate::client::{Client, Identity};
 use crate::driver::counters::{Clock, OpCounters};
 use crate::eda;
 use crate::error::Error;
+use crate::job::Caller;
+use crate::job::Control;
+use crate::job::Job;
 use crate::load::{self, FileSet, Kind, LaidOut, Op, Order, Placement, Plan, Prepared};
 use crate::machine::{UsageSampler, co_located};
-use crate::target::{Target, Version};
+use wire_client::{Client, Identity};
+use wire_client::{Target, Version};
 
 /// Bytes of a job after which its unstable writes are committed.
 pub const COMMIT_EVERY: u64 = 16 << 20;

@@ -2,9 +2,9 @@
 
 use report::result::{Machine, Part, TargetFacts};
 
-use super::control::Control;
-use super::job::Job;
 use crate::error::Error;
+use crate::job::Control;
+use crate::job::Job;
 use crate::machine::machine_facts;
 
 /// Makes load.

@@ -5,21 +5,16 @@
 //! and measures in the window that the coordinator sets while the load runs.
 
 pub(crate) mod built_in;
-pub(crate) mod caller;
-pub(crate) mod control;
 pub(crate) mod interface;
-pub(crate) mod job;
 mod path;
 
 use crate::error::Error;
 use report::result::MountFacts;
 use std::net::IpAddr;
 
+pub use crate::job::{Caller, Control, Job, Metadata, SECONDS_MAX, moment};
 pub use built_in::{BuiltIn, COMMIT_EVERY};
-pub use caller::Caller;
-pub use control::{Control, SECONDS_MAX, moment};
 pub use interface::Engine;
-pub use job::{Job, Metadata};
 pub use path::Path;
 
 /// The mount that a directory without symbolic links in its path is on, and the address of its server if it tells.

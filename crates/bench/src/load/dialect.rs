@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use wire_client::Version;
+use wire_client::call::{CallKind, CallResult, OpenId, ReadHead, Rejection};
+use wire_client::nfs3;
+use wire_client::nfs4;
+use wire_client::smb::call as smb_call;
+
 use super::call::Call;
 use super::plan::{Kind, Plan};
-use super::reply::{self, Good, Slot};
+use super::reply::{self, Good, Slot, Transferred};
 use super::v4::Place;
 use super::{smb, v3, v4};
 use crate::driver::calls::Calls;
-use crate::driver::compound::Refusal;
+use crate::driver::fault::{Fault, ReplyError};
 use crate::driver::generator::Reply;
-use crate::target::Version;
 
 /// What is spoken on a connection, with the calls of its client prepared.
 #[derive(Debug)]
@@ -24,9 +29,30 @@ pub(super) enum Dialect {
 /// The number by which calls of a kind are counted.
 pub(super) fn number(kind: Kind, version: Version) -> u32 {
     match version {
-        Version::V3 => v3::procedure(kind).map_or(0, |procedure| procedure.0),
-        Version::V41 | Version::V42 => v4::operation(kind).0,
+        Version::V3 => nfs3::call::procedure(kind.into()).0,
+        Version::V41 | Version::V42 => nfs4::call::operation(kind.into()).0,
         Version::Smb(_) => smb::command(kind).0.into(),
+    }
+}
+
+impl From<Kind> for CallKind {
+    #[inline]
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Null => Self::Null,
+            Kind::Getattr => Self::Getattr,
+            Kind::Lookup => Self::Lookup,
+            Kind::Access => Self::Access,
+            Kind::Read => Self::Read,
+            Kind::Write => Self::Write,
+            Kind::Create => Self::Create,
+            Kind::Remove => Self::Remove,
+            Kind::Rename => Self::Rename,
+            Kind::Readdirplus => Self::Readdirplus,
+            Kind::Commit => Self::Commit,
+            Kind::Open => Self::Open,
+            Kind::Close => Self::Close,
+        }
     }
 }
 
@@ -60,15 +86,54 @@ impl Dialect {
         slot: &Slot,
         index: usize,
         reply: &Reply<'_>,
-    ) -> Result<Good, Refusal> {
-        let missing = reply.missing;
-        match self {
-            Self::V3(_) => Ok(reply::judge(plan, slot, reply.results()?, missing)?),
-            Self::V4(_, places) => {
-                v4::reply::judge(plan, slot, &mut places[index], reply.results()?, missing)
-            }
-            Self::Smb(opens) => smb::reply::judge(plan, slot, opens.opened_mut(index), reply),
+    ) -> Result<Good, ReplyError> {
+        let refused = |rejection| ReplyError::new(rejection, |status| reply::refused(&status, slot));
+        if slot.kind == Kind::Read {
+            let (head, data) = self.read_head(index, reply)?.map_err(refused)?;
+            let padded = match self {
+                // XDR pads opaque data to 4 bytes.
+                Self::V3(_) | Self::V4(..) => (head.length as usize).next_multiple_of(4),
+                Self::Smb(_) => head.length as usize,
+            };
+            return Ok(Transferred { head, data, padded, missing: reply.missing }.judge(plan, slot)?);
         }
+        let result = match self {
+            Self::V3(_) => nfs3::call::decode(slot.kind.into(), reply.results()?),
+            Self::V4(_, places) => {
+                nfs4::call::decode(slot.kind.into(), &mut places[index].slot, reply.results()?)
+            }
+            Self::Smb(_) => smb_call::decode(slot.kind.into(), smb::requests(slot.kind), reply.bytes),
+        };
+        let result = result.map_err(refused)?;
+        match (&mut *self, result) {
+            (Self::V4(_, places), CallResult::Opened(OpenId::Nfs4(stateid), file)) => {
+                places[index].set_open(stateid, file);
+            }
+            (Self::Smb(opens), CallResult::Opened(OpenId::Smb(file_id), _)) => {
+                *opens.opened_mut(index) = Some(file_id);
+            }
+            (Self::V4(_, places), _) if slot.kind == Kind::Close => places[index].set_closed(),
+            (Self::Smb(opens), _) if slot.kind == Kind::Close => *opens.opened_mut(index) = None,
+            _ => {}
+        }
+        Ok(reply::judge(plan, slot, result)?)
+    }
+
+    /// The results of a READ up to its data, and the data that was received.
+    #[inline]
+    fn read_head<'a>(
+        &mut self,
+        index: usize,
+        reply: &Reply<'a>,
+    ) -> Result<Result<(ReadHead, &'a [u8]), Rejection>, Fault> {
+        Ok(match self {
+            Self::V3(_) => {
+                let mut results = reply.results()?;
+                nfs3::call::decode_read_head(&mut results).map(|head| (head, results.rest()))
+            }
+            Self::V4(_, places) => nfs4::call::decode_read_head(&mut places[index].slot, reply.results()?),
+            Self::Smb(_) => smb_call::decode_read_head(reply.bytes),
+        })
     }
 
     /// Whether a slot has a file open.

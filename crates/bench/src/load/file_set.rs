@@ -10,10 +10,10 @@ use report::units;
 
 use super::identity;
 use super::plan::{Kind, Plan};
-use crate::client::{Client, Handle};
 use crate::error::Error;
 use crate::pattern::{self, FileOffset, Payload, Random};
-use crate::target::Version;
+use wire_client::Version;
+use wire_client::{Client, Handle};
 
 /// Everything is below this directory of the export.
 const DIRECTORY: &str = "plimsoll-bench";
@@ -133,7 +133,7 @@ impl FileSet {
             }
         }
         let root = client.root();
-        client.remove_dir(&root, DIRECTORY)
+        Ok(client.remove_dir(&root, DIRECTORY)?)
     }
 
     /// Reads every file back whole. `generations` holds for each block the last write of this run, or zero
@@ -169,7 +169,7 @@ impl FileSet {
             let mut client = identity::setup_client(plan)?;
             let offsets = (0..plan.size).step_by(usize::try_from(self.transfer).unwrap_or(usize::MAX));
             let mut all = files.iter().flat_map(|file| offsets.clone().map(move |offset| (file, offset)));
-            all.try_for_each(|(file, offset)| client.read(file, offset, count).map(drop))
+            all.try_for_each(|(file, offset)| Ok(client.read(file, offset, count).map(drop)?))
         };
         thread::scope(|scope| {
             let running: Vec<_> =
@@ -258,7 +258,7 @@ impl FileSet {
                 client.create(top, &name, 0o644)?
             }
             Err(refused) if refused.is(Status::NOENT) => client.create(top, &name, 0o644)?,
-            Err(other) => return Err(other),
+            Err(other) => return Err(other.into()),
         };
         let transfer =
             usize::try_from(self.transfer).map_err(|_| Error::Plan("transfers are too large".to_owned()))?;
@@ -312,7 +312,7 @@ fn directories(client: &mut Client, top: &Handle, name: &str, count: usize) -> R
     if count == 1 {
         return Ok(vec![client.make_dir(top, name, 0o755)?]);
     }
-    (0..count).map(|index| client.make_dir(top, &format!("{name}-{count}-{index}"), 0o755)).collect()
+    (0..count).map(|index| Ok(client.make_dir(top, &format!("{name}-{count}-{index}"), 0o755)?)).collect()
 }
 
 /// Whether a file has the right size and, where sampled, the right content.
@@ -331,7 +331,7 @@ fn usable(plan: &Plan, client: &mut Client, file: &Handle, index: u32) -> Result
         match check(client, file, plan.unit(), FileOffset { file: index, offset: at * unit }, unit, None) {
             Ok(()) => {}
             Err(Error::Mismatch(_)) => return Ok(false),
-            Err(other) => return Err(other),
+            Err(other) => return Err(other.into()),
         }
     }
     Ok(true)

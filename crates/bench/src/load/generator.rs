@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use nfs_wire::v3::WriteVerf;
 use report::scenario::limits::DEPTH_MAX;
+use wire_client::Version;
+use wire_client::nfs4::compound::RETRY_NS;
 
 use super::call::{Call, low};
 use super::dialect::{self, Dialect};
@@ -13,13 +15,11 @@ use super::plan::{Kind, Op, Placement, Plan};
 use super::reply::{Good, Slot};
 use super::stream::{ReadMix, Stream};
 use crate::driver::calls::Calls;
-use crate::driver::compound::{AGAIN_NS, Refusal};
 use crate::driver::counters::{Completed, OpCounters, nanoseconds};
-use crate::driver::fault::Fault;
+use crate::driver::fault::{Fault, ReplyError};
 use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
 use crate::pattern::{FileOffset, Payload, Random};
-use crate::target::Version;
 
 /// In the ledger: a call on this block is in flight.
 const IN_FLIGHT: u32 = 1 << 31;
@@ -501,16 +501,16 @@ impl Generator for PlanGenerator {
                 context.counters.count_call(self.shared.numbers[kind as usize], context.now);
                 Some(good)
             }
-            Err(Refusal::Later) => {
+            Err(ReplyError::Later) => {
                 context.counters.count_call(self.shared.numbers[kind as usize], context.now);
-                context.arm(context.now + AGAIN_NS, self.workers.len() + slot);
+                context.arm(context.now + RETRY_NS, self.workers.len() + slot);
                 return self.feed(calls);
             }
-            Err(Refusal::Fault(Fault::Counted { what, detail })) => {
+            Err(ReplyError::Fault(Fault::Counted { what, detail })) => {
                 context.counters.error(&kind.name(plan.target.version), &what, &detail);
                 None
             }
-            Err(Refusal::Fault(Fault::Fatal(wrong))) => return Err(wrong),
+            Err(ReplyError::Fault(Fault::Fatal(wrong))) => return Err(wrong),
         };
         self.apply(slot, good, &mut context.counters);
         let state = &mut self.workers[worker];
@@ -518,7 +518,8 @@ impl Generator for PlanGenerator {
         state.failed |= good.is_none();
         state.bytes += good.map_or(0, |good| good.bytes);
         if state.left == 0 {
-            self.finish(slot, kind, good.map_or(0, |good| good.entries), calls, context);
+            let entries = good.and_then(|good| good.listing).map_or(0, |page| page.entries);
+            self.finish(slot, kind, entries, calls, context);
         }
         self.feed(calls)
     }
@@ -548,13 +549,13 @@ impl Worker {
 
 /// Sets a listing's worker to the next page, or to the first one when the listing ended, failed or is wrong.
 fn turn_page(worker: &mut Worker, good: Option<Good>, entries: usize, counters: &mut OpCounters) {
-    let Some((cookie, cookieverf, eof)) = good.and_then(|good| good.listing) else {
+    let Some(page) = good.and_then(|good| good.listing) else {
         (worker.cookie, worker.cookieverf, worker.listed) = (0, [0; 8], 0);
         return;
     };
-    worker.listed += good.map_or(0, |good| good.entries);
-    if !eof {
-        (worker.cookie, worker.cookieverf) = (cookie, cookieverf);
+    worker.listed += page.entries;
+    if !page.eof {
+        (worker.cookie, worker.cookieverf) = (page.cookie, page.cookieverf);
         return;
     }
     if worker.listed != entries as u64 {

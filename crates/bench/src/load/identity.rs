@@ -1,13 +1,13 @@
 //! As whom a load calls.
 
 use super::plan::Plan;
-use crate::client::{Client, Identity};
 use crate::error::Error;
+use wire_client::{Client, Identity};
 
 /// Who makes and checks files: another machine than any that makes the load.
 pub(super) fn setup_client(plan: &Plan) -> Result<Client, Error> {
     let machine = "plimsoll-bench".to_owned();
-    Client::mount(&plan.target, &Identity { machine, ..identity(plan, 0) })
+    Ok(Client::mount(&plan.target, &Identity { machine, ..identity(plan, 0) })?)
 }
 
 /// As whom the client of this index calls.

@@ -28,11 +28,11 @@ use crate::driver::buffers::{Framing, Inbox};
 use crate::driver::connection::Connection;
 use crate::driver::counters::{Clock, OpCounters, nanoseconds};
 use crate::driver::{self, cpu};
-use crate::engine::caller::Caller;
-use crate::engine::control::Control;
 use crate::error::Error;
+use crate::job::Caller;
+use crate::job::Control;
 use crate::machine::co_located;
-use crate::target::Target;
+use wire_client::Target;
 
 use call::LISTING_MAX;
 use generator::{PlanGenerator, Shared};

@@ -1,14 +1,10 @@
-//! Judging replies of NFSv3: does it answer the call that was made, and is it good?
+//! Judging results: does a call match its plan?
 
-use nfs_wire::v3::{
-    AccessFail, AccessOk, CommitFail, CommitOk, CreateFail, CreateOk, GetattrOk, LookupFail, LookupOk,
-    PostOpAttr, ReaddirFail, ReaddirplusOk, RemoveFail, RemoveOk, RenameFail, RenameOk, Reply, Status,
-    WriteFail, WriteOk, WriteVerf,
-};
-use xdr::{Decode, Reader};
+use nfs_wire::v3::{StableHow, WriteVerf};
+use wire_client::call::{CallResult, ListedPage, ReadHead};
 
 use super::plan::{Kind, Plan, stable_how};
-use crate::driver::fault::{Fault, counted, ended};
+use crate::driver::fault::{Fault, counted};
 use crate::error::Error;
 use crate::pattern::{self, FileOffset};
 
@@ -27,49 +23,29 @@ pub(super) struct Slot {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Good {
     pub(super) bytes: u64,
-    /// Names listed.
-    pub(super) entries: u64,
     pub(super) verf: Option<WriteVerf>,
-    /// Where a listing goes on: cookie, verifier, and whether it ended.
-    pub(super) listing: Option<(u64, [u8; 8], bool)>,
+    pub(super) listing: Option<ListedPage>,
 }
 
-/// Judges the results of the call in `slot`; `missing` bytes of a READ's data were dropped unread.
+/// Judges the result of the call in `slot`, which is not a READ.
 #[inline]
-pub(super) fn judge(
-    plan: &Plan,
-    slot: &Slot,
-    mut results: Reader<'_>,
-    missing: usize,
-) -> Result<Good, Fault> {
-    let r = &mut results;
-    let good = match slot.kind {
-        Kind::Read => return read(plan, slot, r, missing),
-        Kind::Write => return write(plan, slot, r),
-        Kind::Readdirplus => return listing(r),
-        Kind::Null => Good::default(),
-        Kind::Getattr => succeeded::<GetattrOk, ()>(r, slot).map(|_| Good::default())?,
-        Kind::Lookup => succeeded::<LookupOk<'_>, LookupFail>(r, slot).map(|_| Good::default())?,
-        Kind::Access => succeeded::<AccessOk, AccessFail>(r, slot).map(|_| Good::default())?,
-        Kind::Create => succeeded::<CreateOk<'_>, CreateFail>(r, slot).map(|_| Good::default())?,
-        Kind::Remove => succeeded::<RemoveOk, RemoveFail>(r, slot).map(|_| Good::default())?,
-        Kind::Rename => succeeded::<RenameOk, RenameFail>(r, slot).map(|_| Good::default())?,
-        Kind::Open | Kind::Close => return Err(counted("of NFSv4".to_owned(), slot.kind.to_string())),
-        Kind::Commit => {
-            let ok = succeeded::<CommitOk, CommitFail>(r, slot)?;
-            Good { verf: Some(ok.verf), ..Good::default() }
+pub(super) fn judge(plan: &Plan, slot: &Slot, result: CallResult<'_>) -> Result<Good, Fault> {
+    Ok(match result {
+        CallResult::Written { count, committed, verf } => {
+            judge_write(plan, slot, count, committed)?;
+            Good { bytes: u64::from(count), verf: Some(verf), ..Good::default() }
         }
-    };
-    ended(r)?;
-    Ok(good)
+        CallResult::Committed(verf) => Good { verf: Some(verf), ..Good::default() },
+        CallResult::Listed(page) => Good { listing: Some(page), ..Good::default() },
+        CallResult::Done | CallResult::Found(_) | CallResult::Opened(..) | CallResult::Read { .. } => {
+            Good::default()
+        }
+    })
 }
 
 /// What a READ brought.
 pub(super) struct Transferred<'a> {
-    pub(super) count: u32,
-    /// That of the data, as its own length says.
-    pub(super) length: u32,
-    pub(super) eof: bool,
+    pub(super) head: ReadHead,
     /// The data, with the padding that it has on the wire.
     pub(super) data: &'a [u8],
     /// How long that should be, with what was dropped.
@@ -82,7 +58,7 @@ impl Transferred<'_> {
     /// Whether it is what the call in `slot` asked for.
     #[inline]
     pub(super) fn judge(self, plan: &Plan, slot: &Slot) -> Result<Good, Fault> {
-        let Self { count, length, eof, data, padded, missing } = self;
+        let Self { head: ReadHead { count, length, eof }, data, padded, missing } = self;
         let sent = data.len() + missing;
         if sent != padded || length != count || u64::from(count) > plan.transfer() {
             let wrong = format!(
@@ -106,30 +82,9 @@ impl Transferred<'_> {
     }
 }
 
-/// READ3res (RFC 1813 §3.3.6) piece by piece, since its data may not be there.
+/// Checks that a WRITE is complete, and as stable as requested.
 #[inline]
-fn read(plan: &Plan, slot: &Slot, r: &mut Reader<'_>, missing: usize) -> Result<Good, Fault> {
-    let status = Status::decode(r)?;
-    if status != Status::OK {
-        return Err(refused(&format!("{status:?}"), slot));
-    }
-    PostOpAttr::decode(r)?;
-    let (count, eof, length) = (r.u32()?, r.bool()?, r.u32()?);
-    let padded = (length as usize).next_multiple_of(4);
-    Transferred { count, length, eof, data: r.rest(), padded, missing }.judge(plan, slot)
-}
-
-#[inline]
-fn write(plan: &Plan, slot: &Slot, r: &mut Reader<'_>) -> Result<Good, Fault> {
-    let ok = succeeded::<WriteOk, WriteFail>(r, slot)?;
-    ended(r)?;
-    written(plan, slot, ok.count, ok.committed as u32)?;
-    Ok(Good { bytes: u64::from(ok.count), verf: Some(ok.verf), ..Good::default() })
-}
-
-/// Whether a WRITE took all, as safe as it was asked for; `committed` as the wire says it.
-#[inline]
-pub(super) fn written(plan: &Plan, slot: &Slot, count: u32, committed: u32) -> Result<(), Fault> {
+fn judge_write(plan: &Plan, slot: &Slot, count: u32, committed: StableHow) -> Result<(), Fault> {
     if u64::from(count) > plan.transfer() {
         return Err(Fault::Fatal(Error::Protocol(format!(
             "WRITE of {} bytes: count {count}",
@@ -142,42 +97,11 @@ pub(super) fn written(plan: &Plan, slot: &Slot, count: u32, committed: u32) -> R
             format!("{count} of {} bytes at {:?}", plan.transfer(), slot.position),
         ));
     }
-    if committed < stable_how(plan.stability) as u32 {
-        let detail = format!("stable_how {committed} for {:?}", plan.stability);
+    if committed < stable_how(plan.stability) {
+        let detail = format!("stable_how {} for {:?}", committed as u32, plan.stability);
         return Err(counted("too weak".to_owned(), detail));
     }
     Ok(())
-}
-
-fn listing(r: &mut Reader<'_>) -> Result<Good, Fault> {
-    let ok = match Reply::<ReaddirplusOk<'_>, ReaddirFail>::decode(r)? {
-        Reply::Ok(ok) => ok,
-        Reply::Err(status, _) => return Err(counted(format!("{status:?}"), "listing".to_owned())),
-    };
-    ended(r)?;
-    let (mut entries, mut cookie) = (0, None);
-    for entry in ok.entries.iter() {
-        cookie = Some(entry.cookie);
-        entries += u64::from(entry.name != b"." && entry.name != b"..");
-    }
-    match cookie {
-        None if !ok.eof => {
-            Err(Fault::Fatal(Error::Protocol("READDIRPLUS without entries and not at the end".to_owned())))
-        }
-        cookie => Ok(Good {
-            entries,
-            listing: Some((cookie.unwrap_or(0), ok.cookieverf, ok.eof)),
-            ..Good::default()
-        }),
-    }
-}
-
-#[inline]
-fn succeeded<'a, O: Decode<'a>, F: Decode<'a>>(r: &mut Reader<'a>, slot: &Slot) -> Result<O, Fault> {
-    match Reply::<O, F>::decode(r)? {
-        Reply::Ok(ok) => Ok(ok),
-        Reply::Err(status, _) => Err(refused(&format!("{status:?}"), slot)),
-    }
 }
 
 #[cold]
@@ -186,6 +110,7 @@ pub(super) fn refused(status: &str, slot: &Slot) -> Fault {
         Kind::Read | Kind::Write => {
             format!("{status}, file {}, offset {}", slot.position.file, slot.position.offset)
         }
+        Kind::Readdirplus => "listing".to_owned(),
         _ => status.to_owned(),
     };
     counted(status.to_owned(), detail)

@@ -5,6 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use nfs_wire::v4::{ShareAccess, Stateid};
+use wire_client::nfs4::lease::LeaseKeeper;
+use wire_client::nfs4::session::ClientState;
+use wire_client::smb::channel::Channel;
+use wire_client::smb::session::Session;
+use wire_client::{Identity, Version};
 
 use super::dialect::Dialect;
 use super::file_set::FileSet;
@@ -13,12 +18,7 @@ use super::plan::{Kind, Plan};
 use super::stream::Stream;
 use super::v4::{Origin, Place};
 use super::{smb, v3, v4};
-use crate::client::Identity;
-use crate::client::lease::LeaseKeeper;
-use crate::client::session::ClientState;
 use crate::error::Error;
-use crate::smb::{Channel, Session};
-use crate::target::Version;
 
 /// The clients of a load at the server, while the load lives.
 #[derive(Debug, Default)]
@@ -91,14 +91,14 @@ impl Sessions {
         let opens = open_files(plan, client, file_set, &mut state)?;
         let origin = Origin { identity, minor, client_id: state.id, opens };
         let templates = Arc::new(v4::Templates::new(file_set, &origin));
-        let mut places = (0..).zip(state.other_slots()).map(|(owner, slot)| Place::new(slot, owner));
+        let mut places = (0..).zip(state.load_slots()).map(|(owner, slot)| Place::new(slot, owner));
         let connect = |slots| {
             let stream = state.connect(target, number)?;
             let places = places.by_ref().take(slots).collect();
             Ok(Attached::new(stream, Dialect::V4(Arc::clone(&templates), places)))
         };
         let connections = slots.into_iter().map(connect).collect::<Result<_, Error>>()?;
-        self.keeper.keep(state)?;
+        self.keeper.add(state)?;
         Ok(connections)
     }
 }

@@ -1,32 +1,14 @@
 //! The calls of a load over NFSv3: what is the same for all of a kind, and what follows it.
 
-use nfs_wire::rpc::RecordMark;
-use nfs_wire::v3::{Access, CreateHow, PROGRAM, Procedure, Sattr, VERSION};
+use nfs_wire::v3::{Access, CreateHow, Sattr};
+use wire_client::nfs3::call::Headers;
+use wire_client::{Handle, Identity};
 use xdr::Encode;
 
 use super::call::{Call, LISTING_MAX, push_name};
 use super::file_set::FileSet;
 use super::plan::{Kind, stable_how};
-use crate::client::Identity;
 use crate::driver::calls::Calls;
-
-/// The procedure of a kind of call; OPEN and CLOSE are of NFSv4 alone.
-pub(super) fn procedure(kind: Kind) -> Option<Procedure> {
-    Some(match kind {
-        Kind::Null => Procedure::NULL,
-        Kind::Getattr => Procedure::GETATTR,
-        Kind::Lookup => Procedure::LOOKUP,
-        Kind::Access => Procedure::ACCESS,
-        Kind::Read => Procedure::READ,
-        Kind::Write => Procedure::WRITE,
-        Kind::Create => Procedure::CREATE,
-        Kind::Remove => Procedure::REMOVE,
-        Kind::Rename => Procedure::RENAME,
-        Kind::Readdirplus => Procedure::READDIRPLUS,
-        Kind::Commit => Procedure::COMMIT,
-        Kind::Open | Kind::Close => return None,
-    })
-}
 
 /// Encoded beginnings of calls: record mark, header, credentials, handle. Of one client, since its name is in
 /// them.
@@ -38,18 +20,14 @@ pub(super) struct Templates {
     create_tail: Vec<u8>,
 }
 
-fn begin(identity: &Identity, procedure: Procedure, handle: &impl Encode) -> Vec<u8> {
-    let mark = [0; RecordMark::SIZE];
-    [mark.to_vec(), identity.header(PROGRAM, VERSION, procedure.0), handle.to_bytes()].concat()
-}
-
 impl Templates {
     pub(super) fn new(file_set: &FileSet, identity: &Identity) -> Self {
-        let calls = Kind::ALL.map(|kind| {
-            let Some(procedure) = procedure(kind) else { return Vec::new() };
-            match file_set.handles(kind) {
-                None => vec![begin(identity, procedure, &())],
-                Some(all) => all.iter().map(|handle| begin(identity, procedure, &handle.wire())).collect(),
+        let headers = Headers::new(identity);
+        let calls = Kind::ALL.map(|kind| match file_set.handles(kind) {
+            None => vec![headers.of(kind.into()).to_vec()],
+            Some(all) => {
+                let begin = |handle: &Handle| [headers.of(kind.into()), &handle.wire().to_bytes()].concat();
+                all.iter().map(begin).collect()
             }
         });
         let scratch = file_set.scratch.iter().map(|handle| handle.wire().to_bytes()).collect();
@@ -105,12 +83,14 @@ impl Templates {
 
 #[cfg(test)]
 mod tests {
+    use wire_client::nfs3::call::procedure;
+
     use super::*;
 
     #[test]
     fn kinds_are_named_after_their_procedures() {
-        for (kind, procedure) in Kind::ALL.into_iter().filter_map(|kind| Some((kind, procedure(kind)?))) {
-            assert_eq!(format!("{procedure:?}"), format!("NFSPROC3_{kind}"));
+        for kind in Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Open | Kind::Close)) {
+            assert_eq!(format!("{:?}", procedure(kind.into())), format!("NFSPROC3_{kind}"));
         }
     }
 }

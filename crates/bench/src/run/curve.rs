@@ -8,8 +8,8 @@ use report::scenario::{Point, Series};
 use super::{Runner, search};
 use crate::eda::mix;
 use crate::eda::search::{Search, Step};
-use crate::engine::job::Job;
 use crate::error::Error;
+use crate::job::Job;
 
 impl Runner<'_> {
     /// Measures the series' curves on every side, each with points of its own.

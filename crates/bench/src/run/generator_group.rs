@@ -8,10 +8,10 @@ use report::result::{Machine, Measurement, Operation, Part, ServerSide, TargetFa
 
 use super::steady;
 use crate::agent::check_clock;
-use crate::engine::control::Control;
 use crate::engine::interface::Engine;
-use crate::engine::job::Job;
 use crate::error::Error;
+use crate::job::Control;
+use crate::job::Job;
 use crate::observer::{Observer, Sample};
 
 /// How often somebody looks.

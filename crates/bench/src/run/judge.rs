@@ -5,7 +5,7 @@ use report::scenario::{Cache, Work};
 
 use super::thoroughness::Thoroughness;
 use crate::eda;
-use crate::engine::job::Job;
+use crate::job::Job;
 use crate::load::LATE_MAX;
 
 /// A busier generator is taken for the bottleneck.

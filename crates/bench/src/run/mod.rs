@@ -22,8 +22,8 @@ use report::units::show_size;
 
 use crate::eda::mix;
 use crate::engine::built_in::SMALL_FILES;
-use crate::engine::job::{Job, Metadata};
-use crate::error::{Error, tells_denial};
+use crate::error::Error;
+use crate::job::{Job, Metadata};
 use crate::observer::Observer;
 use crate::pattern::Random;
 
@@ -337,7 +337,7 @@ impl Runner<'_> {
                 ..Measurement::default()
             },
         };
-        if let Some(call) = measurement.errors.keys().find(|call| tells_denial(call)) {
+        if let Some(call) = measurement.errors.keys().find(|call| wire_client::is_denial(call)) {
             let target = self.runs[side].target.target.clone();
             return Err(Error::NoAccess { target, wrong: call.clone() });
         }

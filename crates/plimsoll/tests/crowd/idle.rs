@@ -3,12 +3,12 @@
 use super::Server;
 use super::users::{PASSWORD, USERS};
 use bench::Target;
-use bench::client::{Client, Identity};
 use identity::NtHash;
 use nfs_wire::v3::StableHow;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
+use wire_client::{Client, Identity};
 
 /// A third of them is for files.
 const DESCRIPTORS: usize = 1024;

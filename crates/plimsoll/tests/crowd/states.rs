@@ -2,7 +2,6 @@
 
 use super::session::{Session, put, results};
 use super::{Server, raise_descriptors};
-use bench::client::Identity;
 use nfs_wire::v4::{
     Argument, CreateHow, ExistLockOwner, Fattr, LockArgs, LockReply, LockType, Locker, OpReply, OpenArgs,
     OpenClaim, OpenFlag, OpenToLockOwner, ReclaimCompleteArgs, Reply, ShareAccess, ShareDeny, StateOwner,
@@ -10,6 +9,7 @@ use nfs_wire::v4::{
 };
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
+use wire_client::Identity;
 
 const CLIENTS: usize = 1000;
 /// Of each client.

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
 use bench::Target;
-use bench::client::{Client, Identity};
 use identity::NtHash;
 use nfs_wire::v3::StableHow;
+use wire_client::{Client, Identity};
 
 use super::states::assert_takes;
 use super::{Server, raise_descriptors};

@@ -3,7 +3,6 @@
 
 use super::tries::{ensure, within_tries};
 use super::{Host, MIB, bytes};
-use bench::client::{Client, Handle, Identity};
 use bench::load::Op;
 use nfs_wire::rpc::RecordMark;
 use nfs_wire::v3::{
@@ -15,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use vfs::qos::{Mix, VolumeLimits};
+use wire_client::{Client, Handle, Identity};
 use xdr::{Encode, Writer};
 
 const SECONDS: u64 = 3;

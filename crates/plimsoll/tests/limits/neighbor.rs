@@ -3,7 +3,6 @@
 
 use super::tries::{ensure, within_tries};
 use super::{Host, MIB, bytes};
-use bench::client::{Client, Identity};
 use bench::load::{Op, Plan};
 use bench::{Protection, Version};
 use identity::NtHash;
@@ -12,6 +11,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use vfs::qos::{Limits, VolumeLimits};
+use wire_client::{Client, Identity};
 
 use super::{all, rate, shares};
 

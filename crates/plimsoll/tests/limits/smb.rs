@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bench::client::{Client, Identity};
 use bench::load::{Op, Plan};
 use bench::{Protection, Version};
+use wire_client::{Client, Identity};
 
 use identity::NtHash;
 use vfs::qos::{Kind, Limits, VolumeLimits};

@@ -9,12 +9,12 @@ use std::time::{Duration, SystemTime};
 
 use bench::Target;
 use bench::agent::{Agent, Remote, Token, serve, wall_clock};
-use bench::client::Identity;
 use bench::eda::Prepared;
 use bench::engine::{BuiltIn, Caller, Control, Engine, Job};
 use nfs_wire::v4::{Op, Status};
 use report::result::Part;
 use report::scenario::{Protocol, Work};
+use wire_client::Identity;
 
 use super::tries::{near, within_tries};
 use super::wiretap::{Seen, wiretap};

@@ -2,13 +2,13 @@
 
 use crate::mount::{fsinfo, fsstat, getattr, mount};
 use crate::rig::{Service, eventually};
-use bench::client::{Connection, Handle, Identity};
 use nfs_wire::v3::{
     CreateArgs, CreateFail, CreateHow, CreateOk, DirOpArgs, PROGRAM, Procedure, Reply, Sattr, StableHow,
     Status, VERSION,
 };
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use wire_client::{Connection, Handle, Identity};
 use xdr::{Decode, Encode, Writer};
 
 const MIB: u64 = 1 << 20;

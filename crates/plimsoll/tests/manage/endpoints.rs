@@ -1,11 +1,11 @@
 //! Volumes at several addresses of this machine.
 
 use crate::rig::{Service, eventually};
-use bench::Error;
-use bench::client::{Client, Identity};
 use nfs_wire::v3::Status;
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, TcpListener};
+use wire_client::Error;
+use wire_client::{Client, Identity};
 
 /// No test here has an endpoint at a later address of 127.0.0.0/24.
 const LAST: u8 = 50;

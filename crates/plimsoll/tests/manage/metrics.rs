@@ -64,7 +64,7 @@ fn every_call_is_counted_for_what_it_was() {
         let data = vec![7; 1 << 20];
         clients[0].write(&file, u64::from(call) << 20, &data, StableHow::Unstable).unwrap();
     }
-    let read = |clients: &mut [bench::client::Client]| {
+    let read = |clients: &mut [wire_client::Client]| {
         for call in 0..CALLS {
             let at = u64::from(call) << 20;
             assert_eq!(clients[1].read(&file, at, 4096).unwrap().data, [7; 4096]);

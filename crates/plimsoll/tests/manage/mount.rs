@@ -2,12 +2,13 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use crate::rig::Service;
-use bench::client::{Client, Connection, Handle, Identity};
-use bench::{Error, Target};
+use bench::Target;
 use nfs_wire::v3::{
     Fattr, FsinfoArgs, FsinfoFail, FsinfoOk, FsstatArgs, FsstatFail, FsstatOk, GetattrArgs, GetattrOk,
     PROGRAM, Procedure, Reply, VERSION,
 };
+use wire_client::Error;
+use wire_client::{Client, Connection, Handle, Identity};
 use xdr::{Decode, Encode};
 
 fn root() -> Identity {

@@ -2,9 +2,9 @@
 
 use crate::rig::{Process, plimsoll};
 use api_client::{Client, Target};
-use bench::client::Identity;
 use nfs_wire::v3::StableHow;
 use std::path::Path;
+use wire_client::Identity;
 
 /// In the log of a start that counts the files of a volume.
 const COUNTS: &str = "counting the files";
@@ -25,12 +25,12 @@ fn make_volumes(data: &Path) {
 }
 
 /// Changes a volume over NFS, in ways that take and give back: names, sizes, directories. The connection stays open.
-fn change(data: &Path, volume: &str, round: u32) -> bench::client::Client {
+fn change(data: &Path, volume: &str, round: u32) -> wire_client::Client {
     let told: serde_json::Value =
         serde_json::from_slice(&std::fs::read(data.join("service.json")).unwrap()).unwrap();
     let nfs = told["nfs"].as_str().unwrap();
     let target: bench::Target = format!("nfs://{nfs}/{volume}").parse().unwrap();
-    let mut client = bench::client::Client::mount(&target, &Identity::new(0, 0)).unwrap();
+    let mut client = wire_client::Client::mount(&target, &Identity::new(0, 0)).unwrap();
     let root = client.root();
     let dir = client.make_dir(&root, &format!("dir{round}"), 0o755).unwrap();
     for number in 1..20 {

@@ -2,14 +2,19 @@
 
 use std::collections::VecDeque;
 
-use super::call::OpenId;
+use wire_client::call::{CallKind, CallResult, OpenId};
+use wire_client::nfs3::call::Headers;
+use wire_client::nfs4::call::{Encoder, OwnerSlot};
+use wire_client::nfs4::compound::RETRY_NS;
+use wire_client::smb::call::InFlight;
+use wire_client::{first_xid, nfs3, nfs4, smb};
+use xdr::Encode;
+
+use super::numbers::number;
 use super::process::{Event, Process, UNIT};
-use super::{smb, v3, v4};
-use crate::client;
 use crate::driver::calls::Calls;
-use crate::driver::compound::{AGAIN_NS, Refusal};
 use crate::driver::counters::{Completed, SECOND_NS};
-use crate::driver::fault::Fault;
+use crate::driver::fault::{Fault, ReplyError, counted};
 use crate::driver::generator::{Generator, Reply, RunContext};
 use crate::error::Error;
 use crate::pattern::Payload;
@@ -37,11 +42,29 @@ pub(super) struct Worker {
 /// What the calls of a client are made of.
 #[derive(Debug)]
 pub(super) enum Dialect {
-    V3(v3::Headers),
-    /// With the place of each worker.
-    V4(v4::Origin, Vec<v4::Place>),
-    /// The same.
-    Smb(Vec<smb::Place>),
+    V3(Headers),
+    /// With the slot of each worker.
+    V4(Encoder, Vec<OwnerSlot>),
+    /// With the call in flight of each worker.
+    Smb(Vec<InFlight>),
+}
+
+impl Dialect {
+    /// The result of a call of this kind, which the worker has made.
+    fn decode<'a>(
+        &'a mut self,
+        kind: CallKind,
+        worker: usize,
+        reply: &Reply<'a>,
+    ) -> Result<CallResult<'a>, ReplyError> {
+        let decoded = match self {
+            Self::V3(_) => nfs3::call::decode(kind, reply.results()?),
+            Self::V4(_, slots) => nfs4::call::decode(kind, &mut slots[worker].slot, reply.results()?),
+            Self::Smb(in_flight) => smb::call::decode_in_flight(kind, &in_flight[worker], reply.bytes),
+        };
+        let refused = |status| counted(status, "refused".to_owned());
+        decoded.map_err(|rejection| ReplyError::new(rejection, refused))
+    }
 }
 
 /// The processes of a connection. Each has one slot.
@@ -65,7 +88,7 @@ pub(super) struct ProcessGenerator {
 impl Worker {
     pub(super) fn new(process: Process, number: u64) -> Self {
         // It begins anywhere, so that a second run writes other data than the first.
-        let generation = client::first_xid();
+        let generation = first_xid();
         Self { process, number, good: 0, generation, payload: None, in_flight: false, idle_since: 0 }
     }
 
@@ -152,7 +175,7 @@ impl ProcessGenerator {
 
     /// Whether the process's call can be made now: over SMB it takes credits.
     fn affords(&self, index: usize, calls: &Calls) -> bool {
-        let charge = || smb::charge(&self.workers[index].process.call());
+        let charge = || smb::call::charge(&self.workers[index].process.call());
         calls.channel().is_none_or(|channel| channel.affords(charge()))
     }
 
@@ -185,14 +208,22 @@ impl ProcessGenerator {
             (free, count)
         });
         match &mut self.dialect {
-            Dialect::V3(headers) => headers.push(&call, index, payload, calls),
-            Dialect::V4(origin, places) => {
-                let under = OpenId::stateid(worker.process.under());
-                origin.push(&call, under, &mut places[index], (index, payload), calls);
+            Dialect::V3(headers) => {
+                let start = calls.begin(headers.of(call.kind()));
+                calls.encode_with(|w| call.encode(w));
+                calls.finish(start, index, payload, &[]);
             }
-            Dialect::Smb(places) => {
-                let under = worker.process.under().and_then(OpenId::file_id);
-                smb::push(&call, under, &mut places[index], (index, payload), calls);
+            Dialect::V4(encoder, slots) => {
+                let open = OpenId::stateid(worker.process.under());
+                let start = calls.begin(encoder.header());
+                calls.encode_with(|w| encoder.encode(&call, open, &mut slots[index], w));
+                calls.finish(start, index, payload, encoder.tail(call.kind()));
+            }
+            Dialect::Smb(in_flight) => {
+                let open = worker.process.under().and_then(OpenId::file_id);
+                smb::call::with_requests(&call, open, &mut in_flight[index], |requests| {
+                    calls.send(index, requests, payload);
+                });
             }
         }
         worker.payload = payload.map(|(buffer, _)| buffer);
@@ -201,7 +232,7 @@ impl ProcessGenerator {
     /// The server wants the call to be made again later: it is, unless the load ends.
     fn put_off(&mut self, index: usize, calls: &mut Calls, context: &mut RunContext) {
         if !context.is_ending() {
-            return context.arm(context.now + AGAIN_NS, self.workers.len() + index);
+            return context.arm(context.now + RETRY_NS, self.workers.len() + index);
         }
         self.workers[index].process.give_up();
         self.leave(index, calls);
@@ -252,23 +283,15 @@ impl Generator for ProcessGenerator {
         self.free.extend(worker.payload.take());
         worker.in_flight = false;
         let call = worker.process.call();
-        context.counters.count_call(call.number(worker.process.version()), context.now);
-        let results = || reply.results().map_err(Refusal::from);
-        let judged = match &mut self.dialect {
-            Dialect::V3(_) => results().and_then(|results| Ok(v3::judge(&call, results)?)),
-            Dialect::V4(_, places) => {
-                results().and_then(|results| v4::judge(&call, &mut places[index], results))
-            }
-            Dialect::Smb(places) => smb::judge(&call, &places[index], reply.bytes),
-        };
-        let event = match judged {
-            Ok(answer) => worker.process.answer(answer, context.now)?,
-            Err(Refusal::Later) => {
+        context.counters.count_call(number(&call, worker.process.version()), context.now);
+        let event = match self.dialect.decode(call.kind(), index, &reply) {
+            Ok(result) => worker.process.complete(result, context.now)?,
+            Err(ReplyError::Later) => {
                 self.put_off(index, calls, context);
                 return Ok(());
             }
-            Err(Refusal::Fault(Fault::Counted { what, detail })) => worker.process.failed(what, detail),
-            Err(Refusal::Fault(Fault::Fatal(wrong))) => return Err(wrong),
+            Err(ReplyError::Fault(Fault::Counted { what, detail })) => worker.process.failed(what, detail),
+            Err(ReplyError::Fault(Fault::Fatal(wrong))) => return Err(wrong),
         };
         self.follow(index, event, calls, context);
         self.feed(calls)

@@ -9,20 +9,20 @@ use nfs_wire::v4::{
     OpenResult, ReadOk, Reply as Result4, Stateid, Status, WriteOk,
 };
 
+use wire_client::call::Call;
+use wire_client::nfs4::compound::RIGHTS;
+use wire_client::nfs4::testing::{compound, operations, slot};
+use wire_client::smb::channel::Channel;
+use wire_client::{Handle, Identity, Protection, Version};
+
 use super::*;
-use crate::client::{Handle, Identity};
-use crate::driver::compound::RIGHTS;
-use crate::driver::compound::replies::{compound, slot};
-use crate::driver::compound::requests::operations;
 use crate::driver::counters::{Clock, OpCounters};
 use crate::eda::mix::{BACKEND, Operation};
 use crate::eda::population::Population;
 use crate::eda::process::Settings;
 use crate::eda::schedule::Schedule;
-use crate::engine::control::Control;
+use crate::job::Control;
 use crate::pattern::FileOffset;
-use crate::smb::Channel;
-use crate::target::{Protection, Version};
 
 const OPEN: Stateid = Stateid { seqid: 1, other: [9; 12] };
 /// When the load ends.
@@ -41,8 +41,8 @@ struct Rig {
 
 impl Rig {
     fn new() -> Self {
-        let places = vec![v4::Place::new(slot(1), 3)];
-        let dialect = Dialect::V4(v4::Origin::new(&Identity::new(0, 0), 1, 5), places);
+        let places = vec![OwnerSlot::new(slot(1), 3)];
+        let dialect = Dialect::V4(Encoder::new(&Identity::new(0, 0), 1, 5), places);
         Self::with(Version::V41, dialect, 1, Calls::new(4, 4))
     }
 
@@ -126,7 +126,7 @@ impl Rig {
 /// Which file the READ in flight is of: handles are the files' numbers.
 fn read_file(process: &Process) -> u32 {
     match process.call() {
-        crate::eda::call::Call::Read(arguments) => arguments.file.0[0].into(),
+        Call::Read(arguments) => arguments.file.0[0].into(),
         other => panic!("{other:?}"),
     }
 }
@@ -211,7 +211,7 @@ fn what_is_put_off_at_the_end_is_left_and_what_is_open_closed() {
 #[test]
 fn calls_over_smb_wait_for_credits() {
     for (credits, sent) in [(0, 0), (1, 1), (2, 2)] {
-        let dialect = Dialect::Smb(vec![smb::Place::default(), smb::Place::default()]);
+        let dialect = Dialect::Smb(vec![InFlight::default(), InFlight::default()]);
         let calls = Calls::new(4, 4).of_channel(Channel::with_credits(credits));
         let mut rig = Rig::with(Version::Smb(Protection::None), dialect, 2, calls);
         rig.due(0, 1_000_000);

@@ -28,17 +28,17 @@ use nfs_wire::v3::{
     Access, AccessArgs, CommitArgs, CreateArgs, CreateHow, DirOpArgs, GetattrArgs, LookupArgs, MkdirArgs,
     ReadArgs, RemoveArgs, Sattr, SetattrArgs, StableHow, WriteVerf,
 };
+use wire_client::call::{Call, CallResult, OpenHead, OpenId, WriteHead};
+use wire_client::{Handle, Version};
 
-use super::call::{Answer, Call, OpenHead, OpenId, WriteHead};
 use super::mix::{Operation, SMALL_FILE};
+use super::numbers::name;
 use super::opens::{OpenFile, Opens, PLACES, access_of, place_of};
 use super::population::{Content, Cursor, Name, Population, choose};
 use super::schedule::{Planned, Schedule};
-use crate::client::Handle;
 use crate::driver::fault::{Fault, counted};
 use crate::error::Error;
 use crate::pattern::{self, FileOffset};
-use crate::target::Version;
 
 /// How long attributes are known, in nanoseconds (`actimeo=600`).
 pub(super) const ATTRIBUTES_KNOWN_NS: u64 = 600_000_000_000;
@@ -329,10 +329,10 @@ impl Process {
     ///
     /// # Errors
     /// What no server may send, or data that belongs elsewhere.
-    pub(super) fn answer(&mut self, answer: Answer<'_>, now: u64) -> Result<Event, Error> {
-        match self.judge(answer) {
+    pub(super) fn complete(&mut self, result: CallResult<'_>, now: u64) -> Result<Event, Error> {
+        match self.judge(result) {
             Ok(()) => {
-                self.apply(answer, now);
+                self.apply(result, now);
                 Ok(match self.following() {
                     Some(step) => self.take(step),
                     None if matches!(self.step, Step::Rmdir | Step::Leave) => Event::Tidied,
@@ -346,7 +346,7 @@ impl Process {
 
     /// The call in flight was not executed: `what` is wrong.
     pub(super) fn failed(&mut self, what: String, detail: String) -> Event {
-        let detail = format!("{} {}: {detail}", self.call().name(self.settings.version), self.name.text());
+        let detail = format!("{} {}: {detail}", name(&self.call(), self.settings.version), self.name.text());
         let mut operation = self.planned.operation.name();
         // Neither is tried again.
         match self.step {
@@ -517,19 +517,21 @@ impl Process {
     }
 
     /// Whether a reply brought what was asked for.
-    fn judge(&mut self, answer: Answer<'_>) -> Result<(), Fault> {
-        match answer {
-            Answer::Read { count, data, eof } => self.judge_read(count, data, eof),
-            Answer::Written { count, committed, verf } => {
+    fn judge(&mut self, result: CallResult<'_>) -> Result<(), Fault> {
+        match result {
+            CallResult::Read { count, data, eof } => self.judge_read(count, data, eof),
+            CallResult::Written { count, committed, verf } => {
                 self.judge_write(count, committed)?;
                 self.note(verf);
                 Ok(())
             }
-            Answer::Committed(verf) => {
+            CallResult::Committed(verf) => {
                 self.note(verf);
                 Ok(())
             }
-            Answer::Done | Answer::Found(_) | Answer::Opened(..) => Ok(()),
+            CallResult::Done | CallResult::Found(_) | CallResult::Opened(..) | CallResult::Listed(_) => {
+                Ok(())
+            }
         }
     }
 
@@ -570,15 +572,15 @@ impl Process {
     }
 
     /// Notes what a good reply means for the files.
-    fn apply(&mut self, answer: Answer<'_>, now: u64) {
+    fn apply(&mut self, result: CallResult<'_>, now: u64) {
         if matches!(self.step, Step::Close | Step::Leave) {
             return self.opens.clear(self.closing);
         }
-        let found = match answer {
-            Answer::Found(handle) | Answer::Opened(_, handle) => handle.map(Handle::from),
+        let found = match result {
+            CallResult::Found(handle) | CallResult::Opened(_, handle) => handle.map(Handle::from),
             _ => None,
         };
-        if let Answer::Opened(id, _) = answer {
+        if let CallResult::Opened(id, _) = result {
             let file = found.clone().unwrap_or_else(|| self.handle().clone());
             self.opens.set(place_of(self.planned.operation), OpenFile { file, id });
         }

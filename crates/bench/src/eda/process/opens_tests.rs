@@ -58,7 +58,7 @@ impl Stepped {
 
     fn answer(&mut self) -> Event {
         let process = &mut self.process;
-        let name = process.call().name(Version::V41).replace("OP_", "");
+        let name = name(&process.call(), Version::V41).replace("OP_", "");
         let refused = self.refused.contains(&self.calls.len());
         self.calls.push((name, OpenId::stateid(process.under()).seqid));
         if refused {
@@ -73,19 +73,19 @@ impl Stepped {
         let read = if let Call::Read(ReadArgs { count, .. }) = process.call() { data(count) } else { vec![] };
         let mut open = |file| {
             self.opened += 1;
-            Answer::Opened(OpenId::V4(Stateid { seqid: self.opened, other: [1; 12] }), file)
+            CallResult::Opened(OpenId::Nfs4(Stateid { seqid: self.opened, other: [1; 12] }), file)
         };
-        let answer = match process.call() {
+        let result = match process.call() {
             Call::Open(_) => open(None),
             Call::Create(_) => open(Some(made)),
-            Call::Read(ReadArgs { count, .. }) => Answer::Read { count, data: &read, eof: false },
+            Call::Read(ReadArgs { count, .. }) => CallResult::Read { count, data: &read, eof: false },
             Call::Write(WriteHead { count, stable, .. }) => {
-                Answer::Written { count, committed: stable, verf: VERF }
+                CallResult::Written { count, committed: stable, verf: VERF }
             }
-            Call::Commit(_) => Answer::Committed(VERF),
-            _ => Answer::Done,
+            Call::Commit(_) => CallResult::Committed(VERF),
+            _ => CallResult::Done,
         };
-        process.answer(answer, 0).unwrap()
+        process.complete(result, 0).unwrap()
     }
 }
 

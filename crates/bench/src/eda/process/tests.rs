@@ -4,11 +4,12 @@ use nfs_wire::v3::{
     AccessOk, CommitOk, CreateOk, Fattr, FileHandle, FileType, GetattrOk, LookupOk, NfsTime, ReadOk,
     RemoveFail, RemoveOk, Reply, SetattrOk, SpecData, Status, WccData, WriteOk,
 };
+use wire_client::call::Rejection;
+use wire_client::nfs3::call::decode;
 use xdr::{Encode, Reader};
 
 use super::*;
 use crate::eda::mix::{BACKEND, FRONTEND, LARGE_FILE, Role};
-use crate::eda::v3;
 use crate::pattern::Payload;
 
 const NOW: u64 = 5_000_000;
@@ -37,10 +38,11 @@ fn answer(process: &mut Process, reply: &impl Encode) -> Event {
 }
 
 fn answer_at(process: &mut Process, reply: &[u8], now: u64) -> Result<Event, Error> {
-    match v3::judge(&process.call(), Reader::new(reply)) {
-        Ok(answer) => process.answer(answer, now),
-        Err(Fault::Counted { what, detail }) => Ok(process.failed(what, detail)),
-        Err(Fault::Fatal(wrong)) => Err(wrong),
+    match decode(process.call().kind(), Reader::new(reply)) {
+        Ok(result) => process.complete(result, now),
+        Err(Rejection::Refused(status)) => Ok(process.failed(status, "refused".to_owned())),
+        Err(Rejection::Fatal(error)) => Err(error.into()),
+        Err(Rejection::Later) => unreachable!("NFSv3 has no delay here"),
     }
 }
 

@@ -10,9 +10,9 @@ use report::units::show_size;
 use rustix::fs::{FileType, OFlags};
 
 use super::plan::{self, Access};
-use crate::engine::job::Job;
 use crate::error::Error;
 use crate::fio::{Running, Tool};
+use crate::job::Job;
 use crate::private_dir::{PrivateDir, remove_empty};
 
 /// Where files are while they are made: what has its name is whole.

@@ -24,11 +24,11 @@ use report::scenario::{Stability, Work};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
-use super::control::Control;
 use super::interface::Engine;
-use super::job::Job;
 use crate::error::Error;
 use crate::fio::{Running, Tool};
+use crate::job::Control;
+use crate::job::Job;
 use crate::machine::{UsageSampler, co_located};
 use crate::private_dir::{PrivateDir, descriptor_path, remove_empty};
 

@@ -16,11 +16,11 @@ use super::plan;
 use crate::driver::counters::{Clock, Completed, OpCounters};
 use crate::driver::cpu::WindowCpu;
 use crate::engine::built_in::SMALL_FILES;
-use crate::engine::control::Control;
-use crate::engine::job::Job;
 use crate::error::Error;
+use crate::job::Control;
+use crate::job::Job;
 use crate::private_dir::PrivateDir;
-use crate::target::Version;
+use wire_client::Version;
 
 /// Most threads of one load.
 const THREADS_MAX: usize = 1024;

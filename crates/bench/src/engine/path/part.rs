@@ -6,9 +6,9 @@ use std::io;
 use report::result::{ClientResult, Doubt, DoubtKind, MachineUse, Part};
 
 use super::plan;
-use crate::engine::job::Job;
 use crate::error::Error;
 use crate::fio::{Finished, JobOutput, Rates, Totals, operations};
+use crate::job::Job;
 
 /// How much longer than its window a measurement may be before it is said.
 const LONGER_MAX: f64 = 1.05;

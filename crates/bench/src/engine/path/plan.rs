@@ -7,9 +7,9 @@ use report::result::MountFacts;
 use report::scenario::{Cache, Pattern, Stability, Work};
 
 use super::{mount, opening};
-use crate::engine::job::Job;
 use crate::error::Error;
 use crate::fio::LOG_MS;
+use crate::job::Job;
 
 /// Bytes of a transfer when files are made; they are whole multiples of it.
 const LAYOUT_BLOCK: u64 = 1 << 20;

@@ -1,27 +1,27 @@
 //! The calls of a load over NFSv4.1 and 4.2: compounds as Linux' client sends them.
 
-pub(super) mod reply;
 #[cfg(test)]
 mod tests;
 
-use nfs_wire::rpc::RecordMark;
+use nfs_wire::v3::FileHandle;
 use nfs_wire::v4::{
     AccessArgs, Argument, Bitmap, CloseArgs, CommitArgs, CompoundHead, CreateHow, Fattr, GetattrArgs, Op,
     OpenClaim, OpenFlag, PROGRAM, Procedure, ShareAccess, StateOwner, Stateid, VERSION, attr,
 };
-use xdr::Encode;
+use wire_client::nfs4::call::is_reply_cached;
+use wire_client::nfs4::compound::{CACHE_CONSISTENCY, FILE_ATTRIBUTES, RIGHTS};
+use wire_client::nfs4::session::{self, SessionSlot, putfh};
+use wire_client::{Handle, Identity};
+use xdr::{Encode, Writer};
 
 use super::call::{Call, LISTING_MAX, push_name};
 use super::file_set::FileSet;
 use super::plan::{Kind, stable_how};
-use crate::client::session::{self, SessionSlot, putfh};
-use crate::client::{Handle, Identity};
 use crate::driver::calls::Calls;
-use crate::driver::compound::{CONSISTENCY, OF_A_FILE, RIGHTS};
 
 /// What Linux asks of each name that it lists.
 const OF_A_NAME: Bitmap = {
-    let mut wanted = OF_A_FILE;
+    let mut wanted = FILE_ATTRIBUTES;
     wanted.insert(attr::RDATTR_ERROR);
     wanted.insert(attr::FILEHANDLE);
     wanted
@@ -36,34 +36,10 @@ const OWNER_BYTES: usize = 8;
 /// Bytes of OPEN, its number and arguments, before that.
 const BEFORE_OWNER: usize = 28;
 
-/// The operation of a kind of call.
-pub(super) fn operation(kind: Kind) -> Op {
-    match kind {
-        // No operation has this number, and NULL is the procedure with it.
-        Kind::Null => Op(0),
-        Kind::Getattr => Op::GETATTR,
-        Kind::Lookup => Op::LOOKUP,
-        Kind::Access => Op::ACCESS,
-        Kind::Read => Op::READ,
-        Kind::Write => Op::WRITE,
-        Kind::Create | Kind::Open => Op::OPEN,
-        Kind::Remove => Op::REMOVE,
-        Kind::Rename => Op::RENAME,
-        Kind::Readdirplus => Op::READDIR,
-        Kind::Commit => Op::COMMIT,
-        Kind::Close => Op::CLOSE,
-    }
-}
-
-/// Whether the server is to keep the reply for a repetition.
-fn is_kept(kind: Kind) -> bool {
-    matches!(kind, Kind::Create | Kind::Open | Kind::Close | Kind::Remove | Kind::Rename)
-}
-
 /// A call slot's slot in a session, and what it has open.
 #[derive(Debug)]
 pub(super) struct Place {
-    slot: SessionSlot,
+    pub(super) slot: SessionSlot,
     /// The owner of its opens: no other slot's, so that two of one file are two.
     owner: u64,
     /// What OPEN gave, until CLOSE.
@@ -80,6 +56,19 @@ impl Place {
     /// Whether it has a file open.
     pub(super) fn is_open(&self) -> bool {
         self.opened.is_some()
+    }
+
+    /// Notes an open file; `file` is its handle where it was opened by name.
+    pub(super) fn set_open(&mut self, stateid: Stateid, file: Option<FileHandle<'_>>) {
+        self.opened = Some(stateid);
+        if let Some(file) = file {
+            self.file.clear();
+            file.encode(&mut Writer::new(&mut self.file));
+        }
+    }
+
+    pub(super) fn set_closed(&mut self) {
+        self.opened = None;
     }
 
     /// What SEQUENCE's arguments begin with, for the next call.
@@ -148,16 +137,16 @@ impl Templates {
         let close = Argument::Close(CloseArgs { seqid: 0, open_stateid: Stateid::ANONYMOUS }).to_bytes();
         Self {
             calls,
-            sequence_at: RecordMark::SIZE + header(origin).len() + BEFORE_SEQUENCE,
+            sequence_at: header(origin).len() + BEFORE_SEQUENCE,
             opens: origin.opens.iter().map(|open| as_bytes(*open)).collect(),
             files: handles(&file_set.files),
             scratch: handles(&file_set.scratch),
-            open_tail: [&open[BEFORE_OWNER + OWNER_BYTES..], &access, &getattr(OF_A_FILE)].concat(),
+            open_tail: [&open[BEFORE_OWNER + OWNER_BYTES..], &access, &getattr(FILE_ATTRIBUTES)].concat(),
             create_middle: create[BEFORE_OWNER + OWNER_BYTES..].to_vec(),
-            create_tail: [getfh.clone(), access, getattr(OF_A_FILE)].concat(),
-            lookup_tail: [getfh, getattr(OF_A_FILE)].concat(),
-            write_tail: getattr(CONSISTENCY),
-            close_middle: [&getattr(CONSISTENCY), &close[..close.len() - 16]].concat(),
+            create_tail: [getfh.clone(), access, getattr(FILE_ATTRIBUTES)].concat(),
+            lookup_tail: [getfh, getattr(FILE_ATTRIBUTES)].concat(),
+            write_tail: getattr(CACHE_CONSISTENCY),
+            close_middle: [&getattr(CACHE_CONSISTENCY), &close[..close.len() - 16]].concat(),
             rename_middle: Op::RENAME.to_bytes(),
             list_tail: [LISTING_MAX.to_bytes(), LISTING_MAX.to_bytes(), OF_A_NAME.to_bytes()].concat(),
         }
@@ -229,14 +218,13 @@ impl Templates {
 }
 
 fn header(origin: &Origin<'_>) -> Vec<u8> {
-    origin.identity.header(PROGRAM, VERSION, Procedure::COMPOUND.0)
+    origin.identity.record_header(PROGRAM, VERSION, Procedure::COMPOUND.0)
 }
 
 /// A call of this kind up to the arguments that differ.
 fn begin(origin: &Origin<'_>, kind: Kind, handle: Option<&Handle>) -> Vec<u8> {
-    let mark = [0; RecordMark::SIZE];
     if kind == Kind::Null {
-        return [mark.to_vec(), origin.identity.header(PROGRAM, VERSION, Procedure::NULL.0)].concat();
+        return origin.identity.record_header(PROGRAM, VERSION, Procedure::NULL.0);
     }
     let (operations, arguments) = arguments(origin.client_id, kind);
     // SEQUENCE and PUTFH come first.
@@ -244,10 +232,9 @@ fn begin(origin: &Origin<'_>, kind: Kind, handle: Option<&Handle>) -> Vec<u8> {
     let slot = SessionSlot { session: [0; _], slot: 0, highest: 0, sequence: 0 };
     let object = handle.map_or_else(|| Op::PUTFH.to_bytes(), |handle| putfh(handle).to_bytes());
     [
-        mark.to_vec(),
         header(origin),
         head.to_bytes(),
-        Argument::Sequence(slot.arguments(is_kept(kind))).to_bytes(),
+        Argument::Sequence(slot.arguments(is_reply_cached(kind.into()))).to_bytes(),
         object,
         arguments,
     ]
@@ -256,7 +243,7 @@ fn begin(origin: &Origin<'_>, kind: Kind, handle: Option<&Handle>) -> Vec<u8> {
 
 /// How many operations follow PUTFH, and the beginning of the first of them.
 fn arguments(client_id: u64, kind: Kind) -> (u32, Vec<u8>) {
-    let getattr = || Argument::Getattr(GetattrArgs { attr_request: OF_A_FILE }).to_bytes();
+    let getattr = || Argument::Getattr(GetattrArgs { attr_request: FILE_ATTRIBUTES }).to_bytes();
     match kind {
         Kind::Null => (0, Vec::new()),
         Kind::Getattr => (1, getattr()),

@@ -7,23 +7,20 @@ use nfs_wire::v4::{
     OpenOk, OpenResult, PutfhArgs, ReadArgs, ReadOk, ReaddirArgs, RemoveArgs, RenameArgs, Reply,
     SequenceArgs, SequenceStatus, ShareDeny, Status, WriteArgs, WriteOk,
 };
-use xdr::Reader;
+use wire_client::nfs4::call::operation;
+use wire_client::nfs4::testing::{SESSION, compound, only_call, operations, slot};
 
 use super::*;
-use crate::driver::compound::Refusal;
-use crate::driver::compound::replies::{SESSION, compound, slot};
-use crate::driver::compound::requests::{only_call, operations};
 use crate::driver::counters::{Clock, OpCounters};
-use crate::driver::fault::Fault;
+use crate::driver::fault::{Fault, ReplyError};
 use crate::driver::generator::{Generator, Reply as Answer, RunContext};
-use crate::engine::control::Control;
+use crate::job::Control;
 use crate::load::Op as LoadOp;
 use crate::load::dialect::Dialect;
 use crate::load::generator::{PlanGenerator, Shared};
 use crate::load::plan::Plan;
 use crate::load::reply::Slot;
 use crate::pattern::FileOffset;
-use reply::judge;
 
 const OPEN: Stateid = Stateid { seqid: 1, other: [9; 12] };
 
@@ -89,7 +86,7 @@ fn first_call(op: LoadOp, is_kept: bool, wanted: &[Argument<'_>]) {
 
 #[test]
 fn calls_are_counted_by_the_operation_they_are_made_for() {
-    let names = Kind::ALL.map(|kind| format!("{:?}", operation(kind)));
+    let names = Kind::ALL.map(|kind| format!("{:?}", operation(kind.into())));
     assert_eq!(names[1..4], ["OP_GETATTR", "OP_LOOKUP", "OP_ACCESS"]);
     assert!(names[1..].iter().all(|name| name.starts_with("OP_")), "{names:?}");
 }
@@ -100,8 +97,8 @@ fn calls_are_those_of_linux() {
     let access = || Argument::Access(AccessArgs { access: RIGHTS });
     let read = ReadArgs { stateid: OPEN, offset: 0, count: 512 };
     first_call(LoadOp::Read, false, &[putfh(&file), Argument::Read(read)]);
-    first_call(LoadOp::Getattr, false, &[putfh(&file), getattr(OF_A_FILE)]);
-    first_call(LoadOp::Access, false, &[putfh(&file), access(), getattr(OF_A_FILE)]);
+    first_call(LoadOp::Getattr, false, &[putfh(&file), getattr(FILE_ATTRIBUTES)]);
+    first_call(LoadOp::Access, false, &[putfh(&file), access(), getattr(FILE_ATTRIBUTES)]);
     let commit = CommitArgs { offset: 0, count: 0 };
     first_call(LoadOp::Commit, false, &[putfh(&file), Argument::Commit(commit)]);
     let readdir = ReaddirArgs {
@@ -124,13 +121,13 @@ fn calls_are_those_of_linux() {
         })
     };
     let of_file = open(ShareAccess::READ, OpenFlag::NoCreate, OpenClaim::Fh);
-    let opening = [putfh(&file), of_file, access(), getattr(OF_A_FILE)];
+    let opening = [putfh(&file), of_file, access(), getattr(FILE_ATTRIBUTES)];
     first_call(LoadOp::Open, true, &opening);
     first_call(LoadOp::OpenRead, true, &opening);
     let mode = 0o644_u32.to_bytes();
     let how = CreateHow::Unchecked(Fattr { attrmask: Bitmap::of(&[attr::MODE]), attr_vals: &mode });
     let made = open(ShareAccess::WRITE, OpenFlag::Create(how), OpenClaim::Null(b"000000000000000000000001"));
-    let wanted = [putfh(&scratch), made, Argument::Getfh, access(), getattr(OF_A_FILE)];
+    let wanted = [putfh(&scratch), made, Argument::Getfh, access(), getattr(FILE_ATTRIBUTES)];
     first_call(LoadOp::Create, true, &wanted);
 }
 
@@ -142,7 +139,7 @@ fn data_of_a_write_lies_between_its_operations() {
     let data = calls.payloads[0].bytes().to_vec();
     with_operations(&calls, |found| {
         let write = WriteArgs { stateid: OPEN, offset: 0, stable: v4::StableHow::Unstable, data: &data };
-        let wanted = [sequence(false, 1), putfh(&[1; 5]), Argument::Write(write), getattr(CONSISTENCY)];
+        let wanted = [sequence(false, 1), putfh(&[1; 5]), Argument::Write(write), getattr(CACHE_CONSISTENCY)];
         assert_eq!(found, wanted);
     });
 }
@@ -173,15 +170,19 @@ fn opened() -> [OpReply<'static>; 3] {
 
 /// What is made of a reply to a call of this kind, and which number the slot's next call has.
 fn judged(kind: Kind, reply: &[u8]) -> (Result<u64, String>, u32) {
-    let mut place = Place::new(slot(5), 0);
+    let file_set = FileSet::with_handles(vec![handle(1)], vec![handle(2)], vec![handle(3)]);
+    let origin = Origin { identity: &Identity::new(0, 0), minor: 2, client_id: 5, opens: vec![OPEN] };
+    let mut dialect = Dialect::V4(Arc::new(Templates::new(&file_set, &origin)), vec![Place::new(slot(5), 0)]);
     let call = Slot { worker: 0, kind, position: FileOffset { file: 0, offset: 0 }, generation: 0 };
-    let judged = judge(&plan(LoadOp::Read), &call, &mut place, Reader::new(reply), 0);
+    let reply = [&ReplyHeader::success(0)[..], reply].concat();
+    let judged = dialect.judge(&plan(LoadOp::Read), &call, 0, &Answer { bytes: &reply, missing: 0 });
     let judged = judged.map(|good| good.bytes).map_err(|refusal| match refusal {
-        Refusal::Later => "later".to_owned(),
-        Refusal::Fault(Fault::Counted { what, .. }) => what,
-        Refusal::Fault(Fault::Fatal(wrong)) => wrong.to_string(),
+        ReplyError::Later => "later".to_owned(),
+        ReplyError::Fault(Fault::Counted { what, .. }) => what,
+        ReplyError::Fault(Fault::Fatal(wrong)) => wrong.to_string(),
     });
-    (judged, place.slot.sequence)
+    let Dialect::V4(_, places) = &dialect else { unreachable!("made above") };
+    (judged, places[0].slot.sequence)
 }
 
 #[test]
@@ -319,7 +320,7 @@ fn names_are_renamed_and_removed() {
     let renamed = calls.unsent();
     // The last records: CLOSE of what GETFH named, then RENAME to the next name.
     let close = Argument::Close(CloseArgs { seqid: 0, open_stateid: OPEN });
-    let closing = [sequence(true, 2), putfh(&[4; 6]), getattr(CONSISTENCY), close];
+    let closing = [sequence(true, 2), putfh(&[4; 6]), getattr(CACHE_CONSISTENCY), close];
     assert_eq!(operations(&made, 2).last().unwrap(), &closing);
     let (oldname, newname) = (b"000000000000000000000001", b"000000000000000000000002");
     let rename = Argument::Rename(RenameArgs { oldname, newname });

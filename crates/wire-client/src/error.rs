@@ -1,0 +1,88 @@
+//! Errors of calls, and of setting connections up.
+
+use std::{fmt, io};
+
+use nfs_wire::mount::Status as MountStatus;
+use nfs_wire::v3::Status;
+use nfs_wire::v4;
+use smb_wire::NtStatus;
+use xdr::Malformed;
+
+/// Statuses by which a server denies access.
+const DENIED_NFS3: [Status; 3] = [Status::ACCES, Status::PERM, Status::ROFS];
+const DENIED_NFS4: [v4::Status; 3] = [v4::Status::ACCESS, v4::Status::PERM, v4::Status::ROFS];
+const DENIED_SMB: [NtStatus; 2] = [NtStatus::ACCESS_DENIED, NtStatus::MEDIA_WRITE_PROTECTED];
+/// Statuses of NFS that callers test for, and their counterparts in SMB.
+const SMB_EQUIVALENTS: [(Status, NtStatus); 2] =
+    [(Status::NOENT, NtStatus::OBJECT_NAME_NOT_FOUND), (Status::EXIST, NtStatus::OBJECT_NAME_COLLISION)];
+
+#[derive(Debug)]
+pub enum Error {
+    /// The request cannot be carried out: what is wrong, and what is allowed.
+    Unsupported(String),
+    /// An error of the operating system.
+    Io { doing: String, source: io::Error },
+    /// The server violated the protocol, or closed the connection.
+    Protocol(String),
+    /// The server refused a call.
+    Refused {
+        /// The call and its object.
+        doing: String,
+        /// The status by its name in the specification.
+        status: String,
+    },
+}
+
+impl Error {
+    /// Whether the server refused a call with this status, in any version: the statuses that callers test for have the same
+    /// name in NFSv3 and NFSv4.
+    pub fn is(&self, wanted: Status) -> bool {
+        let Self::Refused { status, .. } = self else { return false };
+        let name = |status: &str| status.split_once("ERR_").map(|(_, name)| name.to_owned());
+        let over_smb =
+            SMB_EQUIVALENTS.iter().any(|(nfs, smb)| *nfs == wanted && format!("{smb:?}") == *status);
+        over_smb
+            || name(status).is_some_and(|name_in_status| Some(name_in_status) == name(&format!("{wanted:?}")))
+    }
+
+    /// Names the operation that failed; for `map_err`.
+    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing: doing.into(), source }
+    }
+}
+
+/// Whether `text` ends with a status by which a server denies access.
+pub fn is_denial(text: &str) -> bool {
+    let by_mount = format!("{:?}", MountStatus::ACCES);
+    let by_nfs3 = DENIED_NFS3.iter().map(|status| format!("{status:?}"));
+    let by_nfs4 = DENIED_NFS4.iter().map(|status| format!("{status:?}"));
+    let by_smb = DENIED_SMB.iter().map(|status| format!("{status:?}"));
+    let mut denials = by_nfs3.chain([by_mount]).chain(by_nfs4).chain(by_smb);
+    denials.any(|status| text.ends_with(&status))
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported(wrong) => f.write_str(wrong),
+            Self::Io { doing, source } => write!(f, "{doing}: {source}"),
+            Self::Protocol(wrong) => write!(f, "protocol error: {wrong}"),
+            Self::Refused { doing, status } => write!(f, "{doing}: the server answered {status}"),
+        }
+    }
+}
+
+// `Display` prints the source of `Io`; `source()` would print it a second time.
+impl std::error::Error for Error {}
+
+impl From<Malformed> for Error {
+    fn from(malformed: Malformed) -> Self {
+        Self::Protocol(malformed.to_string())
+    }
+}
+
+impl From<smb_wire::Malformed> for Error {
+    fn from(malformed: smb_wire::Malformed) -> Self {
+        Self::Protocol(malformed.to_string())
+    }
+}
