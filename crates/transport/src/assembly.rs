@@ -11,7 +11,7 @@ pub(crate) struct Assembly {
     /// Bytes in them.
     length: usize,
     /// Bytes of memory they take.
-    held: usize,
+    memory_bytes: usize,
     parts: u32,
     /// Bytes that the part begun last still lacks, and whether it is the message's last.
     open: Option<(usize, bool)>,
@@ -33,7 +33,7 @@ impl Assembly {
 
     /// Bytes of memory held.
     pub(crate) fn held(&self) -> usize {
-        self.held
+        self.memory_bytes
     }
 
     /// Begins a part of `length` bytes; all parts together have at most `message_bytes_max`.
@@ -54,7 +54,7 @@ impl Assembly {
     /// Begins a message of `length` bytes for which memory is reserved.
     pub(crate) fn begin_whole(&mut self, length: usize) {
         self.parts += 1;
-        self.held += length;
+        self.memory_bytes += length;
         self.pieces.push(Vec::with_capacity(length));
         self.open = Some((length, true));
     }
@@ -64,7 +64,7 @@ impl Assembly {
     pub(crate) fn take(&mut self, bytes: &[u8]) -> (usize, Option<Vec<u8>>) {
         let Some((lacks, last)) = self.open else { return (0, None) };
         let taken = lacks.min(bytes.len());
-        self.keep(&bytes[..taken]);
+        self.append(&bytes[..taken]);
         self.open = (taken < lacks).then_some((lacks - taken, last));
         if self.open.is_some() || !last {
             return (taken, None);
@@ -74,14 +74,14 @@ impl Assembly {
         (taken, whole)
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn append(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
         match self.pieces.last_mut() {
             Some(last) if last.capacity() - last.len() >= bytes.len() => last.extend_from_slice(bytes),
             _ => {
                 let mut piece = Vec::with_capacity(bytes.len().max(PIECE_BYTES_MIN));
                 piece.extend_from_slice(bytes);
-                self.held += piece.capacity();
+                self.memory_bytes += piece.capacity();
                 self.pieces.push(piece);
             }
         }

@@ -8,7 +8,7 @@ use vfs::sync::Mutex;
 /// Bytes received: `filled` of them, of which those before `start` have been dealt with.
 pub(crate) struct Buffer {
     data: Option<Box<[u8]>>,
-    home: Arc<BufferPool>,
+    pool: Arc<BufferPool>,
     /// Where the next call begins.
     pub(crate) start: usize,
     /// Where the received bytes end.
@@ -19,8 +19,8 @@ pub(crate) struct Buffer {
 pub(crate) struct BufferPool {
     state: Mutex<State>,
     /// Somebody found the pool empty and wants to be told.
-    missed: AtomicBool,
-    on_return: Box<dyn Fn() + Send + Sync>,
+    is_awaited: AtomicBool,
+    on_available: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
@@ -36,19 +36,19 @@ impl BufferPool {
     /// A pool that calls `on_return` when a buffer comes back after one was missed.
     pub(crate) fn new(on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let state = Mutex::new(State::default());
-        Arc::new(Self { state, missed: AtomicBool::new(false), on_return: Box::new(on_return) })
+        Arc::new(Self { state, is_awaited: AtomicBool::new(false), on_available: Box::new(on_return) })
     }
 
     /// An empty buffer; `None` if too many are in use, and then the pool's owner will be told when to try again.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Buffer> {
         let mut state = self.state.lock();
         if state.in_use >= BUFFERS_MAX {
-            self.missed.store(true, Ordering::SeqCst);
+            self.is_awaited.store(true, Ordering::SeqCst);
             return None;
         }
         state.in_use += 1;
         let data = state.spare.pop().unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
-        Some(Buffer { data: Some(data), home: Arc::clone(self), start: 0, filled: 0 })
+        Some(Buffer { data: Some(data), pool: Arc::clone(self), start: 0, filled: 0 })
     }
 
     /// An empty buffer for bytes that are in hand and must go on now, so this does not look how many are in use.
@@ -59,7 +59,7 @@ impl BufferPool {
             state.spare.pop()
         };
         let data = data.unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
-        Buffer { data: Some(data), home: Arc::clone(self), start: 0, filled: 0 }
+        Buffer { data: Some(data), pool: Arc::clone(self), start: 0, filled: 0 }
     }
 
     /// Whether buffers may be held for more than one batch of calls.
@@ -75,8 +75,8 @@ impl BufferPool {
                 state.spare.push(data);
             }
         }
-        if self.missed.swap(false, Ordering::SeqCst) {
-            (self.on_return)();
+        if self.is_awaited.swap(false, Ordering::SeqCst) {
+            (self.on_available)();
         }
     }
 }
@@ -122,7 +122,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(data) = self.data.take() {
-            self.home.put_back(data);
+            self.pool.put_back(data);
         }
     }
 }

@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 
 /// Lets the connections of a listener at the loopback address send without pacing, whatever the machine's default is:
 /// there is no path between the two ends that could be congested.
-pub(crate) fn choose(listener: &TcpListener) {
+pub(crate) fn avoid_pacing_on_loopback(listener: &TcpListener) {
     if listener.local_addr().is_ok_and(|local| local.ip().is_loopback()) {
         // Every kernel has it, and every process may choose it. Without it, it costs more.
         let _ = set_tcp_congestion(listener, "reno");
@@ -18,6 +18,6 @@ pub(crate) fn choose(listener: &TcpListener) {
 }
 
 /// Whether replies on this connection do well to share packets.
-pub(crate) fn gathers(socket: &TcpStream) -> bool {
+pub(crate) fn coalesces_replies(socket: &TcpStream) -> bool {
     tcp_congestion(socket).is_ok_and(|name| !name.starts_with("bbr"))
 }

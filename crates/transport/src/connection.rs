@@ -1,10 +1,9 @@
 //! The half of a connection that all threads share: whoever has replies sends them.
 
-use crate::clients::{Counted, GivesWay};
+use crate::clients::{ConnectionGuard, Evictable};
 use crate::clock;
 use crate::congestion;
-use crate::context::Late;
-use crate::handshake::Handshake;
+use crate::context::DeferredReply;
 use crate::limits::{
     CALLS_IN_PROGRESS_MAX, CONNECTION_VOLUMES_MAX, TURN_BYTES_MAX, UNREAD_REPLY_BYTES_MAX,
     UNREAD_TOTAL_BYTES_FULL, UNREAD_TOTAL_BYTES_MAX,
@@ -15,7 +14,8 @@ use crate::protocol::Protocol;
 use crate::queue::{Queue, Queued};
 use crate::resources::Resources;
 use crate::stall::Stall;
-use crate::transform::{HandOver, Opened, Transform};
+use crate::tls::handshake::Handshake;
+use crate::tls::transform::{KernelOffload, Plaintext, Transform};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_tcp_user_timeout;
@@ -33,11 +33,11 @@ use vfs::sync::Mutex;
 use vfs::{Protection, VolumeId};
 
 /// Who looks after a connection: an event loop, and the storage threads behind it.
-pub(crate) trait Home<P: Protocol>: Send + Sync {
+pub(crate) trait LoopHandle<P: Protocol>: Send + Sync {
     /// Tells the loop that a paused connection may go on.
     fn resume(&self, token: u64);
     /// Tells the loop that a queued call may go on, and what it has paid.
-    fn admit(&self, token: u64, number: u64, charge: Permit);
+    fn admit(&self, token: u64, number: u64, permit: Permit);
     /// Has a storage thread do a call.
     fn submit(&self, connection: &Arc<Connection<P>>, work: Work<P>);
 }
@@ -45,9 +45,9 @@ pub(crate) trait Home<P: Protocol>: Send + Sync {
 /// A call for a storage thread.
 pub(crate) enum Work<P: Protocol> {
     /// Do it.
-    Call { call: P::Call, message: Vec<u8>, charge: Option<Permit>, received: Instant },
+    Call { call: P::Call, message: Vec<u8>, permit: Option<Permit>, received: Instant },
     /// Go on with it: it would have blocked.
-    Resume { at: P::Continuation, charge: Option<Permit>, received: Instant },
+    Resume { at: P::Continuation, permit: Option<Permit>, received: Instant },
 }
 
 /// How an event loop watches a connection.
@@ -63,22 +63,22 @@ pub struct Connection<P: Protocol> {
     /// What the protocol knows of it.
     pub session: P::Session,
     /// Its two ends.
-    pub ends: Endpoints,
+    pub endpoints: Endpoints,
     /// The socket; does not block.
     pub(crate) socket: TcpStream,
     pub(crate) protocol: Arc<P>,
     pub(crate) resources: Arc<Resources>,
-    home: Box<dyn Home<P>>,
+    event_loop: Box<dyn LoopHandle<P>>,
     watch: Watch,
     outgoing: Mutex<Outgoing>,
     /// Replies may share packets.
-    gathers: bool,
+    coalesces: bool,
     /// Calls in progress on storage threads.
     in_progress: AtomicU32,
     /// Bytes of replies that the client has not read: a copy of what `outgoing` knows, for a look without the lock.
     unread: AtomicUsize,
     /// Bytes of long replies being made.
-    pub(crate) making: AtomicUsize,
+    pub(crate) long_reply_bytes: AtomicUsize,
     /// The event loop has stopped taking calls and wants to be told when it may go on.
     paused: AtomicBool,
     /// A storage thread receives in the event loop's place: the loop cannot go on before it is released.
@@ -87,7 +87,7 @@ pub struct Connection<P: Protocol> {
     transformed: AtomicBool,
     protection: AtomicU8,
     /// The transform is not agreed on yet.
-    shakes_hands: AtomicBool,
+    is_handshaking: AtomicBool,
     /// Calls that wait for the limits of volumes.
     pub(crate) queue: Queue<Queued<P::Call, P::Continuation>>,
     /// The volumes that calls were for, each with when the last of them was answered ([`clock::coarse_ms`]).
@@ -96,7 +96,7 @@ pub struct Connection<P: Protocol> {
     last_volume: AtomicU64,
     last_used: AtomicU64,
     /// Until when the client's machine must confirm soon what it is sent ([`clock::coarse_ms`]); 0 if it need not.
-    impatient_until: AtomicU64,
+    user_timeout_until: AtomicU64,
     standing: AtomicU8,
 }
 
@@ -115,10 +115,10 @@ enum Standing {
 struct Outgoing {
     queue: Outbox,
     /// What the queue counts as among what all clients have left unread: the memory that it takes.
-    counted: usize,
+    counted_bytes: usize,
     transform: Option<Box<dyn Transform>>,
     /// How many bytes the socket may still send where it does the transform's work.
-    left: Option<u64>,
+    kernel_bytes_left: Option<u64>,
     handshake: Option<Handshake>,
     /// What the event loop is to wait for, and what it does wait for.
     reads: bool,
@@ -126,7 +126,7 @@ struct Outgoing {
     watched: EventFlags,
     is_broken: bool,
     /// In which time the client's machine must confirm what it is sent, where that is short.
-    patience: Option<Duration>,
+    user_timeout: Option<Duration>,
     /// That the machine had confirmed nothing for a while already then: the kernel may not look at that time soon enough.
     stall: Option<Stall>,
 }
@@ -138,46 +138,46 @@ impl<P: Protocol> Connection<P> {
         session: P::Session,
         (socket, ends): (TcpStream, Endpoints),
         watch: Watch,
-        home: Box<dyn Home<P>>,
-        client: Counted,
+        home: Box<dyn LoopHandle<P>>,
+        client: ConnectionGuard,
         resources: &Arc<Resources>,
     ) -> Self {
         let outgoing = Outgoing {
             queue: Outbox::default(),
-            counted: 0,
+            counted_bytes: 0,
             transform: None,
-            left: None,
+            kernel_bytes_left: None,
             handshake: None,
             reads: true,
             writes: false,
             watched: EventFlags::IN,
             is_broken: false,
-            patience: None,
+            user_timeout: None,
             stall: None,
         };
         Self {
             session,
-            ends,
-            gathers: congestion::gathers(&socket),
+            endpoints: ends,
+            coalesces: congestion::coalesces_replies(&socket),
             socket,
             queue: Queue::new(&resources.queued, client),
             protocol: Arc::clone(protocol),
             resources: Arc::clone(resources),
-            home,
+            event_loop: home,
             watch,
             outgoing: Mutex::new(outgoing),
             in_progress: AtomicU32::new(0),
             unread: AtomicUsize::new(0),
-            making: AtomicUsize::new(0),
+            long_reply_bytes: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             leased: AtomicBool::new(false),
             transformed: AtomicBool::new(false),
             protection: AtomicU8::new(Protection::Plain as u8),
-            shakes_hands: AtomicBool::new(false),
+            is_handshaking: AtomicBool::new(false),
             volumes: Mutex::default(),
             last_volume: AtomicU64::new(0),
             last_used: AtomicU64::new(0),
-            impatient_until: AtomicU64::new(0),
+            user_timeout_until: AtomicU64::new(0),
             standing: AtomicU8::new(Standing::New as u8),
         }
     }
@@ -207,7 +207,7 @@ impl<P: Protocol> Connection<P> {
             return;
         }
         if !self.queue.counted().prove() {
-            tracing::info!(peer = %self.ends.peer, "a connection is ended: its network has its share");
+            tracing::info!(peer = %self.endpoints.peer, "a connection is ended: its network has its share");
             self.close();
         }
     }
@@ -231,39 +231,40 @@ impl<P: Protocol> Connection<P> {
 
     /// The same; and has the system end the connection if the client's machine confirms none of it in `patience`, as one that has
     /// lost its power or its cable does not. Some time after that it may take as long as it needs again.
-    pub fn send_surely(&self, out: &mut Outbox, patience: Duration) {
+    pub fn send_within(&self, out: &mut Outbox, patience: Duration) {
         let mut outgoing = self.lock();
         // A shorter patience that somebody else has holds for all.
-        let sooner = outgoing.patience.map_or(patience, |other| patience.min(other));
-        if outgoing.patience != Some(sooner) && set_tcp_user_timeout(&self.socket, millis(sooner)).is_ok() {
-            outgoing.patience = Some(sooner);
+        let sooner = outgoing.user_timeout.map_or(patience, |other| patience.min(other));
+        if outgoing.user_timeout != Some(sooner) && set_tcp_user_timeout(&self.socket, millis(sooner)).is_ok()
+        {
+            outgoing.user_timeout = Some(sooner);
         }
         // The kernel looks at that time only when it tries again.
-        let before = outgoing.stall.and_then(|stall| stall.lasting(&self.socket));
-        outgoing.stall = Stall::of(&self.socket, patience).map(|stall| stall.or_sooner(before));
+        let before = outgoing.stall.and_then(|stall| stall.current(&self.socket));
+        outgoing.stall = Stall::start(&self.socket, patience).map(|stall| stall.until_earlier_of(before));
         let until = clock::coarse_ms() + 2 * u64::from(millis(patience));
-        self.impatient_until.fetch_max(until, Ordering::SeqCst);
+        self.user_timeout_until.fetch_max(until, Ordering::SeqCst);
         self.send_locked(&mut outgoing, out);
     }
 
     /// Waits for the client's machine as long as the system does again, once what was sent surely has arrived. Ends the connection if
     /// it should have and has not.
-    pub(crate) fn be_patient(&self) {
-        let until = self.impatient_until.load(Ordering::SeqCst);
+    pub(crate) fn relax_user_timeout(&self) {
+        let until = self.user_timeout_until.load(Ordering::SeqCst);
         if until == 0 {
             return;
         }
         let mut outgoing = self.lock();
-        outgoing.stall = outgoing.stall.and_then(|stall| stall.lasting(&self.socket));
+        outgoing.stall = outgoing.stall.and_then(|stall| stall.current(&self.socket));
         if outgoing.stall.as_ref().is_some_and(Stall::is_overdue) {
-            return self.break_off(&mut outgoing, &io::ErrorKind::TimedOut.into());
+            return self.abort(&mut outgoing, &io::ErrorKind::TimedOut.into());
         }
         if clock::coarse_ms() < until {
             return;
         }
         // Nobody has sent anything surely meanwhile.
-        if self.impatient_until.compare_exchange(until, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            outgoing.patience = None;
+        if self.user_timeout_until.compare_exchange(until, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            outgoing.user_timeout = None;
             _ = set_tcp_user_timeout(&self.socket, 0);
         }
     }
@@ -282,7 +283,7 @@ impl<P: Protocol> Connection<P> {
         }
         if let Err(error) = outgoing.count(out).and_then(|()| outgoing.seal(out)) {
             out.clear();
-            return self.break_off(outgoing, &error);
+            return self.abort(outgoing, &error);
         }
         self.send_sealed(outgoing, out);
     }
@@ -296,7 +297,7 @@ impl<P: Protocol> Connection<P> {
             outgoing.queue.append(out);
             return self.count_unread(outgoing);
         }
-        match out.send(self.socket.as_fd(), self.gathers) {
+        match out.send(self.socket.as_fd(), self.coalesces) {
             Ok(true) => {}
             Ok(false) => {
                 outgoing.queue.append(out);
@@ -306,7 +307,7 @@ impl<P: Protocol> Connection<P> {
             }
             Err(error) => {
                 out.clear();
-                self.break_off(outgoing, &error);
+                self.abort(outgoing, &error);
             }
         }
     }
@@ -314,7 +315,7 @@ impl<P: Protocol> Connection<P> {
     /// Sends more of the queue, because the socket has room again.
     pub(crate) fn send_queued(&self) {
         let mut outgoing = self.lock();
-        match outgoing.queue.send(self.socket.as_fd(), self.gathers) {
+        match outgoing.queue.send(self.socket.as_fd(), self.coalesces) {
             Ok(done) => {
                 if done {
                     // A burst is over: its memory is for others.
@@ -324,7 +325,7 @@ impl<P: Protocol> Connection<P> {
                 self.count_unread(&mut outgoing);
                 self.watch_for(&mut outgoing);
             }
-            Err(error) => self.break_off(&mut outgoing, &error),
+            Err(error) => self.abort(&mut outgoing, &error),
         }
     }
 
@@ -354,26 +355,26 @@ impl<P: Protocol> Connection<P> {
         let Some(handshake) = self.resources.handshakes.begin(self.network(), itself, Instant::now()) else {
             return false;
         };
-        self.shakes_hands.store(true, Ordering::SeqCst);
+        self.is_handshaking.store(true, Ordering::SeqCst);
         self.lock().handshake = Some(handshake);
         true
     }
 
     /// Whether a handshake takes too long.
     pub(crate) fn is_handshake_overdue(&self) -> bool {
-        self.shakes_hands.load(Ordering::SeqCst)
+        self.is_handshaking.load(Ordering::SeqCst)
             && self.lock().handshake.as_ref().is_some_and(Handshake::is_overdue)
     }
 
     /// Opens the front of `wire` into `plain`, and sends what the other side must be told at once.
-    pub(crate) fn open(&self, wire: &mut [u8], plain: &mut [u8]) -> Result<Opened, Malformed> {
+    pub(crate) fn open(&self, wire: &mut [u8], plain: &mut [u8]) -> Result<Plaintext, Malformed> {
         let mut outgoing = self.lock();
-        let Some(transform) = &mut outgoing.transform else { return Ok(Opened::default()) };
+        let Some(transform) = &mut outgoing.transform else { return Ok(Plaintext::default()) };
         let mut answer = Outbox::default();
         let opened = transform.open(wire, plain, answer.bytes());
         if let Some(protection) = transform.protection() {
             self.protection.store(protection as u8, Ordering::SeqCst);
-            self.shakes_hands.store(false, Ordering::SeqCst);
+            self.is_handshaking.store(false, Ordering::SeqCst);
             outgoing.handshake = None;
         }
         if !answer.is_empty() {
@@ -388,21 +389,21 @@ impl<P: Protocol> Connection<P> {
 
     /// Lets the socket do the transform's work if it can.
     fn hand_over(&self, outgoing: &mut Outgoing) {
-        match outgoing.transform.take().map(|transform| transform.hand_over(self.socket.as_fd())) {
-            Some(HandOver::Stays(transform)) => outgoing.transform = Some(transform),
-            Some(HandOver::Done(most)) => {
-                outgoing.left = Some(most);
+        match outgoing.transform.take().map(|transform| transform.offload_to_kernel(self.socket.as_fd())) {
+            Some(KernelOffload::Declined(transform)) => outgoing.transform = Some(transform),
+            Some(KernelOffload::Done(most)) => {
+                outgoing.kernel_bytes_left = Some(most);
                 self.transformed.store(false, Ordering::SeqCst);
             }
-            Some(HandOver::Failed) => {
-                self.break_off(outgoing, &io::Error::other("a transform was not handed over"));
+            Some(KernelOffload::Failed) => {
+                self.abort(outgoing, &io::Error::other("a transform was not handed over"));
             }
             None => {}
         }
     }
 
     /// Tells the other side that nothing follows, if a transform has a way to say so and all that came before has left.
-    pub(crate) fn say_end(&self) {
+    pub(crate) fn send_close(&self) {
         let mut outgoing = self.lock();
         let mut last = Outbox::default();
         if let Some(transform) = &mut outgoing.transform {
@@ -427,7 +428,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Whether the client reads its replies, so that it may have more of them.
-    pub(crate) fn takes_replies(&self) -> bool {
+    pub(crate) fn reads_replies(&self) -> bool {
         let unread = self.unread.load(Ordering::SeqCst);
         let is_full = self.resources.unread.load(Ordering::SeqCst) >= UNREAD_TOTAL_BYTES_FULL;
         unread < if is_full { 1 } else { UNREAD_REPLY_BYTES_MAX }
@@ -478,13 +479,13 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Lets a queued call go on that has paid, on the event loop.
-    pub(crate) fn admit(&self, number: u64, charge: Permit) {
-        self.home.admit(self.watch.token, number, charge);
+    pub(crate) fn admit(&self, number: u64, permit: Permit) {
+        self.event_loop.admit(self.watch.token, number, permit);
     }
 
     /// Has a storage thread do a call.
     pub(crate) fn submit(self: &Arc<Self>, work: Work<P>) {
-        self.home.submit(self, work);
+        self.event_loop.submit(self, work);
     }
 
     /// Stops or resumes watching for calls. Of a pause the loop is told when calls that waited are done.
@@ -527,13 +528,13 @@ impl<P: Protocol> Connection<P> {
     /// Tells the event loop to go on if it has stopped.
     pub(crate) fn resume_if_paused(&self) {
         if self.is_paused() && !self.leased.load(Ordering::SeqCst) {
-            self.home.resume(self.watch.token);
+            self.event_loop.resume(self.watch.token);
         }
     }
 
     /// An answer of which the client was told that it comes later: the call counts as one in progress from now on.
-    pub fn late(self: &Arc<Self>) -> Late<P> {
-        Late::new(self)
+    pub fn defer_reply(self: &Arc<Self>) -> DeferredReply<P> {
+        DeferredReply::new(self)
     }
 
     /// Whether the other side sends nothing more, because it has closed the connection or that has failed. What it has sent before may
@@ -556,7 +557,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Forgets what the client has not read, and what it would get: its connection ends.
-    pub(crate) fn forget_unread(&self) {
+    pub(crate) fn discard_unread(&self) {
         let mut outgoing = self.lock();
         outgoing.is_broken = true;
         outgoing.queue = Outbox::default();
@@ -565,7 +566,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Whether nothing is sent any more.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_broken(&self) -> bool {
         self.lock().is_broken
     }
 
@@ -576,14 +577,14 @@ impl<P: Protocol> Connection<P> {
 
     fn count_unread(&self, outgoing: &mut Outgoing) {
         self.unread.store(outgoing.queue.pending(), Ordering::SeqCst);
-        let now = if outgoing.queue.is_empty() { 0 } else { outgoing.queue.held() };
-        let before = std::mem::replace(&mut outgoing.counted, now);
+        let now = if outgoing.queue.is_empty() { 0 } else { outgoing.queue.memory_bytes() };
+        let before = std::mem::replace(&mut outgoing.counted_bytes, now);
         self.resources.unread.fetch_add(now, Ordering::SeqCst);
         self.resources.unread.fetch_sub(before, Ordering::SeqCst);
     }
 
-    fn break_off(&self, outgoing: &mut Outgoing, error: &io::Error) {
-        tracing::debug!(peer = %self.ends.peer, %error, "cannot send");
+    fn abort(&self, outgoing: &mut Outgoing, error: &io::Error) {
+        tracing::debug!(peer = %self.endpoints.peer, %error, "cannot send");
         outgoing.is_broken = true;
         outgoing.queue.clear();
         self.count_unread(outgoing);
@@ -613,7 +614,7 @@ impl<P: Protocol> Connection<P> {
 impl Outgoing {
     /// Counts what the socket seals; an error means that it may not leave.
     fn count(&mut self, out: &Outbox) -> io::Result<()> {
-        if let Some(left) = &mut self.left {
+        if let Some(left) = &mut self.kernel_bytes_left {
             let more = left.checked_sub(out.pending() as u64);
             *left = more.ok_or_else(|| io::Error::other("the keys of the connection are used up"))?;
         }
@@ -627,7 +628,7 @@ impl Outgoing {
             return Ok(());
         }
         SEALED.with_borrow_mut(|wire| {
-            let sealed = transform.seal(out.in_memory()?, wire);
+            let sealed = transform.seal(out.to_memory()?, wire);
             sealed.map_err(|error| io::Error::other(error.0))?;
             out.replace(wire);
             // What is left of the plain bytes is room for the next.
@@ -645,9 +646,9 @@ thread_local! {
     static SEALED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-impl<P: Protocol> GivesWay for Connection<P> {
-    fn give_way(&self) {
-        tracing::debug!(peer = %self.ends.peer, "a connection is ended: others need its place");
+impl<P: Protocol> Evictable for Connection<P> {
+    fn evict(&self) {
+        tracing::debug!(peer = %self.endpoints.peer, "a connection is ended: others need its place");
         self.close();
     }
 }
@@ -655,7 +656,7 @@ impl<P: Protocol> GivesWay for Connection<P> {
 impl<P: Protocol> Drop for Connection<P> {
     fn drop(&mut self) {
         let outgoing = self.outgoing.get_mut();
-        self.resources.unread.fetch_sub(outgoing.counted, Ordering::SeqCst);
+        self.resources.unread.fetch_sub(outgoing.counted_bytes, Ordering::SeqCst);
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Context<'c, P: Protocol> {
     pub stats: CallStats<P::Target>,
     /// The payment of the call, settled with [`CallStats::moved`] when the attempt ends. A call that goes on at something that it pays
     /// for by itself settles it before and puts the next one here.
-    pub charge: Option<Permit>,
+    pub permit: Option<Permit>,
 }
 
 impl<P: Protocol> Context<'_, P> {
@@ -39,8 +39,8 @@ impl<P: Protocol> Context<'_, P> {
     }
 
     /// The two ends of the connection.
-    pub fn ends(&self) -> Endpoints {
-        self.connection.ends
+    pub fn endpoints(&self) -> Endpoints {
+        self.connection.endpoints
     }
 
     /// Whether replies may hold pages of files: what goes through a transform must be in memory.
@@ -50,18 +50,18 @@ impl<P: Protocol> Context<'_, P> {
 
     /// Takes the answer to this call out of its order: it comes from elsewhere, later. Return
     /// [`crate::Progress::Detached`].
-    pub fn detach(&self) -> Late<P> {
-        Late::new(self.connection)
+    pub fn detach(&self) -> DeferredReply<P> {
+        DeferredReply::new(self.connection)
     }
 }
 
 /// An answer that comes later, from any thread. The connection counts the call as one that waits until this is used or
 /// dropped; dropped, it has no answer.
-pub struct Late<P: Protocol> {
+pub struct DeferredReply<P: Protocol> {
     connection: Arc<Connection<P>>,
 }
 
-impl<P: Protocol> Late<P> {
+impl<P: Protocol> DeferredReply<P> {
     pub(crate) fn new(connection: &Arc<Connection<P>>) -> Self {
         connection.begin_calls(1);
         Self { connection: Arc::clone(connection) }
@@ -73,23 +73,23 @@ impl<P: Protocol> Late<P> {
     }
 
     /// Sends the answer.
-    pub fn answer(self, out: &mut Outbox) {
+    pub fn send(self, out: &mut Outbox) {
         self.connection.send(out);
     }
 
     /// Goes on with the call on a storage thread.
     pub fn resume(self, at: P::Continuation) {
         let received = Instant::now();
-        self.connection.submit(Work::Resume { at, charge: None, received });
+        self.connection.submit(Work::Resume { at, permit: None, received });
     }
 
     /// Ends the connection: there is no answer, and the client has to ask again.
-    pub fn give_up(self) {
+    pub fn close_connection(self) {
         self.connection.close();
     }
 }
 
-impl<P: Protocol> Drop for Late<P> {
+impl<P: Protocol> Drop for DeferredReply<P> {
     fn drop(&mut self) {
         self.connection.end_calls(1);
     }

@@ -15,41 +15,47 @@ pub struct CallStats<T> {
     /// Bytes of data read or written.
     pub bytes: u32,
     /// Bytes that limits count: data, and listings, links and attributes.
-    pub moved: Transferred,
+    pub transferred: Transferred,
     /// Where the data was that it has read.
     pub read_from: Option<ReadSource>,
 }
 
 impl<T> Default for CallStats<T> {
     fn default() -> Self {
-        Self { target: None, kind: Kind::Other, bytes: 0, moved: Transferred::default(), read_from: None }
+        Self {
+            target: None,
+            kind: Kind::Other,
+            bytes: 0,
+            transferred: Transferred::default(),
+            read_from: None,
+        }
     }
 }
 
 impl<T> CallStats<T> {
     /// The same for another target.
     pub fn with_target<U>(self, target: Option<U>) -> CallStats<U> {
-        let Self { kind, bytes, moved, read_from, .. } = self;
-        CallStats { target, kind, bytes, moved, read_from }
+        let Self { kind, bytes, transferred: moved, read_from, .. } = self;
+        CallStats { target, kind, bytes, transferred: moved, read_from }
     }
 
     /// Counts data, which limits and statistics count.
     pub fn count_data(&mut self, moved: Transferred) {
         let bytes = moved.read.saturating_add(moved.written);
         self.bytes = self.bytes.saturating_add(bytes);
-        self.moved = self.moved.and(moved);
+        self.transferred = self.transferred.and(moved);
     }
 
     /// Counts bytes of a listing, a link or attributes, which limits count as data.
-    pub fn count_listed(&mut self, moved: Transferred) {
-        self.moved = self.moved.and(moved);
+    pub fn count_metadata(&mut self, moved: Transferred) {
+        self.transferred = self.transferred.and(moved);
     }
 
-    /// Settles a charge for the bytes that were moved so far. Bytes that are moved later belong to another charge.
-    pub fn settle(&mut self, charge: Option<Permit>) {
-        let moved = std::mem::take(&mut self.moved);
-        if let Some(mut charge) = charge {
-            charge.record(moved);
+    /// Settles a permit for the bytes that were moved so far. Bytes that are moved later belong to another permit.
+    pub fn record_transferred(&mut self, permit: Option<Permit>) {
+        let moved = std::mem::take(&mut self.transferred);
+        if let Some(mut permit) = permit {
+            permit.record(moved);
         }
     }
 }
@@ -60,7 +66,7 @@ pub(crate) struct OpCounters<T> {
 }
 
 struct Entry<T> {
-    of: T,
+    target: T,
     kind: Kind,
     ops: u64,
     bytes: u64,
@@ -77,7 +83,7 @@ impl<T: Deref<Target: AsRef<Volume>>> OpCounters<T> {
     /// Adds a call.
     #[inline]
     pub(crate) fn add(&mut self, stats: CallStats<T>) {
-        let CallStats { target, kind, bytes, read_from, moved: _ } = stats;
+        let CallStats { target, kind, bytes, read_from, transferred: _ } = stats;
         let Some(of) = target else { return };
         let bytes = u64::from(bytes);
         let reads = ReadCounts {
@@ -85,7 +91,8 @@ impl<T: Deref<Target: AsRef<Volume>>> OpCounters<T> {
             from_storage: u64::from(read_from == Some(ReadSource::Storage)),
         };
         let volume = (*of).as_ref();
-        let same = |entry: &&mut Entry<T>| entry.kind == kind && std::ptr::eq((*entry.of).as_ref(), volume);
+        let same =
+            |entry: &&mut Entry<T>| entry.kind == kind && std::ptr::eq((*entry.target).as_ref(), volume);
         match self.entries.iter_mut().find(same) {
             Some(entry) => {
                 entry.ops += 1;
@@ -93,14 +100,14 @@ impl<T: Deref<Target: AsRef<Volume>>> OpCounters<T> {
                 entry.reads.from_memory += reads.from_memory;
                 entry.reads.from_storage += reads.from_storage;
             }
-            None => self.entries.push(Entry { of, kind, ops: 1, bytes, reads }),
+            None => self.entries.push(Entry { target: of, kind, ops: 1, bytes, reads }),
         }
     }
 
     /// Counts the calls, which took so long, and tells whose they were.
-    pub(crate) fn count(&mut self, time: Duration, mut tell: impl FnMut(VolumeId)) {
+    pub(crate) fn flush(&mut self, time: Duration, mut tell: impl FnMut(VolumeId)) {
         for entry in self.entries.drain(..) {
-            let volume = (*entry.of).as_ref();
+            let volume = (*entry.target).as_ref();
             tell(volume.id());
             volume.traffic().count(entry.kind, entry.ops, entry.bytes, time);
             volume.traffic().count_reads(entry.reads);

@@ -10,7 +10,7 @@ use crate::limits::{BUFFER_BYTES, SCARCE_RECEIVE_BYTES, WHOLE_MESSAGE_BYTES_MAX}
 use crate::message::{Frame, Malformed};
 use crate::protocol::{Plan, Protocol};
 use crate::resources::Resources;
-use crate::upload::{Uploading, is_long};
+use crate::upload::{UploadState, is_streamed};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read};
@@ -39,7 +39,7 @@ pub(crate) struct Inbound<P: Protocol> {
     /// What was planned for the message that is being put together.
     pub(crate) planned: Option<Plan<P::Call>>,
     /// A message longer than a buffer.
-    pub(crate) uploading: Option<Uploading<P>>,
+    pub(crate) uploading: Option<UploadState<P>>,
     /// The length of the last message, framing included: the next ones are probably as long.
     expected: usize,
     /// What of `buffer` was moved elsewhere when buffers were scarce.
@@ -51,12 +51,12 @@ pub(crate) struct Inbound<P: Protocol> {
     /// The other side has said, through a transform, that nothing follows.
     pub(crate) is_closed: bool,
     /// Why a transform opens nothing more.
-    pub(crate) broken: Option<Malformed>,
+    pub(crate) error: Option<Malformed>,
     resources: Arc<Resources>,
 }
 
 /// What a storage thread has received and left of a connection that it had leased.
-pub(crate) struct Released<P: Protocol> {
+pub(crate) struct ReleasedConnection<P: Protocol> {
     /// The receiving half.
     pub(crate) inbound: Inbound<P>,
     /// Why the connection cannot go on, if it cannot.
@@ -131,7 +131,7 @@ impl<P: Protocol> Inbound<P> {
             counted: 0,
             wire: Vec::new(),
             is_closed: false,
-            broken: None,
+            error: None,
             resources: Arc::clone(resources),
         }
     }
@@ -171,7 +171,7 @@ impl<P: Protocol> Inbound<P> {
                     if len > 0 {
                         self.expected = framing + len;
                     }
-                    let begins = is_long::<P>(framing + len, buffer.bytes().len());
+                    let begins = is_streamed::<P>(framing + len, buffer.bytes().len());
                     return Ok(if begins { Step::Begin { framing, len } } else { Step::Receive });
                 }
             }
@@ -199,7 +199,7 @@ impl<P: Protocol> Inbound<P> {
         if connection.is_transformed() {
             return self.receive_sealed(connection);
         }
-        let mut most = self.up_to_a_boundary();
+        let mut most = self.receive_bytes();
         if self.resources.queued.is_crowded() {
             most = most.min(SCARCE_RECEIVE_BYTES);
         }
@@ -242,7 +242,7 @@ impl<P: Protocol> Inbound<P> {
             self.wire.clear();
             match self.open_wire(connection, &mut wire[..had + count]) {
                 Err(error) => {
-                    self.broken = Some(error);
+                    self.error = Some(error);
                     Received::Broken(error.to_string())
                 }
                 Ok(0) if self.is_closed => Received::Closed,
@@ -274,7 +274,7 @@ impl<P: Protocol> Inbound<P> {
     }
 
     /// Bytes in the receive buffer.
-    pub(crate) fn have(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffer.as_ref().map_or(0, |buffer| buffer.bytes().len())
     }
 
@@ -291,11 +291,11 @@ impl<P: Protocol> Inbound<P> {
             || !self.spilled.is_empty()
             || self.assembly.is_partial()
             || !self.wire.is_empty()
-            || self.kept_since().is_some()
+            || self.long_tail_since().is_some()
     }
 
     /// When a long message began to come that is kept until it is whole.
-    pub(crate) fn kept_since(&self) -> Option<Instant> {
+    pub(crate) fn long_tail_since(&self) -> Option<Instant> {
         let uploading = self.uploading.as_ref().filter(|uploading| uploading.tail.is_long());
         uploading.map(|uploading| uploading.since)
     }
@@ -362,8 +362,8 @@ impl<P: Protocol> Inbound<P> {
 
     /// How much to receive so that, if messages go on being `expected` bytes long, the last one is received whole: then nothing
     /// is left behind to be moved. Of a message that is longer than a buffer, only the head: the rest goes another way.
-    fn up_to_a_boundary(&mut self) -> usize {
-        let (have, expected) = (self.have(), self.expected);
+    fn receive_bytes(&mut self) -> usize {
+        let (have, expected) = (self.buffered_bytes(), self.expected);
         let room = self.buffer.as_mut().map_or(0, |buffer| buffer.room().len());
         if self.uploading.is_some() || self.assembly.is_inside() {
             return room;

@@ -6,12 +6,12 @@
 //! next. The bodies of long messages are taken here as well, part by part.
 
 use crate::connection::Connection;
-use crate::inbound::{Inbound, Received, Released, is_readable};
+use crate::inbound::{Inbound, Received, ReleasedConnection, is_readable};
 use crate::limits::{LEASE_IDLE_TURNS, LEASE_MS};
 use crate::mailbox::{Mailbox, Message};
 use crate::protocol::Protocol;
 use crate::resources::Resources;
-use crate::runner::{First, Rest, Runner, Site};
+use crate::runner::{LeasedCall, RunSite, Runner, TurnEnd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -19,23 +19,23 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Lease<P: Protocol> {
     inbound: Inbound<P>,
     /// The call that the connection is leased for.
-    first: Option<First<P>>,
+    leased_call: Option<LeasedCall<P>>,
     /// Where it is released.
     mailbox: Arc<Mailbox<P>>,
-    _counted: Counted,
+    _counted: LeaseCount,
 }
 
 /// Counts a leased connection for as long as it is leased.
-struct Counted(Arc<Resources>);
+struct LeaseCount(Arc<Resources>);
 
-impl Counted {
+impl LeaseCount {
     fn new(resources: &Arc<Resources>) -> Self {
         resources.leased.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(resources))
     }
 }
 
-impl Drop for Counted {
+impl Drop for LeaseCount {
     fn drop(&mut self) {
         self.0.leased.fetch_sub(1, Ordering::Relaxed);
     }
@@ -46,12 +46,12 @@ impl<P: Protocol> Lease<P> {
     pub(crate) fn new(
         connection: &Connection<P>,
         inbound: Inbound<P>,
-        first: Option<First<P>>,
+        first: Option<LeasedCall<P>>,
         mailbox: &Arc<Mailbox<P>>,
     ) -> Self {
         connection.lease();
-        let _counted = Counted::new(&connection.resources);
-        Self { inbound, first, mailbox: Arc::clone(mailbox), _counted }
+        let _counted = LeaseCount::new(&connection.resources);
+        Self { inbound, leased_call: first, mailbox: Arc::clone(mailbox), _counted }
     }
 
     /// Does the first call, then those that come, and releases the connection.
@@ -61,12 +61,13 @@ impl<P: Protocol> Lease<P> {
         self.inbound.take_buffer_always();
         loop {
             let is_alone = resources.leased.load(Ordering::Relaxed) == 1;
-            let turn = runner.turn(connection, &mut self.inbound, self.first.take(), Site::Lease, is_alone);
+            let turn =
+                runner.turn(connection, &mut self.inbound, self.leased_call.take(), RunSite::Lease, is_alone);
             // Calls that need no storage thread are answered better by the event loop, which remembers more.
             let is_busy = turn.used_storage || self.inbound.uploading.is_some();
             idle_turns = if is_busy { 0 } else { idle_turns + 1 };
-            match turn.rest {
-                Ok(Rest::Receive) if idle_turns < LEASE_IDLE_TURNS => {}
+            match turn.end {
+                Ok(TurnEnd::Receive) if idle_turns < LEASE_IDLE_TURNS => {}
                 Ok(_) => break,
                 Err(malformed) => {
                     error = Some(malformed);
@@ -80,8 +81,8 @@ impl<P: Protocol> Lease<P> {
         self.inbound.release_empty_buffer();
         self.inbound.count_spilled(connection.queue.has_reserved());
         // The socket tells the event loop what it has told here, but not what came of its bytes.
-        let error = error.or(self.inbound.broken);
-        let released = Released { inbound: self.inbound, error };
+        let error = error.or(self.inbound.error);
+        let released = ReleasedConnection { inbound: self.inbound, error };
         self.mailbox.post(Message::Released(connection.token(), Box::new(released)));
     }
 

@@ -5,7 +5,7 @@
 //! thread gets the whole connection for a while ([`lease`]). [`outbox`] gathers replies and [`connection`] sends them. This
 //! crate knows no protocol; of files it knows volumes, which count what is done and whose limits calls must pass.
 //!
-//! Layers, top down: `event_loop`, `clients`.
+//! Layers, top down: `event_loop`, `tls`, `clients`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -20,10 +20,9 @@ mod connection;
 mod context;
 mod counters;
 mod event_loop;
-mod handshake;
+mod eviction_queue;
 mod inbound;
 mod job;
-mod kernel_tls;
 mod lease;
 pub mod limits;
 mod listeners;
@@ -46,21 +45,19 @@ mod shared;
 mod stall;
 mod tail;
 pub mod tls;
-mod transform;
 mod upload;
-mod yielding;
 
 pub use connection::Connection;
-pub use context::{Context, Late};
+pub use context::{Context, DeferredReply};
 pub use counters::CallStats;
+pub use eviction_queue::EvictionQueue;
 pub use listeners::Listeners;
 pub use message::{Body, Dispatch, Endpoints, Frame, Malformed, PartData, Role};
 pub use outbox::{Outbox, Start};
 pub use parking::{Parked, Parking};
 pub use pipe::{Pipe, limit_pipes};
 pub use protocol::{Plan, Progress, Protocol};
-pub use registry::{Client, Users};
+pub use registry::{Client, VolumeConnections};
 pub use server::{Server, Stats, View};
 pub use settings::{Descriptors, Settings};
-pub use transform::{HandOver, Opened, Transform};
-pub use yielding::Yielding;
+pub use tls::transform::{KernelOffload, Plaintext, Transform};

@@ -14,9 +14,9 @@ pub const BUFFERS_MAX: usize = 96;
 /// whose message has been unfinished for [`UNFINISHED_S`]; past twice as many, any.
 pub const SPILLED_BYTES_MAX: usize = 64 << 20;
 /// The same of long messages that are kept until they are whole, each counted as long as it is to be.
-pub const KEPT_BYTES_MAX: usize = 256 << 20;
+pub const LONG_TAILS_BYTES_MAX: usize = 256 << 20;
 /// Seconds that a message may take to come in while too many others are unfinished.
-pub const UNFINISHED_S: u32 = 10;
+pub const UNFINISHED_MESSAGE_S: u32 = 10;
 /// The most parts of one message. Clients send one; the bound is against those that send empty ones for ever.
 pub const PARTS_MAX: u32 = 4096;
 /// The most bytes that follow the body of a message which is longer than a receive buffer, unless the protocol says otherwise.
@@ -54,11 +54,11 @@ pub const LONG_REPLY_PAUSE_MIN: Duration = Duration::from_millis(2);
 /// See [`LONG_REPLY_PAUSE_MIN`].
 pub const LONG_REPLY_PAUSE_MAX: Duration = Duration::from_millis(256);
 /// A call whose reply was put off for so long is answered with "try again later": clients give up after a minute.
-pub const LONG_REPLY_PATIENCE: Duration = Duration::from_secs(30);
+pub const LONG_REPLY_DEFER_MAX: Duration = Duration::from_secs(30);
 /// Calls that are put off for their long replies, and bytes of them; past that, further ones are answered at once.
-pub const LONG_REPLIES_PUT_OFF_MAX: usize = 16_384;
+pub const LONG_REPLIES_DEFERRED_MAX: usize = 16_384;
 /// See [`LONG_REPLIES_PUT_OFF_MAX`].
-pub const LONG_REPLIES_PUT_OFF_BYTES_MAX: usize = 64 << 20;
+pub const LONG_REPLIES_DEFERRED_BYTES_MAX: usize = 64 << 20;
 /// Longer replies are long ones. Of shorter ones, those to all calls of one connection in progress are less than it may leave
 /// unread.
 pub const SHORT_REPLY_BYTES_MAX: usize = 8 << 10;
@@ -90,9 +90,9 @@ pub const HANDSHAKES_MAX: usize = 1024;
 /// types a password has half of it.
 pub const UNPROVEN_S: u32 = 60;
 /// How long a connection that has proven nothing, or a handshake, is left alone at least while no other network has fewer.
-pub const YIELD_TIME_MIN: Duration = Duration::from_secs(5);
+pub const EVICTION_AGE_MIN: Duration = Duration::from_secs(5);
 /// Evicted connections that are still open, past which no further ones are accepted for a moment.
-pub const LEAVING_MAX: usize = 64;
+pub const EVICTED_MAX: usize = 64;
 /// Addresses of one IPv6 network that are clients, for limits and fairness; all others share one of these.
 pub const ADDRESSES_OF_NETWORK_MAX: usize = 64;
 /// Seconds without a call after which a connection is ended. Clients that mount stay connected by asking more often, or

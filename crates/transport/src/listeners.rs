@@ -7,9 +7,9 @@ use std::sync::{Arc, MutexGuard};
 use vfs::sync::Mutex;
 
 /// The listeners of a server, each with what it serves. Clones are of the same server.
-pub struct Listeners<L>(Arc<Mutex<Known<L>>>);
+pub struct Listeners<L>(Arc<Mutex<ListenerSet<L>>>);
 
-struct Known<L> {
+struct ListenerSet<L> {
     open: Vec<Arc<Listener<L>>>,
     /// The server has ended, or is about to.
     is_closed: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Listener<L> {
     /// Does not block.
     pub(crate) socket: TcpListener,
     /// What is served to those who connect to it.
-    pub(crate) serves: L,
+    pub(crate) context: L,
 }
 
 impl<L> Clone for Listeners<L> {
@@ -31,18 +31,18 @@ impl<L> Clone for Listeners<L> {
 
 impl<L> Listeners<L> {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Known { open: Vec::new(), is_closed: false })))
+        Self(Arc::new(Mutex::new(ListenerSet { open: Vec::new(), is_closed: false })))
     }
 
     /// Accepts connections at one more listener. Those who connect before the acceptor has looked wait for it.
     pub fn add(&self, socket: TcpListener, serves: L) -> io::Result<()> {
-        congestion::choose(&socket);
+        congestion::avoid_pacing_on_loopback(&socket);
         socket.set_nonblocking(true)?;
         let mut known = self.lock();
         if known.is_closed {
             return Err(io::Error::other("the server has ended"));
         }
-        known.open.push(Arc::new(Listener { socket, serves }));
+        known.open.push(Arc::new(Listener { socket, context: serves }));
         Ok(())
     }
 
@@ -52,7 +52,7 @@ impl<L> Listeners<L> {
         self.lock().open.retain(|listener| {
             let goes = is_there(listener);
             if goes {
-                listener.end();
+                listener.shut_down();
             }
             !goes
         });
@@ -67,17 +67,17 @@ impl<L> Listeners<L> {
     pub(crate) fn close(&self) {
         let mut known = self.lock();
         known.is_closed = true;
-        known.open.drain(..).for_each(|listener| listener.end());
+        known.open.drain(..).for_each(|listener| listener.shut_down());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known<L>> {
+    fn lock(&self) -> MutexGuard<'_, ListenerSet<L>> {
         self.0.lock()
     }
 }
 
 impl<L> Listener<L> {
     /// Stops listening although the acceptor may hold the socket a little longer.
-    fn end(&self) {
+    fn shut_down(&self) {
         _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 }

@@ -20,12 +20,12 @@ impl<'a> LongReply<'a> {
     /// connection may have as much being made as it may leave unread, and none while it has left anything; past
     /// [`UNREAD_TOTAL_BYTES_MOST`], none is made at all.
     pub(crate) fn begin<P: Protocol>(connection: &'a Connection<P>, bytes: usize) -> Option<Self> {
-        let (making, resources) = (&connection.making, &*connection.resources);
+        let (making, resources) = (&connection.long_reply_bytes, &*connection.resources);
         if bytes <= SHORT_REPLY_BYTES_MAX {
             return Some(Self { making, resources, bytes: 0 });
         }
         let before = making.fetch_add(bytes, Ordering::SeqCst);
-        let total = resources.making.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        let total = resources.long_reply_bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
         let reply = Self { making, resources, bytes };
         let total = total + resources.unread.load(Ordering::SeqCst);
         let has_enough = before > 0 && before + bytes > UNREAD_REPLY_BYTES_MAX || connection.has_unread();
@@ -38,7 +38,7 @@ impl Drop for LongReply<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.making.fetch_sub(self.bytes, Ordering::SeqCst);
-            self.resources.making.fetch_sub(self.bytes, Ordering::SeqCst);
+            self.resources.long_reply_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
         }
     }
 }

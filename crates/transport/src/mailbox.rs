@@ -1,7 +1,7 @@
 //! How other threads reach an event loop.
 
-use crate::clients::Counted;
-use crate::inbound::Released;
+use crate::clients::ConnectionGuard;
+use crate::inbound::ReleasedConnection;
 use crate::protocol::Protocol;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
@@ -24,11 +24,11 @@ pub(crate) struct Mailbox<P: Protocol> {
 /// What an event loop is told.
 pub(crate) enum Message<P: Protocol> {
     /// A client has connected to a listener.
-    Accepted(TcpStream, SocketAddr, P::Listener, Counted),
+    Accepted(TcpStream, SocketAddr, P::Listener, ConnectionGuard),
     /// A connection may take calls again.
     Resume(u64),
     /// A storage thread has done with a connection.
-    Released(u64, Box<Released<P>>),
+    Released(u64, Box<ReleasedConnection<P>>),
     /// A queued call may go on: its connection, its number there, and what it has paid.
     Admitted(u64, u64, Permit),
     /// Receive buffers are free again.

@@ -92,7 +92,7 @@ impl PartData<'_> {
     pub fn len(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
-            Self::Pipe(pipe) => pipe.held(),
+            Self::Pipe(pipe) => pipe.len(),
         }
     }
 

@@ -46,7 +46,7 @@ impl Outbox {
     /// Bytes since `start`, those in pipes among them.
     #[inline]
     pub fn len_since(&self, start: Start) -> usize {
-        let piped: usize = self.pipes[start.pipe..].iter().map(|piped| piped.pipe.held()).sum();
+        let piped: usize = self.pipes[start.pipe..].iter().map(|piped| piped.pipe.len()).sum();
         self.bytes.len() - start.byte + piped
     }
 
@@ -57,7 +57,7 @@ impl Outbox {
     }
 
     /// Takes back everything since `start`.
-    pub fn abandon(&mut self, start: Start) {
+    pub fn truncate(&mut self, start: Start) {
         self.bytes.truncate(start.byte);
         self.pipes.truncate(start.pipe);
     }
@@ -73,7 +73,7 @@ impl Outbox {
     }
 
     /// All bytes that have not left. What lies in pipes is brought into memory.
-    pub(crate) fn in_memory(&mut self) -> io::Result<&[u8]> {
+    pub(crate) fn to_memory(&mut self) -> io::Result<&[u8]> {
         if !self.pipes.is_empty() {
             let mut plain = Vec::with_capacity(self.pending());
             let mut at = self.sent;
@@ -97,12 +97,12 @@ impl Outbox {
 
     /// Bytes that have not left yet.
     pub fn pending(&self) -> usize {
-        self.bytes.len() - self.sent + self.pipes.iter().map(|piped| piped.pipe.held()).sum::<usize>()
+        self.bytes.len() - self.sent + self.pipes.iter().map(|piped| piped.pipe.len()).sum::<usize>()
     }
 
     /// Bytes of memory and of pipes that this takes, those of what has left among them until all has.
-    pub(crate) fn held(&self) -> usize {
-        self.bytes.capacity() + self.pipes.iter().map(|piped| piped.pipe.held()).sum::<usize>()
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.pipes.iter().map(|piped| piped.pipe.len()).sum::<usize>()
     }
 
     /// Whether all has left.
@@ -143,8 +143,8 @@ impl Outbox {
     }
 
     /// Sends until all has left (true) or the socket would block (false). If it `gathers`, messages share packets.
-    pub fn send(&mut self, socket: BorrowedFd<'_>, gathers: bool) -> io::Result<bool> {
-        match self.send_all(socket, gathers) {
+    pub fn send(&mut self, socket: BorrowedFd<'_>, coalesces: bool) -> io::Result<bool> {
+        match self.send_all(socket, coalesces) {
             Ok(()) => {
                 self.clear();
                 Ok(true)
@@ -163,7 +163,7 @@ impl Outbox {
             }
             let more = gathers && (self.pipes.len() > 1 || self.sent < self.bytes.len());
             if let Some(first) = self.pipes.first_mut() {
-                first.pipe.drain(socket, more)?;
+                first.pipe.drain_to(socket, more)?;
                 self.pipes.remove(0).pipe.recycle();
             }
         }
@@ -248,7 +248,7 @@ mod tests {
             sent.extend([&[0, 0, 0, 4][..], &round.to_be_bytes()].concat());
             let start = fresh.start();
             fresh.bytes().extend([0; 4]);
-            let mut pipe = Pipe::take().unwrap();
+            let mut pipe = Pipe::acquire().unwrap();
             let length = pipe.fill(file.as_fd(), 0, 20_000 + round as usize).unwrap();
             fresh.push_pipe(pipe);
             fresh.bytes().push(9);

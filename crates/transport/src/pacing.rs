@@ -34,7 +34,7 @@ impl ReplyPacing {
     }
 
     /// Counts a call of so many bytes. True: a portion may end here.
-    pub(crate) fn end_with(&mut self, call_bytes: usize) -> bool {
+    pub(crate) fn note_call(&mut self, call_bytes: usize) -> bool {
         if self.calls == 0 {
             // Calls that come together mostly are of one kind and length.
             let calls = self.received / call_bytes.max(1);
@@ -47,7 +47,7 @@ impl ReplyPacing {
     }
 
     /// Whether the replies that are ready, so many bytes, are worth a send now.
-    pub(crate) fn is_worth_it(&mut self, ready: usize, now: Instant) -> bool {
+    pub(crate) fn is_worth_a_send(&mut self, ready: usize, now: Instant) -> bool {
         let took = now.saturating_duration_since(self.since);
         let is_worth_it = ready >= PORTION_BYTES_MIN || ready > 0 && took >= PORTION_MIN;
         if is_worth_it {
@@ -70,7 +70,7 @@ mod tests {
         let mut is_end = |_: &usize| {
             now += Duration::from_micros(each_us);
             ready += reply_bytes;
-            let is_end = pacing.end_with(100) && pacing.is_worth_it(ready, now);
+            let is_end = pacing.note_call(100) && pacing.is_worth_a_send(ready, now);
             if is_end {
                 ready = 0;
             }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(ends(7, true), []);
         assert_eq!(ends(100, false), []);
         assert!(
-            !ReplyPacing::new(100, true, Instant::now()).end_with(0),
+            !ReplyPacing::new(100, true, Instant::now()).note_call(0),
             "no call is empty, but none divides by zero"
         );
     }

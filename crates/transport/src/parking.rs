@@ -17,7 +17,7 @@ pub trait Parked: Send + 'static {
     fn network(&self) -> Network;
 
     /// Goes on; does not wait.
-    fn go_on(self);
+    fn resume(self);
 }
 
 /// A lot of calls that go on when their time has come. One thread sees to that, made with the first of them.
@@ -90,7 +90,7 @@ fn work<T: Parked>(lot: &Weak<Lot<T>>) {
             drop(parked);
             drop(slots);
             // One that panics has said so.
-            let _ = panics::catch(|| call.go_on());
+            let _ = panics::catch(|| call.resume());
             continue;
         }
         let next = parked.by_time.first_key_value().map_or(LOOK, |((at, _), _)| at.duration_since(now));
@@ -123,7 +123,7 @@ mod tests {
             Networks::default().of([192, 0, 2, self.client].into())
         }
 
-        fn go_on(self) {
+        fn resume(self) {
             self.done.send(self.bytes).unwrap();
         }
     }

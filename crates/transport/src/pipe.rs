@@ -16,7 +16,7 @@ use vfs::sync::Mutex;
 pub struct Pipe {
     read: OwnedFd,
     write: OwnedFd,
-    held: usize,
+    len: usize,
     capacity: usize,
 }
 
@@ -45,7 +45,7 @@ pub fn limit_pipes(most: usize) {
 
 impl Pipe {
     /// An empty pipe, perhaps one used before.
-    pub fn take() -> io::Result<Self> {
+    pub fn acquire() -> io::Result<Self> {
         match SPARE.with_borrow_mut(Vec::pop) {
             Some(pipe) => Ok(pipe),
             None => SHARED_SPARE.lock().pop().map_or_else(Self::open, Ok),
@@ -65,30 +65,30 @@ impl Pipe {
     fn open_counted() -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let sized = SIZES.into_iter().find(|&size| fcntl_setpipe_size(&write, size).is_ok());
-        Ok(Self { read, write, held: 0, capacity: sized.unwrap_or(64 << 10) })
+        Ok(Self { read, write, len: 0, capacity: sized.unwrap_or(64 << 10) })
     }
 
     /// Takes pages of `file` at `offset`, up to `len` bytes; fewer at the end of the file or when the pipe is full.
     pub fn fill(&mut self, file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
-        debug_assert_eq!(self.held, 0, "a pipe carries one read");
+        debug_assert_eq!(self.len, 0, "a pipe carries one read");
         let mut at = offset;
-        while self.held < len.min(self.capacity) {
-            match splice(file, Some(&mut at), &self.write, None, len - self.held, SpliceFlags::NONBLOCK) {
+        while self.len < len.min(self.capacity) {
+            match splice(file, Some(&mut at), &self.write, None, len - self.len, SpliceFlags::NONBLOCK) {
                 Ok(0) => break,
-                Ok(moved) => self.held += moved,
-                Err(rustix::io::Errno::AGAIN) if self.held > 0 => break,
+                Ok(moved) => self.len += moved,
+                Err(rustix::io::Errno::AGAIN) if self.len > 0 => break,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(self.held)
+        Ok(self.len)
     }
 
     /// Takes up to `len` bytes from a socket: how many; zero at the end of the stream. Would block if there are none, or
     /// if the pipe is full.
     pub fn fill_from_socket(&mut self, socket: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
         let moved = splice(socket, None, &self.write, None, len, SpliceFlags::NONBLOCK)?;
-        self.held += moved;
+        self.len += moved;
         Ok(moved)
     }
 
@@ -98,8 +98,8 @@ impl Pipe {
     }
 
     /// Says that somebody else has read all that was in the pipe, and keeps it for the thread that fills the next.
-    pub fn emptied(mut self) {
-        self.held = 0;
+    pub fn mark_emptied(mut self) {
+        self.len = 0;
         let mut spare = SHARED_SPARE.lock();
         if spare.len() < SPARE_MAX {
             spare.push(self);
@@ -108,32 +108,32 @@ impl Pipe {
 
     /// Moves all that is in the pipe into memory.
     pub fn read_into(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
-        bytes.reserve(self.held);
-        while self.held > 0 {
+        bytes.reserve(self.len);
+        while self.len > 0 {
             // Appends what it reads, so that nothing is filled with zeros before.
             let count = rustix::io::read(&self.read, rustix::buffer::spare_capacity(bytes))?;
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            self.held = self.held.saturating_sub(count);
+            self.len = self.len.saturating_sub(count);
         }
         Ok(())
     }
 
     /// Bytes in the pipe.
-    pub fn held(&self) -> usize {
-        self.held
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     /// Moves bytes to `socket` until the pipe is empty or the socket would block. With `more` the last of them may be
     /// held back to go with what is sent next.
-    pub fn drain(&mut self, socket: BorrowedFd<'_>, more: bool) -> io::Result<()> {
+    pub fn drain_to(&mut self, socket: BorrowedFd<'_>, more: bool) -> io::Result<()> {
         let mut flags = SpliceFlags::NONBLOCK;
         flags.set(SpliceFlags::MORE, more);
-        while self.held > 0 {
-            match splice(&self.read, None, socket, None, self.held, flags) {
+        while self.len > 0 {
+            match splice(&self.read, None, socket, None, self.len, flags) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(moved) => self.held -= moved,
+                Ok(moved) => self.len -= moved,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -143,7 +143,7 @@ impl Pipe {
 
     /// Keeps an empty pipe for the next use on this thread.
     pub fn recycle(self) {
-        if self.held == 0 {
+        if self.len == 0 {
             SPARE.with_borrow_mut(|spare| {
                 if spare.len() < SPARE_MAX {
                     spare.push(self);

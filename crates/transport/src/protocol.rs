@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::limits;
 use crate::message::{Body, Dispatch, Endpoints, Frame, Malformed, PartData, Role};
 use crate::outbox::Outbox;
-use crate::transform::Transform;
+use crate::tls::transform::Transform;
 use std::ops::Deref;
 use vfs::qos::Admission;
 use vfs::{FsError, Volume, Wait};
@@ -17,7 +17,7 @@ pub struct Plan<C> {
     /// How it may be done.
     pub dispatch: Dispatch,
     /// What it must pay before it is done, where a limit applies.
-    pub toll: Option<Admission>,
+    pub admission: Option<Admission>,
 }
 
 /// How an attempt at a call ended.
@@ -26,20 +26,20 @@ pub enum Progress<C> {
     Done,
     /// The reply is in the outbox. It leaves when the pending flushes are done, and [`Protocol::synced`] is told.
     AfterSync(C),
-    /// The call would block where it must not. The outbox is as before.
-    WouldBlock(C),
-    /// A [`crate::Late`] answers, from wherever it is.
-    Detached,
-    /// What was done is settled, and the outbox is as before. The call goes on at something that it has to pay for first, and takes so
-    /// many bytes meanwhile. If too much waits, [`Protocol::cannot_wait`] answers it.
-    Unpaid {
-        /// Where it goes on.
+    /// The call needs storage, and its thread must not block ([`vfs::Wait::Storage`]). The transport undoes its output and
+    /// resumes it on a storage thread.
+    WaitForStorage(C),
+    /// The next step of the call needs tokens ([`vfs::Wait::Tokens`]). Earlier steps are paid for, and the outbox holds nothing of
+    /// the call. If the queue is full, [`Protocol::cannot_wait`] answers it.
+    WaitForTokens {
+        /// The step that needs the tokens.
         at: C,
-        /// The memory that it takes.
-        bytes: usize,
-        /// What is to be paid.
-        toll: Admission,
+        /// The tokens that it needs.
+        admission: Admission,
     },
+    /// The reply comes from a [`crate::Late`], when a recall or an event is over ([`vfs::Wait::Recall`],
+    /// [`vfs::Wait::Event`]).
+    Detached,
     /// The reply is in the outbox and leaves as it is. What is sent and received after it goes through this.
     Switch(Box<dyn Transform>),
 }
@@ -106,7 +106,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
 
     /// Whether a message of this call may be longer than a receive buffer: then it is taken as it comes
     /// ([`Protocol::begin_upload`]).
-    fn streams(&self, connection: &Connection<Self>, call: &Self::Call) -> bool;
+    fn may_stream(&self, connection: &Connection<Self>, call: &Self::Call) -> bool;
 
     /// The most bytes that the reply to a call may take, if that may be many.
     fn reply_bytes_max(&self, call: &Self::Call, message: &[u8]) -> u32;
@@ -140,9 +140,8 @@ pub trait Protocol: Send + Sync + Sized + 'static {
     /// Answers a call that cannot go on: the flushes failed that its reply waited for, or there is no room for a reply.
     fn fail(&self, at: Self::Continuation, error: FsError, out: &mut Outbox);
 
-    /// Goes on with a call that was [`Progress::Unpaid`] and cannot wait, as too much waits already: nothing more of it is done that has
-    /// to be paid for.
-    fn cannot_wait(
+    /// Resumes a call that got no place in the queue for tokens: it performs no further step that needs tokens.
+    fn finish_without_tokens(
         &self,
         cx: &mut Context<'_, Self>,
         at: Self::Continuation,

@@ -1,6 +1,6 @@
 //! Calls of a connection that wait for the limits of volumes, and the memory they take.
 
-use crate::clients::{ClientUse, Counted};
+use crate::clients::{ClientUsage, ConnectionGuard};
 use crate::limits::{
     QUEUED_BYTES_MAX, QUEUED_CLIENT_BYTES_MAX, QUEUED_CONNECTION_BYTES_MAX, QUEUED_CONNECTION_CALLS_MAX,
 };
@@ -49,7 +49,7 @@ pub(crate) struct Queue<C> {
     bytes: AtomicUsize,
     /// Bytes that a call may take which is coming in and will be queued: counted for its client and over all.
     reserved: AtomicUsize,
-    client: Counted,
+    client: ConnectionGuard,
     totals: Arc<Totals>,
 }
 
@@ -73,7 +73,7 @@ impl Totals {
 
 impl<C> Queue<C> {
     /// Nothing yet.
-    pub(crate) fn new(totals: &Arc<Totals>, client: Counted) -> Self {
+    pub(crate) fn new(totals: &Arc<Totals>, client: ConnectionGuard) -> Self {
         Self {
             queued: Mutex::new(Calls { by_number: HashMap::new(), next: 0 }),
             calls: AtomicUsize::new(0),
@@ -86,7 +86,7 @@ impl<C> Queue<C> {
 
     /// Whether more of this connection may be queued, so that its calls may be taken.
     pub(crate) fn has_room(&self) -> bool {
-        let client = self.client().queued_bytes.load(Ordering::Relaxed);
+        let client = self.usage().queued_bytes.load(Ordering::Relaxed);
         let is_crowded = self.totals.is_crowded() || client > QUEUED_CLIENT_BYTES_MAX;
         let (calls_max, bytes_max) =
             if is_crowded { (1, 1) } else { (QUEUED_CONNECTION_CALLS_MAX, QUEUED_CONNECTION_BYTES_MAX) };
@@ -112,7 +112,7 @@ impl<C> Queue<C> {
     }
 
     /// What is to be known of a call, if it has not been forgotten.
-    pub(crate) fn look<R>(&self, number: u64, what: impl FnOnce(&C) -> R) -> Option<R> {
+    pub(crate) fn inspect<R>(&self, number: u64, what: impl FnOnce(&C) -> R) -> Option<R> {
         self.lock().by_number.get(&number).map(|(call, _)| what(call))
     }
 
@@ -158,17 +158,17 @@ impl<C> Queue<C> {
     }
 
     fn fits(&self, bytes: usize) -> bool {
-        self.client().queued_bytes.load(Ordering::Relaxed) + bytes <= 2 * QUEUED_CLIENT_BYTES_MAX
+        self.usage().queued_bytes.load(Ordering::Relaxed) + bytes <= 2 * QUEUED_CLIENT_BYTES_MAX
             && self.totals.bytes() + bytes <= 2 * QUEUED_BYTES_MAX
     }
 
     /// What the client takes in all.
-    fn client(&self) -> &Arc<ClientUse> {
-        self.client.taken()
+    fn usage(&self) -> &Arc<ClientUsage> {
+        self.client.usage()
     }
 
     /// The connection, as it is counted for its client.
-    pub(crate) fn counted(&self) -> &Counted {
+    pub(crate) fn counted(&self) -> &ConnectionGuard {
         &self.client
     }
 
@@ -180,7 +180,7 @@ impl<C> Queue<C> {
     }
 
     fn count(&self, come: usize, gone: usize) {
-        for count in [&self.client().queued_bytes, &self.totals.bytes] {
+        for count in [&self.usage().queued_bytes, &self.totals.bytes] {
             count.fetch_add(come, Ordering::Relaxed);
             count.fetch_sub(gone, Ordering::Relaxed);
         }
@@ -227,7 +227,7 @@ mod tests {
         assert!(gone.reserve(1 << 20));
         assert_eq!(totals.bytes(), 150 + (1 << 20));
         drop(gone);
-        assert_eq!((totals.bytes(), stays.client().queued_bytes.load(Ordering::Relaxed)), (0, 0));
+        assert_eq!((totals.bytes(), stays.usage().queued_bytes.load(Ordering::Relaxed)), (0, 0));
     }
 
     #[test]

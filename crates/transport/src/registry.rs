@@ -16,7 +16,7 @@ pub(crate) struct Registry<P: Protocol> {
 }
 
 struct Connections<P: Protocol> {
-    known: Vec<(Weak<Connection<P>>, Instant)>,
+    entries: Vec<(Weak<Connection<P>>, Instant)>,
     /// With so many, those that have ended are dropped.
     sweep_at: usize,
 }
@@ -46,11 +46,11 @@ pub struct Client {
 }
 
 /// Connections that use a volume, by the address of ours that they have reached.
-pub type Users = BTreeMap<VolumeId, BTreeMap<IpAddr, usize>>;
+pub type VolumeConnections = BTreeMap<VolumeId, BTreeMap<IpAddr, usize>>;
 
 impl<P: Protocol> Default for Registry<P> {
     fn default() -> Self {
-        Self { connections: Mutex::new(Connections { known: Vec::new(), sweep_at: 0 }) }
+        Self { connections: Mutex::new(Connections { entries: Vec::new(), sweep_at: 0 }) }
     }
 }
 
@@ -58,10 +58,10 @@ impl<P: Protocol> Registry<P> {
     /// Adds a connection.
     pub(crate) fn add(&self, connection: &Arc<Connection<P>>) {
         let mut connections = self.connections.lock();
-        connections.known.push((Arc::downgrade(connection), Instant::now()));
-        if connections.known.len() >= connections.sweep_at {
-            connections.known.retain(|(connection, _)| connection.strong_count() > 0);
-            connections.sweep_at = (2 * connections.known.len()).max(SWEEP_MIN);
+        connections.entries.push((Arc::downgrade(connection), Instant::now()));
+        if connections.entries.len() >= connections.sweep_at {
+            connections.entries.retain(|(connection, _)| connection.strong_count() > 0);
+            connections.sweep_at = (2 * connections.entries.len()).max(SWEEP_MIN);
         }
     }
 
@@ -69,7 +69,7 @@ impl<P: Protocol> Registry<P> {
     pub(crate) fn clients(&self) -> Vec<Client> {
         let mut clients: BTreeMap<IpAddr, Client> = BTreeMap::new();
         for (connection, since) in self.connected() {
-            let address = connection.ends.peer.ip().to_canonical();
+            let address = connection.endpoints.peer.ip().to_canonical();
             let client = clients.entry(address).or_insert_with(|| Client {
                 address,
                 connections: 0,
@@ -84,7 +84,7 @@ impl<P: Protocol> Registry<P> {
             let protection = connection.protection();
             client.encrypted += usize::from(protection >= Protection::Encrypted);
             client.verified += usize::from(protection >= Protection::Verified);
-            *client.endpoints.entry(connection.ends.local.to_canonical()).or_default() += 1;
+            *client.endpoints.entry(connection.endpoints.local.to_canonical()).or_default() += 1;
             client.connected = client.connected.max(since.elapsed());
             client.waiting += u64::from(connection.in_progress());
             for volume in connection.volumes_since(0) {
@@ -95,13 +95,13 @@ impl<P: Protocol> Registry<P> {
     }
 
     /// The connections that a call to a volume was answered on within this time.
-    pub(crate) fn users(&self, within: Duration) -> Users {
+    pub(crate) fn users(&self, within: Duration) -> VolumeConnections {
         let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let since_ms = clock::coarse_ms().saturating_sub(within_ms);
-        let mut users = Users::new();
+        let mut users = VolumeConnections::new();
         for (connection, _) in self.connected() {
             for volume in connection.volumes_since(since_ms) {
-                let at = connection.ends.local.to_canonical();
+                let at = connection.endpoints.local.to_canonical();
                 *users.entry(volume).or_default().entry(at).or_default() += 1;
             }
         }
@@ -110,7 +110,7 @@ impl<P: Protocol> Registry<P> {
 
     fn connected(&self) -> Vec<(Arc<Connection<P>>, Instant)> {
         let connections = self.connections.lock();
-        let known = connections.known.iter();
+        let known = connections.entries.iter();
         known.filter_map(|(connection, since)| Some((connection.upgrade()?, *since))).collect()
     }
 }

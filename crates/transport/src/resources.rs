@@ -1,9 +1,9 @@
 //! What all connections of a server share, and what is counted of it.
 
 use crate::buffer::BufferPool;
-use crate::handshake::Handshakes;
 use crate::queue::Totals;
 use crate::tail::TailPool;
+use crate::tls::handshake::Handshakes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -24,7 +24,7 @@ pub(crate) struct Resources {
     /// Bytes that replies take which clients have not read.
     pub(crate) unread: AtomicUsize,
     /// Bytes of long replies being made.
-    pub(crate) making: AtomicUsize,
+    pub(crate) long_reply_bytes: AtomicUsize,
     /// What is queued for the limits of volumes.
     pub(crate) queued: Arc<Totals>,
     /// Jobs that wait for a storage thread.
@@ -46,7 +46,7 @@ impl Resources {
             leased: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             unread: AtomicUsize::new(0),
-            making: AtomicUsize::new(0),
+            long_reply_bytes: AtomicUsize::new(0),
             queued: Arc::default(),
             jobs: Arc::default(),
             spilled: AtomicUsize::new(0),

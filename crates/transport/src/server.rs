@@ -4,13 +4,13 @@ use crate::buffer::BufferPool;
 use crate::clients::Clients;
 use crate::event_loop::EventLoop;
 use crate::job::Job;
-use crate::limits::{LONG_REPLIES_PUT_OFF_BYTES_MAX, LONG_REPLIES_PUT_OFF_MAX};
+use crate::limits::{LONG_REPLIES_DEFERRED_BYTES_MAX, LONG_REPLIES_DEFERRED_MAX};
 use crate::listeners::{Listener, Listeners};
 use crate::mailbox::{Mailbox, Message};
 use crate::parking::Parking;
 use crate::pool::Pool;
 use crate::protocol::Protocol;
-use crate::registry::{Client, Registry, Users};
+use crate::registry::{Client, Registry, VolumeConnections};
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -33,9 +33,9 @@ pub struct Server<P: Protocol> {
 }
 
 /// How often the acceptor looks for other listeners, and whether it shall stop, in milliseconds.
-const ACCEPT_LOOK_MS: i64 = 200;
+const ACCEPT_POLL_MS: i64 = 200;
 /// How long the acceptor waits while many connections are about to end.
-const LEAVING_PAUSE: Duration = Duration::from_millis(1);
+const EVICTED_PAUSE: Duration = Duration::from_millis(1);
 
 impl<P: Protocol> Server<P> {
     /// Speaks `protocol` on these listeners; its threads have this name.
@@ -51,7 +51,7 @@ impl<P: Protocol> Server<P> {
         let buffers =
             BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
         let resources = Resources::new(buffers, settings.lease_files());
-        let put_off = Parking::new("put-off", LONG_REPLIES_PUT_OFF_MAX, LONG_REPLIES_PUT_OFF_BYTES_MAX);
+        let put_off = Parking::new("put-off", LONG_REPLIES_DEFERRED_MAX, LONG_REPLIES_DEFERRED_BYTES_MAX);
         let shared = Arc::new(Shared {
             protocol,
             pool: Pool::new(&resources.jobs, move |pool, job: Job<P>| job.run(pool, &put_off)),
@@ -150,7 +150,7 @@ impl<P: Protocol> View<P> {
     }
 
     /// The connections that a call to a volume was answered on within this time.
-    pub fn users(&self, within: Duration) -> Users {
+    pub fn volume_connections(&self, within: Duration) -> VolumeConnections {
         self.shared.registry.users(within)
     }
 
@@ -181,7 +181,7 @@ struct Refusals {
     count: u64,
     /// The last of them, and why.
     last: Option<(SocketAddr, &'static str)>,
-    told: Option<Instant>,
+    last_logged: Option<Instant>,
 }
 
 impl Refusals {
@@ -191,13 +191,13 @@ impl Refusals {
     }
 
     /// Logs them, at most once a second.
-    fn tell(&mut self) {
-        if self.told.is_none_or(|told| told.elapsed() >= Duration::from_secs(1))
+    fn log_if_due(&mut self) {
+        if self.last_logged.is_none_or(|told| told.elapsed() >= Duration::from_secs(1))
             && let Some((peer, why)) = self.last.take()
         {
             let refused = std::mem::take(&mut self.count);
             tracing::warn!(refused, last = %peer, why, "connections refused");
-            self.told = Some(Instant::now());
+            self.last_logged = Some(Instant::now());
         }
     }
 }
@@ -214,7 +214,7 @@ impl<P: Protocol> Acceptor<P> {
 
     fn run(mut self) {
         let mut next = 0;
-        let patience = rustix::event::Timespec { tv_sec: 0, tv_nsec: ACCEPT_LOOK_MS * 1_000_000 };
+        let patience = rustix::event::Timespec { tv_sec: 0, tv_nsec: ACCEPT_POLL_MS * 1_000_000 };
         while !self.stopping.load(Ordering::SeqCst) {
             let listeners = self.listeners.open();
             let mut ready: Vec<_> =
@@ -225,7 +225,7 @@ impl<P: Protocol> Acceptor<P> {
                     self.accept(listener, &mut next);
                 }
             }
-            self.refusals.tell();
+            self.refusals.log_if_due();
         }
     }
 
@@ -234,7 +234,7 @@ impl<P: Protocol> Acceptor<P> {
         loop {
             if self.shared.clients.is_crowded() {
                 // The event loops end them meanwhile.
-                std::thread::sleep(LEAVING_PAUSE);
+                std::thread::sleep(EVICTED_PAUSE);
                 return;
             }
             match listener.socket.accept() {
@@ -242,7 +242,7 @@ impl<P: Protocol> Acceptor<P> {
                     let client = match self.shared.clients.connect(peer.ip(), Instant::now()) {
                         Ok(client) => client,
                         Err(refused) => {
-                            self.refusals.add(peer, refused.why());
+                            self.refusals.add(peer, refused.reason());
                             continue;
                         }
                     };
@@ -250,7 +250,7 @@ impl<P: Protocol> Acceptor<P> {
                     self.mailboxes[*next % self.mailboxes.len()].post(Message::Accepted(
                         socket,
                         peer,
-                        listener.serves.clone(),
+                        listener.context.clone(),
                         client,
                     ));
                     *next += 1;
@@ -264,7 +264,7 @@ impl<P: Protocol> Acceptor<P> {
                 Err(error) => {
                     // Most likely out of descriptors: the ones in use must come back first.
                     tracing::warn!(%error, "cannot accept a connection");
-                    std::thread::sleep(Duration::from_millis(ACCEPT_LOOK_MS.unsigned_abs()));
+                    std::thread::sleep(Duration::from_millis(ACCEPT_POLL_MS.unsigned_abs()));
                     return;
                 }
             }

@@ -42,7 +42,7 @@ pub struct Descriptors {
 
 impl Descriptors {
     /// A third for files, at most an eighth for pipes and a sixteenth for others, and all that is left for connections.
-    pub fn of(descriptors: usize) -> Self {
+    pub fn split(descriptors: usize) -> Self {
         let files = descriptors / 3;
         let pipes = (descriptors / 16).min(PIPES_MAX) * 2;
         let others = (descriptors / 16).min(OTHER_DESCRIPTORS_MAX);
@@ -61,7 +61,7 @@ impl Settings {
 
     /// For a process that may have so many descriptors open.
     pub fn for_descriptors(threads: usize, descriptors: usize) -> Self {
-        let Descriptors { files, connections, .. } = Descriptors::of(descriptors);
+        let Descriptors { files, connections, .. } = Descriptors::split(descriptors);
         // A power of two (the size of a table), and at most half of the files: the others come and go.
         let cached = (files / 2 / threads.max(1)).max(1).ilog2();
         let cached_files = 1 << cached.min(usize::BITS - 2);
@@ -79,7 +79,7 @@ impl Settings {
 
     /// The same with so many parts of the connections, of all the parts there are: the others are other servers'.
     #[must_use]
-    pub fn with_share(self, parts: usize, of: usize) -> Self {
+    pub fn with_connection_share(self, parts: usize, of: usize) -> Self {
         let share = self.connections_max * parts / of.max(1);
         Self { connections_max: share.max(CONNECTIONS_MIN / 2), ..self }
     }
@@ -92,12 +92,12 @@ mod tests {
     #[test]
     fn descriptors_are_shared_out_and_few_of_them_leave_most_to_connections() {
         let of = |files, pipes, others, connections| Descriptors { files, pipes, others, connections };
-        assert_eq!(Descriptors::of(1024), of(341, 128, 64, 491));
-        assert_eq!(Descriptors::of(4096), of(1365, 512, 256, 1963));
-        assert_eq!(Descriptors::of(20_000), of(6666, 2048, 256, 11_030));
-        assert_eq!(Descriptors::of(1 << 20).connections, CONNECTIONS_MAX);
+        assert_eq!(Descriptors::split(1024), of(341, 128, 64, 491));
+        assert_eq!(Descriptors::split(4096), of(1365, 512, 256, 1963));
+        assert_eq!(Descriptors::split(20_000), of(6666, 2048, 256, 11_030));
+        assert_eq!(Descriptors::split(1 << 20).connections, CONNECTIONS_MAX);
         for descriptors in 256..10_000 {
-            let Descriptors { files, pipes, others, connections } = Descriptors::of(descriptors);
+            let Descriptors { files, pipes, others, connections } = Descriptors::split(descriptors);
             assert!(files + pipes + others + connections <= descriptors, "{descriptors}");
         }
     }
@@ -105,8 +105,8 @@ mod tests {
     #[test]
     fn servers_share_the_connections() {
         let all = Settings::for_descriptors(1, 4096);
-        let [large, small] = [3, 1].map(|parts| all.with_share(parts, 4).connections_max);
+        let [large, small] = [3, 1].map(|parts| all.with_connection_share(parts, 4).connections_max);
         assert_eq!((large, small), (1472, 490));
-        assert_eq!(Settings { connections_max: 64, ..all }.with_share(1, 4).connections_max, 32);
+        assert_eq!(Settings { connections_max: 64, ..all }.with_connection_share(1, 4).connections_max, 32);
     }
 }

@@ -1,7 +1,7 @@
 //! What all threads of a server share.
 
 use crate::clients::Clients;
-use crate::connection::{Connection, Home, Work};
+use crate::connection::{Connection, LoopHandle, Work};
 use crate::job::Job;
 use crate::mailbox::{Mailbox, Message};
 use crate::message::Role;
@@ -32,7 +32,7 @@ pub(crate) struct Shared<P: Protocol> {
 }
 
 /// An event loop and the storage threads behind it, as its connections see them.
-pub(crate) struct LoopHome<P: Protocol> {
+pub(crate) struct EventLoopHandle<P: Protocol> {
     /// The loop.
     pub(crate) mailbox: Arc<Mailbox<P>>,
     /// The storage threads.
@@ -46,13 +46,13 @@ impl<P: Protocol> Shared<P> {
     }
 }
 
-impl<P: Protocol> Home<P> for LoopHome<P> {
+impl<P: Protocol> LoopHandle<P> for EventLoopHandle<P> {
     fn resume(&self, token: u64) {
         self.mailbox.post(Message::Resume(token));
     }
 
-    fn admit(&self, token: u64, number: u64, charge: Permit) {
-        self.mailbox.post(Message::Admitted(token, number, charge));
+    fn admit(&self, token: u64, number: u64, permit: Permit) {
+        self.mailbox.post(Message::Admitted(token, number, permit));
     }
 
     fn submit(&self, connection: &Arc<Connection<P>>, work: Work<P>) {

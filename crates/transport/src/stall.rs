@@ -25,19 +25,19 @@ pub(crate) struct Stall {
 
 impl Stall {
     /// The stall of a connection, which may last so long from now on; `None` where it has none.
-    pub(crate) fn of(socket: &TcpStream, patience: Duration) -> Option<Self> {
+    pub(crate) fn start(socket: &TcpStream, patience: Duration) -> Option<Self> {
         let backoff = backoff(socket);
         (backoff > 0).then(|| Self { backoff, until: Instant::now() + patience })
     }
 
     /// This stall, which has to end when `other` does if that is sooner.
-    pub(crate) fn or_sooner(self, other: Option<Self>) -> Self {
+    pub(crate) fn until_earlier_of(self, other: Option<Self>) -> Self {
         let until = other.map_or(self.until, |other| self.until.min(other.until));
         Self { until, ..self }
     }
 
     /// This stall as it is now; `None` if anything has been confirmed since.
-    pub(crate) fn lasting(self, socket: &TcpStream) -> Option<Self> {
+    pub(crate) fn current(self, socket: &TcpStream) -> Option<Self> {
         let backoff = backoff(socket);
         (backoff >= self.backoff).then_some(Self { backoff, ..self })
     }

@@ -78,7 +78,7 @@ impl Tail {
     }
 
     /// Takes what belongs to it from the front of `received`: how many bytes.
-    pub(crate) fn put(&mut self, received: &[u8]) -> usize {
+    pub(crate) fn append(&mut self, received: &[u8]) -> usize {
         let taken = received.len().min(self.len - self.filled);
         let until = self.filled + taken;
         self.grow(until);
@@ -127,7 +127,7 @@ mod tests {
     /// Receives a tail whose bytes are all `byte`, after `before` of them came in a buffer: how many pieces it came in.
     fn receive(pool: &Arc<TailPool>, len: usize, before: usize, byte: u8) -> usize {
         let mut tail = Tail::new(len, LEN_MAX, pool);
-        assert_eq!(tail.put(&vec![byte; before]), before);
+        assert_eq!(tail.append(&vec![byte; before]), before);
         let mut pieces = 0;
         while let Some(room) = tail.room() {
             assert!(!room.is_empty());
@@ -165,8 +165,8 @@ mod tests {
         let mut tail = Tail::new(5, LEN_MAX, &pool);
         assert!(tail.room().is_none());
         assert_eq!((tail.is_long(), pool.bytes()), (false, 0));
-        assert_eq!((tail.put(b"abc"), tail.is_whole()), (3, false));
-        assert_eq!((tail.put(b"defg"), tail.is_whole()), (2, true));
+        assert_eq!((tail.append(b"abc"), tail.is_whole()), (3, false));
+        assert_eq!((tail.append(b"defg"), tail.is_whole()), (2, true));
         assert_eq!(tail.bytes(), b"abcde");
         drop(tail);
         assert!(pool.spare.lock().is_empty());

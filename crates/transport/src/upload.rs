@@ -21,10 +21,10 @@ const PART_BYTES: usize = 256 << 10;
 const PIPED_BYTES_MIN: usize = 64 << 10;
 
 /// A call whose body is coming in.
-pub(crate) struct Uploading<P: Protocol> {
+pub(crate) struct UploadState<P: Protocol> {
     pub(crate) upload: P::Upload,
     /// What it has paid, and is not spent yet.
-    pub(crate) charge: Option<Permit>,
+    pub(crate) permit: Option<Permit>,
     /// When it began to come.
     pub(crate) since: Instant,
     /// A part of the body on its way through a pipe, and whether the pipe takes no more.
@@ -48,15 +48,15 @@ pub(crate) enum Part {
 }
 
 /// Whether a message of `len` bytes, framing included, is taken as it comes, `have` of them being there.
-pub(crate) fn is_long<P: Protocol>(len: usize, have: usize) -> bool {
+pub(crate) fn is_streamed<P: Protocol>(len: usize, have: usize) -> bool {
     len > WHOLE_MESSAGE_BYTES_MAX && have >= P::HEAD_BYTES
 }
 
-impl<P: Protocol> Uploading<P> {
+impl<P: Protocol> UploadState<P> {
     /// The rest of a message of `message_bytes` whose body has not begun to come.
     pub(crate) fn new(
         upload: P::Upload,
-        charge: Option<Permit>,
+        permit: Option<Permit>,
         body: Body,
         message_bytes: usize,
         tails: &Arc<TailPool>,
@@ -68,7 +68,7 @@ impl<P: Protocol> Uploading<P> {
         }
         Ok(Self {
             upload,
-            charge,
+            permit,
             since: Instant::now(),
             pipe: None,
             is_pipe_full: false,
@@ -101,7 +101,7 @@ impl<P: Protocol> Uploading<P> {
     pub(crate) fn next(&mut self, buffer: &mut Option<Buffer>) -> Option<Part> {
         if self.is_pipe_ready() {
             self.is_pipe_full = false;
-            return self.pipe.take().map(|pipe| Part::Piped { at: self.at - pipe.held(), pipe });
+            return self.pipe.take().map(|pipe| Part::Piped { at: self.at - pipe.len(), pipe });
         }
         let have = buffer.as_ref().map_or(0, |buffer| buffer.bytes().len());
         if self.at < self.body {
@@ -113,7 +113,7 @@ impl<P: Protocol> Uploading<P> {
             return Some(part);
         }
         if let Some(buffer) = buffer {
-            buffer.start += self.tail.put(buffer.bytes());
+            buffer.start += self.tail.append(buffer.bytes());
         }
         self.tail.is_whole().then_some(Part::End)
     }
@@ -132,18 +132,18 @@ impl<P: Protocol> Uploading<P> {
     /// Moves bytes of the body into a pipe. `None` if there is no pipe to be had.
     fn fill_pipe(&mut self, socket: &TcpStream) -> Option<io::Result<usize>> {
         if self.pipe.is_none() {
-            self.pipe = Some(Pipe::take().ok()?);
+            self.pipe = Some(Pipe::acquire().ok()?);
         }
         let pipe = self.pipe.as_mut()?;
         match pipe.fill_from_socket(socket.as_fd(), self.body - self.at) {
             Ok(taken) => {
                 self.at += taken;
-                self.is_pipe_full = pipe.held() >= PART_BYTES;
+                self.is_pipe_full = pipe.len() >= PART_BYTES;
                 Some(Ok(taken))
             }
             // The socket may have bytes and the pipe no room: it counts pages, not bytes.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.is_pipe_full = pipe.held() > 0;
+                self.is_pipe_full = pipe.len() > 0;
                 Some(Err(error))
             }
             Err(error) => Some(Err(error)),

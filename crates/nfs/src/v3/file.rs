@@ -114,7 +114,7 @@ fn read_pages(
 ) -> Option<usize> {
     let Range { offset, want, .. } = *range;
     let descriptor = opened.pages(offset, want, blocking)?;
-    let mut pipe = Pipe::take().ok()?;
+    let mut pipe = Pipe::acquire().ok()?;
     match pipe.fill(descriptor.as_fd(), offset, want) {
         Ok(got) if got > 0 => {
             head(opened, attrs, offset, got).encode_ok(out);
@@ -208,7 +208,7 @@ pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writ
     };
     match file.read_link() {
         Ok((attrs, target)) => {
-            call.stats.count_listed(Transferred::read(target.len()));
+            call.stats.count_metadata(Transferred::read(target.len()));
             let symlink_attributes = Some(convert::fattr(file.volume_id(), &attrs));
             accept(w, &ReadlinkOk { symlink_attributes, data: &target })
         }

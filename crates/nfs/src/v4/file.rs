@@ -111,7 +111,7 @@ fn read_pages(
     out: &mut Outbox,
 ) -> Option<usize> {
     let descriptor = opened.pages(offset, want, blocking)?;
-    let mut pipe = Pipe::take().ok()?;
+    let mut pipe = Pipe::acquire().ok()?;
     match pipe.fill(descriptor.as_fd(), offset, want) {
         Ok(got) if got > 0 => {
             out.writer().u32(length(got));

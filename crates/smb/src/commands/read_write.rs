@@ -42,7 +42,7 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
     let start = w.position();
     let pages = pages(ops, opened, args.offset, length);
     let read = match &pages {
-        Some(pages) => Ok(pages.held()),
+        Some(pages) => Ok(pages.len()),
         None => opened.read(args.offset, length, w.buffer_mut(), ops.blocking),
     };
     ops.count(Kind::Read, Transferred::default());
@@ -65,7 +65,7 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         w.zeros(1);
     }
     if let Some(pages) = &pages {
-        ops.service.counts.count_spliced(pages.held());
+        ops.service.counts.count_spliced(pages.len());
     }
     ops.pages = pages;
     open.set_position(args.offset + read as u64);
@@ -88,7 +88,7 @@ fn pages(ops: &Ops<'_>, opened: &OpenFile<'_>, offset: u64, length: usize) -> Op
         return None;
     }
     let descriptor = opened.pages(offset, length, ops.blocking)?;
-    let mut pipe = Pipe::take().ok()?;
+    let mut pipe = Pipe::acquire().ok()?;
     match pipe.fill(descriptor.as_fd(), offset, length) {
         Ok(got) if got == length => Some(pipe),
         // Cut meanwhile, more than the pipe holds, or a file system that does not splice: an ordinary read does better.

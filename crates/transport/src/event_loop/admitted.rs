@@ -9,12 +9,12 @@ use vfs::qos::Permit;
 
 impl<P: Protocol> EventLoop<P> {
     /// Notes that a queued call may go on. A connection that has ended gets no answer.
-    pub(super) fn note_admitted(&mut self, token: u64, number: u64, charge: Permit) {
+    pub(super) fn note_admitted(&mut self, token: u64, number: u64, permit: Permit) {
         if let Some(entry) = self.connections.get_mut(&token) {
             if entry.admitted.is_empty() {
                 self.with_admitted.push(token);
             }
-            entry.admitted.push_back((number, charge));
+            entry.admitted.push_back((number, permit));
         }
     }
 
@@ -23,12 +23,12 @@ impl<P: Protocol> EventLoop<P> {
         let Some(entry) = self.connections.get(&token) else { return };
         let (connection, mut is_last) = (Arc::clone(&entry.connection), false);
         while let Some(entry) = self.connections.get_mut(&token)
-            && connection.takes_replies()
-            && let Some((number, charge)) = entry.admitted.pop_front()
+            && connection.reads_replies()
+            && let Some((number, permit)) = entry.admitted.pop_front()
         {
             is_last = entry.admitted.is_empty();
             if let Some(Queued::Call { call, message, since, .. }) = connection.queue.take(number) {
-                self.runner.run_queued(&connection, call, &message, since, charge);
+                self.runner.run_queued(&connection, call, &message, since, permit);
             }
             if self.runner.pending_bytes() >= TURN_BYTES_MAX {
                 self.runner.send(&connection);

@@ -4,16 +4,16 @@ mod admitted;
 mod spill;
 mod unread;
 
-use crate::clients::{Counted, GivesWay};
+use crate::clients::{ConnectionGuard, Evictable};
 use crate::connection::{Connection, Watch};
-use crate::inbound::{Inbound, Received, Released};
+use crate::inbound::{Inbound, Received, ReleasedConnection};
 use crate::job::Job;
 use crate::lease::Lease;
 use crate::mailbox::{Mailbox, Message, WAKE};
 use crate::message::Endpoints;
 use crate::protocol::Protocol;
-use crate::runner::{First, Rest, Runner, Site};
-use crate::shared::{LoopHome, Shared};
+use crate::runner::{LeasedCall, RunSite, Runner, TurnEnd};
+use crate::shared::{EventLoopHandle, Shared};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::{HashMap, VecDeque};
@@ -39,9 +39,9 @@ struct Entry<P: Protocol> {
     /// The client sends no more, and waits for what it has asked.
     is_ending: bool,
     /// The tick at which bytes last came or went.
-    moved: u32,
+    last_progress: u32,
     /// The tick at which the message that is coming in began.
-    began: u32,
+    message_began: u32,
     /// The tick at which the client connected.
     accepted: u32,
 }
@@ -58,7 +58,7 @@ pub(crate) struct EventLoop<P: Protocol> {
     /// Connections with queued calls that may go on.
     with_admitted: Vec<u64>,
     /// Connections that have more calls than fitted into their turn.
-    again: Vec<u64>,
+    ready_again: Vec<u64>,
     /// Only one connection has something to say in this round.
     is_alone: bool,
     ticks: u32,
@@ -72,7 +72,7 @@ impl<P: Protocol> Entry<P> {
     }
 
     /// Receives the rest of a long body no more: it will not be answered.
-    fn give_up_upload(&mut self) {
+    fn abort_upload(&mut self) {
         if self.inbound.as_mut().is_some_and(|inbound| inbound.uploading.take().is_some()) {
             self.connection.end_calls(1);
         }
@@ -91,7 +91,7 @@ impl<P: Protocol> EventLoop<P> {
             runner,
             without_buffer: Vec::new(),
             with_admitted: Vec::new(),
-            again: Vec::new(),
+            ready_again: Vec::new(),
             is_alone: false,
             ticks: 0,
             stop: None,
@@ -104,7 +104,7 @@ impl<P: Protocol> EventLoop<P> {
         let mut last_tick = Instant::now();
         let tick = Timespec { tv_sec: 1, tv_nsec: 0 };
         while !self.is_finished() {
-            let patience = if self.again.is_empty() { &tick } else { &Timespec::default() };
+            let patience = if self.ready_again.is_empty() { &tick } else { &Timespec::default() };
             match epoll::wait(
                 &self.mailbox.epoll,
                 rustix::buffer::spare_capacity(&mut events),
@@ -113,17 +113,17 @@ impl<P: Protocol> EventLoop<P> {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            self.is_alone = events.len() + self.again.len() == 1;
+            self.is_alone = events.len() + self.ready_again.len() == 1;
             for event in events.drain(..) {
                 let token = event.data.u64();
                 if token == WAKE {
-                    self.read_all();
+                    self.read_mailbox();
                 } else {
-                    self.guard(token, |own| own.handle(token, event.flags));
+                    self.catch_panic(token, |own| own.handle_event(token, event.flags));
                 }
             }
-            for token in std::mem::take(&mut self.again) {
-                self.guard(token, |own| own.go_on(token));
+            for token in std::mem::take(&mut self.ready_again) {
+                self.catch_panic(token, |own| own.process_received(token));
             }
             if self.is_crowded() {
                 self.shed();
@@ -147,34 +147,34 @@ impl<P: Protocol> EventLoop<P> {
     }
 
     /// Does something for a connection. Should that panic, the connection ends, and no other one.
-    fn guard(&mut self, token: u64, work: impl FnOnce(&mut Self)) {
+    fn catch_panic(&mut self, token: u64, work: impl FnOnce(&mut Self)) {
         if panics::catch(|| work(self)).is_ok() {
             return;
         }
         // What the work has left half done is not used.
         self.runner = Runner::new(self.shared.memory());
         if let Some(entry) = self.connections.get(&token) {
-            tracing::error!(peer = %entry.connection.ends.peer, "a call panicked; its connection is closed");
+            tracing::error!(peer = %entry.connection.endpoints.peer, "a call panicked; its connection is closed");
             entry.connection.close();
         }
         self.end(token, None);
     }
 
     /// Reads what other threads have to say.
-    fn read_all(&mut self) {
+    fn read_mailbox(&mut self) {
         for message in self.mailbox.collect() {
             let token = message.token();
-            self.guard(token, |own| own.read(message));
+            self.catch_panic(token, |own| own.handle_message(message));
         }
         for token in std::mem::take(&mut self.with_admitted) {
-            self.guard(token, |own| own.do_admitted(token));
+            self.catch_panic(token, |own| own.do_admitted(token));
         }
     }
 
-    fn handle(&mut self, token: u64, flags: EventFlags) {
+    fn handle_event(&mut self, token: u64, flags: EventFlags) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         if flags.contains(EventFlags::OUT) {
-            entry.moved = self.ticks;
+            entry.last_progress = self.ticks;
             let connection = Arc::clone(&entry.connection);
             connection.send_queued();
             let goes_on = connection.is_paused() && connection.may_take_calls() || entry.is_ending;
@@ -191,43 +191,43 @@ impl<P: Protocol> EventLoop<P> {
         }
     }
 
-    fn read(&mut self, message: Message<P>) {
+    fn handle_message(&mut self, message: Message<P>) {
         match message {
             Message::Accepted(socket, peer, listener, client) => {
-                if let Err(error) = self.adopt(socket, peer, &listener, client) {
+                if let Err(error) = self.add_connection(socket, peer, &listener, client) {
                     self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);
                     tracing::warn!(%peer, %error, "cannot watch a connection");
                 }
             }
             Message::Resume(token) => self.resume(token),
             Message::Released(token, released) => self.reclaim(token, *released),
-            Message::Admitted(token, number, charge) => self.note_admitted(token, number, charge),
+            Message::Admitted(token, number, permit) => self.note_admitted(token, number, permit),
             Message::BuffersScarce => self.spill(),
             Message::BuffersFree => {
                 for token in std::mem::take(&mut self.without_buffer) {
-                    self.guard(token, |own| own.resume(token));
+                    self.catch_panic(token, |own| own.resume(token));
                 }
             }
             Message::Stop(deadline) => {
                 self.stop = Some(deadline);
                 self.shared.resources.stopping.store(true, Ordering::SeqCst);
-                self.again.clear();
+                self.ready_again.clear();
                 for entry in self.connections.values_mut() {
                     entry.connection.set_paused(true);
                     entry.connection.queue.forget();
                     entry.admitted.clear();
-                    entry.give_up_upload();
+                    entry.abort_upload();
                 }
             }
         }
     }
 
-    fn adopt(
+    fn add_connection(
         &mut self,
         socket: TcpStream,
         peer: SocketAddr,
         listener: &P::Listener,
-        client: Counted,
+        client: ConnectionGuard,
     ) -> io::Result<()> {
         let token = self.next_token;
         self.next_token += 1;
@@ -238,7 +238,7 @@ impl<P: Protocol> EventLoop<P> {
         let ends = Endpoints { peer, local: socket.local_addr()?.ip() };
         let session = self.shared.protocol.session(listener, ends);
         let Shared { protocol, pool, resources, .. } = &*self.shared;
-        let home = LoopHome { mailbox: Arc::clone(&self.mailbox), pool: Arc::clone(pool) };
+        let home = EventLoopHandle { mailbox: Arc::clone(&self.mailbox), pool: Arc::clone(pool) };
         let watch = Watch { token, epoll: Arc::clone(&self.mailbox.epoll) };
         let connection =
             Connection::new(protocol, session, (socket, ends), watch, Box::new(home), client, resources);
@@ -246,15 +246,15 @@ impl<P: Protocol> EventLoop<P> {
         self.shared.registry.add(&connection);
         let itself: Weak<Connection<P>> = Arc::downgrade(&connection);
         if !connection.queue.counted().attach(itself) {
-            connection.give_way();
+            connection.evict();
         }
         let entry = Entry {
             connection,
             inbound: Some(Inbound::new(resources)),
             admitted: VecDeque::new(),
             is_ending: false,
-            moved: self.ticks,
-            began: self.ticks,
+            last_progress: self.ticks,
+            message_began: self.ticks,
             accepted: self.ticks,
         };
         self.connections.insert(token, entry);
@@ -269,23 +269,23 @@ impl<P: Protocol> EventLoop<P> {
         }
         if !entry.is_ending {
             entry.connection.set_paused(false);
-            entry.began = self.ticks;
+            entry.message_began = self.ticks;
         }
-        self.go_on(token);
+        self.process_received(token);
     }
 
     /// Receives again what a storage thread received for a while.
-    fn reclaim(&mut self, token: u64, released: Released<P>) {
+    fn reclaim(&mut self, token: u64, released: ReleasedConnection<P>) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let connection = Arc::clone(&entry.connection);
         connection.reclaim();
         entry.inbound = Some(released.inbound);
-        entry.moved = self.ticks;
+        entry.last_progress = self.ticks;
         if let Some(error) = released.error {
             return self.end(token, Some(error.0));
         }
         if self.stop.is_some() {
-            entry.give_up_upload();
+            entry.abort_upload();
         }
         if entry.inbound.as_ref().is_some_and(|inbound| inbound.is_closed) {
             return self.stop_receiving(token);
@@ -295,10 +295,10 @@ impl<P: Protocol> EventLoop<P> {
         }
         // What a storage thread has left of a message is as old as before.
         if let Some(entry) = self.connections.get_mut(&token)
-            && let Some(since) = entry.inbound.as_ref().and_then(Inbound::kept_since)
+            && let Some(since) = entry.inbound.as_ref().and_then(Inbound::long_tail_since)
         {
             let age_s = u32::try_from(since.elapsed().as_secs()).unwrap_or(u32::MAX);
-            entry.began = self.ticks.saturating_sub(age_s);
+            entry.message_began = self.ticks.saturating_sub(age_s);
         }
     }
 
@@ -310,11 +310,11 @@ impl<P: Protocol> EventLoop<P> {
         inbound.release_empty_buffer();
         entry.is_ending = true;
         entry.connection.set_paused(true);
-        self.go_on(token);
+        self.process_received(token);
     }
 
     /// Deals with what a connection has received already.
-    fn go_on(&mut self, token: u64) {
+    fn process_received(&mut self, token: u64) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(inbound) = &mut entry.inbound else { return };
         if inbound.has_received() {
@@ -329,9 +329,9 @@ impl<P: Protocol> EventLoop<P> {
     fn receive(&mut self, token: u64) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(inbound) = &mut entry.inbound else { return };
-        entry.moved = self.ticks;
+        entry.last_progress = self.ticks;
         if !inbound.is_partial() {
-            entry.began = self.ticks;
+            entry.message_began = self.ticks;
         }
         match inbound.receive(&entry.connection) {
             Received::Bytes => {
@@ -352,10 +352,10 @@ impl<P: Protocol> EventLoop<P> {
     fn end_if_answered(&mut self, token: u64) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         if entry.is_ending && !entry.inbound.as_ref().is_some_and(Inbound::has_received) {
-            entry.give_up_upload();
+            entry.abort_upload();
         }
         let is_answered = !entry.connection.is_busy() && entry.connection.queue.is_empty();
-        if entry.is_ending && is_answered && !self.again.contains(&token) {
+        if entry.is_ending && is_answered && !self.ready_again.contains(&token) {
             self.end(token, None);
         }
     }
@@ -366,39 +366,39 @@ impl<P: Protocol> EventLoop<P> {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(inbound) = &mut entry.inbound else { return };
         let connection = Arc::clone(&entry.connection);
-        let turn = self.runner.turn(&connection, inbound, None, Site::EventLoop, self.is_alone);
+        let turn = self.runner.turn(&connection, inbound, None, RunSite::EventLoop, self.is_alone);
         // The call that a lease begins with still lies in the buffer.
-        if !matches!(turn.rest, Ok(Rest::Lease(_))) {
+        if !matches!(turn.end, Ok(TurnEnd::Lease(_))) {
             inbound.release_empty_buffer();
         }
         inbound.count_spilled(connection.queue.has_reserved());
         if turn.progressed {
-            entry.began = self.ticks;
+            entry.message_began = self.ticks;
         }
-        match turn.rest {
-            Ok(Rest::Receive) => {}
-            Ok(Rest::Again) => self.again.push(token),
-            Ok(Rest::Full) => {
+        match turn.end {
+            Ok(TurnEnd::Receive) => {}
+            Ok(TurnEnd::Yield) => self.ready_again.push(token),
+            Ok(TurnEnd::Full) => {
                 connection.set_paused(true);
                 // What the pause waits for may have happened before it began.
                 if connection.may_take_calls() {
                     connection.set_paused(false);
-                    self.again.push(token);
+                    self.ready_again.push(token);
                 }
             }
-            Ok(Rest::Lease(first)) => self.lease(token, first),
+            Ok(TurnEnd::Lease(first)) => self.lease(token, first),
             Err(error) => self.end(token, Some(error.0)),
         }
     }
 
     /// Hands the connection with all that was received to a storage thread. Where buffers are scarce, it takes none along.
-    fn lease(&mut self, token: u64, first: Option<First<P>>) {
+    fn lease(&mut self, token: u64, first: Option<LeasedCall<P>>) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(mut inbound) = entry.inbound.take() else { return };
         let first = if self.shared.resources.buffers.is_plentiful() {
             first
         } else {
-            let first = first.map(|first| first.away_from(inbound.buffer.as_ref()));
+            let first = first.map(|first| first.detach_from(inbound.buffer.as_ref()));
             inbound.spill(entry.connection.queue.has_reserved());
             first
         };
@@ -417,15 +417,16 @@ impl<P: Protocol> EventLoop<P> {
             let is_partial = inbound.is_some_and(Inbound::is_partial) && !entry.connection.is_paused();
             let uploads = inbound.is_some_and(|inbound| inbound.uploading.is_some());
             let rests = uploads || entry.connection.has_unread();
-            is_partial && ticks - entry.began > stalled_s || rests && ticks - entry.moved > stalled_s
+            is_partial && ticks - entry.message_began > stalled_s
+                || rests && ticks - entry.last_progress > stalled_s
         };
         self.end_all("its handshake takes too long", |entry| entry.connection.is_handshake_overdue());
         self.end_all("neither half a message nor unread replies have moved for too long", stalled);
-        self.connections.values().for_each(|entry| entry.connection.be_patient());
+        self.connections.values().for_each(|entry| entry.connection.relax_user_timeout());
         let idle_s = self.shared.settings.idle_s;
         let idle = |entry: &Entry<P>| {
             let waits = entry.connection.is_busy() || !entry.connection.queue.is_empty();
-            ticks - entry.moved > idle_s && !waits && entry.inbound.is_some()
+            ticks - entry.last_progress > idle_s && !waits && entry.inbound.is_some()
         };
         self.end_all("no call has come for too long", idle);
         let unproven_s = self.shared.settings.unproven_s;
@@ -448,11 +449,11 @@ impl<P: Protocol> EventLoop<P> {
     fn end(&mut self, token: u64, why: Option<&str>) {
         let Some(entry) = self.connections.remove(&token) else { return };
         if let Some(why) = why {
-            tracing::debug!(peer = %entry.connection.ends.peer, why, "connection ended");
+            tracing::debug!(peer = %entry.connection.endpoints.peer, why, "connection ended");
         }
-        entry.connection.say_end();
+        entry.connection.send_close();
         // Calls that are still in progress keep nothing of it.
-        entry.connection.forget_unread();
+        entry.connection.discard_unread();
         let _ = epoll::delete(&self.mailbox.epoll, &entry.connection.socket);
         self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);
     }

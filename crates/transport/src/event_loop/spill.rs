@@ -7,7 +7,7 @@
 
 use super::EventLoop;
 use crate::inbound::Inbound;
-use crate::limits::{KEPT_BYTES_MAX, SPILLED_BYTES_MAX, UNFINISHED_S};
+use crate::limits::{LONG_TAILS_BYTES_MAX, SPILLED_BYTES_MAX, UNFINISHED_MESSAGE_S};
 use crate::mailbox::Message;
 use crate::protocol::Protocol;
 use crate::resources::Resources;
@@ -40,7 +40,7 @@ impl<P: Protocol> EventLoop<P> {
     pub(super) fn is_crowded(&self) -> bool {
         let resources = &self.shared.resources;
         resources.spilled.load(Ordering::Relaxed) > 2 * SPILLED_BYTES_MAX
-            || resources.tails.bytes() > 2 * KEPT_BYTES_MAX
+            || resources.tails.bytes() > 2 * LONG_TAILS_BYTES_MAX
     }
 
     /// Ends the connections whose messages have been unfinished for longest while too much is held of such: old ones past a
@@ -49,9 +49,9 @@ impl<P: Protocol> EventLoop<P> {
         let spilled = |resources: &Resources| resources.spilled.load(Ordering::Relaxed);
         self.shed_past(SPILLED_BYTES_MAX, spilled, |inbound| inbound.counted() > 0);
         self.shed_past(
-            KEPT_BYTES_MAX,
+            LONG_TAILS_BYTES_MAX,
             |resources| resources.tails.bytes(),
-            |inbound| inbound.kept_since().is_some(),
+            |inbound| inbound.long_tail_since().is_some(),
         );
     }
 
@@ -68,11 +68,11 @@ impl<P: Protocol> EventLoop<P> {
             .connections
             .iter()
             .filter(|(_, entry)| entry.waits_for_client() && entry.inbound.as_ref().is_some_and(&holds))
-            .map(|(&token, entry)| (entry.began, token))
+            .map(|(&token, entry)| (entry.message_began, token))
             .collect();
         holders.sort_unstable();
         for (began, token) in holders {
-            let (is_old, held) = (self.ticks - began >= UNFINISHED_S, bytes(&self.shared.resources));
+            let (is_old, held) = (self.ticks - began >= UNFINISHED_MESSAGE_S, bytes(&self.shared.resources));
             if held <= bytes_max || !is_old && held <= 2 * bytes_max {
                 break;
             }

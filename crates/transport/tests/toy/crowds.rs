@@ -76,7 +76,7 @@ fn a_client_that_waits_for_an_answer_is_not_ended_before_it() {
     let running = Running::with(Echo::default(), few(1));
     let (mut waits, mut silent) = (running.connect(), running.connect());
     waits.send(&[b"l\x01"]);
-    wait_until("the call", || !running.echo.late.lock().is_empty());
+    wait_until("the call", || !running.echo.deferred.lock().is_empty());
     assert!(silent.is_ended());
     let mut asks = running.connect();
     assert_eq!(asks.ask(b"a\x01"), b"a\x01");

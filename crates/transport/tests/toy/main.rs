@@ -20,8 +20,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use transport::limits::UNREAD_REPLY_BYTES_MAX;
 use transport::{
-    Body, Connection, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, PartData, Plan, Progress,
-    Protocol, Role, Server, Settings, Transform,
+    Body, Connection, Context, DeferredReply, Dispatch, Endpoints, Frame, Malformed, Outbox, PartData, Plan,
+    Progress, Protocol, Role, Server, Settings, Transform,
 };
 use vfs::qos::{Admission, Demand, Gate, Limits, Pacer};
 use vfs::sync::Mutex;
@@ -44,23 +44,23 @@ struct Echo {
     synced: AtomicUsize,
     failed: AtomicUsize,
     /// Answers that wait until somebody asks for them, with what they are to say.
-    late: Mutex<VecDeque<(Late<Self>, Vec<u8>)>>,
+    deferred: Mutex<VecDeque<(DeferredReply<Self>, Vec<u8>)>>,
     /// Who wants to hear from us.
-    listening: Mutex<Vec<Weak<Connection<Self>>>>,
+    listeners: Mutex<Vec<Weak<Connection<Self>>>>,
     /// Replies of clients to our own messages.
-    heard: Mutex<Vec<Vec<u8>>>,
+    received_replies: Mutex<Vec<Vec<u8>>>,
     gate: Option<Arc<Gate>>,
     /// Whether calls may panic that wait for it.
     may_panic: AtomicBool,
     /// Ciphers leave their work to the socket, which takes so many bytes.
-    hands_over: Option<u64>,
+    kernel_bytes_max: Option<u64>,
 }
 
 /// A call: what is asked, and its number.
 type Call = (u8, u8);
 
 /// Where a call goes on: what its reply says.
-struct Later(Vec<u8>);
+struct EchoContinuation(Vec<u8>);
 
 /// A body that is summed up as it comes.
 struct Sum {
@@ -72,9 +72,9 @@ struct Sum {
 }
 
 /// What calls are for: nothing that a volume counts.
-struct Nothing;
+struct NoTarget;
 
-impl AsRef<Volume> for Nothing {
+impl AsRef<Volume> for NoTarget {
     fn as_ref(&self) -> &Volume {
         unreachable!("no call has a target")
     }
@@ -95,9 +95,9 @@ impl Protocol for Echo {
     type Listener = &'static str;
     type Session = &'static str;
     type Memory = Role;
-    type Target = Box<Nothing>;
+    type Target = Box<NoTarget>;
     type Call = Call;
-    type Continuation = Later;
+    type Continuation = EchoContinuation;
     type Upload = Sum;
 
     const MESSAGE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
@@ -143,11 +143,11 @@ impl Protocol for Echo {
         };
         let demand = Demand::OTHER;
         let limited = self.gate.as_ref().filter(|_| matches!(call.0, b'q' | b's' | b'u'));
-        let toll = limited.map(|gate| Admission::new(gate, connection.ends.peer.ip(), demand));
-        Ok(Some(Plan { call, dispatch, toll }))
+        let admission = limited.map(|gate| Admission::new(gate, connection.endpoints.peer.ip(), demand));
+        Ok(Some(Plan { call, dispatch, admission }))
     }
 
-    fn streams(&self, _: &Connection<Self>, call: &Call) -> bool {
+    fn may_stream(&self, _: &Connection<Self>, call: &Call) -> bool {
         matches!(call.0, b's' | b'k')
     }
 
@@ -155,15 +155,15 @@ impl Protocol for Echo {
         if call.0 == b'g' { u32::try_from(LONG_REPLY_BYTES).unwrap() } else { 0 }
     }
 
-    fn reply_bytes_max_at(&self, at: &Later) -> u32 {
+    fn reply_bytes_max_at(&self, at: &EchoContinuation) -> u32 {
         if at.0[0] == b'G' { u32::try_from(LONG_REPLY_BYTES).unwrap() } else { 0 }
     }
 
-    fn bytes_at(&self, at: &Later) -> usize {
+    fn bytes_at(&self, at: &EchoContinuation) -> usize {
         if at.0[0] == b'G' { 16 << 20 } else { at.0.len() }
     }
 
-    fn run(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Later> {
+    fn run(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<EchoContinuation> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         assert_eq!(*cx.session(), "echo");
         let where_run = *cx.memory;
@@ -187,31 +187,31 @@ impl Protocol for Echo {
             b'b' => {
                 assert_eq!((where_run, cx.blocking), (Role::Lease, Blocking::Allowed));
                 push(cx.out, message);
-                return Progress::AfterSync(Later(message.to_vec()));
+                return Progress::AfterSync(EchoContinuation(message.to_vec()));
             }
             b's' => push(cx.out, &summary(call, message.len() - 2, sum(&message[2..]), 0, None)),
             // Would block here; the reply is half written and must not be seen.
             b'w' => {
                 cx.out.bytes().extend(b"half");
-                return Progress::WouldBlock(Later(message.to_vec()));
+                return Progress::WaitForStorage(EchoContinuation(message.to_vec()));
             }
             // The same with a long reply, and much to remember.
-            b'G' => return Progress::WouldBlock(Later(message.to_vec())),
-            b'l' | b'a' => return self.late(cx, call, message),
+            b'G' => return Progress::WaitForStorage(EchoContinuation(message.to_vec())),
+            b'l' | b'a' => return self.defer_or_answer(cx, call, message),
             // Wants to hear from us; `r` is a reply to what it has heard.
             b'h' => {
-                self.listening.lock().push(Arc::downgrade(cx.connection));
+                self.listeners.lock().push(Arc::downgrade(cx.connection));
                 push(cx.out, message);
             }
-            b'r' => self.heard.lock().push(message.to_vec()),
+            b'r' => self.received_replies.lock().push(message.to_vec()),
             b't' => {
                 push(cx.out, message);
                 return Progress::Switch(Box::new(Cipher {
-                    hands_over: self.hands_over,
+                    kernel_bytes_max: self.kernel_bytes_max,
                     ..Cipher::default()
                 }));
             }
-            b'v' | b'y' | b'j' => return stand(cx, call, message),
+            b'v' | b'y' | b'j' => return change_standing(cx, call, message),
             b'm' => push(cx.out, &[b'm', u8::from(cx.moves_pages())]),
             b'p' => panic!("a call panics, as it should"),
             // The same on a storage thread, when it may.
@@ -225,7 +225,7 @@ impl Protocol for Echo {
         Progress::Done
     }
 
-    fn resume(&self, cx: &mut Context<'_, Self>, at: Later) -> Progress<Later> {
+    fn resume(&self, cx: &mut Context<'_, Self>, at: EchoContinuation) -> Progress<EchoContinuation> {
         self.resumes.fetch_add(1, Ordering::SeqCst);
         assert_eq!(cx.blocking, Blocking::Allowed);
         let reply = if at.0[0] == b'G' { vec![b'G'; LONG_REPLY_BYTES] } else { at.0 };
@@ -233,7 +233,7 @@ impl Protocol for Echo {
         Progress::Done
     }
 
-    fn synced(&self, at: Later, reply: Option<&[u8]>) -> Option<Later> {
+    fn synced(&self, at: EchoContinuation, reply: Option<&[u8]>) -> Option<EchoContinuation> {
         let mut expected = Outbox::default();
         let start = expected.start();
         push(&mut expected, &at.0);
@@ -242,7 +242,7 @@ impl Protocol for Echo {
         None
     }
 
-    fn fail(&self, at: Later, error: FsError, out: &mut Outbox) {
+    fn fail(&self, at: EchoContinuation, error: FsError, out: &mut Outbox) {
         self.failed.fetch_add(1, Ordering::SeqCst);
         push(out, format!("{}{error}", char::from(at.0[0])).as_bytes());
     }
@@ -279,7 +279,7 @@ impl Protocol for Echo {
                 while at < len {
                     at += rustix::io::read(pipe.reader(), &mut bytes[at..]).unwrap();
                 }
-                pipe.emptied();
+                pipe.mark_emptied();
             }
         }
         upload.sum = upload.sum.wrapping_add(sum(&bytes));
@@ -288,7 +288,12 @@ impl Protocol for Echo {
         len
     }
 
-    fn finish_upload(&self, cx: &mut Context<'_, Self>, upload: Sum, tail: &[u8]) -> Progress<Later> {
+    fn finish_upload(
+        &self,
+        cx: &mut Context<'_, Self>,
+        upload: Sum,
+        tail: &[u8],
+    ) -> Progress<EchoContinuation> {
         let Sum { call, bytes, sum: body, parts, refusal } = upload;
         if call.0 == b'k' {
             assert_eq!(*cx.memory, Role::Lease);
@@ -303,22 +308,27 @@ impl Protocol for Echo {
 
 impl Echo {
     /// Leaves a call for later, or answers the last that was left.
-    fn late(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Later> {
-        let mut late = self.late.lock();
+    fn defer_or_answer(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: Call,
+        message: &[u8],
+    ) -> Progress<EchoContinuation> {
+        let mut late = self.deferred.lock();
         if call.0 == b'l' {
             late.push_back((cx.detach(), message.to_vec()));
             return Progress::Detached;
         }
         push(cx.out, message);
         if let Some((late, body)) = late.pop_back() {
-            std::thread::spawn(move || late.resume(Later(body)));
+            std::thread::spawn(move || late.resume(EchoContinuation(body)));
         }
         Progress::Done
     }
 }
 
 /// Changes how a client stands: it proves something, asks to be left alone, or begins a handshake, which it need not finish.
-fn stand(cx: &mut Context<'_, Echo>, call: Call, message: &[u8]) -> Progress<Later> {
+fn change_standing(cx: &mut Context<'_, Echo>, call: Call, message: &[u8]) -> Progress<EchoContinuation> {
     match call.0 {
         b'v' => cx.connection.prove(),
         b'y' => cx.connection.tolerate(),
@@ -326,7 +336,7 @@ fn stand(cx: &mut Context<'_, Echo>, call: Call, message: &[u8]) -> Progress<Lat
             let may_begin = cx.connection.begin_handshake();
             push(cx.out, &[b'j', u8::from(may_begin)]);
             return if may_begin {
-                Progress::Switch(Box::new(Cipher { disagrees: true, ..Cipher::default() }))
+                Progress::Switch(Box::new(Cipher { never_agrees: true, ..Cipher::default() }))
             } else {
                 Progress::Done
             };
@@ -519,7 +529,7 @@ fn an_answer_that_never_comes_holds_nothing_up_and_its_connection_ends_with_it()
     assert_eq!(client.ask(b"e\x02"), b"e\x02");
     drop(client);
     assert_eq!(running.connect().ask(b"e\x03"), b"e\x03");
-    drop(running.echo.late.lock().pop_front());
+    drop(running.echo.deferred.lock().pop_front());
     wait_until("the end of the connections", || running.server.view().connections() == 0);
 }
 
@@ -530,7 +540,7 @@ fn the_server_sends_messages_of_its_own_and_hears_the_answers() {
     for client in &mut clients {
         assert_eq!(client.ask(b"h\x01"), b"h\x01");
     }
-    let listening = running.echo.listening.lock().clone();
+    let listening = running.echo.listeners.lock().clone();
     let threads = listening.into_iter().flat_map(|connection| {
         (0..4u8).map(move |number| {
             let connection = connection.clone();
@@ -549,7 +559,7 @@ fn the_server_sends_messages_of_its_own_and_hears_the_answers() {
         client.send(&[b"r\x09"]);
         assert_eq!(client.ask(b"e\x05"), b"e\x05", "a reply has no reply");
     }
-    assert_eq!(running.echo.heard.lock().len(), 2);
+    assert_eq!(running.echo.received_replies.lock().len(), 2);
 }
 
 #[test]
@@ -588,7 +598,7 @@ fn what_follows_the_announcement_at_once_is_sealed_already() {
 
 #[test]
 fn a_transform_leaves_its_work_to_the_socket_between_two_messages() {
-    let running = Running::new(Echo { hands_over: Some(2000), ..Echo::default() });
+    let running = Running::new(Echo { kernel_bytes_max: Some(2000), ..Echo::default() });
     let mut client = running.connect();
     assert_eq!(client.ask(b"m\x01"), b"m\x01");
     assert_eq!(client.ask(b"t\x01"), b"t\x01");
@@ -761,12 +771,12 @@ fn a_stop_answers_what_is_in_progress() {
     let mut client = running.connect();
     client.send(&[b"l\x01"]);
     assert_eq!(client.ask(b"e\x02"), b"e\x02");
-    let (late, body) = running.echo.late.lock().pop_front().unwrap();
+    let (late, body) = running.echo.deferred.lock().pop_front().unwrap();
     let answers = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
         let mut out = Outbox::default();
         push(&mut out, &body);
-        late.answer(&mut out);
+        late.send(&mut out);
     });
     running.server.stop(PATIENCE);
     answers.join().unwrap();

@@ -11,14 +11,14 @@ fn listening(running: &Running) -> (Client, Arc<Connection<Echo>>) {
     let mut client = running.connect();
     rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 64 << 10).unwrap();
     assert_eq!(client.ask(b"h\x01"), b"h\x01");
-    let connection = running.echo.listening.lock().pop().unwrap();
+    let connection = running.echo.listeners.lock().pop().unwrap();
     (client, connection.upgrade().unwrap())
 }
 
 fn send_surely(connection: &Connection<Echo>) {
     let mut out = Outbox::default();
     push(&mut out, b"!\x01");
-    connection.send_surely(&mut out, Duration::from_millis(200));
+    connection.send_within(&mut out, Duration::from_millis(200));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{Client, Echo, FRAMING, PATIENCE, Running, TAIL_BYTES_MAX, settings, 
 use std::io::Write;
 use std::time::{Duration, Instant};
 use transport::Settings;
-use transport::limits::KEPT_BYTES_MAX;
+use transport::limits::LONG_TAILS_BYTES_MAX;
 
 /// What comes of a message at first.
 const HEAD_BYTES: usize = 10 << 10;
@@ -48,7 +48,7 @@ fn of_too_many_long_messages_old_ones_end() {
     let view = running.server.view();
     let message = longest();
     let (head, rest) = message.split_at(HEAD_BYTES);
-    let most = 2 * KEPT_BYTES_MAX / TAIL_BYTES_MAX;
+    let most = 2 * LONG_TAILS_BYTES_MAX / TAIL_BYTES_MAX;
     let mut clients: Vec<Client> = Vec::new();
     for _ in 0..most + 4 {
         let mut client = running.connect();

@@ -15,7 +15,12 @@ pub trait Transform: Send {
 
     /// Opens the front of `wire` into the front of `plain`, which is at least as long. What `answer` gets goes to the other side
     /// at once, also before an error ends the connection.
-    fn open(&mut self, wire: &mut [u8], plain: &mut [u8], answer: &mut Vec<u8>) -> Result<Opened, Malformed>;
+    fn open(
+        &mut self,
+        wire: &mut [u8],
+        plain: &mut [u8],
+        answer: &mut Vec<u8>,
+    ) -> Result<Plaintext, Malformed>;
 
     /// Adds to `wire` what tells the other side that nothing follows.
     fn close(&mut self, wire: &mut Vec<u8>);
@@ -25,13 +30,13 @@ pub trait Transform: Send {
 
     /// Leaves its work to the kernel's socket, if that can do it: asked when nothing that it has sealed waits to be sent, and
     /// nothing that it should open has been received.
-    fn hand_over(self: Box<Self>, socket: BorrowedFd<'_>) -> HandOver;
+    fn offload_to_kernel(self: Box<Self>, socket: BorrowedFd<'_>) -> KernelOffload;
 }
 
 /// Who does a transform's work from now on.
-pub enum HandOver {
+pub enum KernelOffload {
     /// The transform, as before.
-    Stays(Box<dyn Transform>),
+    Declined(Box<dyn Transform>),
     /// The socket. How many bytes it may send until the connection has to end.
     Done(u64),
     /// Nobody: the connection has to end.
@@ -40,7 +45,7 @@ pub enum HandOver {
 
 /// What a transform has opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct Plaintext {
     /// Bytes of the wire that were used.
     pub used: usize,
     /// Bytes that they stand for.

@@ -6,21 +6,21 @@ use vfs::bounds::Network;
 
 /// Places in the order in which they were taken. Each has a number that no other one had, and an entry.
 #[derive(Debug)]
-pub struct Yielding<T> {
+pub struct EvictionQueue<T> {
     last: u64,
-    places: BTreeMap<u64, Place<T>>,
+    entries: BTreeMap<u64, Entry<T>>,
     /// The places of each network.
     networks: HashMap<Network, BTreeSet<u64>>,
     ranks: BTreeSet<Rank>,
     /// How long a place is left to its client at least, unless a network with fewer places needs it.
-    time_min: Duration,
+    age_min: Duration,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct Entry<T> {
     network: Network,
     since: Instant,
-    of: T,
+    value: T,
 }
 
 /// A network by how many places it has; of those with as many, the one whose oldest place is oldest comes last.
@@ -31,24 +31,30 @@ struct Rank {
     network: Network,
 }
 
-impl<T> Yielding<T> {
+impl<T> EvictionQueue<T> {
     /// No places yet. Each is left to its client for this time at least, unless a network with fewer places needs it.
     pub fn new(time_min: Duration) -> Self {
-        Self { last: 0, places: BTreeMap::new(), networks: HashMap::new(), ranks: BTreeSet::new(), time_min }
+        Self {
+            last: 0,
+            entries: BTreeMap::new(),
+            networks: HashMap::new(),
+            ranks: BTreeSet::new(),
+            age_min: time_min,
+        }
     }
 
     /// How many places are taken.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.entries.len()
     }
 
     /// Whether none is taken.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.entries.is_empty()
     }
 
     /// How many of them this network has.
-    pub fn held(&self, network: Network) -> usize {
+    pub fn count_of(&self, network: Network) -> usize {
         self.networks.get(&network).map_or(0, BTreeSet::len)
     }
 
@@ -56,26 +62,26 @@ impl<T> Yielding<T> {
     pub fn add(&mut self, network: Network, now: Instant, of: T) -> u64 {
         self.last += 1;
         let number = self.last;
-        self.places.insert(number, Place { network, since: now, of });
+        self.entries.insert(number, Entry { network, since: now, value: of });
         self.change(network, |numbers| _ = numbers.insert(number));
         number
     }
 
     /// The entry of a place, if it has not been removed.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
-        self.places.get_mut(&number).map(|place| &mut place.of)
+        self.entries.get_mut(&number).map(|place| &mut place.value)
     }
 
     /// Frees a place, if it has not been removed before.
     pub fn remove(&mut self, number: u64) -> Option<T> {
-        let place = self.places.remove(&number)?;
+        let place = self.entries.remove(&number)?;
         self.change(place.network, |numbers| _ = numbers.remove(&number));
-        Some(place.of)
+        Some(place.value)
     }
 
     /// Removes the place that gives way to a client of this network: the oldest of the network that has most. If the client's own
     /// network then had as many, that one gives way only after its time, and if it has most already, its own oldest does.
-    pub fn give_way(&mut self, to: Network, now: Instant) -> Option<(u64, T)> {
+    pub fn evict_for(&mut self, to: Network, now: Instant) -> Option<(u64, T)> {
         let most = self.ranks.last()?;
         let own = self.networks.get(&to);
         let held = own.map_or(0, BTreeSet::len);
@@ -88,14 +94,14 @@ impl<T> Yielding<T> {
     }
 
     /// Removes the first of these places that has had its time, if there is one: only the first is looked at.
-    pub fn end_first(&mut self, numbers: &BTreeSet<u64>, now: Instant) -> Option<(u64, T)> {
+    pub fn evict_first(&mut self, numbers: &BTreeSet<u64>, now: Instant) -> Option<(u64, T)> {
         let number = self.if_old(*numbers.first()?, now)?;
         self.remove(number).map(|of| (number, of))
     }
 
     fn if_old(&self, number: u64, now: Instant) -> Option<u64> {
-        let since = self.places.get(&number)?.since;
-        (now.saturating_duration_since(since) >= self.time_min).then_some(number)
+        let since = self.entries.get(&number)?.since;
+        (now.saturating_duration_since(since) >= self.age_min).then_some(number)
     }
 
     /// Changes the places of a network, and with them its rank.
@@ -130,8 +136,8 @@ mod tests {
         Networks::default().of(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + host)))
     }
 
-    fn filled(now: Instant, counts: &[(u32, usize)]) -> Yielding<u32> {
-        let mut places = Yielding::new(TIME_MIN);
+    fn filled(now: Instant, counts: &[(u32, usize)]) -> EvictionQueue<u32> {
+        let mut places = EvictionQueue::new(TIME_MIN);
         for &(host, count) in counts {
             (0..count).for_each(|_| _ = places.add(network(host), now, host));
         }
@@ -142,13 +148,13 @@ mod tests {
     fn the_oldest_of_the_network_with_most_gives_way_at_once_to_one_with_fewer() {
         let now = Instant::now();
         let mut places = filled(now, &[(1, 3), (2, 4), (3, 1)]);
-        assert_eq!(places.give_way(network(9), now), Some((4, 2)));
-        assert_eq!(places.give_way(network(9), now), Some((1, 1)), "of two with as many, the older");
-        assert_eq!(places.give_way(network(9), now), Some((5, 2)));
-        assert_eq!((places.held(network(1)), places.held(network(2)), places.len()), (2, 2, 5));
-        assert_eq!(places.give_way(network(9), now), Some((2, 1)));
-        assert_eq!(places.give_way(network(9), now), Some((6, 2)));
-        assert_eq!(places.give_way(network(9), now), None, "all have one");
+        assert_eq!(places.evict_for(network(9), now), Some((4, 2)));
+        assert_eq!(places.evict_for(network(9), now), Some((1, 1)), "of two with as many, the older");
+        assert_eq!(places.evict_for(network(9), now), Some((5, 2)));
+        assert_eq!((places.count_of(network(1)), places.count_of(network(2)), places.len()), (2, 2, 5));
+        assert_eq!(places.evict_for(network(9), now), Some((2, 1)));
+        assert_eq!(places.evict_for(network(9), now), Some((6, 2)));
+        assert_eq!(places.evict_for(network(9), now), None, "all have one");
     }
 
     #[test]
@@ -156,17 +162,17 @@ mod tests {
         let now = Instant::now();
         let mut places = filled(now, &[(1, 2), (2, 2)]);
         let soon = now + TIME_MIN - Duration::from_nanos(1);
-        assert_eq!(places.give_way(network(2), soon), None);
-        assert_eq!(places.give_way(network(2), now + TIME_MIN), Some((3, 2)), "its own, though younger");
-        assert_eq!(places.give_way(network(1), soon), None, "it has most");
+        assert_eq!(places.evict_for(network(2), soon), None);
+        assert_eq!(places.evict_for(network(2), now + TIME_MIN), Some((3, 2)), "its own, though younger");
+        assert_eq!(places.evict_for(network(1), soon), None, "it has most");
         let mut single = filled(now, &[(1, 1), (2, 1)]);
-        assert_eq!(single.give_way(network(1), soon), None);
+        assert_eq!(single.evict_for(network(1), soon), None);
         assert_eq!(
-            single.give_way(network(3), soon),
+            single.evict_for(network(3), soon),
             None,
             "no client would ever have time if single ones gave way"
         );
-        assert_eq!(single.give_way(network(3), now + TIME_MIN), Some((1, 1)));
+        assert_eq!(single.evict_for(network(3), now + TIME_MIN), Some((1, 1)));
     }
 
     #[test]
@@ -176,10 +182,10 @@ mod tests {
         assert_eq!((places.remove(1), places.remove(1), places.get_mut(1)), (Some(1), None, None));
         assert_eq!(places.get_mut(2), Some(&mut 1));
         let of_one = BTreeSet::from([2]);
-        assert_eq!(places.end_first(&of_one, now), None);
-        assert_eq!(places.end_first(&of_one, now + TIME_MIN), Some((2, 1)));
-        assert_eq!(places.end_first(&of_one, now + TIME_MIN), None);
+        assert_eq!(places.evict_first(&of_one, now), None);
+        assert_eq!(places.evict_first(&of_one, now + TIME_MIN), Some((2, 1)));
+        assert_eq!(places.evict_first(&of_one, now + TIME_MIN), None);
         assert!(places.is_empty() && places.networks.is_empty() && places.ranks.is_empty());
-        assert_eq!(places.give_way(network(1), now + TIME_MIN), None);
+        assert_eq!(places.evict_for(network(1), now + TIME_MIN), None);
     }
 }

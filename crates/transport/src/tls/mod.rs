@@ -1,9 +1,11 @@
 //! TLS as a transform: version 1.3 alone, by rustls, without threads or sockets of its own.
 
-use crate::kernel_tls;
+pub(crate) mod handshake;
+mod kernel_tls;
+pub(crate) mod transform;
+
 use crate::limits::HANDSHAKE_BYTES_MAX;
 use crate::message::Malformed;
-use crate::transform::{HandOver, Opened, Transform};
 use rustls::RootCertStore;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -17,6 +19,7 @@ use rustls::version::TLS13;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use transform::{KernelOffload, Plaintext, Transform};
 use vfs::Protection;
 use vfs::sync::RwLock;
 
@@ -137,7 +140,12 @@ impl Transform for TlsConnection {
         }
     }
 
-    fn open(&mut self, wire: &mut [u8], plain: &mut [u8], answer: &mut Vec<u8>) -> Result<Opened, Malformed> {
+    fn open(
+        &mut self,
+        wire: &mut [u8],
+        plain: &mut [u8],
+        answer: &mut Vec<u8>,
+    ) -> Result<Plaintext, Malformed> {
         if self.has_failed {
             return Err(Malformed("TLS has failed"));
         }
@@ -173,16 +181,16 @@ impl Transform for TlsConnection {
         (!self.connection.is_handshaking() && !self.has_failed).then_some(protection)
     }
 
-    fn hand_over(self: Box<Self>, socket: BorrowedFd<'_>) -> HandOver {
+    fn offload_to_kernel(self: Box<Self>, socket: BorrowedFd<'_>) -> KernelOffload {
         if self.protection().is_none() || !kernel_tls::prepare(socket) {
-            return HandOver::Stays(self);
+            return KernelOffload::Declined(self);
         }
         let extracted = self.connection.dangerous_into_kernel_connection().map_err(io::Error::other);
         match extracted.and_then(|(secrets, _)| kernel_tls::install(socket, &secrets)) {
-            Ok(()) => HandOver::Done(kernel_tls::KEY_BYTES_MAX),
+            Ok(()) => KernelOffload::Done(kernel_tls::KEY_BYTES_MAX),
             Err(error) => {
                 tracing::warn!(%error, "the kernel does not take the keys of a TLS connection");
-                HandOver::Failed
+                KernelOffload::Failed
             }
         }
     }
@@ -194,8 +202,8 @@ impl TlsConnection {
         wire: &mut [u8],
         plain: &mut [u8],
         answer: &mut Vec<u8>,
-    ) -> Result<Opened, Malformed> {
-        let mut opened = Opened::default();
+    ) -> Result<Plaintext, Malformed> {
+        let mut opened = Plaintext::default();
         loop {
             let status = self.connection.process_tls_records(&mut wire[opened.used..]);
             opened.used += status.discard;
@@ -214,7 +222,7 @@ impl TlsConnection {
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
                     // What follows the end is nobody's.
-                    return Ok(Opened { used: wire.len(), is_closed: true, ..opened });
+                    return Ok(Plaintext { used: wire.len(), is_closed: true, ..opened });
                 }
                 Ok(ConnectionState::WriteTraffic(_) | ConnectionState::BlockedHandshake) => {
                     return Ok(opened);
@@ -225,7 +233,7 @@ impl TlsConnection {
                     // What comes in place of a handshake gets no answer.
                     let has_begun = self.handshake_bytes > 0 || opened.used > 0;
                     if has_begun || !matches!(error, rustls::Error::InvalidMessage(_)) {
-                        self.say_why(answer);
+                        self.encode_alert(answer);
                     }
                     return Err(Malformed("TLS fails"));
                 }
@@ -234,7 +242,7 @@ impl TlsConnection {
     }
 
     /// Tells the client what it did wrong.
-    fn say_why(&mut self, answer: &mut Vec<u8>) {
+    fn encode_alert(&mut self, answer: &mut Vec<u8>) {
         if let Ok(ConnectionState::EncodeTlsData(data)) = self.connection.process_tls_records(&mut []).state {
             // The connection ends, with these words or without.
             _ = encode(data, answer, answer.len());
