@@ -1,8 +1,8 @@
-//! Calls that have to wait until the limits of their volumes let them pass.
+//! Calls that wait for the limits of their volumes.
 //!
-//! A call that must wait is queued with its connection as the bytes it came as and what was planned for it; it holds neither
-//! a thread nor a lock. A connection of which much is queued is not read any more, so the back-pressure reaches its client.
-//! What passes pays for what it asks, and is refunded what it did not get or give.
+//! A queued call is stored with its connection, as its message and its plan. It occupies no thread and no lock. The
+//! server stops reading a connection with a long queue, so TCP carries the back-pressure to the client. A call pays in
+//! advance for the bytes that it requests, and is refunded the difference.
 
 use crate::buffer::Buffer;
 use crate::connection::{Connection, Work};
@@ -16,10 +16,9 @@ use std::time::Instant;
 use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::{FsError, Wait};
 
-/// A call that waits, with its connection.
 type Waiting<P> = Queued<<P as Protocol>::Call, <P as Protocol>::Continuation>;
 
-/// What a storage thread does for a call that has paid.
+/// The job of a storage thread for an admitted call.
 fn into_work<P: Protocol>(queued: Waiting<P>, permit: Permit) -> Work<P> {
     let permit = Some(permit);
     match queued {
@@ -28,14 +27,13 @@ fn into_work<P: Protocol>(queued: Waiting<P>, permit: Permit) -> Work<P> {
     }
 }
 
-/// A queued call that waits for its turn. The call lies with its connection, and goes with it.
+/// The waiter of a queued call. The call itself is stored with its connection, and is dropped with it.
 struct QueuedCall<P: Protocol> {
     admission: Admission,
     connection: Weak<Connection<P>>,
     number: u64,
 }
 
-/// A call that may be done now.
 pub(crate) struct Admitted<P: Protocol> {
     pub(crate) call: P::Call,
     pub(crate) message: Message,
@@ -43,8 +41,7 @@ pub(crate) struct Admitted<P: Protocol> {
     pub(crate) permit: Option<Permit>,
 }
 
-/// Has a planned call pay, whose message lies in `buffer` or in memory of its own. `None`: it is queued, or its refusal is in
-/// `out`.
+/// Admits a planned call. `None`: the call is queued, or its refusal is in `out`.
 #[inline]
 pub(crate) fn admit<P: Protocol>(
     connection: &Arc<Connection<P>>,
@@ -76,7 +73,7 @@ pub(crate) fn admit<P: Protocol>(
     }
 }
 
-/// Has a call that goes on `at` something pay for that first, while it takes so many bytes. It comes back if too much is queued.
+/// Queues a call whose next step needs tokens. Returns the call if the queue is full.
 pub(crate) fn admit_later<P: Protocol>(
     connection: &Arc<Connection<P>>,
     at: P::Continuation,
@@ -92,16 +89,15 @@ pub(crate) fn admit_later<P: Protocol>(
     Ok(())
 }
 
-/// A call that has paid.
-type Passed<P> = (Waiting<P>, Permit);
+type AdmittedCall<P> = (Waiting<P>, Permit);
 
-/// Queues a call. It comes back if its turn comes in the same moment, and with an error if too much is queued.
+/// Queues a call. Returns the call and its permit if the limit admits it meanwhile; an error if the queue is full.
 fn queue<P: Protocol>(
     connection: &Arc<Connection<P>>,
     queued: Waiting<P>,
     bytes: usize,
     admission: &Admission,
-) -> Result<Option<Passed<P>>, Waiting<P>> {
+) -> Result<Option<AdmittedCall<P>>, Waiting<P>> {
     let number = connection.queue.add(queued, bytes)?;
     let waiting = QueuedCall { admission: admission.clone(), connection: Arc::downgrade(connection), number };
     let wait = admission.wait(Box::new(waiting));
@@ -122,7 +118,7 @@ impl<P: Protocol> Waiter for QueuedCall<P> {
         if is_inline {
             return connection.admit(self.number, permit);
         }
-        // The connection has something to answer all the while.
+        // Between leaving the queue and becoming a job the call must count, or a connection that is ending would close.
         connection.begin_calls(1);
         if let Some(queued) = connection.queue.take(self.number) {
             connection.submit(into_work(queued, permit));

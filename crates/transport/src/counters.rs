@@ -1,4 +1,4 @@
-//! What the calls of one receive have done, counted for their volumes when the replies leave.
+//! Statistics of calls, added to their volumes when the replies leave.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -6,17 +6,16 @@ use vfs::qos::{Kind, Permit, Transferred};
 use vfs::volume::traffic::{ReadCounts, ReadSource};
 use vfs::{Volume, VolumeId};
 
-/// What one call does.
+/// The effects of one call.
 pub struct CallStats<T> {
-    /// What it is for; `None` if no volume counts it.
+    /// The object of the call; `None` if no volume counts it.
     pub target: Option<T>,
-    /// What it does there.
     pub kind: Kind,
     /// Bytes of data read or written.
     pub bytes: u32,
-    /// Bytes that limits count: data, and listings, links and attributes.
+    /// Bytes that limits count: data, listings, links and attributes.
     pub transferred: Transferred,
-    /// Where the data was that it has read.
+    /// The source of the data that the call has read.
     pub read_from: Option<ReadSource>,
 }
 
@@ -33,25 +32,25 @@ impl<T> Default for CallStats<T> {
 }
 
 impl<T> CallStats<T> {
-    /// The same for another target.
+    /// Replaces the target.
     pub fn with_target<U>(self, target: Option<U>) -> CallStats<U> {
         let Self { kind, bytes, transferred: moved, read_from, .. } = self;
         CallStats { target, kind, bytes, transferred: moved, read_from }
     }
 
-    /// Counts data, which limits and statistics count.
+    /// Counts data, for both limits and statistics.
     pub fn count_data(&mut self, moved: Transferred) {
         let bytes = moved.read.saturating_add(moved.written);
         self.bytes = self.bytes.saturating_add(bytes);
         self.transferred = self.transferred.and(moved);
     }
 
-    /// Counts bytes of a listing, a link or attributes, which limits count as data.
+    /// Counts bytes of a listing, a link or attributes, for limits alone.
     pub fn count_metadata(&mut self, moved: Transferred) {
         self.transferred = self.transferred.and(moved);
     }
 
-    /// Settles a permit for the bytes that were moved so far. Bytes that are moved later belong to another permit.
+    /// Records the bytes transferred so far in `permit` and drops it. Later bytes belong to another permit.
     pub fn record_transferred(&mut self, permit: Option<Permit>) {
         let moved = std::mem::take(&mut self.transferred);
         if let Some(mut permit) = permit {
@@ -60,7 +59,7 @@ impl<T> CallStats<T> {
     }
 }
 
-/// What some calls have done, their replies being sent together.
+/// Statistics of the calls whose replies leave together.
 pub(crate) struct OpCounters<T> {
     entries: Vec<Entry<T>>,
 }
@@ -80,7 +79,6 @@ impl<T> Default for OpCounters<T> {
 }
 
 impl<T: Deref<Target: AsRef<Volume>>> OpCounters<T> {
-    /// Adds a call.
     #[inline]
     pub(crate) fn add(&mut self, stats: CallStats<T>) {
         let CallStats { target, kind, bytes, read_from, transferred: _ } = stats;
@@ -104,7 +102,7 @@ impl<T: Deref<Target: AsRef<Volume>>> OpCounters<T> {
         }
     }
 
-    /// Counts the calls, which took so long, and tells whose they were.
+    /// Adds the calls to their volumes' statistics, each with this duration, and reports the volumes.
     pub(crate) fn flush(&mut self, time: Duration, mut tell: impl FnMut(VolumeId)) {
         for entry in self.entries.drain(..) {
             let volume = (*entry.target).as_ref();

@@ -1,18 +1,19 @@
-//! Places of clients that have proven nothing yet. When there are too many, the oldest of the network that has most gives way.
+//! Unproven clients in the order of their arrival, with the next one to evict: the oldest of the network with most
+//! entries.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 use vfs::bounds::Network;
 
-/// Places in the order in which they were taken. Each has a number that no other one had, and an entry.
+/// Entries in the order in which they were added, each with a unique number.
 #[derive(Debug)]
 pub struct EvictionQueue<T> {
     last: u64,
     entries: BTreeMap<u64, Entry<T>>,
-    /// The places of each network.
+    /// The entries of each network.
     networks: HashMap<Network, BTreeSet<u64>>,
     ranks: BTreeSet<Rank>,
-    /// How long a place is left to its client at least, unless a network with fewer places needs it.
+    /// The age below which an entry is evicted only for a network with fewer entries.
     age_min: Duration,
 }
 
@@ -23,7 +24,7 @@ struct Entry<T> {
     value: T,
 }
 
-/// A network by how many places it has; of those with as many, the one whose oldest place is oldest comes last.
+/// A network ranked by its number of entries; among equals, the network with the oldest entry is last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     count: usize,
@@ -32,7 +33,7 @@ struct Rank {
 }
 
 impl<T> EvictionQueue<T> {
-    /// No places yet. Each is left to its client for this time at least, unless a network with fewer places needs it.
+    /// An empty queue. An entry younger than `time_min` is evicted only for a network with fewer entries.
     pub fn new(time_min: Duration) -> Self {
         Self {
             last: 0,
@@ -43,22 +44,19 @@ impl<T> EvictionQueue<T> {
         }
     }
 
-    /// How many places are taken.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none is taken.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many of them this network has.
     pub fn count_of(&self, network: Network) -> usize {
         self.networks.get(&network).map_or(0, BTreeSet::len)
     }
 
-    /// Takes a place for a client of this network: its number.
+    /// Adds an entry for a client of this network. Returns its number.
     pub fn add(&mut self, network: Network, now: Instant, of: T) -> u64 {
         self.last += 1;
         let number = self.last;
@@ -67,20 +65,18 @@ impl<T> EvictionQueue<T> {
         number
     }
 
-    /// The entry of a place, if it has not been removed.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         self.entries.get_mut(&number).map(|place| &mut place.value)
     }
 
-    /// Frees a place, if it has not been removed before.
     pub fn remove(&mut self, number: u64) -> Option<T> {
         let place = self.entries.remove(&number)?;
         self.change(place.network, |numbers| _ = numbers.remove(&number));
         Some(place.value)
     }
 
-    /// Removes the place that gives way to a client of this network: the oldest of the network that has most. If the client's own
-    /// network then had as many, that one gives way only after its time, and if it has most already, its own oldest does.
+    /// Evicts an entry for a client of network `to`: the oldest of the network with most. If `to` would then have as
+    /// many, that entry must have the minimum age. If `to` has most already, its own oldest is evicted.
     pub fn evict_for(&mut self, to: Network, now: Instant) -> Option<(u64, T)> {
         let most = self.ranks.last()?;
         let own = self.networks.get(&to);
@@ -93,7 +89,7 @@ impl<T> EvictionQueue<T> {
         self.remove(number).map(|of| (number, of))
     }
 
-    /// Removes the first of these places that has had its time, if there is one: only the first is looked at.
+    /// Evicts the first of these entries if it has the minimum age. Later entries are not considered.
     pub fn evict_first(&mut self, numbers: &BTreeSet<u64>, now: Instant) -> Option<(u64, T)> {
         let number = self.if_old(*numbers.first()?, now)?;
         self.remove(number).map(|of| (number, of))
@@ -104,7 +100,7 @@ impl<T> EvictionQueue<T> {
         (now.saturating_duration_since(since) >= self.age_min).then_some(number)
     }
 
-    /// Changes the places of a network, and with them its rank.
+    /// Changes the entries of a network, and with them its rank.
     fn change(&mut self, network: Network, change: impl FnOnce(&mut BTreeSet<u64>)) {
         let numbers = self.networks.entry(network).or_default();
         self.ranks.remove(&Rank::of(network, numbers));
@@ -145,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_the_network_with_most_gives_way_at_once_to_one_with_fewer() {
+    fn the_oldest_entry_of_the_largest_network_is_evicted_for_a_smaller_one() {
         let now = Instant::now();
         let mut places = filled(now, &[(1, 3), (2, 4), (3, 1)]);
         assert_eq!(places.evict_for(network(9), now), Some((4, 2)));
@@ -158,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_networks_with_as_many_or_fewer_have_their_time() {
+    fn entries_of_networks_with_as_many_or_fewer_reach_the_minimum_age() {
         let now = Instant::now();
         let mut places = filled(now, &[(1, 2), (2, 2)]);
         let soon = now + TIME_MIN - Duration::from_nanos(1);
@@ -176,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_was_freed_is_neither_found_nor_counted() {
+    fn a_removed_entry_is_neither_found_nor_counted() {
         let now = Instant::now();
         let mut places = filled(now, &[(1, 2)]);
         assert_eq!((places.remove(1), places.remove(1), places.get_mut(1)), (Some(1), None, None));

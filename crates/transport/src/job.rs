@@ -1,4 +1,4 @@
-//! Work for storage threads.
+//! Jobs of storage threads.
 
 use crate::connection::{Connection, Work};
 use crate::lease::Lease;
@@ -14,26 +14,23 @@ use std::time::Duration;
 use vfs::bounds::Network;
 use vfs::panics;
 
-/// What a storage thread is to do for a connection.
 pub(crate) struct Job<P: Protocol> {
     connection: Arc<Connection<P>>,
     task: Task<P>,
-    /// What it counts as while it is in progress.
+    /// The number of calls that it counts as while in progress.
     weight: u32,
     reply_bytes_max: u32,
-    /// For how long it was put off.
+    /// The total time for which the job was deferred.
     deferred_for: Duration,
 }
 
 enum Task<P: Protocol> {
-    /// One call.
     Work(Work<P>),
-    /// The calls that have come and those that come, as long as that is worth it.
+    /// The calls of a leased connection.
     Lease(Box<Lease<P>>),
 }
 
 impl<P: Protocol> Job<P> {
-    /// One call.
     pub(crate) fn work(connection: &Arc<Connection<P>>, work: Work<P>) -> Self {
         let reply_bytes_max = match &work {
             Work::Call { call, message, .. } => connection.protocol.reply_bytes_max(call, message),
@@ -42,7 +39,6 @@ impl<P: Protocol> Job<P> {
         Self::new(connection, Task::Work(work), reply_bytes_max)
     }
 
-    /// All that a connection sends for a while.
     pub(crate) fn lease(connection: &Arc<Connection<P>>, lease: Lease<P>) -> Self {
         Self::new(connection, Task::Lease(Box::new(lease)), 0)
     }
@@ -59,7 +55,7 @@ impl<P: Protocol> Job<P> {
         }
     }
 
-    /// Does the work and sends the replies. A long reply that must not be made now is put off.
+    /// Does the work and sends the replies. Defers a long reply that must not be produced now.
     pub(crate) fn run(self, pool: &Arc<Pool<Self>>, parking: &Parking<DeferredJob<P>>) {
         let connection = Arc::clone(&self.connection);
         match LongReply::begin(&connection, self.reply_bytes_max as usize) {
@@ -72,7 +68,7 @@ impl<P: Protocol> Job<P> {
         }
     }
 
-    /// Comes back if it was put off for long enough, or there is no room for it.
+    /// Defers the job. Returns it if its time is up or the queue is full: its call is then refused.
     fn defer(mut self, pool: &Arc<Pool<Self>>, parking: &Parking<DeferredJob<P>>) -> Option<Self> {
         if self.deferred_for >= LONG_REPLY_DEFER_MAX || self.connection.is_broken() {
             return Some(self);
@@ -108,7 +104,7 @@ impl<P: Protocol> Job<P> {
     }
 }
 
-/// What makes no long reply now.
+/// A job whose long reply has to wait.
 pub(crate) struct DeferredJob<P: Protocol> {
     job: Job<P>,
     pool: Arc<Pool<Job<P>>>,

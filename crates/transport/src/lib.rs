@@ -1,9 +1,9 @@
-//! Connections for any protocol: bytes in, whole messages, calls answered now or later, replies gathered, back-pressure.
+//! Connections for any protocol: whole messages, immediate and deferred replies, gathered sends, back-pressure.
 //!
-//! [`Server`] listens and starts the threads. An event loop ([`event_loop`]) receives; [`inbound`] finds what to do with the
-//! bytes; [`runner`] has the [`Protocol`] plan and run calls; what must wait goes to a storage thread as a [`job`], or the
-//! thread gets the whole connection for a while ([`lease`]). [`outbox`] gathers replies and [`connection`] sends them. This
-//! crate knows no protocol; of files it knows volumes, which count what is done and whose limits calls must pass.
+//! [`Server`] listens and starts the threads. An event loop ([`event_loop`]) receives. [`inbound`] decides about the
+//! bytes. [`runner`] has the [`Protocol`] plan and run calls. A call that waits for storage becomes a [`job`] of a
+//! storage thread, or the thread leases the whole connection ([`lease`]). [`outbox`] gathers replies and [`connection`]
+//! sends them. This crate knows no protocol. It knows volumes, which count calls and limit them.
 //!
 //! Layers, top down: `event_loop`, `tls`, `clients`.
 

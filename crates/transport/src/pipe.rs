@@ -1,8 +1,8 @@
 //! File to socket without a copy: pages travel through a pipe.
 //!
-//! The pages are taken from the file before the reply's length is written, so what the length says is what the pipe
-//! holds, whatever happens to the file meanwhile. A page in a pipe stays this file's page even if the file is cut: it
-//! cannot be given to another file while the pipe refers to it.
+//! The pages are taken from the file before the reply's length is written, so that the length matches even if the file
+//! changes meanwhile. A page in a pipe stays this file's page even if the file is truncated: the kernel gives it to no
+//! other file while the pipe refers to it.
 
 use crate::limits::PIPES_MAX;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
@@ -12,7 +12,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vfs::sync::Mutex;
 
-/// A pipe holding bytes on their way to a socket.
 pub struct Pipe {
     read: OwnedFd,
     write: OwnedFd,
@@ -20,31 +19,29 @@ pub struct Pipe {
     capacity: usize,
 }
 
-/// What a pipe is made to hold: 1 MiB that does not begin on a page boundary touches 257 pages, and sizes are powers of
-/// two. An ordinary user may have 1 MiB; then such a read is answered with a page less.
+/// The preferred capacities. 1 MiB that does not begin on a page boundary touches 257 pages, and capacities are powers
+/// of two. An unprivileged process may have 1 MiB; then such a read returns one page less.
 const SIZES: [usize; 2] = [2 << 20, 1 << 20];
-/// Pipes kept by each thread for the next use.
+/// Pipes that each thread retains for the next use.
 const SPARE_MAX: usize = 32;
 
-/// Pipes in the process.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
-/// How many there may be.
 static MOST: AtomicUsize = AtomicUsize::new(PIPES_MAX);
 
-/// Empty pipes that came back on another thread than the one that fills them.
+/// Empty pipes that were released on another thread than the one that fills them.
 static SHARED_SPARE: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
 
 thread_local! {
     static SPARE: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lets the process have no more pipes than this many.
+/// Limits the number of pipes of the process.
 pub fn limit_pipes(most: usize) {
     MOST.store(most.min(PIPES_MAX), Ordering::Relaxed);
 }
 
 impl Pipe {
-    /// An empty pipe, perhaps one used before.
+    /// An empty pipe, new or reused.
     pub fn acquire() -> io::Result<Self> {
         match SPARE.with_borrow_mut(Vec::pop) {
             Some(pipe) => Ok(pipe),
@@ -68,7 +65,7 @@ impl Pipe {
         Ok(Self { read, write, len: 0, capacity: sized.unwrap_or(64 << 10) })
     }
 
-    /// Takes pages of `file` at `offset`, up to `len` bytes; fewer at the end of the file or when the pipe is full.
+    /// Splices up to `len` bytes of `file` at `offset`; fewer at the end of the file or when the pipe is full.
     pub fn fill(&mut self, file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
         debug_assert_eq!(self.len, 0, "a pipe carries one read");
         let mut at = offset;
@@ -84,20 +81,19 @@ impl Pipe {
         Ok(self.len)
     }
 
-    /// Takes up to `len` bytes from a socket: how many; zero at the end of the stream. Would block if there are none, or
-    /// if the pipe is full.
+    /// Splices up to `len` bytes from a socket. Returns their number; zero at the end of the stream. Would block if
+    /// there are none, or if the pipe is full.
     pub fn fill_from_socket(&mut self, socket: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
         let moved = splice(socket, None, &self.write, None, len, SpliceFlags::NONBLOCK)?;
         self.len += moved;
         Ok(moved)
     }
 
-    /// The end to read from.
     pub fn reader(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }
 
-    /// Says that somebody else has read all that was in the pipe, and keeps it for the thread that fills the next.
+    /// Releases the pipe after another reader has emptied it, for the thread that fills the next one.
     pub fn mark_emptied(mut self) {
         self.len = 0;
         let mut spare = SHARED_SPARE.lock();
@@ -106,11 +102,11 @@ impl Pipe {
         }
     }
 
-    /// Moves all that is in the pipe into memory.
+    /// Reads the contents of the pipe into memory.
     pub fn read_into(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         bytes.reserve(self.len);
         while self.len > 0 {
-            // Appends what it reads, so that nothing is filled with zeros before.
+            // Appends to spare capacity, so that no memory is filled with zeros first.
             let count = rustix::io::read(&self.read, rustix::buffer::spare_capacity(bytes))?;
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -120,13 +116,16 @@ impl Pipe {
         Ok(())
     }
 
-    /// Bytes in the pipe.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Moves bytes to `socket` until the pipe is empty or the socket would block. With `more` the last of them may be
-    /// held back to go with what is sent next.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Splices bytes to `socket` until the pipe is empty or the socket would block. With `more` the kernel may hold the
+    /// last ones back, to send them with the next.
     pub fn drain_to(&mut self, socket: BorrowedFd<'_>, more: bool) -> io::Result<()> {
         let mut flags = SpliceFlags::NONBLOCK;
         flags.set(SpliceFlags::MORE, more);
@@ -141,9 +140,9 @@ impl Pipe {
         Ok(())
     }
 
-    /// Keeps an empty pipe for the next use on this thread.
+    /// Retains an empty pipe for the next use on this thread.
     pub fn recycle(self) {
-        if self.len == 0 {
+        if self.is_empty() {
             SPARE.with_borrow_mut(|spare| {
                 if spare.len() < SPARE_MAX {
                     spare.push(self);

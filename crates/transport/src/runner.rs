@@ -1,7 +1,7 @@
-//! Calls being done: what both an event loop and a storage thread do with received bytes.
+//! The runner of calls, used by both event loops and storage threads.
 //!
-//! Replies that may leave are gathered and leave together; those that wait for flushes are held until all flushes of the turn
-//! are done, each file's once.
+//! Replies that are ready leave together. Replies that wait for flushes leave when all flushes of the turn are done,
+//! each file's once.
 
 use crate::admission::{Admitted, admit, admit_later};
 use crate::buffer::Buffer;
@@ -22,10 +22,10 @@ use std::time::Instant;
 use vfs::qos::{Admission, Permit, Transferred};
 use vfs::{Blocking, FsError, PendingSync, Time, Wait};
 
-/// What does calls on one thread.
+/// The runner of one thread.
 pub(crate) struct Runner<P: Protocol> {
     memory: P::Memory,
-    /// Replies that may leave, and what their calls have done.
+    /// Ready replies, and the statistics of their calls.
     ready: Outbox,
     counters: OpCounters<P::Target>,
     /// Replies that leave after the pending flushes.
@@ -33,30 +33,30 @@ pub(crate) struct Runner<P: Protocol> {
     calls_awaiting_sync: Vec<CallAwaitingSync<P>>,
     counters_awaiting_sync: OpCounters<P::Target>,
     pending: PendingSync,
-    /// The time of day at the start of this turn, and when its calls were received.
+    /// The time of day at the start of this turn, and the time at which its calls were received.
     now: Time,
     received: Instant,
-    /// Calls begun in this turn that count as in progress.
+    /// Calls of this turn that are counted as in progress.
     in_progress: u32,
 }
 
-/// A call whose reply is held.
+/// A call whose reply waits for flushes.
 struct CallAwaitingSync<P: Protocol> {
     at: P::Continuation,
     start: Start,
     end: Start,
 }
 
-/// Where a turn is taken.
+/// The thread that runs a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunSite {
-    /// On an event loop, which must not block.
+    /// An event loop, which must not block.
     EventLoop,
-    /// On a storage thread that has leased the connection.
+    /// A storage thread that has leased the connection.
     Lease,
 }
 
-/// A call that is admitted and waits for a storage thread, which gets the connection with it.
+/// An admitted call that waits for a storage thread, which leases the connection.
 pub(crate) struct LeasedCall<P: Protocol> {
     call: P::Call,
     permit: Option<Permit>,
@@ -64,35 +64,34 @@ pub(crate) struct LeasedCall<P: Protocol> {
 }
 
 impl<P: Protocol> LeasedCall<P> {
-    /// The call with its message in memory of its own.
+    /// Moves the message out of the receive buffer.
     pub(crate) fn detach_from(self, buffer: Option<&Buffer>) -> Self {
         Self { message: Message::Assembled(self.message.into_bytes(buffer)), ..self }
     }
 }
 
-/// Why a turn ended.
+/// The reason for which a turn ended.
 pub(crate) enum TurnEnd<P: Protocol> {
-    /// More must be received first.
+    /// More bytes must be received first.
     Receive,
-    /// It is the next connection's turn.
+    /// The next connection has its turn.
     Yield,
     /// No more calls may be taken now.
     Full,
-    /// What comes next is for a storage thread that leases the connection.
+    /// The next call is for a storage thread that leases the connection.
     Lease(Option<LeasedCall<P>>),
 }
 
-/// A turn that was taken.
+/// The result of a turn.
 pub(crate) struct Turn<P: Protocol> {
     pub(crate) end: Result<TurnEnd<P>, Malformed>,
-    /// Whether a message was dealt with.
+    /// Whether a message was processed.
     pub(crate) progressed: bool,
-    /// Whether one of them needed a storage thread.
+    /// Whether a call needed a storage thread.
     pub(crate) used_storage: bool,
 }
 
 impl<P: Protocol> Runner<P> {
-    /// A runner with the memory of its thread.
     pub(crate) fn new(memory: P::Memory) -> Self {
         Self {
             memory,
@@ -108,7 +107,6 @@ impl<P: Protocol> Runner<P> {
         }
     }
 
-    /// What the thread remembers.
     pub(crate) fn memory(&mut self) -> &mut P::Memory {
         &mut self.memory
     }
@@ -119,7 +117,7 @@ impl<P: Protocol> Runner<P> {
         (self.now, self.received) = (clock::now(), received);
     }
 
-    /// Deals with what was received, as far as this site may. `is_alone` says that no other connection needs it.
+    /// Processes the received bytes, as far as `site` may. `is_alone`: no other connection is ready.
     pub(crate) fn turn(
         &mut self,
         connection: &Arc<Connection<P>>,
@@ -180,8 +178,7 @@ impl<P: Protocol> Runner<P> {
         turn
     }
 
-    /// Plans a message and does its call, or hands it on. A call for a storage thread that is to lease the connection comes
-    /// back on an event loop.
+    /// Plans a message and performs its call, or hands it on. On an event loop, returns a call that needs a lease.
     fn plan_and_run(
         &mut self,
         connection: &Arc<Connection<P>>,
@@ -229,8 +226,8 @@ impl<P: Protocol> Runner<P> {
         Ok(None)
     }
 
-    /// Does a call if it need not wait; what would block goes on on a storage thread. Returns what the connection's bytes pass
-    /// through from now on, if the call has changed that.
+    /// Performs a call without blocking; one that needs storage continues on a storage thread. Returns the connection's
+    /// new transform, if the call begins one.
     #[inline]
     fn run_inline(
         &mut self,
@@ -250,7 +247,7 @@ impl<P: Protocol> Runner<P> {
         }
     }
 
-    /// Does a call that may wait.
+    /// Performs a call that may block.
     fn run_blocking(
         &mut self,
         connection: &Arc<Connection<P>>,
@@ -263,7 +260,7 @@ impl<P: Protocol> Runner<P> {
         self.run_to_end(connection, permit, |cx| connection.protocol.run(cx, call, message));
     }
 
-    /// Does a call by itself on a storage thread, unless it is refused because clients have left too much unread.
+    /// Performs a single call on a storage thread, or refuses it because clients have too many unread replies.
     pub(crate) fn run_job(
         &mut self,
         connection: &Arc<Connection<P>>,
@@ -281,7 +278,7 @@ impl<P: Protocol> Runner<P> {
         self.finish(connection);
     }
 
-    /// Goes on with a call by itself on a storage thread, unless it is refused.
+    /// Resumes a single call on a storage thread, or refuses it.
     pub(crate) fn resume_job(
         &mut self,
         connection: &Arc<Connection<P>>,
@@ -298,7 +295,7 @@ impl<P: Protocol> Runner<P> {
         self.finish(connection);
     }
 
-    /// Does a call on an event loop that was queued for its volume's limits. Its reply is not sent yet.
+    /// Performs an admitted call on an event loop. Its reply is not sent yet.
     pub(crate) fn run_queued(
         &mut self,
         connection: &Arc<Connection<P>>,
@@ -308,7 +305,7 @@ impl<P: Protocol> Runner<P> {
         permit: Permit,
     ) {
         self.begin(connection, since);
-        // A call that has waited for a limit changes nothing of its connection.
+        // A call that has waited for a limit never begins a transform.
         let _ = self.run_inline(connection, call, message, Some(permit));
         self.counters.flush(since.elapsed(), |volume| connection.note_volume(volume));
     }
@@ -322,7 +319,7 @@ impl<P: Protocol> Runner<P> {
         match self.attempt(connection, Blocking::Allowed, permit, run) {
             Attempt::Done => {}
             Attempt::Switch(_) | Attempt::WaitForStorage(..) => {
-                tracing::error!(peer = %connection.endpoints.peer, "a call on a storage thread did not end there");
+                tracing::error!(peer = %connection.endpoints.peer, "a call did not finish on its storage thread; its connection is closed");
                 connection.close();
             }
         }
@@ -349,7 +346,7 @@ impl<P: Protocol> Runner<P> {
         })
     }
 
-    /// One attempt. A call comes back that has to pay first and cannot wait for that, as too much waits already.
+    /// Makes one attempt. Returns the continuation of a call that needs tokens and finds the queue full.
     #[inline]
     fn attempt_once(
         &mut self,
@@ -367,7 +364,7 @@ impl<P: Protocol> Runner<P> {
             blocking,
             now: self.now,
             stats: CallStats::default(),
-            permit: permit,
+            permit,
         };
         let progress = run(&mut cx);
         let (mut stats, permit) = (cx.stats, cx.permit);
@@ -403,8 +400,8 @@ impl<P: Protocol> Runner<P> {
         Ok(switch.map_or(Attempt::Done, Attempt::Switch))
     }
 
-    /// Begins to take the body of the message at the front of the buffer. One that must wait for a limit is put together in
-    /// memory and queued; if too much is queued, it is refused, whatever its body is.
+    /// Begins to receive the body of the message at the front of the buffer. A call that must wait for a limit is
+    /// assembled in memory and queued. If the queue is full, it is refused, whatever its body is.
     fn begin_upload(
         &mut self,
         connection: &Arc<Connection<P>>,
@@ -417,7 +414,7 @@ impl<P: Protocol> Runner<P> {
         let head = &buffer.bytes()[framing..];
         let plan = protocol.plan(connection, &mut self.memory, head, &mut self.ready)?;
         let plan = plan.filter(|plan| protocol.may_stream(connection, &plan.call));
-        let plan = plan.ok_or(Malformed("a message that may not be so long"))?;
+        let plan = plan.ok_or(Malformed("a message of this kind above the limit"))?;
         let (permit, refusal) = match plan.admission.map(Admission::try_acquire) {
             None => (None, None),
             Some(Ok(permit)) => (Some(permit), None),
@@ -436,7 +433,7 @@ impl<P: Protocol> Runner<P> {
         Ok(())
     }
 
-    /// Takes what has come of a body, and answers at its end.
+    /// Processes the received part of a body, and performs the call at its end.
     fn upload(&mut self, connection: &Arc<Connection<P>>, inbound: &mut Inbound<P>) {
         let protocol = &*connection.protocol;
         let Some(uploading) = &mut inbound.uploading else { return };
@@ -474,7 +471,7 @@ impl<P: Protocol> Runner<P> {
         }
     }
 
-    /// Sends the replies that may leave.
+    /// Sends the ready replies.
     pub(crate) fn send(&mut self, connection: &Connection<P>) {
         if !self.ready.is_empty() {
             connection.protocol.before_send(&mut self.memory, &mut self.ready);
@@ -483,12 +480,11 @@ impl<P: Protocol> Runner<P> {
         self.counters.flush(self.received.elapsed(), |volume| connection.note_volume(volume));
     }
 
-    /// Bytes of replies that may leave.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.ready.pending()
     }
 
-    /// Sends what may leave, does the flushes that the rest waits for, and sends the rest.
+    /// Sends the ready replies, performs the flushes, and sends the replies that wait for them.
     fn finish(&mut self, connection: &Connection<P>) {
         self.send(connection);
         if !self.calls_awaiting_sync.is_empty() {
@@ -509,11 +505,11 @@ impl<P: Protocol> Runner<P> {
                     leaving.extend(protocol.synced(at, self.awaiting_sync.between(start, end)));
                 }
             }
-            // Nothing that waited for this flush may be acknowledged; that unstable writes may be lost as well, the volume's
-            // write verifier tells from now on.
+            // After a failed flush no reply may acknowledge stability. Earlier unstable writes may be lost too, which
+            // the volume's new write verifier tells clients.
             Err(error) => {
                 let peer = connection.endpoints.peer;
-                tracing::error!(%peer, %error, "a flush failed; its calls are answered with an error");
+                tracing::error!(%peer, %error, "a flush failed; the calls that waited for it get an error");
                 self.awaiting_sync.clear();
                 for CallAwaitingSync { at, .. } in self.calls_awaiting_sync.drain(..) {
                     protocol.fail(at, error, &mut self.awaiting_sync);
@@ -526,7 +522,6 @@ impl<P: Protocol> Runner<P> {
     }
 }
 
-/// How an attempt ended, for who makes it.
 enum Attempt<P: Protocol> {
     Done,
     Switch(Box<dyn Transform>),

@@ -1,4 +1,4 @@
-//! What all threads of a server share.
+//! State that all threads of a server share.
 
 use crate::clients::Clients;
 use crate::connection::{Connection, LoopHandle, Work};
@@ -13,34 +13,26 @@ use crate::settings::Settings;
 use std::sync::Arc;
 use vfs::qos::Permit;
 
-/// What all event loops of a server share.
 pub(crate) struct Shared<P: Protocol> {
-    /// What is spoken.
     pub(crate) protocol: Arc<P>,
-    /// Where calls go that wait for storage.
+    /// The storage threads.
     pub(crate) pool: Arc<Pool<Job<P>>>,
-    /// Buffers, and counts over all connections.
     pub(crate) resources: Arc<Resources>,
-    /// The clients that are connected.
     pub(crate) clients: Arc<Clients>,
-    /// Who is connected.
     pub(crate) registry: Registry<P>,
-    /// How the server runs.
     pub(crate) settings: Settings,
     /// All event loops.
     pub(crate) loops: Vec<Arc<Mailbox<P>>>,
 }
 
-/// An event loop and the storage threads behind it, as its connections see them.
+/// An event loop and the storage threads behind it, as its connections use them.
 pub(crate) struct EventLoopHandle<P: Protocol> {
-    /// The loop.
     pub(crate) mailbox: Arc<Mailbox<P>>,
-    /// The storage threads.
     pub(crate) pool: Arc<Pool<Job<P>>>,
 }
 
 impl<P: Protocol> Shared<P> {
-    /// The memory of an event loop.
+    /// The protocol's state of an event loop.
     pub(crate) fn memory(&self) -> P::Memory {
         self.protocol.memory(Role::EventLoop, self.settings.cached_files)
     }

@@ -1,7 +1,8 @@
-//! The clients that are connected: how many connections each may have, which of them give way, and the memory of calls that wait.
+//! The connected clients: connections of each, evictions, and memory of queued calls.
 //!
-//! A connection has proven nothing until its protocol says so ([`crate::Connection::prove`]). Where connections run out, those give
-//! way that have proven nothing ([`Yielding`]); the others stay, so that a network may have only its share of these ([`Bounds`]).
+//! A connection is unproven until its protocol proves it ([`crate::Connection::prove`]). When connections run out,
+//! unproven ones are evicted ([`EvictionQueue`]). Proven connections stay, so a network may have only its share of them
+//! ([`Bounds`]).
 
 use crate::eviction_queue::EvictionQueue;
 use crate::limits::{ADDRESSES_OF_NETWORK_MAX, EVICTED_MAX, EVICTION_AGE_MIN};
@@ -14,12 +15,10 @@ use std::time::Instant;
 use vfs::bounds::{Bounds, Full, Network, Networks, Party, Slot};
 use vfs::sync::Mutex;
 
-/// All clients that are connected.
 pub(crate) struct Clients {
     networks: Networks,
     connections_max: usize,
     client_connections_max: usize,
-    /// Connections that have proven something.
     proven: Arc<Bounds>,
     table: Mutex<ClientTable>,
 }
@@ -28,7 +27,7 @@ pub(crate) struct Clients {
 struct ClientTable {
     connections: usize,
     clients: HashMap<IpAddr, Client>,
-    /// The addresses of each IPv6 network that are clients. Where they are as many as may be, the last one stands for all others.
+    /// The client addresses of each IPv6 network. At the limit, the last address stands for all further ones.
     addresses: HashMap<Network, Vec<IpAddr>>,
     unproven: EvictionQueue<UnprovenConnection>,
     /// Evicted connections that are still open.
@@ -41,27 +40,25 @@ struct Client {
     unproven: BTreeSet<u64>,
 }
 
-/// A connection that has proven nothing.
 struct UnprovenConnection {
     client: IpAddr,
-    /// The connection, once an event loop has it.
+    /// The connection, once an event loop has registered it.
     connection: Option<Weak<dyn Evictable>>,
 }
 
-/// A connection that can be evicted.
 pub(crate) trait Evictable: Send + Sync {
-    /// Ends it soon, from any thread.
+    /// Ends the connection soon. May be called on any thread.
     fn evict(&self);
 }
 
-/// Memory that a client takes.
+/// Memory that a client occupies.
 #[derive(Default)]
 pub(crate) struct ClientUsage {
-    /// Bytes of calls that are queued for the limits of volumes.
+    /// Bytes of calls that wait for the limits of volumes.
     pub(crate) queued_bytes: AtomicUsize,
 }
 
-/// A connection of a client, counted until it is dropped.
+/// A connection of a client. Dropping it ends the count.
 pub(crate) struct ConnectionGuard {
     clients: Arc<Clients>,
     network: Network,
@@ -71,19 +68,18 @@ pub(crate) struct ConnectionGuard {
     slot: Mutex<Slot>,
 }
 
-/// Why a connection is refused.
+/// The reason for which a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// The client has as many as it may.
+    /// The client has reached its maximum.
     Client,
-    /// The client's network has its share.
+    /// The client's network has reached its share.
     Network,
-    /// There are too many in all.
+    /// The server has reached its maximum.
     All,
 }
 
 impl Clients {
-    /// No client yet.
     pub(crate) fn new(settings: &Settings) -> Arc<Self> {
         let Settings { networks, connections_max, client_connections_max, .. } = *settings;
         let known = ClientTable {
@@ -97,12 +93,12 @@ impl Clients {
         Arc::new(Self { networks, connections_max, client_connections_max, proven, table: known })
     }
 
-    /// Whether so many connections are about to end that further ones have to wait for that.
+    /// Whether so many evicted connections are still open that accepting has to pause.
     pub(crate) fn is_crowded(&self) -> bool {
         self.lock().evicted.len() >= EVICTED_MAX
     }
 
-    /// Counts a connection. Where there are too many, another one is evicted that has proven nothing.
+    /// Counts a connection. At the maximum, an unproven one is evicted for it.
     pub(crate) fn connect(
         self: &Arc<Self>,
         address: IpAddr,
@@ -111,7 +107,7 @@ impl Clients {
         let network = self.networks.of(address);
         let mut known = self.lock();
         let client = known.client_of(address.to_canonical(), network);
-        // Whether it could prove anything, which would be refused later.
+        // The connection would be refused later if its network could not prove another one.
         let mut slot = self.proven.take(&Party::of(network), 1).map_err(Refusal::from)?;
         slot.set(0);
         let is_full =
@@ -137,11 +133,11 @@ impl Clients {
     }
 }
 
-/// An evicted connection, if an event loop has it already.
+/// An evicted connection, if an event loop has registered it.
 type Evicted = Option<Weak<dyn Evictable>>;
 
 impl ClientTable {
-    /// The address that stands for the client at this one: itself, unless its network has too many.
+    /// The address that stands for a client: `address` itself, unless its network has too many.
     fn client_of(&self, address: IpAddr, network: Network) -> IpAddr {
         if address.is_ipv4() || self.clients.contains_key(&address) {
             return address;
@@ -152,7 +148,7 @@ impl ClientTable {
         shared.copied().unwrap_or(address)
     }
 
-    /// Adds a connection: its number, and what its client takes.
+    /// Adds a connection. Returns its number and its client's usage.
     fn add(&mut self, client: IpAddr, network: Network, now: Instant) -> (u64, Arc<ClientUsage>) {
         let number = self.unproven.add(network, now, UnprovenConnection { client, connection: None });
         if client.is_ipv6() && !self.clients.contains_key(&client) {
@@ -166,14 +162,14 @@ impl ClientTable {
         (number, Arc::clone(&of.usage))
     }
 
-    /// Evicts the oldest connection of a client that has proven nothing, if it has had its time.
+    /// Evicts the oldest unproven connection of a client, if it is old enough.
     fn evict_first_of(&mut self, client: IpAddr, now: Instant) -> Option<Evicted> {
         let unproven = &self.clients.get(&client)?.unproven;
         let (number, newcomer) = self.unproven.evict_first(unproven, now)?;
         Some(self.mark_evicted(number, newcomer))
     }
 
-    /// Evicts one for a client of this network.
+    /// Evicts a connection in favor of a client of this network.
     fn give_way(&mut self, to: Network, now: Instant) -> Option<Evicted> {
         let (number, newcomer) = self.unproven.evict_for(to, now)?;
         Some(self.mark_evicted(number, newcomer))
@@ -192,7 +188,7 @@ impl ClientTable {
         of.unproven.remove(&number);
     }
 
-    /// Forgets a client without connections.
+    /// Removes a client that has no connections.
     fn sweep(&mut self, client: IpAddr, network: Network) {
         if self.clients.get(&client).is_none_or(|of| of.connections > 0) {
             return;
@@ -208,7 +204,6 @@ impl ClientTable {
 }
 
 impl ConnectionGuard {
-    /// What the client takes in all.
     pub(crate) fn usage(&self) -> &Arc<ClientUsage> {
         &self.usage
     }
@@ -218,12 +213,11 @@ impl ConnectionGuard {
         self.client
     }
 
-    /// The network of the client.
     pub(crate) fn network(&self) -> Network {
         self.network
     }
 
-    /// Says which connection it is, so that it can be evicted. `false`: it is evicted already.
+    /// Registers the connection that an eviction ends. `false`: it is evicted already.
     pub(crate) fn attach(&self, connection: Weak<dyn Evictable>) -> bool {
         let mut known = self.clients.lock();
         let Some(newcomer) = known.unproven.get_mut(self.number) else { return false };
@@ -231,7 +225,7 @@ impl ConnectionGuard {
         true
     }
 
-    /// Counts it among those that stay. `false`: the client's network has as many as it may.
+    /// Counts the connection as proven. `false`: the client's network has reached its share.
     pub(crate) fn prove(&self) -> bool {
         if self.slot.lock().grow(1).is_err() {
             return false;
@@ -266,7 +260,6 @@ impl From<Full> for Refusal {
 }
 
 impl Refusal {
-    /// The reason in words.
     pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Client => "too many from this address",

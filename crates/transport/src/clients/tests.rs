@@ -32,7 +32,6 @@ impl Evictable for Evictions {
     }
 }
 
-/// A connection as its event loop has it.
 struct Connected {
     guard: ConnectionGuard,
     evictions: Arc<Evictions>,
@@ -52,11 +51,11 @@ fn connect(clients: &Arc<Clients>, address: IpAddr, now: Instant) -> Result<Conn
     Ok(Connected { guard: counted, evictions })
 }
 
-fn many(clients: &Arc<Clients>, address: IpAddr, now: Instant, count: usize) -> Vec<Connected> {
+fn connect_many(clients: &Arc<Clients>, address: IpAddr, now: Instant, count: usize) -> Vec<Connected> {
     (0..count).map(|_| connect(clients, address, now).unwrap()).collect()
 }
 
-fn assert_nothing_is_left(clients: &Clients) {
+fn assert_empty(clients: &Clients) {
     let known = clients.lock();
     assert_eq!((known.connections, known.unproven.len(), known.evicted.len()), (0, 0, 0));
     assert!(known.clients.is_empty() && known.addresses.is_empty());
@@ -64,23 +63,23 @@ fn assert_nothing_is_left(clients: &Clients) {
 }
 
 #[test]
-fn connections_of_one_address_are_bounded_however_it_is_written() {
+fn connections_of_one_address_are_bounded_in_both_notations() {
     let (clients, now) = (clients(), Instant::now());
     let mapped = Ipv4Addr::from_bits(0x0a00_0001).to_ipv6_mapped().into();
-    let mut connected = many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX - 1);
+    let mut connected = connect_many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX - 1);
     connected.push(connect(&clients, mapped, now).unwrap());
     assert_eq!(connect(&clients, v4(1), now).err(), Some(Refusal::Client));
     assert!(connect(&clients, v4(2), now).is_ok());
     connected.pop();
     assert!(connect(&clients, v4(1), now).is_ok());
     drop(connected);
-    assert_nothing_is_left(&clients);
+    assert_empty(&clients);
 }
 
 #[test]
-fn the_oldest_without_proof_gives_way_within_a_client_after_its_time() {
+fn the_oldest_unproven_connection_of_a_client_is_evicted_after_the_minimum_age() {
     let (clients, now) = (clients(), Instant::now());
-    let connected = many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX);
+    let connected = connect_many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX);
     for proven in &connected[..7] {
         assert!(proven.guard.prove());
     }
@@ -92,7 +91,7 @@ fn the_oldest_without_proof_gives_way_within_a_client_after_its_time() {
 }
 
 #[test]
-fn a_network_full_of_silent_connections_keeps_no_other_out() {
+fn a_network_full_of_silent_connections_does_not_exclude_others() {
     let (clients, now) = (clients(), Instant::now());
     let hosts = 0..u16::try_from(CONNECTIONS_MAX).unwrap();
     let greedy: Vec<Connected> = hosts.map(|host| connect(&clients, v6(1, host), now).unwrap()).collect();
@@ -102,11 +101,11 @@ fn a_network_full_of_silent_connections_keeps_no_other_out() {
     assert!(!greedy[20..].iter().chain(&others).any(Connected::is_evicted));
     assert_eq!(clients.lock().evicted.len(), 20);
     drop((greedy, others));
-    assert_nothing_is_left(&clients);
+    assert_empty(&clients);
 }
 
 #[test]
-fn what_has_proven_something_never_gives_way_and_a_newcomer_still_has_room() {
+fn proven_connections_are_never_evicted_and_leave_room_for_new_ones() {
     let (clients, now) = (clients(), Instant::now());
     let mut proven = Vec::new();
     for network in 1..=6 {
@@ -123,36 +122,36 @@ fn what_has_proven_something_never_gives_way_and_a_newcomer_still_has_room() {
     let of_first = proven.iter().filter(|connected| connected.guard.network() == proven[0].guard.network());
     assert!(of_first.count() < CONNECTIONS_MAX / 2);
     drop((proven, newcomer));
-    assert_nothing_is_left(&clients);
+    assert_empty(&clients);
 }
 
 #[test]
-fn a_connection_that_is_refused_evicts_none() {
+fn a_refused_connection_evicts_no_other() {
     let (clients, now) = (clients(), Instant::now());
-    let connected = many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX);
+    let connected = connect_many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX);
     let proven = connected.iter().filter(|connected| connected.guard.prove()).count();
     assert!(proven < connected.len());
     assert_eq!(connect(&clients, v4(1), now + EVICTION_AGE_MIN).err(), Some(Refusal::Network));
     assert!(!connected.iter().any(Connected::is_evicted));
     drop(connected);
-    assert_nothing_is_left(&clients);
+    assert_empty(&clients);
 }
 
-/// All of them prove something at one time: each of them had room when it connected.
+/// All connections are proven at the same time: each had room when it connected.
 #[test]
-fn a_network_proves_no_more_than_its_share_at_once() {
+fn a_network_proves_only_its_share_of_concurrent_connections() {
     let (clients, now) = (clients(), Instant::now());
-    let connected = many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX);
+    let connected = connect_many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX);
     let proven = connected.iter().filter(|connected| connected.guard.prove()).count();
     assert!((CONNECTIONS_MAX / 4..CONNECTIONS_MAX / 2).contains(&proven), "{proven}");
 }
 
 #[test]
-fn a_connection_that_no_event_loop_has_yet_is_evicted_to_end_when_one_does() {
+fn an_eviction_before_registration_ends_the_connection_at_registration() {
     let (clients, now) = (clients(), Instant::now());
     let waiting = clients.connect(v4(1), now).unwrap();
-    let _greedy = many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX - 1);
-    let _others = many(&clients, v4(2), now, CONNECTIONS_MAX - CLIENT_CONNECTIONS_MAX);
+    let _greedy = connect_many(&clients, v4(1), now, CLIENT_CONNECTIONS_MAX - 1);
+    let _others = connect_many(&clients, v4(2), now, CONNECTIONS_MAX - CLIENT_CONNECTIONS_MAX);
     let _newcomer = connect(&clients, v4(3), now).unwrap();
     let evictions = Arc::<Evictions>::default();
     let weak: Weak<Evictions> = Arc::downgrade(&evictions);
@@ -160,7 +159,7 @@ fn a_connection_that_no_event_loop_has_yet_is_evicted_to_end_when_one_does() {
 }
 
 #[test]
-fn addresses_of_a_network_are_clients_up_to_a_bound_and_share_one_beyond() {
+fn addresses_of_a_network_share_one_client_past_the_bound() {
     let (clients, now) = (Clients::new(&Settings::for_descriptors(1, 1000)), Instant::now());
     let bound = u16::try_from(ADDRESSES_OF_NETWORK_MAX).unwrap();
     let all: Vec<ConnectionGuard> =
@@ -176,5 +175,5 @@ fn addresses_of_a_network_are_clients_up_to_a_bound_and_share_one_beyond() {
     drop(all);
     assert_eq!(clients.connect(v6(1, 1002), now).unwrap().client(), v6(1, 1002));
     drop((again, beyond, elsewhere));
-    assert_nothing_is_left(&clients);
+    assert_empty(&clients);
 }

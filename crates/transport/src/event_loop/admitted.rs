@@ -1,4 +1,4 @@
-//! Calls that were queued for the limits of their volumes and may go on.
+//! Queued calls that the limits of their volumes have admitted.
 
 use super::EventLoop;
 use crate::limits::TURN_BYTES_MAX;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vfs::qos::Permit;
 
 impl<P: Protocol> EventLoop<P> {
-    /// Notes that a queued call may go on. A connection that has ended gets no answer.
+    /// Records an admitted call. A call of a closed connection gets no reply.
     pub(super) fn note_admitted(&mut self, token: u64, number: u64, permit: Permit) {
         if let Some(entry) = self.connections.get_mut(&token) {
             if entry.admitted.is_empty() {
@@ -18,7 +18,7 @@ impl<P: Protocol> EventLoop<P> {
         }
     }
 
-    /// Does such calls of a connection, as far as its client reads the replies, which leave together.
+    /// Runs the admitted calls of a connection, as long as its client reads the replies, which leave together.
     pub(super) fn do_admitted(&mut self, token: u64) {
         let Some(entry) = self.connections.get(&token) else { return };
         let (connection, mut is_last) = (Arc::clone(&entry.connection), false);
@@ -34,7 +34,7 @@ impl<P: Protocol> EventLoop<P> {
                 self.runner.send(&connection);
             }
         }
-        // Whatever ended the loop: the runner is for another connection next.
+        // The runner serves another connection next, so no reply may stay in it.
         self.runner.send(&connection);
         if is_last {
             connection.resume_if_paused();

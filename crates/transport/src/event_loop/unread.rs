@@ -1,4 +1,4 @@
-//! Replies that nobody reads, over all connections: past a bound, connections end.
+//! The bound on unread replies over all connections.
 
 use super::EventLoop;
 use crate::limits::UNREAD_TOTAL_BYTES_SHED;
@@ -6,13 +6,12 @@ use crate::protocol::Protocol;
 use std::sync::atomic::Ordering;
 
 impl<P: Protocol> EventLoop<P> {
-    /// Whether clients leave more unread than they may at any time.
     #[inline]
     pub(super) fn has_too_much_unread(&self) -> bool {
         self.shared.resources.unread.load(Ordering::Relaxed) > UNREAD_TOTAL_BYTES_SHED
     }
 
-    /// Ends the connections whose unread replies have not moved for longest while there is too much.
+    /// Ends the connections whose unread replies have not moved for longest, until the total is below the bound.
     pub(super) fn shed_unread(&mut self) {
         if !self.has_too_much_unread() {
             return;
@@ -25,7 +24,7 @@ impl<P: Protocol> EventLoop<P> {
             if !self.has_too_much_unread() {
                 break;
             }
-            self.end(token, Some("unread replies while clients leave too many"));
+            self.end(token, Some("too many unread replies"));
         }
     }
 }

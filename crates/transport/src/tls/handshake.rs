@@ -1,4 +1,4 @@
-//! Agreements on a transform that are under way: how many there may be, and for how long.
+//! Handshakes of transforms: their number and their duration.
 
 use crate::clients::Evictable;
 use crate::clock;
@@ -9,14 +9,14 @@ use std::time::Instant;
 use vfs::bounds::Network;
 use vfs::sync::Mutex;
 
-/// All handshakes under way, with the connections that they are for.
+/// The handshakes in progress, with their connections.
 pub(crate) struct Handshakes(Mutex<EvictionQueue<Weak<dyn Evictable>>>);
 
-/// A handshake under way, counted until it is dropped.
+/// A handshake in progress, counted until it is dropped.
 pub(crate) struct Handshake {
     all: Arc<Handshakes>,
     number: u64,
-    /// When it began ([`clock::coarse_ms`]).
+    /// The start of the handshake ([`clock::coarse_ms`]).
     since_ms: u64,
 }
 
@@ -27,7 +27,8 @@ impl Default for Handshakes {
 }
 
 impl Handshakes {
-    /// Begins one of a client in this network. Where there are too many, the connection of another one ends; `None` if none gives way.
+    /// Begins a handshake for a client in this network. At the limit, another handshake's connection is evicted; `None`
+    /// if none may be.
     pub(crate) fn begin(
         self: &Arc<Self>,
         network: Network,
@@ -48,7 +49,6 @@ impl Handshakes {
 }
 
 impl Handshake {
-    /// Whether it takes too long.
     pub(crate) fn is_overdue(&self) -> bool {
         clock::coarse_ms() - self.since_ms > u64::from(HANDSHAKE_S) * 1000
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_network_keep_no_other_out() {
+    fn handshakes_of_one_network_do_not_exclude_others() {
         let (all, now) = (Arc::new(Handshakes::default()), Instant::now());
         let begin = |network, evictions: &Arc<Evictions>| {
             let weak: Weak<Evictions> = Arc::downgrade(evictions);

@@ -1,17 +1,17 @@
-//! A transform that notices each byte which it does not see once and in order.
+//! A transform that detects every byte that it does not see exactly once and in order.
 
 use std::os::fd::BorrowedFd;
 use transport::{KernelOffload, Malformed, Plaintext, Transform};
 use vfs::Protection;
 
-/// A cipher that only works if every byte of a connection passes through it once and in order: records of a length and as
-/// many bytes, each added to a running key.
+/// A cipher of records: a length and as many bytes, each added to a running key. It fails unless every byte passes
+/// through it once and in order.
 #[derive(Default)]
 pub(super) struct Cipher {
     pub(super) sealed: u8,
     pub(super) opened: u8,
     pub(super) kernel_bytes_max: Option<u64>,
-    /// Whether it never agrees.
+    /// Whether its handshake never ends.
     pub(super) never_agrees: bool,
 }
 
