@@ -30,12 +30,12 @@ impl Part {
     /// Settings with so many threads and this part of the connections.
     pub(crate) fn settings(self, threads: usize) -> Settings {
         let descriptors = descriptors();
-        limit_pipes(Descriptors::of(descriptors).pipes / 2);
+        limit_pipes(Descriptors::split(descriptors).pipes / 2);
         let all = Settings::for_descriptors(threads, descriptors);
         match self {
             Self::All => all,
-            Self::Nfs => all.with_share(3, 4),
-            Self::Smb => all.with_share(1, 4),
+            Self::Nfs => all.with_connection_share(3, 4),
+            Self::Smb => all.with_connection_share(1, 4),
         }
     }
 }
@@ -55,7 +55,7 @@ fn descriptors() -> usize {
 /// How many of them files may have: a third always, and what connections do not use but for an eighth, so that there is room
 /// for those that come before the next look.
 fn files_max(descriptors: usize, connections: usize) -> usize {
-    let Descriptors { files, pipes, others, .. } = Descriptors::of(descriptors);
+    let Descriptors { files, pipes, others, .. } = Descriptors::split(descriptors);
     let taken = connections + pipes + others + descriptors / 8;
     descriptors.saturating_sub(taken).max(files)
 }

@@ -1,42 +1,40 @@
-//! Messages that come in several parts.
+//! Messages that arrive in several parts.
 
 use crate::limits::PARTS_MAX;
 use crate::message::Malformed;
 
-/// The parts of one message, put together as their bytes come.
+/// The parts of one message, assembled as their bytes arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
-    /// What has come, in pieces that are never moved: growing one piece would leave freed memory behind each time.
+    /// Received bytes, in pieces that are never moved: growing a single piece would leave freed memory behind each
+    /// time.
     pieces: Vec<Vec<u8>>,
-    /// Bytes in them.
     length: usize,
-    /// Bytes of memory they take.
-    held: usize,
+    /// The capacity of all pieces.
+    memory_bytes: usize,
     parts: u32,
-    /// Bytes that the part begun last still lacks, and whether it is the message's last.
+    /// The bytes that are missing from the current part, and whether that part is the message's last.
     open: Option<(usize, bool)>,
 }
 
-/// Room for this many bytes is made at least, so that tiny parts do not cost more than they bring.
+/// The smallest allocation: tiny parts must not cost more memory than they carry.
 const PIECE_BYTES_MIN: usize = 4096;
 
 impl Assembly {
-    /// Whether a message has begun and is not complete.
     pub(crate) fn is_partial(&self) -> bool {
         self.parts > 0
     }
 
-    /// Whether a part has begun and is not complete.
+    /// Whether the current part is incomplete.
     pub(crate) fn is_inside(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Bytes of memory held.
     pub(crate) fn held(&self) -> usize {
-        self.held
+        self.memory_bytes
     }
 
-    /// Begins a part of `length` bytes; all parts together have at most `message_bytes_max`.
+    /// Begins a part of `length` bytes. All parts of a message together have at most `message_bytes_max`.
     pub(crate) fn begin(
         &mut self,
         length: usize,
@@ -54,17 +52,17 @@ impl Assembly {
     /// Begins a message of `length` bytes for which memory is reserved.
     pub(crate) fn begin_whole(&mut self, length: usize) {
         self.parts += 1;
-        self.held += length;
+        self.memory_bytes += length;
         self.pieces.push(Vec::with_capacity(length));
         self.open = Some((length, true));
     }
 
-    /// Takes from the front of `bytes` what belongs to the part that has begun: how many these were, and the whole
-    /// message if it ends there.
+    /// Takes the bytes of the current part from the front of `bytes`. Returns their number, and the message if it is
+    /// complete.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> (usize, Option<Vec<u8>>) {
         let Some((lacks, last)) = self.open else { return (0, None) };
         let taken = lacks.min(bytes.len());
-        self.keep(&bytes[..taken]);
+        self.append(&bytes[..taken]);
         self.open = (taken < lacks).then_some((lacks - taken, last));
         if self.open.is_some() || !last {
             return (taken, None);
@@ -74,14 +72,14 @@ impl Assembly {
         (taken, whole)
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn append(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
         match self.pieces.last_mut() {
             Some(last) if last.capacity() - last.len() >= bytes.len() => last.extend_from_slice(bytes),
             _ => {
                 let mut piece = Vec::with_capacity(bytes.len().max(PIECE_BYTES_MIN));
                 piece.extend_from_slice(bytes);
-                self.held += piece.capacity();
+                self.memory_bytes += piece.capacity();
                 self.pieces.push(piece);
             }
         }
@@ -94,7 +92,7 @@ mod tests {
 
     const MOST: usize = 1 << 20;
 
-    /// Takes a part that is there as a whole.
+    /// Adds a part that has arrived completely.
     fn add(assembly: &mut Assembly, part: &[u8], last: bool) -> Result<Option<Vec<u8>>, Malformed> {
         assembly.begin(part.len(), last, MOST)?;
         let (taken, whole) = assembly.take(part);
@@ -103,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn puts_parts_together() {
+    fn parts_are_assembled_into_one_message() {
         let mut assembly = Assembly::default();
         assert_eq!(add(&mut assembly, b"ab", false), Ok(None));
         assert!(assembly.is_partial());
@@ -113,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_expected_is_never_moved() {
+    fn a_message_of_known_length_is_never_moved() {
         let mut assembly = Assembly::default();
         assembly.begin_whole(4);
         assert_eq!(assembly.take(b"ab"), (2, None));
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_a_part_as_it_comes_and_leaves_what_follows() {
+    fn a_part_in_pieces_is_assembled_and_the_following_bytes_remain() {
         let mut assembly = Assembly::default();
         assembly.begin(5, true, MOST).unwrap();
         assert_eq!(assembly.take(b"ab"), (2, None));
@@ -137,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_what_it_puts_together() {
+    fn the_length_and_the_number_of_parts_are_bounded() {
         let mut assembly = Assembly::default();
         assert_eq!(add(&mut assembly, &vec![0; MOST], false), Ok(None));
         assert!(assembly.begin(1, true, MOST).is_err());

@@ -1,26 +1,25 @@
-//! Receive buffers: few, large, shared by all connections, given back when their calls are done.
+//! Receive buffers: few, large, shared by all connections, returned when their calls are done.
 
 use crate::limits::{BUFFER_BYTES, BUFFERS_MAX};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::sync::Mutex;
 
-/// Bytes received: `filled` of them, of which those before `start` have been dealt with.
+/// A receive buffer. The bytes before `start` are processed; those up to `filled` are received.
 pub(crate) struct Buffer {
     data: Option<Box<[u8]>>,
-    home: Arc<BufferPool>,
-    /// Where the next call begins.
+    pool: Arc<BufferPool>,
+    /// The start of the next call.
     pub(crate) start: usize,
-    /// Where the received bytes end.
+    /// The end of the received bytes.
     pub(crate) filled: usize,
 }
 
-/// Where buffers come from.
 pub(crate) struct BufferPool {
     state: Mutex<State>,
-    /// Somebody found the pool empty and wants to be told.
-    missed: AtomicBool,
-    on_return: Box<dyn Fn() + Send + Sync>,
+    /// Whether `on_available` has to be called when a buffer returns.
+    is_awaited: AtomicBool,
+    on_available: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
@@ -29,29 +28,28 @@ struct State {
     in_use: usize,
 }
 
-/// Spare buffers kept.
 const SPARE_MAX: usize = 16;
 
 impl BufferPool {
-    /// A pool that calls `on_return` when a buffer comes back after one was missed.
+    /// A pool that calls `on_available` when a buffer returns after a request found none.
     pub(crate) fn new(on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let state = Mutex::new(State::default());
-        Arc::new(Self { state, missed: AtomicBool::new(false), on_return: Box::new(on_return) })
+        Arc::new(Self { state, is_awaited: AtomicBool::new(false), on_available: Box::new(on_return) })
     }
 
-    /// An empty buffer; `None` if too many are in use, and then the pool's owner will be told when to try again.
+    /// An empty buffer; `None` if too many are in use. In that case `on_available` is called later.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Buffer> {
         let mut state = self.state.lock();
         if state.in_use >= BUFFERS_MAX {
-            self.missed.store(true, Ordering::SeqCst);
+            self.is_awaited.store(true, Ordering::SeqCst);
             return None;
         }
         state.in_use += 1;
         let data = state.spare.pop().unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
-        Some(Buffer { data: Some(data), home: Arc::clone(self), start: 0, filled: 0 })
+        Some(Buffer { data: Some(data), pool: Arc::clone(self), start: 0, filled: 0 })
     }
 
-    /// An empty buffer for bytes that are in hand and must go on now, so this does not look how many are in use.
+    /// An empty buffer, without a limit: for bytes that were received already and must be processed now.
     pub(crate) fn take_always(self: &Arc<Self>) -> Buffer {
         let data = {
             let mut state = self.state.lock();
@@ -59,10 +57,10 @@ impl BufferPool {
             state.spare.pop()
         };
         let data = data.unwrap_or_else(|| vec![0; BUFFER_BYTES].into_boxed_slice());
-        Buffer { data: Some(data), home: Arc::clone(self), start: 0, filled: 0 }
+        Buffer { data: Some(data), pool: Arc::clone(self), start: 0, filled: 0 }
     }
 
-    /// Whether buffers may be held for more than one batch of calls.
+    /// Whether a connection may keep its buffer between two batches of calls.
     pub(crate) fn is_plentiful(&self) -> bool {
         self.state.lock().in_use < BUFFERS_MAX / 2
     }
@@ -75,35 +73,34 @@ impl BufferPool {
                 state.spare.push(data);
             }
         }
-        if self.missed.swap(false, Ordering::SeqCst) {
-            (self.on_return)();
+        if self.is_awaited.swap(false, Ordering::SeqCst) {
+            (self.on_available)();
         }
     }
 }
 
 impl Buffer {
-    /// The received bytes that have not been dealt with.
+    /// The received bytes that are not processed yet.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.all()[self.start..self.filled]
     }
 
-    /// All received bytes.
     pub(crate) fn all(&self) -> &[u8] {
         self.data.as_deref().unwrap_or_default()
     }
 
-    /// Room for more.
+    /// Free space behind the received bytes.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         let filled = self.filled;
         &mut self.data.as_deref_mut().unwrap_or_default()[filled..]
     }
 
-    /// Whether everything received has been dealt with.
+    /// Whether all received bytes are processed.
     pub(crate) fn is_done(&self) -> bool {
         self.start == self.filled
     }
 
-    /// Moves the rest to the front, to make room behind it.
+    /// Moves the remaining bytes to the front, to make room behind them.
     pub(crate) fn compact(&mut self) {
         let (start, filled) = (self.start, self.filled);
         if start > 0 {
@@ -112,7 +109,7 @@ impl Buffer {
         }
     }
 
-    /// Takes over `rest`, bytes received elsewhere.
+    /// Appends bytes that were received elsewhere.
     pub(crate) fn put(&mut self, rest: &[u8]) {
         self.room()[..rest.len()].copy_from_slice(rest);
         self.filled += rest.len();
@@ -122,7 +119,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(data) = self.data.take() {
-            self.home.put_back(data);
+            self.pool.put_back(data);
         }
     }
 }

@@ -72,7 +72,7 @@ fn attempt(
     if range.splice != Splice::Never
         && let Some(pipe) = pages(opened, range, blocking)
     {
-        return Ok(ReadData { bytes: pipe.held(), pages: Some(pipe), is_cut: false });
+        return Ok(ReadData { bytes: pipe.len(), pages: Some(pipe), is_cut: false });
     }
     let bytes = opened.read(range.offset, range.len, into, blocking)?;
     Ok(ReadData { bytes, pages: None, is_cut: bytes < range.len })
@@ -81,7 +81,7 @@ fn attempt(
 /// The file's own pages, if they are in memory or the call may block.
 fn pages(opened: &OpenFile<'_>, range: &ReadRange, blocking: Blocking) -> Option<Pipe> {
     let descriptor = opened.pages(range.offset, range.len, blocking)?;
-    let mut pipe = Pipe::take().ok()?;
+    let mut pipe = Pipe::acquire().ok()?;
     match pipe.fill(descriptor.as_fd(), range.offset, range.len) {
         Ok(bytes) if bytes == range.len || bytes > 0 && range.splice == Splice::Partial => Some(pipe),
         // The file was cut, the pipe is too small, or the file system does not splice: an ordinary read finds out which.

@@ -1,7 +1,7 @@
-//! The receiving half of a connection: what has come and is not dealt with. It belongs to whoever receives, the event loop or
-//! a storage thread that has leased the connection.
+//! The receiving half of a connection: bytes that are received and not processed. It belongs to the receiving thread:
+//! the event loop, or a storage thread that has leased the connection.
 //!
-//! [`Inbound::next`] is the one place that finds out what to do with received bytes. It does nothing itself.
+//! [`Inbound::next`] is the one place that decides about received bytes. It performs nothing itself.
 
 use crate::assembly::Assembly;
 use crate::buffer::Buffer;
@@ -10,7 +10,7 @@ use crate::limits::{BUFFER_BYTES, SCARCE_RECEIVE_BYTES, WHOLE_MESSAGE_BYTES_MAX}
 use crate::message::{Frame, Malformed};
 use crate::protocol::{Plan, Protocol};
 use crate::resources::Resources;
-use crate::upload::{Uploading, is_long};
+use crate::upload::{UploadState, is_streamed};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io::{ErrorKind, Read};
@@ -22,83 +22,77 @@ use std::time::Instant;
 use vfs::Protection;
 
 thread_local! {
-    /// Where bytes are received that a transform opens.
+    /// The receive buffer for bytes that a transform opens.
     static WIRE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Messages shorter than this are cheaper moved than guessed.
+/// Shorter messages cost less to move than a wrong guess of their length costs.
 const BOUNDARY_BYTES_MIN: usize = 16 << 10;
-/// The rest of a message that is moved to the front of its buffer before more is received.
+/// A remainder up to this length is moved to the front of its buffer before more is received.
 const SHORT_REST_BYTES: usize = 16 << 10;
 
-/// What was received and not dealt with.
 pub(crate) struct Inbound<P: Protocol> {
     pub(crate) buffer: Option<Buffer>,
-    /// A message in parts.
     pub(crate) assembly: Assembly,
-    /// What was planned for the message that is being put together.
+    /// The plan of the message that is being assembled.
     pub(crate) planned: Option<Plan<P::Call>>,
     /// A message longer than a buffer.
-    pub(crate) uploading: Option<Uploading<P>>,
-    /// The length of the last message, framing included: the next ones are probably as long.
+    pub(crate) uploading: Option<UploadState<P>>,
+    /// The length of the last message, framing included. The next ones are probably as long.
     expected: usize,
-    /// What of `buffer` was moved elsewhere when buffers were scarce.
+    /// Bytes moved out of `buffer` when buffers were scarce.
     spilled: Vec<u8>,
-    /// As much of it, and of messages being put together, as is counted in the sum over all connections.
+    /// Spilled and assembled bytes, as counted in the sum over all connections.
     counted: usize,
     /// Bytes that a transform has not opened yet.
     wire: Vec<u8>,
-    /// The other side has said, through a transform, that nothing follows.
+    /// Whether the peer has ended the stream through the transform.
     pub(crate) is_closed: bool,
-    /// Why a transform opens nothing more.
-    pub(crate) broken: Option<Malformed>,
+    /// The error after which a transform opens nothing more.
+    pub(crate) error: Option<Malformed>,
     resources: Arc<Resources>,
 }
 
-/// What a storage thread has received and left of a connection that it had leased.
-pub(crate) struct Released<P: Protocol> {
-    /// The receiving half.
+/// A connection that a storage thread returns after its lease.
+pub(crate) struct ReleasedConnection<P: Protocol> {
     pub(crate) inbound: Inbound<P>,
-    /// Why the connection cannot go on, if it cannot.
+    /// The error for which the connection has to end.
     pub(crate) error: Option<Malformed>,
 }
 
-/// A message that is all there.
+/// A complete message.
 pub(crate) enum Message {
-    /// In this range of the receive buffer.
+    /// A range of the receive buffer.
     Received(Range<usize>),
-    /// In memory of its own.
     Assembled(Vec<u8>),
 }
 
-/// What is to be done next with what was received.
+/// The next step for the received bytes.
 pub(crate) enum Step {
-    /// Deal with a message.
+    /// Process a message.
     Message(Message),
     /// Begin to take the body of a message of `len` bytes, which is longer than a buffer.
     Begin { framing: usize, len: usize },
-    /// Deal with a part of a body.
+    /// Process a part of a body.
     Upload,
-    /// Receive more.
+    /// Receive more bytes.
     Receive,
 }
 
-/// How a receive ended.
+/// The result of a receive.
 pub(crate) enum Received {
-    /// Something came.
     Bytes,
-    /// Nothing is there.
+    /// The socket has no bytes now.
     Nothing,
-    /// There is no buffer to receive into.
+    /// No buffer is free.
     NoBuffer,
-    /// The client sends no more.
+    /// The client sends nothing more.
     Closed,
-    /// The connection is broken.
     Broken(String),
 }
 
 impl Message {
-    /// Its bytes, as a range of `buffer` or its own.
+    /// The bytes of the message, in `buffer` or in its own memory.
     #[inline]
     pub(crate) fn bytes<'m>(&'m self, buffer: Option<&'m Buffer>) -> &'m [u8] {
         match self {
@@ -109,7 +103,6 @@ impl Message {
         }
     }
 
-    /// Its bytes in memory of their own.
     pub(crate) fn into_bytes(self, buffer: Option<&Buffer>) -> Vec<u8> {
         match self {
             Self::Received(_) => self.bytes(buffer).to_vec(),
@@ -119,7 +112,6 @@ impl Message {
 }
 
 impl<P: Protocol> Inbound<P> {
-    /// Nothing has come yet.
     pub(crate) fn new(resources: &Arc<Resources>) -> Self {
         Self {
             buffer: None,
@@ -131,12 +123,12 @@ impl<P: Protocol> Inbound<P> {
             counted: 0,
             wire: Vec::new(),
             is_closed: false,
-            broken: None,
+            error: None,
             resources: Arc::clone(resources),
         }
     }
 
-    /// What is to be done next. A message or the framing of a part is taken from the buffer's front.
+    /// Returns the next step, and takes a message or the framing of a part from the buffer's front.
     #[inline]
     pub(crate) fn next(&mut self, protocol: &P) -> Result<Step, Malformed> {
         let received = self.buffer.as_ref().map_or(&[][..], Buffer::bytes);
@@ -167,18 +159,18 @@ impl<P: Protocol> Inbound<P> {
                     self.assembly.begin(len, is_last, P::MESSAGE_BYTES_MAX)?;
                 }
                 Frame::Incomplete { framing, len } => {
-                    // As long as the length is not known, the next message is taken to be like the last.
+                    // While the length is unknown, the next message is expected to be as long as the last.
                     if len > 0 {
                         self.expected = framing + len;
                     }
-                    let begins = is_long::<P>(framing + len, buffer.bytes().len());
+                    let begins = is_streamed::<P>(framing + len, buffer.bytes().len());
                     return Ok(if begins { Step::Begin { framing, len } } else { Step::Receive });
                 }
             }
         }
     }
 
-    /// Receives from a socket that has something.
+    /// Receives from a readable socket.
     pub(crate) fn receive(&mut self, connection: &Connection<P>) -> Received {
         let socket = &connection.socket;
         if let Some(uploading) = &mut self.uploading
@@ -189,7 +181,7 @@ impl<P: Protocol> Inbound<P> {
             return if uploading.is_ready(&[]) { Received::Bytes } else { received(result) };
         }
         let Some(buffer) = self.take_buffer() else { return Received::NoBuffer };
-        // What is short is moved at once: the same part of the buffer stays in the processor's cache.
+        // Short remainders are moved early, so that the same part of the buffer stays in the processor's cache.
         if buffer.room().len() < BUFFER_BYTES / 2 || buffer.bytes().len() <= SHORT_REST_BYTES {
             buffer.compact();
         }
@@ -199,7 +191,7 @@ impl<P: Protocol> Inbound<P> {
         if connection.is_transformed() {
             return self.receive_sealed(connection);
         }
-        let mut most = self.up_to_a_boundary();
+        let mut most = self.receive_bytes();
         if self.resources.queued.is_crowded() {
             most = most.min(SCARCE_RECEIVE_BYTES);
         }
@@ -207,7 +199,7 @@ impl<P: Protocol> Inbound<P> {
         let result = { socket }.read(&mut buffer.room()[..most]);
         match &result {
             Ok(count) => buffer.filled += *count,
-            // A TLS record that is no data: the client's last word, or other keys, which the kernel does not take.
+            // A TLS record without data: an alert or a key update, which the kernel does not process.
             Err(error)
                 if error.raw_os_error() == Some(Errno::IO.raw_os_error())
                     && connection.protection() != Protection::Plain =>
@@ -219,7 +211,7 @@ impl<P: Protocol> Inbound<P> {
         received(result)
     }
 
-    /// Receives what a transform opens.
+    /// Receives bytes that a transform opens.
     fn receive_sealed(&mut self, connection: &Connection<P>) -> Received {
         if self.is_closed {
             return Received::Closed;
@@ -242,7 +234,7 @@ impl<P: Protocol> Inbound<P> {
             self.wire.clear();
             match self.open_wire(connection, &mut wire[..had + count]) {
                 Err(error) => {
-                    self.broken = Some(error);
+                    self.error = Some(error);
                     Received::Broken(error.to_string())
                 }
                 Ok(0) if self.is_closed => Received::Closed,
@@ -251,7 +243,7 @@ impl<P: Protocol> Inbound<P> {
         })
     }
 
-    /// Opens what has come over the wire, as far as it can be, and keeps the rest: how many bytes it stands for.
+    /// Opens as many received bytes as possible and keeps the rest. Returns the number of plain bytes.
     fn open_wire(&mut self, connection: &Connection<P>, wire: &mut [u8]) -> Result<usize, Malformed> {
         let Some(buffer) = &mut self.buffer else { return Ok(0) };
         let opened = connection.open(wire, buffer.room())?;
@@ -264,7 +256,7 @@ impl<P: Protocol> Inbound<P> {
         Ok(opened.plain)
     }
 
-    /// Takes what lies in the buffer for sealed: a transform begins with it.
+    /// Treats the bytes in the buffer as sealed: a transform begins with them.
     pub(crate) fn begin_transform(&mut self, connection: &Connection<P>) -> Result<(), Malformed> {
         let mut wire = self.buffer.as_ref().map_or_else(Vec::new, |buffer| buffer.bytes().to_vec());
         if let Some(buffer) = &mut self.buffer {
@@ -273,40 +265,37 @@ impl<P: Protocol> Inbound<P> {
         self.open_wire(connection, &mut wire).map(drop)
     }
 
-    /// Bytes in the receive buffer.
-    pub(crate) fn have(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffer.as_ref().map_or(0, |buffer| buffer.bytes().len())
     }
 
-    /// Lets an empty buffer go.
     pub(crate) fn release_empty_buffer(&mut self) {
         if self.buffer.as_ref().is_some_and(Buffer::is_done) {
             self.buffer = None;
         }
     }
 
-    /// Whether a message has begun to come and is not complete, as far as is known.
+    /// Whether an incomplete message has begun.
     pub(crate) fn is_partial(&self) -> bool {
         self.buffer.is_some()
             || !self.spilled.is_empty()
             || self.assembly.is_partial()
             || !self.wire.is_empty()
-            || self.kept_since().is_some()
+            || self.long_tail_since().is_some()
     }
 
-    /// When a long message began to come that is kept until it is whole.
-    pub(crate) fn kept_since(&self) -> Option<Instant> {
+    /// The time at which a long message with its own memory began.
+    pub(crate) fn long_tail_since(&self) -> Option<Instant> {
         let uploading = self.uploading.as_ref().filter(|uploading| uploading.tail.is_long());
         uploading.map(|uploading| uploading.since)
     }
 
-    /// Whether bytes lie here that can be looked at without another receive.
+    /// Whether there are bytes to process without another receive.
     pub(crate) fn has_received(&self) -> bool {
         self.buffer.is_some() || !self.spilled.is_empty()
     }
 
-    /// The buffer with what was received and not dealt with; an empty one if there is nothing. `None` if there are too
-    /// many in use.
+    /// The buffer with the unprocessed bytes, or an empty one. `None` if too many are in use.
     pub(crate) fn take_buffer(&mut self) -> Option<&mut Buffer> {
         if self.buffer.is_none() {
             let mut buffer = self.resources.buffers.take()?;
@@ -316,7 +305,7 @@ impl<P: Protocol> Inbound<P> {
         self.buffer.as_mut()
     }
 
-    /// As [`Inbound::take_buffer`], for bytes that must go on now.
+    /// Like [`Inbound::take_buffer`], but without a limit, for bytes that must be processed now.
     pub(crate) fn take_buffer_always(&mut self) {
         if self.buffer.is_none() && !self.spilled.is_empty() {
             let mut buffer = self.resources.buffers.take_always();
@@ -332,7 +321,7 @@ impl<P: Protocol> Inbound<P> {
         }
     }
 
-    /// Moves what lies in the buffer into memory of its own size, and gives the buffer back.
+    /// Moves the bytes in the buffer into memory of their own size, and releases the buffer.
     pub(crate) fn spill(&mut self, is_reserved: bool) {
         if let Some(buffer) = self.buffer.take() {
             self.spilled = buffer.bytes().to_vec();
@@ -340,7 +329,7 @@ impl<P: Protocol> Inbound<P> {
         }
     }
 
-    /// Counts what is held outside of receive buffers. What waits for limits is counted by another bound.
+    /// Counts the memory outside of receive buffers. Messages that wait for limits have a bound of their own.
     pub(crate) fn count_spilled(&mut self, is_reserved: bool) {
         let assembled = if is_reserved { 0 } else { self.assembly.held() };
         let now = self.spilled.len() + assembled + self.wire.len();
@@ -355,15 +344,14 @@ impl<P: Protocol> Inbound<P> {
         total.fetch_sub(std::mem::replace(&mut self.counted, now), Ordering::Relaxed);
     }
 
-    /// What is counted of it.
     pub(crate) fn counted(&self) -> usize {
         self.counted
     }
 
-    /// How much to receive so that, if messages go on being `expected` bytes long, the last one is received whole: then nothing
-    /// is left behind to be moved. Of a message that is longer than a buffer, only the head: the rest goes another way.
-    fn up_to_a_boundary(&mut self) -> usize {
-        let (have, expected) = (self.have(), self.expected);
+    /// The number of bytes to receive so that the last message is complete, if messages continue to be `expected` bytes
+    /// long: then no remainder has to be moved. Of a message longer than a buffer, only the head: its body is streamed.
+    fn receive_bytes(&mut self) -> usize {
+        let (have, expected) = (self.buffered_bytes(), self.expected);
         let room = self.buffer.as_mut().map_or(0, |buffer| buffer.room().len());
         if self.uploading.is_some() || self.assembly.is_inside() {
             return room;
@@ -397,7 +385,7 @@ fn received(result: std::io::Result<usize>) -> Received {
     }
 }
 
-/// Waits for at most `patience_ms` until a socket has something.
+/// Waits for at most `patience_ms` until the socket is readable.
 pub(crate) fn is_readable(socket: &TcpStream, patience_ms: i64) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let patience = Timespec { tv_sec: 0, tv_nsec: patience_ms * 1_000_000 };

@@ -1,8 +1,8 @@
-//! Work for storage threads.
+//! Jobs of storage threads.
 
 use crate::connection::{Connection, Work};
 use crate::lease::Lease;
-use crate::limits::{LONG_REPLY_BYTES, LONG_REPLY_PATIENCE, LONG_REPLY_PAUSE_MAX, LONG_REPLY_PAUSE_MIN};
+use crate::limits::{LONG_REPLY_BYTES, LONG_REPLY_DEFER_MAX, LONG_REPLY_PAUSE_MAX, LONG_REPLY_PAUSE_MIN};
 use crate::long_reply::LongReply;
 use crate::message::Role;
 use crate::parking::{Parked, Parking};
@@ -14,26 +14,23 @@ use std::time::Duration;
 use vfs::bounds::Network;
 use vfs::panics;
 
-/// What a storage thread is to do for a connection.
 pub(crate) struct Job<P: Protocol> {
     connection: Arc<Connection<P>>,
     task: Task<P>,
-    /// What it counts as while it is in progress.
+    /// The number of calls that it counts as while in progress.
     weight: u32,
     reply_bytes_max: u32,
-    /// For how long it was put off.
-    paused: Duration,
+    /// The total time for which the job was deferred.
+    deferred_for: Duration,
 }
 
 enum Task<P: Protocol> {
-    /// One call.
     Work(Work<P>),
-    /// The calls that have come and those that come, as long as that is worth it.
+    /// The calls of a leased connection.
     Lease(Box<Lease<P>>),
 }
 
 impl<P: Protocol> Job<P> {
-    /// One call.
     pub(crate) fn work(connection: &Arc<Connection<P>>, work: Work<P>) -> Self {
         let reply_bytes_max = match &work {
             Work::Call { call, message, .. } => connection.protocol.reply_bytes_max(call, message),
@@ -42,7 +39,6 @@ impl<P: Protocol> Job<P> {
         Self::new(connection, Task::Work(work), reply_bytes_max)
     }
 
-    /// All that a connection sends for a while.
     pub(crate) fn lease(connection: &Arc<Connection<P>>, lease: Lease<P>) -> Self {
         Self::new(connection, Task::Lease(Box::new(lease)), 0)
     }
@@ -50,30 +46,36 @@ impl<P: Protocol> Job<P> {
     fn new(connection: &Arc<Connection<P>>, task: Task<P>, reply_bytes_max: u32) -> Self {
         let weight = 1 + reply_bytes_max / LONG_REPLY_BYTES;
         connection.begin_calls(weight);
-        Self { connection: Arc::clone(connection), task, weight, reply_bytes_max, paused: Duration::ZERO }
+        Self {
+            connection: Arc::clone(connection),
+            task,
+            weight,
+            reply_bytes_max,
+            deferred_for: Duration::ZERO,
+        }
     }
 
-    /// Does the work and sends the replies. A long reply that must not be made now is put off.
-    pub(crate) fn run(self, pool: &Arc<Pool<Self>>, parking: &Parking<PutOff<P>>) {
+    /// Does the work and sends the replies. Defers a long reply that must not be produced now.
+    pub(crate) fn run(self, pool: &Arc<Pool<Self>>, parking: &Parking<DeferredJob<P>>) {
         let connection = Arc::clone(&self.connection);
         match LongReply::begin(&connection, self.reply_bytes_max as usize) {
             Some(_making) => self.perform(false),
             None => {
-                if let Some(job) = self.put_off(pool, parking) {
+                if let Some(job) = self.defer(pool, parking) {
                     job.perform(true);
                 }
             }
         }
     }
 
-    /// Comes back if it was put off for long enough, or there is no room for it.
-    fn put_off(mut self, pool: &Arc<Pool<Self>>, parking: &Parking<PutOff<P>>) -> Option<Self> {
-        if self.paused >= LONG_REPLY_PATIENCE || self.connection.is_over() {
+    /// Defers the job. Returns it if its time is up or the queue is full: its call is then refused.
+    fn defer(mut self, pool: &Arc<Pool<Self>>, parking: &Parking<DeferredJob<P>>) -> Option<Self> {
+        if self.deferred_for >= LONG_REPLY_DEFER_MAX || self.connection.is_broken() {
             return Some(self);
         }
-        let pause = self.paused.clamp(LONG_REPLY_PAUSE_MIN, LONG_REPLY_PAUSE_MAX);
-        self.paused += pause;
-        let put_off = PutOff { job: self, pool: Arc::clone(pool) };
+        let pause = self.deferred_for.clamp(LONG_REPLY_PAUSE_MIN, LONG_REPLY_PAUSE_MAX);
+        self.deferred_for += pause;
+        let put_off = DeferredJob { job: self, pool: Arc::clone(pool) };
         parking.park(put_off, pause).err().map(|back| back.job)
     }
 
@@ -83,32 +85,32 @@ impl<P: Protocol> Job<P> {
             let role = if matches!(task, Task::Lease(_)) { Role::Lease } else { Role::Job };
             let mut runner = Runner::new(connection.protocol.memory(role, connection.resources.lease_files));
             match task {
-                Task::Work(Work::Call { call, message, charge, received }) => {
+                Task::Work(Work::Call { call, message, permit, received }) => {
                     runner.begin(&connection, received);
-                    runner.run_job(&connection, call, &message, charge, is_refused);
+                    runner.run_job(&connection, call, &message, permit, is_refused);
                 }
-                Task::Work(Work::Resume { at, charge, received }) => {
+                Task::Work(Work::Resume { at, permit, received }) => {
                     runner.begin(&connection, received);
-                    runner.resume_job(&connection, at, charge, is_refused);
+                    runner.resume_job(&connection, at, permit, is_refused);
                 }
                 Task::Lease(lease) => lease.run(&connection, runner),
             }
         };
         if panics::catch(run).is_err() {
-            tracing::error!(peer = %connection.ends.peer, "a call panicked; its connection is closed");
+            tracing::error!(peer = %connection.endpoints.peer, "a call panicked; its connection is closed");
             connection.close();
         }
         connection.end_calls(weight);
     }
 }
 
-/// What makes no long reply now.
-pub(crate) struct PutOff<P: Protocol> {
+/// A job whose long reply has to wait.
+pub(crate) struct DeferredJob<P: Protocol> {
     job: Job<P>,
     pool: Arc<Pool<Job<P>>>,
 }
 
-impl<P: Protocol> Parked for PutOff<P> {
+impl<P: Protocol> Parked for DeferredJob<P> {
     fn bytes(&self) -> usize {
         let protocol = &*self.job.connection.protocol;
         let kept = match &self.job.task {
@@ -123,7 +125,7 @@ impl<P: Protocol> Parked for PutOff<P> {
         self.job.connection.network()
     }
 
-    fn go_on(self) {
+    fn resume(self) {
         self.pool.submit(self.job);
     }
 }

@@ -1,11 +1,11 @@
-//! Connections for any protocol: bytes in, whole messages, calls answered now or later, replies gathered, back-pressure.
+//! Connections for any protocol: whole messages, immediate and deferred replies, gathered sends, back-pressure.
 //!
-//! [`Server`] listens and starts the threads. An event loop ([`event_loop`]) receives; [`inbound`] finds what to do with the
-//! bytes; [`runner`] has the [`Protocol`] plan and run calls; what must wait goes to a storage thread as a [`job`], or the
-//! thread gets the whole connection for a while ([`lease`]). [`outbox`] gathers replies and [`connection`] sends them. This
-//! crate knows no protocol; of files it knows volumes, which count what is done and whose limits calls must pass.
+//! [`Server`] listens and starts the threads. An event loop ([`event_loop`]) receives. [`inbound`] decides about the
+//! bytes. [`runner`] has the [`Protocol`] plan and run calls. A call that waits for storage becomes a [`job`] of a
+//! storage thread, or the thread leases the whole connection ([`lease`]). [`outbox`] gathers replies and [`connection`]
+//! sends them. This crate knows no protocol. It knows volumes, which count calls and limit them.
 //!
-//! Layers, top down: `event_loop`, `clients`.
+//! Layers, top down: `event_loop`, `tls`, `clients`.
 
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
@@ -21,10 +21,9 @@ mod context;
 mod counters;
 mod data;
 mod event_loop;
-mod handshake;
+mod eviction_queue;
 mod inbound;
 mod job;
-mod kernel_tls;
 mod lease;
 pub mod limits;
 mod listeners;
@@ -47,22 +46,20 @@ mod shared;
 mod stall;
 mod tail;
 pub mod tls;
-mod transform;
 mod upload;
-mod yielding;
 
 pub use connection::Connection;
-pub use context::{Context, Late};
+pub use context::{Context, DeferredReply};
 pub use counters::CallStats;
 pub use data::{ReadData, ReadRange, Splice, read_data};
+pub use eviction_queue::EvictionQueue;
 pub use listeners::Listeners;
 pub use message::{Body, Dispatch, Endpoints, Frame, Malformed, PartData, Role};
 pub use outbox::{Outbox, Start};
 pub use parking::{Parked, Parking};
 pub use pipe::{Pipe, limit_pipes};
 pub use protocol::{Plan, Progress, Protocol};
-pub use registry::{Client, Users};
+pub use registry::{Client, VolumeConnections};
 pub use server::{Server, Stats, View};
 pub use settings::{Descriptors, Settings};
-pub use transform::{HandOver, Opened, Transform};
-pub use yielding::Yielding;
+pub use tls::transform::{KernelOffload, Plaintext, Transform};

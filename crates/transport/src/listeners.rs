@@ -1,4 +1,4 @@
-//! Where a server accepts connections: its listeners, which may change while it runs.
+//! The listeners of a server, which may change while it runs.
 
 use crate::congestion;
 use std::io;
@@ -6,21 +6,20 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, MutexGuard};
 use vfs::sync::Mutex;
 
-/// The listeners of a server, each with what it serves. Clones are of the same server.
-pub struct Listeners<L>(Arc<Mutex<Known<L>>>);
+/// The listeners of a server, each with its context. Clones belong to the same server.
+pub struct Listeners<L>(Arc<Mutex<ListenerSet<L>>>);
 
-struct Known<L> {
+struct ListenerSet<L> {
     open: Vec<Arc<Listener<L>>>,
-    /// The server has ended, or is about to.
+    /// Whether the server has ended, or is about to.
     is_closed: bool,
 }
 
-/// A listener and what it serves.
 pub(crate) struct Listener<L> {
-    /// Does not block.
+    /// The socket, in non-blocking mode.
     pub(crate) socket: TcpListener,
-    /// What is served to those who connect to it.
-    pub(crate) serves: L,
+    /// The protocol's context for connections of this listener.
+    pub(crate) context: L,
 }
 
 impl<L> Clone for Listeners<L> {
@@ -31,53 +30,52 @@ impl<L> Clone for Listeners<L> {
 
 impl<L> Listeners<L> {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(Known { open: Vec::new(), is_closed: false })))
+        Self(Arc::new(Mutex::new(ListenerSet { open: Vec::new(), is_closed: false })))
     }
 
-    /// Accepts connections at one more listener. Those who connect before the acceptor has looked wait for it.
+    /// Adds a listener. Clients that connect before the acceptor's next poll wait for it.
     pub fn add(&self, socket: TcpListener, serves: L) -> io::Result<()> {
-        congestion::choose(&socket);
+        congestion::avoid_pacing_on_loopback(&socket);
         socket.set_nonblocking(true)?;
         let mut known = self.lock();
         if known.is_closed {
             return Err(io::Error::other("the server has ended"));
         }
-        known.open.push(Arc::new(Listener { socket, serves }));
+        known.open.push(Arc::new(Listener { socket, context: serves }));
         Ok(())
     }
 
-    /// Accepts no more connections at this address, and lets others listen there at once. Those that are there stay.
+    /// Stops accepting at this address and releases it immediately. Existing connections stay.
     pub fn remove(&self, address: SocketAddr) {
         let is_there = |listener: &Listener<L>| listener.socket.local_addr().is_ok_and(|at| at == address);
         self.lock().open.retain(|listener| {
             let goes = is_there(listener);
             if goes {
-                listener.end();
+                listener.shut_down();
             }
             !goes
         });
     }
 
-    /// Those there are now.
     pub(crate) fn open(&self) -> Vec<Arc<Listener<L>>> {
         self.lock().open.clone()
     }
 
-    /// Ends all of them, for good.
+    /// Ends all listeners, for good.
     pub(crate) fn close(&self) {
         let mut known = self.lock();
         known.is_closed = true;
-        known.open.drain(..).for_each(|listener| listener.end());
+        known.open.drain(..).for_each(|listener| listener.shut_down());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known<L>> {
+    fn lock(&self) -> MutexGuard<'_, ListenerSet<L>> {
         self.0.lock()
     }
 }
 
 impl<L> Listener<L> {
-    /// Stops listening although the acceptor may hold the socket a little longer.
-    fn end(&self) {
+    /// Stops listening, although the acceptor may keep the socket open a little longer.
+    fn shut_down(&self) {
         _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 }
@@ -88,7 +86,7 @@ mod tests {
     use std::net::TcpStream;
 
     #[test]
-    fn an_address_that_is_left_is_free_at_once() {
+    fn a_removed_address_is_free_immediately() {
         let listeners = Listeners::new();
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
@@ -96,7 +94,7 @@ mod tests {
         let held = listeners.open();
         TcpStream::connect(address).unwrap();
         listeners.remove(address);
-        assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+        assert!(TcpStream::connect(address).is_err(), "the listener is closed");
         let again = TcpListener::bind(address).unwrap();
         drop(held);
         listeners.close();

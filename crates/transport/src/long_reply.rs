@@ -1,4 +1,4 @@
-//! Long replies being made: counted before they are, because many at a time would get past what clients may leave unread.
+//! Long replies being produced. They are counted in advance: many at one time would exceed the bound on unread replies.
 
 use crate::connection::Connection;
 use crate::limits::{
@@ -8,7 +8,7 @@ use crate::protocol::Protocol;
 use crate::resources::Resources;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A reply that a storage thread makes, counted, if it is a long one, until it has left or lies with what its client has not read.
+/// A long reply being produced, counted until it is sent or counts as unread.
 pub(crate) struct LongReply<'a> {
     making: &'a AtomicUsize,
     resources: &'a Resources,
@@ -16,16 +16,16 @@ pub(crate) struct LongReply<'a> {
 }
 
 impl<'a> LongReply<'a> {
-    /// Counts a reply of at most so many bytes. `None`: it must not be made now. Once clients leave too much unread, a
-    /// connection may have as much being made as it may leave unread, and none while it has left anything; past
-    /// [`UNREAD_TOTAL_BYTES_MOST`], none is made at all.
+    /// Counts a reply of at most `bytes`. `None`: it must not be produced now. Past [`UNREAD_TOTAL_BYTES_FULL`], a
+    /// connection may produce as much as it may leave unread, and nothing while it has unread replies. Past
+    /// [`UNREAD_TOTAL_BYTES_MOST`], nothing is produced.
     pub(crate) fn begin<P: Protocol>(connection: &'a Connection<P>, bytes: usize) -> Option<Self> {
-        let (making, resources) = (&connection.making, &*connection.resources);
+        let (making, resources) = (&connection.long_reply_bytes, &*connection.resources);
         if bytes <= SHORT_REPLY_BYTES_MAX {
             return Some(Self { making, resources, bytes: 0 });
         }
         let before = making.fetch_add(bytes, Ordering::SeqCst);
-        let total = resources.making.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        let total = resources.long_reply_bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
         let reply = Self { making, resources, bytes };
         let total = total + resources.unread.load(Ordering::SeqCst);
         let has_enough = before > 0 && before + bytes > UNREAD_REPLY_BYTES_MAX || connection.has_unread();
@@ -38,7 +38,7 @@ impl Drop for LongReply<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
             self.making.fetch_sub(self.bytes, Ordering::SeqCst);
-            self.resources.making.fetch_sub(self.bytes, Ordering::SeqCst);
+            self.resources.long_reply_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! How other threads reach an event loop.
+//! The mailbox through which other threads reach an event loop.
 
-use crate::clients::Counted;
-use crate::inbound::Released;
+use crate::clients::ConnectionGuard;
+use crate::inbound::ReleasedConnection;
 use crate::protocol::Protocol;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
@@ -13,29 +13,25 @@ use std::time::Instant;
 use vfs::qos::Permit;
 use vfs::sync::Mutex;
 
-/// How other threads reach an event loop.
 pub(crate) struct Mailbox<P: Protocol> {
-    /// What the loop waits on; any thread may change what a socket is watched for.
+    /// The epoll instance of the loop. Any thread may change the events that it waits for.
     pub(crate) epoll: Arc<OwnedFd>,
     wake: OwnedFd,
     messages: Mutex<Vec<Message<P>>>,
 }
 
-/// What an event loop is told.
+/// A message to an event loop.
 pub(crate) enum Message<P: Protocol> {
-    /// A client has connected to a listener.
-    Accepted(TcpStream, SocketAddr, P::Listener, Counted),
+    Accepted(TcpStream, SocketAddr, P::Listener, ConnectionGuard),
     /// A connection may take calls again.
     Resume(u64),
-    /// A storage thread has done with a connection.
-    Released(u64, Box<Released<P>>),
-    /// A queued call may go on: its connection, its number there, and what it has paid.
+    /// A storage thread returns a leased connection.
+    Released(u64, Box<ReleasedConnection<P>>),
+    /// A limit has admitted a queued call: its connection's token, its number there, and its permit.
     Admitted(u64, u64, Permit),
-    /// Receive buffers are free again.
     BuffersFree,
-    /// Receive buffers have run out.
     BuffersScarce,
-    /// Take no more calls; end when the replies are out, or when the time is up.
+    /// Take no more calls. End when all replies are sent, or at this time.
     Stop(Instant),
 }
 
@@ -43,7 +39,7 @@ pub(crate) enum Message<P: Protocol> {
 pub(crate) const WAKE: u64 = u64::MAX;
 
 impl<P: Protocol> Message<P> {
-    /// The connection that it is about; [`WAKE`], which is none, if it is about no particular one.
+    /// The connection that the message is about; [`WAKE`] if it is about none.
     pub(crate) fn token(&self) -> u64 {
         match self {
             Self::Resume(token) | Self::Released(token, _) | Self::Admitted(token, _, _) => *token,
@@ -53,7 +49,6 @@ impl<P: Protocol> Message<P> {
 }
 
 impl<P: Protocol> Mailbox<P> {
-    /// A mailbox with its epoll instance.
     pub(crate) fn new() -> io::Result<Arc<Self>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -61,14 +56,13 @@ impl<P: Protocol> Mailbox<P> {
         Ok(Arc::new(Self { epoll: Arc::new(epoll), wake, messages: Mutex::default() }))
     }
 
-    /// Leaves a message.
     pub(crate) fn post(&self, message: Message<P>) {
         let mut messages = self.messages.lock();
         let is_first = messages.is_empty();
         messages.push(message);
         drop(messages);
         if is_first {
-            // Fails only if the counter is full, and then the loop is about to wake anyway.
+            // A write fails only if the counter is full; then the loop is about to wake anyway.
             let _ = rustix::io::write(&self.wake, &1u64.to_le_bytes());
         }
     }

@@ -1,11 +1,11 @@
-//! Messages as far as the transport knows them: where they end, how they may be done, what is no message.
+//! Messages as the transport knows them: their framing, their dispatch and their bodies.
 
 use crate::pipe::Pipe;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// Bytes that are no message of the protocol. There is nothing to answer, and what follows cannot be trusted.
+/// Bytes that are not a message of the protocol. They get no reply, and later bytes cannot be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -15,88 +15,73 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// The two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoints {
-    /// The client's address.
     pub peer: SocketAddr,
-    /// The address at which the client has reached us.
+    /// The server's address to which the client connected.
     pub local: IpAddr,
 }
 
-/// What the front of the received bytes is. Framing bytes come before each message or part.
+/// The beginning of the received bytes. Framing bytes precede each message or part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// A whole message: these bytes. What follows starts at `end`.
+    /// A whole message in this range. The next one starts at its end.
     Message(Range<usize>),
-    /// The framing of a part of a message that comes in several.
-    Part {
-        /// Bytes of framing.
-        framing: usize,
-        /// Bytes of the part.
-        len: usize,
-        /// Whether the message ends with this part.
-        is_last: bool,
-    },
-    /// A message that is not all there yet.
+    /// The framing of a part of a message.
+    Part { framing: usize, len: usize, is_last: bool },
+    /// An incomplete message.
     Incomplete {
-        /// Bytes of framing; as many as are needed to know more, if `len` is 0.
+        /// Bytes of framing. If `len` is 0, the number of bytes needed to find out more.
         framing: usize,
         /// Bytes of the message.
         len: usize,
     },
 }
 
-/// How a call may be done.
+/// The thread on which a call runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dispatch {
-    /// Tried at once on the thread that received it; where it would block, it goes on from its continuation on a storage
-    /// thread.
+    /// The receiving thread. A call that needs storage continues on a storage thread.
     Inline,
-    /// On a storage thread by itself.
+    /// A storage thread of its own.
     Offload,
-    /// On a storage thread, in order with its neighbors: they share one hop and one flush.
+    /// A storage thread, in order with its neighbors: they share one hop and one flush.
     Batched,
 }
 
-/// Which thread the memory of a protocol ([`crate::Protocol::Memory`]) belongs to.
+/// The thread that owns a protocol's [`crate::Protocol::Memory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// An event loop: it serves many connections for as long as the process runs.
+    /// An event loop: serves many connections for as long as the process runs.
     EventLoop,
-    /// A storage thread that has leased a connection for a while.
+    /// A storage thread that has leased a connection.
     Lease,
-    /// A storage thread that does one call.
+    /// A storage thread that performs one call.
     Job,
 }
 
-/// The body of a long message within it.
+/// The position of the body in a long message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body {
-    /// Where it begins in the message.
     pub start: usize,
-    /// Its length in bytes. What follows it is the tail, of at most [`crate::Protocol::TAIL_BYTES_MAX`].
+    /// Bytes of the body. The bytes after it are the tail, of at most [`crate::Protocol::TAIL_BYTES_MAX`].
     pub len: usize,
 }
 
-/// A part of a body.
 pub enum PartData<'d> {
-    /// In a receive buffer.
     Bytes(&'d [u8]),
-    /// In a pipe, never seen by this process.
+    /// Bytes in a pipe, which this process has not read.
     Pipe(Pipe),
 }
 
 impl PartData<'_> {
-    /// Bytes of it.
     pub fn len(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
-            Self::Pipe(pipe) => pipe.held(),
+            Self::Pipe(pipe) => pipe.len(),
         }
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

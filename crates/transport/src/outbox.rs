@@ -1,10 +1,10 @@
-//! Messages on their way out: bytes, and between them pages on their way from a file.
+//! Outgoing messages: bytes, with pages of files between them.
 
 use super::pipe::Pipe;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Messages ready to leave, in order: bytes, with pipes to be emptied in between.
+/// Messages ready to be sent, in order: bytes, with pipes in between.
 #[derive(Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
@@ -13,12 +13,12 @@ pub struct Outbox {
 }
 
 struct Piped {
-    /// The place in `bytes` where the pipe's contents belong.
+    /// The position in `bytes` at which the pipe's contents are sent.
     at: usize,
     pipe: Pipe,
 }
 
-/// Where a message begins.
+/// The position at which a message begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     byte: usize,
@@ -26,54 +26,51 @@ pub struct Start {
 }
 
 impl Outbox {
-    /// Where the next message will begin.
     #[inline]
     pub fn start(&self) -> Start {
         Start { byte: self.bytes.len(), pipe: self.pipes.len() }
     }
 
-    /// The bytes so far, to be added to.
     #[inline]
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Puts the contents of `pipe` next.
     pub fn push_pipe(&mut self, pipe: Pipe) {
         self.pipes.push(Piped { at: self.bytes.len(), pipe });
     }
 
-    /// Bytes since `start`, those in pipes among them.
+    /// Bytes since `start`, including those in pipes.
     #[inline]
     pub fn len_since(&self, start: Start) -> usize {
-        let piped: usize = self.pipes[start.pipe..].iter().map(|piped| piped.pipe.held()).sum();
+        let piped: usize = self.pipes[start.pipe..].iter().map(|piped| piped.pipe.len()).sum();
         self.bytes.len() - start.byte + piped
     }
 
-    /// Writes over the bytes at `start`: a length that is known only now.
+    /// Overwrites the bytes at `start`: a length that becomes known only now.
     #[inline]
     pub fn patch(&mut self, start: Start, bytes: &[u8]) {
         self.bytes[start.byte..start.byte + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Takes back everything since `start`.
-    pub fn abandon(&mut self, start: Start) {
+    /// Removes everything since `start`.
+    pub fn truncate(&mut self, start: Start) {
         self.bytes.truncate(start.byte);
         self.pipes.truncate(start.pipe);
     }
 
-    /// The bytes from `start` to `end`; `None` if any part of what lies between is in a pipe.
+    /// The bytes from `start` to `end`; `None` if some of them are in a pipe.
     pub fn between(&self, start: Start, end: Start) -> Option<&[u8]> {
         (start.pipe == end.pipe).then(|| &self.bytes[start.byte..end.byte])
     }
 
-    /// The bytes since `start`; `None` if any part of them is in a pipe.
+    /// The bytes since `start`; `None` if some of them are in a pipe.
     pub fn since(&self, start: Start) -> Option<&[u8]> {
         self.between(start, self.start())
     }
 
-    /// All bytes that have not left. What lies in pipes is brought into memory.
-    pub(crate) fn in_memory(&mut self) -> io::Result<&[u8]> {
+    /// All unsent bytes, with the contents of pipes read into memory.
+    pub(crate) fn load_pipes(&mut self) -> io::Result<&[u8]> {
         if !self.pipes.is_empty() {
             let mut plain = Vec::with_capacity(self.pending());
             let mut at = self.sent;
@@ -89,35 +86,33 @@ impl Outbox {
         Ok(&self.bytes[self.sent..])
     }
 
-    /// Has these bytes in place of all that was here, which comes back in `bytes`.
+    /// Replaces all contents by `bytes`. The old memory is returned in `bytes`.
     pub(crate) fn replace(&mut self, bytes: &mut Vec<u8>) {
         std::mem::swap(&mut self.bytes, bytes);
         (self.sent, self.pipes) = (0, Vec::new());
     }
 
-    /// Bytes that have not left yet.
     pub fn pending(&self) -> usize {
-        self.bytes.len() - self.sent + self.pipes.iter().map(|piped| piped.pipe.held()).sum::<usize>()
+        self.bytes.len() - self.sent + self.pipes.iter().map(|piped| piped.pipe.len()).sum::<usize>()
     }
 
-    /// Bytes of memory and of pipes that this takes, those of what has left among them until all has.
-    pub(crate) fn held(&self) -> usize {
-        self.bytes.capacity() + self.pipes.iter().map(|piped| piped.pipe.held()).sum::<usize>()
+    /// Bytes of memory and of pipes, including sent bytes that are not released yet.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.pipes.iter().map(|piped| piped.pipe.len()).sum::<usize>()
     }
 
-    /// Whether all has left.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.sent == self.bytes.len() && self.pipes.is_empty()
     }
 
-    /// Moves everything of `other` behind what is here.
+    /// Moves all unsent contents of `other` to the end.
     pub fn append(&mut self, other: &mut Self) {
         if self.is_empty() {
             std::mem::swap(self, other);
             return other.clear();
         }
-        // A queue may never become empty, so what has left goes from here, once it is the larger part.
+        // A queue may never become empty, so its sent bytes are released once they are the larger part.
         if self.sent > self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
             self.pipes.iter_mut().for_each(|piped| piped.at -= self.sent);
@@ -128,12 +123,12 @@ impl Outbox {
         other.clear();
     }
 
-    /// Moves what `other` has from `start` on behind what is here.
+    /// Moves the contents of `other` from `start` on to the end.
     pub fn append_from(&mut self, other: &mut Self, start: Start) {
         let base = self.bytes.len();
         let moved = &other.bytes[start.byte..];
         if moved.len() >= EXACT_BYTES_MIN {
-            // What is long is moved seldom, and would leave as much room unused as there is used.
+            // Long contents are moved seldom. Doubling would leave as much memory unused as is used.
             self.bytes.reserve_exact(moved.len());
         }
         self.bytes.extend_from_slice(moved);
@@ -142,9 +137,10 @@ impl Outbox {
         other.bytes.truncate(start.byte);
     }
 
-    /// Sends until all has left (true) or the socket would block (false). If it `gathers`, messages share packets.
-    pub fn send(&mut self, socket: BorrowedFd<'_>, gathers: bool) -> io::Result<bool> {
-        match self.send_all(socket, gathers) {
+    /// Sends until everything is sent (true) or the socket would block (false). With `coalesces`, messages share
+    /// packets.
+    pub fn send(&mut self, socket: BorrowedFd<'_>, coalesces: bool) -> io::Result<bool> {
+        match self.send_all(socket, coalesces) {
             Ok(()) => {
                 self.clear();
                 Ok(true)
@@ -163,14 +159,14 @@ impl Outbox {
             }
             let more = gathers && (self.pipes.len() > 1 || self.sent < self.bytes.len());
             if let Some(first) = self.pipes.first_mut() {
-                first.pipe.drain(socket, more)?;
+                first.pipe.drain_to(socket, more)?;
                 self.pipes.remove(0).pipe.recycle();
             }
         }
         Ok(())
     }
 
-    /// Empties this for the next batch; the memory is kept unless it grew out of proportion.
+    /// Empties the outbox for the next batch. Its memory is retained up to [`KEEP_BYTES`].
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEEP_BYTES);
@@ -179,9 +175,9 @@ impl Outbox {
     }
 }
 
-/// From this many bytes on, an outbox grows by no more than it is given.
+/// From this many bytes on, an outbox grows to the exact size.
 const EXACT_BYTES_MIN: usize = 64 << 10;
-/// What an emptied [`Outbox`] keeps.
+/// The capacity that an emptied [`Outbox`] retains.
 const KEEP_BYTES: usize = 2 << 20;
 
 fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], more: bool) -> io::Result<usize> {
@@ -208,9 +204,8 @@ mod tests {
         out.bytes().extend(message);
     }
 
-    /// A client that reads steadily but never catches up.
     #[test]
-    fn a_queue_that_is_never_empty_does_not_grow() {
+    fn a_queue_that_is_never_empty_stays_bounded() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut queue = Outbox::default();
         let mut expected = 0u32;
@@ -234,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_in_a_pipe_keeps_its_place() {
+    fn pipe_contents_are_sent_in_order() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let file = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&file, &[7; 100_000]).unwrap();
@@ -248,7 +243,7 @@ mod tests {
             sent.extend([&[0, 0, 0, 4][..], &round.to_be_bytes()].concat());
             let start = fresh.start();
             fresh.bytes().extend([0; 4]);
-            let mut pipe = Pipe::take().unwrap();
+            let mut pipe = Pipe::acquire().unwrap();
             let length = pipe.fill(file.as_fd(), 0, 20_000 + round as usize).unwrap();
             fresh.push_pipe(pipe);
             fresh.bytes().push(9);

@@ -1,42 +1,42 @@
-//! When to send replies while calls that came with theirs are still to be done.
+//! The pacing of replies while later calls of the same receive still run.
 //!
-//! One send for everything that one receive brought costs least for each call, but the client stands still meanwhile and
-//! the server stands still while the client reads: both sleep and are woken for every batch. Replies that leave in a few
-//! portions keep both at work. Measured with 16 calls in flight on one connection, portions of 5 or 6 calls against all at
-//! once: 1.7 to 1.9 times the calls a second for READ, LOOKUP and ACCESS, at the same CPU time for each or less
-//! (docs/decisions/0013). A portion that took less time than a send does is not worth one: GETATTR and ACCESS leave together.
+//! One send for all calls of one receive costs least per call. But then the client waits for the server and the server
+//! for the client, and both sleep and wake for every batch. Replies that leave in a few portions keep both busy.
+//! Measured with 16 calls in flight on one connection, portions of 5 or 6 calls against all at once: 1.7 to 1.9 times
+//! the calls a second for READ, LOOKUP and ACCESS, at the same CPU time per call or less (docs/decisions/0013). A
+//! portion cheaper than a send is not worth one: GETATTR and ACCESS leave together.
 
 use std::time::{Duration, Instant};
 
 /// Fewer calls than this leave together.
 const CALLS_MIN: usize = 8;
-/// Portions that the replies to the calls of one receive leave in.
+/// Portions of the replies to the calls of one receive.
 const PORTIONS: usize = 3;
-/// A portion has taken at least this long, more than a send costs, or is at least so many bytes: those are sent
+/// The minimum duration of a portion, which is more than a send costs, or else its minimum size: so many bytes are sent
 /// best while they are in the processor's cache.
 const PORTION_MIN: Duration = Duration::from_micros(8);
 const PORTION_BYTES_MIN: usize = 16 << 10;
 
-/// The calls of one receive.
+/// The pacing of the calls of one receive.
 pub(crate) struct ReplyPacing {
     received: usize,
     step: usize,
     calls: usize,
-    /// When the portion began.
+    /// The start of the current portion.
     since: Instant,
 }
 
 impl ReplyPacing {
-    /// For the calls in so many bytes received `since` then; all at once unless this is `divided`: with several clients to
-    /// serve at a time, none of the two sides stands still anyway.
+    /// The pacing of calls in `received` bytes. Unless `divided`, their replies leave together: with several clients to
+    /// serve, neither side is idle anyway.
     pub(crate) fn new(received: usize, divided: bool, since: Instant) -> Self {
         Self { received: if divided { received } else { 0 }, step: usize::MAX, calls: 0, since }
     }
 
-    /// Counts a call of so many bytes. True: a portion may end here.
-    pub(crate) fn end_with(&mut self, call_bytes: usize) -> bool {
+    /// Counts a call. Returns whether a portion may end here.
+    pub(crate) fn note_call(&mut self, call_bytes: usize) -> bool {
         if self.calls == 0 {
-            // Calls that come together mostly are of one kind and length.
+            // Calls that arrive together are mostly of one kind and length.
             let calls = self.received / call_bytes.max(1);
             if calls >= CALLS_MIN {
                 self.step = calls.div_ceil(PORTIONS);
@@ -46,8 +46,8 @@ impl ReplyPacing {
         self.calls.is_multiple_of(self.step)
     }
 
-    /// Whether the replies that are ready, so many bytes, are worth a send now.
-    pub(crate) fn is_worth_it(&mut self, ready: usize, now: Instant) -> bool {
+    /// Whether the ready replies are worth a send now.
+    pub(crate) fn is_worth_a_send(&mut self, ready: usize, now: Instant) -> bool {
         let took = now.saturating_duration_since(self.since);
         let is_worth_it = ready >= PORTION_BYTES_MIN || ready > 0 && took >= PORTION_MIN;
         if is_worth_it {
@@ -61,8 +61,7 @@ impl ReplyPacing {
 mod tests {
     use super::*;
 
-    /// After which of so many calls, each of which takes so many microseconds and has a reply of so many bytes, a portion
-    /// ends.
+    /// The calls after which a portion ends, if each takes `each_us` and has a reply of `reply_bytes`.
     fn ends_after(calls: usize, divided: bool, each_us: u64, reply_bytes: usize) -> Vec<usize> {
         let mut now = Instant::now();
         let mut pacing = ReplyPacing::new(calls * 100 + 30, divided, now);
@@ -70,7 +69,7 @@ mod tests {
         let mut is_end = |_: &usize| {
             now += Duration::from_micros(each_us);
             ready += reply_bytes;
-            let is_end = pacing.end_with(100) && pacing.is_worth_it(ready, now);
+            let is_end = pacing.note_call(100) && pacing.is_worth_a_send(ready, now);
             if is_end {
                 ready = 0;
             }
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn short_calls_leave_together_until_a_send_is_worth_it() {
+    fn short_calls_leave_together_until_a_portion_is_large_enough() {
         assert_eq!(ends_after(16, true, 0, 100), []);
         assert_eq!(ends_after(17, true, 0, 3000), [6, 12]);
         assert_eq!(ends_after(12, true, 1, 100), [8]);
@@ -100,11 +99,11 @@ mod tests {
     }
 
     #[test]
-    fn few_calls_and_those_of_many_clients_leave_together() {
+    fn few_calls_or_many_clients_leave_together() {
         assert_eq!(ends(7, true), []);
         assert_eq!(ends(100, false), []);
         assert!(
-            !ReplyPacing::new(100, true, Instant::now()).end_with(0),
+            !ReplyPacing::new(100, true, Instant::now()).note_call(0),
             "no call is empty, but none divides by zero"
         );
     }

@@ -1,4 +1,4 @@
-//! Calls that are put off for some milliseconds: no thread waits with them.
+//! Calls deferred for some milliseconds, without a thread waiting for each.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, Weak};
@@ -8,24 +8,22 @@ use vfs::bounds::{Bounds, Network, Party, Slot};
 use vfs::panics;
 use vfs::sync::{Condvar, Mutex};
 
-/// What goes on later.
+/// A call that can be deferred.
 pub trait Parked: Send + 'static {
-    /// The memory it takes, in bytes.
     fn bytes(&self) -> usize;
 
-    /// The network of its client.
     fn network(&self) -> Network;
 
-    /// Goes on; does not wait.
-    fn go_on(self);
+    /// Resumes the call. Must not wait.
+    fn resume(self);
 }
 
-/// A lot of calls that go on when their time has come. One thread sees to that, made with the first of them.
+/// The deferred calls. One thread resumes them; it starts with the first call.
 pub struct Parking<T>(Arc<Lot<T>>);
 
 struct Lot<T> {
     name: &'static str,
-    /// Calls, and their bytes, of all and of each network.
+    /// The limits of calls and of their bytes, each in total and per network.
     bounds: [Arc<Bounds>; 2],
     parked: Mutex<Calls<T>>,
     changed: Condvar,
@@ -38,7 +36,7 @@ struct Calls<T> {
 }
 
 impl<T: Parked> Parking<T> {
-    /// Nothing yet. `name` is its thread's; it takes so many calls, and so many bytes of them.
+    /// An empty set. `name` is the name of its thread.
     pub fn new(name: &'static str, calls_max: usize, bytes_max: usize) -> Self {
         let calls = Calls { by_time: BTreeMap::new(), number: 0, has_thread: false };
         let bounds = [calls_max, bytes_max].map(|all| Bounds::new(all, 0));
@@ -46,8 +44,7 @@ impl<T: Parked> Parking<T> {
         Self(Arc::new(Lot { name, bounds, parked, changed }))
     }
 
-    /// Puts a call off. It comes back if too many are put off already, of all or of its network, or there is no thread to go on with
-    /// it.
+    /// Defers a call. Returns it if a limit is reached, in total or for its network, or if no thread can be started.
     pub fn park(&self, call: T, time: Duration) -> Result<(), T> {
         let (party, [calls, bytes]) = (Party::of(call.network()), &self.0.bounds);
         let (Ok(one), Ok(room)) = (calls.take(&party, 1), bytes.take(&party, call.bytes())) else {
@@ -76,10 +73,10 @@ impl<T> Lot<T> {
     }
 }
 
-/// How long the thread waits at most before it looks whether anybody still parks anything.
-const LOOK: Duration = Duration::from_secs(1);
+/// The interval at which the thread checks whether its [`Parking`] still exists.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Goes on with what is due, until the lot is gone.
+/// Resumes the calls that are due, until the set is dropped.
 fn work<T: Parked>(lot: &Weak<Lot<T>>) {
     while let Some(lot) = lot.upgrade() {
         let mut parked = lot.lock();
@@ -89,12 +86,13 @@ fn work<T: Parked>(lot: &Weak<Lot<T>>) {
         if let Some((call, slots)) = due {
             drop(parked);
             drop(slots);
-            // One that panics has said so.
-            let _ = panics::catch(|| call.go_on());
+            // A panic is logged where it happens.
+            let _ = panics::catch(|| call.resume());
             continue;
         }
-        let next = parked.by_time.first_key_value().map_or(LOOK, |((at, _), _)| at.duration_since(now));
-        drop(lot.changed.wait_timeout(parked, next.min(LOOK)));
+        let next =
+            parked.by_time.first_key_value().map_or(POLL_INTERVAL, |((at, _), _)| at.duration_since(now));
+        drop(lot.changed.wait_timeout(parked, next.min(POLL_INTERVAL)));
     }
 }
 
@@ -123,27 +121,27 @@ mod tests {
             Networks::default().of([192, 0, 2, self.client].into())
         }
 
-        fn go_on(self) {
+        fn resume(self) {
             self.done.send(self.bytes).unwrap();
         }
     }
 
     #[test]
-    fn calls_go_on_when_their_time_has_come() {
+    fn calls_are_resumed_in_order_of_their_time() {
         let (parking, (done, goes_on)) = (Parking::new("parked", CALLS_MAX, BYTES_MAX), channel());
         let began = Instant::now();
         for (bytes, time) in [(3, 2000), (1, 1), (2, 750)] {
             let call = Call { done: done.clone(), bytes, client: 1 };
             assert!(parking.park(call, Duration::from_millis(time)).is_ok());
         }
-        let order: Vec<usize> = (0..3).map(|_| goes_on.recv_timeout(10 * LOOK).unwrap()).collect();
+        let order: Vec<usize> = (0..3).map(|_| goes_on.recv_timeout(10 * POLL_INTERVAL).unwrap()).collect();
         assert_eq!(order, [1, 2, 3]);
         assert!(began.elapsed() >= Duration::from_millis(2000));
         assert!(parking.0.bounds.iter().all(|bounds| bounds.used() == 0));
     }
 
     #[test]
-    fn each_network_has_a_part_of_the_calls_and_bytes() {
+    fn each_network_has_a_share_of_the_calls_and_bytes() {
         let (done, _goes_on) = channel();
         for (bytes, all) in [(0, CALLS_MAX), (100, BYTES_MAX / 100)] {
             let parking = Parking::new("parked", CALLS_MAX, BYTES_MAX);

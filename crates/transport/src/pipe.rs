@@ -1,8 +1,8 @@
 //! File to socket without a copy: pages travel through a pipe.
 //!
-//! The pages are taken from the file before the reply's length is written, so what the length says is what the pipe
-//! holds, whatever happens to the file meanwhile. A page in a pipe stays this file's page even if the file is cut: it
-//! cannot be given to another file while the pipe refers to it.
+//! The pages are taken from the file before the reply's length is written, so that the length matches even if the file
+//! changes meanwhile. A page in a pipe stays this file's page even if the file is truncated: the kernel gives it to no
+//! other file while the pipe refers to it.
 
 use crate::limits::PIPES_MAX;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
@@ -12,40 +12,37 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vfs::sync::Mutex;
 
-/// A pipe holding bytes on their way to a socket.
 pub struct Pipe {
     read: OwnedFd,
     write: OwnedFd,
-    held: usize,
+    len: usize,
     capacity: usize,
 }
 
-/// What a pipe is made to hold: 1 MiB that does not begin on a page boundary touches 257 pages, and sizes are powers of
-/// two. An ordinary user may have 1 MiB; then such a read is answered with a page less.
+/// The preferred capacities. 1 MiB that does not begin on a page boundary touches 257 pages, and capacities are powers
+/// of two. An unprivileged process may have 1 MiB; then such a read returns one page less.
 const SIZES: [usize; 2] = [2 << 20, 1 << 20];
-/// Pipes kept by each thread for the next use.
+/// Pipes that each thread retains for the next use.
 const SPARE_MAX: usize = 32;
 
-/// Pipes in the process.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
-/// How many there may be.
 static MOST: AtomicUsize = AtomicUsize::new(PIPES_MAX);
 
-/// Empty pipes that came back on another thread than the one that fills them.
+/// Empty pipes that were released on another thread than the one that fills them.
 static SHARED_SPARE: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
 
 thread_local! {
     static SPARE: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lets the process have no more pipes than this many.
+/// Limits the number of pipes of the process.
 pub fn limit_pipes(most: usize) {
     MOST.store(most.min(PIPES_MAX), Ordering::Relaxed);
 }
 
 impl Pipe {
-    /// An empty pipe, perhaps one used before.
-    pub fn take() -> io::Result<Self> {
+    /// An empty pipe, new or reused.
+    pub fn acquire() -> io::Result<Self> {
         match SPARE.with_borrow_mut(Vec::pop) {
             Some(pipe) => Ok(pipe),
             None => SHARED_SPARE.lock().pop().map_or_else(Self::open, Ok),
@@ -65,75 +62,77 @@ impl Pipe {
     fn open_counted() -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let sized = SIZES.into_iter().find(|&size| fcntl_setpipe_size(&write, size).is_ok());
-        Ok(Self { read, write, held: 0, capacity: sized.unwrap_or(64 << 10) })
+        Ok(Self { read, write, len: 0, capacity: sized.unwrap_or(64 << 10) })
     }
 
-    /// Takes pages of `file` at `offset`, up to `len` bytes; fewer at the end of the file or when the pipe is full.
+    /// Splices up to `len` bytes of `file` at `offset`; fewer at the end of the file or when the pipe is full.
     pub fn fill(&mut self, file: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<usize> {
-        debug_assert_eq!(self.held, 0, "a pipe carries one read");
+        debug_assert_eq!(self.len, 0, "a pipe carries one read");
         let mut at = offset;
-        while self.held < len.min(self.capacity) {
-            match splice(file, Some(&mut at), &self.write, None, len - self.held, SpliceFlags::NONBLOCK) {
+        while self.len < len.min(self.capacity) {
+            match splice(file, Some(&mut at), &self.write, None, len - self.len, SpliceFlags::NONBLOCK) {
                 Ok(0) => break,
-                Ok(moved) => self.held += moved,
-                Err(rustix::io::Errno::AGAIN) if self.held > 0 => break,
+                Ok(moved) => self.len += moved,
+                Err(rustix::io::Errno::AGAIN) if self.len > 0 => break,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(self.held)
+        Ok(self.len)
     }
 
-    /// Takes up to `len` bytes from a socket: how many; zero at the end of the stream. Would block if there are none, or
-    /// if the pipe is full.
+    /// Splices up to `len` bytes from a socket. Returns their number; zero at the end of the stream. Would block if
+    /// there are none, or if the pipe is full.
     pub fn fill_from_socket(&mut self, socket: BorrowedFd<'_>, len: usize) -> io::Result<usize> {
         let moved = splice(socket, None, &self.write, None, len, SpliceFlags::NONBLOCK)?;
-        self.held += moved;
+        self.len += moved;
         Ok(moved)
     }
 
-    /// The end to read from.
     pub fn reader(&self) -> BorrowedFd<'_> {
         self.read.as_fd()
     }
 
-    /// Says that somebody else has read all that was in the pipe, and keeps it for the thread that fills the next.
-    pub fn emptied(mut self) {
-        self.held = 0;
+    /// Releases the pipe after another reader has emptied it, for the thread that fills the next one.
+    pub fn mark_emptied(mut self) {
+        self.len = 0;
         let mut spare = SHARED_SPARE.lock();
         if spare.len() < SPARE_MAX {
             spare.push(self);
         }
     }
 
-    /// Moves all that is in the pipe into memory.
+    /// Reads the contents of the pipe into memory.
     pub fn read_into(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
-        bytes.reserve(self.held);
-        while self.held > 0 {
-            // Appends what it reads, so that nothing is filled with zeros before.
+        bytes.reserve(self.len);
+        while self.len > 0 {
+            // Appends to spare capacity, so that no memory is filled with zeros first.
             let count = rustix::io::read(&self.read, rustix::buffer::spare_capacity(bytes))?;
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            self.held = self.held.saturating_sub(count);
+            self.len = self.len.saturating_sub(count);
         }
         Ok(())
     }
 
-    /// Bytes in the pipe.
-    pub fn held(&self) -> usize {
-        self.held
+    pub fn len(&self) -> usize {
+        self.len
     }
 
-    /// Moves bytes to `socket` until the pipe is empty or the socket would block. With `more` the last of them may be
-    /// held back to go with what is sent next.
-    pub fn drain(&mut self, socket: BorrowedFd<'_>, more: bool) -> io::Result<()> {
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Splices bytes to `socket` until the pipe is empty or the socket would block. With `more` the kernel may hold the
+    /// last ones back, to send them with the next.
+    pub fn drain_to(&mut self, socket: BorrowedFd<'_>, more: bool) -> io::Result<()> {
         let mut flags = SpliceFlags::NONBLOCK;
         flags.set(SpliceFlags::MORE, more);
-        while self.held > 0 {
-            match splice(&self.read, None, socket, None, self.held, flags) {
+        while self.len > 0 {
+            match splice(&self.read, None, socket, None, self.len, flags) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(moved) => self.held -= moved,
+                Ok(moved) => self.len -= moved,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -141,9 +140,9 @@ impl Pipe {
         Ok(())
     }
 
-    /// Keeps an empty pipe for the next use on this thread.
+    /// Retains an empty pipe for the next use on this thread.
     pub fn recycle(self) {
-        if self.held == 0 {
+        if self.is_empty() {
             SPARE.with_borrow_mut(|spare| {
                 if spare.len() < SPARE_MAX {
                     spare.push(self);

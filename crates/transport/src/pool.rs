@@ -1,4 +1,4 @@
-//! Threads that may wait for storage: as many as there is work for, up to a bound.
+//! Storage threads: as many as there are jobs, up to a bound.
 
 use crate::limits::{IDLE_THREAD_S, STORAGE_THREADS_MAX};
 use std::collections::VecDeque;
@@ -7,14 +7,14 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 use vfs::sync::{Condvar, Mutex};
 
-/// How a job is done; it may submit further ones.
+/// The function that runs a job. It may submit further ones.
 type Run<J> = dyn Fn(&Arc<Pool<J>>, J) + Send + Sync;
 
-/// Runs jobs of type `J`.
+/// Threads that run jobs of type `J`.
 pub(crate) struct Pool<J> {
     state: Mutex<State<J>>,
     work: Condvar,
-    /// Jobs in the queue, for a look without the lock.
+    /// The length of the queue, to be read without the lock.
     waiting: Arc<AtomicUsize>,
     run: Box<Run<J>>,
 }
@@ -27,7 +27,7 @@ struct State<J> {
 }
 
 impl<J: Send + 'static> Pool<J> {
-    /// A pool without threads; they come with the work. `waiting` tells how many jobs are in the queue.
+    /// A pool without threads: they start with the jobs. `waiting` receives the length of the queue.
     pub(crate) fn new(
         waiting: &Arc<AtomicUsize>,
         run: impl Fn(&Arc<Self>, J) + Send + Sync + 'static,
@@ -41,7 +41,7 @@ impl<J: Send + 'static> Pool<J> {
         })
     }
 
-    /// Queues a job. If all threads are busy and there may be more, one more is started.
+    /// Queues a job. Starts another thread if all are busy and the bound allows it.
     pub(crate) fn submit(self: &Arc<Self>, job: J) {
         let mut state = self.lock();
         state.jobs.push_back(job);
@@ -66,7 +66,7 @@ impl<J: Send + 'static> Pool<J> {
         let pool = Arc::clone(self);
         let started = std::thread::Builder::new().name("storage".into()).spawn(move || pool.work());
         if let Err(error) = started {
-            // The threads that are there will come to it; with none at all, this one job is done here.
+            // Existing threads take the job. If there are none, it runs here.
             tracing::warn!(%error, "cannot start a storage thread");
             let alone = {
                 let mut state = self.lock();
@@ -112,7 +112,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn grows_with_the_work_and_stays_bounded() {
+    fn a_pool_grows_with_its_jobs_up_to_the_bound() {
         let (done, finished) = mpsc::channel();
         let gate = Arc::new((Mutex::new(false), Condvar::new()));
         let held = Arc::clone(&gate);

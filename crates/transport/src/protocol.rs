@@ -1,101 +1,96 @@
-//! What a protocol tells the transport: where messages end, what they ask for, and how they are answered.
+//! The interface between the transport and a protocol.
 
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::limits;
 use crate::message::{Body, Dispatch, Endpoints, Frame, Malformed, PartData, Role};
 use crate::outbox::Outbox;
-use crate::transform::Transform;
+use crate::tls::transform::Transform;
 use std::ops::Deref;
 use vfs::qos::Admission;
 use vfs::{FsError, Volume, Wait};
 
-/// What a message asks for, found out without doing any of it.
+/// The plan of a call, made without performing any of it.
 pub struct Plan<C> {
-    /// The call, for [`Protocol::run`].
     pub call: C,
-    /// How it may be done.
     pub dispatch: Dispatch,
-    /// What it must pay before it is done, where a limit applies.
-    pub toll: Option<Admission>,
+    /// The tokens that the call needs before it begins, if a limit applies.
+    pub admission: Option<Admission>,
 }
 
-/// How an attempt at a call ended.
+/// The result of an attempt at a call.
 pub enum Progress<C> {
     /// The reply is in the outbox, or the call has none.
     Done,
-    /// The reply is in the outbox. It leaves when the pending flushes are done, and [`Protocol::synced`] is told.
+    /// The reply is in the outbox. It leaves when the pending flushes are done, through [`Protocol::synced`].
     AfterSync(C),
-    /// The call would block where it must not. The outbox is as before.
-    WouldBlock(C),
-    /// A [`crate::Late`] answers, from wherever it is.
-    Detached,
-    /// What was done is settled, and the outbox is as before. The call goes on at something that it has to pay for first, and takes so
-    /// many bytes meanwhile. If too much waits, [`Protocol::cannot_wait`] answers it.
-    Unpaid {
-        /// Where it goes on.
+    /// The call needs storage, and its thread must not block ([`vfs::Wait::Storage`]). The transport undoes its output
+    /// and resumes it on a storage thread.
+    WaitForStorage(C),
+    /// The next step of the call needs tokens ([`vfs::Wait::Tokens`]). Earlier steps are paid for, and the outbox holds
+    /// nothing of the call. If the queue is full, [`Protocol::finish_without_tokens`] answers it.
+    WaitForTokens {
+        /// The step that needs the tokens.
         at: C,
-        /// The memory that it takes.
-        bytes: usize,
-        /// What is to be paid.
-        toll: Admission,
+        admission: Admission,
     },
-    /// The reply is in the outbox and leaves as it is. What is sent and received after it goes through this.
+    /// A [`crate::DeferredReply`] answers the call, when a recall or an event is over ([`vfs::Wait::Recall`],
+    /// [`vfs::Wait::Event`]).
+    Detached,
+    /// The reply is in the outbox and leaves in clear. All later bytes pass through this transform.
     Switch(Box<dyn Transform>),
 }
 
 /// A protocol over connections.
 ///
-/// A message's way: [`Protocol::frame`] finds its end, [`Protocol::plan`] finds out what it asks for, the transport has it
-/// pay for what is limited, and [`Protocol::run`] does it, here or on a storage thread. What could not be finished goes on
-/// from its continuation: no message is planned or run twice.
+/// The way of a message: [`Protocol::frame`] finds its end, [`Protocol::plan`] finds its call, the transport acquires
+/// tokens where a limit applies, and [`Protocol::run`] performs the call, here or on a storage thread. A call that has
+/// to wait is resumed at its continuation: no message is planned or run twice.
 pub trait Protocol: Send + Sync + Sized + 'static {
-    /// What a listener tells the connections that it accepts.
+    /// The context that a listener gives to its connections.
     type Listener: Clone + Send + Sync + 'static;
-    /// What is known of one connection. Its calls run on several threads at a time.
+    /// The state of one connection. Several threads run its calls at the same time.
     type Session: Send + Sync;
-    /// What one thread remembers between calls, so that caches need no lock.
+    /// The state of one thread, so that caches need no lock.
     type Memory;
-    /// What a call is for, a pointer by which the volume is found that counts it.
+    /// The object of a call: a pointer to the volume that counts the call.
     type Target: Deref<Target: AsRef<Volume>>;
-    /// A call as it was planned, away from the message's bytes: where it refers to them, by their place.
+    /// A planned call. It refers to the message's bytes by their positions.
     type Call: Send;
-    /// Where a call goes on.
+    /// The step at which a call resumes.
     type Continuation: Send;
-    /// A call whose body is coming in.
+    /// A call whose body is arriving.
     type Upload: Send;
 
-    /// The longest message.
     const MESSAGE_BYTES_MAX: usize;
-    /// With so many bytes, framing included, a message of which no more is there can be planned.
+    /// The number of bytes, framing included, with which the plan of any incomplete message can be made.
     const HEAD_BYTES: usize;
-    /// The most bytes that follow the body of a long message: all of it, where messages are looked at as a whole.
+    /// The most bytes after the body of a long message; all of it if a protocol processes messages as a whole.
     const TAIL_BYTES_MAX: usize = limits::TAIL_BYTES_MAX;
 
-    /// The session of a new connection.
     fn session(&self, listener: &Self::Listener, ends: Endpoints) -> Self::Session;
 
-    /// The memory of a thread, which may hold `cached_files` files open between calls.
+    /// The state of a thread, whose caches may hold `cached_files` files open.
     fn memory(&self, role: Role, cached_files: usize) -> Self::Memory;
 
-    /// Calls that were received are about to be planned and run with `memory`: it takes up what has changed.
+    /// Begins a batch of received calls: updates `memory` if the configuration has changed.
     fn begin_turn(&self, memory: &mut Self::Memory);
 
-    /// The calls that were planned and run with `memory` are answered, or wait: nothing of them is kept there.
+    /// Ends a batch of calls: they are answered, or wait. `memory` must retain nothing of them.
     fn end_turn(&self, _memory: &mut Self::Memory) {}
 
-    /// The replies in `out` are about to leave, together: what is done best for several at a time is done now. `memory` is that
-    /// of the thread which has made them.
+    /// Finishes the replies in `out`, which leave together: for work that is cheaper for several at once. `memory` is
+    /// that of the thread that made them.
     fn before_send(&self, _memory: &mut Self::Memory, _out: &mut Outbox) {}
 
     /// Called once a second on each event loop.
     fn tick(&self, _memory: &mut Self::Memory) {}
 
-    /// What the front of the received bytes is; `in_parts` says that parts of the same message came before.
+    /// Finds the frame at the front of the received bytes. `in_parts`: earlier parts of the same message came before.
     fn frame(&self, have: &[u8], in_parts: bool) -> Result<Frame, Malformed>;
 
-    /// What a message asks for. `None`: nothing is to be done; if it is refused, the refusal is in `out`. Of a message
-    /// longer than [`crate::limits::WHOLE_MESSAGE_BYTES_MAX`] only the head is there.
+    /// Plans a message. `None`: there is nothing to perform, and a refusal is in `out`. Of a message longer than
+    /// [`crate::limits::WHOLE_MESSAGE_BYTES_MAX`] only the head is present.
     fn plan(
         &self,
         connection: &Connection<Self>,
@@ -104,25 +99,25 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         out: &mut Outbox,
     ) -> Result<Option<Plan<Self::Call>>, Malformed>;
 
-    /// Whether a message of this call may be longer than a receive buffer: then it is taken as it comes
-    /// ([`Protocol::begin_upload`]).
-    fn streams(&self, connection: &Connection<Self>, call: &Self::Call) -> bool;
+    /// Whether the body of this call may be streamed ([`Protocol::begin_upload`]), so that its message may be longer
+    /// than a receive buffer.
+    fn may_stream(&self, connection: &Connection<Self>, call: &Self::Call) -> bool;
 
-    /// The most bytes that the reply to a call may take, if that may be many.
+    /// The most bytes of the reply to a call; only long replies need an exact bound.
     fn reply_bytes_max(&self, call: &Self::Call, message: &[u8]) -> u32;
 
-    /// The same for a call that goes on.
+    /// The most bytes of the reply to a resumed call.
     fn reply_bytes_max_at(&self, at: &Self::Continuation) -> u32;
 
-    /// The memory that a call takes before it begins, in bytes: its message, and what was made of that.
+    /// The memory of a planned call with its message, in bytes.
     fn bytes(&self, _call: &Self::Call, message: &[u8]) -> usize {
         message.len()
     }
 
-    /// The same of a call that goes on.
+    /// The memory of a suspended call, in bytes.
     fn bytes_at(&self, at: &Self::Continuation) -> usize;
 
-    /// Does a call, as far as `cx.blocking` allows.
+    /// Performs a call. Must not block unless `cx.blocking` allows it.
     fn run(
         &self,
         cx: &mut Context<'_, Self>,
@@ -130,19 +125,18 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         message: &[u8],
     ) -> Progress<Self::Continuation>;
 
-    /// Goes on with a call that would have blocked.
+    /// Resumes a suspended call.
     fn resume(&self, cx: &mut Context<'_, Self>, at: Self::Continuation) -> Progress<Self::Continuation>;
 
-    /// The flushes are done that a reply waited for, which leaves now. Its bytes, unless part of it lies in a pipe. What is
-    /// given back is dropped when the reply has left.
+    /// Called when the flushes are done that a reply waits for, before it leaves. `reply` is `None` if part of it is in
+    /// a pipe. The returned value is dropped after the reply has left.
     fn synced(&self, at: Self::Continuation, reply: Option<&[u8]>) -> Option<Self::Continuation>;
 
-    /// Answers a call that cannot go on: the flushes failed that its reply waited for, or there is no room for a reply.
+    /// Answers a suspended call with an error: its flushes failed, or there is no room for its reply.
     fn fail(&self, at: Self::Continuation, error: FsError, out: &mut Outbox);
 
-    /// Goes on with a call that was [`Progress::Unpaid`] and cannot wait, as too much waits already: nothing more of it is done that has
-    /// to be paid for.
-    fn cannot_wait(
+    /// Resumes a call that got no place in the queue for tokens: it performs no further step that needs tokens.
+    fn finish_without_tokens(
         &self,
         cx: &mut Context<'_, Self>,
         at: Self::Continuation,
@@ -151,11 +145,11 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         Progress::Done
     }
 
-    /// Answers a call that is not done.
+    /// Answers a call that is not performed.
     fn refuse(&self, call: &Self::Call, message: &[u8], error: FsError, out: &mut Outbox);
 
-    /// Begins a call whose body comes in parts; `message_bytes` is the length of the whole message, of which `head` is there.
-    /// A call with a `refusal` gets it for an answer, whatever its body is.
+    /// Begins a call whose body is streamed. `head` is the beginning of a message of `message_bytes`. A call with a
+    /// `refusal` gets it as its reply, whatever its body is.
     fn begin_upload(
         &self,
         call: Self::Call,
@@ -164,7 +158,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         refusal: Option<FsError>,
     ) -> Result<(Self::Upload, Body), Malformed>;
 
-    /// Takes the part that begins `at` bytes into the body. How many bytes of it are stored.
+    /// Processes the part at offset `at` of the body. Returns the number of bytes that were stored.
     fn upload(
         &self,
         cx: &mut Context<'_, Self>,
@@ -173,7 +167,7 @@ pub trait Protocol: Send + Sync + Sized + 'static {
         data: PartData<'_>,
     ) -> usize;
 
-    /// All of the body was taken; `tail` is what follows it in the message.
+    /// Finishes a call whose body is complete. `tail` is the rest of the message.
     fn finish_upload(
         &self,
         cx: &mut Context<'_, Self>,

@@ -1,6 +1,6 @@
-//! Calls of a connection that wait for the limits of volumes, and the memory they take.
+//! Calls of a connection that wait for the limits of volumes, and their memory.
 
-use crate::clients::{ClientUse, Counted};
+use crate::clients::{ClientUsage, ConnectionGuard};
 use crate::limits::{
     QUEUED_BYTES_MAX, QUEUED_CLIENT_BYTES_MAX, QUEUED_CONNECTION_BYTES_MAX, QUEUED_CONNECTION_CALLS_MAX,
 };
@@ -11,69 +11,57 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 use vfs::sync::Mutex;
 
-/// A call that waits.
 pub(crate) enum Queued<C, K> {
-    /// It has not begun.
-    Call {
-        /// What was planned.
-        call: C,
-        /// The message it came as.
-        message: Vec<u8>,
-        /// How it may be done.
-        dispatch: Dispatch,
-        /// When it came.
-        since: Instant,
-    },
-    /// It has begun, and goes on at something that it has to pay for.
+    /// A call that has not begun.
+    Call { call: C, message: Vec<u8>, dispatch: Dispatch, since: Instant },
+    /// A call that has begun, and waits for the tokens of its next step.
     Continuation { at: K, since: Instant },
 }
 
 impl<C, K> Queued<C, K> {
-    /// Whether it is done on the event loop.
+    /// Whether the call runs on the event loop.
     pub(crate) fn is_inline(&self) -> bool {
         matches!(self, Self::Call { dispatch: Dispatch::Inline, .. })
     }
 }
 
-/// What is queued over all connections.
+/// The queued bytes of all connections.
 #[derive(Default)]
 pub(crate) struct Totals {
     bytes: AtomicUsize,
 }
 
-/// What is queued of one connection.
+/// The queued calls of one connection.
 pub(crate) struct Queue<C> {
     queued: Mutex<Calls<C>>,
-    /// Copies of what `queued` knows, for a look without the lock.
+    /// Copies of the values in `queued`, to be read without the lock.
     calls: AtomicUsize,
     bytes: AtomicUsize,
-    /// Bytes that a call may take which is coming in and will be queued: counted for its client and over all.
+    /// Bytes reserved for a call that is arriving and will be queued. They count for its client and in total.
     reserved: AtomicUsize,
-    client: Counted,
+    client: ConnectionGuard,
     totals: Arc<Totals>,
 }
 
 struct Calls<C> {
-    /// With the bytes that each takes.
+    /// Calls by number, each with its memory in bytes.
     by_number: HashMap<u64, (C, usize)>,
     next: u64,
 }
 
 impl Totals {
-    /// Bytes of calls that are queued.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether so much is queued that each connection may have but one such call.
+    /// Whether the limit is exceeded, so that each connection may have one queued call.
     pub(crate) fn is_crowded(&self) -> bool {
         self.bytes() > QUEUED_BYTES_MAX
     }
 }
 
 impl<C> Queue<C> {
-    /// Nothing yet.
-    pub(crate) fn new(totals: &Arc<Totals>, client: Counted) -> Self {
+    pub(crate) fn new(totals: &Arc<Totals>, client: ConnectionGuard) -> Self {
         Self {
             queued: Mutex::new(Calls { by_number: HashMap::new(), next: 0 }),
             calls: AtomicUsize::new(0),
@@ -84,21 +72,20 @@ impl<C> Queue<C> {
         }
     }
 
-    /// Whether more of this connection may be queued, so that its calls may be taken.
+    /// Whether the connection may queue another call, so that its calls may be taken.
     pub(crate) fn has_room(&self) -> bool {
-        let client = self.client().queued_bytes.load(Ordering::Relaxed);
+        let client = self.usage().queued_bytes.load(Ordering::Relaxed);
         let is_crowded = self.totals.is_crowded() || client > QUEUED_CLIENT_BYTES_MAX;
         let (calls_max, bytes_max) =
             if is_crowded { (1, 1) } else { (QUEUED_CONNECTION_CALLS_MAX, QUEUED_CONNECTION_BYTES_MAX) };
         self.calls.load(Ordering::SeqCst) < calls_max && self.bytes.load(Ordering::SeqCst) < bytes_max
     }
 
-    /// Whether nothing is queued.
     pub(crate) fn is_empty(&self) -> bool {
         self.calls.load(Ordering::SeqCst) == 0
     }
 
-    /// Adds a call that takes so many bytes: its number. It comes back if too much of this client is queued, or of all.
+    /// Adds a call of `bytes`. Returns its number, or the call if its client or the server has reached twice the limit.
     pub(crate) fn add(&self, call: C, bytes: usize) -> Result<u64, C> {
         if !self.fits(bytes) {
             return Err(call);
@@ -111,12 +98,12 @@ impl<C> Queue<C> {
         Ok(number)
     }
 
-    /// What is to be known of a call, if it has not been forgotten.
-    pub(crate) fn look<R>(&self, number: u64, what: impl FnOnce(&C) -> R) -> Option<R> {
+    /// Reads a queued call; `None` if it was dropped.
+    pub(crate) fn inspect<R>(&self, number: u64, what: impl FnOnce(&C) -> R) -> Option<R> {
         self.lock().by_number.get(&number).map(|(call, _)| what(call))
     }
 
-    /// Takes a call out, if it has not been forgotten.
+    /// Takes a call out; `None` if it was dropped.
     pub(crate) fn take(&self, number: u64) -> Option<C> {
         let mut queued = self.lock();
         let (call, bytes) = queued.by_number.remove(&number)?;
@@ -124,17 +111,17 @@ impl<C> Queue<C> {
         Some(call)
     }
 
-    /// Forgets all calls: they will not be answered.
+    /// Drops all calls. They get no reply.
     pub(crate) fn forget(&self) {
         let mut queued = self.lock();
-        let gone = std::mem::take(&mut queued.by_number);
-        self.count_calls(&queued, 0, gone.values().map(|(_, bytes)| bytes).sum());
-        // What goes with a call may want to know what is queued.
+        let dropped = std::mem::take(&mut queued.by_number);
+        self.count_calls(&queued, 0, dropped.values().map(|(_, bytes)| bytes).sum());
+        // Dropping a call may lock the queue again.
         drop(queued);
-        drop(gone);
+        drop(dropped);
     }
 
-    /// Reserves memory for the long call that is coming in. False: too much is queued already.
+    /// Reserves memory for a long call that is arriving. `false`: its client or the server has reached twice the limit.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         let fits = self.fits(bytes);
         if fits {
@@ -144,7 +131,7 @@ impl<C> Queue<C> {
         fits
     }
 
-    /// Gives up the reservation, if there is one: the call is there.
+    /// Releases the reservation, if there is one.
     pub(crate) fn unreserve(&self) {
         let bytes = self.reserved.swap(0, Ordering::SeqCst);
         if bytes > 0 {
@@ -152,37 +139,34 @@ impl<C> Queue<C> {
         }
     }
 
-    /// Whether memory is reserved for a call that is coming in.
     pub(crate) fn has_reserved(&self) -> bool {
         self.reserved.load(Ordering::SeqCst) > 0
     }
 
     fn fits(&self, bytes: usize) -> bool {
-        self.client().queued_bytes.load(Ordering::Relaxed) + bytes <= 2 * QUEUED_CLIENT_BYTES_MAX
+        self.usage().queued_bytes.load(Ordering::Relaxed) + bytes <= 2 * QUEUED_CLIENT_BYTES_MAX
             && self.totals.bytes() + bytes <= 2 * QUEUED_BYTES_MAX
     }
 
-    /// What the client takes in all.
-    fn client(&self) -> &Arc<ClientUse> {
-        self.client.taken()
+    fn usage(&self) -> &Arc<ClientUsage> {
+        self.client.usage()
     }
 
-    /// The connection, as it is counted for its client.
-    pub(crate) fn counted(&self) -> &Counted {
+    pub(crate) fn counted(&self) -> &ConnectionGuard {
         &self.client
     }
 
-    fn count_calls(&self, queued: &Calls<C>, come: usize, gone: usize) {
+    fn count_calls(&self, queued: &Calls<C>, added: usize, removed: usize) {
         self.calls.store(queued.by_number.len(), Ordering::SeqCst);
-        self.bytes.fetch_add(come, Ordering::SeqCst);
-        self.bytes.fetch_sub(gone, Ordering::SeqCst);
-        self.count(come, gone);
+        self.bytes.fetch_add(added, Ordering::SeqCst);
+        self.bytes.fetch_sub(removed, Ordering::SeqCst);
+        self.count(added, removed);
     }
 
-    fn count(&self, come: usize, gone: usize) {
-        for count in [&self.client().queued_bytes, &self.totals.bytes] {
-            count.fetch_add(come, Ordering::Relaxed);
-            count.fetch_sub(gone, Ordering::Relaxed);
+    fn count(&self, added: usize, removed: usize) {
+        for count in [&self.usage().queued_bytes, &self.totals.bytes] {
+            count.fetch_add(added, Ordering::Relaxed);
+            count.fetch_sub(removed, Ordering::Relaxed);
         }
     }
 
@@ -219,19 +203,19 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_ends_leaves_nothing_behind() {
+    fn dropping_a_queue_releases_its_bytes() {
         let (totals, clients) = (Arc::new(Totals::default()), clients());
-        let gone = queue(&totals, &clients, 1);
+        let dropped = queue(&totals, &clients, 1);
         let stays = queue(&totals, &clients, 1);
-        assert!(add(&gone, 100) && add(&gone, 50));
-        assert!(gone.reserve(1 << 20));
+        assert!(add(&dropped, 100) && add(&dropped, 50));
+        assert!(dropped.reserve(1 << 20));
         assert_eq!(totals.bytes(), 150 + (1 << 20));
-        drop(gone);
-        assert_eq!((totals.bytes(), stays.client().queued_bytes.load(Ordering::Relaxed)), (0, 0));
+        drop(dropped);
+        assert_eq!((totals.bytes(), stays.usage().queued_bytes.load(Ordering::Relaxed)), (0, 0));
     }
 
     #[test]
-    fn a_client_with_much_that_is_queued_has_one_call_a_connection_and_others_do_not_care() {
+    fn a_client_past_its_limit_has_one_call_per_connection_and_others_are_unaffected() {
         let (totals, clients) = (Arc::new(Totals::default()), clients());
         let greedy: Vec<Queue<()>> = (0..4).map(|_| queue(&totals, &clients, 1)).collect();
         let modest = queue(&totals, &clients, 2);

@@ -1,4 +1,4 @@
-//! Who is connected.
+//! The registry of connections.
 
 use crate::clock;
 use crate::connection::Connection;
@@ -10,66 +10,62 @@ use std::time::{Duration, Instant};
 use vfs::sync::Mutex;
 use vfs::{Protection, VolumeId};
 
-/// All connections of a server.
 pub(crate) struct Registry<P: Protocol> {
     connections: Mutex<Connections<P>>,
 }
 
 struct Connections<P: Protocol> {
-    known: Vec<(Weak<Connection<P>>, Instant)>,
-    /// With so many, those that have ended are dropped.
+    entries: Vec<(Weak<Connection<P>>, Instant)>,
+    /// The length at which closed connections are dropped.
     sweep_at: usize,
 }
 
-/// Connections that are remembered at least before those are dropped that have ended.
+/// The smallest `sweep_at`.
 const SWEEP_MIN: usize = 256;
 
-/// A machine that is connected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Its address.
     pub address: IpAddr,
-    /// How many connections it has: what `nconnect` has made of a mount.
+    /// The number of its connections: the effect of `nconnect` on a mount.
     pub connections: usize,
-    /// Since when the oldest of them is there.
+    /// The age of its oldest connection.
     pub connected: Duration,
-    /// How many of its connections are encrypted, and how many of those by a certificate of the client's.
+    /// Encrypted connections, and those among them with a verified client certificate.
     pub encrypted: usize,
     /// See `encrypted`.
     pub verified: usize,
-    /// Calls that wait for storage, for a flush or for a limit. Long ones count as several.
+    /// Calls that wait for storage, for a flush or for a limit. Long replies count as several.
     pub waiting: u64,
-    /// Our addresses that it has reached, each with its connections there.
+    /// The server's addresses to which it is connected, each with a number of connections.
     pub endpoints: BTreeMap<IpAddr, usize>,
-    /// The volumes that it has used, each with the connections that it has done so over.
+    /// The volumes that it has used, each with a number of connections.
     pub volumes: BTreeMap<VolumeId, usize>,
 }
 
-/// Connections that use a volume, by the address of ours that they have reached.
-pub type Users = BTreeMap<VolumeId, BTreeMap<IpAddr, usize>>;
+/// The number of connections that use a volume, by the server's address.
+pub type VolumeConnections = BTreeMap<VolumeId, BTreeMap<IpAddr, usize>>;
 
 impl<P: Protocol> Default for Registry<P> {
     fn default() -> Self {
-        Self { connections: Mutex::new(Connections { known: Vec::new(), sweep_at: 0 }) }
+        Self { connections: Mutex::new(Connections { entries: Vec::new(), sweep_at: 0 }) }
     }
 }
 
 impl<P: Protocol> Registry<P> {
-    /// Adds a connection.
     pub(crate) fn add(&self, connection: &Arc<Connection<P>>) {
         let mut connections = self.connections.lock();
-        connections.known.push((Arc::downgrade(connection), Instant::now()));
-        if connections.known.len() >= connections.sweep_at {
-            connections.known.retain(|(connection, _)| connection.strong_count() > 0);
-            connections.sweep_at = (2 * connections.known.len()).max(SWEEP_MIN);
+        connections.entries.push((Arc::downgrade(connection), Instant::now()));
+        if connections.entries.len() >= connections.sweep_at {
+            connections.entries.retain(|(connection, _)| connection.strong_count() > 0);
+            connections.sweep_at = (2 * connections.entries.len()).max(SWEEP_MIN);
         }
     }
 
-    /// Everybody who is connected, by address.
+    /// All connected clients, by address.
     pub(crate) fn clients(&self) -> Vec<Client> {
         let mut clients: BTreeMap<IpAddr, Client> = BTreeMap::new();
         for (connection, since) in self.connected() {
-            let address = connection.ends.peer.ip().to_canonical();
+            let address = connection.endpoints.peer.ip().to_canonical();
             let client = clients.entry(address).or_insert_with(|| Client {
                 address,
                 connections: 0,
@@ -84,7 +80,7 @@ impl<P: Protocol> Registry<P> {
             let protection = connection.protection();
             client.encrypted += usize::from(protection >= Protection::Encrypted);
             client.verified += usize::from(protection >= Protection::Verified);
-            *client.endpoints.entry(connection.ends.local.to_canonical()).or_default() += 1;
+            *client.endpoints.entry(connection.endpoints.local.to_canonical()).or_default() += 1;
             client.connected = client.connected.max(since.elapsed());
             client.waiting += u64::from(connection.in_progress());
             for volume in connection.volumes_since(0) {
@@ -94,14 +90,14 @@ impl<P: Protocol> Registry<P> {
         clients.into_values().collect()
     }
 
-    /// The connections that a call to a volume was answered on within this time.
-    pub(crate) fn users(&self, within: Duration) -> Users {
+    /// The connections with a reply for a volume within this time.
+    pub(crate) fn users(&self, within: Duration) -> VolumeConnections {
         let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let since_ms = clock::coarse_ms().saturating_sub(within_ms);
-        let mut users = Users::new();
+        let mut users = VolumeConnections::new();
         for (connection, _) in self.connected() {
             for volume in connection.volumes_since(since_ms) {
-                let at = connection.ends.local.to_canonical();
+                let at = connection.endpoints.local.to_canonical();
                 *users.entry(volume).or_default().entry(at).or_default() += 1;
             }
         }
@@ -110,7 +106,7 @@ impl<P: Protocol> Registry<P> {
 
     fn connected(&self) -> Vec<(Arc<Connection<P>>, Instant)> {
         let connections = self.connections.lock();
-        let known = connections.known.iter();
+        let known = connections.entries.iter();
         known.filter_map(|(connection, since)| Some((connection.upgrade()?, *since))).collect()
     }
 }

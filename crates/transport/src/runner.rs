@@ -1,7 +1,7 @@
-//! Calls being done: what both an event loop and a storage thread do with received bytes.
+//! The runner of calls, used by both event loops and storage threads.
 //!
-//! Replies that may leave are gathered and leave together; those that wait for flushes are held until all flushes of the turn
-//! are done, each file's once.
+//! Replies that are ready leave together. Replies that wait for flushes leave when all flushes of the turn are done,
+//! each file's once.
 
 use crate::admission::{Admitted, admit, admit_later};
 use crate::buffer::Buffer;
@@ -15,92 +15,91 @@ use crate::message::{Dispatch, Malformed, PartData};
 use crate::outbox::{Outbox, Start};
 use crate::pacing::ReplyPacing;
 use crate::protocol::{Plan, Progress, Protocol};
-use crate::transform::Transform;
-use crate::upload::{Part, Uploading};
+use crate::tls::transform::Transform;
+use crate::upload::{Part, UploadState};
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::{Admission, Permit, Transferred};
 use vfs::{Blocking, FsError, PendingSync, Time, Wait};
 
-/// What does calls on one thread.
+/// The runner of one thread.
 pub(crate) struct Runner<P: Protocol> {
     memory: P::Memory,
-    /// Replies that may leave, and what their calls have done.
+    /// Ready replies, and the statistics of their calls.
     ready: Outbox,
     counters: OpCounters<P::Target>,
     /// Replies that leave after the pending flushes.
-    held: Outbox,
-    held_calls: Vec<Held<P>>,
-    held_counters: OpCounters<P::Target>,
+    awaiting_sync: Outbox,
+    calls_awaiting_sync: Vec<CallAwaitingSync<P>>,
+    counters_awaiting_sync: OpCounters<P::Target>,
     pending: PendingSync,
-    /// The time of day at the start of this turn, and when its calls were received.
+    /// The time of day at the start of this turn, and the time at which its calls were received.
     now: Time,
     received: Instant,
-    /// Calls begun in this turn that count as in progress.
+    /// Calls of this turn that are counted as in progress.
     in_progress: u32,
 }
 
-/// A call whose reply is held.
-struct Held<P: Protocol> {
+/// A call whose reply waits for flushes.
+struct CallAwaitingSync<P: Protocol> {
     at: P::Continuation,
     start: Start,
     end: Start,
 }
 
-/// Where a turn is taken.
+/// The thread that runs a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Site {
-    /// On an event loop, which must not block.
+pub(crate) enum RunSite {
+    /// An event loop, which must not block.
     EventLoop,
-    /// On a storage thread that has leased the connection.
+    /// A storage thread that has leased the connection.
     Lease,
 }
 
-/// A call that is admitted and waits for a storage thread, which gets the connection with it.
-pub(crate) struct First<P: Protocol> {
+/// An admitted call that waits for a storage thread, which leases the connection.
+pub(crate) struct LeasedCall<P: Protocol> {
     call: P::Call,
-    charge: Option<Permit>,
+    permit: Option<Permit>,
     message: Message,
 }
 
-impl<P: Protocol> First<P> {
-    /// The call with its message in memory of its own.
-    pub(crate) fn away_from(self, buffer: Option<&Buffer>) -> Self {
+impl<P: Protocol> LeasedCall<P> {
+    /// Moves the message out of the receive buffer.
+    pub(crate) fn detach_from(self, buffer: Option<&Buffer>) -> Self {
         Self { message: Message::Assembled(self.message.into_bytes(buffer)), ..self }
     }
 }
 
-/// Why a turn ended.
-pub(crate) enum Rest<P: Protocol> {
-    /// More must be received first.
+/// The reason for which a turn ended.
+pub(crate) enum TurnEnd<P: Protocol> {
+    /// More bytes must be received first.
     Receive,
-    /// It is the next connection's turn.
-    Again,
+    /// The next connection has its turn.
+    Yield,
     /// No more calls may be taken now.
     Full,
-    /// What comes next is for a storage thread that leases the connection.
-    Lease(Option<First<P>>),
+    /// The next call is for a storage thread that leases the connection.
+    Lease(Option<LeasedCall<P>>),
 }
 
-/// A turn that was taken.
+/// The result of a turn.
 pub(crate) struct Turn<P: Protocol> {
-    pub(crate) rest: Result<Rest<P>, Malformed>,
-    /// Whether a message was dealt with.
+    pub(crate) end: Result<TurnEnd<P>, Malformed>,
+    /// Whether a message was processed.
     pub(crate) progressed: bool,
-    /// Whether one of them needed a storage thread.
+    /// Whether a call needed a storage thread.
     pub(crate) used_storage: bool,
 }
 
 impl<P: Protocol> Runner<P> {
-    /// A runner with the memory of its thread.
     pub(crate) fn new(memory: P::Memory) -> Self {
         Self {
             memory,
             ready: Outbox::default(),
             counters: OpCounters::default(),
-            held: Outbox::default(),
-            held_calls: Vec::new(),
-            held_counters: OpCounters::default(),
+            awaiting_sync: Outbox::default(),
+            calls_awaiting_sync: Vec::new(),
+            counters_awaiting_sync: OpCounters::default(),
             pending: PendingSync::default(),
             now: Time::default(),
             received: Instant::now(),
@@ -108,7 +107,6 @@ impl<P: Protocol> Runner<P> {
         }
     }
 
-    /// What the thread remembers.
     pub(crate) fn memory(&mut self) -> &mut P::Memory {
         &mut self.memory
     }
@@ -119,50 +117,50 @@ impl<P: Protocol> Runner<P> {
         (self.now, self.received) = (clock::now(), received);
     }
 
-    /// Deals with what was received, as far as this site may. `is_alone` says that no other connection needs it.
+    /// Processes the received bytes, as far as `site` may. `is_alone`: no other connection is ready.
     pub(crate) fn turn(
         &mut self,
         connection: &Arc<Connection<P>>,
         inbound: &mut Inbound<P>,
-        first: Option<First<P>>,
-        site: Site,
+        first: Option<LeasedCall<P>>,
+        site: RunSite,
         is_alone: bool,
     ) -> Turn<P> {
         self.begin(connection, Instant::now());
-        let mut turn = Turn { rest: Ok(Rest::Receive), progressed: false, used_storage: first.is_some() };
-        if let Some(First { call, charge, message }) = first {
-            self.run_blocking(connection, call, message.bytes(inbound.buffer.as_ref()), charge);
+        let mut turn = Turn { end: Ok(TurnEnd::Receive), progressed: false, used_storage: first.is_some() };
+        if let Some(LeasedCall { call, permit, message }) = first {
+            self.run_blocking(connection, call, message.bytes(inbound.buffer.as_ref()), permit);
         }
-        let mut pacing = ReplyPacing::new(inbound.have(), is_alone, self.received);
+        let mut pacing = ReplyPacing::new(inbound.buffered_bytes(), is_alone, self.received);
         let mut calls = 0;
-        turn.rest = loop {
+        turn.end = loop {
             let has_much = self.ready.pending() >= TURN_BYTES_MAX;
             match site {
-                Site::EventLoop if calls == TURN_CALLS_MAX || has_much => break Ok(Rest::Again),
-                Site::Lease if has_much => self.send(connection),
-                Site::EventLoop | Site::Lease => {}
+                RunSite::EventLoop if calls == TURN_CALLS_MAX || has_much => break Ok(TurnEnd::Yield),
+                RunSite::Lease if has_much => self.send(connection),
+                RunSite::EventLoop | RunSite::Lease => {}
             }
             if !connection.may_take_calls() {
-                break Ok(Rest::Full);
+                break Ok(TurnEnd::Full);
             }
             calls += 1;
             match inbound.next(&*connection.protocol) {
                 Err(error) => break Err(error),
-                Ok(Step::Receive) => break Ok(Rest::Receive),
+                Ok(Step::Receive) => break Ok(TurnEnd::Receive),
                 Ok(Step::Message(message)) => {
                     turn.progressed = true;
                     let len = message.bytes(inbound.buffer.as_ref()).len();
-                    match self.take(connection, inbound, message, site, &mut turn.used_storage) {
+                    match self.plan_and_run(connection, inbound, message, site, &mut turn.used_storage) {
                         Ok(None) => {}
-                        Ok(first) => break Ok(Rest::Lease(first)),
+                        Ok(first) => break Ok(TurnEnd::Lease(first)),
                         Err(error) => break Err(error),
                     }
-                    if pacing.end_with(len) && pacing.is_worth_it(self.ready.pending(), Instant::now()) {
+                    if pacing.note_call(len) && pacing.is_worth_a_send(self.ready.pending(), Instant::now()) {
                         self.send(connection);
                     }
                 }
-                Ok(Step::Begin { .. } | Step::Upload) if site == Site::EventLoop => {
-                    break Ok(Rest::Lease(None));
+                Ok(Step::Begin { .. } | Step::Upload) if site == RunSite::EventLoop => {
+                    break Ok(TurnEnd::Lease(None));
                 }
                 Ok(Step::Begin { framing, len }) => {
                     turn.used_storage = true;
@@ -180,16 +178,15 @@ impl<P: Protocol> Runner<P> {
         turn
     }
 
-    /// Plans a message and does its call, or hands it on. A call for a storage thread that is to lease the connection comes
-    /// back on an event loop.
-    fn take(
+    /// Plans a message and performs its call, or hands it on. On an event loop, returns a call that needs a lease.
+    fn plan_and_run(
         &mut self,
         connection: &Arc<Connection<P>>,
         inbound: &mut Inbound<P>,
         message: Message,
-        site: Site,
+        site: RunSite,
         used_storage: &mut bool,
-    ) -> Result<Option<First<P>>, Malformed> {
+    ) -> Result<Option<LeasedCall<P>>, Malformed> {
         let protocol = &*connection.protocol;
         let planned = inbound.planned.take();
         let bytes = message.bytes(inbound.buffer.as_ref());
@@ -205,10 +202,10 @@ impl<P: Protocol> Runner<P> {
         let Some(admitted) = admit(connection, plan, message, buffer, &mut self.ready) else {
             return Ok(None);
         };
-        let Admitted { call, message, dispatch, charge } = admitted;
+        let Admitted { call, message, dispatch, permit } = admitted;
         match dispatch {
             Dispatch::Inline => {
-                let transform = self.run_inline(connection, call, message.bytes(buffer), charge);
+                let transform = self.run_inline(connection, call, message.bytes(buffer), permit);
                 if let Some(transform) = transform {
                     connection.switch(&mut self.ready, transform);
                     inbound.begin_transform(connection)?;
@@ -216,111 +213,113 @@ impl<P: Protocol> Runner<P> {
             }
             Dispatch::Offload => {
                 let message = message.into_bytes(buffer);
-                connection.submit(Work::Call { call, message, charge, received: self.received });
+                connection.submit(Work::Call { call, message, permit, received: self.received });
             }
-            Dispatch::Batched if site == Site::EventLoop => return Ok(Some(First { call, charge, message })),
+            Dispatch::Batched if site == RunSite::EventLoop => {
+                return Ok(Some(LeasedCall { call, permit, message }));
+            }
             Dispatch::Batched => {
                 *used_storage = true;
-                self.run_blocking(connection, call, message.bytes(buffer), charge);
+                self.run_blocking(connection, call, message.bytes(buffer), permit);
             }
         }
         Ok(None)
     }
 
-    /// Does a call if it need not wait; what would block goes on on a storage thread. Returns what the connection's bytes pass
-    /// through from now on, if the call has changed that.
+    /// Performs a call without blocking; one that needs storage continues on a storage thread. Returns the connection's
+    /// new transform, if the call begins one.
     #[inline]
     fn run_inline(
         &mut self,
         connection: &Arc<Connection<P>>,
         call: P::Call,
         message: &[u8],
-        charge: Option<Permit>,
+        permit: Option<Permit>,
     ) -> Option<Box<dyn Transform>> {
         let run = |cx: &mut Context<'_, P>| connection.protocol.run(cx, call, message);
-        match self.attempt(connection, Blocking::Never, charge, run) {
+        match self.attempt(connection, Blocking::Never, permit, run) {
             Attempt::Done => None,
             Attempt::Switch(transform) => Some(transform),
-            Attempt::WouldBlock(at, charge) => {
-                connection.submit(Work::Resume { at, charge, received: self.received });
+            Attempt::WaitForStorage(at, permit) => {
+                connection.submit(Work::Resume { at, permit, received: self.received });
                 None
             }
         }
     }
 
-    /// Does a call that may wait.
+    /// Performs a call that may block.
     fn run_blocking(
         &mut self,
         connection: &Arc<Connection<P>>,
         call: P::Call,
         message: &[u8],
-        charge: Option<Permit>,
+        permit: Option<Permit>,
     ) {
         connection.begin_calls(1);
         self.in_progress += 1;
-        self.run_to_end(connection, charge, |cx| connection.protocol.run(cx, call, message));
+        self.run_to_end(connection, permit, |cx| connection.protocol.run(cx, call, message));
     }
 
-    /// Does a call by itself on a storage thread, unless it is refused because clients have left too much unread.
+    /// Performs a single call on a storage thread, or refuses it because clients have too many unread replies.
     pub(crate) fn run_job(
         &mut self,
         connection: &Arc<Connection<P>>,
         call: P::Call,
         message: &[u8],
-        charge: Option<Permit>,
+        permit: Option<Permit>,
         is_refused: bool,
     ) {
         let protocol = &*connection.protocol;
         if is_refused {
             protocol.refuse(&call, message, FsError::Wait(Wait::Recall), &mut self.ready);
         } else {
-            self.run_to_end(connection, charge, |cx| protocol.run(cx, call, message));
+            self.run_to_end(connection, permit, |cx| protocol.run(cx, call, message));
         }
         self.finish(connection);
     }
 
-    /// Goes on with a call by itself on a storage thread, unless it is refused.
+    /// Resumes a single call on a storage thread, or refuses it.
     pub(crate) fn resume_job(
         &mut self,
         connection: &Arc<Connection<P>>,
         at: P::Continuation,
-        charge: Option<Permit>,
+        permit: Option<Permit>,
         is_refused: bool,
     ) {
         let protocol = &*connection.protocol;
         if is_refused {
             protocol.fail(at, FsError::Wait(Wait::Recall), &mut self.ready);
         } else {
-            self.run_to_end(connection, charge, |cx| protocol.resume(cx, at));
+            self.run_to_end(connection, permit, |cx| protocol.resume(cx, at));
         }
         self.finish(connection);
     }
 
-    /// Does a call on an event loop that was queued for its volume's limits. Its reply is not sent yet.
+    /// Performs an admitted call on an event loop. Its reply is not sent yet.
     pub(crate) fn run_queued(
         &mut self,
         connection: &Arc<Connection<P>>,
         call: P::Call,
         message: &[u8],
         since: Instant,
-        charge: Permit,
+        permit: Permit,
     ) {
         self.begin(connection, since);
-        // A call that has waited for a limit changes nothing of its connection.
-        let _ = self.run_inline(connection, call, message, Some(charge));
-        self.counters.count(since.elapsed(), |volume| connection.note_volume(volume));
+        // A call that has waited for a limit never begins a transform.
+        let _ = self.run_inline(connection, call, message, Some(permit));
+        self.counters.flush(since.elapsed(), |volume| connection.note_volume(volume));
     }
 
     fn run_to_end(
         &mut self,
         connection: &Arc<Connection<P>>,
-        charge: Option<Permit>,
+        permit: Option<Permit>,
         run: impl FnOnce(&mut Context<'_, P>) -> Progress<P::Continuation>,
     ) {
-        match self.attempt(connection, Blocking::Allowed, charge, run) {
+        match self.attempt(connection, Blocking::Allowed, permit, run) {
             Attempt::Done => {}
-            Attempt::Switch(_) | Attempt::WouldBlock(..) => {
-                tracing::error!(peer = %connection.ends.peer, "a call on a storage thread did not end there");
+            Attempt::Switch(_) | Attempt::WaitForStorage(..) => {
+                tracing::error!(peer = %connection.endpoints.peer, "a call did not finish on its storage thread; its connection is closed");
                 connection.close();
             }
         }
@@ -331,13 +330,15 @@ impl<P: Protocol> Runner<P> {
         &mut self,
         connection: &Arc<Connection<P>>,
         blocking: Blocking,
-        charge: Option<Permit>,
+        permit: Option<Permit>,
         run: impl FnOnce(&mut Context<'_, P>) -> Progress<P::Continuation>,
     ) -> Attempt<P> {
         let protocol = &*connection.protocol;
-        let refused = match self.attempt_once(connection, blocking, charge, run) {
+        let refused = match self.attempt_once(connection, blocking, permit, run) {
             Ok(attempt) => return attempt,
-            Err(at) => self.attempt_once(connection, blocking, None, |cx| protocol.cannot_wait(cx, at)),
+            Err(at) => {
+                self.attempt_once(connection, blocking, None, |cx| protocol.finish_without_tokens(cx, at))
+            }
         };
         refused.unwrap_or_else(|at| {
             protocol.fail(at, FsError::Wait(Wait::Recall), &mut self.ready);
@@ -345,13 +346,13 @@ impl<P: Protocol> Runner<P> {
         })
     }
 
-    /// One attempt. A call comes back that has to pay first and cannot wait for that, as too much waits already.
+    /// Makes one attempt. Returns the continuation of a call that needs tokens and finds the queue full.
     #[inline]
     fn attempt_once(
         &mut self,
         connection: &Arc<Connection<P>>,
         blocking: Blocking,
-        charge: Option<Permit>,
+        permit: Option<Permit>,
         run: impl FnOnce(&mut Context<'_, P>) -> Progress<P::Continuation>,
     ) -> Result<Attempt<P>, P::Continuation> {
         let start = self.ready.start();
@@ -363,40 +364,44 @@ impl<P: Protocol> Runner<P> {
             blocking,
             now: self.now,
             stats: CallStats::default(),
-            charge,
+            permit,
         };
         let progress = run(&mut cx);
-        let (mut stats, charge) = (cx.stats, cx.charge);
-        let (mut synced, mut switch, mut unpaid) = (None, None, None);
+        let (mut stats, permit) = (cx.stats, cx.permit);
+        let (mut synced, mut switch, mut wait) = (None, None, None);
         match progress {
-            Progress::WouldBlock(at) => {
-                self.ready.abandon(start);
-                return Ok(Attempt::WouldBlock(at, charge));
+            Progress::WaitForStorage(at) => {
+                self.ready.truncate(start);
+                return Ok(Attempt::WaitForStorage(at, permit));
             }
             Progress::Done | Progress::Detached => {}
             Progress::AfterSync(at) => synced = Some(at),
             Progress::Switch(transform) => switch = Some(transform),
-            Progress::Unpaid { at, bytes, toll } => unpaid = Some((at, bytes, toll)),
+            Progress::WaitForTokens { at, admission } => wait = Some((at, admission)),
         }
-        stats.settle(charge);
-        if let Some((at, bytes, toll)) = unpaid
-            && let Err(at) = admit_later(connection, (at, bytes), &toll)
+        stats.record_transferred(permit);
+        if let Some((at, admission)) = wait
+            && let Err(at) = admit_later(connection, at, &admission)
         {
             return Err(at);
         }
         if let Some(at) = synced {
-            let begin = self.held.start();
-            self.held.append_from(&mut self.ready, start);
-            self.held_calls.push(Held { at, start: begin, end: self.held.start() });
-            self.held_counters.add(stats);
+            let begin = self.awaiting_sync.start();
+            self.awaiting_sync.append_from(&mut self.ready, start);
+            self.calls_awaiting_sync.push(CallAwaitingSync {
+                at,
+                start: begin,
+                end: self.awaiting_sync.start(),
+            });
+            self.counters_awaiting_sync.add(stats);
         } else {
             self.counters.add(stats);
         }
         Ok(switch.map_or(Attempt::Done, Attempt::Switch))
     }
 
-    /// Begins to take the body of the message at the front of the buffer. One that must wait for a limit is put together in
-    /// memory and queued; if too much is queued, it is refused, whatever its body is.
+    /// Begins to receive the body of the message at the front of the buffer. A call that must wait for a limit is
+    /// assembled in memory and queued. If the queue is full, it is refused, whatever its body is.
     fn begin_upload(
         &mut self,
         connection: &Arc<Connection<P>>,
@@ -408,13 +413,13 @@ impl<P: Protocol> Runner<P> {
         let Some(buffer) = &mut inbound.buffer else { return Ok(()) };
         let head = &buffer.bytes()[framing..];
         let plan = protocol.plan(connection, &mut self.memory, head, &mut self.ready)?;
-        let plan = plan.filter(|plan| protocol.streams(connection, &plan.call));
-        let plan = plan.ok_or(Malformed("a message that may not be so long"))?;
-        let (charge, refusal) = match plan.toll.map(Admission::try_acquire) {
+        let plan = plan.filter(|plan| protocol.may_stream(connection, &plan.call));
+        let plan = plan.ok_or(Malformed("a message of this kind above the limit"))?;
+        let (permit, refusal) = match plan.admission.map(Admission::try_acquire) {
             None => (None, None),
-            Some(Ok(charge)) => (Some(charge), None),
-            Some(Err(toll)) if connection.queue.reserve(len) => {
-                inbound.planned = Some(Plan { toll: Some(toll), ..plan });
+            Some(Ok(permit)) => (Some(permit), None),
+            Some(Err(admission)) if connection.queue.reserve(len) => {
+                inbound.planned = Some(Plan { admission: Some(admission), ..plan });
                 buffer.start += framing;
                 inbound.assembly.begin_whole(len);
                 return Ok(());
@@ -422,13 +427,13 @@ impl<P: Protocol> Runner<P> {
             Some(Err(_)) => (None, Some(FsError::Wait(Wait::Recall))),
         };
         let (upload, body) = protocol.begin_upload(plan.call, head, len, refusal)?;
-        inbound.uploading = Some(Uploading::new(upload, charge, body, len, &connection.resources.tails)?);
+        inbound.uploading = Some(UploadState::new(upload, permit, body, len, &connection.resources.tails)?);
         buffer.start += framing + body.start;
         connection.begin_calls(1);
         Ok(())
     }
 
-    /// Takes what has come of a body, and answers at its end.
+    /// Processes the received part of a body, and performs the call at its end.
     fn upload(&mut self, connection: &Arc<Connection<P>>, inbound: &mut Inbound<P>) {
         let protocol = &*connection.protocol;
         let Some(uploading) = &mut inbound.uploading else { return };
@@ -441,12 +446,12 @@ impl<P: Protocol> Runner<P> {
             }
             Part::End => {
                 let Some(uploading) = inbound.uploading.take() else { return };
-                let Uploading { upload, charge, since, tail, .. } = uploading;
+                let UploadState { upload, permit, since, tail, .. } = uploading;
                 self.send(connection);
                 self.received = since;
                 self.in_progress += 1;
                 let finish = |cx: &mut Context<'_, P>| protocol.finish_upload(cx, upload, tail.bytes());
-                return self.run_to_end(connection, charge, finish);
+                return self.run_to_end(connection, permit, finish);
             }
         };
         let mut cx = Context {
@@ -457,33 +462,32 @@ impl<P: Protocol> Runner<P> {
             blocking: Blocking::Allowed,
             now: self.now,
             stats: CallStats::default(),
-            charge: uploading.charge.take(),
+            permit: uploading.permit.take(),
         };
         let stored = protocol.upload(&mut cx, &mut uploading.upload, at, data);
-        uploading.charge = cx.charge;
-        if let Some(charge) = &mut uploading.charge {
-            charge.record(Transferred::written(stored));
+        uploading.permit = cx.permit;
+        if let Some(permit) = &mut uploading.permit {
+            permit.record(Transferred::written(stored));
         }
     }
 
-    /// Sends the replies that may leave.
+    /// Sends the ready replies.
     pub(crate) fn send(&mut self, connection: &Connection<P>) {
         if !self.ready.is_empty() {
             connection.protocol.before_send(&mut self.memory, &mut self.ready);
             connection.send(&mut self.ready);
         }
-        self.counters.count(self.received.elapsed(), |volume| connection.note_volume(volume));
+        self.counters.flush(self.received.elapsed(), |volume| connection.note_volume(volume));
     }
 
-    /// Bytes of replies that may leave.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.ready.pending()
     }
 
-    /// Sends what may leave, does the flushes that the rest waits for, and sends the rest.
+    /// Sends the ready replies, performs the flushes, and sends the replies that wait for them.
     fn finish(&mut self, connection: &Connection<P>) {
         self.send(connection);
-        if !self.held_calls.is_empty() {
+        if !self.calls_awaiting_sync.is_empty() {
             self.sync(connection);
         }
         connection.protocol.end_turn(&mut self.memory);
@@ -497,30 +501,29 @@ impl<P: Protocol> Runner<P> {
         let mut leaving = Vec::new();
         match self.pending.sync_all() {
             Ok(()) => {
-                for Held { at, start, end } in self.held_calls.drain(..) {
-                    leaving.extend(protocol.synced(at, self.held.between(start, end)));
+                for CallAwaitingSync { at, start, end } in self.calls_awaiting_sync.drain(..) {
+                    leaving.extend(protocol.synced(at, self.awaiting_sync.between(start, end)));
                 }
             }
-            // Nothing that waited for this flush may be acknowledged; that unstable writes may be lost as well, the volume's
-            // write verifier tells from now on.
+            // After a failed flush no reply may acknowledge stability. Earlier unstable writes may be lost too, which
+            // the volume's new write verifier tells clients.
             Err(error) => {
-                let peer = connection.ends.peer;
-                tracing::error!(%peer, %error, "a flush failed; its calls are answered with an error");
-                self.held.clear();
-                for Held { at, .. } in self.held_calls.drain(..) {
-                    protocol.fail(at, error, &mut self.held);
+                let peer = connection.endpoints.peer;
+                tracing::error!(%peer, %error, "a flush failed; the calls that waited for it get an error");
+                self.awaiting_sync.clear();
+                for CallAwaitingSync { at, .. } in self.calls_awaiting_sync.drain(..) {
+                    protocol.fail(at, error, &mut self.awaiting_sync);
                 }
             }
         }
-        connection.send(&mut self.held);
+        connection.send(&mut self.awaiting_sync);
         drop(leaving);
-        self.held_counters.count(self.received.elapsed(), |volume| connection.note_volume(volume));
+        self.counters_awaiting_sync.flush(self.received.elapsed(), |volume| connection.note_volume(volume));
     }
 }
 
-/// How an attempt ended, for who makes it.
 enum Attempt<P: Protocol> {
     Done,
     Switch(Box<dyn Transform>),
-    WouldBlock(P::Continuation, Option<Permit>),
+    WaitForStorage(P::Continuation, Option<Permit>),
 }

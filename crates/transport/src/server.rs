@@ -1,16 +1,16 @@
-//! Listening, and the threads that serve.
+//! The server: its acceptor, event loops and storage threads.
 
 use crate::buffer::BufferPool;
 use crate::clients::Clients;
 use crate::event_loop::EventLoop;
 use crate::job::Job;
-use crate::limits::{LONG_REPLIES_PUT_OFF_BYTES_MAX, LONG_REPLIES_PUT_OFF_MAX};
+use crate::limits::{LONG_REPLIES_DEFERRED_BYTES_MAX, LONG_REPLIES_DEFERRED_MAX};
 use crate::listeners::{Listener, Listeners};
 use crate::mailbox::{Mailbox, Message};
 use crate::parking::Parking;
 use crate::pool::Pool;
 use crate::protocol::Protocol;
-use crate::registry::{Client, Registry, Users};
+use crate::registry::{Client, Registry, VolumeConnections};
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -23,7 +23,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use vfs::panics;
 
-/// A running server.
 pub struct Server<P: Protocol> {
     shared: Arc<Shared<P>>,
     loops: Vec<(Arc<Mailbox<P>>, JoinHandle<()>)>,
@@ -32,13 +31,13 @@ pub struct Server<P: Protocol> {
     stopping: Arc<AtomicBool>,
 }
 
-/// How often the acceptor looks for other listeners, and whether it shall stop, in milliseconds.
-const ACCEPT_LOOK_MS: i64 = 200;
-/// How long the acceptor waits while many connections are about to end.
-const LEAVING_PAUSE: Duration = Duration::from_millis(1);
+/// The interval in which the acceptor checks for new listeners and for a stop, in milliseconds.
+const ACCEPT_POLL_MS: i64 = 200;
+/// The acceptor's pause while many evicted connections are still open.
+const EVICTED_PAUSE: Duration = Duration::from_millis(1);
 
 impl<P: Protocol> Server<P> {
-    /// Speaks `protocol` on these listeners; its threads have this name.
+    /// Serves `protocol` on these listeners. `name` is the name of the event loop threads.
     pub fn start(
         protocol: Arc<P>,
         name: &'static str,
@@ -47,11 +46,12 @@ impl<P: Protocol> Server<P> {
     ) -> io::Result<Self> {
         let mailboxes =
             (0..settings.threads.max(1)).map(|_| Mailbox::new()).collect::<io::Result<Vec<_>>>()?;
-        let told = mailboxes.clone();
-        let buffers =
-            BufferPool::new(move || told.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree)));
+        let mailboxes_to_wake = mailboxes.clone();
+        let buffers = BufferPool::new(move || {
+            mailboxes_to_wake.iter().for_each(|mailbox| mailbox.post(Message::BuffersFree))
+        });
         let resources = Resources::new(buffers, settings.lease_files());
-        let put_off = Parking::new("put-off", LONG_REPLIES_PUT_OFF_MAX, LONG_REPLIES_PUT_OFF_BYTES_MAX);
+        let put_off = Parking::new("put-off", LONG_REPLIES_DEFERRED_MAX, LONG_REPLIES_DEFERRED_BYTES_MAX);
         let shared = Arc::new(Shared {
             protocol,
             pool: Pool::new(&resources.jobs, move |pool, job: Job<P>| job.run(pool, &put_off)),
@@ -66,7 +66,7 @@ impl<P: Protocol> Server<P> {
             let run = move || {
                 panics::or_abort(|| {
                     if let Err(error) = EventLoop::new(own, shared).run() {
-                        // Its clients would wait for ever, while those of other loops are served.
+                        // The loop's clients would wait forever, while those of other loops are served.
                         tracing::error!(%error, "an event loop failed; the process ends");
                         std::process::abort();
                     }
@@ -86,17 +86,17 @@ impl<P: Protocol> Server<P> {
         Ok(Self { shared, loops, acceptor: Some(acceptor), listeners, stopping })
     }
 
-    /// Looks at the server, for as long as it is kept.
+    /// Returns a view for observing the server.
     pub fn view(&self) -> View<P> {
         View { shared: Arc::clone(&self.shared) }
     }
 
-    /// Where it accepts connections, which may be changed for as long as it runs.
+    /// The server's listeners, which may be changed while it runs.
     pub fn listeners(&self) -> Listeners<P::Listener> {
         self.listeners.clone()
     }
 
-    /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered.
+    /// Stops accepting and taking calls. Waits at most `patience` for the replies to calls in progress.
     pub fn stop(mut self, patience: Duration) {
         self.stopping.store(true, Ordering::SeqCst);
         self.listeners.close();
@@ -112,7 +112,7 @@ impl<P: Protocol> Server<P> {
     }
 }
 
-/// A look at a running server from outside.
+/// A view of a running server, for statistics.
 pub struct View<P: Protocol> {
     shared: Arc<Shared<P>>,
 }
@@ -123,38 +123,35 @@ impl<P: Protocol> Clone for View<P> {
     }
 }
 
-/// How a server does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Connections now, and at most.
+    /// Current and maximum connections.
     pub connections: usize,
     /// See `connections`.
     pub connections_max: usize,
-    /// Bytes of calls that are queued for their volumes' limits.
+    /// Bytes of calls that wait for their volumes' limits.
     pub queued_bytes: usize,
-    /// Bytes that replies take which clients have not read as a whole.
+    /// Memory of replies that clients have not read completely.
     pub unread_bytes: usize,
     /// Bytes of unfinished messages outside of receive buffers.
     pub spilled_bytes: usize,
 }
 
 impl<P: Protocol> View<P> {
-    /// Connections now.
     pub fn connections(&self) -> usize {
         self.shared.resources.connections.load(Ordering::Relaxed)
     }
 
-    /// Everybody who is connected.
+    /// All connected clients, by address.
     pub fn clients(&self) -> Vec<Client> {
         self.shared.registry.clients()
     }
 
-    /// The connections that a call to a volume was answered on within this time.
-    pub fn users(&self, within: Duration) -> Users {
+    /// The connections with a reply for a volume within this time.
+    pub fn volume_connections(&self, within: Duration) -> VolumeConnections {
         self.shared.registry.users(within)
     }
 
-    /// How the server does.
     pub fn stats(&self) -> Stats {
         let (resources, settings) = (&self.shared.resources, &self.shared.settings);
         Stats {
@@ -175,13 +172,13 @@ struct Acceptor<P: Protocol> {
     refusals: Refusals,
 }
 
-/// Connections that were refused and not yet told of.
+/// Refused connections that are not logged yet.
 #[derive(Default)]
 struct Refusals {
     count: u64,
-    /// The last of them, and why.
+    /// The last refused client, and the reason.
     last: Option<(SocketAddr, &'static str)>,
-    told: Option<Instant>,
+    last_logged: Option<Instant>,
 }
 
 impl Refusals {
@@ -190,14 +187,16 @@ impl Refusals {
         self.last = Some((peer, why));
     }
 
-    /// Logs them, at most once a second.
-    fn tell(&mut self) {
-        if self.told.is_none_or(|told| told.elapsed() >= Duration::from_secs(1))
+    /// Logs refusals, at most once a second.
+    fn log_if_due(&mut self) {
+        if self
+            .last_logged
+            .is_none_or(|mailboxes_to_wake| mailboxes_to_wake.elapsed() >= Duration::from_secs(1))
             && let Some((peer, why)) = self.last.take()
         {
             let refused = std::mem::take(&mut self.count);
             tracing::warn!(refused, last = %peer, why, "connections refused");
-            self.told = Some(Instant::now());
+            self.last_logged = Some(Instant::now());
         }
     }
 }
@@ -214,7 +213,7 @@ impl<P: Protocol> Acceptor<P> {
 
     fn run(mut self) {
         let mut next = 0;
-        let patience = rustix::event::Timespec { tv_sec: 0, tv_nsec: ACCEPT_LOOK_MS * 1_000_000 };
+        let patience = rustix::event::Timespec { tv_sec: 0, tv_nsec: ACCEPT_POLL_MS * 1_000_000 };
         while !self.stopping.load(Ordering::SeqCst) {
             let listeners = self.listeners.open();
             let mut ready: Vec<_> =
@@ -225,16 +224,16 @@ impl<P: Protocol> Acceptor<P> {
                     self.accept(listener, &mut next);
                 }
             }
-            self.refusals.tell();
+            self.refusals.log_if_due();
         }
     }
 
-    /// Takes the connections that wait at a listener.
+    /// Accepts the waiting connections of a listener.
     fn accept(&mut self, listener: &Listener<P::Listener>, next: &mut usize) {
         loop {
             if self.shared.clients.is_crowded() {
-                // The event loops end them meanwhile.
-                std::thread::sleep(LEAVING_PAUSE);
+                // The event loops close evicted connections meanwhile.
+                std::thread::sleep(EVICTED_PAUSE);
                 return;
             }
             match listener.socket.accept() {
@@ -242,7 +241,7 @@ impl<P: Protocol> Acceptor<P> {
                     let client = match self.shared.clients.connect(peer.ip(), Instant::now()) {
                         Ok(client) => client,
                         Err(refused) => {
-                            self.refusals.add(peer, refused.why());
+                            self.refusals.add(peer, refused.reason());
                             continue;
                         }
                     };
@@ -250,21 +249,21 @@ impl<P: Protocol> Acceptor<P> {
                     self.mailboxes[*next % self.mailboxes.len()].post(Message::Accepted(
                         socket,
                         peer,
-                        listener.serves.clone(),
+                        listener.context.clone(),
                         client,
                     ));
                     *next += 1;
                 }
-                // Another kind than the first: it listens no more.
+                // `InvalidInput`: the listener was shut down.
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::InvalidInput) => {
                     return;
                 }
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
                 Err(error) => {
-                    // Most likely out of descriptors: the ones in use must come back first.
+                    // Probably out of descriptors: wait until some are released.
                     tracing::warn!(%error, "cannot accept a connection");
-                    std::thread::sleep(Duration::from_millis(ACCEPT_LOOK_MS.unsigned_abs()));
+                    std::thread::sleep(Duration::from_millis(ACCEPT_POLL_MS.unsigned_abs()));
                     return;
                 }
             }

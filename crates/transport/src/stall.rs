@@ -1,8 +1,8 @@
-//! Connections whose other side confirms nothing.
+//! Detection of peers that acknowledge nothing.
 //!
-//! The kernel sends again, or probes a window that is full, after twice as long each time, up to two minutes. Only then does it look at
-//! `TCP_USER_TIMEOUT`, so a time that is set in between does not hold. `tcpi_backoff` of `TCP_INFO` counts how often it has tried in
-//! vain, and is 0 again as soon as anything is confirmed.
+//! The kernel retransmits, or probes a full window, at doubling intervals of up to two minutes. It checks
+//! `TCP_USER_TIMEOUT` only at such a time, so a timeout that is set in between takes effect late. `tcpi_backoff` of
+//! `TCP_INFO` counts the unanswered attempts, and is 0 again after any acknowledgment.
 
 use nix::libc;
 use nix::sys::socket::getsockopt;
@@ -15,34 +15,33 @@ nix::getsockopt_impl!(TcpInfo, libc::IPPROTO_TCP, libc::TCP_INFO, libc::tcp_info
 #[derive(Clone, Copy)]
 struct TcpInfo;
 
-/// That the other side had confirmed nothing for a while when something was sent.
+/// A peer that had acknowledged nothing for a while when something was sent.
 #[derive(Clone, Copy)]
 pub(crate) struct Stall {
-    /// How often the kernel had tried in vain when we last looked.
+    /// The unanswered retransmissions at the last check.
     backoff: u8,
     until: Instant,
 }
 
 impl Stall {
-    /// The stall of a connection, which may last so long from now on; `None` where it has none.
-    pub(crate) fn of(socket: &TcpStream, patience: Duration) -> Option<Self> {
+    /// The current stall of a connection, which may last for `patience`; `None` if there is none.
+    pub(crate) fn start(socket: &TcpStream, patience: Duration) -> Option<Self> {
         let backoff = backoff(socket);
         (backoff > 0).then(|| Self { backoff, until: Instant::now() + patience })
     }
 
-    /// This stall, which has to end when `other` does if that is sooner.
-    pub(crate) fn or_sooner(self, other: Option<Self>) -> Self {
+    /// The stall with the earlier of both deadlines.
+    pub(crate) fn until_earlier_of(self, other: Option<Self>) -> Self {
         let until = other.map_or(self.until, |other| self.until.min(other.until));
         Self { until, ..self }
     }
 
-    /// This stall as it is now; `None` if anything has been confirmed since.
-    pub(crate) fn lasting(self, socket: &TcpStream) -> Option<Self> {
+    /// The stall as of now; `None` if the peer has acknowledged anything since.
+    pub(crate) fn current(self, socket: &TcpStream) -> Option<Self> {
         let backoff = backoff(socket);
         (backoff >= self.backoff).then_some(Self { backoff, ..self })
     }
 
-    /// Whether it lasts for too long.
     pub(crate) fn is_overdue(&self) -> bool {
         Instant::now() >= self.until
     }

@@ -1,29 +1,29 @@
-//! What follows the body of a long message. It stays in memory until all of it is there.
+//! The tail of a long message: the bytes after its body. It stays in memory until it is complete.
 //!
-//! Of a protocol that looks at its messages as a whole, that is the whole message. Such a tail is received straight into memory that
-//! others have used before: no byte of it is moved, and none is filled with zeros first.
+//! For a protocol that processes messages as a whole, the tail is the whole message. Such a long tail is received
+//! directly into reused memory: no byte is moved, and no memory is filled with zeros first.
 
 use crate::limits::TAIL_BYTES_MAX;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vfs::sync::Mutex;
 
-/// Memory of long tails for those that come next.
+/// Memory of long tails, for reuse.
 #[derive(Default)]
 pub(crate) struct TailPool {
     spare: Mutex<Vec<Vec<u8>>>,
-    /// Bytes of all long tails, as long as they are to be.
+    /// The final lengths of all long tails.
     bytes: AtomicUsize,
 }
 
-/// Pieces of memory that the pool keeps.
+/// Pieces of memory that the pool retains.
 const SPARE_MAX: usize = 8;
-/// What is received first into memory that nobody has used: it grows with what comes, so that a client which sends little takes
+/// The first allocation of new memory. It grows with the received bytes, so that a client which sends little occupies
 /// little.
 const FIRST_BYTES: usize = 64 << 10;
 
 impl TailPool {
-    /// What long tails take that are not whole, or not done with.
+    /// The memory of long tails that are incomplete or in use.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -41,18 +41,18 @@ impl TailPool {
     }
 }
 
-/// A tail as far as it is there.
+/// A tail, as far as it has arrived.
 pub(crate) struct Tail {
-    /// As much memory as something was in, this or another tail.
+    /// Initialized memory, of this tail or an earlier one.
     memory: Vec<u8>,
     filled: usize,
     len: usize,
-    /// Where the memory of a long tail comes from.
+    /// The pool of a long tail's memory.
     pool: Option<Arc<TailPool>>,
 }
 
 impl Tail {
-    /// A tail of `len` bytes, of which there may be `len_max`.
+    /// A tail of `len` bytes. The protocol allows at most `len_max`.
     pub(crate) fn new(len: usize, len_max: usize, pool: &Arc<TailPool>) -> Self {
         let pool = (len > TAIL_BYTES_MAX).then(|| Arc::clone(pool));
         let memory = pool.as_ref().map_or_else(|| Vec::with_capacity(len), |pool| pool.take(len_max));
@@ -62,23 +62,23 @@ impl Tail {
         Self { memory, filled: 0, len, pool }
     }
 
-    /// Whether it is a long one.
+    /// Whether the tail has memory from the pool.
     pub(crate) fn is_long(&self) -> bool {
         self.pool.is_some()
     }
 
-    /// Whether all of it is there.
+    /// Whether all of the tail has arrived.
     pub(crate) fn is_whole(&self) -> bool {
         self.filled == self.len
     }
 
-    /// What is there.
+    /// The received bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[..self.filled]
     }
 
-    /// Takes what belongs to it from the front of `received`: how many bytes.
-    pub(crate) fn put(&mut self, received: &[u8]) -> usize {
+    /// Appends bytes of the tail from the front of `received`. Returns their number.
+    pub(crate) fn append(&mut self, received: &[u8]) -> usize {
         let taken = received.len().min(self.len - self.filled);
         let until = self.filled + taken;
         self.grow(until);
@@ -87,7 +87,8 @@ impl Tail {
         taken
     }
 
-    /// Where more of a long tail is received; `None` where a receive buffer serves better, because it takes what follows as well.
+    /// Memory for receiving more of a long tail; `None` if a receive buffer is better, because it also takes the bytes
+    /// that follow.
     pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
         if self.pool.is_none() || self.is_whole() {
             return None;
@@ -97,7 +98,7 @@ impl Tail {
         Some(&mut self.memory[self.filled..end])
     }
 
-    /// Says that so much more was received into its room.
+    /// Adds `count` bytes that were received into [`Tail::room`].
     pub(crate) fn fill(&mut self, count: usize) {
         self.filled += count;
     }
@@ -124,10 +125,11 @@ mod tests {
 
     const LEN_MAX: usize = 1 << 20;
 
-    /// Receives a tail whose bytes are all `byte`, after `before` of them came in a buffer: how many pieces it came in.
+    /// Receives a tail of bytes `byte`, the first `before` of them through a buffer. Returns the number of later
+    /// receives.
     fn receive(pool: &Arc<TailPool>, len: usize, before: usize, byte: u8) -> usize {
         let mut tail = Tail::new(len, LEN_MAX, pool);
-        assert_eq!(tail.put(&vec![byte; before]), before);
+        assert_eq!(tail.append(&vec![byte; before]), before);
         let mut pieces = 0;
         while let Some(room) = tail.room() {
             assert!(!room.is_empty());
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_used_again_and_grows_with_what_comes() {
+    fn memory_is_reused_and_grows_with_the_received_bytes() {
         let pool = Arc::default();
         assert_eq!(receive(&pool, 200 << 10, 100, 1), 3, "64 KiB, as much again, and the rest");
         assert_eq!(receive(&pool, 100 << 10, 100, 2), 1, "what was used is there at once");
@@ -153,20 +155,20 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_keeps_no_more_than_it_may() {
+    fn the_pool_retains_a_bounded_number_of_pieces() {
         let pool = Arc::default();
         drop((0..2 * SPARE_MAX).map(|_| Tail::new(LEN_MAX, LEN_MAX, &pool)).collect::<Vec<_>>());
         assert_eq!((pool.spare.lock().len(), pool.bytes()), (SPARE_MAX, 0));
     }
 
     #[test]
-    fn a_short_tail_comes_through_a_buffer_and_leaves_what_follows() {
+    fn a_short_tail_comes_through_a_buffer_and_following_bytes_remain() {
         let pool = Arc::default();
         let mut tail = Tail::new(5, LEN_MAX, &pool);
         assert!(tail.room().is_none());
         assert_eq!((tail.is_long(), pool.bytes()), (false, 0));
-        assert_eq!((tail.put(b"abc"), tail.is_whole()), (3, false));
-        assert_eq!((tail.put(b"defg"), tail.is_whole()), (2, true));
+        assert_eq!((tail.append(b"abc"), tail.is_whole()), (3, false));
+        assert_eq!((tail.append(b"defg"), tail.is_whole()), (2, true));
         assert_eq!(tail.bytes(), b"abcde");
         drop(tail);
         assert!(pool.spare.lock().is_empty());

@@ -1,4 +1,4 @@
-//! Messages that are longer than a receive buffer: their body is taken as it comes.
+//! Messages longer than a receive buffer, whose bodies are streamed.
 
 use crate::buffer::Buffer;
 use crate::limits::{BUFFER_BYTES, WHOLE_MESSAGE_BYTES_MAX};
@@ -14,49 +14,48 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::qos::Permit;
 
-/// Bytes that are awaited of a part that comes through a pipe: enough that what happens once for each part is cheap against
-/// the copy. What is there at once is taken with it: parts of 1 MiB cost 0.92 of those of 256 KiB, those of 128 KiB 1.19.
+/// The size of a part that arrives through a pipe: enough to make the cost per part small against the copy. Bytes that
+/// are available immediately are added: parts of 1 MiB cost 0.92 of those of 256 KiB, those of 128 KiB 1.19.
 const PART_BYTES: usize = 256 << 10;
-/// With less than this to come, a buffer serves better than a pipe.
+/// For a shorter remainder, a buffer is cheaper than a pipe.
 const PIPED_BYTES_MIN: usize = 64 << 10;
 
-/// A call whose body is coming in.
-pub(crate) struct Uploading<P: Protocol> {
+/// A call whose body is arriving.
+pub(crate) struct UploadState<P: Protocol> {
     pub(crate) upload: P::Upload,
-    /// What it has paid, and is not spent yet.
-    pub(crate) charge: Option<Permit>,
-    /// When it began to come.
+    /// The permit, as far as it is not used up.
+    pub(crate) permit: Option<Permit>,
+    /// The time at which the message began.
     pub(crate) since: Instant,
-    /// A part of the body on its way through a pipe, and whether the pipe takes no more.
+    /// A part of the body in a pipe, and whether the pipe is full.
     pipe: Option<Pipe>,
     is_pipe_full: bool,
-    /// Bytes of the body received, of so many in all.
+    /// Received bytes of the body, and its length.
     at: usize,
     body: usize,
-    /// What follows the body.
     pub(crate) tail: Tail,
 }
 
-/// What of an upload can be dealt with now.
+/// The next piece of an upload.
 pub(crate) enum Part {
-    /// A part of the body that begins `at` bytes into it and lies in this range of the receive buffer.
+    /// A part at offset `at` of the body, in this range of the receive buffer.
     Received { at: usize, range: Range<usize> },
-    /// The same, in a pipe.
+    /// A part at offset `at` of the body, in a pipe.
     Piped { at: usize, pipe: Pipe },
-    /// Everything is there.
+    /// The end: everything has arrived.
     End,
 }
 
-/// Whether a message of `len` bytes, framing included, is taken as it comes, `have` of them being there.
-pub(crate) fn is_long<P: Protocol>(len: usize, have: usize) -> bool {
+/// Whether a message of `len` bytes, framing included, is streamed once `have` bytes are received.
+pub(crate) fn is_streamed<P: Protocol>(len: usize, have: usize) -> bool {
     len > WHOLE_MESSAGE_BYTES_MAX && have >= P::HEAD_BYTES
 }
 
-impl<P: Protocol> Uploading<P> {
-    /// The rest of a message of `message_bytes` whose body has not begun to come.
+impl<P: Protocol> UploadState<P> {
+    /// The state for a message of `message_bytes` whose body has not begun to arrive.
     pub(crate) fn new(
         upload: P::Upload,
-        charge: Option<Permit>,
+        permit: Option<Permit>,
         body: Body,
         message_bytes: usize,
         tails: &Arc<TailPool>,
@@ -64,11 +63,11 @@ impl<P: Protocol> Uploading<P> {
         let tail_len = message_bytes.checked_sub(body.start + body.len);
         let tail_len = tail_len.ok_or(Malformed("a body longer than its message"))?;
         if tail_len > P::TAIL_BYTES_MAX {
-            return Err(Malformed("too much behind a body"));
+            return Err(Malformed("a tail above the limit"));
         }
         Ok(Self {
             upload,
-            charge,
+            permit,
             since: Instant::now(),
             pipe: None,
             is_pipe_full: false,
@@ -78,8 +77,8 @@ impl<P: Protocol> Uploading<P> {
         })
     }
 
-    /// Receives what comes next from the socket, which has some, where that need not go through a buffer: how many bytes, 0 at the
-    /// end of the stream.
+    /// Receives from a readable socket into a pipe or the tail. Returns the number of bytes, 0 at the end of the
+    /// stream; `None` if a buffer has to be used.
     pub(crate) fn receive(&mut self, socket: &TcpStream) -> Option<io::Result<usize>> {
         if self.at == self.body {
             return self.fill_tail(socket);
@@ -88,7 +87,7 @@ impl<P: Protocol> Uploading<P> {
         if wants_pipe { self.fill_pipe(socket) } else { None }
     }
 
-    /// Whether there is something to deal with.
+    /// Whether there is a piece to process.
     pub(crate) fn is_ready(&self, received: &[u8]) -> bool {
         self.is_pipe_ready() || !received.is_empty() || self.at == self.body && self.tail.is_whole()
     }
@@ -97,11 +96,11 @@ impl<P: Protocol> Uploading<P> {
         self.pipe.is_some() && (self.is_pipe_full || self.at == self.body)
     }
 
-    /// The next thing to deal with; what lies in `buffer` is taken from there.
+    /// Returns the next piece, from the pipe or from `buffer`.
     pub(crate) fn next(&mut self, buffer: &mut Option<Buffer>) -> Option<Part> {
         if self.is_pipe_ready() {
             self.is_pipe_full = false;
-            return self.pipe.take().map(|pipe| Part::Piped { at: self.at - pipe.held(), pipe });
+            return self.pipe.take().map(|pipe| Part::Piped { at: self.at - pipe.len(), pipe });
         }
         let have = buffer.as_ref().map_or(0, |buffer| buffer.bytes().len());
         if self.at < self.body {
@@ -113,14 +112,14 @@ impl<P: Protocol> Uploading<P> {
             return Some(part);
         }
         if let Some(buffer) = buffer {
-            buffer.start += self.tail.put(buffer.bytes());
+            buffer.start += self.tail.append(buffer.bytes());
         }
         self.tail.is_whole().then_some(Part::End)
     }
 
     fn fill_tail(&mut self, mut socket: &TcpStream) -> Option<io::Result<usize>> {
         let room = self.tail.room()?;
-        // No more at one time than into a receive buffer: other connections have their turn.
+        // At most one buffer's worth at a time, so that other connections have their turn.
         let most = room.len().min(BUFFER_BYTES);
         let received = socket.read(&mut room[..most]);
         if let Ok(count) = received {
@@ -129,21 +128,21 @@ impl<P: Protocol> Uploading<P> {
         Some(received)
     }
 
-    /// Moves bytes of the body into a pipe. `None` if there is no pipe to be had.
+    /// Splices bytes of the body into a pipe. `None` if no pipe is available.
     fn fill_pipe(&mut self, socket: &TcpStream) -> Option<io::Result<usize>> {
         if self.pipe.is_none() {
-            self.pipe = Some(Pipe::take().ok()?);
+            self.pipe = Some(Pipe::acquire().ok()?);
         }
         let pipe = self.pipe.as_mut()?;
         match pipe.fill_from_socket(socket.as_fd(), self.body - self.at) {
             Ok(taken) => {
                 self.at += taken;
-                self.is_pipe_full = pipe.held() >= PART_BYTES;
+                self.is_pipe_full = pipe.len() >= PART_BYTES;
                 Some(Ok(taken))
             }
-            // The socket may have bytes and the pipe no room: it counts pages, not bytes.
+            // `WouldBlock` also means a full pipe: its capacity counts pages, not bytes.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.is_pipe_full = pipe.held() > 0;
+                self.is_pipe_full = !pipe.is_empty();
                 Some(Err(error))
             }
             Err(error) => Some(Err(error)),

@@ -31,7 +31,11 @@ pub(super) const EDGES: [Row<'_>; 24] = [
     ("api-client", &["envelope"], &[]),
     // The locks of `vfs::sync`, and the networks of `vfs::bounds`.
     ("http-server", &["vfs"], &[]),
-    ("api", &["api-client", "control", "envelope", "http-server", "stable", "vfs"], &["identity", "vfs-testing"]),
+    (
+        "api",
+        &["api-client", "control", "envelope", "http-server", "stable", "vfs"],
+        &["identity", "vfs-testing"],
+    ),
     ("report", &["envelope"], &[]),
     ("wire-client", &["identity", "nfs-wire", "smb-wire", "xdr"], &[]),
     (

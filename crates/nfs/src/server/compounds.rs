@@ -26,7 +26,7 @@ pub(crate) struct RepliedCompound {
 
 /// Leaves the bytes that a compound has moved so far to be settled with its payment; the rest of it pays by itself.
 fn settled<T>(cx: &mut Context<'_, Rpc>, mut stats: CallStats<T>) -> CallStats<()> {
-    cx.stats = CallStats { moved: std::mem::take(&mut stats.moved), ..CallStats::default() };
+    cx.stats = CallStats { transferred: std::mem::take(&mut stats.transferred), ..CallStats::default() };
     stats.with_target(None)
 }
 
@@ -61,23 +61,22 @@ impl Rpc {
         let stats = performed.stats;
         match ended {
             Ok(Ended::WouldBlock(at)) => {
-                cx.out.abandon(start);
+                cx.out.truncate(start);
                 let stats = stats.with_target(None);
                 let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                Progress::WouldBlock(Continuation::Compound(Box::new(suspended)))
+                Progress::WaitForStorage(Continuation::Compound(Box::new(suspended)))
             }
             Ok(Ended::Held(at)) => {
-                cx.out.abandon(start);
+                cx.out.truncate(start);
                 let stats = settled(cx, stats);
                 let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
                 self.park_compound(cx, Box::new(suspended), flushes)
             }
             Ok(Ended::Unpaid(at, toll)) => {
-                cx.out.abandon(start);
+                cx.out.truncate(start);
                 let stats = settled(cx, stats);
                 let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                let at = Continuation::Compound(Box::new(suspended));
-                Progress::Unpaid { bytes: at.bytes(), at, toll }
+                Progress::WaitForTokens { at: Continuation::Compound(Box::new(suspended)), admission: toll }
             }
             Ok(Ended::Replied(results)) => {
                 cx.out.finish(start);
@@ -92,7 +91,7 @@ impl Rpc {
                 Progress::AfterSync(Continuation::CompoundReplied(Box::new(replied)))
             }
             Err(_) => {
-                cx.out.abandon(start);
+                cx.out.truncate(start);
                 cx.out.accept(call.xid, Accepted::GarbageArgs);
                 Progress::Done
             }

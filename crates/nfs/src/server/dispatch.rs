@@ -299,15 +299,15 @@ impl RpcCall {
                 out.finish(start);
             }
             Ok(Outcome::Again(again)) => {
-                out.abandon(start);
+                out.truncate(start);
                 return Err(again);
             }
             Ok(Outcome::NoProcedure) => {
-                out.abandon(start);
+                out.truncate(start);
                 out.accept(self.xid, Accepted::ProcUnavail);
             }
             Err(Malformed(_)) => {
-                out.abandon(start);
+                out.truncate(start);
                 out.accept(self.xid, Accepted::GarbageArgs);
             }
         }
@@ -332,7 +332,7 @@ impl RpcCall {
                 if sideband.fail(args, error, out) {
                     out.finish(start);
                 } else {
-                    out.abandon(start);
+                    out.truncate(start);
                     out.accept(self.xid, Accepted::SystemErr);
                 }
             }

@@ -30,10 +30,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tls::TlsPolicy;
 use transport::{
-    Body, CallStats, Connection, Context, Frame, Late, Listeners, Malformed, Outbox, Parked, Parking,
-    PartData, Plan, Progress, Protocol, Role,
+    Body, CallStats, Connection, Context, DeferredReply, Frame, Listeners, Malformed, Outbox, Parked,
+    Parking, PartData, Plan, Progress, Protocol, Role,
 };
-pub use transport::{Client, Settings, Users};
+pub use transport::{Client, Settings, VolumeConnections};
 use vfs::bounds::Network;
 use vfs::volume::traffic::ReadSource;
 use vfs::{Blocking, FsError, Namespace, Origin, Protection, Wait};
@@ -101,7 +101,7 @@ pub(crate) enum Upload {
 
 /// A call that goes on after a while.
 pub(crate) struct ParkedCall {
-    late: Late<Rpc>,
+    late: DeferredReply<Rpc>,
     at: Continuation,
 }
 
@@ -212,7 +212,7 @@ impl Protocol for Rpc {
             return Ok(None);
         }
         Ok(routed.map(|mut call| {
-            let (client, endpoint) = (connection.ends.peer.ip(), *endpoint);
+            let (client, endpoint) = (connection.endpoints.peer.ip(), *endpoint);
             let origin = Origin { client, endpoint, protocol: call.protocol(), protection };
             // Before the call is done: its data may take long to come.
             let reach = &connection.session;
@@ -222,11 +222,11 @@ impl Protocol for Rpc {
             let args = call.args(message);
             let from = (origin, connection.client());
             let toll = toll(&mut call, args, &self.service, &memory.namespace, from);
-            Plan { dispatch: call.dispatch(), call, toll }
+            Plan { dispatch: call.dispatch(), call, admission: toll }
         }))
     }
 
-    fn streams(&self, _: &Connection<Self>, call: &RpcCall) -> bool {
+    fn may_stream(&self, _: &Connection<Self>, call: &RpcCall) -> bool {
         call.streams()
     }
 
@@ -321,7 +321,7 @@ impl Protocol for Rpc {
         }
     }
 
-    fn cannot_wait(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
+    fn finish_without_tokens(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
         match at {
             Continuation::Compound(mut compound) => {
                 compound.at.cannot_pay();
@@ -445,7 +445,7 @@ impl Rpc {
         cx: &'c mut Context<'_, Self>,
         call: &'c RpcCall,
     ) -> (Call<'c>, &'c mut Outbox) {
-        let transport::Endpoints { peer, local } = cx.connection.ends;
+        let transport::Endpoints { peer, local } = cx.connection.endpoints;
         let moves_pages = cx.moves_pages();
         let call = Call {
             service: &self.service,
@@ -463,7 +463,7 @@ impl Rpc {
             cache: cx.memory.cache.as_mut(),
             pending: cx.pending,
             stats: std::mem::take(&mut cx.stats),
-            charge: &mut cx.charge,
+            charge: &mut cx.permit,
         };
         (call, cx.out)
     }
@@ -479,7 +479,7 @@ impl Rpc {
         let (Some(cache), Some(procedure)) = (&self.service.replay, call.procedure()) else {
             return Ok(None);
         };
-        let peer = cx.ends().peer;
+        let peer = cx.endpoints().peer;
         let key = cache.key((peer, cx.connection.protection()), call.xid, procedure, message);
         match cache.begin(&key, || Box::new(cx.detach())) {
             Verdict::New => Ok(Some(InProgress::new(cache, key, self.service.networks.of(peer.ip())))),
@@ -526,7 +526,7 @@ impl Rpc {
         mut blocked: Box<Blocked>,
     ) -> Progress<Continuation> {
         if again == Again::WouldWait && cx.blocking == Blocking::Never {
-            return Progress::WouldBlock(Continuation::Blocked(blocked));
+            return Progress::WaitForStorage(Continuation::Blocked(blocked));
         }
         let pauses = match again {
             Again::Held => blocked.pause(&cx.session().put_off),
@@ -538,7 +538,7 @@ impl Rpc {
             match self.park(cx, at, pauses) {
                 Ok(()) => {
                     // What it has paid is for when it is done.
-                    cx.stats.moved = moved;
+                    cx.stats.transferred = moved;
                     return Progress::Detached;
                 }
                 Err(back) => at = back,
@@ -606,7 +606,7 @@ impl Parked for ParkedCall {
         self.late.network()
     }
 
-    fn go_on(self) {
+    fn resume(self) {
         self.late.resume(self.at);
     }
 }
@@ -619,15 +619,15 @@ impl Sender for Connection<Rpc> {
     }
 }
 
-impl Waiter for Late<Rpc> {
+impl Waiter for DeferredReply<Rpc> {
     fn answer(self: Box<Self>, reply: &[u8]) {
         let mut out = Outbox::default();
         out.push_record(reply);
-        Self::answer(*self, &mut out);
+        Self::send(*self, &mut out);
     }
 
     fn give_up(self: Box<Self>) {
-        Self::give_up(*self);
+        Self::close_connection(*self);
     }
 }
 
@@ -732,8 +732,8 @@ impl View {
     }
 
     /// The connections that a call to a volume was answered on within this time.
-    pub fn users(&self, within: Duration) -> Users {
-        self.view.users(within)
+    pub fn users(&self, within: Duration) -> VolumeConnections {
+        self.view.volume_connections(within)
     }
 
     /// What clients have asked for by version, up to the last second or less.

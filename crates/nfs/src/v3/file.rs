@@ -115,7 +115,7 @@ pub(super) fn readlink(call: &mut Call<'_>, args: ReadlinkArgs<'_>, w: &mut Writ
     };
     match file.read_link() {
         Ok((attrs, target)) => {
-            call.stats.count_listed(Transferred::read(target.len()));
+            call.stats.count_metadata(Transferred::read(target.len()));
             let symlink_attributes = Some(convert::fattr(file.volume_id(), &attrs));
             accept(w, &ReadlinkOk { symlink_attributes, data: &target })
         }

@@ -302,7 +302,7 @@ impl<'o, 'c> Running<'o, 'c> {
     fn resume(&mut self, before: Suspended, out: &mut Outbox) {
         let Suspended { at, progress, current, saved, stateid, saved_stateid, slot, .. } = before;
         let Suspended { owners, payment, patience, results, .. } = before;
-        out.abandon(self.start);
+        out.truncate(self.start);
         out.bytes().extend_from_slice(&results);
         self.reader = Reader::new(self.ops.args.get(at..).unwrap_or_default());
         self.progress = progress;
@@ -334,21 +334,21 @@ impl<'o, 'c> Running<'o, 'c> {
                     self.progress.count(op, status, needs_sync, results);
                 }
                 Err(Stop::Replay(results)) => {
-                    out.abandon(self.start);
+                    out.truncate(self.start);
                     out.bytes().extend_from_slice(&results);
                     self.progress.is_replayed = true;
                 }
                 Err(Stop::Held) => {
-                    out.abandon(before.start);
+                    out.truncate(before.start);
                     self.ops.patience -= 1;
                     return Err(Pause::Held(at));
                 }
                 Err(Stop::Unpaid(toll)) => {
-                    out.abandon(before.start);
+                    out.truncate(before.start);
                     return Err(Pause::Unpaid(at, toll));
                 }
                 Err(Stop::WouldWait | Stop::Status(_) | Stop::Written(_)) => {
-                    out.abandon(before.start);
+                    out.truncate(before.start);
                     return Err(Pause::Blocks(at));
                 }
             }
@@ -377,7 +377,7 @@ impl<'o, 'c> Running<'o, 'c> {
         ops.payment.suspend(ops.call.charge);
         let handle = |place: Option<Place>| place.map(|place| place.handle(ops.call).bytes().to_vec());
         let results = out.since(self.start).unwrap_or_default().to_vec();
-        out.abandon(self.start);
+        out.truncate(self.start);
         Suspended {
             at,
             progress: self.progress,
@@ -482,7 +482,7 @@ fn perform(
         Err(stop) => return Err(stop),
     };
     if let Some(status) = refused {
-        out.abandon(before.start);
+        out.truncate(before.start);
         return Ok(refuse(op, status, out));
     }
     if traits.has(Traits::MOVES) {

@@ -130,7 +130,7 @@ impl Ops<'_, '_> {
 
     /// Counts bytes of listings, links and attributes, which limits count as data.
     pub(super) fn count_listed(&mut self, moved: Transferred) {
-        self.call.stats.count_listed(moved);
+        self.call.stats.count_metadata(moved);
     }
 
     /// The client whose session this is.

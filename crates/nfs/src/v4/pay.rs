@@ -77,7 +77,7 @@ impl Ops<'_, '_> {
         match toll.try_acquire() {
             Ok(charge) => {
                 let before = self.call.charge.replace(charge);
-                self.call.stats.settle(before);
+                self.call.stats.record_transferred(before);
                 self.payment.covered = covered;
                 Ok(())
             }

@@ -58,7 +58,7 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
         w.zeros(1);
     }
     if let Some(pages) = &pages {
-        ops.service.counts.count_spliced(pages.held());
+        ops.service.counts.count_spliced(pages.len());
     }
     ops.pages = pages;
     open.set_position(args.offset + read as u64);

@@ -503,7 +503,7 @@ impl Chain {
         let Some(paying) = toll(demand) else { return Ok(()) };
         if let Ok(charge) = paying.try_acquire() {
             let before = ops.charge.replace(charge);
-            ops.stats.settle(before);
+            ops.stats.record_transferred(before);
             (self.paid, self.paid_at) = (whole.map(|_| volume.id()).or(self.paid), Some(self.at));
             return Ok(());
         }

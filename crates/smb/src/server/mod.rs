@@ -32,10 +32,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use suspended::{Held, Replied, Rest, WaitingCall};
 use transport::{
-    Body, CallStats, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, Parked, Parking, PartData,
-    Pipe, Plan, Progress, Protocol, Role,
+    Body, CallStats, Context, DeferredReply, Dispatch, Endpoints, Frame, Malformed, Outbox, Parked, Parking,
+    PartData, Pipe, Plan, Progress, Protocol, Role,
 };
-pub use transport::{Client, Settings, Stats, Users};
+pub use transport::{Client, Settings, Stats, VolumeConnections};
 use vfs::bounds::Network;
 use vfs::qos::{Admission, is_anything_limited};
 use vfs::{Blocking, FsError, Namespace, VolumeId};
@@ -91,7 +91,7 @@ struct Suspended {
 
 /// A call that goes on after a while.
 struct ParkedCall {
-    late: Late<Smb>,
+    late: DeferredReply<Smb>,
     suspended: Box<Suspended>,
 }
 
@@ -166,7 +166,7 @@ impl Protocol for Smb {
             heads: Heads::default(),
             paid: None,
         };
-        let not_whole = |call| Ok(Some(Plan { call, dispatch: Dispatch::Batched, toll: None }));
+        let not_whole = |call| Ok(Some(Plan { call, dispatch: Dispatch::Batched, admission: None }));
         if protocol_id == ProtocolId::TRANSFORM {
             let header = TransformHeader::from_bytes(message).map_err(malformed)?;
             let size = usize::try_from(header.original_message_size).unwrap_or(usize::MAX);
@@ -197,10 +197,10 @@ impl Protocol for Smb {
             call.reply_bytes_max = Some(reply_bytes_max(plain));
             call.opened.shrink();
         }
-        Ok(Some(Plan { call, dispatch, toll }))
+        Ok(Some(Plan { call, dispatch, admission: toll }))
     }
 
-    fn streams(&self, connection: &transport::Connection<Self>, _: &Call) -> bool {
+    fn may_stream(&self, connection: &transport::Connection<Self>, _: &Call) -> bool {
         // Nobody else makes us keep a message of a megabyte.
         connection.session.is_logged_on()
     }
@@ -347,7 +347,7 @@ impl Smb {
         before: &[u8],
         flushes: usize,
     ) -> Progress<Continuation> {
-        let (ends, connection) = (cx.ends(), cx.connection);
+        let (ends, connection) = (cx.endpoints(), cx.connection);
         let ours = &connection.session;
         ours.attach(connection);
         let out = cx.out.bytes();
@@ -366,7 +366,7 @@ impl Smb {
             pending: cx.pending,
             trail: &mut cx.memory.trail,
             stats: &mut cx.stats,
-            charge: &mut cx.charge,
+            charge: &mut cx.permit,
         };
         match chain.run(&mut with, message, out, base) {
             Ended::Replied => replied(cx, chain, frame_start, cx.pending.added() == flushes),
@@ -399,18 +399,17 @@ impl Smb {
     ) -> Progress<Continuation> {
         if ended == Ended::WouldBlock && cx.blocking == Blocking::Never {
             suspended.stats = std::mem::take(&mut cx.stats);
-            return Progress::WouldBlock(Continuation::Suspended(suspended));
+            return Progress::WaitForStorage(Continuation::Suspended(suspended));
         }
         if suspended.replies.is_empty() {
             // No command is done: it counts when one is. Bytes were moved all the same.
-            cx.stats = CallStats { moved: cx.stats.moved, ..CallStats::default() };
+            cx.stats = CallStats { transferred: cx.stats.transferred, ..CallStats::default() };
         }
         if ended == Ended::Unpaid
             && cx.pending.added() == flushes
             && let Some(toll) = suspended.chain.settle_unpaid()
         {
-            let bytes = suspended.bytes();
-            return Progress::Unpaid { at: Continuation::Suspended(suspended), bytes, toll };
+            return Progress::WaitForTokens { at: Continuation::Suspended(suspended), admission: toll };
         }
         self.put_off(cx, suspended, flushes)
     }
@@ -429,7 +428,7 @@ impl Smb {
         let (is_pending, had_interim) = (cx.pending.added() > flushes, chain.has_interim());
         let ours = Arc::clone(cx.session());
         if cx.out.bytes().len() == base {
-            cx.stats = CallStats { moved: cx.stats.moved, ..CallStats::default() };
+            cx.stats = CallStats { transferred: cx.stats.transferred, ..CallStats::default() };
         }
         let out = cx.out.bytes();
         chain.interim(&ours, &waits, out, base);
@@ -511,7 +510,7 @@ impl Smb {
 
 impl Sender for transport::Connection<Smb> {
     fn send_surely(&self, messages: &mut Outbox, patience: Duration) {
-        Self::send_surely(self, messages, patience);
+        Self::send_within(self, messages, patience);
     }
 
     fn is_ended(&self) -> bool {
@@ -519,7 +518,7 @@ impl Sender for transport::Connection<Smb> {
     }
 
     fn client(&self) -> IpAddr {
-        self.ends.peer.ip()
+        self.endpoints.peer.ip()
     }
 
     fn prove(&self) {
@@ -547,7 +546,7 @@ impl Parked for ParkedCall {
         self.late.network()
     }
 
-    fn go_on(self) {
+    fn resume(self) {
         self.late.resume(Continuation::Suspended(self.suspended));
     }
 }
@@ -570,7 +569,7 @@ fn enter(call: Call, message: &[u8]) -> Result<Opened, Malformed> {
 
 /// Ends a connection whose message cannot be answered.
 fn end(cx: &Context<'_, Smb>, error: Malformed) -> Progress<Continuation> {
-    tracing::info!(peer = %cx.connection.ends.peer, %error, "a connection is ended");
+    tracing::info!(peer = %cx.connection.endpoints.peer, %error, "a connection is ended");
     cx.connection.close();
     Progress::Done
 }
@@ -637,7 +636,7 @@ fn finish(chain: &Chain, out: &mut Vec<u8>, start: usize) {
         return out.truncate(start);
     }
     chain.pad(out, start + head_bytes(chain));
-    let piped = chain.pages.as_ref().map_or(0, Pipe::held);
+    let piped = chain.pages.as_ref().map_or(0, Pipe::len);
     if chain.sealed_by.is_none() {
         chain.sign(out, start + FRAMING);
     }
@@ -730,8 +729,8 @@ impl View {
     }
 
     /// The connections that a call to a volume was answered on within this time.
-    pub fn users(&self, within: Duration) -> Users {
-        self.transport.users(within)
+    pub fn users(&self, within: Duration) -> VolumeConnections {
+        self.transport.volume_connections(within)
     }
 
     /// How it does.

@@ -57,7 +57,7 @@ impl Rest {
         let ours = Arc::clone(&connection.session);
         let suspended =
             Suspended { connection: ours, message, chain, replies: Vec::new(), stats: CallStats::default() };
-        connection.late().resume(Continuation::Suspended(Box::new(suspended)));
+        connection.defer_reply().resume(Continuation::Suspended(Box::new(suspended)));
     }
 }
 
@@ -84,7 +84,7 @@ impl WaitingCall {
         chain.woken(waker, woken, ends_with);
         let (ours, stats) = (Arc::clone(&connection.session), CallStats::default());
         let suspended = Suspended { connection: ours, message, chain, replies, stats };
-        connection.late().resume(Continuation::Suspended(Box::new(suspended)));
+        connection.defer_reply().resume(Continuation::Suspended(Box::new(suspended)));
     }
 }
 

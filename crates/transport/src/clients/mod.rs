@@ -1,11 +1,12 @@
-//! The clients that are connected: how many connections each may have, which of them give way, and the memory of calls that wait.
+//! The connected clients: connections of each, evictions, and memory of queued calls.
 //!
-//! A connection has proven nothing until its protocol says so ([`crate::Connection::prove`]). Where connections run out, those give
-//! way that have proven nothing ([`Yielding`]); the others stay, so that a network may have only its share of these ([`Bounds`]).
+//! A connection is unproven until its protocol proves it ([`crate::Connection::prove`]). When connections run out,
+//! unproven ones are evicted ([`EvictionQueue`]). Proven connections stay, so a network may have only its share of them
+//! ([`Bounds`]).
 
-use crate::limits::{ADDRESSES_OF_NETWORK_MAX, LEAVING_MAX, YIELD_TIME_MIN};
+use crate::eviction_queue::EvictionQueue;
+use crate::limits::{ADDRESSES_OF_NETWORK_MAX, EVICTED_MAX, EVICTION_AGE_MIN};
 use crate::settings::Settings;
-use crate::yielding::Yielding;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicUsize;
@@ -14,130 +15,129 @@ use std::time::Instant;
 use vfs::bounds::{Bounds, Full, Network, Networks, Party, Slot};
 use vfs::sync::Mutex;
 
-/// All clients that are connected.
 pub(crate) struct Clients {
     networks: Networks,
     connections_max: usize,
     client_connections_max: usize,
-    /// Connections that have proven something.
     proven: Arc<Bounds>,
-    known: Mutex<Known>,
+    table: Mutex<ClientTable>,
 }
 
 /// The connections that count. Evicted ones do not.
-struct Known {
+struct ClientTable {
     connections: usize,
     clients: HashMap<IpAddr, Client>,
-    /// The addresses of each IPv6 network that are clients. Where they are as many as may be, the last one stands for all others.
+    /// The client addresses of each IPv6 network. At the limit, the last address stands for all further ones.
     addresses: HashMap<Network, Vec<IpAddr>>,
-    unproven: Yielding<Newcomer>,
+    unproven: EvictionQueue<UnprovenConnection>,
     /// Evicted connections that are still open.
-    leaving: HashSet<u64>,
+    evicted: HashSet<u64>,
 }
 
 struct Client {
-    taken: Arc<ClientUse>,
+    usage: Arc<ClientUsage>,
     connections: usize,
     unproven: BTreeSet<u64>,
 }
 
-/// A connection that has proven nothing.
-struct Newcomer {
+struct UnprovenConnection {
     client: IpAddr,
-    /// The connection, once an event loop has it.
-    connection: Option<Weak<dyn GivesWay>>,
+    /// The connection, once an event loop has registered it.
+    connection: Option<Weak<dyn Evictable>>,
 }
 
-/// A connection that can be evicted.
-pub(crate) trait GivesWay: Send + Sync {
-    /// Ends it soon, from any thread.
-    fn give_way(&self);
+pub(crate) trait Evictable: Send + Sync {
+    /// Ends the connection soon. May be called on any thread.
+    fn evict(&self);
 }
 
-/// Memory that a client takes.
+/// Memory that a client occupies.
 #[derive(Default)]
-pub(crate) struct ClientUse {
-    /// Bytes of calls that are queued for the limits of volumes.
+pub(crate) struct ClientUsage {
+    /// Bytes of calls that wait for the limits of volumes.
     pub(crate) queued_bytes: AtomicUsize,
 }
 
-/// A connection of a client, counted until it is dropped.
-pub(crate) struct Counted {
+/// A connection of a client. Dropping it ends the count.
+pub(crate) struct ConnectionGuard {
     clients: Arc<Clients>,
     network: Network,
     client: IpAddr,
-    taken: Arc<ClientUse>,
+    usage: Arc<ClientUsage>,
     number: u64,
     slot: Mutex<Slot>,
 }
 
-/// Why a connection is refused.
+/// The reason for which a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// The client has as many as it may.
+pub(crate) enum Refusal {
+    /// The client has reached its maximum.
     Client,
-    /// The client's network has its share.
+    /// The client's network has reached its share.
     Network,
-    /// There are too many in all.
+    /// The server has reached its maximum.
     All,
 }
 
 impl Clients {
-    /// No client yet.
     pub(crate) fn new(settings: &Settings) -> Arc<Self> {
         let Settings { networks, connections_max, client_connections_max, .. } = *settings;
-        let known = Known {
+        let known = ClientTable {
             connections: 0,
             clients: HashMap::new(),
             addresses: HashMap::new(),
-            unproven: Yielding::new(YIELD_TIME_MIN),
-            leaving: HashSet::new(),
+            unproven: EvictionQueue::new(EVICTION_AGE_MIN),
+            evicted: HashSet::new(),
         };
         let (proven, known) = (Bounds::new(connections_max, 0), Mutex::new(known));
-        Arc::new(Self { networks, connections_max, client_connections_max, proven, known })
+        Arc::new(Self { networks, connections_max, client_connections_max, proven, table: known })
     }
 
-    /// Whether so many connections are about to end that further ones have to wait for that.
+    /// Whether so many evicted connections are still open that accepting has to pause.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.lock().leaving.len() >= LEAVING_MAX
+        self.lock().evicted.len() >= EVICTED_MAX
     }
 
-    /// Counts a connection. Where there are too many, another one is evicted that has proven nothing.
-    pub(crate) fn connect(self: &Arc<Self>, address: IpAddr, now: Instant) -> Result<Counted, Refused> {
+    /// Counts a connection. At the maximum, an unproven one is evicted for it.
+    pub(crate) fn connect(
+        self: &Arc<Self>,
+        address: IpAddr,
+        now: Instant,
+    ) -> Result<ConnectionGuard, Refusal> {
         let network = self.networks.of(address);
         let mut known = self.lock();
         let client = known.client_of(address.to_canonical(), network);
-        // Whether it could prove anything, which would be refused later.
-        let mut slot = self.proven.take(&Party::of(network), 1).map_err(Refused::from)?;
+        // The connection would be refused later if its network could not prove another one.
+        let mut slot = self.proven.take(&Party::of(network), 1).map_err(Refusal::from)?;
         slot.set(0);
         let is_full =
             known.clients.get(&client).is_some_and(|of| of.connections >= self.client_connections_max);
         let evicted = if is_full {
-            known.end_first_of(client, now).ok_or(Refused::Client)?
+            known.evict_first_of(client, now).ok_or(Refusal::Client)?
         } else if known.connections >= self.connections_max {
-            known.give_way(network, now).ok_or(Refused::All)?
+            known.give_way(network, now).ok_or(Refusal::All)?
         } else {
             None
         };
         let (number, taken) = known.add(client, network, now);
         drop(known);
         if let Some(connection) = evicted.and_then(|connection| connection.upgrade()) {
-            connection.give_way();
+            connection.evict();
         }
         let (clients, slot) = (Arc::clone(self), Mutex::new(slot));
-        Ok(Counted { clients, network, client, taken, number, slot })
+        Ok(ConnectionGuard { clients, network, client, usage: taken, number, slot })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock()
+    fn lock(&self) -> MutexGuard<'_, ClientTable> {
+        self.table.lock()
     }
 }
 
-/// An evicted connection, if an event loop has it already.
-type Evicted = Option<Weak<dyn GivesWay>>;
+/// An evicted connection, if an event loop has registered it.
+type Evicted = Option<Weak<dyn Evictable>>;
 
-impl Known {
-    /// The address that stands for the client at this one: itself, unless its network has too many.
+impl ClientTable {
+    /// The address that stands for a client: `address` itself, unless its network has too many.
     fn client_of(&self, address: IpAddr, network: Network) -> IpAddr {
         if address.is_ipv4() || self.clients.contains_key(&address) {
             return address;
@@ -148,35 +148,35 @@ impl Known {
         shared.copied().unwrap_or(address)
     }
 
-    /// Adds a connection: its number, and what its client takes.
-    fn add(&mut self, client: IpAddr, network: Network, now: Instant) -> (u64, Arc<ClientUse>) {
-        let number = self.unproven.add(network, now, Newcomer { client, connection: None });
+    /// Adds a connection. Returns its number and its client's usage.
+    fn add(&mut self, client: IpAddr, network: Network, now: Instant) -> (u64, Arc<ClientUsage>) {
+        let number = self.unproven.add(network, now, UnprovenConnection { client, connection: None });
         if client.is_ipv6() && !self.clients.contains_key(&client) {
             self.addresses.entry(network).or_default().push(client);
         }
-        let new = || Client { taken: Arc::default(), connections: 0, unproven: BTreeSet::new() };
+        let new = || Client { usage: Arc::default(), connections: 0, unproven: BTreeSet::new() };
         let of = self.clients.entry(client).or_insert_with(new);
         of.connections += 1;
         of.unproven.insert(number);
         self.connections += 1;
-        (number, Arc::clone(&of.taken))
+        (number, Arc::clone(&of.usage))
     }
 
-    /// Evicts the oldest connection of a client that has proven nothing, if it has had its time.
-    fn end_first_of(&mut self, client: IpAddr, now: Instant) -> Option<Evicted> {
+    /// Evicts the oldest unproven connection of a client, if it is old enough.
+    fn evict_first_of(&mut self, client: IpAddr, now: Instant) -> Option<Evicted> {
         let unproven = &self.clients.get(&client)?.unproven;
-        let (number, newcomer) = self.unproven.end_first(unproven, now)?;
-        Some(self.leave(number, newcomer))
+        let (number, newcomer) = self.unproven.evict_first(unproven, now)?;
+        Some(self.mark_evicted(number, newcomer))
     }
 
-    /// Evicts one for a client of this network.
+    /// Evicts a connection in favor of a client of this network.
     fn give_way(&mut self, to: Network, now: Instant) -> Option<Evicted> {
-        let (number, newcomer) = self.unproven.give_way(to, now)?;
-        Some(self.leave(number, newcomer))
+        let (number, newcomer) = self.unproven.evict_for(to, now)?;
+        Some(self.mark_evicted(number, newcomer))
     }
 
-    fn leave(&mut self, number: u64, newcomer: Newcomer) -> Evicted {
-        self.leaving.insert(number);
+    fn mark_evicted(&mut self, number: u64, newcomer: UnprovenConnection) -> Evicted {
+        self.evicted.insert(number);
         self.uncount(newcomer.client, number);
         newcomer.connection
     }
@@ -188,7 +188,7 @@ impl Known {
         of.unproven.remove(&number);
     }
 
-    /// Forgets a client without connections.
+    /// Removes a client that has no connections.
     fn sweep(&mut self, client: IpAddr, network: Network) {
         if self.clients.get(&client).is_none_or(|of| of.connections > 0) {
             return;
@@ -203,10 +203,9 @@ impl Known {
     }
 }
 
-impl Counted {
-    /// What the client takes in all.
-    pub(crate) fn taken(&self) -> &Arc<ClientUse> {
-        &self.taken
+impl ConnectionGuard {
+    pub(crate) fn usage(&self) -> &Arc<ClientUsage> {
+        &self.usage
     }
 
     /// The address that stands for the client.
@@ -214,20 +213,19 @@ impl Counted {
         self.client
     }
 
-    /// The network of the client.
     pub(crate) fn network(&self) -> Network {
         self.network
     }
 
-    /// Says which connection it is, so that it can be evicted. `false`: it is evicted already.
-    pub(crate) fn attach(&self, connection: Weak<dyn GivesWay>) -> bool {
+    /// Registers the connection that an eviction ends. `false`: it is evicted already.
+    pub(crate) fn attach(&self, connection: Weak<dyn Evictable>) -> bool {
         let mut known = self.clients.lock();
         let Some(newcomer) = known.unproven.get_mut(self.number) else { return false };
         newcomer.connection = Some(connection);
         true
     }
 
-    /// Counts it among those that stay. `false`: the client's network has as many as it may.
+    /// Counts the connection as proven. `false`: the client's network has reached its share.
     pub(crate) fn prove(&self) -> bool {
         if self.slot.lock().grow(1).is_err() {
             return false;
@@ -241,10 +239,10 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let mut known = self.clients.lock();
-        if !known.leaving.remove(&self.number) {
+        if !known.evicted.remove(&self.number) {
             known.unproven.remove(self.number);
             known.uncount(self.client, self.number);
         }
@@ -252,7 +250,7 @@ impl Drop for Counted {
     }
 }
 
-impl From<Full> for Refused {
+impl From<Full> for Refusal {
     fn from(full: Full) -> Self {
         match full {
             Full::All | Full::Strangers => Self::All,
@@ -261,9 +259,8 @@ impl From<Full> for Refused {
     }
 }
 
-impl Refused {
-    /// The reason in words.
-    pub(crate) fn why(self) -> &'static str {
+impl Refusal {
+    pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Client => "too many from this address",
             Self::Network => "too many from this network",

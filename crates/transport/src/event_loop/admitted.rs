@@ -1,4 +1,4 @@
-//! Calls that were queued for the limits of their volumes and may go on.
+//! Queued calls that the limits of their volumes have admitted.
 
 use super::EventLoop;
 use crate::limits::TURN_BYTES_MAX;
@@ -8,33 +8,33 @@ use std::sync::Arc;
 use vfs::qos::Permit;
 
 impl<P: Protocol> EventLoop<P> {
-    /// Notes that a queued call may go on. A connection that has ended gets no answer.
-    pub(super) fn note_admitted(&mut self, token: u64, number: u64, charge: Permit) {
+    /// Records an admitted call. A call of a closed connection gets no reply.
+    pub(super) fn note_admitted(&mut self, token: u64, number: u64, permit: Permit) {
         if let Some(entry) = self.connections.get_mut(&token) {
             if entry.admitted.is_empty() {
                 self.with_admitted.push(token);
             }
-            entry.admitted.push_back((number, charge));
+            entry.admitted.push_back((number, permit));
         }
     }
 
-    /// Does such calls of a connection, as far as its client reads the replies, which leave together.
+    /// Runs the admitted calls of a connection, as long as its client reads the replies, which leave together.
     pub(super) fn do_admitted(&mut self, token: u64) {
         let Some(entry) = self.connections.get(&token) else { return };
         let (connection, mut is_last) = (Arc::clone(&entry.connection), false);
         while let Some(entry) = self.connections.get_mut(&token)
-            && connection.takes_replies()
-            && let Some((number, charge)) = entry.admitted.pop_front()
+            && connection.reads_replies()
+            && let Some((number, permit)) = entry.admitted.pop_front()
         {
             is_last = entry.admitted.is_empty();
             if let Some(Queued::Call { call, message, since, .. }) = connection.queue.take(number) {
-                self.runner.run_queued(&connection, call, &message, since, charge);
+                self.runner.run_queued(&connection, call, &message, since, permit);
             }
             if self.runner.pending_bytes() >= TURN_BYTES_MAX {
                 self.runner.send(&connection);
             }
         }
-        // Whatever ended the loop: the runner is for another connection next.
+        // The runner serves another connection next, so no reply may stay in it.
         self.runner.send(&connection);
         if is_last {
             connection.resume_if_paused();

@@ -1,19 +1,19 @@
-//! One event loop for each core: receives messages, answers at once what can be answered at once, hands on the rest.
+//! The event loops, one for each core: they receive messages, reply immediately where possible, and hand the rest on.
 
 mod admitted;
 mod spill;
 mod unread;
 
-use crate::clients::{Counted, GivesWay};
+use crate::clients::{ConnectionGuard, Evictable};
 use crate::connection::{Connection, Watch};
-use crate::inbound::{Inbound, Received, Released};
+use crate::inbound::{Inbound, Received, ReleasedConnection};
 use crate::job::Job;
 use crate::lease::Lease;
 use crate::mailbox::{Mailbox, Message, WAKE};
 use crate::message::Endpoints;
 use crate::protocol::Protocol;
-use crate::runner::{First, Rest, Runner, Site};
-use crate::shared::{LoopHome, Shared};
+use crate::runner::{LeasedCall, RunSite, Runner, TurnEnd};
+use crate::shared::{EventLoopHandle, Shared};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::{HashMap, VecDeque};
@@ -26,27 +26,25 @@ use vfs::panics;
 use vfs::qos::Permit;
 
 const EVENTS_MAX: usize = 256;
-/// The loop looks around at least this often.
+/// The longest wait before the periodic checks.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A connection as its event loop knows it.
 struct Entry<P: Protocol> {
     connection: Arc<Connection<P>>,
-    /// What was received; `None` while a storage thread has it.
+    /// The receiving half; `None` while a storage thread has it.
     inbound: Option<Inbound<P>>,
-    /// Queued calls that may go on, and what they have paid.
+    /// Admitted calls, by number, with their permits.
     admitted: VecDeque<(u64, Permit)>,
-    /// The client sends no more, and waits for what it has asked.
+    /// Whether the client has closed its sending half and waits for its last replies.
     is_ending: bool,
-    /// The tick at which bytes last came or went.
-    moved: u32,
-    /// The tick at which the message that is coming in began.
-    began: u32,
+    /// The tick at which bytes were last received or sent.
+    last_progress: u32,
+    /// The tick at which the incomplete message began.
+    message_began: u32,
     /// The tick at which the client connected.
     accepted: u32,
 }
 
-/// An event loop.
 pub(crate) struct EventLoop<P: Protocol> {
     mailbox: Arc<Mailbox<P>>,
     shared: Arc<Shared<P>>,
@@ -55,24 +53,24 @@ pub(crate) struct EventLoop<P: Protocol> {
     runner: Runner<P>,
     /// Connections that wait for a receive buffer.
     without_buffer: Vec<u64>,
-    /// Connections with queued calls that may go on.
+    /// Connections with admitted calls.
     with_admitted: Vec<u64>,
-    /// Connections that have more calls than fitted into their turn.
-    again: Vec<u64>,
-    /// Only one connection has something to say in this round.
+    /// Connections with calls left over from their turn.
+    ready_again: Vec<u64>,
+    /// Whether only one connection is ready in this round.
     is_alone: bool,
     ticks: u32,
     stop: Option<Instant>,
 }
 
 impl<P: Protocol> Entry<P> {
-    /// Whether it is the client that keeps this connection from going on.
+    /// Whether progress on this connection depends on the client alone.
     fn waits_for_client(&self) -> bool {
         !self.connection.is_paused() || self.connection.has_unread()
     }
 
-    /// Receives the rest of a long body no more: it will not be answered.
-    fn give_up_upload(&mut self) {
+    /// Discards a long body: the call will not be answered.
+    fn abort_upload(&mut self) {
         if self.inbound.as_mut().is_some_and(|inbound| inbound.uploading.take().is_some()) {
             self.connection.end_calls(1);
         }
@@ -80,7 +78,6 @@ impl<P: Protocol> Entry<P> {
 }
 
 impl<P: Protocol> EventLoop<P> {
-    /// A loop that is reached through `mailbox`.
     pub(crate) fn new(mailbox: Arc<Mailbox<P>>, shared: Arc<Shared<P>>) -> Self {
         let runner = Runner::new(shared.memory());
         Self {
@@ -91,20 +88,19 @@ impl<P: Protocol> EventLoop<P> {
             runner,
             without_buffer: Vec::new(),
             with_admitted: Vec::new(),
-            again: Vec::new(),
+            ready_again: Vec::new(),
             is_alone: false,
             ticks: 0,
             stop: None,
         }
     }
 
-    /// Runs until it is stopped.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let mut last_tick = Instant::now();
         let tick = Timespec { tv_sec: 1, tv_nsec: 0 };
         while !self.is_finished() {
-            let patience = if self.again.is_empty() { &tick } else { &Timespec::default() };
+            let patience = if self.ready_again.is_empty() { &tick } else { &Timespec::default() };
             match epoll::wait(
                 &self.mailbox.epoll,
                 rustix::buffer::spare_capacity(&mut events),
@@ -113,17 +109,17 @@ impl<P: Protocol> EventLoop<P> {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            self.is_alone = events.len() + self.again.len() == 1;
+            self.is_alone = events.len() + self.ready_again.len() == 1;
             for event in events.drain(..) {
                 let token = event.data.u64();
                 if token == WAKE {
-                    self.read_all();
+                    self.read_mailbox();
                 } else {
-                    self.guard(token, |own| own.handle(token, event.flags));
+                    self.catch_panic(token, |own| own.handle_event(token, event.flags));
                 }
             }
-            for token in std::mem::take(&mut self.again) {
-                self.guard(token, |own| own.go_on(token));
+            for token in std::mem::take(&mut self.ready_again) {
+                self.catch_panic(token, |own| own.process_received(token));
             }
             if self.is_crowded() {
                 self.shed();
@@ -133,7 +129,7 @@ impl<P: Protocol> EventLoop<P> {
                 self.tick();
             }
         }
-        // What is on its way still arrives; closing alone could cut it off where calls lie unread.
+        // Closing alone could reset the connection, and lose replies in flight, if it has unread calls.
         for entry in self.connections.values() {
             let _ = entry.connection.socket.shutdown(Shutdown::Write);
         }
@@ -146,35 +142,34 @@ impl<P: Protocol> EventLoop<P> {
         })
     }
 
-    /// Does something for a connection. Should that panic, the connection ends, and no other one.
-    fn guard(&mut self, token: u64, work: impl FnOnce(&mut Self)) {
+    /// Runs `work` for a connection. A panic ends this connection and no other.
+    fn catch_panic(&mut self, token: u64, work: impl FnOnce(&mut Self)) {
         if panics::catch(|| work(self)).is_ok() {
             return;
         }
-        // What the work has left half done is not used.
+        // The panic may have left the runner in an inconsistent state.
         self.runner = Runner::new(self.shared.memory());
         if let Some(entry) = self.connections.get(&token) {
-            tracing::error!(peer = %entry.connection.ends.peer, "a call panicked; its connection is closed");
+            tracing::error!(peer = %entry.connection.endpoints.peer, "a call panicked; its connection is closed");
             entry.connection.close();
         }
         self.end(token, None);
     }
 
-    /// Reads what other threads have to say.
-    fn read_all(&mut self) {
+    fn read_mailbox(&mut self) {
         for message in self.mailbox.collect() {
             let token = message.token();
-            self.guard(token, |own| own.read(message));
+            self.catch_panic(token, |own| own.handle_message(message));
         }
         for token in std::mem::take(&mut self.with_admitted) {
-            self.guard(token, |own| own.do_admitted(token));
+            self.catch_panic(token, |own| own.do_admitted(token));
         }
     }
 
-    fn handle(&mut self, token: u64, flags: EventFlags) {
+    fn handle_event(&mut self, token: u64, flags: EventFlags) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         if flags.contains(EventFlags::OUT) {
-            entry.moved = self.ticks;
+            entry.last_progress = self.ticks;
             let connection = Arc::clone(&entry.connection);
             connection.send_queued();
             let goes_on = connection.is_paused() && connection.may_take_calls() || entry.is_ending;
@@ -184,50 +179,50 @@ impl<P: Protocol> EventLoop<P> {
             }
         }
         if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
-            // Closed in both directions: nobody would hear the answers.
+            // Closed in both directions: no reply would arrive.
             self.end(token, None);
         } else if flags.contains(EventFlags::IN) {
             self.receive(token);
         }
     }
 
-    fn read(&mut self, message: Message<P>) {
+    fn handle_message(&mut self, message: Message<P>) {
         match message {
             Message::Accepted(socket, peer, listener, client) => {
-                if let Err(error) = self.adopt(socket, peer, &listener, client) {
+                if let Err(error) = self.add_connection(socket, peer, &listener, client) {
                     self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);
-                    tracing::warn!(%peer, %error, "cannot watch a connection");
+                    tracing::warn!(%peer, %error, "cannot register a connection");
                 }
             }
             Message::Resume(token) => self.resume(token),
             Message::Released(token, released) => self.reclaim(token, *released),
-            Message::Admitted(token, number, charge) => self.note_admitted(token, number, charge),
+            Message::Admitted(token, number, permit) => self.note_admitted(token, number, permit),
             Message::BuffersScarce => self.spill(),
             Message::BuffersFree => {
                 for token in std::mem::take(&mut self.without_buffer) {
-                    self.guard(token, |own| own.resume(token));
+                    self.catch_panic(token, |own| own.resume(token));
                 }
             }
             Message::Stop(deadline) => {
                 self.stop = Some(deadline);
                 self.shared.resources.stopping.store(true, Ordering::SeqCst);
-                self.again.clear();
+                self.ready_again.clear();
                 for entry in self.connections.values_mut() {
                     entry.connection.set_paused(true);
                     entry.connection.queue.forget();
                     entry.admitted.clear();
-                    entry.give_up_upload();
+                    entry.abort_upload();
                 }
             }
         }
     }
 
-    fn adopt(
+    fn add_connection(
         &mut self,
         socket: TcpStream,
         peer: SocketAddr,
         listener: &P::Listener,
-        client: Counted,
+        client: ConnectionGuard,
     ) -> io::Result<()> {
         let token = self.next_token;
         self.next_token += 1;
@@ -235,33 +230,32 @@ impl<P: Protocol> EventLoop<P> {
         socket.set_nodelay(true)?;
         rustix::net::sockopt::set_socket_keepalive(&socket, true)?;
         epoll::add(&self.mailbox.epoll, &socket, EventData::new_u64(token), EventFlags::IN)?;
-        let ends = Endpoints { peer, local: socket.local_addr()?.ip() };
-        let session = self.shared.protocol.session(listener, ends);
+        let endpoints = Endpoints { peer, local: socket.local_addr()?.ip() };
+        let session = self.shared.protocol.session(listener, endpoints);
         let Shared { protocol, pool, resources, .. } = &*self.shared;
-        let home = LoopHome { mailbox: Arc::clone(&self.mailbox), pool: Arc::clone(pool) };
-        let watch = Watch { token, epoll: Arc::clone(&self.mailbox.epoll) };
-        let connection =
-            Connection::new(protocol, session, (socket, ends), watch, Box::new(home), client, resources);
+        let event_loop = EventLoopHandle { mailbox: Arc::clone(&self.mailbox), pool: Arc::clone(pool) };
+        let watch = Watch { event_loop: Box::new(event_loop), token, epoll: Arc::clone(&self.mailbox.epoll) };
+        let connection = Connection::new(protocol, session, socket, endpoints, watch, client, resources);
         let connection = Arc::new(connection);
         self.shared.registry.add(&connection);
         let itself: Weak<Connection<P>> = Arc::downgrade(&connection);
         if !connection.queue.counted().attach(itself) {
-            connection.give_way();
+            connection.evict();
         }
         let entry = Entry {
             connection,
             inbound: Some(Inbound::new(resources)),
             admitted: VecDeque::new(),
             is_ending: false,
-            moved: self.ticks,
-            began: self.ticks,
+            last_progress: self.ticks,
+            message_began: self.ticks,
             accepted: self.ticks,
         };
         self.connections.insert(token, entry);
         Ok(())
     }
 
-    /// Goes on with a connection that stopped taking calls: first with what it has received already.
+    /// Resumes a paused connection, beginning with the bytes that it has received already.
     fn resume(&mut self, token: u64) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         if self.stop.is_some() || entry.inbound.is_none() || !entry.connection.is_paused() {
@@ -269,23 +263,23 @@ impl<P: Protocol> EventLoop<P> {
         }
         if !entry.is_ending {
             entry.connection.set_paused(false);
-            entry.began = self.ticks;
+            entry.message_began = self.ticks;
         }
-        self.go_on(token);
+        self.process_received(token);
     }
 
-    /// Receives again what a storage thread received for a while.
-    fn reclaim(&mut self, token: u64, released: Released<P>) {
+    /// Takes the receiving half back from a storage thread.
+    fn reclaim(&mut self, token: u64, released: ReleasedConnection<P>) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let connection = Arc::clone(&entry.connection);
         connection.reclaim();
         entry.inbound = Some(released.inbound);
-        entry.moved = self.ticks;
+        entry.last_progress = self.ticks;
         if let Some(error) = released.error {
             return self.end(token, Some(error.0));
         }
         if self.stop.is_some() {
-            entry.give_up_upload();
+            entry.abort_upload();
         }
         if entry.inbound.as_ref().is_some_and(|inbound| inbound.is_closed) {
             return self.stop_receiving(token);
@@ -293,28 +287,27 @@ impl<P: Protocol> EventLoop<P> {
         if connection.may_take_calls() || entry.is_ending {
             self.resume(token);
         }
-        // What a storage thread has left of a message is as old as before.
+        // An incomplete message is as old as before the lease.
         if let Some(entry) = self.connections.get_mut(&token)
-            && let Some(since) = entry.inbound.as_ref().and_then(Inbound::kept_since)
+            && let Some(since) = entry.inbound.as_ref().and_then(Inbound::long_tail_since)
         {
             let age_s = u32::try_from(since.elapsed().as_secs()).unwrap_or(u32::MAX);
-            entry.began = self.ticks.saturating_sub(age_s);
+            entry.message_began = self.ticks.saturating_sub(age_s);
         }
     }
 
-    /// Does what is left to do for a client that sends no more.
+    /// Finishes the remaining calls of a client that sends nothing more.
     fn stop_receiving(&mut self, token: u64) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
-        // A storage thread that has it brings it back.
+        // A storage thread that has the receiving half returns it later.
         let Some(inbound) = &mut entry.inbound else { return };
         inbound.release_empty_buffer();
         entry.is_ending = true;
         entry.connection.set_paused(true);
-        self.go_on(token);
+        self.process_received(token);
     }
 
-    /// Deals with what a connection has received already.
-    fn go_on(&mut self, token: u64) {
+    fn process_received(&mut self, token: u64) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(inbound) = &mut entry.inbound else { return };
         if inbound.has_received() {
@@ -329,9 +322,9 @@ impl<P: Protocol> EventLoop<P> {
     fn receive(&mut self, token: u64) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(inbound) = &mut entry.inbound else { return };
-        entry.moved = self.ticks;
+        entry.last_progress = self.ticks;
         if !inbound.is_partial() {
-            entry.began = self.ticks;
+            entry.message_began = self.ticks;
         }
         match inbound.receive(&entry.connection) {
             Received::Bytes => {
@@ -348,57 +341,57 @@ impl<P: Protocol> EventLoop<P> {
         }
     }
 
-    /// Lets a connection go whose client sends no more and has all its answers.
+    /// Ends a connection whose client sends nothing more and has all its replies.
     fn end_if_answered(&mut self, token: u64) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         if entry.is_ending && !entry.inbound.as_ref().is_some_and(Inbound::has_received) {
-            entry.give_up_upload();
+            entry.abort_upload();
         }
         let is_answered = !entry.connection.is_busy() && entry.connection.queue.is_empty();
-        if entry.is_ending && is_answered && !self.again.contains(&token) {
+        if entry.is_ending && is_answered && !self.ready_again.contains(&token) {
             self.end(token, None);
         }
     }
 
-    /// Deals with what was received, and leaves the rest with the connection or with a storage thread.
+    /// Processes the received bytes, and leaves the rest to the connection or to a storage thread.
     fn serve(&mut self, token: u64) {
         self.shed_unread();
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(inbound) = &mut entry.inbound else { return };
         let connection = Arc::clone(&entry.connection);
-        let turn = self.runner.turn(&connection, inbound, None, Site::EventLoop, self.is_alone);
-        // The call that a lease begins with still lies in the buffer.
-        if !matches!(turn.rest, Ok(Rest::Lease(_))) {
+        let turn = self.runner.turn(&connection, inbound, None, RunSite::EventLoop, self.is_alone);
+        // The first call of a lease still lies in the buffer.
+        if !matches!(turn.end, Ok(TurnEnd::Lease(_))) {
             inbound.release_empty_buffer();
         }
         inbound.count_spilled(connection.queue.has_reserved());
         if turn.progressed {
-            entry.began = self.ticks;
+            entry.message_began = self.ticks;
         }
-        match turn.rest {
-            Ok(Rest::Receive) => {}
-            Ok(Rest::Again) => self.again.push(token),
-            Ok(Rest::Full) => {
+        match turn.end {
+            Ok(TurnEnd::Receive) => {}
+            Ok(TurnEnd::Yield) => self.ready_again.push(token),
+            Ok(TurnEnd::Full) => {
                 connection.set_paused(true);
-                // What the pause waits for may have happened before it began.
+                // The event that would end the pause may have come before the pause began.
                 if connection.may_take_calls() {
                     connection.set_paused(false);
-                    self.again.push(token);
+                    self.ready_again.push(token);
                 }
             }
-            Ok(Rest::Lease(first)) => self.lease(token, first),
+            Ok(TurnEnd::Lease(first)) => self.lease(token, first),
             Err(error) => self.end(token, Some(error.0)),
         }
     }
 
-    /// Hands the connection with all that was received to a storage thread. Where buffers are scarce, it takes none along.
-    fn lease(&mut self, token: u64, first: Option<First<P>>) {
+    /// Hands the connection with all received bytes to a storage thread, without the buffer if buffers are scarce.
+    fn lease(&mut self, token: u64, first: Option<LeasedCall<P>>) {
         let Some(entry) = self.connections.get_mut(&token) else { return };
         let Some(mut inbound) = entry.inbound.take() else { return };
         let first = if self.shared.resources.buffers.is_plentiful() {
             first
         } else {
-            let first = first.map(|first| first.away_from(inbound.buffer.as_ref()));
+            let first = first.map(|first| first.detach_from(inbound.buffer.as_ref()));
             inbound.spill(entry.connection.queue.has_reserved());
             first
         };
@@ -417,42 +410,43 @@ impl<P: Protocol> EventLoop<P> {
             let is_partial = inbound.is_some_and(Inbound::is_partial) && !entry.connection.is_paused();
             let uploads = inbound.is_some_and(|inbound| inbound.uploading.is_some());
             let rests = uploads || entry.connection.has_unread();
-            is_partial && ticks - entry.began > stalled_s || rests && ticks - entry.moved > stalled_s
+            is_partial && ticks - entry.message_began > stalled_s
+                || rests && ticks - entry.last_progress > stalled_s
         };
-        self.end_all("its handshake takes too long", |entry| entry.connection.is_handshake_overdue());
-        self.end_all("neither half a message nor unread replies have moved for too long", stalled);
-        self.connections.values().for_each(|entry| entry.connection.be_patient());
+        self.end_all("its TLS handshake takes too long", |entry| entry.connection.is_handshake_overdue());
+        self.end_all("an unfinished message or unread replies made no progress", stalled);
+        self.connections.values().for_each(|entry| entry.connection.relax_user_timeout());
         let idle_s = self.shared.settings.idle_s;
         let idle = |entry: &Entry<P>| {
             let waits = entry.connection.is_busy() || !entry.connection.queue.is_empty();
-            ticks - entry.moved > idle_s && !waits && entry.inbound.is_some()
+            ticks - entry.last_progress > idle_s && !waits && entry.inbound.is_some()
         };
-        self.end_all("no call has come for too long", idle);
+        self.end_all("no call within the idle time", idle);
         let unproven_s = self.shared.settings.unproven_s;
         let unproven = |entry: &Entry<P>| {
             let waits = entry.connection.in_progress() > 0 || !entry.connection.queue.is_empty();
             entry.connection.is_new() && ticks - entry.accepted > unproven_s && !waits
         };
-        self.end_all("its client has proven nothing in time", unproven);
+        self.end_all("unproven at the deadline", unproven);
     }
 
-    /// Ends all connections of this kind.
+    /// Ends all connections for which `are` is true.
     fn end_all(&mut self, why: &'static str, are: impl Fn(&Entry<P>) -> bool) {
         let ending: Vec<u64> =
             self.connections.iter().filter(|(_, entry)| are(entry)).map(|(&token, _)| token).collect();
         ending.into_iter().for_each(|token| self.end(token, Some(why)));
     }
 
-    /// Lets a connection go, for this reason unless its client has closed it. The socket closes when the last call that is in
-    /// progress is done.
+    /// Ends a connection. `why` is `None` if the client closed it. The socket closes when the last call in progress is
+    /// done.
     fn end(&mut self, token: u64, why: Option<&str>) {
         let Some(entry) = self.connections.remove(&token) else { return };
         if let Some(why) = why {
-            tracing::debug!(peer = %entry.connection.ends.peer, why, "connection ended");
+            tracing::debug!(peer = %entry.connection.endpoints.peer, why, "connection ended");
         }
-        entry.connection.say_end();
-        // Calls that are still in progress keep nothing of it.
-        entry.connection.forget_unread();
+        entry.connection.send_close();
+        // Calls in progress would keep the memory of unread replies alive.
+        entry.connection.discard_unread();
         let _ = epoll::delete(&self.mailbox.epoll, &entry.connection.socket);
         self.shared.resources.connections.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,20 +1,21 @@
-//! Room for those who use it: receive buffers are for bytes on their way, not for clients to leave half a message in.
+//! Memory of unfinished messages.
 //!
-//! A buffer stays with a connection between two receives as long as there are enough of them, so that nothing is copied.
-//! When they run out, what lies in resting buffers is spilled into memory of its own size and goes back into a buffer
-//! with the next bytes. What is spilled is bounded over all connections: past the bound, those go whose message has been
-//! unfinished for longest. The same holds of long messages that a protocol looks at as a whole, which have memory of their own.
+//! While receive buffers are plentiful, a connection keeps its buffer between two receives, so that nothing is copied.
+//! When buffers run out, the bytes in idle ones are spilled into memory of their exact size; the next receive moves
+//! them back. A bound applies to the spilled bytes of all connections. Past the bound, the connections with the oldest
+//! unfinished messages end. The same applies to long messages that a protocol processes as a whole, which have memory
+//! of their own.
 
 use super::EventLoop;
 use crate::inbound::Inbound;
-use crate::limits::{KEPT_BYTES_MAX, SPILLED_BYTES_MAX, UNFINISHED_S};
+use crate::limits::{LONG_TAILS_BYTES_MAX, SPILLED_BYTES_MAX, UNFINISHED_MESSAGE_S};
 use crate::mailbox::Message;
 use crate::protocol::Protocol;
 use crate::resources::Resources;
 use std::sync::atomic::Ordering;
 
 impl<P: Protocol> EventLoop<P> {
-    /// Waits for a receive buffer, and asks every loop for those that rest.
+    /// Waits for a receive buffer, and asks every loop to release idle ones.
     pub(super) fn wait_for_buffer(&mut self, token: u64) {
         if let Some(entry) = self.connections.get(&token) {
             entry.connection.set_paused(true);
@@ -25,7 +26,7 @@ impl<P: Protocol> EventLoop<P> {
         }
     }
 
-    /// Gives back the buffers that wait for their clients.
+    /// Releases the buffers of connections that wait for their clients.
     pub(super) fn spill(&mut self) {
         for entry in self.connections.values_mut() {
             let rests = entry.waits_for_client() || !entry.connection.queue.is_empty();
@@ -36,22 +37,21 @@ impl<P: Protocol> EventLoop<P> {
         self.shed();
     }
 
-    /// Whether more of unfinished messages is held than may be at any time.
+    /// Whether unfinished messages exceed twice their bound.
     pub(super) fn is_crowded(&self) -> bool {
         let resources = &self.shared.resources;
         resources.spilled.load(Ordering::Relaxed) > 2 * SPILLED_BYTES_MAX
-            || resources.tails.bytes() > 2 * KEPT_BYTES_MAX
+            || resources.tails.bytes() > 2 * LONG_TAILS_BYTES_MAX
     }
 
-    /// Ends the connections whose messages have been unfinished for longest while too much is held of such: old ones past a
-    /// bound, any past twice the bound.
+    /// Ends the connections with the oldest unfinished messages: past the bound old ones, past twice the bound any.
     pub(super) fn shed(&mut self) {
         let spilled = |resources: &Resources| resources.spilled.load(Ordering::Relaxed);
         self.shed_past(SPILLED_BYTES_MAX, spilled, |inbound| inbound.counted() > 0);
         self.shed_past(
-            KEPT_BYTES_MAX,
+            LONG_TAILS_BYTES_MAX,
             |resources| resources.tails.bytes(),
-            |inbound| inbound.kept_since().is_some(),
+            |inbound| inbound.long_tail_since().is_some(),
         );
     }
 
@@ -68,15 +68,15 @@ impl<P: Protocol> EventLoop<P> {
             .connections
             .iter()
             .filter(|(_, entry)| entry.waits_for_client() && entry.inbound.as_ref().is_some_and(&holds))
-            .map(|(&token, entry)| (entry.began, token))
+            .map(|(&token, entry)| (entry.message_began, token))
             .collect();
         holders.sort_unstable();
         for (began, token) in holders {
-            let (is_old, held) = (self.ticks - began >= UNFINISHED_S, bytes(&self.shared.resources));
+            let (is_old, held) = (self.ticks - began >= UNFINISHED_MESSAGE_S, bytes(&self.shared.resources));
             if held <= bytes_max || !is_old && held <= 2 * bytes_max {
                 break;
             }
-            self.end(token, Some("half a message while too many are unfinished"));
+            self.end(token, Some("too many unfinished messages"));
         }
     }
 }

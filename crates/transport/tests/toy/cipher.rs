@@ -1,18 +1,18 @@
-//! A transform that notices each byte which it does not see once and in order.
+//! A transform that detects every byte that it does not see exactly once and in order.
 
 use std::os::fd::BorrowedFd;
-use transport::{HandOver, Malformed, Opened, Transform};
+use transport::{KernelOffload, Malformed, Plaintext, Transform};
 use vfs::Protection;
 
-/// A cipher that only works if every byte of a connection passes through it once and in order: records of a length and as
-/// many bytes, each added to a running key.
+/// A cipher of records: a length and as many bytes, each added to a running key. It fails unless every byte passes
+/// through it once and in order.
 #[derive(Default)]
 pub(super) struct Cipher {
     pub(super) sealed: u8,
     pub(super) opened: u8,
-    pub(super) hands_over: Option<u64>,
-    /// Whether it never agrees.
-    pub(super) disagrees: bool,
+    pub(super) kernel_bytes_max: Option<u64>,
+    /// Whether its handshake never ends.
+    pub(super) never_agrees: bool,
 }
 
 impl Cipher {
@@ -43,23 +43,23 @@ impl Transform for Cipher {
         Ok(())
     }
 
-    fn open(&mut self, wire: &mut [u8], plain: &mut [u8], _: &mut Vec<u8>) -> Result<Opened, Malformed> {
+    fn open(&mut self, wire: &mut [u8], plain: &mut [u8], _: &mut Vec<u8>) -> Result<Plaintext, Malformed> {
         let mut bytes = Vec::new();
         let used = self.open_records(wire, &mut bytes);
         plain[..bytes.len()].copy_from_slice(&bytes);
-        Ok(Opened { used, plain: bytes.len(), is_closed: false })
+        Ok(Plaintext { used, plain: bytes.len(), is_closed: false })
     }
 
     fn close(&mut self, _: &mut Vec<u8>) {}
 
     fn protection(&self) -> Option<Protection> {
-        (!self.disagrees).then_some(Protection::Encrypted)
+        (!self.never_agrees).then_some(Protection::Encrypted)
     }
 
-    fn hand_over(self: Box<Self>, _: BorrowedFd<'_>) -> HandOver {
-        match self.hands_over {
-            Some(most) => HandOver::Done(most),
-            None => HandOver::Stays(self),
+    fn offload_to_kernel(self: Box<Self>, _: BorrowedFd<'_>) -> KernelOffload {
+        match self.kernel_bytes_max {
+            Some(most) => KernelOffload::Done(most),
+            None => KernelOffload::Declined(self),
         }
     }
 }

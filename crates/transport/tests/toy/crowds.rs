@@ -1,4 +1,4 @@
-//! Connections of clients that have proven nothing, and those of others beside them.
+//! Unproven connections beside others.
 
 use super::{Client, Echo, Running, settings, wait_until};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -13,7 +13,7 @@ fn few(unproven_s: u32) -> Settings {
     Settings { connections_max: CONNECTIONS_MAX, unproven_s, ..settings() }
 }
 
-/// A client that has proven something.
+/// A client with a proven connection.
 fn proven(running: &Running, source: [u8; 4]) -> Client {
     let mut client = running.connect_as(source);
     assert_eq!(client.ask(b"v\x01"), b"v\x01");
@@ -21,7 +21,7 @@ fn proven(running: &Running, source: [u8; 4]) -> Client {
 }
 
 #[test]
-fn silent_connections_give_way_to_others_and_proven_ones_stay() {
+fn silent_connections_are_evicted_and_proven_ones_stay() {
     let running = Running::with(Echo::default(), few(600));
     let mut kept = proven(&running, [127, 0, 0, 9]);
     let mut silent: Vec<Client> =
@@ -37,7 +37,7 @@ fn silent_connections_give_way_to_others_and_proven_ones_stay() {
 }
 
 #[test]
-fn a_network_with_its_share_of_proven_connections_leaves_room_for_others() {
+fn a_network_at_its_share_of_proven_connections_leaves_room_for_others() {
     let running = Running::with(Echo::default(), few(600));
     let mut greedy = Vec::new();
     loop {
@@ -53,9 +53,9 @@ fn a_network_with_its_share_of_proven_connections_leaves_room_for_others() {
     assert!(others.iter_mut().chain(&mut greedy).all(|client| client.ask(b"e\x03") == b"e\x03"));
 }
 
-/// However much it says: a login that goes on and on is none.
+/// A login that continues without end proves nothing.
 #[test]
-fn a_client_that_proves_nothing_in_time_is_ended_and_others_are_not() {
+fn an_unproven_connection_ends_at_the_deadline_and_others_stay() {
     let running = Running::with(Echo::default(), few(2));
     let (mut silent, mut talks) = (running.connect(), running.connect());
     let (mut tolerated, mut kept) = (running.connect(), proven(&running, [127, 0, 0, 1]));
@@ -70,13 +70,13 @@ fn a_client_that_proves_nothing_in_time_is_ended_and_others_are_not() {
     assert_eq!((tolerated.ask(b"e\x01"), kept.ask(b"e\x02")), (b"e\x01".to_vec(), b"e\x02".to_vec()));
 }
 
-/// It is silent while the server works for it.
+/// The client sends nothing while the server works for it.
 #[test]
-fn a_client_that_waits_for_an_answer_is_not_ended_before_it() {
+fn an_unproven_client_with_a_call_in_progress_is_not_ended() {
     let running = Running::with(Echo::default(), few(1));
     let (mut waits, mut silent) = (running.connect(), running.connect());
     waits.send(&[b"l\x01"]);
-    wait_until("the call", || !running.echo.late.lock().is_empty());
+    wait_until("the call", || !running.echo.deferred.lock().is_empty());
     assert!(silent.is_ended());
     let mut asks = running.connect();
     assert_eq!(asks.ask(b"a\x01"), b"a\x01");
@@ -84,7 +84,7 @@ fn a_client_that_waits_for_an_answer_is_not_ended_before_it() {
 }
 
 #[test]
-fn handshakes_that_are_not_finished_give_way_to_those_of_other_addresses() {
+fn unfinished_handshakes_are_evicted_for_other_addresses() {
     let hard = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard }).unwrap();
     let running = Running::with(Echo::default(), Settings::for_descriptors(2, 8000));

@@ -1,33 +1,33 @@
-//! Long replies while clients leave too much unread.
+//! Long replies while clients leave too many replies unread.
 
 use super::{Client, Echo, LONG_REPLY_BYTES, Running, count, settings, wait_until};
 use transport::Settings;
 use transport::limits::{CALLS_IN_PROGRESS_MAX, UNREAD_TOTAL_BYTES_FULL};
 
-/// One who asks for more long replies than kernels keep, and reads none of them.
-fn greedy(running: &Running) -> Client {
+/// A client that asks for more long replies than kernels buffer, and reads none of them.
+fn greedy_client(running: &Running) -> Client {
     let mut client = running.connect();
     rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 64 << 10).unwrap();
     client.send(&[&b"g\x01"[..]; 12]);
     client
 }
 
-/// So many of them that there is too much.
-fn glut(running: &Running) -> Vec<Client> {
+/// Connects greedy clients until they exceed the bound.
+fn greedy_clients(running: &Running) -> Vec<Client> {
     let view = running.server.view();
     let mut all = Vec::new();
     while view.stats().unread_bytes <= UNREAD_TOTAL_BYTES_FULL {
         let before = view.stats().unread_bytes;
-        all.push(greedy(running));
+        all.push(greedy_client(running));
         wait_until("what one leaves", || view.stats().unread_bytes > before);
     }
     all
 }
 
 #[test]
-fn who_reads_gets_every_long_reply_while_others_read_none() {
+fn a_client_that_reads_gets_every_long_reply_while_others_read_none() {
     let running = Running::new(Echo::default());
-    let _others = glut(&running);
+    let _others = greedy_clients(&running);
     let mut client = running.connect();
     let asked = CALLS_IN_PROGRESS_MAX as usize;
     client.send(&vec![&b"g\x02"[..]; asked]);
@@ -38,20 +38,20 @@ fn who_reads_gets_every_long_reply_while_others_read_none() {
 }
 
 #[test]
-fn who_was_ended_keeps_nothing_by_what_was_put_off() {
-    // None of them is ended before all are there.
+fn deferred_calls_of_an_ended_connection_release_their_memory() {
+    // No client is ended before all are connected.
     let settings = Settings { stalled_s: 8, ..settings() };
     let running = Running::with(Echo::default(), settings);
-    // Calls of theirs are put off until they read.
-    let _others = glut(&running);
+    // Their calls are deferred until they read.
+    let _others = greedy_clients(&running);
     let view = running.server.view();
     wait_until("the end of what they left", || view.stats().unread_bytes == 0 && view.connections() == 0);
 }
 
 #[test]
-fn what_is_put_off_takes_so_much_memory() {
+fn deferred_calls_past_the_memory_bound_are_refused() {
     let running = Running::new(Echo::default());
-    let _others = glut(&running);
+    let _others = greedy_clients(&running);
     let _clients: Vec<Client> = (0..12)
         .map(|_| {
             let mut client = running.connect();

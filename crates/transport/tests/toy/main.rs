@@ -1,7 +1,7 @@
-//! A protocol that is none of ours, over real sockets: what the transport promises holds for any.
+//! A foreign protocol over real sockets: the promises of the transport hold for any protocol.
 //!
-//! A message is a length of four bytes and as much body; the first byte of the body says what is asked, the second is its
-//! number, and the reply repeats both.
+//! A message is a length of four bytes and a body. The first byte of the body selects the action and the second is a
+//! number. The reply repeats both.
 
 mod cipher;
 mod crowds;
@@ -20,8 +20,8 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use transport::limits::UNREAD_REPLY_BYTES_MAX;
 use transport::{
-    Body, Connection, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, PartData, Plan, Progress,
-    Protocol, Role, Server, Settings, Transform,
+    Body, Connection, Context, DeferredReply, Dispatch, Endpoints, Frame, Malformed, Outbox, PartData, Plan,
+    Progress, Protocol, Role, Server, Settings, Transform,
 };
 use vfs::qos::{Admission, Demand, Gate, Limits, Pacer};
 use vfs::sync::Mutex;
@@ -30,12 +30,10 @@ use vfs::{Blocking, FsError, Volume};
 const FRAMING: usize = 4;
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 const TAIL_BYTES_MAX: usize = 2 << 20;
-/// The reply to a `g`.
+/// The length of the reply to `g`.
 const LONG_REPLY_BYTES: usize = 3 << 19;
-/// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Length-prefixed echo.
 #[derive(Default)]
 struct Echo {
     plans: AtomicUsize,
@@ -43,26 +41,26 @@ struct Echo {
     resumes: AtomicUsize,
     synced: AtomicUsize,
     failed: AtomicUsize,
-    /// Answers that wait until somebody asks for them, with what they are to say.
-    late: Mutex<VecDeque<(Late<Self>, Vec<u8>)>>,
-    /// Who wants to hear from us.
-    listening: Mutex<Vec<Weak<Connection<Self>>>>,
-    /// Replies of clients to our own messages.
-    heard: Mutex<Vec<Vec<u8>>>,
+    /// Deferred replies, each with its body.
+    deferred: Mutex<VecDeque<(DeferredReply<Self>, Vec<u8>)>>,
+    /// Clients that expect messages from the server.
+    listeners: Mutex<Vec<Weak<Connection<Self>>>>,
+    /// Replies of clients to messages of the server.
+    received_replies: Mutex<Vec<Vec<u8>>>,
     gate: Option<Arc<Gate>>,
-    /// Whether calls may panic that wait for it.
+    /// Whether calls that wait for this flag may panic.
     may_panic: AtomicBool,
-    /// Ciphers leave their work to the socket, which takes so many bytes.
-    hands_over: Option<u64>,
+    /// The bytes after which ciphers that were offloaded to the socket end.
+    kernel_bytes_max: Option<u64>,
 }
 
-/// A call: what is asked, and its number.
+/// The action of a call, and its number.
 type Call = (u8, u8);
 
-/// Where a call goes on: what its reply says.
-struct Later(Vec<u8>);
+/// The body of the reply.
+struct EchoContinuation(Vec<u8>);
 
-/// A body that is summed up as it comes.
+/// A body that is added up as it arrives.
 struct Sum {
     call: Call,
     bytes: usize,
@@ -71,10 +69,10 @@ struct Sum {
     refusal: Option<FsError>,
 }
 
-/// What calls are for: nothing that a volume counts.
-struct Nothing;
+/// The target of calls: no volume counts them.
+struct NoTarget;
 
-impl AsRef<Volume> for Nothing {
+impl AsRef<Volume> for NoTarget {
     fn as_ref(&self) -> &Volume {
         unreachable!("no call has a target")
     }
@@ -95,9 +93,9 @@ impl Protocol for Echo {
     type Listener = &'static str;
     type Session = &'static str;
     type Memory = Role;
-    type Target = Box<Nothing>;
+    type Target = Box<NoTarget>;
     type Call = Call;
-    type Continuation = Later;
+    type Continuation = EchoContinuation;
     type Upload = Sum;
 
     const MESSAGE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
@@ -143,11 +141,11 @@ impl Protocol for Echo {
         };
         let demand = Demand::OTHER;
         let limited = self.gate.as_ref().filter(|_| matches!(call.0, b'q' | b's' | b'u'));
-        let toll = limited.map(|gate| Admission::new(gate, connection.ends.peer.ip(), demand));
-        Ok(Some(Plan { call, dispatch, toll }))
+        let admission = limited.map(|gate| Admission::new(gate, connection.endpoints.peer.ip(), demand));
+        Ok(Some(Plan { call, dispatch, admission }))
     }
 
-    fn streams(&self, _: &Connection<Self>, call: &Call) -> bool {
+    fn may_stream(&self, _: &Connection<Self>, call: &Call) -> bool {
         matches!(call.0, b's' | b'k')
     }
 
@@ -155,15 +153,15 @@ impl Protocol for Echo {
         if call.0 == b'g' { u32::try_from(LONG_REPLY_BYTES).unwrap() } else { 0 }
     }
 
-    fn reply_bytes_max_at(&self, at: &Later) -> u32 {
+    fn reply_bytes_max_at(&self, at: &EchoContinuation) -> u32 {
         if at.0[0] == b'G' { u32::try_from(LONG_REPLY_BYTES).unwrap() } else { 0 }
     }
 
-    fn bytes_at(&self, at: &Later) -> usize {
+    fn bytes_at(&self, at: &EchoContinuation) -> usize {
         if at.0[0] == b'G' { 16 << 20 } else { at.0.len() }
     }
 
-    fn run(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Later> {
+    fn run(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<EchoContinuation> {
         self.runs.fetch_add(1, Ordering::SeqCst);
         assert_eq!(*cx.session(), "echo");
         let where_run = *cx.memory;
@@ -174,7 +172,7 @@ impl Protocol for Echo {
                 assert_eq!((where_run, cx.blocking), (Role::Job, Blocking::Allowed));
                 push(cx.out, message);
             }
-            // Says more than a client may leave unread, before its reply.
+            // Sends more than a client may leave unread, before its reply.
             b'u' => {
                 flood(cx.connection);
                 push(cx.out, message);
@@ -187,34 +185,34 @@ impl Protocol for Echo {
             b'b' => {
                 assert_eq!((where_run, cx.blocking), (Role::Lease, Blocking::Allowed));
                 push(cx.out, message);
-                return Progress::AfterSync(Later(message.to_vec()));
+                return Progress::AfterSync(EchoContinuation(message.to_vec()));
             }
             b's' => push(cx.out, &summary(call, message.len() - 2, sum(&message[2..]), 0, None)),
-            // Would block here; the reply is half written and must not be seen.
+            // Needs storage. The reply is half written and must not be seen.
             b'w' => {
                 cx.out.bytes().extend(b"half");
-                return Progress::WouldBlock(Later(message.to_vec()));
+                return Progress::WaitForStorage(EchoContinuation(message.to_vec()));
             }
-            // The same with a long reply, and much to remember.
-            b'G' => return Progress::WouldBlock(Later(message.to_vec())),
-            b'l' | b'a' => return self.late(cx, call, message),
-            // Wants to hear from us; `r` is a reply to what it has heard.
+            // The same with a long reply, and a large continuation.
+            b'G' => return Progress::WaitForStorage(EchoContinuation(message.to_vec())),
+            b'l' | b'a' => return self.defer_or_answer(cx, call, message),
+            // Expects messages from the server; `r` is a reply to one.
             b'h' => {
-                self.listening.lock().push(Arc::downgrade(cx.connection));
+                self.listeners.lock().push(Arc::downgrade(cx.connection));
                 push(cx.out, message);
             }
-            b'r' => self.heard.lock().push(message.to_vec()),
+            b'r' => self.received_replies.lock().push(message.to_vec()),
             b't' => {
                 push(cx.out, message);
                 return Progress::Switch(Box::new(Cipher {
-                    hands_over: self.hands_over,
+                    kernel_bytes_max: self.kernel_bytes_max,
                     ..Cipher::default()
                 }));
             }
-            b'v' | b'y' | b'j' => return stand(cx, call, message),
+            b'v' | b'y' | b'j' => return change_standing(cx, call, message),
             b'm' => push(cx.out, &[b'm', u8::from(cx.moves_pages())]),
             b'p' => panic!("a call panics, as it should"),
-            // The same on a storage thread, when it may.
+            // Panics on a storage thread, when it may.
             b'x' => {
                 assert_eq!(where_run, Role::Lease);
                 wait_until("leave to panic", || self.may_panic.load(Ordering::SeqCst));
@@ -225,7 +223,7 @@ impl Protocol for Echo {
         Progress::Done
     }
 
-    fn resume(&self, cx: &mut Context<'_, Self>, at: Later) -> Progress<Later> {
+    fn resume(&self, cx: &mut Context<'_, Self>, at: EchoContinuation) -> Progress<EchoContinuation> {
         self.resumes.fetch_add(1, Ordering::SeqCst);
         assert_eq!(cx.blocking, Blocking::Allowed);
         let reply = if at.0[0] == b'G' { vec![b'G'; LONG_REPLY_BYTES] } else { at.0 };
@@ -233,7 +231,7 @@ impl Protocol for Echo {
         Progress::Done
     }
 
-    fn synced(&self, at: Later, reply: Option<&[u8]>) -> Option<Later> {
+    fn synced(&self, at: EchoContinuation, reply: Option<&[u8]>) -> Option<EchoContinuation> {
         let mut expected = Outbox::default();
         let start = expected.start();
         push(&mut expected, &at.0);
@@ -242,7 +240,7 @@ impl Protocol for Echo {
         None
     }
 
-    fn fail(&self, at: Later, error: FsError, out: &mut Outbox) {
+    fn fail(&self, at: EchoContinuation, error: FsError, out: &mut Outbox) {
         self.failed.fetch_add(1, Ordering::SeqCst);
         push(out, format!("{}{error}", char::from(at.0[0])).as_bytes());
     }
@@ -259,7 +257,7 @@ impl Protocol for Echo {
         refusal: Option<FsError>,
     ) -> Result<(Sum, Body), Malformed> {
         let body = match call.0 {
-            // All of it is looked at together.
+            // The whole message is the tail.
             b'k' => Body { start: 0, len: 0 },
             // The last three bytes are the tail.
             _ => Body { start: 2, len: message_bytes - 5 },
@@ -279,7 +277,7 @@ impl Protocol for Echo {
                 while at < len {
                     at += rustix::io::read(pipe.reader(), &mut bytes[at..]).unwrap();
                 }
-                pipe.emptied();
+                pipe.mark_emptied();
             }
         }
         upload.sum = upload.sum.wrapping_add(sum(&bytes));
@@ -288,7 +286,12 @@ impl Protocol for Echo {
         len
     }
 
-    fn finish_upload(&self, cx: &mut Context<'_, Self>, upload: Sum, tail: &[u8]) -> Progress<Later> {
+    fn finish_upload(
+        &self,
+        cx: &mut Context<'_, Self>,
+        upload: Sum,
+        tail: &[u8],
+    ) -> Progress<EchoContinuation> {
         let Sum { call, bytes, sum: body, parts, refusal } = upload;
         if call.0 == b'k' {
             assert_eq!(*cx.memory, Role::Lease);
@@ -302,23 +305,28 @@ impl Protocol for Echo {
 }
 
 impl Echo {
-    /// Leaves a call for later, or answers the last that was left.
-    fn late(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Later> {
-        let mut late = self.late.lock();
+    /// Defers the reply to a call, or sends the last deferred one.
+    fn defer_or_answer(
+        &self,
+        cx: &mut Context<'_, Self>,
+        call: Call,
+        message: &[u8],
+    ) -> Progress<EchoContinuation> {
+        let mut late = self.deferred.lock();
         if call.0 == b'l' {
             late.push_back((cx.detach(), message.to_vec()));
             return Progress::Detached;
         }
         push(cx.out, message);
         if let Some((late, body)) = late.pop_back() {
-            std::thread::spawn(move || late.resume(Later(body)));
+            std::thread::spawn(move || late.resume(EchoContinuation(body)));
         }
         Progress::Done
     }
 }
 
-/// Changes how a client stands: it proves something, asks to be left alone, or begins a handshake, which it need not finish.
-fn stand(cx: &mut Context<'_, Echo>, call: Call, message: &[u8]) -> Progress<Later> {
+/// Changes the standing of a client: it proves itself, is tolerated, or begins a handshake, which need not finish.
+fn change_standing(cx: &mut Context<'_, Echo>, call: Call, message: &[u8]) -> Progress<EchoContinuation> {
     match call.0 {
         b'v' => cx.connection.prove(),
         b'y' => cx.connection.tolerate(),
@@ -326,7 +334,7 @@ fn stand(cx: &mut Context<'_, Echo>, call: Call, message: &[u8]) -> Progress<Lat
             let may_begin = cx.connection.begin_handshake();
             push(cx.out, &[b'j', u8::from(may_begin)]);
             return if may_begin {
-                Progress::Switch(Box::new(Cipher { disagrees: true, ..Cipher::default() }))
+                Progress::Switch(Box::new(Cipher { never_agrees: true, ..Cipher::default() }))
             } else {
                 Progress::Done
             };
@@ -359,7 +367,7 @@ struct Client {
     plain: Vec<u8>,
 }
 
-/// Room for some 360 connections, more than any test makes.
+/// Room for about 360 connections, more than any test makes.
 fn settings() -> Settings {
     Settings::for_descriptors(2, 4000)
 }
@@ -381,7 +389,7 @@ impl Running {
         Client::new(TcpStream::connect(self.address).unwrap())
     }
 
-    /// As a client with another address.
+    /// Connects from another address.
     fn connect_as(&self, source: [u8; 4]) -> Client {
         let fd = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         bind(&fd, &SocketAddrV4::new(source.into(), 0)).unwrap();
@@ -408,7 +416,7 @@ impl Client {
         self.stream.write_all(&wire).unwrap();
     }
 
-    /// What has come and what comes is sealed.
+    /// Treats all received and later bytes as sealed.
     fn begin_cipher(&mut self) {
         let mut cipher = Cipher::default();
         let wire = std::mem::take(&mut self.plain);
@@ -467,7 +475,7 @@ fn count(counter: &AtomicUsize) -> usize {
 }
 
 #[test]
-fn messages_are_planned_and_run_once_however_they_are_dispatched() {
+fn messages_are_planned_and_run_once_with_every_dispatch() {
     let running = Running::new(Echo::default());
     let mut client = running.connect();
     let kinds = [b'e', b'b', b'o', b'w', b'e', b'b', b'w', b'o'];
@@ -482,7 +490,7 @@ fn messages_are_planned_and_run_once_however_they_are_dispatched() {
 }
 
 #[test]
-fn messages_cut_anywhere_are_understood() {
+fn messages_cut_at_any_byte_are_understood() {
     let running = Running::new(Echo::default());
     let mut client = running.connect();
     for cut in 1..12 {
@@ -497,7 +505,7 @@ fn messages_cut_anywhere_are_understood() {
 }
 
 #[test]
-fn replies_come_late_and_in_any_order_while_others_are_answered() {
+fn deferred_replies_come_in_any_order_while_others_are_answered() {
     let running = Running::new(Echo::default());
     let mut client = running.connect();
     client.send(&[b"l\x01first", b"l\x02second", b"e\x03"]);
@@ -512,25 +520,25 @@ fn replies_come_late_and_in_any_order_while_others_are_answered() {
 }
 
 #[test]
-fn an_answer_that_never_comes_holds_nothing_up_and_its_connection_ends_with_it() {
+fn a_dropped_deferred_reply_blocks_nothing_and_lets_its_connection_end() {
     let running = Running::new(Echo::default());
     let mut client = running.connect();
     client.send(&[b"l\x01"]);
     assert_eq!(client.ask(b"e\x02"), b"e\x02");
     drop(client);
     assert_eq!(running.connect().ask(b"e\x03"), b"e\x03");
-    drop(running.echo.late.lock().pop_front());
+    drop(running.echo.deferred.lock().pop_front());
     wait_until("the end of the connections", || running.server.view().connections() == 0);
 }
 
 #[test]
-fn the_server_sends_messages_of_its_own_and_hears_the_answers() {
+fn the_server_sends_its_own_messages_and_receives_replies_to_them() {
     let running = Running::new(Echo::default());
     let mut clients = [running.connect(), running.connect()];
     for client in &mut clients {
         assert_eq!(client.ask(b"h\x01"), b"h\x01");
     }
-    let listening = running.echo.listening.lock().clone();
+    let listening = running.echo.listeners.lock().clone();
     let threads = listening.into_iter().flat_map(|connection| {
         (0..4u8).map(move |number| {
             let connection = connection.clone();
@@ -549,11 +557,11 @@ fn the_server_sends_messages_of_its_own_and_hears_the_answers() {
         client.send(&[b"r\x09"]);
         assert_eq!(client.ask(b"e\x05"), b"e\x05", "a reply has no reply");
     }
-    assert_eq!(running.echo.heard.lock().len(), 2);
+    assert_eq!(running.echo.received_replies.lock().len(), 2);
 }
 
 #[test]
-fn a_transform_takes_every_byte_from_the_reply_that_announces_it_on() {
+fn a_transform_applies_to_every_byte_after_the_reply_that_begins_it() {
     let running = Running::new(Echo::default());
     let mut client = running.connect();
     assert_eq!(client.ask(b"m\x00"), [b'm', 1], "pages may be moved");
@@ -574,7 +582,7 @@ fn a_transform_takes_every_byte_from_the_reply_that_announces_it_on() {
 }
 
 #[test]
-fn what_follows_the_announcement_at_once_is_sealed_already() {
+fn bytes_received_with_the_switching_call_are_treated_as_sealed() {
     let running = Running::new(Echo::default());
     let mut client = running.connect();
     let mut sealed = Vec::new();
@@ -587,12 +595,12 @@ fn what_follows_the_announcement_at_once_is_sealed_already() {
 }
 
 #[test]
-fn a_transform_leaves_its_work_to_the_socket_between_two_messages() {
-    let running = Running::new(Echo { hands_over: Some(2000), ..Echo::default() });
+fn a_transform_is_offloaded_to_the_socket_between_two_messages() {
+    let running = Running::new(Echo { kernel_bytes_max: Some(2000), ..Echo::default() });
     let mut client = running.connect();
     assert_eq!(client.ask(b"m\x01"), b"m\x01");
     assert_eq!(client.ask(b"t\x01"), b"t\x01");
-    // The socket is one that changes nothing.
+    // This offload changes no byte.
     let mut sealed = Vec::new();
     Cipher::default().seal(&[0, 0, 0, 3, b'e', 2, 3, 0, 0, 0, 2, b'm', 4], &mut sealed).unwrap();
     client.stream.write_all(&sealed[..6]).unwrap();
@@ -613,7 +621,7 @@ fn long_body(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn long_bodies_are_taken_as_they_come() {
+fn long_bodies_are_streamed() {
     let running = Running::new(Echo::default());
     let mut client = running.connect();
     for len in [1, 1000, 190 << 10, 257 << 10, 300 << 10, 1 << 20, (3 << 20) + 1] {
@@ -626,7 +634,7 @@ fn long_bodies_are_taken_as_they_come() {
         replies.sort();
         assert_eq!(replies[0], b"e\x01", "{len}");
         for reply in &replies[1..] {
-            // One that fits into a receive buffer may be there as a whole.
+            // A message that fits into a receive buffer may arrive as a whole.
             let may_be_whole = framed <= transport::limits::BUFFER_BYTES;
             assert!(*reply == whole && may_be_whole || *reply == parts && !is_short, "{len}: {reply:?}");
         }
@@ -642,7 +650,7 @@ fn long_bodies_are_taken_as_they_come() {
 }
 
 #[test]
-fn a_long_tail_is_kept_until_it_is_whole_and_nothing_of_another_is_among_it() {
+fn long_tails_are_received_whole_without_bytes_of_others() {
     let running = Running::new(Echo::default());
     let kept = |number: u8, len: usize| {
         let pattern = (0..len).map(|at| u8::try_from(at % 251).unwrap().wrapping_mul(number));
@@ -661,7 +669,7 @@ fn a_long_tail_is_kept_until_it_is_whole_and_nothing_of_another_is_among_it() {
             assert!(replies == [b"e\x01".to_vec(), one.clone(), other.clone()], "{len}");
         }
     }
-    // Slowly, with pauses anywhere, while another one goes on.
+    // Slowly, with pauses anywhere, while another client continues.
     let [slow, fast] = &mut clients;
     let long = kept(50, 700 << 10);
     let framed = [&u32::try_from(long.len()).unwrap().to_be_bytes()[..], &long].concat();
@@ -671,16 +679,16 @@ fn a_long_tail_is_kept_until_it_is_whole_and_nothing_of_another_is_among_it() {
         assert!(fast.ask(&meanwhile) == meanwhile, "{number}");
     }
     assert!(slow.receive() == long);
-    // More than may be kept.
+    // Longer than the limit.
     let too_long = u32::try_from(TAIL_BYTES_MAX + 1).unwrap().to_be_bytes();
     slow.stream.write_all(&[&too_long[..], b"k\x01"].concat()).unwrap();
     assert!(slow.is_ended());
 }
 
 #[test]
-fn limits_queue_calls_and_long_bodies_and_hold_nothing_else_up() {
+fn limits_queue_calls_and_long_bodies_and_delay_nothing_else() {
     let pacer = Pacer::start().unwrap();
-    // Ten calls and a body take five seconds, in which what is not limited has time to come.
+    // Ten calls and a body take five seconds: enough time for the unlimited call to finish first.
     let limits = Limits { ops: NonZeroU64::new(2), ..Limits::NONE };
     let running = Running::new(Echo { gate: Some(Gate::per_client(limits, &pacer)), ..Echo::default() });
     let mut client = running.connect();
@@ -702,7 +710,7 @@ fn limits_queue_calls_and_long_bodies_and_hold_nothing_else_up() {
 }
 
 #[test]
-fn replies_that_wait_for_their_client_are_no_others() {
+fn queued_replies_reach_only_their_own_client() {
     let pacer = Pacer::start().unwrap();
     let limits = Limits { ops: NonZeroU64::new(20), ..Limits::NONE };
     let echo = Echo { gate: Some(Gate::per_client(limits, &pacer)), ..Echo::default() };
@@ -713,7 +721,7 @@ fn replies_that_wait_for_their_client_are_no_others() {
     calls[15][0] = b'u';
     client.send(&calls.iter().map(|call| &call[..]).collect::<Vec<_>>());
     wait_until("all calls", || count(&running.echo.plans) == calls.len());
-    // Meanwhile all others come to be admitted.
+    // Meanwhile all other calls are admitted.
     assert_eq!(bystander.ask(b"z\x01"), b"z\x01");
     for number in 0..9 {
         assert_eq!(bystander.ask(&[b'e', number]), [b'e', number]);
@@ -725,7 +733,7 @@ fn replies_that_wait_for_their_client_are_no_others() {
 }
 
 #[test]
-fn a_panic_and_what_is_no_message_end_their_connection_alone() {
+fn a_panic_or_a_malformed_message_ends_only_its_connection() {
     let running = Running::new(Echo::default());
     let (mut bystander, mut panics, mut malformed) =
         (running.connect(), running.connect(), running.connect());
@@ -738,14 +746,14 @@ fn a_panic_and_what_is_no_message_end_their_connection_alone() {
 }
 
 #[test]
-fn a_panic_under_a_lease_leaves_nothing_counted() {
+fn a_panic_during_a_lease_releases_all_counts() {
     let running = Running::new(Echo::default());
     let mut client = running.connect();
     assert_eq!(client.ask(b"t\x01"), b"t\x01");
     client.begin_cipher();
     let mut wire = Vec::new();
     client.cipher.as_mut().unwrap().seal(&[0, 0, 0, 2, b'x', 2], &mut wire).unwrap();
-    // A record of 100 bytes begins behind it and does not end.
+    // A record of 100 bytes begins after it and does not end.
     wire.extend([100, 1, 2, 3]);
     client.stream.write_all(&wire).unwrap();
     let view = running.server.view();
@@ -756,17 +764,17 @@ fn a_panic_under_a_lease_leaves_nothing_counted() {
 }
 
 #[test]
-fn a_stop_answers_what_is_in_progress() {
+fn a_stop_sends_the_replies_to_calls_in_progress() {
     let running = Running::new(Echo::default());
     let mut client = running.connect();
     client.send(&[b"l\x01"]);
     assert_eq!(client.ask(b"e\x02"), b"e\x02");
-    let (late, body) = running.echo.late.lock().pop_front().unwrap();
+    let (late, body) = running.echo.deferred.lock().pop_front().unwrap();
     let answers = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(50));
         let mut out = Outbox::default();
         push(&mut out, &body);
-        late.answer(&mut out);
+        late.send(&mut out);
     });
     running.server.stop(PATIENCE);
     answers.join().unwrap();

@@ -1,4 +1,4 @@
-//! Messages that the client's machine must confirm soon.
+//! Messages that the client's machine must acknowledge soon.
 
 use super::{Client, Echo, Running, flood, push, wait_until};
 use std::sync::Arc;
@@ -6,23 +6,23 @@ use std::time::Duration;
 use transport::limits::UNREAD_REPLY_BYTES_MAX;
 use transport::{Connection, Outbox};
 
-/// A client that lets little be on its way to it, and its connection as the server has it.
+/// A client with a small receive window, and its connection on the server.
 fn listening(running: &Running) -> (Client, Arc<Connection<Echo>>) {
     let mut client = running.connect();
     rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 64 << 10).unwrap();
     assert_eq!(client.ask(b"h\x01"), b"h\x01");
-    let connection = running.echo.listening.lock().pop().unwrap();
+    let connection = running.echo.listeners.lock().pop().unwrap();
     (client, connection.upgrade().unwrap())
 }
 
 fn send_surely(connection: &Connection<Echo>) {
     let mut out = Outbox::default();
     push(&mut out, b"!\x01");
-    connection.send_surely(&mut out, Duration::from_millis(200));
+    connection.send_within(&mut out, Duration::from_millis(200));
 }
 
 #[test]
-fn who_confirms_nothing_is_ended_and_who_has_confirmed_may_be_slow_again() {
+fn a_client_without_acknowledgment_is_ended_and_an_acknowledging_one_may_be_slow_again() {
     let running = Running::new(Echo::default());
     let [(_deaf, to_deaf), (mut slow, to_slow)] = [(); 2].map(|()| listening(&running));
     flood(&to_deaf);
@@ -37,9 +37,10 @@ fn who_confirms_nothing_is_ended_and_who_has_confirmed_may_be_slow_again() {
     assert_eq!(slow.receive().len(), 4 * UNREAD_REPLY_BYTES_MAX);
 }
 
-/// The kernel looks at the time that is set only when it tries again, ever more seldom: by then everybody would be patient again.
+/// The kernel checks the timeout only when it retransmits, at doubling intervals. The transport must end the connection
+/// before that.
 #[test]
-fn who_has_confirmed_nothing_for_long_is_ended_as_well() {
+fn a_client_that_stalled_before_the_timeout_was_set_is_ended() {
     let running = Running::new(Echo::default());
     let (_deaf, to_deaf) = listening(&running);
     flood(&to_deaf);

@@ -1,22 +1,22 @@
-//! Long messages that are kept until they are whole, and do not become whole.
+//! Long messages in memory of their own that do not become complete.
 
 use super::{Client, Echo, FRAMING, PATIENCE, Running, TAIL_BYTES_MAX, settings, wait_until};
 use std::io::Write;
 use std::time::{Duration, Instant};
 use transport::Settings;
-use transport::limits::KEPT_BYTES_MAX;
+use transport::limits::LONG_TAILS_BYTES_MAX;
 
-/// What comes of a message at first.
+/// Bytes of a message that arrive first.
 const HEAD_BYTES: usize = 10 << 10;
 
-/// The longest message that is kept, with its framing.
+/// The longest message in memory of its own, with its framing.
 fn longest() -> Vec<u8> {
     let body = [b"k\x01", &[7; TAIL_BYTES_MAX - 2][..]].concat();
     [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat()
 }
 
 #[test]
-fn a_message_that_is_kept_has_its_time_however_often_some_of_it_comes() {
+fn an_incomplete_long_message_ends_its_connection_despite_trickling_bytes() {
     const STALLED_S: u32 = 6;
     let settings = Settings { stalled_s: STALLED_S, ..settings() };
     let running = Running::with(Echo::default(), settings);
@@ -26,7 +26,7 @@ fn a_message_that_is_kept_has_its_time_however_often_some_of_it_comes() {
     trickling.stream.write_all(&message[..HEAD_BYTES]).unwrap();
     let view = running.server.view();
     wait_until("the memory of a message", || view.stats().spilled_bytes == TAIL_BYTES_MAX);
-    // One that needs a part of the time.
+    // One that needs only a part of the time.
     for piece in message.chunks(message.len().div_ceil(10)) {
         slow.stream.write_all(piece).unwrap();
         trickling.stream.write_all(b"more").unwrap();
@@ -43,12 +43,12 @@ fn a_message_that_is_kept_has_its_time_however_often_some_of_it_comes() {
 }
 
 #[test]
-fn of_too_many_long_messages_old_ones_end() {
+fn past_the_bound_the_oldest_long_messages_are_ended() {
     let running = Running::new(Echo::default());
     let view = running.server.view();
     let message = longest();
     let (head, rest) = message.split_at(HEAD_BYTES);
-    let most = 2 * KEPT_BYTES_MAX / TAIL_BYTES_MAX;
+    let most = 2 * LONG_TAILS_BYTES_MAX / TAIL_BYTES_MAX;
     let mut clients: Vec<Client> = Vec::new();
     for _ in 0..most + 4 {
         let mut client = running.connect();
@@ -59,7 +59,7 @@ fn of_too_many_long_messages_old_ones_end() {
     let last = clients.last_mut().unwrap();
     last.stream.write_all(rest).unwrap();
     assert!(last.receive() == message[FRAMING..], "it came last");
-    // Both loops may find that there is one too many.
+    // Both event loops may end one connection too many.
     assert!(view.stats().connections + 6 >= clients.len(), "{:?}", view.stats());
     drop(clients);
     wait_until("the end of the count", || view.stats().spilled_bytes == 0);

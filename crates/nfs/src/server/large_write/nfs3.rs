@@ -100,8 +100,8 @@ impl LargeWrite {
                 opened.write(offset, bytes, Stability::Unstable, call.pending)?;
             }
             PartData::Pipe(pipe) => {
-                opened.write_from_pipe(offset, pipe.reader(), pipe.held())?;
-                pipe.emptied();
+                opened.write_from_pipe(offset, pipe.reader(), pipe.len())?;
+                pipe.mark_emptied();
             }
         }
         Ok(())
@@ -121,7 +121,7 @@ impl LargeWrite {
             Ok(()) => out.finish(start),
             // Its data are gone, so it is not run again here.
             Err(_) => {
-                out.abandon(start);
+                out.truncate(start);
                 self.call.fail(&[], FsError::Wait(Wait::Recall), out);
             }
         }

@@ -133,7 +133,7 @@ impl LargeWrite {
             Err(status) => self.failure = Some(status),
         }
         self.at = Some(Box::new(at));
-        self.taken = (call.stats.bytes, call.stats.moved);
+        self.taken = (call.stats.bytes, call.stats.transferred);
     }
 
     fn try_write(&mut self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> FsResult<()> {
@@ -157,8 +157,8 @@ impl LargeWrite {
                 opened.write(offset, bytes, Stability::Unstable, call.pending)?;
             }
             PartData::Pipe(pipe) => {
-                opened.write_from_pipe(offset, pipe.reader(), pipe.held())?;
-                pipe.emptied();
+                opened.write_from_pipe(offset, pipe.reader(), pipe.len())?;
+                pipe.mark_emptied();
             }
         }
         Ok(())
@@ -174,7 +174,7 @@ impl LargeWrite {
         if self.refusal.is_none() {
             self.run_before(call, binding);
         }
-        (call.stats.bytes, call.stats.moved) = self.taken;
+        (call.stats.bytes, call.stats.transferred) = self.taken;
         // Before the reply: what the client then looks at shows it.
         self.room = None;
         let padding = self.write.data_length.next_multiple_of(4) - self.write.data_length;

@@ -242,7 +242,7 @@ fn sendable(out: &mut Outbox, start: Start, (peer, datagram): (SocketAddr, &[u8]
     let may_be_sent = |reply: &[u8]| reply.len() <= datagram.len() || peer.ip().to_canonical().is_loopback();
     if !may_be_sent(out.record(start)?) {
         let xid = CallHeader::decode(&mut Reader::new(datagram)).ok()?.xid;
-        out.abandon(start);
+        out.truncate(start);
         out.accept(xid, Accepted::SystemErr);
     }
     out.record(start).filter(|reply| may_be_sent(reply)).map(<[u8]>::to_vec)

@@ -315,7 +315,7 @@ impl Client {
                 call.blocking = blocking;
                 let ended = run(call, &self.binding, (&args, None), at, &mut out).unwrap();
                 if !matches!(ended, Ended::WouldBlock(_)) {
-                    call.stats.settle(call.charge.take());
+                    call.stats.record_transferred(call.charge.take());
                 }
                 ended
             })

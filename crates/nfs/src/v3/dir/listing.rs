@@ -55,7 +55,7 @@ fn list(call: &mut Call<'_>, dir: &[u8], wish: &Wish, w: &mut Writer<'_>) -> Ans
     let start = w.len();
     match list_entries(call, &dir, wish, w) {
         Ok(()) => {
-            call.stats.count_listed(Transferred::read(w.len() - start));
+            call.stats.count_metadata(Transferred::read(w.len() - start));
             Ok(())
         }
         Err(error) => {

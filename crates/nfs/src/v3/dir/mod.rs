@@ -63,7 +63,7 @@ pub(super) fn mkdir(call: &mut Call<'_>, args: MkdirArgs<'_>, w: &mut Writer<'_>
 
 /// RFC 1813 §3.3.10.
 pub(super) fn symlink(call: &mut Call<'_>, args: SymlinkArgs<'_>, w: &mut Writer<'_>) -> Answer {
-    call.stats.count_listed(Transferred::written(args.symlink.symlink_data.len()));
+    call.stats.count_metadata(Transferred::written(args.symlink.symlink_data.len()));
     let special = Special::Symlink(args.symlink.symlink_data);
     make_special(call, &args.place, w, Ok((special, args.symlink.symlink_attributes)))
 }

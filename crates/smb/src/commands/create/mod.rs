@@ -128,7 +128,7 @@ pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> D
         if let Some(creation) = ops.creation.take() {
             creation.done(&open, action);
         }
-        ops.stats.count_listed(Transferred { read: 0, written: payload::stored_bytes(&args) });
+        ops.stats.count_metadata(Transferred { read: 0, written: payload::stored_bytes(&args) });
         return answer(ops, (&args, &asked), Made { open, attrs, action, caching }, w);
     }
     Err(Stop::Delayed)

@@ -147,7 +147,7 @@ impl Copying {
         let moved = sides.at_target(bytes);
         match self.target.take() {
             Some(mut charge) => charge.record(moved),
-            None => ops.stats.count_listed(moved),
+            None => ops.stats.count_metadata(moved),
         }
     }
 }

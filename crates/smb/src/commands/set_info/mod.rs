@@ -48,7 +48,7 @@ pub(crate) fn set(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done
         _ => return Err(NtStatus::INVALID_PARAMETER.into()),
     }
     if payload::is_data(args.info_type, args.file_info_class) {
-        ops.stats.count_listed(Transferred::written(args.buffer.len()));
+        ops.stats.count_metadata(Transferred::written(args.buffer.len()));
     }
     ops.reply(w, &SetInfoResponse)
 }

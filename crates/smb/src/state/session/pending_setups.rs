@@ -4,13 +4,13 @@
 use crate::limits::{SETUP_TIME_MIN, SETUPS_MAX};
 use std::sync::Arc;
 use std::time::Instant;
-use transport::Yielding;
+use transport::EvictionQueue;
 use vfs::bounds::Network;
 use vfs::sync::Mutex;
 
 /// The places that there are, each with the number of its session.
 #[derive(Clone)]
-pub(crate) struct Setups(Arc<Mutex<Yielding<u64>>>);
+pub(crate) struct Setups(Arc<Mutex<EvictionQueue<u64>>>);
 
 /// A session's place, until this is dropped.
 pub(crate) struct Setup {
@@ -20,7 +20,7 @@ pub(crate) struct Setup {
 
 impl Default for Setups {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Yielding::new(SETUP_TIME_MIN))))
+        Self(Arc::new(Mutex::new(EvictionQueue::new(SETUP_TIME_MIN))))
     }
 }
 
@@ -34,7 +34,7 @@ impl Setups {
         now: Instant,
     ) -> Option<(Setup, Option<u64>)> {
         let mut places = self.0.lock();
-        let ended = if places.len() >= SETUPS_MAX { Some(places.give_way(network, now)?.1) } else { None };
+        let ended = if places.len() >= SETUPS_MAX { Some(places.evict_for(network, now)?.1) } else { None };
         let number = places.add(network, now, session_id);
         Some((Setup { setups: self.clone(), number }, ended))
     }

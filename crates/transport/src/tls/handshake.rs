@@ -1,54 +1,54 @@
-//! Agreements on a transform that are under way: how many there may be, and for how long.
+//! Handshakes of transforms: their number and their duration.
 
-use crate::clients::GivesWay;
+use crate::clients::Evictable;
 use crate::clock;
-use crate::limits::{HANDSHAKE_S, HANDSHAKES_MAX, YIELD_TIME_MIN};
-use crate::yielding::Yielding;
+use crate::eviction_queue::EvictionQueue;
+use crate::limits::{EVICTION_AGE_MIN, HANDSHAKE_S, HANDSHAKES_MAX};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
 use vfs::bounds::Network;
 use vfs::sync::Mutex;
 
-/// All handshakes under way, with the connections that they are for.
-pub(crate) struct Handshakes(Mutex<Yielding<Weak<dyn GivesWay>>>);
+/// The handshakes in progress, with their connections.
+pub(crate) struct Handshakes(Mutex<EvictionQueue<Weak<dyn Evictable>>>);
 
-/// A handshake under way, counted until it is dropped.
+/// A handshake in progress, counted until it is dropped.
 pub(crate) struct Handshake {
     all: Arc<Handshakes>,
     number: u64,
-    /// When it began ([`clock::coarse_ms`]).
+    /// The start of the handshake ([`clock::coarse_ms`]).
     since_ms: u64,
 }
 
 impl Default for Handshakes {
     fn default() -> Self {
-        Self(Mutex::new(Yielding::new(YIELD_TIME_MIN)))
+        Self(Mutex::new(EvictionQueue::new(EVICTION_AGE_MIN)))
     }
 }
 
 impl Handshakes {
-    /// Begins one of a client in this network. Where there are too many, the connection of another one ends; `None` if none gives way.
+    /// Begins a handshake for a client in this network. At the limit, another handshake's connection is evicted; `None`
+    /// if none may be.
     pub(crate) fn begin(
         self: &Arc<Self>,
         network: Network,
-        connection: Weak<dyn GivesWay>,
+        connection: Weak<dyn Evictable>,
         now: Instant,
     ) -> Option<Handshake> {
         let mut all = self.lock();
-        let ended = if all.len() >= HANDSHAKES_MAX { Some(all.give_way(network, now)?.1) } else { None };
+        let ended = if all.len() >= HANDSHAKES_MAX { Some(all.evict_for(network, now)?.1) } else { None };
         let number = all.add(network, now, connection);
         drop(all);
-        ended.and_then(|connection| connection.upgrade()).inspect(|connection| connection.give_way());
+        ended.and_then(|connection| connection.upgrade()).inspect(|connection| connection.evict());
         Some(Handshake { all: Arc::clone(self), number, since_ms: clock::coarse_ms() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Yielding<Weak<dyn GivesWay>>> {
+    fn lock(&self) -> MutexGuard<'_, EvictionQueue<Weak<dyn Evictable>>> {
         self.0.lock()
     }
 }
 
 impl Handshake {
-    /// Whether it takes too long.
     pub(crate) fn is_overdue(&self) -> bool {
         clock::coarse_ms() - self.since_ms > u64::from(HANDSHAKE_S) * 1000
     }
@@ -70,8 +70,8 @@ mod tests {
     #[derive(Default)]
     struct Evictions(AtomicUsize);
 
-    impl GivesWay for Evictions {
-        fn give_way(&self) {
+    impl Evictable for Evictions {
+        fn evict(&self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_network_keep_no_other_out() {
+    fn handshakes_of_one_network_do_not_exclude_others() {
         let (all, now) = (Arc::new(Handshakes::default()), Instant::now());
         let begin = |network, evictions: &Arc<Evictions>| {
             let weak: Weak<Evictions> = Arc::downgrade(evictions);

@@ -1,6 +1,8 @@
-//! TLS by the kernel (kTLS): once both sides have agreed on keys it seals what a socket sends and opens what it receives, so that
-//! pages of files leave without passing through this process. Linux has it as the module `tls`; its
-//! Documentation/networking/tls.rst says what the options of sockets mean.
+//! TLS in the kernel (kTLS).
+//!
+//! After the handshake, the kernel seals the bytes that a socket sends and opens those that it receives, so that pages
+//! of files leave without a copy into this process. The kernel module is `tls`; Documentation/networking/tls.rst
+//! describes the socket options.
 
 use nix::errno::Errno;
 use nix::libc::{
@@ -16,14 +18,14 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many bytes the kernel seals with one key: 2^24 records of 16 KiB (RFC 8446 §5.5). Changing keys under way it cannot
-/// before Linux 6.14.
+/// Bytes that the kernel seals with one key: 2^24 records of 16 KiB (RFC 8446 §5.5). Linux before 6.14 cannot change
+/// the key of an open connection.
 pub(crate) const KEY_BYTES_MAX: u64 = 1 << 38;
 
-/// The kernel has turned out not to have it.
+/// Whether the kernel has turned out to have no TLS.
 static IS_MISSING: AtomicBool = AtomicBool::new(false);
 
-/// Readies a socket for [`install`], if the kernel has TLS; what passes stays as it is until then.
+/// Prepares a socket for [`install`]. `false` if the kernel has no TLS. Bytes pass unchanged until then.
 pub(crate) fn prepare(socket: BorrowedFd<'_>) -> bool {
     if IS_MISSING.load(Ordering::Relaxed) {
         return false;
@@ -32,21 +34,21 @@ pub(crate) fn prepare(socket: BorrowedFd<'_>) -> bool {
         Ok(()) => true,
         Err(error) => {
             if !IS_MISSING.swap(error == Errno::ENOENT, Ordering::Relaxed) {
-                tracing::debug!(%error, "the kernel does no TLS");
+                tracing::debug!(%error, "the kernel has no TLS");
             }
             false
         }
     }
 }
 
-/// From now on the kernel seals what is sent and opens what is received next.
+/// Gives the keys to the kernel, which seals and opens all later bytes.
 pub(crate) fn install(socket: BorrowedFd<'_>, secrets: &ExtractedSecrets) -> io::Result<()> {
     setsockopt(&socket, TcpTlsTx, &info(&secrets.tx)?)?;
     setsockopt(&socket, TcpTlsRx, &info(&secrets.rx)?)?;
     Ok(())
 }
 
-/// Keys as the kernel takes them, with the number of the next record.
+/// The keys in the kernel's format, with the number of the next record.
 fn info((sequence, secrets): &(u64, ConnectionTrafficSecrets)) -> io::Result<TlsCryptoInfo> {
     let head = |cipher_type| tls_crypto_info { version: TLS_1_3_VERSION, cipher_type };
     let rec_seq = sequence.to_be_bytes();
@@ -79,7 +81,7 @@ fn info((sequence, secrets): &(u64, ConnectionTrafficSecrets)) -> io::Result<Tls
     })
 }
 
-/// The two parts that the kernel makes of an initialization vector.
+/// Splits an initialization vector as the kernel expects it.
 fn salted(iv: &[u8]) -> Result<([u8; 4], [u8; 8]), TryFromSliceError> {
     let (salt, iv) = iv.split_at(iv.len().min(4));
     Ok((salt.try_into()?, iv.try_into()?))

@@ -1,9 +1,11 @@
-//! TLS as a transform: version 1.3 alone, by rustls, without threads or sockets of its own.
+//! TLS as a transform: version 1.3, by rustls, without threads or sockets of its own.
 
-use crate::kernel_tls;
+pub(crate) mod handshake;
+mod kernel_tls;
+pub(crate) mod transform;
+
 use crate::limits::HANDSHAKE_BYTES_MAX;
 use crate::message::Malformed;
-use crate::transform::{HandOver, Opened, Transform};
 use rustls::RootCertStore;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -17,34 +19,34 @@ use rustls::version::TLS13;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use transform::{KernelOffload, Plaintext, Transform};
 use vfs::Protection;
 use vfs::sync::RwLock;
 
-/// What a server proves itself with, and by what it knows clients: texts in PEM.
+/// The server's certificate and key, and the issuers of client certificates, in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pem {
-    /// The certificate, and those that lead from it to its issuer.
+    /// The certificate and its chain.
     pub certificates: Vec<u8>,
-    /// Its private key.
     pub key: Vec<u8>,
-    /// The certificates of those who issue certificates to clients; `None`: no client is asked for one.
+    /// The certificates of the issuers of client certificates. `None`: clients are not asked for one.
     pub client_issuers: Option<Vec<u8>>,
 }
 
-/// The server's side of TLS. What it proves itself with may be replaced while it is used.
+/// The server's side of TLS. Its certificate may be replaced while it is in use.
 pub struct Tls {
     config: RwLock<Arc<ServerConfig>>,
     protocol: Vec<u8>,
 }
 
 impl Tls {
-    /// For a protocol by its name in ALPN (RFC 7301). Clients that name others and not this one are refused.
+    /// TLS for a protocol with this ALPN name (RFC 7301). Clients that offer only other names are refused.
     pub fn new(pem: &Pem, protocol: &[u8]) -> io::Result<Self> {
         let config = RwLock::new(Arc::new(config(pem, protocol)?));
         Ok(Self { config, protocol: protocol.to_vec() })
     }
 
-    /// Uses something else for handshakes from now on. After an error everything is as before.
+    /// Uses another certificate for later handshakes. After an error the old one remains in use.
     pub fn replace(&self, pem: &Pem) -> io::Result<()> {
         let config = Arc::new(config(pem, &self.protocol)?);
         *self.config.write() = config;
@@ -66,7 +68,7 @@ fn config(pem: &Pem, protocol: &[u8]) -> io::Result<ServerConfig> {
     let chain = |what: &str, text: &[u8]| {
         let found = CertificateDer::pem_slice_iter(text).collect::<Result<Vec<_>, _>>();
         let found = found.map_err(|error| invalid(what, &error))?;
-        if found.is_empty() { Err(invalid(what, &"no certificate is in it")) } else { Ok(found) }
+        if found.is_empty() { Err(invalid(what, &"it contains no certificate")) } else { Ok(found) }
     };
     let certificates = chain("certificate", &pem.certificates)?;
     let key = PrivateKeyDer::from_pem_slice(&pem.key).map_err(|error| invalid("key", &error))?;
@@ -82,7 +84,7 @@ fn config(pem: &Pem, protocol: &[u8]) -> io::Result<ServerConfig> {
             for issuer in chain(what, text)? {
                 issuers.add(issuer).map_err(|error| invalid(what, &error))?;
             }
-            // Who needs one is for others to say.
+            // The export decides whether a client certificate is required.
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(issuers), provider)
                 .allow_unauthenticated()
                 .build()
@@ -94,30 +96,30 @@ fn config(pem: &Pem, protocol: &[u8]) -> io::Result<ServerConfig> {
         .with_single_cert(certificates, key)
         .map_err(|error| invalid("certificate and key", &error))?;
     config.alpn_protocols = vec![protocol.to_vec()];
-    // A session that is resumed would outlive the certificates that it began with.
+    // A resumed session would outlive the certificates that it began with.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    // For the kernel, which does the rest where it can.
+    // The kernel needs the keys, to take over after the handshake.
     config.enable_secret_extraction = true;
     Ok(config)
 }
 
 struct TlsConnection {
     connection: UnbufferedServerConnection,
-    /// Bytes that the client has sent for the handshake.
+    /// Bytes of the handshake that the client has sent.
     handshake_bytes: usize,
-    /// Nothing more may pass.
+    /// Whether an error has ended the connection.
     has_failed: bool,
 }
 
-/// Bytes of plain text in one record, and how much longer it is on the wire (RFC 8446 §5.1, §5.2).
+/// Bytes of plaintext in one record, and the record's overhead on the wire (RFC 8446 §5.1, §5.2).
 const RECORD_BYTES: usize = 16 << 10;
 /// See [`RECORD_BYTES`].
 const RECORD_OVERHEAD: usize = 5 + 1 + 16;
 
 impl Transform for TlsConnection {
     fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), Malformed> {
-        // Data before the client's last message could go to somebody who never proves himself.
+        // Before the client's Finished message the peer is not authenticated, so no data may be sent.
         if self.has_failed || self.connection.is_handshaking() {
             return Err(Malformed("a message before the end of the TLS handshake"));
         }
@@ -137,7 +139,12 @@ impl Transform for TlsConnection {
         }
     }
 
-    fn open(&mut self, wire: &mut [u8], plain: &mut [u8], answer: &mut Vec<u8>) -> Result<Opened, Malformed> {
+    fn open(
+        &mut self,
+        wire: &mut [u8],
+        plain: &mut [u8],
+        answer: &mut Vec<u8>,
+    ) -> Result<Plaintext, Malformed> {
         if self.has_failed {
             return Err(Malformed("TLS has failed"));
         }
@@ -173,16 +180,16 @@ impl Transform for TlsConnection {
         (!self.connection.is_handshaking() && !self.has_failed).then_some(protection)
     }
 
-    fn hand_over(self: Box<Self>, socket: BorrowedFd<'_>) -> HandOver {
+    fn offload_to_kernel(self: Box<Self>, socket: BorrowedFd<'_>) -> KernelOffload {
         if self.protection().is_none() || !kernel_tls::prepare(socket) {
-            return HandOver::Stays(self);
+            return KernelOffload::Declined(self);
         }
         let extracted = self.connection.dangerous_into_kernel_connection().map_err(io::Error::other);
         match extracted.and_then(|(secrets, _)| kernel_tls::install(socket, &secrets)) {
-            Ok(()) => HandOver::Done(kernel_tls::KEY_BYTES_MAX),
+            Ok(()) => KernelOffload::Done(kernel_tls::KEY_BYTES_MAX),
             Err(error) => {
-                tracing::warn!(%error, "the kernel does not take the keys of a TLS connection");
-                HandOver::Failed
+                tracing::warn!(%error, "the kernel rejects the keys of a TLS connection");
+                KernelOffload::Failed
             }
         }
     }
@@ -194,17 +201,18 @@ impl TlsConnection {
         wire: &mut [u8],
         plain: &mut [u8],
         answer: &mut Vec<u8>,
-    ) -> Result<Opened, Malformed> {
-        let mut opened = Opened::default();
+    ) -> Result<Plaintext, Malformed> {
+        let mut opened = Plaintext::default();
         loop {
             let status = self.connection.process_tls_records(&mut wire[opened.used..]);
             opened.used += status.discard;
             match status.state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                     while let Some(record) = traffic.next_record() {
-                        let record = record.map_err(|_| Malformed("a TLS record that does not open"))?;
+                        let record =
+                            record.map_err(|_| Malformed("a TLS record that cannot be decrypted"))?;
                         let room = plain.get_mut(opened.plain..opened.plain + record.payload.len());
-                        let room = room.ok_or(Malformed("TLS records that are longer than they were"))?;
+                        let room = room.ok_or(Malformed("a TLS record longer than its ciphertext"))?;
                         room.copy_from_slice(record.payload);
                         opened.plain += record.payload.len();
                         opened.used += record.discard;
@@ -213,36 +221,36 @@ impl TlsConnection {
                 Ok(ConnectionState::EncodeTlsData(data)) => _ = encode(data, answer, answer.len())?,
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => {
-                    // What follows the end is nobody's.
-                    return Ok(Opened { used: wire.len(), is_closed: true, ..opened });
+                    // Bytes after the closing alert belong to no message.
+                    return Ok(Plaintext { used: wire.len(), is_closed: true, ..opened });
                 }
                 Ok(ConnectionState::WriteTraffic(_) | ConnectionState::BlockedHandshake) => {
                     return Ok(opened);
                 }
-                Ok(_) => return Err(Malformed("early data of TLS")),
+                Ok(_) => return Err(Malformed("TLS early data is not supported")),
                 Err(error) => {
-                    tracing::debug!(%error, "TLS fails");
-                    // What comes in place of a handshake gets no answer.
+                    tracing::debug!(%error, "TLS failed");
+                    // Bytes that are not TLS at all get no alert.
                     let has_begun = self.handshake_bytes > 0 || opened.used > 0;
                     if has_begun || !matches!(error, rustls::Error::InvalidMessage(_)) {
-                        self.say_why(answer);
+                        self.encode_alert(answer);
                     }
-                    return Err(Malformed("TLS fails"));
+                    return Err(Malformed("TLS failed"));
                 }
             }
         }
     }
 
-    /// Tells the client what it did wrong.
-    fn say_why(&mut self, answer: &mut Vec<u8>) {
+    /// Encodes the alert that tells the client its mistake.
+    fn encode_alert(&mut self, answer: &mut Vec<u8>) {
         if let Ok(ConnectionState::EncodeTlsData(data)) = self.connection.process_tls_records(&mut []).state {
-            // The connection ends, with these words or without.
+            // The connection ends, with or without the alert.
             _ = encode(data, answer, answer.len());
         }
     }
 }
 
-/// Puts a message of TLS's own into `wire` at `at`: its length.
+/// Encodes a handshake message or alert into `wire` at `at`. Returns its length.
 fn encode(
     mut data: EncodeTlsData<'_, ServerConnectionData>,
     wire: &mut Vec<u8>,
@@ -255,12 +263,12 @@ fn encode(
                 return Ok(len);
             }
             Err(EncodeError::InsufficientSize(size)) => wire.resize(at + size.required_size, 0),
-            Err(EncodeError::AlreadyEncoded) => return Err(Malformed("a TLS message twice")),
+            Err(EncodeError::AlreadyEncoded) => return Err(Malformed("a TLS message was already encoded")),
         }
     }
 }
 
-/// Puts what stands for `plain` into `wire` at `at`: its length.
+/// Encrypts `plain` into `wire` at `at`. Returns the length of the records.
 fn encrypt(
     traffic: &mut WriteTraffic<'_, ServerConnectionData>,
     plain: &[u8],
