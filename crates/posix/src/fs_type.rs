@@ -16,15 +16,15 @@ use vfs::{FsResult, FsStat};
 pub(crate) const OFFSET_MAX: u64 = i64::MAX.unsigned_abs();
 
 /// What kind of file system this is.
-pub(crate) struct Nature {
-    pub(crate) memory: bool,
+pub(crate) struct FsType {
+    pub(crate) is_memory: bool,
     pub(crate) new_inodes_follow_dir: bool,
     pub(crate) links_max: u32,
     /// The size of a block: an empty directory shows no more.
     pub(crate) block_bytes: u64,
 }
 
-impl Nature {
+impl FsType {
     /// That of `root`.
     pub(crate) fn of(root: &OwnedFd, stat: &Stat) -> FsResult<Self> {
         const MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
@@ -43,7 +43,7 @@ impl Nature {
             _ => (false, 32_000),
         };
         let block_bytes = u64::try_from(state.f_bsize).unwrap_or(0);
-        Ok(Self { memory, new_inodes_follow_dir, links_max, block_bytes })
+        Ok(Self { is_memory: memory, new_inodes_follow_dir, links_max, block_bytes })
     }
 }
 
@@ -51,7 +51,7 @@ impl Nature {
 pub(crate) fn file_bytes_max(dir: &OwnedFd) -> u64 {
     let own = getrlimit(Resource::Fsize).current.unwrap_or(OFFSET_MAX);
     // No file is there to be asked for sure, so one without a name is. Where none can be made the kernel refuses later.
-    let Some(file) = nameless(dir) else { return OFFSET_MAX.min(own) };
+    let Some(file) = unnamed_file(dir) else { return OFFSET_MAX.min(own) };
     let (mut possible, mut impossible) = (0, OFFSET_MAX + 1);
     while impossible - possible > 1 {
         let between = possible + (impossible - possible) / 2;
@@ -65,7 +65,7 @@ pub(crate) fn file_bytes_max(dir: &OwnedFd) -> u64 {
 }
 
 /// A file without a name in the file system of `dir`, if it makes any.
-fn nameless(dir: &OwnedFd) -> Option<OwnedFd> {
+fn unnamed_file(dir: &OwnedFd) -> Option<OwnedFd> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let file = openat(dir, ".", flags, Mode::empty()).ok()?;
     if project::number_at(dir.as_fd()).is_some() {
@@ -78,8 +78,8 @@ fn nameless(dir: &OwnedFd) -> Option<OwnedFd> {
 /// Whether a change that comes after a look at a file always has another change time than what was seen: Linux 6.13 and later do
 /// that on most file systems, others stamp changes with the time of the last timer tick. Between two ticks there is time for all
 /// of these.
-pub(crate) fn tells_changes_apart(dir: &OwnedFd) -> bool {
-    let Some(file) = nameless(dir) else { return false };
+pub(crate) fn has_fine_change_times(dir: &OwnedFd) -> bool {
+    let Some(file) = unnamed_file(dir) else { return false };
     let changed = || fstat(&file).map(|stat| (stat.st_ctime, stat.st_ctime_nsec)).ok();
     (0..8).all(|round| {
         let before = changed();
@@ -89,20 +89,20 @@ pub(crate) fn tells_changes_apart(dir: &OwnedFd) -> bool {
 }
 
 /// Whether files in the file system of `dir` carry attributes.
-pub(crate) fn keeps_xattrs(dir: &OwnedFd) -> bool {
+pub(crate) fn supports_xattrs(dir: &OwnedFd) -> bool {
     let asked = fgetxattr_query(dir, "user.none");
     !matches!(asked, Err(Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
 /// Whether files in the file system of `dir` may have lists.
-pub(crate) fn keeps_acls(dir: &OwnedFd) -> bool {
+pub(crate) fn supports_acls(dir: &OwnedFd) -> bool {
     let asked = fgetxattr_query(dir.as_fd(), "system.posix_acl_access");
     !matches!(asked, Err(Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
 /// Whether this process may set attributes of class `trusted.` in the file system of `dir`: only then is it told that there is
 /// none to remove.
-pub(crate) fn may_trust(dir: &OwnedFd) -> bool {
+pub(crate) fn can_set_trusted_xattrs(dir: &OwnedFd) -> bool {
     fremovexattr(dir, "trusted.plimsoll.none") == Err(Errno::NODATA)
 }
 

@@ -254,7 +254,7 @@ pub(crate) struct Quota {
 }
 
 /// The project of a directory.
-pub(crate) struct Projected {
+pub(crate) struct DirProject {
     pub(crate) number: u32,
     /// What is made in it belongs to the same project.
     pub(crate) inherits: bool,
@@ -321,9 +321,9 @@ pub(crate) fn set_project_limits(
 }
 
 /// The project of the directory `dir`.
-pub(crate) fn project(dir: BorrowedFd<'_>) -> Result<Projected, Errno> {
+pub(crate) fn project(dir: BorrowedFd<'_>) -> Result<DirProject, Errno> {
     let extra = file_extra(dir)?;
-    Ok(Projected { number: extra.project, inherits: extra.flags & INHERITS != 0 })
+    Ok(DirProject { number: extra.project, inherits: extra.flags & INHERITS != 0 })
 }
 
 /// Makes the directory `dir`, and what is made in it from now on, belong to a project.

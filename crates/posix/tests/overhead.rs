@@ -258,7 +258,7 @@ fn directories_do_not_add_up(ground: Ground) {
 fn counts_the_same(data: &Path, volumes: &Volumes) {
     let counted = volumes.usage(ID).unwrap();
     let path = data.join(format!("volumes/{:016x}", ID.0));
-    assert_eq!(Volumes::count_anew(&path).unwrap(), counted);
+    assert_eq!(Volumes::recount(&path).unwrap(), counted);
 }
 
 #[test]

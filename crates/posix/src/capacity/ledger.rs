@@ -7,8 +7,8 @@
 //! A change is *pending* from before it takes something until after it has given back the rest. The count is written down at the
 //! end of the process only when none is: it would be wrong by what that change took.
 
-use super::dir_lock::Claim;
-use super::usage_file::{Entry, Record};
+use super::dir_lock::DirLock;
+use super::usage_file::{UsageRecord, UsageFile};
 use crate::error::refused;
 use rustix::fs::syncfs;
 use std::ops::Deref;
@@ -26,16 +26,16 @@ const UNCOUNTABLE: u8 = 2;
 const CLOSED: u8 = 3;
 
 /// A change under way, until it is dropped.
-pub(crate) struct Pending<'l>(&'l Ledger);
+pub(crate) struct PendingChange<'l>(&'l Ledger);
 
-impl Deref for Pending<'_> {
+impl Deref for PendingChange<'_> {
     type Target = Ledger;
     fn deref(&self) -> &Ledger {
         self.0
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingChange<'_> {
     fn drop(&mut self) {
         self.0.pending.fetch_sub(1, Ordering::SeqCst);
     }
@@ -57,17 +57,17 @@ pub(crate) struct Ledger {
     doubtful: AtomicBool,
     /// The volume was removed: nothing is to be recorded any more.
     removed: AtomicBool,
-    record: Mutex<Record>,
+    record: Mutex<UsageFile>,
     /// The volume's root, to make it durable before the count is.
     root: OwnedFd,
     /// Held as long as a volume is open.
-    _claim: Arc<Claim>,
+    _dir_lock: Arc<DirLock>,
 }
 
 impl Ledger {
     /// Goes on from `entry`. Clean, its usage is right; otherwise the volume is to be counted, and until then nothing is
     /// taken or given back.
-    pub(crate) fn new(entry: &Entry, record: Record, root: OwnedFd, claim: Arc<Claim>) -> Self {
+    pub(crate) fn new(entry: &UsageRecord, record: UsageFile, root: OwnedFd, claim: Arc<DirLock>) -> Self {
         Self {
             bytes: AtomicU64::new(entry.usage.bytes),
             files: AtomicU64::new(entry.usage.files),
@@ -80,7 +80,7 @@ impl Ledger {
             removed: AtomicBool::new(false),
             record: Mutex::new(record),
             root,
-            _claim: claim,
+            _dir_lock: claim,
         }
     }
 
@@ -92,21 +92,21 @@ impl Ledger {
     /// Begins a change: [`FsError::Wait(Wait::Recall)`] while the volume is counted and when the process ends, [`FsError::Io`] if it cannot be
     /// counted.
     #[inline]
-    pub(crate) fn begin(&self) -> FsResult<Pending<'_>> {
-        let pending = self.enter();
+    pub(crate) fn begin(&self) -> FsResult<PendingChange<'_>> {
+        let pending = self.begin_refund();
         self.check_counted().map(|()| pending)
     }
 
     /// Begins a change that only gives back, whatever the state.
-    pub(crate) fn enter(&self) -> Pending<'_> {
+    pub(crate) fn begin_refund(&self) -> PendingChange<'_> {
         // Before the state is looked at: the end looks in the other order.
         self.pending.fetch_add(1, Ordering::SeqCst);
-        Pending(self)
+        PendingChange(self)
     }
 
     /// Goes on with a change that was begun and forgotten.
-    pub(crate) fn resume(&self) -> Pending<'_> {
-        Pending(self)
+    pub(crate) fn resume(&self) -> PendingChange<'_> {
+        PendingChange(self)
     }
 
     #[inline]
@@ -159,7 +159,7 @@ impl Ledger {
     pub(crate) fn set_capacity(&self, capacity: Capacity) -> FsResult<()> {
         let record = self.lock();
         let is_clean = !self.marked.load(Ordering::Relaxed);
-        record.write(&Entry { is_clean, capacity, usage: self.usage() })?;
+        record.write(&UsageRecord { is_clean, capacity, usage: self.usage() })?;
         self.bytes_max.store(capacity.bytes, Ordering::Relaxed);
         self.files_max.store(capacity.files, Ordering::Relaxed);
         Ok(())
@@ -180,12 +180,12 @@ impl Ledger {
     }
 
     /// The count is no longer trusted after the end.
-    pub(crate) fn doubt(&self) {
+    pub(crate) fn mark_doubtful(&self) {
         self.doubtful.store(true, Ordering::Relaxed);
     }
 
     /// To be called before a change that takes nothing but may give back. Never refuses: removal works on a full disk.
-    pub(crate) fn announce(&self) {
+    pub(crate) fn mark_best_effort(&self) {
         // Where the mark cannot be written, a crash leaves a count that is too high: the safe side.
         let _marked = self.mark();
     }
@@ -196,12 +196,12 @@ impl Ledger {
     pub(crate) fn take(&self, bytes: u64, files: u64) -> FsResult<()> {
         self.mark()?;
         take(&self.bytes, &self.bytes_max, bytes)?;
-        take(&self.files, &self.files_max, files).inspect_err(|_| self.give(bytes, 0))
+        take(&self.files, &self.files_max, files).inspect_err(|_| self.refund(bytes, 0))
     }
 
     /// Gives back what was taken.
     #[inline]
-    pub(crate) fn give(&self, bytes: u64, files: u64) {
+    pub(crate) fn refund(&self, bytes: u64, files: u64) {
         for (count, back) in [(&self.bytes, bytes), (&self.files, files)] {
             if back != 0
                 && count
@@ -210,7 +210,7 @@ impl Ledger {
             {
                 // Somebody else put files into the tree, and we have removed them.
                 count.store(0, Ordering::Relaxed);
-                self.doubt();
+                self.mark_doubtful();
             }
         }
         self.reopen();
@@ -223,7 +223,7 @@ impl Ledger {
             self.bytes.fetch_add(to - from, Ordering::Relaxed);
             self.reopen();
         } else if from > to {
-            self.give(from - to, 0);
+            self.refund(from - to, 0);
         }
     }
 
@@ -282,11 +282,11 @@ impl Ledger {
         Ok(())
     }
 
-    fn entry(&self, is_clean: bool) -> Entry {
-        Entry { is_clean, capacity: self.capacity(), usage: self.usage() }
+    fn entry(&self, is_clean: bool) -> UsageRecord {
+        UsageRecord { is_clean, capacity: self.capacity(), usage: self.usage() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Record> {
+    fn lock(&self) -> MutexGuard<'_, UsageFile> {
         self.record.lock()
     }
 }

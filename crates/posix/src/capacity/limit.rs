@@ -1,6 +1,6 @@
 //! A volume's capacity: who counts, and what is under way of it.
 
-use super::ledger::{Ledger, Pending};
+use super::ledger::{Ledger, PendingChange};
 use super::project::Project;
 use vfs::backend::charge::{INODE_BYTES, NAME_BYTES, blocks};
 use vfs::{Capacity, FsResult, FsStat, Usage};
@@ -52,76 +52,76 @@ impl Limit {
 
 /// Writes in parts that room was taken for: until they end, the file is charged as if it reached the farthest of them.
 #[derive(Default)]
-pub(crate) struct Promised(pub(crate) Vec<Promise>);
+pub(crate) struct SpaceReservations(pub(crate) Vec<SpaceReservation>);
 
 /// One of them.
-pub(crate) struct Promise {
-    pub(crate) end: u64,
+pub(crate) struct SpaceReservation {
+    pub(crate) finish: u64,
     /// The file system has set blocks aside for it.
-    pub(crate) blocks: bool,
+    pub(crate) is_preallocated: bool,
 }
 
-impl Promised {
+impl SpaceReservations {
     /// The size that a file of `size` is charged for.
     #[inline]
-    pub(crate) fn reach(&self, size: u64) -> u64 {
-        self.0.iter().fold(size, |most, promise| most.max(promise.end))
+    pub(crate) fn charged_size(&self, size: u64) -> u64 {
+        self.0.iter().fold(size, |most, promise| most.max(promise.finish))
     }
 }
 
 /// A change of a file's size under way: what may be too much of it is given back by [`Resize::end`].
-pub(crate) struct Resize<'l> {
+pub(crate) struct ResizeCharge<'l> {
     /// None where nobody counts, or the charge stays as it is.
-    pub(crate) pending: Option<Pending<'l>>,
+    pub(crate) pending: Option<PendingChange<'l>>,
     /// Bytes that are charged for the file as long as the change is under way.
     pub(crate) charged: u64,
     /// The size that it is charged for at least.
-    pub(crate) promised: u64,
+    pub(crate) reserved_size: u64,
 }
 
-impl Resize<'_> {
+impl ResizeCharge<'_> {
     /// The change is over, and the file has this size.
     #[inline]
     pub(crate) fn end(self, size: u64) {
         if let Some(ledger) = self.pending {
             // Never more than was charged, unless somebody else has the file grow.
-            ledger.give(self.charged.saturating_sub(blocks(size.max(self.promised))), 0);
+            ledger.refund(self.charged.saturating_sub(blocks(size.max(self.reserved_size))), 0);
         }
     }
 }
 
 /// A new object, or a new name of one, under way: given back if it is not kept.
-pub(crate) struct Newborn<'l> {
-    pub(crate) pending: Option<Pending<'l>>,
+pub(crate) struct NewEntryCharge<'l> {
+    pub(crate) pending: Option<PendingChange<'l>>,
     /// Bytes that are charged for it.
     pub(crate) bytes: u64,
     pub(crate) files: u64,
 }
 
-impl Newborn<'_> {
+impl NewEntryCharge<'_> {
     /// What an object with this content is charged, with one name.
     pub(crate) fn bytes(content: u64) -> u64 {
         content.saturating_add(INODE_BYTES + NAME_BYTES)
     }
 
     /// It is there.
-    pub(crate) fn keep(mut self) {
+    pub(crate) fn commit(mut self) {
         self.pending = None;
     }
 
     /// It is there, and has this content.
-    pub(crate) fn keep_with(self, content: u64) {
+    pub(crate) fn commit_with(self, content: u64) {
         if let Some(ledger) = &self.pending {
             ledger.adjust(self.bytes, Self::bytes(content));
         }
-        self.keep();
+        self.commit();
     }
 }
 
-impl Drop for Newborn<'_> {
+impl Drop for NewEntryCharge<'_> {
     fn drop(&mut self) {
         if let Some(ledger) = self.pending.take() {
-            ledger.give(self.bytes, self.files);
+            ledger.refund(self.bytes, self.files);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! same calls, but its limits do not bind a process with CAP_SYS_RESOURCE, which a service run by root has.
 
 use crate::error::refused;
-use crate::sys::{self, Projected, Quota};
+use crate::sys::{self, DirProject, Quota};
 use rustix::fs::{Mode, OFlags, fstatfs, fsync, openat};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -32,7 +32,7 @@ pub(crate) fn is_possible(dir: BorrowedFd<'_>) -> bool {
 
 /// The number of the project that new files in `dir` belong to; `None` if that is none.
 pub(crate) fn number_at(dir: BorrowedFd<'_>) -> Option<u32> {
-    let Projected { number, inherits } = sys::project(dir).ok()?;
+    let DirProject { number, inherits } = sys::project(dir).ok()?;
     (inherits && number != 0).then_some(number)
 }
 

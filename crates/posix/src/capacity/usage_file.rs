@@ -8,14 +8,14 @@ use vfs::{Capacity, FsError, FsResult, Usage};
 
 const VERSION: u8 = 2;
 /// The version that counts nothing but the sizes of regular files: what it says is held is too little.
-const SIZES_ALONE: u8 = 1;
+const VERSION_SIZES_ONLY: u8 = 1;
 const IN_USE: u8 = 0;
 const CLEAN: u8 = 1;
 const BYTES: usize = 40;
 
 /// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct UsageRecord {
     /// The usage is exact; otherwise it is what was last known.
     pub(crate) is_clean: bool,
     pub(crate) capacity: Capacity,
@@ -23,9 +23,9 @@ pub(crate) struct Entry {
 }
 
 /// The open file of a record, locked against everybody else.
-pub(crate) struct Record(OwnedFd);
+pub(crate) struct UsageFile(OwnedFd);
 
-impl Record {
+impl UsageFile {
     /// Opens the record `name` in `dir`, making it if there is none. Waits until nobody else has it open: a volume that is
     /// being closed has.
     pub(crate) fn open(dir: BorrowedFd<'_>, name: &str) -> FsResult<Self> {
@@ -40,7 +40,7 @@ impl Record {
     }
 
     /// What the record `name` in `dir` says, whoever has it open; `None` if there is none, or nothing that makes sense.
-    pub(crate) fn peek(dir: BorrowedFd<'_>, name: &str) -> FsResult<Option<Entry>> {
+    pub(crate) fn peek(dir: BorrowedFd<'_>, name: &str) -> FsResult<Option<UsageRecord>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match openat(dir, name, flags, Mode::empty()) {
             Ok(file) => Self(file).read(),
@@ -50,7 +50,7 @@ impl Record {
     }
 
     /// What it says; `None` if it is new, or nothing that makes sense.
-    pub(crate) fn read(&self) -> FsResult<Option<Entry>> {
+    pub(crate) fn read(&self) -> FsResult<Option<UsageRecord>> {
         let mut bytes = [0; BYTES];
         let read = pread(&self.0, &mut bytes[..], 0).map_err(refused)?;
         Ok(if read == BYTES { decode(&bytes) } else { None })
@@ -58,13 +58,13 @@ impl Record {
 
     /// Writes `entry` durably. In place: it must work on a disk that is full, and 40 bytes at the start of a sector reach
     /// the disk all or not at all.
-    pub(crate) fn write(&self, entry: &Entry) -> FsResult<()> {
+    pub(crate) fn write(&self, entry: &UsageRecord) -> FsResult<()> {
         self.write_lazily(entry)?;
         fdatasync(&self.0).map_err(refused)
     }
 
     /// As [`Record::write`], durable some time.
-    pub(crate) fn write_lazily(&self, entry: &Entry) -> FsResult<()> {
+    pub(crate) fn write_lazily(&self, entry: &UsageRecord) -> FsResult<()> {
         match pwrite(&self.0, &encode(entry), 0) {
             Ok(BYTES) => Ok(()),
             Ok(_) => Err(FsError::NoSpace),
@@ -73,7 +73,7 @@ impl Record {
     }
 }
 
-fn encode(entry: &Entry) -> [u8; BYTES] {
+fn encode(entry: &UsageRecord) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     bytes[..2].copy_from_slice(&[VERSION, if entry.is_clean { CLEAN } else { IN_USE }]);
     let numbers = [entry.capacity.bytes, entry.capacity.files, entry.usage.bytes, entry.usage.files];
@@ -83,15 +83,15 @@ fn encode(entry: &Entry) -> [u8; BYTES] {
     bytes
 }
 
-fn decode(bytes: &[u8; BYTES]) -> Option<Entry> {
-    let [version @ (SIZES_ALONE | VERSION), state @ (IN_USE | CLEAN), 0, 0, 0, 0, 0, 0, numbers @ ..] = bytes
+fn decode(bytes: &[u8; BYTES]) -> Option<UsageRecord> {
+    let [version @ (VERSION_SIZES_ONLY | VERSION), state @ (IN_USE | CLEAN), 0, 0, 0, 0, 0, 0, numbers @ ..] = bytes
     else {
         return None;
     };
     let (numbers, _) = numbers.as_chunks::<8>();
     let [capacity_bytes, capacity_files, bytes, files] =
         <[[u8; 8]; 4]>::try_from(numbers).ok()?.map(u64::from_be_bytes);
-    Some(Entry {
+    Some(UsageRecord {
         is_clean: *state == CLEAN && *version == VERSION,
         capacity: Capacity { bytes: capacity_bytes, files: capacity_files },
         usage: Usage { bytes, files },
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn record_bytes_are_as_drawn() {
-        let entry = Entry {
+        let entry = UsageRecord {
             is_clean: true,
             capacity: Capacity { bytes: 0x0102_0304_0506_0708, files: 9 },
             usage: Usage { bytes: 0x1000, files: 2 },
@@ -116,10 +116,10 @@ mod tests {
             [[0, 0, 0, 0, 0, 0, 0, 9], [0, 0, 0, 0, 0, 0, 16, 0], [0, 0, 0, 0, 0, 0, 0, 2]].concat()
         );
         assert_eq!(decode(&bytes), Some(entry));
-        let in_use = Entry { is_clean: false, ..entry };
+        let in_use = UsageRecord { is_clean: false, ..entry };
         assert_eq!(decode(&encode(&in_use)), Some(in_use));
         let mut earlier = encode(&entry);
-        earlier[0] = SIZES_ALONE;
+        earlier[0] = VERSION_SIZES_ONLY;
         assert_eq!(decode(&earlier), Some(in_use), "what an earlier version counted is counted again");
         assert_eq!(decode(&[0; BYTES]), None, "a later version, or an empty file, is not guessed at");
     }

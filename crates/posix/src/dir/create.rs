@@ -3,7 +3,7 @@
 use super::entries::link_open;
 use crate::error::refused;
 use crate::node::attr::{file_type, set_mode, set_owner, set_times, timespec};
-use crate::node::counter::Sight;
+use crate::node::counter::VersionedStat;
 use crate::node::fs_uid::{FsUidGuard, is_own, own_uid};
 use crate::node::owner::{Owner, carries};
 use crate::node::{Node, Rights};
@@ -35,16 +35,16 @@ struct Created {
 }
 
 /// What can be known of an object that was made and is then opened by its name.
-struct Maker {
+struct ExpectedObject {
     file_type: FileType,
     /// Whom a new object belongs to.
     uid: u32,
 }
 
-impl Maker {
+impl ExpectedObject {
     /// Whether an object in this state can be the one that was made. Who may write the directory on this machine can put
     /// another one in its place, which must not be given away.
-    fn can_have_made(&self, stat: &Stat, any_owner: bool) -> FsResult<bool> {
+    fn matches(&self, stat: &Stat, any_owner: bool) -> FsResult<bool> {
         let is_new = self.file_type == FileType::Directory || stat.st_nlink == 1;
         Ok(file_type(stat)? == self.file_type && is_new && (any_owner || stat.st_uid == self.uid))
     }
@@ -55,10 +55,10 @@ impl Node {
     pub(crate) fn make_file(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
         self.make(name, 0, authorize, |new_inode| {
             let needs_adjusting =
-                new_inode.times.is_some() || new_inode.size > 0 || !self.can_assume_owner(new_inode);
+                new_inode.times.is_some() || new_inode.size > 0 || !self.can_create_as_owner(new_inode);
             if (self.mount.owner_attribute || needs_adjusting)
                 && !self.mount.no_tmpfile.load(Ordering::Relaxed)
-                && let Some(created) = self.make_complete(name, new_inode)?
+                && let Some(created) = self.make_unnamed_then_link(name, new_inode)?
             {
                 return Ok(created);
             }
@@ -129,22 +129,22 @@ impl Node {
             return Err(FsError::FileTooBig);
         }
         let directory = self.as_dir()?;
-        let relisting = self.mount.relist(self, before.size);
+        let relisting = self.mount.begin_entry_change(self, before.size);
         let most = content.saturating_add(blocks(new_inode.size));
-        let newborn = self.mount.newborn(self.fd(), name.bytes(), most)?;
+        let newborn = self.mount.charge_new_object(self.fd(), name.bytes(), most)?;
         let Created { node, attrs, was_adjusted } = act(&new_inode)?;
         // Other clients may have written to it since it got its name, and have paid for that.
-        newborn.keep_with(match node.kind {
+        newborn.commit_with(match node.kind {
             FileType::Regular => blocks(new_inode.size),
             FileType::Directory => charge::directory(attrs.size.min(self.mount.block_bytes)),
             _ => content,
         });
         if was_adjusted || !self.mount.new_inodes_follow_dir {
-            directory.remember(&node);
+            directory.add_unflushed(&node);
         }
         self.mount.record(&node.key, &self.key, name.bytes());
         let dir = Change { before, after: held.attrs_after(&before)? };
-        relisting.end(dir.after.size);
+        relisting.finish(dir.after.size);
         Ok(CreatedEntry { found: Lookup { node, attrs }, dir })
     }
 
@@ -161,21 +161,21 @@ impl Node {
             let (guard, mode) = self.assume_owner(file_type, new_inode)?;
             let opened = open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
                 .map_err(|errno| self.or_stale(refused(errno)))?;
-            (opened, Maker { file_type, uid: if guard.is_some() { new_inode.uid } else { own_uid() } })
+            (opened, ExpectedObject { file_type, uid: if guard.is_some() { new_inode.uid } else { own_uid() } })
         };
         self.finish(name, opened, &maker, new_inode).inspect_err(|_| {
             let directory = file_type == FileType::Directory;
             let flags = if directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             // Best effort: the refusal is what the caller must hear.
             if unlinkat(self.fd(), name.bytes(), flags).is_err() {
-                self.mount.doubt();
+                self.mount.mark_count_doubtful();
             }
         })
     }
 
     /// Makes a regular file without a name, gives it what `new_inode` says, and only then its name; `None` if
     /// the file system cannot. The name comes last, so the flush of the directory covers all of it.
-    fn make_complete(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<Option<Created>> {
+    fn make_unnamed_then_link(&self, name: Name<'_>, new_inode: &NewInode) -> FsResult<Option<Created>> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let opened = {
             let (_acting, mode) = self.assume_owner(FileType::Regular, new_inode)?;
@@ -192,12 +192,12 @@ impl Node {
         self.adjust(fd.as_fd(), new_inode)?;
         link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| self.or_stale(refused(errno)))?;
         let stat = fstat(&fd).map_err(refused)?;
-        let (node, attrs) = self.enroll(fd, Rights::Write, &stat).inspect_err(|_| self.mount.doubt())?;
+        let (node, attrs) = self.insert_node(fd, Rights::Write, &stat).inspect_err(|_| self.mount.mark_count_doubtful())?;
         Ok(Some(Created { node, attrs, was_adjusted: false }))
     }
 
     /// Whether a file of `new_inode` can be created with the right owner.
-    fn can_assume_owner(&self, new_inode: &NewInode) -> bool {
+    fn can_create_as_owner(&self, new_inode: &NewInode) -> bool {
         makes_own(new_inode) || FsUidGuard::is_possible()
     }
 
@@ -218,7 +218,7 @@ impl Node {
         }
         Ok(match FsUidGuard::begin(new_inode.uid, new_inode.gid)? {
             Some(guard) => (Some(guard), new_inode.mode & MODE_BITS),
-            None => (None, first_mode(new_inode.mode)),
+            None => (None, mode_before_chown(new_inode.mode)),
         })
     }
 
@@ -226,7 +226,7 @@ impl Node {
         &self,
         name: Name<'_>,
         opened: Option<OwnedFd>,
-        maker: &Maker,
+        maker: &ExpectedObject,
         new_inode: &NewInode,
     ) -> FsResult<Created> {
         let (fd, rights) = match opened {
@@ -235,23 +235,23 @@ impl Node {
                 let fd = self.mount.open_name(self.fd(), name.bytes(), Blocking::Allowed)?;
                 let stat = fstat(&fd).map_err(refused)?;
                 // With the owner attribute, who really owns it does not matter.
-                if !maker.can_have_made(&stat, self.mount.owner_attribute)? {
+                if !maker.matches(&stat, self.mount.owner_attribute)? {
                     return Err(FsError::NotOwner);
                 }
                 (fd, Rights::Path)
             }
         };
         let (stat, was_adjusted) = self.adjust(fd.as_fd(), new_inode)?;
-        let (node, attrs) = self.enroll(fd, rights, &stat)?;
+        let (node, attrs) = self.insert_node(fd, rights, &stat)?;
         Ok(Created { node, attrs, was_adjusted })
     }
 
     /// The node of a new object, which keeps the descriptor.
-    fn enroll(&self, fd: OwnedFd, rights: Rights, stat: &Stat) -> FsResult<(Arc<Node>, Attrs)> {
+    fn insert_node(&self, fd: OwnedFd, rights: Rights, stat: &Stat) -> FsResult<(Arc<Node>, Attrs)> {
         let key = self.mount.key_at(fd.as_fd(), b"")?;
         let node = Node::new(Arc::clone(&self.mount), key, fd, rights, stat)?;
         // Before the node is in the table: somebody may remove the file as soon as it has a name.
-        let attrs = node.attrs_from(&Sight::new(*stat, node.ahead.distance()))?;
+        let attrs = node.attrs_from(&VersionedStat::new(*stat, node.counter_offset.load()))?;
         Ok((self.mount.table.insert(node), attrs))
     }
 
@@ -320,7 +320,7 @@ fn makes_own(new_inode: &NewInode) -> bool {
 /// Before the owner is set, the owner-to-be and the members of the group-to-be are "others", and the server's group is
 /// the group. So others and group get only what all three classes get in the end, the same for both. Usual modes
 /// (0644, 0755, 0600) keep theirs and need no second step.
-fn first_mode(mode: u32) -> u32 {
+fn mode_before_chown(mode: u32) -> u32 {
     let all = mode & mode >> 3 & mode >> 6 & 0o7;
     mode & 0o700 | all << 3 | all
 }
@@ -332,15 +332,15 @@ mod tests {
     #[test]
     fn nobody_has_more_before_the_owner_is_set() {
         for mode in 0..0o1000 {
-            let first = first_mode(mode);
+            let first = mode_before_chown(mode);
             let (owner, group, others) = (mode >> 6 & 7, mode >> 3 & 7, mode & 7);
             for class in [owner, group, others] {
                 assert_eq!(first & 7 & !class, 0, "others of {mode:o}");
                 assert_eq!(first >> 3 & 7 & !class, 0, "group of {mode:o}");
             }
         }
-        assert_eq!(first_mode(0o755), 0o755);
-        assert_eq!(first_mode(0o600), 0o600);
-        assert_eq!(first_mode(0o640), 0o600);
+        assert_eq!(mode_before_chown(0o755), 0o755);
+        assert_eq!(mode_before_chown(0o600), 0o600);
+        assert_eq!(mode_before_chown(0o640), 0o600);
     }
 }

@@ -9,7 +9,7 @@ mod entries;
 use crate::error::refused;
 use crate::listing::{Listing, Object, Page, PageEntry};
 use crate::node::changes;
-use crate::node::counter::{self, Sight};
+use crate::node::counter::{self, VersionedStat};
 use crate::node::owner::carries;
 use crate::node::{Directory, Node, Rights, Unflushed};
 use rustix::fs::{AtFlags, fsync, statat, syncfs};
@@ -22,16 +22,16 @@ const CHILDREN_MAX: usize = 16;
 
 impl Directory {
     /// Remembers a new child that the next flush of the directory must cover.
-    pub(crate) fn remember(&self, child: &Arc<Node>) {
+    pub(crate) fn add_unflushed(&self, child: &Arc<Node>) {
         let mut unflushed = self.unflushed.lock();
-        if unflushed.more {
+        if unflushed.has_overflowed {
             return;
         }
         if unflushed.children.len() < CHILDREN_MAX {
             unflushed.children.push(Arc::clone(child));
         } else {
             // What is gone by now need not be flushed, and nothing is held any longer.
-            *unflushed = Unflushed { children: Vec::new(), more: true };
+            *unflushed = Unflushed { children: Vec::new(), has_overflowed: true };
         }
     }
 }
@@ -61,9 +61,9 @@ impl Node {
                 let known = if plus { *entry.object() } else { None };
                 let seen;
                 let object = match &known {
-                    Some(known) if known.is_good(now, self.changes_of(entry)) => Some(known),
+                    Some(known) if known.is_fresh(now, self.changes_of(entry)) => Some(known),
                     known if plus => {
-                        seen = self.look(entry, name, now, known.as_ref());
+                        seen = self.stat_entry(entry, name, now, known.as_ref());
                         seen.as_ref()
                     }
                     _ => None,
@@ -76,7 +76,7 @@ impl Node {
                 }
                 cookie = entry.cookie;
             }
-            if page.last {
+            if page.is_last {
                 return Ok(true);
             }
         }
@@ -86,7 +86,7 @@ impl Node {
     pub(crate) fn flush_children(&self) -> FsResult<()> {
         let Some(dir) = &self.dir else { return Ok(()) };
         let unflushed = || dir.unflushed.lock();
-        let Unflushed { children, more } = std::mem::take(&mut *unflushed());
+        let Unflushed { children, has_overflowed: more } = std::mem::take(&mut *unflushed());
         // Only these can be flushed alone.
         let whole = more || children.iter().any(|child| !carries(child.kind));
         let flush_one = |child: &Arc<Node>| match child.stat() {
@@ -99,7 +99,7 @@ impl Node {
             children.iter().try_for_each(flush_one)
         };
         if result.is_err() {
-            unflushed().more = true;
+            unflushed().has_overflowed = true;
         }
         result
     }
@@ -120,9 +120,9 @@ impl Node {
     }
 
     /// Looks at the file of an entry, of which this was known; `None` if it is mounted on, or went away meanwhile.
-    fn look(&self, entry: &PageEntry, name: &[u8], now: Instant, known: Option<&Object>) -> Option<Object> {
+    fn stat_entry(&self, entry: &PageEntry, name: &[u8], now: Instant, known: Option<&Object>) -> Option<Object> {
         match name {
-            b"." => return Some(Object { key: self.key, attrs: self.attrs_now().ok()?, taken: None }),
+            b"." => return Some(Object { key: self.key, attrs: self.attrs_now().ok()?, read_at: None }),
             b".." => return None,
             _ => {}
         }
@@ -134,9 +134,9 @@ impl Node {
             Some(key)
         };
         let sight = |key: &FileKey| {
-            let ahead = self.mount.ahead(key);
+            let ahead = self.mount.counter_offset(key);
             let stat = statat(self.fd(), name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-            self.mount.holds(&stat).then(|| Sight::new(stat, ahead))
+            self.mount.contains(&stat).then(|| VersionedStat::new(stat, ahead))
         };
         let mut key = known.map_or_else(&key_now, |known| Some(known.key))?;
         let mut stat = sight(&key)?;
@@ -145,12 +145,12 @@ impl Node {
             key = key_now()?;
             stat = sight(&key)?;
         }
-        let first = || counter::born(self.fd(), name);
+        let first = || counter::birth_time(self.fd(), name);
         let born = known.filter(|known| known.key == key).map_or_else(first, |known| known.attrs.born);
         let attrs = Attrs { born, ..self.mount.attrs(&stat, self.fd(), Some(name)).ok()? };
         // What has other names may change by them, and that is counted with their directories only.
         let has_one_name = attrs.links == 1 || attrs.file_type == FileType::Directory;
-        let object = Object { key, attrs, taken: has_one_name.then_some((now, changes)) };
+        let object = Object { key, attrs, read_at: has_one_name.then_some((now, changes)) };
         if is_same {
             *entry.object() = Some(object);
         }

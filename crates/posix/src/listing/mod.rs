@@ -17,9 +17,9 @@ const READ_BYTES: usize = 32 * 1024;
 /// A directory that changed less than this before it was read may change again without its time showing it.
 const RACY_NANOS: i128 = 20_000_000;
 /// Age up to which kept attributes are listed. NFS clients themselves keep attributes for 3 s and more.
-const ATTRS_GOOD: Duration = Duration::from_secs(1);
+const ATTRS_AGE_MAX: Duration = Duration::from_secs(1);
 /// How long a page read then may be gone on with: as if the reader had been so slow.
-const RACY_GOOD: Duration = Duration::from_secs(1);
+const RACY_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// A directory's entries as far as they are known.
 #[derive(Default)]
@@ -45,7 +45,7 @@ pub(crate) struct Page {
     pub(crate) entries: Vec<PageEntry>,
     names: Vec<u8>,
     /// Nothing comes after it.
-    pub(crate) last: bool,
+    pub(crate) is_last: bool,
     /// Read so soon after a change that another one may not show: good until then, and only to go on with a listing.
     racy_until: Option<Instant>,
 }
@@ -65,12 +65,12 @@ pub(crate) struct Object {
     pub(crate) key: FileKey,
     pub(crate) attrs: Attrs,
     /// When the attributes were taken, and the count of changes then; `None` if they must not be used again.
-    pub(crate) taken: Option<(Instant, u32)>,
+    pub(crate) read_at: Option<(Instant, u32)>,
 }
 
 impl Listing {
     /// Notes a change of the directory through this store.
-    pub(crate) fn changed(&self) {
+    pub(crate) fn note_change(&self) {
         self.version.fetch_add(1, Ordering::Release);
     }
 
@@ -99,7 +99,7 @@ impl Listing {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         let age = i128::try_from(now).unwrap_or(0) - changed.as_nanos();
         let mut page = read_page(dir, &mut reading.position, cookie)?;
-        page.racy_until = (age <= RACY_NANOS).then(|| Instant::now() + RACY_GOOD);
+        page.racy_until = (age <= RACY_NANOS).then(|| Instant::now() + RACY_AGE_MAX);
         let page = Arc::new(page);
         reading.pages.retain(|kept| kept.start != cookie);
         reading.pages.push(Arc::clone(&page));
@@ -114,9 +114,9 @@ impl Listing {
 impl Object {
     /// Whether it may be listed as it is, if the file has changed so often by now.
     #[inline]
-    pub(crate) fn is_good(&self, now: Instant, changes: u32) -> bool {
-        self.taken.is_some_and(|(taken, count)| {
-            count == changes && now.saturating_duration_since(taken) < ATTRS_GOOD
+    pub(crate) fn is_fresh(&self, now: Instant, changes: u32) -> bool {
+        self.read_at.is_some_and(|(taken, count)| {
+            count == changes && now.saturating_duration_since(taken) < ATTRS_AGE_MAX
         })
     }
 }
@@ -149,7 +149,7 @@ impl Page {
             return Some(0);
         }
         let index = self.entries.iter().position(|entry| entry.cookie == cookie)? + 1;
-        (index < self.entries.len() || self.last).then_some(index)
+        (index < self.entries.len() || self.is_last).then_some(index)
     }
 }
 
@@ -166,11 +166,11 @@ fn read_page(dir: BorrowedFd<'_>, position: &mut u64, cookie: u64) -> FsResult<P
     let mut buffer = [const { MaybeUninit::uninit() }; READ_BYTES];
     let mut raw = RawDir::new(dir, &mut buffer);
     let mut page =
-        Page { start: cookie, entries: Vec::new(), names: Vec::new(), last: false, racy_until: None };
+        Page { start: cookie, entries: Vec::new(), names: Vec::new(), is_last: false, racy_until: None };
     *position = u64::MAX;
     loop {
         let Some(entry) = raw.next() else {
-            page.last = true;
+            page.is_last = true;
             break;
         };
         let entry = entry.map_err(refused)?;

@@ -6,12 +6,12 @@ use vfs::sync::Mutex;
 use vfs::{PosixAcl, Time};
 
 /// Most entries by number of a list that is remembered: longer ones are read each time.
-const ENTRIES_REMEMBERED: usize = 16;
+const CACHED_ENTRIES_MAX: usize = 16;
 /// A change time that no file has.
 const NEVER: u64 = u64::MAX;
 
 /// What is remembered of a file's access list.
-pub(crate) struct AclMemory {
+pub(crate) struct AclCache {
     /// The change time at which there was none.
     absent_at: AtomicU64,
     /// The list, and its change time; made for the first.
@@ -22,16 +22,16 @@ pub(crate) struct AclMemory {
 
 type Listed = Option<(u64, Arc<PosixAcl>)>;
 
-impl Default for AclMemory {
+impl Default for AclCache {
     fn default() -> Self {
         Self { absent_at: AtomicU64::new(NEVER), list: OnceLock::new(), was_read: AtomicBool::new(false) }
     }
 }
 
-impl AclMemory {
+impl AclCache {
     /// The list at this change time, or that there was none, if that is known.
     #[inline]
-    pub(crate) fn recall(&self, changed: Time) -> Option<Option<Arc<PosixAcl>>> {
+    pub(crate) fn get(&self, changed: Time) -> Option<Option<Arc<PosixAcl>>> {
         let changed = stamp(changed);
         if self.absent_at.load(Ordering::Relaxed) == changed {
             return Some(None);
@@ -40,11 +40,11 @@ impl AclMemory {
         listed.as_ref().filter(|(at, _)| *at == changed).map(|(_, acl)| Some(Arc::clone(acl)))
     }
 
-    pub(crate) fn remember(&self, changed: Time, acl: Option<&Arc<PosixAcl>>) {
+    pub(crate) fn insert(&self, changed: Time, acl: Option<&Arc<PosixAcl>>) {
         let changed = stamp(changed);
         match acl {
             None => self.absent_at.store(changed, Ordering::Relaxed),
-            Some(acl) if acl.users.len() + acl.groups.len() <= ENTRIES_REMEMBERED => {
+            Some(acl) if acl.users.len() + acl.groups.len() <= CACHED_ENTRIES_MAX => {
                 let listed = self.list.get_or_init(Box::default);
                 *listed.lock() = Some((changed, Arc::clone(acl)));
             }
@@ -77,14 +77,14 @@ mod tests {
             let users = (0..users).map(|uid| (uid, 7)).collect();
             Arc::new(PosixAcl { owner: 7, group: 0, mask: Some(7), other: 0, users, groups: [].into() })
         };
-        let (memory, at) = (AclMemory::default(), |nanos| Time { seconds: 5, nanos });
-        assert_eq!(memory.recall(at(0)), None);
-        memory.remember(at(5), None);
-        assert_eq!((memory.recall(at(5)), memory.recall(at(6))), (Some(None), None));
-        memory.remember(at(6), Some(&acl(3)));
-        assert_eq!((memory.recall(at(6)), memory.recall(at(7))), (Some(Some(acl(3))), None));
-        memory.remember(at(7), Some(&acl(17)));
-        assert_eq!(memory.recall(at(7)), None, "a long one is not kept");
+        let (memory, at) = (AclCache::default(), |nanos| Time { seconds: 5, nanos });
+        assert_eq!(memory.get(at(0)), None);
+        memory.insert(at(5), None);
+        assert_eq!((memory.get(at(5)), memory.get(at(6))), (Some(None), None));
+        memory.insert(at(6), Some(&acl(3)));
+        assert_eq!((memory.get(at(6)), memory.get(at(7))), (Some(Some(acl(3))), None));
+        memory.insert(at(7), Some(&acl(17)));
+        assert_eq!(memory.get(at(7)), None, "a long one is not kept");
         assert_ne!(stamp(Time { seconds: -1, nanos: 0 }), stamp(Time { seconds: 0, nanos: 0 }));
     }
 }

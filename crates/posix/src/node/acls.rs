@@ -26,21 +26,21 @@ const WHOLE_STEP_MAX: Duration = Duration::from_secs(2);
 impl Acls for Node {
     fn access_acl(&self, attrs: &Attrs, blocking: Blocking) -> FsResult<Option<Arc<PosixAcl>>> {
         let (memory, changed) = (&self.acl, attrs.changed);
-        if let Some(known) = memory.recall(changed) {
+        if let Some(known) = memory.get(changed) {
             return Ok(known);
         }
         if self.kind == FileType::Symlink {
             return Ok(None);
         }
-        let may_wait = !self.mount.memory && !memory.was_read();
+        let may_wait = !self.mount.is_memory && !memory.was_read();
         if blocking == Blocking::Never && may_wait {
             return Err(vfs::FsError::Wait(Wait::Storage));
         }
         // It is read after the change time was: a list that is set in between is remembered under a time that has passed.
         let acl = self.read_acl(ACCESS)?.filter(PosixAcl::is_extended).map(Arc::new);
         memory.note_read();
-        if self.mount.tells_changes_apart || is_past(attrs.changed) {
-            memory.remember(changed, acl.as_ref());
+        if self.mount.has_fine_change_times || is_past(attrs.changed) {
+            memory.insert(changed, acl.as_ref());
         }
         Ok(acl)
     }
@@ -67,7 +67,7 @@ impl Node {
             Err(errno) => return Err(refused(errno)),
         };
         // Of a file that was let go meanwhile the descriptor shows nothing.
-        self.check_here()?;
+        self.check_attached()?;
         Ok(acl)
     }
 }

@@ -1,6 +1,6 @@
 //! Attributes: from the kernel's words to the model's and back.
 
-use super::counter::Sight;
+use super::counter::VersionedStat;
 use crate::sys;
 use rustix::fs::{
     AtFlags, CWD, Gid, Mode, RawMode, Stat, Timespec, Timestamps, Uid, chmodat, chownat, fchmod, major,
@@ -16,7 +16,7 @@ const BLOCK_BYTES: u64 = 512;
 
 /// The attributes of a file in this state.
 #[inline]
-pub(crate) fn attrs(stat: &Sight) -> FsResult<Attrs> {
+pub(crate) fn attrs(stat: &VersionedStat) -> FsResult<Attrs> {
     let file_type = file_type(stat)?;
     let device = match file_type {
         FileType::Block | FileType::Character => {

@@ -2,9 +2,9 @@
 
 use super::mount::Mount;
 use super::xattrs::xattrs_charged;
-use super::{Changing, FREED, Node, Rights};
-use crate::capacity::ledger::{Ledger, Pending};
-use crate::capacity::limit::{Limit, Newborn, Promise, Resize};
+use super::{ChangeGuard, RELEASED, Node, Rights};
+use crate::capacity::ledger::{Ledger, PendingChange};
+use crate::capacity::limit::{Limit, NewEntryCharge, SpaceReservation, ResizeCharge};
 use crate::error::refused;
 use crate::fs_type::file_system_stat;
 use rustix::fs::{AtFlags, FallocateFlags, fallocate, fstat, ftruncate, statat};
@@ -21,68 +21,68 @@ impl Mount {
     }
 
     /// What is counted may be wrong from now on.
-    pub(crate) fn doubt(&self) {
+    pub(crate) fn mark_count_doubtful(&self) {
         if let Some(ledger) = self.ledger() {
-            ledger.doubt();
+            ledger.mark_doubtful();
         }
     }
 
     /// Takes what a file's growth from one size to another needs, before it is changed.
     #[inline]
-    pub(crate) fn resize(&self, held: &Changing<'_>, from: u64, to: u64) -> FsResult<Resize<'_>> {
+    pub(crate) fn charge_resize(&self, held: &ChangeGuard<'_>, from: u64, to: u64) -> FsResult<ResizeCharge<'_>> {
         let Some(ledger) = self.ledger() else {
-            return Ok(Resize { pending: None, charged: 0, promised: 0 });
+            return Ok(ResizeCharge { pending: None, charged: 0, reserved_size: 0 });
         };
-        let promised = held.promised().reach(0);
+        let promised = held.promised().charged_size(0);
         let (before, after) = (blocks(from.max(promised)), blocks(to.max(promised)));
         let pending = (before != after).then(|| ledger.begin()).transpose()?;
         if after > before {
             ledger.take(after - before, 0)?;
         } else if after < before {
-            ledger.announce();
+            ledger.mark_best_effort();
         }
-        Ok(Resize { pending, charged: before.max(after), promised })
+        Ok(ResizeCharge { pending, charged: before.max(after), reserved_size: promised })
     }
 
     /// Takes what one more object with this content, `name` in `dir`, needs. A name that is taken is [`FsError::Exists`], even
     /// on a full volume.
-    pub(crate) fn newborn(&self, dir: BorrowedFd<'_>, name: &[u8], content: u64) -> FsResult<Newborn<'_>> {
-        self.more(dir, name, Newborn::bytes(content), 1)
+    pub(crate) fn charge_new_object(&self, dir: BorrowedFd<'_>, name: &[u8], content: u64) -> FsResult<NewEntryCharge<'_>> {
+        self.charge_entry(dir, name, NewEntryCharge::bytes(content), 1)
     }
 
     /// Takes what one more name of an object needs.
-    pub(crate) fn further_name(&self, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<Newborn<'_>> {
-        self.more(dir, name, NAME_BYTES, 0)
+    pub(crate) fn charge_link(&self, dir: BorrowedFd<'_>, name: &[u8]) -> FsResult<NewEntryCharge<'_>> {
+        self.charge_entry(dir, name, NAME_BYTES, 0)
     }
 
-    fn more(&self, dir: BorrowedFd<'_>, name: &[u8], bytes: u64, files: u64) -> FsResult<Newborn<'_>> {
-        let Some(ledger) = self.ledger() else { return Ok(Newborn { pending: None, bytes, files }) };
+    fn charge_entry(&self, dir: BorrowedFd<'_>, name: &[u8], bytes: u64, files: u64) -> FsResult<NewEntryCharge<'_>> {
+        let Some(ledger) = self.ledger() else { return Ok(NewEntryCharge { pending: None, bytes, files }) };
         let pending = ledger.begin()?;
         match ledger.take(bytes, files) {
             Err(FsError::NoSpace) if statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {
                 Err(FsError::Exists)
             }
-            taken => taken.map(|()| Newborn { pending: Some(pending), bytes, files }),
+            taken => taken.map(|()| NewEntryCharge { pending: Some(pending), bytes, files }),
         }
     }
 
     /// Begins a change of the entries of `dir`, which shows this size.
-    pub(crate) fn relist<'n>(&self, dir: &'n Node, before: u64) -> Relisting<'n> {
-        Relisting { dir: self.ledger().map(|_| dir), before }
+    pub(crate) fn begin_entry_change<'n>(&self, dir: &'n Node, before: u64) -> EntriesCharge<'n> {
+        EntriesCharge { dir: self.ledger().map(|_| dir), before }
     }
 
     /// The node of `name` in `dir`, which is about to lose that name: only if it is known, unless it must be counted. It is
     /// `seen` if somebody has looked already.
-    pub(crate) fn victim(
+    pub(crate) fn begin_unlink(
         self: &Arc<Self>,
         dir: BorrowedFd<'_>,
         name: &[u8],
         seen: Option<Arc<Node>>,
-    ) -> FsResult<Leaving<'_>> {
-        let known = seen.or_else(|| self.known(dir, name));
-        let Some(ledger) = self.ledger() else { return Ok(Leaving { node: known, pending: None }) };
+    ) -> FsResult<PendingUnlink<'_>> {
+        let known = seen.or_else(|| self.cached_node(dir, name));
+        let Some(ledger) = self.ledger() else { return Ok(PendingUnlink { node: known, pending: None }) };
         let pending = Some(ledger.begin()?);
-        ledger.announce();
+        ledger.mark_best_effort();
         let found = known.map_or_else(
             || self.adopt(self.open_name(dir, name, Blocking::Allowed)?).map(|(node, _)| node),
             Ok,
@@ -90,10 +90,10 @@ impl Mount {
         // What cannot be looked at is removed all the same.
         let seen = found.inspect_err(|&error| {
             if error != FsError::NotFound {
-                ledger.doubt()
+                ledger.mark_doubtful()
             }
         });
-        Ok(Leaving { node: seen.ok(), pending })
+        Ok(PendingUnlink { node: seen.ok(), pending })
     }
 }
 
@@ -103,44 +103,44 @@ impl Node {
     ///
     /// No directory is waited for here, so a directory that is being removed cannot meet a rename half-way.
     pub(crate) fn on_unlinked(self: &Arc<Self>) {
-        self.ahead.advance();
+        self.counter_offset.advance();
         if let Some(ledger) = self.mount.ledger() {
-            ledger.give(NAME_BYTES, 0);
+            ledger.refund(NAME_BYTES, 0);
         }
         if self.is_pinned() {
-            self.mount.nameless.lock().push(Arc::clone(self));
+            self.mount.unlinked_open.lock().push(Arc::clone(self));
         } else {
-            self.free();
+            self.release_if_unlinked();
         }
     }
 
     /// Lets go of a file if it has no name.
-    pub(crate) fn free(&self) {
-        let pending = self.mount.ledger().map(Ledger::enter);
+    pub(crate) fn release_if_unlinked(&self) {
+        let pending = self.mount.ledger().map(Ledger::begin_refund);
         let held = match self.kind {
             FileType::Directory => self.try_lock_change(),
             _ => Some(self.lock_change()),
         };
         if let Ok(stat) = fstat(self.fd())
             && stat.st_nlink == 0
-            && !self.given_back.swap(true, Ordering::AcqRel)
+            && !self.space_released.swap(true, Ordering::AcqRel)
         {
             if let Some(ledger) = pending {
                 let _changing = self.lock_xattrs();
                 let size = u64::try_from(stat.st_size).unwrap_or(0);
                 let content = match &self.dir {
-                    Some(dir) => dir.charged.swap(FREED, Ordering::AcqRel),
+                    Some(dir) => dir.charged.swap(RELEASED, Ordering::AcqRel),
                     None if self.kind == FileType::Regular => {
-                        blocks(held.as_ref().map_or(size, |held| held.promised().reach(size)))
+                        blocks(held.as_ref().map_or(size, |held| held.promised().charged_size(size)))
                     }
                     None => content(self.kind, size),
                 };
-                ledger.give(INODE_BYTES + content + self.xattrs_charged(), 1);
+                ledger.refund(INODE_BYTES + content + self.xattrs_charged(), 1);
             }
             if held.is_some() {
-                self.let_go();
+                self.detach();
             }
-            self.forget();
+            self.remove_from_table();
         }
     }
 
@@ -154,7 +154,7 @@ impl Node {
         let carries = self.mount.xattrs && matches!(self.kind, FileType::Regular | FileType::Directory);
         let charged = if carries { xattrs_charged(self.fd()) } else { Ok(0) };
         charged.unwrap_or_else(|_| {
-            self.mount.doubt();
+            self.mount.mark_count_doubtful();
             0
         })
     }
@@ -163,7 +163,7 @@ impl Node {
     pub(crate) fn charge_entries(&self, before: u64, after: u64) {
         let (from, to) = (directory(before), directory(after));
         let (Some(ledger), Some(dir)) = (self.mount.ledger(), &self.dir) else { return };
-        let keep = |charged: u64| (charged != FREED).then_some(to);
+        let keep = |charged: u64| (charged != RELEASED).then_some(to);
         // One that was removed meanwhile was given back with what it was charged.
         if from != to && dir.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, keep).is_ok() {
             ledger.adjust(from, to);
@@ -171,19 +171,19 @@ impl Node {
     }
 
     /// Takes what a write in parts needs, as [`vfs::Node::reserve`] says.
-    pub(crate) fn take_room(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
-        self.need_data()?;
+    pub(crate) fn reserve_space(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
+        self.check_regular()?;
         let end = self.check_end(offset, len as u64)?;
         let fd = self.open(Rights::Write)?.as_fd();
         let mut held = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;
-        let resize = self.mount.resize(&held, before.size, before.size.max(end))?;
-        match self.set_blocks_aside(fd, offset, len, before.size) {
+        let resize = self.mount.charge_resize(&held, before.size, before.size.max(end))?;
+        match self.preallocate_if_scarce(fd, offset, len, before.size) {
             Ok(blocks) => {
                 // Until it is given back: what is charged for it must not be written down as what the volume holds.
-                self.mount.ledger().map(Ledger::enter).into_iter().for_each(std::mem::forget);
-                held.promised_mut().0.push(Promise { end, blocks });
+                self.mount.ledger().map(Ledger::begin_refund).into_iter().for_each(std::mem::forget);
+                held.reservations_mut().0.push(SpaceReservation { finish: end, is_preallocated: blocks });
             }
             Err(error) => {
                 resize.end(before.size);
@@ -194,31 +194,31 @@ impl Node {
     }
 
     /// Gives back what of [`Node::take_room`] was not used.
-    pub(crate) fn give_room_back(&self, offset: u64, len: usize) {
+    pub(crate) fn release_reserved(&self, offset: u64, len: usize) {
         let end = if len == 0 { 0 } else { offset.saturating_add(len as u64) };
         let mut held = self.lock_change();
-        let promised = held.promised_mut();
-        let Some(at) = promised.0.iter().position(|promise| promise.end == end) else { return };
+        let promised = held.reservations_mut();
+        let Some(at) = promised.0.iter().position(|promise| promise.finish == end) else { return };
         let _pending = self.mount.ledger().map(Ledger::resume);
         // What a file without a name was charged has been given back.
         let Ok(size) = self.stat().map(|stat| u64::try_from(stat.st_size).unwrap_or(0)) else {
             promised.0.swap_remove(at);
             return;
         };
-        let before = blocks(promised.reach(size));
-        let Promise { blocks: set_aside, .. } = promised.0.swap_remove(at);
-        let after = blocks(promised.reach(size));
+        let before = blocks(promised.charged_size(size));
+        let SpaceReservation { is_preallocated: set_aside, .. } = promised.0.swap_remove(at);
+        let after = blocks(promised.charged_size(size));
         if set_aside && size < end {
             // Cutting a file to the size that it has frees what lies past its end.
             let _cut = ftruncate(self.fd(), size);
         }
         if let Some(ledger) = self.mount.ledger() {
-            ledger.give(before - after, 0);
+            ledger.refund(before - after, 0);
         }
     }
 
     /// Has the file system set blocks aside for a write, if it has little room; tells whether it did.
-    fn set_blocks_aside(&self, fd: BorrowedFd<'_>, offset: u64, len: usize, size: u64) -> FsResult<bool> {
+    fn preallocate_if_scarce(&self, fd: BorrowedFd<'_>, offset: u64, len: usize, size: u64) -> FsResult<bool> {
         /// With more room than this the write is not the one that fills it.
         const AMPLE_BYTES: u64 = 64 << 20;
         let below = file_system_stat(fd)?;
@@ -243,7 +243,7 @@ impl Node {
 
     /// Takes back what of a write was done before the storage was full, so that a write on a volume is done whole or not at
     /// all; tells the size of the file.
-    pub(crate) fn undo_growth(&self, fd: BorrowedFd<'_>, before: &Attrs, error: FsError) -> FsResult<u64> {
+    pub(crate) fn truncate_growth(&self, fd: BorrowedFd<'_>, before: &Attrs, error: FsError) -> FsResult<u64> {
         let size = || Ok(u64::try_from(fstat(fd).map_err(refused)?.st_size).unwrap_or(0));
         let full = matches!(error, FsError::NoSpace | FsError::Quota | FsError::FileTooBig);
         if self.mount.limit.is_some() && full && size()? > before.size {
@@ -264,29 +264,29 @@ pub(crate) fn content(kind: FileType, size: u64) -> u64 {
 }
 
 /// The loss of a name under way.
-pub(crate) struct Leaving<'l> {
+pub(crate) struct PendingUnlink<'l> {
     /// What loses it, if that is known.
     pub(crate) node: Option<Arc<Node>>,
-    pub(crate) pending: Option<Pending<'l>>,
+    pub(crate) pending: Option<PendingChange<'l>>,
 }
 
 /// A change of a directory's entries under way: what the directory is charged follows its size.
-pub(crate) struct Relisting<'n> {
+pub(crate) struct EntriesCharge<'n> {
     /// None where nobody counts.
     pub(crate) dir: Option<&'n Node>,
     pub(crate) before: u64,
 }
 
-impl Relisting<'_> {
+impl EntriesCharge<'_> {
     /// The change is over, and the directory shows this size.
-    pub(crate) fn end(mut self, size: u64) {
+    pub(crate) fn finish(mut self, size: u64) {
         if let Some(dir) = self.dir.take() {
             dir.charge_entries(self.before, size);
         }
     }
 }
 
-impl Drop for Relisting<'_> {
+impl Drop for EntriesCharge<'_> {
     /// What failed may have grown the directory all the same.
     fn drop(&mut self) {
         if let Some(dir) = self.dir.take()

@@ -25,34 +25,34 @@ static FLOORS: [AtomicU64; COUNT] = [const { AtomicU64::new(0) }; COUNT];
 const COUNT: usize = 4096;
 
 /// How far the counter of a file is ahead of its change time, in nanoseconds. It only rises.
-pub(crate) struct Ahead {
-    distance: AtomicU64,
+pub(crate) struct CounterOffset {
+    offset_of: AtomicU64,
     floor: &'static AtomicU64,
 }
 
-impl Ahead {
+impl CounterOffset {
     /// Of the file of `key`.
     pub(crate) fn new(key: &FileKey) -> Self {
         let floor = floor(key);
-        Self { distance: AtomicU64::new(floor.load(Ordering::SeqCst)), floor }
+        Self { offset_of: AtomicU64::new(floor.load(Ordering::SeqCst)), floor }
     }
 
     /// The distance for a state that is looked at after this.
-    pub(crate) fn distance(&self) -> u64 {
-        self.distance.load(Ordering::SeqCst)
+    pub(crate) fn load(&self) -> u64 {
+        self.offset_of.load(Ordering::SeqCst)
     }
 
     /// The counter of a file that has changed since it was `before` and shows this change time now.
-    pub(crate) fn after(&self, before: u64, changed: Time) -> u64 {
+    pub(crate) fn raise_above(&self, before: u64, changed: Time) -> u64 {
         let needed = before.saturating_add(1).saturating_sub(nanos(changed));
-        let distance = self.distance.fetch_max(needed, Ordering::SeqCst).max(needed);
+        let distance = self.offset_of.fetch_max(needed, Ordering::SeqCst).max(needed);
         self.floor.fetch_max(distance, Ordering::SeqCst);
         nanos(changed).saturating_add(distance)
     }
 
     /// The file has changed, or may have.
     pub(crate) fn advance(&self) {
-        let distance = self.distance.fetch_add(1, Ordering::SeqCst) + 1;
+        let distance = self.offset_of.fetch_add(1, Ordering::SeqCst) + 1;
         self.floor.fetch_max(distance, Ordering::SeqCst);
     }
 }
@@ -77,31 +77,31 @@ fn nanos(time: Time) -> u64 {
 
 /// The state of a file, and how far its counter was ahead just before.
 #[derive(Clone, Copy)]
-pub(crate) struct Sight {
+pub(crate) struct VersionedStat {
     stat: Stat,
-    ahead: u64,
+    offset: u64,
 }
 
-impl Sight {
+impl VersionedStat {
     /// A state that was looked at after `ahead` was.
     pub(crate) fn new(stat: Stat, ahead: u64) -> Self {
-        Self { stat, ahead }
+        Self { stat, offset: ahead }
     }
 
     /// Looks at what `file` has open.
     #[inline]
-    pub(crate) fn of(file: BorrowedFd<'_>, ahead: u64) -> FsResult<Self> {
-        Ok(Self { stat: fstat(file).map_err(refused)?, ahead })
+    pub(crate) fn read(file: BorrowedFd<'_>, ahead: u64) -> FsResult<Self> {
+        Ok(Self { stat: fstat(file).map_err(refused)?, offset: ahead })
     }
 
     /// The change counter.
     #[inline]
     pub(crate) fn change(&self, changed: Time) -> u64 {
-        nanos(changed).saturating_add(self.ahead)
+        nanos(changed).saturating_add(self.offset)
     }
 }
 
-impl Deref for Sight {
+impl Deref for VersionedStat {
     type Target = Stat;
     fn deref(&self) -> &Stat {
         &self.stat
@@ -109,7 +109,7 @@ impl Deref for Sight {
 }
 
 /// When what `file` has open was made, or `name` in the directory `file` if there is one.
-pub(crate) fn born(file: BorrowedFd<'_>, name: &[u8]) -> Option<Time> {
+pub(crate) fn birth_time(file: BorrowedFd<'_>, name: &[u8]) -> Option<Time> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
     let state = statx(file, name, flags, StatxFlags::BTIME).ok()?;
     let (seconds, nanos) = (state.stx_btime.tv_sec, state.stx_btime.tv_nsec);
@@ -124,16 +124,16 @@ mod tests {
     fn a_counter_rises_whatever_the_clock_does() {
         let time = |nanos| Time { seconds: 0, nanos };
         let key = FileKey::new(b"a file whose clock jumps").unwrap();
-        let ahead = Ahead::new(&key);
-        let mut last = 100 + ahead.distance();
+        let ahead = CounterOffset::new(&key);
+        let mut last = 100 + ahead.load();
         for changed in [100, 100, 104, 102, 103, 90, 200, 200] {
-            let now = ahead.after(last, time(changed));
+            let now = ahead.raise_above(last, time(changed));
             assert!(now > last, "{now} after {last} at {changed}");
-            assert_eq!(now, u64::from(changed) + ahead.distance(), "what a look tells");
+            assert_eq!(now, u64::from(changed) + ahead.load(), "what a look tells");
             last = now;
         }
         ahead.advance();
-        assert_eq!(Ahead::new(&key).distance(), ahead.distance(), "a new node goes on");
-        assert_eq!(distance(&key), ahead.distance());
+        assert_eq!(CounterOffset::new(&key).load(), ahead.load(), "a new node goes on");
+        assert_eq!(distance(&key), ahead.load());
     }
 }

@@ -27,7 +27,7 @@ impl Node {
         into: &mut Vec<u8>,
         blocking: Blocking,
     ) -> FsResult<usize> {
-        self.need_data()?;
+        self.check_regular()?;
         // The kernel refuses ranges that go past the largest offset; nothing can lie there.
         let room = OFFSET_MAX.saturating_sub(offset);
         let len = len.min(usize::try_from(room).unwrap_or(usize::MAX));
@@ -36,22 +36,22 @@ impl Node {
         }
         let fd = self.open(Rights::Read)?.as_fd();
         let start = into.len();
-        let read = if blocking == Blocking::Allowed || self.mount.memory {
+        let read = if blocking == Blocking::Allowed || self.mount.is_memory {
             read_fully(fd, offset, len, into)
         } else {
             self.read_cached(fd, offset, len, into)
         };
         // Of a file that was let go meanwhile the descriptor shows nothing.
-        let read = if self.is_gone() { Err(FsError::Stale) } else { read };
+        let read = if self.is_detached() { Err(FsError::Stale) } else { read };
         read.inspect_err(|_| into.truncate(start))
     }
 
     /// Where the contents end, by the quickest call for it.
     pub(crate) fn end(&self) -> FsResult<u64> {
-        self.need_data()?;
+        self.check_regular()?;
         let end = seek(self.open(Rights::Read)?, SeekFrom::End(0)).map_err(refused)?;
         // Of a file that was let go meanwhile the descriptor shows nothing.
-        if self.is_gone() { Err(FsError::Stale) } else { Ok(end) }
+        if self.is_detached() { Err(FsError::Stale) } else { Ok(end) }
     }
 
     /// Reads what is in memory; a short answer is an answer only at the end of the file.
@@ -84,7 +84,7 @@ impl Node {
         }
         let fd = self.open(Rights::Read).ok()?;
         let ready = blocking == Blocking::Allowed
-            || self.mount.memory
+            || self.mount.is_memory
             || self.is_cached(fd.as_fd(), offset, len as u64);
         ready.then(|| Arc::clone(fd))
     }
@@ -142,7 +142,7 @@ impl Node {
         authorize: AuthorizeWrite<'_>,
         write: impl FnOnce(BorrowedFd<'_>) -> FsResult<()>,
     ) -> FsResult<Change> {
-        self.need_data()?;
+        self.check_regular()?;
         let end = self.check_end(offset, len as u64)?;
         Ok(self.alter((len > 0).then_some(end), authorize, |fd, _| write(fd))?.1)
     }
@@ -160,12 +160,12 @@ impl Node {
         let before = self.attrs_now()?;
         let clears = authorize(&before)?;
         let Some(end) = end else { return Ok((None, Change { before, after: before })) };
-        let resize = self.mount.resize(&held, before.size, before.size.max(end))?;
+        let resize = self.mount.charge_resize(&held, before.size, before.size.max(end))?;
         held.begin();
         let marks = if clears { set_id_bits(before.mode) } else { 0 };
         // First, so that nobody runs the new contents with the old rights.
         if marks != 0
-            && let Err(error) = self.set_marks(fd, &before, before.mode & !marks)
+            && let Err(error) = self.set_mode_bits(fd, &before, before.mode & !marks)
         {
             resize.end(before.size);
             return Err(error);
@@ -177,10 +177,10 @@ impl Node {
                 let is_refused =
                     matches!(error, FsError::Invalid | FsError::NotSupported | FsError::CrossVolume);
                 if marks != 0 && is_refused {
-                    self.set_marks(fd, &before, before.mode)?;
+                    self.set_mode_bits(fd, &before, before.mode)?;
                 }
                 // Where the size cannot be learnt, the file stays charged for all of it.
-                self.undo_growth(fd, &before, error).map(|size| resize.end(size))?;
+                self.truncate_growth(fd, &before, error).map(|size| resize.end(size))?;
                 return Err(error);
             }
         };
@@ -190,7 +190,7 @@ impl Node {
     }
 
     /// Sets the mode of a file that had attributes `before`, as owner's attribute or as its own.
-    fn set_marks(&self, fd: BorrowedFd<'_>, before: &Attrs, mode: u32) -> FsResult<()> {
+    fn set_mode_bits(&self, fd: BorrowedFd<'_>, before: &Attrs, mode: u32) -> FsResult<()> {
         match self.mount.owner_attribute {
             true => self.record_owner(Owner { mode, ..Owner::of(before) }),
             false => set_mode(fd, mode).map_err(refused),
@@ -233,7 +233,7 @@ impl Node {
         readlinkat(self.fd(), "", Vec::new()).map(Into::into).map_err(|errno| self.or_stale(refused(errno)))
     }
 
-    pub(crate) fn need_data(&self) -> FsResult<()> {
+    pub(crate) fn check_regular(&self) -> FsResult<()> {
         if self.kind == FileType::Regular {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use vfs::{FsResult, SyncScope};
 
 /// The flushes of one file: at most one runs, at most one more is gathered for.
 #[derive(Default)]
-pub(crate) struct Flush {
+pub(crate) struct GroupFlush {
     state: Mutex<State>,
     ended: Condvar,
 }
@@ -21,7 +21,7 @@ struct State {
 /// How one flush ended.
 type Round = OnceLock<FsResult<()>>;
 
-impl Flush {
+impl GroupFlush {
     /// Returns when a flush of at least `scope` that started after this call has ended, with its result.
     ///
     /// One of the callers runs it; `run` is called without any lock held.
@@ -40,7 +40,7 @@ impl Flush {
         let scope = state.next.take().map_or(scope, |(_, widest)| widest);
         state.running = true;
         drop(state);
-        let ending = Ending { flush: self, round: &round };
+        let ending = RoundGuard { flush: self, round: &round };
         let result = run(scope);
         ending.round.get_or_init(|| result);
         drop(ending);
@@ -49,12 +49,12 @@ impl Flush {
 }
 
 /// Wakes the followers, even if the flush panicked.
-struct Ending<'a> {
-    flush: &'a Flush,
+struct RoundGuard<'a> {
+    flush: &'a GroupFlush,
     round: &'a Round,
 }
 
-impl Drop for Ending<'_> {
+impl Drop for RoundGuard<'_> {
     fn drop(&mut self) {
         self.round.get_or_init(|| Err(vfs::FsError::Io));
         self.flush.state.lock().running = false;
@@ -72,7 +72,7 @@ mod tests {
 
     /// Starts a slow flush with `first` result, lets `followers` gather behind it, and counts the flushes.
     fn gather(followers: usize, second: FsResult<()>) -> (u32, Vec<FsResult<()>>, Vec<SyncScope>) {
-        let flush = Flush::default();
+        let flush = GroupFlush::default();
         let runs = AtomicU32::new(0);
         let scopes = Mutex::new(Vec::new());
         let inside = Barrier::new(2);
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn lone_callers_flush_each_time() {
-        let flush = Flush::default();
+        let flush = GroupFlush::default();
         let mut runs = 0;
         for _ in 0..3 {
             assert_eq!(

@@ -17,14 +17,14 @@ mod setattr;
 mod table;
 pub(crate) mod xattrs;
 
-use crate::capacity::limit::Promised;
+use crate::capacity::limit::SpaceReservations;
 use crate::error::refused;
 use crate::listing::Listing;
 use crate::sys;
-use acl_cache::AclMemory;
-use counter::{Ahead, Sight};
-use flush::Flush;
-use mount::{Mount, found};
+use acl_cache::AclCache;
+use counter::{CounterOffset, VersionedStat};
+use flush::GroupFlush;
+use mount::{Mount, to_lookup};
 use rustix::fs::{MemfdFlags, Stat, memfd_create};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -47,7 +47,7 @@ pub(crate) enum Rights {
     /// And write it.
     Write,
     /// The file was let go: it shows nothing.
-    Gone,
+    Detached,
 }
 
 /// One file of a [`Mount`].
@@ -61,18 +61,18 @@ pub(crate) struct Node {
     pub(crate) kind: FileType,
     inode: u64,
     born: Option<Time>,
-    pub(crate) ahead: Ahead,
+    pub(crate) counter_offset: CounterOffset,
     fd: Arc<OwnedFd>,
     rights: AtomicU8,
     opening: Mutex<()>,
     /// Held by a mutation from its first to its last look at the attributes.
-    change: Mutex<Promised>,
-    pub(crate) flush: Flush,
-    pub(crate) acl: AclMemory,
+    change: Mutex<SpaceReservations>,
+    pub(crate) flush: GroupFlush,
+    pub(crate) acl: AclCache,
     /// What only a directory has.
     pub(crate) dir: Option<Box<Directory>>,
     /// The file has no name left, and what it was charged was given back.
-    pub(crate) given_back: AtomicBool,
+    pub(crate) space_released: AtomicBool,
     /// How many keep the file even without a name.
     pub(crate) pins: AtomicU32,
     /// The table's tick when the node was last asked for.
@@ -96,7 +96,7 @@ pub(crate) struct Directory {
 }
 
 /// What was charged for a directory was given back.
-pub(crate) const FREED: u64 = u64::MAX;
+pub(crate) const RELEASED: u64 = u64::MAX;
 
 impl Directory {
     fn of_size(size: i64) -> Self {
@@ -110,7 +110,7 @@ impl Directory {
 pub(crate) struct Unflushed {
     pub(crate) children: Vec<Arc<Node>>,
     /// There were too many to be remembered.
-    pub(crate) more: bool,
+    pub(crate) has_overflowed: bool,
 }
 
 impl Node {
@@ -128,16 +128,16 @@ impl Node {
             key,
             kind,
             inode: stat.st_ino,
-            born: counter::born(fd.as_fd(), b""),
-            ahead: Ahead::new(&key),
+            born: counter::birth_time(fd.as_fd(), b""),
+            counter_offset: CounterOffset::new(&key),
             fd: Arc::new(fd),
             rights: AtomicU8::new(rights as u8),
             opening: Mutex::default(),
             change: Mutex::default(),
-            flush: Flush::default(),
-            acl: AclMemory::default(),
+            flush: GroupFlush::default(),
+            acl: AclCache::default(),
             dir: (kind == FileType::Directory).then(|| Box::new(Directory::of_size(stat.st_size))),
-            given_back: AtomicBool::new(false),
+            space_released: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             last_used: AtomicU32::new(0),
             referenced: AtomicBool::new(false),
@@ -164,10 +164,10 @@ impl Node {
 
     /// The state now. A file without a name is gone, unless it is pinned: the node leaves the table, so that its space is freed as soon
     /// as nobody holds it.
-    pub(crate) fn stat(&self) -> FsResult<Sight> {
-        let stat = Sight::of(self.fd(), self.ahead.distance())?;
-        if stat.st_nlink == 0 && (!self.is_pinned() || self.is_gone()) {
-            self.forget();
+    pub(crate) fn stat(&self) -> FsResult<VersionedStat> {
+        let stat = VersionedStat::read(self.fd(), self.counter_offset.load())?;
+        if stat.st_nlink == 0 && (!self.is_pinned() || self.is_detached()) {
+            self.remove_from_table();
             return Err(FsError::Stale);
         }
         Ok(stat)
@@ -175,18 +175,18 @@ impl Node {
 
     /// Takes a file without a name out of the table, so that nobody finds it any more.
     #[cold]
-    pub(crate) fn forget(&self) {
+    pub(crate) fn remove_from_table(&self) {
         self.mount.table.remove(self);
         if let Some(index) = &self.mount.index {
-            index.forget(&self.key);
+            index.record_deleted(&self.key);
         }
     }
 
     /// The attributes that go with `stat`.
-    pub(crate) fn attrs_from(&self, stat: &Sight) -> FsResult<Attrs> {
+    pub(crate) fn attrs_from(&self, stat: &VersionedStat) -> FsResult<Attrs> {
         let attrs = Attrs { born: self.born, ..self.mount.attrs(stat, self.fd(), None)? };
         // Of a file that was let go meanwhile the descriptor has no owner to tell.
-        if self.mount.owner_attribute && self.is_gone() { Err(FsError::Stale) } else { Ok(attrs) }
+        if self.mount.owner_attribute && self.is_detached() { Err(FsError::Stale) } else { Ok(attrs) }
     }
 
     /// The attributes now.
@@ -200,20 +200,20 @@ impl Node {
     }
 
     /// As [`Node::or_stale`], without a look at the file.
-    fn or_gone(&self, error: FsError) -> FsError {
-        if self.is_gone() { FsError::Stale } else { error }
+    fn or_stale_if_detached(&self, error: FsError) -> FsError {
+        if self.is_detached() { FsError::Stale } else { error }
     }
 
     /// Keeps other mutations of this file away, and makes what was remembered of it void when dropped.
-    pub(crate) fn lock_change(&self) -> Changing<'_> {
+    pub(crate) fn lock_change(&self) -> ChangeGuard<'_> {
         let promised = self.change.lock();
-        Changing { node: self, promised, begun: false }
+        ChangeGuard { node: self, reservations: promised, has_begun: false }
     }
 
     /// As [`Node::lock_change`], if nobody else holds it.
-    pub(crate) fn try_lock_change(&self) -> Option<Changing<'_>> {
+    pub(crate) fn try_lock_change(&self) -> Option<ChangeGuard<'_>> {
         let promised = self.change.try_lock()?;
-        Some(Changing { node: self, promised, begun: false })
+        Some(ChangeGuard { node: self, reservations: promised, has_begun: false })
     }
 
     /// Whether the file stays even without a name.
@@ -222,19 +222,19 @@ impl Node {
     }
 
     /// Whether the file was let go.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.rights.load(Ordering::Acquire) == Rights::Gone as u8
+    pub(crate) fn is_detached(&self) -> bool {
+        self.rights.load(Ordering::Acquire) == Rights::Detached as u8
     }
 
     /// Lets go of a file that is being removed, so that its blocks are free at once, whoever still holds this node: its
     /// descriptor leads to an empty file without a name from now on. Where none can be made, the last holder lets go.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn detach(&self) {
         static NOTHING: OnceLock<Option<OwnedFd>> = OnceLock::new();
         let nothing = NOTHING.get_or_init(|| memfd_create("removed", MemfdFlags::CLOEXEC).ok());
         if let Some(nothing) = nothing {
             let _held = self.opening.lock();
             // First, so that nobody takes for the file's what the descriptor shows then.
-            self.rights.store(Rights::Gone as u8, Ordering::Release);
+            self.rights.store(Rights::Detached as u8, Ordering::Release);
             let _replaced = sys::replace(self.fd(), nothing.as_fd());
         }
     }
@@ -243,7 +243,7 @@ impl Node {
     pub(crate) fn note_change(&self) {
         changes::note(self.mount.root_id.0, self.inode);
         if let Some(dir) = &self.dir {
-            dir.listing.changed();
+            dir.listing.note_change();
         }
     }
 
@@ -259,43 +259,43 @@ impl Node {
 }
 
 /// A mutation of a file, from its first to its last look at the attributes.
-pub(crate) struct Changing<'n> {
+pub(crate) struct ChangeGuard<'n> {
     node: &'n Node,
-    promised: MutexGuard<'n, Promised>,
+    reservations: MutexGuard<'n, SpaceReservations>,
     /// A mutation has begun and its end was not seen.
-    begun: bool,
+    has_begun: bool,
 }
 
-impl Changing<'_> {
+impl ChangeGuard<'_> {
     /// What room was taken for, beyond the file's size.
-    pub(crate) fn promised(&self) -> &Promised {
-        &self.promised
+    pub(crate) fn promised(&self) -> &SpaceReservations {
+        &self.reservations
     }
 
     /// The attributes just after a mutation that succeeded and began with `before`: even of what was removed since.
     pub(crate) fn attrs_after(&mut self, before: &Attrs) -> FsResult<Attrs> {
         let node = self.node;
-        let after = node.attrs_from(&Sight::of(node.fd(), node.ahead.distance())?)?;
-        self.begun = false;
-        Ok(Attrs { change: node.ahead.after(before.change, after.changed), ..after })
+        let after = node.attrs_from(&VersionedStat::read(node.fd(), node.counter_offset.load())?)?;
+        self.has_begun = false;
+        Ok(Attrs { change: node.counter_offset.raise_above(before.change, after.changed), ..after })
     }
 
     /// From now on the file may have changed, even if the mutation fails.
     pub(crate) fn begin(&mut self) {
-        self.begun = true;
+        self.has_begun = true;
     }
 
     /// The same, to be changed.
-    pub(crate) fn promised_mut(&mut self) -> &mut Promised {
-        &mut self.promised
+    pub(crate) fn reservations_mut(&mut self) -> &mut SpaceReservations {
+        &mut self.reservations
     }
 }
 
-impl Drop for Changing<'_> {
+impl Drop for ChangeGuard<'_> {
     /// After the change, even one that failed half-way, and before anybody can be told of it.
     fn drop(&mut self) {
-        if self.begun {
-            self.node.ahead.advance();
+        if self.has_begun {
+            self.node.counter_offset.advance();
         }
         self.node.note_change();
     }
@@ -315,7 +315,7 @@ impl vfs::Node for Node {
     }
 
     fn change_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
-        self.decide_attrs(authorize)
+        self.set_attributes(authorize)
     }
 
     fn read(&self, offset: u64, len: usize, into: &mut Vec<u8>, blocking: Blocking) -> FsResult<usize> {
@@ -341,11 +341,11 @@ impl vfs::Node for Node {
     }
 
     fn reserve(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
-        self.take_room(offset, len, authorize)
+        self.reserve_space(offset, len, authorize)
     }
 
     fn release(&self, offset: u64, len: usize) {
-        self.give_room_back(offset, len);
+        self.release_reserved(offset, len);
     }
 
     fn pin(&self) {
@@ -370,20 +370,20 @@ impl vfs::Node for Node {
 
     fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Lookup> {
         self.as_dir()?;
-        self.mount.child(self, name.bytes(), blocking).and_then(found).map_err(|error| self.or_gone(error))
+        self.mount.child(self, name.bytes(), blocking).and_then(to_lookup).map_err(|error| self.or_stale_if_detached(error))
     }
 
     fn parent(&self) -> FsResult<Lookup> {
         self.as_dir()?;
         self.stat()?;
         if self.key == self.mount.root_key {
-            return found(self.mount.root_node()?);
+            return to_lookup(self.mount.root_node()?);
         }
-        self.mount.parent(self.fd()).and_then(found).map_err(|error| self.or_gone(error))
+        self.mount.parent(self.fd()).and_then(to_lookup).map_err(|error| self.or_stale_if_detached(error))
     }
 
     fn read_dir(&self, cookie: u64, plus: bool, sink: &mut EntrySink<'_>) -> FsResult<bool> {
-        self.list(cookie, plus, None, sink).map_err(|error| self.or_gone(error))
+        self.list(cookie, plus, None, sink).map_err(|error| self.or_stale_if_detached(error))
     }
 
     fn read_dir_of(
@@ -393,7 +393,7 @@ impl vfs::Node for Node {
         wanted: NameFilter<'_>,
         sink: &mut EntrySink<'_>,
     ) -> FsResult<bool> {
-        self.list(cookie, plus, Some(wanted), sink).map_err(|error| self.or_gone(error))
+        self.list(cookie, plus, Some(wanted), sink).map_err(|error| self.or_stale_if_detached(error))
     }
 
     fn create(&self, name: Name<'_>, authorize: AuthorizeCreate<'_>) -> FsResult<CreatedEntry> {
@@ -414,15 +414,15 @@ impl vfs::Node for Node {
     }
 
     fn link(&self, name: Name<'_>, target: &NodeRef, authorize: AuthorizeLink<'_>) -> FsResult<CreatedEntry> {
-        self.add_name(name, target, authorize)
+        self.link_entry(name, target, authorize)
     }
 
     fn remove(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        self.take_name(name, false, authorize)
+        self.unlink_entry(name, false, authorize)
     }
 
     fn remove_dir(&self, name: Name<'_>, authorize: AuthorizeRemove<'_>) -> FsResult<Change> {
-        self.take_name(name, true, authorize)
+        self.unlink_entry(name, true, authorize)
     }
 
     fn rename(
@@ -432,7 +432,7 @@ impl vfs::Node for Node {
         to: Name<'_>,
         authorize: AuthorizeRename<'_>,
     ) -> FsResult<(Change, Change)> {
-        self.move_name(from, to_dir, to, authorize)
+        self.rename_entry(from, to_dir, to, authorize)
     }
 
     fn xattrs(&self) -> Option<&dyn Xattrs> {

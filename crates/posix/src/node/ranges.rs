@@ -21,7 +21,7 @@ const ZERO: FallocateFlags = FallocateFlags::ZERO_RANGE.union(FallocateFlags::KE
 
 impl Ranges for Node {
     fn seek(&self, offset: u64, what: Seek) -> FsResult<Option<u64>> {
-        self.need_data()?;
+        self.check_regular()?;
         let fd = self.open(Rights::Read)?.as_fd();
         let size = self.size()?;
         if offset >= size {
@@ -33,7 +33,7 @@ impl Ranges for Node {
             Seek::Hole => seek(fd, SeekFrom::Hole(offset)),
         };
         match (place, what) {
-            _ if self.is_gone() => Err(FsError::Stale),
+            _ if self.is_detached() => Err(FsError::Stale),
             (Ok(place), _) => Ok(Some(place)),
             (Err(Errno::NXIO), Seek::Data) => Ok(None),
             // Cut meanwhile, or a file system that does not know its holes.
@@ -44,7 +44,7 @@ impl Ranges for Node {
     }
 
     fn allocate(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
-        self.need_data()?;
+        self.check_regular()?;
         let end = self.check_end(offset, len)?;
         let change = self.alter((len > 0).then_some(end), authorize, |fd, before| {
             // Some file systems take all there is before they see that it is not enough.
@@ -61,7 +61,7 @@ impl Ranges for Node {
     }
 
     fn preallocate(&self, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
-        self.need_data()?;
+        self.check_regular()?;
         self.check_end(0, len)?;
         if matches!(self.mount.limit.as_deref(), Some(Limit::Counted(_))) {
             return Err(FsError::NotSupported);
@@ -85,16 +85,16 @@ impl Ranges for Node {
     }
 
     fn punch(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
-        self.clear(offset, len, [PUNCH, ZERO], authorize)
+        self.zero_range(offset, len, [PUNCH, ZERO], authorize)
     }
 
     fn zero(&self, offset: u64, len: u64, authorize: AuthorizeWrite<'_>) -> FsResult<Change> {
-        self.clear(offset, len, [ZERO, PUNCH], authorize)
+        self.zero_range(offset, len, [ZERO, PUNCH], authorize)
     }
 
     fn shares_storage(&self, target: &NodeRef) -> bool {
         let target: &dyn Any = &**target;
-        target.downcast_ref::<Self>().is_some_and(|target| target.mount.is_beside(&self.mount))
+        target.downcast_ref::<Self>().is_some_and(|target| target.mount.is_same_file_system(&self.mount))
     }
 
     fn copy_to(
@@ -112,7 +112,7 @@ impl Ranges for Node {
                 self.check_overlap(target, &Span { len, ..*span })?;
                 let copied = copy(fd, target_fd, &Span { len: count, ..*span })?;
                 // Of a file that was let go meanwhile the descriptor shows nothing.
-                if copied < count && self.is_gone() { Err(FsError::Stale) } else { Ok(copied) }
+                if copied < count && self.is_detached() { Err(FsError::Stale) } else { Ok(copied) }
             })
             .map(|(copied, change)| (copied.unwrap_or(0), change))
     }
@@ -135,10 +135,10 @@ impl Node {
 
     /// `target` as a node of this kind of backend, and the descriptor to read from.
     fn as_source<'n>(&'n self, target: &'n NodeRef) -> FsResult<(&'n Self, BorrowedFd<'n>)> {
-        self.need_data()?;
+        self.check_regular()?;
         let target: &dyn Any = &**target;
         let target: &Self = target.downcast_ref().ok_or(FsError::CrossVolume)?;
-        target.need_data()?;
+        target.check_regular()?;
         Ok((target, self.open(Rights::Read)?.as_fd()))
     }
 
@@ -150,14 +150,14 @@ impl Node {
     }
 
     /// Makes a range read as zeros in the first of these ways that the file system has, else by writing them.
-    fn clear(
+    fn zero_range(
         &self,
         offset: u64,
         len: u64,
         ways: [FallocateFlags; 2],
         authorize: AuthorizeWrite<'_>,
     ) -> FsResult<Change> {
-        self.need_data()?;
+        self.check_regular()?;
         let change = self.alter((len > 0).then_some(0), authorize, |fd, before| {
             let end = offset.saturating_add(len).min(before.size);
             if offset >= end {

@@ -13,7 +13,7 @@ use vfs::{AuthorizeSetattr, Change, FileType, FsError, FsResult, SetAttrs, SetTi
 impl Node {
     /// Sets attributes: size, then owner, then mode (a change of owner takes set-id bits away), then times (a change of
     /// size sets them).
-    pub(crate) fn decide_attrs(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
+    pub(crate) fn set_attributes(&self, authorize: AuthorizeSetattr<'_>) -> FsResult<Change> {
         let mut held = self.lock_change();
         let before = self.attrs_now()?;
         let set = &authorize(&before)?;
@@ -34,7 +34,7 @@ impl Node {
                 return Err(FsError::FileTooBig);
             }
             let fd = self.open(Rights::Write)?;
-            let resize = self.mount.resize(&held, before.size, size)?;
+            let resize = self.mount.charge_resize(&held, before.size, size)?;
             held.begin();
             let cut = ftruncate(fd, size);
             resize.end(if cut.is_ok() { size } else { before.size });
@@ -56,8 +56,8 @@ impl Node {
         }
         if set.accessed.is_some() || set.modified.is_some() {
             let times = Timestamps {
-                last_access: wanted_time(set.accessed),
-                last_modification: wanted_time(set.modified),
+                last_access: set_time_spec(set.accessed),
+                last_modification: set_time_spec(set.modified),
             };
             set_times(self.fd(), &times).map_err(refused)?;
         }
@@ -93,7 +93,7 @@ impl Node {
     }
 }
 
-fn wanted_time(set: Option<SetTime>) -> Timespec {
+fn set_time_spec(set: Option<SetTime>) -> Timespec {
     match set {
         None => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         Some(SetTime::Now) => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },

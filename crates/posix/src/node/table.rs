@@ -57,7 +57,7 @@ impl Table {
     }
 
     /// Asks the node of `key`, if it is here, which does not count as use.
-    pub(crate) fn peek<T>(&self, key: &FileKey, ask: impl FnOnce(&Node) -> T) -> Option<T> {
+    pub(crate) fn with_node<T>(&self, key: &FileKey, ask: impl FnOnce(&Node) -> T) -> Option<T> {
         let shard = self.shard(key);
         let slot = *shard.slots.get(key)?;
         Some(ask(&shard.nodes[slot]))
@@ -95,7 +95,7 @@ impl Table {
         let mut shard = self.shard(&node.key);
         let Some(&slot) = shard.slots.get(&node.key) else { return };
         if std::ptr::eq(&*shard.nodes[slot], node) {
-            let removed = shard.take(slot);
+            let removed = shard.swap_remove(slot);
             drop(shard);
             drop(removed);
             self.count_out(1);
@@ -113,7 +113,7 @@ impl Table {
                 let node = &shard.nodes[slot];
                 let age = now.wrapping_sub(node.last_used.load(Ordering::Relaxed));
                 if age > idle_ticks && Arc::strong_count(node) == 1 {
-                    dropped.push(shard.take(slot));
+                    dropped.push(shard.swap_remove(slot));
                 } else {
                     slot += 1;
                 }
@@ -169,13 +169,13 @@ impl Shard {
             let node = &self.nodes[self.hand];
             // Only the table can give out further references, and its lock is held: a count of one stays one.
             if !node.referenced.swap(false, Ordering::Relaxed) && Arc::strong_count(node) == 1 {
-                return Some(self.take(self.hand));
+                return Some(self.swap_remove(self.hand));
             }
         }
         None
     }
 
-    fn take(&mut self, slot: usize) -> Arc<Node> {
+    fn swap_remove(&mut self, slot: usize) -> Arc<Node> {
         let node = self.nodes.swap_remove(slot);
         self.slots.remove(&node.key);
         if let Some(moved) = self.nodes.get(slot) {

@@ -4,7 +4,7 @@
 use super::attr::proc_path;
 use super::mount::Mount;
 use super::{Node, Rights};
-use crate::capacity::ledger::Pending;
+use crate::capacity::ledger::PendingChange;
 use crate::error::refused;
 use rustix::fs::{
     XattrFlags, fgetxattr, fgetxattr_query, flistxattr, fremovexattr, fsetxattr, getxattr, getxattr_query,
@@ -32,23 +32,23 @@ const VALUE_BYTES: usize = 256;
 
 impl Xattrs for Node {
     fn get(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
-        let full_name = self.full(name)?;
+        let full_name = self.full_name(name)?;
         // Our own ones are looked at far more often than files are read, so that opens nothing.
-        let fd = if name.is_own() { self.fd() } else { self.carrier()? };
+        let fd = if name.is_own() { self.fd() } else { self.xattr_fd()? };
         let mut value = vec![0; VALUE_BYTES];
         let mut read = value_of(fd, &full_name, &mut value);
         if read == Err(Errno::RANGE) {
             value.resize(XATTR_VALUE_BYTES_MAX, 0);
             read = value_of(fd, &full_name, &mut value);
         }
-        self.check_here()?;
+        self.check_attached()?;
         value.truncate(read.map_err(xattr_refused)?);
         Ok(value)
     }
 
     fn list(&self, cookie: u64, sink: &mut XattrSink<'_>) -> FsResult<bool> {
-        let names = list(self.carrier()?)?;
-        self.check_here()?;
+        let names = list(self.xattr_fd()?)?;
+        self.check_attached()?;
         Ok(page(bare_names(&names), cookie, sink))
     }
 
@@ -67,7 +67,7 @@ impl Xattrs for Node {
         self.change_xattrs(name, Some(value.len()), authorize, |fd, full_name| {
             let names = list(fd)?;
             let others = bare_names(&names).filter(|&other| other != name).filter_map(|other| {
-                let value = fgetxattr_query(fd, &*self.full(other).ok()?).ok()?;
+                let value = fgetxattr_query(fd, &*self.full_name(other).ok()?).ok()?;
                 Some((other.bytes().len(), value))
             });
             check_room(others, name, value)?;
@@ -92,7 +92,7 @@ impl Node {
         let mut held = self.lock_change();
         let before = self.attrs_now()?;
         authorize(&before)?;
-        let (fd, name) = (self.carrier()?, self.full(name)?);
+        let (fd, name) = (self.xattr_fd()?, self.full_name(name)?);
         let _changing = self.lock_xattrs();
         if self.dir.is_some() {
             // It may have been removed meanwhile, and what it was charged given back.
@@ -100,12 +100,12 @@ impl Node {
         }
         let charging = self.mount.charge_xattr(fd, &name, value)?;
         act(fd, &name)?;
-        charging.done();
+        charging.commit();
         Ok(Change { before, after: held.attrs_after(&before)? })
     }
 
     /// The descriptor, if a file of this type carries attributes: the kernel keeps this class off everything else.
-    fn carrier(&self) -> FsResult<BorrowedFd<'_>> {
+    fn xattr_fd(&self) -> FsResult<BorrowedFd<'_>> {
         match self.kind {
             FileType::Regular | FileType::Directory => Ok(self.open(Rights::Read)?.as_fd()),
             _ => {
@@ -116,7 +116,7 @@ impl Node {
     }
 
     /// The kernel's name of an attribute.
-    fn full(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
+    fn full_name(&self, name: XattrName<'_>) -> FsResult<Vec<u8>> {
         if name.bytes().len() > NAME_BYTES_MAX {
             return Err(FsError::NameTooLong);
         }
@@ -125,8 +125,8 @@ impl Node {
     }
 
     /// Of a file that was let go meanwhile the descriptor shows nothing.
-    pub(crate) fn check_here(&self) -> FsResult<()> {
-        if self.is_gone() { Err(FsError::Stale) } else { Ok(()) }
+    pub(crate) fn check_attached(&self) -> FsResult<()> {
+        if self.is_detached() { Err(FsError::Stale) } else { Ok(()) }
     }
 }
 
@@ -180,7 +180,7 @@ fn charged_by(
     let mut charge = charge::Xattrs::default();
     for name in charged_names(names) {
         match length(name) {
-            Ok(value) => charge.add(bare(name).len(), value),
+            Ok(value) => charge.add(strip_class(name).len(), value),
             Err(Errno::NODATA) => {}
             Err(errno) => return Err(errno),
         }
@@ -194,7 +194,7 @@ fn charged_names(names: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// A name without its class.
-fn bare(name: &[u8]) -> &[u8] {
+fn strip_class(name: &[u8]) -> &[u8] {
     name.strip_prefix(PREFIX).or_else(|| name.strip_prefix(TRUSTED)).unwrap_or(name)
 }
 
@@ -205,58 +205,58 @@ impl Mount {
         fd: BorrowedFd<'l>,
         name: &[u8],
         value: Option<usize>,
-    ) -> FsResult<XattrCharging<'l>> {
-        let Some(ledger) = self.ledger() else { return Ok(XattrCharging::default()) };
+    ) -> FsResult<XattrCharge<'l>> {
+        let Some(ledger) = self.ledger() else { return Ok(XattrCharge::default()) };
         let names = list(fd)?;
         let (mut now, mut then) = (charge::Xattrs::default(), charge::Xattrs::default());
         for other in charged_names(&names) {
             let Ok(value) = fgetxattr_query(fd, other) else { continue };
-            now.add(bare(other).len(), value);
+            now.add(strip_class(other).len(), value);
             if other != name {
-                then.add(bare(other).len(), value);
+                then.add(strip_class(other).len(), value);
             }
         }
-        value.into_iter().for_each(|value| then.add(bare(name).len(), value));
+        value.into_iter().for_each(|value| then.add(strip_class(name).len(), value));
         let (now, then) = (now.bytes(), then.bytes());
         if now == then {
-            return Ok(XattrCharging::default());
+            return Ok(XattrCharge::default());
         }
         let pending = ledger.begin()?;
         if then > now {
             ledger.take(then - now, 0)?;
         } else {
-            ledger.announce();
+            ledger.mark_best_effort();
         }
-        Ok(XattrCharging { pending: Some((pending, fd)), charged: now.max(then), then })
+        Ok(XattrCharge { pending: Some((pending, fd)), charged_meanwhile: now.max(then), charged_after: then })
     }
 }
 
 /// A change of extended attributes under way.
 #[derive(Default)]
-struct XattrCharging<'l> {
+struct XattrCharge<'l> {
     /// None where nobody counts, or the charge stays as it is.
-    pending: Option<(Pending<'l>, BorrowedFd<'l>)>,
+    pending: Option<(PendingChange<'l>, BorrowedFd<'l>)>,
     /// What is charged as long as it is under way.
-    charged: u64,
+    charged_meanwhile: u64,
     /// What is charged after it.
-    then: u64,
+    charged_after: u64,
 }
 
-impl XattrCharging<'_> {
+impl XattrCharge<'_> {
     /// The change was made.
-    fn done(mut self) {
+    fn commit(mut self) {
         if let Some((ledger, _)) = self.pending.take() {
-            ledger.give(self.charged - self.then, 0);
+            ledger.refund(self.charged_meanwhile - self.charged_after, 0);
         }
     }
 }
 
-impl Drop for XattrCharging<'_> {
+impl Drop for XattrCharge<'_> {
     /// A file system may have taken away the old value before it found no room for the new one.
     fn drop(&mut self) {
         if let Some((ledger, fd)) = self.pending.take() {
-            let left = xattrs_charged(fd).unwrap_or(self.charged);
-            ledger.give(self.charged.saturating_sub(left), 0);
+            let left = xattrs_charged(fd).unwrap_or(self.charged_meanwhile);
+            ledger.refund(self.charged_meanwhile.saturating_sub(left), 0);
         }
     }
 }

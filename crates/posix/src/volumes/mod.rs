@@ -14,15 +14,15 @@ pub(crate) mod store;
 mod trash;
 pub(crate) mod tree;
 
-use crate::capacity::dir_lock::Claim;
+use crate::capacity::dir_lock::DirLock;
 use crate::capacity::ledger::Ledger;
 use crate::capacity::limit::Limit;
 use crate::capacity::project::{self, Project};
-use crate::capacity::usage_file::{Entry, Record};
+use crate::capacity::usage_file::{UsageRecord, UsageFile};
 use crate::error::refused;
 use crate::fs_type::file_system_stat;
 use crate::node::mount::options::Options;
-use recount::Counter;
+use recount::Recounter;
 use reserve::Reserve;
 use rustix::fs::{AtFlags, Mode, fsync, mkdirat, renameat, statat, unlinkat};
 use rustix::io::Errno;
@@ -46,7 +46,7 @@ const VOLUMES: &str = "volumes";
 const USAGE: &str = "usage";
 const TRASH: &str = "trash";
 /// How long the end waits for changes under way.
-const CHANGES_END: Duration = Duration::from_secs(2);
+const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Calls of [`Volumes::sweep`], one a second, between two notes of what the volumes hold.
 const CHECKPOINT_TICKS: u32 = 60;
 
@@ -58,14 +58,14 @@ pub struct Volumes {
     options: Options,
     slots: Mutex<HashMap<VolumeId, Arc<Mutex<Slot>>>>,
     /// Held while a project number is chosen and taken.
-    choosing: Mutex<()>,
+    project_choice: Mutex<()>,
     ticks: AtomicU32,
-    counter: Counter,
+    counter: Recounter,
     reserve: Arc<Reserve>,
     trash: Trash,
     /// Held as long as this, or a volume of it, is in use, so that no other process counts or deletes the same files. The
     /// last field: what counts and deletes here ends before it.
-    claim: Arc<Claim>,
+    dir_lock: Arc<DirLock>,
 }
 
 /// What of a volume is open. Locked by every verb on it.
@@ -92,17 +92,17 @@ impl Volumes {
         let [volumes, usage, trash] = [VOLUMES, USAGE, TRASH].map(|name| make_private(&data_dir, name));
         let (volumes, usage, trash) = (volumes?, usage?, trash?);
         fsync(&data_dir)?;
-        let claim = Claim::new(reopen(&volumes)?)?;
+        let claim = DirLock::new(reopen(&volumes)?)?;
         let volumes = Self {
             path: data.join(VOLUMES),
             volumes,
             usage,
-            claim: Arc::new(claim),
+            dir_lock: Arc::new(claim),
             options,
             slots: Mutex::default(),
-            choosing: Mutex::default(),
+            project_choice: Mutex::default(),
             ticks: AtomicU32::new(0),
-            counter: Counter::new(),
+            counter: Recounter::new(),
             reserve: Arc::clone(&reserve),
             trash: Trash::start(trash)?,
         };
@@ -171,7 +171,7 @@ impl Volumes {
     pub fn close(&self) {
         let slots: Vec<_> = self.slots.lock().values().map(Arc::clone).collect();
         // For all of them together: the end of the process must not take longer with many volumes.
-        let until = Instant::now() + CHANGES_END;
+        let until = Instant::now() + CLOSE_WAIT_MAX;
         for slot in slots {
             let (store, limit) = {
                 let slot = slot.lock();
@@ -180,7 +180,7 @@ impl Volumes {
             let Some(ledger) = limit.as_deref().and_then(Limit::ledger) else { continue };
             ledger.close(until);
             if let Some(store) = store {
-                store.free_nameless();
+                store.release_unlinked();
             }
             ledger.seal();
         }
@@ -192,7 +192,7 @@ impl Volumes {
     }
 
     /// What the directory of a volume holds, found by looking at all of its files: for comparison with what was counted.
-    pub fn count_anew(dir: &Path) -> io::Result<Usage> {
+    pub fn recount(dir: &Path) -> io::Result<Usage> {
         Ok(tree::count(tree::open_root(dir)?, false, &mut |_, _| Ok(()))?)
     }
 
@@ -226,25 +226,25 @@ impl Volumes {
     /// process ended.
     fn limit(&self, id: VolumeId, dir: OwnedFd) -> FsResult<Limit> {
         // Waits for an end of the volume that is under way.
-        let record = Record::open(self.usage.as_fd(), &name(id))?;
+        let record = UsageFile::open(self.usage.as_fd(), &name(id))?;
         let known = record.read()?;
         if let Some(project) = Project::of(reopen(&dir).map_err(refused)?) {
             // What was counted here once will not be true when it is counted here again.
             if let Some(entry) = known.filter(|entry| entry.is_clean) {
-                record.write(&Entry { is_clean: false, ..entry })?;
+                record.write(&UsageRecord { is_clean: false, ..entry })?;
             }
             return Ok(Limit::Project(project));
         }
         let entry = match known {
             Some(entry) if entry.is_clean => entry,
             // Without a record nobody knows what it may hold: nothing more, until that is said.
-            known => known.unwrap_or(Entry {
+            known => known.unwrap_or(UsageRecord {
                 is_clean: false,
                 capacity: Capacity { bytes: 0, files: 0 },
                 usage: Usage::default(),
             }),
         };
-        Ok(Limit::Counted(Ledger::new(&entry, record, dir, Arc::clone(&self.claim))))
+        Ok(Limit::Counted(Ledger::new(&entry, record, dir, Arc::clone(&self.dir_lock))))
     }
 
     fn set_limit(&self, slot: &Slot, id: VolumeId, is_new: bool, capacity: Capacity) -> FsResult<()> {
@@ -256,12 +256,12 @@ impl Volumes {
         if let Some(project) = &project {
             project.set_capacity(capacity)?;
         }
-        let record = Record::open(self.usage.as_fd(), &name(id))?;
+        let record = UsageFile::open(self.usage.as_fd(), &name(id))?;
         let known = record.read()?;
         let root_alone = Usage { bytes: 0, files: 1 };
-        let first = Entry { is_clean: is_new, capacity, usage: root_alone };
-        let entry = known.map_or(first, |known| Entry { capacity, ..known });
-        let entry = Entry { is_clean: entry.is_clean && project.is_none(), ..entry };
+        let first = UsageRecord { is_clean: is_new, capacity, usage: root_alone };
+        let entry = known.map_or(first, |known| UsageRecord { capacity, ..known });
+        let entry = UsageRecord { is_clean: entry.is_clean && project.is_none(), ..entry };
         if known != Some(entry) {
             record.write(&entry)?;
             fsync(&self.usage).map_err(refused)?;
@@ -269,7 +269,7 @@ impl Volumes {
         Ok(())
     }
 
-    fn give_root(&self, slot: &Slot, id: VolumeId, root: &Root) -> FsResult<()> {
+    fn apply_root_attrs(&self, slot: &Slot, id: VolumeId, root: &Root) -> FsResult<()> {
         let store = slot.store.upgrade().map_or_else(|| self.store(id, None), Ok)?;
         let dir = store.root();
         let now = dir.attrs(vfs::Blocking::Allowed)?;
@@ -280,11 +280,11 @@ impl Volumes {
     }
 
     /// Makes the empty directory of a volume a project of its own, if the kernel can keep such within limits.
-    fn choose_project(&self, id: VolumeId, dir: &OwnedFd) -> FsResult<()> {
+    fn assign_project(&self, id: VolumeId, dir: &OwnedFd) -> FsResult<()> {
         if !project::is_possible(dir.as_fd()) || project::number_at(dir.as_fd()).is_some() {
             return Ok(());
         }
-        let _held = self.choosing.lock();
+        let _held = self.project_choice.lock();
         if !entries(dir)?.is_empty() {
             // Its files belong to no project, and would not be counted: it is counted here.
             return Ok(());
@@ -320,7 +320,7 @@ impl Volumes {
     }
 
     /// Moves a volume's directory to the trash; false if it is not there.
-    fn throw_away(&self, id: VolumeId) -> FsResult<bool> {
+    fn move_to_trash(&self, id: VolumeId) -> FsResult<bool> {
         // The volume may have been made and removed before, and the files of that time still be there.
         for again in 0u64.. {
             let place = if again == 0 { name(id) } else { format!("{}.{again}", name(id)) };
@@ -347,8 +347,8 @@ impl Provisioner for Volumes {
             self.forget(id)?;
             mkdirat(&self.volumes, name(id), Mode::RWXU).map_err(refused)?;
         }
-        self.choose_project(id, &self.dir(id)?)?;
-        self.give_root(&slot, id, root)?;
+        self.assign_project(id, &self.dir(id)?)?;
+        self.apply_root_attrs(&slot, id, root)?;
         fsync(&self.volumes).map_err(refused)?;
         self.set_limit(&slot, id, is_new, capacity)
     }
@@ -369,7 +369,7 @@ impl Provisioner for Volumes {
         let slot = self.slot(id);
         let slot = slot.lock();
         self.dir(id)?;
-        self.give_root(&slot, id, root)
+        self.apply_root_attrs(&slot, id, root)
     }
 
     fn usage(&self, id: VolumeId) -> FsResult<Usage> {
@@ -381,7 +381,7 @@ impl Provisioner for Volumes {
         if let Some(project) = Project::of(dir) {
             return project.usage();
         }
-        Ok(Record::peek(self.usage.as_fd(), &name(id))?.map(|entry| entry.usage).unwrap_or_default())
+        Ok(UsageFile::peek(self.usage.as_fd(), &name(id))?.map(|entry| entry.usage).unwrap_or_default())
     }
 
     fn remove(&self, id: VolumeId) -> FsResult<()> {
@@ -392,10 +392,10 @@ impl Provisioner for Volumes {
             ledger.set_removed();
         }
         let store = std::mem::take(&mut *slot).store;
-        let thrown = self.throw_away(id)?;
+        let thrown = self.move_to_trash(id)?;
         if let Some(store) = store.upgrade() {
             // Held files would keep their blocks.
-            store.let_go();
+            store.detach_all();
         }
         self.forget(id)?;
         if thrown {

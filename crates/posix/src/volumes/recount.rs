@@ -20,7 +20,7 @@ use vfs::{Counting, FsError, VolumeId};
 const REPORT: Duration = Duration::from_secs(10);
 
 /// The volumes that are to be counted, and the threads that do it: as many as there are cores, while there is work.
-pub(crate) struct Counter {
+pub(crate) struct Recounter {
     shared: Arc<Shared>,
     threads_max: usize,
 }
@@ -35,19 +35,19 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    stops: bool,
+    is_stopping: bool,
     waiting: VecDeque<(VolumeId, Weak<Limit>)>,
     /// The volumes that are not counted: those that wait, those that are being counted, and with a reason those that could
     /// not be.
-    open: BTreeMap<VolumeId, Option<FsError>>,
+    uncounted: BTreeMap<VolumeId, Option<FsError>>,
     /// Those that were counted since the process began.
     counted: usize,
     /// Threads at work.
-    busy: usize,
+    busy_threads: usize,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Counter {
+impl Recounter {
     pub(crate) fn new() -> Self {
         let threads_max = std::thread::available_parallelism().map_or(1, Into::into);
         Self { shared: Arc::default(), threads_max }
@@ -56,15 +56,15 @@ impl Counter {
     /// Has a volume counted whose ledger waits for it.
     pub(crate) fn add(&self, id: VolumeId, limit: &Arc<Limit>) {
         let mut state = self.shared.lock();
-        state.open.insert(id, None);
+        state.uncounted.insert(id, None);
         state.waiting.push_back((id, Arc::downgrade(limit)));
-        if state.busy == self.threads_max {
+        if state.busy_threads == self.threads_max {
             return;
         }
         let worker = Arc::clone(&self.shared);
         match std::thread::Builder::new().name("count".into()).spawn(move || worker.run()) {
             Ok(thread) => {
-                state.busy += 1;
+                state.busy_threads += 1;
                 state.threads.retain(|thread| !thread.is_finished());
                 state.threads.push(thread);
             }
@@ -76,30 +76,30 @@ impl Counter {
     /// How far it is.
     pub(crate) fn progress(&self) -> Counting {
         let state = self.shared.lock();
-        if state.open.is_empty() {
+        if state.uncounted.is_empty() {
             return Counting::default();
         }
         Counting {
-            volumes: state.open.len() + state.counted,
+            volumes: state.uncounted.len() + state.counted,
             counted: state.counted,
             files: self.shared.files.load(Ordering::Relaxed),
-            failed: state.open.iter().filter_map(|(&id, failed)| Some((id, (*failed)?))).collect(),
+            failed: state.uncounted.iter().filter_map(|(&id, failed)| Some((id, (*failed)?))).collect(),
         }
     }
 
     /// Waits until no thread is at work, at most as long as `patience`; tells whether every volume is counted.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
         let waited =
-            self.shared.changed.wait_timeout_while(self.shared.lock(), patience, |state| state.busy > 0);
-        waited.0.open.is_empty()
+            self.shared.changed.wait_timeout_while(self.shared.lock(), patience, |state| state.busy_threads > 0);
+        waited.0.uncounted.is_empty()
     }
 }
 
-impl Drop for Counter {
+impl Drop for Recounter {
     fn drop(&mut self) {
         let threads = {
             let mut state = self.shared.lock();
-            state.stops = true;
+            state.is_stopping = true;
             std::mem::take(&mut state.threads)
         };
         for thread in threads {
@@ -117,9 +117,9 @@ impl Shared {
         let moves = sys::own_working_dir();
         loop {
             let mut state = self.lock();
-            let next = if state.stops { None } else { state.waiting.pop_front() };
+            let next = if state.is_stopping { None } else { state.waiting.pop_front() };
             let Some((id, limit)) = next else {
-                state.busy -= 1;
+                state.busy_threads -= 1;
                 self.changed.notify_all();
                 return;
             };
@@ -128,11 +128,11 @@ impl Shared {
             let mut state = self.lock();
             match done {
                 Ok(true) => {
-                    state.open.remove(&id);
+                    state.uncounted.remove(&id);
                     state.counted += 1;
                 }
-                Ok(false) => _ = state.open.remove(&id),
-                Err(error) => _ = state.open.insert(id, Some(error)),
+                Ok(false) => _ = state.uncounted.remove(&id),
+                Err(error) => _ = state.uncounted.insert(id, Some(error)),
             }
         }
     }
@@ -157,7 +157,7 @@ impl Shared {
                 said = Instant::now();
                 tracing::info!(volume = name(id), files, "still counting");
             }
-            if !is_wanted() || self.lock().stops { Err(Errno::CANCELED) } else { Ok(()) }
+            if !is_wanted() || self.lock().is_stopping { Err(Errno::CANCELED) } else { Ok(()) }
         };
         let counted = root.and_then(|root| tree::count(root, moves, &mut look));
         let Some(limit) = limit.upgrade() else { return Ok(false) };

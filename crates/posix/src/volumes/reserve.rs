@@ -21,26 +21,26 @@ const FILES: u32 = 16;
 const FILE_BYTES_MAX: u64 = 256 << 10;
 const FILE_BYTES_MIN: u64 = 16 << 10;
 /// Of a small disk all of them together are this part.
-const PART: u64 = 32;
+const DISK_FRACTION: u64 = 32;
 
 /// The directory of the files whose room is lent.
 pub(crate) struct Reserve {
     data: OwnedFd,
     /// How many have it lent now.
-    lent: Mutex<usize>,
+    leases: Mutex<usize>,
 }
 
 /// What is lent. Kept aside again, as far as it is still there, when the last of these is dropped.
-pub(crate) struct Lent(Arc<Reserve>);
+pub(crate) struct ReserveLease(Arc<Reserve>);
 
 impl Reserve {
     /// In the data directory `data`.
     pub(crate) fn new(data: OwnedFd) -> Arc<Self> {
-        Arc::new(Self { data, lent: Mutex::default() })
+        Arc::new(Self { data, leases: Mutex::default() })
     }
 
     /// Gives it up if the disk is full.
-    pub(crate) fn lend(self: &Arc<Self>) -> Lent {
+    pub(crate) fn lend(self: &Arc<Self>) -> ReserveLease {
         let mut lent = self.lock();
         *lent += 1;
         if self.is_short().unwrap_or(false)
@@ -48,7 +48,7 @@ impl Reserve {
         {
             tracing::warn!(%error, "cannot give up what is kept aside for a full disk");
         }
-        Lent(Arc::clone(self))
+        ReserveLease(Arc::clone(self))
     }
 
     /// Keeps aside what there is room for, unless it is lent.
@@ -88,7 +88,7 @@ impl Reserve {
     fn make(&self) -> Result<(), Errno> {
         let dir = make_private(&self.data, RESERVE)?;
         let total = fstatvfs(&dir).map_or(0, |disk| disk.f_blocks.saturating_mul(disk.f_frsize));
-        let bytes = (total / PART / u64::from(FILES)).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
+        let bytes = (total / DISK_FRACTION / u64::from(FILES)).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
         for number in 0..FILES {
             let name = format!("{number:02}");
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -106,11 +106,11 @@ impl Reserve {
     }
 
     fn lock(&self) -> MutexGuard<'_, usize> {
-        self.lent.lock()
+        self.leases.lock()
     }
 }
 
-impl Drop for Lent {
+impl Drop for ReserveLease {
     fn drop(&mut self) {
         *self.0.lock() -= 1;
         self.0.restore();

@@ -53,17 +53,17 @@ impl Store {
     /// Frees the files without a name that nobody has open any more, and drops the nodes that nobody holds and nobody asked for during
     /// the last `idle_ticks` calls, so that files deleted by other processes are freed. To be called about once a second.
     pub fn sweep(&self, idle_ticks: u32) {
-        let mut nameless = self.mount.nameless.lock();
+        let mut nameless = self.mount.unlinked_open.lock();
         let closed: Vec<_> = nameless.extract_if(.., |node| !node.is_pinned()).collect();
         drop(nameless);
-        closed.iter().for_each(|node| node.free());
+        closed.iter().for_each(|node| node.release_if_unlinked());
         self.mount.table.sweep(idle_ticks);
     }
 
     /// Gives back what the files without a name are charged, also those that somebody has open: the process ends, and they with it.
-    pub(crate) fn free_nameless(&self) {
-        let nameless = std::mem::take(&mut *self.mount.nameless.lock());
-        nameless.iter().for_each(|node| node.free());
+    pub(crate) fn release_unlinked(&self) {
+        let nameless = std::mem::take(&mut *self.mount.unlinked_open.lock());
+        nameless.iter().for_each(|node| node.release_if_unlinked());
     }
 
     /// Whether files are found by an index of names, because the process may not open by handle.
@@ -77,8 +77,8 @@ impl Store {
     }
 
     /// Lets go of all files that are in use: the tree is being removed.
-    pub(crate) fn let_go(&self) {
-        self.mount.table.all().iter().for_each(|node| node.let_go());
+    pub(crate) fn detach_all(&self) {
+        self.mount.table.all().iter().for_each(|node| node.detach());
     }
 
     /// How many nodes are kept.
@@ -90,7 +90,7 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         // The nodes hold the mount and the mount holds the nodes: break the circle.
-        self.mount.nameless.lock().clear();
+        self.mount.unlinked_open.lock().clear();
         self.mount.table.clear();
     }
 }
@@ -114,11 +114,11 @@ impl Backend for Store {
     }
 
     fn is_removed(&self, key: &FileKey) -> bool {
-        self.mount.is_gone(key)
+        self.mount.is_deleted(key)
     }
 
     fn knows_memory(&self) -> bool {
-        self.mount.memory || !self.mount.no_nowait.load(Ordering::Relaxed)
+        self.mount.is_memory || !self.mount.no_nowait.load(Ordering::Relaxed)
     }
 
     fn limits(&self) -> FsLimits {

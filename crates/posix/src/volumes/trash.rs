@@ -32,18 +32,18 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    stops: bool,
+    is_stopping: bool,
     /// There may be something new in the directory.
-    woken: bool,
+    has_work: bool,
     idle: bool,
     /// What could not be deleted: it is tried again at the next start.
-    stuck: HashSet<CString>,
+    failed: HashSet<CString>,
 }
 
 impl Trash {
     /// Begins to delete what is in `dir`.
     pub(crate) fn start(dir: OwnedFd) -> std::io::Result<Self> {
-        let state = State { woken: true, ..State::default() };
+        let state = State { has_work: true, ..State::default() };
         let shared = Arc::new(Shared { dir, state: Mutex::new(state), changed: Condvar::new() });
         let worker = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("trash".into()).spawn(move || worker.run())?;
@@ -57,7 +57,7 @@ impl Trash {
 
     /// Looks for what is new in the directory.
     pub(crate) fn wake(&self) {
-        self.shared.lock().woken = true;
+        self.shared.lock().has_work = true;
         self.shared.changed.notify_all();
     }
 
@@ -65,7 +65,7 @@ impl Trash {
     pub(crate) fn wait_until_done(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         let mut state = self.shared.lock();
-        while state.woken || !state.idle {
+        while state.has_work || !state.idle {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -73,13 +73,13 @@ impl Trash {
             let waited = self.shared.changed.wait_timeout(state, left);
             state = waited.0;
         }
-        state.stuck.is_empty()
+        state.failed.is_empty()
     }
 }
 
 impl Drop for Trash {
     fn drop(&mut self) {
-        self.shared.lock().stops = true;
+        self.shared.lock().is_stopping = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ended = thread.join();
@@ -95,15 +95,15 @@ impl Shared {
     fn run(&self) {
         loop {
             let mut state = self.lock();
-            while !state.woken && !state.stops {
+            while !state.has_work && !state.is_stopping {
                 state.idle = true;
                 self.changed.notify_all();
                 state = self.changed.wait(state);
             }
-            if state.stops {
+            if state.is_stopping {
                 return;
             }
-            (state.woken, state.idle) = (false, false);
+            (state.has_work, state.idle) = (false, false);
             drop(state);
             match entries(&self.dir) {
                 Ok(names) => names.into_iter().for_each(|name| self.delete(name)),
@@ -115,12 +115,12 @@ impl Shared {
     fn delete(&self, name: CString) {
         {
             let state = self.lock();
-            if state.stops || state.stuck.contains(&name) {
+            if state.is_stopping || state.failed.contains(&name) {
                 return;
             }
         }
         let project = Project::at(self.dir.as_fd(), &name);
-        match delete(self.dir.as_fd(), &name, &|| self.lock().stops) {
+        match delete(self.dir.as_fd(), &name, &|| self.lock().is_stopping) {
             Ok(()) => {
                 if let Some(project) = project {
                     project.release();
@@ -134,7 +134,7 @@ impl Shared {
                     volume = %name.to_string_lossy(), %error,
                     "cannot delete all files of a removed volume: it is tried again at the next start"
                 );
-                self.lock().stuck.insert(name);
+                self.lock().failed.insert(name);
             }
         }
     }

@@ -24,11 +24,11 @@ const READ_BYTES: usize = 32 * 1024;
 const TRIES: u32 = 8;
 
 /// What is done with the objects of a tree.
-pub(crate) trait Visit {
+pub(crate) trait Visitor {
     /// Before a directory is read.
     fn enter(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno>;
     /// The directory `name` may not be read; Ok if it may now.
-    fn admit(&mut self, _dir: BorrowedFd<'_>, _name: &CStr) -> Result<(), Errno> {
+    fn grant_access(&mut self, _dir: BorrowedFd<'_>, _name: &CStr) -> Result<(), Errno> {
         Err(Errno::ACCESS)
     }
     /// An object that is no directory.
@@ -70,7 +70,7 @@ pub(crate) fn reopen(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
 }
 
 /// Visits all below `root`, from the inside out.
-pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visit) -> Result<(), Errno> {
+pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visitor) -> Result<(), Errno> {
     let mut dir = root;
     let mut way = vec![read(&dir, visit)?];
     while let Some(level) = way.last_mut() {
@@ -78,7 +78,7 @@ pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visit) -> Result<(), Errno> {
         if let Some(name) = &level.current {
             let child = match open_child(dir.as_fd(), name, level.id.0) {
                 Err(Errno::ACCESS) => {
-                    visit.admit(dir.as_fd(), name)?;
+                    visit.grant_access(dir.as_fd(), name)?;
                     open_child(dir.as_fd(), name, level.id.0)?
                 }
                 // Another process has removed it.
@@ -100,7 +100,7 @@ pub(crate) fn walk(root: OwnedFd, visit: &mut dyn Visit) -> Result<(), Errno> {
     Ok(())
 }
 
-fn read(dir: &OwnedFd, visit: &mut dyn Visit) -> Result<Level, Errno> {
+fn read(dir: &OwnedFd, visit: &mut dyn Visitor) -> Result<Level, Errno> {
     visit.enter(dir.as_fd())?;
     let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES];
     let mut raw = RawDir::new(dir, &mut buffer);
@@ -152,41 +152,41 @@ fn open_parent(dir: &OwnedFd, id: (u64, u64)) -> Result<OwnedFd, Errno> {
 pub(crate) fn count(
     root: OwnedFd,
     moves: bool,
-    look: &mut dyn FnMut(u64, u64) -> Result<(), Errno>,
+    progress: &mut dyn FnMut(u64, u64) -> Result<(), Errno>,
 ) -> Result<Usage, Errno> {
     let usage = Usage { bytes: 0, files: 0 };
-    let mut counting = Counting { usage, linked: HashSet::new(), told: 0, moves, look };
+    let mut counting = CountVisitor { usage, linked: HashSet::new(), reported: 0, moves, look: progress };
     walk(root, &mut counting)?;
-    counting.tell()?;
+    counting.report()?;
     Ok(counting.usage)
 }
 
-struct Counting<'l> {
+struct CountVisitor<'l> {
     usage: Usage,
     /// Files with several names that were counted at one of them.
     linked: HashSet<u64>,
     /// Files when `look` was told last.
-    told: u64,
+    reported: u64,
     moves: bool,
     look: &'l mut dyn FnMut(u64, u64) -> Result<(), Errno>,
 }
 
-impl Counting<'_> {
-    fn tell(&mut self) -> Result<(), Errno> {
-        let new = self.usage.files - self.told;
-        self.told = self.usage.files;
-        (self.look)(new, self.told)
+impl CountVisitor<'_> {
+    fn report(&mut self) -> Result<(), Errno> {
+        let new = self.usage.files - self.reported;
+        self.reported = self.usage.files;
+        (self.look)(new, self.reported)
     }
 
     fn count_file(&mut self) -> Result<(), Errno> {
         /// Files between two looks.
         const STEP: u64 = 256;
         self.usage.files += 1;
-        if self.usage.files.is_multiple_of(STEP) { self.tell() } else { Ok(()) }
+        if self.usage.files.is_multiple_of(STEP) { self.report() } else { Ok(()) }
     }
 }
 
-impl Visit for Counting<'_> {
+impl Visitor for CountVisitor<'_> {
     fn enter(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
         if self.moves {
             fchdir(dir)?;
@@ -232,12 +232,12 @@ impl Visit for Counting<'_> {
 /// the answer is [`Errno::CANCELED`].
 pub(crate) fn delete(dir: BorrowedFd<'_>, name: &CStr, stop: &dyn Fn() -> bool) -> Result<(), Errno> {
     let device = fstat(dir)?.st_dev;
-    let mut deleting = Deleting { stop, tries: 0 };
+    let mut deleting = DeleteVisitor { stop, tries: 0 };
     loop {
         let root = match open_child(dir, name, device) {
             Err(Errno::NOENT) => return Ok(()),
             Err(Errno::ACCESS) => {
-                deleting.admit(dir, name)?;
+                deleting.grant_access(dir, name)?;
                 open_child(dir, name, device)?
             }
             // Not what we put here, but here it is to be deleted.
@@ -251,13 +251,13 @@ pub(crate) fn delete(dir: BorrowedFd<'_>, name: &CStr, stop: &dyn Fn() -> bool) 
     }
 }
 
-struct Deleting<'s> {
+struct DeleteVisitor<'s> {
     stop: &'s dyn Fn() -> bool,
     /// Directories that were not empty when they should have been, one after the other.
     tries: u32,
 }
 
-impl Visit for Deleting<'_> {
+impl Visitor for DeleteVisitor<'_> {
     fn enter(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
         if rustix::process::geteuid().is_root() {
             return Ok(());
@@ -266,7 +266,7 @@ impl Visit for Deleting<'_> {
         fchmod(dir, Mode::RWXU)
     }
 
-    fn admit(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    fn grant_access(&mut self, dir: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
         // Whoever owns the tree may let himself in.
         chmodat(dir, name, Mode::RWXU, AtFlags::empty())
     }

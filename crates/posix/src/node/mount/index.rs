@@ -13,9 +13,9 @@ use vfs::sync::Mutex;
 /// Deeper than anybody can name with PATH_MAX; also ends a circle of outdated places.
 pub(crate) const LEVELS_MAX: usize = 4096;
 /// Keys known to be gone that are remembered, to spare a scan for each.
-const GONE_MAX: usize = 65_536;
+const DELETED_MAX: usize = 65_536;
 /// Names that are remembered: about 8 MiB.
-const PLACES_MAX: usize = 65_536;
+const NAMES_MAX: usize = 65_536;
 /// Files of which only the directory is remembered. A table of this size takes 17 MiB; past it, it starts afresh, and
 /// what it has lost is found by a scan.
 const PARENTS_MAX: usize = (1 << 20) / 8 * 7;
@@ -23,27 +23,27 @@ const PARENTS_MAX: usize = (1 << 20) / 8 * 7;
 /// Where files are. Keys are held as 64-bit hashes, which the check of the opened file makes safe.
 #[derive(Default)]
 pub(crate) struct Index {
-    known: Mutex<Known>,
+    entries: Mutex<Entries>,
     /// Directories that the scan under way has still to read.
     pub(crate) scan: Mutex<Vec<u64>>,
 }
 
 /// What is remembered.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct Entries {
     entries: HashMap<u64, IndexEntry>,
     /// The order in which the places came to be known; some are gone.
     order: VecDeque<u64>,
     /// The directories of files whose names were known before.
     parents: HashMap<u64, u64>,
-    pub(crate) gone: HashSet<u64>,
+    pub(crate) deleted: HashSet<u64>,
 }
 
 struct IndexEntry {
     parent: u64,
     name: Box<[u8]>,
     /// A file was sought by it since it came to be known.
-    used: bool,
+    is_used: bool,
 }
 
 /// How to get to a file.
@@ -57,7 +57,7 @@ pub(crate) enum Route {
 impl Index {
     /// Notes that `name` in the directory `parent` is the file of `key`.
     pub(crate) fn record(&self, key: &FileKey, parent: &FileKey, name: &[u8]) {
-        self.record_id(id(key), id(parent), name);
+        self.record_id(key_hash(key), key_hash(parent), name);
     }
 
     /// As [`Index::record`], by the hashes.
@@ -66,24 +66,24 @@ impl Index {
         if known.entries.get(&id).is_some_and(|entry| entry.parent == parent && *entry.name == *name) {
             return;
         }
-        known.gone.remove(&id);
+        known.deleted.remove(&id);
         known.parents.remove(&id);
-        let entry = IndexEntry { parent, name: name.into(), used: false };
+        let entry = IndexEntry { parent, name: name.into(), is_used: false };
         if known.entries.insert(id, entry).is_none() {
             known.order.push_back(id);
-            known.forget_names();
+            known.evict_names();
         }
     }
 
     /// Notes that the file of `key` has no name left.
-    pub(crate) fn forget(&self, key: &FileKey) {
+    pub(crate) fn record_deleted(&self, key: &FileKey) {
         let mut known = self.known();
-        known.entries.remove(&id(key));
-        known.parents.remove(&id(key));
-        if known.gone.len() >= GONE_MAX {
-            known.gone.clear();
+        known.entries.remove(&key_hash(key));
+        known.parents.remove(&key_hash(key));
+        if known.deleted.len() >= DELETED_MAX {
+            known.deleted.clear();
         }
-        known.gone.insert(id(key));
+        known.deleted.insert(key_hash(key));
     }
 
     /// What leads from the root to `id`.
@@ -94,7 +94,7 @@ impl Index {
             let Some(entry) = known.entries.get_mut(&id) else {
                 return known.parents.get(&id).map(|&dir| Route::Read { dir, id });
             };
-            entry.used = true;
+            entry.is_used = true;
             names.push(entry.name.clone());
             id = entry.parent;
             if names.len() > LEVELS_MAX {
@@ -104,19 +104,19 @@ impl Index {
         Some(Route::Names(names))
     }
 
-    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock()
+    pub(crate) fn known(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock()
     }
 }
 
-impl Known {
+impl Entries {
     /// Keeps the names within their bound: those go that came first and were not used since. Their directories stay.
-    fn forget_names(&mut self) {
-        while self.order.len() > PLACES_MAX {
+    fn evict_names(&mut self) {
+        while self.order.len() > NAMES_MAX {
             let Some(id) = self.order.pop_front() else { return };
             match self.entries.get_mut(&id) {
-                Some(entry) if entry.used => {
-                    entry.used = false;
+                Some(entry) if entry.is_used => {
+                    entry.is_used = false;
                     self.order.push_back(id);
                 }
                 Some(entry) => {
@@ -134,7 +134,7 @@ impl Known {
 }
 
 /// What a key is known by.
-pub(crate) fn id(key: &FileKey) -> u64 {
+pub(crate) fn key_hash(key: &FileKey) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish()

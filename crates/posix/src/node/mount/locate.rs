@@ -1,7 +1,7 @@
 //! How a file is found by the index: by its last known place, else by a scan of the tree.
 
 use super::Mount;
-use super::index::{Index, LEVELS_MAX, Route, id};
+use super::index::{Index, LEVELS_MAX, Route, key_hash};
 use crate::error::refused;
 use rustix::fs::{FileType as Kind, Mode, OFlags, RawDir, openat, statat};
 use std::mem::MaybeUninit;
@@ -14,11 +14,11 @@ const READ_BYTES: usize = 32 * 1024;
 impl Mount {
     /// Names the file of `key` with an `O_PATH`, by its last known place, else by a scan.
     pub(crate) fn locate(&self, index: &Index, key: &FileKey) -> FsResult<OwnedFd> {
-        let sought = id(key);
+        let sought = key_hash(key);
         if let Some(fd) = self.walk_to(index, sought, key) {
             return Ok(fd);
         }
-        if index.known().gone.contains(&sought) {
+        if index.known().deleted.contains(&sought) {
             return Err(FsError::Stale);
         }
         let mut scan = index.scan.lock();
@@ -41,12 +41,12 @@ impl Mount {
                 None if whole => break,
                 None => {
                     whole = true;
-                    scan.push(id(&self.root_key));
+                    scan.push(key_hash(&self.root_key));
                 }
             }
         }
         drop(scan);
-        index.forget(key);
+        index.record_deleted(key);
         Err(FsError::Stale)
     }
 
@@ -57,7 +57,7 @@ impl Mount {
 
     /// Opens what lies at the known place of `sought`.
     fn walk(&self, index: &Index, sought: u64) -> FsResult<OwnedFd> {
-        let root = id(&self.root_key);
+        let root = key_hash(&self.root_key);
         // Directories to be read on the way, and whose names are to be learnt there: the nearest to the root last.
         let mut unread: Vec<(u64, u64)> = Vec::new();
         for _ in 0..LEVELS_MAX {
@@ -109,7 +109,7 @@ impl Mount {
             }
             // Gone meanwhile, or mounted on: not ours.
             let Ok(key) = self.key_at(fd.as_fd(), name) else { continue };
-            let child = id(&key);
+            let child = key_hash(&key);
             index.record_id(child, dir, name);
             if child == sought {
                 met = Some(name.to_vec());

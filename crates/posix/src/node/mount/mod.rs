@@ -5,7 +5,7 @@ mod locate;
 pub(crate) mod options;
 
 use super::attr::{self, proc_path};
-use super::counter::{self, Sight};
+use super::counter::{self, VersionedStat};
 use super::fs_uid::may_own;
 use super::key::{self, Form};
 use super::owner::{self, Owner};
@@ -14,7 +14,7 @@ use super::{Node, Rights};
 use crate::budget::ResourceBudget;
 use crate::capacity::limit::Limit;
 use crate::error::refused;
-use crate::fs_type::{Nature, file_bytes_max, keeps_acls, keeps_xattrs, may_trust, tells_changes_apart};
+use crate::fs_type::{FsType, file_bytes_max, supports_acls, supports_xattrs, can_set_trusted_xattrs, has_fine_change_times};
 use crate::sys::{self, Handle};
 use index::Index;
 use options::Options;
@@ -67,7 +67,7 @@ pub(crate) struct Mount {
     /// keeps an ordered journal, or nothing at all.
     pub(crate) new_inodes_follow_dir: bool,
     /// The file system is memory: reading never waits for a disk.
-    pub(crate) memory: bool,
+    pub(crate) is_memory: bool,
     /// Files carry extended attributes.
     pub(crate) xattrs: bool,
     /// Our own ones can be kept from everybody else.
@@ -75,7 +75,7 @@ pub(crate) struct Mount {
     /// Files may have lists of POSIX.
     pub(crate) acls: bool,
     /// A change that comes after a look at a file has another change time than what was seen.
-    pub(crate) tells_changes_apart: bool,
+    pub(crate) has_fine_change_times: bool,
     /// The most links a file may have.
     pub(crate) links_max: u32,
     /// The largest size a file may have.
@@ -84,7 +84,7 @@ pub(crate) struct Mount {
     pub(crate) block_bytes: u64,
     pub(crate) table: Arc<Table>,
     /// Files that have lost their last name while somebody had them open.
-    pub(crate) nameless: Mutex<Vec<Arc<Node>>>,
+    pub(crate) unlinked_open: Mutex<Vec<Arc<Node>>>,
     pub(crate) budget: Arc<ResourceBudget>,
     /// What keeps the tree within its capacity, if it has one.
     pub(crate) limit: Option<Arc<Limit>>,
@@ -104,7 +104,7 @@ impl Mount {
     /// The tree below `root`.
     pub(crate) fn new(root: OwnedFd, options: &Options, limit: Option<Arc<Limit>>) -> FsResult<Self> {
         let stat = fstat(&root).map_err(refused)?;
-        let nature = Nature::of(&root, &stat)?;
+        let nature = FsType::of(&root, &stat)?;
         let file_bytes_max = file_bytes_max(&root);
         let made = sys::name_to_handle(root.as_fd(), b"").ok();
         let handle_key = made.as_ref().and_then(|(handle, _)| key::of_handle(handle));
@@ -119,10 +119,10 @@ impl Mount {
         let mount_id = made.map_or(0, |(_, mount_id)| mount_id);
         Ok(Self {
             root_id: (stat.st_dev, stat.st_ino),
-            xattrs: keeps_xattrs(&root),
-            trusted_xattrs: may_trust(&root),
-            acls: keeps_acls(&root),
-            tells_changes_apart: tells_changes_apart(&root),
+            xattrs: supports_xattrs(&root),
+            trusted_xattrs: can_set_trusted_xattrs(&root),
+            acls: supports_acls(&root),
+            has_fine_change_times: has_fine_change_times(&root),
             root,
             root_key,
             mount_id,
@@ -130,12 +130,12 @@ impl Mount {
             index: (options.index || !by_handle).then(Index::default),
             owner_attribute: options.owner_attribute || !may_own(),
             new_inodes_follow_dir: nature.new_inodes_follow_dir,
-            memory: nature.memory,
+            is_memory: nature.is_memory,
             links_max: nature.links_max,
             block_bytes: nature.block_bytes,
             file_bytes_max,
             table: Table::new(&options.budget),
-            nameless: Mutex::default(),
+            unlinked_open: Mutex::default(),
             budget: Arc::clone(&options.budget),
             limit,
             no_openat2: AtomicBool::new(false),
@@ -147,12 +147,12 @@ impl Mount {
     }
 
     /// Whether a file with this `stat` lies in the file system of the root.
-    pub(crate) fn holds(&self, stat: &Stat) -> bool {
+    pub(crate) fn contains(&self, stat: &Stat) -> bool {
         stat.st_dev == self.root_id.0
     }
 
     /// Whether both trees lie in one file system.
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_file_system(&self, other: &Self) -> bool {
         self.root_id.0 == other.root_id.0
     }
 
@@ -182,7 +182,7 @@ impl Mount {
     }
 
     /// Whether the file of `key` is gone for certain.
-    pub(crate) fn is_gone(&self, key: &FileKey) -> bool {
+    pub(crate) fn is_deleted(&self, key: &FileKey) -> bool {
         // Where keys are looked for in the tree, a directory that cannot be read hides what is in it. Keys of the other form are of
         // another file system.
         let (KeySource::Handle, None, Ok(Form::Handle(handle))) =
@@ -196,12 +196,12 @@ impl Mount {
         match self.open_handle(&handle, OPEN_PATH) {
             Err(error) => error == FsError::Stale,
             // Another subvolume of Btrfs has it where this one is a snapshot that was put in its place.
-            Ok(fd) => fstat(&fd).is_ok_and(|stat| self.holds(&stat) && stat.st_nlink == 0),
+            Ok(fd) => fstat(&fd).is_ok_and(|stat| self.contains(&stat) && stat.st_nlink == 0),
         }
     }
 
     /// The root.
-    pub(crate) fn root_node(self: &Arc<Self>) -> FsResult<(Arc<Node>, Sight)> {
+    pub(crate) fn root_node(self: &Arc<Self>) -> FsResult<(Arc<Node>, VersionedStat)> {
         self.child_of(self.root.as_fd(), b".", Blocking::Allowed)
     }
 
@@ -213,13 +213,13 @@ impl Mount {
     }
 
     /// How far the change counter of a file is ahead of its change time.
-    pub(crate) fn ahead(&self, key: &FileKey) -> u64 {
-        self.table.peek(key, |node| node.ahead.distance()).unwrap_or_else(|| counter::distance(key))
+    pub(crate) fn counter_offset(&self, key: &FileKey) -> u64 {
+        self.table.with_node(key, |node| node.counter_offset.load()).unwrap_or_else(|| counter::distance(key))
     }
 
     /// The attributes of a file in this state, but for its birth: what `file` has open, or `name` in the directory `file`.
     #[inline]
-    pub(crate) fn attrs(&self, stat: &Sight, file: BorrowedFd<'_>, name: Option<&[u8]>) -> FsResult<Attrs> {
+    pub(crate) fn attrs(&self, stat: &VersionedStat, file: BorrowedFd<'_>, name: Option<&[u8]>) -> FsResult<Attrs> {
         let mut attrs = attr::attrs(stat)?;
         if self.owner_attribute
             && owner::carries(attrs.file_type)
@@ -236,7 +236,7 @@ impl Mount {
         dir: &Node,
         name: &[u8],
         blocking: Blocking,
-    ) -> FsResult<(Arc<Node>, Sight)> {
+    ) -> FsResult<(Arc<Node>, VersionedStat)> {
         let (node, stat) = self.child_of(dir.fd(), name, blocking)?;
         self.record(&node.key, &dir.key, name);
         Ok((node, stat))
@@ -247,7 +247,7 @@ impl Mount {
         dir: BorrowedFd<'_>,
         name: &[u8],
         blocking: Blocking,
-    ) -> FsResult<(Arc<Node>, Sight)> {
+    ) -> FsResult<(Arc<Node>, VersionedStat)> {
         if blocking == Blocking::Allowed && self.key_source == KeySource::Handle {
             // Two system calls for a known file, one for none. Other refusals are left to the opening below, which says
             // them exactly.
@@ -267,7 +267,7 @@ impl Mount {
     }
 
     /// The node, if it is in the table, of `name` in `dir`.
-    pub(crate) fn known(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Option<Arc<Node>> {
+    pub(crate) fn cached_node(&self, dir: BorrowedFd<'_>, name: &[u8]) -> Option<Arc<Node>> {
         self.table.find(&self.key_at(dir, name).ok()?)
     }
 
@@ -285,7 +285,7 @@ impl Mount {
     }
 
     /// The node of what `fd` (an `O_PATH`) names, and its state.
-    pub(crate) fn adopt(self: &Arc<Self>, fd: OwnedFd) -> FsResult<(Arc<Node>, Sight)> {
+    pub(crate) fn adopt(self: &Arc<Self>, fd: OwnedFd) -> FsResult<(Arc<Node>, VersionedStat)> {
         let key = self.key_at(fd.as_fd(), b"")?;
         if let Some(node) = self.table.find(&key)
             && let Ok(stat) = node.stat()
@@ -295,9 +295,9 @@ impl Mount {
         self.adopt_as(fd, key)
     }
 
-    fn adopt_as(self: &Arc<Self>, fd: OwnedFd, key: FileKey) -> FsResult<(Arc<Node>, Sight)> {
-        let stat = Sight::of(fd.as_fd(), counter::distance(&key))?;
-        if !self.holds(&stat) || stat.st_nlink == 0 {
+    fn adopt_as(self: &Arc<Self>, fd: OwnedFd, key: FileKey) -> FsResult<(Arc<Node>, VersionedStat)> {
+        let stat = VersionedStat::read(fd.as_fd(), counter::distance(&key))?;
+        if !self.contains(&stat) || stat.st_nlink == 0 {
             return Err(FsError::Stale);
         }
         let node = Node::new(Arc::clone(self), key, fd, Rights::Path, &stat)?;
@@ -365,11 +365,11 @@ impl Mount {
         let fd = openat(dir, name, OPEN_PATH, Mode::empty()).map_err(refused)?;
         let stat = fstat(&fd).map_err(refused)?;
         // With handles the mount is compared when the key is made.
-        if self.holds(&stat) { Ok(fd) } else { Err(FsError::CrossVolume) }
+        if self.contains(&stat) { Ok(fd) } else { Err(FsError::CrossVolume) }
     }
 
     /// The directory that holds the directory open as `dir`, if it lies below the root.
-    pub(crate) fn parent(self: &Arc<Self>, dir: BorrowedFd<'_>) -> FsResult<(Arc<Node>, Sight)> {
+    pub(crate) fn parent(self: &Arc<Self>, dir: BorrowedFd<'_>) -> FsResult<(Arc<Node>, VersionedStat)> {
         /// More levels than PATH_MAX lets anybody name.
         const LEVELS_MAX: u32 = 4096;
         let parent = open_dotdot(dir)?;
@@ -383,7 +383,7 @@ impl Mount {
             let next = open_dotdot(above.as_ref().unwrap_or(&parent).as_fd())?;
             let stat = fstat(&next).map_err(refused)?;
             let next_id = (stat.st_dev, stat.st_ino);
-            if next_id == id || !self.holds(&stat) {
+            if next_id == id || !self.contains(&stat) {
                 break;
             }
             (above, id) = (Some(next), next_id);
@@ -394,7 +394,7 @@ impl Mount {
 }
 
 /// What a found node is to the model.
-pub(crate) fn found((node, stat): (Arc<Node>, Sight)) -> FsResult<Lookup> {
+pub(crate) fn to_lookup((node, stat): (Arc<Node>, VersionedStat)) -> FsResult<Lookup> {
     Ok(Lookup { attrs: node.attrs_from(&stat)?, node })
 }
 
