@@ -1,11 +1,11 @@
 //! Compounds of version 4 as calls of the transport: they go on where they may wait, after a while, or once they have paid.
 
 use super::dispatch::RpcCall;
-use super::{Continuation, Rpc, SUCCESS_HEADER_BYTES, answer};
+use super::{Continuation, Rpc, SUCCESS_HEADER_BYTES, complete_replay};
 use crate::records::reply::Records;
 use crate::state::replay_cache::InProgress;
 use crate::v4;
-use crate::v4::compound::{Ended, Results, Suspended};
+use crate::v4::compound::{CompoundProgress, Results, Suspended};
 use nfs_wire::rpc::Accepted;
 use transport::{CallStats, Context, Progress};
 
@@ -25,7 +25,7 @@ pub(crate) struct RepliedCompound {
 }
 
 /// Leaves the bytes that a compound has moved so far to be settled with its payment; the rest of it pays by itself.
-fn settled<T>(cx: &mut Context<'_, Rpc>, mut stats: CallStats<T>) -> CallStats<()> {
+fn settle_stats<T>(cx: &mut Context<'_, Rpc>, mut stats: CallStats<T>) -> CallStats<()> {
     cx.stats = CallStats { moved: std::mem::take(&mut stats.moved), ..CallStats::default() };
     stats.with_target(None)
 }
@@ -60,32 +60,32 @@ impl Rpc {
         let ended = v4::compound::run(&mut performed, binding, (args, covered), at, out);
         let stats = performed.stats;
         match ended {
-            Ok(Ended::WouldBlock(at)) => {
+            Ok(CompoundProgress::WouldBlock(at)) => {
                 cx.out.abandon(start);
                 let stats = stats.with_target(None);
                 let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
                 Progress::WouldBlock(Continuation::Compound(Box::new(suspended)))
             }
-            Ok(Ended::Held(at)) => {
+            Ok(CompoundProgress::Held(at)) => {
                 cx.out.abandon(start);
-                let stats = settled(cx, stats);
+                let stats = settle_stats(cx, stats);
                 let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                self.park_compound(cx, Box::new(suspended), flushes)
+                self.defer_compound(cx, Box::new(suspended), flushes)
             }
-            Ok(Ended::Unpaid(at, toll)) => {
+            Ok(CompoundProgress::Unpaid(at, admission)) => {
                 cx.out.abandon(start);
-                let stats = settled(cx, stats);
+                let stats = settle_stats(cx, stats);
                 let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
                 let at = Continuation::Compound(Box::new(suspended));
-                Progress::Unpaid { bytes: at.bytes(), at, toll }
+                Progress::Unpaid { bytes: at.bytes(), at, toll: admission }
             }
-            Ok(Ended::Replied(results)) => {
+            Ok(CompoundProgress::Replied(results)) => {
                 cx.out.finish(start);
                 cx.stats = CallStats { kind: call.kind(), ..stats };
                 if cx.pending.added() == flushes {
                     let record = cx.out.record(start);
                     results.complete(record.and_then(|record| record.get(SUCCESS_HEADER_BYTES..)));
-                    answer(replay, record);
+                    complete_replay(replay, record);
                     return Progress::Done;
                 }
                 let replied = RepliedCompound { xid: call.xid, replay, results };
@@ -100,7 +100,7 @@ impl Rpc {
     }
 
     /// Puts a compound off. Where too many calls are, it goes on at once, and what finds something in its way is refused.
-    fn park_compound(
+    fn defer_compound(
         &self,
         cx: &mut Context<'_, Self>,
         compound: Box<SuspendedCompound>,
@@ -113,7 +113,7 @@ impl Rpc {
         };
         let SuspendedCompound { call, args, stats, replay, mut at } = *back;
         cx.stats = stats.with_target(None);
-        at.lose_patience();
+        at.fail_on_conflict();
         self.compound(cx, call, &args, Some(at), flushes, replay)
     }
 }

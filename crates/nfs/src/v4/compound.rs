@@ -1,17 +1,17 @@
 //! COMPOUND: operations one after another, each on what those before it have left (RFC 8881 §16.2).
 
-use super::filehandle::Place;
-use super::ops::{Kept, Ops, Stop};
+use super::compound_state::{CompoundState, Kept, OpError};
+use super::filehandle::Filehandle;
 use super::payment::Payment;
-use super::price::Covered;
+use super::price::PaidOperations;
 use super::table::{self, Traits};
 use super::{fail_tail, filehandle_ops, run_operation, v40};
 use crate::call::Call;
-use crate::limits::PAUSES_MAX_V4;
+use crate::limits::RETRIES_MAX_V4;
 use crate::records::reply::Records;
 use crate::state::nfs4::binding::Binding;
 use crate::state::nfs4::session::SlotInUse;
-use crate::state::nfs4::v40::Unsynced;
+use crate::state::nfs4::v40::UnsyncedRequest;
 use nfs_wire::v4::{CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteHead, WriteOk};
 use transport::{Outbox, Start};
 use vfs::qos::Admission;
@@ -26,23 +26,23 @@ const RESULT_BYTES: usize = 256;
 pub(crate) struct Suspended {
     /// Where in the arguments the next operation begins.
     at: usize,
-    progress: Progress,
+    progress: RunState,
     current: Option<Vec<u8>>,
     saved: Option<Vec<u8>>,
     stateid: Option<Stateid>,
     saved_stateid: Option<Stateid>,
     slot: Option<SlotInUse>,
-    owners: Vec<Unsynced>,
+    owners: Vec<UnsyncedRequest>,
     payment: Payment,
-    patience: u32,
+    retries_left: u32,
     /// The results so far, from the compound's own head on.
     results: Vec<u8>,
 }
 
 /// How far a compound is.
-struct Progress {
+struct RunState {
     /// Operations that are not begun.
-    left: u32,
+    remaining: u32,
     done: u32,
     status: Status,
     /// The first operation that needs a flush, and what was written before it.
@@ -51,16 +51,16 @@ struct Progress {
     is_replayed: bool,
 }
 
-impl Progress {
+impl RunState {
     pub(crate) fn is_running(&self) -> bool {
-        self.left > 0 && self.status == Status::OK && !self.is_replayed
+        self.remaining > 0 && self.status == Status::OK && !self.is_replayed
     }
 
     /// Counts an operation that is done; `results` are those before it if it is the first one that needs a flush.
     fn count(&mut self, op: Op, status: Status, needs_sync: bool, results: impl FnOnce() -> Vec<u8>) {
         self.status = status;
         self.done += 1;
-        self.left -= 1;
+        self.remaining -= 1;
         if needs_sync && self.unsynced.is_none() {
             let mut results = results();
             patch(&mut results, 0, status, self.done);
@@ -81,17 +81,17 @@ fn patch(bytes: &mut Vec<u8>, start: usize, status: Status, done: u32) {
 impl Suspended {
     /// How often it was put off, if it is [`Ended::Held`] now.
     pub(crate) fn pauses(&self) -> u32 {
-        (PAUSES_MAX_V4 - 1).saturating_sub(self.patience)
+        (RETRIES_MAX_V4 - 1).saturating_sub(self.retries_left)
     }
 
     /// It is not put off any more: an operation that finds something in its way is refused.
-    pub(crate) fn lose_patience(&mut self) {
-        self.patience = 0;
+    pub(crate) fn fail_on_conflict(&mut self) {
+        self.retries_left = 0;
     }
 
     /// It has not paid and cannot wait for that: its next operation is refused.
     pub(crate) fn cannot_pay(&mut self) {
-        self.lose_patience();
+        self.fail_on_conflict();
         self.payment.settle();
     }
 
@@ -126,13 +126,13 @@ impl Suspended {
         self.progress.count(Op::WRITE, status, needs_sync, || before);
         self.payment.after_upload();
         if !needs_sync {
-            self.patience = PAUSES_MAX_V4;
+            self.retries_left = RETRIES_MAX_V4;
         }
     }
 }
 
 /// How an attempt at a compound ended.
-pub(crate) enum Ended {
+pub(crate) enum CompoundProgress {
     /// The results are written.
     Replied(Results),
     /// It goes on where it may wait; nothing is written.
@@ -149,7 +149,7 @@ pub(crate) struct Results {
     /// The slot in which it was done.
     slot: Option<SlotInUse>,
     /// In 4.0, the requests of owners that need a flush.
-    owners: Vec<Unsynced>,
+    owners: Vec<UnsyncedRequest>,
     /// The first operation that needs a flush, and what was written before it.
     unsynced: Option<(Op, Vec<u8>)>,
 }
@@ -184,24 +184,26 @@ impl Results {
 pub(crate) fn run(
     call: &mut Call<'_>,
     binding: &Binding,
-    (args, covered): (&[u8], Option<Covered>),
+    (args, paid): (&[u8], Option<PaidOperations>),
     suspended: Option<Box<Suspended>>,
     out: &mut Outbox,
-) -> Result<Ended, Malformed> {
+) -> Result<CompoundProgress, Malformed> {
     let mut reader = Reader::new(args);
     let head = CompoundHead::decode(&mut reader)?;
-    let mut running = Running::begin(call, binding, (args, covered), (head, reader), out);
+    let mut running = CompoundRun::begin(call, binding, (args, paid), (head, reader), out);
     if let Some(suspended) = suspended {
         running.resume(*suspended, out);
     }
     Ok(match running.run(0, out) {
-        Ok(()) => Ended::Replied(running.end(out)),
-        Err(Pause::Blocks(at)) => Ended::WouldBlock(Box::new(running.suspend(at, out))),
+        Ok(()) => CompoundProgress::Replied(running.end(out)),
+        Err(Pause::Blocks(at)) => CompoundProgress::WouldBlock(Box::new(running.suspend(at, out))),
         Err(Pause::Held(at)) => {
-            running.ops.payment.settle();
-            Ended::Held(Box::new(running.suspend(at, out)))
+            running.cx.payment.settle();
+            CompoundProgress::Held(Box::new(running.suspend(at, out)))
         }
-        Err(Pause::Unpaid(at, toll)) => Ended::Unpaid(Box::new(running.suspend(at, out)), toll),
+        Err(Pause::Unpaid(at, admission)) => {
+            CompoundProgress::Unpaid(Box::new(running.suspend(at, out)), admission)
+        }
     })
 }
 
@@ -209,25 +211,25 @@ pub(crate) fn run(
 pub(crate) fn run_before(
     call: &mut Call<'_>,
     binding: &Binding,
-    (args, covered): (&[u8], Option<Covered>),
-    left: u32,
+    (args, paid): (&[u8], Option<PaidOperations>),
+    remaining: u32,
     write: &WriteHead,
 ) -> Result<(Suspended, Result<Kept, Status>), Malformed> {
     let mut out = Outbox::default();
     let mut reader = Reader::new(args);
     let head = CompoundHead::decode(&mut reader)?;
-    let mut running = Running::begin(call, binding, (args, covered), (head, reader), &mut out);
-    running.ops.patience = 0;
+    let mut running = CompoundRun::begin(call, binding, (args, paid), (head, reader), &mut out);
+    running.cx.retries_left = 0;
     // Uploads are done where they may wait.
-    let _never_waits = running.run(left, &mut out);
-    let ops = &mut running.ops;
-    ops.at = args.len();
-    let paid = ops.pay_write(write.data_length);
-    let opened = paid.and_then(|()| ops.file());
-    let opened = opened.and_then(|file| ops.opened(&file, &write.stateid, Access::WRITE));
+    let _never_waits = running.run(remaining, &mut out);
+    let cx = &mut running.cx;
+    cx.at = args.len();
+    let paid = cx.pay_write(write.data_length);
+    let opened = paid.and_then(|()| cx.file());
+    let opened = opened.and_then(|file| cx.opened(&file, &write.stateid, Access::WRITE));
     let opened = opened.map_err(|stop| match stop {
-        Stop::Status(status) | Stop::Written(status) => status,
-        Stop::WouldWait | Stop::Held | Stop::Unpaid(_) | Stop::Replay(_) => Status::DELAY,
+        OpError::Status(status) | OpError::Written(status) => status,
+        OpError::WouldWait | OpError::Held | OpError::Unpaid(_) | OpError::Replay(_) => Status::DELAY,
     });
     Ok((running.suspend(args.len(), &mut out), opened))
 }
@@ -243,34 +245,34 @@ enum Pause {
 }
 
 /// A compound being run.
-struct Running<'o, 'c> {
-    ops: Ops<'o, 'c>,
+struct CompoundRun<'o, 'c> {
+    cx: CompoundState<'o, 'c>,
     reader: Reader<'o>,
-    progress: Progress,
+    progress: RunState,
     /// Where its results begin.
     start: Start,
     first_byte: usize,
 }
 
-impl<'o, 'c> Running<'o, 'c> {
+impl<'o, 'c> CompoundRun<'o, 'c> {
     /// Begins a compound whose head was read, and writes that of its results. It is large, and made where it stays.
     #[inline(always)]
     fn begin(
         call: &'o mut Call<'c>,
         binding: &'o Binding,
-        (args, covered): (&'o [u8], Option<Covered>),
+        (args, paid): (&'o [u8], Option<PaidOperations>),
         (head, reader): (CompoundHead<'o>, Reader<'o>),
         out: &mut Outbox,
     ) -> Self {
         let (start, first_byte) = (out.start(), out.bytes().len());
         CompoundReplyHead { status: Status::OK, tag: head.tag, operations: 0 }.encode(&mut out.writer());
-        let (left, status) = if call.service.v4.minors.contains(&head.minorversion) {
+        let (remaining, status) = if call.service.v4.minors.contains(&head.minorversion) {
             (head.operations, Status::OK)
         } else {
             (0, Status::MINOR_VERS_MISMATCH)
         };
         Self {
-            ops: Ops {
+            cx: CompoundState {
                 minor: head.minorversion,
                 current: None,
                 saved: None,
@@ -284,15 +286,15 @@ impl<'o, 'c> Running<'o, 'c> {
                 checksum: 0,
                 args,
                 at: 0,
-                left,
-                payment: Payment::new(covered),
-                patience: PAUSES_MAX_V4,
+                remaining: remaining,
+                payment: Payment::new(paid),
+                retries_left: RETRIES_MAX_V4,
                 is_last: false,
                 call,
                 binding,
             },
             reader,
-            progress: Progress { left, done: 0, status, unsynced: None, is_replayed: false },
+            progress: RunState { remaining, done: 0, status, unsynced: None, is_replayed: false },
             start,
             first_byte,
         }
@@ -301,53 +303,53 @@ impl<'o, 'c> Running<'o, 'c> {
     /// Goes on where a compound was suspended.
     fn resume(&mut self, before: Suspended, out: &mut Outbox) {
         let Suspended { at, progress, current, saved, stateid, saved_stateid, slot, .. } = before;
-        let Suspended { owners, payment, patience, results, .. } = before;
+        let Suspended { owners, payment, retries_left, results, .. } = before;
         out.abandon(self.start);
         out.bytes().extend_from_slice(&results);
-        self.reader = Reader::new(self.ops.args.get(at..).unwrap_or_default());
+        self.reader = Reader::new(self.cx.args.get(at..).unwrap_or_default());
         self.progress = progress;
-        let ops = &mut self.ops;
-        (ops.stateid, ops.saved_stateid, ops.slot) = (stateid, saved_stateid, slot);
-        (ops.unsynced, ops.payment, ops.patience) = (owners, payment, patience);
-        ops.payment.resume(ops.call.charge);
+        let cx = &mut self.cx;
+        (cx.stateid, cx.saved_stateid, cx.slot) = (stateid, saved_stateid, slot);
+        (cx.unsynced, cx.payment, cx.retries_left) = (owners, payment, retries_left);
+        cx.payment.resume(cx.call.permit);
         // Both were good when they were put there; what has gone since is stale to the next operation.
-        ops.current = current.and_then(|handle| filehandle_ops::place(ops, &handle).ok());
-        ops.saved = saved.and_then(|handle| filehandle_ops::place(ops, &handle).ok());
+        cx.current = current.and_then(|handle| filehandle_ops::resolve(cx, &handle).ok());
+        cx.saved = saved.and_then(|handle| filehandle_ops::resolve(cx, &handle).ok());
     }
 
     /// Does the operations until so many are left.
-    fn run(&mut self, left: u32, out: &mut Outbox) -> Result<(), Pause> {
-        while self.progress.left > left && self.progress.is_running() {
-            let at = self.ops.args.len() - self.reader.remaining();
-            (self.ops.at, self.ops.left) = (at, self.progress.left);
-            let before = Before { start: out.start(), flushes: self.ops.call.pending.added() };
-            self.ops.is_last = self.progress.left == 1;
-            match next(&mut self.ops, &mut self.reader, self.progress.done, (self.start, before), out) {
+    fn run(&mut self, remaining: u32, out: &mut Outbox) -> Result<(), Pause> {
+        while self.progress.remaining > remaining && self.progress.is_running() {
+            let at = self.cx.args.len() - self.reader.remaining();
+            (self.cx.at, self.cx.remaining) = (at, self.progress.remaining);
+            let before = OperationStart { start: out.start(), flushes: self.cx.call.pending.added() };
+            self.cx.is_last = self.progress.remaining == 1;
+            match next(&mut self.cx, &mut self.reader, self.progress.done, (self.start, before), out) {
                 Ok((op, status)) => {
-                    let needs_sync = self.ops.call.pending.added() > before.flushes;
+                    let needs_sync = self.cx.call.pending.added() > before.flushes;
                     // What waits for a flush is told of when that is done, not after a pause.
                     if needs_sync {
-                        self.ops.patience = 0;
+                        self.cx.retries_left = 0;
                     }
-                    self.ops.payment.next(op == Op::WRITE);
+                    self.cx.payment.next(op == Op::WRITE);
                     let results = || out.between(self.start, before.start).unwrap_or_default().to_vec();
                     self.progress.count(op, status, needs_sync, results);
                 }
-                Err(Stop::Replay(results)) => {
+                Err(OpError::Replay(results)) => {
                     out.abandon(self.start);
                     out.bytes().extend_from_slice(&results);
                     self.progress.is_replayed = true;
                 }
-                Err(Stop::Held) => {
+                Err(OpError::Held) => {
                     out.abandon(before.start);
-                    self.ops.patience -= 1;
+                    self.cx.retries_left -= 1;
                     return Err(Pause::Held(at));
                 }
-                Err(Stop::Unpaid(toll)) => {
+                Err(OpError::Unpaid(admission)) => {
                     out.abandon(before.start);
-                    return Err(Pause::Unpaid(at, toll));
+                    return Err(Pause::Unpaid(at, admission));
                 }
-                Err(Stop::WouldWait | Stop::Status(_) | Stop::Written(_)) => {
+                Err(OpError::WouldWait | OpError::Status(_) | OpError::Written(_)) => {
                     out.abandon(before.start);
                     return Err(Pause::Blocks(at));
                 }
@@ -364,8 +366,8 @@ impl<'o, 'c> Running<'o, 'c> {
         }
         patch(out.bytes(), self.first_byte, progress.status, progress.done);
         Results {
-            slot: self.ops.slot.take(),
-            owners: std::mem::take(&mut self.ops.unsynced),
+            slot: self.cx.slot.take(),
+            owners: std::mem::take(&mut self.cx.unsynced),
             unsynced: progress.unsynced.take(),
         }
     }
@@ -373,22 +375,24 @@ impl<'o, 'c> Running<'o, 'c> {
     /// What is left of it. Seldom done: apart, so that it is not made ready for.
     #[inline(never)]
     fn suspend(self, at: usize, out: &mut Outbox) -> Suspended {
-        let mut ops = self.ops;
-        ops.payment.suspend(ops.call.charge);
-        let handle = |place: Option<Place>| place.map(|place| place.handle(ops.call).bytes().to_vec());
+        let mut cx = self.cx;
+        cx.payment.suspend(cx.call.permit);
+        let handle = |filehandle: Option<Filehandle>| {
+            filehandle.map(|filehandle| filehandle.handle(cx.call).bytes().to_vec())
+        };
         let results = out.since(self.start).unwrap_or_default().to_vec();
         out.abandon(self.start);
         Suspended {
             at,
             progress: self.progress,
-            current: handle(ops.current),
-            saved: handle(ops.saved),
-            stateid: ops.stateid,
-            saved_stateid: ops.saved_stateid,
-            slot: ops.slot,
-            owners: ops.unsynced,
-            payment: ops.payment,
-            patience: ops.patience,
+            current: handle(cx.current),
+            saved: handle(cx.saved),
+            stateid: cx.stateid,
+            saved_stateid: cx.saved_stateid,
+            slot: cx.slot,
+            owners: cx.unsynced,
+            payment: cx.payment,
+            retries_left: cx.retries_left,
             results,
         }
     }
@@ -396,7 +400,7 @@ impl<'o, 'c> Running<'o, 'c> {
 
 /// Where an operation begins: in the results, and among the flushes that were added before it.
 #[derive(Clone, Copy)]
-struct Before {
+struct OperationStart {
     start: Start,
     flushes: usize,
 }
@@ -405,42 +409,42 @@ struct Before {
 /// cannot be read, that is BADXDR.
 #[inline]
 fn next(
-    ops: &mut Ops<'_, '_>,
+    cx: &mut CompoundState<'_, '_>,
     reader: &mut Reader<'_>,
     done: u32,
-    (compound, before): (Start, Before),
+    (compound, before): (Start, OperationStart),
     out: &mut Outbox,
-) -> Result<(Op, Status), Stop> {
+) -> Result<(Op, Status), OpError> {
     let op = match Op::decode(reader) {
         Ok(op) => op,
         Err(Malformed(_)) => return Ok((Op::ILLEGAL, refuse(Op::ILLEGAL, Status::BADXDR, out))),
     };
-    let (minor, operations) = (ops.minor, ops.operations);
-    let of = table::Compound { minor, operations, has_session: ops.slot.is_some() };
+    let (minor, operations) = (cx.minor, cx.operations);
+    let of = table::CompoundFacts { minor, operations, has_session: cx.slot.is_some() };
     let traits = match table::check(of, op, done) {
         Ok(traits) => traits,
         Err((op, status)) => return Ok((op, refuse(op, status, out))),
     };
     // What changes something is refused before, what does not after its result is there.
     if traits.has(Traits::LASTS)
-        && let Err(status) = ops.check_room(written(compound, out) + RESULT_BYTES)
+        && let Err(status) = cx.check_room(written(compound, out) + RESULT_BYTES)
     {
         return Ok((op, refuse(op, status, out)));
     }
     if op != Op::GETATTR {
-        ops.written = None;
+        cx.written = None;
     }
     // A request that an owner of 4.0 numbers pays where its end counts.
     if traits.has(Traits::PAYS)
-        && !(ops.minor == 0 && v40::is_numbered(op))
-        && let Err(stop) = ops.pay()
+        && !(cx.minor == 0 && v40::is_numbered(op))
+        && let Err(stop) = cx.pay()
     {
         return match stop {
-            Stop::Status(status) => Ok((op, refuse(op, status, out))),
+            OpError::Status(status) => Ok((op, refuse(op, status, out))),
             stop => Err(stop),
         };
     }
-    Ok((op, perform(ops, (op, traits), reader, (compound, before), out)?))
+    Ok((op, perform(cx, (op, traits), reader, (compound, before), out)?))
 }
 
 /// How long the reply is so far.
@@ -451,34 +455,34 @@ fn written(compound: Start, out: &Outbox) -> usize {
 /// Does an operation and writes its result: its status.
 #[inline]
 fn perform(
-    ops: &mut Ops<'_, '_>,
+    cx: &mut CompoundState<'_, '_>,
     (op, traits): (Op, Traits),
     reader: &mut Reader<'_>,
-    (compound, before): (Start, Before),
+    (compound, before): (Start, OperationStart),
     out: &mut Outbox,
-) -> Result<Status, Stop> {
+) -> Result<Status, OpError> {
     // The operation, and NFS4_OK.
     out.writer().u64(u64::from(op.0) << 32);
     let end_of_head = out.bytes().len();
-    let refused = match run_operation(ops, op, reader, out) {
-        Ok(()) if !traits.has(Traits::LASTS) => ops.check_room(written(compound, out)).err(),
+    let refused = match run_operation(cx, op, reader, out) {
+        Ok(()) if !traits.has(Traits::LASTS) => cx.check_room(written(compound, out)).err(),
         Ok(()) => {
-            if let Some(slot) = &mut ops.slot {
+            if let Some(slot) = &mut cx.slot {
                 slot.note_change();
             }
             None
         }
-        Err(Stop::Written(status)) => {
+        Err(OpError::Written(status)) => {
             out.writer().patch_u32(end_of_head - 4, status.0);
             return Ok(status);
         }
-        Err(Stop::Status(status)) => Some(table::status_in(ops.minor, status)),
+        Err(OpError::Status(status)) => Some(table::status_in(cx.minor, status)),
         // The client asks again.
-        Err(Stop::Held) if ops.patience == 0 || ops.call.pending.added() > before.flushes => {
+        Err(OpError::Held) if cx.retries_left == 0 || cx.call.pending.added() > before.flushes => {
             Some(Status::DELAY)
         }
         // A backend that will not wait where it may: the same.
-        Err(Stop::WouldWait) if ops.call.blocking == Blocking::Allowed => Some(Status::DELAY),
+        Err(OpError::WouldWait) if cx.call.blocking == Blocking::Allowed => Some(Status::DELAY),
         Err(stop) => return Err(stop),
     };
     if let Some(status) = refused {
@@ -486,7 +490,7 @@ fn perform(
         return Ok(refuse(op, status, out));
     }
     if traits.has(Traits::MOVES) {
-        ops.stateid = None;
+        cx.stateid = None;
     }
     Ok(Status::OK)
 }
@@ -519,9 +523,9 @@ mod tests {
         let bytes = VolumeLimits { all, ..VolumeLimits::default() };
         let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(bytes);
         let fs = MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }));
-        let held = Volume::new(VolumeId(2), "held", Arc::new(fs), Durability::Sync, 1).with_gate(gate);
-        let held = Export::new("/held", Arc::new(held), vec![rule(&[])]);
-        let desk = Desk::new([export("/free", 1, vec![rule(&[])]), held], vec![]);
+        let states = Volume::new(VolumeId(2), "held", Arc::new(fs), Durability::Sync, 1).with_gate(gate);
+        let states = Export::new("/held", Arc::new(states), vec![rule(&[])]);
+        let desk = Desk::new([export("/free", 1, vec![rule(&[])]), states], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
         for export in desk.service.namespace.load().exports() {
             let root = Arc::clone(export).root();
@@ -541,13 +545,13 @@ mod tests {
             let args = ReadPlusArgs { stateid: Stateid::ANONYMOUS, offset: 0, count: 256 << 10 };
             Argument::ReadPlus(args)
         };
-        let (held, free) = (client.handle(&[b"held", b"f"]), client.handle(&[b"free", b"f"]));
+        let (states, free) = (client.handle(&[b"held", b"f"]), client.handle(&[b"free", b"f"]));
         let put = |handle| Argument::Putfh(PutfhArgs { object: FileHandle(handle) });
         let tries = [
             at(&[b"held", b"f"], [read()]),
-            vec![put(&held), read(), put(&free)],
-            vec![put(&held), read_plus(), put(&free)],
-            vec![put(&held), Argument::Savefh, put(&free), Argument::Restorefh, read()],
+            vec![put(&states), read(), put(&free)],
+            vec![put(&states), read_plus(), put(&free)],
+            vec![put(&states), Argument::Savefh, put(&free), Argument::Restorefh, read()],
         ];
         // Nothing has paid for these compounds as a whole here. What is there at once may be taken once.
         let mut done = 0;

@@ -6,7 +6,7 @@ pub(crate) mod minors;
 use super::Desk;
 use crate::state::nfs4::binding::Binding;
 use crate::state::nfs4::wire::Sender;
-use crate::v4::compound::{Ended, run};
+use crate::v4::compound::{CompoundProgress, run};
 use nfs_wire::v4::{
     Argument, Bitmap, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CopyArgs,
     CreateSessionArgs, CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags,
@@ -314,8 +314,8 @@ impl Client {
             self.desk.call_paid(&credential, &mut pending, &mut charge, |call| {
                 call.blocking = blocking;
                 let ended = run(call, &self.binding, (&args, None), at, &mut out).unwrap();
-                if !matches!(ended, Ended::WouldBlock(_)) {
-                    call.stats.settle(call.charge.take());
+                if !matches!(ended, CompoundProgress::WouldBlock(_)) {
+                    call.stats.settle(call.permit.take());
                 }
                 ended
             })
@@ -323,14 +323,14 @@ impl Client {
         let (mut ended, mut waited) = (attempt(self.blocking, None, None), false);
         let results = loop {
             ended = match ended {
-                Ended::Replied(results) => break results,
-                Ended::WouldBlock(_) if waited => panic!("the call may wait"),
-                Ended::WouldBlock(at) => {
+                CompoundProgress::Replied(results) => break results,
+                CompoundProgress::WouldBlock(_) if waited => panic!("the call may wait"),
+                CompoundProgress::WouldBlock(at) => {
                     waited = true;
                     attempt(Blocking::Allowed, None, Some(at))
                 }
-                Ended::Held(at) => attempt(Blocking::Allowed, None, Some(at)),
-                Ended::Unpaid(mut at, toll) => {
+                CompoundProgress::Held(at) => attempt(Blocking::Allowed, None, Some(at)),
+                CompoundProgress::Unpaid(mut at, toll) => {
                     let paid = wait_in_line(toll);
                     if paid.is_none() {
                         at.cannot_pay();
@@ -398,7 +398,7 @@ pub(crate) fn alone(desk: &Desk, operation: &Argument<'_>) -> Results {
     let (binding, mut out, mut pending) = (Binding::default(), Outbox::default(), PendingSync::default());
     let ended = desk
         .call(&credential, &mut pending, |call| run(call, &binding, (&args, None), None, &mut out).unwrap());
-    assert!(matches!(ended, Ended::Replied(_)), "nothing is waited for");
+    assert!(matches!(ended, CompoundProgress::Replied(_)), "nothing is waited for");
     Results { bytes: std::mem::take(out.bytes()), skipped: 0, waited: false }
 }
 

@@ -1,14 +1,14 @@
 //! What the operations of a compound share, and how they end.
 
-use super::filehandle::Place;
+use super::filehandle::Filehandle;
 use super::payment::Payment;
 use crate::call::{Call, File};
 use crate::limits::RECORD_BYTES_MAX;
 use crate::state::nfs4::binding::Binding;
 use crate::state::nfs4::client::Client;
-use crate::state::nfs4::session::{Begun, Session, SlotInUse};
-use crate::state::nfs4::state_table::Held;
-use crate::state::nfs4::v40::Unsynced;
+use crate::state::nfs4::session::{SequenceStart, Session, SlotInUse};
+use crate::state::nfs4::state_table::StateTable;
+use crate::state::nfs4::v40::UnsyncedRequest;
 use crate::status::nfs4::status;
 use nfs_wire::v4::{ClientId, StateOwner, Stateid, Status};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use vfs::{Attrs, FsError, OpenFile, Wait};
 use xdr::{Encode, Writer};
 
 /// What the operations of a compound share.
-pub(super) struct Ops<'o, 'c> {
+pub(super) struct CompoundState<'o, 'c> {
     /// The call.
     pub(super) call: &'o mut Call<'c>,
     /// What the connection is bound to.
@@ -25,9 +25,9 @@ pub(super) struct Ops<'o, 'c> {
     /// The minor version.
     pub(super) minor: u32,
     /// The current filehandle.
-    pub(super) current: Option<Place>,
+    pub(super) current: Option<Filehandle>,
     /// The saved filehandle.
-    pub(super) saved: Option<Place>,
+    pub(super) saved: Option<Filehandle>,
     /// What the operation before has given for [`Stateid::CURRENT`], and what is saved with the handle.
     pub(super) stateid: Option<Stateid>,
     pub(super) saved_stateid: Option<Stateid>,
@@ -36,7 +36,7 @@ pub(super) struct Ops<'o, 'c> {
     /// The slot in which it is done, once SEQUENCE was.
     pub(super) slot: Option<SlotInUse>,
     /// In 4.0, the requests of owners whose changes are not durable yet.
-    pub(super) unsynced: Vec<Unsynced>,
+    pub(super) unsynced: Vec<UnsyncedRequest>,
     /// How many operations there are in all, and the arguments' bytes, for SEQUENCE.
     pub(super) operations: u32,
     pub(super) bytes: usize,
@@ -45,18 +45,18 @@ pub(super) struct Ops<'o, 'c> {
     /// The arguments, the place of the operation that is being done in them, and how many there are from it on.
     pub(super) args: &'o [u8],
     pub(super) at: usize,
-    pub(super) left: u32,
+    pub(super) remaining: u32,
     /// How far the compound has paid.
     pub(super) payment: Payment,
     /// How often it may still be put off while somebody else gives back what is in its way.
-    pub(super) patience: u32,
+    pub(super) retries_left: u32,
     /// Nothing comes behind the operation that is being done.
     pub(super) is_last: bool,
 }
 
 /// Why a compound does not go on after an operation.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum OpError {
     /// The result is this status, with nothing but what every failure of the operation has.
     Status(Status),
     /// The result is written, but for its status, which is this one.
@@ -71,13 +71,13 @@ pub(super) enum Stop {
     Replay(Box<[u8]>),
 }
 
-impl From<Status> for Stop {
+impl From<Status> for OpError {
     fn from(status: Status) -> Self {
         Self::Status(status)
     }
 }
 
-impl From<FsError> for Stop {
+impl From<FsError> for OpError {
     fn from(error: FsError) -> Self {
         match error {
             FsError::Wait(Wait::Storage) => Self::WouldWait,
@@ -88,12 +88,12 @@ impl From<FsError> for Stop {
 }
 
 /// How an operation ended.
-pub(super) type Done = Result<(), Stop>;
+pub(super) type OpResult = Result<(), OpError>;
 
-impl Ops<'_, '_> {
+impl CompoundState<'_, '_> {
     /// The current filehandle.
-    pub(super) fn place(&self) -> Result<&Place, Stop> {
-        self.current.as_ref().ok_or(Stop::Status(Status::NOFILEHANDLE))
+    pub(super) fn current_filehandle(&self) -> Result<&Filehandle, OpError> {
+        self.current.as_ref().ok_or(OpError::Status(Status::NOFILEHANDLE))
     }
 
     /// Whether a reply of so many bytes fits what was agreed on for the session (RFC 8881 §18.46.3), or in 4.0, where nothing
@@ -112,14 +112,14 @@ impl Ops<'_, '_> {
     }
 
     /// The file of the current filehandle.
-    pub(super) fn file(&self) -> Result<File, Stop> {
-        match self.place()? {
-            Place::File(file) => {
+    pub(super) fn file(&self) -> Result<File, OpError> {
+        match self.current_filehandle()? {
+            Filehandle::File(file) => {
                 let mut file = file.clone();
-                file.caller.by = self.by(&file);
+                file.caller.by = self.requester(&file);
                 Ok(file)
             }
-            Place::Pseudo(_) => Err(Stop::Status(Status::ROFS)),
+            Filehandle::Pseudo(_) => Err(OpError::Status(Status::ROFS)),
         }
     }
 
@@ -134,23 +134,23 @@ impl Ops<'_, '_> {
     }
 
     /// The client whose session this is.
-    pub(super) fn client(&self) -> Result<Arc<Client>, Stop> {
-        let slot = self.slot.as_ref().ok_or(Stop::Status(Status::OP_NOT_IN_SESSION))?;
+    pub(super) fn client(&self) -> Result<Arc<Client>, OpError> {
+        let slot = self.slot.as_ref().ok_or(OpError::Status(Status::OP_NOT_IN_SESSION))?;
         Ok(Arc::clone(&slot.session().client))
     }
 
     /// The client of an owner: that of the session, whatever number the owner has (RFC 8881 §18.16.3).
-    pub(super) fn owner_client(&self, owner: &StateOwner<'_>) -> Result<Arc<Client>, Stop> {
+    pub(super) fn owner_client(&self, owner: &StateOwner<'_>) -> Result<Arc<Client>, OpError> {
         if self.minor == 0 { self.client_40(owner.clientid) } else { self.client() }
     }
 
     /// The client of a stateid: that of the session, or the one that the stateid tells of (RFC 7530 §9.1.4).
-    pub(super) fn client_of(&self, stateid: &Stateid) -> Result<Arc<Client>, Stop> {
+    pub(super) fn client_of(&self, stateid: &Stateid) -> Result<Arc<Client>, OpError> {
         if self.minor > 0 {
             return self.client();
         }
-        if let Some(client) = self.binding.client(Held::client_of(stateid)) {
-            self.call.service.v4.use_40(&client)?;
+        if let Some(client) = self.binding.client(StateTable::client_of(stateid)) {
+            self.call.service.v4.renew_lease_40(&client)?;
             return Ok(client);
         }
         self.client_40(self.call.service.v4.client_of_stateid(stateid)?)
@@ -162,10 +162,10 @@ impl Ops<'_, '_> {
     }
 
     /// The client of 4.0 with this number, which is heard.
-    pub(super) fn client_40(&self, id: ClientId) -> Result<Arc<Client>, Stop> {
+    pub(super) fn client_40(&self, id: ClientId) -> Result<Arc<Client>, OpError> {
         let state = &self.call.service.v4;
         if let Some(client) = self.binding.client(id) {
-            state.use_40(&client)?;
+            state.renew_lease_40(&client)?;
             return Ok(client);
         }
         let client = state.client_40(id, (self.call.client(), self.call.protection))?;
@@ -175,11 +175,11 @@ impl Ops<'_, '_> {
 
     /// A stateid of an operation's arguments: the current one where it says so (RFC 8881 §16.2.3.1.2). In 4.0 each is of its
     /// moment.
-    pub(super) fn stateid(&self, stateid: &Stateid) -> Result<Stateid, Stop> {
+    pub(super) fn stateid(&self, stateid: &Stateid) -> Result<Stateid, OpError> {
         match *stateid {
-            Stateid { seqid: 0, .. } if self.minor == 0 => Err(Stop::Status(Status::BAD_STATEID)),
+            Stateid { seqid: 0, .. } if self.minor == 0 => Err(OpError::Status(Status::BAD_STATEID)),
             other if self.minor == 0 => Ok(other),
-            Stateid::CURRENT => self.stateid.ok_or(Stop::Status(Status::BAD_STATEID)),
+            Stateid::CURRENT => self.stateid.ok_or(OpError::Status(Status::BAD_STATEID)),
             other => Ok(other),
         }
     }
@@ -189,15 +189,18 @@ impl Ops<'_, '_> {
 pub(super) type Kept = Option<Arc<OpenFile<'static>>>;
 
 /// Begins the request of a SEQUENCE in its slot.
-pub(super) fn begin<'s>(ops: &'s mut Ops<'_, '_>, begun: Begun) -> Result<&'s Session, Stop> {
+pub(super) fn begin<'s>(
+    cx: &'s mut CompoundState<'_, '_>,
+    begun: SequenceStart,
+) -> Result<&'s Session, OpError> {
     match begun {
-        Begun::New(slot) => Ok(ops.slot.insert(slot).session()),
-        Begun::Replay(results) => Err(Stop::Replay(results)),
+        SequenceStart::New(slot) => Ok(cx.slot.insert(slot).session()),
+        SequenceStart::Replay(results) => Err(OpError::Replay(results)),
     }
 }
 
 /// Writes what follows the status of a success.
-pub(super) fn reply(w: &mut Writer<'_>, ok: &impl Encode) -> Done {
+pub(super) fn reply(w: &mut Writer<'_>, ok: &impl Encode) -> OpResult {
     ok.encode(w);
     Ok(())
 }
