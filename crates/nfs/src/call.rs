@@ -13,7 +13,7 @@ use vfs::bounds::Party;
 use vfs::qos::Permit;
 use vfs::{
     Attrs, Blocking, Caller, Credential, ExportId, FsError, FsResult, Namespace, Origin, PendingSync,
-    Protection, ProtocolId, Time, VolumeId,
+    Protection, ProtocolId, Time, VolumeId, Wait,
 };
 use xdr::Malformed;
 
@@ -53,17 +53,8 @@ pub struct Call<'c> {
     pub permit: &'c mut Option<Permit>,
 }
 
-/// Why a call is not answered now: nothing was done, and it is run again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
-    /// It would have to wait for storage: where it may.
-    WouldWait,
-    /// Somebody else has to give something back first: after a while.
-    Held,
-}
-
 /// How a procedure ends: its reply is written, or it is run again.
-pub type CallResult = Result<(), Retry>;
+pub type CallResult = Result<(), Wait>;
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +62,7 @@ pub enum Outcome {
     /// The results are written.
     Replied,
     /// Nothing was done: the call is run again.
-    Again(Retry),
+    Wait(Wait),
     /// There is no such procedure.
     NoProcedure,
 }
@@ -83,7 +74,7 @@ impl From<CallResult> for Outcome {
     fn from(answer: CallResult) -> Self {
         match answer {
             Ok(()) => Self::Replied,
-            Err(again) => Self::Again(again),
+            Err(wait) => Self::Wait(wait),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::sync::mpsc::{Receiver, channel};
+use vfs::Wait;
 use vfs::sync::Mutex;
 
 /// Users from 1 on have names, and groups others; 7 is one that cannot be asked for.

@@ -9,7 +9,7 @@ mod tests;
 
 pub use crate::state::mounts::MountTable;
 
-use crate::call::{Attempt, Call, CallResult, Outcome, Retry};
+use crate::call::{Attempt, Call, CallResult, Outcome};
 use crate::records::reply::Records;
 use crate::status::mount::status;
 use nfs_wire::mount::{
@@ -83,7 +83,7 @@ fn mnt(call: &mut Call<'_>, path: DirPath<'_>, w: &mut Writer<'_>) -> CallResult
             MountReply::Ok(MountOk { fhandle, auth_flavors }).encode(w);
             Ok(())
         }
-        Err(FsError::Wait(Wait::Storage)) => Err(Retry::WouldWait),
+        Err(FsError::Wait(Wait::Storage)) => Err(Wait::Storage),
         Err(error) => refuse(w, status(error)),
     }
 }

@@ -8,7 +8,7 @@ mod share;
 #[cfg(test)]
 mod tests;
 
-use crate::call::{Attempt, Call, CallResult, File, Outcome, Retry};
+use crate::call::{Attempt, Call, CallResult, File, Outcome};
 use crate::limits::LOCK_OWNER_BYTES_MAX;
 use crate::outgoing::Outgoing;
 use crate::records::reply::Records;
@@ -124,14 +124,14 @@ impl<O: Offset> Procedures<O> {
                 let mut result = Vec::new();
                 let wanted = Procedure(procedure.0 - TO_MSG);
                 if let Err(wait) = Self::result(call, version, wanted, r, &mut Writer::new(&mut result))? {
-                    return Ok(Outcome::Again(wait));
+                    return Ok(Outcome::Wait(wait));
                 }
                 send_result(call, version, Procedure(procedure.0 + TO_RES), result);
             }
             Procedure::SHARE | Procedure::UNSHARE if version != VERSION_1 => {
                 let args = ShareArgs::decode(r)?;
                 let stat = match share::answer(call, procedure, &args) {
-                    Err(FsError::Wait(Wait::Storage)) => return Ok(Outcome::Again(Retry::WouldWait)),
+                    Err(FsError::Wait(Wait::Storage)) => return Ok(Outcome::Wait(Wait::Storage)),
                     stat => in_version(stat.unwrap_or_else(of_error), version),
                 };
                 ShareReply { cookie: args.cookie, stat, sequence: 0 }.encode(w);
@@ -189,7 +189,7 @@ impl<O: Offset> Procedures<O> {
             _ => (TestArgs::<O>::decode(r)?.cookie, Ok(Status::DENIED)),
         };
         let stat = match status {
-            Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Retry::WouldWait)),
+            Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Wait::Storage)),
             status => in_version(status.unwrap_or_else(of_error), version),
         };
         Reply { cookie, stat }.encode(w);
@@ -208,7 +208,7 @@ impl<O: Offset> Procedures<O> {
             call.service.locks.test(&lock_call)
         });
         let (status, obstacle) = match tested {
-            Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Retry::WouldWait)),
+            Err(FsError::Wait(Wait::Storage)) => return Ok(Err(Wait::Storage)),
             Err(error) => (of_error(error), None),
             Ok(Ok(())) => (Status::GRANTED, None),
             Ok(Err(refused)) => refused,

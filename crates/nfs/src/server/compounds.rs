@@ -5,9 +5,10 @@ use super::{Continuation, Rpc, SUCCESS_HEADER_BYTES, complete_replay};
 use crate::records::reply::Records;
 use crate::state::replay_cache::InProgress;
 use crate::v4;
-use crate::v4::compound::{CompoundProgress, Results, Suspended};
+use crate::v4::compound::{CompoundArgs, CompoundProgress, Results, Suspended};
 use nfs_wire::rpc::Accepted;
 use transport::{CallStats, Context, Progress};
+use vfs::Wait;
 
 pub(crate) struct SuspendedCompound {
     pub(crate) call: RpcCall,
@@ -56,28 +57,27 @@ impl Rpc {
         connection.session.binding.wire.attach(connection);
         let start = cx.out.begin_success(call.xid);
         let (mut performed, out) = self.call(cx, &call);
-        let (binding, covered) = (&connection.session.binding, call.covered);
-        let ended = v4::compound::run(&mut performed, binding, (args, covered), at, out);
+        let (binding, compound_args) =
+            (&connection.session.binding, CompoundArgs { bytes: args, paid: call.covered });
+        let ended = v4::compound::run(&mut performed, binding, compound_args, at, out);
         let stats = performed.stats;
         match ended {
-            Ok(CompoundProgress::WouldBlock(at)) => {
+            Ok(CompoundProgress::Suspended(mut at, wait)) => {
                 cx.out.abandon(start);
-                let stats = stats.with_target(None);
-                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                Progress::WouldBlock(Continuation::Compound(Box::new(suspended)))
-            }
-            Ok(CompoundProgress::Held(at)) => {
-                cx.out.abandon(start);
-                let stats = settle_stats(cx, stats);
-                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                self.defer_compound(cx, Box::new(suspended), flushes)
-            }
-            Ok(CompoundProgress::Unpaid(at, admission)) => {
-                cx.out.abandon(start);
-                let stats = settle_stats(cx, stats);
-                let suspended = SuspendedCompound { call, args: args.to_vec(), stats, replay, at };
-                let at = Continuation::Compound(Box::new(suspended));
-                Progress::Unpaid { bytes: at.bytes(), at, toll: admission }
+                let stats = match wait {
+                    Wait::Storage => stats.with_target(None),
+                    Wait::Recall | Wait::Tokens | Wait::Event => settle_stats(cx, stats),
+                };
+                let owed = at.take_owed();
+                let suspended = Box::new(SuspendedCompound { call, args: args.to_vec(), stats, replay, at });
+                match (wait, owed) {
+                    (Wait::Storage, _) => Progress::WouldBlock(Continuation::Compound(suspended)),
+                    (_, Some(toll)) => {
+                        let at = Continuation::Compound(suspended);
+                        Progress::Unpaid { bytes: at.bytes(), at, toll }
+                    }
+                    (_, None) => self.defer_compound(cx, suspended, flushes),
+                }
             }
             Ok(CompoundProgress::Replied(results)) => {
                 cx.out.finish(start);
@@ -106,8 +106,8 @@ impl Rpc {
         compound: Box<SuspendedCompound>,
         flushes: usize,
     ) -> Progress<Continuation> {
-        let pauses = compound.at.pauses();
-        let Err(Continuation::Compound(back)) = self.park(cx, Continuation::Compound(compound), pauses)
+        let retries = compound.at.retries();
+        let Err(Continuation::Compound(back)) = self.park(cx, Continuation::Compound(compound), retries)
         else {
             return Progress::Detached;
         };

@@ -298,7 +298,7 @@ impl RpcCall {
             Ok(Outcome::Replied) => {
                 out.finish(start);
             }
-            Ok(Outcome::Again(wait)) => {
+            Ok(Outcome::Wait(wait)) => {
                 out.abandon(start);
                 return Err(wait);
             }

@@ -1,6 +1,6 @@
 //! RPC as a protocol of the transport, and the server that speaks it.
 
-use crate::call::{Call, Retry};
+use crate::call::Call;
 use crate::call_stats::{CallCounters, ThreadCounters, VersionCounts};
 use crate::handle::cache::{CachedFile, HandleCache};
 use crate::limits::{
@@ -530,16 +530,16 @@ impl Rpc {
     fn retry(
         &self,
         cx: &mut Context<'_, Self>,
-        wait: Retry,
+        wait: Wait,
         mut blocked: Box<Blocked>,
     ) -> Progress<Continuation> {
-        if wait == Retry::WouldWait && cx.blocking == Blocking::Never {
+        if wait == Wait::Storage && cx.blocking == Blocking::Never {
             return Progress::WouldBlock(Continuation::Blocked(blocked));
         }
         let pauses = match wait {
-            Retry::Held => blocked.pause(&cx.session().deferred_calls),
+            Wait::Recall => blocked.pause(&cx.session().deferred_calls),
             // A backend that will not wait where it may.
-            Retry::WouldWait => None,
+            Wait::Storage | Wait::Tokens | Wait::Event => None,
         };
         let (moved, mut at) = (blocked.call.moved(&blocked.args), Continuation::Blocked(blocked));
         if let Some(pauses) = pauses {

@@ -3,7 +3,7 @@
 #[cfg(test)]
 pub(crate) mod v4;
 
-use crate::call::{Call, Retry};
+use crate::call::Call;
 use crate::handle::HandleSigner;
 use crate::portmap::Registration;
 use crate::programs::Programs;
@@ -121,8 +121,8 @@ impl Desk {
             });
             match done {
                 Ok(()) => {}
-                Err(Retry::Held) => routed.fail(routed.args(&record), FsError::Wait(Wait::Recall), &mut out),
-                Err(Retry::WouldWait) => panic!("nothing here may wait for storage"),
+                Err(Wait::Recall) => routed.fail(routed.args(&record), FsError::Wait(Wait::Recall), &mut out),
+                Err(wait) => panic!("nothing here may wait: {wait}"),
             }
             pending.sync_all().unwrap();
         }

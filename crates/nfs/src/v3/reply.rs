@@ -1,6 +1,6 @@
 //! The results of procedures: success, or failure with a status.
 
-use crate::call::{CallResult, Retry};
+use crate::call::CallResult;
 use crate::status::nfs3::status;
 use nfs_wire::v3::{Reply, Status};
 use vfs::{FsError, Wait};
@@ -17,8 +17,7 @@ pub(crate) fn accept(w: &mut Writer<'_>, ok: &impl Encode) -> CallResult {
 /// Writes the results of failure, unless the call is run again.
 pub(crate) fn refuse<F: Encode>(w: &mut Writer<'_>, error: FsError, fail: F) -> CallResult {
     match error {
-        FsError::Wait(Wait::Storage) => Err(Retry::WouldWait),
-        FsError::Wait(Wait::Recall) => Err(Retry::Held),
+        FsError::Wait(wait @ (Wait::Storage | Wait::Recall)) => Err(wait),
         error => {
             Reply::<(), F>::Err(status(error), fail).encode(w);
             Ok(())

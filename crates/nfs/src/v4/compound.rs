@@ -1,6 +1,6 @@
-//! COMPOUND: operations one after another, each on what those before it have left (RFC 8881 §16.2).
+//! COMPOUND: operations one after another, each on the state that the previous ones set (RFC 8881 §16.2).
 
-use super::compound_state::{CompoundState, Kept, OpError};
+use super::compound_state::{CompoundRequest, CompoundState, OpError, ResumeState, RunState, patch};
 use super::filehandle::Filehandle;
 use super::payment::Payment;
 use super::price::PaidOperations;
@@ -12,105 +12,66 @@ use crate::records::reply::Records;
 use crate::state::nfs4::binding::Binding;
 use crate::state::nfs4::session::SlotInUse;
 use crate::state::nfs4::v40::UnsyncedRequest;
-use nfs_wire::v4::{CompoundHead, CompoundReplyHead, Op, Stateid, Status, WriteHead, WriteOk};
+use nfs_wire::v4::{CompoundHead, CompoundReplyHead, Op, Status, WriteHead, WriteOk};
+use std::sync::Arc;
 use transport::{Outbox, Start};
 use vfs::qos::Admission;
-use vfs::{Access, Blocking, FsError};
+use vfs::{Access, Blocking, FsError, OpenFile, Wait};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
-/// Bytes of a reply before the compound's results, and bytes enough for the result of any operation that changes something.
+/// Bytes of a reply before the compound's results.
 const HEADER_BYTES: usize = 24;
+/// Bytes that suffice for the result of any operation that changes something.
 const RESULT_BYTES: usize = 256;
 
-/// A compound that waits for storage or for data, with all that its operations have left.
+/// A compound that waits, with the state that its operations set so far.
 pub(crate) struct Suspended {
-    /// Where in the arguments the next operation begins.
+    /// Offset of the next operation in the arguments.
     at: usize,
-    progress: RunState,
     current: Option<Vec<u8>>,
     saved: Option<Vec<u8>>,
-    stateid: Option<Stateid>,
-    saved_stateid: Option<Stateid>,
-    slot: Option<SlotInUse>,
-    owners: Vec<UnsyncedRequest>,
-    payment: Payment,
-    retries_left: u32,
+    state: ResumeState,
     /// The results so far, from the compound's own head on.
     results: Vec<u8>,
 }
 
-/// How far a compound is.
-struct RunState {
-    /// Operations that are not begun.
-    remaining: u32,
-    done: u32,
-    status: Status,
-    /// The first operation that needs a flush, and what was written before it.
-    unsynced: Option<(Op, Vec<u8>)>,
-    /// The results are those of an earlier time.
-    is_replayed: bool,
-}
-
-impl RunState {
-    pub(crate) fn is_running(&self) -> bool {
-        self.remaining > 0 && self.status == Status::OK && !self.is_replayed
-    }
-
-    /// Counts an operation that is done; `results` are those before it if it is the first one that needs a flush.
-    fn count(&mut self, op: Op, status: Status, needs_sync: bool, results: impl FnOnce() -> Vec<u8>) {
-        self.status = status;
-        self.done += 1;
-        self.remaining -= 1;
-        if needs_sync && self.unsynced.is_none() {
-            let mut results = results();
-            patch(&mut results, 0, status, self.done);
-            self.unsynced = Some((op, results));
-        }
-    }
-}
-
-/// Writes into the results that begin at `start` how the compound ended and how many there are.
-fn patch(bytes: &mut Vec<u8>, start: usize, status: Status, done: u32) {
-    let tag =
-        bytes.get(start + 4..start + 8).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes);
-    let mut w = Writer::new(bytes);
-    w.patch_u32(start, status.0);
-    w.patch_u32(start + 8 + (tag as usize).next_multiple_of(4), done);
-}
-
 impl Suspended {
-    /// How often it was put off, if it is [`Ended::Held`] now.
-    pub(crate) fn pauses(&self) -> u32 {
-        (RETRIES_MAX_V4 - 1).saturating_sub(self.retries_left)
+    /// Number of earlier retries of a compound that waits for a recall.
+    pub(crate) fn retries(&self) -> u32 {
+        (RETRIES_MAX_V4 - 1).saturating_sub(self.state.retries_left)
     }
 
-    /// It is not put off any more: an operation that finds something in its way is refused.
+    /// Makes the next conflict fail the operation with NFS4ERR_DELAY instead of waiting.
     pub(crate) fn fail_on_conflict(&mut self) {
-        self.retries_left = 0;
+        self.state.retries_left = 0;
     }
 
-    /// It has not paid and cannot wait for that: its next operation is refused.
+    /// Makes the next operation fail if it has to pay and cannot.
     pub(crate) fn cannot_pay(&mut self) {
         self.fail_on_conflict();
-        self.payment.settle();
+        self.state.payment.settle();
     }
 
-    /// The memory that it takes, in bytes.
+    /// Takes the admission that a compound waits for with [`Wait::Tokens`].
+    pub(crate) fn take_owed(&mut self) -> Option<Admission> {
+        self.state.payment.owed.take()
+    }
+
+    /// Memory use in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.results.len()
     }
 
-    /// Whether it goes on with its next operation.
+    /// Whether another operation follows.
     pub(crate) fn is_running(&self) -> bool {
-        self.progress.is_running()
+        self.state.progress.is_running()
     }
 
-    /// The current filehandle.
     pub(crate) fn current(&self) -> Option<&[u8]> {
         self.current.as_deref()
     }
 
-    /// Its next operation was a WRITE, which is done.
+    /// Adds the result of the WRITE that is the next operation.
     pub(crate) fn add_write(&mut self, written: Result<WriteOk, Status>, needs_sync: bool) {
         let before = self.results.clone();
         let mut w = Writer::new(&mut self.results);
@@ -123,46 +84,42 @@ impl Suspended {
         if let Ok(ok) = &written {
             ok.encode(&mut w);
         }
-        self.progress.count(Op::WRITE, status, needs_sync, || before);
-        self.payment.after_upload();
+        self.state.progress.count(Op::WRITE, status, needs_sync, || before);
+        self.state.payment.after_upload();
         if !needs_sync {
-            self.retries_left = RETRIES_MAX_V4;
+            self.state.retries_left = RETRIES_MAX_V4;
         }
     }
 }
 
-/// How an attempt at a compound ended.
+/// The outcome of an attempt at a compound.
 pub(crate) enum CompoundProgress {
     /// The results are written.
     Replied(Results),
-    /// It goes on where it may wait; nothing is written.
-    WouldBlock(Box<Suspended>),
-    /// It goes on after a while, when somebody else may have given back what is in its way; nothing is written.
-    Held(Box<Suspended>),
-    /// It goes on once this is paid; nothing is written.
-    Unpaid(Box<Suspended>, Admission),
+    /// The compound waits for this; nothing is written. With [`Wait::Tokens`], [`Suspended::take_owed`] is set.
+    Suspended(Box<Suspended>, Wait),
 }
 
-/// What there is to do once the results of a compound are durable, or are not.
+/// Completes a compound once its results are durable, or fails it.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// The slot in which it was done.
+    /// The session slot of the request.
     slot: Option<SlotInUse>,
     /// In 4.0, the requests of owners that need a flush.
     owners: Vec<UnsyncedRequest>,
-    /// The first operation that needs a flush, and what was written before it.
+    /// The first operation that needs a flush, and the results before it.
     unsynced: Option<(Op, Vec<u8>)>,
 }
 
 impl Results {
-    /// The results are these, and leave.
+    /// Caches these results in the session slot.
     pub(crate) fn complete(self, results: Option<&[u8]>) {
         if let Some(slot) = self.slot {
             slot.complete(results);
         }
     }
 
-    /// The flushes have failed: the first operation that needs one has, too, and nothing is said of those behind it.
+    /// Writes the results after a failed flush: the first operation that needed it failed, and the later ones have no result.
     pub(crate) fn fail(self, error: FsError, w: &mut Writer<'_>) {
         let start = w.len();
         let status = crate::status::nfs4::status(error);
@@ -180,263 +137,247 @@ impl Results {
     }
 }
 
-/// Runs a compound from its beginning, or goes on with it.
+/// The arguments of a COMPOUND, encoded, and the operations in them that were paid for before the run.
+#[derive(Clone, Copy)]
+pub(crate) struct CompoundArgs<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) paid: Option<PaidOperations>,
+}
+
+/// Runs a compound from its beginning, or resumes it.
 pub(crate) fn run(
     call: &mut Call<'_>,
     binding: &Binding,
-    (args, paid): (&[u8], Option<PaidOperations>),
+    args: CompoundArgs<'_>,
     suspended: Option<Box<Suspended>>,
     out: &mut Outbox,
 ) -> Result<CompoundProgress, Malformed> {
-    let mut reader = Reader::new(args);
+    let mut reader = Reader::new(args.bytes);
     let head = CompoundHead::decode(&mut reader)?;
-    let mut running = CompoundRun::begin(call, binding, (args, paid), (head, reader), out);
+    let mut running = CompoundRun::begin(call, binding, args, head, reader, out);
     if let Some(suspended) = suspended {
         running.resume(*suspended, out);
     }
     Ok(match running.run(0, out) {
         Ok(()) => CompoundProgress::Replied(running.end(out)),
-        Err(Pause::Blocks(at)) => CompoundProgress::WouldBlock(Box::new(running.suspend(at, out))),
-        Err(Pause::Held(at)) => {
-            running.cx.payment.settle();
-            CompoundProgress::Held(Box::new(running.suspend(at, out)))
-        }
-        Err(Pause::Unpaid(at, admission)) => {
-            CompoundProgress::Unpaid(Box::new(running.suspend(at, out)), admission)
+        Err(Pause { at, wait }) => {
+            if wait == Wait::Recall {
+                running.cx.state.payment.settle();
+            }
+            CompoundProgress::Suspended(Box::new(running.suspend(at, out)), wait)
         }
     })
 }
 
-/// Runs the operations before a WRITE whose data are yet to come, and finds out what its stateid allows.
+/// The compound at the WRITE, and the open file of its stateid; `None` for a special stateid.
+type BeforeWrite = (Suspended, Result<Option<Arc<OpenFile<'static>>>, Status>);
+
+/// Runs the operations before a WRITE whose data have not arrived, and opens the file of its stateid.
 pub(crate) fn run_before(
     call: &mut Call<'_>,
     binding: &Binding,
-    (args, paid): (&[u8], Option<PaidOperations>),
+    args: CompoundArgs<'_>,
     remaining: u32,
     write: &WriteHead,
-) -> Result<(Suspended, Result<Kept, Status>), Malformed> {
+) -> Result<BeforeWrite, Malformed> {
     let mut out = Outbox::default();
-    let mut reader = Reader::new(args);
+    let mut reader = Reader::new(args.bytes);
     let head = CompoundHead::decode(&mut reader)?;
-    let mut running = CompoundRun::begin(call, binding, (args, paid), (head, reader), &mut out);
-    running.cx.retries_left = 0;
-    // Uploads are done where they may wait.
+    let mut running = CompoundRun::begin(call, binding, args, head, reader, &mut out);
+    running.cx.state.retries_left = 0;
+    // Uploads run on threads that may wait, so the run never pauses.
     let _never_waits = running.run(remaining, &mut out);
     let cx = &mut running.cx;
-    cx.at = args.len();
+    cx.at = args.bytes.len();
     let paid = cx.pay_write(write.data_length);
     let opened = paid.and_then(|()| cx.file());
     let opened = opened.and_then(|file| cx.opened(&file, &write.stateid, Access::WRITE));
     let opened = opened.map_err(|stop| match stop {
         OpError::Status(status) | OpError::Written(status) => status,
-        OpError::WouldWait | OpError::Held | OpError::Unpaid(_) | OpError::Replay(_) => Status::DELAY,
+        OpError::Wait(_) | OpError::Replay(_) => Status::DELAY,
     });
-    Ok((running.suspend(args.len(), &mut out), opened))
+    Ok((running.suspend(args.bytes.len(), &mut out), opened))
 }
 
-/// Why a compound does not go on now, and where in the arguments the operation begins that has stopped it.
-enum Pause {
-    /// It would wait for storage.
-    Blocks(usize),
-    /// Somebody else has to give something back first.
-    Held(usize),
-    /// It has to pay for it first.
-    Unpaid(usize, Admission),
+/// The reason why a compound stops, and the offset of the operation that stopped it.
+struct Pause {
+    at: usize,
+    wait: Wait,
 }
 
-/// A compound being run.
+/// A compound in progress.
 struct CompoundRun<'o, 'c> {
     cx: CompoundState<'o, 'c>,
     reader: Reader<'o>,
-    progress: RunState,
-    /// Where its results begin.
+    /// Start of the results.
     start: Start,
     first_byte: usize,
 }
 
 impl<'o, 'c> CompoundRun<'o, 'c> {
-    /// Begins a compound whose head was read, and writes that of its results. It is large, and made where it stays.
+    /// Begins a compound and writes the head of its results. Inlined: the value is large and must not be moved.
     #[inline(always)]
     fn begin(
         call: &'o mut Call<'c>,
         binding: &'o Binding,
-        (args, paid): (&'o [u8], Option<PaidOperations>),
-        (head, reader): (CompoundHead<'o>, Reader<'o>),
+        args: CompoundArgs<'o>,
+        head: CompoundHead<'o>,
+        reader: Reader<'o>,
         out: &mut Outbox,
     ) -> Self {
         let (start, first_byte) = (out.start(), out.bytes().len());
         CompoundReplyHead { status: Status::OK, tag: head.tag, operations: 0 }.encode(&mut out.writer());
-        let (remaining, status) = if call.service.v4.minors.contains(&head.minorversion) {
-            (head.operations, Status::OK)
+        let CompoundHead { minorversion: minor, operations, .. } = head;
+        let (remaining, status) = if call.service.v4.minors.contains(&minor) {
+            (operations, Status::OK)
         } else {
             (0, Status::MINOR_VERS_MISMATCH)
         };
         Self {
             cx: CompoundState {
-                minor: head.minorversion,
-                current: None,
-                saved: None,
-                stateid: None,
-                saved_stateid: None,
-                written: None,
-                slot: None,
-                unsynced: Vec::new(),
-                operations: head.operations,
-                bytes: args.len(),
-                checksum: 0,
-                args,
-                at: 0,
-                remaining: remaining,
-                payment: Payment::new(paid),
-                retries_left: RETRIES_MAX_V4,
-                is_last: false,
                 call,
                 binding,
+                request: CompoundRequest { minor, operations, args: args.bytes },
+                current: None,
+                saved: None,
+                written: None,
+                checksum: 0,
+                at: 0,
+                state: ResumeState {
+                    progress: RunState { remaining, done: 0, status, unsynced: None, is_replayed: false },
+                    stateid: None,
+                    saved_stateid: None,
+                    slot: None,
+                    unsynced: Vec::new(),
+                    payment: Payment::new(args.paid),
+                    retries_left: RETRIES_MAX_V4,
+                },
             },
             reader,
-            progress: RunState { remaining, done: 0, status, unsynced: None, is_replayed: false },
             start,
             first_byte,
         }
     }
 
-    /// Goes on where a compound was suspended.
+    /// Restores the state of a suspended compound.
     fn resume(&mut self, before: Suspended, out: &mut Outbox) {
-        let Suspended { at, progress, current, saved, stateid, saved_stateid, slot, .. } = before;
-        let Suspended { owners, payment, retries_left, results, .. } = before;
+        let Suspended { at, current, saved, state, results } = before;
         out.abandon(self.start);
         out.bytes().extend_from_slice(&results);
-        self.reader = Reader::new(self.cx.args.get(at..).unwrap_or_default());
-        self.progress = progress;
+        self.reader = Reader::new(self.cx.request.args.get(at..).unwrap_or_default());
         let cx = &mut self.cx;
-        (cx.stateid, cx.saved_stateid, cx.slot) = (stateid, saved_stateid, slot);
-        (cx.unsynced, cx.payment, cx.retries_left) = (owners, payment, retries_left);
-        cx.payment.resume(cx.call.permit);
-        // Both were good when they were put there; what has gone since is stale to the next operation.
+        cx.state = state;
+        cx.state.payment.resume(cx.call.permit);
+        // Both were valid when they were set. A file that was removed since is stale to the next operation.
         cx.current = current.and_then(|handle| filehandle_ops::resolve(cx, &handle).ok());
         cx.saved = saved.and_then(|handle| filehandle_ops::resolve(cx, &handle).ok());
     }
 
-    /// Does the operations until so many are left.
+    /// Runs operations until `remaining` of them are left.
     fn run(&mut self, remaining: u32, out: &mut Outbox) -> Result<(), Pause> {
-        while self.progress.remaining > remaining && self.progress.is_running() {
-            let at = self.cx.args.len() - self.reader.remaining();
-            (self.cx.at, self.cx.remaining) = (at, self.progress.remaining);
-            let before = OperationStart { start: out.start(), flushes: self.cx.call.pending.added() };
-            self.cx.is_last = self.progress.remaining == 1;
-            match next(&mut self.cx, &mut self.reader, self.progress.done, (self.start, before), out) {
+        while self.cx.state.progress.remaining > remaining && self.cx.state.progress.is_running() {
+            let at = self.cx.request.args.len() - self.reader.remaining();
+            self.cx.at = at;
+            let flushes = self.cx.call.pending.added();
+            let before = OperationStart { compound: self.start, start: out.start(), flushes };
+            match next(&mut self.cx, &mut self.reader, before, out) {
                 Ok((op, status)) => {
-                    let needs_sync = self.cx.call.pending.added() > before.flushes;
-                    // What waits for a flush is told of when that is done, not after a pause.
+                    let needs_sync = self.cx.call.pending.added() > flushes;
+                    let state = &mut self.cx.state;
+                    // A compound that waits for a flush replies when the flush is done: it must not pause again.
                     if needs_sync {
-                        self.cx.retries_left = 0;
+                        state.retries_left = 0;
                     }
-                    self.cx.payment.next(op == Op::WRITE);
+                    state.payment.next(op == Op::WRITE);
                     let results = || out.between(self.start, before.start).unwrap_or_default().to_vec();
-                    self.progress.count(op, status, needs_sync, results);
+                    state.progress.count(op, status, needs_sync, results);
                 }
                 Err(OpError::Replay(results)) => {
                     out.abandon(self.start);
                     out.bytes().extend_from_slice(&results);
-                    self.progress.is_replayed = true;
+                    self.cx.state.progress.is_replayed = true;
                 }
-                Err(OpError::Held) => {
+                Err(stop) => {
                     out.abandon(before.start);
-                    self.cx.retries_left -= 1;
-                    return Err(Pause::Held(at));
-                }
-                Err(OpError::Unpaid(admission)) => {
-                    out.abandon(before.start);
-                    return Err(Pause::Unpaid(at, admission));
-                }
-                Err(OpError::WouldWait | OpError::Status(_) | OpError::Written(_)) => {
-                    out.abandon(before.start);
-                    return Err(Pause::Blocks(at));
+                    let wait = if let OpError::Wait(wait) = stop { wait } else { Wait::Storage };
+                    if wait == Wait::Recall {
+                        self.cx.state.retries_left -= 1;
+                    }
+                    return Err(Pause { at, wait });
                 }
             }
         }
         Ok(())
     }
 
-    /// Says how it ended and how many results there are.
+    /// Writes the status and the number of results.
     fn end(&mut self, out: &mut Outbox) -> Results {
-        let progress = &mut self.progress;
+        let state = &mut self.cx.state;
+        let progress = &mut state.progress;
         if progress.is_replayed {
             return Results::default();
         }
         patch(out.bytes(), self.first_byte, progress.status, progress.done);
         Results {
-            slot: self.cx.slot.take(),
-            owners: std::mem::take(&mut self.cx.unsynced),
+            slot: state.slot.take(),
+            owners: std::mem::take(&mut state.unsynced),
             unsynced: progress.unsynced.take(),
         }
     }
 
-    /// What is left of it. Seldom done: apart, so that it is not made ready for.
+    /// Saves the state at an operation. Rare, so it is kept out of the hot function.
     #[inline(never)]
     fn suspend(self, at: usize, out: &mut Outbox) -> Suspended {
-        let mut cx = self.cx;
-        cx.payment.suspend(cx.call.permit);
-        let handle = |filehandle: Option<Filehandle>| {
-            filehandle.map(|filehandle| filehandle.handle(cx.call).bytes().to_vec())
-        };
+        let CompoundState { call, current, saved, mut state, .. } = self.cx;
+        state.payment.suspend(call.permit);
+        let handle = |filehandle: Option<Filehandle>| filehandle.map(|of| of.handle(call).bytes().to_vec());
         let results = out.since(self.start).unwrap_or_default().to_vec();
         out.abandon(self.start);
-        Suspended {
-            at,
-            progress: self.progress,
-            current: handle(cx.current),
-            saved: handle(cx.saved),
-            stateid: cx.stateid,
-            saved_stateid: cx.saved_stateid,
-            slot: cx.slot,
-            owners: cx.unsynced,
-            payment: cx.payment,
-            retries_left: cx.retries_left,
-            results,
-        }
+        Suspended { at, current: handle(current), saved: handle(saved), state, results }
     }
 }
 
-/// Where an operation begins: in the results, and among the flushes that were added before it.
+/// Marks before an operation: in the results, and among the flushes.
 #[derive(Clone, Copy)]
 struct OperationStart {
+    /// Start of the compound's results.
+    compound: Start,
+    /// Start of the operation's result.
     start: Start,
+    /// Number of flushes that earlier operations added.
     flushes: usize,
 }
 
-/// Does the next operation of the compound whose results begin at `compound`, and writes its own: its status. Of a call that
-/// cannot be read, that is BADXDR.
+/// Runs the next operation and writes its result. Returns its status, which is BADXDR if it cannot be decoded.
 #[inline]
 fn next(
     cx: &mut CompoundState<'_, '_>,
     reader: &mut Reader<'_>,
-    done: u32,
-    (compound, before): (Start, OperationStart),
+    before: OperationStart,
     out: &mut Outbox,
 ) -> Result<(Op, Status), OpError> {
     let op = match Op::decode(reader) {
         Ok(op) => op,
         Err(Malformed(_)) => return Ok((Op::ILLEGAL, refuse(Op::ILLEGAL, Status::BADXDR, out))),
     };
-    let (minor, operations) = (cx.minor, cx.operations);
-    let of = table::CompoundFacts { minor, operations, has_session: cx.slot.is_some() };
-    let traits = match table::check(of, op, done) {
+    let CompoundRequest { minor, operations, .. } = cx.request;
+    let facts = table::CompoundFacts { minor, operations, has_session: cx.state.slot.is_some() };
+    let traits = match table::check(facts, op, cx.state.progress.done) {
         Ok(traits) => traits,
         Err((op, status)) => return Ok((op, refuse(op, status, out))),
     };
-    // What changes something is refused before, what does not after its result is there.
+    // An operation that changes something must be refused before it runs; any other can be refused after.
     if traits.has(Traits::LASTS)
-        && let Err(status) = cx.check_room(written(compound, out) + RESULT_BYTES)
+        && let Err(status) = cx.check_room(written(before.compound, out) + RESULT_BYTES)
     {
         return Ok((op, refuse(op, status, out)));
     }
     if op != Op::GETATTR {
         cx.written = None;
     }
-    // A request that an owner of 4.0 numbers pays where its end counts.
+    // In 4.0, a request with a sequence number pays inside its sequence (`v40::in_sequence`).
     if traits.has(Traits::PAYS)
-        && !(cx.minor == 0 && v40::is_numbered(op))
+        && !(minor == 0 && v40::is_numbered(op))
         && let Err(stop) = cx.pay()
     {
         return match stop {
@@ -444,30 +385,31 @@ fn next(
             stop => Err(stop),
         };
     }
-    Ok((op, perform(cx, (op, traits), reader, (compound, before), out)?))
+    Ok((op, perform(cx, op, traits, reader, before, out)?))
 }
 
-/// How long the reply is so far.
+/// Length of the reply so far.
 fn written(compound: Start, out: &Outbox) -> usize {
     out.len_since(compound) + HEADER_BYTES
 }
 
-/// Does an operation and writes its result: its status.
+/// Runs an operation and writes its result. Returns its status.
 #[inline]
 fn perform(
     cx: &mut CompoundState<'_, '_>,
-    (op, traits): (Op, Traits),
+    op: Op,
+    traits: Traits,
     reader: &mut Reader<'_>,
-    (compound, before): (Start, OperationStart),
+    before: OperationStart,
     out: &mut Outbox,
 ) -> Result<Status, OpError> {
     // The operation, and NFS4_OK.
     out.writer().u64(u64::from(op.0) << 32);
     let end_of_head = out.bytes().len();
     let refused = match run_operation(cx, op, reader, out) {
-        Ok(()) if !traits.has(Traits::LASTS) => cx.check_room(written(compound, out)).err(),
+        Ok(()) if !traits.has(Traits::LASTS) => cx.check_room(written(before.compound, out)).err(),
         Ok(()) => {
-            if let Some(slot) = &mut cx.slot {
+            if let Some(slot) = &mut cx.state.slot {
                 slot.note_change();
             }
             None
@@ -476,13 +418,15 @@ fn perform(
             out.writer().patch_u32(end_of_head - 4, status.0);
             return Ok(status);
         }
-        Err(OpError::Status(status)) => Some(table::status_in(cx.minor, status)),
-        // The client asks again.
-        Err(OpError::Held) if cx.retries_left == 0 || cx.call.pending.added() > before.flushes => {
+        Err(OpError::Status(status)) => Some(table::status_in(cx.request.minor, status)),
+        // No retries left, or earlier changes wait for a flush: the client retries (RFC 8881 §15.1.1.3).
+        Err(OpError::Wait(Wait::Recall))
+            if cx.state.retries_left == 0 || cx.call.pending.added() > before.flushes =>
+        {
             Some(Status::DELAY)
         }
-        // A backend that will not wait where it may: the same.
-        Err(OpError::WouldWait) if cx.call.blocking == Blocking::Allowed => Some(Status::DELAY),
+        // A backend that refuses to wait on a thread that may: the client retries.
+        Err(OpError::Wait(Wait::Storage)) if cx.call.blocking == Blocking::Allowed => Some(Status::DELAY),
         Err(stop) => return Err(stop),
     };
     if let Some(status) = refused {
@@ -490,7 +434,7 @@ fn perform(
         return Ok(refuse(op, status, out));
     }
     if traits.has(Traits::MOVES) {
-        cx.stateid = None;
+        cx.state.stateid = None;
     }
     Ok(Status::OK)
 }
@@ -508,7 +452,7 @@ mod tests {
     use super::*;
     use crate::testing::v4::{Client, at};
     use crate::testing::{Desk, export, rule};
-    use nfs_wire::v4::{Argument, FileHandle, PutfhArgs, ReadArgs, ReadPlusArgs};
+    use nfs_wire::v4::{Argument, FileHandle, PutfhArgs, ReadArgs, ReadPlusArgs, Stateid};
     use std::num::NonZeroU64;
     use std::sync::Arc;
     use vfs::qos::{Arbiter, Limits, Pacer, VolumeLimits};
@@ -517,15 +461,15 @@ mod tests {
         VolumeId,
     };
 
-    /// `/held` with a limit of 64 KiB/s, and `/free` without one; `f` in both has 256 KiB.
+    /// `/limited` with a limit of 64 KiB/s, and `/free` without one; `f` in both has 256 KiB.
     fn client() -> Client {
         let all = Limits { bytes: NonZeroU64::new(64 << 10), ..Limits::NONE };
         let bytes = VolumeLimits { all, ..VolumeLimits::default() };
         let gate = Arbiter::new(&Limits::NONE.into(), &Pacer::start().unwrap()).gate(bytes);
         let fs = MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }));
-        let states = Volume::new(VolumeId(2), "held", Arc::new(fs), Durability::Sync, 1).with_gate(gate);
-        let states = Export::new("/held", Arc::new(states), vec![rule(&[])]);
-        let desk = Desk::new([export("/free", 1, vec![rule(&[])]), states], vec![]);
+        let limited = Volume::new(VolumeId(2), "limited", Arc::new(fs), Durability::Sync, 1).with_gate(gate);
+        let limited = Export::new("/limited", Arc::new(limited), vec![rule(&[])]);
+        let desk = Desk::new([export("/free", 1, vec![rule(&[])]), limited], vec![]);
         let (caller, mut pending) = (Caller::new(0, 0, []), PendingSync::default());
         for export in desk.service.namespace.load().exports() {
             let root = Arc::clone(export).root();
@@ -545,13 +489,13 @@ mod tests {
             let args = ReadPlusArgs { stateid: Stateid::ANONYMOUS, offset: 0, count: 256 << 10 };
             Argument::ReadPlus(args)
         };
-        let (states, free) = (client.handle(&[b"held", b"f"]), client.handle(&[b"free", b"f"]));
+        let (limited, free) = (client.handle(&[b"limited", b"f"]), client.handle(&[b"free", b"f"]));
         let put = |handle| Argument::Putfh(PutfhArgs { object: FileHandle(handle) });
         let tries = [
-            at(&[b"held", b"f"], [read()]),
-            vec![put(&states), read(), put(&free)],
-            vec![put(&states), read_plus(), put(&free)],
-            vec![put(&states), Argument::Savefh, put(&free), Argument::Restorefh, read()],
+            at(&[b"limited", b"f"], [read()]),
+            vec![put(&limited), read(), put(&free)],
+            vec![put(&limited), read_plus(), put(&free)],
+            vec![put(&limited), Argument::Savefh, put(&free), Argument::Restorefh, read()],
         ];
         // Nothing has paid for these compounds as a whole here. What is there at once may be taken once.
         let mut done = 0;

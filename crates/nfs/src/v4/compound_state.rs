@@ -1,4 +1,4 @@
-//! What the operations of a compound share, and how they end.
+//! State that the operations of a compound share, and their errors.
 
 use super::filehandle::Filehandle;
 use super::payment::Payment;
@@ -10,64 +10,109 @@ use crate::state::nfs4::session::{SequenceStart, Session, SlotInUse};
 use crate::state::nfs4::state_table::StateTable;
 use crate::state::nfs4::v40::UnsyncedRequest;
 use crate::status::nfs4::status;
-use nfs_wire::v4::{ClientId, StateOwner, Stateid, Status};
+use nfs_wire::v4::{ClientId, Op, StateOwner, Stateid, Status};
 use std::sync::Arc;
-use vfs::qos::{Admission, Transferred};
-use vfs::{Attrs, FsError, OpenFile, Wait};
+use vfs::qos::Transferred;
+use vfs::{Attrs, FsError, Wait};
 use xdr::{Encode, Writer};
 
-/// What the operations of a compound share.
+/// The state that the operations of a compound share.
 pub(super) struct CompoundState<'o, 'c> {
-    /// The call.
     pub(super) call: &'o mut Call<'c>,
-    /// What the connection is bound to.
     pub(super) binding: &'o Binding,
-    /// The minor version.
-    pub(super) minor: u32,
+    pub(super) request: CompoundRequest<'o>,
     /// The current filehandle.
     pub(super) current: Option<Filehandle>,
     /// The saved filehandle.
     pub(super) saved: Option<Filehandle>,
-    /// What the operation before has given for [`Stateid::CURRENT`], and what is saved with the handle.
+    /// The attributes of the current file directly after a WRITE, for the GETATTR that usually follows.
+    pub(super) written: Option<Attrs>,
+    /// Checksum of the bytes after SEQUENCE, or in 4.0 of the operation.
+    pub(super) checksum: u64,
+    /// Offset of the running operation in the arguments.
+    pub(super) at: usize,
+    pub(super) state: ResumeState,
+}
+
+/// A COMPOUND as the client sent it.
+#[derive(Clone, Copy)]
+pub(super) struct CompoundRequest<'o> {
+    pub(super) minor: u32,
+    /// Number of operations.
+    pub(super) operations: u32,
+    pub(super) args: &'o [u8],
+}
+
+/// The part of a compound's state that outlives a wait, moved as one value.
+pub(super) struct ResumeState {
+    pub(super) progress: RunState,
+    /// The current stateid ([`Stateid::CURRENT`]), and the one that SAVEFH saved.
     pub(super) stateid: Option<Stateid>,
     pub(super) saved_stateid: Option<Stateid>,
-    /// The attributes of the current file, right behind a WRITE.
-    pub(super) written: Option<Attrs>,
-    /// The slot in which it is done, once SEQUENCE was.
+    /// The session slot, once SEQUENCE ran.
     pub(super) slot: Option<SlotInUse>,
     /// In 4.0, the requests of owners whose changes are not durable yet.
     pub(super) unsynced: Vec<UnsyncedRequest>,
-    /// How many operations there are in all, and the arguments' bytes, for SEQUENCE.
-    pub(super) operations: u32,
-    pub(super) bytes: usize,
-    /// A checksum of what follows SEQUENCE, or, in 4.0, of the operation.
-    pub(super) checksum: u64,
-    /// The arguments, the place of the operation that is being done in them, and how many there are from it on.
-    pub(super) args: &'o [u8],
-    pub(super) at: usize,
-    pub(super) remaining: u32,
-    /// How far the compound has paid.
     pub(super) payment: Payment,
-    /// How often it may still be put off while somebody else gives back what is in its way.
+    /// Number of times that the compound may still wait for another client to return a delegation or lease.
     pub(super) retries_left: u32,
-    /// Nothing comes behind the operation that is being done.
-    pub(super) is_last: bool,
 }
 
-/// Why a compound does not go on after an operation.
+/// The progress of a compound.
+pub(super) struct RunState {
+    /// Operations not begun, the running one included.
+    pub(super) remaining: u32,
+    pub(super) done: u32,
+    pub(super) status: Status,
+    /// The first operation that needs a flush, and the results before it.
+    pub(super) unsynced: Option<(Op, Vec<u8>)>,
+    /// Whether the results are those of an earlier run of the same request.
+    pub(super) is_replayed: bool,
+}
+
+impl RunState {
+    pub(super) fn is_running(&self) -> bool {
+        self.remaining > 0 && self.status == Status::OK && !self.is_replayed
+    }
+
+    /// Counts an operation that ran. `results` returns the results before it, if it is the first that needs a flush.
+    pub(super) fn count(
+        &mut self,
+        op: Op,
+        status: Status,
+        needs_sync: bool,
+        results: impl FnOnce() -> Vec<u8>,
+    ) {
+        self.status = status;
+        self.done += 1;
+        self.remaining -= 1;
+        if needs_sync && self.unsynced.is_none() {
+            let mut results = results();
+            patch(&mut results, 0, status, self.done);
+            self.unsynced = Some((op, results));
+        }
+    }
+}
+
+/// Writes the status and the number of results into the results that begin at `start`.
+pub(super) fn patch(bytes: &mut Vec<u8>, start: usize, status: Status, done: u32) {
+    let tag =
+        bytes.get(start + 4..start + 8).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let mut w = Writer::new(bytes);
+    w.patch_u32(start, status.0);
+    w.patch_u32(start + 8 + (tag as usize).next_multiple_of(4), done);
+}
+
+/// The reason why an operation did not succeed.
 #[derive(Debug)]
 pub(super) enum OpError {
-    /// The result is this status, with nothing but what every failure of the operation has.
+    /// The operation fails with this status and no further result.
     Status(Status),
-    /// The result is written, but for its status, which is this one.
+    /// The result is written except for its status, which is this.
     Written(Status),
-    /// It would have to wait for storage; nothing was done.
-    WouldWait,
-    /// Somebody else has to give something back first; nothing was done.
-    Held,
-    /// This has to be paid first; nothing was done.
-    Unpaid(Admission),
-    /// The whole was done before: these were the results.
+    /// The operation has to wait and changed nothing. With [`Wait::Tokens`], `payment.owed` is the admission to wait for.
+    Wait(Wait),
+    /// The request was done before, with these results.
     Replay(Box<[u8]>),
 }
 
@@ -80,17 +125,20 @@ impl From<Status> for OpError {
 impl From<FsError> for OpError {
     fn from(error: FsError) -> Self {
         match error {
-            FsError::Wait(Wait::Storage) => Self::WouldWait,
-            FsError::Wait(Wait::Recall) => Self::Held,
+            FsError::Wait(wait @ (Wait::Storage | Wait::Recall)) => Self::Wait(wait),
             error => Self::Status(status(error)),
         }
     }
 }
 
-/// How an operation ended.
 pub(super) type OpResult = Result<(), OpError>;
 
 impl CompoundState<'_, '_> {
+    /// Whether no operation follows the running one.
+    pub(super) fn is_last(&self) -> bool {
+        self.state.progress.remaining == 1
+    }
+
     /// The current filehandle.
     pub(super) fn current_filehandle(&self) -> Result<&Filehandle, OpError> {
         self.current.as_ref().ok_or(OpError::Status(Status::NOFILEHANDLE))
@@ -99,10 +147,10 @@ impl CompoundState<'_, '_> {
     /// Whether a reply of so many bytes fits what was agreed on for the session (RFC 8881 §18.46.3), or in 4.0, where nothing
     /// is agreed on, the longest record.
     pub(super) fn check_room(&self, bytes: usize) -> Result<(), Status> {
-        if self.minor == 0 && bytes > RECORD_BYTES_MAX {
+        if self.request.minor == 0 && bytes > RECORD_BYTES_MAX {
             return Err(Status::RESOURCE);
         }
-        let Some(slot) = &self.slot else { return Ok(()) };
+        let Some(slot) = &self.state.slot else { return Ok(()) };
         let fore = &slot.session().fore;
         if bytes > fore.maxresponsesize as usize {
             return Err(Status::REP_TOO_BIG);
@@ -135,18 +183,18 @@ impl CompoundState<'_, '_> {
 
     /// The client whose session this is.
     pub(super) fn client(&self) -> Result<Arc<Client>, OpError> {
-        let slot = self.slot.as_ref().ok_or(OpError::Status(Status::OP_NOT_IN_SESSION))?;
+        let slot = self.state.slot.as_ref().ok_or(OpError::Status(Status::OP_NOT_IN_SESSION))?;
         Ok(Arc::clone(&slot.session().client))
     }
 
     /// The client of an owner: that of the session, whatever number the owner has (RFC 8881 §18.16.3).
     pub(super) fn owner_client(&self, owner: &StateOwner<'_>) -> Result<Arc<Client>, OpError> {
-        if self.minor == 0 { self.client_40(owner.clientid) } else { self.client() }
+        if self.request.minor == 0 { self.client_40(owner.clientid) } else { self.client() }
     }
 
     /// The client of a stateid: that of the session, or the one that the stateid tells of (RFC 7530 §9.1.4).
     pub(super) fn client_of(&self, stateid: &Stateid) -> Result<Arc<Client>, OpError> {
-        if self.minor > 0 {
+        if self.request.minor > 0 {
             return self.client();
         }
         if let Some(client) = self.binding.client(StateTable::client_of(stateid)) {
@@ -158,7 +206,7 @@ impl CompoundState<'_, '_> {
 
     /// The client that is calling, as far as is known before it says so.
     pub(super) fn likely_client(&self) -> Option<Arc<Client>> {
-        if self.minor == 0 { self.binding.last_client() } else { self.client().ok() }
+        if self.request.minor == 0 { self.binding.last_client() } else { self.client().ok() }
     }
 
     /// The client of 4.0 with this number, which is heard.
@@ -177,16 +225,13 @@ impl CompoundState<'_, '_> {
     /// moment.
     pub(super) fn stateid(&self, stateid: &Stateid) -> Result<Stateid, OpError> {
         match *stateid {
-            Stateid { seqid: 0, .. } if self.minor == 0 => Err(OpError::Status(Status::BAD_STATEID)),
-            other if self.minor == 0 => Ok(other),
-            Stateid::CURRENT => self.stateid.ok_or(OpError::Status(Status::BAD_STATEID)),
+            Stateid { seqid: 0, .. } if self.request.minor == 0 => Err(OpError::Status(Status::BAD_STATEID)),
+            other if self.request.minor == 0 => Ok(other),
+            Stateid::CURRENT => self.state.stateid.ok_or(OpError::Status(Status::BAD_STATEID)),
             other => Ok(other),
         }
     }
 }
-
-/// What a stateid allows: nothing of its own if it is a special one.
-pub(super) type Kept = Option<Arc<OpenFile<'static>>>;
 
 /// Begins the request of a SEQUENCE in its slot.
 pub(super) fn begin<'s>(
@@ -194,7 +239,7 @@ pub(super) fn begin<'s>(
     begun: SequenceStart,
 ) -> Result<&'s Session, OpError> {
     match begun {
-        SequenceStart::New(slot) => Ok(cx.slot.insert(slot).session()),
+        SequenceStart::New(slot) => Ok(cx.state.slot.insert(slot).session()),
         SequenceStart::Replay(results) => Err(OpError::Replay(results)),
     }
 }

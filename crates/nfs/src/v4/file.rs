@@ -1,12 +1,13 @@
 //! The data of files: READ, WRITE, COMMIT, RFC 8881 §18.22, §18.32, §18.3.
 
-use super::compound_state::{CompoundState, Kept, OpError, OpResult, reply};
+use super::compound_state::{CompoundState, OpError, OpResult, reply};
 use super::open::{check_file, file_id};
 use crate::call::{Call, File};
 use crate::limits::TRANSFER_BYTES_MAX;
 use crate::records::reply::Records;
 use crate::state::call_rates;
 use nfs_wire::v4::{CommitArgs, CommitOk, ReadArgs, StableHow, Stateid, Status, WriteArgs, WriteOk};
+use std::borrow::Cow;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use transport::{Outbox, Pipe};
@@ -19,26 +20,24 @@ use xdr::{Encode, Writer};
 pub(super) fn read(cx: &mut CompoundState<'_, '_>, args: &ReadArgs, out: &mut Outbox) -> OpResult {
     let file = cx.file()?;
     let opened_by_stateid = cx.opened(&file, &args.stateid, Access::READ)?;
-    let authorized;
     let (opened, size) = match &opened_by_stateid {
-        Some(opened) => (&**opened, opened.size(cx.call.blocking)?),
+        Some(opened) => (Cow::Borrowed(&**opened), opened.size(cx.call.blocking)?),
         None => {
-            let (found, attrs) = file.authorize_read(&file.caller, cx.call.blocking)?;
-            authorized = found;
-            (&authorized, attrs.size)
+            let (opened, attrs) = file.authorize_read(&file.caller, cx.call.blocking)?;
+            (Cow::Owned(opened), attrs.size)
         }
     };
     let left = usize::try_from(size.saturating_sub(args.offset)).unwrap_or(usize::MAX);
     let want = (args.count.min(TRANSFER_BYTES_MAX) as usize).min(left);
     let eof = out.bytes().len();
     false.encode(&mut out.writer());
-    let got = read_data(cx.call, opened, args.offset, want, cx.is_last, out)?;
+    let got = read_data(cx.call, &opened, args.offset, want, cx.is_last(), out)?;
     out.writer().patch_u32(eof, u32::from(got.is_end(args.offset, size)));
     cx.count_data(Transferred::read(got.bytes));
     Ok(())
 }
 
-/// What was read.
+/// The data that a READ put into its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadResult {
     pub(super) bytes: usize,
@@ -133,14 +132,7 @@ pub(super) fn write(cx: &mut CompoundState<'_, '_>, args: &WriteArgs<'_>, w: &mu
     let opened_by_stateid = cx.opened(&file, &args.stateid, Access::WRITE)?;
     // Before the write: if a flush fails meanwhile, the client must see that its data may be lost.
     let writeverf = file.volume().write_verifier().to_be_bytes();
-    let authorized;
-    let opened = match &opened_by_stateid {
-        Some(opened) => &**opened,
-        None => {
-            authorized = file.authorize_write(&file.caller)?;
-            &authorized
-        }
-    };
+    let opened = open_for_io(&file, opened_by_stateid.as_deref(), Access::WRITE, cx.call.blocking)?;
     let count = length(args.data.len());
     let change = opened.write(args.offset, args.data, stability(args.stable), cx.call.pending)?;
     cx.written = Some(change.after);
@@ -162,15 +154,35 @@ pub(super) fn commit(cx: &mut CompoundState<'_, '_>, _args: &CommitArgs, w: &mut
     let file = cx.file()?;
     let opened = file.authorize_write(&file.caller)?;
     let admission = call_rates::toll(&cx.call.service.rates.commits, cx.call.payer);
-    let _paid = admission.try_acquire().map_err(|_| OpError::Held)?;
+    let _paid = admission.try_acquire().map_err(|_| OpError::Wait(Wait::Recall))?;
     let (_, verifier) = opened.commit()?;
     reply(w, &CommitOk { writeverf: verifier.to_be_bytes() })
+}
+
+/// The open file of a stateid, or for a special stateid one that is authorized for this call.
+#[inline]
+pub(crate) fn open_for_io<'f>(
+    file: &'f File,
+    opened_by_stateid: Option<&'f OpenFile<'static>>,
+    access: Access,
+    blocking: Blocking,
+) -> FsResult<Cow<'f, OpenFile<'f>>> {
+    Ok(match opened_by_stateid {
+        Some(opened) => Cow::Borrowed(opened),
+        None if access == Access::WRITE => Cow::Owned(file.authorize_write(&file.caller)?),
+        None => Cow::Owned(file.authorize_read(&file.caller, blocking)?.0),
+    })
 }
 
 impl CompoundState<'_, '_> {
     /// What a stateid of the current file allows, if it allows `access`; `None` for the special stateids, which leave it to the
     /// file's mode (RFC 8881 §8.2.3).
-    pub(super) fn opened(&self, file: &File, stateid: &Stateid, access: Access) -> Result<Kept, OpError> {
+    pub(super) fn opened(
+        &self,
+        file: &File,
+        stateid: &Stateid,
+        access: Access,
+    ) -> Result<Option<Arc<OpenFile<'static>>>, OpError> {
         if matches!(*stateid, Stateid::ANONYMOUS | Stateid::READ_BYPASS) {
             // Who has the file open is not known yet (RFC 8881 §8.4.2.1).
             let may_conflict = *stateid == Stateid::ANONYMOUS && self.call.service.v4.grace.is_active();

@@ -5,7 +5,7 @@ use super::pseudo::PseudoNode;
 use crate::call::{Call, File};
 use crate::handle::Handle;
 use nfs_wire::v4::Status;
-use vfs::Blocking;
+use vfs::{Blocking, Wait};
 
 /// Where a filehandle leads.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ impl CompoundState<'_, '_> {
     /// Stops where the call may not wait: for operations that always may have to.
     pub(super) fn may_wait(&self) -> OpResult {
         match self.call.blocking {
-            Blocking::Never => Err(OpError::WouldWait),
+            Blocking::Never => Err(OpError::Wait(Wait::Storage)),
             Blocking::Allowed => Ok(()),
         }
     }

@@ -34,15 +34,15 @@ pub(super) fn getfh(cx: &mut CompoundState<'_, '_>, w: &mut Writer<'_>) -> OpRes
 
 /// RFC 8881 §18.28.
 pub(super) fn savefh(cx: &mut CompoundState<'_, '_>, _: &mut Writer<'_>) -> OpResult {
-    (cx.saved, cx.saved_stateid) = (Some(cx.current_filehandle()?.clone()), cx.stateid);
+    (cx.saved, cx.state.saved_stateid) = (Some(cx.current_filehandle()?.clone()), cx.state.stateid);
     Ok(())
 }
 
 /// RFC 8881 §18.27; RFC 7530 §16.29 has a status of its own.
 pub(super) fn restorefh(cx: &mut CompoundState<'_, '_>, _: &mut Writer<'_>) -> OpResult {
-    let missing = if cx.minor == 0 { Status::RESTOREFH } else { Status::NOFILEHANDLE };
+    let missing = if cx.request.minor == 0 { Status::RESTOREFH } else { Status::NOFILEHANDLE };
     cx.current = Some(cx.saved.clone().ok_or(OpError::Status(missing))?);
-    cx.stateid = cx.saved_stateid;
+    cx.state.stateid = cx.state.saved_stateid;
     Ok(())
 }
 

@@ -80,7 +80,7 @@ fn run_other(cx: &mut CompoundState<'_, '_>, op: Op, r: &mut Reader<'_>, out: &m
     use crate::records::reply::Records;
     let before = r.rest();
     let argument = Argument::decode_body(op, r).map_err(|Malformed(_)| OpError::Status(Status::BADXDR))?;
-    if cx.minor == 0 && v40::is_numbered(op) {
+    if cx.request.minor == 0 && v40::is_numbered(op) {
         // What has a number pays where its end counts.
         cx.checksum = v40::checksum(op, &before[..before.len() - r.remaining()]);
         return v40::in_sequence(cx, &argument, &mut out.writer());

@@ -5,6 +5,7 @@ use super::compound_state::{CompoundState, OpError};
 use super::filehandle::Filehandle;
 use super::price::{self, PaidOperations, Segment};
 use nfs_wire::v4::Status;
+use vfs::Wait;
 use vfs::qos::{Admission, Demand, Permit, is_anything_limited};
 
 impl CompoundState<'_, '_> {
@@ -22,9 +23,10 @@ impl CompoundState<'_, '_> {
     #[inline(never)]
     fn pay_segment(&mut self) -> Result<(), OpError> {
         let Some(Filehandle::File(file)) = &self.current else { return Ok(()) };
-        let (at, operations, has_written) = (self.at, self.remaining, self.payment.has_written);
+        let (at, operations, has_written) =
+            (self.at, self.state.progress.remaining, self.state.payment.has_written);
         let start = price::SegmentStart { at, operations, export: Some(file.export_id()), has_written };
-        let Segment { demand, until, .. } = price::segment(self.args, start);
+        let Segment { demand, until, .. } = price::segment(self.request.args, start);
         self.pay_demand(demand, until)
     }
 
@@ -38,8 +40,8 @@ impl CompoundState<'_, '_> {
 
     /// Pays for a COPY that could have gone on after its reply, at the volume of its target.
     pub(super) fn pay_copy(&mut self, demand: Demand) -> Result<(), OpError> {
-        if !std::mem::replace(&mut self.payment.has_paid_copy, true) {
-            let until = self.payment.paid.map_or(self.at + 1, PaidOperations::until);
+        if !std::mem::replace(&mut self.state.payment.has_paid_copy, true) {
+            let until = self.state.payment.paid.map_or(self.at + 1, PaidOperations::until);
             self.pay_demand(demand, until)?;
         }
         Ok(())
@@ -47,16 +49,16 @@ impl CompoundState<'_, '_> {
 
     /// Pays for a COPY at the volume of its source, which is another one than that of the current file.
     pub(super) fn pay_source(&mut self, admission: Option<Admission>) -> Result<Option<Permit>, OpError> {
-        if let Some(paid) = self.payment.source.take() {
+        if let Some(paid) = self.state.payment.source.take() {
             return Ok(Some(paid));
         }
         match admission.map(Admission::try_acquire) {
             None => Ok(None),
             Some(Ok(permit)) => Ok(Some(permit)),
-            Some(Err(_)) if self.retries_left == 0 => Err(OpError::Status(Status::DELAY)),
+            Some(Err(_)) if self.state.retries_left == 0 => Err(OpError::Status(Status::DELAY)),
             Some(Err(admission)) => {
-                self.payment.awaits_source = true;
-                Err(OpError::Unpaid(admission))
+                self.state.payment.awaits_source = true;
+                Err(self.owe(admission))
             }
         }
     }
@@ -64,7 +66,7 @@ impl CompoundState<'_, '_> {
     /// Whether the operation that is being done costs nothing more.
     fn is_paid(&self) -> bool {
         let Some(Filehandle::File(file)) = &self.current else { return true };
-        self.payment.paid.is_some_and(|paid| paid.has(file.volume_id(), self.at))
+        self.state.payment.paid.is_some_and(|paid| paid.has(file.volume_id(), self.at))
     }
 
     fn pay_demand(&mut self, demand: Demand, until: usize) -> Result<(), OpError> {
@@ -78,14 +80,20 @@ impl CompoundState<'_, '_> {
             Ok(permit) => {
                 let before = self.call.permit.replace(permit);
                 self.call.stats.settle(before);
-                self.payment.paid = paid;
+                self.state.payment.paid = paid;
                 Ok(())
             }
-            Err(_) if self.retries_left == 0 => Err(OpError::Status(Status::DELAY)),
+            Err(_) if self.state.retries_left == 0 => Err(OpError::Status(Status::DELAY)),
             Err(admission) => {
-                self.payment.paid = paid;
-                Err(OpError::Unpaid(admission))
+                self.state.payment.paid = paid;
+                Err(self.owe(admission))
             }
         }
+    }
+
+    /// Makes the compound wait for an admission.
+    fn owe(&mut self, admission: Admission) -> OpError {
+        self.state.payment.owed = Some(admission);
+        OpError::Wait(Wait::Tokens)
     }
 }

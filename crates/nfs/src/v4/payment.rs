@@ -1,7 +1,7 @@
 //! How far a compound has paid at the limits of volumes.
 
 use super::price::PaidOperations;
-use vfs::qos::Permit;
+use vfs::qos::{Admission, Permit};
 
 /// How far a compound has paid.
 #[derive(Default)]
@@ -17,6 +17,8 @@ pub(super) struct Payment {
     /// Whether the operation waits for that payment, and its payment at the target meanwhile.
     pub(super) awaits_source: bool,
     target: Option<Permit>,
+    /// The admission that the compound waits for.
+    pub(super) owed: Option<Admission>,
 }
 
 impl Payment {

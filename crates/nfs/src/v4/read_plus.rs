@@ -1,7 +1,7 @@
 //! READ_PLUS: data, and holes by their lengths (RFC 7862 §15.10).
 
 use super::compound_state::{CompoundState, OpResult};
-use super::file::read_data;
+use super::file::{open_for_io, read_data};
 use crate::limits::{READ_PLUS_CONTENTS_MAX, TRANSFER_BYTES_MAX};
 use crate::records::reply::Records;
 use nfs_wire::v4::{DataContent, DataInfo, ReadPlusArgs, ReadPlusContent, ReadPlusOkHead};
@@ -15,14 +15,7 @@ use xdr::Encode;
 pub(super) fn read_plus(cx: &mut CompoundState<'_, '_>, args: &ReadPlusArgs, out: &mut Outbox) -> OpResult {
     let file = cx.file()?;
     let opened_by_stateid = cx.opened(&file, &args.stateid, Access::READ)?;
-    let authorized;
-    let opened = match &opened_by_stateid {
-        Some(opened) => &**opened,
-        None => {
-            authorized = file.authorize_read(&file.caller, cx.call.blocking)?.0;
-            &authorized
-        }
-    };
+    let opened = &*open_for_io(&file, opened_by_stateid.as_deref(), Access::READ, cx.call.blocking)?;
     let count = u64::from(args.count.min(TRANSFER_BYTES_MAX));
     // Also of what lies behind the end: somebody may have written there without saying so.
     opened.check_read(args.offset, count)?;
@@ -32,7 +25,7 @@ pub(super) fn read_plus(cx: &mut CompoundState<'_, '_>, args: &ReadPlusArgs, out
         // Looking for them may ask the storage.
         cx.may_wait()?;
     }
-    let pages = cx.is_last;
+    let pages = cx.is_last();
     let head = out.bytes().len();
     ReadPlusOkHead { eof: false, contents_length: 0 }.encode(&mut out.writer());
     let end = args.offset.saturating_add(count).min(attrs.size);

@@ -53,7 +53,7 @@ pub(super) fn exchange_id(
     args: &ExchangeIdArgs<'_>,
     w: &mut Writer<'_>,
 ) -> OpResult {
-    let since_42 = if cx.minor >= 2 { ExchangeIdFlags::SUPP_FENCE_OPS } else { ExchangeIdFlags(0) };
+    let since_42 = if cx.request.minor >= 2 { ExchangeIdFlags::SUPP_FENCE_OPS } else { ExchangeIdFlags(0) };
     let asked = ExchangeIdFlags::SUPP_MOVED_REFER
         | ExchangeIdFlags::SUPP_MOVED_MIGR
         | since_42
@@ -125,7 +125,7 @@ pub(super) fn create_session(
         && credential.is_some()
         && back.maxoperations >= CALLBACK_OPERATIONS;
     let agreement = Agreement {
-        minor: cx.minor,
+        minor: cx.request.minor,
         slots: if back.maxoperations < CALLBACK_OPERATIONS { 0 } else { back.maxrequests },
         program: args.cb_program,
         credential: credential.unwrap_or_default(),
@@ -198,7 +198,7 @@ pub(super) fn sequence(cx: &mut CompoundState<'_, '_>, args: &SequenceArgs, w: &
     }
     let fingerprint = RequestFingerprint { uid: cx.call.credential.uid, checksum: cx.checksum };
     let begun = session.begin(args.slotid, args.sequenceid, fingerprint, args.cachethis)?;
-    let (operations, bytes) = (cx.operations, cx.bytes);
+    let (operations, bytes) = (cx.request.operations, cx.request.args.len());
     let session = begin(cx, begun)?;
     if operations > session.fore.maxoperations {
         return Err(OpError::Status(Status::TOO_MANY_OPS));
@@ -255,7 +255,7 @@ pub(super) fn bind_conn_to_session(
 
 /// RFC 8881 §18.33.
 pub(super) fn backchannel_ctl(cx: &mut CompoundState<'_, '_>, args: &BackchannelCtlArgs<'_>) -> OpResult {
-    let slot = cx.slot.as_ref().ok_or(OpError::Status(Status::OP_NOT_IN_SESSION))?;
+    let slot = cx.state.slot.as_ref().ok_or(OpError::Status(Status::OP_NOT_IN_SESSION))?;
     let session = slot.session();
     let credential = Credential::choose(&args.sec_parms).ok_or(OpError::Status(Status::ENCR_ALG_UNSUPP))?;
     session.client.callbacks.set_caller(&session.id, args.cb_program, credential);

@@ -7,7 +7,7 @@ pub mod object;
 
 pub use object::Object;
 
-use nfs::call::{Call, Retry};
+use nfs::call::Call;
 use nfs::handle::HandleSigner;
 use nfs::handle::cache::HandleCache;
 use nfs::programs::Programs;
@@ -242,8 +242,8 @@ impl World {
             if let Err(again) = routed.perform(routed.args(record), &mut call, &mut out) {
                 assert!(out.is_empty(), "a call that waits has written something");
                 match again {
-                    Retry::WouldWait => return None,
-                    Retry::Held => routed.fail(routed.args(record), FsError::Wait(Wait::Recall), &mut out),
+                    Wait::Storage | Wait::Tokens | Wait::Event => return None,
+                    Wait::Recall => routed.fail(routed.args(record), FsError::Wait(Wait::Recall), &mut out),
                 }
             }
         }

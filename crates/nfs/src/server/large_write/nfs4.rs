@@ -9,13 +9,13 @@ use crate::limits::TRANSFER_BYTES_MAX;
 use crate::server::dispatch::RpcCall;
 use crate::state::nfs4::binding::Binding;
 use crate::status::nfs4;
-use crate::v4::compound::{self, Suspended};
-use crate::v4::file::stability;
+use crate::v4::compound::{self, CompoundArgs, Suspended};
+use crate::v4::file::{open_for_io, stability};
 use nfs_wire::v4::{Argument, CompoundHead, Op, Status, WriteHead, WriteOk};
 use std::sync::Arc;
 use transport::{Body, PartData};
 use vfs::qos::Transferred;
-use vfs::{FsError, FsResult, OpenFile, Stability, WriteReservation};
+use vfs::{Access, FsError, FsResult, OpenFile, Stability, WriteReservation};
 use xdr::{Decode, Malformed, Reader};
 
 /// A compound whose WRITE is on its way.
@@ -135,9 +135,14 @@ impl LargeWrite {
         if self.at.is_some() {
             return;
         }
-        let covered = self.call.covered;
-        let ran =
-            compound::run_before(call, binding, (&self.args, covered), self.operations_left, &self.write);
+        let paid = self.call.covered;
+        let ran = compound::run_before(
+            call,
+            binding,
+            CompoundArgs { bytes: &self.args, paid },
+            self.operations_left,
+            &self.write,
+        );
         // Its head was read before.
         let Ok((at, opened)) = ran else { return };
         match opened {
@@ -151,14 +156,7 @@ impl LargeWrite {
     fn try_write(&mut self, call: &mut Call<'_>, at: usize, data: PartData<'_>) -> FsResult<()> {
         let handle = self.at.as_ref().and_then(|at| at.current()).ok_or(FsError::BadHandle)?;
         let file = call.file(handle)?;
-        let authorized;
-        let opened = match &self.opened {
-            Some(opened) => &**opened,
-            None => {
-                authorized = file.authorize_write(&file.caller)?;
-                &authorized
-            }
-        };
+        let opened = open_for_io(&file, self.opened.as_deref(), Access::WRITE, call.blocking)?;
         if self.reservation.is_none() {
             self.verifier = file.volume().write_verifier();
             self.reservation = Some(opened.reserve(self.write.offset, self.write.data_length as usize)?);
@@ -203,13 +201,8 @@ impl LargeWrite {
     fn schedule_sync(&self, call: &mut Call<'_>, at: &Suspended) -> Result<WriteOk, Status> {
         let handle = at.current().ok_or(Status::NOFILEHANDLE)?;
         let file = call.file(handle).map_err(nfs4::status)?;
-        match &self.opened {
-            Some(opened) => opened.schedule_sync(stability(self.write.stable), call.pending),
-            None => {
-                let opened = file.authorize_write(&file.caller).map_err(nfs4::status)?;
-                opened.schedule_sync(stability(self.write.stable), call.pending);
-            }
-        }
+        let opened = open_for_io(&file, self.opened.as_deref(), Access::WRITE, call.blocking);
+        opened.map_err(nfs4::status)?.schedule_sync(stability(self.write.stable), call.pending);
         // Limits have counted them as they came.
         call.stats.bytes = call.stats.bytes.saturating_add(self.write.data_length);
         Ok(WriteOk {

@@ -6,7 +6,7 @@ pub(crate) mod minors;
 use super::Desk;
 use crate::state::nfs4::binding::Binding;
 use crate::state::nfs4::wire::Sender;
-use crate::v4::compound::{CompoundProgress, run};
+use crate::v4::compound::{CompoundArgs, CompoundProgress, run};
 use nfs_wire::v4::{
     Argument, Bitmap, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CopyArgs,
     CreateSessionArgs, CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags,
@@ -19,7 +19,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use transport::Outbox;
 use vfs::qos::{Admission, Permit, QueueResult, Waiter};
-use vfs::{Blocking, Credential, PendingSync, Proof};
+use vfs::{Blocking, Credential, PendingSync, Proof, Wait};
 use xdr::{Decode, Encode, Reader, Writer};
 
 /// A client that has a session where its minor version knows sessions.
@@ -308,13 +308,14 @@ impl Client {
         let (uid, gid) = self.desk.user;
         let credential = Credential::new(Proof::Claimed, uid, gid, []);
         let (mut out, mut pending) = (Outbox::default(), PendingSync::default());
-        let mut charge = None;
+        let mut permit = None;
         let mut attempt = |blocking, paid: Option<Permit>, at| {
-            charge = paid.or(charge.take());
-            self.desk.call_paid(&credential, &mut pending, &mut charge, |call| {
+            permit = paid.or(permit.take());
+            self.desk.call_paid(&credential, &mut pending, &mut permit, |call| {
                 call.blocking = blocking;
-                let ended = run(call, &self.binding, (&args, None), at, &mut out).unwrap();
-                if !matches!(ended, CompoundProgress::WouldBlock(_)) {
+                let ended = run(call, &self.binding, CompoundArgs { bytes: &args, paid: None }, at, &mut out)
+                    .unwrap();
+                if !matches!(ended, CompoundProgress::Suspended(_, Wait::Storage)) {
                     call.stats.settle(call.permit.take());
                 }
                 ended
@@ -324,19 +325,18 @@ impl Client {
         let results = loop {
             ended = match ended {
                 CompoundProgress::Replied(results) => break results,
-                CompoundProgress::WouldBlock(_) if waited => panic!("the call may wait"),
-                CompoundProgress::WouldBlock(at) => {
-                    waited = true;
+                CompoundProgress::Suspended(at, Wait::Storage) => {
+                    assert!(!std::mem::replace(&mut waited, true), "the call may wait");
                     attempt(Blocking::Allowed, None, Some(at))
                 }
-                CompoundProgress::Held(at) => attempt(Blocking::Allowed, None, Some(at)),
-                CompoundProgress::Unpaid(mut at, toll) => {
-                    let paid = wait_in_line(toll);
+                CompoundProgress::Suspended(mut at, Wait::Tokens) => {
+                    let paid = at.take_owed().and_then(wait_in_line);
                     if paid.is_none() {
                         at.cannot_pay();
                     }
                     attempt(Blocking::Allowed, paid, Some(at))
                 }
+                CompoundProgress::Suspended(at, _) => attempt(Blocking::Allowed, None, Some(at)),
             };
         };
         let mut bytes = std::mem::take(out.bytes());
@@ -396,8 +396,9 @@ pub(crate) fn alone(desk: &Desk, operation: &Argument<'_>) -> Results {
     let (uid, gid) = desk.user;
     let credential = Credential::new(Proof::Claimed, uid, gid, []);
     let (binding, mut out, mut pending) = (Binding::default(), Outbox::default(), PendingSync::default());
-    let ended = desk
-        .call(&credential, &mut pending, |call| run(call, &binding, (&args, None), None, &mut out).unwrap());
+    let ended = desk.call(&credential, &mut pending, |call| {
+        run(call, &binding, CompoundArgs { bytes: &args, paid: None }, None, &mut out).unwrap()
+    });
     assert!(matches!(ended, CompoundProgress::Replied(_)), "nothing is waited for");
     Results { bytes: std::mem::take(out.bytes()), skipped: 0, waited: false }
 }

@@ -49,7 +49,7 @@ pub(in crate::v4) fn attr_request(
     fattr: &Fattr<'_>,
     when: When,
 ) -> Result<AttrRequest, OpError> {
-    let (minor, naming) = (cx.minor, Naming::of(&cx.call.service.v4, cx.call.blocking));
+    let (minor, naming) = (cx.request.minor, Naming::of(&cx.call.service.v4, cx.call.blocking));
     let mask = fattr.attrmask;
     if !table::supported(minor).contains_all(&mask) {
         return Err(OpError::Status(Status::ATTRNOTSUPP));

@@ -51,7 +51,7 @@ pub(super) fn of_current<R>(
     read: impl FnOnce(&AttrSource<'_>) -> Result<R, OpError>,
 ) -> Result<R, OpError> {
     let written = cx.query_writer(attributes)?;
-    let (call, minor) = (&mut *cx.call, cx.minor);
+    let (call, minor) = (&mut *cx.call, cx.request.minor);
     let filehandle = cx.current.as_ref().ok_or(OpError::Status(Status::NOFILEHANDLE))?;
     let mut attrs = match (filehandle, cx.written) {
         // A WRITE has just looked at them.
@@ -112,7 +112,7 @@ pub(in crate::v4) fn encode_filehandle(
         Filehandle::File(file) => file.attrs(cx.call.blocking),
         Filehandle::Pseudo(filehandle) => filehandle.attrs(cx.call),
     }?;
-    of_filehandle(cx.call, cx.minor, (filehandle, request), &attrs, |source| {
+    of_filehandle(cx.call, cx.request.minor, (filehandle, request), &attrs, |source| {
         table::encode(request, source, w)
     })
 }

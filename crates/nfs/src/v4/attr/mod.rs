@@ -107,7 +107,7 @@ fn check_sets_list(cx: &mut CompoundState<'_, '_>, file: &File) -> OpResult {
 #[inline]
 pub(super) fn access(cx: &mut CompoundState<'_, '_>, args: AccessArgs, w: &mut Writer<'_>) -> OpResult {
     let place = cx.current_filehandle()?;
-    if !defined(cx.minor).contains(args.access) {
+    if !defined(cx.request.minor).contains(args.access) {
         return Err(OpError::Status(Status::INVAL));
     }
     let (supported, granted) = match place {

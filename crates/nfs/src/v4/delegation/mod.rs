@@ -88,7 +88,7 @@ fn requested_kind(
     let writes = access.rights.intersects(Rights::WRITE);
     let delegates_writing = cx.call.service.v4.delegates_writing;
     match (args.claim, args.share_access.want()) {
-        _ if cx.minor == 0 => Err(None),
+        _ if cx.request.minor == 0 => Err(None),
         // It was opened with the delegation that there is.
         (OpenClaim::DelegateCur(_) | OpenClaim::DelegCurFh(_), _) => Err(None),
         (OpenClaim::Previous(Read | ReadAttrs), _) if !writes => Ok(DelegationKind::Read),
@@ -270,7 +270,7 @@ pub(super) fn delegreturn(cx: &mut CompoundState<'_, '_>, args: &DelegreturnArgs
 impl CompoundState<'_, '_> {
     /// Whether clients may keep times of files that are delegated to them for writing.
     pub(super) fn delegates_times(&self) -> bool {
-        self.call.service.v4.delegates_times(self.minor)
+        self.call.service.v4.delegates_times(self.request.minor)
     }
 
     /// Who the client is to those who hold claims on a file, so that its own delegations are not in its way.

@@ -38,7 +38,7 @@ pub(in crate::v4) fn readdir(
             .filter(|&cookie| cookie > 0)
             .ok_or(OpError::Status(Status::BAD_COOKIE))?,
     };
-    check_request(&args.attr_request, cx.minor)?;
+    check_request(&args.attr_request, cx.request.minor)?;
     let start = w.len();
     ReaddirOkHead { cookieverf: [0; 8] }.encode(w);
     let mut page = Page {
@@ -68,7 +68,7 @@ fn list_dir(
     let covering = pseudo::covering_all(cx.call, dir)?;
     let cx = &*cx;
     let entries = Entries {
-        system: FileSystem::new(cx.call, cx.minor, Some(dir.export())),
+        system: FileSystem::new(cx.call, cx.request.minor, Some(dir.export())),
         signer: &cx.call.service.signer,
         export: dir.export(),
     };

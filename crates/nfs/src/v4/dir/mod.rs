@@ -116,7 +116,7 @@ pub(super) fn link(cx: &mut CompoundState<'_, '_>, args: LinkArgs<'_>, w: &mut W
 /// RFC 8881 §18.24.
 pub(super) fn readlink(cx: &mut CompoundState<'_, '_>, w: &mut Writer<'_>) -> OpResult {
     cx.may_wait()?;
-    let not_one = if cx.minor == 0 { Status::INVAL } else { Status::WRONG_TYPE };
+    let not_one = if cx.request.minor == 0 { Status::INVAL } else { Status::WRONG_TYPE };
     let Filehandle::File(file) = cx.current_filehandle()? else { return Err(OpError::Status(not_one)) };
     let (_, target) = file.read_link().map_err(|error| match error {
         FsError::Invalid => OpError::Status(not_one),

@@ -31,7 +31,7 @@ pub(in crate::v4) fn secinfo_no_name(
 
 /// The same everywhere. Since 4.1 there is no current filehandle behind it (RFC 8881 §2.6.3.1.1.8).
 fn flavors(cx: &mut CompoundState<'_, '_>, w: &mut Writer<'_>) -> OpResult {
-    if cx.minor > 0 {
+    if cx.request.minor > 0 {
         cx.current = None;
     }
     SecinfoOk([AuthFlavor::SYS, AuthFlavor::NONE].map(Secinfo::Flavor).to_vec()).encode(w);

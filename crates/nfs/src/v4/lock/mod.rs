@@ -61,7 +61,7 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
             end_wait(&mut states, &file, owner, span);
             states.count_ranges(index, ranges_of(&file, owner));
             let stateid = if known.is_some() { states.advance(index) } else { states.stateid(index) };
-            cx.stateid = Some(stateid);
+            cx.state.stateid = Some(stateid);
             return reply(w, &stateid);
         }
         refused => refused,
@@ -130,7 +130,7 @@ fn wait_for(
     let LockRequest { owner, span, is_exclusive, .. } = request;
     let (id, name) = (file_id(file), Box::from(states.lock_owner_name(owner.owner).unwrap_or(name)));
     let is_new = !states.waits_for(owner, id, span, is_exclusive);
-    if cx.minor == 0 || !is_new || !states.has_room_to_wait() || !client.callbacks.is_reachable() {
+    if cx.request.minor == 0 || !is_new || !states.has_room_to_wait() || !client.callbacks.is_reachable() {
         return Ok(None);
     }
     let party = client.user(cx.call.credential.uid);
@@ -216,7 +216,7 @@ pub(super) fn locku(cx: &mut CompoundState<'_, '_>, args: &LockuArgs, w: &mut Wr
     granted(file.claim(&Request::Unlock { owner, stream, span, enforced: false, is_exclusive: None }))?;
     states.count_ranges(index, ranges_of(&file, owner));
     let stateid = states.advance(index);
-    cx.stateid = Some(stateid);
+    cx.state.stateid = Some(stateid);
     reply(w, &stateid)
 }
 

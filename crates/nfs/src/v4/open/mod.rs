@@ -19,7 +19,7 @@ use nfs_wire::v4::{
 use std::sync::Arc;
 use vfs::bounds::Slot;
 use vfs::claims::{self, Conflict, HolderId, OpenRequest, Request, Requester, Rights, Stream, Verdict};
-use vfs::{Access, Attrs, Disposition, ExclusiveKey, FileType, FsError, OpenFile, SetAttrs};
+use vfs::{Access, Attrs, Disposition, ExclusiveKey, FileType, FsError, OpenFile, SetAttrs, Wait};
 use xdr::Writer;
 
 /// Times that an OPEN looks again for a file that others make and remove meanwhile.
@@ -56,13 +56,13 @@ enum TargetOrigin {
 
 /// RFC 8881 §18.16.
 pub(super) fn open(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>, w: &mut Writer<'_>) -> OpResult {
-    let access = claim_access(cx.minor, args.share_access, args.share_deny)?;
+    let access = claim_access(cx.request.minor, args.share_access, args.share_deny)?;
     check_minor(cx, args)?;
     let client = cx.owner_client(&args.owner)?;
     let reclaims = matches!(args.claim, OpenClaim::Previous(_));
     if reclaims {
         cx.call.service.v4.check_reclaims(&client)?;
-    } else if !client.has_reclaimed() && cx.minor > 0 {
+    } else if !client.has_reclaimed() && cx.request.minor > 0 {
         return Err(OpError::Status(Status::GRACE));
     }
     let state = &cx.call.service.v4;
@@ -85,7 +85,7 @@ pub(super) fn open(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>, w: &mut 
     };
     check_regular(target.attrs.file_type).map_err(|status| match status {
         // 4.0 has no other word for it.
-        Status::WRONG_TYPE if cx.minor == 0 => Status::SYMLINK,
+        Status::WRONG_TYPE if cx.request.minor == 0 => Status::SYMLINK,
         status => status,
     })?;
     let opened = authorize(&target, access)?;
@@ -103,7 +103,7 @@ pub(super) fn open(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>, w: &mut 
         return Err(stop);
     }
     let delegation = delegate(cx, &client, &target.file, args, access)?;
-    let is_told = cx.minor > 0 && client.callbacks.is_reachable();
+    let is_told = cx.request.minor > 0 && client.callbacks.is_reachable();
     let notifies = if is_told { OpenResult::MAY_NOTIFY_LOCK } else { OpenResult(0) };
     let (stateid, left_out) = match instead_of_open(cx, args, stateid, &delegation) {
         Some(delegated) => {
@@ -113,7 +113,7 @@ pub(super) fn open(cx: &mut CompoundState<'_, '_>, args: &OpenArgs<'_>, w: &mut 
         None => (stateid, OpenResult(0)),
     };
     cx.current = Some(Filehandle::File(target.file));
-    cx.stateid = Some(stateid);
+    cx.state.stateid = Some(stateid);
     reply(
         w,
         &OpenOk {
@@ -180,7 +180,7 @@ fn truncate(cx: &mut CompoundState<'_, '_>, file: &File, stateid: &Stateid, size
 fn check_minor(cx: &CompoundState<'_, '_>, args: &OpenArgs<'_>) -> Result<(), Status> {
     let is_later = matches!(args.openhow, OpenFlag::Create(CreateHow::Exclusive41(_)))
         || matches!(args.claim, OpenClaim::Fh | OpenClaim::DelegCurFh(_) | OpenClaim::DelegPrevFh);
-    if cx.minor == 0 && is_later { Err(Status::BADXDR) } else { Ok(()) }
+    if cx.request.minor == 0 && is_later { Err(Status::BADXDR) } else { Ok(()) }
 }
 
 /// Whether all bits of an access beyond reading and writing say what is wanted besides; 4.0 has none of these.
@@ -431,7 +431,7 @@ pub(super) fn holder(
 pub(super) fn granted(verdict: Verdict) -> Result<claims::Granted, OpError> {
     match verdict {
         Verdict::Granted(granted) => Ok(granted),
-        Verdict::Wait(_) | Verdict::Refused(Conflict::Recalling) => Err(OpError::Held),
+        Verdict::Wait(_) | Verdict::Refused(Conflict::Recalling) => Err(OpError::Wait(Wait::Recall)),
         Verdict::Refused(conflict) => Err(OpError::Status(match conflict {
             Conflict::Share | Conflict::Absent => Status::SHARE_DENIED,
             Conflict::DeletePending => Status::FILE_OPEN,
@@ -451,7 +451,7 @@ pub(super) fn open_downgrade(
     args: &OpenDowngradeArgs,
     w: &mut Writer<'_>,
 ) -> OpResult {
-    let access = claim_access(cx.minor, args.share_access, args.share_deny)?;
+    let access = claim_access(cx.request.minor, args.share_access, args.share_deny)?;
     let file = cx.file()?;
     let client = cx.client_of(&args.open_stateid)?;
     let mut states = client.held();
@@ -465,7 +465,7 @@ pub(super) fn open_downgrade(
     state.access = access;
     state.pairs = remaining_pairs(state.pairs, access);
     let stateid = states.advance(index);
-    cx.stateid = Some(stateid);
+    cx.state.stateid = Some(stateid);
     reply(w, &stateid)
 }
 
@@ -490,11 +490,11 @@ pub(super) fn close(cx: &mut CompoundState<'_, '_>, args: &CloseArgs, w: &mut Wr
         states.remove(lock);
     }
     // Since 4.1 nobody may take what is returned for a stateid (RFC 8881 §18.2.4).
-    let closed = if cx.minor == 0 { states.advance(index) } else { Stateid::INVALID };
+    let closed = if cx.request.minor == 0 { states.advance(index) } else { Stateid::INVALID };
     states.remove(index);
     drop(states);
     file.claim(&Request::Close(claim));
-    cx.stateid = Some(closed);
+    cx.state.stateid = Some(closed);
     reply(w, &closed)
 }
 

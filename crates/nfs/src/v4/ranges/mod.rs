@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::acl::access::Access;
 use vfs::file::CopyAdmission;
-use vfs::{Blocking, FsError, OpenFile, PendingSync, Seek, Span, Stability};
+use vfs::{Blocking, FsError, OpenFile, PendingSync, Seek, Span, Stability, Wait};
 use xdr::{Encode, Writer};
 
 /// The most bytes that one COPY copies before it is answered. The client asks for what is left.
@@ -172,7 +172,7 @@ pub(super) fn offload_cancel(cx: &mut CompoundState<'_, '_>, args: &OffloadCance
     let (index, progress) = states.copy(&cx.stateid(&args.stateid)?)?;
     if !progress.cancel() {
         // Nothing may be written behind the reply: the part that is being copied ends first.
-        return Err(OpError::Held);
+        return Err(OpError::Wait(Wait::Recall));
     }
     states.remove(index);
     Ok(())

@@ -18,8 +18,8 @@ use nfs_wire::v4::{
 };
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
-use vfs::Blocking;
 use vfs::bounds::Slot;
+use vfs::{Blocking, Wait};
 use xdr::{Encode, Writer};
 
 /// Whether an operation has a sequence number of an owner.
@@ -66,13 +66,17 @@ pub(super) fn in_sequence(
     let status = match &done {
         Ok(()) => Status::OK,
         Err(OpError::Status(status) | OpError::Written(status)) => *status,
-        Err(OpError::WouldWait) if cx.call.blocking == Blocking::Never => return done,
+        Err(OpError::Wait(Wait::Storage)) if cx.call.blocking == Blocking::Never => return done,
         // It begins anew when it has paid.
-        Err(OpError::Unpaid(_)) => return done,
+        Err(OpError::Wait(Wait::Tokens)) => return done,
         // Somebody gives back what is in its way: it begins anew then.
-        Err(OpError::Held) if cx.retries_left > 0 && cx.call.pending.added() == flushes => return done,
+        Err(OpError::Wait(Wait::Recall))
+            if cx.state.retries_left > 0 && cx.call.pending.added() == flushes =>
+        {
+            return done;
+        }
         // Nobody does in time, or a backend will not wait where it may.
-        Err(OpError::WouldWait | OpError::Held | OpError::Replay(_)) => {
+        Err(OpError::Wait(_) | OpError::Replay(_)) => {
             done = Err(OpError::Status(Status::DELAY));
             Status::DELAY
         }
@@ -88,7 +92,7 @@ pub(super) fn in_sequence(
     let is_unsynced = cx.call.pending.added() > flushes;
     // While nobody else can begin the next one.
     note(cx, &client, &owner, argument, status);
-    cx.unsynced.extend(in_sequence.complete(Reply { status, body, handle }, is_unsynced));
+    cx.state.unsynced.extend(in_sequence.complete(Reply { status, body, handle }, is_unsynced));
     done
 }
 
@@ -277,7 +281,7 @@ fn lock_anew(
     let is_used = match &done {
         Ok(()) => true,
         Err(OpError::Status(status) | OpError::Written(status)) => advances(*status),
-        Err(OpError::WouldWait | OpError::Held | OpError::Unpaid(_) | OpError::Replay(_)) => false,
+        Err(OpError::Wait(_) | OpError::Replay(_)) => false,
     };
     drop(in_sequence);
     if is_used {
@@ -299,7 +303,7 @@ fn note(
     status: Status,
 ) {
     let (OwnerId::Open(name), Some(mut owners)) = (owner, client.open_owners()) else { return };
-    match (argument, status, cx.stateid) {
+    match (argument, status, cx.state.stateid) {
         // The first of its state: the owner had the file not open before.
         (Argument::Open(_), Status::OK, Some(stateid @ Stateid { seqid: 1, .. })) => {
             owners.add_open(name, stateid);

@@ -5,8 +5,8 @@ use crate::call::File;
 use crate::state::nfs4::writers::WriterAnswer;
 use crate::v4::filehandle::Filehandle;
 use nfs_wire::v4::{Bitmap, attr};
-use vfs::Blocking;
 use vfs::claims::Requester;
+use vfs::{Blocking, Wait};
 
 /// Attributes that a client may have changed that has the file delegated for writing.
 const CHANGING: Bitmap =
@@ -59,7 +59,7 @@ fn query_file(cx: &CompoundState<'_, '_>, file: &File) -> Result<Option<u64>, Op
             }
             Ok(Some(written.size))
         }
-        WriterAnswer::Wait => Err(OpError::Held),
+        WriterAnswer::Wait => Err(OpError::Wait(Wait::Recall)),
         WriterAnswer::Recall => {
             file.recall_writers_for_eof(by)?;
             Ok(None)
