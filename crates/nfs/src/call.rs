@@ -21,7 +21,7 @@ use xdr::Malformed;
 pub struct Call<'c> {
     /// The service.
     pub service: &'c Service,
-    /// What is served, as of the start of this batch of calls.
+    /// The exports at the start of this batch of calls.
     pub namespace: &'c Namespace,
     /// The client.
     pub peer: SocketAddr,
@@ -33,11 +33,10 @@ pub struct Call<'c> {
     pub endpoint: Option<IpAddr>,
     /// The protocol, as export rules know it.
     pub protocol: ProtocolId,
-    /// How its connection is protected.
     pub protection: Protection,
     /// Whether its reply may hold pages of files.
     pub moves_pages: bool,
-    /// Who the client says is calling.
+    /// The credential that the client claims.
     pub credential: &'c Arc<Credential>,
     /// The time of day at the start of this batch of calls.
     pub now: Time,
@@ -53,10 +52,10 @@ pub struct Call<'c> {
     pub permit: &'c mut Option<Permit>,
 }
 
-/// How a procedure ends: its reply is written, or it is run again.
+/// The result of a procedure: the reply is written, or the call waits and is run again.
 pub type CallResult = Result<(), Wait>;
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The results are written.
@@ -137,7 +136,7 @@ impl Call<'_> {
         bytes >= SPLICE_BYTES_MIN && self.moves_pages
     }
 
-    /// Where it comes from, and where it has reached us.
+    /// Client address, endpoint, protocol and protection, as export rules match them.
     #[inline]
     pub fn origin(&self) -> Origin {
         let (endpoint, protocol, protection) = (self.endpoint, self.protocol, self.protection);
@@ -149,7 +148,7 @@ impl Call<'_> {
         self.cache.as_mut()?.handle(handle)
     }
 
-    /// What a handle names, found by its MAC.
+    /// Verifies the MAC of a handle and opens its file.
     fn open(&self, handle: Rc<Handle>) -> FsResult<Rc<CachedFile>> {
         let (export, key) = self.service.signer.verify(handle.bytes())?;
         let export = self.namespace.export(export).ok_or(FsError::Stale)?;
@@ -184,7 +183,7 @@ impl Call<'_> {
         attrs
     }
 
-    /// What a name in a directory means, remembered or looked up: the directory's attributes, the object and its own.
+    /// Looks a name up, in the cache first. Returns the directory's attributes, the object and its attributes.
     pub fn lookup(&mut self, dir: &File, name: &[u8]) -> FsResult<(Attrs, Rc<CachedFile>, Attrs)> {
         let opened = dir.open_dir(&dir.caller, self.blocking)?;
         let dir_attrs = opened.attrs;
@@ -227,7 +226,6 @@ impl Call<'_> {
 }
 
 impl File {
-    /// Its handle.
     #[inline]
     pub fn handle(&self) -> &Handle {
         &self.cached.handle

@@ -1,5 +1,5 @@
-//! How often clients have asked for what: calls by version, and operations by name. A thread counts by itself, without anything that
-//! others look at, and adds to the sum now and then.
+//! Counters of calls by version and of operations by name. Each thread counts on its own and adds to the totals now and
+//! then, so that counting needs no shared memory.
 
 use nfs_wire::v3::Procedure;
 use nfs_wire::v4::Op;
@@ -13,14 +13,14 @@ const NUMBERS: usize = 80;
 /// A thread that has so many calls to tell tells them.
 const UNFLUSHED_MAX: u32 = 256;
 
-/// What all threads have told.
+/// The totals of all threads.
 #[derive(Debug)]
 pub struct CallCounters {
     calls: [AtomicU64; VERSIONS],
     operations: [[AtomicU64; NUMBERS]; VERSIONS],
 }
 
-/// What one thread has counted and not told. It does so at the latest when this is dropped.
+/// The counters of one thread. Flushed at the latest when dropped.
 #[derive(Debug)]
 pub struct ThreadCounters {
     totals: Arc<CallCounters>,
@@ -44,7 +44,7 @@ impl CompoundCounters<'_> {
     }
 }
 
-/// What clients have asked for over a version of NFS.
+/// The calls and operations of one version of NFS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionCounts {
     /// The minor version of 4; `None` of version 3.
@@ -63,7 +63,7 @@ impl Default for CallCounters {
 }
 
 impl CallCounters {
-    /// What has been told so far.
+    /// The totals that threads have flushed so far.
     pub fn snapshot(&self) -> Vec<VersionCounts> {
         let counted = |version: usize| {
             let counts = self.operations[version].iter().map(|count| count.load(Ordering::Relaxed));

@@ -23,16 +23,15 @@ pub struct Registration {
     pub program: u32,
     /// Version.
     pub version: u32,
-    /// How it is reached.
     pub transport: Transport,
     /// The address listened on; it may be the unspecified one.
     pub address: SocketAddr,
 }
 
-/// How calls travel.
+/// The transport of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// As records in a stream.
+    /// Records in a stream.
     Tcp,
     /// One in each datagram.
     Udp,
@@ -56,7 +55,7 @@ pub(crate) struct Netid {
 pub(crate) struct ServedAddress<'r> {
     pub(crate) registration: &'r Registration,
     pub(crate) netid: Netid,
-    /// Where the client that asks finds it.
+    /// The address for the client that asks.
     pub(crate) address: SocketAddr,
 }
 
@@ -127,7 +126,6 @@ impl Netid {
         Self { transport: Transport::Udp, family: Family::V6 },
     ];
 
-    /// Its name on the wire.
     pub(crate) fn name(self) -> &'static str {
         match (self.transport, self.family) {
             (Transport::Tcp, Family::V4) => "tcp",

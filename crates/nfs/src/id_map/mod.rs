@@ -26,7 +26,7 @@ const LOOKUPS_MAX: usize = 4;
 const DOMAIN_BYTES_MAX: usize = 255;
 const NAME_BYTES_MAX: usize = 255;
 
-/// Whom a number stands for.
+/// The kind of a numeric id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdKind {
     /// A user.
@@ -59,7 +59,7 @@ pub struct IdNames {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadDomain(String);
 
-/// What is remembered of users, or of groups.
+/// Cached names and numbers of users, or of groups.
 #[derive(Default)]
 struct IdCache {
     /// With the domain, as they are sent.
@@ -88,7 +88,7 @@ impl IdNames {
         })
     }
 
-    /// What a number is called, with the domain; `None` if it has no name that could be sent, or the host cannot say.
+    /// The name of a number, with the domain; `None` if it has no name that can be sent, or if the host's lookup fails.
     pub(crate) fn name(
         &self,
         kind: IdKind,

@@ -1,4 +1,4 @@
-//! What is looked up, and what is remembered.
+//! Lookups, and their cache.
 
 use super::*;
 use std::sync::mpsc::{Receiver, channel};

@@ -21,8 +21,8 @@ use transport::Outbox;
 use vfs::{Export, ExportRule, File, FileType, FsError, FsResult, Origin, Protection, Wait};
 use xdr::{Decode, Encode, List, Reader, Writer};
 
-/// How MNT ends in version 1, whatever is asked for: its handles have 32 bytes, ours are longer, and the protocol they
-/// are for, NFS version 2, is not served. The number is Linux's `EOPNOTSUPP`; RFC 1094 Appendix A.5 leaves the choice.
+/// The result of MNT in version 1, whose handles have 32 bytes: ours are longer, and NFS version 2 is not served. The
+/// number is Linux's `EOPNOTSUPP`; RFC 1094 Appendix A.5 leaves the choice.
 const VERSION_1_REFUSAL: FhStatus = FhStatus::Err(95);
 
 /// Does a procedure: decodes the arguments and writes the results. Versions 1 and 3 differ in MNT only.

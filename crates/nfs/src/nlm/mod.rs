@@ -24,8 +24,7 @@ use vfs::claims::Span;
 use vfs::{Blocking, ExportAccess, FsError, FsResult, Wait};
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
-/// Of each asynchronous pair, the call is this far from the procedure, and the result from the call (RFC 1813
-/// §6.3).
+/// Distance from a procedure to its asynchronous call, and from that to its asynchronous result (RFC 1813 §6.3).
 const TO_MSG: u32 = Procedure::TEST_MSG.0 - Procedure::TEST.0;
 const TO_RES: u32 = Procedure::TEST_RES.0 - Procedure::TEST_MSG.0;
 
@@ -81,7 +80,7 @@ pub(crate) fn handle(version: u32, procedure: Procedure, args: &[u8]) -> Option<
 /// The procedures in one of the two widths of offsets.
 struct Procedures<O>(std::marker::PhantomData<O>);
 
-/// How a procedure with a result ends: the result is written, or the call has to wait.
+/// The outcome of a procedure that has a result.
 type ProcedureResult = Result<CallResult, Malformed>;
 
 impl<O: Offset> Procedures<O> {
@@ -242,7 +241,7 @@ impl<O: Offset> Procedures<O> {
         Ok(status)
     }
 
-    /// What gives something back asks for no right to the file: the client has had it.
+    /// Runs a request that releases a lock. It needs no right to the file: the client had it when it locked.
     fn with_lock_call(
         call: &mut Call<'_>,
         version: u32,
@@ -306,7 +305,7 @@ fn lock_call<'f, O: Offset>(
     LockCall { file, client: call.client(), owner, span, is_exclusive, grant_args, admission }
 }
 
-/// What stands against a lock; of what is no byte range nothing is known but that it is there.
+/// The holder in a TEST reply. Of a conflict that is not a byte range, only its existence is known.
 fn holder<O: Offset>(obstacle: Option<&ConflictingLock>) -> Holder<'_, O> {
     let width = |value: u64| O::try_from(value).unwrap_or(O::MAX);
     let Some(ConflictingLock { owner, span, is_exclusive }) = obstacle else {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use vfs::claims::{Access, HolderId, OpenRequest, Request, Rights, Stream, Verdict};
 use vfs::{Blocking, ExportAccess, File, FsError, FsResult, Wait};
 
-/// Whose share it is, and of which file.
+/// A SHARE or UNSHARE.
 struct ShareRequest<'a> {
     file: &'a File,
     client: IpAddr,
@@ -96,7 +96,7 @@ impl Locks {
         let host = state.has_room_to_hold(client, &party).then(|| state.admit(client, &party)).flatten();
         let Some(host) = host else { return Some(Status::DENIED_NOLOCKS) };
         host.local = Some(request.local);
-        let Some(holder) = shared.holder(&mut state, (client, &party), volume) else {
+        let Some(holder) = shared.holder(&mut state, client, &party, volume) else {
             return Some(Status::DENIED_NOLOCKS);
         };
         let key = request.file.key();

@@ -11,7 +11,7 @@ impl Deadline {
         Self(Instant::now() + time)
     }
 
-    /// How long it may still take; `None` if it is over.
+    /// The remaining time; `None` after the deadline.
     pub(super) fn remaining(&self) -> Option<Duration> {
         let remaining = self.0.saturating_duration_since(Instant::now());
         (!remaining.is_zero()).then_some(remaining)

@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use xdr::{Decode, Encode, Reader};
 
-/// How often a datagram is sent, and how long each is waited for.
+/// Number of times that a datagram is sent, and the wait after each.
 const TRIES: u32 = 2;
 const DATAGRAM_TIMEOUT: Duration = Duration::from_millis(1000);
-/// How long a reply over TCP may take, with the connection.
+/// Time for a TCP connection and its reply.
 const STREAM_TIMEOUT: Duration = Duration::from_millis(2000);
 /// The longest reply that is read.
 const REPLY_BYTES_MAX: usize = 2048;

@@ -13,16 +13,15 @@ use std::time::{Duration, Instant};
 use vfs::sync::Mutex;
 use xdr::{Decode, Encode, Reader};
 
-/// How long a port is taken to be still the one, and how long a host without a port mapper is not asked
-/// again.
+/// Lifetime of a cached port, and of a failure to find one.
 const PORT_TTL: Duration = Duration::from_secs(60);
 const FAILURE_TTL: Duration = Duration::from_secs(10);
-/// How many are remembered.
+/// Number of cached ports.
 const PORTS_MAX: usize = 4096;
 
 type Program = (IpAddr, u32, u32, Transport);
 
-/// What port mappers have said.
+/// Cache of the answers of port mappers.
 pub(super) struct Ports {
     portmap_port: u16,
     ports: Mutex<HashMap<Program, (Option<u16>, Instant)>>,

@@ -37,7 +37,7 @@ struct QueuedJob {
     _room: Slot,
 }
 
-/// What is known of a host.
+/// The responsiveness of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Answers,
@@ -69,7 +69,8 @@ impl Workers {
     /// Has a job done for a host. `false`: too many of its network wait, or there is no thread to be had.
     pub(crate) fn submit(
         self: &Arc<Self>,
-        (host, party): (IpAddr, &Party),
+        host: IpAddr,
+        party: &Party,
         job: impl FnOnce() -> Option<bool> + Send + 'static,
     ) -> bool {
         let Ok(room) = self.queued.take(party, 1) else { return false };
@@ -174,7 +175,7 @@ mod tests {
         job: impl FnOnce() -> Option<bool> + Send + 'static,
     ) -> bool {
         let (address, party) = host(number);
-        workers.submit((address, &party), job)
+        workers.submit(address, &party, job)
     }
 
     #[test]

@@ -18,7 +18,7 @@ use nfs_wire::portmap::{Rpcb, RpcbEntry, RpcbProcedure, Semantics, Uaddr};
 use transport::Outbox;
 use xdr::{Decode, Encode, Malformed, Reader, Writer};
 
-/// Who rpcbind says has registered a program.
+/// The owner of our registrations, as rpcbind lists them.
 const OWNER: &[u8] = b"plimsoll";
 
 /// Does a procedure: decodes the arguments and writes the results.
@@ -139,12 +139,12 @@ fn address_list(call: &Call<'_>, r: &mut Reader<'_>, w: &mut Writer<'_>) -> Resu
     Ok(())
 }
 
-/// What is registered, by every way it can be reached.
+/// All registrations, once per transport and address family.
 fn addresses<'c>(call: &'c Call<'_>) -> impl Iterator<Item = ServedAddress<'c>> {
     call.service.registered.iter().flat_map(|registration| registration.addresses(call.local))
 }
 
-/// What is registered, in the words of version 2.
+/// The registrations that version 2 can express.
 fn mappings<'c>(call: &'c Call<'_>) -> impl Iterator<Item = Mapping> + use<'c> {
     addresses(call).filter(|served| served.netid.family == Family::V4).map(|served| Mapping {
         prog: served.registration.program,

@@ -14,9 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use xdr::{Decode, Encode, Reader};
 
-/// Where rpcbind listens on Linux.
+/// The socket of rpcbind on Linux.
 pub const SOCKET: &str = "/run/rpcbind.sock";
-/// How long it may take for an answer.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest list of programs that is read.
 const REPLY_BYTES_MAX: usize = 1 << 20;
@@ -43,19 +42,11 @@ pub enum RegisterError {
     /// rpcbind cannot be asked.
     Unreachable(PathBuf, io::Error),
     /// Another server has the program, and answers.
-    InUse {
-        /// Its number.
-        program: u32,
-        /// Its version.
-        version: u32,
-        /// Where it answers.
-        at: SocketAddr,
-    },
+    InUse { program: u32, version: u32, at: SocketAddr },
     /// rpcbind does not want to.
     Refused {
         /// The program's number.
         program: u32,
-        /// Its version.
         version: u32,
     },
 }
@@ -165,7 +156,7 @@ impl Entry {
         (self.program, self.version, &self.netid) == (other.program, other.version, &other.netid)
     }
 
-    /// Where it is reached from this host.
+    /// The address and transport by which this host reaches it.
     fn local_address(&self) -> Option<(SocketAddr, Transport)> {
         let text = std::str::from_utf8(&self.address).ok()?;
         let [low, high, ip] = text.rsplitn(3, '.').collect::<Vec<_>>().try_into().ok()?;

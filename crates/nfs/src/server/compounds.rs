@@ -13,7 +13,7 @@ use vfs::Wait;
 pub(crate) struct SuspendedCompound {
     pub(crate) call: RpcCall,
     pub(crate) args: Vec<u8>,
-    /// What its operations have taken so far.
+    /// Statistics of the operations so far.
     pub(crate) stats: CallStats<()>,
     pub(crate) replay: Option<InProgress>,
     pub(crate) at: Box<Suspended>,

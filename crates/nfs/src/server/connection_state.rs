@@ -1,4 +1,4 @@
-//! What a connection may reach, and what it was used for.
+//! State of a connection: the programs and exports it can reach, and its last session.
 
 use super::tls::TlsPolicy;
 use crate::programs::Programs;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use vfs::{Namespace, Origin};
 
-/// What a connection may reach.
+/// State of a connection.
 pub(crate) struct ConnectionState {
     /// The programs that it may call.
     pub(crate) programs: Programs,
@@ -18,7 +18,7 @@ pub(crate) struct ConnectionState {
     pub(crate) tls: Option<TlsPolicy>,
     /// The session of version 4 that it was used for last.
     pub(crate) binding: Binding,
-    /// Its calls of version 3 that are put off.
+    /// Number of its calls of version 3 that are deferred.
     pub(crate) deferred_calls: Arc<AtomicU32>,
     /// The namespace that was last found to have nothing for its client ([`Reach::may_mount`]).
     pub(crate) denied: AtomicU64,

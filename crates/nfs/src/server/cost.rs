@@ -20,7 +20,8 @@ pub(crate) fn admission(
     args: &[u8],
     service: &Service,
     namespace: &Namespace,
-    (origin, payer): (Origin, IpAddr),
+    origin: Origin,
+    payer: IpAddr,
 ) -> Option<Admission> {
     let is_rated = match call.target {
         Target::Nfs(procedure) => procedure == Procedure::COMMIT,
@@ -28,7 +29,7 @@ pub(crate) fn admission(
         Target::Sideband(_) => true,
     };
     if is_rated || is_anything_limited() {
-        admission_of(call, args, service, namespace, (origin, payer))
+        admission_of(call, args, service, namespace, origin, payer)
     } else {
         None
     }
@@ -39,7 +40,8 @@ fn admission_of(
     args: &[u8],
     service: &Service,
     namespace: &Namespace,
-    (origin, payer): (Origin, IpAddr),
+    origin: Origin,
+    payer: IpAddr,
 ) -> Option<Admission> {
     let rated = |gate| Some(call_rates::toll(gate, payer));
     let (export, demand) = match call.target {

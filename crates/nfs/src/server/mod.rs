@@ -58,11 +58,10 @@ pub(crate) struct Rpc {
     /// Handles that event loops remembered when they were asked for, and those that they did not.
     handle_hits: AtomicU64,
     handle_misses: AtomicU64,
-    /// What clients have asked for.
     counts: Arc<CallCounters>,
 }
 
-/// What a listener serves.
+/// The configuration of a listener.
 #[derive(Clone)]
 pub(crate) struct Listening {
     programs: Programs,
@@ -71,15 +70,15 @@ pub(crate) struct Listening {
     tls: Option<TlsPolicy>,
 }
 
-/// What one thread remembers.
+/// The caches of one thread.
 pub(crate) struct Memory {
-    /// What is served, as of the start of this batch of calls.
+    /// The exports at the start of this batch of calls.
     namespace: Arc<Namespace>,
     cache: Option<HandleCache>,
     ticks: u32,
 }
 
-/// Where a call goes on.
+/// The point at which a call resumes.
 pub(crate) enum Continuation {
     /// At its procedure, which would have blocked.
     Blocked(Box<Blocked>),
@@ -228,8 +227,8 @@ impl Protocol for Rpc {
                 connection.prove();
             }
             let args = call.args(message);
-            let from = (origin, connection.client());
-            let admission = admission(&mut call, args, &self.service, &memory.namespace, from);
+            let payer = connection.client();
+            let admission = admission(&mut call, args, &self.service, &memory.namespace, origin, payer);
             Plan { dispatch: call.dispatch(), call, toll: admission }
         }))
     }
@@ -446,7 +445,7 @@ pub(crate) fn complete_replay(replay: Option<InProgress>, record: Option<&[u8]>)
 }
 
 impl Rpc {
-    /// What a procedure is given, and where its reply goes.
+    /// The context of a procedure, and the outbox for its reply.
     #[inline]
     pub(crate) fn call<'c>(
         &'c self,
@@ -712,10 +711,10 @@ pub struct View {
     rpc: Arc<Rpc>,
 }
 
-/// How a server does.
+/// Statistics of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// What is the same for every protocol.
+    /// Statistics common to all protocols.
     pub transport: transport::Stats,
     /// Handles that event loops remembered when they were asked for, and those that they did not, up to the last second.
     pub handle_hits: u64,
@@ -744,12 +743,11 @@ impl View {
         self.view.users(within)
     }
 
-    /// What clients have asked for by version, up to the last second or less.
+    /// Call counts by version, at most about a second old.
     pub fn counts(&self) -> Vec<VersionCounts> {
         self.rpc.counts.snapshot()
     }
 
-    /// How the server does.
     pub fn stats(&self) -> Stats {
         Stats {
             transport: self.view.stats(),

@@ -29,13 +29,11 @@ pub(crate) const NOW: Time = Time { seconds: 1_000_000_000, nanos: 0 };
 /// A client and the service it asks.
 pub(crate) struct Desk {
     pub service: Service,
-    /// Where calls come from.
     pub peer: SocketAddr,
     /// The address at which they reach us.
     pub local: &'static str,
     /// The endpoint that this is, if it is one.
     pub endpoint: Option<&'static str>,
-    /// How their connection is protected.
     pub protection: Protection,
     /// User and group of the caller.
     pub user: (u32, u32),
@@ -75,7 +73,7 @@ impl Desk {
         self.call_paid(credential, pending, &mut None, act)
     }
 
-    /// The same for a call that has paid.
+    /// Runs a call that has paid.
     pub(crate) fn call_paid<R>(
         &self,
         credential: &Arc<Credential>,
@@ -141,11 +139,8 @@ const PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: true, loc
 const XID: u32 = 0x7e57_ca11;
 
 /// A call as it stands in a record or a datagram.
-pub(crate) fn call_record(
-    (uid, gid): (u32, u32),
-    (prog, vers, proc): (u32, u32, u32),
-    args: &impl Encode,
-) -> Vec<u8> {
+pub(crate) fn call_record(user: (u32, u32), procedure: (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
+    let ((uid, gid), (prog, vers, proc)) = (user, procedure);
     let sys = AuthSys { stamp: 1, machinename: b"client", uid, gid, gids: Inline::default() }.to_bytes();
     let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys };
     let header =

@@ -63,7 +63,7 @@ fn read_file(call: &mut Call<'_>, file: &File, args: &ReadArgs<'_>, out: &mut Ou
     read_range(&opened, &range, &attrs, Blocking::Allowed, out)
 }
 
-/// What is read of a file.
+/// The range to read.
 struct Range {
     offset: u64,
     want: usize,

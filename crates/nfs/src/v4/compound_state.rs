@@ -216,7 +216,7 @@ impl CompoundState<'_, '_> {
             state.renew_lease_40(&client)?;
             return Ok(client);
         }
-        let client = state.client_40(id, (self.call.client(), self.call.protection))?;
+        let client = state.client_40(id, self.call.client(), self.call.protection)?;
         self.binding.bind_client(&client);
         Ok(client)
     }

@@ -175,8 +175,8 @@ pub(crate) fn open_for_io<'f>(
 }
 
 impl CompoundState<'_, '_> {
-    /// What a stateid of the current file allows, if it allows `access`; `None` for the special stateids, which leave it to the
-    /// file's mode (RFC 8881 §8.2.3).
+    /// The open file of a stateid that allows `access`; `None` for the special stateids, for which the file's mode
+    /// decides (RFC 8881 §8.2.3).
     pub(super) fn opened(
         &self,
         file: &File,
@@ -189,7 +189,7 @@ impl CompoundState<'_, '_> {
             return if may_conflict { Err(OpError::Status(Status::GRACE)) } else { Ok(None) };
         }
         let client = self.client_of(stateid)?;
-        let states = client.held();
+        let states = client.states();
         let index = states.find(&self.stateid(stateid)?)?;
         if let Ok(delegation) = states.delegation(index) {
             // A delegation stands for the open that it came with; what the caller may do is looked at here.

@@ -1,4 +1,4 @@
-//! Where a filehandle leads: to a file, or to a directory above the exports.
+//! The object of a filehandle: a file, or a directory above the exports.
 
 use super::compound_state::{CompoundState, OpError, OpResult};
 use super::pseudo::PseudoNode;
@@ -7,7 +7,7 @@ use crate::handle::Handle;
 use nfs_wire::v4::Status;
 use vfs::{Blocking, Wait};
 
-/// Where a filehandle leads.
+/// The object of a filehandle.
 #[derive(Clone)]
 pub(super) enum Filehandle {
     /// A file of an export.

@@ -46,7 +46,7 @@ pub(super) fn restorefh(cx: &mut CompoundState<'_, '_>, _: &mut Writer<'_>) -> O
     Ok(())
 }
 
-/// Where a filehandle leads.
+/// Resolves a filehandle.
 #[inline]
 pub(super) fn resolve(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<Filehandle, OpError> {
     if pseudo::claims(handle) {
@@ -63,7 +63,7 @@ pub(super) fn resolve(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<F
 fn open_unlinked(cx: &mut CompoundState<'_, '_>, handle: &[u8]) -> Result<File, OpError> {
     let id = cx.call.service.signer.verify(handle)?;
     let client = cx.likely_client().ok_or(FsError::Stale)?;
-    let file = client.held().file(id).ok_or(FsError::Stale)?;
+    let file = client.states().file(id).ok_or(FsError::Stale)?;
     let cached = CachedFile { handle: Rc::new(Handle::of(handle)?), file };
     Ok(cx.call.admit(Rc::new(cached))?)
 }

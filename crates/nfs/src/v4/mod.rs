@@ -154,7 +154,7 @@ pub(crate) fn fail(outline: &Outline, error: vfs::FsError, w: &mut Writer<'_>) {
     fail_tail(outline.first, w);
 }
 
-/// What follows the status of every failure of an operation, where anything does.
+/// Writes the rest of a failed operation's result.
 fn fail_tail(op: Op, w: &mut Writer<'_>) {
     if op == Op::SETATTR {
         Bitmap::EMPTY.encode(w);

@@ -10,7 +10,7 @@ use transport::Dispatch;
 use vfs::qos::Kind;
 use xdr::{Decode, Malformed, Reader};
 
-/// What can be known of a compound before it is run.
+/// Facts about a compound, known before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline {
     /// The minor version.
@@ -21,9 +21,7 @@ pub struct Outline {
     pub(crate) is_once: bool,
     /// Whether it has its client recorded for a restart.
     pub(crate) is_recorded: bool,
-    /// How it may be done.
     pub(crate) dispatch: Dispatch,
-    /// What it does, as counters see it.
     pub(crate) kind: Kind,
     /// The most bytes of data that its reply may have.
     pub(crate) reply_bytes_max: u32,

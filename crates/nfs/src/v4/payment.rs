@@ -1,9 +1,9 @@
-//! How far a compound has paid at the limits of volumes.
+//! Payment of a compound at the limits of volumes.
 
 use super::price::PaidOperations;
 use vfs::qos::{Admission, Permit};
 
-/// How far a compound has paid.
+/// Payment of a compound.
 #[derive(Default)]
 pub(super) struct Payment {
     /// The operations that were paid for together.
@@ -22,7 +22,7 @@ pub(super) struct Payment {
 }
 
 impl Payment {
-    /// That of a compound of which these operations were paid for before.
+    /// The payment of a compound for which these operations were paid before.
     pub(super) fn new(paid: Option<PaidOperations>) -> Self {
         Self { paid, ..Self::default() }
     }
@@ -33,7 +33,7 @@ impl Payment {
         (self.has_written, self.has_paid_copy) = (was_write, false);
     }
 
-    /// What was paid is settled with the operations that are done; all others pay by themselves.
+    /// Ends the current payment with the operations done; later ones pay on their own.
     pub(super) fn settle(&mut self) {
         let has_written = self.has_written;
         *self = Self { has_written, ..Self::default() };

@@ -38,13 +38,13 @@ pub(super) enum Price {
 impl Price {
     const OTHER: Self = Self::Demand(Demand::OTHER);
 
-    /// That of a READ of so many bytes.
+    /// The price of a READ.
     #[inline]
     pub(super) fn read(bytes: u32) -> Self {
         Self::Demand(Demand::read(bytes.min(TRANSFER_BYTES_MAX)))
     }
 
-    /// That of a WRITE of so many bytes.
+    /// The price of a WRITE.
     #[inline]
     pub(super) fn write(bytes: u32) -> Self {
         Self::Demand(Demand::write(bytes.min(TRANSFER_BYTES_MAX)))
@@ -56,7 +56,7 @@ impl Price {
         if LISTS.into_iter().any(asks_for) { Self::Demand(Demand::list(XATTR_MAX)) } else { Self::Getattr }
     }
 
-    /// That of an operation with these arguments.
+    /// The price of an operation with these arguments.
     pub(super) fn of(argument: &Argument<'_>) -> Self {
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         Self::Demand(match argument {
@@ -206,7 +206,7 @@ pub(crate) struct Segment<'a> {
     pub(crate) until: usize,
 }
 
-/// Where a segment begins.
+/// The start of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SegmentStart {
     /// The place in the arguments, and the operations from there on.

@@ -19,15 +19,13 @@ const PSEUDO: ExportId = ExportId(u64::MAX);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PseudoNode {
     path: Box<str>,
-    /// Its number: the file id, and the key in its filehandle.
+    /// The file id, and the key in the filehandle.
     number: u64,
 }
 
-/// What such a directory holds.
+/// An entry of such a directory.
 pub(super) struct Child {
-    /// Where a listing goes on after it.
     pub(super) cookie: u64,
-    /// Its name.
     pub(super) name: Box<str>,
     /// The directory of that name, in whose place the root of an export may be.
     pub(super) node: PseudoNode,
@@ -39,8 +37,8 @@ pub(super) fn claims(handle: &[u8]) -> bool {
     HandleSigner::claimed_export(handle) == Some(PSEUDO)
 }
 
-/// What a filehandle names that [claims](claims) to be of a directory above the exports. [`FsError::Stale`]
-/// if it is not there any more, or not for this client.
+/// The directory of a filehandle that [claims](claims) to be above the exports. [`FsError::Stale`] if it no longer
+/// exists, or not for this client.
 pub(super) fn of_handle(call: &Call<'_>, handle: &[u8]) -> FsResult<PseudoNode> {
     let (_, key) = call.service.signer.verify(handle)?;
     let number = u64::from_be_bytes(key.bytes().try_into().map_err(|_| FsError::BadHandle)?);
@@ -57,7 +55,7 @@ pub(super) fn root(call: &mut Call<'_>) -> FsResult<Filehandle> {
     place(call, &root)
 }
 
-/// What a name in a directory means.
+/// Looks a name up in a directory above the exports.
 pub(super) fn lookup(call: &mut Call<'_>, dir: &PseudoNode, name: &[u8]) -> FsResult<Filehandle> {
     let name = std::str::from_utf8(name).map_err(|_| FsError::NotFound)?;
     let found = dir.dir(call)?.lookup(name).ok_or(FsError::NotFound)?;
@@ -71,7 +69,7 @@ pub(super) fn parent(call: &mut Call<'_>, path: &str) -> FsResult<Filehandle> {
     place(call, &dir)
 }
 
-/// What an export below that of `dir` has put in the place of a name in it, if `dir` is a root.
+/// The root of an export mounted on a name in `dir`, if `dir` is the root of another export.
 pub(super) fn covering(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult<Option<Filehandle>> {
     let Some(found) = below(call, dir).and_then(|above| above.lookup(std::str::from_utf8(name).ok()?)) else {
         return Ok(None);
@@ -79,8 +77,7 @@ pub(super) fn covering(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult
     found.export().map(|export| export_root(call, export).map(Filehandle::File)).transpose()
 }
 
-/// What lies between the export of `dir` and others below it under a name that `dir` does not have, if it is
-/// a root.
+/// The directory between the export of `dir` and exports below it, under a name that `dir` does not have.
 pub(super) fn between(call: &mut Call<'_>, dir: &File, name: &[u8]) -> FsResult<Filehandle> {
     let found = below(call, dir).and_then(|above| above.lookup(std::str::from_utf8(name).ok()?));
     place(call, &found.ok_or(FsError::NotFound)?)
@@ -107,7 +104,7 @@ pub(super) fn mounted_on(signer: &HandleSigner, export: &Export) -> Option<u64> 
     (export.path != "/").then(|| PseudoNode::new(signer, &export.path).number)
 }
 
-/// What is at a directory: the root of an export, or itself.
+/// The filehandle of a directory: the root of an export, or the directory itself.
 fn place(call: &mut Call<'_>, dir: &PseudoDir<'_>) -> FsResult<Filehandle> {
     match dir.export() {
         Some(export) => Ok(Filehandle::File(export_root(call, export)?)),
@@ -132,17 +129,15 @@ impl PseudoNode {
         Self { path: path.into(), number: signer.number(&format!("pseudo:{path}")).max(1) }
     }
 
-    /// Its path.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
 
-    /// Its number, never 0.
+    /// The number, never 0.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Its filehandle.
     pub(super) fn handle(&self, signer: &HandleSigner) -> Handle {
         let key = FileKey::new(&self.number.to_be_bytes()).expect("eight bytes are a key");
         signer.sign(PSEUDO, &key)
@@ -153,7 +148,7 @@ impl PseudoNode {
         dir_at(call, &self.path)
     }
 
-    /// What it holds, in the order of its cookies.
+    /// The entries, in the order of their cookies.
     pub(super) fn children(&self, call: &Call<'_>) -> FsResult<Vec<Child>> {
         let (dir, signer) = (self.dir(call)?, &call.service.signer);
         let child = |name: &str| {
@@ -167,13 +162,13 @@ impl PseudoNode {
         Ok(children)
     }
 
-    /// What is here: the root of an export, or itself.
+    /// The filehandle of this path: the root of an export, or the directory itself.
     pub(super) fn resolve(&self, call: &mut Call<'_>) -> FsResult<Filehandle> {
         let dir = self.dir(call)?;
         place(call, &dir)
     }
 
-    /// Its attributes. Nobody changes it; the change attribute tells of exports below that come and go.
+    /// The attributes. The change attribute changes when an export below appears or disappears.
     pub(super) fn attrs(&self, call: &Call<'_>) -> FsResult<Attrs> {
         let mut below = String::new();
         for export in self.dir(call)?.exports_below() {

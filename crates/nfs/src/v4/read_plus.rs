@@ -55,12 +55,12 @@ pub(super) fn read_plus(cx: &mut CompoundState<'_, '_>, args: &ReadPlusArgs, out
     Ok(())
 }
 
-/// Where the next data begin, before `end`. What cannot be told apart is data.
+/// Offset of the next data before `end`. Anything that cannot be told apart is data.
 fn data_at(opened: &OpenFile<'_>, at: u64, end: u64) -> u64 {
     opened.seek(at, Seek::Data).map_or(at, |found| found.unwrap_or(end)).clamp(at, end)
 }
 
-/// Where data end that begin at `at`, before `end`.
+/// Offset of the next hole after `at`, before `end`.
 fn hole_after(opened: &OpenFile<'_>, at: u64, end: u64) -> u64 {
     let found = opened.seek(at, Seek::Hole).ok().flatten().filter(|&found| found > at);
     found.map_or(end, |found| found.min(end))
@@ -95,8 +95,7 @@ mod tests {
         Argument::ReadPlus(ReadPlusArgs { stateid: Stateid::ANONYMOUS, offset, count })
     }
 
-    /// What is read, and whether that is the end; the contents as where they begin, how long they are, and what the first byte
-    /// of data is.
+    /// Reads: whether it is the end, and the contents as offset, length and first byte of data.
     fn read(client: &Client, offset: u64, count: u32) -> (bool, Vec<(u64, u64, Option<u8>)>) {
         let results = client.ask(&[put(&client.handle(&[b"e", b"f"])), ask(offset, count)]);
         let all = results.all();

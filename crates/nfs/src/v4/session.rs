@@ -24,7 +24,7 @@ use xdr::{Encode, Writer};
 
 /// The least that requests and replies of a session must take, to be of any use.
 const CHANNEL_BYTES_MIN: u32 = 256;
-/// How much of a request tells it from another one with the same number.
+/// Bytes of a request that distinguish it from another with the same sequence number.
 const PRINT_BYTES: usize = 64;
 /// CB_SEQUENCE, and what is asked.
 const CALLBACK_OPERATIONS: u32 = 2;
@@ -148,7 +148,7 @@ pub(super) fn create_session(
     Ok(())
 }
 
-/// What we agree to of what a client wants for its requests.
+/// Negotiates the fore channel.
 fn fore_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
     check_size(wanted)?;
     if wanted.maxoperations == 0 || wanted.maxrequests == 0 {
@@ -166,7 +166,7 @@ fn fore_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
     })
 }
 
-/// What we agree to of what a client wants for our requests.
+/// Negotiates the back channel.
 fn back_channel(wanted: &ChannelAttrs) -> Result<ChannelAttrs, Status> {
     check_size(wanted)?;
     Ok(ChannelAttrs { maxrequests: wanted.maxrequests.min(CALLBACK_SLOTS_MAX), rdma_ird: None, ..*wanted })

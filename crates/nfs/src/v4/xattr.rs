@@ -93,14 +93,14 @@ pub(super) fn listxattrs(
     Ok(())
 }
 
-/// What follows the names: whether there are no more.
+/// Bytes of the flag after the names.
 const EOF_BYTES: usize = 4;
 
 /// Names being written, up to a limit.
 struct Page<'p, 'w> {
-    /// Where the results must end.
+    /// Offset at which the results must end.
     limit: usize,
-    /// Where the list goes on after the last name.
+    /// Position after the last name.
     cookie: u64,
     names: u32,
     w: &'p mut Writer<'w>,
@@ -119,7 +119,7 @@ impl Page<'_, '_> {
     }
 }
 
-/// What these operations are refused with (RFC 8276 §8.4): a missing attribute is no missing file.
+/// The error of these operations (RFC 8276 §8.4): a missing attribute is not a missing file.
 fn refusal(error: FsError) -> OpError {
     match error {
         FsError::NotFound => OpError::Status(Status::NOXATTR),

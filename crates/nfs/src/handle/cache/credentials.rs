@@ -1,4 +1,4 @@
-//! Who has called lately: credentials by the bytes they come as, and what exports make of them.
+//! Cache of callers: credentials by their encoded bytes, and the identities that export rules map them to.
 
 use super::Table;
 use nfs_wire::rpc::AuthSys;
@@ -21,7 +21,7 @@ struct CachedCredential {
     credential: Arc<Credential>,
 }
 
-/// What a rule of an export makes of a credential. The export is held so that nothing else can lie where its rules do.
+/// The caller that an export rule maps a credential to. Holds the export so that the address of its rule is not reused.
 struct CachedCaller {
     credential: Arc<Credential>,
     export: Arc<Export>,
@@ -55,7 +55,7 @@ impl CredentialCache {
         Ok(credential)
     }
 
-    /// What `rule`, one of `export`'s, makes of a credential.
+    /// The caller that `rule`, one of `export`'s, maps a credential to.
     #[inline]
     pub fn caller(
         &mut self,

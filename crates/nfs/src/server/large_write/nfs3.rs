@@ -23,7 +23,7 @@ pub(crate) struct LargeWrite {
     offset: u64,
     count: u32,
     stable: StableHow,
-    /// What all of it needs, once it is taken; `None` before the first part and after the last.
+    /// Space for the whole write, from the first part to the last.
     reservation: Option<WriteReservation>,
     /// Why it is refused.
     failure: Option<FsError>,

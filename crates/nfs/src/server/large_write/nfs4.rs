@@ -23,13 +23,13 @@ pub(crate) struct LargeWrite {
     call: RpcCall,
     /// The arguments up to the WRITE.
     args: Vec<u8>,
-    /// How many operations there are from it on.
+    /// Number of operations from the WRITE on.
     operations_left: u32,
     write: WriteHead,
     refusal: Option<FsError>,
     /// The compound at the WRITE, once what comes before was run.
     at: Option<Box<Suspended>>,
-    /// What the data go to, and the room that was taken for them.
+    /// The open file of the WRITE's stateid, and the space reserved for the data.
     opened: Option<Arc<OpenFile<'static>>>,
     reservation: Option<WriteReservation>,
     /// Why the WRITE is refused.

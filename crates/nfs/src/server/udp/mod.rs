@@ -132,7 +132,7 @@ impl ResponderState {
         };
         let local = local_address(self.socket.local_addr()?.ip(), peer);
         let bytes = datagram[..length].to_vec();
-        match route_datagram(self.programs, (peer, local), bytes) {
+        match route_datagram(self.programs, peer, local, bytes) {
             Ok(mut datagram) => match datagram.admission(&self.service).map(Admission::try_acquire) {
                 None => self.reply(&datagram),
                 Some(Ok(_permit)) => self.reply(&datagram),
@@ -158,8 +158,8 @@ impl ResponderState {
     }
 }
 
-/// Where `peer` reaches us. A socket on every address is not told which one a datagram was for; it is the one from
-/// which answers to `peer` leave, but for hosts with several ways to one client.
+/// The local address that `peer` sent to. A socket on the unspecified address does not receive it; it is the source
+/// address of the route to `peer`, except on hosts with several routes to one client.
 fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
     if !listening.is_unspecified() {
         return listening;
@@ -180,14 +180,15 @@ fn local_address(listening: IpAddr, peer: SocketAddr) -> IpAddr {
 /// The call in a datagram, or the refusal of it, if it gets any.
 fn route_datagram(
     programs: Programs,
-    (peer, local): (SocketAddr, IpAddr),
+    peer: SocketAddr,
+    local: IpAddr,
     bytes: Vec<u8>,
 ) -> Result<Datagram, Option<Vec<u8>>> {
     let mut out = Outbox::default();
     let start = out.start();
     match route(programs, &bytes, None, &mut out) {
         Ok(Some(call)) => Ok(Datagram { call, peer, local, bytes }),
-        Ok(None) => Err(sendable(&mut out, start, (peer, &bytes))),
+        Ok(None) => Err(sendable(&mut out, start, peer, &bytes)),
         Err(_) => Err(None),
     }
 }
@@ -205,7 +206,7 @@ impl Datagram {
         let client = self.peer.ip();
         let origin = Origin { client, endpoint: None, protocol, protection: Protection::Plain };
         let args = self.call.args(&self.bytes);
-        admission(&mut self.call, args, service, &service.namespace.load(), (origin, payer))
+        admission(&mut self.call, args, service, &service.namespace.load(), origin, payer)
     }
 
     /// Does the call. The reply, if it gets any.
@@ -233,12 +234,12 @@ impl Datagram {
         if self.call.perform(self.call.args(&self.bytes), &mut call, &mut out).is_err() {
             self.call.fail(self.call.args(&self.bytes), FsError::Wait(Wait::Recall), &mut out);
         }
-        sendable(&mut out, start, (self.peer, &self.bytes))
+        sendable(&mut out, start, self.peer, &self.bytes)
     }
 }
 
 /// The reply that may be sent to a datagram.
-fn sendable(out: &mut Outbox, start: Start, (peer, datagram): (SocketAddr, &[u8])) -> Option<Vec<u8>> {
+fn sendable(out: &mut Outbox, start: Start, peer: SocketAddr, datagram: &[u8]) -> Option<Vec<u8>> {
     let may_be_sent = |reply: &[u8]| reply.len() <= datagram.len() || peer.ip().to_canonical().is_loopback();
     if !may_be_sent(out.record(start)?) {
         let xid = CallHeader::decode(&mut Reader::new(datagram)).ok()?.xid;
@@ -263,8 +264,8 @@ mod tests {
 
     fn ask(peer: &str, datagram: &[u8]) -> Option<Vec<u8>> {
         let desk = desk("0.0.0.0");
-        let ends = (peer.parse().unwrap(), "10.1.0.1".parse().unwrap());
-        match route_datagram(PORTMAP, ends, datagram.to_vec()) {
+        let (peer, local) = (peer.parse().unwrap(), "10.1.0.1".parse().unwrap());
+        match route_datagram(PORTMAP, peer, local, datagram.to_vec()) {
             Ok(datagram) => datagram.answer(&desk.service),
             Err(refusal) => refusal,
         }

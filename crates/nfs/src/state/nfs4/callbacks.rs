@@ -20,13 +20,13 @@ pub(crate) struct Callbacks {
 struct CallbacksState {
     channels: Vec<Channel>,
     queued: VecDeque<Callback>,
-    /// What the client wants to be asked again.
+    /// Callbacks that the client asked to repeat.
     retries: Vec<Callback>,
 }
 
 /// Calls that one client has not been sent yet, at most.
 const CALLBACKS_MAX: usize = 20_000;
-/// How often a client is asked that says "later", once a second.
+/// Attempts per callback that the client answers with NFS4ERR_DELAY, one a second.
 const TRIES_MAX: u32 = 30;
 
 impl Callbacks {

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 use xdr::{Decode, Encode, Reader};
 
-/// Who has asked a client for attributes.
+/// Receives the attributes that a client reports.
 pub(super) trait GetattrListener: Send + Sync {
     /// The client has answered the question of this number.
     fn answered(&self, number: u64, attributes: &Fattr<'_>);
@@ -24,9 +24,9 @@ pub(crate) struct Callback {
     pub(super) operation: Vec<u8>,
     /// The state that is asked for: once it is gone, so is the reason to ask.
     pub(super) recalled: Option<Stateid>,
-    /// How often the client was asked.
+    /// Number of attempts.
     pub(super) tries: u32,
-    /// Who waits for the attributes that a CB_GETATTR asks for, and the number of the question.
+    /// The receiver of CB_GETATTR's attributes, and the number of its query.
     listener: Option<(Arc<dyn GetattrListener>, u64)>,
 }
 
@@ -60,7 +60,7 @@ impl Callback {
     }
 }
 
-/// Who calls, of what the client accepts: RFC 8881 §18.33.
+/// The credential of callbacks, from the list that the client accepts (RFC 8881 §18.33).
 #[derive(Clone, Default)]
 pub(crate) struct Credential {
     flavor: AuthFlavor,
@@ -85,7 +85,7 @@ impl Credential {
     }
 }
 
-/// What was agreed on for the back channel of a session.
+/// The negotiated parameters of a session's back channel.
 pub(crate) struct Agreement {
     pub(crate) minor: u32,
     pub(crate) slots: u32,
@@ -102,7 +102,7 @@ pub(super) struct Channel {
     pub(super) is_wanted: bool,
     /// The client has answered what no client answers.
     pub(super) is_faulty: bool,
-    /// What SEQUENCE says of it ([`nfs_wire::v4::SequenceStatus`]).
+    /// The flags for SEQUENCE ([`nfs_wire::v4::SequenceStatus`]).
     pub(super) status: Arc<AtomicU32>,
     wires: Vec<Weak<Wire>>,
     slots: Vec<Slot>,
@@ -121,16 +121,16 @@ struct InFlight {
     sent: u64,
 }
 
-/// What is to be sent once no lock is held.
+/// Records to send once no lock is held.
 pub(super) type Outgoing = Vec<(Arc<Wire>, Vec<u8>)>;
 
-/// What came of an answer.
+/// The outcome of a callback.
 pub(super) enum CallbackOutcome {
     /// The callback is done.
     Done,
     /// The client asks to be asked again.
     Retry(Callback),
-    /// It was not done, and this channel cannot do it.
+    /// The callback failed, and this channel is unusable.
     Faulty(Callback),
 }
 
@@ -282,7 +282,7 @@ impl Channel {
         Some(answered)
     }
 
-    /// What was asked and has no answer, as the session ends.
+    /// The callbacks without a reply, when the session ends.
     pub(super) fn into_callbacks(self) -> impl Iterator<Item = Callback> {
         self.slots.into_iter().filter_map(|slot| slot.call).map(|call| {
             if let Some(wire) = call.wire.upgrade() {

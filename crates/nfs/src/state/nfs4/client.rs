@@ -25,11 +25,10 @@ pub(crate) struct Client {
     pub(crate) owner: Box<[u8]>,
     pub(crate) verifier: Verifier,
     pub(crate) principal: Principal,
-    /// Whom it counts for.
+    /// The party that its table entries count for.
     pub(crate) party: Party,
-    /// What it is recorded as.
     pub(crate) identity: Identity,
-    /// Where it has introduced itself from, besides.
+    /// Addresses from which it sent an introduction, if there are several.
     addresses: Mutex<Vec<IpAddr>>,
     sessions: AtomicU32,
     /// The second of the service in which it was heard last.
@@ -42,30 +41,28 @@ pub(crate) struct Client {
     /// The open owners of a client of 4.0.
     open_owners: Option<Mutex<OpenOwners>>,
     has_ended: AtomicBool,
-    /// What it is asked.
     pub(crate) callbacks: Arc<Callbacks>,
-    /// What happens to what it holds.
+    /// Claims that volumes revoked.
     pub(super) revoked: Arc<RevokedClaims>,
     /// Whether delegations were taken away that it has not freed, as far as it was heard.
     has_revoked: AtomicBool,
-    /// Its delegations.
+    /// Number of its delegations.
     pub(crate) delegations: Arc<AtomicUsize>,
 }
 
 /// Addresses of one client at most.
 const ADDRESSES_MAX: usize = 16;
 
-/// Who asks, as far as a client can be told from another by it.
+/// The identity of a caller, as far as clients can be told apart by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Principal {
     pub(crate) flavor: AuthFlavor,
     pub(crate) uid: u32,
-    /// Where it calls from.
     pub(crate) address: IpAddr,
 }
 
 impl Principal {
-    /// The same wherever it calls from.
+    /// The identity without the address.
     pub(crate) fn user(&self) -> (AuthFlavor, u32) {
         (self.flavor, self.uid)
     }
@@ -96,11 +93,11 @@ impl Drop for CreateSessionGuard<'_> {
     }
 }
 
-/// What CREATE_SESSION's slot makes of a request.
+/// The decision on a CREATE_SESSION.
 pub(crate) enum CreateSessionVerdict<'c> {
-    /// It is new.
+    /// A new request.
     New(CreateSessionGuard<'c>),
-    /// It was done, and this was the result.
+    /// A repeated request, with its result.
     Replay(Box<[u8]>),
 }
 
@@ -135,7 +132,7 @@ impl Client {
         Self { open_owners: Some(Mutex::default()), ..Self::new(id, who) }
     }
 
-    /// Its open owners, if it is a client of 4.0.
+    /// Its open owners; `None` for a client of later versions.
     pub(crate) fn open_owners(&self) -> Option<MutexGuard<'_, OpenOwners>> {
         self.open_owners.as_ref().map(|owners| owners.lock())
     }
@@ -145,7 +142,7 @@ impl Client {
         self.party.user(uid).admitted(true)
     }
 
-    /// It has introduced itself from this address.
+    /// Adds an address from which it sent an introduction.
     pub(crate) fn add_address(&self, address: IpAddr) {
         let mut addresses = self.addresses.lock();
         if addresses.contains(&address) {
@@ -175,14 +172,13 @@ impl Client {
         self.addresses.lock().contains(&address)
     }
 
-    /// Where it has introduced itself from.
+    /// Addresses from which it sent an introduction.
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         let more = self.addresses.lock();
         if more.is_empty() { vec![self.principal.address] } else { more.clone() }
     }
 
-    /// What it holds.
-    pub(crate) fn held(&self) -> MutexGuard<'_, StateTable> {
+    pub(crate) fn states(&self) -> MutexGuard<'_, StateTable> {
         self.states.lock()
     }
 
@@ -193,7 +189,7 @@ impl Client {
         if revoked.is_empty() && !self.has_revoked.load(Ordering::Relaxed) {
             return status;
         }
-        let mut states = self.held();
+        let mut states = self.states();
         let mut opens = HashSet::new();
         for (file, what) in revoked {
             match what {
@@ -222,14 +218,14 @@ impl Client {
     /// Ends what the exports of a namespace do not admit any longer: what was held so, to be ended in the volumes' claims.
     pub(super) fn withdraw(&self, namespace: &Namespace) -> Vec<WithdrawnClaim> {
         // A client of 4.0 cannot say that it knows of what it has lost.
-        let ended = self.held().withdraw(namespace, self.open_owners.is_none());
+        let ended = self.states().withdraw(namespace, self.open_owners.is_none());
         if !ended.is_empty() {
             self.has_revoked.store(true, Ordering::Relaxed);
         }
         ended
     }
 
-    /// How many volumes know it.
+    /// Number of volumes in which it is a holder.
     #[cfg(test)]
     pub(crate) fn holder_count(&self) -> usize {
         Arc::strong_count(&self.revoked) - 1
@@ -242,7 +238,7 @@ impl Client {
 
     /// Ends an open that is of no use to it.
     pub(crate) fn close(&self, stateid: &Stateid) {
-        let mut states = self.held();
+        let mut states = self.states();
         let Some(index) = states.index_of(stateid) else { return };
         if let Some(State::Open(open)) = states.remove(index) {
             drop(states);
@@ -255,10 +251,10 @@ impl Client {
         !self.revoked.is_empty()
     }
 
-    /// It ends, with all that it holds: to whom that must be said.
+    /// Ends the client and returns its holders, whose claims the caller ends.
     pub(crate) fn end(&self) -> Vec<VolumeHolder> {
         self.has_ended.store(true, Ordering::SeqCst);
-        self.held().end()
+        self.states().end()
     }
 
     /// Whether it has ended.
@@ -268,7 +264,7 @@ impl Client {
 
     /// Whether it has a session or holds anything.
     pub(crate) fn has_state(&self) -> bool {
-        self.sessions.load(Ordering::SeqCst) > 0 || !self.held().is_empty()
+        self.sessions.load(Ordering::SeqCst) > 0 || !self.states().is_empty()
     }
 
     /// Whether it has sessions.
@@ -285,7 +281,7 @@ impl Client {
         }
     }
 
-    /// It was heard in this second of the service.
+    /// Notes that the client was seen in this second of the service.
     pub(crate) fn mark_seen(&self, second: u64) {
         self.last_seen.store(second, Ordering::Relaxed);
     }
@@ -295,7 +291,7 @@ impl Client {
         self.last_seen.load(Ordering::Relaxed)
     }
 
-    /// It says that it has reclaimed all it wants; false if it had said so before.
+    /// Handles RECLAIM_COMPLETE; false if it is a repetition.
     pub(crate) fn complete_reclaim(&self) -> bool {
         !self.has_reclaimed.swap(true, Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! What an operator sees of the clients of NFSv4.
+//! Clients of NFSv4 as an operator sees them.
 
 use super::ServiceState;
 use super::client::Client;
@@ -13,13 +13,13 @@ use std::time::Duration;
 /// A client, and how much it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientInfo {
-    /// Where it has introduced itself from.
+    /// Addresses from which it sent an introduction.
     pub addresses: Vec<IpAddr>,
-    /// How it calls itself.
+    /// The name that the client gives itself.
     pub owner: Box<[u8]>,
     /// The minor versions that it speaks.
     pub minors: BTreeSet<u32>,
-    /// Its sessions; of version 0 there are none.
+    /// Number of sessions; version 4.0 has none.
     pub sessions: usize,
     /// The slots of these sessions.
     pub slots: usize,
@@ -27,7 +27,7 @@ pub struct ClientInfo {
     pub opens: usize,
     /// The byte ranges that it has locked.
     pub ranges: usize,
-    /// Its delegations.
+    /// Number of delegations.
     pub delegations: usize,
     /// Since when it has not been heard.
     pub silent: Duration,
@@ -48,7 +48,7 @@ impl ServiceState {
             if client.open_owners().is_some() {
                 minors.insert(0);
             }
-            let (opens, ranges) = client.held().counts();
+            let (opens, ranges) = client.states().counts();
             ClientInfo {
                 addresses: client.addresses(),
                 owner: name_given_by_client(&client.owner).into(),

@@ -23,7 +23,7 @@ pub(crate) fn without_admission(owner: &[u8]) -> Cow<'_, [u8]> {
     registered_name(name_given_by_client(owner), protection_of(owner), false).into_owned().into()
 }
 
-/// How the connection was protected over which a client that is known by this name has introduced itself.
+/// The protection of the connection over which a client of this name introduced itself.
 pub(crate) fn protection_of(owner: &[u8]) -> Protection {
     let mark = owner.get(OPAQUE_LIMIT as usize..).and_then(<[u8]>::last).copied().unwrap_or(0);
     let all = [Protection::Encrypted, Protection::Verified];

@@ -33,7 +33,7 @@ struct Unconfirmed {
     _slot: Slot,
 }
 
-/// Who asks for a client's number.
+/// An EXCHANGE_ID.
 #[derive(Clone, Copy)]
 pub(crate) struct Introduction<'a> {
     pub(crate) owner: &'a [u8],

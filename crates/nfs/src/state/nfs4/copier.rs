@@ -18,7 +18,7 @@ use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::sync::Mutex;
 use vfs::{FsError, OpenFile, Origin, PendingSync, SharedNamespace, Span, Stability, panics};
 
-/// What is copied before it is the next copy's turn; the same where a limit has to be paid for it.
+/// Bytes that are copied before the next copy's turn, without and with limits.
 const PART_BYTES: u64 = 8 << 20;
 const PAID_PART_BYTES: u64 = COPY_PAID_BYTES_MAX;
 
@@ -27,13 +27,13 @@ pub(crate) struct BackgroundCopy {
     pub(crate) source: Arc<OpenFile<'static>>,
     pub(crate) target: Arc<OpenFile<'static>>,
     pub(crate) span: Span,
-    /// What was written is safe if this is still so at COMMIT.
+    /// The write verifier from before the copy.
     pub(crate) writeverf: Verifier,
     /// The target's filehandle, as the client knows it.
     pub(crate) handle: Box<[u8]>,
     pub(crate) client: Weak<Client>,
     pub(crate) stateid: Stateid,
-    /// Where the client has asked from, the address that pays, and the exports that let it in.
+    /// The origin and the payer of the COPY, and the current exports.
     pub(crate) origin: Origin,
     pub(crate) payer: IpAddr,
     pub(crate) namespace: SharedNamespace,
@@ -139,7 +139,7 @@ impl Copier {
         while let Some((side, admission)) = part.unpaid.pop() {
             match admission.try_acquire() {
                 Ok(permit) => part.paid.push((side, permit)),
-                Err(admission) => return self.wait(copy, part, (side, &admission)),
+                Err(admission) => return self.wait(copy, part, side, &admission),
             }
         }
         match copy.copy_part(part) {
@@ -150,7 +150,7 @@ impl Copier {
     }
 
     /// Goes on with a copy when the limit allows it. Where too many wait for that, what is copied counts.
-    fn wait(&self, copy: BackgroundCopy, part: Part, (side, admission): (CopySide, &Admission)) {
+    fn wait(&self, copy: BackgroundCopy, part: Part, side: CopySide, admission: &Admission) {
         let waiting = Arc::new(Mutex::new(Some((copy, part))));
         let (copier, admission) = (self.clone(), admission.clone());
         let unpaid =
@@ -176,7 +176,7 @@ impl BackgroundCopy {
         CopyAdmission::new(&self.source, &self.target, self.payer)
     }
 
-    /// What is copied next, and what is to be paid for that.
+    /// The next part, and the admissions it needs.
     fn next_part(&self) -> Part {
         let copy_admission = self.admission();
         let most = if copy_admission.is_limited() { PAID_PART_BYTES } else { PART_BYTES };

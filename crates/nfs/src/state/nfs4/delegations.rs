@@ -23,7 +23,7 @@ pub(crate) struct DelegationState {
     pub(crate) origin: Origin,
     /// If the client may write without saying so.
     pub(crate) writing: Option<WriteDelegationGuard>,
-    /// It was taken away, and the client has not said that it knows.
+    /// Revoked, and not yet freed by the client.
     pub(crate) is_revoked: bool,
     pub(crate) _guard: DelegationGuard,
 }

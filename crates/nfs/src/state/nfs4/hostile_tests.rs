@@ -30,7 +30,7 @@ struct Guest {
     user: (u32, u32),
     name: Vec<u8>,
     host: Host,
-    /// Its number in 4.0.
+    /// The client id in 4.0.
     id: u64,
 }
 

@@ -48,11 +48,11 @@ use writers::WriteDelegations;
 
 /// All state of one service.
 pub struct ServiceState {
-    /// How long a client keeps what it holds without a sign of life, in seconds.
+    /// Seconds for which a client keeps its state without contact.
     pub(crate) lease_s: u32,
     /// The minor versions that are served.
     pub(crate) minors: RangeInclusive<u32>,
-    /// Who is known over a restart. Their number of this start is part of every client's number.
+    /// The clients recorded for a restart. The number of this start is part of every client id.
     records: Arc<ClientRecords>,
     /// The time after a start in which those who are known claim again what they had.
     pub(crate) grace: Grace,
@@ -60,19 +60,18 @@ pub struct ServiceState {
     pub(crate) names: Option<IdNames>,
     /// The port at all addresses of the service.
     pub(crate) port: u16,
-    /// What tells this service from every other one (`so_major_id`, `eir_server_scope`).
+    /// The unique name of this service (`so_major_id`, `eir_server_scope`).
     pub(crate) name: Box<[u8]>,
     clients: Mutex<Clients>,
     sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
     sessions_made: AtomicU64,
     secret: RandomState,
-    /// How much clients may make the service remember.
+    /// The bounds on state.
     pub(crate) tables: Tables,
-    /// What clients of 4.0 have besides.
     v40: v40::Shared,
     /// Seconds since the start.
     second: Arc<AtomicU64>,
-    /// How clients are asked for what others want.
+    /// Delivers recalls and lock notices to clients.
     pub(crate) notifier: ClientNotifier,
     /// Files that are delegated for writing.
     pub(crate) writers: Arc<WriteDelegations>,
@@ -88,7 +87,7 @@ pub struct ServiceState {
 pub(crate) const DEFAULT_PORT: u16 = 2049;
 /// A client that holds nothing but sessions is forgotten after so many leases without a sign of life.
 const IDLE_LEASES: u64 = 2;
-/// What a client holds stays for so long after its lease has ended, as long as nobody wants it (RFC 8881 §8.4.2.4).
+/// Seconds for which the state of a client stays after its lease, unless another client wants it (RFC 8881 §8.4.2.4).
 const COURTESY_S: u64 = 24 * 3600;
 
 impl ServiceState {
@@ -119,25 +118,25 @@ impl ServiceState {
         }
     }
 
-    /// The same for a service that has recorded its clients: for as long as `grace` lasts they claim again what they had.
+    /// Adds the clients recorded before a restart, which reclaim state until `grace` ends.
     #[must_use]
     pub fn restarted_with(self, records: Arc<ClientRecords>, grace: Grace) -> Self {
         Self { records, grace, ..self }
     }
 
-    /// The same for a service that delegates files for writing, too, if that is wanted.
+    /// Enables or disables write delegations.
     #[must_use]
     pub fn delegating_writes(self, delegates_writing: bool) -> Self {
         Self { delegates_writing, ..self }
     }
 
-    /// The same for a service at this port.
+    /// Sets the port.
     #[must_use]
     pub fn at_port(self, port: u16) -> Self {
         Self { port, ..self }
     }
 
-    /// The same for a service that names users and groups by these, if any.
+    /// Sets the names of users and groups.
     #[must_use]
     pub fn with_names(self, names: Option<IdNames>) -> Self {
         Self { names, ..self }
@@ -203,7 +202,7 @@ impl ServiceState {
     pub(crate) fn introduce(&self, who: &Introduction<'_>) -> Result<Arc<Client>, Status> {
         let now = self.second();
         let is_heard = |client: &Client| now.saturating_sub(client.heard()) <= u64::from(self.lease_s);
-        self.check_record((who.owner, who.verifier, who.principal))?;
+        self.check_record(who.owner, who.verifier, who.principal)?;
         let introduced = self.clients().introduce(self.records.boot(), who, is_heard);
         let (client, ended) = introduced?;
         if let Some(ended) = ended {
@@ -216,7 +215,7 @@ impl ServiceState {
 
     /// Whether an introduction may be: while clients claim again what they had before a restart, nobody else takes the name of one that
     /// was recorded.
-    fn check_record(&self, (owner, verifier, principal): (&[u8], Verifier, Principal)) -> Result<(), Status> {
+    fn check_record(&self, owner: &[u8], verifier: Verifier, principal: Principal) -> Result<(), Status> {
         let identity = || Identity::new(owner, verifier, principal);
         let is_taken = self.grace.is_active() && self.records.is_of_other_client(&identity());
         if is_taken { Err(Status::DELAY) } else { Ok(()) }
@@ -241,8 +240,14 @@ impl ServiceState {
         id[..8].copy_from_slice(&self.secret.hash_one((number, 0)).to_be_bytes());
         id[8..].copy_from_slice(&self.secret.hash_one((number, 1)).to_be_bytes());
         let (slot, room) = self.room_for_session(client)?;
-        let room = (room, &self.tables.cached_replies);
-        let session = Arc::new(Session::new(id, Arc::clone(client), (back.minor, fore), room));
+        let session = Arc::new(Session::new(
+            id,
+            Arc::clone(client),
+            back.minor,
+            fore,
+            room,
+            &self.tables.cached_replies,
+        ));
         {
             let mut sessions = self.sessions.write();
             client.count_session(true);
@@ -329,12 +334,12 @@ impl ServiceState {
         let lease = u64::from(self.lease_s);
         self.tick_40(second, &clients);
         for client in clients {
-            client.held().stop_waiting(|lock| lock.until < second);
-            client.callbacks.tick(second, |stateid| client.held().index_of(stateid).is_some());
+            client.states().stop_waiting(|lock| lock.until < second);
+            client.callbacks.tick(second, |stateid| client.states().index_of(stateid).is_some());
             let silent = second.saturating_sub(client.heard());
             let ends_after = match client.has_state() {
                 false => lease,
-                true if client.held().is_empty() => IDLE_LEASES * lease,
+                true if client.states().is_empty() => IDLE_LEASES * lease,
                 true => lease + COURTESY_S,
             };
             if silent > ends_after {
@@ -363,7 +368,7 @@ impl ServiceState {
         }
     }
 
-    /// What a client has that is silent for longer than its lease yields to others.
+    /// Lets the claims of a client yield to others after its lease.
     pub(crate) fn expire_lease(&self, client: &Client) {
         // Before others get what it has: after a restart it would not know (RFC 8881 §8.4.3).
         self.erase_record(client);
@@ -374,9 +379,9 @@ impl ServiceState {
         }
     }
 
-    /// What a client has is its own again.
+    /// Makes the claims of a client its own again.
     fn restore_claims(&self, client: &Client) {
-        for holding in client.held().holders() {
+        for holding in client.states().holders() {
             holding.export.volume.claims().renew(holding.id);
         }
         // Who has lost something finds that out first.
@@ -433,9 +438,9 @@ impl ServiceState {
     }
 }
 
-/// What a client holds yields to whoever wants it.
+/// Lets the claims of a client yield to others.
 fn lapse(client: &Client) {
-    for holding in client.held().holders() {
+    for holding in client.states().holders() {
         let volume = &holding.export.volume;
         let claims: &Claims = volume.claims();
         let effects = claims.lapse(volume.now(), holding.id);

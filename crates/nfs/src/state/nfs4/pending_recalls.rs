@@ -1,4 +1,4 @@
-//! What clients have to be asked is asked on a thread of its own, because whoever caused it may hold any lock.
+//! Delivers recalls and lock notices on a thread of their own: the caller may hold any lock.
 
 use super::channel::Callback;
 use super::client::Client;
@@ -25,7 +25,7 @@ struct ClientHolder {
     sender: Sender<Notice>,
 }
 
-/// What a client has to be asked.
+/// An effect that a client has to be told of.
 struct Notice {
     client: Weak<Client>,
     volume: VolumeId,
@@ -42,7 +42,7 @@ impl Holder for ClientHolder {
     }
 }
 
-/// Where what clients have to be asked is handed in.
+/// Queues effects for delivery to clients.
 #[derive(Default)]
 pub(crate) struct ClientNotifier {
     sender: OnceLock<Sender<Notice>>,
@@ -107,7 +107,7 @@ fn work(notices: &Receiver<Notice>, recent_recalls: &RecentRecalls, second: &Ato
             }
             Effect::Resume { file, ticket, .. } => {
                 let place = (volume, file);
-                client.held().stop_waiting(|lock| lock.volume_file == place && lock.ticket == ticket);
+                client.states().stop_waiting(|lock| lock.volume_file == place && lock.ticket == ticket);
             }
             Effect::Revoked { .. } | Effect::Remove { .. } => {}
         });
@@ -116,7 +116,7 @@ fn work(notices: &Receiver<Notice>, recent_recalls: &RecentRecalls, second: &Ato
 
 /// Asks a client for a delegation back. Its table is locked as long as an OPEN gives one, so it is there.
 fn recall(client: &Arc<Client>, volume: VolumeId, file: FileKey) {
-    let states = client.held();
+    let states = client.states();
     let Some(index) = states.delegation_of(&(volume, file)) else { return };
     let (stateid, Ok(delegation)) = (states.stateid(index), states.delegation(index)) else { return };
     let fh = FileHandle(&delegation.handle);
@@ -127,7 +127,7 @@ fn recall(client: &Arc<Client>, volume: VolumeId, file: FileKey) {
 
 /// Tells a client that it may ask again for a lock.
 fn notify_lock(client: &Arc<Client>, place: VolumeFile, ticket: Ticket, second: u64) {
-    let callback = client.held().notify(&place, ticket, second + RESERVED_S);
+    let callback = client.states().notify(&place, ticket, second + RESERVED_S);
     if let Some(callback) = callback {
         client.callbacks.call(callback);
     }

@@ -27,7 +27,7 @@ const BOOTS: u32 = 1 << 30;
 
 type Log = RecordLog<HEADER_BYTES, RECORD_BYTES>;
 
-/// What a client is known by, in every minor version.
+/// The identity of a client, in every minor version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// SHA-256 of the name that it gives itself (`co_ownerid`, `nfs_client_id4.id`).
@@ -37,7 +37,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Of the client that gives itself this name.
+    /// The identity of the client that gives itself this name.
     pub(crate) fn new(owner: &[u8], verifier: Verifier, principal: Principal) -> Self {
         Self { owner: Sha256::digest(owner).into(), verifier, principal }
     }
@@ -55,7 +55,7 @@ impl Identity {
 #[derive(Debug)]
 pub struct ClientRecords {
     boot: u32,
-    /// Who had state when the last run ended.
+    /// The clients that had state when the last run ended.
     previous: HashMap<[u8; 32], (RecordId, Identity)>,
     file: Mutex<RecordFile>,
     bounds: Arc<Bounds>,
@@ -146,7 +146,7 @@ impl ClientRecords {
         !self.previous.is_empty()
     }
 
-    /// Who it was before the restart, if it had state then.
+    /// The record of a client that had state before the restart.
     pub(crate) fn earlier(&self, identity: &Identity) -> Option<RecordId> {
         self.previous
             .get(&identity.owner)

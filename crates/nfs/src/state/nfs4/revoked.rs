@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::claims::RevokedClaim;
 use vfs::sync::Mutex;
 
-/// What was taken from a client since it was heard last.
+/// The claims of a client that were revoked since its last request.
 #[derive(Default)]
 pub(crate) struct RevokedClaims {
     claims: Mutex<Vec<(VolumeFile, RevokedClaim)>>,
@@ -27,7 +27,7 @@ impl RevokedClaims {
         !self.is_any.load(Ordering::Acquire)
     }
 
-    /// What was taken from it since this was asked last.
+    /// Takes the claims revoked since the last call.
     pub(super) fn take(&self) -> Vec<(VolumeFile, RevokedClaim)> {
         if self.is_empty() {
             return Vec::new();

@@ -12,7 +12,7 @@ use vfs::sync::Mutex;
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) client: Arc<Client>,
-    /// What was agreed on for requests of the client.
+    /// The negotiated parameters of the fore channel.
     pub(crate) fore: ChannelAttrs,
     /// The minor version that it was made with.
     pub(crate) minor: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Session {
     cached_replies: Arc<Bounds>,
     _room: bounds::Slot,
     has_ended: AtomicBool,
-    /// What is to be said of its back channel.
+    /// The SEQUENCE flags of its back channel.
     pub(super) back_status: Arc<AtomicU32>,
 }
 
@@ -41,11 +41,11 @@ pub(crate) struct SlotInUse {
     is_complete: bool,
 }
 
-/// What a session makes of a request.
+/// The decision on a SEQUENCE.
 pub(crate) enum SequenceStart {
-    /// It is new.
+    /// A new request.
     New(SlotInUse),
-    /// It was done, and this was the reply.
+    /// A repeated request, with its reply.
     Replay(Box<[u8]>),
 }
 
@@ -54,8 +54,10 @@ impl Session {
     pub(crate) fn new(
         id: SessionId,
         client: Arc<Client>,
-        (minor, fore): (u32, ChannelAttrs),
-        (room, cached_replies): (bounds::Slot, &Arc<Bounds>),
+        minor: u32,
+        fore: ChannelAttrs,
+        room: bounds::Slot,
+        cached_replies: &Arc<Bounds>,
     ) -> Self {
         let blocks = (fore.maxrequests as usize).div_ceil(SLOT_BLOCK);
         let slots = (0..blocks).map(|_| OnceLock::new()).collect();
@@ -72,7 +74,7 @@ impl Session {
         }
     }
 
-    /// What SEQUENCE has to say of its back channel.
+    /// The SEQUENCE flags of its back channel.
     pub(crate) fn back_status(&self) -> SequenceStatus {
         SequenceStatus(self.back_status.load(Ordering::Relaxed))
     }

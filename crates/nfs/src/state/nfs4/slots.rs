@@ -17,7 +17,7 @@ enum SlotState {
     Fresh,
     /// A request with this print is being done.
     Busy(RequestFingerprint),
-    /// It was done, and this was the reply if it was to be kept.
+    /// Done, with the reply if it is cached.
     Done(RequestFingerprint, Option<Box<CachedReply>>),
 }
 
@@ -47,21 +47,20 @@ impl CachedReply {
     }
 }
 
-/// What tells two requests apart that claim to be the same: who asks, and a checksum of what.
+/// Distinguishes requests with the same sequence number: the user, and a checksum of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestFingerprint {
     pub(crate) uid: u32,
     pub(crate) checksum: u64,
 }
 
-/// What a slot makes of a request.
+/// The decision on a request in a slot.
 #[derive(Debug)]
 pub(crate) enum SlotVerdict {
     /// A new request: do it, then [`Slot::complete`] it. The client wants its reply kept if there is room here.
     New(Option<Box<CachedReply>>),
-    /// It was done: this was the reply.
+    /// A repeated request, with its reply.
     Replay(Box<[u8]>),
-    /// It cannot be done.
     Refused(Status),
 }
 
@@ -143,7 +142,7 @@ mod tests {
         Some(room)
     }
 
-    /// What a slot makes of a request: its reply, or its status, which is OK for one that is to be done.
+    /// Begins a request: its reply, or its status, which is OK for a new one.
     fn begin(slot: &mut Slot, sequence: u32, fingerprint: RequestFingerprint) -> Result<Box<[u8]>, Status> {
         match slot.begin(sequence, fingerprint, |_| Ok(Some(room()))) {
             SlotVerdict::New(_) => Err(Status::OK),

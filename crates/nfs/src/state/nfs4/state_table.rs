@@ -1,7 +1,7 @@
-//! What one client holds, by stateid.
+//! The state of one client, by stateid.
 //!
-//! A stateid's `other` says which start of the service, which client, which place in this table, and how often the place
-//! was given away before: so a stateid of another client or of an earlier time finds nothing.
+//! A stateid's `other` contains the client id, the index in this table, and the generation of that entry. So a stateid
+//! of another client or of an earlier use finds nothing.
 
 use super::copies::{CopyProgress, CopyState};
 use super::delegations::{DelegationState, VolumeFile};
@@ -30,19 +30,19 @@ pub(crate) struct StateTable {
     lock_owners: HashMap<Box<[u8]>, u64>,
     lock_owner_uses: HashMap<u64, LockOwnerUse>,
     lock_owners_seen: u64,
-    /// How many states and how many byte ranges it has.
+    /// Number of states and of byte ranges.
     states: usize,
     ranges: usize,
-    /// Who it is to the claims of each volume.
+    /// Its holders in the claims of volumes.
     holders: HashMap<VolumeId, VolumeHolder>,
-    /// Where the delegations of files are.
+    /// Indexes of delegations by file.
     pub(super) delegations: HashMap<VolumeFile, u32>,
     /// Delegations that were taken away.
     pub(super) revoked: usize,
     /// Other states that were, when the lease was over and by whom rules the exports.
     expired: usize,
     withdrawn: usize,
-    /// Where its copies are.
+    /// Indexes of copies.
     copies: Vec<u32>,
     /// Locks that are waited for.
     pub(super) waiting: Vec<WaitingLock>,
@@ -54,7 +54,7 @@ pub(crate) struct StateTable {
 struct LockOwnerUse {
     name: Box<[u8]>,
     states: u32,
-    /// Its requests in 4.0.
+    /// The sequence of its requests in 4.0.
     sequence: Sequence,
 }
 
@@ -74,7 +74,7 @@ struct TableEntry {
     slot: Option<Slot>,
 }
 
-/// What a stateid stands for.
+/// The state of a stateid.
 pub(crate) enum State {
     /// A file that an owner has open.
     Open(OpenState),
@@ -84,7 +84,7 @@ pub(crate) enum State {
     Delegation(DelegationState),
     /// A copy that goes on by itself.
     Copy(CopyState),
-    /// What was taken from the client when its lease was over, which is to say that it knows (RFC 8881 §8.4.2.4).
+    /// Revoked after the lease ended. The client has to free it (RFC 8881 §8.4.2.4).
     Expired,
     /// No rule of an export admits it any longer.
     Withdrawn,
@@ -99,7 +99,7 @@ pub(crate) struct OpenState {
     pub(crate) access: Access,
     /// Address from which the client has opened it.
     pub(crate) origin: Origin,
-    /// Where the states of its locks are.
+    /// Indexes of its lock states.
     pub(crate) locks: Vec<u32>,
     /// The pairs of access and deny that were opened, a bit each: only to these a downgrade leads (RFC 8881 §18.18.3).
     pub(crate) pairs: u16,
@@ -249,7 +249,6 @@ impl StateTable {
         }
     }
 
-    /// The same, to be changed.
     pub(crate) fn open_mut(&mut self, index: u32) -> Result<&mut OpenState, Status> {
         match self.state_mut(index) {
             Some(State::Open(open)) => Ok(open),
@@ -257,7 +256,7 @@ impl StateTable {
         }
     }
 
-    /// How many opens and how many byte ranges there are.
+    /// Number of opens and of byte ranges.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.opens.len(), self.ranges)
     }
@@ -267,7 +266,7 @@ impl StateTable {
         self.ranges < CLIENT_RANGES_MAX
     }
 
-    /// So many byte ranges are now held under the state of a place.
+    /// Sets the number of byte ranges of a lock state.
     pub(crate) fn count_ranges(&mut self, index: u32, now: usize) {
         let entry = self.entries.get_mut(index as usize);
         if let Some(State::Lock(lock)) = entry.and_then(|entry| entry.state.as_mut()) {
@@ -295,7 +294,7 @@ impl StateTable {
         }
     }
 
-    /// What an owner has open of a file.
+    /// The open of an owner and a file.
     pub(crate) fn open_by(&self, owner: &[u8], file: FileId) -> Option<u32> {
         self.opens.get(&(Box::from(owner), file)).copied()
     }
@@ -526,7 +525,7 @@ impl StateTable {
         }
     }
 
-    /// How many copies it has that have ended and hold nothing any longer.
+    /// Number of copies that have ended.
     fn ended_copies(&self) -> usize {
         self.copies.iter().filter(|&&index| self.copy_has_ended(index)).count()
     }
@@ -535,7 +534,7 @@ impl StateTable {
         matches!(self.state(index), Some(State::Copy(copy)) if copy.0.ended().is_some())
     }
 
-    /// Who it is to the claims of a volume, if it holds something there.
+    /// Its holder in the claims of a volume.
     pub(crate) fn holder(&self, volume: VolumeId) -> Option<HolderId> {
         self.holders.get(&volume).map(|holding| holding.id)
     }
@@ -545,7 +544,6 @@ impl StateTable {
         self.holders.insert(volume, holding);
     }
 
-    /// Who it is to the claims of all volumes.
     pub(crate) fn holders(&self) -> impl Iterator<Item = &VolumeHolder> {
         self.holders.values()
     }

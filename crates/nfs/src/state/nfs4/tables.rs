@@ -16,7 +16,7 @@ pub(crate) struct Tables {
     pub(crate) clients: Arc<Bounds>,
     /// Clients that have not.
     pub(crate) introductions: Arc<Bounds>,
-    /// The same of 4.0.
+    /// Unconfirmed clients of 4.0.
     pub(crate) introductions_40: Arc<Bounds>,
     pub(crate) sessions: Arc<Bounds>,
     /// Bytes of replies that sessions keep, and of those that they may have to keep.
@@ -78,8 +78,8 @@ impl Table {
         match self {
             Self::Clients => true,
             Self::Sessions => client.has_sessions(),
-            Self::States => !client.held().is_empty(),
-            Self::Ranges => client.held().counts().1 > 0,
+            Self::States => !client.states().is_empty(),
+            Self::Ranges => client.states().counts().1 > 0,
             Self::Delegations => client.has_delegations(),
             Self::OpenOwners => client.open_owners().is_some_and(|owners| !owners.is_empty()),
         }
@@ -94,7 +94,7 @@ impl ServiceState {
         self.reserve_for(table, party, client.id)
     }
 
-    /// The same for a client that there may be yet.
+    /// Like [`ServiceState::reserve`], for a client that may not exist yet.
     pub(crate) fn reserve_for(&self, table: Table, party: &Party, client: ClientId) -> Result<Slot, Status> {
         loop {
             match self.tables.bounds(table).take(party, 1) {

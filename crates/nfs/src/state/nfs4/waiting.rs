@@ -53,7 +53,7 @@ impl StateTable {
         self.waiting.iter().any(is_it)
     }
 
-    /// It waits for a lock. Its owner keeps its number meanwhile.
+    /// Adds a lock that the client waits for. The owner keeps its number meanwhile.
     pub(crate) fn wait(&mut self, lock: WaitingLock, name: &[u8]) -> Result<(), Status> {
         self.count_state()?;
         self.use_lock_owner(lock.owner.owner, name);
@@ -61,7 +61,7 @@ impl StateTable {
         Ok(())
     }
 
-    /// It waits for these no longer: their tickets.
+    /// Removes locks that the client waits for, and returns their tickets.
     pub(crate) fn stop_waiting(&mut self, is_one: impl Fn(&WaitingLock) -> bool) -> Vec<Ticket> {
         let stopped: Vec<WaitingLock> = self.waiting.extract_if(.., |lock| is_one(lock)).collect();
         self.discount_states(stopped.len());

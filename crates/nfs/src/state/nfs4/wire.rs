@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use vfs::sync::Mutex;
 use xdr::{Decode, Reader};
 
-/// What takes records to a client, without waiting for it.
+/// Sends records to a client without blocking.
 pub(crate) trait Sender: Send + Sync {
     /// Sends a record, or queues it.
     fn send_record(&self, record: &[u8]);
@@ -23,7 +23,7 @@ pub(crate) struct Wire {
 #[derive(Default)]
 struct Calls {
     last_xid: u32,
-    /// Whose calls have no reply yet.
+    /// The callers of the calls without a reply.
     waiting: HashMap<u32, Weak<Callbacks>>,
 }
 

@@ -1,5 +1,4 @@
-//! Who has files delegated for writing, and what these clients say of them when they are asked (CB_GETATTR, RFC 8881 §10.4.3,
-//! §20.1).
+//! Clients with write delegations, and the attributes that they report on CB_GETATTR (RFC 8881 §10.4.3, §20.1).
 
 use super::callbacks::Callbacks;
 use super::channel::{Callback, GetattrListener};
@@ -28,7 +27,7 @@ pub(crate) struct DelegatedWriter {
     callbacks: Weak<Callbacks>,
     /// The filehandle that the client knows the file by.
     handle: Box<[u8]>,
-    /// How long the file can be.
+    /// The longest that the file can be.
     bytes_max: u64,
     /// Whether the client keeps the file's times, too (RFC 9754 §5).
     pub(crate) keeps_times: bool,
@@ -37,7 +36,7 @@ pub(crate) struct DelegatedWriter {
     query: Mutex<AttrQuery>,
 }
 
-/// What the client was asked last.
+/// The last query to the client.
 #[derive(Default)]
 struct AttrQuery {
     number: u64,
@@ -45,7 +44,7 @@ struct AttrQuery {
     answer: Option<ReportedAttrs>,
 }
 
-/// What a client says of the file.
+/// The attributes that a client reports of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReportedAttrs {
     pub(crate) size: u64,
@@ -57,7 +56,7 @@ pub(crate) struct ReportedAttrs {
     is_applied: bool,
 }
 
-/// What is to be done for who looks at the file.
+/// The answer to a query for the attributes of a delegated file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WriterAnswer {
     /// This is how it is.
@@ -108,12 +107,11 @@ impl WriteDelegations {
         WriteDelegationGuard { writers: Arc::clone(self), file, writer }
     }
 
-    /// Who has a file delegated for writing.
+    /// The client with a write delegation of a file.
     pub(crate) fn of(&self, file: &(VolumeId, FileKey)) -> Option<Arc<DelegatedWriter>> {
         self.files().get(file).cloned()
     }
 
-    /// How many there are.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)
@@ -138,7 +136,7 @@ impl DelegatedWriter {
         }
     }
 
-    /// What it is asked for.
+    /// The attributes to query.
     fn queried_attrs(&self) -> Bitmap {
         let all = [CHANGE, SIZE, TIME_DELEG_ACCESS, TIME_DELEG_MODIFY];
         Bitmap::of(if self.keeps_times { &all } else { &all[..2] })
@@ -149,7 +147,7 @@ impl DelegatedWriter {
         *self.change.lock() = Some(change);
     }
 
-    /// What to do for who looks at the file now. The client is asked once a second at most.
+    /// The attributes of the file as the client has them now. Queries the client at most once a second.
     pub(crate) fn query(self: &Arc<Self>, now: Nanos) -> WriterAnswer {
         if self.change.lock().is_none() {
             return WriterAnswer::Wait;
@@ -185,7 +183,7 @@ impl DelegatedWriter {
 }
 
 impl GetattrListener for DelegatedWriter {
-    /// What cannot be is no answer.
+    /// Ignores attributes that are impossible.
     fn answered(&self, number: u64, attributes: &Fattr<'_>) {
         let written =
             read(attributes, &self.queried_attrs()).filter(|written| written.size <= self.bytes_max);
@@ -197,7 +195,7 @@ impl GetattrListener for DelegatedWriter {
     }
 }
 
-/// What the attributes say, if they are those that were asked for.
+/// Decodes the attributes, if they are the queried ones.
 fn read(attributes: &Fattr<'_>, asked: &Bitmap) -> Option<ReportedAttrs> {
     if attributes.attrmask != *asked {
         return None;

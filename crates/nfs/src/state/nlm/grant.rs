@@ -22,12 +22,12 @@ use vfs::VolumeId;
 use vfs::claims::{Effect, Outcome, Request, RevokedClaim, Ticket, Verdict};
 use xdr::{Decode, Encode, Reader};
 
-/// How long after a call that was not answered the next one is made; each time longer.
+/// Time before an unanswered call is repeated; it grows with each attempt.
 const RETRY: Duration = Duration::from_secs(5);
 
 impl super::Locks {
-    /// What is to be done again and again: calls that were not answered, clients that hold nothing any more or are gone,
-    /// and our restart. `connected` tells which addresses have connections: clients there are not gone.
+    /// Repeats unanswered calls, forgets clients that hold nothing or do not respond, and sends notices of our restart.
+    /// `connected` returns the addresses with connections; clients there are alive.
     pub fn tick(&self, connected: impl FnOnce() -> HashSet<IpAddr>) {
         self.0.process_events();
         self.0.forget_idle();
@@ -50,7 +50,7 @@ impl Shared {
             looking.process_events();
             Some(true)
         };
-        if !self.workers.submit((here, &self.party(here)), look) {
+        if !self.workers.submit(here, &self.party(here), look) {
             self.is_processing_scheduled.store(false, Ordering::SeqCst);
         }
     }
@@ -111,7 +111,7 @@ impl Shared {
         state.settle(client, served.claims(), holder, key);
     }
 
-    /// What stood in the way of a lock besides other locks has gone: it is asked for anew.
+    /// Requests a lock again after a conflict other than a lock is gone.
     fn retry_lock(&self, client: IpAddr, volume: VolumeId, ticket: Ticket) {
         let mut state = self.state();
         let Some((served, holder)) = state.volume_holder(client, volume) else { return };
@@ -155,7 +155,7 @@ impl Shared {
                 shared.handle_reply(client, volume, ticket, answer);
                 Some(has_answered)
             };
-            if !self.workers.submit((client, &self.party(client)), offer) {
+            if !self.workers.submit(client, &self.party(client), offer) {
                 self.handle_reply(client, volume, ticket, None);
             }
         }
@@ -267,7 +267,7 @@ impl Shared {
             }
             Some(has_answered)
         };
-        self.workers.submit((client, &self.party(client)), ask);
+        self.workers.submit(client, &self.party(client), ask);
     }
 
     /// Has the locks and shares of clients that do not answer yield to clients that want them.
@@ -308,7 +308,7 @@ impl Shared {
         };
         for call in due {
             let (shared, party) = (Arc::clone(self), self.party(call.host));
-            self.workers.submit((call.host, &party), move || {
+            self.workers.submit(call.host, &party, move || {
                 let has_answered = shared.caller.call(&call).is_some();
                 if has_answered && let Some(restart) = &mut *shared.restart() {
                     restart.acknowledge(call.host);

@@ -33,7 +33,7 @@ pub struct Locks(pub(crate) Arc<Shared>);
 
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// What has happened to clients' claims and is not yet looked at.
+    /// Effects on clients' claims that are not processed yet.
     pub(crate) events: Mutex<Vec<ClaimEvent>>,
     /// Somebody is about to look at it.
     pub(crate) is_processing_scheduled: AtomicBool,
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     namespace_tracker: NamespaceTracker,
 }
 
-/// What has happened to a client's claim.
+/// An effect on a client's claim.
 pub(crate) struct ClaimEvent {
     pub(crate) client: IpAddr,
     pub(crate) volume: VolumeId,
@@ -74,7 +74,7 @@ pub(crate) struct LockCall<'a> {
     pub(crate) admission: ExportAccess,
 }
 
-/// How a lock is asked for.
+/// Options of a lock request.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LockOptions {
     pub(crate) waits: bool,
@@ -84,7 +84,7 @@ pub(crate) struct LockOptions {
     pub(crate) monitor: Option<u32>,
 }
 
-/// What stands against a lock.
+/// A lock that conflicts with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConflictingLock {
     pub(crate) owner: OwnerName,
@@ -101,7 +101,7 @@ impl Default for Locks {
     }
 }
 
-/// Where clients' port mappers are.
+/// The port of clients' port mappers.
 const fn portmap_port() -> u16 {
     const { assert!(nfs_wire::portmap::PORT == 111) }
     111
@@ -128,7 +128,7 @@ impl Locks {
         }))
     }
 
-    /// The same for clients of these networks. Nothing may have been asked yet.
+    /// Sets the networks of clients, before the first request.
     #[must_use]
     pub fn among(mut self, networks: Networks) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.0) {
@@ -137,8 +137,8 @@ impl Locks {
         self
     }
 
-    /// The same for a service that was restarted: those who had locks are told, and may claim them again for
-    /// as long as the grace period takes. Clients' port mappers are at their standard port.
+    /// Notifies the clients that had locks before a restart, and lets them reclaim for `grace`. Clients' port mappers
+    /// are at the standard port.
     pub fn restarted_with(hosts: Arc<LockHosts>, grace: Duration) -> Self {
         let locks = Self::new(Some(hosts), portmap_port());
         locks.tell_restart(grace);
@@ -305,7 +305,7 @@ impl Locks {
             shared.caller.send(&result, port);
             None
         };
-        if !self.0.workers.submit((host, &party), send) {
+        if !self.0.workers.submit(host, &party, send) {
             tracing::debug!(?procedure, "a result is not sent: too many wait");
         }
     }
@@ -368,7 +368,7 @@ impl Shared {
         }
         let Some(host) = state.admit(client, &party) else { return refused };
         host.local = Some(lock_call.grant_args.local);
-        let Some(holder) = self.holder(&mut state, (client, &party), volume) else { return refused };
+        let Some(holder) = self.holder(&mut state, client, &party, volume) else { return refused };
         let has_room_to_wait = has_room_to_wait && state.has_room_to_wait(client, &party);
         let Some(host) = state.hosts.get_mut(&lock_call.client) else { return refused };
         host.monitor_state = options.monitor.unwrap_or(host.monitor_state);
@@ -440,10 +440,11 @@ impl Shared {
     pub(crate) fn holder(
         self: &Arc<Self>,
         state: &mut State,
-        client: (IpAddr, &Party),
+        client: IpAddr,
+        party: &Party,
         volume: &Arc<Volume>,
     ) -> Option<HolderId> {
-        state.holder(client, volume, || self.attach(client.0, volume))
+        state.holder(client, party, volume, || self.attach(client, volume))
     }
 
     fn attach(self: &Arc<Self>, client: IpAddr, volume: &Volume) -> HolderId {
@@ -509,7 +510,7 @@ impl WaitingLock {
     }
 }
 
-/// How long a lock of this volume is waited for from now on.
+/// The queueing of a lock request from now on.
 pub(crate) fn until(volume: &Volume) -> Queueing {
     Queueing::Until(Nanos(volume.now().0.saturating_add(LOCK_WAIT_S * 1_000_000_000)))
 }

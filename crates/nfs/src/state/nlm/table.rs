@@ -1,5 +1,4 @@
-//! What clients hold and wait for, as far as the lock manager has to know it: the locks themselves are the
-//! volume's claims.
+//! Clients of the lock manager, with the locks they hold and wait for. The locks themselves are claims of the volume.
 
 use crate::limits::{
     CLIENT_LOCK_WAITS_MAX, CLIENT_LOCKS_MAX, LOCK_HOST_GONE_S, LOCK_HOSTS_MAX, LOCK_WAITS_MAX, LOCKS_MAX,
@@ -15,12 +14,12 @@ use vfs::{ExportAccess, FileKey, Namespace, Volume, VolumeId};
 /// All clients.
 pub(crate) struct State {
     pub(crate) hosts: HashMap<IpAddr, Host>,
-    /// Whose the holders in the volumes' claims are.
+    /// Clients by their holders in volumes' claims.
     holders: HashMap<(VolumeId, HolderId), IpAddr>,
     bounds: [Arc<Bounds>; 3],
 }
 
-/// What is bounded.
+/// A bounded table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     /// Clients.
@@ -41,7 +40,7 @@ pub(crate) struct Host {
     owners: HashMap<OwnerName, u64>,
     names: HashMap<u64, Owner>,
     next_owner: u64,
-    /// How many ranges owners have at files.
+    /// Number of ranges by owner and file.
     ranges: HashMap<RangeKey, usize>,
     /// Permissions of owners that hold or wait for ranges at files.
     admissions: HashMap<RangeKey, ExportAccess>,
@@ -69,7 +68,7 @@ pub(crate) struct VolumeHolder {
     pub(crate) holder: HolderId,
 }
 
-/// How a client names the owner of a lock: a process, and bytes that say which.
+/// A lock owner as a client names it: a process, and opaque bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct OwnerName {
     pub(crate) svid: u32,
@@ -95,7 +94,7 @@ pub(crate) struct WaitingLock {
     pub(crate) key: RangeKey,
     pub(crate) ticket: Ticket,
     pub(crate) request: LockRequest,
-    /// What the client is told then.
+    /// The arguments of the GRANTED call.
     pub(crate) grant_args: GrantArgs,
     /// `None`: it waits.
     pub(crate) granted: Option<UnconfirmedGrant>,
@@ -205,7 +204,8 @@ impl State {
     /// The client as a holder in `volume`, attached by `attach` if it is none.
     pub(crate) fn holder(
         &mut self,
-        (client, party): (IpAddr, &Party),
+        client: IpAddr,
+        party: &Party,
         volume: &Arc<Volume>,
         attach: impl FnOnce() -> HolderId,
     ) -> Option<HolderId> {
@@ -227,7 +227,7 @@ impl State {
         std::ptr::eq(attached.volume.as_ptr(), Arc::as_ptr(volume)).then_some(attached.holder)
     }
 
-    /// How the client named an owner that holds something; of other protocols nothing is known.
+    /// The client's name for an owner; empty for owners of other protocols.
     pub(crate) fn owner_name(&self, volume: VolumeId, owner: LockOwner) -> OwnerName {
         let host = self.holders.get(&(volume, owner.holder)).and_then(|client| self.hosts.get(client));
         let known = host.and_then(|host| host.names.get(&owner.owner));
@@ -385,7 +385,7 @@ impl Host {
         }
     }
 
-    /// It has called, or answered.
+    /// Notes a call or an answer of the client.
     pub(crate) fn mark_seen(&mut self) {
         (self.last_seen, self.silent_since) = (Instant::now(), None);
         if std::mem::take(&mut self.has_lapsed) {

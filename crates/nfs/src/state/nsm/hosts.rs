@@ -20,8 +20,7 @@ const RECORD_BYTES: usize = 40;
 type Log = RecordLog<HEADER_BYTES, RECORD_BYTES>;
 /// Records of the file beyond those that count, at which it is written anew.
 const RECORDS_SPARE: usize = 4096;
-/// What all hosts together are recorded as in the grace period of a volume: none of them says when it has
-/// claimed all.
+/// The record that stands for all hosts in a volume's grace period: NLM has no message that ends reclaiming.
 const RECORD: RecordId = RecordId(u64::MAX);
 
 /// A host that holds locks, and the address by which it knows us.
@@ -203,7 +202,7 @@ fn parse(header: &[u8; HEADER_BYTES], records: &[Option<[u8; RECORD_BYTES]>]) ->
 
 #[cfg(test)]
 impl LockHosts {
-    /// As if there were as many as there may be.
+    /// Fills the table.
     pub(crate) fn fill(&self) {
         let mut recorded = self.recorded.write();
         for number in 0..LOCK_HOSTS_MAX {

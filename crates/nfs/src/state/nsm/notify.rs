@@ -9,7 +9,7 @@ use xdr::Encode;
 /// After this a host that has not answered is told again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Who is still to be told, and until when.
+/// The hosts still to notify of a restart.
 pub(crate) struct Restart {
     /// Hosts, and the addresses by which they know us.
     pending: Vec<(IpAddr, IpAddr)>,

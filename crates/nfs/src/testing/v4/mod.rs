@@ -31,7 +31,7 @@ pub(crate) struct Client {
     pub(crate) binding: Binding,
     session: Option<SessionId>,
     sequence: Cell<u32>,
-    /// Its side of the connection, where it can be called.
+    /// The client's end of the connection, if it takes callbacks.
     line: Option<Arc<Line>>,
     verifier: [u8; 8],
 }
@@ -113,7 +113,7 @@ impl Client {
         self.try_be(ownerid).unwrap();
     }
 
-    /// The same, if it can have one.
+    /// Introduces the client and creates a session, if it can have one.
     pub(crate) fn try_be(&mut self, ownerid: &[u8]) -> Result<(), Status> {
         let session = self.try_session(ownerid)?;
         self.sequence.set(0);
@@ -166,7 +166,7 @@ impl Client {
         self.session.unwrap()
     }
 
-    /// Its further compounds are of this minor version.
+    /// Sets the minor version of further compounds.
     pub(crate) fn set_minor(&mut self, minor: u32) {
         self.minor = minor;
     }
@@ -186,7 +186,7 @@ impl Client {
         self.be(ownerid);
     }
 
-    /// Who introduces itself from now on has begun anew.
+    /// Makes further introductions those of a restarted client.
     pub(crate) fn lose_memory(&mut self) {
         self.verifier = self.verifier.map(|byte| byte + 1);
     }
@@ -249,7 +249,7 @@ impl Client {
         self.ask_encoded(u32::try_from(operations.len()).unwrap(), &encoded)
     }
 
-    /// The same of operations that are encoded already.
+    /// Runs encoded operations.
     pub(crate) fn ask_encoded(&self, count: u32, operations: &[u8]) -> Results {
         let Some(sessionid) = self.session else { return self.run_encoded(count, operations, 0) };
         self.sequence.set(self.sequence.get() + 1);
@@ -260,19 +260,15 @@ impl Client {
     }
 
     /// Does operations in a slot, and has the reply kept.
-    pub(crate) fn ask_in_slot(
-        &self,
-        (slotid, sequenceid): (u32, u32),
-        operations: &[Argument<'_>],
-    ) -> Results {
-        let sessionid = self.session_id();
+    pub(crate) fn ask_in_slot(&self, slot: (u32, u32), operations: &[Argument<'_>]) -> Results {
+        let ((slotid, sequenceid), sessionid) = (slot, self.session_id());
         let sequence = SequenceArgs { sessionid, sequenceid, slotid, highest_slotid: 0, cachethis: true };
         let encoded: Vec<u8> = operations.iter().flat_map(Argument::to_bytes).collect();
         let encoded = [Argument::Sequence(sequence).to_bytes(), encoded].concat();
         self.run_encoded(u32::try_from(operations.len()).unwrap() + 1, &encoded, 1)
     }
 
-    /// How the last of these operations ended.
+    /// The status of the last operation.
     pub(crate) fn status(&self, operations: &[Argument<'_>]) -> Status {
         self.ask(operations).status()
     }

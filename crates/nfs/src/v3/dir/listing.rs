@@ -39,7 +39,7 @@ pub(in crate::v3) fn readdirplus(
     list(call, args.dir.0, &request, w)
 }
 
-/// What a client wants listed.
+/// A READDIR or READDIRPLUS.
 struct ListRequest {
     cookie: u64,
     /// Most bytes of the results.
@@ -97,7 +97,7 @@ fn list_entries(call: &mut Call<'_>, dir: &File, request: &ListRequest, w: &mut 
 /// Entries being written, up to a limit.
 struct Page<'p, 'w> {
     w: &'p mut Writer<'w>,
-    /// Where the results must end.
+    /// Offset at which the results must end.
     limit: usize,
     names_remaining: i64,
     volume: VolumeId,

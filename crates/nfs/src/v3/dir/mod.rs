@@ -165,7 +165,7 @@ fn make_special(
     })
 }
 
-/// What CREATE, MKDIR, SYMLINK and MKNOD have in common: everything but the making.
+/// The common part of CREATE, MKDIR, SYMLINK and MKNOD.
 fn create_entry(
     call: &mut Call<'_>,
     place: &DirOpArgs<'_>,
@@ -192,7 +192,7 @@ fn create_entry(
     }
 }
 
-/// What REMOVE and RMDIR have in common: everything but the removing.
+/// The common part of REMOVE and RMDIR.
 fn remove_entry(
     call: &mut Call<'_>,
     object: &DirOpArgs<'_>,
@@ -209,8 +209,8 @@ fn remove_entry(
     }
 }
 
-/// What a call is refused with whose `name` is empty or has a character that no name may have: RFC 1813 §3.3 (General
-/// comments on filenames) wants NFS3ERR_ACCES where the model says that the argument makes no sense.
+/// The error for a call with this `name`. RFC 1813 §3.3 (General comments on filenames) requires NFS3ERR_ACCES for an
+/// empty name or an invalid character, where the model returns `Invalid`.
 fn refusal(error: FsError, name: &[u8]) -> FsError {
     let is_none = name.is_empty() || name.iter().any(|&byte| byte == b'/' || byte == 0);
     if error == FsError::Invalid && is_none { FsError::Access } else { error }

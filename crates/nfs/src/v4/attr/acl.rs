@@ -19,21 +19,21 @@ const OWNER: &[u8] = b"OWNER@";
 const GROUP: &[u8] = b"GROUP@";
 const EVERYONE: &[u8] = b"EVERYONE@";
 
-/// What nobody is refused.
+/// Rights that nobody is denied.
 const ALWAYS: AceMask = AceMask(AceMask::READ_ATTRIBUTES.0 | AceMask::READ_ACL.0 | AceMask::SYNCHRONIZE.0);
-/// What the owner is not refused besides.
+/// Rights that the owner is never denied.
 const OWNERS: AceMask = AceMask(AceMask::WRITE_ATTRIBUTES.0 | AceMask::WRITE_ACL.0);
 const WRITE: AceMask = AceMask(AceMask::WRITE_DATA.0 | AceMask::APPEND_DATA.0);
-/// What goes with reading and with writing, and is nothing of its own here: a mode has no other bits for it. The generic "write"
-/// of tools has what only the owner may do among it: others are not given that, as a server is to be stricter rather than laxer
-/// than a list that it cannot follow (RFC 8881 §6.2.1.3.1).
+/// Rights that follow from reading and writing: a mode has no bits for them. The generic "write" of tools includes
+/// rights of the owner alone, which others do not get: a server should be stricter rather than laxer than a list it
+/// cannot follow (RFC 8881 §6.2.1.3.1).
 const WITH_READ: AceMask = AceMask::READ_NAMED_ATTRS;
 const WITH_WRITE: AceMask = AceMask(AceMask::WRITE_NAMED_ATTRS.0 | AceMask::DELETE_CHILD.0 | OWNERS.0);
 
 /// Most users and groups of a list that is shown whole. Of a longer one only the owner is told what it has.
 const NAMED_MAX: usize = 256;
 
-/// What is shown of an object.
+/// The value of an ACL attribute.
 pub(super) struct AclValue {
     entries: Vec<(AceType, AceFlag, AceMask, AceWho)>,
     is_dacl: bool,
@@ -46,7 +46,7 @@ enum AceWho {
 }
 
 impl AclValue {
-    /// The same as the attribute DACL: nothing of it is inherited.
+    /// Converts to the value of DACL, in which nothing is inherited.
     pub(super) fn into_dacl(self) -> Self {
         Self { is_dacl: true, ..self }
     }
@@ -83,7 +83,7 @@ pub(super) fn acl_value(attrs: &Attrs, acl: Option<&PosixAcl>, naming: Naming<'_
             vec![(AceType::ACCESS_ALLOWED, AceFlag(0), owner, AceWho::Class(OWNER))]
         }
         Some(acl) => {
-            let entry = |entry| of_posix(entry, attrs.file_type, naming);
+            let entry = |(effect, who, bits)| of_posix(effect, who, bits, attrs.file_type, naming);
             acl.entries(attrs.mode).into_iter().map(entry).collect::<FsResult<_>>()?
         }
     };
@@ -92,7 +92,9 @@ pub(super) fn acl_value(attrs: &Attrs, acl: Option<&PosixAcl>, naming: Naming<'_
 
 /// An entry of a list of POSIX.
 fn of_posix(
-    (effect, who, bits): (Effect, AclTag, u32),
+    effect: Effect,
+    who: AclTag,
+    bits: u32,
     file_type: FileType,
     naming: Naming<'_>,
 ) -> FsResult<(AceType, AceFlag, AceMask, AceWho)> {
@@ -170,7 +172,8 @@ fn is_of_classes(ace: &Ace<'_>) -> bool {
         && [OWNER, GROUP, EVERYONE].contains(&ace.who)
 }
 
-/// What the list allows who is in these classes: the first entry that names a right decides it (RFC 8881 §6.2.1).
+/// The rights that the list allows members of these classes. The first entry that names a right decides it (RFC 8881
+/// §6.2.1).
 fn allowed(acl: &Acl<'_>, classes: &[&[u8]]) -> AceMask {
     let (mut allowed, mut decided) = (AceMask(0), AceMask(0));
     for ace in acl.0.iter().filter(|ace| classes.contains(&ace.who)) {

@@ -112,7 +112,7 @@ fn set_mode(mode: u32, set: &mut SetAttrs) {
     set.mode = Some(set.mode.map_or(mode, |list| list & 0o777 | mode & !0o777));
 }
 
-/// What a list says of reading, writing and executing.
+/// Sets the permission bits that a list expresses.
 fn set_acl(acl: &Acl<'_>, set: &mut SetAttrs) -> Result<(), OpError> {
     set.mode = Some(set.mode.unwrap_or(0) & !0o777 | acl::to_mode(acl)?);
     Ok(())

@@ -1,4 +1,4 @@
-//! What attributes are read from: an object, and the file system that it lies in.
+//! Sources of attribute values: an object, and its file system.
 
 use super::locations::Locations;
 use super::owner::Naming;
@@ -31,11 +31,9 @@ pub(in crate::v4) struct FileSystem<'s> {
 
 /// An object whose attributes are asked for.
 pub(in crate::v4) struct AttrSource<'s> {
-    /// Where it lies.
     pub(in crate::v4) fs: &'s FileSystem<'s>,
-    /// Its filehandle; it may be left out where that is not asked for.
+    /// The filehandle; optional if the request does not ask for it.
     pub(in crate::v4) handle: Option<&'s Handle>,
-    /// Its own.
     pub(in crate::v4) attrs: &'s Attrs,
     /// The number of what is covered by it, or its own.
     pub(in crate::v4) mounted_on: u64,
@@ -62,7 +60,7 @@ pub(super) fn of_current<R>(
     if let Some(size) = written {
         attrs.size = size;
     }
-    of_filehandle(call, minor, (filehandle, attributes), &attrs, read)
+    of_filehandle(call, minor, filehandle, attributes, &attrs, read)
 }
 
 /// Reads attributes of an object that has `attrs`.
@@ -70,7 +68,8 @@ pub(super) fn of_current<R>(
 fn of_filehandle<R>(
     call: &Call<'_>,
     minor: u32,
-    (filehandle, request): (&Filehandle, &Bitmap),
+    filehandle: &Filehandle,
+    request: &Bitmap,
     attrs: &Attrs,
     read: impl FnOnce(&AttrSource<'_>) -> Result<R, OpError>,
 ) -> Result<R, OpError> {
@@ -112,7 +111,7 @@ pub(in crate::v4) fn encode_filehandle(
         Filehandle::File(file) => file.attrs(cx.call.blocking),
         Filehandle::Pseudo(filehandle) => filehandle.attrs(cx.call),
     }?;
-    of_filehandle(cx.call, cx.request.minor, (filehandle, request), &attrs, |source| {
+    of_filehandle(cx.call, cx.request.minor, filehandle, request, &attrs, |source| {
         table::encode(request, source, w)
     })
 }
@@ -124,7 +123,7 @@ impl<'s> FileSystem<'s> {
         Self { minor, state: &call.service.v4, export, blocking: call.blocking, local: call.local }
     }
 
-    /// How long a client keeps its state without a sign of life, in seconds.
+    /// Seconds for which a client keeps its state without contact.
     pub(super) fn lease_s(&self) -> u32 {
         self.state.lease_s
     }
@@ -134,7 +133,6 @@ impl<'s> FileSystem<'s> {
         self.state.delegates_times(self.minor)
     }
 
-    /// How users and groups are named.
     #[inline]
     pub(super) fn naming(&self) -> Naming<'s> {
         Naming::of(self.state, self.blocking)
@@ -203,7 +201,7 @@ impl AttrSource<'_> {
         available
     }
 
-    /// What the ends of a cloned range must be multiples of; `None` if nothing can be cloned.
+    /// Alignment of cloned ranges; `None` without cloning.
     pub(super) fn clone_bytes(&self) -> Option<u32> {
         let bytes = self.fs.capabilities().ranges?.clone_bytes?;
         u32::try_from(bytes).ok()

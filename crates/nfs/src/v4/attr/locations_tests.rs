@@ -1,4 +1,4 @@
-//! Where volumes are said to be.
+//! Locations of volumes.
 
 use super::*;
 use crate::state::nfs4::ServiceState;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vfs::{Blocking, FsResult};
 use xdr::{Encode, Writer};
 
-/// How users and groups are named to a call.
+/// The names of users and groups, for one call.
 #[derive(Clone, Copy)]
 pub(in crate::v4) struct Naming<'n> {
     /// `None` where they are numbers.
@@ -25,14 +25,13 @@ pub(super) enum Owner {
 }
 
 impl<'n> Naming<'n> {
-    /// That of a call.
     #[inline]
     pub(in crate::v4) fn of(state: &'n ServiceState, blocking: Blocking) -> Self {
         let names = state.names.as_ref();
         Self { names, now: if names.is_some() { state.second() } else { 0 }, blocking }
     }
 
-    /// Who has a number. Who has no name is sent as the number.
+    /// The owner with this number: its name, or the number itself.
     #[inline]
     pub(super) fn owner(&self, kind: IdKind, id: u32) -> FsResult<Owner> {
         let Some(names) = self.names else { return Ok(Owner::Number(id)) };

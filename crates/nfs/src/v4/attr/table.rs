@@ -139,7 +139,7 @@ attributes! {
     attr::OPEN_ARGUMENTS, 2, Never, |s| open_arguments(s);
 }
 
-/// What Linux asks of a file.
+/// The attributes that Linux requests of a file.
 pub(super) const OF_A_FILE: u128 = Bitmap::of(&[
     attr::TYPE,
     attr::CHANGE,
@@ -158,13 +158,13 @@ pub(super) const OF_A_FILE: u128 = Bitmap::of(&[
     attr::MOUNTED_ON_FILEID,
 ])
 .bits();
-/// What it asks of each name that it lists.
+/// The attributes that Linux requests of each listed name.
 pub(super) const OF_A_NAME: u128 = OF_A_FILE | Bitmap::of(&[attr::RDATTR_ERROR, attr::FILEHANDLE]).bits();
-/// What it asks behind a change of data.
+/// The attributes that Linux requests after a change of data.
 pub(super) const OF_A_CHANGE: u128 =
     Bitmap::of(&[attr::CHANGE, attr::SIZE, attr::SPACE_USED, attr::TIME_METADATA, attr::TIME_MODIFY]).bits();
 
-/// What OPEN understands.
+/// The arguments that OPEN supports.
 const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
     share_access: Bitmap::of(&[ShareAccess::READ.0, ShareAccess::WRITE.0, ShareAccess::BOTH.0]),
     share_deny: Bitmap::of(&[ShareDeny::NONE.0, ShareDeny::READ.0, ShareDeny::WRITE.0, ShareDeny::BOTH.0]),
@@ -188,7 +188,7 @@ const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
     ]),
 };
 
-/// The same where clients may keep times.
+/// The arguments that OPEN supports, with delegated timestamps where they are enabled.
 fn open_arguments(source: &AttrSource<'_>) -> OpenArguments {
     let kept = [OpenArgsWant::DELEG_TIMESTAMPS.0, OpenArgsWant::OPEN_XOR_DELEGATION.0];
     let more = if source.fs.delegates_times() { Bitmap::of(&kept) } else { Bitmap::EMPTY };
@@ -197,9 +197,9 @@ fn open_arguments(source: &AttrSource<'_>) -> OpenArguments {
 
 /// The latest minor version that an attribute is of.
 const MINOR_MAX: u32 = 2;
-/// What each minor version has.
+/// The attributes of each minor version.
 const SUPPORTED: [Bitmap; MINOR_MAX as usize + 1] = [since_until(0), since_until(1), since_until(2)];
-/// What can only be set.
+/// The attributes that can be set but not read.
 const WRITE_ONLY: Bitmap = {
     let (mut all, mut index) = (Bitmap::EMPTY, 0);
     while index < TABLE.len() {
@@ -231,7 +231,7 @@ fn write_object<const IS_NAME: bool>(source: &AttrSource<'_>, w: &mut Writer<'_>
     Ok(())
 }
 
-/// What is known of an entry without its attributes.
+/// The attributes of an entry that are known without opening it.
 const ENTRY: Bitmap = Bitmap::of(&[attr::RDATTR_ERROR, attr::FILEID, attr::MOUNTED_ON_FILEID]);
 
 const _: () = {
@@ -349,7 +349,7 @@ fn nfs_time(time: Time) -> NfsTime {
     NfsTime { seconds: time.seconds, nseconds: time.nanos }
 }
 
-/// Of the directories above the exports, what they lead to is summed up, which has no order.
+/// The type of the change attribute. For directories above the exports it is a hash, which has no order.
 fn change_attr_type(source: &AttrSource<'_>) -> ChangeAttrType {
     if source.fs.is_pseudo() { ChangeAttrType::UNDEFINED } else { ChangeAttrType::MONOTONIC_INCR }
 }

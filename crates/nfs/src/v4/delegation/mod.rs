@@ -38,12 +38,12 @@ const CONTENTION: Refusal = NoDelegation::Contention(false);
 const RESOURCE: Refusal = NoDelegation::Resource(false);
 const NOT_SUPP_UPGRADE: Refusal = NoDelegation::Other(WhyNoDelegation::NOT_SUPP_UPGRADE);
 
-/// What a client may keep to itself that has a file delegated.
+/// The caching that a delegation allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DelegationKind {
-    /// What it has read.
+    /// Data read.
     Read,
-    /// What it has written, too.
+    /// Data written, too.
     Write,
     /// And the times of access and modification (RFC 9754 §5).
     WriteAttrs,
@@ -138,7 +138,7 @@ fn grant(
     let guard = DelegationGuard::new(&client.delegations, room).ok_or(RESOURCE)?;
     let is_many = guard.is_near_limit(&state.tables.delegations);
     // Locked until the delegation is in the table, where a recall looks for it.
-    let mut states = client.held();
+    let mut states = client.states();
     if let Some(index) = states.delegation_of(&volume_file) {
         let upgrades =
             kind != DelegationKind::Read && states.delegation(index).is_ok_and(|has| has.writing.is_none());
@@ -186,7 +186,7 @@ fn announce(
     let attrs = match file.pass_changes() {
         Ok(attrs) => attrs,
         Err(error) => {
-            end(&mut client.held(), file, &stateid)?;
+            end(&mut client.states(), file, &stateid)?;
             return Err(error.into());
         }
     };
@@ -264,7 +264,7 @@ pub(super) fn delegreturn(cx: &mut CompoundState<'_, '_>, args: &DelegreturnArgs
     let file = cx.file()?;
     let client = cx.client_of(&args.deleg_stateid)?;
     let stateid = cx.stateid(&args.deleg_stateid)?;
-    Ok(end(&mut client.held(), &file, &stateid)?)
+    Ok(end(&mut client.states(), &file, &stateid)?)
 }
 
 impl CompoundState<'_, '_> {
@@ -273,12 +273,12 @@ impl CompoundState<'_, '_> {
         self.call.service.v4.delegates_times(self.request.minor)
     }
 
-    /// Who the client is to those who hold claims on a file, so that its own delegations are not in its way.
+    /// The client as a requester of claims, so that its own delegations do not conflict with its requests.
     pub(super) fn requester(&self, file: &File) -> Requester {
         let Ok(client) = self.client() else { return Requester::Anonymous };
         if !client.has_delegations() {
             return Requester::Anonymous;
         }
-        client.held().holder(file.volume_id()).map_or(Requester::Anonymous, Requester::Holder)
+        client.states().holder(file.volume_id()).map_or(Requester::Anonymous, Requester::Holder)
     }
 }

@@ -86,7 +86,7 @@ fn list_dir(
     Ok(listing.at_end)
 }
 
-/// What the entries of a directory have in common.
+/// Data shared by the entries of a listing.
 struct Entries<'e> {
     system: FileSystem<'e>,
     signer: &'e HandleSigner,
@@ -161,7 +161,7 @@ fn encode_root(
 /// Entries being written, up to a limit.
 struct Page<'p, 'w> {
     w: &'p mut Writer<'w>,
-    /// Where the results must end.
+    /// Offset at which the results must end.
     limit: usize,
     /// The bytes of names and cookies that are still wished for.
     names_remaining: i64,

@@ -133,7 +133,7 @@ fn check_grace(cx: &CompoundState<'_, '_>) -> OpResult {
     if cx.call.service.v4.are_opens_reclaimed() { Err(OpError::Status(Status::GRACE)) } else { Ok(()) }
 }
 
-/// What a name in the current directory means.
+/// Looks a name up in the current directory.
 fn lookup_name(cx: &mut CompoundState<'_, '_>, name: &[u8]) -> Result<Filehandle, OpError> {
     match cx.current_filehandle()?.clone() {
         Filehandle::Pseudo(dir) => {
@@ -187,7 +187,7 @@ pub(super) fn change_info(change: &Change) -> ChangeInfo {
     ChangeInfo { atomic: true, before: change.before.change, after: change.after.change }
 }
 
-/// Of the attributes wished for a new object, those that it was given: some wishes are left unheeded.
+/// The requested attributes that the new object has: some requests are ignored.
 fn attrs_set(mut requested: Bitmap, set: &SetAttrs, created: &Created) -> Bitmap {
     let unheeded = [
         (attr::SIZE, set.size.is_some()),

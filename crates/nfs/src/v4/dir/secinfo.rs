@@ -29,7 +29,8 @@ pub(in crate::v4) fn secinfo_no_name(
     flavors(cx, w)
 }
 
-/// The same everywhere. Since 4.1 there is no current filehandle behind it (RFC 8881 §2.6.3.1.1.8).
+/// The flavors, which are the same for every object. Since 4.1 the operation clears the current filehandle (RFC 8881
+/// §2.6.3.1.1.8).
 fn flavors(cx: &mut CompoundState<'_, '_>, w: &mut Writer<'_>) -> OpResult {
     if cx.request.minor > 0 {
         cx.current = None;

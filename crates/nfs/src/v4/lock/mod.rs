@@ -34,7 +34,7 @@ pub(super) fn lock(cx: &mut CompoundState<'_, '_>, args: &LockArgs<'_>, w: &mut 
         Locker::New(_) => Some(state.reserve(Table::States, &party, &client)?),
         Locker::Existing(_) => None,
     };
-    let mut states = client.held();
+    let mut states = client.states();
     let ResolvedOwner { open, owner, known, name } =
         resolve_owner(cx, &client, &mut states, &file, &args.locker)?;
     let state = states.open(open)?;
@@ -177,7 +177,7 @@ pub(super) fn lockt(cx: &mut CompoundState<'_, '_>, args: &LocktArgs<'_>, w: &mu
     check_regular(cx.call.attrs(&file)?.file_type)?;
     let client = cx.owner_client(&args.owner)?;
     check_may_ask(cx, &client, &file)?;
-    let mut states = client.held();
+    let mut states = client.states();
     let holder = holder(&cx.call.service.v4, &client, &mut states, &file);
     let owner = LockOwner { holder, owner: states.lock_owner(args.owner.owner) };
     drop(states);
@@ -192,7 +192,7 @@ pub(super) fn lockt(cx: &mut CompoundState<'_, '_>, args: &LocktArgs<'_>, w: &mu
 fn check_may_ask(cx: &CompoundState<'_, '_>, client: &Client, file: &File) -> OpResult {
     let may = |access| file.authorize_data(&file.caller, access, cx.call.blocking);
     match may(vfs::Access::READ).or_else(|_| may(vfs::Access::WRITE)) {
-        Err(error) if client.held().file(file_id(file)).is_none() => Err(error.into()),
+        Err(error) if client.states().file(file_id(file)).is_none() => Err(error.into()),
         _ => Ok(()),
     }
 }
@@ -202,7 +202,7 @@ pub(super) fn locku(cx: &mut CompoundState<'_, '_>, args: &LockuArgs, w: &mut Wr
     let span = span(args.offset, args.length)?;
     let file = cx.file()?;
     let client = cx.client_of(&args.lock_stateid)?;
-    let mut states = client.held();
+    let mut states = client.states();
     let index = states.find(&cx.stateid(&args.lock_stateid)?)?;
     let lock = states.lock(index)?;
     check_file(&states.open(lock.open)?.file, &file)?;
@@ -264,7 +264,7 @@ fn refuse(cx: &CompoundState<'_, '_>, file: &File, refused: Verdict, w: &mut Wri
     let name = |states: &StateTable, owner: u64| states.lock_owner_name(owner).map(Box::<[u8]>::from);
     let of = cx.call.service.v4.holding(file.volume_id(), owner.holder);
     let (clientid, owner) = match of {
-        Some(other) => (other.id, name(&other.held(), owner.owner).unwrap_or_default()),
+        Some(other) => (other.id, name(&other.states(), owner.owner).unwrap_or_default()),
         // Somebody of another protocol.
         None => (0, owner.owner.to_be_bytes().into()),
     };

@@ -19,17 +19,23 @@ fn lock(rig: &Rig, open: Stateid, range: (u64, u64), kind: LockType) -> Result<S
     lock_in(rig, b"f", open, range, kind)
 }
 
-/// The same of another file.
+/// Locks a range of another file.
 fn lock_in(
     rig: &Rig,
     name: &[u8],
     open_stateid: Stateid,
-    (offset, length): (u64, u64),
+    range: (u64, u64),
     kind: LockType,
 ) -> Result<Stateid, Status> {
     let lock_owner = StateOwner { clientid: 0, owner: b"l" };
     let new = OpenToLockOwner { open_seqid: 0, open_stateid, lock_seqid: 0, lock_owner };
-    let args = LockArgs { locktype: kind, reclaim: false, offset, length, locker: Locker::New(new) };
+    let args = LockArgs {
+        locktype: kind,
+        reclaim: false,
+        offset: range.0,
+        length: range.1,
+        locker: Locker::New(new),
+    };
     let handle = rig.client.handle(&[b"e", name]);
     let results = rig.client.ask(&[put(&handle), Argument::Lock(args)]);
     match results.all().last() {
@@ -39,16 +45,18 @@ fn lock_in(
 }
 
 /// Locks bytes with an owner that had some in the open file.
-fn lock_again(rig: &Rig, states: Stateid, (offset, length): (u64, u64)) -> Status {
+fn lock_again(rig: &Rig, states: Stateid, range: (u64, u64)) -> Status {
     let lock_stateid = Stateid { seqid: 0, other: states.other };
     let locker = Locker::Existing(ExistLockOwner { lock_stateid, lock_seqid: 0 });
-    let args = LockArgs { locktype: LockType::Write, reclaim: false, offset, length, locker };
+    let args =
+        LockArgs { locktype: LockType::Write, reclaim: false, offset: range.0, length: range.1, locker };
     let handle = rig.client.handle(&[b"e", b"f"]);
     rig.client.status(&[put(&handle), Argument::Lock(args)])
 }
 
-fn unlock(rig: &Rig, lock_stateid: Stateid, (offset, length): (u64, u64)) -> Status {
-    let args = LockuArgs { locktype: LockType::Write, seqid: 0, lock_stateid, offset, length };
+fn unlock(rig: &Rig, lock_stateid: Stateid, range: (u64, u64)) -> Status {
+    let args =
+        LockuArgs { locktype: LockType::Write, seqid: 0, lock_stateid, offset: range.0, length: range.1 };
     let handle = rig.client.handle(&[b"e", b"f"]);
     rig.client.status(&[put(&handle), Argument::Locku(args)])
 }
@@ -68,7 +76,7 @@ fn waiting() -> (Rig, Stateid, Stateid) {
     (rig, open, states)
 }
 
-/// What the client is told that it waits for.
+/// The owner in the client's next CB_NOTIFY_LOCK.
 fn told(rig: &Rig) -> Vec<u8> {
     let handle = rig.client.handle(&[b"e", b"f"]);
     let lock_owner = StateOwner { clientid: rig.reader().id, owner: b"l" };
@@ -90,7 +98,7 @@ fn who_waits_for_a_lock_is_told_and_has_it_before_others() {
     assert!(rig.is_silent(), "it is told once");
     rig.pass(2 * RESERVED_S);
     assert_eq!(unlock(&rig, own, (0, 9)), Status::OK, "it is held, not kept");
-    assert!(rig.reader().held().has_room_to_wait());
+    assert!(rig.reader().states().has_room_to_wait());
 }
 
 #[test]
@@ -118,15 +126,15 @@ fn so_many_locks_are_waited_for_and_none_without_its_open() {
     let (rig, open, _) = waiting();
     // The first byte of each is taken, and each is another lock.
     for length in 10..9 + CLIENT_WAITING_LOCKS_MAX as u64 {
-        assert!(rig.reader().held().has_room_to_wait());
+        assert!(rig.reader().states().has_room_to_wait());
         assert_eq!(lock(&rig, open, (0, length), LockType::ReadWait), Err(Status::DENIED));
     }
-    assert!(!rig.reader().held().has_room_to_wait());
+    assert!(!rig.reader().states().has_room_to_wait());
     assert_eq!(lock(&rig, open, (0, 5000), LockType::ReadWait), Err(Status::DENIED));
     let close = Argument::Close(nfs_wire::v4::CloseArgs { seqid: 0, open_stateid: open });
     let handle = rig.client.handle(&[b"e", b"f"]);
     assert_eq!(rig.client.status(&[put(&handle), close]), Status::OK);
-    assert!(rig.reader().held().has_room_to_wait() && rig.reader().held().is_empty());
+    assert!(rig.reader().states().has_room_to_wait() && rig.reader().states().is_empty());
 }
 
 /// Somebody of another protocol, as NLM's clients are.
@@ -144,7 +152,7 @@ fn locks_of_other_protocols_that_end_are_told_too() {
     let owner = LockOwner { holder: claims.attach(Arc::new(Stranger)), owner: 1 };
     let request = Request::Lock(lock_request(owner, None, Span::to_end(0), true));
     let reader = rig.reader();
-    let states = reader.held();
+    let states = reader.states();
     let key = states.open(states.find(&open).unwrap()).unwrap().file.1;
     drop(states);
     assert!(matches!(claims.request(now, &key, &request), Verdict::Granted(_)));
@@ -216,7 +224,7 @@ fn an_open_that_was_taken_takes_its_locks_along() {
     assert!(rig.write(b"f").is_ok());
     assert!(rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
     assert_eq!([open, locked].map(|stateid| rig.state_of(stateid)), [Status::EXPIRED; 2]);
-    assert!(rig.reader().held().is_empty(), "what is lost keeps nobody from going");
+    assert!(rig.reader().states().is_empty(), "what is lost keeps nobody from going");
     assert_eq!(free(&rig, open), Status::OK);
     assert!(rig.flags().contains(SequenceStatus::EXPIRED_SOME_STATE_REVOKED));
     assert_eq!(free(&rig, locked), Status::OK);

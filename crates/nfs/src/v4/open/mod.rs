@@ -32,11 +32,11 @@ struct OpenTarget {
     origin: TargetOrigin,
     cinfo: ChangeInfo,
     attrset: Bitmap,
-    /// What is to be cut, once it is open.
+    /// The size to truncate to after the open.
     size: Option<u64>,
 }
 
-/// How a file is opened, and the room for that.
+/// Parameters of an open, and the room for its state.
 struct OpenParams<'a> {
     owner: &'a StateOwner<'a>,
     access: claims::Access,
@@ -44,13 +44,13 @@ struct OpenParams<'a> {
     room: Slot,
 }
 
-/// How OPEN came by a file.
+/// The way in which OPEN got the file.
 enum TargetOrigin {
-    /// It was there.
+    /// It existed.
     Found,
-    /// It was made for this caller, whatever its mode says.
+    /// Created for this caller, who may open it whatever its mode.
     New,
-    /// It was there, and the caller may have made it by the same call before.
+    /// It existed, and the caller may have created it by an earlier attempt of the same call.
     Repeated,
 }
 
@@ -215,7 +215,7 @@ fn claim_access(minor: u32, access: ShareAccess, deny: ShareDeny) -> Result<clai
 
 /// [`Status::BAD_STATEID`] unless the client has this delegation of the file.
 fn check_delegated(cx: &CompoundState<'_, '_>, client: &Client, stateid: &Stateid, file: &File) -> OpResult {
-    let states = client.held();
+    let states = client.states();
     let index = states.find(&cx.stateid(stateid)?)?;
     Ok(check_file(&states.delegation(index)?.file, file)?)
 }
@@ -305,7 +305,7 @@ fn find_target(cx: &mut CompoundState<'_, '_>, dir: &File, name: &[u8]) -> Resul
     Ok(OpenTarget { file, attrs, origin: TargetOrigin::Found, cinfo, attrset, size: None })
 }
 
-/// What the caller may do with the file from now on.
+/// Opens the file with the requested access.
 fn authorize(target: &OpenTarget, access: claims::Access) -> Result<OpenFile<'static>, OpError> {
     let mut wanted = Access::NONE;
     if access.rights.contains(Rights::READ) {
@@ -335,7 +335,7 @@ fn claim_open(
     let OpenParams { owner, access, reclaims, room } = opening;
     let file = &target.file;
     let (id, origin) = (file_id(file), cx.call.origin());
-    let mut states = client.held();
+    let mut states = client.states();
     let holder = holder(&cx.call.service.v4, client, &mut states, file);
     if let Some(index) = states.open_by(owner.owner, id) {
         let state = states.open_mut(index)?;
@@ -411,7 +411,7 @@ pub(super) fn file_id(file: &File) -> FileId {
     (file.export_id(), file.key())
 }
 
-/// Who the client is to the claims of the file's volume.
+/// The client's holder in the claims of the file's volume.
 pub(super) fn holder(
     state: &ServiceState,
     client: &Arc<Client>,
@@ -427,7 +427,7 @@ pub(super) fn holder(
     id
 }
 
-/// What was granted, or why not.
+/// Converts a verdict on a claim.
 pub(super) fn granted(verdict: Verdict) -> Result<claims::Granted, OpError> {
     match verdict {
         Verdict::Granted(granted) => Ok(granted),
@@ -454,7 +454,7 @@ pub(super) fn open_downgrade(
     let access = claim_access(cx.request.minor, args.share_access, args.share_deny)?;
     let file = cx.file()?;
     let client = cx.client_of(&args.open_stateid)?;
-    let mut states = client.held();
+    let mut states = client.states();
     let index = states.find(&cx.stateid(&args.open_stateid)?)?;
     let state = states.open_mut(index)?;
     check_file(&state.file, &file)?;
@@ -479,7 +479,7 @@ fn remaining_pairs(pairs: u16, access: claims::Access) -> u16 {
 pub(super) fn close(cx: &mut CompoundState<'_, '_>, args: &CloseArgs, w: &mut Writer<'_>) -> OpResult {
     let file = cx.file()?;
     let client = cx.client_of(&args.open_stateid)?;
-    let mut states = client.held();
+    let mut states = client.states();
     let index = states.find(&cx.stateid(&args.open_stateid)?)?;
     let state = states.open(index)?;
     check_file(&state.file, &file)?;
@@ -510,7 +510,7 @@ pub(super) fn test_stateid(
     w: &mut Writer<'_>,
 ) -> OpResult {
     let client = Arc::clone(&cx.client()?);
-    let states = client.held();
+    let states = client.states();
     let status = |stateid: &Stateid| states.find(stateid).map_or_else(|status| status, |_| Status::OK);
     reply(w, &TestStateidOk { status_codes: args.stateids.iter().map(status).collect() })
 }
@@ -518,7 +518,7 @@ pub(super) fn test_stateid(
 /// RFC 8881 §18.38.
 pub(super) fn free_stateid(cx: &mut CompoundState<'_, '_>, args: &FreeStateidArgs) -> OpResult {
     let client = Arc::clone(&cx.client()?);
-    let mut states = client.held();
+    let mut states = client.states();
     let stateid = cx.stateid(&args.stateid)?;
     if states.free_revoked(&stateid) {
         return Ok(());

@@ -399,7 +399,7 @@ fn a_delegation_to_read_is_claimed_again() {
 }
 
 impl Rig {
-    /// What comes of giving `f` a further name, of renaming it and of removing that name.
+    /// Tries to link, rename and remove `f`.
     fn name_changes(&self) -> [Status; 3] {
         let (top, file) = (self.client.handle(&[b"e"]), self.client.handle(&[b"e", b"f"]));
         let moves = Argument::Rename(RenameArgs { oldname: b"f", newname: b"g" });

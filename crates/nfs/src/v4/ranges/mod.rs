@@ -128,7 +128,7 @@ fn begin_copy(
     let Ok(room) = state.tables.copies.take(&party, 1) else { return Ok(None) };
     let Ok(slot) = state.reserve(Table::States, &party, &client) else { return Ok(None) };
     let progress = Arc::default();
-    let Ok(stateid) = client.held().insert_copy(&progress, slot) else { return Ok(None) };
+    let Ok(stateid) = client.states().insert_copy(&progress, slot) else { return Ok(None) };
     let handle = cx.file()?.handle().bytes().into();
     let (client, origin, namespace) =
         (Arc::downgrade(&client), cx.call.origin(), Arc::clone(&cx.call.service.namespace));
@@ -157,7 +157,7 @@ pub(super) fn offload_status(
     w: &mut Writer<'_>,
 ) -> OpResult {
     let client = cx.client()?;
-    let states = client.held();
+    let states = client.states();
     let (_, progress) = states.copy(&cx.stateid(&args.stateid)?)?;
     // First how it has ended: what was copied before is counted then.
     let complete = progress.ended();
@@ -168,7 +168,7 @@ pub(super) fn offload_status(
 /// RFC 7862 §15.8.
 pub(super) fn offload_cancel(cx: &mut CompoundState<'_, '_>, args: &OffloadCancelArgs) -> OpResult {
     let client = cx.client()?;
-    let mut states = client.held();
+    let mut states = client.states();
     let (index, progress) = states.copy(&cx.stateid(&args.stateid)?)?;
     if !progress.cancel() {
         // Nothing may be written behind the reply: the part that is being copied ends first.
@@ -202,13 +202,13 @@ fn copy_whole(
     Ok(copied)
 }
 
-/// How long a range of `file` is of which 0 bytes mean all to the end.
+/// The length of a range of `file`; a count of 0 means up to the end.
 fn length(cx: &mut CompoundState<'_, '_>, file: &File, offset: u64, count: u64) -> Result<u64, OpError> {
     let left = cx.call.attrs(file)?.size.checked_sub(offset).ok_or(FsError::Invalid)?;
     Ok(if count == 0 { left } else { count })
 }
 
-/// What ALLOCATE and DEALLOCATE have in common: everything but the change.
+/// The common part of ALLOCATE and DEALLOCATE.
 fn change(
     cx: &mut CompoundState<'_, '_>,
     args: &AllocateArgs,
@@ -298,26 +298,24 @@ mod tests {
             }
         }
 
-        fn clone(&self, from: &[u8], to: &[u8], (src_offset, dst_offset, count): (u64, u64, u64)) -> Status {
+        fn clone(&self, from: &[u8], to: &[u8], offsets_and_count: (u64, u64, u64)) -> Status {
             let (src_stateid, dst_stateid) = (Stateid::ANONYMOUS, Stateid::ANONYMOUS);
+            let (src_offset, dst_offset, count) = offsets_and_count;
             let args = CloneArgs { src_stateid, dst_stateid, src_offset, dst_offset, count };
             self.client.status(&[put(from), Argument::Savefh, put(to), Argument::Clone(args)])
         }
 
-        fn copy(
-            &self,
-            to: &[u8],
-            (src_offset, dst_offset, count): (u64, u64, u64),
-        ) -> Result<CopyOk, Status> {
-            self.copy_from(vec![], to, (src_offset, dst_offset, count))
+        fn copy(&self, to: &[u8], offsets_and_count: (u64, u64, u64)) -> Result<CopyOk, Status> {
+            self.copy_from(vec![], to, offsets_and_count)
         }
 
         fn copy_from(
             &self,
             source_server: Vec<NetLoc<'_>>,
             to: &[u8],
-            (src_offset, dst_offset, count): (u64, u64, u64),
+            offsets_and_count: (u64, u64, u64),
         ) -> Result<CopyOk, Status> {
+            let (src_offset, dst_offset, count) = offsets_and_count;
             let args = CopyArgs {
                 src_stateid: Stateid::ANONYMOUS,
                 dst_stateid: Stateid::ANONYMOUS,

@@ -59,7 +59,7 @@ pub(in crate::v4) fn release_lockowner(
     args: &ReleaseLockownerArgs<'_>,
 ) -> OpResult {
     let client = cx.owner_client(&args.lock_owner)?;
-    let mut states = client.held();
+    let mut states = client.states();
     let Some(number) = states.known_lock_owner(args.lock_owner.owner) else { return Ok(()) };
     let mut released = Vec::new();
     for (index, lock) in states.locks_by(number) {

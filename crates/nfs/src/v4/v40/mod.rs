@@ -1,5 +1,5 @@
-//! What version 4.0 (RFC 7530) has in place of sessions: clients that introduce themselves, and operations that the owners
-//! of opens and locks number. What the operations do is the same as in later versions.
+//! The 4.0 layer (RFC 7530): clients without sessions, and operations with sequence numbers of open and lock owners.
+//! The operations themselves are those of later versions.
 
 pub(super) mod client;
 #[cfg(test)]
@@ -119,18 +119,18 @@ fn numbered(cx: &CompoundState<'_, '_>, argument: &Argument<'_>) -> Result<Numbe
     Ok(NumberedRequest { client, owner, number })
 }
 
-/// What no OPEN of 4.0 has.
+/// Rejects OPENs that 4.0 does not have.
 fn check_version(args: &OpenArgs<'_>) -> Result<(), Status> {
     let is_later = matches!(args.claim, OpenClaim::Fh | OpenClaim::DelegCurFh(_) | OpenClaim::DelegPrevFh)
         || matches!(args.openhow, OpenFlag::Create(CreateHow::Exclusive41(_)));
     if is_later { Err(Status::BADXDR) } else { Ok(()) }
 }
 
-/// Whose a stateid is. That of a file which its owner has closed last still is, for a CLOSE that comes again.
+/// The owner of a stateid. The file that an owner closed last is still known, for a repeated CLOSE.
 fn owner_of(client: &Client, stateid: &Stateid, argument: &Argument<'_>) -> Result<OwnerId, Status> {
     let is_of_lock =
         matches!(argument, Argument::Locku(_) | Argument::Lock(LockArgs { locker: Locker::Existing(_), .. }));
-    let states = client.held();
+    let states = client.states();
     let Some(index) = states.index_of(stateid) else {
         drop(states);
         let owners = client.open_owners().filter(|_| !is_of_lock);
@@ -143,7 +143,7 @@ fn owner_of(client: &Client, stateid: &Stateid, argument: &Argument<'_>) -> Resu
     states.open(index).map(|open| OwnerId::Open(open.owner.clone()))
 }
 
-/// What comes of the number of a request, and an open that ends because of it.
+/// Begins a numbered request. Returns the decision, and an open that ends because of it.
 fn begin(
     cx: &CompoundState<'_, '_>,
     numbered: &NumberedRequest,
@@ -153,7 +153,7 @@ fn begin(
     let (fingerprint, now) = (cx.checksum, cx.call.service.v4.second());
     match owner {
         OwnerId::Lock(owner) => {
-            let mut states = client.held();
+            let mut states = client.states();
             let sequence = states.lock_sequence(*owner).ok_or(Status::BAD_STATEID)?;
             Ok((sequence.begin(*number, fingerprint), None))
         }
@@ -242,7 +242,7 @@ fn open_confirm(
     w: &mut Writer<'_>,
 ) -> OpResult {
     let file = cx.file()?;
-    let mut states = client.held();
+    let mut states = client.states();
     let index = states.find(&cx.stateid(&args.open_stateid)?)?;
     open::check_file(&states.open(index)?.file, &file)?;
     let OwnerId::Open(name) = owner else { return Err(OpError::Status(Status::BAD_STATEID)) };
@@ -267,9 +267,10 @@ fn lock_anew(
         return Err(OpError::Status(Status::BAD_STATEID));
     }
     let name = new.lock_owner.owner;
-    let number = client.held().known_lock_owner(name);
+    let number = client.states().known_lock_owner(name);
     if let Some(number) = number {
-        let begun = client.held().lock_sequence(number).map(|owner| owner.begin(new.lock_seqid, cx.checksum));
+        let begun =
+            client.states().lock_sequence(number).map(|owner| owner.begin(new.lock_seqid, cx.checksum));
         match begun {
             Some(SequenceVerdict::New) => {}
             Some(SequenceVerdict::Refused(Status::DELAY)) => return Err(OpError::Status(Status::DELAY)),
@@ -285,7 +286,7 @@ fn lock_anew(
     };
     drop(in_sequence);
     if is_used {
-        let mut states = client.held();
+        let mut states = client.states();
         let number = states.known_lock_owner(name);
         if let Some(sequence) = number.and_then(|number| states.lock_sequence(number)) {
             sequence.skip_to(new.lock_seqid);

@@ -20,7 +20,7 @@ use vfs::Protection;
 use vfs::bounds::Bounds;
 use vfs::sync::Mutex;
 
-/// What all clients of 4.0 share.
+/// State shared by all clients of 4.0.
 pub(crate) struct Shared {
     registry: Mutex<Registry>,
 }
@@ -44,7 +44,7 @@ pub(crate) enum OwnerId {
 impl ServiceState {
     /// A client introduces itself (SETCLIENTID).
     pub(crate) fn set_client_id(&self, request: &ClientIdRequest<'_>) -> Result<Record, SetClientIdError> {
-        self.check_record((request.id, request.verifier, request.principal))
+        self.check_record(request.id, request.verifier, request.principal)
             .map_err(|_| SetClientIdError::Later)?;
         // One that has lost anything begins anew.
         let known = self.registry().confirmed(request);
@@ -58,7 +58,7 @@ impl ServiceState {
         self.registry().introduce(request, new_ids, |id| self.is_in_use(id))
     }
 
-    /// What a client has to show to confirm its introduction: nobody can guess it.
+    /// The verifier that confirms an introduction. It is unpredictable.
     fn confirmation(&self, number: ClientId) -> Verifier {
         self.secret.hash_one((number, "confirmation")).to_be_bytes()
     }
@@ -110,7 +110,8 @@ impl ServiceState {
     pub(crate) fn client_40(
         &self,
         id: ClientId,
-        (caller, protection): (IpAddr, Protection),
+        caller: IpAddr,
+        protection: Protection,
     ) -> Result<Arc<Client>, Status> {
         let (client, was_given) = {
             let clients = self.clients();
@@ -209,7 +210,7 @@ impl SequencedRequest {
         Self { client: Arc::clone(client), owner, is_complete: false }
     }
 
-    /// It is done, with this reply; what it has changed may be yet to become durable.
+    /// Completes the request with this reply. Its changes may still need a flush.
     pub(crate) fn complete(mut self, reply: Reply, is_unsynced: bool) -> Option<UnsyncedRequest> {
         self.is_complete = true;
         let number = self.client.with_sequence(&self.owner, |sequence| {
@@ -233,7 +234,7 @@ impl Drop for SequencedRequest {
 }
 
 impl UnsyncedRequest {
-    /// What it has changed is lost: this is its status.
+    /// Sets the status of a request whose changes were lost.
     pub(crate) fn fail(mut self, status: Status) {
         self.failure = Some(status);
     }
@@ -249,7 +250,7 @@ impl Client {
     fn with_sequence<R>(&self, owner: &OwnerId, act: impl FnOnce(&mut Sequence) -> R) -> Option<R> {
         match owner {
             OwnerId::Open(name) => self.open_owners()?.sequence(name).map(act),
-            OwnerId::Lock(number) => self.held().lock_sequence(*number).map(act),
+            OwnerId::Lock(number) => self.states().lock_sequence(*number).map(act),
         }
     }
 }

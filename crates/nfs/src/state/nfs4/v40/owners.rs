@@ -10,7 +10,7 @@ use vfs::bounds::Slot;
 #[derive(Default)]
 pub(crate) struct OpenOwners {
     owners: HashMap<Box<[u8]>, OpenOwner>,
-    /// Whose the state was that ended last, by the unchanging part of its stateid: a CLOSE may be repeated.
+    /// The owner of the last closed state, by the constant part of its stateid: a CLOSE may be repeated.
     closed: HashMap<[u8; 12], Box<[u8]>>,
 }
 
@@ -29,7 +29,7 @@ struct OpenOwner {
     _slot: Slot,
 }
 
-/// What comes of an OPEN's sequence number.
+/// The decision on an OPEN's sequence number.
 pub(crate) struct OpenStart {
     pub(crate) verdict: SequenceVerdict,
     /// An open that nobody has confirmed and that ends now.
@@ -156,7 +156,7 @@ impl OpenOwners {
         self.closed.insert(stateid.other, name.into());
     }
 
-    /// Whose a state was that has ended.
+    /// The owner of a closed state.
     pub(crate) fn closed_by(&self, stateid: &Stateid) -> Option<Box<[u8]>> {
         self.closed.get(&stateid.other).cloned()
     }

@@ -1,4 +1,4 @@
-//! Who the clients of 4.0 are: SETCLIENTID and SETCLIENTID_CONFIRM as RFC 7530 §16.33.5 and §16.34.5 have them. Pure.
+//! The registry of clients of 4.0: SETCLIENTID and SETCLIENTID_CONFIRM (RFC 7530 §16.33.5, §16.34.5). Pure.
 
 use crate::state::nfs4::client::Principal;
 use nfs_wire::v4::{ClientId, Status, Verifier};
@@ -12,7 +12,6 @@ use vfs::bounds::{Bounds, Oldest, Party, Slot};
 pub(crate) struct Record {
     pub(crate) verifier: Verifier,
     pub(crate) client: ClientId,
-    /// What the client confirms it with.
     pub(crate) confirm: Verifier,
     pub(crate) principal: Principal,
     pub(crate) party: Party,
@@ -29,7 +28,7 @@ pub(crate) struct ClientIdRequest<'a> {
     pub(crate) party: Party,
 }
 
-/// What a SETCLIENTID is given besides: numbers that nobody has had, and the time.
+/// The input of a SETCLIENTID besides its arguments: unused ids, and the time.
 #[derive(Clone, Copy)]
 pub(crate) struct NewClientIds {
     pub(crate) client: ClientId,
@@ -42,16 +41,16 @@ pub(crate) struct NewClientIds {
 pub(crate) enum SetClientIdError {
     /// Somebody else at this address uses the identifier.
     InUse(IpAddr),
-    /// It may be later.
+    /// Too many introductions; retry later.
     Later,
 }
 
-/// What a SETCLIENTID_CONFIRM has done.
+/// The outcome of a SETCLIENTID_CONFIRM.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ConfirmOutcome {
     /// A client that was known has said where it takes callbacks; perhaps it has another address.
     Updated(Record),
-    /// It was done before.
+    /// A repetition.
     Repeated,
     /// The client is there. What it was before its restart ends.
     New { record: Record, id: Box<[u8]>, before: Option<ClientId> },
@@ -74,7 +73,7 @@ pub(crate) struct Registry {
     confirmed: HashMap<Box<[u8]>, Record>,
     /// The identifiers of clients that are confirmed.
     by_client: HashMap<ClientId, Box<[u8]>>,
-    /// Of each identifier one for each that says to have it, so that nobody takes the place of another one.
+    /// Unconfirmed records by identifier and principal, so that a host cannot replace the record of another.
     unconfirmed: HashMap<ClaimedId, Unconfirmed>,
     by_confirm: HashMap<Verifier, ClaimedId>,
     waiting: Oldest<ClaimedId>,

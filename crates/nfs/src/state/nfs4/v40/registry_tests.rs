@@ -42,7 +42,7 @@ impl Rig {
         Ok((record.client, u64::from_be_bytes(record.confirm)))
     }
 
-    fn confirm(&mut self, (client, confirm): (u64, u64)) -> Result<ConfirmOutcome, Status> {
+    fn confirm(&mut self, client: u64, confirm: u64) -> Result<ConfirmOutcome, Status> {
         self.registry.confirm(client, confirm.to_be_bytes(), &HOST, true)
     }
 
@@ -50,7 +50,10 @@ impl Rig {
     fn confirmed() -> Self {
         let mut rig = Self::default();
         let given = rig.introduce(asked()).unwrap();
-        assert!(matches!(rig.confirm(given), Ok(ConfirmOutcome::New { before: None, .. })), "case 4");
+        assert!(
+            matches!(rig.confirm(given.0, given.1), Ok(ConfirmOutcome::New { before: None, .. })),
+            "case 4"
+        );
         rig
     }
 }
@@ -73,8 +76,8 @@ fn the_same_instance_keeps_its_number() {
     let mut rig = Rig::confirmed();
     rig.in_use = true;
     assert_eq!(rig.introduce(asked()), Ok((1, 2)), "case 2");
-    assert_eq!(rig.confirm((1, 1)), Ok(ConfirmOutcome::Repeated), "what was confirmed holds until then");
-    let updated = rig.confirm((1, 2));
+    assert_eq!(rig.confirm(1, 1), Ok(ConfirmOutcome::Repeated), "what was confirmed holds until then");
+    let updated = rig.confirm(1, 2);
     assert!(matches!(updated, Ok(ConfirmOutcome::Updated(Record { client: 1, .. }))), "{updated:?}");
     let elsewhere = Principal { address: "192.0.2.9".parse().unwrap(), ..HOST };
     let moved = by(elsewhere);
@@ -88,10 +91,10 @@ fn a_restarted_client_gets_another_number_and_ends_what_was() {
     let mut rig = Rig::confirmed();
     assert_eq!(rig.introduce(restarted()), Ok((2, 2)), "case 3");
     assert_eq!(rig.introduce(restarted()), Ok((3, 3)), "case 5");
-    assert_eq!(rig.confirm((2, 2)), Err(Status::STALE_CLIENTID), "it was replaced");
-    let confirmed = rig.confirm((3, 3));
+    assert_eq!(rig.confirm(2, 2), Err(Status::STALE_CLIENTID), "it was replaced");
+    let confirmed = rig.confirm(3, 3);
     assert!(matches!(confirmed, Ok(ConfirmOutcome::New { before: Some(1), .. })), "{confirmed:?}");
-    assert_eq!(rig.confirm((1, 1)), Err(Status::STALE_CLIENTID));
+    assert_eq!(rig.confirm(1, 1), Err(Status::STALE_CLIENTID));
     assert_eq!(rig.registry.unconfirmed.len() + rig.registry.by_client.len(), 1);
 }
 
@@ -100,7 +103,7 @@ fn an_unconfirmed_one_is_replaced() {
     let mut rig = Rig::default();
     assert_eq!(rig.introduce(asked()), Ok((1, 1)), "case 4");
     assert_eq!(rig.introduce(asked()), Ok((2, 2)), "case 4 with one that is not confirmed");
-    assert_eq!(rig.confirm((1, 1)), Err(Status::STALE_CLIENTID));
+    assert_eq!(rig.confirm(1, 1), Err(Status::STALE_CLIENTID));
     assert_eq!(rig.registry.unconfirmed.len() + rig.registry.by_client.len(), 1);
 }
 
@@ -108,15 +111,18 @@ fn an_unconfirmed_one_is_replaced() {
 fn a_confirmation_is_of_its_introduction() {
     let mut rig = Rig::confirmed();
     let given = rig.introduce(restarted()).unwrap();
-    assert_eq!(rig.confirm((9, given.1)), Err(Status::STALE_CLIENTID), "case 5");
-    assert_eq!(rig.confirm((given.0, 9)), Err(Status::STALE_CLIENTID), "another verifier");
+    assert_eq!(rig.confirm(9, given.1), Err(Status::STALE_CLIENTID), "case 5");
+    assert_eq!(rig.confirm(given.0, 9), Err(Status::STALE_CLIENTID), "another verifier");
     for (address, uid) in [("127.0.0.1", 5), ("192.0.2.9", 0)] {
         let caller = Principal { uid, address: address.parse().unwrap(), ..HOST };
         let refused = rig.registry.confirm(given.0, given.1.to_be_bytes(), &caller, true);
         assert_eq!(refused, Err(Status::CLID_INUSE), "another caller");
     }
-    assert!(matches!(rig.confirm(given), Ok(ConfirmOutcome::New { before: Some(1), .. })), "case 3");
-    assert_eq!(rig.confirm(given), Ok(ConfirmOutcome::Repeated), "case 2");
+    assert!(
+        matches!(rig.confirm(given.0, given.1), Ok(ConfirmOutcome::New { before: Some(1), .. })),
+        "case 3"
+    );
+    assert_eq!(rig.confirm(given.0, given.1), Ok(ConfirmOutcome::Repeated), "case 2");
 }
 
 fn at(address: &str) -> Principal {
@@ -134,7 +140,7 @@ fn a_flood_from_one_address_drives_out_nobody_else() {
     let count = rig.registry.unconfirmed.len();
     assert!(count < INTRODUCTIONS_MAX / 2, "{count}");
     assert_eq!((rig.registry.by_confirm.len(), rig.registry.waiting.len()), (count, count));
-    assert!(rig.confirm(honest).is_ok());
+    assert!(rig.confirm(honest.0, honest.1).is_ok());
 }
 
 #[test]
@@ -143,10 +149,10 @@ fn somebody_else_with_the_same_identifier_drops_no_introduction() {
     let honest = rig.introduce(asked()).unwrap();
     let twin = rig.introduce(ClientIdRequest { verifier: [2; 8], ..by(at("192.0.2.9")) }).unwrap();
     rig.introduce(by(Principal { uid: 5, ..HOST })).unwrap();
-    assert!(matches!(rig.confirm(honest), Ok(ConfirmOutcome::New { before: None, .. })));
+    assert!(matches!(rig.confirm(honest.0, honest.1), Ok(ConfirmOutcome::New { before: None, .. })));
     let late = rig.registry.confirm(twin.0, twin.1.to_be_bytes(), &at("192.0.2.9"), true);
     assert_eq!(late, Err(Status::STALE_CLIENTID), "the identifier has its client");
-    assert_eq!(rig.confirm(honest), Ok(ConfirmOutcome::Repeated));
+    assert_eq!(rig.confirm(honest.0, honest.1), Ok(ConfirmOutcome::Repeated));
 }
 
 #[test]
@@ -170,7 +176,7 @@ fn what_nobody_confirms_is_forgotten_after_a_lease() {
     assert_eq!((rig.registry.by_client.len(), rig.registry.unconfirmed.len()), (1, 2));
     rig.registry.sweep(31, 30);
     assert_eq!((rig.registry.by_client.len(), rig.registry.unconfirmed.len()), (1, 0));
-    assert_eq!(rig.confirm((1, 1)), Ok(ConfirmOutcome::Repeated));
+    assert_eq!(rig.confirm(1, 1), Ok(ConfirmOutcome::Repeated));
     rig.registry.forget(1);
     assert!(rig.registry.by_client.is_empty() && rig.registry.confirmed.is_empty());
 }

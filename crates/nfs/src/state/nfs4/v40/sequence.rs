@@ -8,9 +8,9 @@ use nfs_wire::v4::Status;
 pub(crate) struct Sequence {
     /// The number of the last request that counts.
     last: u32,
-    /// What tells it from others, and its reply.
+    /// The fingerprint and the reply of the last request.
     done: Option<(u64, Reply)>,
-    /// What tells the one after it from others, while that is being done.
+    /// The fingerprint of the running request.
     busy: Option<u64>,
     /// The changes of the last one are not durable yet.
     is_unsynced: bool,
@@ -20,20 +20,19 @@ pub(crate) struct Sequence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) status: Status,
-    /// What follows the status.
+    /// The result after the status.
     pub(crate) body: Box<[u8]>,
     /// The filehandle that the operation has made the current one.
     pub(crate) handle: Option<Box<[u8]>>,
 }
 
-/// What a sequence makes of a request.
+/// The decision on a request of an owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SequenceVerdict {
-    /// It is new: do it, then [`Sequence::complete`] or [`Sequence::abandon`] it.
+    /// A new request, to [`Sequence::complete`] or [`Sequence::abandon`].
     New,
-    /// It was done: this was the reply.
+    /// A repeated request, with its reply.
     Replay(Reply),
-    /// It cannot be done.
     Refused(Status),
 }
 
@@ -111,12 +110,12 @@ impl Sequence {
         self.last
     }
 
-    /// What the last request has changed is not durable yet: whoever asks again has to wait.
+    /// Notes that the last request's changes are not durable: a repetition gets NFS4ERR_DELAY.
     pub(crate) fn mark_unsynced(&mut self) {
         self.is_unsynced = true;
     }
 
-    /// What the request with this number has changed is durable, or, with a status, has failed to become that.
+    /// Notes that the changes of the request with this number are durable, or failed with a status.
     pub(crate) fn mark_synced(&mut self, number: u32, failure: Option<Status>) {
         if number != self.last {
             return;

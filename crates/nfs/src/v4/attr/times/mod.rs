@@ -47,7 +47,7 @@ fn check_keeper(cx: &CompoundState<'_, '_>, file: &File, stateid: &Stateid) -> O
         return Err(OpError::Status(Status::ROFS));
     }
     let client = cx.client_of(stateid)?;
-    let states = client.held();
+    let states = client.states();
     let delegation = states.delegation(states.find(&cx.stateid(stateid)?)?)?;
     let is_of_file = delegation.file == (file.export_id(), file.key());
     let keeps_times = delegation.writing.as_ref().is_some_and(|writing| writing.writer.keeps_times);

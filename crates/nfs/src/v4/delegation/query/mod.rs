@@ -1,4 +1,4 @@
-//! What is told of a file that a client may have written to without saying so: its client is asked (RFC 8881 §10.4.3).
+//! Attributes of a file with a write delegation: its client is asked for them (RFC 8881 §10.4.3).
 
 use super::super::compound_state::{CompoundState, OpError};
 use crate::call::File;
