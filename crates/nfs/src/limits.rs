@@ -35,19 +35,19 @@ pub const LOCK_HOSTS_MAX: usize = 4096;
 pub const CLIENT_RECORDS_MAX: usize = 16_384;
 /// Byte ranges and shares that one client may hold.
 pub const CLIENT_LOCKS_MAX: usize = 16_384;
-/// The same for all clients together.
+/// Byte ranges and shares of all clients.
 pub const LOCKS_MAX: usize = 131_072;
 /// Locks that one client may wait for.
 pub const CLIENT_LOCK_WAITS_MAX: usize = 256;
-/// The same for all clients together.
+/// Locks that all clients may wait for.
 pub const LOCK_WAITS_MAX: usize = 8192;
 /// The longest owner of a lock (`oh`), and the longest name by which a client calls itself; clients send a
 /// process and their host's name.
 pub const LOCK_OWNER_BYTES_MAX: usize = 256;
-/// How long a lock is waited for before the client has to ask again, in seconds. Clients do each half minute.
+/// Seconds that a lock request waits before the client has to repeat it. Clients repeat it every 30 seconds.
 pub const LOCK_WAIT_S: u64 = 3600;
-/// How long a client may take to confirm a lock that it has waited for, in seconds; it is offered several
-/// times. Clients that cannot be called find it within this time by asking again.
+/// Seconds for a client to confirm a lock that was granted after a wait; the call is repeated. A client that cannot be
+/// called gets the lock by asking again within this time.
 pub const LOCK_OFFER_S: u64 = 35;
 /// Seconds after which a client that holds no lock is forgotten.
 pub const LOCK_HOST_IDLE_S: u64 = 300;
@@ -71,13 +71,13 @@ const _: () = assert!(CACHED_NAMES.is_power_of_two());
 pub const SESSION_SLOTS_MAX: u32 = 256;
 /// Open files, and lock owners in them, of one client of version 4 at most.
 pub const CLIENT_STATES_MAX: usize = 1 << 17;
-/// The same of all clients: with the longest names of owners, half a GiB.
+/// Open files and lock owners of all clients. With the longest owner names, half a GiB.
 pub const STATES_MAX: usize = 1 << 18;
 /// Byte ranges of one client of version 4 at most.
 pub const CLIENT_RANGES_MAX: usize = 1 << 17;
-/// The same of all clients: about 128 MiB.
+/// Byte ranges of all clients of version 4, about 128 MiB.
 pub const RANGES_MAX: usize = 1 << 20;
-/// Of each table, the part that hosts share which no export rule admits: one entry more for so many of the others.
+/// The share of each table for hosts that no export rule admits: one entry in this many.
 pub const STRANGERS: usize = 32;
 /// Clients of version 4 at most that have confirmed themselves.
 pub const CLIENTS_MAX: usize = 8192;
@@ -85,7 +85,7 @@ pub const CLIENTS_MAX: usize = 8192;
 pub const INTRODUCTIONS_MAX: usize = 4096;
 /// Open owners of one client of 4.0 at most.
 pub const CLIENT_OPEN_OWNERS_MAX: usize = 16_384;
-/// The same of all clients: with the longest names and replies, 160 MiB.
+/// Open owners of all clients of 4.0. With the longest names and replies, 160 MiB.
 pub const OPEN_OWNERS_MAX: usize = 65_536;
 /// Sessions of all clients at most. Clients that come back while they are still known have a second one for a time.
 pub const SESSIONS_MAX: usize = CLIENTS_MAX / 2 * 3;
@@ -97,13 +97,14 @@ pub const SESSION_REPLY_KEPT_BYTES_MAX: u32 = 4096;
 pub const KEPT_REPLY_BYTES_MAX: usize = 64 << 20;
 /// Ranges of data and holes in one reply to READ_PLUS at most; the client asks for what follows.
 pub const READ_PLUS_CONTENTS_MAX: u32 = 16;
-/// How often a compound is put off while others give back what is in its way, first for 2 ms and each time for twice as long: 30 ms
-/// in all. Clients of NFSv4 ask again soon.
-pub const PAUSES_MAX_V4: u32 = 4;
-/// The same of a call of NFSv3, whose clients wait for seconds before they ask again: 2 s in all.
-pub const PAUSES_MAX_V3: u32 = 10;
+/// Retries of a compound that conflicts with another client, after 2, 4, 8 and 16 ms: 30 ms in all. Clients of NFSv4
+/// retry soon after NFS4ERR_DELAY.
+pub const RETRIES_MAX_V4: u32 = 4;
+/// Retries of a call of NFSv3 that conflicts with another client, 2 s in all. Its clients wait for seconds before they
+/// retry.
+pub const RETRIES_MAX_V3: u32 = 10;
 /// Calls of one connection by NFSv3 that are put off at a time: what else it asks for goes on meanwhile.
-pub const PUT_OFF_CALLS_MAX: u32 = CALLS_IN_PROGRESS_MAX / 2;
+pub const DEFERRED_CALLS_MAX: u32 = CALLS_IN_PROGRESS_MAX / 2;
 /// Calls of each version that are put off at a time while others give back what is in their way, and the memory that these take.
 pub const PARKED_CALLS_MAX: usize = 1024;
 /// See [`PARKED_CALLS_MAX`].

@@ -1,4 +1,4 @@
-//! What all connections share.
+//! State that all connections share.
 
 use crate::handle::HandleSigner;
 use crate::programs::Registration;
@@ -14,23 +14,20 @@ use vfs::bounds::Networks;
 
 /// The NFS service: what is served, and what must be the same on every connection.
 pub struct Service {
-    /// What is served.
     pub namespace: SharedNamespace,
     /// Signs and verifies handles.
     pub signer: HandleSigner,
     /// Replies to calls that must not be done twice; `None` switches the cache off.
     pub replay: Option<Arc<ReplayCache>>,
     /// Clients of version 4, their sessions and what they hold.
-    pub v4: crate::state::nfs4::State,
-    /// Who has mounted what.
+    pub v4: crate::state::nfs4::ServiceState,
     pub mounts: MountTable,
-    /// How often one client may call what no volume limits.
+    /// Rate limits for calls that no volume limits.
     pub rates: CallRates,
-    /// What clients of the lock manager hold.
     pub locks: Locks,
-    /// What is one network of clients, for the bounds of what they may make the service remember.
+    /// The size of one network of clients, for the bounds on tables.
     pub networks: Networks,
-    /// What the port mapper answers; empty if it is off.
+    /// The answers of the port mapper; empty if it is off.
     pub registered: Vec<Registration>,
 }
 
@@ -40,7 +37,7 @@ impl Service {
     pub fn tick(&self, connected: impl FnOnce() -> HashSet<IpAddr>) {
         self.locks.tick(connected);
         self.v4.tick();
-        self.locks.follow(&self.namespace);
-        self.v4.follow(&self.namespace);
+        self.locks.apply_namespace(&self.namespace);
+        self.v4.apply_namespace(&self.namespace);
     }
 }

@@ -67,7 +67,7 @@ impl HandleSigner {
         Handle { len: u8::try_from(end).unwrap_or(u8::MAX), bytes }
     }
 
-    /// What a handle names; [`FsError::BadHandle`] unless this signer made it.
+    /// The export and the file of a handle; [`FsError::BadHandle`] unless this signer made it.
     pub fn verify(&self, handle: &[u8]) -> FsResult<(ExportId, FileKey)> {
         if handle.len() <= KEY_START || handle[0] != VERSION {
             return Err(FsError::BadHandle);

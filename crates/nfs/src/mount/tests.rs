@@ -36,10 +36,10 @@ fn desk_export(desk: &Desk, place: usize) -> Arc<Export> {
     Arc::clone(&desk.service.namespace.load().exports()[place])
 }
 
-fn make_dir(dir: &File, name: &[u8], mode: u32, (uid, gid): (u32, u32)) -> File {
+fn make_dir(dir: &File, name: &[u8], mode: u32, owner: (u32, u32)) -> File {
     let (root, set) = (Caller::new(0, 0, []), SetAttrs { mode: Some(mode), ..SetAttrs::default() });
     let made = dir.make_dir(&root, name, &set, &mut PendingSync::default()).unwrap();
-    let owner = SetAttrs { uid: Some(uid), gid: Some(gid), ..SetAttrs::default() };
+    let owner = SetAttrs { uid: Some(owner.0), gid: Some(owner.1), ..SetAttrs::default() };
     made.file.set_attrs(&root, &owner, None, &mut PendingSync::default()).unwrap();
     made.file
 }

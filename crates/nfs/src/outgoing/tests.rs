@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 
-/// How long a test waits for what must come.
+/// Time that a test waits for an expected event.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// A host on a loopback address.
 pub(crate) struct Host {
     pub(crate) address: IpAddr,
     pub(crate) port: u16,
-    /// What it is called with: program, version, procedure and arguments.
+    /// The calls received: program, version, procedure and arguments.
     pub(crate) called: Receiver<(u32, u32, u32, Vec<u8>)>,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -36,7 +36,7 @@ fn wanted(prog: u32, vers: u32, netid: &str) -> Rpcb<'_> {
     Rpcb { prog, vers, netid: netid.as_bytes(), addr: b"10.1.0.1.0.111", owner: b"root" }
 }
 
-/// What GETADDR says, in both versions.
+/// Checks the answer of GETADDR in both versions.
 #[track_caller]
 fn assert_address(desk: &Desk, prog: u32, vers: u32, netid: &str, address: &str) {
     for version in [RPCB_VERSION_3, RPCB_VERSION_4] {

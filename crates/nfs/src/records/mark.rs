@@ -4,8 +4,8 @@ use crate::limits::RECORD_BYTES_MAX;
 use nfs_wire::rpc::RecordMark;
 use transport::{Frame, Malformed};
 
-/// What `bytes` begin with; `in_parts` says that fragments of the same record came before. Nearly every client sends a record
-/// in one fragment.
+/// The frame at the start of `bytes`. `in_parts` is true after a fragment of the same record. Nearly every client sends
+/// a record in one fragment.
 #[inline]
 pub(crate) fn parse_frame(bytes: &[u8], in_parts: bool) -> Result<Frame, Malformed> {
     let framing = RecordMark::SIZE;

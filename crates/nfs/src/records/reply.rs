@@ -10,7 +10,7 @@ pub trait Records {
     fn begin(&mut self) -> Start;
     /// Begins a record with the header of an accepted, successful reply.
     fn begin_success(&mut self, xid: u32) -> Start;
-    /// Where the reply's values go.
+    /// A writer for the values of the reply.
     fn writer(&mut self) -> Writer<'_>;
     /// Ends the record: its mark now says how long it is.
     fn finish(&mut self, start: Start);

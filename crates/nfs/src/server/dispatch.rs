@@ -1,11 +1,11 @@
 //! From a record to the procedure it calls: RPC's own answers on the way (RFC 5531 §9).
 
 use super::tls;
-use crate::call::{Answer, Call, Outcome};
+use crate::call::{Call, CallResult, Outcome};
 use crate::handle::cache::{HandleCache, decode_credential};
 use crate::programs::Programs;
 use crate::records::reply::Records;
-use crate::v4::price::Covered;
+use crate::v4::price::PaidOperations;
 use crate::{mount, nlm, nsm, portmap, v3, v4};
 use nfs_wire::rpc::{Accepted, AuthFlavor, AuthStat, CallHeader, RPC_VERSION, Rejected, Versions};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub enum Target {
     Nfs(nfs_wire::v3::Procedure),
     /// A COMPOUND of NFS version 4.
     Compound(v4::Outline),
-    /// What goes beside both.
+    /// A procedure of another program, or one without a file.
     Sideband(Sideband),
 }
 
@@ -47,13 +47,11 @@ pub enum Sideband {
 pub struct RpcCall {
     /// Matches the reply to the call.
     pub xid: u32,
-    /// What is called.
     pub target: Target,
-    /// Who calls.
     pub credential: Arc<Credential>,
     /// The operations of a compound that were paid for before it is run.
-    pub(crate) covered: Option<Covered>,
-    /// Where in the record the arguments begin.
+    pub(crate) covered: Option<PaidOperations>,
+    /// Offset of the arguments in the record.
     args: u32,
 }
 
@@ -145,7 +143,8 @@ fn target(programs: Programs, header: &CallHeader<'_>) -> Result<Target, Accepte
     }
 }
 
-/// Who calls. RPCSEC_GSS and the rest are refused such that a client falls back to AUTH_SYS.
+/// The credential of a call. RPCSEC_GSS and unknown flavors are rejected in a way that makes a client fall back to
+/// AUTH_SYS.
 #[inline]
 fn credential(header: &CallHeader<'_>, cache: Option<&mut HandleCache>) -> Result<Arc<Credential>, AuthStat> {
     let body = header.cred.body;
@@ -206,7 +205,6 @@ impl RpcCall {
         }
     }
 
-    /// What this call does.
     #[inline]
     pub fn kind(&self) -> Kind {
         match self.target {
@@ -216,7 +214,7 @@ impl RpcCall {
         }
     }
 
-    /// How this call may be done. What does not exist is answered at once.
+    /// The dispatch class of this call. Unknown procedures are answered at once.
     #[inline]
     pub fn dispatch(&self) -> Dispatch {
         match self.target {
@@ -257,7 +255,7 @@ impl RpcCall {
         }
     }
 
-    /// What tells it from calls of other procedures that must not be done twice.
+    /// The procedure number in the key of the replay cache.
     pub(crate) fn procedure(&self) -> Option<u32> {
         match self.target {
             Target::Nfs(procedure) => Some(procedure.0),
@@ -286,7 +284,7 @@ impl RpcCall {
 
     /// Does the call with these arguments, waiting if `call` may, and puts the reply into `out`, or leaves that as before.
     #[inline]
-    pub fn perform(&self, args: &[u8], call: &mut Call<'_>, out: &mut Outbox) -> Answer {
+    pub fn perform(&self, args: &[u8], call: &mut Call<'_>, out: &mut Outbox) -> CallResult {
         let start = out.begin_success(self.xid);
         let attempt = match self.target {
             Target::Nfs(procedure) => v3::answer(call, procedure, args, out),
@@ -298,9 +296,9 @@ impl RpcCall {
             Ok(Outcome::Replied) => {
                 out.finish(start);
             }
-            Ok(Outcome::Again(again)) => {
+            Ok(Outcome::Wait(wait)) => {
                 out.truncate(start);
-                return Err(again);
+                return Err(wait);
             }
             Ok(Outcome::NoProcedure) => {
                 out.truncate(start);

@@ -19,7 +19,7 @@ const STARTTLS: &[u8] = b"STARTTLS";
 /// TLS as a listener has it.
 #[derive(Clone)]
 pub struct TlsPolicy {
-    /// What the server proves itself with.
+    /// The server's certificate and key.
     pub tls: Arc<Tls>,
     /// Whether calls without it are refused.
     pub is_required: bool,

@@ -1,4 +1,4 @@
-//! How often one client may call what no volume's limits count.
+//! Rates of calls that no volume's limits count, per client.
 
 use crate::limits::{CLIENT_COMMITS_PER_S, CLIENT_MOUNTS_PER_S, CLIENT_RECORDS_PER_S};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ pub struct CallRates {
     pub commits: Arc<Gate>,
     /// MNT.
     pub mounts: Arc<Gate>,
-    /// What has a client of NFSv4 recorded for a restart.
+    /// Calls that record a client of NFSv4 for a restart.
     pub records: Arc<Gate>,
 }
 
@@ -31,7 +31,7 @@ impl CallRates {
     }
 }
 
-/// What a client pays for one such call.
+/// The admission of one such call.
 pub(crate) fn toll(gate: &Arc<Gate>, client: IpAddr) -> Admission {
     Admission::new(gate, client, Demand::OTHER)
 }

@@ -1,4 +1,4 @@
-//! Who has mounted what, as far as the clients tell.
+//! The table of mounts, as reported by clients.
 
 use crate::limits::MOUNTS_MAX;
 use std::collections::{HashMap, VecDeque};

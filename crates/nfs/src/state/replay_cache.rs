@@ -21,12 +21,12 @@ const BYTES_MAX: usize = 16 << 20;
 /// A longer reply is not remembered; none of the calls concerned has one.
 const REPLY_BYTES_MAX: usize = 1024;
 const SHARDS: usize = 16;
-/// What one shard remembers of both.
+/// Shares of one shard.
 const CALLS_MAX: usize = ENTRIES_MAX / SHARDS;
 const REPLIES_MAX: usize = BYTES_MAX / SHARDS;
 
-/// What makes two calls the same one: xid, NFS procedure, and a checksum with a secret key of these, the client's address
-/// and the whole call. It is small because thousands are kept.
+/// Identifies a call: xid, NFS procedure, and a keyed checksum of these, the client's address and the whole call.
+/// Small, because thousands are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallKey {
     xid: u32,
@@ -34,7 +34,7 @@ pub struct CallKey {
     checksum: u64,
 }
 
-/// Who gets the answer of a call that came again while it was being done.
+/// Receives the reply to a call that was repeated while it ran.
 pub trait Waiter: Send {
     /// Sends this reply (without a record mark).
     fn answer(self: Box<Self>, reply: &[u8]);
@@ -42,7 +42,7 @@ pub trait Waiter: Send {
     fn give_up(self: Box<Self>);
 }
 
-/// What is known of a call.
+/// The decision on a call.
 pub enum Verdict {
     /// New: do it, then [`InProgress::complete`] it.
     New,

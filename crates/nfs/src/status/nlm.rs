@@ -53,7 +53,7 @@ pub(crate) fn of_conflict(conflict: Conflict) -> Status {
     }
 }
 
-/// The same in a version of the protocol: before version 4 there are fewer.
+/// The status in a version of the protocol: versions before 4 have fewer.
 pub(crate) fn in_version(status: Status, version: u32) -> Status {
     if version == VERSION_4 || status <= Status::DEADLCK { status } else { Status::DENIED_NOLOCKS }
 }

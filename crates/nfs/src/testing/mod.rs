@@ -3,7 +3,7 @@
 #[cfg(test)]
 pub(crate) mod v4;
 
-use crate::call::{Again, Call};
+use crate::call::Call;
 use crate::handle::HandleSigner;
 use crate::portmap::Registration;
 use crate::programs::Programs;
@@ -30,13 +30,11 @@ pub(crate) const NOW: Time = Time { seconds: 1_000_000_000, nanos: 0 };
 /// A client and the service it asks.
 pub(crate) struct Desk {
     pub service: Service,
-    /// Where calls come from.
     pub peer: SocketAddr,
     /// The address at which they reach us.
     pub local: &'static str,
     /// The endpoint that this is, if it is one.
     pub endpoint: Option<&'static str>,
-    /// How their connection is protected.
     pub protection: Protection,
     /// User and group of the caller.
     pub user: (u32, u32),
@@ -49,7 +47,7 @@ impl Desk {
             namespace: Arc::new(Arc::new(Namespace::new(exports)).into()),
             signer: HandleSigner::new([7; 16]),
             replay: None,
-            v4: crate::state::nfs4::State::new(1, b"tests", 30),
+            v4: crate::state::nfs4::ServiceState::new(1, b"tests", 30),
             mounts: Default::default(),
             rates: crate::state::call_rates::CallRates::unbounded(),
             locks: Default::default(),
@@ -76,12 +74,12 @@ impl Desk {
         self.call_paid(credential, pending, &mut None, act)
     }
 
-    /// The same for a call that has paid.
+    /// Runs a call that has paid.
     pub(crate) fn call_paid<R>(
         &self,
         credential: &Arc<Credential>,
         pending: &mut PendingSync,
-        charge: &mut Option<Permit>,
+        permit: &mut Option<Permit>,
         act: impl FnOnce(&mut Call<'_>) -> R,
     ) -> R {
         act(&mut Call {
@@ -100,7 +98,7 @@ impl Desk {
             cache: None,
             pending,
             stats: CallStats::default(),
-            charge,
+            permit,
         })
     }
 
@@ -122,8 +120,8 @@ impl Desk {
             });
             match done {
                 Ok(()) => {}
-                Err(Again::Held) => routed.fail(routed.args(&record), FsError::Wait(Wait::Recall), &mut out),
-                Err(Again::WouldWait) => panic!("nothing here may wait for storage"),
+                Err(Wait::Recall) => routed.fail(routed.args(&record), FsError::Wait(Wait::Recall), &mut out),
+                Err(wait) => panic!("nothing here may wait: {wait}"),
             }
             pending.sync_all().unwrap();
         }
@@ -142,11 +140,8 @@ const PROGRAMS: Programs = Programs { nfs: true, mount: true, portmap: true, loc
 const XID: u32 = 0x7e57_ca11;
 
 /// A call as it stands in a record or a datagram.
-pub(crate) fn call_record(
-    (uid, gid): (u32, u32),
-    (prog, vers, proc): (u32, u32, u32),
-    args: &impl Encode,
-) -> Vec<u8> {
+pub(crate) fn call_record(user: (u32, u32), procedure: (u32, u32, u32), args: &impl Encode) -> Vec<u8> {
+    let ((uid, gid), (prog, vers, proc)) = (user, procedure);
     let sys = AuthSys { stamp: 1, machinename: b"client", uid, gid, gids: Inline::default() }.to_bytes();
     let cred = OpaqueAuth { flavor: AuthFlavor::SYS, body: &sys };
     let header =

@@ -35,7 +35,7 @@ pub(super) fn wcc_attr(attrs: &Attrs) -> WccAttr {
     WccAttr { size: attrs.size, mtime: nfs_time(attrs.modified), ctime: nfs_time(attrs.changed) }
 }
 
-/// What `sattr3` wishes.
+/// Converts `sattr3`.
 pub(super) fn set_attrs(sattr: &Sattr) -> SetAttrs {
     SetAttrs {
         mode: sattr.mode,
@@ -48,7 +48,7 @@ pub(super) fn set_attrs(sattr: &Sattr) -> SetAttrs {
     }
 }
 
-/// What `stable_how` asks for.
+/// Converts `stable_how`.
 pub(crate) fn stability(how: StableHow) -> Stability {
     match how {
         StableHow::Unstable => Stability::Unstable,

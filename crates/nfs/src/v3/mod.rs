@@ -23,7 +23,7 @@ use xdr::{Decode, Encode, Malformed, Reader, Writer};
 /// Version 3 in the rules of exports.
 pub(crate) const PROTOCOL: ProtocolId = ProtocolId(0);
 
-/// How a procedure may be done. What does not exist is answered at once.
+/// The dispatch class of a procedure. Unknown procedures are answered at once.
 #[inline]
 pub(crate) fn dispatch(procedure: Procedure) -> Dispatch {
     match procedure {
@@ -105,7 +105,6 @@ pub(crate) fn reply_bytes_max(procedure: Procedure, args: &[u8]) -> u32 {
     behind.and_then(|r| read_bytes_max(procedure, r)).unwrap_or(0)
 }
 
-/// What a procedure does.
 #[inline]
 pub(crate) fn kind(procedure: Procedure) -> Kind {
     match procedure {

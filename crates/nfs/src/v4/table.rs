@@ -3,34 +3,34 @@
 use crate::limits::COMPOUND_OPERATIONS_MAX;
 use nfs_wire::v4::{Op, Status};
 
-/// What is known of an operation before it is looked at.
+/// Static properties of an operation.
 #[derive(Clone, Copy)]
-struct Known {
+struct OperationInfo {
     /// The minor versions that have it, a bit each.
     minors: u8,
     needs: Needs,
     traits: Traits,
 }
 
-/// What is so of an operation whatever it is asked for, or of any of several.
+/// Properties of an operation that do not depend on its arguments, or the union over several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Traits(u8);
 
 impl Traits {
     pub(super) const NONE: Self = Self(0);
-    /// It cannot be tried on a thread that must not wait.
+    /// Cannot be tried on a thread that must not wait.
     pub(super) const WAITS: Self = Self(1);
     /// Once it is done, it cannot be taken back by not telling of it.
     pub(super) const LASTS: Self = Self(2);
-    /// It has its client recorded for a restart, at once or before it opens something.
+    /// Records the client for a restart, at once or before it opens a file.
     pub(super) const RECORDED: Self = Self(4);
     /// In 4.0, it may do something else when it comes again.
     pub(super) const ONCE: Self = Self(8);
-    /// It gives another current filehandle and no stateid that goes with it (RFC 8881 §16.2.3.1.2).
+    /// Sets another current filehandle, without a current stateid (RFC 8881 §16.2.3.1.2).
     pub(super) const MOVES: Self = Self(16);
-    /// It writes data.
+    /// Writes data.
     pub(super) const WRITES: Self = Self(32);
-    /// It has a price at the volume of the current file, or stands beside operations that have one (`price.rs`).
+    /// Has a price at the volume of the current file, or stands beside operations that have one (`price.rs`).
     pub(super) const PAYS: Self = Self(64);
 
     /// Those of an operation.
@@ -49,7 +49,7 @@ impl Traits {
         Self(self.0 | other.0)
     }
 
-    const fn known(op: Op, is_inline: bool) -> Self {
+    const fn info(op: Op, is_inline: bool) -> Self {
         let only_looks = is_inline
             || matches!(
                 op,
@@ -77,7 +77,7 @@ impl Traits {
     }
 }
 
-/// What must have come before an operation.
+/// The required predecessor of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
     /// SEQUENCE, where there are sessions.
@@ -95,8 +95,8 @@ const V42: u8 = 4;
 const ALL: u8 = V40 | V41 | V42;
 const SESSIONS: u8 = V41 | V42;
 
-/// What is known of each operation by number, so that asking is one look.
-static KNOWN: [Known; NUMBERS] = {
+/// Properties of each operation, by number.
+static OPERATIONS: [OperationInfo; NUMBERS] = {
     let mut all = [UNKNOWN; NUMBERS];
     let mut number = 0;
     while number < NUMBERS {
@@ -111,15 +111,14 @@ static KNOWN: [Known; NUMBERS] = {
 const NUMBERS: usize = V42_LAST as usize + 1;
 
 /// An operation that no minor version has.
-const UNKNOWN: Known = Known { minors: 0, needs: Needs::Session, traits: Traits::NONE };
+const UNKNOWN: OperationInfo = OperationInfo { minors: 0, needs: Needs::Session, traits: Traits::NONE };
 
-/// What is known of an operation.
 #[inline]
-fn known(op: Op) -> &'static Known {
-    KNOWN.get(op.0 as usize).unwrap_or(&UNKNOWN)
+fn known(op: Op) -> &'static OperationInfo {
+    OPERATIONS.get(op.0 as usize).unwrap_or(&UNKNOWN)
 }
 
-const fn find(op: Op) -> Known {
+const fn find(op: Op) -> OperationInfo {
     let (minors, needs, is_inline) = match op {
         Op::SEQUENCE => (SESSIONS, Needs::First, true),
         Op::BIND_CONN_TO_SESSION
@@ -142,7 +141,7 @@ const fn find(op: Op) -> Known {
             _ => return UNKNOWN,
         },
     };
-    Known { minors, needs, traits: Traits::known(op, is_inline) }
+    OperationInfo { minors, needs, traits: Traits::info(op, is_inline) }
 }
 
 /// Operations are numbered by the minor version that brought them.
@@ -164,7 +163,7 @@ pub(super) fn status_in(minor: u32, status: Status) -> Status {
 
 /// A compound as far as it decides which operations may be done.
 #[derive(Clone, Copy)]
-pub(super) struct Compound {
+pub(super) struct CompoundFacts {
     pub(super) minor: u32,
     /// Operations in all.
     pub(super) operations: u32,
@@ -172,11 +171,11 @@ pub(super) struct Compound {
     pub(super) has_session: bool,
 }
 
-/// What is so of an operation that may be done now, after `done` others of its compound. If it may not be: what its number
-/// stands for in this compound, and why.
+/// The traits of an operation that may run after `done` others of its compound. An error is the operation to name in
+/// the result, and its status.
 #[inline]
-pub(super) fn check(compound: Compound, number: Op, done: u32) -> Result<Traits, (Op, Status)> {
-    let Compound { minor, operations, has_session } = compound;
+pub(super) fn check(compound: CompoundFacts, number: Op, done: u32) -> Result<Traits, (Op, Status)> {
+    let CompoundFacts { minor, operations, has_session } = compound;
     let known = known(number);
     if known.minors & 1 << minor == 0 {
         return Err((Op::ILLEGAL, Status::OP_ILLEGAL));

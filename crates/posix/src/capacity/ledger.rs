@@ -8,7 +8,7 @@
 //! end of the process only when none is: it would be wrong by what that change took.
 
 use super::dir_lock::DirLock;
-use super::usage_file::{UsageRecord, UsageFile};
+use super::usage_file::{UsageFile, UsageRecord};
 use crate::error::refused;
 use rustix::fs::syncfs;
 use std::ops::Deref;

@@ -84,7 +84,8 @@ fn encode(entry: &UsageRecord) -> [u8; BYTES] {
 }
 
 fn decode(bytes: &[u8; BYTES]) -> Option<UsageRecord> {
-    let [version @ (VERSION_SIZES_ONLY | VERSION), state @ (IN_USE | CLEAN), 0, 0, 0, 0, 0, 0, numbers @ ..] = bytes
+    let [version @ (VERSION_SIZES_ONLY | VERSION), state @ (IN_USE | CLEAN), 0, 0, 0, 0, 0, 0, numbers @ ..] =
+        bytes
     else {
         return None;
     };

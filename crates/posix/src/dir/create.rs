@@ -161,7 +161,10 @@ impl Node {
             let (guard, mode) = self.assume_owner(file_type, new_inode)?;
             let opened = open(self.fd(), name.bytes(), Mode::from_raw_mode(mode))
                 .map_err(|errno| self.or_stale(refused(errno)))?;
-            (opened, ExpectedObject { file_type, uid: if guard.is_some() { new_inode.uid } else { own_uid() } })
+            (
+                opened,
+                ExpectedObject { file_type, uid: if guard.is_some() { new_inode.uid } else { own_uid() } },
+            )
         };
         self.finish(name, opened, &maker, new_inode).inspect_err(|_| {
             let directory = file_type == FileType::Directory;
@@ -192,7 +195,8 @@ impl Node {
         self.adjust(fd.as_fd(), new_inode)?;
         link_open(fd.as_fd(), self.fd(), name.bytes()).map_err(|errno| self.or_stale(refused(errno)))?;
         let stat = fstat(&fd).map_err(refused)?;
-        let (node, attrs) = self.insert_node(fd, Rights::Write, &stat).inspect_err(|_| self.mount.mark_count_doubtful())?;
+        let (node, attrs) =
+            self.insert_node(fd, Rights::Write, &stat).inspect_err(|_| self.mount.mark_count_doubtful())?;
         Ok(Some(Created { node, attrs, was_adjusted: false }))
     }
 

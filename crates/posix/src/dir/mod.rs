@@ -120,7 +120,13 @@ impl Node {
     }
 
     /// Looks at the file of an entry, of which this was known; `None` if it is mounted on, or went away meanwhile.
-    fn stat_entry(&self, entry: &PageEntry, name: &[u8], now: Instant, known: Option<&Object>) -> Option<Object> {
+    fn stat_entry(
+        &self,
+        entry: &PageEntry,
+        name: &[u8],
+        now: Instant,
+        known: Option<&Object>,
+    ) -> Option<Object> {
         match name {
             b"." => return Some(Object { key: self.key, attrs: self.attrs_now().ok()?, read_at: None }),
             b".." => return None,

@@ -2,9 +2,9 @@
 
 use super::mount::Mount;
 use super::xattrs::xattrs_charged;
-use super::{ChangeGuard, RELEASED, Node, Rights};
+use super::{ChangeGuard, Node, RELEASED, Rights};
 use crate::capacity::ledger::{Ledger, PendingChange};
-use crate::capacity::limit::{Limit, NewEntryCharge, SpaceReservation, ResizeCharge};
+use crate::capacity::limit::{Limit, NewEntryCharge, ResizeCharge, SpaceReservation};
 use crate::error::refused;
 use crate::fs_type::file_system_stat;
 use rustix::fs::{AtFlags, FallocateFlags, fallocate, fstat, ftruncate, statat};
@@ -29,7 +29,12 @@ impl Mount {
 
     /// Takes what a file's growth from one size to another needs, before it is changed.
     #[inline]
-    pub(crate) fn charge_resize(&self, held: &ChangeGuard<'_>, from: u64, to: u64) -> FsResult<ResizeCharge<'_>> {
+    pub(crate) fn charge_resize(
+        &self,
+        held: &ChangeGuard<'_>,
+        from: u64,
+        to: u64,
+    ) -> FsResult<ResizeCharge<'_>> {
         let Some(ledger) = self.ledger() else {
             return Ok(ResizeCharge { pending: None, charged: 0, reserved_size: 0 });
         };
@@ -46,7 +51,12 @@ impl Mount {
 
     /// Takes what one more object with this content, `name` in `dir`, needs. A name that is taken is [`FsError::Exists`], even
     /// on a full volume.
-    pub(crate) fn charge_new_object(&self, dir: BorrowedFd<'_>, name: &[u8], content: u64) -> FsResult<NewEntryCharge<'_>> {
+    pub(crate) fn charge_new_object(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        content: u64,
+    ) -> FsResult<NewEntryCharge<'_>> {
         self.charge_entry(dir, name, NewEntryCharge::bytes(content), 1)
     }
 
@@ -55,7 +65,13 @@ impl Mount {
         self.charge_entry(dir, name, NAME_BYTES, 0)
     }
 
-    fn charge_entry(&self, dir: BorrowedFd<'_>, name: &[u8], bytes: u64, files: u64) -> FsResult<NewEntryCharge<'_>> {
+    fn charge_entry(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &[u8],
+        bytes: u64,
+        files: u64,
+    ) -> FsResult<NewEntryCharge<'_>> {
         let Some(ledger) = self.ledger() else { return Ok(NewEntryCharge { pending: None, bytes, files }) };
         let pending = ledger.begin()?;
         match ledger.take(bytes, files) {
@@ -171,7 +187,12 @@ impl Node {
     }
 
     /// Takes what a write in parts needs, as [`vfs::Node::reserve`] says.
-    pub(crate) fn reserve_space(&self, offset: u64, len: usize, authorize: AuthorizeWrite<'_>) -> FsResult<()> {
+    pub(crate) fn reserve_space(
+        &self,
+        offset: u64,
+        len: usize,
+        authorize: AuthorizeWrite<'_>,
+    ) -> FsResult<()> {
         self.check_regular()?;
         let end = self.check_end(offset, len as u64)?;
         let fd = self.open(Rights::Write)?.as_fd();
@@ -218,7 +239,13 @@ impl Node {
     }
 
     /// Has the file system set blocks aside for a write, if it has little room; tells whether it did.
-    fn preallocate_if_scarce(&self, fd: BorrowedFd<'_>, offset: u64, len: usize, size: u64) -> FsResult<bool> {
+    fn preallocate_if_scarce(
+        &self,
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+        size: u64,
+    ) -> FsResult<bool> {
         /// With more room than this the write is not the one that fills it.
         const AMPLE_BYTES: u64 = 64 << 20;
         let below = file_system_stat(fd)?;
@@ -243,7 +270,12 @@ impl Node {
 
     /// Takes back what of a write was done before the storage was full, so that a write on a volume is done whole or not at
     /// all; tells the size of the file.
-    pub(crate) fn truncate_growth(&self, fd: BorrowedFd<'_>, before: &Attrs, error: FsError) -> FsResult<u64> {
+    pub(crate) fn truncate_growth(
+        &self,
+        fd: BorrowedFd<'_>,
+        before: &Attrs,
+        error: FsError,
+    ) -> FsResult<u64> {
         let size = || Ok(u64::try_from(fstat(fd).map_err(refused)?.st_size).unwrap_or(0));
         let full = matches!(error, FsError::NoSpace | FsError::Quota | FsError::FileTooBig);
         if self.mount.limit.is_some() && full && size()? > before.size {

@@ -370,7 +370,10 @@ impl vfs::Node for Node {
 
     fn lookup(&self, name: Name<'_>, blocking: Blocking) -> FsResult<Lookup> {
         self.as_dir()?;
-        self.mount.child(self, name.bytes(), blocking).and_then(to_lookup).map_err(|error| self.or_stale_if_detached(error))
+        self.mount
+            .child(self, name.bytes(), blocking)
+            .and_then(to_lookup)
+            .map_err(|error| self.or_stale_if_detached(error))
     }
 
     fn parent(&self) -> FsResult<Lookup> {

@@ -227,7 +227,11 @@ impl Mount {
         } else {
             ledger.mark_best_effort();
         }
-        Ok(XattrCharge { pending: Some((pending, fd)), charged_meanwhile: now.max(then), charged_after: then })
+        Ok(XattrCharge {
+            pending: Some((pending, fd)),
+            charged_meanwhile: now.max(then),
+            charged_after: then,
+        })
     }
 }
 

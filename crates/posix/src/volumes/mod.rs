@@ -18,7 +18,7 @@ use crate::capacity::dir_lock::DirLock;
 use crate::capacity::ledger::Ledger;
 use crate::capacity::limit::Limit;
 use crate::capacity::project::{self, Project};
-use crate::capacity::usage_file::{UsageRecord, UsageFile};
+use crate::capacity::usage_file::{UsageFile, UsageRecord};
 use crate::error::refused;
 use crate::fs_type::file_system_stat;
 use crate::node::mount::options::Options;

@@ -89,8 +89,10 @@ impl Recounter {
 
     /// Waits until no thread is at work, at most as long as `patience`; tells whether every volume is counted.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
-        let waited =
-            self.shared.changed.wait_timeout_while(self.shared.lock(), patience, |state| state.busy_threads > 0);
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(self.shared.lock(), patience, |state| state.busy_threads > 0);
         waited.0.uncounted.is_empty()
     }
 }

@@ -1,16 +1,16 @@
-//! What one thread remembers of recent calls: handles it has opened, names it has looked up, and who has called.
+//! Per-thread caches of recent calls: opened handles, resolved names and credentials.
 //!
-//! Each thread has its own, so that the cached path takes no lock. Entries are checked, not invalidated: a handle is
-//! good as long as its export is the same in the namespace and the file has a name; a name is good as long as the directory's change
-//! time is the one it was found under. A remembered handle holds its file open, so there are no more of them than there are
-//! descriptors for; a remembered name holds nothing.
+//! Each thread has its own, so that the cached path takes no lock. Entries are validated on use. A handle is valid as
+//! long as its export is unchanged in the namespace and its file has a name. A name is valid as long as the directory's
+//! change time is unchanged. A cached handle holds its file open, so the number of handles is bounded by the
+//! descriptors. A cached name holds nothing.
 
 mod credentials;
 
 pub use credentials::{CredentialCache, decode as decode_credential};
 
 use super::{Handle, HandleSigner};
-use crate::call_stats::ThreadCounts;
+use crate::call_stats::ThreadCounters;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,10 +35,9 @@ impl AsRef<Volume> for CachedFile {
 pub struct HandleCache {
     handles: Table<Rc<CachedFile>>,
     names: Table<NameEntry>,
-    /// Who has called.
     pub credentials: CredentialCache,
-    /// What they have asked for, where that is counted.
-    pub counts: Option<Box<ThreadCounts>>,
+    /// Counters of calls, on threads that count.
+    pub counts: Option<Box<ThreadCounters>>,
     hasher: RandomState,
     secret: u64,
     hits: u64,
@@ -85,7 +84,7 @@ impl HandleCache {
         found
     }
 
-    /// How many handles were remembered when they were asked for, and how many not, since this was called last.
+    /// Cache hits and misses of handles since the last call.
     pub fn take_counts(&mut self) -> (u64, u64) {
         (std::mem::take(&mut self.hits), std::mem::take(&mut self.misses))
     }
@@ -102,8 +101,8 @@ impl HandleCache {
         self.handles.remove(hash, |opened| opened.handle.bytes() == handle);
     }
 
-    /// What `name` means in `dir`, if that was found out under the same `dir_attrs.changed`. The inner `None` is a
-    /// remembered absence.
+    /// The cached result of looking `name` up in `dir`, if `dir_attrs.changed` is still the same. The inner `None` is a
+    /// cached absence.
     #[inline]
     pub fn name(&mut self, dir: &CachedFile, dir_attrs: &Attrs, name: &[u8]) -> Option<Option<Rc<Handle>>> {
         let hash = self.name_hash(dir, name);

@@ -122,7 +122,7 @@ impl Office {
         status(self.call(VERSION_4, Procedure::CANCEL, &args))
     }
 
-    /// What TEST says: nothing, or who holds what.
+    /// The holder that TEST reports, if any.
     fn test(&self, want: Want) -> Option<(bool, u32, Vec<u8>, u64, u64)> {
         let args =
             TestArgs { cookie: COOKIE, exclusive: want.exclusive, alock: alock::<u64>(want, &self.file) };

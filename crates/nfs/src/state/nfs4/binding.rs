@@ -1,4 +1,4 @@
-//! What a connection is to clients of version 4: the session that it was used for last, or the client of 4.0, and a way to call them.
+//! The NFSv4 binding of a connection: its last session or client of 4.0, and the path for callbacks.
 
 use super::client::Client;
 use super::session::Session;

@@ -12,8 +12,8 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 use xdr::{Decode, Encode, Reader};
 
-/// Who has asked a client for attributes.
-pub(super) trait Asker: Send + Sync {
+/// Receives the attributes that a client reports.
+pub(super) trait GetattrListener: Send + Sync {
     /// The client has answered the question of this number.
     fn answered(&self, number: u64, attributes: &Fattr<'_>);
 }
@@ -24,10 +24,10 @@ pub(crate) struct Callback {
     pub(super) operation: Vec<u8>,
     /// The state that is asked for: once it is gone, so is the reason to ask.
     pub(super) recalled: Option<Stateid>,
-    /// How often the client was asked.
+    /// Number of attempts.
     pub(super) tries: u32,
-    /// Who waits for the attributes that a CB_GETATTR asks for, and the number of the question.
-    asked_by: Option<(Arc<dyn Asker>, u64)>,
+    /// The receiver of CB_GETATTR's attributes, and the number of its query.
+    listener: Option<(Arc<dyn GetattrListener>, u64)>,
 }
 
 impl Callback {
@@ -37,22 +37,22 @@ impl Callback {
             Argument::Recall(args) => Some(args.stateid),
             _ => None,
         };
-        Self { operation: argument.to_bytes(), recalled, tries: 0, asked_by: None }
+        Self { operation: argument.to_bytes(), recalled, tries: 0, listener: None }
     }
 
     /// A question of this number for attributes.
-    pub(super) fn asking(argument: &Argument<'_>, asker: Arc<dyn Asker>, number: u64) -> Self {
-        Self { asked_by: Some((asker, number)), ..Self::new(argument) }
+    pub(super) fn getattr(argument: &Argument<'_>, asker: Arc<dyn GetattrListener>, number: u64) -> Self {
+        Self { listener: Some((asker, number)), ..Self::new(argument) }
     }
 
     /// Whether it is asked again if the client says "later": a question is not, since who has asked looks again.
     fn is_repeated(&self) -> bool {
-        self.asked_by.is_none()
+        self.listener.is_none()
     }
 
     /// Takes what follows CB_SEQUENCE in the results.
     fn take_results(&self, results: &mut Reader<'_>) {
-        if let Some((asker, number)) = &self.asked_by
+        if let Some((asker, number)) = &self.listener
             && let Ok(OpReply::Getattr(Reply::Ok(ok))) = OpReply::decode(results)
         {
             asker.answered(*number, &ok.obj_attributes);
@@ -60,7 +60,7 @@ impl Callback {
     }
 }
 
-/// Who calls, of what the client accepts: RFC 8881 §18.33.
+/// The credential of callbacks, from the list that the client accepts (RFC 8881 §18.33).
 #[derive(Clone, Default)]
 pub(crate) struct Credential {
     flavor: AuthFlavor,
@@ -69,7 +69,7 @@ pub(crate) struct Credential {
 
 impl Credential {
     /// The first that we can be of what a client accepts; with an empty list, nobody in particular.
-    pub(crate) fn chosen(accepted: &[CallbackSecParms<'_>]) -> Option<Self> {
+    pub(crate) fn choose(accepted: &[CallbackSecParms<'_>]) -> Option<Self> {
         if accepted.is_empty() {
             return Some(Self::default());
         }
@@ -85,7 +85,7 @@ impl Credential {
     }
 }
 
-/// What was agreed on for the back channel of a session.
+/// The negotiated parameters of a session's back channel.
 pub(crate) struct Agreement {
     pub(crate) minor: u32,
     pub(crate) slots: u32,
@@ -102,7 +102,7 @@ pub(super) struct Channel {
     pub(super) is_wanted: bool,
     /// The client has answered what no client answers.
     pub(super) is_faulty: bool,
-    /// What SEQUENCE says of it ([`nfs_wire::v4::SequenceStatus`]).
+    /// The flags for SEQUENCE ([`nfs_wire::v4::SequenceStatus`]).
     pub(super) status: Arc<AtomicU32>,
     wires: Vec<Weak<Wire>>,
     slots: Vec<Slot>,
@@ -121,16 +121,16 @@ struct InFlight {
     sent: u64,
 }
 
-/// What is to be sent once no lock is held.
+/// Records to send once no lock is held.
 pub(super) type Outgoing = Vec<(Arc<Wire>, Vec<u8>)>;
 
-/// What came of an answer.
-pub(super) enum Answered {
+/// The outcome of a callback.
+pub(super) enum CallbackOutcome {
     /// The callback is done.
     Done,
     /// The client asks to be asked again.
-    Later(Callback),
-    /// It was not done, and this channel cannot do it.
+    Retry(Callback),
+    /// The callback failed, and this channel is unusable.
     Faulty(Callback),
 }
 
@@ -251,31 +251,38 @@ impl Channel {
     }
 
     /// Takes an answer, if it is to a call of this channel. `None` as results: the call was refused before it was looked at.
-    pub(super) fn answered(&mut self, wire: &Wire, xid: u32, results: Option<&[u8]>) -> Option<Answered> {
+    pub(super) fn answered(
+        &mut self,
+        wire: &Wire,
+        xid: u32,
+        results: Option<&[u8]>,
+    ) -> Option<CallbackOutcome> {
         let is_it = |call: &InFlight| call.xid == xid && std::ptr::eq(call.wire.as_ptr(), wire);
         let at = self.slots.iter().position(|slot| slot.call.as_ref().is_some_and(is_it))?;
         let slot = &mut self.slots[at];
         let callback = slot.call.take()?.callback;
         let answer = results.map(|results| read(results, &self.session, slot.sequence, at));
         let answered = match answer {
-            Some(Ok((status, _))) if is_late(status) && callback.is_repeated() => Answered::Later(callback),
+            Some(Ok((status, _))) if is_premature(status) && callback.is_repeated() => {
+                CallbackOutcome::Retry(callback)
+            }
             Some(Ok((_, mut results))) => {
                 callback.take_results(&mut results);
-                Answered::Done
+                CallbackOutcome::Done
             }
             // The client has done it and does not remember how it ended.
-            Some(Err(Status::RETRY_UNCACHED_REP)) => Answered::Done,
+            Some(Err(Status::RETRY_UNCACHED_REP)) => CallbackOutcome::Done,
             Some(Err(Status::DELAY)) => {
                 slot.sequence = slot.sequence.wrapping_sub(1);
-                Answered::Later(callback)
+                CallbackOutcome::Retry(callback)
             }
-            Some(Err(_)) | None => Answered::Faulty(callback),
+            Some(Err(_)) | None => CallbackOutcome::Faulty(callback),
         };
-        self.is_faulty |= matches!(answered, Answered::Faulty(_));
+        self.is_faulty |= matches!(answered, CallbackOutcome::Faulty(_));
         Some(answered)
     }
 
-    /// What was asked and has no answer, as the session ends.
+    /// The callbacks without a reply, when the session ends.
     pub(super) fn into_callbacks(self) -> impl Iterator<Item = Callback> {
         self.slots.into_iter().filter_map(|slot| slot.call).map(|call| {
             if let Some(wire) = call.wire.upgrade() {
@@ -291,7 +298,7 @@ fn is(known: &Weak<Wire>, wire: &Arc<Wire>) -> bool {
 }
 
 /// Whether the client does not know yet what it is asked about: what told it may still be on its way.
-fn is_late(status: Status) -> bool {
+fn is_premature(status: Status) -> bool {
     matches!(status, Status::DELAY | Status::BADHANDLE | Status::BAD_STATEID)
 }
 

@@ -1,8 +1,8 @@
-//! What an operator sees of the clients of NFSv4.
+//! Clients of NFSv4 as an operator sees them.
 
-use super::State;
+use super::ServiceState;
 use super::client::Client;
-use super::client_name::own_name;
+use super::client_name::name_given_by_client;
 use nfs_wire::v4::ClientId;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 /// A client, and how much it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShownClient {
-    /// Where it has introduced itself from.
+pub struct ClientInfo {
+    /// Addresses from which it sent an introduction.
     pub addresses: Vec<IpAddr>,
-    /// How it calls itself.
+    /// The name that the client gives itself.
     pub owner: Box<[u8]>,
     /// The minor versions that it speaks.
     pub minors: BTreeSet<u32>,
-    /// Its sessions; of version 0 there are none.
+    /// Number of sessions; version 4.0 has none.
     pub sessions: usize,
     /// The slots of these sessions.
     pub slots: usize,
@@ -27,15 +27,15 @@ pub struct ShownClient {
     pub opens: usize,
     /// The byte ranges that it has locked.
     pub ranges: usize,
-    /// Its delegations.
+    /// Number of delegations.
     pub delegations: usize,
     /// Since when it has not been heard.
     pub silent: Duration,
 }
 
-impl State {
+impl ServiceState {
     /// All clients.
-    pub fn shown(&self) -> Vec<ShownClient> {
+    pub fn client_infos(&self) -> Vec<ClientInfo> {
         let mut sessions: HashMap<ClientId, Vec<(u32, u32)>> = HashMap::new();
         for session in self.sessions.read().values() {
             sessions.entry(session.client.id).or_default().push((session.minor, session.fore.maxrequests));
@@ -48,10 +48,10 @@ impl State {
             if client.open_owners().is_some() {
                 minors.insert(0);
             }
-            let (opens, ranges) = client.held().counts();
-            ShownClient {
+            let (opens, ranges) = client.states().counts();
+            ClientInfo {
                 addresses: client.addresses(),
-                owner: own_name(&client.owner).into(),
+                owner: name_given_by_client(&client.owner).into(),
                 minors,
                 sessions: sessions.len(),
                 slots: sessions.iter().map(|(_, slots)| *slots as usize).sum(),

@@ -4,7 +4,7 @@ use nfs_wire::v4::Status;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How far a copy is.
+/// Progress of a copy.
 #[derive(Debug, Default)]
 pub(crate) struct CopyProgress {
     copied: AtomicU64,
@@ -57,14 +57,14 @@ impl CopyProgress {
         self.is_canceled.load(Ordering::SeqCst)
     }
 
-    /// It has ended so.
+    /// Sets the final status, once.
     pub(crate) fn end(&self, status: Status) {
         // It ends once.
         let _ = self.end.set(status);
         self.is_busy.store(false, Ordering::SeqCst);
     }
 
-    /// How it has ended, if it has.
+    /// The final status.
     pub(crate) fn ended(&self) -> Option<Status> {
         self.end.get().copied()
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use vfs::sync::Mutex;
 use xdr::{Decode, Reader};
 
-/// What takes records to a client, without waiting for it.
+/// Sends records to a client without blocking.
 pub(crate) trait Sender: Send + Sync {
     /// Sends a record, or queues it.
     fn send_record(&self, record: &[u8]);
@@ -23,7 +23,7 @@ pub(crate) struct Wire {
 #[derive(Default)]
 struct Calls {
     last_xid: u32,
-    /// Whose calls have no reply yet.
+    /// The callers of the calls without a reply.
     waiting: HashMap<u32, Weak<Callbacks>>,
 }
 
@@ -79,7 +79,7 @@ impl Wire {
         let caller = self.calls().waiting.remove(&header.xid).and_then(|caller| caller.upgrade());
         if let Some(caller) = caller {
             let is_done = matches!(header.body, ReplyBody::Accepted(_, nfs_wire::rpc::Accepted::Success));
-            caller.answered(self, header.xid, is_done.then(|| reader.rest()));
+            caller.handle_reply(self, header.xid, is_done.then(|| reader.rest()));
         }
         true
     }

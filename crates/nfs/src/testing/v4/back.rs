@@ -68,7 +68,7 @@ impl Called {
         matches!(asked, Ok(callback::Argument::Getattr(_)))
     }
 
-    /// How a client replies that says of the file delegated to it how it is.
+    /// The reply of a client to CB_GETATTR.
     pub(crate) fn tell(&self, obj_attributes: Fattr<'_>) -> Vec<u8> {
         let told = CallbackReply::Getattr(Reply::Ok(callback::GetattrOk { obj_attributes }));
         self.reply(Status::OK, &[self.sequence_reply(), told])
@@ -101,7 +101,7 @@ impl Called {
         reply
     }
 
-    /// How a client replies that has done it, or not.
+    /// The reply of a client to a callback.
     pub(crate) fn answer(&self, status: Status) -> Vec<u8> {
         self.reply(status, &[self.sequence_reply(), CallbackReply::Recall(status)])
     }
@@ -112,7 +112,7 @@ impl Rig {
         Self::with(|volume| volume)
     }
 
-    /// The same with a volume of which `change` is made.
+    /// The set-up with a volume changed by `change`.
     pub(crate) fn with(change: impl FnOnce(Volume) -> Volume) -> Self {
         let clock = Arc::new(AtomicU64::new(SECOND));
         let fs = MemFs::new(Arc::new(|| Time { seconds: 1, nanos: 0 }));
@@ -194,7 +194,7 @@ impl Rig {
         }
     }
 
-    /// The same where files are delegated for writing, too.
+    /// The set-up with write delegations.
     pub(crate) fn delegating_writes() -> Self {
         let mut rig = Self::new();
         rig.client.desk.service.v4.delegates_writing = true;
@@ -231,7 +231,7 @@ impl Rig {
         done
     }
 
-    /// What the writer gets for an OPEN.
+    /// OPENs a file as the writer, and returns the delegation.
     pub(crate) fn write(&mut self, name: &[u8]) -> Result<OpenDelegation<'static>, Status> {
         self.as_writer(|rig| rig.open(name, ShareAccess::WRITE))
     }

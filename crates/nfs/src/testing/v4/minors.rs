@@ -86,11 +86,12 @@ impl Rig {
     /// OPEN of a name: the stateid, and the attributes that were set.
     pub(crate) fn open_as(
         &self,
-        (export, name): (&[u8], &[u8]),
+        path: (&[u8], &[u8]),
         share_access: ShareAccess,
         share_deny: ShareDeny,
         openhow: OpenFlag<'_>,
     ) -> Result<(Stateid, Bitmap), Status> {
+        let (export, name) = path;
         self.owners.set(self.owners.get() + 1);
         let owner = self.owners.get().to_be_bytes();
         let args = OpenArgs {

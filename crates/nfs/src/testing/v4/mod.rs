@@ -6,7 +6,7 @@ pub(crate) mod minors;
 use super::Desk;
 use crate::state::nfs4::binding::Binding;
 use crate::state::nfs4::wire::Sender;
-use crate::v4::compound::{Ended, run};
+use crate::v4::compound::{CompoundArgs, CompoundProgress, run};
 use nfs_wire::v4::{
     Argument, Bitmap, ChannelAttrs, ClientOwner, CompoundHead, CompoundReplyHead, CopyArgs,
     CreateSessionArgs, CreateSessionFlags, CreateSessionReply, ExchangeIdArgs, ExchangeIdFlags,
@@ -19,7 +19,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use transport::Outbox;
 use vfs::qos::{Admission, Permit, QueueResult, Waiter};
-use vfs::{Blocking, Credential, PendingSync, Proof};
+use vfs::{Blocking, Credential, PendingSync, Proof, Wait};
 use xdr::{Decode, Encode, Reader, Writer};
 
 /// A client that has a session where its minor version knows sessions.
@@ -31,7 +31,7 @@ pub(crate) struct Client {
     pub(crate) binding: Binding,
     session: Option<SessionId>,
     sequence: Cell<u32>,
-    /// Its side of the connection, where it can be called.
+    /// The client's end of the connection, if it takes callbacks.
     line: Option<Arc<Line>>,
     verifier: [u8; 8],
 }
@@ -113,7 +113,7 @@ impl Client {
         self.try_be(ownerid).unwrap();
     }
 
-    /// The same, if it can have one.
+    /// Introduces the client and creates a session, if it can have one.
     pub(crate) fn try_be(&mut self, ownerid: &[u8]) -> Result<(), Status> {
         let session = self.try_session(ownerid)?;
         self.sequence.set(0);
@@ -166,7 +166,7 @@ impl Client {
         self.session.unwrap()
     }
 
-    /// Its further compounds are of this minor version.
+    /// Sets the minor version of further compounds.
     pub(crate) fn set_minor(&mut self, minor: u32) {
         self.minor = minor;
     }
@@ -186,7 +186,7 @@ impl Client {
         self.be(ownerid);
     }
 
-    /// Who introduces itself from now on has begun anew.
+    /// Makes further introductions those of a restarted client.
     pub(crate) fn lose_memory(&mut self) {
         self.verifier = self.verifier.map(|byte| byte + 1);
     }
@@ -249,7 +249,7 @@ impl Client {
         self.ask_encoded(u32::try_from(operations.len()).unwrap(), &encoded)
     }
 
-    /// The same of operations that are encoded already.
+    /// Runs encoded operations.
     pub(crate) fn ask_encoded(&self, count: u32, operations: &[u8]) -> Results {
         let Some(sessionid) = self.session else { return self.run_encoded(count, operations, 0) };
         self.sequence.set(self.sequence.get() + 1);
@@ -260,19 +260,15 @@ impl Client {
     }
 
     /// Does operations in a slot, and has the reply kept.
-    pub(crate) fn ask_in_slot(
-        &self,
-        (slotid, sequenceid): (u32, u32),
-        operations: &[Argument<'_>],
-    ) -> Results {
-        let sessionid = self.session_id();
+    pub(crate) fn ask_in_slot(&self, slot: (u32, u32), operations: &[Argument<'_>]) -> Results {
+        let ((slotid, sequenceid), sessionid) = (slot, self.session_id());
         let sequence = SequenceArgs { sessionid, sequenceid, slotid, highest_slotid: 0, cachethis: true };
         let encoded: Vec<u8> = operations.iter().flat_map(Argument::to_bytes).collect();
         let encoded = [Argument::Sequence(sequence).to_bytes(), encoded].concat();
         self.run_encoded(u32::try_from(operations.len()).unwrap() + 1, &encoded, 1)
     }
 
-    /// How the last of these operations ended.
+    /// The status of the last operation.
     pub(crate) fn status(&self, operations: &[Argument<'_>]) -> Status {
         self.ask(operations).status()
     }
@@ -308,14 +304,15 @@ impl Client {
         let (uid, gid) = self.desk.user;
         let credential = Credential::new(Proof::Claimed, uid, gid, []);
         let (mut out, mut pending) = (Outbox::default(), PendingSync::default());
-        let mut charge = None;
+        let mut permit = None;
         let mut attempt = |blocking, paid: Option<Permit>, at| {
-            charge = paid.or(charge.take());
-            self.desk.call_paid(&credential, &mut pending, &mut charge, |call| {
+            permit = paid.or(permit.take());
+            self.desk.call_paid(&credential, &mut pending, &mut permit, |call| {
                 call.blocking = blocking;
-                let ended = run(call, &self.binding, (&args, None), at, &mut out).unwrap();
-                if !matches!(ended, Ended::WouldBlock(_)) {
-                    call.stats.record_transferred(call.charge.take());
+                let ended = run(call, &self.binding, CompoundArgs { bytes: &args, paid: None }, at, &mut out)
+                    .unwrap();
+                if !matches!(ended, CompoundProgress::Suspended(_, Wait::Storage)) {
+                    call.stats.record_transferred(call.permit.take());
                 }
                 ended
             })
@@ -323,20 +320,19 @@ impl Client {
         let (mut ended, mut waited) = (attempt(self.blocking, None, None), false);
         let results = loop {
             ended = match ended {
-                Ended::Replied(results) => break results,
-                Ended::WouldBlock(_) if waited => panic!("the call may wait"),
-                Ended::WouldBlock(at) => {
-                    waited = true;
+                CompoundProgress::Replied(results) => break results,
+                CompoundProgress::Suspended(at, Wait::Storage) => {
+                    assert!(!std::mem::replace(&mut waited, true), "the call may wait");
                     attempt(Blocking::Allowed, None, Some(at))
                 }
-                Ended::Held(at) => attempt(Blocking::Allowed, None, Some(at)),
-                Ended::Unpaid(mut at, toll) => {
-                    let paid = wait_in_line(toll);
+                CompoundProgress::Suspended(mut at, Wait::Tokens) => {
+                    let paid = at.take_owed().and_then(wait_in_line);
                     if paid.is_none() {
                         at.cannot_pay();
                     }
                     attempt(Blocking::Allowed, paid, Some(at))
                 }
+                CompoundProgress::Suspended(at, _) => attempt(Blocking::Allowed, None, Some(at)),
             };
         };
         let mut bytes = std::mem::take(out.bytes());
@@ -396,9 +392,10 @@ pub(crate) fn alone(desk: &Desk, operation: &Argument<'_>) -> Results {
     let (uid, gid) = desk.user;
     let credential = Credential::new(Proof::Claimed, uid, gid, []);
     let (binding, mut out, mut pending) = (Binding::default(), Outbox::default(), PendingSync::default());
-    let ended = desk
-        .call(&credential, &mut pending, |call| run(call, &binding, (&args, None), None, &mut out).unwrap());
-    assert!(matches!(ended, Ended::Replied(_)), "nothing is waited for");
+    let ended = desk.call(&credential, &mut pending, |call| {
+        run(call, &binding, CompoundArgs { bytes: &args, paid: None }, None, &mut out).unwrap()
+    });
+    assert!(matches!(ended, CompoundProgress::Replied(_)), "nothing is waited for");
     Results { bytes: std::mem::take(out.bytes()), skipped: 0, waited: false }
 }
 

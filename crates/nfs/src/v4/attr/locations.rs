@@ -1,4 +1,4 @@
-//! Where a file system is to be had: the addresses at which its export is served (RFC 8881 §11.16, RFC 7530 §8.1).
+//! Locations of a file system: the addresses that serve its export (RFC 8881 §11.16, RFC 7530 §8.1).
 
 use crate::state::nfs4::DEFAULT_PORT;
 use nfs_wire::v4::attr::{FsLocation, FsLocations, Pathname};
@@ -8,7 +8,7 @@ use xdr::{Encode, Writer};
 
 /// The addresses of an export, or of the directories above the exports.
 pub(super) struct Locations<'l> {
-    /// Its path from the top of the tree.
+    /// The path from the root.
     pub(super) path: &'l str,
     /// The address at which the client has reached us.
     pub(super) local: IpAddr,

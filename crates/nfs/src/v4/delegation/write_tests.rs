@@ -22,7 +22,7 @@ fn wants(want: ShareAccess) -> ShareAccess {
     ShareAccess(ShareAccess::BOTH.0 | want.0)
 }
 
-/// What others may do with `f`, by name: its status.
+/// Tries an operation of another client on `f`. Returns its status.
 fn deed(rig: &Rig, name: &str) -> Status {
     let handle = rig.client.handle(&[b"e", b"f"]);
     let dir = rig.client.handle(&[b"e"]);
@@ -68,7 +68,7 @@ fn deed(rig: &Rig, name: &str) -> Status {
     rig.client.status(&operations)
 }
 
-/// What a client without state may do, too.
+/// The operations that need no state.
 const STATELESS: [&str; 8] = [
     "READ",
     "WRITE",

@@ -45,18 +45,18 @@ impl Random {
     }
 }
 
-/// What was seen in replies, to be sent back.
+/// Handles and stateids seen in replies, to be sent back.
 struct Seen {
     handles: Vec<Vec<u8>>,
     /// With the handles of their files.
     stateids: Vec<(Stateid, Vec<u8>)>,
-    /// That of the file with which the compound begins.
+    /// Index of the file with which the compound begins.
     chosen: usize,
-    /// How often operations had an effect, by number.
+    /// Number of successes, by operation.
     done: BTreeMap<Op, u32>,
 }
 
-/// So many handles and stateids are kept; of handles always the first ones.
+/// Number of handles and stateids retained. The first handles are always retained.
 const KEPT: usize = 24;
 const HANDLES: usize = 3;
 const NAMES: [&[u8]; 6] = [b"a", b"b", b"c", b"dir", b"", b".."];

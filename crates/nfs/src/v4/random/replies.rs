@@ -13,7 +13,7 @@ use nfs_wire::v4::{
 use std::collections::BTreeMap;
 use xdr::{Decode, Encode, Reader};
 
-/// What a client is asked.
+/// The kind of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Asked {
     Attributes,
@@ -43,7 +43,7 @@ fn cause(rig: &mut Rig, asked: Asked) -> Called {
     rig.next_call()
 }
 
-/// How a client answers that means no harm.
+/// A reply that a well-behaved client could send.
 fn answer(random: &mut Random, call: &Called, asked: Asked) -> Vec<u8> {
     let status = *random.of(&[Status::OK, Status::OK, Status::OK, Status::DELAY, Status::BADHANDLE]);
     let values = [random.next().to_bytes(), u64::from(random.word()).to_bytes()].concat();
@@ -78,7 +78,7 @@ fn mutate(random: &mut Random, reply: &mut Vec<u8>) {
     }
 }
 
-/// How long `f` is as this client is told.
+/// The size of `f` that this client sees.
 fn size_of_f(rig: &Rig) -> Result<u64, Status> {
     let handle = rig.client.handle(&[b"e", b"f"]);
     let ask = Argument::Getattr(GetattrArgs { attr_request: Bitmap::of(&[SIZE]) });
@@ -91,7 +91,7 @@ fn size_of_f(rig: &Rig) -> Result<u64, Status> {
     }
 }
 
-/// What was seen of the replies: how often which came to what.
+/// Counts of callbacks by kind and outcome.
 type Outcomes = BTreeMap<(Asked, &'static str), u32>;
 
 fn play(seed: u64, outcomes: &mut Outcomes) {

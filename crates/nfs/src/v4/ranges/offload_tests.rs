@@ -15,7 +15,7 @@ use vfs::{Caller, Volume};
 const LONG: u64 = COPY_BYTES_MAX + 1;
 const SIZE: usize = 5 << 20;
 
-/// Of `f` and `g`, found before anything is limited.
+/// The handles of `f` and `g`, found before limits are set.
 type Handles = [Vec<u8>; 2];
 
 /// `f` has data, `g` and `h` have none.
@@ -98,7 +98,7 @@ fn a_long_copy_goes_on_and_the_client_is_told_of_its_end() {
     assert_eq!(progress(&rig, stateid), Ok(done));
     assert_eq!(rig.as_writer(|rig| progress(rig, stateid)), Err(Status::BAD_STATEID), "another's");
     assert_eq!(rig.as_writer(|rig| cancel(rig, stateid)), Status::BAD_STATEID);
-    assert!(rig.reader().held().is_empty(), "it holds nothing");
+    assert!(rig.reader().states().is_empty(), "it holds nothing");
     assert_eq!(cancel(&rig, stateid), Status::OK);
     assert_eq!(progress(&rig, stateid), Err(Status::BAD_STATEID));
     assert!(rig.is_silent());

@@ -14,7 +14,9 @@ use super::{Node, Rights};
 use crate::budget::ResourceBudget;
 use crate::capacity::limit::Limit;
 use crate::error::refused;
-use crate::fs_type::{FsType, file_bytes_max, supports_acls, supports_xattrs, can_set_trusted_xattrs, has_fine_change_times};
+use crate::fs_type::{
+    FsType, can_set_trusted_xattrs, file_bytes_max, has_fine_change_times, supports_acls, supports_xattrs,
+};
 use crate::sys::{self, Handle};
 use index::Index;
 use options::Options;
@@ -219,7 +221,12 @@ impl Mount {
 
     /// The attributes of a file in this state, but for its birth: what `file` has open, or `name` in the directory `file`.
     #[inline]
-    pub(crate) fn attrs(&self, stat: &VersionedStat, file: BorrowedFd<'_>, name: Option<&[u8]>) -> FsResult<Attrs> {
+    pub(crate) fn attrs(
+        &self,
+        stat: &VersionedStat,
+        file: BorrowedFd<'_>,
+        name: Option<&[u8]>,
+    ) -> FsResult<Attrs> {
         let mut attrs = attr::attrs(stat)?;
         if self.owner_attribute
             && owner::carries(attrs.file_type)

@@ -188,7 +188,7 @@ fn a_delegation_may_stand_for_the_open() {
     let (stateid, flags, delegated) = opened_or_delegated(&rig, b"f", ShareAccess::BOTH);
     assert!(flags.contains(OpenResult::NO_OPEN_STATEID));
     assert_eq!(delegated, Some(stateid));
-    assert_eq!(rig.reader().held().counts().0, 0, "nothing is open");
+    assert_eq!(rig.reader().states().counts().0, 0, "nothing is open");
     let handle = rig.client.handle(&[b"e", b"f"]);
     let write = WriteArgs { stateid, offset: 0, stable: StableHow::Unstable, data: b"own" };
     assert_eq!(rig.client.status(&[put(&handle), Argument::Write(write)]), Status::OK);
@@ -200,7 +200,7 @@ fn a_delegation_may_stand_for_the_open() {
     rig.write(b"h").unwrap();
     let (_, flags, delegated) = opened_or_delegated(&rig, b"h", ShareAccess::READ);
     assert!(!flags.contains(OpenResult::NO_OPEN_STATEID) && delegated.is_none(), "there is none");
-    assert_eq!(rig.reader().held().counts().0, 1);
+    assert_eq!(rig.reader().states().counts().0, 1);
 }
 
 #[test]
@@ -210,5 +210,5 @@ fn an_open_that_there_was_stays() {
     let (stateid, flags, delegated) = opened_or_delegated(&rig, b"f", ShareAccess::BOTH);
     assert!(!flags.contains(OpenResult::NO_OPEN_STATEID));
     assert!(delegated.is_some_and(|delegated| delegated != stateid));
-    assert_eq!(rig.reader().held().counts().0, 1);
+    assert_eq!(rig.reader().states().counts().0, 1);
 }

@@ -1,4 +1,4 @@
-//! What others are told of a file that is delegated for writing.
+//! Attributes that others see of a file with a write delegation.
 
 use super::*;
 use crate::testing::v4::back::{Called, LEASE_S, Rig, SECOND};
