@@ -95,7 +95,7 @@ pub(crate) fn set(cx: &mut RequestContext<'_, '_>, open: &Open, bytes: &[u8]) ->
     let done = apply(&open.file, &open.disk.caller, &list, cx.message.pending);
     if !list.is_empty() {
         // What comes before one that is refused is set.
-        open.tell_modified(ChangeMask::XATTRS);
+        open.notify_modified(ChangeMask::XATTRS);
     }
     done
 }
@@ -134,16 +134,16 @@ pub(crate) fn query(
         return Ok(fill(room, entries)?.0.ok_or(NtStatus::NO_EAS_ON_FILE)?);
     }
     if args.flags.contains(QueryInfoFlags::RESTART_SCAN) {
-        open.next_ea_entry.store(0, Ordering::Relaxed);
+        open.cursors.next_ea_entry.store(0, Ordering::Relaxed);
     }
-    let from = open.next_ea_entry.load(Ordering::Relaxed);
+    let from = open.cursors.next_ea_entry.load(Ordering::Relaxed);
     let present = names_after(file, caller, from).map_err(ea_error)?;
     let entries = present.into_iter().map(|(name, cookie)| {
         let value = value_of(file, caller, &name)?;
         Ok(EaEntry { name, value, cookie })
     });
     let (listed, last) = fill(room, entries)?;
-    open.next_ea_entry.store(last.unwrap_or(from), Ordering::Relaxed);
+    open.cursors.next_ea_entry.store(last.unwrap_or(from), Ordering::Relaxed);
     Ok(listed.ok_or(if from == 0 { NtStatus::NO_EAS_ON_FILE } else { NtStatus::NO_MORE_EAS })?)
 }
 

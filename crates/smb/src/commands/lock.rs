@@ -25,7 +25,7 @@ pub(crate) fn lock(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
         return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
     }
     let has_sequences = has_sequences(cx) || open.is_persistent();
-    let sequences = has_sequences.then_some(&open.lock_sequences);
+    let sequences = has_sequences.then_some(&open.sequences.locks);
     if sequences.is_some_and(|sequences| sequences.was_done(args.lock_sequence)) {
         return cx.respond(w, &Empty);
     }
@@ -59,7 +59,7 @@ pub(crate) fn lock(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
     if let Err(status) = record::save(&open)
         && !unlocks
     {
-        open.lock_sequences.clear(args.lock_sequence);
+        open.sequences.locks.clear(args.lock_sequence);
         unlock_all(&open, locked)?;
         return Err(status.into());
     }

@@ -174,7 +174,7 @@ pub(crate) fn close(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
         true => open.file.attrs(Blocking::Allowed).and_then(|attrs| open.file_info(&attrs)).ok(),
         false => None,
     };
-    if open.parent_lease.is_some() || open.deletes() {
+    if open.parent_lease().is_some() || open.deletes() {
         // A client takes no break of a listing that it has not heard the change of.
         cx.reply.guards.push(open.disk.claim_holder.breaks.pause());
     }

@@ -220,7 +220,7 @@ impl<'c, 'm> RequestContext<'c, 'm> {
     /// Counts the request in its open, once (MS-SMB2 §3.3.5.2.10). SMB 2.1 has no channel sequence.
     fn count_in_open(&mut self, open: &Arc<Open>) -> Result<(), NtStatus> {
         if self.wait.outstanding.is_none() && !self.has_dialect(Dialect::SMB210) {
-            self.wait.outstanding = open.channel_sequence.count(&self.header)?;
+            self.wait.outstanding = open.sequences.channel.count(&self.header)?;
         }
         Ok(())
     }

@@ -46,7 +46,7 @@ pub(super) fn preallocate(
         opened.preallocate(size, Stability::Unstable, cx.message.pending)
     });
     let Ok(change) = preallocated else { return Ok(None) };
-    open.tell_modified(ChangeMask::SIZE);
+    open.notify_modified(ChangeMask::SIZE);
     Ok(Some(change.after))
 }
 

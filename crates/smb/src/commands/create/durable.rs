@@ -5,8 +5,9 @@ use crate::limits::{DURABLE_MS_DEFAULT, DURABLE_MS_MAX, PERSISTENT_MS_DEFAULT};
 use crate::metadata::names::{self, Naming, Part};
 use crate::request::context::RequestContext;
 use crate::request::outcome::CommandError;
-use crate::state::open::open_table::{AppInstance, CreateReplay, Durable, TakeError};
-use crate::state::open::{Open, ReconnectUpdate};
+use crate::state::open::Open;
+use crate::state::open::durability::{AppInstance, Durable, ReconnectUpdate};
+use crate::state::open::open_table::{CreateReplay, TakeError};
 use crate::state::persistent::{CreateParams, record};
 use crate::state::tree::DiskShare;
 use smb_wire::create::{CreateAction, CreateContexts, CreateRequest, OplockLevel, ShareAccess};
@@ -326,7 +327,8 @@ pub(super) fn reconnect(
     let cached = open.take_caching();
     let cached =
         cached.map(|cached| caching::reattach(cx, disk, (cached, open.claim()), (id, lease.as_ref())));
-    let reconnected = ReconnectUpdate { volatile, channel_sequence: cx.header.channel_sequence(), cached };
+    let reconnected =
+        ReconnectUpdate { volatile, channel_sequence: cx.header.channel_sequence(), caching: cached };
     let Some(granted) = open.reconnect(disk, reconnected) else {
         open.close();
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());

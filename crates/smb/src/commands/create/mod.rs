@@ -468,7 +468,7 @@ fn open_and_claim(
     }
     let opened = open_data(disk, (&file, &attrs), granted, action)?;
     let app_instance = durable::close_failed_over(cx, args, asked, &file)?;
-    let listing = caching::parent_lease_of(cx, args);
+    let parent_lease = caching::parent_lease_of(cx, args);
     let caching_request = CachingRequest::of(cx, args, disk, (&file, attrs.file_type))?;
     let request = claim_request(disk, &file, (args, granted), truncates, &caching_request);
     let granted_claim = claim(cx, disk, &file, request).inspect_err(|stop| {
@@ -479,7 +479,7 @@ fn open_and_claim(
     let claim_open = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
     let granting = DurableGrant { caching: granted_claim.caching, want: caching_request.want(), action };
     let id = asked.new_id(cx);
-    let (cached, answer) = caching_request.into_grant(cx, disk, id, &granted_claim);
+    let (caching, answer) = caching_request.into_grant(cx, disk, id, &granted_claim);
     let open = Open::new(NewOpen {
         id,
         disk: Arc::clone(disk),
@@ -493,8 +493,8 @@ fn open_and_claim(
         claim: claim_open,
         entry_path,
         channel_sequence: cx.header.channel_sequence(),
-        cached,
-        listing,
+        caching,
+        parent_lease,
     });
     let attrs = finish_claimed(cx, args, &open, &granting)?.unwrap_or(attrs);
     if let Some(app_instance) = app_instance {
@@ -634,7 +634,7 @@ fn overwrite(
         file.remove_streams(caller, cx.message.pending)?;
         attrs = attributes::apply_to_overwritten(open, attrs, args, cx.message.pending)?;
     }
-    open.tell_modified(ChangeMask::SIZE | ChangeMask::MODIFIED | ChangeMask::ATTRIBUTES);
+    open.notify_modified(ChangeMask::SIZE | ChangeMask::MODIFIED | ChangeMask::ATTRIBUTES);
     let access = claimed_by(caller, open.granted, args.share_access);
     file.claim(&Request::Downgrade { open: open.claim(), access });
     Ok(attrs)

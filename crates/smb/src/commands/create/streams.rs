@@ -81,7 +81,7 @@ pub(super) fn resolve(
             created?
         }
     };
-    entry_path.tell_modified(ChangeMask::MODIFIED, caching::parent_lease_of(cx, args));
+    entry_path.notify_modified(ChangeMask::MODIFIED, caching::parent_lease_of(cx, args));
     let attrs = stream.attrs(Blocking::Allowed)?;
     let (naming, action) = (Naming::Windows, CreateAction::CREATED);
     Ok(ResolvedFile { entry_path, file: stream, attrs, base_type, naming, granted, action })

@@ -70,7 +70,7 @@ pub(super) fn set_sparse(
             Err(FsError::NotSupported) => return Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
             extra => _ = extra?,
         }
-        open.tell_modified(ChangeMask::ATTRIBUTES);
+        open.notify_modified(ChangeMask::ATTRIBUTES);
     }
     Ok(FsctlReply::NOTHING)
 }

@@ -64,7 +64,7 @@ pub(super) fn set(
     let exclusive = ExclusiveClaim::of(open)?;
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
-    caller.listing = open.parent_lease;
+    caller.listing = open.parent_lease();
     // A client takes no break of a listing that it has not heard the change of.
     let after_reply = open.disk.claim_holder.breaks.pause();
     // In between nothing has the name.
@@ -203,8 +203,8 @@ fn replace_open(
         claim,
         entry_path: open.entry_path().clone(),
         channel_sequence: cx.header.channel_sequence(),
-        cached: None,
-        listing: open.parent_lease,
+        caching: None,
+        parent_lease: open.parent_lease(),
     }));
     let Some(old) = cx.session()?.replace_open(&new) else {
         new.close();

@@ -148,7 +148,7 @@ fn set_allocation(cx: &mut RequestContext<'_, '_>, open: &Open, allocation: u64)
         Err(FsError::NotSupported) => recall_caches_past(cx, open, size),
         change => {
             open.restore_modified(&change?, cx.message.pending)?;
-            open.tell_modified(ChangeMask::SIZE);
+            open.notify_modified(ChangeMask::SIZE);
             Ok(())
         }
     }
@@ -162,7 +162,7 @@ fn set_size(cx: &mut RequestContext<'_, '_>, open: &Open, size: u64) -> Result<(
         Err(FsError::Wait(Wait::Recall)) => Err(cx.wait_for_io(open, IoKind::Write, Span::to_end(size))),
         change => {
             open.restore_modified(&change?, cx.message.pending)?;
-            open.tell_modified(ChangeMask::SIZE | ChangeMask::MODIFIED);
+            open.notify_modified(ChangeMask::SIZE | ChangeMask::MODIFIED);
             Ok(())
         }
     }
@@ -204,10 +204,10 @@ fn set_basic(
     }
     let flags = new_flags(open.base_type, &extra, attributes);
     let born = settable_time(basic.creation_time).or(extra.born);
-    set_time_sticky(&open.user_set_modified, basic.last_write_time);
-    set_time_sticky(&open.user_set_changed, basic.change_time);
+    set_time_sticky(&open.times.modified, basic.last_write_time);
+    set_time_sticky(&open.times.changed, basic.change_time);
     let sets = !set.is_empty() || (flags, born) != (extra.flags, extra.born);
-    let stays = (sets && open.user_set_changed.load(Ordering::Relaxed)).then(|| extra.changed(&attrs));
+    let stays = (sets && open.times.changed.load(Ordering::Relaxed)).then(|| extra.changed(&attrs));
     let changed = settable_time(basic.change_time).or(stays);
     if (flags, born) != (extra.flags, extra.born) || changed.is_some() {
         let new =
@@ -218,7 +218,7 @@ fn set_basic(
             done => _ = done?,
         }
     }
-    open.tell_modified(change_mask(basic));
+    open.notify_modified(change_mask(basic));
     Ok(())
 }
 

@@ -82,7 +82,7 @@ pub(super) fn rename(
     // Its own leases stand in nobody's way.
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
-    caller.listing = open.parent_lease;
+    caller.listing = open.parent_lease();
     let after_reply = open.disk.claim_holder.breaks.pause();
     // What has the name may be another file by now, which others have put there.
     let (from, to) = ((&from_name[..], open.file.attrs(Blocking::Allowed)?.file_id), &target.name[..]);
@@ -126,7 +126,7 @@ pub(super) fn link(
     }
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
-    caller.listing = open.parent_lease;
+    caller.listing = open.parent_lease();
     // A client takes no break of a listing that it has not heard the change of.
     let after_reply = open.disk.claim_holder.breaks.pause();
     let (mut linked, mut in_the_way) = (target.dir.authorize_link(caller, &open.file), &open.file);

@@ -93,7 +93,7 @@ pub(super) fn set(
         // Nobody gives files away, or takes those of others (MS-FSA §2.1.5.17).
         Err(FsError::NotOwner) if uid.is_some() => Err(NtStatus::INVALID_OWNER.into()),
         set => {
-            open.tell_modified(is_unchanged(&set?));
+            open.notify_modified(is_unchanged(&set?));
             Ok(())
         }
     }

@@ -50,7 +50,7 @@ pub(super) fn rename(
         FsError::Wait(Wait::Recall) => cx.wait_for_io(open, IoKind::Replace, Span::ALL),
         error => error.into(),
     })?;
-    open.tell_modified(ChangeMask::MODIFIED);
+    open.notify_modified(ChangeMask::MODIFIED);
     update_opens(cx, open, &to);
     Ok(())
 }
