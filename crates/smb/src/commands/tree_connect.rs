@@ -96,7 +96,7 @@ fn disk(
     let client: Weak<Session> = Arc::downgrade(session);
     let caller = rule.caller(&identity.credential);
     let uid = identity.credential.uid;
-    Ok(DiskShare::new(client, export, caller, (uid, must_seal), Some(request_origin(cx))))
+    Ok(DiskShare::new(client, export, caller, uid, must_seal, Some(request_origin(cx))))
 }
 
 /// `Capabilities` of a share.

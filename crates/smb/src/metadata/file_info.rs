@@ -57,7 +57,7 @@ impl FileInfo {
     pub(crate) fn with_base(base: FileType, attrs: &Attrs, extra: &ExtraAttrs) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let reparse_tag = reparse_tag(attrs.file_type);
-        let mut attributes = stored_flags((attrs.file_type, base), extra);
+        let mut attributes = stored_flags(attrs.file_type, base, extra);
         // What nobody may write is read-only, whether anybody has said so or not.
         let is_read_only = base == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !extra.is_listed;
         let auxiliary_request = [
@@ -86,7 +86,7 @@ impl FileInfo {
 
 /// The attributes that are kept with a file of type `base`, or that a new one has: as the file itself shows them, or a stream of it, of type
 /// `file_type`. Whether data are sparse is kept for all streams of a file together, and a directory has none itself.
-pub(crate) fn stored_flags((file_type, base): (FileType, FileType), extra: &ExtraAttrs) -> FileAttributes {
+pub(crate) fn stored_flags(file_type: FileType, base: FileType, extra: &ExtraAttrs) -> FileAttributes {
     let default = match base {
         // A new file is to be archived (MS-FSA §2.1.5.1.1).
         FileType::Regular => FileAttributes::ARCHIVE,

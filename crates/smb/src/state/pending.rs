@@ -119,7 +119,7 @@ const RUNNING: State = State::Running { woken: None, end_status: None };
 
 impl AsyncSlot {
     /// Counts it among the requests of another connection, if that may have one more.
-    fn try_move_to(&self, (connection, quota): (u64, &Arc<PendingQuota>)) -> bool {
+    fn try_move_to(&self, connection: u64, quota: &Arc<PendingQuota>) -> bool {
         let mut quota_use = self.quota_use.lock();
         let Some(permit) = quota.try_acquire(quota_use.connection_permit.bytes()) else { return false };
         (quota_use.connection, quota_use.connection_permit) = (connection, permit);
@@ -347,7 +347,9 @@ impl AsyncCommandList {
         let is_lost = |slot: &&Arc<AsyncSlot>| slot.quota_use.lock().connection == connection;
         let lost: Vec<_> = self.0.lock().slots.values().filter(is_lost).cloned().collect();
         for slot in lost {
-            if !slot.request.outlives_connection || !heir.is_some_and(|heir| slot.try_move_to(heir)) {
+            if !slot.request.outlives_connection
+                || !heir.is_some_and(|(connection, quota)| slot.try_move_to(connection, quota))
+            {
                 let status = slot.request.status_on_close;
                 Waker(slot).end(status);
             }

@@ -80,7 +80,8 @@ impl Pipe {
         id: FileId,
         tree_id: u32,
         granted: AccessMask,
-        (speaks, association): (PipeService, Association),
+        speaks: PipeService,
+        association: Association,
         budgets: [Budget; 3],
     ) -> Self {
         let handles = ContextHandles::of_pipe(id);
@@ -201,7 +202,7 @@ mod tests {
     fn within(budgets: [Budget; 3], granted: AccessMask) -> Pipe {
         let association = Association::new("\\PIPE\\srvsvc", &[srvsvc::INTERFACE]);
         let id = FileId { persistent: 1, volatile: 1 };
-        Pipe::new(id, 1, granted, (PipeService::Server, association), budgets)
+        Pipe::new(id, 1, granted, PipeService::Server, association, budgets)
     }
 
     fn pipe(granted: AccessMask) -> Pipe {

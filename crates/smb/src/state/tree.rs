@@ -68,7 +68,8 @@ impl DiskShare {
         client: Weak<dyn Client>,
         export: &Arc<Export>,
         mut caller: Caller,
-        (user, must_seal): (u32, bool),
+        user: u32,
+        must_seal: bool,
         origin: Option<Origin>,
     ) -> Self {
         let claimant = Arc::new(ClaimHolder::new(client));
@@ -173,7 +174,7 @@ mod tests {
     fn what_waits_is_told_when_its_tree_connect_goes() {
         let export = Arc::new(Export::new("/one", volume(), vec![ExportRule::everybody()]));
         let connect =
-            || DiskShare::new(Weak::<Session>::new(), &export, Caller::new(0, 0, []), (0, false), None);
+            || DiskShare::new(Weak::<Session>::new(), &export, Caller::new(0, 0, []), 0, false, None);
         let (one, two) = (connect(), connect());
         let lock = |disk: &DiskShare| {
             export.root().claim(&Request::Lock(LockRequest {
@@ -207,7 +208,7 @@ mod tests {
         let export = Arc::new(Export::new("/one", volume(), rules));
         let caller = Caller::new(1, 1, []);
         let origin = Some(client_origin([10, 0, 0, 1].into()));
-        let disk = DiskShare::new(Weak::<Session>::new(), &export, caller, (1, false), origin);
+        let disk = DiskShare::new(Weak::<Session>::new(), &export, caller, 1, false, origin);
         let namespace = Namespace::new([Arc::clone(&export)]);
         let is_current = |client: [u8; 4]| disk.is_current(&namespace, client_origin(client.into()));
         assert!(is_current([10, 0, 0, 1]) && is_current([10, 0, 0, 2]) && is_current([10, 0, 1, 1]));

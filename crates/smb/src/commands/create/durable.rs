@@ -127,7 +127,7 @@ impl DurableContext {
         if self.is_for_persistent() && cx.is_continuously_available(&open.disk) && !open.file.is_stream() {
             let timeout_ms = timeout_or(PERSISTENT_MS_DEFAULT);
             let persistent = Durable { timeout_ms, is_persistent: true, ..durable };
-            if make_persistent(cx, open, persistent, (args.share_access, granting)).is_some() {
+            if make_persistent(cx, open, persistent, args.share_access, granting).is_some() {
                 return;
             }
         }
@@ -160,7 +160,8 @@ fn make_persistent(
     cx: &RequestContext<'_, '_>,
     open: &Open,
     durable: Durable,
-    (share_access, granting): (ShareAccess, DurableGrant),
+    share_access: ShareAccess,
+    granting: DurableGrant,
 ) -> Option<()> {
     let opens = cx.message.service.persistent.as_ref()?;
     let Durable { owner, create_guid, timeout_ms, .. } = durable;
@@ -173,7 +174,7 @@ fn make_persistent(
         action: granting.action,
         want: granting.want,
     };
-    let record = opens.add(created, &open.file, (open.id.persistent, false))?;
+    let record = opens.add(created, &open.file, open.id.persistent, false)?;
     if record::save_as(open, &record).is_err() {
         // Some of it may be on disk.
         record.end(&open.file, true);
@@ -321,12 +322,11 @@ pub(super) fn reconnect(
     // Whatever oplock level the request names.
     let lease = args.contexts.find(Lease::NAME).map(decoded::<Lease>).transpose()?;
     let target = target.by_create_guid(cx);
-    let mut open = take_disconnected(cx, args, disk, (target, lease.as_ref()))?;
+    let mut open = take_disconnected(cx, args, disk, target, lease.as_ref())?;
     let volatile = cx.message.service.counters.next_id();
     let id = FileId { volatile, ..open.id };
     let cached = open.take_caching();
-    let cached =
-        cached.map(|cached| caching::reattach(cx, disk, (cached, open.claim()), (id, lease.as_ref())));
+    let cached = cached.map(|cached| caching::reattach(cx, disk, cached, open.claim(), id, lease.as_ref()));
     let reconnected =
         ReconnectUpdate { volatile, channel_sequence: cx.header.channel_sequence(), caching: cached };
     let Some(granted) = open.reconnect(disk, reconnected) else {
@@ -352,9 +352,10 @@ fn take_disconnected(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     disk: &DiskShare,
-    (target, lease): (ReconnectTarget, Option<&Lease>),
+    target: ReconnectTarget,
+    lease: Option<&Lease>,
 ) -> Result<Open, CommandError> {
-    let check = |open: &Open| check_reconnect(cx, args, (disk, open), (target, lease));
+    let check = |open: &Open| check_reconnect(cx, args, disk, open, target, lease);
     let take = || {
         cx.message.service.open_table.take_disconnected(target.persistent, check).map_err(|taking| {
             match taking {
@@ -381,8 +382,10 @@ fn take_disconnected(
 fn check_reconnect(
     cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
-    (disk, open): (&DiskShare, &Open),
-    (target, lease): (ReconnectTarget, Option<&Lease>),
+    disk: &DiskShare,
+    open: &Open,
+    target: ReconnectTarget,
+    lease: Option<&Lease>,
 ) -> Result<(), NtStatus> {
     let unknown = NtStatus::OBJECT_NAME_NOT_FOUND;
     let durable = open.durable().ok_or(unknown)?;

@@ -39,7 +39,7 @@ pub(super) fn resolve_path<'l>(
         });
     };
     let (dir, mut found_path) = trail.resolve_dir(disk, dirs, naming)?;
-    let lock = making.and_then(|service| lock_name(service, (&dir.file, last), naming));
+    let lock = making.and_then(|service| lock_name(service, &dir.file, last, naming));
     match find_name(&dir, &disk.caller, last, naming) {
         Ok((name, Resolved { file, attrs })) => {
             found_path.push(name.clone());

@@ -89,7 +89,7 @@ pub(super) fn copy_chunks(
     let admission = CopyAdmission::new(from, to, cx.message.client_address);
     let mut progress =
         cx.wait.copy_progress.take().unwrap_or_else(|| Box::new(CopyProgress::new(admission.is_limited())));
-    let copied = copy_parts(cx, &mut progress, (&source, target), (&admission, &request.chunks));
+    let copied = copy_parts(cx, &mut progress, &source, target, &admission, &request.chunks);
     let done = progress.done;
     match copied {
         // It goes on where it is.
@@ -166,8 +166,10 @@ impl CopyProgress {
 fn copy_parts(
     cx: &mut RequestContext<'_, '_>,
     progress: &mut CopyProgress,
-    (source, target): (&Arc<Open>, &Arc<Open>),
-    (admission, chunks): (&CopyAdmission<'_>, &[CopyChunk]),
+    source: &Arc<Open>,
+    target: &Arc<Open>,
+    admission: &CopyAdmission<'_>,
+    chunks: &[CopyChunk],
 ) -> Result<(), CommandError> {
     let (from, to) = (source.data(Access::READ)?, target.data(Access::WRITE)?);
     cx.count_transfer(Kind::Write, Transferred::default());

@@ -247,7 +247,7 @@ fn new_flags(base: FileType, extra: &ExtraAttrs, attributes: FileAttributes) -> 
     if attributes.is_empty() {
         return extra.flags;
     }
-    let old_flags = stored_flags((FileType::Regular, base), extra);
+    let old_flags = stored_flags(FileType::Regular, base, extra);
     let flags = old_flags.without(STORED) | (attributes & STORED);
     if flags == old_flags { extra.flags } else { Some(flags.0) }
 }

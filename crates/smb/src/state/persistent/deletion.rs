@@ -103,7 +103,7 @@ impl PersistentOpens {
         let is_deleted = record.is_deleted_by(file.deletion().as_ref());
         if record.is_deleted != is_deleted {
             record.is_deleted = is_deleted;
-            self.put(slot, &mut state, (&record.to_bytes(), is_deleted))?;
+            self.put(slot, &mut state, &record.to_bytes(), is_deleted)?;
         }
         state.says_deleted = is_deleted;
         Ok(is_deleted)

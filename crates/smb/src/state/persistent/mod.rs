@@ -95,7 +95,8 @@ impl PersistentOpens {
         self: &Arc<Self>,
         created: CreateParams,
         file: &File,
-        (number, says_deleted): (u64, bool),
+        number: u64,
+        says_deleted: bool,
     ) -> Option<OpenRecord> {
         let uid = created.uid;
         let mut of_users = self.of_users.lock();
@@ -119,7 +120,8 @@ impl PersistentOpens {
         &self,
         slot: &RecordSlot,
         state: &mut RecordState,
-        (record, says_deleted): (&[u8], bool),
+        record: &[u8],
+        says_deleted: bool,
     ) -> Result<(), NtStatus> {
         state.says_deleted |= says_deleted;
         self.entries.put(slot.number, record).map_err(|error| {
@@ -162,7 +164,7 @@ impl OpenRecord {
             return Ok(());
         }
         let (record, says_deleted) = record(&self.params)?;
-        self.opens.put(&self.slot, &mut state, (&record, says_deleted))
+        self.opens.put(&self.slot, &mut state, &record, says_deleted)
     }
 
     /// The open of a file is closed. What its record alone says of the file, that of another open says from now on. One by which the file

@@ -55,7 +55,7 @@ impl Service {
         for (number, record) in &records {
             match self.claim(opens, *number, record) {
                 Ok(open) => claimed.push(open),
-                Err(status) => discard(opens, (*number, record), status),
+                Err(status) => discard(opens, *number, record, status),
             }
         }
         // Only now, so that none keeps more than what all the others allow.
@@ -64,7 +64,7 @@ impl Service {
             let (number, record) = (open.id.persistent, open.record);
             match self.restore_open(open) {
                 Ok(()) => restored += 1,
-                Err(status) => discard(opens, (number, record), status),
+                Err(status) => discard(opens, number, record, status),
             }
         }
         Ok(restored)
@@ -102,7 +102,7 @@ impl Service {
             want: record.cache.map(|cache| cache.want()).unwrap_or_default(),
         };
         let open_record = opens
-            .add(created, &file, (persistent, record.is_deleted))
+            .add(created, &file, persistent, record.is_deleted)
             .ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         let caller = &record.caller;
         let read_only = caller.read_only;
@@ -110,7 +110,7 @@ impl Service {
         caller.read_only = read_only;
         // Whoever has it now is told nothing: nobody is there.
         let nobody = Weak::<Session>::new();
-        let disk = Arc::new(DiskShare::new(nobody, export, caller, (record.uid, true), None));
+        let disk = Arc::new(DiskShare::new(nobody, export, caller, record.uid, true, None));
         let link = Link { parent: dir.key(), name: record.name().into(), listing: None };
         let is_deleted_on_close = Mode(record.mode).contains(Mode::DELETE_ON_CLOSE);
         let waits_ns = u64::from(record.timeout_ms) * 1_000_000;
@@ -140,8 +140,7 @@ impl Service {
         let ClaimedRecord { record, id, disk, dir, file, claim, open_record } = claimed;
         let CreateParams { uid, client_guid, create_guid, timeout_ms, action, .. } = open_record.params;
         let owner = LeaseOwner { client_guid, uid };
-        let caching =
-            record.cache.map(|cache| self.restore_caching(&disk, (&file, claim), (id, owner), &cache));
+        let caching = record.cache.map(|cache| self.restore_caching(&disk, &file, claim, id, owner, &cache));
         let access =
             data_access(AccessMask(record.granted), file.volume().security_style() == SecurityStyle::Ntfs);
         let opened = file.reopen(&disk.caller, access).map_err(of_fs_error)?.into_owned();
@@ -184,12 +183,14 @@ impl Service {
     fn restore_caching(
         &self,
         disk: &DiskShare,
-        (file, claim): (&File, OpenId),
-        (id, owner): (FileId, LeaseOwner),
+        file: &File,
+        claim: OpenId,
+        id: FileId,
+        owner: LeaseOwner,
         cache: &CacheRecord,
     ) -> Result<Option<OpenCaching>, NtStatus> {
         let lease = |LeaseRecord { key, has_epoch }| {
-            self.leases.acquire(owner, (LeaseKey(key), has_epoch), file, file.stream())
+            self.leases.acquire(owner, LeaseKey(key), has_epoch, file, file.stream())
         };
         let lease = cache.lease.map(lease).transpose()?;
         let kind = lease.as_ref().map_or(LeaseKind::Oplock, |lease| lease.claim_kind());
@@ -213,7 +214,7 @@ impl Service {
     }
 }
 
-fn discard(opens: &PersistentOpens, (number, record): (u64, &Record<'_>), status: NtStatus) {
+fn discard(opens: &PersistentOpens, number: u64, record: &Record<'_>, status: NtStatus) {
     let share = String::from_utf8_lossy(record.share);
     tracing::warn!("an open of {share} cannot come back ({status:?}): its client has lost it");
     opens.remove(number, true);

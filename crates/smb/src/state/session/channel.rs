@@ -103,7 +103,8 @@ impl Channel {
         &self,
         request: &[u8],
         token: &[u8],
-        (authority, reached_at): (&Arc<Authority>, IpAddr),
+        authority: &Arc<Authority>,
+        reached_at: IpAddr,
         now: identity::FileTime,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Step {

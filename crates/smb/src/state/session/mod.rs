@@ -476,8 +476,8 @@ mod tests {
         let number = counters.next_id();
         let id = FileId { persistent: number, volatile: number };
         let association = Association::new("", &[srvsvc::INTERFACE]);
-        let speaks = (PipeService::Server, association);
-        let pipe = Pipe::new(id, tree_id, AccessMask::FILE_ALL, speaks, session.pipe_budgets(counters));
+        let (access, budgets) = (AccessMask::FILE_ALL, session.pipe_budgets(counters));
+        let pipe = Pipe::new(id, tree_id, access, PipeService::Server, association, budgets);
         session.add_pipe(counters, pipe).map(|()| id)
     }
 
