@@ -1,4 +1,4 @@
-//! Logins that were refused, by network: a client that guesses passwords has a few tries at once, and then one now and then.
+//! A limit on refused logins by network: a few attempts at once, then one at intervals.
 
 use crate::limits::{NETWORKS_MAX, REFUSED_AT_ONCE_MAX, REFUSED_EVERY, SITE_NETWORKS_MAX, SITE_PREFIX_BITS};
 use crate::state::counters::decrement;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use vfs::bounds::{Network, Networks};
 use vfs::sync::Mutex;
 
-/// When the tries of each network will be forgotten: each refused one moves that on.
+/// The expiry of each network's refusals. A refusal delays it.
 #[derive(Default)]
 pub(crate) struct LoginThrottle {
     networks: Networks,
@@ -19,7 +19,7 @@ pub(crate) struct LoginThrottle {
 struct ThrottledNetworks {
     networks: HashMap<Network, Refused>,
     by_time: BTreeSet<(Instant, Network)>,
-    /// How many networks of each site are known: a client with a prefix of IPv6 has as many networks as there are in it.
+    /// The number of throttled networks of each site: a client with an IPv6 prefix has many networks.
     sites: HashMap<Network, usize>,
 }
 
@@ -30,19 +30,17 @@ struct Refused {
 }
 
 impl LoginThrottle {
-    /// Nobody has tried yet.
     pub(crate) fn with_networks(networks: Networks) -> Self {
         Self { networks, throttled: Mutex::default() }
     }
 
-    /// Whether a client at this address may try.
+    /// Whether a client at this address may attempt a login.
     pub(crate) fn is_allowed(&self, address: IpAddr, now: Instant) -> bool {
         let throttled = self.throttled.lock();
         let network = throttled.throttle_key(self.networks.of(address), site_of(address));
         throttled.expiry(network, now).saturating_duration_since(now) <= all_but_one()
     }
 
-    /// A try was refused.
     pub(crate) fn record_refused(&self, address: IpAddr, now: Instant) {
         let (site, mut throttled) = (site_of(address), self.throttled.lock());
         throttled.remove_expired(now);
@@ -59,16 +57,16 @@ impl LoginThrottle {
 }
 
 impl ThrottledNetworks {
-    /// The network that the tries of a client count for: its own, or one for the whole site where many networks of that are known.
+    /// The network that refusals count for: the client's own, or its whole site if many networks of that are
+    /// throttled.
     fn throttle_key(&self, network: Network, site: Network) -> Network {
         let is_known = self.networks.contains_key(&network);
         let is_crowded = self.sites.get(&site).is_some_and(|&networks| networks >= SITE_NETWORKS_MAX);
         if is_crowded && !is_known { site } else { network }
     }
 
-    /// When the tries of a network will be forgotten. While there is room for no more networks, one that is not known has as many tries
-    /// behind it as the one that has fewest: it takes the place of that one, and a client with many networks would get all of its tries
-    /// again and again.
+    /// The expiry of a network's refusals. While the table is full, an unknown network counts as the first to expire,
+    /// whose place it would take. Otherwise a client with many networks would get all its attempts again and again.
     fn expiry(&self, network: Network, now: Instant) -> Instant {
         let throttled = self.networks.get(&network).map(|refused| refused.expiry);
         let fewest = || self.by_time.first().filter(|_| self.is_full()).map(|(expiry, _)| *expiry);
@@ -99,12 +97,12 @@ impl ThrottledNetworks {
     }
 }
 
-/// The networks that one organization has: of IPv4, an address alone.
+/// The networks of one organization: for IPv4, a single address.
 fn site_of(address: IpAddr) -> Network {
     Networks::of_prefix(SITE_PREFIX_BITS).unwrap_or_default().of(address)
 }
 
-/// How far ahead the end is of a network that has one try left.
+/// The time to expiry of a network with one attempt left.
 fn all_but_one() -> Duration {
     REFUSED_EVERY * (REFUSED_AT_ONCE_MAX - 1)
 }
@@ -118,7 +116,7 @@ mod tests {
         IpAddr::V4(Ipv4Addr::from_bits(number))
     }
 
-    /// Tries until no more are let through.
+    /// Attempts logins until one is throttled.
     fn tries(throttle: &LoginThrottle, address: IpAddr, now: Instant) -> u32 {
         let mut count = 0;
         while throttle.is_allowed(address, now) {
@@ -150,7 +148,7 @@ mod tests {
         assert!(!throttle.is_allowed(at("10.0.0.1"), now));
     }
 
-    /// A client that has a /48 has 65,536 networks.
+    /// A client with a /48 has 65,536 networks.
     #[test]
     fn networks_of_one_site_are_bounded_and_those_beyond_share_their_tries() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
@@ -162,7 +160,7 @@ mod tests {
         assert_eq!(tries(&throttle, at(1, 7), now + REFUSED_EVERY), 1);
     }
 
-    /// As a botnet has them: those that wait keep nobody out who is not known.
+    /// Throttled networks of a botnet do not block an unknown client.
     #[test]
     fn networks_are_bounded_and_a_client_of_another_one_may_try() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
