@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_are_those_of_the_kind_of_file() {
+    fn attributes_follow_the_file_type() {
         let attrs = |file_type, mode| Attrs {
             file_type,
             mode,

@@ -85,8 +85,8 @@ fn name_of(
     sid: &security::Sid,
     domains: &mut Domains,
 ) -> Result<TranslatedName, Fault> {
-    let ours = Sid::from_bytes(sid.as_bytes()).map(|(sid, _)| sid);
-    match ours.as_ref().and_then(|sid| resolver.name_of(sid)) {
+    let parsed = Sid::from_bytes(sid.as_bytes()).map(|(sid, _)| sid);
+    match parsed.as_ref().and_then(|sid| resolver.name_of(sid)) {
         Some(principal) => {
             let domain = Some(domains.place_of(&principal)?);
             Ok(TranslatedName { name_use: name_use(principal.kind), name: principal.name, domain })

@@ -44,7 +44,7 @@ mod tests {
     use smb_wire::negotiate::SigningAlgorithm;
 
     #[test]
-    fn replies_are_signed_where_they_lie_and_once() {
+    fn deferred_replies_are_signed_in_place_once() {
         let key = |byte| Arc::new(Key::new(SigningAlgorithm::AES_CMAC, &[byte; 16]).unwrap());
         let keys = [key(1), key(1), key(2)];
         let mut out = vec![7; 1000];

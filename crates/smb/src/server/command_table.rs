@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_count_as_no_more_than_they_may_be() {
+    fn reply_bytes_of_many_reads_are_capped() {
         assert_eq!(reply_bytes_max(&reads(2)), 2 * IO_BYTES_MAX);
         let most = u32::try_from(COMPOUND_REPLY_BYTES_MAX).unwrap() + IO_BYTES_MAX;
         assert_eq!(reply_bytes_max(&reads(COMPOUND_COMMANDS_MAX)), most);

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn all_commands_of_a_message_are_known_in_their_order() {
+    fn headers_are_parsed_in_order() {
         let ids =
             |headers: &RequestHeaders| headers.iter().map(|header| header.message_id).collect::<Vec<_>>();
         let one = RequestHeaders::parse(&compound_of(1)).unwrap();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chain_or_too_long_a_one_is_refused() {
+    fn malformed_or_oversized_compound_is_refused() {
         let most = u64::try_from(COMPOUND_COMMANDS_MAX).unwrap();
         assert!(
             RequestHeaders::parse(&compound_of(most)).is_ok()

@@ -140,17 +140,17 @@ impl Protocol for Smb {
         message: &[u8],
         out: &mut Outbox,
     ) -> Result<Option<Plan<PlannedCall>>, Malformed> {
-        let ours = &connection.session;
+        let smb_connection = &connection.session;
         let protocol_id = ProtocolId::from_bytes(message).map_err(malformed)?;
         if protocol_id == ProtocolId::SMB1 {
-            let answer = multi_protocol(ours, message, transport::clock::now());
+            let answer = multi_protocol(smb_connection, message, transport::clock::now());
             let answer = answer.ok_or(Malformed("SMB1 is not spoken"))?;
             push(out, &answer);
             return Ok(None);
         }
         // The commands of an incomplete message are unknown, so they are admitted one by one.
         let mut call = PlannedCall {
-            connection: Arc::clone(ours),
+            connection: Arc::clone(smb_connection),
             inbound: InboundMessage::default(),
             reply_bytes_max: None,
             has_consumed_ids: false,
@@ -164,12 +164,12 @@ impl Protocol for Smb {
             if size > message.len().saturating_sub(TRANSFORM_SIZE) {
                 return not_whole(call);
             }
-            call.inbound = InboundMessage::open(ours, message)?;
+            call.inbound = InboundMessage::open(smb_connection, message)?;
         } else if protocol_id == ProtocolId::COMPRESSION_TRANSFORM {
-            check_compression(ours)?;
+            check_compression(smb_connection)?;
             // The header does not state the compressed length, so a message that fails to decompress may be
             // incomplete.
-            let Ok(opened) = InboundMessage::open(ours, message) else { return not_whole(call) };
+            let Ok(opened) = InboundMessage::open(smb_connection, message) else { return not_whole(call) };
             call.inbound = opened;
         }
         let plain = call.inbound.commands(message);
@@ -181,7 +181,7 @@ impl Protocol for Smb {
             }
             Err(error) => return Err(error),
         };
-        call.headers.consume_ids(ours)?;
+        call.headers.consume_ids(smb_connection)?;
         call.has_consumed_ids = true;
         let (volume, toll) = self.message_admission(connection, plain).unzip();
         call.admitted_volume = volume;
@@ -221,10 +221,10 @@ impl Protocol for Smb {
     }
 
     fn run(&self, cx: &mut Context<'_, Self>, call: PlannedCall, message: &[u8]) -> Progress<Continuation> {
-        let paid = call.admitted_volume;
+        let admitted_volume = call.admitted_volume;
         match open_message(call, message) {
             Ok(opened) => {
-                let compound = Compound::new(opened.sealing_session(), paid);
+                let compound = Compound::new(opened.sealing_session(), admitted_volume);
                 self.run_compound(cx, compound, opened.commands(message), &[])
             }
             Err(error) => end(cx, error),
@@ -307,12 +307,13 @@ impl Protocol for Smb {
         let Upload { call, refusal } = upload;
         // The message has arrived since the turn began, so cached directories may be older than its commands.
         cx.memory.path_cache.clear();
-        let (connection, paid) = (Arc::clone(&call.connection), call.admitted_volume);
+        let (connection, admitted_volume) = (Arc::clone(&call.connection), call.admitted_volume);
         let opened = match open_message(call, message) {
             Ok(opened) => opened,
             Err(error) => return end(cx, error),
         };
-        let (plain, compound) = (opened.commands(message), Compound::new(opened.sealing_session(), paid));
+        let (plain, compound) =
+            (opened.commands(message), Compound::new(opened.sealing_session(), admitted_volume));
         let Some(error) = refusal else { return self.run_compound(cx, compound, plain, &[]) };
         refuse(compound, &connection, &RequestHeaders::parse(plain).unwrap_or_default(), error, cx.out);
         Progress::Done

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn users_take_turns_however_much_one_has_left() {
+    fn cleanup_alternates_between_users() {
         let service = crate::state::service::tests::service();
         let task = || Task {
             service: Arc::clone(&service),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_does_not_wait_for_a_user_who_has_left_too_much() {
+    fn stop_returns_at_the_deadline_despite_a_stuck_user() {
         let endings = CleanupQueue::default();
         endings.start().unwrap();
         let service = crate::state::service::tests::service();

@@ -41,7 +41,7 @@ mod tests {
     use std::hash::BuildHasher;
 
     #[test]
-    fn numbers_in_steps_are_told_apart_by_few_bits() {
+    fn hash_of_ids_in_steps_spreads_low_bits() {
         const COUNT: usize = 1 << 12;
         let hasher = BuildHasherDefault::<ProductHasher>::default();
         for step in [1, 2, 3, 8, 1000, 4096] {

@@ -157,12 +157,12 @@ impl Waker {
             State::Running { woken, .. } => *woken = Some(outcome),
             State::Waiting { end_status: ended, .. } => {
                 let ended = *ended;
-                let was = std::mem::replace(
+                let previous = std::mem::replace(
                     &mut *state,
                     State::Running { woken: Some(outcome), end_status: ended },
                 );
                 drop(state);
-                if let State::Waiting { suspension, .. } = was {
+                if let State::Waiting { suspension, .. } = previous {
                     suspension.resume(self.clone());
                 }
             }
@@ -315,8 +315,8 @@ impl AsyncCommandList {
             None => table.lookup(&table.of_messages, (connection, message_id)),
         };
         drop(table);
-        let its = found.into_iter().filter(|slot| slot.request.connection == connection);
-        its.for_each(|slot| Waker(slot).end(NtStatus::CANCELLED));
+        let of_connection = found.into_iter().filter(|slot| slot.request.connection == connection);
+        of_connection.for_each(|slot| Waker(slot).end(NtStatus::CANCELLED));
     }
 
     /// Ends the requests that concern a closed file.
@@ -342,12 +342,12 @@ impl AsyncCommandList {
 
     /// Ends the requests that occupy the quota of a lost connection. Requests that outlive it move to the quota of
     /// `heir`, if that has room.
-    pub(crate) fn end_of_connection(&self, connection: u64, heir: Option<(u64, &Arc<PendingQuota>)>) {
+    pub(crate) fn end_of_connection(&self, connection: u64, successor: Option<(u64, &Arc<PendingQuota>)>) {
         let is_lost = |slot: &&Arc<AsyncSlot>| slot.quota_use.lock().connection == connection;
         let lost: Vec<_> = self.0.lock().slots.values().filter(is_lost).cloned().collect();
         for slot in lost {
             if !slot.request.outlives_connection
-                || !heir.is_some_and(|(connection, quota)| slot.try_move_to(connection, quota))
+                || !successor.is_some_and(|(connection, quota)| slot.try_move_to(connection, quota))
             {
                 let status = slot.request.status_on_close;
                 Waker(slot).end(status);
@@ -406,7 +406,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_request_that_is_canceled_ends_once() {
+    fn canceled_request_ends_once() {
         let commands = Arc::default();
         let waker = request(&commands);
         let became = suspend(&waker, true);
@@ -418,7 +418,7 @@ pub(crate) mod tests {
 
     /// A granted claim is not lost, in any order of wakeup and cancellation.
     #[test]
-    fn a_request_that_is_canceled_too_late_goes_on() {
+    fn request_canceled_after_wakeup_continues() {
         for early in [[true, true], [true, false], [false, true], [false, false]] {
             for wakes_first in [true, false] {
                 let commands = Arc::default();
@@ -446,7 +446,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_request_that_is_canceled_while_it_is_woken_does_not_wait_again() {
+    fn request_canceled_during_wakeup_does_not_wait_again() {
         let commands = Arc::default();
         let waker = request(&commands);
         let became = suspend(&waker, false);

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_not_wait_is_not_counted() {
+    fn refused_request_does_not_occupy_the_quota() {
         let quota = Arc::new(PendingQuota::new(2, 10));
         let first = quota.try_acquire(5).unwrap();
         assert!(quota.try_acquire(6).is_none(), "too many bytes");

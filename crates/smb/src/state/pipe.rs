@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_over_pipes_is_counted_until_they_go() {
+    fn pipe_bytes_in_transit_are_counted_until_close() {
         let (of_session, of_all) = (budget(100), budget(150));
         let budgets = || [of_session.clone(), budget(1000), of_all.clone()];
         let counted = || [&of_session, &of_all].map(|budget| budget.bytes.load(Ordering::Relaxed));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rpc_closes_the_pipe() {
+    fn malformed_rpc_closes_the_pipe() {
         let pipe = pipe(AccessMask::FILE_ALL);
         let refuse = |_: &mut ContextHandles, _: Call<'_>| Err(Fault::ACCESS_DENIED);
         assert_eq!(pipe.read(100), Err(NtStatus::PIPE_EMPTY));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn all_rights_of_a_call_are_needed() {
+    fn pipe_check_requires_all_rights() {
         let both = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
         let reading = pipe(AccessMask::READ_DATA);
         assert_eq!(reading.check(AccessMask::READ_DATA), Ok(()));

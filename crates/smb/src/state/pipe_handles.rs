@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_are_of_their_pipe_and_not_used_again() {
+    fn context_handle_is_bound_to_its_pipe_and_not_reused() {
         let (mut one, mut two) = (handles(1), handles(2));
         let (server, domain) = (Object::Server, Object::Domain(DomainKind::Builtin));
         let first = one.open(server).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_are_bounded() {
+    fn context_handles_are_bounded() {
         let mut handles = handles(1);
         let open: Vec<_> = (0..PIPE_HANDLES_MAX).map(|_| handles.open(Object::Server).unwrap()).collect();
         assert_eq!(handles.open(Object::Server), Err(NtStatus::INSUFFICIENT_RESOURCES));

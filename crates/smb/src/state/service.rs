@@ -351,7 +351,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_is_the_last_to_have_a_connection_ends_no_session() {
+    fn dropping_the_last_connection_ends_no_session_inline() {
         let service = service();
         service.cleanup.start().unwrap();
         let (connection, begun) = begin(&service, 0, Instant::now());
@@ -366,7 +366,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn sessions_that_are_being_set_up_go_with_their_connection_and_in_time() {
+    fn pending_sessions_end_with_their_connection_or_deadline() {
         let (service, now) = (service(), Instant::now());
         let connections: Vec<_> =
             (0..SETUPS_MAX / CONNECTION_SETUPS_MAX).map(|host| begin(&service, host, now)).collect();
@@ -383,7 +383,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_begins_while_strangers_have_all_sessions_takes_the_place_of_the_oldest() {
+    fn new_session_replaces_the_oldest_of_strangers() {
         let (service, now) = (service(), Instant::now());
         let strangers: Vec<_> =
             (0..SETUPS_MAX / CONNECTION_SETUPS_MAX).map(|host| begin(&service, host, now)).collect();

@@ -112,11 +112,11 @@ impl DiskShare {
         if std::ptr::eq(&**now, then) && connected == Some(origin) {
             return true;
         }
-        let was = connected.and_then(|connected| then.rule(connected));
+        let old_rule = connected.and_then(|connected| then.rule(connected));
         Arc::ptr_eq(&now.volume, &then.volume)
             && now.path == then.path
             && now.share.is_met_by(&then.share)
-            && matches!((now.rule(origin), was), (Some(now), Some(was)) if now.treats_like(was))
+            && matches!((now.rule(origin), old_rule), (Some(now), Some(old_rule)) if now.treats_like(old_rule))
     }
 
     /// Whether a disconnected open has lost its rights: the export is gone, refuses the client, or has become
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_told_when_its_tree_connect_goes() {
+    fn waiting_lock_is_canceled_with_its_tree_connect() {
         let export = Arc::new(Export::new("/one", volume(), vec![ExportRule::everybody()]));
         let connect =
             || DiskShare::new(Weak::<Session>::new(), &export, Caller::new(0, 0, []), 0, false, None);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_from_elsewhere_is_let_in_by_the_same_terms() {
+    fn tree_connect_from_other_address_is_current_under_equal_rules() {
         let rule = |network: &str, read_only| ExportRule {
             clients: vec![network.parse().unwrap()],
             read_only,

@@ -142,16 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn greedy_users_together_leave_something_to_the_next() {
+    fn greedy_users_leave_a_share_to_the_next() {
         let (counters, users) = (Counters::default(), UserQuotas::default());
-        let mut had = Vec::new();
+        let mut users_with_opens = Vec::new();
         for uid in 0..12 {
             let user = users.of(Some(uid));
             let opens = (0..OPENS_MAX).take_while(|_| user.count_open(&counters)).count();
-            had.push((user, opens));
+            users_with_opens.push((user, opens));
         }
-        let least = had.iter().map(|(_, opens)| *opens).min().unwrap();
-        assert_eq!(had[0].1, OPENS_OF_USER_MAX);
+        let least = users_with_opens.iter().map(|(_, opens)| *opens).min().unwrap();
+        assert_eq!(users_with_opens[0].1, OPENS_OF_USER_MAX);
         assert!(least > OPENS_MAX / 512, "{least}");
         let user = UserQuota::default();
         assert!(user.session(SESSIONS_MAX / 8 * 7).is_some() && user.tree(TREES_MAX / 8 * 7).is_some());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_for_all_is_not_counted_to_who_does_not_get_it() {
+    fn refused_open_is_not_counted_for_the_user() {
         let counters = Counters::default();
         assert!((0..OPENS_MAX).all(|_| counters.count_open(OPENS_MAX)));
         let user = UserQuota::default();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_session_is_forgotten() {
+    fn user_without_sessions_is_removed() {
         let users = UserQuotas::default();
         let (first, nobody) = (users.of(Some(0)), users.of(None));
         assert!(Arc::ptr_eq(&users.of(Some(0)), &first) && !Arc::ptr_eq(&first, &nobody));

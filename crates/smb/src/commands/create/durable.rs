@@ -226,9 +226,9 @@ fn random_id(cx: &RequestContext<'_, '_>) -> u64 {
     loop {
         let mut bytes = [0; 8];
         (cx.message.service.random)(&mut bytes);
-        let drawn = u64::from_le_bytes(bytes);
-        if !matches!(drawn, 0 | u64::MAX) {
-            return drawn;
+        let random_id = u64::from_le_bytes(bytes);
+        if !matches!(random_id, 0 | u64::MAX) {
+            return random_id;
         }
     }
 }
@@ -293,10 +293,11 @@ pub(super) fn find_replayed(
         // Windows says what was asked for, whatever the oplock is.
         None => CachingGrant { level: args.requested_oplock_level, lease: None },
     };
-    let is_told = asked_lease.is_some() || caching.level == OplockLevel::BATCH || open.is_persistent();
+    let announces_durable =
+        asked_lease.is_some() || caching.level == OplockLevel::BATCH || open.is_persistent();
     Ok(Some(with_original_action(
         cx,
-        ExistingOpen { open, action: CreateAction::OPENED, caching, announces_durable: is_told },
+        ExistingOpen { open, action: CreateAction::OPENED, caching, announces_durable },
     )))
 }
 
@@ -325,10 +326,10 @@ pub(super) fn reconnect(
     let mut open = take_disconnected(cx, args, disk, target, lease.as_ref())?;
     let volatile = cx.message.service.counters.next_id();
     let id = FileId { volatile, ..open.id };
-    let cached = open.take_caching();
-    let cached = cached.map(|cached| caching::reattach(cx, disk, cached, open.claim(), id, lease.as_ref()));
-    let reconnected =
-        ReconnectUpdate { volatile, channel_sequence: cx.header.channel_sequence(), caching: cached };
+    let caching = open.take_caching();
+    let caching =
+        caching.map(|caching| caching::reattach(cx, disk, caching, open.claim(), id, lease.as_ref()));
+    let reconnected = ReconnectUpdate { volatile, channel_sequence: cx.header.channel_sequence(), caching };
     let Some(granted) = open.reconnect(disk, reconnected) else {
         open.close();
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());

@@ -81,16 +81,16 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
         }
     };
     cx.message.stats.target = Some(Arc::clone(&disk));
-    let asked = DurableContext::of(cx, &args.contexts)?;
-    let existing = match asked {
+    let durable = DurableContext::of(cx, &args.contexts)?;
+    let existing = match durable {
         // Of everything else that such a request says nothing counts.
         DurableContext::Reconnect(wanted) => Some(durable::reconnect(cx, &args, &disk, wanted)?),
-        asked => durable::find_replayed(cx, &args, &disk, &asked)?,
+        durable => durable::find_replayed(cx, &args, &disk, &durable)?,
     };
     if let Some(ExistingOpen { open, action, caching, announces_durable }) = existing {
         let attrs = open.file.attrs(Blocking::Allowed)?;
-        let asked = if announces_durable { asked } else { DurableContext::Nothing };
-        return write_reply(cx, &args, &asked, CreatedOpen { open, attrs, action, caching }, w);
+        let durable = if announces_durable { durable } else { DurableContext::Nothing };
+        return write_reply(cx, &args, &durable, CreatedOpen { open, attrs, action, caching }, w);
     }
     check(&args)?;
     let posix = PosixOptions::of(cx, &args.contexts)?;
@@ -119,7 +119,7 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
             resolved => resolved?,
         };
         let action = resolved.action;
-        let (open, attrs, caching) = match open_and_claim(cx, &args, &asked, &disk, resolved) {
+        let (open, attrs, caching) = match open_and_claim(cx, &args, &durable, &disk, resolved) {
             // An open without a connection may have been the last of a file that was to go with it, and has gone.
             Err(CommandError::Status(NtStatus::DELETE_PENDING)) if !has_deleted => {
                 has_deleted = true;
@@ -131,7 +131,7 @@ pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wr
             creation.complete(&open, action);
         }
         cx.message.stats.count_listed(Transferred { read: 0, written: payload::stored_bytes(&args) });
-        return write_reply(cx, &args, &asked, CreatedOpen { open, attrs, action, caching }, w);
+        return write_reply(cx, &args, &durable, CreatedOpen { open, attrs, action, caching }, w);
     }
     Err(CommandError::Wait(Wait::Recall))
 }
@@ -147,7 +147,7 @@ struct CreatedOpen {
 fn write_reply(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
-    asked: &DurableContext,
+    durable: &DurableContext,
     created: CreatedOpen,
     w: &mut Writer<'_>,
 ) -> CommandResult {
@@ -166,7 +166,7 @@ fn write_reply(
         [
             apple::response(cx, &args.contexts, &open),
             caching.lease.map(|lease| (Lease::NAME, lease.to_bytes())),
-            asked.response(&open),
+            durable.response(&open),
             posix::response(cx, &args.contexts, &open, &attrs, &file_info),
         ],
     );
@@ -315,7 +315,7 @@ fn open_existing(
     }
     let desired = without_generic(args.desired_access);
     let maximal = maximal_access(disk, &entry_path, &file, &attrs, naming, desired)?;
-    let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
+    let requested = desired.without(AccessMask::MAXIMUM_ALLOWED);
     let needed = match overwrites {
         // It begins anew: its extended attributes go, and its attributes are set (MS-FSA §2.1.5.1.2).
         true if removes_streams(&file, naming) => {
@@ -324,10 +324,10 @@ fn open_existing(
         true => AccessMask::WRITE_DATA,
         false => AccessMask::empty(),
     };
-    if !maximal.contains(asked | needed) {
+    if !maximal.contains(requested | needed) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    let granted = if desired.contains(AccessMask::MAXIMUM_ALLOWED) { maximal } else { asked };
+    let granted = if desired.contains(AccessMask::MAXIMUM_ALLOWED) { maximal } else { requested };
     let deletes = options.contains(CreateOptions::DELETE_ON_CLOSE);
     if deletes && (entry_path.deletion(&file, None).is_none() || !granted.contains(AccessMask::DELETE)) {
         return Err(NtStatus::ACCESS_DENIED.into());
@@ -459,7 +459,7 @@ fn undo_create(
 fn open_and_claim(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
-    asked: &DurableContext,
+    durable: &DurableContext,
     disk: &Arc<DiskShare>,
     resolved: ResolvedFile,
 ) -> Result<(Arc<Open>, Attrs, CachingGrant), CommandError> {
@@ -474,7 +474,7 @@ fn open_and_claim(
         disk.check_writable()?;
     }
     let opened = open_data(disk, &file, &attrs, granted, action)?;
-    let app_instance = durable::close_failed_over(cx, args, asked, &file)?;
+    let app_instance = durable::close_failed_over(cx, args, durable, &file)?;
     let parent_lease = caching::parent_lease_of(cx, args);
     let caching_request = CachingRequest::of(cx, args, disk, &file, attrs.file_type)?;
     let request = claim_request(disk, &file, args, granted, truncates, &caching_request);
@@ -485,7 +485,7 @@ fn open_and_claim(
     })?;
     let claim_open = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
     let granting = DurableGrant { caching: granted_claim.caching, want: caching_request.want(), action };
-    let id = asked.new_id(cx);
+    let id = durable.new_id(cx);
     let (caching, answer) = caching_request.into_grant(cx, disk, id, &granted_claim);
     let open = Open::new(NewOpen {
         id,
@@ -507,7 +507,7 @@ fn open_and_claim(
     if let Some(app_instance) = app_instance {
         open.set_app_instance(app_instance);
     }
-    asked.grant(cx, args, &open, granting);
+    durable.grant(cx, args, &open, granting);
     let open = Arc::new(open);
     cx.session()?
         .add_open(&cx.message.service.counters, cx.header.tree_id(), &open)
@@ -578,7 +578,7 @@ fn recall_writers(
     let by = disk.caller.by;
     match file.recall_writers(by) {
         Err(FsError::Wait(Wait::Recall)) => {}
-        asked => return Ok(asked?),
+        recalled => return Ok(recalled?),
     }
     let waker = cx.waker(None, NtStatus::CANCELLED, Interim::Always)?;
     let io = Io { by, stream: file.stream(), kind: IoKind::ReadAttrs, span: Span::ALL, waits: true };

@@ -331,7 +331,7 @@ mod tests {
     use smb_wire::ioctl::IoctlFlags;
 
     #[test]
-    fn a_key_is_an_opens_or_nothing() {
+    fn resume_key_with_changed_bytes_is_invalid() {
         let id = FileId { persistent: 7, volatile: u64::MAX - 1 };
         assert_eq!(id_of(key_of(id)), Some(id));
         let mut key = key_of(id);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_pays_nothing() {
+    fn refused_copy_has_no_demand() {
         let request = |length| {
             let chunk = CopyChunk { source_offset: 0, target_offset: 0, length };
             CopyChunkCopy { source_key: key_of(FileId::PREVIOUS), chunks: vec![chunk; 3] }.to_bytes()
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_may_ask_is_bounded() {
+    fn copy_request_past_the_limits_is_refused() {
         let chunk = |length| CopyChunk { source_offset: 0, target_offset: 0, length };
         let (most, longest) = (usize::try_from(COPY_CHUNKS_MAX).unwrap(), COPY_CHUNK_BYTES_MAX);
         assert!(are_within_limits(&vec![chunk(1); most]) && !are_within_limits(&vec![chunk(1); most + 1]));

@@ -58,11 +58,11 @@ impl SequenceWindow {
     /// Grants up to `wanted` ids, and at least one to a client without any. Returns their number. While calls wait for
     /// a limit, only clients with few credits are granted more. A client that leaves a low id unused gets at most
     /// [`WINDOW_IDS_MAX`] ids from there.
-    pub(crate) fn grant(&mut self, wanted: u16, is_pressed: bool) -> u16 {
+    pub(crate) fn grant(&mut self, requested: u16, is_pressed: bool) -> u16 {
         let most = if is_pressed { CREDITS_PRESSED_MAX } else { CREDITS_MAX };
         let room = (WINDOW_IDS_MAX as u64).saturating_sub(self.end - self.first);
-        let wanted = u32::from(wanted).max(u32::from(self.credits == 0));
-        let granted = wanted.min(most.saturating_sub(self.credits)).min(u32::try_from(room).unwrap_or(0));
+        let requested = u32::from(requested).max(u32::from(self.credits == 0));
+        let granted = requested.min(most.saturating_sub(self.credits)).min(u32::try_from(room).unwrap_or(0));
         self.credits += granted;
         self.end += u64::from(granted);
         u16::try_from(granted).unwrap_or(u16::MAX)
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_id_is_used_once() {
+    fn message_id_is_accepted_once() {
         let mut window = SequenceWindow::new();
         window.consume(0, 1).unwrap();
         assert!(window.consume(0, 1).is_err(), "twice");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_never_left_without_credits_nor_given_too_many() {
+    fn credits_stay_between_one_and_the_maximum() {
         let mut window = SequenceWindow::new();
         window.consume(0, 0).unwrap();
         assert_eq!(window.grant(0, false), 1, "it has none");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_less_while_limits_press() {
+    fn credits_under_pressure_shrink() {
         let mut window = SequenceWindow::new();
         window.consume(0, 0).unwrap();
         assert_eq!(u32::from(window.grant(u16::MAX, true)), CREDITS_PRESSED_MAX);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_withholds_an_id_does_not_stretch_the_window() {
+    fn window_with_withheld_id_stays_bounded() {
         let mut window = SequenceWindow::new();
         let (mut next, mut granted) = (1, u64::from(window.grant(u16::MAX, false)));
         while granted > 0 {
@@ -138,7 +138,7 @@ mod tests {
 
     /// Compares the window with a set of numbers, under random requests.
     #[test]
-    fn a_window_is_a_set_of_numbers() {
+    fn window_behaves_like_a_set_of_numbers() {
         let (mut window, mut free) = (SequenceWindow::new(), std::collections::BTreeSet::from([0_u64]));
         let (mut random, mut end) = (7_u64, 1);
         for _ in 0..50_000 {

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_was_done_if_it_was_the_last_of_its_index() {
+    fn last_lock_request_of_an_index_counts_as_done() {
         let sequences = LockSequences::default();
         let of = |index: u32, number: u32| LockSequence(index << 4 | number);
         for index in [1, 64] {

@@ -310,8 +310,8 @@ impl Open {
             }
             self.file.claim(&Request::CloseListed { open: self.claim, listing: self.caching.parent_lease });
             self.notify_stream_removed();
-            let cached = self.caching.current.lock().take();
-            drop(cached);
+            let caching = self.caching.current.lock().take();
+            drop(caching);
         }
     }
 }

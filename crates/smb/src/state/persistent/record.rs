@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_read_as_it_was_written_and_no_part_of_it_is() {
+    fn record_survives_encoding_and_rejects_truncation() {
         let record = Record {
             create_guid: [1; 16],
             client_guid: [2; 16],

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_at_once_and_then_one_now_and_then() {
+    fn refused_logins_are_throttled_after_a_burst() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
         assert_eq!(tries(&throttle, address(7), now), REFUSED_AT_ONCE_MAX);
         assert!(throttle.is_allowed(address(8), now), "others are others");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_has_one_address() {
+    fn addresses_of_one_host_share_attempts() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
         let at = |text: &str| text.parse::<IpAddr>().unwrap();
         assert_eq!(tries(&throttle, at("2001:db8:0:2::1"), now), REFUSED_AT_ONCE_MAX);
@@ -150,7 +150,7 @@ mod tests {
 
     /// A client with a /48 has 65,536 networks.
     #[test]
-    fn networks_of_one_site_are_bounded_and_those_beyond_share_their_tries() {
+    fn networks_of_one_site_share_attempts_beyond_a_bound() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
         let at = |site: u16, network: u16| Ipv6Addr::new(0x2001, 0xdb8, site, network, 0, 0, 0, 1).into();
         let tried: u32 = (1..=u16::MAX).map(|network| tries(&throttle, at(1, network), now)).sum();
@@ -162,7 +162,7 @@ mod tests {
 
     /// Throttled networks of a botnet do not block an unknown client.
     #[test]
-    fn networks_are_bounded_and_a_client_of_another_one_may_try() {
+    fn unknown_network_may_log_in_while_the_table_is_full() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
         let most = u32::try_from(NETWORKS_MAX).unwrap();
         (1..=most + 500).for_each(|number| throttle.record_refused(address(number), now));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_more_networks_than_are_known_gets_its_tries_once() {
+    fn client_with_more_networks_than_the_table_gets_its_attempts_once() {
         let (throttle, now) = (LoginThrottle::default(), Instant::now());
         let most = u32::try_from(NETWORKS_MAX).unwrap() + 100;
         let round = || (1..=most).map(|number| tries(&throttle, address(number), now)).sum::<u32>();

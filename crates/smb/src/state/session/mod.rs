@@ -163,11 +163,11 @@ impl Session {
     ) -> Result<(), NtStatus> {
         let (negotiated, is_proven) = (negotiated.clone(), identity.is_some());
         let user = self.user_quotas.of(identity.as_ref().map(|identity| identity.credential.uid));
-        let of_user = user.session(self.guard.total()).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+        let user_guard = user.session(self.guard.total()).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         let mut tables = self.tables.lock();
         let established = self.established.set(Established { identity, negotiated, keys, must_sign });
         established.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
-        (tables.user, tables.user_guard) = (user, Some(of_user));
+        (tables.user, tables.user_guard) = (user, Some(user_guard));
         drop(tables);
         if is_proven {
             *self.pending_session.lock() = None;
@@ -357,8 +357,8 @@ impl Session {
             false => (&counters.pipe_bytes, PIPE_BYTES_MAX),
         };
         let of_all = Budget::new(of_all, bytes_max);
-        let of_user = Budget::new(&self.user().pipe_bytes, PIPE_BYTES_OF_USER_MAX).beside(&of_all);
-        [Budget::new(&self.pipe_bytes, SESSION_PIPE_BYTES_MAX), of_user, of_all]
+        let user_guard = Budget::new(&self.user().pipe_bytes, PIPE_BYTES_OF_USER_MAX).beside(&of_all);
+        [Budget::new(&self.pipe_bytes, SESSION_PIPE_BYTES_MAX), user_guard, of_all]
     }
 
     /// Adds a pipe, if there is room.
@@ -389,13 +389,12 @@ impl Session {
         let mut tables = self.tables.lock();
         self.is_over.store(true, Ordering::SeqCst);
         *self.pending_session.lock() = None;
-        let SessionTables { trees, opens, pipes, user, user_guard: of_user, .. } =
-            std::mem::take(&mut *tables);
+        let SessionTables { trees, opens, pipes, user, user_guard, .. } = std::mem::take(&mut *tables);
         drop(tables);
         self.async_commands.end_all();
         user.release_opens(counters, opens.len());
         user.release_pipes(counters, pipes.len());
-        drop((trees, of_user));
+        drop((trees, user_guard));
         opens.into_values().collect()
     }
 }
@@ -470,14 +469,14 @@ mod tests {
     }
 
     #[test]
-    fn pipes_are_bounded_and_go_with_their_tree_connect_and_session() {
+    fn pipes_are_bounded_and_end_with_their_tree_connect_and_session() {
         let counters = Counters::default();
         let session = new(&PendingSessions::default(), &counters, 1).unwrap();
         let ipc = session.add_tree(&counters, Share::Pipe, 2).unwrap();
         let other = session.add_tree(&counters, Share::Pipe, 2).unwrap();
         let ids: Vec<FileId> =
             (1..SESSION_PIPES_MAX).map(|_| add(&session, &counters, ipc).unwrap()).collect();
-        let kept = add(&session, &counters, other).unwrap();
+        let remaining = add(&session, &counters, other).unwrap();
         assert_eq!(add(&session, &counters, ipc), Err(NtStatus::INSUFFICIENT_RESOURCES));
         assert!(session.remove_pipe(&counters, ids[0]).is_some());
         assert!(session.remove_pipe(&counters, ids[0]).is_none(), "it is closed");
@@ -485,20 +484,20 @@ mod tests {
         assert!(!counters.count_pipe(SESSION_PIPES_MAX, usize::MAX), "pipes are counted");
         assert!(!counters.count_open(SESSION_PIPES_MAX), "pipes count as opens");
         session.remove_tree(&counters, &session.tree(ipc).unwrap());
-        assert!(session.pipe(ids[1]).is_none() && session.pipe(kept).is_some());
+        assert!(session.pipe(ids[1]).is_none() && session.pipe(remaining).is_some());
         assert_eq!(
             add(&session, &counters, ipc),
             Err(NtStatus::NETWORK_NAME_DELETED),
             "nobody would find it"
         );
         session.end(&counters);
-        assert!(session.pipe(kept).is_none());
+        assert!(session.pipe(remaining).is_none());
         assert!(counters.count_pipe(1, 1), "nothing is counted any longer");
         assert_eq!(add(&session, &counters, other), Err(NtStatus::NETWORK_NAME_DELETED), "it is over");
     }
 
     #[test]
-    fn nothing_waits_for_what_is_closed_already() {
+    fn waker_for_closed_object_is_refused() {
         let counters = Counters::default();
         let session = new(&PendingSessions::default(), &counters, 1).unwrap();
         let tree_id = session.add_tree(&counters, Share::Pipe, 1).unwrap();
@@ -519,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_past_the_opens_is_not_counted() {
+    fn pipe_past_the_bound_on_opens_is_not_counted() {
         let counters = Counters::default();
         assert!(!counters.count_pipe(1, 0));
         assert!(counters.count_pipe(1, 1));
@@ -527,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_bounded_and_those_that_are_not_set_up_more_tightly() {
+    fn pending_sessions_have_a_tighter_bound() {
         let (counters, pending_sessions) = (Counters::default(), PendingSessions::default());
         let mut begun: Vec<Session> =
             (0..SETUPS_MAX).map(|number| new(&pending_sessions, &counters, number).unwrap()).collect();

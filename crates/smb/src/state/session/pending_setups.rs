@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn greedy_networks_lose_their_oldest_place_to_others() {
+    fn pending_session_of_greedy_network_gives_way() {
         let (pending_sessions, now) = (PendingSessions::default(), Instant::now());
         let hosts = (0..).map(|id| network(u32::try_from(id % 5).unwrap()));
         let flood: Vec<PendingSession> = (0..SETUPS_MAX as u64)

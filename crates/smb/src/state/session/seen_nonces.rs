@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_nonces_are_known_and_no_more_kept() {
+    fn seen_nonces_keep_the_last_ones_only() {
         let nonces = SeenNonces::default();
         for number in 0..3 * NONCES_MAX + NONCES_MAX / 2 {
             assert!(nonces.insert(&nonce(number)));
