@@ -1,4 +1,4 @@
-//! What of a file's attributes clients are shown: what the file system says, and what is kept besides ([`Kept`]).
+//! What of a file's attributes clients are shown: what the file system says, and what is kept besides ([`ExtraAttrs`]).
 
 use smb_wire::FileTime;
 use smb_wire::error::ReparseTag;
@@ -23,7 +23,7 @@ pub(crate) const STORED: FileAttributes = FileAttributes(
 /// Attributes that are kept, and that FSCTLs set.
 const STORED_BY_FSCTL: FileAttributes = FileAttributes::SPARSE_FILE;
 
-/// Attributes as they are on the wire: what the file system says, and what is kept besides ([`Kept`]).
+/// Attributes as they are on the wire: what the file system says, and what is kept besides ([`ExtraAttrs`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileInfo {
     pub(crate) attributes: FileAttributes,

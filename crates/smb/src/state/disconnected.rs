@@ -76,7 +76,7 @@ impl CleanupQueue {
         for _ in 0..THREADS {
             let shared = Arc::clone(&self.0);
             shared.queue.lock().threads += 1;
-            let work = move || shared.work();
+            let work = move || shared.run_tasks();
             let started = thread::Builder::new().name("smb-endings".to_owned()).spawn(work);
             if let Err(error) = started {
                 self.0.queue.lock().threads -= 1;
@@ -148,7 +148,7 @@ impl TaskQueue {
     }
 
     /// Ends a task of a user, of which `remaining` is left. Other users come first.
-    fn done(&mut self, user: User, remaining: Option<Task>) {
+    fn finish(&mut self, user: User, remaining: Option<Task>) {
         self.active.remove(&user);
         let Some(of_user) = self.tasks.get_mut(&user) else { return };
         remaining.into_iter().for_each(|task| of_user.push_front(task));
@@ -161,7 +161,7 @@ impl TaskQueue {
 }
 
 impl Shared {
-    fn work(&self) {
+    fn run_tasks(&self) {
         let mut queue = self.queue.lock();
         loop {
             if queue.is_abandoned || (!queue.is_open && queue.ready.is_empty() && queue.active.is_empty()) {
@@ -175,7 +175,7 @@ impl Shared {
             // The panic was logged.
             let remaining = panics::catch(|| task.run()).ok().flatten();
             queue = self.queue.lock();
-            queue.done(user, remaining);
+            queue.finish(user, remaining);
             self.changed.notify_all();
         }
         queue.threads -= 1;
@@ -223,8 +223,8 @@ mod tests {
         assert_eq!(user_of(&mut queue), Some(Some(2)), "one thread works for each");
         assert_eq!(user_of(&mut queue), Some(Some(3)));
         assert_eq!(user_of(&mut queue), None, "the first is being worked for");
-        queue.done(Some(1), Some(task()));
-        queue.done(Some(2), None);
+        queue.finish(Some(1), Some(task()));
+        queue.finish(Some(2), None);
         queue.add(Some(2), [task()]);
         assert_eq!(user_of(&mut queue), Some(Some(1)));
         assert_eq!(user_of(&mut queue), Some(Some(2)));

@@ -102,7 +102,7 @@ enum State {
     /// The command runs.
     Running {
         /// The outcome of a wakeup that came before the wait.
-        woken: Option<Outcome>,
+        outcome: Option<Outcome>,
         /// The final status of an end that came before the wait.
         end_status: Option<NtStatus>,
     },
@@ -115,7 +115,7 @@ enum State {
     Over,
 }
 
-const RUNNING: State = State::Running { woken: None, end_status: None };
+const RUNNING: State = State::Running { outcome: None, end_status: None };
 
 impl AsyncSlot {
     /// Moves the request to the quota of another connection. False if that has no room.
@@ -154,13 +154,11 @@ impl Waker {
     pub(crate) fn wake(&self, outcome: Outcome) {
         let mut state = self.0.state.lock();
         match &mut *state {
-            State::Running { woken, .. } => *woken = Some(outcome),
-            State::Waiting { end_status: ended, .. } => {
-                let ended = *ended;
-                let previous = std::mem::replace(
-                    &mut *state,
-                    State::Running { woken: Some(outcome), end_status: ended },
-                );
+            State::Running { outcome: early, .. } => *early = Some(outcome),
+            State::Waiting { end_status, .. } => {
+                let end_status = *end_status;
+                let previous =
+                    std::mem::replace(&mut *state, State::Running { outcome: Some(outcome), end_status });
                 drop(state);
                 if let State::Waiting { suspension, .. } = previous {
                     suspension.resume(self.clone());
@@ -173,7 +171,7 @@ impl Waker {
     /// Takes the outcome of a wakeup.
     pub(crate) fn take_outcome(&self) -> Option<Outcome> {
         match &mut *self.0.state.lock() {
-            State::Running { woken, .. } => woken.take(),
+            State::Running { outcome, .. } => outcome.take(),
             State::Waiting { .. } | State::Over => None,
         }
     }
@@ -181,14 +179,14 @@ impl Waker {
     /// Suspends the request, unless it was woken or ended already.
     pub(crate) fn suspend(&self, cancel: Cancel, suspension: Box<dyn Suspension>) {
         let mut state = self.0.state.lock();
-        let State::Running { woken, end_status: ended } = *state else { return };
-        if woken.is_some() {
+        let State::Running { outcome, end_status } = *state else { return };
+        if outcome.is_some() {
             drop(state);
             return suspension.resume(self.clone());
         }
-        *state = State::Waiting { cancel, suspension, end_status: ended };
+        *state = State::Waiting { cancel, suspension, end_status };
         drop(state);
-        if let Some(status) = ended {
+        if let Some(status) = end_status {
             self.end(status);
         }
     }
@@ -196,18 +194,20 @@ impl Waker {
     /// Ends the request with an error, unless it is being woken.
     fn end(&self, status: NtStatus) {
         let mut state = self.0.state.lock();
-        let (cancel, suspension) =
-            match std::mem::replace(&mut *state, State::Running { woken: None, end_status: Some(status) }) {
-                State::Waiting { cancel, suspension, .. } => (cancel, suspension),
-                State::Running { woken, .. } => {
-                    *state = State::Running { woken, end_status: Some(status) };
-                    return;
-                }
-                State::Over => {
-                    *state = State::Over;
-                    return;
-                }
-            };
+        let (cancel, suspension) = match std::mem::replace(
+            &mut *state,
+            State::Running { outcome: None, end_status: Some(status) },
+        ) {
+            State::Waiting { cancel, suspension, .. } => (cancel, suspension),
+            State::Running { outcome, .. } => {
+                *state = State::Running { outcome, end_status: Some(status) };
+                return;
+            }
+            State::Over => {
+                *state = State::Over;
+                return;
+            }
+        };
         // Canceling may wake other requests, so no lock is held.
         drop(state);
         if cancel() {
@@ -215,7 +215,7 @@ impl Waker {
         }
         let mut state = self.0.state.lock();
         match *state {
-            State::Running { woken: Some(_), .. } => {
+            State::Running { outcome: Some(_), .. } => {
                 drop(state);
                 suspension.resume(self.clone());
             }

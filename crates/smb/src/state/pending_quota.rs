@@ -1,6 +1,6 @@
 //! The bound on asynchronous requests of a connection, of a user and of the process.
 
-use crate::limits::most_of_user;
+use crate::limits::user_share_max;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,7 +25,7 @@ impl PendingQuota {
     pub(crate) fn try_acquire_beside(self: &Arc<Self>, bytes: usize, all: &Self) -> Option<QuotaPermit> {
         let most = |own: &AtomicUsize, of_all: &AtomicUsize, own_max, all_max| {
             let others = of_all.load(Ordering::Relaxed).saturating_sub(own.load(Ordering::Relaxed));
-            most_of_user(own_max, all_max, others)
+            user_share_max(own_max, all_max, others)
         };
         let requests_max = most(&self.requests, &all.requests, self.requests_max, all.requests_max);
         let bytes_max = most(&self.bytes, &all.bytes, self.bytes_max, all.bytes_max);

@@ -1,7 +1,7 @@
 //! Open pipes of IPC$ (MS-SMB2 §3.3.1.10, MS-RPCE §2.1.1.2).
 
 use super::pending::Waker;
-use crate::limits::most_of_user;
+use crate::limits::user_share_max;
 use crate::pipes::ContextHandles;
 use smb_wire::rpc::{Association, Call, Fault, PartOfReply, WriteError};
 use smb_wire::types::AccessMask;
@@ -68,7 +68,7 @@ impl Budget {
     fn is_used_up(&self) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let most = |(all, all_max): &(Arc<AtomicUsize>, usize)| {
-            most_of_user(self.bytes_max, *all_max, all.load(Ordering::Relaxed).saturating_sub(bytes))
+            user_share_max(self.bytes_max, *all_max, all.load(Ordering::Relaxed).saturating_sub(bytes))
         };
         bytes >= self.all.as_ref().map_or(self.bytes_max, most)
     }
@@ -79,13 +79,13 @@ impl Pipe {
         id: FileId,
         tree_id: u32,
         granted: AccessMask,
-        speaks: PipeService,
+        service: PipeService,
         association: Association,
         budgets: [Budget; 3],
     ) -> Self {
         let handles = ContextHandles::of_pipe(id);
         let state = State { association: Some(association), handles, bytes: 0, readers: VecDeque::new() };
-        Self { id, tree_id, service: speaks, granted, state: Mutex::new(state), budgets }
+        Self { id, tree_id, service, granted, state: Mutex::new(state), budgets }
     }
 
     /// `STATUS_ACCESS_DENIED` unless all of `rights` were granted.

@@ -4,7 +4,7 @@ use super::counters::{CountGuard, Counters, try_count, try_guard};
 use super::pending_quota::PendingQuota;
 use crate::limits::{
     OPENS_MAX, OPENS_OF_USER_MAX, PIPES_MAX, PIPES_OF_USER_MAX, SESSIONS_MAX, SESSIONS_OF_USER_MAX,
-    TREES_MAX, TREES_OF_USER_MAX, WAITING_BYTES_OF_USER_MAX, WAITING_OF_USER_MAX, most_of_user,
+    TREES_MAX, TREES_OF_USER_MAX, WAITING_BYTES_OF_USER_MAX, WAITING_OF_USER_MAX, user_share_max,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -108,7 +108,7 @@ impl UserQuota {
 
 /// The share of a user who has `own` of `all`.
 fn user_max(own: &AtomicUsize, all: usize, of_user_max: usize, all_max: usize) -> usize {
-    most_of_user(of_user_max, all_max, all.saturating_sub(own.load(Ordering::Relaxed)))
+    user_share_max(of_user_max, all_max, all.saturating_sub(own.load(Ordering::Relaxed)))
 }
 
 #[cfg(test)]

@@ -197,12 +197,12 @@ fn epoch_of(lease_context: &Lease) -> u16 {
 pub(super) fn reattach(
     cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,
-    cached: OpenCaching,
+    caching: OpenCaching,
     open: OpenId,
     file_id: FileId,
     lease_context: Option<&Lease>,
 ) -> OpenCaching {
-    let (key, name, confidentiality) = match (cached.lease(), lease_context) {
+    let (key, name, confidentiality) = match (caching.lease(), lease_context) {
         (Some(lease), Some(_)) => {
             let name = CacheName::Lease { key: lease.key(), has_epoch: lease.has_epoch() };
             (lease.claim_key(), name, lease.confidentiality().clone())
@@ -212,7 +212,7 @@ pub(super) fn reattach(
     let NewCache { open, reply } =
         disk.claim_holder.breaks.add(key, break_target(cx, disk, name, &confidentiality));
     cx.reply.guards.push(reply);
-    cached.with_guard(open)
+    caching.with_guard(open)
 }
 
 /// What the client is told of a cache that it has already.

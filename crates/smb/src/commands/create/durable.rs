@@ -112,10 +112,10 @@ impl DurableContext {
         cx: &RequestContext<'_, '_>,
         args: &CreateRequest<'_>,
         open: &Open,
-        granting: DurableGrant,
+        grant: DurableGrant,
     ) {
         let Some(owner) = lease_owner(cx).filter(|_| open.file_type == FileType::Regular) else { return };
-        let keeps_handle = granting.caching.contains(Caching::HANDLE);
+        let keeps_handle = grant.caching.contains(Caching::HANDLE);
         let (create_guid, timeout_ms) = match self {
             Self::Nothing | Self::Reconnect(_) => return,
             Self::V1 => (None, 0),
@@ -127,7 +127,7 @@ impl DurableContext {
         if self.is_for_persistent() && cx.is_continuously_available(&open.disk) && !open.file.is_stream() {
             let timeout_ms = timeout_or(PERSISTENT_MS_DEFAULT);
             let persistent = Durable { timeout_ms, is_persistent: true, ..durable };
-            if make_persistent(cx, open, persistent, args.share_access, granting).is_some() {
+            if make_persistent(cx, open, persistent, args.share_access, grant).is_some() {
                 return;
             }
         }
@@ -161,7 +161,7 @@ fn make_persistent(
     open: &Open,
     durable: Durable,
     share_access: ShareAccess,
-    granting: DurableGrant,
+    grant: DurableGrant,
 ) -> Option<()> {
     let opens = cx.message.service.persistent.as_ref()?;
     let Durable { owner, create_guid, timeout_ms, .. } = durable;
@@ -171,8 +171,8 @@ fn make_persistent(
         create_guid: create_guid?,
         timeout_ms,
         share_access,
-        action: granting.action,
-        want: granting.want,
+        action: grant.action,
+        want: grant.want,
     };
     let record = opens.add(created, &open.file, open.id.persistent, false)?;
     if record::save_as(open, &record).is_err() {

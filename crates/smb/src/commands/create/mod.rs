@@ -484,7 +484,7 @@ fn open_and_claim(
         }
     })?;
     let claim_open = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
-    let granting = DurableGrant { caching: granted_claim.caching, want: caching_request.want(), action };
+    let grant = DurableGrant { caching: granted_claim.caching, want: caching_request.want(), action };
     let id = durable.new_id(cx);
     let (caching, answer) = caching_request.into_grant(cx, disk, id, &granted_claim);
     let open = Open::new(NewOpen {
@@ -503,11 +503,11 @@ fn open_and_claim(
         caching,
         parent_lease,
     });
-    let attrs = finish_claimed(cx, args, &open, &granting)?.unwrap_or(attrs);
+    let attrs = finish_claimed(cx, args, &open, &grant)?.unwrap_or(attrs);
     if let Some(app_instance) = app_instance {
         open.set_app_instance(app_instance);
     }
-    durable.grant(cx, args, &open, granting);
+    durable.grant(cx, args, &open, grant);
     let open = Arc::new(open);
     cx.session()?
         .add_open(&cx.message.service.counters, cx.header.tree_id(), &open)
@@ -529,18 +529,18 @@ fn finish_claimed(
     cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     open: &Open,
-    granting: &DurableGrant,
+    grant: &DurableGrant,
 ) -> Result<Option<Attrs>, CommandError> {
     let mut attrs = None;
-    if !granting.caching.is_none() {
+    if !grant.caching.is_none() {
         // A change that has begun before is done before the client caches anything.
         attrs = Some(open.file.pass_changes()?);
     }
-    if truncates(granting.action) {
+    if truncates(grant.action) {
         attrs = Some(overwrite(cx, args, open)?);
     }
-    if granting.action != CreateAction::OPENED && open.file_type == FileType::Regular {
-        attrs = allocation::preallocate(cx, args, open, granting.action)?.or(attrs);
+    if grant.action != CreateAction::OPENED && open.file_type == FileType::Regular {
+        attrs = allocation::preallocate(cx, args, open, grant.action)?.or(attrs);
     }
     Ok(attrs)
 }

@@ -215,7 +215,7 @@ fn set_basic(
         match open.file.update_extra_attrs(caller, new, cx.message.pending) {
             // A file that cannot have them is none the worse.
             Err(FsError::NotSupported) => {}
-            done => _ = done?,
+            result => _ = result?,
         }
     }
     open.notify_modified(change_mask(basic));

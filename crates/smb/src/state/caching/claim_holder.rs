@@ -18,7 +18,7 @@ pub(crate) struct ClaimHolder {
 struct Tickets {
     wakers: HashMap<Ticket, Waker>,
     /// Outcomes that came before [`ClaimHolder::wait`].
-    over: HashMap<Ticket, Outcome>,
+    early_outcomes: HashMap<Ticket, Outcome>,
 }
 
 impl Holder for ClaimHolder {
@@ -42,7 +42,7 @@ impl ClaimHolder {
     /// Wakes a request when its ticket of a claim on `file` is decided. Each ticket is passed here once.
     pub(crate) fn wait(self: &Arc<Self>, file: &File, ticket: Ticket, waker: &Waker) -> Cancel {
         let mut tickets = self.tickets.lock();
-        match tickets.over.remove(&ticket) {
+        match tickets.early_outcomes.remove(&ticket) {
             Some(outcome) => {
                 drop(tickets);
                 waker.wake(outcome);
@@ -69,7 +69,7 @@ impl ClaimHolder {
                 waker.wake(outcome);
             }
             None => {
-                tickets.over.insert(ticket, outcome);
+                tickets.early_outcomes.insert(ticket, outcome);
             }
         }
     }

@@ -54,12 +54,12 @@ pub(crate) struct Connection {
     channels: Mutex<IdTable<u64, Arc<Channel>>>,
     sender: OnceLock<Weak<dyn Sender>>,
     guard: Option<CountGuard>,
-    itself: Weak<Self>,
+    weak_self: Weak<Self>,
 }
 
 impl Connection {
     pub(crate) fn new(service: &Arc<Service>) -> Arc<Self> {
-        Arc::new_cyclic(|itself| Self {
+        Arc::new_cyclic(|weak_self| Self {
             service: Arc::clone(service),
             number: service.counters.next_id(),
             pending_quota: Arc::new(PendingQuota::new(CONNECTION_WAITING_MAX, CONNECTION_WAITING_BYTES_MAX)),
@@ -69,7 +69,7 @@ impl Connection {
             channels: Mutex::default(),
             sender: OnceLock::new(),
             guard: service.counters.connection(),
-            itself: itself.clone(),
+            weak_self: weak_self.clone(),
         })
     }
 
@@ -82,7 +82,7 @@ impl Connection {
     }
 
     pub(crate) fn new_channel(&self, session: Arc<Session>) -> Arc<Channel> {
-        Arc::new(Channel::new(session, self.itself.clone(), self.preauth().clone()))
+        Arc::new(Channel::new(session, self.weak_self.clone(), self.preauth().clone()))
     }
 
     pub(crate) fn negotiated(&self) -> Option<&Negotiated> {

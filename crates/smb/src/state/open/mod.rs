@@ -280,7 +280,7 @@ impl Open {
         let set = SetAttrs { modified, ..SetAttrs::default() };
         match self.set_times(&set, pending) {
             Err(FsError::NotOwner | FsError::Access | FsError::Wait(Wait::Recall)) => Ok(()),
-            done => done.map(drop),
+            result => result.map(drop),
         }
     }
 

@@ -15,7 +15,7 @@ impl Open {
     }
 
     /// The watch of the directory. The first request begins it, and sets its filter.
-    pub(crate) fn watching(&self, wish: impl FnOnce() -> WatchFilter) -> FsResult<Arc<DirectoryWatch>> {
+    pub(crate) fn watch(&self, wish: impl FnOnce() -> WatchFilter) -> FsResult<Arc<DirectoryWatch>> {
         if let Some(watching) = self.cursors.watch.get() {
             return Ok(Arc::clone(watching));
         }

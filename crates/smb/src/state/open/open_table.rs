@@ -4,7 +4,7 @@
 //! The table of claims decides on the last two; a sweep once a second closes opens whose claims are lost.
 
 use super::Open;
-use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX, most_of_user};
+use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX, user_share_max};
 use crate::state::caching::leases::LeaseOwner;
 use crate::state::counters::decrement;
 use smb_wire::create::CreateAction;
@@ -101,7 +101,7 @@ impl OpenTable {
         let Table { disconnected, of_users, .. } = &mut *table;
         let of_user = of_users.get(&durable.owner.uid).copied().unwrap_or_default();
         let others = disconnected.len().saturating_sub(of_user);
-        let of_user_max = most_of_user(DISCONNECTED_OF_USER_MAX, DISCONNECTED_MAX, others);
+        let of_user_max = user_share_max(DISCONNECTED_OF_USER_MAX, DISCONNECTED_MAX, others);
         let is_full = disconnected.len() >= DISCONNECTED_MAX || of_user >= of_user_max;
         // Persistent opens are bounded when they are created.
         if is_full && !durable.is_persistent {
@@ -167,8 +167,9 @@ impl OpenTable {
     /// Closes opens whose claims are lost, and opens for which `is_over` holds.
     pub(crate) fn close_expired(&self, is_over: impl Fn(&Open) -> bool) {
         let mut table = self.0.lock();
-        let over = |_: &u64, open: &mut Arc<Open>| open.is_lost() || is_over(open);
-        let expired: Vec<Arc<Open>> = table.disconnected.extract_if(over).map(|(_, open)| open).collect();
+        let is_expired = |_: &u64, open: &mut Arc<Open>| open.is_lost() || is_over(open);
+        let expired: Vec<Arc<Open>> =
+            table.disconnected.extract_if(is_expired).map(|(_, open)| open).collect();
         expired.iter().for_each(|open| table.uncount(open));
         drop(table);
         expired.iter().for_each(|open| open.close());

@@ -70,13 +70,13 @@ impl PersistentOpens {
     fn write_or_forget(&self, file: &File) -> Result<(), NtStatus> {
         for slot in self.slots(file) {
             if slot.state.lock().says_deleted && self.write_deletion(&slot, file).is_err() {
-                self.forget(&slot)?;
+                self.remove_record(&slot)?;
             }
         }
         Ok(())
     }
 
-    fn forget(&self, slot: &RecordSlot) -> Result<(), NtStatus> {
+    fn remove_record(&self, slot: &RecordSlot) -> Result<(), NtStatus> {
         let mut state = slot.state.lock();
         if !state.is_removed {
             self.entries.forget(slot.number).map_err(|error| status_of(&error))?;

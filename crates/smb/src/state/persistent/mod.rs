@@ -7,7 +7,7 @@ pub(crate) mod record;
 mod restore;
 
 use super::counters::decrement;
-use crate::limits::{PERSISTENT_MAX, PERSISTENT_OF_USER_MAX, most_of_user};
+use crate::limits::{PERSISTENT_MAX, PERSISTENT_OF_USER_MAX, user_share_max};
 use smb_wire::create::{CreateAction, ShareAccess};
 use smb_wire::{Guid, NtStatus};
 use stable::{Entries, StableDir};
@@ -99,7 +99,7 @@ impl PersistentOpens {
         let mut of_users = self.of_users.lock();
         let (all, of_user) =
             (of_users.values().sum::<usize>(), of_users.get(&uid).copied().unwrap_or_default());
-        let of_user_max = most_of_user(PERSISTENT_OF_USER_MAX, PERSISTENT_MAX, all - of_user);
+        let of_user_max = user_share_max(PERSISTENT_OF_USER_MAX, PERSISTENT_MAX, all - of_user);
         if all >= PERSISTENT_MAX || of_user >= of_user_max {
             return None;
         }
