@@ -1,6 +1,6 @@
 //! The POSIX extensions to SMB3: what a file is to Unix, and what Linux says of owners and modes by identifiers.
 
-use super::file_info::Shown;
+use super::file_info::FileInfo;
 use super::names::{Naming, component, to_wire};
 use identity::Id;
 use smb_wire::NtStatus;
@@ -18,10 +18,10 @@ const NFS_GROUP: u32 = 2;
 const NFS_MODE: u32 = 3;
 
 /// What a file is to Unix. Its owners are numbers, whoever of ours has them: Linux asks nobody for the name of another identifier.
-pub(crate) fn unix_of(attrs: &Attrs, shown: &Shown) -> PosixResponse {
+pub(crate) fn unix_of(attrs: &Attrs, file_info: &FileInfo) -> PosixResponse {
     PosixResponse {
         hard_links: attrs.links,
-        reparse_tag: shown.reparse_tag.unwrap_or_default(),
+        reparse_tag: file_info.reparse_tag.unwrap_or_default(),
         mode: attrs.mode & MODE_BITS | kind_of(attrs.file_type).0,
         owner: Sid::unix_user(attrs.uid),
         group: Sid::unix_group(attrs.gid),
@@ -41,29 +41,33 @@ fn kind_of(file_type: FileType) -> PosixKind {
 }
 
 /// All that is told of a file.
-pub(crate) fn information(attrs: &Attrs, shown: &Shown, device_id: u32) -> PosixInformation {
-    PosixInformation { inode: attrs.file_id, unix: unix_of(attrs, shown), ..of_shown(shown, device_id) }
+pub(crate) fn information(attrs: &Attrs, file_info: &FileInfo, device_id: u32) -> PosixInformation {
+    PosixInformation {
+        inode: attrs.file_id,
+        unix: unix_of(attrs, file_info),
+        ..attributes_of(file_info, device_id)
+    }
 }
 
 /// The same of an entry of which no more is known than this number.
 pub(crate) fn information_of_unknown(inode: u64, device_id: u32) -> PosixInformation {
-    PosixInformation { inode, ..of_shown(&Shown::default(), device_id) }
+    PosixInformation { inode, ..attributes_of(&FileInfo::default(), device_id) }
 }
 
-fn of_shown(shown: &Shown, device_id: u32) -> PosixInformation {
+fn attributes_of(file_info: &FileInfo, device_id: u32) -> PosixInformation {
     PosixInformation {
-        creation_time: shown.created,
-        last_access_time: shown.accessed,
-        last_write_time: shown.written,
-        change_time: shown.changed,
-        end_of_file: shown.size,
-        allocation_size: shown.allocation,
-        file_attributes: shown.attributes,
+        creation_time: file_info.created,
+        last_access_time: file_info.accessed,
+        last_write_time: file_info.written,
+        change_time: file_info.changed,
+        end_of_file: file_info.size,
+        allocation_size: file_info.allocation,
+        file_attributes: file_info.attributes,
         inode: 0,
         device_id,
         unix: PosixResponse {
             hard_links: 0,
-            reparse_tag: shown.reparse_tag.unwrap_or_default(),
+            reparse_tag: file_info.reparse_tag.unwrap_or_default(),
             mode: 0,
             owner: Sid::nobody(),
             group: Sid::nobody(),
@@ -141,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_have_the_separators_of_who_reads_them() {
+    fn link_target_has_the_separators_of_its_reader() {
         let wire = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
         let windows = |target: &[u8]| link_target(target, Naming::Windows);
         let (near, far) = (SymlinkFlags::RELATIVE, SymlinkFlags::empty());
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_come_back_as_they_were() {
+    fn link_target_survives_the_wire() {
         for naming in [Naming::Windows, Naming::Posix] {
             for target in [&b"../a/b"[..], b"/a", b".", b"./x", b"a//b", b"a:b/c.", b"/", b"dir/"] {
                 let (wire, flags) = link_target(target, naming).unwrap();
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_unix_are_those_below_their_authority() {
+    fn unix_sid_under_another_authority_has_no_number() {
         let sid = |numbers: &[u32]| Sid::new(5, numbers).unwrap();
         assert_eq!(id_of(&sid(&[88, 1, 1000])), Some(Id::User(1000)));
         assert_eq!(id_of(&sid(&[88, 2, 100])), Some(Id::Group(100)));

@@ -1,6 +1,6 @@
 //! Whose a SID is, and the SID of a name (MS-LSAD, MS-LSAT), as the service's users and groups say.
 
-use crate::request::context::Ops;
+use crate::request::context::RequestContext;
 use identity::{Principal, PrincipalKind, Resolver, Sid};
 use smb_wire::rpc::lsarpc::{
     self, Domain, Handle, SidNameUse, TranslatedName, TranslatedSid, close_results, lookup_names_results,
@@ -13,8 +13,8 @@ use smb_wire::{Decode, Utf16, security};
 const POLICY: Handle = [0, 0, 0, 0, b'p', b'o', b'l', b'i', b'c', b'y', 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
 /// Does a call of `lsarpc`.
-pub(super) fn authority(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
-    let resolver = &*ops.service.resolver;
+pub(super) fn authority(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
+    let resolver = &*cx.message.service.resolver;
     let results = match lsarpc::Call::decode(call.opnum, call.stub)? {
         lsarpc::Call::OpenPolicy => open_policy_results(POLICY),
         lsarpc::Call::Close { handle } => {
@@ -23,7 +23,7 @@ pub(super) fn authority(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault>
         }
         lsarpc::Call::QueryInformationPolicy { handle, class } => {
             check(handle)?;
-            let names = &ops.service.authority.names;
+            let names = &cx.message.service.authority.names;
             let sid = to_wire(&resolver.machine_sid())?;
             query_information_policy_results(class, &Domain { name: &names.netbios_domain, sid })
         }
@@ -62,14 +62,14 @@ struct Domains(Vec<(String, security::Sid)>);
 
 impl Domains {
     /// The place of the domain of somebody.
-    fn place_of(&mut self, principal: &Principal) -> Result<usize, Fault> {
+    fn domain_index(&mut self, principal: &Principal) -> Result<usize, Fault> {
         let sid = to_wire(&principal.sid)?;
         let sid = match principal.kind {
             PrincipalKind::Domain => sid,
             _ => parent(&sid).ok_or(Fault::REMOTE_NO_MEMORY)?,
         };
-        let known = self.0.iter().position(|(name, known)| *name == principal.domain && *known == sid);
-        Ok(known.unwrap_or_else(|| {
+        let index = self.0.iter().position(|(name, index)| *name == principal.domain && *index == sid);
+        Ok(index.unwrap_or_else(|| {
             self.0.push((principal.domain.clone(), sid));
             self.0.len() - 1
         }))
@@ -85,10 +85,10 @@ fn name_of(
     sid: &security::Sid,
     domains: &mut Domains,
 ) -> Result<TranslatedName, Fault> {
-    let ours = Sid::from_bytes(sid.as_bytes()).map(|(sid, _)| sid);
-    match ours.as_ref().and_then(|sid| resolver.name_of(sid)) {
+    let parsed = Sid::from_bytes(sid.as_bytes()).map(|(sid, _)| sid);
+    match parsed.as_ref().and_then(|sid| resolver.name_of(sid)) {
         Some(principal) => {
-            let domain = Some(domains.place_of(&principal)?);
+            let domain = Some(domains.domain_index(&principal)?);
             Ok(TranslatedName { name_use: name_use(principal.kind), name: principal.name, domain })
         }
         None => Ok(TranslatedName { name_use: SidNameUse::UNKNOWN, name: format!("{sid:?}"), domain: None }),
@@ -104,7 +104,7 @@ fn sid_of(resolver: &dyn Resolver, name: &str, domains: &mut Domains) -> Result<
     };
     match resolver.principal(domain, name) {
         Some(principal) => {
-            let domain = Some(domains.place_of(&principal)?);
+            let domain = Some(domains.domain_index(&principal)?);
             let sid = Some(to_wire(&principal.sid)?);
             Ok(TranslatedSid { name_use: name_use(principal.kind), sid, domain })
         }

@@ -1,4 +1,4 @@
-//! Turns at a limit that a command waits for by itself: a copy pays at the volume that it comes from as well.
+//! Waits of a command for a limit beside that of its message: a copy needs a permit of its source volume as well.
 
 use crate::state::pending::Waker;
 use std::sync::{Arc, Weak};
@@ -6,40 +6,40 @@ use vfs::claims::Outcome;
 use vfs::qos::{Admission, Permit, QueueResult, Waiter};
 use vfs::sync::Mutex;
 
-/// The turn of a command that waits. Nobody pays any more when it is dropped, and what was paid comes back.
+/// A place in the queue of a limit. Dropping it leaves the queue, and returns a permit that was granted.
 #[derive(Default)]
-pub(crate) struct Turn(Arc<Mutex<Option<Permit>>>);
+pub(crate) struct LimitWait(Arc<Mutex<Option<Permit>>>);
 
-impl Turn {
-    /// Queues at a limit. When the turn has come, it is paid and the command is woken.
-    pub(crate) fn wait(&self, toll: &Admission, waker: &Waker) -> QueueResult {
-        let (paid, waker) = (Arc::downgrade(&self.0), waker.clone());
-        toll.wait(Box::new(Queued { toll: toll.clone(), paid, waker }))
+impl LimitWait {
+    /// Queues at a limit. The permit is granted and the command is woken when the limit admits it.
+    pub(crate) fn queue(&self, admission: &Admission, waker: &Waker) -> QueueResult {
+        let (granted, waker) = (Arc::downgrade(&self.0), waker.clone());
+        admission.wait(Box::new(QueuedCommand { admission: admission.clone(), granted, waker }))
     }
 
-    /// What was paid, if the turn has come.
-    pub(crate) fn into_charge(self) -> Option<Permit> {
+    /// The permit, if it was granted.
+    pub(crate) fn into_permit(self) -> Option<Permit> {
         self.0.lock().take()
     }
 }
 
-struct Queued {
-    toll: Admission,
-    paid: Weak<Mutex<Option<Permit>>>,
+struct QueuedCommand {
+    admission: Admission,
+    granted: Weak<Mutex<Option<Permit>>>,
     waker: Waker,
 }
 
-impl Waiter for Queued {
+impl Waiter for QueuedCommand {
     fn pass(self: Box<Self>) {
-        let Self { toll, paid, waker } = *self;
-        let charge = toll.into_permit();
-        if let Some(paid) = paid.upgrade() {
-            *paid.lock() = Some(charge);
+        let Self { admission, granted, waker } = *self;
+        let permit = admission.into_permit();
+        if let Some(granted) = granted.upgrade() {
+            *granted.lock() = Some(permit);
             waker.wake(Outcome::Granted);
         }
     }
 
     fn is_gone(&self) -> bool {
-        self.paid.strong_count() == 0
+        self.granted.strong_count() == 0
     }
 }

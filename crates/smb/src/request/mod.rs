@@ -1,8 +1,10 @@
-//! One request while it is carried out: its context, its result and the paths it walks.
+//! A request while it runs: its context, its result, its waits and the paths it walks.
 
 pub(crate) mod context;
 pub(crate) mod copying;
 pub(crate) mod export_access;
 pub(crate) mod limit_wait;
+pub(crate) mod outcome;
 pub(crate) mod path_lookup;
 pub(crate) mod payload;
+pub(crate) mod wait;

@@ -1,6 +1,6 @@
 //! The bytes that commands carry.
 
-use super::context::Ops;
+use super::context::RequestContext;
 use crate::limits::{CREATE_CONTEXTS_BYTES_FREE, IO_BYTES_MAX, TRANSACT_BYTES_MAX};
 use smb_wire::Elsewhere;
 use smb_wire::classes::FileClass;
@@ -12,25 +12,27 @@ use smb_wire::header::Command;
 use smb_wire::info::{InfoType, QueryInfoRequest, SetInfoRequest};
 use smb_wire::ioctl::IoctlRequest;
 
-/// `SendPayloadSize` or the expected response payload size, whichever is more (MS-SMB2 §3.3.5.2.5). A request that is none is
-/// refused by its handler.
+/// `SendPayloadSize` or the expected response payload size, whichever is larger (MS-SMB2 §3.3.5.2.5). A malformed
+/// request counts as 0: its handler refuses it.
 pub(crate) fn payload_bytes(request: &Message<'_>) -> u32 {
     let bytes = request.bytes;
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let counted = match request.header.command {
-        Command::READ => Ops::decode::<ReadRequest<'_>>(bytes).map(|read| read.length),
-        Command::WRITE => Ops::decode::<WriteRequest<Elsewhere>>(bytes)
+        Command::READ => RequestContext::decode::<ReadRequest<'_>>(bytes).map(|read| read.length),
+        Command::WRITE => RequestContext::decode::<WriteRequest<Elsewhere>>(bytes)
             .map(|write| u32::try_from(write.data.length).unwrap_or(u32::MAX)),
         Command::QUERY_DIRECTORY => {
-            Ops::decode::<QueryDirectoryRequest<'_>>(bytes).map(|query| query.output_buffer_length)
+            RequestContext::decode::<QueryDirectoryRequest<'_>>(bytes).map(|query| query.output_buffer_length)
         }
         Command::CHANGE_NOTIFY => {
-            Ops::decode::<ChangeNotifyRequest>(bytes).map(|notify| notify.output_buffer_length)
+            RequestContext::decode::<ChangeNotifyRequest>(bytes).map(|notify| notify.output_buffer_length)
         }
-        Command::QUERY_INFO => Ops::decode::<QueryInfoRequest<'_>>(bytes)
+        Command::QUERY_INFO => RequestContext::decode::<QueryInfoRequest<'_>>(bytes)
             .map(|query| query.output_buffer_length.max(length(query.input))),
-        Command::SET_INFO => Ops::decode::<SetInfoRequest<'_>>(bytes).map(|set| length(set.buffer)),
-        Command::IOCTL => Ops::decode::<IoctlRequest<'_>>(bytes).map(|ioctl| {
+        Command::SET_INFO => {
+            RequestContext::decode::<SetInfoRequest<'_>>(bytes).map(|set| length(set.buffer))
+        }
+        Command::IOCTL => RequestContext::decode::<IoctlRequest<'_>>(bytes).map(|ioctl| {
             length(ioctl.input).max(ioctl.max_input_response.saturating_add(ioctl.max_output_response))
         }),
         _ => Ok(0),
@@ -38,19 +40,19 @@ pub(crate) fn payload_bytes(request: &Message<'_>) -> u32 {
     counted.unwrap_or(0)
 }
 
-/// The most bytes that a command moves: nothing longer is read, written or told, whatever a request has room for.
-pub(crate) fn moved_bytes(request: &Message<'_>) -> u32 {
+/// The maximum of bytes that a command transfers, whatever its request has room for.
+pub(crate) fn transfer_bytes(request: &Message<'_>) -> u32 {
     payload_bytes(request).min(IO_BYTES_MAX.max(TRANSACT_BYTES_MAX))
 }
 
-/// Whether a class of information has any amount of what users have stored.
-pub(crate) fn is_data(info_type: InfoType, class: u8) -> bool {
+/// Whether a class of information returns user data of any length.
+pub(crate) fn is_user_data(info_type: InfoType, class: u8) -> bool {
     let class = FileClass(class);
     info_type == InfoType::SECURITY
         || info_type == InfoType::FILE && matches!(class, FileClass::FULL_EA | FileClass::STREAM)
 }
 
-/// Bytes of descriptors and extended attributes that a CREATE stores: its contexts, if they are more than others have.
+/// Bytes of descriptors and extended attributes that a CREATE stores: its contexts, above the usual length.
 pub(crate) fn stored_bytes(create: &CreateRequest<'_>) -> u32 {
     let bytes: usize = create.contexts.0.iter().map(|context| context.data.len()).sum();
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Messages that were encrypted or compressed, or both: compressed first (MS-SMB2 §3.3.5.2.1).
+//! Messages that were encrypted or compressed, or compressed and then encrypted (MS-SMB2 §3.3.5.2.1).
 
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::state::connection::Connection;
@@ -9,63 +9,59 @@ use smb_wire::transform::TransformHeader;
 use std::sync::Arc;
 use transport::Malformed;
 
-/// What a message says, where it came in another form.
+/// The plain form of a message that was encrypted or compressed.
 #[derive(Default)]
-pub(crate) struct Opened {
-    /// What was encrypted, where in it the commands begin, and by whose key.
+pub(crate) struct InboundMessage {
+    /// The plaintext, the offset of the commands in it, and the session of the key.
     decrypted: Option<(Vec<u8>, usize, Arc<Session>)>,
-    /// What was compressed, perhaps within that.
     decompressed: Option<Vec<u8>>,
 }
 
-impl Opened {
-    /// Decrypts and decompresses a message that is there as a whole.
+impl InboundMessage {
+    /// Decrypts and decompresses a complete message.
     pub(crate) fn open(connection: &Connection, message: &[u8]) -> Result<Self, Malformed> {
         let is_sealed = ProtocolId::from_bytes(message) == Ok(ProtocolId::TRANSFORM);
         let decrypted = is_sealed.then(|| decrypt(connection, message)).transpose()?;
         let mut opened = Self { decrypted, decompressed: None };
-        if is_compressed(opened.plain(message)) {
+        if is_compressed(opened.commands(message)) {
             check_compression(connection)?;
             opened.decompress(connection, message)?;
         }
         Ok(opened)
     }
 
-    /// The commands of `message`, which is what was opened.
-    pub(crate) fn plain<'m>(&'m self, message: &'m [u8]) -> &'m [u8] {
+    /// The commands of `message`, which this was opened from.
+    pub(crate) fn commands<'m>(&'m self, message: &'m [u8]) -> &'m [u8] {
         let decrypted = self.decrypted.as_ref().map(|(plain, start, _)| &plain[*start..]);
         self.decompressed.as_deref().or(decrypted).unwrap_or(message)
     }
 
-    /// By whose key it was encrypted, if it was.
-    pub(crate) fn sealed_by(&self) -> Option<Arc<Session>> {
+    pub(crate) fn sealing_session(&self) -> Option<Arc<Session>> {
         self.decrypted.as_ref().map(|(.., session)| Arc::clone(session))
     }
 
-    /// Whether it came in another form.
-    pub(crate) fn is_changed(&self) -> bool {
+    pub(crate) fn is_transformed(&self) -> bool {
         self.decrypted.is_some() || self.decompressed.is_some()
     }
 
-    /// Whether it was compressed.
     pub(crate) fn is_decompressed(&self) -> bool {
         self.decompressed.is_some()
     }
 
-    /// What it takes beside the message, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Memory beside the message, in bytes.
+    pub(crate) fn extra_bytes(&self) -> usize {
         self.decrypted.as_ref().map_or(0, |(plain, ..)| plain.len())
             + self.decompressed.as_ref().map_or(0, Vec::len)
     }
 
-    /// Keeps no more than came, of a message that may wait for long: what is queued is counted by that.
-    pub(crate) fn shrink(&mut self) {
+    /// Drops the decompressed form of a message that may wait for long: queues count the received bytes.
+    pub(crate) fn drop_decompressed(&mut self) {
         self.decompressed = None;
     }
 
-    /// Decompresses `message`, unless it was not compressed, or that was done.
+    /// Decompresses `message`, unless it is plain or already decompressed.
     pub(crate) fn decompress(&mut self, connection: &Connection, message: &[u8]) -> Result<(), Malformed> {
-        let plain = self.plain(message);
+        let plain = self.commands(message);
         if is_compressed(plain) && !self.is_decompressed() {
             let agreed = connection.compression().ok_or(NOT_AGREED)?;
             let decompressed = agreed.decompress(plain, MESSAGE_BYTES_MAX);
@@ -77,7 +73,7 @@ impl Opened {
 
 const NOT_AGREED: Malformed = Malformed("compression was not agreed on");
 
-/// Whether compressed messages are taken. For those who have not logged on nothing is decompressed.
+/// Fails unless compressed messages are allowed. Nothing is decompressed for clients that have not logged on.
 pub(crate) fn check_compression(connection: &Connection) -> Result<(), Malformed> {
     match connection.compression() {
         None => Err(NOT_AGREED),
@@ -90,19 +86,19 @@ fn is_compressed(message: &[u8]) -> bool {
     ProtocolId::from_bytes(message) == Ok(ProtocolId::COMPRESSION_TRANSFORM)
 }
 
-/// The message in an encrypted one, where in what comes back it begins, and whose key it was encrypted with.
+/// Returns the plaintext of an encrypted message, the offset of the commands in it, and the session of the key.
 fn decrypt(connection: &Connection, message: &[u8]) -> Result<(Vec<u8>, usize, Arc<Session>), Malformed> {
     let header = TransformHeader::from_bytes(message).map_err(|malformed| Malformed(malformed.0))?;
     let channel = connection.channel(header.session_id).filter(|channel| channel.is_valid());
     let session = &channel.ok_or(Malformed("an encrypted message of no session"))?.session;
     if session.is_anonymous() && !connection.is_logged_on() {
-        // Of a connection that no user has (MS-SMB2 §3.3.1.7, `ConstrainedConnection`).
+        // A connection without a logged-on user (MS-SMB2 §3.3.1.7, `ConstrainedConnection`).
         return Err(Malformed("an encrypted message of nobody"));
     }
     let keys = session.keys().ok_or(Malformed("an encrypted message of no session"))?;
     let opened = keys.open(message);
     let (plain, start) = opened.ok_or(Malformed("an encrypted message that was changed on the way"))?;
-    if !session.is_first(&header.nonce) {
+    if !session.is_new_nonce(&header.nonce) {
         return Err(Malformed("an encrypted message that has come before"));
     }
     Ok((plain, start, Arc::clone(session)))

@@ -1,103 +1,94 @@
-//! SMB as a protocol of the transport, and the server that speaks it.
+//! SMB as a protocol of the transport, and the server.
 
+mod admission;
 mod batch_signing;
+mod checks;
 mod command_table;
 mod compound;
 mod headers;
 mod inbound_message;
 mod price;
+mod replies;
+mod run;
 mod suspended;
+mod view;
 
 use crate::commands::negotiate::multi_protocol;
 use crate::framing::{self, FRAMING};
-use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY_MS, RETRY_MS_MAX};
-use crate::request::path_lookup::Trail;
+use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX};
+use crate::request::path_lookup::PathCache;
 use crate::state::connection::{Connection, Sender};
 use crate::state::service::Service;
-use crate::state::tree::Disk;
+use crate::state::tree::DiskShare;
 use crate::status::of_fs_error;
-use batch_signing::Unsigned;
+use batch_signing::UnsignedReplies;
 use command_table::{dispatch, reply_bytes_max};
-use compound::{Base, Chain, Ended, Waits};
-use headers::Heads;
-use inbound_message::{Opened, check_compression};
+use compound::Compound;
+use headers::RequestHeaders;
+use inbound_message::{InboundMessage, check_compression};
 use price::{demand_of_all, ends_waits};
+use replies::ReplyBuffer;
+use run::append_replies;
+use smb_wire::Decode;
 use smb_wire::compound::messages;
 use smb_wire::header::{Header, ProtocolId};
 use smb_wire::transform::{TRANSFORM_SIZE, TransformHeader};
-use smb_wire::{Decode, NtStatus};
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use suspended::{Held, Replied, Rest, WaitingCall};
+use suspended::{BlockedCommand, FlushingReplies, ParkedCall, SuspendedCall};
 use transport::{
-    Body, CallStats, Context, DeferredReply, Dispatch, Endpoints, Frame, Malformed, Outbox, Parked, Parking,
-    PartData, Pipe, Plan, Progress, Protocol, Role,
+    Body, Context, Dispatch, Endpoints, Frame, Malformed, Outbox, Parking, PartData, Plan, Progress,
+    Protocol, Role,
 };
 pub use transport::{Client, Settings, Stats, VolumeConnections};
-use vfs::bounds::Network;
 use vfs::qos::{Admission, is_anything_limited};
-use vfs::{Blocking, FsError, Namespace, VolumeId};
+use vfs::{FsError, Namespace, VolumeId};
+pub use view::{Usage, View};
 
-/// SMB over TCP.
 struct Smb {
     service: Arc<Service>,
-    /// Calls that go on when others may have given way.
+    /// Calls that are tried again after a while.
     parking: Parking<ParkedCall>,
 }
 
-/// What one thread remembers: what is served, as of the start of this batch of calls.
+/// The memory of a thread: the namespace at the start of its turn.
 struct Memory {
     namespace: Arc<Namespace>,
-    /// Replies that leave with others, and are signed with them then.
-    unsigned: Unsigned,
-    /// Where paths of this turn have led through.
-    trail: Trail,
+    /// Replies that are signed together when they leave.
+    unsigned: UnsignedReplies,
+    /// Directories that paths of this turn have led through.
+    path_cache: PathCache,
 }
 
-/// A message that was planned.
-struct Call {
+struct PlannedCall {
     connection: Arc<Connection>,
-    /// What it says, if it was encrypted or compressed.
-    opened: Opened,
-    /// The most bytes of its reply, where only its compressed form is kept.
+    /// The plain form of an encrypted or compressed message.
+    inbound: InboundMessage,
+    /// The maximum length of the reply, where only the compressed message is kept.
     reply_bytes_max: Option<u32>,
-    /// Whether its message ids are used: not if too little of it is there to know them all.
-    is_taken: bool,
-    /// The headers of its commands, once their ids are used.
-    heads: Heads,
-    /// The volume whose limits it pays as a whole.
-    paid: Option<VolumeId>,
+    /// Whether the message ids are consumed. A message that has not arrived completely keeps them: its commands are
+    /// unknown.
+    has_consumed_ids: bool,
+    /// The headers of the commands, once their ids are consumed.
+    headers: RequestHeaders,
+    /// The volume that admits the message as a whole.
+    admitted_volume: Option<VolumeId>,
 }
 
-/// Where a call goes on.
+/// The point at which a call continues.
 enum Continuation {
-    /// At a command that would have blocked, or has something in its way.
-    Suspended(Box<Suspended>),
-    /// At its reply, which waits for flushes.
-    Replied(Box<Replied>),
+    /// A command that has to wait.
+    Suspended(Box<SuspendedCall>),
+    /// Replies that wait for flushes.
+    Replied(Box<FlushingReplies>),
 }
 
-struct Suspended {
-    connection: Arc<Connection>,
-    message: Vec<u8>,
-    chain: Chain,
-    /// The replies so far, without their framing.
-    replies: Vec<u8>,
-    /// What was done for them.
-    stats: CallStats<Arc<Disk>>,
-}
-
-/// A call that goes on after a while.
-struct ParkedCall {
-    late: DeferredReply<Smb>,
-    suspended: Box<Suspended>,
-}
-
-/// A long message on its way. It is all tail: what is signed, encrypted or compressed is looked at as a whole.
+/// A long message that is still arriving. All of it is tail: signatures, encryption and compression cover the whole
+/// message.
 struct Upload {
-    call: Call,
+    call: PlannedCall,
     refusal: Option<FsError>,
 }
 
@@ -105,8 +96,8 @@ impl Protocol for Smb {
     type Listener = ();
     type Session = Arc<Connection>;
     type Memory = Memory;
-    type Target = Arc<Disk>;
-    type Call = Call;
+    type Target = Arc<DiskShare>;
+    type Call = PlannedCall;
     type Continuation = Continuation;
     type Upload = Upload;
 
@@ -120,7 +111,7 @@ impl Protocol for Smb {
 
     fn memory(&self, _: Role, _: usize) -> Memory {
         let namespace = self.service.namespace.load_full();
-        Memory { namespace, unsigned: Unsigned::default(), trail: Trail::default() }
+        Memory { namespace, unsigned: UnsignedReplies::default(), path_cache: PathCache::default() }
     }
 
     fn begin_turn(&self, memory: &mut Memory) {
@@ -135,7 +126,7 @@ impl Protocol for Smb {
     }
 
     fn end_turn(&self, memory: &mut Memory) {
-        memory.trail.forget();
+        memory.path_cache.clear();
     }
 
     fn frame(&self, have: &[u8], _: bool) -> Result<Frame, Malformed> {
@@ -148,23 +139,23 @@ impl Protocol for Smb {
         _: &mut Memory,
         message: &[u8],
         out: &mut Outbox,
-    ) -> Result<Option<Plan<Call>>, Malformed> {
-        let ours = &connection.session;
+    ) -> Result<Option<Plan<PlannedCall>>, Malformed> {
+        let smb_connection = &connection.session;
         let protocol_id = ProtocolId::from_bytes(message).map_err(malformed)?;
         if protocol_id == ProtocolId::SMB1 {
-            let answer = multi_protocol(ours, message, transport::clock::now());
+            let answer = multi_protocol(smb_connection, message, transport::clock::now());
             let answer = answer.ok_or(Malformed("SMB1 is not spoken"))?;
             push(out, &answer);
             return Ok(None);
         }
-        // Of a message that is not there as a whole, not all commands are known: they pay when it is their turn.
-        let mut call = Call {
-            connection: Arc::clone(ours),
-            opened: Opened::default(),
+        // The commands of an incomplete message are unknown, so they are admitted one by one.
+        let mut call = PlannedCall {
+            connection: Arc::clone(smb_connection),
+            inbound: InboundMessage::default(),
             reply_bytes_max: None,
-            is_taken: false,
-            heads: Heads::default(),
-            paid: None,
+            has_consumed_ids: false,
+            headers: RequestHeaders::default(),
+            admitted_volume: None,
         };
         let not_whole = |call| Ok(Some(Plan { call, dispatch: Dispatch::Batched, admission: None }));
         if protocol_id == ProtocolId::TRANSFORM {
@@ -173,40 +164,42 @@ impl Protocol for Smb {
             if size > message.len().saturating_sub(TRANSFORM_SIZE) {
                 return not_whole(call);
             }
-            call.opened = Opened::open(ours, message)?;
+            call.inbound = InboundMessage::open(smb_connection, message)?;
         } else if protocol_id == ProtocolId::COMPRESSION_TRANSFORM {
-            check_compression(ours)?;
-            // It does not say how long it is: what cannot be decompressed may not be there as a whole.
-            let Ok(opened) = Opened::open(ours, message) else { return not_whole(call) };
-            call.opened = opened;
+            check_compression(smb_connection)?;
+            // The header does not state the compressed length, so a message that fails to decompress may be
+            // incomplete.
+            let Ok(opened) = InboundMessage::open(smb_connection, message) else { return not_whole(call) };
+            call.inbound = opened;
         }
-        let plain = call.opened.plain(message);
-        call.heads = match Heads::of(plain) {
-            Ok(heads) => heads,
-            // Its first command is there.
-            Err(_) if !call.opened.is_changed() && Header::from_bytes(message).is_ok() => {
+        let plain = call.inbound.commands(message);
+        call.headers = match RequestHeaders::parse(plain) {
+            Ok(headers) => headers,
+            // The first command has arrived.
+            Err(_) if !call.inbound.is_transformed() && Header::from_bytes(message).is_ok() => {
                 return not_whole(call);
             }
             Err(error) => return Err(error),
         };
-        call.heads.take_ids(ours)?;
-        call.is_taken = true;
-        let toll = self.toll(connection, plain, &mut call.paid);
-        let dispatch = dispatch(&call.heads);
-        if toll.is_some() && call.opened.is_decompressed() {
+        call.headers.consume_ids(smb_connection)?;
+        call.has_consumed_ids = true;
+        let (volume, toll) = self.message_admission(connection, plain).unzip();
+        call.admitted_volume = volume;
+        let dispatch = dispatch(&call.headers);
+        if toll.is_some() && call.inbound.is_decompressed() {
             call.reply_bytes_max = Some(reply_bytes_max(plain));
-            call.opened.shrink();
+            call.inbound.drop_decompressed();
         }
         Ok(Some(Plan { call, dispatch, admission: toll }))
     }
 
-    fn may_stream(&self, connection: &transport::Connection<Self>, _: &Call) -> bool {
-        // Nobody else makes us keep a message of a megabyte.
+    fn may_stream(&self, connection: &transport::Connection<Self>, _: &PlannedCall) -> bool {
+        // Only a logged-on user may occupy a megabyte with an incomplete message.
         connection.session.is_logged_on()
     }
 
-    fn reply_bytes_max(&self, call: &Call, message: &[u8]) -> u32 {
-        call.reply_bytes_max.unwrap_or_else(|| reply_bytes_max(call.opened.plain(message)))
+    fn reply_bytes_max(&self, call: &PlannedCall, message: &[u8]) -> u32 {
+        call.reply_bytes_max.unwrap_or_else(|| reply_bytes_max(call.inbound.commands(message)))
     }
 
     fn reply_bytes_max_at(&self, at: &Continuation) -> u32 {
@@ -216,8 +209,8 @@ impl Protocol for Smb {
         }
     }
 
-    fn bytes(&self, call: &Call, message: &[u8]) -> usize {
-        message.len() + call.opened.bytes()
+    fn bytes(&self, call: &PlannedCall, message: &[u8]) -> usize {
+        message.len() + call.inbound.extra_bytes()
     }
 
     fn bytes_at(&self, at: &Continuation) -> usize {
@@ -227,12 +220,12 @@ impl Protocol for Smb {
         }
     }
 
-    fn run(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Continuation> {
-        let paid = call.paid;
-        match enter(call, message) {
+    fn run(&self, cx: &mut Context<'_, Self>, call: PlannedCall, message: &[u8]) -> Progress<Continuation> {
+        let admitted_volume = call.admitted_volume;
+        match open_message(call, message) {
             Ok(opened) => {
-                let chain = Chain::new(opened.sealed_by(), paid);
-                self.go_on(cx, chain, opened.plain(message), &[])
+                let compound = Compound::new(opened.sealing_session(), admitted_volume);
+                self.run_compound(cx, compound, opened.commands(message), &[])
             }
             Err(error) => end(cx, error),
         }
@@ -241,66 +234,67 @@ impl Protocol for Smb {
     fn resume(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
         match at {
             Continuation::Suspended(suspended) => {
-                let Suspended { message, chain, replies, stats, .. } = *suspended;
+                let SuspendedCall { message, compound, replies, stats, .. } = *suspended;
                 cx.stats = stats;
-                self.go_on(cx, chain, &message, &replies)
+                self.run_compound(cx, compound, &message, &replies)
             }
-            // Its reply is there already.
+            // The replies have been written.
             Continuation::Replied(_) => Progress::Done,
         }
     }
 
     fn synced(&self, at: Continuation, _: Option<&[u8]>) -> Option<Continuation> {
-        // What its replies tell of caches is held back until they have left, and so is what waits behind them.
+        // Breaks that must follow the replies, and commands behind them, continue when this is dropped.
         Some(at)
     }
 
     fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {
         let status = of_fs_error(error);
         match at {
-            Continuation::Replied(mut replied) => {
-                // Who was to be told that a command is answered later is told now that it has failed.
-                if replied.held.as_ref().is_some_and(|held| held.waiting.chain.has_interim())
-                    && let Some(Held { waker, cancel, .. }) = replied.held.take()
+            Continuation::Replied(mut flushing) => {
+                // The refusals replace the interim reply of a command that is about to wait, so that command ends as well.
+                if flushing.blocked.as_ref().is_some_and(|blocked| blocked.waiting.compound.has_interim())
+                    && let Some(BlockedCommand { waker, cancel, .. }) = flushing.blocked.take()
                 {
                     cancel();
                     waker.finish();
                 }
-                let mut chain = std::mem::take(&mut replied.chain);
-                write(out, &mut chain, |chain, out, base| chain.refuse(status, out, base));
+                let mut replies = std::mem::take(&mut flushing.replies);
+                let mut buffer = ReplyBuffer::begin(out.bytes(), &replies);
+                replies.refuse(status, &mut buffer);
+                replies.finish(buffer);
             }
             Continuation::Suspended(suspended) => {
-                let Suspended { connection, message, mut chain, replies, .. } = *suspended;
-                let rest = Heads::of(chain.rest(&message)).unwrap_or_default();
-                // What is done stays answered.
-                write(out, &mut chain, |chain, out, base| {
-                    out.extend_from_slice(&replies);
-                    chain.refuse_rest(&connection, &rest, status, (out, base));
+                let SuspendedCall { connection, message, compound, replies, .. } = *suspended;
+                let remaining = RequestHeaders::parse(compound.remaining(&message)).unwrap_or_default();
+                // Commands that are done keep their replies.
+                append_replies(out, compound, |compound, buffer| {
+                    buffer.out.extend_from_slice(&replies);
+                    compound.refuse_remaining(&connection, &remaining, status, buffer);
                 });
             }
         }
     }
 
-    fn refuse(&self, call: &Call, _message: &[u8], error: FsError, out: &mut Outbox) {
-        let chain = Chain::new(call.opened.sealed_by(), None);
-        refuse(chain, &call.connection, &call.heads, error, out);
+    fn refuse(&self, call: &PlannedCall, _message: &[u8], error: FsError, out: &mut Outbox) {
+        let compound = Compound::new(call.inbound.sealing_session(), None);
+        refuse(compound, &call.connection, &call.headers, error, out);
     }
 
     fn begin_upload(
         &self,
-        call: Call,
+        call: PlannedCall,
         _: &[u8],
         _: usize,
         refusal: Option<FsError>,
     ) -> Result<(Upload, Body), Malformed> {
-        if call.opened.is_changed() {
+        if call.inbound.is_transformed() {
             return Err(Malformed("something follows what was encrypted or compressed"));
         }
         Ok((Upload { call, refusal }, Body { start: 0, len: 0 }))
     }
 
     fn upload(&self, _: &mut Context<'_, Self>, _: &mut Upload, _: usize, _: PartData<'_>) -> usize {
-        // Bodies are empty.
         0
     }
 
@@ -311,187 +305,30 @@ impl Protocol for Smb {
         message: &[u8],
     ) -> Progress<Continuation> {
         let Upload { call, refusal } = upload;
-        // It has come in since the turn began.
-        cx.memory.trail.forget();
-        let (connection, paid) = (Arc::clone(&call.connection), call.paid);
-        let opened = match enter(call, message) {
+        // The message has arrived since the turn began, so cached directories may be older than its commands.
+        cx.memory.path_cache.clear();
+        let (connection, admitted_volume) = (Arc::clone(&call.connection), call.admitted_volume);
+        let opened = match open_message(call, message) {
             Ok(opened) => opened,
             Err(error) => return end(cx, error),
         };
-        let (plain, chain) = (opened.plain(message), Chain::new(opened.sealed_by(), paid));
-        let Some(error) = refusal else { return self.go_on(cx, chain, plain, &[]) };
-        refuse(chain, &connection, &Heads::of(plain).unwrap_or_default(), error, cx.out);
+        let (plain, compound) =
+            (opened.commands(message), Compound::new(opened.sealing_session(), admitted_volume));
+        let Some(error) = refusal else { return self.run_compound(cx, compound, plain, &[]) };
+        refuse(compound, &connection, &RequestHeaders::parse(plain).unwrap_or_default(), error, cx.out);
         Progress::Done
     }
 }
 
 impl Smb {
-    /// Does a chain from where it is. `before` is what was replied so far.
-    fn go_on(
-        &self,
-        cx: &mut Context<'_, Self>,
-        chain: Chain,
-        message: &[u8],
-        before: &[u8],
-    ) -> Progress<Continuation> {
-        let flushes = cx.pending.added();
-        self.attempt(cx, chain, message, before, flushes)
-    }
-
-    /// The same; `flushes` were pending before it began.
-    fn attempt(
-        &self,
-        cx: &mut Context<'_, Self>,
-        mut chain: Chain,
-        message: &[u8],
-        before: &[u8],
-        flushes: usize,
-    ) -> Progress<Continuation> {
-        let (ends, connection) = (cx.endpoints(), cx.connection);
-        let ours = &connection.session;
-        ours.attach(connection);
-        let out = cx.out.bytes();
-        let frame_start = out.len();
-        let base = frame_start + head_bytes(&chain);
-        out.resize(base, 0);
-        out.extend_from_slice(before);
-        let mut with = Base {
-            service: &self.service,
-            connection: ours,
-            namespace: &cx.memory.namespace,
-            ends,
-            payer: cx.connection.client(),
-            blocking: cx.blocking,
-            now: cx.now,
-            pending: cx.pending,
-            trail: &mut cx.memory.trail,
-            stats: &mut cx.stats,
-            charge: &mut cx.permit,
-        };
-        match chain.run(&mut with, message, out, base) {
-            Ended::Replied => replied(cx, chain, frame_start, cx.pending.added() == flushes),
-            Ended::Disconnected => {
-                out.truncate(frame_start);
-                cx.connection.close();
-                Progress::Done
-            }
-            Ended::Later => self.wait(cx, chain, message, (frame_start, base), flushes),
-            Ended::Unpaid | Ended::Delayed if cx.pending.added() > flushes && !chain.replies.is_empty() => {
-                leave(cx, chain, message, (frame_start, base))
-            }
-            ended => {
-                let replies = out[base..].to_vec();
-                out.truncate(frame_start);
-                let (message, connection, stats) = (message.to_vec(), Arc::clone(ours), CallStats::default());
-                let suspended = Box::new(Suspended { connection, message, chain, replies, stats });
-                self.suspend(cx, suspended, ended, flushes)
-            }
-        }
-    }
-
-    /// Leaves a call to go on at a command that is not done.
-    fn suspend(
-        &self,
-        cx: &mut Context<'_, Self>,
-        mut suspended: Box<Suspended>,
-        ended: Ended,
-        flushes: usize,
-    ) -> Progress<Continuation> {
-        if ended == Ended::WouldBlock && cx.blocking == Blocking::Never {
-            suspended.stats = std::mem::take(&mut cx.stats);
-            return Progress::WaitForStorage(Continuation::Suspended(suspended));
-        }
-        if suspended.replies.is_empty() {
-            // No command is done: it counts when one is. Bytes were moved all the same.
-            cx.stats = CallStats { transferred: cx.stats.transferred, ..CallStats::default() };
-        }
-        if ended == Ended::Unpaid
-            && cx.pending.added() == flushes
-            && let Some(toll) = suspended.chain.settle_unpaid()
-        {
-            return Progress::WaitForTokens { at: Continuation::Suspended(suspended), admission: toll };
-        }
-        self.put_off(cx, suspended, flushes)
-    }
-
-    /// Leaves a call to whoever wakes it. Its client is told, unless it need not be, together with what is answered already.
-    fn wait(
-        &self,
-        cx: &mut Context<'_, Self>,
-        mut chain: Chain,
-        message: &[u8],
-        (frame_start, base): (usize, usize),
-        flushes: usize,
-    ) -> Progress<Continuation> {
-        let Some(waits) = chain.waits.take() else { return Progress::Done };
-        chain.settle();
-        let (is_pending, had_interim) = (cx.pending.added() > flushes, chain.has_interim());
-        let ours = Arc::clone(cx.session());
-        if cx.out.bytes().len() == base {
-            cx.stats = CallStats { transferred: cx.stats.transferred, ..CallStats::default() };
-        }
-        let out = cx.out.bytes();
-        chain.interim(&ours, &waits, out, base);
-        // Replies leave with the interim one, and what waits for flushes with those of this turn.
-        let leaves = is_pending || chain.has_interim() != had_interim;
-        let sent = leaves.then(|| chain.split(out, base));
-        let replies = if leaves { Vec::new() } else { out[base..].to_vec() };
-        let Waits { waker, cancel, asker } = waits;
-        let message = chain.cut(message);
-        let connection = Arc::downgrade(cx.connection);
-        let held = Held {
-            waker,
-            cancel,
-            waiting: Box::new(WaitingCall { connection, asker, message, chain, replies }),
-        };
-        if let Some(sent) = sent {
-            finish(&sent, out, frame_start);
-            if is_pending {
-                return Progress::AfterSync(Continuation::Replied(Box::new(Replied {
-                    chain: sent,
-                    held: Some(held),
-                    rest: None,
-                })));
-            }
-            // The reply may be there before this turn is over.
-            send_now(cx, frame_start);
-        }
-        cx.out.bytes().truncate(frame_start);
-        held.wait();
-        Progress::Done
-    }
-
-    /// Puts a call off that something stands in the way of. Where that takes too long, or too many are put off, it is refused.
-    fn put_off(
-        &self,
-        cx: &mut Context<'_, Self>,
-        mut suspended: Box<Suspended>,
-        flushes: usize,
-    ) -> Progress<Continuation> {
-        let since = *suspended.chain.delayed_since.get_or_insert_with(Instant::now);
-        // What has added a flush by itself and is not done yet cannot be told of when that is.
-        let is_over = since.elapsed() > Duration::from_millis(RETRY_MS_MAX) || cx.pending.added() > flushes;
-        suspended.chain.settle();
-        let late = cx.detach();
-        let parked = ParkedCall { late, suspended };
-        let refused = match is_over {
-            true => Some(parked),
-            false => self.parking.park(parked, Duration::from_millis(RETRY_MS)).err(),
-        };
-        let Some(ParkedCall { suspended, .. }) = refused else { return Progress::Detached };
-        let Suspended { message, mut chain, replies, .. } = *suspended;
-        chain.gives_up = Some(NtStatus::SHARING_VIOLATION);
-        self.attempt(cx, chain, &message, &replies, flushes)
-    }
-
-    /// What a message must pay, for the volume that its first command is for, which is noted. Commands of other volumes pay by
-    /// themselves, and so do those behind one that pays nothing; whoever has no session and tree connect pays nothing, and gets nothing.
-    fn toll(
+    /// The admission of a message to the volume of its first command. Commands in other volumes are admitted one by
+    /// one, and so are commands behind one that needs no admission. A message without a session and tree connect is
+    /// not limited: it reaches nothing.
+    fn message_admission(
         &self,
         connection: &transport::Connection<Self>,
         message: &[u8],
-        paid: &mut Option<VolumeId>,
-    ) -> Option<Admission> {
+    ) -> Option<(VolumeId, Admission)> {
         if !is_anything_limited() {
             return None;
         }
@@ -502,9 +339,8 @@ impl Smb {
         let channel = connection.session.channel(first.session_id).filter(|channel| channel.is_valid())?;
         let tree = channel.session.tree(first.tree_id())?;
         let volume = &tree.disk()?.export.volume;
-        let toll = volume.admission(connection.client(), demand_of_all(message)?)?;
-        *paid = Some(volume.id());
-        Some(toll)
+        let admission = volume.admission(connection.client(), demand_of_all(message)?)?;
+        Some((volume.id(), admission))
     }
 }
 
@@ -521,33 +357,12 @@ impl Sender for transport::Connection<Smb> {
         self.endpoints.peer.ip()
     }
 
-    fn prove(&self) {
+    fn keep_as_user(&self) {
         Self::prove(self);
     }
 
-    fn tolerate(&self) {
+    fn allow_anonymous(&self) {
         Self::tolerate(self);
-    }
-}
-
-impl Suspended {
-    /// The memory that it takes.
-    fn bytes(&self) -> usize {
-        self.message.len() + self.replies.len()
-    }
-}
-
-impl Parked for ParkedCall {
-    fn bytes(&self) -> usize {
-        self.suspended.bytes()
-    }
-
-    fn network(&self) -> Network {
-        self.late.network()
-    }
-
-    fn resume(self) {
-        self.late.resume(Continuation::Suspended(self.suspended));
     }
 }
 
@@ -555,14 +370,14 @@ fn malformed(malformed: smb_wire::Malformed) -> Malformed {
     Malformed(malformed.0)
 }
 
-/// Opens a message that is there as a whole by now, and uses its message ids.
-fn enter(call: Call, message: &[u8]) -> Result<Opened, Malformed> {
-    let Call { connection, mut opened, is_taken, .. } = call;
+/// Opens a message that has arrived completely, and consumes its message ids.
+fn open_message(call: PlannedCall, message: &[u8]) -> Result<InboundMessage, Malformed> {
+    let PlannedCall { connection, inbound: mut opened, has_consumed_ids: is_taken, .. } = call;
     if is_taken {
         opened.decompress(&connection, message)?;
     } else {
-        opened = Opened::open(&connection, message)?;
-        Heads::of(opened.plain(message))?.take_ids(&connection)?;
+        opened = InboundMessage::open(&connection, message)?;
+        RequestHeaders::parse(opened.commands(message))?.consume_ids(&connection)?;
     }
     Ok(opened)
 }
@@ -574,106 +389,17 @@ fn end(cx: &Context<'_, Smb>, error: Malformed) -> Progress<Continuation> {
     Progress::Done
 }
 
-/// Bytes before the first reply of a chain.
-fn head_bytes(chain: &Chain) -> usize {
-    FRAMING + if chain.sealed_by.is_some() { TRANSFORM_SIZE } else { 0 }
-}
-
-/// Has what was changed be told of once it is durable, and not after something else. What follows goes on then, however long it has to
-/// wait.
-fn leave(
-    cx: &mut Context<'_, Smb>,
-    mut chain: Chain,
-    message: &[u8],
-    (frame_start, base): (usize, usize),
-) -> Progress<Continuation> {
-    chain.settle();
-    let out = cx.out.bytes();
-    let sent = chain.split(out, base);
-    finish(&sent, out, frame_start);
-    let message = chain.cut(message);
-    let rest = Rest { connection: Arc::downgrade(cx.connection), message, chain };
-    Progress::AfterSync(Continuation::Replied(Box::new(Replied {
-        chain: sent,
-        held: None,
-        rest: Some(rest),
-    })))
-}
-
-/// Finishes the replies of a chain that is done. They leave at the end of the turn, or when flushes are done that they wait for.
-fn replied(
-    cx: &mut Context<'_, Smb>,
-    mut chain: Chain,
-    start: usize,
-    is_flushed: bool,
-) -> Progress<Continuation> {
-    let out = cx.out.bytes();
-    let is_compressed = chain.compression_of(out.len() - start).is_some();
-    if is_flushed && chain.unanswered.is_empty() && !is_compressed && chain.gains_by_company() {
-        chain.pad(out, start + FRAMING);
-        chain.leave_unsigned(&mut cx.memory.unsigned, out.len(), start + FRAMING);
-        framing::finish(out, start, 0);
-        return Progress::Done;
-    }
-    finish(&chain, out, start);
-    chain.pages.take().into_iter().for_each(|pages| cx.out.push_pipe(pages));
-    if !is_flushed {
-        return Progress::AfterSync(Continuation::Replied(Box::new(Replied {
-            chain,
-            held: None,
-            rest: None,
-        })));
-    }
-    if !chain.unanswered.is_empty() {
-        send_now(cx, start);
-    }
-    Progress::Done
-}
-
-/// Signs the replies of a chain, compresses and encrypts them where that is wanted, and frames them. Without any, there is no message.
-fn finish(chain: &Chain, out: &mut Vec<u8>, start: usize) {
-    if chain.replies.is_empty() {
-        return out.truncate(start);
-    }
-    chain.pad(out, start + head_bytes(chain));
-    let piped = chain.pages.as_ref().map_or(0, Pipe::len);
-    if chain.sealed_by.is_none() {
-        chain.sign(out, start + FRAMING);
-    }
-    chain.compress(out, start + head_bytes(chain));
-    if let Some(session) = &chain.sealed_by {
-        let is_sealed = session.keys().is_some_and(|keys| keys.seal(session.id, out, start + FRAMING));
-        if !is_sealed {
-            tracing::error!("the keys of a session are used up: it gets no more replies");
-            return out.truncate(start);
-        }
-    }
-    framing::finish(out, start, piped);
-}
-
-/// Sends what begins at `start` before the turn is over, so that it is there before what follows from elsewhere.
-fn send_now(cx: &mut Context<'_, Smb>, start: usize) {
-    let out = cx.out.bytes();
-    let mut first = Outbox::default();
-    first.bytes().extend_from_slice(&out[start..]);
-    out.truncate(start);
-    cx.connection.send(&mut first);
-}
-
-/// Refuses all commands of a message.
-fn refuse(mut chain: Chain, connection: &Connection, heads: &Heads, error: FsError, out: &mut Outbox) {
+fn refuse(
+    compound: Compound,
+    connection: &Connection,
+    headers: &RequestHeaders,
+    error: FsError,
+    out: &mut Outbox,
+) {
     let status = of_fs_error(error);
-    write(out, &mut chain, |chain, out, base| chain.refuse_rest(connection, heads, status, (out, base)));
-}
-
-/// Writes replies of a chain, of which `with` makes the first where it is told.
-fn write(out: &mut Outbox, chain: &mut Chain, with: impl FnOnce(&mut Chain, &mut Vec<u8>, usize)) {
-    let out = out.bytes();
-    let start = out.len();
-    let base = start + head_bytes(chain);
-    out.resize(base, 0);
-    with(chain, out, base);
-    finish(chain, out, start);
+    append_replies(out, compound, |compound, buffer| {
+        compound.refuse_remaining(connection, headers, status, buffer);
+    });
 }
 
 fn push(out: &mut Outbox, message: &[u8]) {
@@ -684,88 +410,30 @@ fn push(out: &mut Outbox, message: &[u8]) {
     framing::finish(out, start, 0);
 }
 
-/// A look at a running server.
-#[derive(Clone)]
-pub struct View {
-    transport: transport::View<Smb>,
-    service: Arc<Service>,
-}
-
-/// What clients have over SMB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Connections now.
-    pub connections: usize,
-    /// Sessions: users who are logged in.
-    pub sessions: usize,
-    /// Files and pipes that they have open.
-    pub opens: usize,
-    /// Logins that were refused since the start.
-    pub refused_logins: u64,
-    /// Bytes that READs took from files to the network without a copy, since the start.
-    pub spliced_bytes: u64,
-}
-
-impl View {
-    /// Connections now, and those whose sessions are being ended.
-    pub fn connections(&self) -> usize {
-        self.service.counts.connections()
-    }
-
-    /// What clients have.
-    pub fn usage(&self) -> Usage {
-        Usage {
-            connections: self.connections(),
-            sessions: self.service.sessions(),
-            opens: self.service.counts.opens(),
-            refused_logins: self.service.counts.refused(),
-            spliced_bytes: self.service.counts.spliced_bytes(),
-        }
-    }
-
-    /// Everybody who is connected.
-    pub fn clients(&self) -> Vec<Client> {
-        self.transport.clients()
-    }
-
-    /// The connections that a call to a volume was answered on within this time.
-    pub fn users(&self, within: Duration) -> VolumeConnections {
-        self.transport.volume_connections(within)
-    }
-
-    /// How it does.
-    pub fn stats(&self) -> Stats {
-        self.transport.stats()
-    }
-}
-
-/// A running server.
 pub struct Server {
     server: transport::Server<Smb>,
     service: Arc<Service>,
 }
 
 impl Server {
-    /// Serves `service` on these listeners.
     pub fn start(service: Arc<Service>, listeners: Vec<TcpListener>, settings: Settings) -> io::Result<Self> {
         let parking = Parking::new("smb-parked", PARKED_CALLS_MAX, PARKED_BYTES_MAX);
         let listeners = listeners.into_iter().map(|listener| (listener, ())).collect();
         let smb = Arc::new(Smb { service: Arc::clone(&service), parking });
-        service.endings.start()?;
+        service.cleanup.start()?;
         let server = transport::Server::start(smb, "smb", listeners, settings)?;
         Ok(Self { server, service })
     }
 
-    /// A look at it.
     pub fn view(&self) -> View {
         View { transport: self.server.view(), service: Arc::clone(&self.service) }
     }
 
-    /// Stops accepting and taking calls, and waits at most `patience` for the calls in flight to be answered, and for what clients have
-    /// left to be closed.
+    /// Stops accepting connections and calls. Waits at most `patience` for the calls in flight, and for the cleanup of
+    /// closed connections.
     pub fn stop(self, patience: Duration) {
         let deadline = Instant::now() + patience;
         self.server.stop(patience / 2);
-        self.service.endings.stop(deadline.saturating_duration_since(Instant::now()));
+        self.service.cleanup.stop(deadline.saturating_duration_since(Instant::now()));
     }
 }

@@ -1,4 +1,4 @@
-//! Context handles (C706 §6.1.6): what a client has opened over a pipe. They go with it.
+//! Context handles (C706 §6.1.6): objects that a client has opened over a pipe. They end with the pipe.
 
 use crate::limits::PIPE_HANDLES_MAX;
 use smb_wire::rpc::Fault;
@@ -8,13 +8,13 @@ use smb_wire::{FileId, NtStatus};
 /// A domain of the Security Account Manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DomainKind {
-    /// The machine's: its users and groups.
+    /// The machine's own domain, with its users and groups.
     Account,
     /// The groups that every machine has.
     Builtin,
 }
 
-/// What can be opened; users and groups by their relative identifiers.
+/// An object; users and groups by their relative identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     Server,
@@ -24,20 +24,18 @@ pub(crate) enum Object {
     User(u32),
 }
 
-/// The handles of a pipe. No other pipe has a handle of these bytes, nor has this one had it before.
-pub(crate) struct Handles {
+/// The handles of a pipe. Handles are unique among pipes, and are not reused.
+pub(crate) struct ContextHandles {
     pipe: u64,
     last: u64,
     open: Vec<(u64, Object)>,
 }
 
-impl Handles {
-    /// None yet.
+impl ContextHandles {
     pub(crate) fn of_pipe(pipe: FileId) -> Self {
         Self { pipe: pipe.persistent, last: 0, open: Vec::new() }
     }
 
-    /// Opens an object.
     pub(crate) fn open(&mut self, object: Object) -> Result<Handle, NtStatus> {
         if self.open.len() >= PIPE_HANDLES_MAX {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
@@ -49,28 +47,26 @@ impl Handles {
         Ok(handle)
     }
 
-    /// What is open by this handle.
     pub(crate) fn object(&self, handle: Handle) -> Result<Object, Fault> {
-        self.place(handle).map(|place| self.open[place].1)
+        self.index_of(handle).map(|entry_path| self.open[entry_path].1)
     }
 
     pub(crate) fn close(&mut self, handle: Handle) -> Result<(), Fault> {
-        let place = self.place(handle)?;
-        self.open.swap_remove(place);
+        let entry_path = self.index_of(handle)?;
+        self.open.swap_remove(entry_path);
         Ok(())
     }
 
-    /// Bytes that they take.
-    pub(crate) fn held_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.open.len() * size_of::<(u64, Object)>()
     }
 
-    fn place(&self, handle: Handle) -> Result<usize, Fault> {
+    fn index_of(&self, handle: Handle) -> Result<usize, Fault> {
         let (attributes, number) = handle.split_at(4);
         let is =
             |(of, _): &(u64, Object)| *number == *[self.pipe.to_le_bytes(), of.to_le_bytes()].as_flattened();
-        let place = if attributes == [0; 4] { self.open.iter().position(is) } else { None };
-        place.ok_or(Fault::CONTEXT_MISMATCH)
+        let entry_path = if attributes == [0; 4] { self.open.iter().position(is) } else { None };
+        entry_path.ok_or(Fault::CONTEXT_MISMATCH)
     }
 }
 
@@ -78,12 +74,12 @@ impl Handles {
 mod tests {
     use super::*;
 
-    fn handles(pipe: u64) -> Handles {
-        Handles::of_pipe(FileId { persistent: pipe, volatile: pipe })
+    fn handles(pipe: u64) -> ContextHandles {
+        ContextHandles::of_pipe(FileId { persistent: pipe, volatile: pipe })
     }
 
     #[test]
-    fn handles_are_of_their_pipe_and_not_used_again() {
+    fn context_handle_is_bound_to_its_pipe_and_not_reused() {
         let (mut one, mut two) = (handles(1), handles(2));
         let (server, domain) = (Object::Server, Object::Domain(DomainKind::Builtin));
         let first = one.open(server).unwrap();
@@ -102,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn handles_are_bounded() {
+    fn context_handles_are_bounded() {
         let mut handles = handles(1);
         let open: Vec<_> = (0..PIPE_HANDLES_MAX).map(|_| handles.open(Object::Server).unwrap()).collect();
         assert_eq!(handles.open(Object::Server), Err(NtStatus::INSUFFICIENT_RESOURCES));
-        assert!(handles.held_bytes() <= 24 * PIPE_HANDLES_MAX);
+        assert!(handles.memory_bytes() <= 24 * PIPE_HANDLES_MAX);
         handles.close(open[7]).unwrap();
         handles.open(Object::User(1000)).unwrap();
     }

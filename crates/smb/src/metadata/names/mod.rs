@@ -59,7 +59,7 @@ impl Naming {
     fn allows(self, c: char) -> bool {
         match self {
             Self::Windows => {
-                c != '/' && u32::from(c) >= 0x20 && RESERVED.iter().all(|(known, _)| *known != c)
+                c != '/' && u32::from(c) >= 0x20 && RESERVED.iter().all(|(reserved, _)| *reserved != c)
             }
             Self::Posix => c != '/' && c != '\0',
         }
@@ -142,7 +142,7 @@ pub(crate) fn component(wire: &[u16], naming: Naming) -> Result<Vec<u8>, NtStatu
 /// A name as it is put on the wire; `None` if it is no text.
 pub(crate) fn to_wire(name: &[u8], naming: Naming) -> Option<Vec<u16>> {
     if name == b"." || name == b".." {
-        return as_it_is(name);
+        return is_unchanged(name);
     }
     let mut wire = decoded(name, |wire, text| extend(wire, text, naming))?;
     if naming == Naming::Posix {
@@ -159,7 +159,7 @@ pub(crate) fn to_wire(name: &[u8], naming: Naming) -> Option<Vec<u16>> {
 }
 
 /// Bytes as UTF-16; `None` if they are no text.
-fn as_it_is(name: &[u8]) -> Option<Vec<u16>> {
+fn is_unchanged(name: &[u8]) -> Option<Vec<u16>> {
     decoded(name, |wire, text| wire.extend(text.encode_utf16()))
 }
 
@@ -250,7 +250,7 @@ fn text(wire: &[u16]) -> Vec<u8> {
 
 /// The name of a stream as it is put on the wire; `None` if it is no text.
 pub(crate) fn stream_to_wire(name: &[u8]) -> Option<Vec<u16>> {
-    as_it_is(name)
+    is_unchanged(name)
 }
 
 /// What a character of a name on the wire is in a directory; `None` for those that are not allowed.
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_split_and_stored_clean() {
+    fn path_is_split_into_stored_names() {
         assert_eq!(path(&[], Naming::Windows), Ok(vec![]));
         assert_eq!(path(&wire("a\\bü"), Naming::Windows), Ok(vec![b"a".to_vec(), "bü".as_bytes().to_vec()]));
         assert_eq!(path(&wire("a\\"), Naming::Windows), Ok(vec![b"a".to_vec()]));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_named_behind_the_last_name_of_a_path() {
+    fn stream_name_follows_the_last_name_of_a_path() {
         let stream = |name: &str| Ok(Part::Stream(name.as_bytes().to_vec()));
         let part_of = |text: &str| path_and_part(&wire(text), Naming::Windows).map(|(_, part)| part);
         assert_eq!(part_of("a\\b:s"), stream("s"));
@@ -366,14 +366,14 @@ mod tests {
     }
 
     #[test]
-    fn no_name_on_the_wire_leads_out_of_a_directory() {
+    fn wire_name_cannot_leave_its_directory() {
         for bad in ["\u{f029}", ".\u{f029}", "\u{f029}\u{f029}"] {
             assert_eq!(component(&wire(bad), Naming::Windows), Err(NtStatus::OBJECT_NAME_INVALID), "{bad:?}");
         }
     }
 
     #[test]
-    fn every_name_that_is_text_comes_back_from_the_wire() {
+    fn text_name_survives_the_wire() {
         for name in ["a", "a b", "what?", "a:b", "end ", "end.", "\u{1}\u{1f}", "\"*:<>?\\|", "𝒳y", "..."]
         {
             let on_wire = to_wire(name.as_bytes(), Naming::Windows).unwrap();
@@ -393,7 +393,7 @@ mod tests {
 
     /// Stored names of a few characters that mean something on the wire, or nothing, in every combination.
     #[test]
-    fn no_two_names_are_one_on_the_wire() {
+    fn different_names_differ_on_the_wire() {
         let private =
             ['\u{f001}', '\u{f01f}', '\u{f020}', '\u{f022}', '\u{f028}', '\u{f029}', '\u{f02a}', '\u{f02b}'];
         let mut pieces: Vec<Vec<u8>> = private.iter().map(|c| c.to_string().into_bytes()).collect();
@@ -401,7 +401,7 @@ mod tests {
         pieces.extend([" ", ".", "a", "\u{1}", "\u{1f}", "𐐀"].map(|text| text.as_bytes().to_vec()));
         pieces.extend([surrogate(0xd801).to_vec(), surrogate(0xdc00).to_vec(), Vec::new()]);
         for naming in [Naming::Windows, Naming::Posix] {
-            let mut told = std::collections::HashMap::new();
+            let mut wire_names = std::collections::HashMap::new();
             for (one, two, three) in pieces
                 .iter()
                 .flat_map(|one| pieces.iter().map(move |two| (one, two)))
@@ -413,17 +413,17 @@ mod tests {
                 }
                 let Some(wire) = to_wire(&name, naming) else { continue };
                 assert_eq!(component(&wire, naming), Ok(name.clone()), "{wire:x?}");
-                let other = told.insert(wire, name.clone());
+                let other = wire_names.insert(wire, name.clone());
                 assert!(other.is_none_or(|other| other == name), "{name:?}");
             }
-            assert!(told.len() > 10_000, "{}", told.len());
+            assert!(wire_names.len() > 10_000, "{}", wire_names.len());
         }
         let halves = [surrogate(0xd801), surrogate(0xdc00)].concat();
         assert_eq!(to_wire(&halves, Naming::Windows), None, "it would be told as another name");
     }
 
     #[test]
-    fn names_of_unix_are_as_they_are() {
+    fn posix_names_stay_unchanged() {
         let of = |text: &str| path_and_part(&wire(text), Naming::Posix);
         let whole =
             |names: &[&str]| Ok((names.iter().map(|name| name.as_bytes().to_vec()).collect(), Part::Whole));
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_compared_without_case() {
+    fn names_compare_case_insensitively() {
         assert_eq!(folded(&wire("Straße Ünî 𐐨")), folded(&wire("sTRAßE üNÎ 𐐀")));
         assert_ne!(folded(&wire("ss")), folded(&wire("ß")), "a name keeps its length");
     }

@@ -56,10 +56,10 @@ impl Pattern {
         self.skip_empty(&mut reached, name.first().copied());
         for (at, &unit) in name.iter().enumerate() {
             let mut next = vec![false; reached.len()];
-            for (i, &wanted) in self.units.iter().enumerate().filter(|(i, _)| reached[*i]) {
-                match wanted {
+            for (i, &pattern_unit) in self.units.iter().enumerate().filter(|(i, _)| reached[*i]) {
+                match pattern_unit {
                     STAR => next[i] = true,
-                    DOS_STAR if self.is_of_dos(wanted) => {
+                    DOS_STAR if self.is_of_dos(pattern_unit) => {
                         if unit != DOT || last_dot.is_some_and(|last| at < last) {
                             next[i] = true;
                         } else {
@@ -68,9 +68,9 @@ impl Pattern {
                         }
                     }
                     QUESTION => next[i + 1] = true,
-                    DOS_QUESTION if self.is_of_dos(wanted) && unit != DOT => next[i + 1] = true,
-                    DOS_DOT if self.is_of_dos(wanted) && unit == DOT => next[i + 1] = true,
-                    _ if wanted == unit => next[i + 1] = true,
+                    DOS_QUESTION if self.is_of_dos(pattern_unit) && unit != DOT => next[i + 1] = true,
+                    DOS_DOT if self.is_of_dos(pattern_unit) && unit == DOT => next[i + 1] = true,
+                    _ if pattern_unit == unit => next[i + 1] = true,
                     _ => {}
                 }
             }
@@ -82,8 +82,8 @@ impl Pattern {
 
     /// Passes over what needs no character before `next`.
     fn skip_empty(&self, reached: &mut [bool], next: Option<u16>) {
-        for (i, &wanted) in self.units.iter().enumerate() {
-            let may_be_empty = match wanted {
+        for (i, &pattern_unit) in self.units.iter().enumerate() {
+            let may_be_empty = match pattern_unit {
                 STAR => true,
                 unit if !self.is_of_dos(unit) => false,
                 DOS_STAR => true,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_match_as_in_windows() {
+    fn wildcards_match_like_windows() {
         for (pattern, name) in [
             ("*", "anything.at.all"),
             ("*.txt", "a.TXT"),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn unix_tells_cases_apart_and_knows_two_wildcards() {
+    fn posix_pattern_is_case_sensitive_with_two_wildcards() {
         let wire = |text: &str| text.encode_utf16().collect::<Vec<_>>();
         let of = |pattern: &str| Pattern::new(&wire(pattern), Naming::Posix).unwrap();
         for (pattern, name) in [("A*", "Ab"), ("a?", "ab"), ("<x>", "<x>"), ("\"*", "\"q")] {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_costs_no_more_than_its_length_times_the_name() {
+    fn pattern_with_many_wildcards_takes_linear_time() {
         let name = "a".repeat(255);
         assert!(!matches(&("*a".repeat(120) + "b"), &name));
         assert!(Pattern::new(&[0x2a; PATTERN_UNITS_MAX + 1], Naming::Windows).is_none());

@@ -1,4 +1,4 @@
-//! A tree connect as the table of claims reaches it.
+//! The holder of a tree connect's claims in the table of claims.
 
 use super::breaks::{Break, Breaks, Client};
 use crate::state::pending::{Cancel, Waker};
@@ -8,69 +8,68 @@ use vfs::File;
 use vfs::claims::{Effect, Holder, Outcome, Request, Ticket, Verdict};
 use vfs::sync::Mutex;
 
-/// Whoever holds the claims of a tree connect, and waits for those of others.
-pub(crate) struct Claimant {
-    /// What its client is told of its caches.
+/// The holder of a tree connect's claims, with its waits for claims of others.
+pub(crate) struct ClaimHolder {
     pub(crate) breaks: Arc<Breaks>,
-    waiting: Mutex<Tickets>,
+    tickets: Mutex<Tickets>,
 }
 
 #[derive(Default)]
 struct Tickets {
     wakers: HashMap<Ticket, Waker>,
-    /// Those that were over before anybody was told that they wait.
-    over: HashMap<Ticket, Outcome>,
+    /// Outcomes that came before [`ClaimHolder::wait`].
+    early_outcomes: HashMap<Ticket, Outcome>,
 }
 
-impl Holder for Claimant {
+impl Holder for ClaimHolder {
     fn deliver(&self, effect: Effect) {
         match effect {
             Effect::Resume { ticket, outcome, .. } => self.resume(ticket, outcome),
             Effect::Recall { key, from, to, epoch, acknowledge, .. } => {
-                self.breaks.tell(key, Break { from, to, epoch, acknowledge });
+                self.breaks.notify(key, Break { from, to, epoch, acknowledge });
             }
-            // Who loses a cache for want of an answer is not told (MS-SMB2 §3.3.6.1).
+            // A client that loses a cache because it missed the deadline is not notified (MS-SMB2 §3.3.6.1).
             Effect::Revoked { .. } | Effect::Notify { .. } | Effect::Remove { .. } => {}
         }
     }
 }
 
-impl Claimant {
+impl ClaimHolder {
     pub(crate) fn new(client: Weak<dyn Client>) -> Self {
-        Self { breaks: Breaks::new(client), waiting: Mutex::default() }
+        Self { breaks: Breaks::new(client), tickets: Mutex::default() }
     }
 
-    /// Has a request woken when the ticket of a claim on `file` is over. Every ticket that a tree connect is given comes here once.
+    /// Wakes a request when its ticket of a claim on `file` is decided. Each ticket is passed here once.
     pub(crate) fn wait(self: &Arc<Self>, file: &File, ticket: Ticket, waker: &Waker) -> Cancel {
-        let mut waiting = self.waiting.lock();
-        match waiting.over.remove(&ticket) {
+        let mut tickets = self.tickets.lock();
+        match tickets.early_outcomes.remove(&ticket) {
             Some(outcome) => {
-                drop(waiting);
+                drop(tickets);
                 waker.wake(outcome);
             }
             None => {
-                waiting.wakers.insert(ticket, waker.clone());
+                tickets.wakers.insert(ticket, waker.clone());
             }
         }
-        let (claimant, file) = (Arc::downgrade(self), file.clone());
+        let (holder, file) = (Arc::downgrade(self), file.clone());
         Box::new(move || {
             let is_canceled = matches!(file.claim(&Request::Cancel(ticket)), Verdict::Granted(_));
-            if is_canceled && let Some(claimant) = claimant.upgrade() {
-                claimant.waiting.lock().wakers.remove(&ticket);
+            if is_canceled && let Some(holder) = holder.upgrade() {
+                holder.tickets.lock().wakers.remove(&ticket);
             }
             is_canceled
         })
     }
 
     fn resume(&self, ticket: Ticket, outcome: Outcome) {
-        let mut waiting = self.waiting.lock();
-        match waiting.wakers.remove(&ticket) {
+        let mut tickets = self.tickets.lock();
+        match tickets.wakers.remove(&ticket) {
             Some(waker) => {
-                drop(waiting);
+                drop(tickets);
                 waker.wake(outcome);
             }
             None => {
-                waiting.over.insert(ticket, outcome);
+                tickets.early_outcomes.insert(ticket, outcome);
             }
         }
     }

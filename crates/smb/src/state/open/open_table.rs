@@ -1,13 +1,12 @@
-//! Opens that outlive their connections, and CREATEs that come twice (MS-SMB2 §3.3.1.4, §3.3.1.10, §3.3.7.1).
+//! Disconnected opens, and replays of CREATE (MS-SMB2 §3.3.1.4, §3.3.1.10, §3.3.7.1).
 //!
-//! An open without a session stays here until its client comes back, until something conflicts with it, or until its time is over:
-//! the last two are for the table of claims to say, which keeps it as disconnected. What it has given away is looked for once a
-//! second.
+//! A disconnected open stays here until its client returns, until a claim conflicts with it, or until it times out.
+//! The table of claims decides on the last two; a sweep once a second closes opens whose claims are lost.
 
 use super::Open;
-use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX, most_of_user};
-use crate::state::caching::leases::Lessee;
-use crate::state::counters::count_down;
+use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX, user_share_max};
+use crate::state::caching::leases::LeaseOwner;
+use crate::state::counters::decrement;
 use smb_wire::create::CreateAction;
 use smb_wire::{Guid, NtStatus};
 use std::collections::HashMap;
@@ -15,116 +14,86 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
 use vfs::sync::Mutex;
 
-/// How an open outlives its connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Durable {
-    /// `DurableOwner` and `ClientGuid`.
-    pub(crate) owner: Lessee,
-    /// `CreateGuid`, of the second version.
-    pub(crate) create_guid: Option<Guid>,
-    /// `DurableOpenTimeout` in milliseconds.
-    pub(crate) timeout_ms: u32,
-    /// Whether it outlives the service as well, and nothing that conflicts with it takes it away.
-    pub(crate) is_persistent: bool,
-}
-
-/// `AppInstanceId` and `AppInstanceVersion`: the application that an open is of, which may go on at another client.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Instance {
-    pub(crate) owner: Lessee,
-    pub(crate) id: Guid,
-    /// The high and the low half; zeros for none.
-    pub(crate) version: (u64, u64),
-}
-
-impl Instance {
-    /// Whether it goes on as `self` what was `other`: the same application of the same user at another client.
-    pub(crate) fn follows(&self, other: &Self) -> bool {
-        self.id == other.id
-            && self.owner.uid == other.owner.uid
-            && self.owner.client_guid != other.owner.client_guid
-    }
-}
-
-/// Opens without a session, and CREATEs by the names that clients give them.
+/// Disconnected opens, and CREATEs by `CreateGuid`.
 #[derive(Default)]
-pub(crate) struct Handles(Mutex<Table>);
+pub(crate) struct OpenTable(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    /// By the persistent half of their ids.
+    /// Opens by the persistent half of their ids.
     disconnected: HashMap<u64, Arc<Open>>,
-    /// How many of them each user has.
+    /// The number of opens by uid.
     of_users: HashMap<u32, usize>,
-    created: HashMap<CreationKey, Created>,
-    lastcreation: u64,
+    creates: HashMap<CreationKey, CreateEntry>,
+    last_create: u64,
 }
 
-type CreationKey = (Lessee, Guid);
+type CreationKey = (LeaseOwner, Guid);
 
-/// What became of a CREATE with a `CreateGuid`.
-struct Created {
-    /// Tells it from another one by the same name.
+/// A CREATE with a `CreateGuid`.
+struct CreateEntry {
+    /// Distinguishes CREATEs that reuse a `CreateGuid`.
     number: u64,
-    /// The open, once there is one.
+    /// The open; none while the CREATE is in progress.
     open: Option<Weak<Open>>,
 }
 
-/// A CREATE with a `CreateGuid`, and the open that came of it: known as long as this is there.
-pub(crate) struct Creation {
-    /// Where it is known, which has the open as well.
-    handles: Weak<Handles>,
+/// A registered CREATE. Dropping it removes the CREATE from the table.
+pub(crate) struct CreateRegistration {
+    /// The table, which owns the open as well.
+    open_table: Weak<OpenTable>,
     key: CreationKey,
     number: u64,
 }
 
-/// A CREATE with a `CreateGuid` that was made known.
-pub(crate) enum Begun {
-    /// It is the first.
-    New(Creation),
-    /// It was done before, and this is what came of it.
-    Before(Arc<Open>),
+/// The result of a registration.
+pub(crate) enum CreateReplay {
+    /// The first CREATE with this `CreateGuid`.
+    New(CreateRegistration),
+    /// A replay, whose CREATE has made this open.
+    Existing(Arc<Open>),
 }
 
-/// What an open keeps of the CREATE it came of.
-pub(crate) struct Origin {
+/// The CREATE of an open.
+pub(crate) struct CreateIdentity {
     pub(crate) action: CreateAction,
-    creation: Creation,
+    registration: CreateRegistration,
 }
 
-impl Handles {
-    /// Makes a CREATE known. One that is known already must say that it is sent again (MS-SMB2 §3.3.5.9.10), and is not to be while
-    /// the first is under way.
-    pub(crate) fn begin(
+impl OpenTable {
+    /// Registers a CREATE. A repeated one must be marked as a replay (MS-SMB2 §3.3.5.9.10), and fails while the first
+    /// is in progress.
+    pub(crate) fn register_create(
         self: &Arc<Self>,
-        owner: Lessee,
+        owner: LeaseOwner,
         create_guid: Guid,
         is_replay: bool,
-    ) -> Result<Begun, NtStatus> {
+    ) -> Result<CreateReplay, NtStatus> {
         let key = (owner, create_guid);
         let mut table = self.0.lock();
-        if let Some(created) = table.created.get(&key) {
+        if let Some(created) = table.creates.get(&key) {
             let is_pending = created.open.is_none();
             let open = created.open.as_ref().and_then(Weak::upgrade);
-            // Otherwise it is being closed.
+            // Otherwise the open is being closed.
             if is_pending || open.is_some() {
-                // Who is the last to have it closes it, for which the table has to be free.
+                // Dropping the last reference closes the open, which locks this table.
                 drop(table);
                 return match open {
                     _ if !is_replay => Err(NtStatus::DUPLICATE_OBJECTID),
-                    Some(open) => Ok(Begun::Before(open)),
+                    Some(open) => Ok(CreateReplay::Existing(open)),
                     None => Err(NtStatus::FILE_NOT_AVAILABLE),
                 };
             }
         }
-        table.lastcreation += 1;
-        let number = table.lastcreation;
-        table.created.insert(key, Created { number, open: None });
-        Ok(Begun::New(Creation { handles: Arc::downgrade(self), key, number }))
+        table.last_create += 1;
+        let number = table.last_create;
+        table.creates.insert(key, CreateEntry { number, open: None });
+        Ok(CreateReplay::New(CreateRegistration { open_table: Arc::downgrade(self), key, number }))
     }
 
-    /// Keeps an open that has lost its session or tree connect. It comes back if it does not outlive that, or there is no room.
-    pub(crate) fn keep(&self, open: Arc<Open>) -> Result<(), Arc<Open>> {
+    /// Adds an open that has lost its session or tree connect. Returns the open if it is not durable, or there is no
+    /// room.
+    pub(crate) fn add_disconnected(&self, open: Arc<Open>) -> Result<(), Arc<Open>> {
         let Some(durable) = open.durable().filter(|durable| open.disconnect(*durable)) else {
             return Err(open);
         };
@@ -132,9 +101,9 @@ impl Handles {
         let Table { disconnected, of_users, .. } = &mut *table;
         let of_user = of_users.get(&durable.owner.uid).copied().unwrap_or_default();
         let others = disconnected.len().saturating_sub(of_user);
-        let of_user_max = most_of_user(DISCONNECTED_OF_USER_MAX, DISCONNECTED_MAX, others);
+        let of_user_max = user_share_max(DISCONNECTED_OF_USER_MAX, DISCONNECTED_MAX, others);
         let is_full = disconnected.len() >= DISCONNECTED_MAX || of_user >= of_user_max;
-        // How many of the others there are is bounded where they are made.
+        // Persistent opens are bounded when they are created.
         if is_full && !durable.is_persistent {
             return Err(open);
         }
@@ -144,8 +113,8 @@ impl Handles {
         Ok(())
     }
 
-    /// Has an open from before a restart wait for its client.
-    pub(crate) fn add(&self, open: Arc<Open>) {
+    /// Adds an open that was restored after a restart.
+    pub(crate) fn add_restored(&self, open: Arc<Open>) {
         let mut table = self.0.lock();
         if let Some(durable) = open.durable() {
             *table.of_users.entry(durable.owner.uid).or_default() += 1;
@@ -153,42 +122,41 @@ impl Handles {
         }
     }
 
-    /// Whether an open waits for its client.
-    pub(crate) fn has(&self, persistent: u64) -> bool {
+    pub(crate) fn is_disconnected(&self, persistent: u64) -> bool {
         self.0.lock().disconnected.contains_key(&persistent)
     }
 
-    /// The persistent half of the id of an open, by the name that its client gave the CREATE.
-    pub(crate) fn find(&self, owner: Lessee, create_guid: Guid) -> Option<u64> {
+    /// Returns the persistent half of the id of an open.
+    pub(crate) fn find_by_guid(&self, owner: LeaseOwner, create_guid: Guid) -> Option<u64> {
         let table = self.0.lock();
-        let open = table.created.get(&(owner, create_guid))?.open.as_ref()?.upgrade();
-        // Who is the last to have it closes it, for which the table has to be free.
+        let open = table.creates.get(&(owner, create_guid))?.open.as_ref()?.upgrade();
+        // Dropping the last reference closes the open, which locks this table.
         drop(table);
         open.map(|open| open.id.persistent)
     }
 
-    /// Takes an open without a session out, for its client that is back and passes `check`.
-    pub(crate) fn take(
+    /// Removes a disconnected open for its client, which has returned and passes `check`.
+    pub(crate) fn take_disconnected(
         &self,
         persistent: u64,
         check: impl FnOnce(&Open) -> Result<(), NtStatus>,
-    ) -> Result<Open, Taking> {
+    ) -> Result<Open, TakeError> {
         let mut table = self.0.lock();
         let Entry::Occupied(entry) = table.disconnected.entry(persistent) else {
-            return Err(Taking::Refused(NtStatus::OBJECT_NAME_NOT_FOUND));
+            return Err(TakeError::Refused(NtStatus::OBJECT_NAME_NOT_FOUND));
         };
-        check(entry.get()).map_err(Taking::Refused)?;
+        check(entry.get()).map_err(TakeError::Refused)?;
         let open = match Arc::try_unwrap(entry.remove()) {
             Ok(open) => open,
             Err(open) => {
                 table.disconnected.insert(persistent, open);
-                return Err(Taking::Busy);
+                return Err(TakeError::Busy);
             }
         };
         table.uncount(&open);
-        // Until it is another value, what its CREATE has made is not known: a repetition of that is put off.
-        if let Some(Origin { creation, .. }) = open.origin()
-            && let Some(created) = table.created.get_mut(&creation.key)
+        // Until the open is wrapped again, its CREATE counts as in progress, and a replay of it fails.
+        if let Some(CreateIdentity { registration: creation, .. }) = open.create_identity()
+            && let Some(created) = table.creates.get_mut(&creation.key)
             && created.number == creation.number
         {
             created.open = None;
@@ -196,60 +164,60 @@ impl Handles {
         Ok(open)
     }
 
-    /// Lets those go that are lost, or are like this.
-    pub(crate) fn sweep(&self, is_over: impl Fn(&Open) -> bool) {
+    /// Closes opens whose claims are lost, and opens for which `is_over` holds.
+    pub(crate) fn close_expired(&self, is_over: impl Fn(&Open) -> bool) {
         let mut table = self.0.lock();
-        let over = |_: &u64, open: &mut Arc<Open>| open.is_lost() || is_over(open);
-        let gone: Vec<Arc<Open>> = table.disconnected.extract_if(over).map(|(_, open)| open).collect();
-        gone.iter().for_each(|open| table.uncount(open));
+        let is_expired = |_: &u64, open: &mut Arc<Open>| open.is_lost() || is_over(open);
+        let expired: Vec<Arc<Open>> =
+            table.disconnected.extract_if(is_expired).map(|(_, open)| open).collect();
+        expired.iter().for_each(|open| table.uncount(open));
         drop(table);
-        gone.iter().for_each(|open| open.close());
+        expired.iter().for_each(|open| open.close());
     }
 }
 
-/// Why an open could not be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taking {
+pub(crate) enum TakeError {
     Refused(NtStatus),
-    /// Requests of the connection that is gone are still being done.
+    /// Requests of the lost connection are still in progress.
     Busy,
 }
 
 impl Table {
     fn uncount(&mut self, open: &Open) {
         let Some(durable) = open.durable() else { return };
-        count_down(&mut self.of_users, durable.owner.uid);
+        decrement(&mut self.of_users, durable.owner.uid);
     }
 }
 
-impl Creation {
-    /// Notes what came of it.
-    pub(crate) fn done(self, open: &Arc<Open>, action: CreateAction) {
-        self.is_of(open);
-        open.set_origin(Origin { action, creation: self });
+impl CreateRegistration {
+    /// Records the open that the CREATE has made.
+    pub(crate) fn complete(self, open: &Arc<Open>, action: CreateAction) {
+        self.set_open(open);
+        open.set_create_identity(CreateIdentity { action, registration: self });
     }
 
-    fn is_of(&self, open: &Arc<Open>) {
-        let Some(handles) = self.handles.upgrade() else { return };
-        let mut table = handles.0.lock();
-        let created = table.created.get_mut(&self.key).filter(|created| created.number == self.number);
+    fn set_open(&self, open: &Arc<Open>) {
+        let Some(open_table) = self.open_table.upgrade() else { return };
+        let mut table = open_table.0.lock();
+        let created = table.creates.get_mut(&self.key).filter(|created| created.number == self.number);
         created.into_iter().for_each(|created| created.open = Some(Arc::downgrade(open)));
     }
 }
 
-impl Origin {
-    /// The open is another value by now.
-    pub(crate) fn moved(&self, open: &Arc<Open>) {
-        self.creation.is_of(open);
+impl CreateIdentity {
+    /// Records the open again after it was moved to another value.
+    pub(crate) fn set_open(&self, open: &Arc<Open>) {
+        self.registration.set_open(open);
     }
 }
 
-impl Drop for Creation {
+impl Drop for CreateRegistration {
     fn drop(&mut self) {
-        let Some(handles) = self.handles.upgrade() else { return };
-        let mut table = handles.0.lock();
-        if table.created.get(&self.key).is_some_and(|created| created.number == self.number) {
-            table.created.remove(&self.key);
+        let Some(open_table) = self.open_table.upgrade() else { return };
+        let mut table = open_table.0.lock();
+        if table.creates.get(&self.key).is_some_and(|created| created.number == self.number) {
+            table.creates.remove(&self.key);
         }
     }
 }

@@ -1,12 +1,13 @@
-//! Channels: a session as one connection has it (MS-SMB2 §3.3.1.14).
+//! Channels: a session on one connection (MS-SMB2 §3.3.1.14).
 
 use super::Session;
 use super::keys::{Keys, signing_key};
 use crate::state::connection::negotiated::Negotiated;
-use crate::state::pending::Allowance;
+use crate::state::pending_quota::PendingQuota;
 use identity::{Acceptor, Authority, Identity, SessionKey, Step};
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Preauth, signing};
+use smb_wire::header::{Flags, Header};
 use std::any::Any;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock, Weak};
@@ -18,88 +19,90 @@ use vfs::sync::Mutex;
 pub(crate) struct Channel {
     pub(crate) session: Arc<Session>,
     connection: Weak<dyn ChannelConnection>,
-    setup: Mutex<Setup>,
+    authentication: Mutex<Authentication>,
     signing: OnceLock<Arc<signing::Key>>,
 }
 
-/// A connection, as the sessions that it has reach it.
+/// A connection, for its sessions.
 pub(crate) trait ChannelConnection: Send + Sync {
-    /// Takes the channel of a session away that is over.
-    fn forget(&self, session_id: u64);
+    /// Removes the channel of an ended session.
+    fn remove_channel(&self, session_id: u64);
 
-    /// Tells connections apart.
     fn number(&self) -> u64;
 
-    /// Sends a message that is no reply, without waiting for the client. The connection ends unless the client's machine confirms the
-    /// message in this time. `false` where it is gone.
+    /// Sends an unsolicited message without waiting. The connection ends unless the client's machine acknowledges it
+    /// in this time. False if the connection is gone.
     fn send_surely(&self, message: &mut Outbox, patience: Duration) -> bool;
 
-    /// What may wait of its requests.
-    fn waiting(&self) -> &Arc<Allowance>;
+    fn pending_quota(&self) -> &Arc<PendingQuota>;
 
-    /// What takes its messages, as the server knows it; `None` where it is gone.
-    fn carrier(&self) -> Option<Arc<dyn Any + Send + Sync>>;
+    /// The transport of the connection; none if it is gone.
+    fn transport(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 
-    /// Whether its client has ended it, be that noticed or not.
+    /// Whether the client has ended the connection, noticed or not.
     fn is_ended(&self) -> bool;
 
-    /// Where its client is; `None` where it is gone.
+    /// The client's address; none if the connection is gone.
     fn client(&self) -> Option<IpAddr>;
 }
 
-/// A channel that is being set up, or authenticates again.
-struct Setup {
+/// An authentication in progress: the first of the channel, or a later one.
+struct Authentication {
     acceptor: Option<Acceptor>,
     /// `PreauthIntegrityHashValue`.
     preauth: Preauth,
 }
 
 impl Channel {
-    /// Of a connection that has said `preauth` so far.
     pub(crate) fn new(
         session: Arc<Session>,
         connection: Weak<dyn ChannelConnection>,
         preauth: Preauth,
     ) -> Self {
-        let setup = Mutex::new(Setup { acceptor: None, preauth });
-        Self { session, connection, setup, signing: OnceLock::new() }
+        let setup = Mutex::new(Authentication { acceptor: None, preauth });
+        Self { session, connection, authentication: setup, signing: OnceLock::new() }
     }
 
-    /// Its connection, as long as that is there.
     pub(crate) fn connection(&self) -> Option<Arc<dyn ChannelConnection>> {
         self.connection.upgrade()
     }
 
-    /// Whether the client has authenticated over it.
+    /// Whether the client has authenticated over this channel.
     pub(crate) fn is_bound(&self) -> bool {
         self.signing.get().is_some()
     }
 
-    /// Whether it is bound, and its session not over.
+    /// Whether the channel is bound, and its session has not ended.
     pub(crate) fn is_valid(&self) -> bool {
         self.is_bound() && !self.session.is_over()
     }
 
-    /// What its messages are signed with, once it is bound.
     pub(crate) fn signing(&self) -> Option<&Arc<signing::Key>> {
         self.signing.get()
     }
 
-    /// Whether a message is signed by this channel's key.
+    /// The key that signs the reply to a request: as the request was signed, and always where the session requires it
+    /// (MS-SMB2 §3.3.4.1.1).
+    pub(crate) fn reply_key(&self, request: &Header) -> Option<Arc<signing::Key>> {
+        let signs = request.flags.contains(Flags::SIGNED) || self.session.must_sign();
+        self.signing().filter(|_| signs).cloned()
+    }
+
     pub(crate) fn verify(&self, message: &[u8]) -> bool {
         self.signing().is_some_and(|key| key.verify(message).is_ok())
     }
 
-    /// The next step of an authentication, by the token of a request that has come to this address.
-    pub(crate) fn step(
+    /// Runs the next step of an authentication. The request has arrived at the address `reached_at`.
+    pub(crate) fn authenticate(
         &self,
         request: &[u8],
         token: &[u8],
-        (authority, reached_at): (&Arc<Authority>, IpAddr),
+        authority: &Arc<Authority>,
+        reached_at: IpAddr,
         now: identity::FileTime,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Step {
-        let mut setup = self.setup.lock();
+        let mut setup = self.authentication.lock();
         if !self.is_bound() {
             setup.preauth.update(request);
         }
@@ -112,16 +115,16 @@ impl Channel {
         stepped
     }
 
-    /// Adds the reply to a step of the setup to what the keys are made of.
+    /// Adds the reply of a setup step to the preauthentication hash.
     pub(crate) fn note_reply(&self, reply: &[u8]) {
         if !self.is_bound() {
-            self.setup.lock().preauth.update(reply);
+            self.authentication.lock().preauth.update(reply);
         }
     }
 
-    /// What an authentication over this channel has proven. The first of a session gives it its user and its keys, the first of
-    /// another channel gives the channel a key, and a later one changes nothing; both must be the same user's
-    /// (MS-SMB2 §3.3.5.5.2, §3.3.5.5.3).
+    /// Completes an authentication. The first of a session gives it a user and keys, the first of a further channel
+    /// gives the channel a key, and later ones change nothing. All must prove the same user (MS-SMB2 §3.3.5.5.2,
+    /// §3.3.5.5.3).
     pub(crate) fn establish(
         self: &Arc<Self>,
         negotiated: &Negotiated,
@@ -130,18 +133,18 @@ impl Channel {
         must_sign: bool,
     ) -> Result<(), NtStatus> {
         if self.session.is_established() {
-            let is_same = self.session.is_of(identity.as_ref());
+            let is_same = self.session.is_same_user(identity.as_ref());
             if self.is_bound() {
                 return if is_same { Ok(()) } else { Err(NtStatus::LOGON_FAILURE) };
             }
             if !is_same {
                 return Err(NtStatus::ACCESS_DENIED);
             }
-            let preauth = self.setup.lock().preauth.clone();
+            let preauth = self.authentication.lock().preauth.clone();
             let key = signing_key(negotiated, key, &preauth).ok_or(NtStatus::LOGON_FAILURE)?;
             return self.bind(Arc::new(key));
         }
-        let preauth = self.setup.lock().preauth.clone();
+        let preauth = self.authentication.lock().preauth.clone();
         let keys = Keys::derive(negotiated, key, &preauth).ok_or(NtStatus::LOGON_FAILURE)?;
         let signing = Arc::clone(keys.signing());
         self.session.establish(negotiated, identity, keys, must_sign)?;
