@@ -84,7 +84,7 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
     if negotiated.cipher.is_some() && has_unsigned_share(ops) {
         negotiated.security_mode = SecurityMode::SIGNING_ENABLED;
     }
-    let hint = identity::hint();
+    let hint = identity::neg_token_init2();
     let answer = NegotiateResponse {
         contexts,
         security_mode: negotiated.security_mode,
@@ -212,7 +212,7 @@ pub(crate) fn multi_protocol(connection: &Connection, message: &[u8], now: Time)
         return None;
     }
     connection.take_ids(0, 1).ok()?;
-    let hint = identity::hint();
+    let hint = identity::neg_token_init2();
     let capabilities = Capabilities::LARGE_MTU;
     let body = response(&connection.service, now, Dialect::SMB2_WILDCARD, capabilities, &hint);
     let header = smb_wire::header::Header::request(smb_wire::header::Command::NEGOTIATE, 0, 0, 0);
