@@ -6,7 +6,7 @@ use crate::ntlm::acceptor::{PendingChallenge, challenge};
 use crate::ntlm::{self, Direction, Keys};
 use crate::refusal::{Malformed, Refusal};
 use crate::secret::SessionKey;
-use crate::spnego::{NegTokenInit, Mechanism, NegState, NegTokenResp};
+use crate::spnego::{Mechanism, NegState, NegTokenInit, NegTokenResp};
 use crate::time::FileTime;
 use std::mem;
 use std::net::IpAddr;
@@ -78,7 +78,9 @@ impl Acceptor {
             State::MechanismChosen(spnego) => NegTokenResp::parse(token)
                 .and_then(|response| response.token.ok_or(Malformed::SPNEGO.into()))
                 .and_then(|token| self.challenge(token, Some(spnego), now, random)),
-            State::ChallengeSent(challenged, spnego) => self.finish(challenged, spnego, token).map(Step::Done),
+            State::ChallengeSent(challenged, spnego) => {
+                self.finish(challenged, spnego, token).map(Step::Done)
+            }
             State::Finished => Err(Refusal::Finished),
         };
         stepped.unwrap_or_else(Step::Refused)

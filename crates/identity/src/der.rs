@@ -132,7 +132,8 @@ mod tests {
         assert_eq!(Reader::new(&bytes).field(2, OCTET_STRING).unwrap(), Some(&b"x"[..]));
         assert_eq!(Reader::new(&bytes).field(1, OCTET_STRING).unwrap(), None);
         assert!(Reader::new(&bytes).field(2, OID).is_err());
-        let two = element(context_tag(2), &[element(OCTET_STRING, b"x"), element(OCTET_STRING, b"y")].concat());
+        let two =
+            element(context_tag(2), &[element(OCTET_STRING, b"x"), element(OCTET_STRING, b"y")].concat());
         assert!(Reader::new(&two).field(2, OCTET_STRING).is_err());
     }
 }

@@ -4,7 +4,7 @@ use crate::authority::Random;
 use crate::ntlm::{Direction, Keys, initiator};
 use crate::refusal::{Malformed, Refusal};
 use crate::secret::{NtHash, SessionKey};
-use crate::spnego::{NegTokenInit, NegState, NegTokenResp, mechanism_list};
+use crate::spnego::{NegState, NegTokenInit, NegTokenResp, mechanism_list};
 use crate::time::FileTime;
 
 #[derive(Clone, Debug)]

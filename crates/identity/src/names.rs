@@ -1,4 +1,3 @@
-
 use crate::limits::{ACCOUNT_NAME_CHARS_MAX, NAME_UNITS_MAX};
 use crate::refusal::{Malformed, Refusal};
 use std::fmt;

@@ -35,8 +35,7 @@ impl Malformed {
     pub(crate) const DER: Self = Self("a DER element is truncated or unexpected");
     pub(crate) const SPNEGO: Self = Self("this is not the expected SPNEGO token");
     pub(crate) const NTLM: Self = Self("this is not the expected NTLM message");
-    pub(crate) const FIELD: Self =
-        Self("a field of an NTLM message is too long or outside of the message");
+    pub(crate) const FIELD: Self = Self("a field of an NTLM message is too long or outside of the message");
     pub(crate) const NAME: Self = Self("a name is not valid UTF-16");
     pub(crate) const RESPONSE: Self = Self("the NTLMv2 response is truncated or has invalid contents");
     pub(crate) const KEY: Self = Self("the session key is not 16 bytes long");
@@ -68,7 +67,9 @@ impl fmt::Display for Refusal {
             Self::WrongTarget(target) => {
                 write!(f, "the client's target is {target:?}, which is not this service")
             }
-            Self::Anonymous => f.write_str("the client gives no user name, and anonymous logins are disabled"),
+            Self::Anonymous => {
+                f.write_str("the client gives no user name, and anonymous logins are disabled")
+            }
             Self::Finished => f.write_str("the authentication has already ended"),
         }
     }

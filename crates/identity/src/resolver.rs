@@ -113,6 +113,7 @@ pub(crate) fn well_known() -> impl Iterator<Item = Principal> {
         of(NT_AUTHORITY, "Authenticated Users", Sid::authenticated_users()),
         of(NT_AUTHORITY, "SYSTEM", Sid::system()),
     ];
-    let aliases = BUILTIN_ALIASES.map(|(relative, name)| of(BUILTIN, name, Sid::builtin().with_rid(relative)));
+    let aliases =
+        BUILTIN_ALIASES.map(|(relative, name)| of(BUILTIN, name, Sid::builtin().with_rid(relative)));
     groups.into_iter().chain(aliases)
 }

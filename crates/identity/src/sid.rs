@@ -191,7 +191,8 @@ impl std::str::FromStr for Sid {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        parse(text).ok_or_else(|| format!("{text:?} is not a security identifier such as S-1-5-21-1-2-3-1000"))
+        parse(text)
+            .ok_or_else(|| format!("{text:?} is not a security identifier such as S-1-5-21-1-2-3-1000"))
     }
 }
 
@@ -250,9 +251,12 @@ mod tests {
         }
         assert_eq!(Sid::unix_user(u32::MAX).mapped_id(&machine), number(u32::MAX, false, false));
         assert_eq!(Sid::unix_group(5).mapped_id(&machine), number(5, true, false));
-        for other in
-            [Sid::machine([7, 8, 10]).user(1), machine.with_rid(FIRST_RID - 1), Sid::everyone(), Sid::from_parts(22, [3, 1])]
-        {
+        for other in [
+            Sid::machine([7, 8, 10]).user(1),
+            machine.with_rid(FIRST_RID - 1),
+            Sid::everyone(),
+            Sid::from_parts(22, [3, 1]),
+        ] {
             assert_eq!(other.mapped_id(&machine), None, "{other}");
         }
     }

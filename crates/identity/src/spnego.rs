@@ -98,8 +98,9 @@ impl<'a> NegTokenInit<'a> {
 
 impl<'a> NegTokenResp<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
-        let mut fields =
-            Reader::new(Reader::new(Reader::new(bytes).only(der::context_tag(RESPONSE_TAG))?).only(der::SEQUENCE)?);
+        let mut fields = Reader::new(
+            Reader::new(Reader::new(bytes).only(der::context_tag(RESPONSE_TAG))?).only(der::SEQUENCE)?,
+        );
         let state = match fields.field(0, der::ENUMERATED)? {
             None => None,
             Some([0]) => Some(NegState::AcceptCompleted),
@@ -108,8 +109,10 @@ impl<'a> NegTokenResp<'a> {
             Some([3]) => Some(NegState::RequestMic),
             Some(_) => return Err(Malformed::SPNEGO.into()),
         };
-        let mechanism =
-            fields.field(1, der::OID)?.map(|oid| mechanism_by_oid(oid).ok_or(Refusal::NoMechanism)).transpose()?;
+        let mechanism = fields
+            .field(1, der::OID)?
+            .map(|oid| mechanism_by_oid(oid).ok_or(Refusal::NoMechanism))
+            .transpose()?;
         let token = fields.field(2, der::OCTET_STRING)?;
         let mic = fields.field(3, der::OCTET_STRING)?;
         if fields.is_empty() {

@@ -1,7 +1,7 @@
 //! Whole exchanges between a client and a server.
 
 use crate::der;
-use crate::spnego::{NegTokenInit, Mechanism, NegState, NegTokenResp, mechanism_list};
+use crate::spnego::{Mechanism, NegState, NegTokenInit, NegTokenResp, mechanism_list};
 use crate::*;
 use std::sync::Arc;
 
@@ -99,7 +99,9 @@ fn mapping_change_during_exchange_keeps_the_proven_user() {
         };
         let users = vec![user_of("alice", 1000, "secret"), user_of("bob", 1001, "other")];
         let mapping = Mapping { windows: "HOME\\a.b".parse().unwrap(), user: user.parse().unwrap() };
-        Accounts::empty(Sid::machine([1, 2, 3]), "FILES").with_entries(users, vec![], vec![mapping], None).unwrap()
+        Accounts::empty(Sid::machine([1, 2, 3]), "FILES")
+            .with_entries(users, vec![], vec![mapping], None)
+            .unwrap()
     };
     let shared = SharedAccounts::new(rule("alice"));
     let authority = || Authority { accounts: shared.clone(), ..authority() };

@@ -1,4 +1,3 @@
-
 use std::time::Duration;
 
 /// `FILETIME`, MS-DTYP §2.3.3: steps of 100 ns since 1601-01-01 UTC.

@@ -111,10 +111,13 @@ impl SmbFrontend {
         let address = listener.local_addr()?;
         let random = Box::new(state::must_random);
         let service = Service::new(Arc::clone(&namespace), server_names(), accounts, random);
-        let service = service.within(listen.ipv6_prefix.networks());
-        let mut service = service.called(logins.names).anonymous(logins.anonymous).multichannel(multichannel);
+        let service = service.with_networks(listen.ipv6_prefix.networks());
+        let mut service = service
+            .with_target_names(logins.names)
+            .with_anonymous_logins(logins.anonymous)
+            .with_multichannel(multichannel);
         if let Some(opens) = opens {
-            service = service.keeping(opens);
+            service = service.with_persistent_opens(opens);
         }
         let restored = service.restore().context("cannot read what SMB clients had open")?;
         if restored > 0 {
@@ -147,7 +150,7 @@ impl SmbFrontend {
     /// What ends the sessions of users, and the connections to volumes, that are there no longer.
     pub(crate) fn end_what_is_gone(&self) -> Task {
         let service = Arc::clone(&self.service);
-        Task::new("sessions", TICK, move || service.end_what_is_gone())
+        Task::new("sessions", TICK, move || service.expire())
     }
 
     /// The commands that mount what is served, a line each.

@@ -38,7 +38,7 @@ struct Options {
     size: Option<LitInt>,
     end: Option<LitInt>,
     pad: Option<LitInt>,
-    place: Vec<LocationPart>,
+    location: Vec<LocationPart>,
     optional: bool,
 }
 
@@ -51,9 +51,9 @@ impl Options {
                     "size" => options.size = Some(meta.value()?.parse()?),
                     "end" => options.end = Some(meta.value()?.parse()?),
                     "pad" => options.pad = Some(meta.value()?.parse()?),
-                    "offset" => options.place.push(LocationPart::Offset(meta.value()?.parse()?)),
-                    "length" => options.place.push(LocationPart::Length(meta.value()?.parse()?)),
-                    "gap" => options.place.push(LocationPart::Gap(meta.value()?.parse()?)),
+                    "offset" => options.location.push(LocationPart::Offset(meta.value()?.parse()?)),
+                    "length" => options.location.push(LocationPart::Length(meta.value()?.parse()?)),
+                    "gap" => options.location.push(LocationPart::Gap(meta.value()?.parse()?)),
                     "optional" => options.optional = true,
                     _ => return Err(meta.error("unknown option")),
                 }
@@ -160,7 +160,7 @@ impl Statements {
             self.write.extend(quote!(w.zeros(#pad);));
             self.read.extend(quote!(r.skip(#pad)?;));
         }
-        if options.place.is_empty() {
+        if options.location.is_empty() {
             self.write.extend(quote!(::smb_wire::Encode::encode(&#value, w);));
             self.read.extend(quote!(let #local = ::smb_wire::Decode::decode(r)?;));
             return Ok(());
@@ -173,7 +173,7 @@ impl Statements {
         let placed = format_ident!("{local}_placed");
         self.write_buffers.extend(quote!(let #placed = w.buffer(&#value, #optional);));
         let (mut offset, mut length) = (quote!(::core::option::Option::None), None);
-        for part in &options.place {
+        for part in &options.location {
             match part {
                 LocationPart::Gap(gap) => {
                     self.write.extend(quote!(w.zeros(#gap);));
@@ -195,7 +195,7 @@ impl Statements {
         let length = length.ok_or_else(|| Error::new(field.span(), "a buffer needs a length"))?;
         self.read_buffers.extend(quote! {
             let #local = ::smb_wire::DecodeBuffer::decode_buffer(
-                r, ::smb_wire::Place { offset: #offset, length: #length },
+                r, ::smb_wire::BufferLocation { offset: #offset, length: #length },
             )?;
         });
         Ok(())

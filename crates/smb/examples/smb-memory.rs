@@ -60,7 +60,7 @@ fn main() -> Result<(), Failure> {
     );
     let listener = TcpListener::bind(&args.listen)?;
     let _server = Server::start(
-        Arc::new(service.anonymous(args.anonymous).multichannel(!args.single_connection)),
+        Arc::new(service.with_anonymous_logins(args.anonymous).with_multichannel(!args.single_connection)),
         vec![listener],
         Settings::for_descriptors(2, DESCRIPTORS),
     )?;

@@ -19,12 +19,12 @@ pub fn path(bytes: &[u8]) -> bool {
     let Ok((path, part)) = path_and_part(&wire, Naming::Windows) else { return false };
     for name in &path {
         assert!(is_inside(name));
-        let told = to_wire(name, Naming::Windows).expect("what a client has named can be told");
-        assert_eq!(component(&told, Naming::Windows).as_ref(), Ok(name));
+        let stored = to_wire(name, Naming::Windows).expect("what a client has named can be told");
+        assert_eq!(component(&stored, Naming::Windows).as_ref(), Ok(name));
     }
     if let Part::Stream(name) = part {
-        let told = stream_to_wire(&name).expect("what a client has named can be told");
-        assert!(!told.is_empty() && wire.windows(told.len()).any(|part| part == told));
+        let stored = stream_to_wire(&name).expect("what a client has named can be told");
+        assert!(!stored.is_empty() && wire.windows(stored.len()).any(|part| part == stored));
     }
     true
 }
@@ -55,10 +55,10 @@ pub fn pattern(bytes: &[u8]) -> bool {
     let Some((&length, bytes)) = bytes.split_first() else { return false };
     let wire = units(bytes);
     let (pattern, name) = wire.split_at(usize::from(length).min(wire.len()));
-    let Some(wanted) = Pattern::new(pattern, Naming::Windows) else { return false };
-    let matches = wanted.matches(name);
-    assert!(!wanted.is_everything() || matches);
-    assert!(!wanted.is_one_name() || matches == (folded(pattern) == folded(name)));
+    let Some(parsed) = Pattern::new(pattern, Naming::Windows) else { return false };
+    let matches = parsed.matches(name);
+    assert!(!parsed.is_everything() || matches);
+    assert!(!parsed.is_one_name() || matches == (folded(pattern) == folded(name)));
     assert!(Pattern::new(&[0x2a], Naming::Windows).is_some_and(|all| all.matches(name)));
     matches
 }
@@ -100,20 +100,20 @@ mod tests {
     const ROUNDS: usize = 20_000;
 
     /// How many of so many random inputs are taken.
-    fn taken(mut next: impl FnMut(&mut Random) -> bool) -> usize {
+    fn accepted(mut next: impl FnMut(&mut Random) -> bool) -> usize {
         let mut random = Random(0x0bad_cafe);
         (0..ROUNDS).filter(|_| next(&mut random)).count()
     }
 
     #[test]
     fn paths_of_any_units() {
-        let good = taken(|random| path(&random.text(8)));
+        let good = accepted(|random| path(&random.text(8)));
         assert!((1000..ROUNDS - 1000).contains(&good), "{good}");
     }
 
     #[test]
     fn names_of_any_bytes() {
-        let good = taken(|random| {
+        let good = accepted(|random| {
             let mut bytes = random.text(5);
             bytes.retain(|byte| *byte != 0 && *byte != b'/');
             // Lone surrogates as WTF-8 has them, whole and in part.
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn patterns_of_any_units() {
-        let matched = taken(|random| {
+        let matched = accepted(|random| {
             let mut bytes = vec![u8::try_from(random.next() % 4).unwrap()];
             bytes.extend(random.text(9));
             pattern(&bytes)

@@ -11,7 +11,7 @@ use smb_wire::file::{
 };
 use smb_wire::info::{InfoType, QueryInfoFlags, QueryInfoRequest, SecurityInformation, SetInfoRequest};
 use smb_wire::types::{AccessMask, FileAttributes};
-use smb_wire::{Elsewhere, FileId, Utf16};
+use smb_wire::{ExternalBuffer, FileId, Utf16};
 
 /// Most bytes of a listing's page.
 pub(crate) const PAGE_BYTES: u32 = 64 << 10;
@@ -124,8 +124,8 @@ pub(crate) fn write(
     offset: u64,
     length: usize,
     flags: WriteFlags,
-) -> WriteRequest<Elsewhere> {
-    let data = Elsewhere { offset: 0, length };
+) -> WriteRequest<ExternalBuffer> {
+    let data = ExternalBuffer { offset: 0, length };
     WriteRequest { data, offset, file_id, channel: Channel::NONE, remaining_bytes: 0, flags }
 }
 

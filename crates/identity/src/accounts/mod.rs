@@ -376,7 +376,9 @@ impl Resolver for SharedAccounts {
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DuplicateName(name) => write!(f, "the name {name:?} is already in use; names are compared without case"),
+            Self::DuplicateName(name) => {
+                write!(f, "the name {name:?} is already in use; names are compared without case")
+            }
             Self::DuplicateId(id) => write!(f, "the number {id} is already in use"),
             Self::OutOfRange(id) => write!(f, "the number {id} is not in 1 to {ID_MAX}"),
             Self::UnknownUser(name) => write!(f, "there is no user {name:?}"),
@@ -560,7 +562,10 @@ mod tests {
         assert_eq!(with(vec![user("a", 1)], vec![group("g", 1, &["b"])], vec![]), stranger);
         assert_eq!(with(vec![user("a", 1)], vec![], vec![mapping("x", "b")]), stranger);
         let twice = vec![mapping(r"D\x", "a"), mapping(r"d\X", "a")];
-        assert_eq!(with(vec![user("a", 1)], vec![], twice), Some(Conflict::DuplicateMapping(r"d\X".to_owned())));
+        assert_eq!(
+            with(vec![user("a", 1)], vec![], twice),
+            Some(Conflict::DuplicateMapping(r"d\X".to_owned()))
+        );
         let many = (0..=ACCOUNTS_MAX).map(|_| user("a", 1)).collect();
         assert_eq!(with(many, vec![], vec![]), Some(Conflict::TooMany(ACCOUNTS_MAX)));
         assert!(with(vec![user("a", 1)], vec![group("a", 1, &["a"])], vec![]).is_none());

@@ -1,9 +1,9 @@
 //! The server's side of the three messages.
 
-use super::response::Ntlmv2Response;
 use super::flags::Flags;
 use super::keys::{ResponseKey, rc4k, verify_mic};
 use super::message::{Authenticate, Challenge, Mic, Negotiate};
+use super::response::Ntlmv2Response;
 use super::{Keys, REQUIRED, av_pairs};
 use crate::authority::{Account, Authority, MicPolicy, Random};
 use crate::names::{folded, from_utf16, utf16};
@@ -37,10 +37,12 @@ pub(crate) fn challenge(
     if !wanted.contains(REQUIRED) {
         return Err(Refusal::Weak("the client does not offer it"));
     }
-    let flags = wanted.intersection(Flags::OFFERED).union(Flags::TARGET_INFO).union(Flags::TARGET_TYPE_SERVER);
+    let flags =
+        wanted.intersection(Flags::OFFERED).union(Flags::TARGET_INFO).union(Flags::TARGET_TYPE_SERVER);
     let mut challenge = [0; 8];
     random(&mut challenge);
-    let (target, target_info) = (utf16(&authority.names.netbios), av_pairs::for_challenge(&authority.names, now));
+    let (target, target_info) =
+        (utf16(&authority.names.netbios), av_pairs::for_challenge(&authority.names, now));
     let message = Challenge { flags, challenge, target: &target, target_info: &target_info }.to_bytes();
     Ok(PendingChallenge { negotiate: negotiate.to_vec(), message, challenge, sent_time: now, flags })
 }

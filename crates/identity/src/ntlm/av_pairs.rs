@@ -82,7 +82,8 @@ pub(crate) fn for_challenge(names: &ServerNames, now: FileTime) -> Vec<u8> {
 /// The client's copy of the server's pairs, plus the MIC flag and the target name.
 pub(crate) fn for_response(server: &[u8], target_name: &str) -> Result<Vec<u8>, Refusal> {
     AvPairs::parse(server)?;
-    let end = server.len().checked_sub(4).filter(|&end| server[end..] == [0; 4]).ok_or(Malformed::RESPONSE)?;
+    let end =
+        server.len().checked_sub(4).filter(|&end| server[end..] == [0; 4]).ok_or(Malformed::RESPONSE)?;
     let mut bytes = server[..end].to_vec();
     push(&mut bytes, FLAGS, &HAS_MIC.to_le_bytes());
     push(&mut bytes, TARGET_NAME, &utf16(target_name));

@@ -1,4 +1,3 @@
-
 /// `NEGOTIATE`, MS-NLMP §2.2.2.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flags(pub(crate) u32);

@@ -1,10 +1,10 @@
 //! The client's side of the three messages, for load generators and tests.
 
-use super::response::temp;
+use super::av_pairs::{self, AvPairs};
 use super::flags::Flags;
 use super::keys::{ResponseKey, mic, rc4k};
 use super::message::{Authenticate, Challenge, Mic, Negotiate};
-use super::av_pairs::{self, AvPairs};
+use super::response::temp;
 use super::{Keys, REQUIRED};
 use crate::authority::Random;
 use crate::initiator::Credentials;
@@ -34,8 +34,9 @@ pub(crate) fn authenticate(
     let (mut client_challenge, mut exported) = ([0; 8], [0; 16]);
     random(&mut client_challenge);
     random(&mut exported);
-    let time =
-        AvPairs::parse(challenge.target_info)?.timestamp.map_or(now, |time| FileTime(u64::from_le_bytes(time)));
+    let time = AvPairs::parse(challenge.target_info)?
+        .timestamp
+        .map_or(now, |time| FileTime(u64::from_le_bytes(time)));
     let temp = temp(time, client_challenge, &av_pairs::for_response(challenge.target_info, target)?);
     let domain = utf16(&credentials.domain);
     let key = ResponseKey::new(&credentials.nt_hash, &credentials.user, &domain);

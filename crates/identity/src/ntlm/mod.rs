@@ -1,12 +1,12 @@
 //! NTLMv2 (MS-NLMP): NEGOTIATE, CHALLENGE and AUTHENTICATE. Older versions are refused.
 
 pub(crate) mod acceptor;
-mod response;
+mod av_pairs;
 mod flags;
 pub(crate) mod initiator;
 mod keys;
 mod message;
-mod av_pairs;
+mod response;
 #[cfg(test)]
 mod tests;
 

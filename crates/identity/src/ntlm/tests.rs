@@ -1,10 +1,10 @@
 //! Attacks with handmade messages, without SPNEGO, by an attacker that knows this code.
 
-use super::response::temp;
+use super::av_pairs;
 use super::flags::Flags;
 use super::keys::{ResponseKey, mic, rc4k};
 use super::message::{Authenticate, Challenge, Mic, Negotiate};
-use super::av_pairs;
+use super::response::temp;
 use crate::names::utf16;
 use crate::tests::{NOW, accounts, authority, counting};
 use crate::*;
@@ -291,7 +291,8 @@ fn null_session_is_anonymous_only_if_allowed() {
 
 #[test]
 fn other_service_target_is_refused() {
-    let http = Forger { pairs: |server| av_pairs::for_response(server, "HTTP/files").unwrap(), ..Forger::honest() };
+    let http =
+        Forger { pairs: |server| av_pairs::for_response(server, "HTTP/files").unwrap(), ..Forger::honest() };
     assert_eq!(http.refusal(), Refusal::WrongTarget("HTTP/files".to_owned()));
     let none = Forger { pairs: |server| av_pairs::for_response(server, "").unwrap(), ..Forger::honest() };
     session_key(none.against(authority()));

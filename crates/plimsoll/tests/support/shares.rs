@@ -28,7 +28,8 @@ impl Shares {
         let (uid, gid) = alice();
         let nt_hash = Some(NtHash::of_password(PASSWORD));
         let users = vec![User { name: "alice".parse().unwrap(), uid, gid, nt_hash }];
-        let accounts = Accounts::empty(Sid::machine([1, 2, 3]), "FILES").with_entries(users, vec![], vec![], None);
+        let accounts =
+            Accounts::empty(Sid::machine([1, 2, 3]), "FILES").with_entries(users, vec![], vec![], None);
         let service = Service::new(
             Arc::new(Arc::new(Namespace::new(exports)).into()),
             ServerNames::for_host("files.example.org"),

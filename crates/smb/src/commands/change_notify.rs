@@ -4,9 +4,9 @@
 
 use crate::limits::{NOTIFY_BYTES_MAX, TRANSACT_BYTES_MAX};
 use crate::metadata::names::{Naming, to_wire};
-use crate::request::context::{Done, Ops, Stop};
+use crate::request::context::{CommandError, CommandResult, RequestContext};
 use crate::state::open::Open;
-use crate::state::open::watch::Watching;
+use crate::state::open::watch::DirectoryWatch;
 use crate::state::pending::Interim;
 use smb_wire::dir::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter, OutputResponse};
 use smb_wire::notify::{NotifyAction, NotifyInformation, NotifyWriter};
@@ -17,7 +17,7 @@ use vfs::volume::change_notify::{Action, ChangeMask, ChangeRecord, WatchEvents, 
 use vfs::{FsError, Wait};
 
 /// What a request of a user asks to be told of, by who has `open` open.
-fn wish(open: &Open, user: u32, args: &ChangeNotifyRequest) -> WatchFilter {
+fn watch_filter(open: &Open, user: u32, args: &ChangeNotifyRequest) -> WatchFilter {
     let room = usize::try_from(args.output_buffer_length).unwrap_or(usize::MAX);
     WatchFilter {
         caller: open.disk.caller.clone(),
@@ -29,30 +29,34 @@ fn wish(open: &Open, user: u32, args: &ChangeNotifyRequest) -> WatchFilter {
 }
 
 /// MS-SMB2 §3.3.5.19.
-pub(crate) fn change_notify(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let args: ChangeNotifyRequest = Ops::decode(request)?;
-    let open = ops.open(args.file_id)?;
+pub(crate) fn change_notify(
+    cx: &mut RequestContext<'_>,
+    request: &[u8],
+    w: &mut Writer<'_>,
+) -> CommandResult {
+    let args: ChangeNotifyRequest = RequestContext::decode(request)?;
+    let open = cx.open(args.file_id)?;
     if !open.is_dir() || args.output_buffer_length > TRANSACT_BYTES_MAX {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     open.check(AccessMask::LIST_DIRECTORY)?;
-    if !ops.share_settings(&open.disk).change_notify {
+    if !cx.share_settings(&open.disk).change_notify {
         return Err(NtStatus::NOT_SUPPORTED.into());
     }
-    if let Some(news) = open.watched().and_then(Watching::take) {
-        return answer(ops, &news, args.output_buffer_length, w);
+    if let Some(news) = open.watched().and_then(DirectoryWatch::take) {
+        return write_reply(cx, &news, args.output_buffer_length, w);
     }
     // What may not wait watches nothing.
-    let waker = ops.waker(Some(open.id), NtStatus::NOTIFY_CLEANUP, Interim::OfLast)?;
-    let identity = ops.session()?.identity().ok_or(NtStatus::ACCESS_DENIED)?;
-    let watching = open.watching(|| wish(&open, identity.credential.uid, &args));
+    let waker = cx.waker(Some(open.id), NtStatus::NOTIFY_CLEANUP, Interim::OfLast)?;
+    let identity = cx.session()?.identity().ok_or(NtStatus::ACCESS_DENIED)?;
+    let watching = open.watching(|| watch_filter(&open, identity.credential.uid, &args));
     let watching = watching.map_err(|error| match error {
         FsError::Wait(Wait::Recall) => NtStatus::INSUFFICIENT_RESOURCES.into(),
-        error => Stop::from(error),
+        error => CommandError::from(error),
     })?;
     watching.wait(&waker);
-    let (async_id, watching) = (waker.asked().async_id, Arc::downgrade(&watching));
-    Err(ops.wait(Box::new(move || {
+    let (async_id, watching) = (waker.request().async_id, Arc::downgrade(&watching));
+    Err(cx.wait(Box::new(move || {
         if let Some(watching) = watching.upgrade() {
             watching.forget(async_id);
         }
@@ -60,19 +64,19 @@ pub(crate) fn change_notify(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_
     })))
 }
 
-fn answer(ops: &Ops<'_>, news: &WatchEvents, room: u32, w: &mut Writer<'_>) -> Done {
+fn write_reply(cx: &RequestContext<'_>, news: &WatchEvents, room: u32, w: &mut Writer<'_>) -> CommandResult {
     let bytes = match news {
         WatchEvents::DirectoryRemoved => return Err(NtStatus::DELETE_PENDING.into()),
         WatchEvents::Overflow => None,
-        WatchEvents::Changes(changes) => listed(changes, usize::try_from(room).unwrap_or(usize::MAX)),
+        WatchEvents::Changes(changes) => encode_changes(changes, usize::try_from(room).unwrap_or(usize::MAX)),
     };
     let output = bytes.as_deref().unwrap_or_default();
-    ops.reply(w, &OutputResponse { output })?;
+    cx.reply(w, &OutputResponse { output })?;
     Ok(if bytes.is_some() { NtStatus::SUCCESS } else { NtStatus::NOTIFY_ENUM_DIR })
 }
 
 /// The changes as a client is told them; `None` if there is no room for all, or none whose names it can be told.
-fn listed(changes: &[ChangeRecord], room: usize) -> Option<Vec<u8>> {
+fn encode_changes(changes: &[ChangeRecord], room: usize) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut w = Writer::new(&mut bytes);
     let mut writer = NotifyWriter::new(&w, room);

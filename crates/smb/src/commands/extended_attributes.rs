@@ -1,10 +1,10 @@
 //! Extended attributes: those of the storage that every protocol sees, by names that differ by more than case (MS-FSCC §2.4.16).
 
 use crate::limits::EAS_MAX;
-use crate::request::context::{Ops, Stop};
+use crate::request::context::{CommandError, RequestContext};
 use crate::state::open::Open;
 use crate::status::of_fs_error;
-use smb_wire::ea::{EaFlags, EaWriter, FullEa, asked_names, full_eas};
+use smb_wire::ea::{EaFlags, EaWriter, FullEa, full_eas, requested_names};
 use smb_wire::info::{QueryInfoFlags, QueryInfoRequest};
 use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Writer};
@@ -18,7 +18,7 @@ use vfs::{XATTR_OVERHEAD_BYTES, XATTRS_BYTES_MAX};
 const ENTRY_BYTES: usize = 12;
 
 /// A list that was asked for.
-pub(crate) struct Listed {
+pub(crate) struct EaList {
     pub(crate) bytes: Vec<u8>,
     /// Not all of it fitted.
     pub(crate) is_cut: bool,
@@ -50,11 +50,11 @@ pub(crate) fn apply(
     caller: &Caller,
     list: &[FullEa<'_>],
     pending: &mut PendingSync,
-) -> Result<(), Stop> {
-    let there = if list.is_empty() { Vec::new() } else { names(file, caller).map_err(refused)? };
+) -> Result<(), CommandError> {
+    let present = if list.is_empty() { Vec::new() } else { names(file, caller).map_err(ea_error)? };
     for ea in list {
         let same = |name: &&Vec<u8>| name.eq_ignore_ascii_case(ea.name);
-        let stored = there.iter().find(same).map_or(ea.name, Vec::as_slice);
+        let stored = present.iter().find(same).map_or(ea.name, Vec::as_slice);
         let done = if ea.value.is_empty() {
             file.remove_xattr(caller, stored, pending)
         } else {
@@ -62,7 +62,7 @@ pub(crate) fn apply(
         };
         match done {
             Err(FsError::NotFound) => {}
-            done => _ = done.map_err(refused)?,
+            done => _ = done.map_err(ea_error)?,
         }
     }
     Ok(())
@@ -74,24 +74,24 @@ pub(crate) fn clear(
     caller: &Caller,
     attrs: &Attrs,
     pending: &mut PendingSync,
-) -> Result<(), Stop> {
+) -> Result<(), CommandError> {
     if file.xattrs_size(attrs, Blocking::Allowed)?.count == 0 {
         return Ok(());
     }
-    for name in names(file, caller).map_err(refused)? {
+    for name in names(file, caller).map_err(ea_error)? {
         match file.remove_xattr(caller, &name, pending) {
             Err(FsError::NotFound) => {}
-            done => _ = done.map_err(refused)?,
+            done => _ = done.map_err(ea_error)?,
         }
     }
     Ok(())
 }
 
 /// SET_INFO with `FileFullEaInformation`.
-pub(crate) fn set(ops: &mut Ops<'_>, open: &Open, bytes: &[u8]) -> Result<(), Stop> {
+pub(crate) fn set(cx: &mut RequestContext<'_>, open: &Open, bytes: &[u8]) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_EA)?;
     let list = parse(bytes)?;
-    let done = apply(&open.file, &open.disk.caller, &list, ops.pending);
+    let done = apply(&open.file, &open.disk.caller, &list, cx.pending);
     if !list.is_empty() {
         // What comes before one that is refused is set.
         open.tell_modified(ChangeMask::XATTRS);
@@ -100,57 +100,61 @@ pub(crate) fn set(ops: &mut Ops<'_>, open: &Open, bytes: &[u8]) -> Result<(), St
 }
 
 /// `EaSize`: what a list of all attributes takes at most.
-pub(crate) fn size(ops: &Ops<'_>, open: &Open, attrs: &Attrs) -> Result<u32, Stop> {
-    let size = open.file.xattrs_size(attrs, ops.blocking)?;
+pub(crate) fn size(cx: &RequestContext<'_>, open: &Open, attrs: &Attrs) -> Result<u32, CommandError> {
+    let size = open.file.xattrs_size(attrs, cx.blocking)?;
     Ok(u32::try_from(size.bytes + size.count * ENTRY_BYTES).unwrap_or(u32::MAX))
 }
 
 /// QUERY_INFO with `FileFullEaInformation` (MS-FSA §2.1.5.12.12): from where the last one of this open ended, or those that are asked
 /// for by name.
-pub(crate) fn query(ops: &Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> Result<Listed, Stop> {
+pub(crate) fn query(
+    cx: &RequestContext<'_>,
+    open: &Open,
+    args: &QueryInfoRequest<'_>,
+) -> Result<EaList, CommandError> {
     open.check(AccessMask::READ_EA)?;
-    if ops.blocking == Blocking::Never {
-        return Err(Stop::WouldBlock);
+    if cx.blocking == Blocking::Never {
+        return Err(CommandError::WouldBlock);
     }
     let (file, caller) = (&open.file, &open.disk.caller);
     let is_single = args.flags.contains(QueryInfoFlags::RETURN_SINGLE_ENTRY);
-    let asked: Vec<&[u8]> = asked_names(args.input)
+    let requested: Vec<&[u8]> = requested_names(args.input)
         .take(EAS_MAX)
         .collect::<Result<_, _>>()
         .map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
-    let room = Room { bytes: args.output_buffer_length, is_single };
-    if !asked.is_empty() {
-        let there = names(file, caller).map_err(refused)?;
-        let entries = asked.into_iter().map(|name| {
-            let stored = there.iter().find(|stored| stored.eq_ignore_ascii_case(name));
+    let room = EaRoom { bytes: args.output_buffer_length, is_single };
+    if !requested.is_empty() {
+        let present = names(file, caller).map_err(ea_error)?;
+        let entries = requested.into_iter().map(|name| {
+            let stored = present.iter().find(|stored| stored.eq_ignore_ascii_case(name));
             let value = stored.map_or(Ok(Vec::new()), |stored| value_of(file, caller, stored))?;
-            Ok(Entry { name: name.to_vec(), value, cookie: 0 })
+            Ok(EaEntry { name: name.to_vec(), value, cookie: 0 })
         });
         return Ok(fill(room, entries)?.0.ok_or(NtStatus::NO_EAS_ON_FILE)?);
     }
     if args.flags.contains(QueryInfoFlags::RESTART_SCAN) {
-        open.next_ea.store(0, Ordering::Relaxed);
+        open.next_ea_entry.store(0, Ordering::Relaxed);
     }
-    let from = open.next_ea.load(Ordering::Relaxed);
-    let there = names_after(file, caller, from).map_err(refused)?;
-    let entries = there.into_iter().map(|(name, cookie)| {
+    let from = open.next_ea_entry.load(Ordering::Relaxed);
+    let present = names_after(file, caller, from).map_err(ea_error)?;
+    let entries = present.into_iter().map(|(name, cookie)| {
         let value = value_of(file, caller, &name)?;
-        Ok(Entry { name, value, cookie })
+        Ok(EaEntry { name, value, cookie })
     });
     let (listed, last) = fill(room, entries)?;
-    open.next_ea.store(last.unwrap_or(from), Ordering::Relaxed);
+    open.next_ea_entry.store(last.unwrap_or(from), Ordering::Relaxed);
     Ok(listed.ok_or(if from == 0 { NtStatus::NO_EAS_ON_FILE } else { NtStatus::NO_MORE_EAS })?)
 }
 
 /// An attribute, and where a list goes on after it.
-struct Entry {
+struct EaEntry {
     name: Vec<u8>,
     value: Vec<u8>,
     cookie: u64,
 }
 
 /// What a client has room for.
-struct Room {
+struct EaRoom {
     bytes: u32,
     /// It wants one.
     is_single: bool,
@@ -158,14 +162,14 @@ struct Room {
 
 /// As many of `entries` as there is room for, none if there are none; and the cookie of the last one.
 fn fill(
-    room: Room,
-    entries: impl Iterator<Item = Result<Entry, Stop>>,
-) -> Result<(Option<Listed>, Option<u64>), Stop> {
+    room: EaRoom,
+    entries: impl Iterator<Item = Result<EaEntry, CommandError>>,
+) -> Result<(Option<EaList>, Option<u64>), CommandError> {
     let (mut bytes, mut last, mut is_cut) = (Vec::new(), None, false);
     let mut w = Writer::new(&mut bytes);
     let mut writer = EaWriter::new(&w, usize::try_from(room.bytes).unwrap_or(usize::MAX));
     for entry in entries.take(if room.is_single { 1 } else { usize::MAX }) {
-        let Entry { name, value, cookie } = entry?;
+        let EaEntry { name, value, cookie } = entry?;
         // A value of 64 KiB, which NFS can set, is one byte longer than there is a number for.
         let value = &value[..value.len().min(usize::from(u16::MAX))];
         if !writer.push(&FullEa { flags: EaFlags::empty(), name: &name, value }, &mut w) {
@@ -177,14 +181,14 @@ fn fill(
     if is_cut && last.is_none() {
         return Err(NtStatus::BUFFER_TOO_SMALL.into());
     }
-    Ok((last.map(|_| Listed { bytes, is_cut }), last))
+    Ok((last.map(|_| EaList { bytes, is_cut }), last))
 }
 
 /// The value of an attribute; none if it went away meanwhile.
-fn value_of(file: &File, caller: &Caller, name: &[u8]) -> Result<Vec<u8>, Stop> {
+fn value_of(file: &File, caller: &Caller, name: &[u8]) -> Result<Vec<u8>, CommandError> {
     match file.get_xattr(caller, name) {
         Err(FsError::NotFound) => Ok(Vec::new()),
-        value => value.map_err(refused),
+        value => value.map_err(ea_error),
     }
 }
 
@@ -202,12 +206,12 @@ fn names_after(file: &File, caller: &Caller, cookie: u64) -> FsResult<Vec<(Vec<u
     Ok(names)
 }
 
-fn refused(error: FsError) -> Stop {
+fn ea_error(error: FsError) -> CommandError {
     match error {
         FsError::NotSupported => NtStatus::EAS_NOT_SUPPORTED.into(),
         FsError::NoSpace | FsError::FileTooBig => NtStatus::EA_TOO_LARGE.into(),
         FsError::NameTooLong | FsError::Invalid => NtStatus::INVALID_EA_NAME.into(),
-        FsError::Wait(Wait::Recall) => Stop::Delayed,
+        FsError::Wait(Wait::Recall) => CommandError::Delayed,
         error => of_fs_error(error).into(),
     }
 }

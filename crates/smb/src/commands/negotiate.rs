@@ -1,8 +1,8 @@
 //! NEGOTIATE: which dialect, which algorithms (MS-SMB2 §3.3.5.3, §3.3.5.4).
 
 use crate::limits::{DIALECTS_MAX, IO_BYTES_MAX, NEGOTIATE_CONTEXTS_MAX, TRANSACT_BYTES_MAX};
-use crate::request::context::{Done, Ops, Stop};
-use crate::request::export_access::visible;
+use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::export_access::visible_exports;
 use crate::state::connection::Connection;
 use crate::state::connection::negotiated::Negotiated;
 use crate::state::service::Service;
@@ -36,12 +36,12 @@ const MUST_SIGN: SecurityMode =
 const SALT_BYTES: usize = 32;
 
 /// MS-SMB2 §3.3.5.4.
-pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let args: NegotiateRequest<'_> = Ops::decode(request)?;
+pub(crate) fn negotiate(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+    let args: NegotiateRequest<'_> = RequestContext::decode(request)?;
     if args.dialects.is_empty() || args.dialects.len() > DIALECTS_MAX {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
-    let dialect = DIALECTS.into_iter().find(|known| args.dialects.contains(known));
+    let dialect = DIALECTS.into_iter().find(|dialect| args.dialects.contains(dialect));
     let dialect = dialect.ok_or(NtStatus::NOT_SUPPORTED)?;
     let mut negotiated = Negotiated {
         dialect,
@@ -61,10 +61,10 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
     if dialect != Dialect::SMB210 {
         // Told to those who say that they can (MS-SMB2 §3.3.5.4): some others stumble over it.
         let mut has = Capabilities::DIRECTORY_LEASING;
-        if ops.service.is_multichannel {
+        if cx.service.is_multichannel {
             has |= Capabilities::MULTI_CHANNEL;
         }
-        if ops.service.persistent.is_some() {
+        if cx.service.persistent.is_some() {
             has |= Capabilities::PERSISTENT_HANDLES;
         }
         negotiated.capabilities |= args.capabilities.and(has);
@@ -72,8 +72,8 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
     let mut salt = [0; SALT_BYTES];
     let mut contexts = Vec::new();
     if dialect == Dialect::SMB311 {
-        (ops.service.random)(&mut salt);
-        contexts = agree(&args.contexts, &mut negotiated, &salt, has_compressed_share(ops))?;
+        (cx.service.random)(&mut salt);
+        contexts = negotiate_contexts(&args.contexts, &mut negotiated, &salt, has_compressed_share(cx))?;
         if negotiated.signing == SigningAlgorithm::AES_GMAC {
             negotiated.capabilities = negotiated.capabilities.without(Capabilities::MULTI_CHANNEL);
         }
@@ -81,38 +81,38 @@ pub(crate) fn negotiate(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -
         negotiated.capabilities |= Capabilities::ENCRYPTION;
         negotiated.cipher = Some(Cipher::AES_128_CCM);
     }
-    if negotiated.cipher.is_some() && has_unsigned_share(ops) {
+    if negotiated.cipher.is_some() && has_unsigned_share(cx) {
         negotiated.security_mode = SecurityMode::SIGNING_ENABLED;
     }
     let hint = identity::neg_token_init2();
     let answer = NegotiateResponse {
         contexts,
         security_mode: negotiated.security_mode,
-        ..response(ops.service, ops.now, dialect, negotiated.capabilities, &hint)
+        ..response(cx.service, cx.now, dialect, negotiated.capabilities, &hint)
     };
-    ops.connection.settle(negotiated)?;
-    ops.connection.preauth().update(request);
-    ops.reply(w, &answer)
+    cx.connection.set_negotiated(negotiated)?;
+    cx.connection.preauth().update(request);
+    cx.reply(w, &answer)
 }
 
 /// Whether this client may use a share that needs no signatures. Whoever cannot encrypt signs in any case: encryption takes the
 /// place of signatures in shares that need them.
-fn has_unsigned_share(ops: &Ops<'_>) -> bool {
-    visible(ops).any(|(export, _)| !export.share.signing)
+fn has_unsigned_share(cx: &RequestContext<'_>) -> bool {
+    visible_exports(cx).any(|(export, _)| !export.share.signing)
 }
 
 /// Whether this client may use a share whose messages are compressed.
-fn has_compressed_share(ops: &Ops<'_>) -> bool {
-    visible(ops).any(|(export, _)| export.share.compression)
+fn has_compressed_share(cx: &RequestContext<'_>) -> bool {
+    visible_exports(cx).any(|(export, _)| export.share.compression)
 }
 
 /// What is answered to the contexts of a client with 3.1.1, and agreed on by that.
-fn agree<'a>(
+fn negotiate_contexts<'a>(
     contexts: &[NegotiateContext<'_>],
     negotiated: &mut Negotiated,
     salt: &'a [u8],
     compresses: bool,
-) -> Result<Vec<NegotiateContext<'a>>, Stop> {
+) -> Result<Vec<NegotiateContext<'a>>, CommandError> {
     if contexts.len() > NEGOTIATE_CONTEXTS_MAX {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
@@ -137,8 +137,8 @@ fn agree<'a>(
             }
             NegotiateContext::Signing(offered) => {
                 let has_channels = negotiated.capabilities.contains(Capabilities::MULTI_CHANNEL);
-                let liked = if has_channels { SIGNING_SHARED } else { SIGNING };
-                let chosen = liked.into_iter().find(|algorithm| offered.contains(algorithm));
+                let preferred = if has_channels { SIGNING_SHARED } else { SIGNING };
+                let chosen = preferred.into_iter().find(|algorithm| offered.contains(algorithm));
                 negotiated.signing = chosen.ok_or(NtStatus::INVALID_PARAMETER)?;
                 answers.push(NegotiateContext::Signing(vec![negotiated.signing]));
             }
@@ -207,8 +207,8 @@ fn response<'a>(
 /// The answer to a client that begins with SMB1 and has SMB2 as well: it asks again, in SMB2 (MS-SMB2 §3.3.5.3.1). `None` where
 /// it has nothing that we have.
 pub(crate) fn multi_protocol(connection: &Connection, message: &[u8], now: Time) -> Option<Vec<u8>> {
-    let asked = Smb1Negotiate::from_bytes(message).ok()?;
-    if !asked.offers(Smb1Negotiate::SMB2_WILDCARD) || connection.negotiated().is_some() {
+    let request = Smb1Negotiate::from_bytes(message).ok()?;
+    if !request.offers(Smb1Negotiate::SMB2_WILDCARD) || connection.negotiated().is_some() {
         return None;
     }
     connection.take_ids(0, 1).ok()?;
@@ -228,16 +228,16 @@ pub(crate) fn multi_protocol(connection: &Connection, message: &[u8], now: Time)
 }
 
 /// What a client that asks is told of the negotiation (MS-SMB2 §3.3.5.15.12); `None` if somebody on the way has changed it.
-pub(crate) fn validated(
+pub(crate) fn validate(
     negotiated: &Negotiated,
     service: &Service,
-    asked: &ValidateNegotiateRequest,
+    request: &ValidateNegotiateRequest,
 ) -> Option<ValidateNegotiateResponse> {
-    let best = DIALECTS.into_iter().find(|known| asked.dialects.contains(known));
+    let best = DIALECTS.into_iter().find(|dialect| request.dialects.contains(dialect));
     let is_same = best == Some(negotiated.dialect)
-        && asked.capabilities == negotiated.client_capabilities
-        && asked.guid == negotiated.client_guid
-        && asked.security_mode == negotiated.client_security_mode;
+        && request.capabilities == negotiated.client_capabilities
+        && request.guid == negotiated.client_guid
+        && request.security_mode == negotiated.client_security_mode;
     is_same.then_some(ValidateNegotiateResponse {
         capabilities: negotiated.capabilities,
         guid: service.guid,

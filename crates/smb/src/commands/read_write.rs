@@ -2,14 +2,14 @@
 
 use crate::limits::{IO_BYTES_MAX, SPLICE_BYTES_MIN};
 use crate::pipes;
-use crate::request::context::{Done, Ops, Stop};
+use crate::request::context::{CommandError, CommandResult, RequestContext};
 use smb_wire::file::{
-    CloseFlags, CloseRequest, CloseResponse, FlushRequest, READ_HEAD_SIZE, ReadFlags, ReadRequest,
+    CloseFlags, CloseRequest, CloseResponse, FlushRequest, READ_HEADER_SIZE, ReadFlags, ReadRequest,
     ReadResponse, WriteFlags, WriteRequest, WriteResponse,
 };
 use smb_wire::session::Empty;
 use smb_wire::types::AccessMask;
-use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
+use smb_wire::{Encode, ExternalBuffer, NtStatus, Writer};
 use std::os::fd::AsFd;
 use transport::Pipe;
 use vfs::claims::{IoKind, Span};
@@ -22,35 +22,35 @@ use vfs::{Access, Blocking, FsError, OpenFile, Stability, Wait};
 const READ_LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
 
 /// MS-SMB2 §3.3.5.12.
-pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let args: ReadRequest<'_> = Ops::decode(request)?;
-    if let Some(pipe) = ops.pipe(args.file_id)? {
-        return pipes::read(ops, &pipe, &args, w);
+pub(crate) fn read(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+    let args: ReadRequest<'_> = RequestContext::decode(request)?;
+    if let Some(pipe) = cx.pipe(args.file_id)? {
+        return pipes::read(cx, &pipe, &args, w);
     }
-    let open = ops.open(args.file_id)?;
+    let open = cx.open(args.file_id)?;
     if args.length > IO_BYTES_MAX {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     check_range(args.offset, args.length)?;
-    ops.compresses |=
-        args.flags.contains(ReadFlags::REQUEST_COMPRESSED) && ops.connection.compression().is_some();
+    cx.compresses |=
+        args.flags.contains(ReadFlags::REQUEST_COMPRESSED) && cx.connection.compression().is_some();
     let opened = open.data(Access::READ)?;
     let length = usize::try_from(args.length).unwrap_or(usize::MAX);
-    let data = Elsewhere { offset: READ_HEAD_SIZE, length: 0 };
+    let data = ExternalBuffer { offset: READ_HEADER_SIZE, length: 0 };
     ReadResponse { data, data_remaining: 0, flags: 0 }.encode(w);
-    w.truncate(READ_HEAD_SIZE);
+    w.truncate(READ_HEADER_SIZE);
     let start = w.position();
-    let pages = pages(ops, opened, args.offset, length);
+    let pages = pages(cx, opened, args.offset, length);
     let read = match &pages {
         Some(pages) => Ok(pages.held()),
-        None => opened.read(args.offset, length, w.buffer_mut(), ops.blocking),
+        None => opened.read(args.offset, length, w.buffer_mut(), cx.blocking),
     };
-    ops.count(Kind::Read, Transferred::default());
+    cx.count_transfer(Kind::Read, Transferred::default());
     if let Err(FsError::Wait(Wait::Storage)) = read {
-        ops.stats.read_from = Some(ReadSource::Storage);
+        cx.stats.read_from = Some(ReadSource::Storage);
     }
     if let Err(FsError::Wait(Wait::Recall)) = read {
-        return Err(ops.wait_for_io(&open, IoKind::Read, Span::clamped(args.offset, u64::from(args.length))));
+        return Err(cx.wait_for_io(&open, IoKind::Read, Span::clamped(args.offset, u64::from(args.length))));
     }
     let read = read?;
     debug_assert!(pages.is_some() || w.position() - start == read, "what is read is appended");
@@ -58,19 +58,19 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
     if read < minimum || read == 0 && length > 0 {
         return Err(NtStatus::END_OF_FILE.into());
     }
-    w.patch::<u8>(READ_LENGTH_AT - 2, READ_HEAD_SIZE);
+    w.patch::<u8>(READ_LENGTH_AT - 2, READ_HEADER_SIZE);
     w.patch::<u32>(READ_LENGTH_AT, read);
     if read == 0 {
         // A structure of odd size has one byte of its buffer at least.
         w.zeros(1);
     }
     if let Some(pages) = &pages {
-        ops.service.counts.count_spliced(pages.held());
+        cx.service.counters.count_spliced(pages.held());
     }
-    ops.pages = pages;
+    cx.pages = pages;
     open.set_position(args.offset + read as u64);
-    ops.count(Kind::Read, Transferred::read(read));
-    ops.stats.read_from = ops.stats.read_from.or(Some(match ops.blocking {
+    cx.count_transfer(Kind::Read, Transferred::read(read));
+    cx.stats.read_from = cx.stats.read_from.or(Some(match cx.blocking {
         Blocking::Never => ReadSource::Memory,
         Blocking::Allowed => ReadSource::Storage,
     }));
@@ -78,16 +78,16 @@ pub(crate) fn read(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Don
 }
 
 /// The file's own pages, where the reply may end with them and they can be had now (or the command may wait for them).
-fn pages(ops: &Ops<'_>, opened: &OpenFile<'_>, offset: u64, length: usize) -> Option<Pipe> {
-    if !ops.takes_pages || ops.compresses || length < SPLICE_BYTES_MIN {
+fn pages(cx: &RequestContext<'_>, opened: &OpenFile<'_>, offset: u64, length: usize) -> Option<Pipe> {
+    if !cx.takes_pages || cx.compresses || length < SPLICE_BYTES_MIN {
         return None;
     }
-    let left = opened.size(ops.blocking).ok()?.saturating_sub(offset);
-    let length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
+    let remaining = opened.size(cx.blocking).ok()?.saturating_sub(offset);
+    let length = length.min(usize::try_from(remaining).unwrap_or(usize::MAX));
     if length < SPLICE_BYTES_MIN {
         return None;
     }
-    let descriptor = opened.pages(offset, length, ops.blocking)?;
+    let descriptor = opened.pages(offset, length, cx.blocking)?;
     let mut pipe = Pipe::take().ok()?;
     match pipe.fill(descriptor.as_fd(), offset, length) {
         Ok(got) if got == length => Some(pipe),
@@ -104,12 +104,12 @@ fn check_range(offset: u64, length: u32) -> Result<(), NtStatus> {
 }
 
 /// MS-SMB2 §3.3.5.13.
-pub(crate) fn write(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let args: WriteRequest<&[u8]> = Ops::decode(request)?;
-    if let Some(pipe) = ops.pipe(args.file_id)? {
-        return pipes::write(ops, &pipe, &args, w);
+pub(crate) fn write(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+    let args: WriteRequest<&[u8]> = RequestContext::decode(request)?;
+    if let Some(pipe) = cx.pipe(args.file_id)? {
+        return pipes::write(cx, &pipe, &args, w);
     }
-    let open = ops.open(args.file_id)?;
+    let open = cx.open(args.file_id)?;
     let length = u32::try_from(args.data.len()).unwrap_or(u32::MAX);
     if length > IO_BYTES_MAX {
         return Err(NtStatus::INVALID_PARAMETER.into());
@@ -123,68 +123,70 @@ pub(crate) fn write(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         // It may append alone. Windows looks at that only where files are opened on the server itself.
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    ops.count(Kind::Write, Transferred::default());
+    cx.count_transfer(Kind::Write, Transferred::default());
     if length > 0 {
-        let change = match opened.write(offset, args.data, stability, ops.pending) {
+        let change = match opened.write(offset, args.data, stability, cx.pending) {
             Err(FsError::Wait(Wait::Recall)) => {
-                return Err(ops.wait_for_io(&open, IoKind::Write, Span::clamped(offset, u64::from(length))));
+                return Err(cx.wait_for_io(&open, IoKind::Write, Span::clamped(offset, u64::from(length))));
             }
             change => change?,
         };
-        open.keep_written(&change, ops.pending)?;
-        open.tell_written(&change);
+        open.restore_modified(&change, cx.pending)?;
+        open.notify_written(&change);
     }
     open.set_position(offset + u64::from(length));
-    ops.count(Kind::Write, Transferred::written(args.data.len()));
-    ops.reply(w, &WriteResponse { count: length, remaining: 0 })
+    cx.count_transfer(Kind::Write, Transferred::written(args.data.len()));
+    cx.reply(w, &WriteResponse { count: length, remaining: 0 })
 }
 
 /// MS-SMB2 §3.3.5.11.
-pub(crate) fn flush(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let args: FlushRequest = Ops::decode(request)?;
-    if ops.pipe(args.file_id)?.is_some() {
+pub(crate) fn flush(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+    let args: FlushRequest = RequestContext::decode(request)?;
+    if cx.pipe(args.file_id)?.is_some() {
         // What is written is answered at once.
-        return ops.reply(w, &Empty);
+        return cx.reply(w, &Empty);
     }
-    let open = ops.open(args.file_id)?;
+    let open = cx.open(args.file_id)?;
     open.check(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA)?;
     if let Some(opened) = open.opened() {
-        opened.schedule_sync(Stability::File, ops.pending);
+        opened.schedule_sync(Stability::File, cx.pending);
     }
-    ops.reply(w, &Empty)
+    cx.reply(w, &Empty)
 }
 
 /// MS-SMB2 §3.3.5.10.
-pub(crate) fn close(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let args: CloseRequest = Ops::decode(request)?;
-    if let Some(pipe) = ops.pipe(args.file_id)? {
-        let removed = ops.session()?.remove_pipe(&ops.service.counts, pipe.id);
-        removed.ok_or(Stop::Status(NtStatus::FILE_CLOSED))?;
-        return ops.reply(w, &CloseResponse::default());
+pub(crate) fn close(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+    let args: CloseRequest = RequestContext::decode(request)?;
+    if let Some(pipe) = cx.pipe(args.file_id)? {
+        let removed = cx.session()?.remove_pipe(&cx.service.counters, pipe.id);
+        removed.ok_or(CommandError::Status(NtStatus::FILE_CLOSED))?;
+        return cx.reply(w, &CloseResponse::default());
     }
-    let open = ops.open(args.file_id)?;
-    ops.session()?.remove_open(&ops.service.counts, open.id).ok_or(Stop::Status(NtStatus::FILE_CLOSED))?;
-    let shown = match args.flags.contains(CloseFlags::POSTQUERY_ATTRIB) {
-        true => open.file.attrs(Blocking::Allowed).and_then(|attrs| open.shown(&attrs)).ok(),
+    let open = cx.open(args.file_id)?;
+    cx.session()?
+        .remove_open(&cx.service.counters, open.id)
+        .ok_or(CommandError::Status(NtStatus::FILE_CLOSED))?;
+    let file_info = match args.flags.contains(CloseFlags::POSTQUERY_ATTRIB) {
+        true => open.file.attrs(Blocking::Allowed).and_then(|attrs| open.file_info(&attrs)).ok(),
         false => None,
     };
-    if open.listing.is_some() || open.deletes() {
+    if open.parent_lease.is_some() || open.deletes() {
         // A client takes no break of a listing that it has not heard the change of.
-        ops.unanswered.push(open.disk.claimant.breaks.pause());
+        cx.reply_guards.push(open.disk.claim_holder.breaks.pause());
     }
-    ops.service.let_go(&open);
+    cx.service.release_open(&open);
     open.disk.delete_closed_file(&open.file);
-    let response = shown.map_or(CloseResponse::default(), |shown| CloseResponse {
+    let response = file_info.map_or(CloseResponse::default(), |file_info| CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,
-        creation_time: shown.created,
-        last_access_time: shown.accessed,
-        last_write_time: shown.written,
-        change_time: shown.changed,
-        allocation_size: shown.allocation,
-        end_of_file: shown.size,
-        file_attributes: shown.attributes,
+        creation_time: file_info.created,
+        last_access_time: file_info.accessed,
+        last_write_time: file_info.written,
+        change_time: file_info.changed,
+        allocation_size: file_info.allocation,
+        end_of_file: file_info.size,
+        file_attributes: file_info.attributes,
     });
-    ops.reply(w, &response)
+    cx.reply(w, &response)
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use crate::limits::{ANONYMOUS_TREES_MAX, SESSION_TREES_MAX};
 use crate::metadata::names::{folded, is_spelled};
-use crate::request::context::{Done, Ops, Stop};
-use crate::request::export_access::{IPC, is_sealed, origin, share_flags};
+use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::export_access::{IPC, is_sealed, request_origin, share_flags};
 use crate::state::connection::Connection;
 use crate::state::session::Session;
-use crate::state::tree::{Disk, Share, share_name};
+use crate::state::tree::{DiskShare, Share, share_name};
 use smb_wire::header::Routing;
 use smb_wire::session::Empty;
 use smb_wire::tree::{
@@ -18,47 +18,47 @@ use std::sync::{Arc, Weak};
 use vfs::Export;
 
 /// MS-SMB2 §3.3.5.7.
-pub(crate) fn connect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let args: TreeConnectRequest<'_> = Ops::decode(request)?;
+pub(crate) fn connect(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+    let args: TreeConnectRequest<'_> = RequestContext::decode(request)?;
     if args.flags.contains(TreeConnectFlags::EXTENSION_PRESENT) {
         return Err(NtStatus::NOT_SUPPORTED.into());
     }
-    let session = Arc::clone(ops.session()?);
+    let session = Arc::clone(cx.session()?);
     let path: Vec<u16> = args.path.units().collect();
     let name = share_of(&path).ok_or(NtStatus::BAD_NETWORK_NAME)?;
     let share = if folded(name) == folded(&IPC.encode_utf16().collect::<Vec<_>>()) {
         Share::Pipe
     } else {
-        Share::Disk(Arc::new(disk(ops, &session, name)?))
+        Share::Disk(Arc::new(disk(cx, &session, name)?))
     };
     let response = TreeConnectResponse {
         share_type: if matches!(share, Share::Pipe) { ShareType::PIPE } else { ShareType::DISK },
         share_flags: match &share {
             Share::Disk(disk) => {
-                let compresses = disk.export.share.compression && ops.connection.compression().is_some();
+                let compresses = disk.export.share.compression && cx.connection.compression().is_some();
                 share_flags(disk.must_seal, compresses, &disk.export)
             }
             Share::Pipe => ShareFlags::NO_CACHING,
         },
-        capabilities: capabilities(ops, &share),
+        capabilities: capabilities(cx, &share),
         maximal_access: maximal_access(&share),
     };
     let trees_max = if session.is_anonymous() { ANONYMOUS_TREES_MAX } else { SESSION_TREES_MAX };
-    let tree_id = session.add_tree(&ops.service.counts, share, trees_max);
+    let tree_id = session.add_tree(&cx.service.counters, share, trees_max);
     let tree_id = tree_id.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
-    ops.header.routing = Routing::Sync { process_id: 0, tree_id };
-    ops.reply(w, &response)
+    cx.header.routing = Routing::Sync { process_id: 0, tree_id };
+    cx.reply(w, &response)
 }
 
 /// MS-SMB2 §3.3.5.8.
-pub(crate) fn disconnect(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let _: Empty = Ops::decode(request)?;
-    let tree = Arc::clone(ops.tree()?);
-    ops.service.end_tree(ops.session()?, &tree);
+pub(crate) fn disconnect(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+    let _: Empty = RequestContext::decode(request)?;
+    let tree = Arc::clone(cx.tree()?);
+    cx.service.end_tree(cx.session()?, &tree);
     if let Some(disk) = tree.disk() {
         disk.delete_closed();
     }
-    ops.reply(w, &Empty)
+    cx.reply(w, &Empty)
 }
 
 /// The share of `\\server\share`.
@@ -71,30 +71,28 @@ fn share_of(path: &[u16]) -> Option<&[u16]> {
 }
 
 /// The export of a share's name, as the session's user may use it.
-fn disk(ops: &Ops<'_>, session: &Arc<Session>, name: &[u16]) -> Result<Disk, Stop> {
+fn disk(cx: &RequestContext<'_>, session: &Arc<Session>, name: &[u16]) -> Result<DiskShare, CommandError> {
     // Of a session without a user, pipes are all there is.
     let identity = session.identity().ok_or(NtStatus::ACCESS_DENIED)?;
-    let wanted = folded(name);
-    let is_named = |export: &&Arc<Export>| is_spelled(share_name(export), &wanted);
-    let export = ops.namespace.exports().iter().find(is_named).ok_or(NtStatus::BAD_NETWORK_NAME)?;
-    let rule = export.rule(origin(ops)).ok_or(NtStatus::ACCESS_DENIED)?;
+    let folded_name = folded(name);
+    let is_named = |export: &&Arc<Export>| is_spelled(share_name(export), &folded_name);
+    let export = cx.namespace.exports().iter().find(is_named).ok_or(NtStatus::BAD_NETWORK_NAME)?;
+    let rule = export.rule(request_origin(cx)).ok_or(NtStatus::ACCESS_DENIED)?;
     // Without signatures, encryption is what tells changes on the way.
     let must_seal = is_sealed(export, rule) || export.share.signing && !session.must_sign();
-    if must_seal && !can_seal(ops.connection) {
+    if must_seal && !can_seal(cx.connection) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let client: Weak<Session> = Arc::downgrade(session);
     let caller = rule.caller(&identity.credential);
     let uid = identity.credential.uid;
-    Ok(Disk::new(client, export, caller, (uid, must_seal), Some(origin(ops))))
+    Ok(DiskShare::new(client, export, caller, (uid, must_seal), Some(request_origin(cx))))
 }
 
 /// `Capabilities` of a share.
-fn capabilities(ops: &Ops<'_>, share: &Share) -> ShareCapabilities {
+fn capabilities(cx: &RequestContext<'_>, share: &Share) -> ShareCapabilities {
     match share {
-        Share::Disk(disk) if ops.is_continuously_available(disk) => {
-            ShareCapabilities::CONTINUOUS_AVAILABILITY
-        }
+        Share::Disk(disk) if cx.is_continuously_available(disk) => ShareCapabilities::CONTINUOUS_AVAILABILITY,
         Share::Disk(_) | Share::Pipe => ShareCapabilities::empty(),
     }
 }

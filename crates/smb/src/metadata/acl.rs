@@ -8,7 +8,7 @@ use smb_wire::{Decode, NtStatus};
 use vfs::acl::{self, ACL_ENTRIES_MAX, AclEntry, Effect, Inherit, Principal, Rights};
 
 /// What of `Control` is said of a list.
-const SAID: Control = Control(Control::DACL_PROTECTED.0 | Control::DACL_AUTO_INHERITED.0);
+const SETTABLE_CONTROL: Control = Control(Control::DACL_PROTECTED.0 | Control::DACL_AUTO_INHERITED.0);
 
 /// A file's list, and what its descriptor says of it. A null list is one that is present and not there.
 pub(crate) fn to_wire(resolver: &dyn Resolver, list: &acl::Acl) -> Result<(Control, Option<Acl>), NtStatus> {
@@ -48,7 +48,7 @@ pub(crate) fn from_wire(
     let hands_on = Control::DACL_AUTO_INHERITED | Control::DACL_COMPUTED_INHERITANCE_REQUIRED;
     Ok(acl::Acl {
         entries,
-        is_protected: (descriptor.control & SAID).contains(Control::DACL_PROTECTED),
+        is_protected: (descriptor.control & SETTABLE_CONTROL).contains(Control::DACL_PROTECTED),
         is_auto_inherited: descriptor.control.contains(hands_on),
     })
 }
@@ -70,7 +70,7 @@ fn entry_of(resolver: &dyn Resolver, ace: &Ace) -> Result<AclEntry, NtStatus> {
 
 fn principal_of(resolver: &dyn Resolver, sid: &Sid) -> Result<Principal, NtStatus> {
     let (ours, _) = OurSid::from_bytes(sid.as_bytes()).ok_or(NtStatus::INVALID_SID)?;
-    if let Some((_, principal)) = well_known().into_iter().find(|(known, _)| *known == ours) {
+    if let Some((_, principal)) = well_known().into_iter().find(|(sid, _)| *sid == ours) {
         return Ok(principal);
     }
     Ok(match resolver.id_of(&ours) {
@@ -85,8 +85,8 @@ fn sid_of(resolver: &dyn Resolver, who: &Principal) -> Result<Sid, NtStatus> {
         Principal::User(uid) => resolver.user_sid(*uid).to_bytes(),
         Principal::Group(gid) => resolver.group_sid(*gid).to_bytes(),
         Principal::Stranger(bytes) => bytes.to_vec(),
-        known => {
-            let found = well_known().into_iter().find(|(_, principal)| principal == known);
+        sid => {
+            let found = well_known().into_iter().find(|(_, principal)| principal == sid);
             found.ok_or(NtStatus::INTERNAL_ERROR)?.0.to_bytes()
         }
     };

@@ -11,7 +11,7 @@ pub(crate) const WRITE_BITS: u32 = 0o222;
 const NO_SIZE: u64 = 0;
 
 /// Attributes that are kept with a file as a client sets them (MS-FSA §2.1.5.15.2).
-pub(crate) const KEPT: FileAttributes = FileAttributes(
+pub(crate) const STORED: FileAttributes = FileAttributes(
     FileAttributes::HIDDEN.0
         | FileAttributes::SYSTEM.0
         | FileAttributes::READONLY.0
@@ -21,11 +21,11 @@ pub(crate) const KEPT: FileAttributes = FileAttributes(
         | FileAttributes::NOT_CONTENT_INDEXED.0,
 );
 /// Attributes that are kept, and that FSCTLs set.
-const KEPT_BY_FSCTL: FileAttributes = FileAttributes::SPARSE_FILE;
+const STORED_BY_FSCTL: FileAttributes = FileAttributes::SPARSE_FILE;
 
 /// Attributes as they are on the wire: what the file system says, and what is kept besides ([`Kept`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct FileInfo {
     pub(crate) attributes: FileAttributes,
     pub(crate) reparse_tag: Option<ReparseTag>,
     pub(crate) created: FileTime,
@@ -48,24 +48,24 @@ pub(crate) fn reparse_tag(file_type: FileType) -> Option<ReparseTag> {
     })
 }
 
-impl Shown {
-    pub(crate) fn of(attrs: &Attrs, kept: &ExtraAttrs) -> Self {
-        Self::with_base(attrs.file_type, attrs, kept)
+impl FileInfo {
+    pub(crate) fn of(attrs: &Attrs, extra: &ExtraAttrs) -> Self {
+        Self::with_base(attrs.file_type, attrs, extra)
     }
 
     /// The same of what is a stream of a file of type `base`, or is that file.
-    pub(crate) fn with_base(base: FileType, attrs: &Attrs, kept: &ExtraAttrs) -> Self {
+    pub(crate) fn with_base(base: FileType, attrs: &Attrs, extra: &ExtraAttrs) -> Self {
         let is_dir = attrs.file_type == FileType::Directory;
         let reparse_tag = reparse_tag(attrs.file_type);
-        let mut attributes = kept_flags((attrs.file_type, base), kept);
+        let mut attributes = stored_flags((attrs.file_type, base), extra);
         // What nobody may write is read-only, whether anybody has said so or not.
-        let is_read_only = base == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !kept.is_listed;
-        let further = [
+        let is_read_only = base == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !extra.is_listed;
+        let auxiliary_request = [
             (is_dir, FileAttributes::DIRECTORY),
             (is_read_only, FileAttributes::READONLY),
             (reparse_tag.is_some(), FileAttributes::REPARSE_POINT),
         ];
-        for (_, attribute) in further.into_iter().filter(|(has, _)| *has) {
+        for (_, attribute) in auxiliary_request.into_iter().filter(|(has, _)| *has) {
             attributes |= attribute;
         }
         if attributes.is_empty() {
@@ -74,10 +74,10 @@ impl Shown {
         Self {
             attributes,
             reparse_tag,
-            created: shown_time(kept.born_or_modified(attrs)),
-            accessed: shown_time(attrs.accessed),
-            written: shown_time(attrs.modified),
-            changed: shown_time(kept.changed(attrs)),
+            created: file_time(extra.born_or_modified(attrs)),
+            accessed: file_time(attrs.accessed),
+            written: file_time(attrs.modified),
+            changed: file_time(extra.changed(attrs)),
             allocation: if is_dir { NO_SIZE } else { attrs.used },
             size: if is_dir { NO_SIZE } else { attrs.size },
         }
@@ -86,18 +86,18 @@ impl Shown {
 
 /// The attributes that are kept with a file of type `base`, or that a new one has: as the file itself shows them, or a stream of it, of type
 /// `file_type`. Whether data are sparse is kept for all streams of a file together, and a directory has none itself.
-pub(crate) fn kept_flags((file_type, base): (FileType, FileType), kept: &ExtraAttrs) -> FileAttributes {
+pub(crate) fn stored_flags((file_type, base): (FileType, FileType), extra: &ExtraAttrs) -> FileAttributes {
     let default = match base {
         // A new file is to be archived (MS-FSA §2.1.5.1.1).
         FileType::Regular => FileAttributes::ARCHIVE,
         FileType::Directory => FileAttributes::empty(),
         _ => return FileAttributes::empty(),
     };
-    let possible = if file_type == FileType::Directory { KEPT } else { KEPT | KEPT_BY_FSCTL };
-    kept.flags.map_or(default, FileAttributes) & possible
+    let possible = if file_type == FileType::Directory { STORED } else { STORED | STORED_BY_FSCTL };
+    extra.flags.map_or(default, FileAttributes) & possible
 }
 
-pub(crate) fn shown_time(time: Time) -> FileTime {
+pub(crate) fn file_time(time: Time) -> FileTime {
     FileTime::from_unix(time.seconds, time.nanos)
 }
 
@@ -123,28 +123,28 @@ mod tests {
             change: 1,
             born: None,
         };
-        let file = Shown::of(&attrs(FileType::Regular, 0o644), &ExtraAttrs::default());
+        let file = FileInfo::of(&attrs(FileType::Regular, 0o644), &ExtraAttrs::default());
         assert_eq!((file.attributes, file.size, file.allocation), (FileAttributes::ARCHIVE, 5, 4096));
         assert_eq!(file.created, file.written, "the file was there then");
-        let read_only = Shown::of(&attrs(FileType::Regular, 0o444), &ExtraAttrs::default());
+        let read_only = FileInfo::of(&attrs(FileType::Regular, 0o444), &ExtraAttrs::default());
         assert_eq!(read_only.attributes, FileAttributes::ARCHIVE | FileAttributes::READONLY);
-        let dir = Shown::of(&attrs(FileType::Directory, 0o555), &ExtraAttrs::default());
+        let dir = FileInfo::of(&attrs(FileType::Directory, 0o555), &ExtraAttrs::default());
         assert_eq!((dir.attributes, dir.size), (FileAttributes::DIRECTORY, 0));
-        let link = Shown::of(&attrs(FileType::Symlink, 0o777), &ExtraAttrs::default());
+        let link = FileInfo::of(&attrs(FileType::Symlink, 0o777), &ExtraAttrs::default());
         assert_eq!(link.reparse_tag, Some(ReparseTag::SYMLINK));
         assert_eq!(link.attributes, FileAttributes::REPARSE_POINT);
         let keeps = |file_type, mode, flags: FileAttributes| {
-            let mut kept = ExtraAttrs::default();
-            kept.flags = Some(flags.0);
-            Shown::of(&attrs(file_type, mode), &kept).attributes
+            let mut extra = ExtraAttrs::default();
+            extra.flags = Some(flags.0);
+            FileInfo::of(&attrs(file_type, mode), &extra).attributes
         };
         assert_eq!(keeps(FileType::Regular, 0o644, FileAttributes::empty()), FileAttributes::NORMAL);
         let all = FileAttributes(u32::MAX);
         assert_eq!(
             keeps(FileType::Regular, 0o644, all),
-            KEPT | KEPT_BY_FSCTL,
+            STORED | STORED_BY_FSCTL,
             "what is no attribute of it is none"
         );
-        assert_eq!(keeps(FileType::Directory, 0o755, all), KEPT | FileAttributes::DIRECTORY);
+        assert_eq!(keeps(FileType::Directory, 0o755, all), STORED | FileAttributes::DIRECTORY);
     }
 }

@@ -12,7 +12,7 @@ use vfs::model::attrs::MODE_BITS;
 use vfs::{Attrs, FileType, PosixAcl};
 
 /// What an owner may do besides.
-const OF_OWNERS: AccessMask =
+const OWNER_RIGHTS: AccessMask =
     AccessMask(AccessMask::WRITE_ATTRIBUTES.0 | AccessMask::WRITE_DAC.0 | AccessMask::WRITE_OWNER.0);
 /// The permissions among the bits of a mode.
 const PERMISSIONS: u32 = 0o777;
@@ -50,7 +50,7 @@ impl Classes {
         let deny =
             |mask: AccessMask, sid| (!mask.is_empty()).then(|| Ace::deny(AceFlags::empty(), mask, sid));
         let entries = [
-            Some(allow(owners | OF_OWNERS, self.owner)),
+            Some(allow(owners | OWNER_RIGHTS, self.owner)),
             deny(denied(owners, groups | others), self.owner),
             Some(allow(groups, self.group)),
             deny(denied(groups, others), self.group),
@@ -73,7 +73,7 @@ impl Classes {
         };
         let entry = |(effect, who, bits): (Effect, AclTag, u32)| {
             let (sid, more) = match who {
-                AclTag::Owner => (self.owner, OF_OWNERS),
+                AclTag::Owner => (self.owner, OWNER_RIGHTS),
                 AclTag::User(uid) => (wire_sid(&resolver.user_sid(uid))?, AccessMask::empty()),
                 AclTag::OwningGroup => (self.group, AccessMask::empty()),
                 AclTag::Group(gid) => (wire_sid(&resolver.group_sid(gid))?, AccessMask::empty()),
@@ -96,9 +96,9 @@ impl Classes {
         let is_dir = file_type == FileType::Directory;
         let everybody = [self.everyone, self.authenticated];
         // An owner may be in the group and may not: what is denied to it counts for both.
-        let owners = self.given(list, &[self.owner], &[self.owner, self.group], everybody)?;
-        let groups = self.given(list, &[self.group], &[self.group], everybody)?;
-        let others = self.given(list, &[], &[], everybody)?;
+        let owners = self.effective_rights(list, &[self.owner], &[self.owner, self.group], everybody)?;
+        let groups = self.effective_rights(list, &[self.group], &[self.group], everybody)?;
+        let others = self.effective_rights(list, &[], &[], everybody)?;
         let bits = |rights: AccessMask, old: u32| {
             let reads = rights.contains(AccessMask::READ_DATA);
             let executes = rights.contains(AccessMask::EXECUTE);
@@ -111,7 +111,7 @@ impl Classes {
     }
 
     /// What `list` gives to somebody who is `allowed`, and is denied what `denied` are (MS-DTYP §2.5.3.2).
-    fn given(
+    fn effective_rights(
         &self,
         list: Option<&Acl>,
         allowed: &[Sid],
@@ -119,7 +119,7 @@ impl Classes {
         everybody: [Sid; 2],
     ) -> Result<AccessMask, NtStatus> {
         let Some(list) = list else { return Ok(AccessMask::FILE_ALL) };
-        let (mut given, mut refused) = (AccessMask::empty(), AccessMask::empty());
+        let (mut granted, mut refused) = (AccessMask::empty(), AccessMask::empty());
         for ace in list.aces().iter().filter(|ace| !ace.flags().contains(AceFlags::INHERIT_ONLY)) {
             let AceBody::Plain { mask, sid } = ace.body() else {
                 return Err(NtStatus::NOT_SUPPORTED);
@@ -128,16 +128,16 @@ impl Classes {
             let is_said = [self.owner, self.group].contains(sid) || everybody.contains(sid);
             match ace.ace_type() {
                 AceType::ACCESS_ALLOWED if allowed.contains(sid) || everybody.contains(sid) => {
-                    given |= mask.without(refused);
+                    granted |= mask.without(refused);
                 }
                 AceType::ACCESS_DENIED if !is_said => return Err(NtStatus::NOT_SUPPORTED),
                 AceType::ACCESS_DENIED if denied.contains(sid) || everybody.contains(sid) => {
-                    refused |= mask.without(given);
+                    refused |= mask.without(granted);
                 }
                 _ => {}
             }
         }
-        Ok(given)
+        Ok(granted)
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     /// What the list gives to somebody in these classes, as Windows reads it (MS-DTYP §2.5.3.2).
-    fn given(list: &[Ace], classes: &[Sid]) -> AccessMask {
+    fn allowed(list: &[Ace], classes: &[Sid]) -> AccessMask {
         let (mut allowed, mut refused) = (AccessMask::empty(), AccessMask::empty());
         for ace in list {
             let AceBody::Plain { mask, sid } = ace.body() else { continue };
@@ -193,9 +193,9 @@ mod tests {
             for mode in 0..0o1000 {
                 let list = classes.entries(&attrs(file_type, mode));
                 let of = |shift: u32| rights_of_bits(mode >> shift, is_dir);
-                assert_eq!(given(&list, &[owner, group, everyone]), of(6) | OF_OWNERS, "{mode:o}");
-                assert_eq!(given(&list, &[group, everyone]), of(3), "{mode:o}");
-                assert_eq!(given(&list, &[everyone]), of(0), "{mode:o}");
+                assert_eq!(allowed(&list, &[owner, group, everyone]), of(6) | OWNER_RIGHTS, "{mode:o}");
+                assert_eq!(allowed(&list, &[group, everyone]), of(3), "{mode:o}");
+                assert_eq!(allowed(&list, &[everyone]), of(0), "{mode:o}");
             }
         }
     }

@@ -1,11 +1,11 @@
 //! The POSIX extensions to SMB3: what a file is to Unix, and what Linux says of owners and modes by identifiers.
 
-use super::file_info::Shown;
+use super::file_info::FileInfo;
 use super::names::{Naming, component, to_wire};
 use identity::Id;
 use smb_wire::NtStatus;
 use smb_wire::error::SymlinkFlags;
-use smb_wire::posix::{PosixInformation, PosixKind, PosixResponse};
+use smb_wire::posix::{PosixFileType, PosixInformation, PosixResponse};
 use smb_wire::security::{Ace, AceBody, AceFlags, Acl, Sid};
 use smb_wire::types::AccessMask;
 use vfs::model::attrs::MODE_BITS;
@@ -18,10 +18,10 @@ const NFS_GROUP: u32 = 2;
 const NFS_MODE: u32 = 3;
 
 /// What a file is to Unix. Its owners are numbers, whoever of ours has them: Linux asks nobody for the name of another identifier.
-pub(crate) fn unix_of(attrs: &Attrs, shown: &Shown) -> PosixResponse {
+pub(crate) fn unix_of(attrs: &Attrs, file_info: &FileInfo) -> PosixResponse {
     PosixResponse {
         hard_links: attrs.links,
-        reparse_tag: shown.reparse_tag.unwrap_or_default(),
+        reparse_tag: file_info.reparse_tag.unwrap_or_default(),
         mode: attrs.mode & MODE_BITS | kind_of(attrs.file_type).0,
         owner: Sid::unix_user(attrs.uid),
         group: Sid::unix_group(attrs.gid),
@@ -29,41 +29,45 @@ pub(crate) fn unix_of(attrs: &Attrs, shown: &Shown) -> PosixResponse {
 }
 
 /// Older kernels (6.1) know no kinds and stumble over that of a directory; newer ones take directories for such without it.
-fn kind_of(file_type: FileType) -> PosixKind {
+fn kind_of(file_type: FileType) -> PosixFileType {
     match file_type {
-        FileType::Regular | FileType::Directory => PosixKind::FILE,
-        FileType::Symlink => PosixKind::SYMLINK,
-        FileType::Character => PosixKind::CHARACTER,
-        FileType::Block => PosixKind::BLOCK,
-        FileType::Fifo => PosixKind::FIFO,
-        FileType::Socket => PosixKind::SOCKET,
+        FileType::Regular | FileType::Directory => PosixFileType::FILE,
+        FileType::Symlink => PosixFileType::SYMLINK,
+        FileType::Character => PosixFileType::CHARACTER,
+        FileType::Block => PosixFileType::BLOCK,
+        FileType::Fifo => PosixFileType::FIFO,
+        FileType::Socket => PosixFileType::SOCKET,
     }
 }
 
 /// All that is told of a file.
-pub(crate) fn information(attrs: &Attrs, shown: &Shown, device_id: u32) -> PosixInformation {
-    PosixInformation { inode: attrs.file_id, unix: unix_of(attrs, shown), ..of_shown(shown, device_id) }
+pub(crate) fn information(attrs: &Attrs, file_info: &FileInfo, device_id: u32) -> PosixInformation {
+    PosixInformation {
+        inode: attrs.file_id,
+        unix: unix_of(attrs, file_info),
+        ..attributes_of(file_info, device_id)
+    }
 }
 
 /// The same of an entry of which no more is known than this number.
 pub(crate) fn information_of_unknown(inode: u64, device_id: u32) -> PosixInformation {
-    PosixInformation { inode, ..of_shown(&Shown::default(), device_id) }
+    PosixInformation { inode, ..attributes_of(&FileInfo::default(), device_id) }
 }
 
-fn of_shown(shown: &Shown, device_id: u32) -> PosixInformation {
+fn attributes_of(file_info: &FileInfo, device_id: u32) -> PosixInformation {
     PosixInformation {
-        creation_time: shown.created,
-        last_access_time: shown.accessed,
-        last_write_time: shown.written,
-        change_time: shown.changed,
-        end_of_file: shown.size,
-        allocation_size: shown.allocation,
-        file_attributes: shown.attributes,
+        creation_time: file_info.created,
+        last_access_time: file_info.accessed,
+        last_write_time: file_info.written,
+        change_time: file_info.changed,
+        end_of_file: file_info.size,
+        allocation_size: file_info.allocation,
+        file_attributes: file_info.attributes,
         inode: 0,
         device_id,
         unix: PosixResponse {
             hard_links: 0,
-            reparse_tag: shown.reparse_tag.unwrap_or_default(),
+            reparse_tag: file_info.reparse_tag.unwrap_or_default(),
             mode: 0,
             owner: Sid::nobody(),
             group: Sid::nobody(),

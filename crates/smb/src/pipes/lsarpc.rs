@@ -1,6 +1,6 @@
 //! Whose a SID is, and the SID of a name (MS-LSAD, MS-LSAT), as the service's users and groups say.
 
-use crate::request::context::Ops;
+use crate::request::context::RequestContext;
 use identity::{Principal, PrincipalKind, Resolver, Sid};
 use smb_wire::rpc::lsarpc::{
     self, Domain, Handle, SidNameUse, TranslatedName, TranslatedSid, close_results, lookup_names_results,
@@ -13,8 +13,8 @@ use smb_wire::{Decode, Utf16, security};
 const POLICY: Handle = [0, 0, 0, 0, b'p', b'o', b'l', b'i', b'c', b'y', 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
 /// Does a call of `lsarpc`.
-pub(super) fn authority(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
-    let resolver = &*ops.service.resolver;
+pub(super) fn authority(cx: &RequestContext<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
+    let resolver = &*cx.service.resolver;
     let results = match lsarpc::Call::decode(call.opnum, call.stub)? {
         lsarpc::Call::OpenPolicy => open_policy_results(POLICY),
         lsarpc::Call::Close { handle } => {
@@ -23,7 +23,7 @@ pub(super) fn authority(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault>
         }
         lsarpc::Call::QueryInformationPolicy { handle, class } => {
             check(handle)?;
-            let names = &ops.service.authority.names;
+            let names = &cx.service.authority.names;
             let sid = to_wire(&resolver.machine_sid())?;
             query_information_policy_results(class, &Domain { name: &names.netbios_domain, sid })
         }
@@ -68,8 +68,8 @@ impl Domains {
             PrincipalKind::Domain => sid,
             _ => parent(&sid).ok_or(Fault::REMOTE_NO_MEMORY)?,
         };
-        let known = self.0.iter().position(|(name, known)| *name == principal.domain && *known == sid);
-        Ok(known.unwrap_or_else(|| {
+        let index = self.0.iter().position(|(name, index)| *name == principal.domain && *index == sid);
+        Ok(index.unwrap_or_else(|| {
             self.0.push((principal.domain.clone(), sid));
             self.0.len() - 1
         }))

@@ -1,8 +1,8 @@
 //! Which shares there are, and what the server is (MS-SRVS, MS-WKST).
 
 use crate::metadata::names::{folded, is_spelled};
-use crate::request::context::Ops;
-use crate::request::export_access::{IPC, is_sealed, origin, share_flags, visible};
+use crate::request::context::RequestContext;
+use crate::request::export_access::{IPC, is_sealed, request_origin, share_flags, visible_exports};
 use crate::state::tree::share_name;
 use smb_wire::rpc::srvsvc::{
     self, Server, ServerType, Share, ShareKind, ShareModifiers, server_get_info_results, share_enum_results,
@@ -18,19 +18,19 @@ use vfs::{Export, ExportRule, ShareSettings};
 const VERSION: (u32, u32) = (10, 0);
 
 /// Does a call of `srvsvc`.
-pub(super) fn server(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
+pub(super) fn server(cx: &RequestContext<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
     let results = match srvsvc::Call::decode(call.opnum, call.stub)? {
         srvsvc::Call::ShareEnum { level, resume_handle, .. } => {
-            share_enum_results(level, resume_handle, &shares(ops, |share| share.browsable))
+            share_enum_results(level, resume_handle, &shares(cx, |share| share.browsable))
         }
         srvsvc::Call::ShareGetInfo { net_name, level } => {
-            let wanted = folded(&net_name.units().collect::<Vec<_>>());
-            let share = share_named(ops, &wanted);
+            let folded_name = folded(&net_name.units().collect::<Vec<_>>());
+            let share = share_named(cx, &folded_name);
             share_get_info_results(level, share.as_ref().ok_or(Win32Error::NERR_NET_NAME_NOT_FOUND))
         }
         srvsvc::Call::ServerGetInfo { level } => {
             let server = Server {
-                name: &ops.service.authority.names.netbios,
+                name: &cx.service.authority.names.netbios,
                 version_major: VERSION.0,
                 version_minor: VERSION.1,
                 server_type: ServerType::WORKSTATION
@@ -47,9 +47,9 @@ pub(super) fn server(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
 }
 
 /// Does a call of `wkssvc`.
-pub(super) fn workstation(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
+pub(super) fn workstation(cx: &RequestContext<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
     let wkssvc::Call::WkstaGetInfo { level } = wkssvc::Call::decode(call.opnum, call.stub)?;
-    let names = &ops.service.authority.names;
+    let names = &cx.service.authority.names;
     let workstation = Workstation {
         computer_name: &names.netbios,
         lan_group: &names.netbios_domain,
@@ -61,19 +61,19 @@ pub(super) fn workstation(ops: &Ops<'_>, call: Call<'_>) -> Result<Vec<u8>, Faul
 }
 
 /// The shares that this client can connect to and whose settings are like this. Where their files are stored is told to nobody.
-fn shares<'c>(ops: &Ops<'c>, is: impl Fn(&ShareSettings) -> bool) -> Vec<Share<'c>> {
-    let disks = visible(ops).filter(|(export, _)| is(&export.share));
+fn shares<'c>(cx: &RequestContext<'c>, is: impl Fn(&ShareSettings) -> bool) -> Vec<Share<'c>> {
+    let disks = visible_exports(cx).filter(|(export, _)| is(&export.share));
     disks.map(|(export, rule)| disk(export, rule)).chain([ipc()]).collect()
 }
 
 /// The share of this name, in whatever case, that this client can connect to. No other is looked at closely: a client asks for as many
 /// as it likes in one message.
-fn share_named<'c>(ops: &Ops<'c>, wanted: &[u16]) -> Option<Share<'c>> {
-    let of_name = |export: &&Arc<Export>| is_spelled(share_name(export), wanted);
-    let from = origin(ops);
-    let found = ops.namespace.exports().iter().filter(of_name);
+fn share_named<'c>(cx: &RequestContext<'c>, folded_name: &[u16]) -> Option<Share<'c>> {
+    let of_name = |export: &&Arc<Export>| is_spelled(share_name(export), folded_name);
+    let from = request_origin(cx);
+    let found = cx.namespace.exports().iter().filter(of_name);
     let mut disks = found.filter_map(|export| Some(disk(export, export.rule(from)?)));
-    disks.next().or_else(|| is_spelled(IPC, wanted).then(ipc))
+    disks.next().or_else(|| is_spelled(IPC, folded_name).then(ipc))
 }
 
 fn disk<'c>(export: &'c Export, rule: &ExportRule) -> Share<'c> {

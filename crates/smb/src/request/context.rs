@@ -1,19 +1,19 @@
 //! What the commands of a message share: who asks, over what, and how they end.
 
-use super::copying::Copying;
-use super::limit_wait::Turn;
-use crate::request::path_lookup::Trail;
-use crate::state::caching::breaks::CacheUse;
+use super::copying::CopyProgress;
+use super::limit_wait::LimitWait;
+use crate::request::path_lookup::PathCache;
+use crate::state::caching::breaks::CacheGuard;
 use crate::state::connection::Connection;
 use crate::state::open::Open;
-use crate::state::open::channel_sequence::Outstanding;
-use crate::state::open::open_table::Creation;
-use crate::state::pending::{Asked, Cancel, Interim, Undo, Waker, Woken};
+use crate::state::open::channel_sequence::OutstandingRequest;
+use crate::state::open::open_table::CreateRegistration;
+use crate::state::pending::{AsyncRequest, Cancel, Interim, Rollback, Waker, Wakeup};
 use crate::state::pipe::Pipe;
 use crate::state::service::Service;
 use crate::state::session::Session;
 use crate::state::session::channel::Channel;
-use crate::state::tree::{Disk, Tree};
+use crate::state::tree::{DiskShare, TreeConnect};
 use crate::status::of_fs_error;
 use smb_wire::crypto::signing;
 use smb_wire::header::{Flags, Header};
@@ -28,11 +28,11 @@ use vfs::qos::{Admission, Kind, Permit, QueueResult, Transferred};
 use vfs::{Attrs, Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time, Wait};
 
 /// How a command ended that has a reply of its own: the status of that. Anything else is an error, which has no body.
-pub(crate) type Done = Result<NtStatus, Stop>;
+pub(crate) type CommandResult = Result<NtStatus, CommandError>;
 
 /// Why a command has no reply of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum CommandError {
     /// It is refused.
     Status(NtStatus),
     /// It has to wait for the storage, which it may not here.
@@ -47,13 +47,13 @@ pub(crate) enum Stop {
     Disconnect,
 }
 
-impl From<NtStatus> for Stop {
+impl From<NtStatus> for CommandError {
     fn from(status: NtStatus) -> Self {
         Self::Status(status)
     }
 }
 
-impl From<FsError> for Stop {
+impl From<FsError> for CommandError {
     fn from(error: FsError) -> Self {
         match error {
             FsError::Wait(Wait::Storage) => Self::WouldBlock,
@@ -63,63 +63,63 @@ impl From<FsError> for Stop {
     }
 }
 
-impl From<Malformed> for Stop {
+impl From<Malformed> for CommandError {
     fn from(_: Malformed) -> Self {
         Self::Status(NtStatus::INVALID_PARAMETER)
     }
 }
 
 /// What a command is given besides its request.
-pub(crate) struct Ops<'c> {
+pub(crate) struct RequestContext<'c> {
     pub(crate) service: &'c Service,
     pub(crate) connection: &'c Connection,
     pub(crate) namespace: &'c Arc<Namespace>,
-    pub(crate) ends: Endpoints,
+    pub(crate) endpoints: Endpoints,
     /// The address that stands for the client at limits.
-    pub(crate) payer: IpAddr,
+    pub(crate) client_address: IpAddr,
     pub(crate) blocking: Blocking,
     pub(crate) now: Time,
     pub(crate) pending: &'c mut PendingSync,
-    pub(crate) trail: &'c mut Trail,
-    pub(crate) stats: &'c mut CallStats<Arc<Disk>>,
-    pub(crate) charge: &'c mut Option<Permit>,
+    pub(crate) path_cache: &'c mut PathCache,
+    pub(crate) stats: &'c mut CallStats<Arc<DiskShare>>,
+    pub(crate) permit: &'c mut Option<Permit>,
     /// The header of the request, with the ids that related commands take over, and those that the command makes.
     pub(crate) header: Header,
     /// The session of the request as its connection has it, be it bound already or not.
     pub(crate) channel: Option<Arc<Channel>>,
     /// What the reply is signed with, unless it is encrypted.
     pub(crate) signer: Option<Arc<signing::Key>>,
-    pub(crate) tree: Option<Arc<Tree>>,
+    pub(crate) tree: Option<Arc<TreeConnect>>,
     /// The file of the commands before it in a compound.
     pub(crate) file: Option<FileId>,
     /// What that was like when one of them opened it, if they have done nothing else.
-    pub(crate) told: Option<Attrs>,
+    pub(crate) attrs_at_open: Option<Attrs>,
     /// How the command before it failed, if it did.
-    pub(crate) failed: Option<NtStatus>,
+    pub(crate) previous_error: Option<NtStatus>,
     /// That the request is being done, as its open counts it.
-    pub(crate) outstanding: Option<Outstanding>,
+    pub(crate) outstanding: Option<OutstandingRequest>,
     /// What wakes the request, if it waits or has waited.
     pub(crate) waker: Option<Waker>,
     /// How it was woken, if it has waited.
-    pub(crate) woken: Option<Woken>,
+    pub(crate) wakeup: Option<Wakeup>,
     /// How it stops waiting.
     pub(crate) cancel: Option<Cancel>,
     /// What it does if it gets what it waits for when nobody is there any more.
-    pub(crate) undo: Option<Undo>,
+    pub(crate) rollback: Option<Rollback>,
     /// Its turn at a limit, if it waits or has waited for one by itself.
-    pub(crate) turn: Option<Turn>,
+    pub(crate) limit_wait: Option<LimitWait>,
     /// How far it has copied, if it has to pay before it copies more.
-    pub(crate) copying: Option<Box<Copying>>,
+    pub(crate) copy_progress: Option<Box<CopyProgress>>,
     /// That the request is a CREATE under way, as it may come again.
-    pub(crate) creation: Option<Creation>,
+    pub(crate) create_registration: Option<CreateRegistration>,
     /// Caches of which the client learns with the reply.
-    pub(crate) unanswered: Vec<CacheUse>,
+    pub(crate) reply_guards: Vec<CacheGuard>,
     /// Whether the message was encrypted.
     pub(crate) is_sealed: bool,
     /// Whether it is the last one of its message.
     pub(crate) is_last: bool,
     /// The memory it takes while it waits.
-    pub(crate) bytes: usize,
+    pub(crate) memory_bytes: usize,
     /// Whether its reply is compressed if it is long.
     pub(crate) compresses: bool,
     /// Whether its reply may end with pages of a file: nothing follows it, and nothing is computed of its bytes.
@@ -128,7 +128,7 @@ pub(crate) struct Ops<'c> {
     pub(crate) pages: Option<Pages>,
 }
 
-impl Ops<'_> {
+impl RequestContext<'_> {
     /// The structure behind the header of a request.
     pub(crate) fn decode<'a, T: Decode<'a>>(request: &'a [u8]) -> Result<T, Malformed> {
         let mut r = smb_wire::Reader::new(request);
@@ -138,13 +138,13 @@ impl Ops<'_> {
 
     /// Writes the reply of a command that has succeeded.
     #[expect(clippy::unused_self, reason = "a reply is one to a command")]
-    pub(crate) fn reply(&self, w: &mut Writer<'_>, reply: &impl Encode) -> Done {
+    pub(crate) fn reply(&self, w: &mut Writer<'_>, reply: &impl Encode) -> CommandResult {
         reply.encode(w);
         Ok(NtStatus::SUCCESS)
     }
 
     /// Counts a command that reads or writes, and the bytes that it has moved: the commands of a message add up.
-    pub(crate) fn count(&mut self, kind: Kind, moved: Transferred) {
+    pub(crate) fn count_transfer(&mut self, kind: Kind, moved: Transferred) {
         if self.stats.kind != Kind::Write {
             self.stats.kind = kind;
         }
@@ -158,31 +158,31 @@ impl Ops<'_> {
     }
 
     /// The tree connect of the request.
-    pub(crate) fn tree(&self) -> Result<&Arc<Tree>, NtStatus> {
+    pub(crate) fn tree(&self) -> Result<&Arc<TreeConnect>, NtStatus> {
         self.tree.as_ref().ok_or(NtStatus::NETWORK_NAME_DELETED)
     }
 
     /// Whether the message is encrypted where a share asks for that. Checked for each share that a command takes an object of.
-    pub(crate) fn check_sealed(&self, disk: &Disk) -> Result<(), NtStatus> {
+    pub(crate) fn check_sealed(&self, disk: &DiskShare) -> Result<(), NtStatus> {
         if disk.must_seal && !self.is_sealed { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
     }
 
     /// Whether what is open of a share outlives the service, for a client that knows such opens.
-    pub(crate) fn is_continuously_available(&self, disk: &Disk) -> bool {
+    pub(crate) fn is_continuously_available(&self, disk: &DiskShare) -> bool {
         let agreed = self.connection.negotiated();
         agreed.is_some_and(|agreed| agreed.capabilities.contains(Capabilities::PERSISTENT_HANDLES))
             && self.share_settings(disk).continuously_available
     }
 
     /// What holds for a share now.
-    pub(crate) fn share_settings(&self, disk: &Disk) -> ShareSettings {
+    pub(crate) fn share_settings(&self, disk: &DiskShare) -> ShareSettings {
         self.namespace.export(disk.export.id).map_or(disk.export.share, |export| export.share)
     }
 
     /// Whether long replies of the share are compressed, to a client that can read them.
     pub(crate) fn share_compresses(&self) -> bool {
         let has_disk =
-            |tree: &Arc<Tree>| tree.disk().is_some_and(|disk| self.share_settings(disk).compression);
+            |tree: &Arc<TreeConnect>| tree.disk().is_some_and(|disk| self.share_settings(disk).compression);
         self.connection.compression().is_some() && self.tree.as_ref().is_some_and(has_disk)
     }
 
@@ -200,53 +200,63 @@ impl Ops<'_> {
         if interim == Interim::OfLast && !self.is_last {
             return Err(NtStatus::INTERNAL_ERROR);
         }
-        let asked = Asked {
-            async_id: self.service.counts.next_id(),
+        let request = AsyncRequest {
+            async_id: self.service.counters.next_id(),
             connection: self.connection.number,
             message_id: self.header.message_id,
             tree_id: self.header.tree_id(),
             file,
-            closed_with,
+            status_on_close: closed_with,
             interim,
-            outlives: self.creation.is_some(),
+            outlives_connection: self.create_registration.is_some(),
         };
         let too_many = NtStatus::INSUFFICIENT_RESOURCES;
-        let ours = self.connection.waiting.take(self.bytes).ok_or(too_many)?;
-        let of_user =
-            self.session()?.user().waiting.take_beside(self.bytes, &self.service.waiting).ok_or(too_many)?;
-        let all = self.service.waiting.take(self.bytes).ok_or(too_many)?;
-        let waker = self.session()?.waker(asked, [ours, of_user, all])?;
+        let of_connection = self.connection.pending_quota.try_acquire(self.memory_bytes).ok_or(too_many)?;
+        let of_user = self
+            .session()?
+            .user()
+            .pending_quota
+            .try_acquire_beside(self.memory_bytes, &self.service.pending_quota)
+            .ok_or(too_many)?;
+        let all = self.service.pending_quota.try_acquire(self.memory_bytes).ok_or(too_many)?;
+        let waker = self.session()?.waker(request, [of_connection, of_user, all])?;
         self.waker = Some(waker.clone());
         Ok(waker)
     }
 
     /// Has the request wait for its [`Waker`], which somebody has by now.
-    pub(crate) fn wait(&mut self, cancel: Cancel) -> Stop {
+    pub(crate) fn wait(&mut self, cancel: Cancel) -> CommandError {
         self.cancel = Some(cancel);
-        Stop::Later
+        CommandError::Later
     }
 
     /// Has the request wait for a ticket of a claim on `file` that `disk` was given.
-    pub(crate) fn wait_for_claim(&mut self, disk: &Disk, file: &File, ticket: Ticket, waker: &Waker) -> Stop {
-        let cancel = disk.claimant.wait(file, ticket, waker);
+    pub(crate) fn wait_for_claim(
+        &mut self,
+        disk: &DiskShare,
+        file: &File,
+        ticket: Ticket,
+        waker: &Waker,
+    ) -> CommandError {
+        let cancel = disk.claim_holder.wait(file, ticket, waker);
         self.wait(cancel)
     }
 
     /// Has the request wait until others have given up what stands in the way of reading or writing through `open`. Its client is not
     /// told.
-    pub(crate) fn wait_for_io(&mut self, open: &Open, kind: IoKind, span: Span) -> Stop {
+    pub(crate) fn wait_for_io(&mut self, open: &Open, kind: IoKind, span: Span) -> CommandError {
         let by = Requester::Open(open.claim());
         let request = Request::Io(Io { by, stream: open.file.stream(), kind, span, waits: true });
         self.wait_for_verdict(open, &open.file, &request)
     }
 
     /// The same before the name of `file` changes, which `open` is for or will replace.
-    pub(crate) fn wait_for_name(&mut self, open: &Open, file: &File) -> Stop {
+    pub(crate) fn wait_for_name(&mut self, open: &Open, file: &File) -> CommandError {
         let request = Request::Unlink { by: Requester::Open(open.claim()), waits: true };
         self.wait_for_verdict(open, file, &request)
     }
 
-    fn wait_for_verdict(&mut self, open: &Open, file: &File, request: &Request) -> Stop {
+    fn wait_for_verdict(&mut self, open: &Open, file: &File, request: &Request) -> CommandError {
         let waker = match self.waker(Some(open.id), NtStatus::FILE_CLOSED, Interim::Never) {
             Ok(waker) => waker,
             Err(status) => return status.into(),
@@ -254,13 +264,13 @@ impl Ops<'_> {
         match file.claim(request) {
             Verdict::Wait(ticket) => self.wait_for_claim(&open.disk, file, ticket, &waker),
             // What was in the way has gone, or is no lease.
-            Verdict::Granted(_) | Verdict::Refused(_) => Stop::Delayed,
+            Verdict::Granted(_) | Verdict::Refused(_) => CommandError::Delayed,
         }
     }
 
     /// Pays what a request about `open` owes at the limit of another volume than its own. Its client is not told if it has to wait.
-    pub(crate) fn pay(&mut self, open: &Open, toll: Admission) -> Result<Permit, Stop> {
-        if let Some(charge) = self.turn.take().and_then(Turn::into_charge) {
+    pub(crate) fn acquire_permit(&mut self, open: &Open, toll: Admission) -> Result<Permit, CommandError> {
+        if let Some(charge) = self.limit_wait.take().and_then(LimitWait::into_charge) {
             return Ok(charge);
         }
         let toll = match toll.try_acquire() {
@@ -268,21 +278,21 @@ impl Ops<'_> {
             Err(toll) => toll,
         };
         let waker = self.waker(Some(open.id), NtStatus::FILE_CLOSED, Interim::Never)?;
-        let turn = Turn::default();
-        match turn.wait(&toll, &waker) {
+        let turn = LimitWait::default();
+        match turn.queue(&toll, &waker) {
             QueueResult::Passed => Ok(toll.into_permit()),
-            QueueResult::Full => Err(Stop::Delayed),
+            QueueResult::Full => Err(CommandError::Delayed),
             QueueResult::Queued => {
-                self.turn = Some(turn);
+                self.limit_wait = Some(turn);
                 Err(self.wait(Box::new(|| true)))
             }
         }
     }
 
     /// A file id of a request; in a compound, perhaps that of the command before.
-    fn resolved(&self, id: FileId) -> Result<FileId, NtStatus> {
+    fn resolve_file_id(&self, id: FileId) -> Result<FileId, NtStatus> {
         let is_related = self.header.flags.contains(Flags::RELATED_OPERATIONS);
-        match (self.file, self.failed) {
+        match (self.file, self.previous_error) {
             // Whatever a related command names, it is about the file of the one before (MS-SMB2 §3.3.5.2.7.2).
             (Some(id), _) if is_related => Ok(id),
             // Where that has failed and opened no file, it fails in the same way.
@@ -298,7 +308,7 @@ impl Ops<'_> {
         if tree.disk().is_some() {
             return Ok(None);
         }
-        let id = self.resolved(id)?;
+        let id = self.resolve_file_id(id)?;
         let pipe = self.session()?.pipe(id).filter(|pipe| pipe.tree_id == tree.id);
         let pipe = pipe.ok_or(NtStatus::FILE_CLOSED)?;
         self.file = Some(id);
@@ -311,7 +321,7 @@ impl Ops<'_> {
             // What is asked is none of a pipe's.
             return Err(NtStatus::INVALID_DEVICE_REQUEST);
         }
-        let id = self.resolved(id)?;
+        let id = self.resolve_file_id(id)?;
         let open = self.session()?.open(id).ok_or(NtStatus::FILE_CLOSED)?;
         let is_of_tree = self.tree()?.disk().is_some_and(|disk| Arc::ptr_eq(disk, &open.disk));
         if !is_of_tree {
@@ -319,19 +329,19 @@ impl Ops<'_> {
         }
         self.file = Some(id);
         self.stats.target = Some(Arc::clone(&open.disk));
-        self.count_outstanding(&open)?;
+        self.count_in_open(&open)?;
         Ok(open)
     }
 
     /// Whether this is the dialect of the connection.
-    pub(crate) fn speaks(&self, dialect: Dialect) -> bool {
+    pub(crate) fn has_dialect(&self, dialect: Dialect) -> bool {
         self.connection.negotiated().is_some_and(|negotiated| negotiated.dialect == dialect)
     }
 
     /// Counts the request as one of its open, once, for clients that say which of theirs come from before (MS-SMB2 §3.3.5.2.10).
-    fn count_outstanding(&mut self, open: &Arc<Open>) -> Result<(), NtStatus> {
-        if self.outstanding.is_none() && !self.speaks(Dialect::SMB210) {
-            self.outstanding = open.sequences.count(&self.header)?;
+    fn count_in_open(&mut self, open: &Arc<Open>) -> Result<(), NtStatus> {
+        if self.outstanding.is_none() && !self.has_dialect(Dialect::SMB210) {
+            self.outstanding = open.channel_sequence.count(&self.header)?;
         }
         Ok(())
     }

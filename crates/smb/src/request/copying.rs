@@ -6,7 +6,7 @@ use vfs::qos::Permit;
 
 /// How far a request has copied, and what is paid for the next part of it.
 #[derive(Default)]
-pub(crate) struct Copying {
+pub(crate) struct CopyProgress {
     pub(crate) done: CopyChunkResponse,
     /// What it did to the target so far.
     pub(crate) change: Option<Change>,
@@ -16,7 +16,7 @@ pub(crate) struct Copying {
     pub(crate) source: Option<Permit>,
 }
 
-impl Copying {
+impl CopyProgress {
     /// One of which nothing is done. Where a limit is, its message has paid for the first part at the target.
     pub(crate) fn new(is_limited: bool) -> Self {
         Self { is_paid_at_target: is_limited, ..Self::default() }

@@ -1,7 +1,7 @@
 //! The exports that the client of a request may use, and the flags of a share.
 
-use super::context::Ops;
-use crate::state::tree::origin_at;
+use super::context::RequestContext;
+use crate::state::tree::client_origin;
 use smb_wire::tree::ShareFlags;
 use std::sync::Arc;
 use vfs::{Export, ExportRule, Origin, Protection};
@@ -27,13 +27,15 @@ pub(crate) fn share_flags(must_seal: bool, compresses: bool, export: &Export) ->
 }
 
 /// The exports that the session's user may use, and by which rules.
-pub(crate) fn visible<'c>(ops: &Ops<'c>) -> impl Iterator<Item = (&'c Arc<Export>, &'c ExportRule)> {
-    let from = origin(ops);
-    let exports = ops.namespace.exports().iter();
+pub(crate) fn visible_exports<'c>(
+    cx: &RequestContext<'c>,
+) -> impl Iterator<Item = (&'c Arc<Export>, &'c ExportRule)> {
+    let from = request_origin(cx);
+    let exports = cx.namespace.exports().iter();
     exports.filter_map(move |export| Some((export, export.rule(from)?)))
 }
 
 /// Where a call of this message comes from.
-pub(crate) fn origin(ops: &Ops<'_>) -> Origin {
-    origin_at(ops.ends.peer.ip())
+pub(crate) fn request_origin(cx: &RequestContext<'_>) -> Origin {
+    client_origin(cx.endpoints.peer.ip())
 }

@@ -8,13 +8,13 @@ use vfs::sync::Mutex;
 
 /// The turn of a command that waits. Nobody pays any more when it is dropped, and what was paid comes back.
 #[derive(Default)]
-pub(crate) struct Turn(Arc<Mutex<Option<Permit>>>);
+pub(crate) struct LimitWait(Arc<Mutex<Option<Permit>>>);
 
-impl Turn {
+impl LimitWait {
     /// Queues at a limit. When the turn has come, it is paid and the command is woken.
-    pub(crate) fn wait(&self, toll: &Admission, waker: &Waker) -> QueueResult {
+    pub(crate) fn queue(&self, toll: &Admission, waker: &Waker) -> QueueResult {
         let (paid, waker) = (Arc::downgrade(&self.0), waker.clone());
-        toll.wait(Box::new(Queued { toll: toll.clone(), paid, waker }))
+        toll.wait(Box::new(QueuedCommand { toll: toll.clone(), paid, waker }))
     }
 
     /// What was paid, if the turn has come.
@@ -23,13 +23,13 @@ impl Turn {
     }
 }
 
-struct Queued {
+struct QueuedCommand {
     toll: Admission,
     paid: Weak<Mutex<Option<Permit>>>,
     waker: Waker,
 }
 
-impl Waiter for Queued {
+impl Waiter for QueuedCommand {
     fn pass(self: Box<Self>) {
         let Self { toll, paid, waker } = *self;
         let charge = toll.into_permit();

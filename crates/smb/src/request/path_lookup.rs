@@ -1,10 +1,10 @@
 //! The directories and names of a path, case-insensitive unless the client asked for POSIX names.
 
-use super::context::Stop;
+use super::context::CommandError;
 use crate::metadata::names::locks::NameLock;
 use crate::metadata::names::{Naming, folded, to_wire};
 use crate::state::service::Service;
-use crate::state::tree::Disk;
+use crate::state::tree::DiskShare;
 use smb_wire::NtStatus;
 use std::sync::Arc;
 use vfs::{Attrs, Blocking, Caller, File, FileType, FsError, FsResult, Resolved};
@@ -12,10 +12,10 @@ use vfs::{Attrs, Blocking, Caller, File, FileType, FsError, FsResult, Resolved};
 /// The directory that the last path has led through. What is asked for in one turn came before any of it was done, so each request
 /// may find directories as they were when the first did.
 #[derive(Default)]
-pub(crate) struct Trail(Option<Walked>);
+pub(crate) struct PathCache(Option<CachedDirectory>);
 
-struct Walked {
-    disk: Arc<Disk>,
+struct CachedDirectory {
+    disk: Arc<DiskShare>,
     names: Vec<Vec<u8>>,
     naming: Naming,
     dir: File,
@@ -23,25 +23,26 @@ struct Walked {
     path: Vec<Vec<u8>>,
 }
 
-impl Trail {
+impl PathCache {
     /// Directories are to be looked for anew.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.0 = None;
     }
 
-    pub(crate) fn descend(
+    pub(crate) fn resolve_dir(
         &mut self,
-        disk: &Arc<Disk>,
+        disk: &Arc<DiskShare>,
         names: &[Vec<u8>],
         naming: Naming,
-    ) -> Result<(Resolved, Vec<Vec<u8>>), Stop> {
-        let is_same =
-            |old: &Walked| Arc::ptr_eq(&old.disk, disk) && old.names == names && old.naming == naming;
+    ) -> Result<(Resolved, Vec<Vec<u8>>), CommandError> {
+        let is_same = |old: &CachedDirectory| {
+            Arc::ptr_eq(&old.disk, disk) && old.names == names && old.naming == naming
+        };
         if let Some(old) = self.0.as_ref().filter(|old| is_same(old)) {
             return Ok((Resolved { file: old.dir.clone(), attrs: old.attrs }, old.path.clone()));
         }
-        let (dir, path) = descend(disk, names, naming)?;
-        self.0 = Some(Walked {
+        let (dir, path) = resolve_dir(disk, names, naming)?;
+        self.0 = Some(CachedDirectory {
             disk: Arc::clone(disk),
             names: names.to_vec(),
             naming,
@@ -54,21 +55,25 @@ impl Trail {
 }
 
 /// The directory in which the last name of a path is, or is to be, and the path to it as it is stored.
-pub(crate) fn parent_of(
-    disk: &Disk,
+pub(crate) fn resolve_parent(
+    disk: &DiskShare,
     path: &[Vec<u8>],
     naming: Naming,
-) -> Result<(Resolved, Vec<Vec<u8>>), Stop> {
+) -> Result<(Resolved, Vec<Vec<u8>>), CommandError> {
     let dirs = path.split_last().map_or(&[][..], |(_, dirs)| dirs);
-    descend(disk, dirs, naming)
+    resolve_dir(disk, dirs, naming)
 }
 
-fn descend(disk: &Disk, names: &[Vec<u8>], naming: Naming) -> Result<(Resolved, Vec<Vec<u8>>), Stop> {
+fn resolve_dir(
+    disk: &DiskShare,
+    names: &[Vec<u8>],
+    naming: Naming,
+) -> Result<(Resolved, Vec<Vec<u8>>), CommandError> {
     let root = disk.export.root();
     let attrs = root.attrs(Blocking::Allowed)?;
     let (mut dir, mut path) = (Resolved { file: root, attrs }, Vec::with_capacity(names.len() + 1));
     for name in names {
-        let (stored, found) = find(&dir, &disk.caller, name, naming).map_err(on_the_way)?;
+        let (stored, found) = find_name(&dir, &disk.caller, name, naming).map_err(path_error)?;
         if found.attrs.file_type != FileType::Directory {
             return Err(NtStatus::OBJECT_PATH_NOT_FOUND.into());
         }
@@ -79,7 +84,7 @@ fn descend(disk: &Disk, names: &[Vec<u8>], naming: Naming) -> Result<(Resolved, 
 }
 
 /// What is wrong with a directory on the way.
-pub(crate) fn on_the_way(error: FsError) -> Stop {
+pub(crate) fn path_error(error: FsError) -> CommandError {
     match error {
         FsError::NotFound | FsError::NotDirectory | FsError::Stale => NtStatus::OBJECT_PATH_NOT_FOUND.into(),
         error => error.into(),
@@ -87,7 +92,7 @@ pub(crate) fn on_the_way(error: FsError) -> Stop {
 }
 
 /// What has a name in a directory, and that name as it is stored: spelled like this, or else without case.
-pub(crate) fn find(
+pub(crate) fn find_name(
     dir: &Resolved,
     caller: &Caller,
     name: &[u8],
@@ -98,7 +103,7 @@ pub(crate) fn find(
         Err(FsError::NotFound) if naming == Naming::Windows => {}
         found => return Ok((name.to_vec(), found?)),
     }
-    let stored = dir.file.find_ignoring_case(caller, name, spelling)?.ok_or(FsError::NotFound)?;
+    let stored = dir.file.find_ignoring_case(caller, name, folded_key)?.ok_or(FsError::NotFound)?;
     let found = opened.lookup(&stored, Blocking::Allowed)?;
     Ok((stored, found))
 }
@@ -110,10 +115,10 @@ pub(crate) fn lock_name<'l>(
     (dir, name): (&File, &[u8]),
     naming: Naming,
 ) -> Option<NameLock<'l>> {
-    (naming == Naming::Windows).then(|| service.name_locks.lock(dir, spelling(name)))
+    (naming == Naming::Windows).then(|| service.name_locks.lock(dir, folded_key(name)))
 }
 
 /// What names have in common that differ by case alone; nothing of what cannot be told to clients.
-pub(crate) fn spelling(name: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn folded_key(name: &[u8]) -> Option<Vec<u8>> {
     Some(folded(&to_wire(name, Naming::Windows)?).into_iter().flat_map(u16::to_le_bytes).collect())
 }

@@ -1,8 +1,8 @@
 //! The bytes that commands carry.
 
-use super::context::Ops;
+use super::context::RequestContext;
 use crate::limits::{CREATE_CONTEXTS_BYTES_FREE, IO_BYTES_MAX, TRANSACT_BYTES_MAX};
-use smb_wire::Elsewhere;
+use smb_wire::ExternalBuffer;
 use smb_wire::classes::FileClass;
 use smb_wire::compound::Message;
 use smb_wire::create::CreateRequest;
@@ -18,19 +18,21 @@ pub(crate) fn payload_bytes(request: &Message<'_>) -> u32 {
     let bytes = request.bytes;
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let counted = match request.header.command {
-        Command::READ => Ops::decode::<ReadRequest<'_>>(bytes).map(|read| read.length),
-        Command::WRITE => Ops::decode::<WriteRequest<Elsewhere>>(bytes)
+        Command::READ => RequestContext::decode::<ReadRequest<'_>>(bytes).map(|read| read.length),
+        Command::WRITE => RequestContext::decode::<WriteRequest<ExternalBuffer>>(bytes)
             .map(|write| u32::try_from(write.data.length).unwrap_or(u32::MAX)),
         Command::QUERY_DIRECTORY => {
-            Ops::decode::<QueryDirectoryRequest<'_>>(bytes).map(|query| query.output_buffer_length)
+            RequestContext::decode::<QueryDirectoryRequest<'_>>(bytes).map(|query| query.output_buffer_length)
         }
         Command::CHANGE_NOTIFY => {
-            Ops::decode::<ChangeNotifyRequest>(bytes).map(|notify| notify.output_buffer_length)
+            RequestContext::decode::<ChangeNotifyRequest>(bytes).map(|notify| notify.output_buffer_length)
         }
-        Command::QUERY_INFO => Ops::decode::<QueryInfoRequest<'_>>(bytes)
+        Command::QUERY_INFO => RequestContext::decode::<QueryInfoRequest<'_>>(bytes)
             .map(|query| query.output_buffer_length.max(length(query.input))),
-        Command::SET_INFO => Ops::decode::<SetInfoRequest<'_>>(bytes).map(|set| length(set.buffer)),
-        Command::IOCTL => Ops::decode::<IoctlRequest<'_>>(bytes).map(|ioctl| {
+        Command::SET_INFO => {
+            RequestContext::decode::<SetInfoRequest<'_>>(bytes).map(|set| length(set.buffer))
+        }
+        Command::IOCTL => RequestContext::decode::<IoctlRequest<'_>>(bytes).map(|ioctl| {
             length(ioctl.input).max(ioctl.max_input_response.saturating_add(ioctl.max_output_response))
         }),
         _ => Ok(0),
@@ -39,12 +41,12 @@ pub(crate) fn payload_bytes(request: &Message<'_>) -> u32 {
 }
 
 /// The most bytes that a command moves: nothing longer is read, written or told, whatever a request has room for.
-pub(crate) fn moved_bytes(request: &Message<'_>) -> u32 {
+pub(crate) fn transfer_bytes(request: &Message<'_>) -> u32 {
     payload_bytes(request).min(IO_BYTES_MAX.max(TRANSACT_BYTES_MAX))
 }
 
 /// Whether a class of information has any amount of what users have stored.
-pub(crate) fn is_data(info_type: InfoType, class: u8) -> bool {
+pub(crate) fn is_user_data(info_type: InfoType, class: u8) -> bool {
     let class = FileClass(class);
     info_type == InfoType::SECURITY
         || info_type == InfoType::FILE && matches!(class, FileClass::FULL_EA | FileClass::STREAM)

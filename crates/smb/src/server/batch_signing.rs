@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 /// Replies on their way out, each with its key and its place among the bytes that leave, in their order.
 #[derive(Default)]
-pub(crate) struct Unsigned(Vec<(Arc<Key>, Range<usize>)>);
+pub(crate) struct UnsignedReplies(Vec<(Arc<Key>, Range<usize>)>);
 
-impl Unsigned {
+impl UnsignedReplies {
     /// Adds a reply that lies behind those that are there.
     pub(crate) fn push(&mut self, key: &Arc<Key>, at: Range<usize>) {
-        debug_assert!(self.0.last().is_none_or(|(_, before)| before.end <= at.start), "in their order");
+        debug_assert!(self.0.last().is_none_or(|(_, previous)| previous.end <= at.start), "in their order");
         self.0.push((Arc::clone(key), at));
     }
 
@@ -49,7 +49,7 @@ mod tests {
         let keys = [key(1), key(1), key(2)];
         let mut out = vec![7; 1000];
         let ranges = [4..104, 108..372, 372..900];
-        let mut unsigned = Unsigned::default();
+        let mut unsigned = UnsignedReplies::default();
         for (key, at) in keys.iter().zip(&ranges) {
             unsigned.push(key, at.clone());
         }

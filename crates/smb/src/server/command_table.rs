@@ -1,13 +1,13 @@
 //! From a command to what it needs, how it may be done, and its handler.
 
-use super::headers::Heads;
+use super::headers::RequestHeaders;
 use crate::commands::{
     change_notify, create, ioctl, lock, negotiate, oplock_break, query_directory, query_info, read_write,
     session_setup, set_info, tree_connect,
 };
 use crate::limits::{COMPOUND_REPLY_BYTES_MAX, IO_BYTES_MAX};
-use crate::request::context::{Done, Ops};
-use crate::request::payload::moved_bytes;
+use crate::request::context::{CommandResult, RequestContext};
+use crate::request::payload::transfer_bytes;
 use smb_wire::Writer;
 use smb_wire::compound;
 use smb_wire::header::{Command, Header};
@@ -17,7 +17,7 @@ use transport::Dispatch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// Nothing; but it is the only one of its message, because its bytes are part of what the keys are made of.
-    BeAlone,
+    SingleCommand,
     /// Nothing.
     Nothing,
     /// A session.
@@ -27,40 +27,40 @@ pub(crate) enum Needs {
 }
 
 /// Does a command: the bytes of its request from the header on, and where the reply goes behind its header.
-type Handler = fn(&mut Ops<'_>, &[u8], &mut Writer<'_>) -> Done;
+type Handler = fn(&mut RequestContext<'_>, &[u8], &mut Writer<'_>) -> CommandResult;
 
 /// How a command is done.
-pub(crate) struct Row {
+pub(crate) struct CommandEntry {
     pub(crate) needs: Needs,
     dispatch: Dispatch,
     pub(crate) run: Handler,
 }
 
-const fn new(needs: Needs, dispatch: Dispatch, run: Handler) -> Row {
-    Row { needs, dispatch, run }
+const fn new(needs: Needs, dispatch: Dispatch, run: Handler) -> CommandEntry {
+    CommandEntry { needs, dispatch, run }
 }
 
-static NEGOTIATE: Row = new(Needs::BeAlone, Dispatch::Inline, negotiate::negotiate);
-static SESSION_SETUP: Row = new(Needs::BeAlone, Dispatch::Batched, session_setup::setup);
-static LOGOFF: Row = new(Needs::Session, Dispatch::Batched, session_setup::logoff);
-static TREE_CONNECT: Row = new(Needs::Session, Dispatch::Batched, tree_connect::connect);
-static TREE_DISCONNECT: Row = new(Needs::Tree, Dispatch::Batched, tree_connect::disconnect);
-static CREATE: Row = new(Needs::Tree, Dispatch::Batched, create::create);
-static CLOSE: Row = new(Needs::Tree, Dispatch::Batched, read_write::close);
-static FLUSH: Row = new(Needs::Tree, Dispatch::Batched, read_write::flush);
-static READ: Row = new(Needs::Tree, Dispatch::Inline, read_write::read);
-static WRITE: Row = new(Needs::Tree, Dispatch::Batched, read_write::write);
-static LOCK: Row = new(Needs::Tree, Dispatch::Batched, lock::lock);
-static IOCTL: Row = new(Needs::Tree, Dispatch::Batched, ioctl::ioctl);
-static ECHO: Row = new(Needs::Nothing, Dispatch::Inline, session_setup::echo);
-static QUERY_DIRECTORY: Row = new(Needs::Tree, Dispatch::Batched, query_directory::query);
-static CHANGE_NOTIFY: Row = new(Needs::Tree, Dispatch::Batched, change_notify::change_notify);
-static QUERY_INFO: Row = new(Needs::Tree, Dispatch::Inline, query_info::query);
-static OPLOCK_BREAK: Row = new(Needs::Tree, Dispatch::Inline, oplock_break::acknowledge);
-static SET_INFO: Row = new(Needs::Tree, Dispatch::Batched, set_info::set);
+static NEGOTIATE: CommandEntry = new(Needs::SingleCommand, Dispatch::Inline, negotiate::negotiate);
+static SESSION_SETUP: CommandEntry = new(Needs::SingleCommand, Dispatch::Batched, session_setup::setup);
+static LOGOFF: CommandEntry = new(Needs::Session, Dispatch::Batched, session_setup::logoff);
+static TREE_CONNECT: CommandEntry = new(Needs::Session, Dispatch::Batched, tree_connect::connect);
+static TREE_DISCONNECT: CommandEntry = new(Needs::Tree, Dispatch::Batched, tree_connect::disconnect);
+static CREATE: CommandEntry = new(Needs::Tree, Dispatch::Batched, create::create);
+static CLOSE: CommandEntry = new(Needs::Tree, Dispatch::Batched, read_write::close);
+static FLUSH: CommandEntry = new(Needs::Tree, Dispatch::Batched, read_write::flush);
+static READ: CommandEntry = new(Needs::Tree, Dispatch::Inline, read_write::read);
+static WRITE: CommandEntry = new(Needs::Tree, Dispatch::Batched, read_write::write);
+static LOCK: CommandEntry = new(Needs::Tree, Dispatch::Batched, lock::lock);
+static IOCTL: CommandEntry = new(Needs::Tree, Dispatch::Batched, ioctl::ioctl);
+static ECHO: CommandEntry = new(Needs::Nothing, Dispatch::Inline, session_setup::echo);
+static QUERY_DIRECTORY: CommandEntry = new(Needs::Tree, Dispatch::Batched, query_directory::query);
+static CHANGE_NOTIFY: CommandEntry = new(Needs::Tree, Dispatch::Batched, change_notify::change_notify);
+static QUERY_INFO: CommandEntry = new(Needs::Tree, Dispatch::Inline, query_info::query);
+static OPLOCK_BREAK: CommandEntry = new(Needs::Tree, Dispatch::Inline, oplock_break::acknowledge);
+static SET_INFO: CommandEntry = new(Needs::Tree, Dispatch::Batched, set_info::set);
 
 /// How a command is done that a client may send; CANCEL is none that is answered.
-pub(crate) fn row(command: Command) -> Option<&'static Row> {
+pub(crate) fn command_entry(command: Command) -> Option<&'static CommandEntry> {
     Some(match command {
         Command::NEGOTIATE => &NEGOTIATE,
         Command::SESSION_SETUP => &SESSION_SETUP,
@@ -85,10 +85,10 @@ pub(crate) fn row(command: Command) -> Option<&'static Row> {
 }
 
 /// How a message may be done: what is one command that mostly needs no storage, at once.
-pub(crate) fn dispatch(heads: &Heads) -> Dispatch {
-    match heads.only() {
+pub(crate) fn dispatch(headers: &RequestHeaders) -> Dispatch {
+    match headers.single() {
         Some(only) if only.command == Command::CANCEL => Dispatch::Inline,
-        Some(only) => row(only.command).map_or(Dispatch::Inline, |row| row.dispatch),
+        Some(only) => command_entry(only.command).map_or(Dispatch::Inline, |row| row.dispatch),
         None => Dispatch::Batched,
     }
 }
@@ -99,9 +99,9 @@ pub(crate) fn reply_bytes_max(message: &[u8]) -> u32 {
         matches!(header.command, Command::READ | Command::WRITE | Command::QUERY_DIRECTORY | Command::IOCTL)
     };
     let requests = compound::messages(message).flatten().filter(|request| moves(&request.header));
-    let asked = requests.map(|request| moved_bytes(&request)).fold(0, u32::saturating_add);
+    let requested = requests.map(|request| transfer_bytes(&request)).fold(0, u32::saturating_add);
     // Past that, further commands are refused.
-    asked.min(u32::try_from(COMPOUND_REPLY_BYTES_MAX).unwrap_or(u32::MAX).saturating_add(IO_BYTES_MAX))
+    requested.min(u32::try_from(COMPOUND_REPLY_BYTES_MAX).unwrap_or(u32::MAX).saturating_add(IO_BYTES_MAX))
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
 
     /// So many READs in one message, each of as many bytes as one may have.
     fn reads(count: usize) -> Vec<u8> {
-        let (mut out, mut before) = (Vec::new(), None);
+        let (mut out, mut previous) = (Vec::new(), None);
         let request = ReadRequest {
             padding: 0,
             flags: ReadFlags::empty(),
@@ -126,10 +126,10 @@ mod tests {
             read_channel_info: &[],
         };
         for _ in 0..count {
-            if let Some(before) = before {
-                compound::link(&mut out, before);
+            if let Some(previous) = previous {
+                compound::link(&mut out, previous);
             }
-            before = Some(compound::push(&mut out, &Header::request(Command::READ, 0, 0, 0), &request));
+            previous = Some(compound::push(&mut out, &Header::request(Command::READ, 0, 0, 0), &request));
         }
         out
     }

@@ -3,30 +3,30 @@
 //! Commands are done one after the other. Where one has to wait, the chain is kept with what was answered so far, and goes on at
 //! that command later.
 
-use super::batch_signing::Unsigned;
-use super::command_table::{Needs, Row, row};
-use super::headers::Heads;
+use super::batch_signing::UnsignedReplies;
+use super::command_table::{CommandEntry, Needs, command_entry};
+use super::headers::RequestHeaders;
 use super::price::{demand, demand_of_all, ends_waits};
 use crate::limits::{COMPOUND_REPLY_BYTES_MAX, COMPRESSED_BYTES_MIN, CREDIT_BYTES};
-use crate::request::context::{Ops, Stop};
-use crate::request::copying::Copying;
-use crate::request::export_access::origin;
-use crate::request::limit_wait::Turn;
-use crate::request::path_lookup::Trail;
-use crate::state::caching::breaks::CacheUse;
+use crate::request::context::{CommandError, RequestContext};
+use crate::request::copying::CopyProgress;
+use crate::request::export_access::request_origin;
+use crate::request::limit_wait::LimitWait;
+use crate::request::path_lookup::PathCache;
+use crate::state::caching::breaks::CacheGuard;
 use crate::state::connection::Connection;
-use crate::state::open::channel_sequence::Outstanding;
-use crate::state::open::open_table::Creation;
-use crate::state::pending::{Cancel, Interim, Undo, Waker, Woken};
+use crate::state::open::channel_sequence::OutstandingRequest;
+use crate::state::open::open_table::CreateRegistration;
+use crate::state::pending::{Cancel, Interim, Rollback, Waker, Wakeup};
 use crate::state::service::Service;
 use crate::state::session::Session;
 use crate::state::session::channel::Channel;
-use crate::state::tree::{Disk, Tree};
+use crate::state::tree::{DiskShare, TreeConnect};
 use smb_wire::compound::{self, Message};
 use smb_wire::compression::Compression;
 use smb_wire::crypto::signing;
 use smb_wire::error::ErrorResponse;
-use smb_wire::file::READ_HEAD_SIZE;
+use smb_wire::file::READ_HEADER_SIZE;
 use smb_wire::header::{Command, Flags, HEADER_SIZE, Header, NEXT_COMMAND_OFFSET, Routing};
 use smb_wire::types::Dialect;
 use smb_wire::{Encode, FileId, NtStatus, Writer};
@@ -38,7 +38,7 @@ use vfs::qos::{Admission, Demand, Permit, is_anything_limited};
 use vfs::{Attrs, Blocking, Namespace, PendingSync, Time, VolumeId};
 
 /// What all commands of a message are given.
-pub(crate) struct Base<'c> {
+pub(crate) struct MessageContext<'c> {
     pub(crate) service: &'c Service,
     pub(crate) connection: &'c Connection,
     pub(crate) namespace: &'c Arc<Namespace>,
@@ -48,50 +48,50 @@ pub(crate) struct Base<'c> {
     pub(crate) blocking: Blocking,
     pub(crate) now: Time,
     pub(crate) pending: &'c mut PendingSync,
-    pub(crate) trail: &'c mut Trail,
-    pub(crate) stats: &'c mut CallStats<Arc<Disk>>,
+    pub(crate) trail: &'c mut PathCache,
+    pub(crate) stats: &'c mut CallStats<Arc<DiskShare>>,
     pub(crate) charge: &'c mut Option<Permit>,
 }
 
-impl Base<'_> {
+impl MessageContext<'_> {
     /// What a command with this header is given, behind what the one before it has left.
-    fn ops(&mut self, header: Header, previous: &Previous) -> Ops<'_> {
+    fn cx(&mut self, header: Header, previous: &RelatedState) -> RequestContext<'_> {
         let channel = self.connection.channel(header.session_id);
         let valid = channel.as_ref().filter(|channel| channel.is_valid());
         let signer = valid.and_then(|channel| signer(channel, &header));
         let tree = valid.and_then(|channel| channel.session.tree(header.tree_id()));
-        Ops {
+        RequestContext {
             service: self.service,
             connection: self.connection,
             namespace: self.namespace,
-            ends: self.ends,
-            payer: self.payer,
+            endpoints: self.ends,
+            client_address: self.payer,
             blocking: self.blocking,
             now: self.now,
             pending: self.pending,
-            trail: self.trail,
+            path_cache: self.trail,
             stats: self.stats,
-            charge: self.charge,
+            permit: self.charge,
             header,
             channel,
             signer,
             tree,
             // A CREATE has no file but the one that it opens: where it opens none, none is left to those that follow it.
             file: previous.file.filter(|_| header.command != Command::CREATE),
-            told: previous.told,
-            failed: previous.failed,
+            attrs_at_open: previous.attrs_at_open,
+            previous_error: previous.error,
             outstanding: None,
             waker: None,
-            woken: None,
+            wakeup: None,
             cancel: None,
-            undo: None,
-            turn: None,
-            copying: None,
-            creation: None,
-            unanswered: Vec::new(),
+            rollback: None,
+            limit_wait: None,
+            copy_progress: None,
+            create_registration: None,
+            reply_guards: Vec::new(),
             is_sealed: false,
             is_last: true,
-            bytes: 0,
+            memory_bytes: 0,
             compresses: false,
             takes_pages: false,
             pages: None,
@@ -101,12 +101,12 @@ impl Base<'_> {
 
 /// How far a message is done.
 #[derive(Default)]
-pub(crate) struct Chain {
+pub(crate) struct Compound {
     /// The session by whose key the message was encrypted, if it was.
     pub(crate) sealed_by: Option<Arc<Session>>,
     /// Where the next command begins in the message.
-    at: usize,
-    previous: Previous,
+    position: usize,
+    previous: RelatedState,
     pub(crate) replies: Vec<Reply>,
     /// The volume whose limits what is left of the message has paid, or the next command alone.
     pub(crate) paid: Option<VolumeId>,
@@ -117,31 +117,31 @@ pub(crate) struct Chain {
     /// Where the command begins that has paid by itself.
     paid_at: Option<usize>,
     /// Since when something is in the way of the next command.
-    pub(crate) delayed_since: Option<Instant>,
+    pub(crate) deferred_since: Option<Instant>,
     /// What the next command is refused with, because it was put off for too long.
-    pub(crate) gives_up: Option<NtStatus>,
+    pub(crate) fails_with: Option<NtStatus>,
     /// What wakes the next command, if it waits or has waited.
-    waker: Option<Unanswered>,
+    waker: Option<AsyncSlotGuard>,
     /// How it was woken, until it learns that.
-    woken: Option<Woken>,
+    wake: Option<Wakeup>,
     /// What the next command has to pay for first.
     unpaid: Option<(VolumeId, Admission)>,
     /// That the next command is being done, as its open counts it.
-    outstanding: Option<Outstanding>,
+    outstanding: Option<OutstandingRequest>,
     /// The same, as a CREATE that may come again.
-    creation: Option<Creation>,
+    creation: Option<CreateRegistration>,
     /// The turn of the next command at a limit of its own.
-    turn: Option<Turn>,
+    turn: Option<LimitWait>,
     /// Progress of the next command, if it copies. Boxed, because chains are moved often and few commands copy.
-    copying: Option<Box<Copying>>,
+    copying: Option<Box<CopyProgress>>,
     /// The client was told that it is answered later.
     has_interim: bool,
     /// Its connection is gone: the next command is done by way of another one, and nobody is answered.
-    is_lost: bool,
+    is_detached: bool,
     /// What waits.
-    pub(crate) waits: Option<Waits>,
+    pub(crate) pending_command: Option<PendingCommand>,
     /// Caches of which the client learns with the replies so far.
-    pub(crate) unanswered: Vec<CacheUse>,
+    pub(crate) unanswered: Vec<CacheGuard>,
     /// How the replies are compressed, if they are to be.
     compression: Option<Compression>,
     /// Pages of a file that end the only reply.
@@ -149,47 +149,47 @@ pub(crate) struct Chain {
 }
 
 /// The waker of a command, which counts among those that are answered later until it is answered, or is not to be any more.
-struct Unanswered(Option<Waker>);
+struct AsyncSlotGuard(Option<Waker>);
 
-impl Unanswered {
+impl AsyncSlotGuard {
     fn into_waker(mut self) -> Option<Waker> {
         self.0.take()
     }
 }
 
-impl Drop for Unanswered {
+impl Drop for AsyncSlotGuard {
     fn drop(&mut self) {
         self.0.take().iter().for_each(Waker::finish);
     }
 }
 
 /// A command that waits.
-pub(crate) struct Waits {
+pub(crate) struct PendingCommand {
     pub(crate) waker: Waker,
     pub(crate) cancel: Cancel,
-    pub(crate) asker: Asker,
+    pub(crate) reply_target: ReplyTarget,
 }
 
 /// Who is answered later, and to what.
-pub(crate) struct Asker {
+pub(crate) struct ReplyTarget {
     /// The header of the request, with the ids that it takes over.
     header: Header,
     signer: Option<Arc<signing::Key>>,
     /// Whose request it is.
     pub(crate) session: Weak<Session>,
     /// For the case that it is refused, or nobody is there any more to be answered.
-    pub(crate) undo: Option<Undo>,
+    pub(crate) undo: Option<Rollback>,
 }
 
 /// What related commands take over from the one before.
 #[derive(Default)]
-struct Previous {
+struct RelatedState {
     /// Whether there was one, and then its session and tree connect.
     ids: Option<(u64, u32)>,
     file: Option<FileId>,
     /// What that was like when it was opened, if nothing was done to it since.
-    told: Option<Attrs>,
-    failed: Option<NtStatus>,
+    attrs_at_open: Option<Attrs>,
+    error: Option<NtStatus>,
 }
 
 /// A reply that was written.
@@ -203,9 +203,9 @@ pub(crate) struct Reply {
 
 /// How a chain ended, for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum CompoundProgress {
     /// All of it is done.
-    Replied,
+    Done,
     /// The next command has to wait for the storage.
     WouldBlock,
     /// Something stands in the way of the next command.
@@ -218,7 +218,7 @@ pub(crate) enum Ended {
     Disconnected,
 }
 
-impl Chain {
+impl Compound {
     pub(crate) fn new(sealed_by: Option<Arc<Session>>, paid: Option<VolumeId>) -> Self {
         Self { sealed_by, paid, ..Self::default() }
     }
@@ -226,21 +226,21 @@ impl Chain {
     /// Does the commands of `message` that are not done yet. Replies are appended to `out`, where the first begins at `base`.
     pub(crate) fn run(
         &mut self,
-        with: &mut Base<'_>,
+        with: &mut MessageContext<'_>,
         message: &[u8],
         out: &mut Vec<u8>,
         base: usize,
-    ) -> Ended {
+    ) -> CompoundProgress {
         while let Some(Ok(request)) = compound::messages(self.rest(message)).next() {
             let start = out.len();
             let rest = self.rest(message);
-            if let Err(ended) = self.command(with, (&request, rest), out, base) {
+            if let Err(ended) = self.run_command(with, (&request, rest), out, base) {
                 out.truncate(start);
                 return ended;
             }
-            self.delayed_since = None;
+            self.deferred_since = None;
             self.paid = self.paid.filter(|_| !self.pays_singly);
-            if self.is_lost {
+            if self.is_detached {
                 // Who asks again asks for all of it.
                 out.truncate(base);
                 self.replies.clear();
@@ -249,88 +249,89 @@ impl Chain {
             if request.header.next_command == 0 {
                 break;
             }
-            self.at += request.bytes.len();
+            self.position += request.bytes.len();
         }
-        Ended::Replied
+        CompoundProgress::Done
     }
 
-    fn command(
+    fn run_command(
         &mut self,
-        with: &mut Base<'_>,
+        with: &mut MessageContext<'_>,
         (request, rest): (&Message<'_>, &[u8]),
         out: &mut Vec<u8>,
         base: usize,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), CompoundProgress> {
         let mut header = request.header;
-        let is_related = inherit(&mut header, self.previous.ids);
+        let is_related = inherit_ids(&mut header, self.previous.ids);
         if header.command == Command::CANCEL {
             cancel(with.connection, request, self.sealed_by.as_ref());
             return Ok(());
         }
         if matches!(header.command, Command::SET_INFO | Command::IOCTL) {
             // It may change what directories are called, or whom they let through.
-            with.trail.forget();
+            with.trail.clear();
         }
-        let previous = if is_related { std::mem::take(&mut self.previous) } else { Previous::default() };
-        let mut ops = with.ops(header, &previous);
+        let previous = if is_related { std::mem::take(&mut self.previous) } else { RelatedState::default() };
+        let mut cx = with.cx(header, &previous);
         let is_last = request.header.next_command == 0;
-        let is_alone = self.at == 0 && is_last;
-        self.hand_over(&mut ops, is_last, is_alone, rest.len() + out.len() - base);
+        let is_alone = self.position == 0 && is_last;
+        self.prepare(&mut cx, is_last, is_alone, rest.len() + out.len() - base);
         let is_first = is_related && previous.ids.is_none();
         let follows = if is_first { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) };
         let has_room = out.len() - base < COMPOUND_REPLY_BYTES_MAX;
-        if let Some(before) = self.replies.last() {
-            compound::link(out, base + before.start);
+        if let Some(previous) = self.replies.last() {
+            compound::link(out, base + previous.start);
         }
         let start = out.len();
         let mut w = Writer::new(out);
         w.zeros(HEADER_SIZE);
         let done = follows
-            .and(self.gives_up.take().map_or(Ok(()), Err))
+            .and(self.fails_with.take().map_or(Ok(()), Err))
             .and(if has_room { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) })
-            .map_err(Stop::from)
-            .and_then(|()| admitted(&ops, request, self.sealed_by.as_ref(), is_alone))
-            .and_then(|row| self.pay(&mut ops, request, rest).map(|()| row))
-            .and_then(|row| (row.run)(&mut ops, request.bytes, &mut w));
+            .map_err(CommandError::from)
+            .and_then(|()| check_admissible(&cx, request, self.sealed_by.as_ref(), is_alone))
+            .and_then(|row| self.admit(&mut cx, request, rest).map(|()| row))
+            .and_then(|row| (row.run)(&mut cx, request.bytes, &mut w));
         let status = match done {
             Ok(status) => status,
-            Err(Stop::Status(status)) => {
+            Err(CommandError::Status(status)) => {
                 w.truncate(HEADER_SIZE);
                 ErrorResponse::default().encode(&mut w);
                 status
             }
             Err(stop) => {
                 // What it waits for may change the file.
-                self.previous = Previous { told: None, ..previous };
-                return Err(self.stopped(stop, ops));
+                self.previous = RelatedState { attrs_at_open: None, ..previous };
+                return Err(self.suspend_command(stop, cx));
             }
         };
         let has_session = !is_first && status != NtStatus::USER_SESSION_DELETED;
-        self.answered(ops, (status, has_session), (out, base, start));
+        self.finish_reply(cx, (status, has_session), (out, base, start));
         Ok(())
     }
 
     /// Gives a reply, which begins at `start` and ends `out`, its header, and keeps what those that follow it take over.
-    fn answered(
+    fn finish_reply(
         &mut self,
-        ops: Ops<'_>,
+        cx: RequestContext<'_>,
         (status, has_session): (NtStatus, bool),
         (out, base, start): (&mut [u8], usize, usize),
     ) {
-        let Ops { connection, header, channel, file, told, waker, .. } = ops;
-        self.pages = ops.pages;
-        if ops.compresses {
+        let RequestContext { connection, header, channel, file, attrs_at_open, waker, .. } = cx;
+        self.pages = cx.pages;
+        if cx.compresses {
             self.compression = connection.compression();
         }
-        self.unanswered.extend(ops.unanswered);
-        self.previous = Previous {
+        self.unanswered.extend(cx.reply_guards);
+        self.previous = RelatedState {
             // What has no session leaves none to those that follow it (MS-SMB2 §3.3.5.2.7.2).
             ids: has_session.then(|| (header.session_id, header.tree_id())),
             file,
-            told: told.filter(|_| matches!(header.command, Command::CREATE | Command::QUERY_INFO)),
-            failed: status.is_error().then_some(status),
+            attrs_at_open: attrs_at_open
+                .filter(|_| matches!(header.command, Command::CREATE | Command::QUERY_INFO)),
+            error: status.is_error().then_some(status),
         };
-        let signer = ops.signer.filter(|_| self.sealed_by.is_none());
+        let signer = cx.signer.filter(|_| self.sealed_by.is_none());
         let reply = self.final_header(connection, &header, status, signer.is_some(), waker.as_ref());
         out[start..start + HEADER_SIZE].copy_from_slice(&reply.to_array());
         note_reply(connection, channel.as_deref(), &reply, signer.as_deref(), &mut out[start..]);
@@ -338,16 +339,16 @@ impl Chain {
     }
 
     /// Gives a command what it has of the chain, which takes so many bytes with the replies so far.
-    fn hand_over(&mut self, ops: &mut Ops<'_>, is_last: bool, is_alone: bool, bytes: usize) {
-        (ops.outstanding, ops.creation) = (self.outstanding.take(), self.creation.take());
-        (ops.turn, ops.copying) = (self.turn.take(), self.copying.take());
-        (ops.waker, ops.is_last) = (self.waker.take().and_then(Unanswered::into_waker), is_last);
-        ops.is_sealed = self.sealed_by.is_some();
-        ops.compresses = ops.share_compresses();
-        let early = || ops.waker.as_ref().and_then(Waker::take_woken);
-        ops.woken = self.woken.take().or_else(|| early().map(|outcome| Woken::new(outcome, None)));
-        ops.bytes = bytes;
-        ops.takes_pages = is_alone && self.sealed_by.is_none() && ops.signer.is_none();
+    fn prepare(&mut self, cx: &mut RequestContext<'_>, is_last: bool, is_alone: bool, bytes: usize) {
+        (cx.outstanding, cx.create_registration) = (self.outstanding.take(), self.creation.take());
+        (cx.limit_wait, cx.copy_progress) = (self.turn.take(), self.copying.take());
+        (cx.waker, cx.is_last) = (self.waker.take().and_then(AsyncSlotGuard::into_waker), is_last);
+        cx.is_sealed = self.sealed_by.is_some();
+        cx.compresses = cx.share_compresses();
+        let early = || cx.waker.as_ref().and_then(Waker::take_outcome);
+        cx.wakeup = self.wake.take().or_else(|| early().map(|outcome| Wakeup::new(outcome, None)));
+        cx.memory_bytes = bytes;
+        cx.takes_pages = is_alone && self.sealed_by.is_none() && cx.signer.is_none();
     }
 
     /// The header of the reply to a request, which need not wait any longer if it has.
@@ -367,30 +368,36 @@ impl Chain {
         // The credits came with the interim reply (MS-SMB2 §3.3.4.2).
         let reply = request.response(status);
         let flags = if is_signed { reply.flags | Flags::SIGNED } else { reply.flags };
-        Header { routing: Routing::Async { async_id: waker.asked().async_id }, flags, ..reply }
+        Header { routing: Routing::Async { async_id: waker.request().async_id }, flags, ..reply }
     }
 
     /// Tells the client that the next command is answered later, if it is to be told. It is not signed: its signature would have the
     /// same nonce as that of the reply (MS-SMB2 §3.3.4.1.1).
-    pub(crate) fn interim(&mut self, connection: &Connection, waits: &Waits, out: &mut Vec<u8>, base: usize) {
-        let asked = waits.waker.asked();
-        if asked.interim == Interim::Never || std::mem::replace(&mut self.has_interim, true) {
+    pub(crate) fn push_interim(
+        &mut self,
+        connection: &Connection,
+        waits: &PendingCommand,
+        out: &mut Vec<u8>,
+        base: usize,
+    ) {
+        let request = waits.waker.request();
+        if request.interim == Interim::Never || std::mem::replace(&mut self.has_interim, true) {
             return;
         }
-        let reply = header_of(connection, &waits.asker.header, NtStatus::PENDING, false);
-        let routing = Routing::Async { async_id: asked.async_id };
-        self.push(Header { routing, ..reply }, None, out, base);
+        let reply = header_of(connection, &waits.reply_target.header, NtStatus::PENDING, false);
+        let routing = Routing::Async { async_id: request.async_id };
+        self.push_reply(Header { routing, ..reply }, None, out, base);
     }
 
     /// Has the next command go on without its connection, if it may.
-    pub(crate) fn outlives(&mut self, waker: &Waker) -> bool {
-        self.is_lost |= waker.asked().outlives;
-        self.is_lost
+    pub(crate) fn detach(&mut self, waker: &Waker) -> bool {
+        self.is_detached |= waker.request().outlives_connection;
+        self.is_detached
     }
 
     /// Whether nobody is answered.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.is_lost
+    pub(crate) fn is_detached(&self) -> bool {
+        self.is_detached
     }
 
     /// Whether the client was told that the next command is answered later.
@@ -399,30 +406,36 @@ impl Chain {
     }
 
     /// Answers the next command, which waits, with an error.
-    pub(crate) fn end(
+    pub(crate) fn end_pending(
         &mut self,
         connection: &Connection,
-        asker: Asker,
+        asker: ReplyTarget,
         waker: &Waker,
         status: NtStatus,
         (out, base): (&mut Vec<u8>, usize),
     ) {
-        let Asker { header, signer, .. } = asker;
+        let ReplyTarget { header, signer, .. } = asker;
         let signer = signer.filter(|_| self.sealed_by.is_none());
         let reply = self.final_header(connection, &header, status, signer.is_some(), Some(waker));
-        self.push(reply, signer, out, base);
+        self.push_reply(reply, signer, out, base);
     }
 
-    fn push(&mut self, header: Header, signer: Option<Arc<signing::Key>>, out: &mut Vec<u8>, base: usize) {
-        if let Some(before) = self.replies.last() {
-            compound::link(out, base + before.start);
+    fn push_reply(
+        &mut self,
+        header: Header,
+        signer: Option<Arc<signing::Key>>,
+        out: &mut Vec<u8>,
+        base: usize,
+    ) {
+        if let Some(previous) = self.replies.last() {
+            compound::link(out, base + previous.start);
         }
         self.replies.push(Reply { header, start: out.len() - base, signer });
         compound::push(out, &header, &ErrorResponse::default());
     }
 
     /// The replies so far, which end `out` and leave by themselves.
-    pub(crate) fn split(&mut self, out: &mut [u8], base: usize) -> Self {
+    pub(crate) fn take_replies(&mut self, out: &mut [u8], base: usize) -> Self {
         let replies = std::mem::take(&mut self.replies);
         if let Some(last) = replies.last() {
             out[base + last.start + NEXT_COMMAND_OFFSET..][..4].fill(0);
@@ -433,11 +446,11 @@ impl Chain {
     }
 
     /// The commands of `message` that are not done yet, as a message of their own.
-    pub(crate) fn cut(&mut self, message: &[u8]) -> Vec<u8> {
-        let rest = self.rest(message).to_vec();
-        self.paid_at = self.paid_at.filter(|at| *at == self.at).map(|_| 0);
-        self.at = 0;
-        rest
+    pub(crate) fn split_off(&mut self, message: &[u8]) -> Vec<u8> {
+        let remaining = self.rest(message).to_vec();
+        self.paid_at = self.paid_at.filter(|at| *at == self.position).map(|_| 0);
+        self.position = 0;
+        remaining
     }
 
     /// Whether nothing follows the next command of `message`.
@@ -447,81 +460,88 @@ impl Chain {
     }
 
     /// Goes on with a command that was woken, or ends it.
-    pub(crate) fn woken(&mut self, waker: Waker, woken: Option<Woken>, ends_with: Option<NtStatus>) {
-        (self.waker, self.woken) = (Some(Unanswered(Some(waker))), woken);
-        self.gives_up = ends_with;
+    pub(crate) fn woken(&mut self, waker: Waker, woken: Option<Wakeup>, ends_with: Option<NtStatus>) {
+        (self.waker, self.wake) = (Some(AsyncSlotGuard(Some(waker))), woken);
+        self.fails_with = ends_with;
     }
 
     /// How a command ended that has no reply now.
-    fn stopped(&mut self, stop: Stop, ops: Ops<'_>) -> Ended {
-        let Ops { header, channel, signer, waker, woken, cancel, undo, .. } = ops;
-        (self.outstanding, self.creation) = (ops.outstanding, ops.creation);
-        (self.turn, self.copying) = (ops.turn, ops.copying);
-        self.waker = waker.map(|waker| Unanswered(Some(waker)));
+    fn suspend_command(&mut self, stop: CommandError, cx: RequestContext<'_>) -> CompoundProgress {
+        let RequestContext { header, channel, signer, waker, wakeup: woken, cancel, rollback: undo, .. } = cx;
+        (self.outstanding, self.creation) = (cx.outstanding, cx.create_registration);
+        (self.turn, self.copying) = (cx.limit_wait, cx.copy_progress);
+        self.waker = waker.map(|waker| AsyncSlotGuard(Some(waker)));
         match stop {
-            Stop::Delayed => Ended::Delayed,
-            Stop::Unpaid => {
-                self.woken = woken;
-                Ended::Unpaid
+            CommandError::Delayed => CompoundProgress::Delayed,
+            CommandError::Unpaid => {
+                self.wake = woken;
+                CompoundProgress::Unpaid
             }
-            Stop::Disconnect => Ended::Disconnected,
-            Stop::WouldBlock | Stop::Status(_) => {
-                self.woken = woken;
-                Ended::WouldBlock
+            CommandError::Disconnect => CompoundProgress::Disconnected,
+            CommandError::WouldBlock | CommandError::Status(_) => {
+                self.wake = woken;
+                CompoundProgress::WouldBlock
             }
-            Stop::Later => {
+            CommandError::Later => {
                 let session = channel.map_or_else(Weak::new, |channel| Arc::downgrade(&channel.session));
-                let asker = Asker { header, signer, session, undo };
-                let waits = self.waker.take().and_then(Unanswered::into_waker).zip(cancel);
-                self.waits = waits.map(|(waker, cancel)| Waits { waker, cancel, asker });
-                Ended::Later
+                let asker = ReplyTarget { header, signer, session, undo };
+                let waits = self.waker.take().and_then(AsyncSlotGuard::into_waker).zip(cancel);
+                self.pending_command =
+                    waits.map(|(waker, cancel)| PendingCommand { waker, cancel, reply_target: asker });
+                CompoundProgress::Later
             }
         }
     }
 
     /// Pays for the next command if the message has not paid for its volume: whatever tree connects the commands of a message are
     /// of, nothing is done in a limited volume for nothing. What cannot pay at once waits for its turn with all that follows it.
-    fn pay(&mut self, ops: &mut Ops<'_>, request: &Message<'_>, rest: &[u8]) -> Result<(), Stop> {
-        let Some(disk) = ops.tree.as_ref().and_then(|tree| tree.disk()) else { return Ok(()) };
+    fn admit(
+        &mut self,
+        cx: &mut RequestContext<'_>,
+        request: &Message<'_>,
+        rest: &[u8],
+    ) -> Result<(), CommandError> {
+        let Some(disk) = cx.tree.as_ref().and_then(|tree| tree.disk()) else { return Ok(()) };
         let volume = &disk.export.volume;
         // A copy on its way pays for each part by itself.
-        let is_paid =
-            self.paid == Some(volume.id()) || self.paid_at == Some(self.at) || ops.copying.is_some();
+        let is_paid = self.paid == Some(volume.id())
+            || self.paid_at == Some(self.position)
+            || cx.copy_progress.is_some();
         if !is_anything_limited() || is_paid || ends_waits(request.header.command) {
             return Ok(());
         }
-        let client = ops.payer;
+        let client = cx.client_address;
         let toll = |demand: Demand| match self.counted == Some(volume.id()) {
             true => Some(demand.without_operations()).filter(|demand| !demand.is_nothing()),
             false => Some(demand),
         };
         let toll = |demand| toll(demand).and_then(|demand| volume.admission(client, demand));
         // Before anything is done, all of a message can wait: what has to be told of first cannot.
-        let is_first = self.at == 0 && self.counted.is_none() && request.header.next_command != 0;
+        let is_first = self.position == 0 && self.counted.is_none() && request.header.next_command != 0;
         let whole = is_first.then(|| demand_of_all(rest)).flatten();
         let demand = whole.unwrap_or_else(|| demand(request));
         let Some(paying) = toll(demand) else { return Ok(()) };
         if let Ok(charge) = paying.try_acquire() {
-            let before = ops.charge.replace(charge);
-            ops.stats.settle(before);
-            (self.paid, self.paid_at) = (whole.map(|_| volume.id()).or(self.paid), Some(self.at));
+            let previous = cx.permit.replace(charge);
+            cx.stats.settle(previous);
+            (self.paid, self.paid_at) = (whole.map(|_| volume.id()).or(self.paid), Some(self.position));
             return Ok(());
         }
         let all = demand_of_all(rest);
         self.pays_singly = all.is_none();
         self.unpaid = toll(all.unwrap_or(demand)).map(|toll| (volume.id(), toll));
-        Err(Stop::Unpaid)
+        Err(CommandError::Unpaid)
     }
 
     /// What was paid is settled with what was done: what follows pays for the bytes that it moves.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn settle_admission(&mut self) {
         let paid = self.paid.take().filter(|_| !self.pays_singly);
         self.counted = paid.or(self.counted);
     }
 
     /// The same, with what the rest has to pay before it goes on, and has paid then.
-    pub(crate) fn settle_unpaid(&mut self) -> Option<Admission> {
-        self.settle();
+    pub(crate) fn take_admission(&mut self) -> Option<Admission> {
+        self.settle_admission();
         let (volume, toll) = self.unpaid.take()?;
         self.paid = Some(volume);
         Some(toll)
@@ -529,7 +549,7 @@ impl Chain {
 
     /// The commands of `message` that are not done yet.
     pub(crate) fn rest<'m>(&self, message: &'m [u8]) -> &'m [u8] {
-        message.get(self.at..).unwrap_or_default()
+        message.get(self.position..).unwrap_or_default()
     }
 
     /// Has the last of several replies, which begin at `base` and end `out`, end as the others do (MS-SMB2 §3.3.4.1.3).
@@ -544,8 +564,8 @@ impl Chain {
         if let ([only], true) = (&*self.replies, self.pages.is_none()) {
             return only.signer.iter().for_each(|key| key.sign(&mut out[base..]));
         }
-        let mut unsigned = Unsigned::default();
-        self.leave_unsigned(&mut unsigned, out.len(), base);
+        let mut unsigned = UnsignedReplies::default();
+        self.defer_signing(&mut unsigned, out.len(), base);
         unsigned.sign(out);
     }
 
@@ -558,7 +578,7 @@ impl Chain {
     /// data of a READ stays as it is.
     pub(crate) fn compress(&self, out: &mut Vec<u8>, base: usize) {
         let compression = self.compression_of(out.len() - base);
-        let packed = compression.and_then(|compression| compression.compress(&out[base..], READ_HEAD_SIZE));
+        let packed = compression.and_then(|compression| compression.compress(&out[base..], READ_HEADER_SIZE));
         if let Some(packed) = packed {
             out.truncate(base);
             out.extend_from_slice(&packed);
@@ -566,12 +586,12 @@ impl Chain {
     }
 
     /// Whether the replies are signed with less work beside others.
-    pub(crate) fn gains_by_company(&self) -> bool {
-        self.replies.iter().any(|reply| reply.signer.as_ref().is_some_and(|key| key.gains_by_company()))
+    pub(crate) fn signs_faster_in_batches(&self) -> bool {
+        self.replies.iter().any(|reply| reply.signer.as_ref().is_some_and(|key| key.benefits_from_batching()))
     }
 
     /// Leaves the replies, which lie between `base` and `end`, to be signed with others.
-    pub(crate) fn leave_unsigned(&self, unsigned: &mut Unsigned, end: usize, base: usize) {
+    pub(crate) fn defer_signing(&self, unsigned: &mut UnsignedReplies, end: usize, base: usize) {
         let ends = self.replies.iter().skip(1).map(|next| base + next.start).chain([end]);
         for (reply, end) in self.replies.iter().zip(ends) {
             if let Some(key) = &reply.signer {
@@ -581,40 +601,40 @@ impl Chain {
     }
 
     /// Writes a refusal in place of each reply.
-    pub(crate) fn refuse(&mut self, status: NtStatus, out: &mut Vec<u8>, base: usize) {
+    pub(crate) fn refuse_replied(&mut self, status: NtStatus, out: &mut Vec<u8>, base: usize) {
         for Reply { mut header, signer, .. } in std::mem::take(&mut self.replies) {
             header.status = status;
-            self.push(header, signer, out, base);
+            self.push_reply(header, signer, out, base);
         }
     }
 
     /// Refuses the commands of a message that are not done: those of `rest`.
-    pub(crate) fn refuse_rest(
+    pub(crate) fn refuse_remaining(
         &mut self,
         connection: &Connection,
-        rest: &Heads,
+        rest: &RequestHeaders,
         status: NtStatus,
         (out, base): (&mut Vec<u8>, usize),
     ) {
         // Who was told that the first is answered later is told what became of it in the same way.
-        let mut waker = self.waker.take().and_then(Unanswered::into_waker);
+        let mut waker = self.waker.take().and_then(AsyncSlotGuard::into_waker);
         let mut ids = self.previous.ids;
         for mut header in rest.iter().copied().filter(|header| header.command != Command::CANCEL) {
-            inherit(&mut header, ids);
+            inherit_ids(&mut header, ids);
             ids = Some((header.session_id, header.tree_id()));
             let channel = connection.channel(header.session_id);
             let channel = channel.filter(|channel| self.sealed_by.is_none() && channel.is_valid());
             let signer = channel.and_then(|channel| signer(&channel, &header));
             let waker = waker.take();
             let reply = self.final_header(connection, &header, status, signer.is_some(), waker.as_ref());
-            self.push(reply, signer, out, base);
+            self.push_reply(reply, signer, out, base);
         }
     }
 }
 
 /// Whether a command is about what the one before it was about: then it has the ids of its session and tree connect
 /// (MS-SMB2 §3.3.5.2.7.2).
-fn inherit(header: &mut Header, previous: Option<(u64, u32)>) -> bool {
+fn inherit_ids(header: &mut Header, previous: Option<(u64, u32)>) -> bool {
     let is_related = header.flags.contains(Flags::RELATED_OPERATIONS);
     if let (true, Some((session_id, tree_id))) = (is_related, previous) {
         (header.session_id, header.routing) = (session_id, Routing::Sync { process_id: 0, tree_id });
@@ -677,43 +697,43 @@ fn note_reply(
 }
 
 /// How a command is done, if its session and tree connect are there and its signature is right.
-fn admitted(
-    ops: &Ops<'_>,
+fn check_admissible(
+    cx: &RequestContext<'_>,
     request: &Message<'_>,
     sealed_by: Option<&Arc<Session>>,
     is_alone: bool,
-) -> Result<&'static Row, Stop> {
+) -> Result<&'static CommandEntry, CommandError> {
     let command = request.header.command;
-    if command == Command::NEGOTIATE && ops.connection.negotiated().is_some() {
+    if command == Command::NEGOTIATE && cx.connection.negotiated().is_some() {
         // MS-SMB2 §3.3.5.4.
-        return Err(Stop::Disconnect);
+        return Err(CommandError::Disconnect);
     }
-    let row = row(command).ok_or(NtStatus::INVALID_PARAMETER)?;
-    if ops.connection.negotiated().is_none() && command != Command::NEGOTIATE {
+    let row = command_entry(command).ok_or(NtStatus::INVALID_PARAMETER)?;
+    if cx.connection.negotiated().is_none() && command != Command::NEGOTIATE {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
-    let channel = ops.channel.as_ref().filter(|channel| channel.is_valid());
+    let channel = cx.channel.as_ref().filter(|channel| channel.is_valid());
     if let Some(channel) = channel {
         // What has waited was checked before, perhaps by the key of a channel that is gone.
-        if ops.waker.is_none() {
-            check_protection(ops, request, channel, sealed_by)?;
+        if cx.waker.is_none() {
+            check_protection(cx, request, channel, sealed_by)?;
         }
     } else if sealed_by.is_some() {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     check_charge(request)?;
     match row.needs {
-        Needs::BeAlone if !is_alone => return Err(NtStatus::INVALID_PARAMETER.into()),
-        Needs::BeAlone | Needs::Nothing => {}
+        Needs::SingleCommand if !is_alone => return Err(NtStatus::INVALID_PARAMETER.into()),
+        Needs::SingleCommand | Needs::Nothing => {}
         Needs::Session | Needs::Tree => _ = channel.ok_or(NtStatus::USER_SESSION_DELETED)?,
     }
     if row.needs == Needs::Tree {
-        let tree = ops.tree()?;
+        let tree = cx.tree()?;
         if let Some(disk) = tree.disk() {
             if command != Command::TREE_DISCONNECT {
-                check_served(ops, tree, disk)?;
+                check_served(cx, tree, disk)?;
             }
-            ops.check_sealed(disk)?;
+            cx.check_sealed(disk)?;
         }
     }
     Ok(row)
@@ -721,35 +741,39 @@ fn admitted(
 
 /// Whether a share is what it was when its client connected to it. If it is not, the client may connect to it again, and is not to
 /// meet what it had open.
-fn check_served(ops: &Ops<'_>, tree: &Arc<Tree>, disk: &Disk) -> Result<(), Stop> {
-    if disk.is_served(ops.namespace, origin(ops)) {
+fn check_served(
+    cx: &RequestContext<'_>,
+    tree: &Arc<TreeConnect>,
+    disk: &DiskShare,
+) -> Result<(), CommandError> {
+    if disk.is_current(cx.namespace, request_origin(cx)) {
         return Ok(());
     }
-    if ops.blocking == Blocking::Never {
+    if cx.blocking == Blocking::Never {
         // There may be much to close.
-        return Err(Stop::WouldBlock);
+        return Err(CommandError::WouldBlock);
     }
-    ops.service.end_tree_if_gone(ops.session()?, tree);
+    cx.service.end_tree_if_withdrawn(cx.session()?, tree);
     Err(NtStatus::NETWORK_NAME_DELETED.into())
 }
 
 /// Signature and encryption of a request of an established session (MS-SMB2 §3.3.5.2.4, §3.3.5.2.11).
 fn check_protection(
-    ops: &Ops<'_>,
+    cx: &RequestContext<'_>,
     request: &Message<'_>,
     channel: &Channel,
     sealed_by: Option<&Arc<Session>>,
-) -> Result<(), Stop> {
+) -> Result<(), CommandError> {
     if is_protected(request, channel, sealed_by) {
         let is_bare = sealed_by.is_none() && !request.header.flags.contains(Flags::SIGNED);
         // With 3.1.1 it proves that the negotiation was not changed on the way (MS-SMB2 §3.3.5.7).
         let proves = request.header.command == Command::TREE_CONNECT
             && !channel.session.is_anonymous()
-            && ops.connection.negotiated().is_some_and(|negotiated| negotiated.dialect == Dialect::SMB311);
-        return if is_bare && proves { Err(Stop::Disconnect) } else { Ok(()) };
+            && cx.connection.negotiated().is_some_and(|negotiated| negotiated.dialect == Dialect::SMB311);
+        return if is_bare && proves { Err(CommandError::Disconnect) } else { Ok(()) };
     }
     if sealed_by.is_none() {
-        let (peer, is_signed) = (ops.ends.peer, request.header.flags.contains(Flags::SIGNED));
+        let (peer, is_signed) = (cx.endpoints.peer, request.header.flags.contains(Flags::SIGNED));
         tracing::warn!(%peer, command = ?request.header.command, is_signed, "a request without a valid signature is refused");
     }
     Err(NtStatus::ACCESS_DENIED.into())
@@ -768,7 +792,7 @@ fn cancel(connection: &Connection, request: &Message<'_>, sealed_by: Option<&Arc
     let header = &request.header;
     let channel = connection.channel(header.session_id).filter(|channel| channel.is_valid());
     let Some(channel) = channel.filter(|channel| is_protected(request, channel, sealed_by)) else { return };
-    channel.session.waiting().cancel(connection.number, header.async_id(), header.message_id);
+    channel.session.async_commands().cancel(connection.number, header.async_id(), header.message_id);
 }
 
 /// What a request moves must be paid for with its credits (MS-SMB2 §3.3.5.2.5).

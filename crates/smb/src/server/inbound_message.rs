@@ -11,20 +11,20 @@ use transport::Malformed;
 
 /// What a message says, where it came in another form.
 #[derive(Default)]
-pub(crate) struct Opened {
+pub(crate) struct InboundMessage {
     /// What was encrypted, where in it the commands begin, and by whose key.
     decrypted: Option<(Vec<u8>, usize, Arc<Session>)>,
     /// What was compressed, perhaps within that.
     decompressed: Option<Vec<u8>>,
 }
 
-impl Opened {
+impl InboundMessage {
     /// Decrypts and decompresses a message that is there as a whole.
     pub(crate) fn open(connection: &Connection, message: &[u8]) -> Result<Self, Malformed> {
         let is_sealed = ProtocolId::from_bytes(message) == Ok(ProtocolId::TRANSFORM);
         let decrypted = is_sealed.then(|| decrypt(connection, message)).transpose()?;
         let mut opened = Self { decrypted, decompressed: None };
-        if is_compressed(opened.plain(message)) {
+        if is_compressed(opened.commands(message)) {
             check_compression(connection)?;
             opened.decompress(connection, message)?;
         }
@@ -32,18 +32,18 @@ impl Opened {
     }
 
     /// The commands of `message`, which is what was opened.
-    pub(crate) fn plain<'m>(&'m self, message: &'m [u8]) -> &'m [u8] {
+    pub(crate) fn commands<'m>(&'m self, message: &'m [u8]) -> &'m [u8] {
         let decrypted = self.decrypted.as_ref().map(|(plain, start, _)| &plain[*start..]);
         self.decompressed.as_deref().or(decrypted).unwrap_or(message)
     }
 
     /// By whose key it was encrypted, if it was.
-    pub(crate) fn sealed_by(&self) -> Option<Arc<Session>> {
+    pub(crate) fn sealing_session(&self) -> Option<Arc<Session>> {
         self.decrypted.as_ref().map(|(.., session)| Arc::clone(session))
     }
 
     /// Whether it came in another form.
-    pub(crate) fn is_changed(&self) -> bool {
+    pub(crate) fn is_transformed(&self) -> bool {
         self.decrypted.is_some() || self.decompressed.is_some()
     }
 
@@ -53,19 +53,19 @@ impl Opened {
     }
 
     /// What it takes beside the message, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub(crate) fn extra_bytes(&self) -> usize {
         self.decrypted.as_ref().map_or(0, |(plain, ..)| plain.len())
             + self.decompressed.as_ref().map_or(0, Vec::len)
     }
 
     /// Keeps no more than came, of a message that may wait for long: what is queued is counted by that.
-    pub(crate) fn shrink(&mut self) {
+    pub(crate) fn drop_decompressed(&mut self) {
         self.decompressed = None;
     }
 
     /// Decompresses `message`, unless it was not compressed, or that was done.
     pub(crate) fn decompress(&mut self, connection: &Connection, message: &[u8]) -> Result<(), Malformed> {
-        let plain = self.plain(message);
+        let plain = self.commands(message);
         if is_compressed(plain) && !self.is_decompressed() {
             let agreed = connection.compression().ok_or(NOT_AGREED)?;
             let decompressed = agreed.decompress(plain, MESSAGE_BYTES_MAX);
@@ -102,7 +102,7 @@ fn decrypt(connection: &Connection, message: &[u8]) -> Result<(Vec<u8>, usize, A
     let keys = session.keys().ok_or(Malformed("an encrypted message of no session"))?;
     let opened = keys.open(message);
     let (plain, start) = opened.ok_or(Malformed("an encrypted message that was changed on the way"))?;
-    if !session.is_first(&header.nonce) {
+    if !session.is_new_nonce(&header.nonce) {
         return Err(Malformed("an encrypted message that has come before"));
     }
     Ok((plain, start, Arc::clone(session)))

@@ -11,16 +11,16 @@ mod suspended;
 use crate::commands::negotiate::multi_protocol;
 use crate::framing::{self, FRAMING};
 use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY_MS, RETRY_MS_MAX};
-use crate::request::path_lookup::Trail;
+use crate::request::path_lookup::PathCache;
 use crate::state::connection::{Connection, Sender};
 use crate::state::service::Service;
-use crate::state::tree::Disk;
+use crate::state::tree::DiskShare;
 use crate::status::of_fs_error;
-use batch_signing::Unsigned;
+use batch_signing::UnsignedReplies;
 use command_table::{dispatch, reply_bytes_max};
-use compound::{Base, Chain, Ended, Waits};
-use headers::Heads;
-use inbound_message::{Opened, check_compression};
+use compound::{Compound, CompoundProgress, MessageContext, PendingCommand};
+use headers::RequestHeaders;
+use inbound_message::{InboundMessage, check_compression};
 use price::{demand_of_all, ends_waits};
 use smb_wire::compound::messages;
 use smb_wire::header::{Header, ProtocolId};
@@ -30,7 +30,7 @@ use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use suspended::{Held, Replied, Rest, WaitingCall};
+use suspended::{BlockedCommand, FlushingReplies, RemainingCommands, WaitingCall};
 use transport::{
     Body, CallStats, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, Parked, Parking, PartData,
     Pipe, Plan, Progress, Protocol, Role,
@@ -51,53 +51,53 @@ struct Smb {
 struct Memory {
     namespace: Arc<Namespace>,
     /// Replies that leave with others, and are signed with them then.
-    unsigned: Unsigned,
+    unsigned: UnsignedReplies,
     /// Where paths of this turn have led through.
-    trail: Trail,
+    path_cache: PathCache,
 }
 
 /// A message that was planned.
-struct Call {
+struct PlannedCall {
     connection: Arc<Connection>,
     /// What it says, if it was encrypted or compressed.
-    opened: Opened,
+    inbound: InboundMessage,
     /// The most bytes of its reply, where only its compressed form is kept.
     reply_bytes_max: Option<u32>,
     /// Whether its message ids are used: not if too little of it is there to know them all.
-    is_taken: bool,
+    has_consumed_ids: bool,
     /// The headers of its commands, once their ids are used.
-    heads: Heads,
+    headers: RequestHeaders,
     /// The volume whose limits it pays as a whole.
-    paid: Option<VolumeId>,
+    admitted_volume: Option<VolumeId>,
 }
 
 /// Where a call goes on.
 enum Continuation {
     /// At a command that would have blocked, or has something in its way.
-    Suspended(Box<Suspended>),
+    Suspended(Box<SuspendedCall>),
     /// At its reply, which waits for flushes.
-    Replied(Box<Replied>),
+    Replied(Box<FlushingReplies>),
 }
 
-struct Suspended {
+struct SuspendedCall {
     connection: Arc<Connection>,
     message: Vec<u8>,
-    chain: Chain,
+    compound: Compound,
     /// The replies so far, without their framing.
     replies: Vec<u8>,
     /// What was done for them.
-    stats: CallStats<Arc<Disk>>,
+    stats: CallStats<Arc<DiskShare>>,
 }
 
 /// A call that goes on after a while.
 struct ParkedCall {
     late: Late<Smb>,
-    suspended: Box<Suspended>,
+    suspended: Box<SuspendedCall>,
 }
 
 /// A long message on its way. It is all tail: what is signed, encrypted or compressed is looked at as a whole.
 struct Upload {
-    call: Call,
+    call: PlannedCall,
     refusal: Option<FsError>,
 }
 
@@ -105,13 +105,13 @@ impl Protocol for Smb {
     type Listener = ();
     type Session = Arc<Connection>;
     type Memory = Memory;
-    type Target = Arc<Disk>;
-    type Call = Call;
+    type Target = Arc<DiskShare>;
+    type Call = PlannedCall;
     type Continuation = Continuation;
     type Upload = Upload;
 
     const MESSAGE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
-    const HEAD_BYTES: usize = FRAMING + TRANSFORM_SIZE + smb_wire::file::WRITE_HEAD_SIZE;
+    const HEAD_BYTES: usize = FRAMING + TRANSFORM_SIZE + smb_wire::file::WRITE_HEADER_SIZE;
     const TAIL_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
     fn session(&self, (): &(), _: Endpoints) -> Arc<Connection> {
@@ -120,7 +120,7 @@ impl Protocol for Smb {
 
     fn memory(&self, _: Role, _: usize) -> Memory {
         let namespace = self.service.namespace.load_full();
-        Memory { namespace, unsigned: Unsigned::default(), trail: Trail::default() }
+        Memory { namespace, unsigned: UnsignedReplies::default(), path_cache: PathCache::default() }
     }
 
     fn begin_turn(&self, memory: &mut Memory) {
@@ -135,7 +135,7 @@ impl Protocol for Smb {
     }
 
     fn end_turn(&self, memory: &mut Memory) {
-        memory.trail.forget();
+        memory.path_cache.clear();
     }
 
     fn frame(&self, have: &[u8], _: bool) -> Result<Frame, Malformed> {
@@ -148,7 +148,7 @@ impl Protocol for Smb {
         _: &mut Memory,
         message: &[u8],
         out: &mut Outbox,
-    ) -> Result<Option<Plan<Call>>, Malformed> {
+    ) -> Result<Option<Plan<PlannedCall>>, Malformed> {
         let ours = &connection.session;
         let protocol_id = ProtocolId::from_bytes(message).map_err(malformed)?;
         if protocol_id == ProtocolId::SMB1 {
@@ -158,13 +158,13 @@ impl Protocol for Smb {
             return Ok(None);
         }
         // Of a message that is not there as a whole, not all commands are known: they pay when it is their turn.
-        let mut call = Call {
+        let mut call = PlannedCall {
             connection: Arc::clone(ours),
-            opened: Opened::default(),
+            inbound: InboundMessage::default(),
             reply_bytes_max: None,
-            is_taken: false,
-            heads: Heads::default(),
-            paid: None,
+            has_consumed_ids: false,
+            headers: RequestHeaders::default(),
+            admitted_volume: None,
         };
         let not_whole = |call| Ok(Some(Plan { call, dispatch: Dispatch::Batched, toll: None }));
         if protocol_id == ProtocolId::TRANSFORM {
@@ -173,40 +173,40 @@ impl Protocol for Smb {
             if size > message.len().saturating_sub(TRANSFORM_SIZE) {
                 return not_whole(call);
             }
-            call.opened = Opened::open(ours, message)?;
+            call.inbound = InboundMessage::open(ours, message)?;
         } else if protocol_id == ProtocolId::COMPRESSION_TRANSFORM {
             check_compression(ours)?;
             // It does not say how long it is: what cannot be decompressed may not be there as a whole.
-            let Ok(opened) = Opened::open(ours, message) else { return not_whole(call) };
-            call.opened = opened;
+            let Ok(opened) = InboundMessage::open(ours, message) else { return not_whole(call) };
+            call.inbound = opened;
         }
-        let plain = call.opened.plain(message);
-        call.heads = match Heads::of(plain) {
-            Ok(heads) => heads,
+        let plain = call.inbound.commands(message);
+        call.headers = match RequestHeaders::parse(plain) {
+            Ok(headers) => headers,
             // Its first command is there.
-            Err(_) if !call.opened.is_changed() && Header::from_bytes(message).is_ok() => {
+            Err(_) if !call.inbound.is_transformed() && Header::from_bytes(message).is_ok() => {
                 return not_whole(call);
             }
             Err(error) => return Err(error),
         };
-        call.heads.take_ids(ours)?;
-        call.is_taken = true;
-        let toll = self.toll(connection, plain, &mut call.paid);
-        let dispatch = dispatch(&call.heads);
-        if toll.is_some() && call.opened.is_decompressed() {
+        call.headers.consume_ids(ours)?;
+        call.has_consumed_ids = true;
+        let toll = self.message_admission(connection, plain, &mut call.admitted_volume);
+        let dispatch = dispatch(&call.headers);
+        if toll.is_some() && call.inbound.is_decompressed() {
             call.reply_bytes_max = Some(reply_bytes_max(plain));
-            call.opened.shrink();
+            call.inbound.drop_decompressed();
         }
         Ok(Some(Plan { call, dispatch, toll }))
     }
 
-    fn streams(&self, connection: &transport::Connection<Self>, _: &Call) -> bool {
+    fn streams(&self, connection: &transport::Connection<Self>, _: &PlannedCall) -> bool {
         // Nobody else makes us keep a message of a megabyte.
         connection.session.is_logged_on()
     }
 
-    fn reply_bytes_max(&self, call: &Call, message: &[u8]) -> u32 {
-        call.reply_bytes_max.unwrap_or_else(|| reply_bytes_max(call.opened.plain(message)))
+    fn reply_bytes_max(&self, call: &PlannedCall, message: &[u8]) -> u32 {
+        call.reply_bytes_max.unwrap_or_else(|| reply_bytes_max(call.inbound.commands(message)))
     }
 
     fn reply_bytes_max_at(&self, at: &Continuation) -> u32 {
@@ -216,8 +216,8 @@ impl Protocol for Smb {
         }
     }
 
-    fn bytes(&self, call: &Call, message: &[u8]) -> usize {
-        message.len() + call.opened.bytes()
+    fn bytes(&self, call: &PlannedCall, message: &[u8]) -> usize {
+        message.len() + call.inbound.extra_bytes()
     }
 
     fn bytes_at(&self, at: &Continuation) -> usize {
@@ -227,12 +227,12 @@ impl Protocol for Smb {
         }
     }
 
-    fn run(&self, cx: &mut Context<'_, Self>, call: Call, message: &[u8]) -> Progress<Continuation> {
-        let paid = call.paid;
-        match enter(call, message) {
+    fn run(&self, cx: &mut Context<'_, Self>, call: PlannedCall, message: &[u8]) -> Progress<Continuation> {
+        let paid = call.admitted_volume;
+        match open_message(call, message) {
             Ok(opened) => {
-                let chain = Chain::new(opened.sealed_by(), paid);
-                self.go_on(cx, chain, opened.plain(message), &[])
+                let compound = Compound::new(opened.sealing_session(), paid);
+                self.run_compound(cx, compound, opened.commands(message), &[])
             }
             Err(error) => end(cx, error),
         }
@@ -241,9 +241,9 @@ impl Protocol for Smb {
     fn resume(&self, cx: &mut Context<'_, Self>, at: Continuation) -> Progress<Continuation> {
         match at {
             Continuation::Suspended(suspended) => {
-                let Suspended { message, chain, replies, stats, .. } = *suspended;
+                let SuspendedCall { message, compound, replies, stats, .. } = *suspended;
                 cx.stats = stats;
-                self.go_on(cx, chain, &message, &replies)
+                self.run_compound(cx, compound, &message, &replies)
             }
             // Its reply is there already.
             Continuation::Replied(_) => Progress::Done,
@@ -260,40 +260,42 @@ impl Protocol for Smb {
         match at {
             Continuation::Replied(mut replied) => {
                 // Who was to be told that a command is answered later is told now that it has failed.
-                if replied.held.as_ref().is_some_and(|held| held.waiting.chain.has_interim())
-                    && let Some(Held { waker, cancel, .. }) = replied.held.take()
+                if replied.blocked.as_ref().is_some_and(|blocked| blocked.waiting.compound.has_interim())
+                    && let Some(BlockedCommand { waker, cancel, .. }) = replied.blocked.take()
                 {
                     cancel();
                     waker.finish();
                 }
-                let mut chain = std::mem::take(&mut replied.chain);
-                write(out, &mut chain, |chain, out, base| chain.refuse(status, out, base));
+                let mut compound = std::mem::take(&mut replied.compound);
+                append_replies(out, &mut compound, |compound, out, base| {
+                    compound.refuse_replied(status, out, base)
+                });
             }
             Continuation::Suspended(suspended) => {
-                let Suspended { connection, message, mut chain, replies, .. } = *suspended;
-                let rest = Heads::of(chain.rest(&message)).unwrap_or_default();
+                let SuspendedCall { connection, message, mut compound, replies, .. } = *suspended;
+                let rest = RequestHeaders::parse(compound.rest(&message)).unwrap_or_default();
                 // What is done stays answered.
-                write(out, &mut chain, |chain, out, base| {
+                append_replies(out, &mut compound, |compound, out, base| {
                     out.extend_from_slice(&replies);
-                    chain.refuse_rest(&connection, &rest, status, (out, base));
+                    compound.refuse_remaining(&connection, &rest, status, (out, base));
                 });
             }
         }
     }
 
-    fn refuse(&self, call: &Call, _message: &[u8], error: FsError, out: &mut Outbox) {
-        let chain = Chain::new(call.opened.sealed_by(), None);
-        refuse(chain, &call.connection, &call.heads, error, out);
+    fn refuse(&self, call: &PlannedCall, _message: &[u8], error: FsError, out: &mut Outbox) {
+        let compound = Compound::new(call.inbound.sealing_session(), None);
+        refuse(compound, &call.connection, &call.headers, error, out);
     }
 
     fn begin_upload(
         &self,
-        call: Call,
+        call: PlannedCall,
         _: &[u8],
         _: usize,
         refusal: Option<FsError>,
     ) -> Result<(Upload, Body), Malformed> {
-        if call.opened.is_changed() {
+        if call.inbound.is_transformed() {
             return Err(Malformed("something follows what was encrypted or compressed"));
         }
         Ok((Upload { call, refusal }, Body { start: 0, len: 0 }))
@@ -312,39 +314,39 @@ impl Protocol for Smb {
     ) -> Progress<Continuation> {
         let Upload { call, refusal } = upload;
         // It has come in since the turn began.
-        cx.memory.trail.forget();
-        let (connection, paid) = (Arc::clone(&call.connection), call.paid);
-        let opened = match enter(call, message) {
+        cx.memory.path_cache.clear();
+        let (connection, paid) = (Arc::clone(&call.connection), call.admitted_volume);
+        let opened = match open_message(call, message) {
             Ok(opened) => opened,
             Err(error) => return end(cx, error),
         };
-        let (plain, chain) = (opened.plain(message), Chain::new(opened.sealed_by(), paid));
-        let Some(error) = refusal else { return self.go_on(cx, chain, plain, &[]) };
-        refuse(chain, &connection, &Heads::of(plain).unwrap_or_default(), error, cx.out);
+        let (plain, compound) = (opened.commands(message), Compound::new(opened.sealing_session(), paid));
+        let Some(error) = refusal else { return self.run_compound(cx, compound, plain, &[]) };
+        refuse(compound, &connection, &RequestHeaders::parse(plain).unwrap_or_default(), error, cx.out);
         Progress::Done
     }
 }
 
 impl Smb {
     /// Does a chain from where it is. `before` is what was replied so far.
-    fn go_on(
+    fn run_compound(
         &self,
         cx: &mut Context<'_, Self>,
-        chain: Chain,
+        compound: Compound,
         message: &[u8],
-        before: &[u8],
+        replies_so_far: &[u8],
     ) -> Progress<Continuation> {
         let flushes = cx.pending.added();
-        self.attempt(cx, chain, message, before, flushes)
+        self.run_compound_after(cx, compound, message, replies_so_far, flushes)
     }
 
     /// The same; `flushes` were pending before it began.
-    fn attempt(
+    fn run_compound_after(
         &self,
         cx: &mut Context<'_, Self>,
-        mut chain: Chain,
+        mut compound: Compound,
         message: &[u8],
-        before: &[u8],
+        replies_so_far: &[u8],
         flushes: usize,
     ) -> Progress<Continuation> {
         let (ends, connection) = (cx.ends(), cx.connection);
@@ -352,10 +354,10 @@ impl Smb {
         ours.attach(connection);
         let out = cx.out.bytes();
         let frame_start = out.len();
-        let base = frame_start + head_bytes(&chain);
+        let base = frame_start + head_bytes(&compound);
         out.resize(base, 0);
-        out.extend_from_slice(before);
-        let mut with = Base {
+        out.extend_from_slice(replies_so_far);
+        let mut with = MessageContext {
             service: &self.service,
             connection: ours,
             namespace: &cx.memory.namespace,
@@ -364,26 +366,30 @@ impl Smb {
             blocking: cx.blocking,
             now: cx.now,
             pending: cx.pending,
-            trail: &mut cx.memory.trail,
+            trail: &mut cx.memory.path_cache,
             stats: &mut cx.stats,
             charge: &mut cx.charge,
         };
-        match chain.run(&mut with, message, out, base) {
-            Ended::Replied => replied(cx, chain, frame_start, cx.pending.added() == flushes),
-            Ended::Disconnected => {
+        match compound.run(&mut with, message, out, base) {
+            CompoundProgress::Done => finish_done(cx, compound, frame_start, cx.pending.added() == flushes),
+            CompoundProgress::Disconnected => {
                 out.truncate(frame_start);
                 cx.connection.close();
                 Progress::Done
             }
-            Ended::Later => self.wait(cx, chain, message, (frame_start, base), flushes),
-            Ended::Unpaid | Ended::Delayed if cx.pending.added() > flushes && !chain.replies.is_empty() => {
-                leave(cx, chain, message, (frame_start, base))
+            CompoundProgress::Later => {
+                self.suspend_until_woken(cx, compound, message, (frame_start, base), flushes)
+            }
+            CompoundProgress::Unpaid | CompoundProgress::Delayed
+                if cx.pending.added() > flushes && !compound.replies.is_empty() =>
+            {
+                send_before_rest(cx, compound, message, (frame_start, base))
             }
             ended => {
                 let replies = out[base..].to_vec();
                 out.truncate(frame_start);
                 let (message, connection, stats) = (message.to_vec(), Arc::clone(ours), CallStats::default());
-                let suspended = Box::new(Suspended { connection, message, chain, replies, stats });
+                let suspended = Box::new(SuspendedCall { connection, message, compound, replies, stats });
                 self.suspend(cx, suspended, ended, flushes)
             }
         }
@@ -393,11 +399,11 @@ impl Smb {
     fn suspend(
         &self,
         cx: &mut Context<'_, Self>,
-        mut suspended: Box<Suspended>,
-        ended: Ended,
+        mut suspended: Box<SuspendedCall>,
+        ended: CompoundProgress,
         flushes: usize,
     ) -> Progress<Continuation> {
-        if ended == Ended::WouldBlock && cx.blocking == Blocking::Never {
+        if ended == CompoundProgress::WouldBlock && cx.blocking == Blocking::Never {
             suspended.stats = std::mem::take(&mut cx.stats);
             return Progress::WouldBlock(Continuation::Suspended(suspended));
         }
@@ -405,74 +411,74 @@ impl Smb {
             // No command is done: it counts when one is. Bytes were moved all the same.
             cx.stats = CallStats { moved: cx.stats.moved, ..CallStats::default() };
         }
-        if ended == Ended::Unpaid
+        if ended == CompoundProgress::Unpaid
             && cx.pending.added() == flushes
-            && let Some(toll) = suspended.chain.settle_unpaid()
+            && let Some(toll) = suspended.compound.take_admission()
         {
             let bytes = suspended.bytes();
             return Progress::Unpaid { at: Continuation::Suspended(suspended), bytes, toll };
         }
-        self.put_off(cx, suspended, flushes)
+        self.defer(cx, suspended, flushes)
     }
 
     /// Leaves a call to whoever wakes it. Its client is told, unless it need not be, together with what is answered already.
-    fn wait(
+    fn suspend_until_woken(
         &self,
         cx: &mut Context<'_, Self>,
-        mut chain: Chain,
+        mut compound: Compound,
         message: &[u8],
         (frame_start, base): (usize, usize),
         flushes: usize,
     ) -> Progress<Continuation> {
-        let Some(waits) = chain.waits.take() else { return Progress::Done };
-        chain.settle();
-        let (is_pending, had_interim) = (cx.pending.added() > flushes, chain.has_interim());
+        let Some(waits) = compound.pending_command.take() else { return Progress::Done };
+        compound.settle_admission();
+        let (is_pending, had_interim) = (cx.pending.added() > flushes, compound.has_interim());
         let ours = Arc::clone(cx.session());
         if cx.out.bytes().len() == base {
             cx.stats = CallStats { moved: cx.stats.moved, ..CallStats::default() };
         }
         let out = cx.out.bytes();
-        chain.interim(&ours, &waits, out, base);
+        compound.push_interim(&ours, &waits, out, base);
         // Replies leave with the interim one, and what waits for flushes with those of this turn.
-        let leaves = is_pending || chain.has_interim() != had_interim;
-        let sent = leaves.then(|| chain.split(out, base));
+        let leaves = is_pending || compound.has_interim() != had_interim;
+        let sent = leaves.then(|| compound.take_replies(out, base));
         let replies = if leaves { Vec::new() } else { out[base..].to_vec() };
-        let Waits { waker, cancel, asker } = waits;
-        let message = chain.cut(message);
+        let PendingCommand { waker, cancel, reply_target: asker } = waits;
+        let message = compound.split_off(message);
         let connection = Arc::downgrade(cx.connection);
-        let held = Held {
+        let blocked = BlockedCommand {
             waker,
             cancel,
-            waiting: Box::new(WaitingCall { connection, asker, message, chain, replies }),
+            waiting: Box::new(WaitingCall { connection, asker, message, compound, replies }),
         };
         if let Some(sent) = sent {
             finish(&sent, out, frame_start);
             if is_pending {
-                return Progress::AfterSync(Continuation::Replied(Box::new(Replied {
-                    chain: sent,
-                    held: Some(held),
-                    rest: None,
+                return Progress::AfterSync(Continuation::Replied(Box::new(FlushingReplies {
+                    compound: sent,
+                    blocked: Some(blocked),
+                    remaining: None,
                 })));
             }
             // The reply may be there before this turn is over.
             send_now(cx, frame_start);
         }
         cx.out.bytes().truncate(frame_start);
-        held.wait();
+        blocked.wait();
         Progress::Done
     }
 
     /// Puts a call off that something stands in the way of. Where that takes too long, or too many are put off, it is refused.
-    fn put_off(
+    fn defer(
         &self,
         cx: &mut Context<'_, Self>,
-        mut suspended: Box<Suspended>,
+        mut suspended: Box<SuspendedCall>,
         flushes: usize,
     ) -> Progress<Continuation> {
-        let since = *suspended.chain.delayed_since.get_or_insert_with(Instant::now);
+        let since = *suspended.compound.deferred_since.get_or_insert_with(Instant::now);
         // What has added a flush by itself and is not done yet cannot be told of when that is.
         let is_over = since.elapsed() > Duration::from_millis(RETRY_MS_MAX) || cx.pending.added() > flushes;
-        suspended.chain.settle();
+        suspended.compound.settle_admission();
         let late = cx.detach();
         let parked = ParkedCall { late, suspended };
         let refused = match is_over {
@@ -480,14 +486,14 @@ impl Smb {
             false => self.parking.park(parked, Duration::from_millis(RETRY_MS)).err(),
         };
         let Some(ParkedCall { suspended, .. }) = refused else { return Progress::Detached };
-        let Suspended { message, mut chain, replies, .. } = *suspended;
-        chain.gives_up = Some(NtStatus::SHARING_VIOLATION);
-        self.attempt(cx, chain, &message, &replies, flushes)
+        let SuspendedCall { message, mut compound, replies, .. } = *suspended;
+        compound.fails_with = Some(NtStatus::SHARING_VIOLATION);
+        self.run_compound_after(cx, compound, &message, &replies, flushes)
     }
 
     /// What a message must pay, for the volume that its first command is for, which is noted. Commands of other volumes pay by
     /// themselves, and so do those behind one that pays nothing; whoever has no session and tree connect pays nothing, and gets nothing.
-    fn toll(
+    fn message_admission(
         &self,
         connection: &transport::Connection<Self>,
         message: &[u8],
@@ -522,16 +528,16 @@ impl Sender for transport::Connection<Smb> {
         self.ends.peer.ip()
     }
 
-    fn prove(&self) {
+    fn keep_as_user(&self) {
         Self::prove(self);
     }
 
-    fn tolerate(&self) {
+    fn allow_anonymous(&self) {
         Self::tolerate(self);
     }
 }
 
-impl Suspended {
+impl SuspendedCall {
     /// The memory that it takes.
     fn bytes(&self) -> usize {
         self.message.len() + self.replies.len()
@@ -557,13 +563,13 @@ fn malformed(malformed: smb_wire::Malformed) -> Malformed {
 }
 
 /// Opens a message that is there as a whole by now, and uses its message ids.
-fn enter(call: Call, message: &[u8]) -> Result<Opened, Malformed> {
-    let Call { connection, mut opened, is_taken, .. } = call;
+fn open_message(call: PlannedCall, message: &[u8]) -> Result<InboundMessage, Malformed> {
+    let PlannedCall { connection, inbound: mut opened, has_consumed_ids: is_taken, .. } = call;
     if is_taken {
         opened.decompress(&connection, message)?;
     } else {
-        opened = Opened::open(&connection, message)?;
-        Heads::of(opened.plain(message))?.take_ids(&connection)?;
+        opened = InboundMessage::open(&connection, message)?;
+        RequestHeaders::parse(opened.commands(message))?.consume_ids(&connection)?;
     }
     Ok(opened)
 }
@@ -576,73 +582,73 @@ fn end(cx: &Context<'_, Smb>, error: Malformed) -> Progress<Continuation> {
 }
 
 /// Bytes before the first reply of a chain.
-fn head_bytes(chain: &Chain) -> usize {
-    FRAMING + if chain.sealed_by.is_some() { TRANSFORM_SIZE } else { 0 }
+fn head_bytes(compound: &Compound) -> usize {
+    FRAMING + if compound.sealed_by.is_some() { TRANSFORM_SIZE } else { 0 }
 }
 
 /// Has what was changed be told of once it is durable, and not after something else. What follows goes on then, however long it has to
 /// wait.
-fn leave(
+fn send_before_rest(
     cx: &mut Context<'_, Smb>,
-    mut chain: Chain,
+    mut compound: Compound,
     message: &[u8],
     (frame_start, base): (usize, usize),
 ) -> Progress<Continuation> {
-    chain.settle();
+    compound.settle_admission();
     let out = cx.out.bytes();
-    let sent = chain.split(out, base);
+    let sent = compound.take_replies(out, base);
     finish(&sent, out, frame_start);
-    let message = chain.cut(message);
-    let rest = Rest { connection: Arc::downgrade(cx.connection), message, chain };
-    Progress::AfterSync(Continuation::Replied(Box::new(Replied {
-        chain: sent,
-        held: None,
-        rest: Some(rest),
+    let message = compound.split_off(message);
+    let rest = RemainingCommands { connection: Arc::downgrade(cx.connection), message, compound };
+    Progress::AfterSync(Continuation::Replied(Box::new(FlushingReplies {
+        compound: sent,
+        blocked: None,
+        remaining: Some(rest),
     })))
 }
 
 /// Finishes the replies of a chain that is done. They leave at the end of the turn, or when flushes are done that they wait for.
-fn replied(
+fn finish_done(
     cx: &mut Context<'_, Smb>,
-    mut chain: Chain,
+    mut compound: Compound,
     start: usize,
     is_flushed: bool,
 ) -> Progress<Continuation> {
     let out = cx.out.bytes();
-    let is_compressed = chain.compression_of(out.len() - start).is_some();
-    if is_flushed && chain.unanswered.is_empty() && !is_compressed && chain.gains_by_company() {
-        chain.pad(out, start + FRAMING);
-        chain.leave_unsigned(&mut cx.memory.unsigned, out.len(), start + FRAMING);
+    let is_compressed = compound.compression_of(out.len() - start).is_some();
+    if is_flushed && compound.unanswered.is_empty() && !is_compressed && compound.signs_faster_in_batches() {
+        compound.pad(out, start + FRAMING);
+        compound.defer_signing(&mut cx.memory.unsigned, out.len(), start + FRAMING);
         framing::finish(out, start, 0);
         return Progress::Done;
     }
-    finish(&chain, out, start);
-    chain.pages.take().into_iter().for_each(|pages| cx.out.push_pipe(pages));
+    finish(&compound, out, start);
+    compound.pages.take().into_iter().for_each(|pages| cx.out.push_pipe(pages));
     if !is_flushed {
-        return Progress::AfterSync(Continuation::Replied(Box::new(Replied {
-            chain,
-            held: None,
-            rest: None,
+        return Progress::AfterSync(Continuation::Replied(Box::new(FlushingReplies {
+            compound,
+            blocked: None,
+            remaining: None,
         })));
     }
-    if !chain.unanswered.is_empty() {
+    if !compound.unanswered.is_empty() {
         send_now(cx, start);
     }
     Progress::Done
 }
 
 /// Signs the replies of a chain, compresses and encrypts them where that is wanted, and frames them. Without any, there is no message.
-fn finish(chain: &Chain, out: &mut Vec<u8>, start: usize) {
-    if chain.replies.is_empty() {
+fn finish(compound: &Compound, out: &mut Vec<u8>, start: usize) {
+    if compound.replies.is_empty() {
         return out.truncate(start);
     }
-    chain.pad(out, start + head_bytes(chain));
-    let piped = chain.pages.as_ref().map_or(0, Pipe::held);
-    if chain.sealed_by.is_none() {
-        chain.sign(out, start + FRAMING);
+    compound.pad(out, start + head_bytes(compound));
+    let piped = compound.pages.as_ref().map_or(0, Pipe::held);
+    if compound.sealed_by.is_none() {
+        compound.sign(out, start + FRAMING);
     }
-    chain.compress(out, start + head_bytes(chain));
-    if let Some(session) = &chain.sealed_by {
+    compound.compress(out, start + head_bytes(compound));
+    if let Some(session) = &compound.sealed_by {
         let is_sealed = session.keys().is_some_and(|keys| keys.seal(session.id, out, start + FRAMING));
         if !is_sealed {
             tracing::error!("the keys of a session are used up: it gets no more replies");
@@ -662,19 +668,31 @@ fn send_now(cx: &mut Context<'_, Smb>, start: usize) {
 }
 
 /// Refuses all commands of a message.
-fn refuse(mut chain: Chain, connection: &Connection, heads: &Heads, error: FsError, out: &mut Outbox) {
+fn refuse(
+    mut compound: Compound,
+    connection: &Connection,
+    headers: &RequestHeaders,
+    error: FsError,
+    out: &mut Outbox,
+) {
     let status = of_fs_error(error);
-    write(out, &mut chain, |chain, out, base| chain.refuse_rest(connection, heads, status, (out, base)));
+    append_replies(out, &mut compound, |compound, out, base| {
+        compound.refuse_remaining(connection, headers, status, (out, base))
+    });
 }
 
 /// Writes replies of a chain, of which `with` makes the first where it is told.
-fn write(out: &mut Outbox, chain: &mut Chain, with: impl FnOnce(&mut Chain, &mut Vec<u8>, usize)) {
+fn append_replies(
+    out: &mut Outbox,
+    compound: &mut Compound,
+    write: impl FnOnce(&mut Compound, &mut Vec<u8>, usize),
+) {
     let out = out.bytes();
     let start = out.len();
-    let base = start + head_bytes(chain);
+    let base = start + head_bytes(compound);
     out.resize(base, 0);
-    with(chain, out, base);
-    finish(chain, out, start);
+    write(compound, out, base);
+    finish(compound, out, start);
 }
 
 fn push(out: &mut Outbox, message: &[u8]) {
@@ -710,7 +728,7 @@ pub struct Usage {
 impl View {
     /// Connections now, and those whose sessions are being ended.
     pub fn connections(&self) -> usize {
-        self.service.counts.connections()
+        self.service.counters.connections()
     }
 
     /// What clients have.
@@ -718,9 +736,9 @@ impl View {
         Usage {
             connections: self.connections(),
             sessions: self.service.sessions(),
-            opens: self.service.counts.opens(),
-            refused_logins: self.service.counts.refused(),
-            spliced_bytes: self.service.counts.spliced_bytes(),
+            opens: self.service.counters.opens(),
+            refused_logins: self.service.counters.refused_logins(),
+            spliced_bytes: self.service.counters.spliced_bytes(),
         }
     }
 
@@ -752,7 +770,7 @@ impl Server {
         let parking = Parking::new("smb-parked", PARKED_CALLS_MAX, PARKED_BYTES_MAX);
         let listeners = listeners.into_iter().map(|listener| (listener, ())).collect();
         let smb = Arc::new(Smb { service: Arc::clone(&service), parking });
-        service.endings.start()?;
+        service.cleanup.start()?;
         let server = transport::Server::start(smb, "smb", listeners, settings)?;
         Ok(Self { server, service })
     }
@@ -767,6 +785,6 @@ impl Server {
     pub fn stop(self, patience: Duration) {
         let deadline = Instant::now() + patience;
         self.server.stop(patience / 2);
-        self.service.endings.stop(deadline.saturating_duration_since(Instant::now()));
+        self.service.cleanup.stop(deadline.saturating_duration_since(Instant::now()));
     }
 }

@@ -14,8 +14,8 @@
 
 use crate::commands::ioctl;
 use crate::limits::PAID_BYTES_MAX;
-use crate::request::context::Ops;
-use crate::request::payload::{is_data, moved_bytes, stored_bytes};
+use crate::request::context::RequestContext;
+use crate::request::payload::{is_user_data, stored_bytes, transfer_bytes};
 use smb_wire::compound::{self, Message};
 use smb_wire::create::CreateRequest;
 use smb_wire::header::Command;
@@ -26,17 +26,17 @@ use vfs::qos::Demand;
 /// The demand of a command by itself.
 pub(crate) fn demand(request: &Message<'_>) -> Demand {
     match request.header.command {
-        Command::READ => Demand::read(moved_bytes(request)),
-        Command::WRITE => Demand::write(moved_bytes(request)),
-        Command::QUERY_DIRECTORY => Demand::list(moved_bytes(request)),
-        Command::QUERY_INFO if is_query_of_data(request) => Demand::list(moved_bytes(request)),
-        Command::SET_INFO if is_setting_of_data(request) => Demand::store(moved_bytes(request)),
+        Command::READ => Demand::read(transfer_bytes(request)),
+        Command::WRITE => Demand::write(transfer_bytes(request)),
+        Command::QUERY_DIRECTORY => Demand::list(transfer_bytes(request)),
+        Command::QUERY_INFO if is_query_of_data(request) => Demand::list(transfer_bytes(request)),
+        Command::SET_INFO if is_setting_of_data(request) => Demand::store(transfer_bytes(request)),
         Command::CREATE => {
-            let create = Ops::decode::<CreateRequest<'_>>(request.bytes);
+            let create = RequestContext::decode::<CreateRequest<'_>>(request.bytes);
             create.map_or(Demand::OTHER, |create| Demand::store(stored_bytes(&create)))
         }
         Command::IOCTL => {
-            let args = Ops::decode::<IoctlRequest<'_>>(request.bytes);
+            let args = RequestContext::decode::<IoctlRequest<'_>>(request.bytes);
             args.map_or(Demand::OTHER, |args| ioctl::demand(&args))
         }
         command if ends_waits(command) => Demand::NOTHING,
@@ -68,11 +68,11 @@ pub(crate) fn demand_of_all(message: &[u8]) -> Option<Demand> {
 
 /// Whether a query may return any amount of what users have stored.
 fn is_query_of_data(request: &Message<'_>) -> bool {
-    Ops::decode::<QueryInfoRequest<'_>>(request.bytes)
-        .is_ok_and(|query| is_data(query.info_type, query.file_info_class))
+    RequestContext::decode::<QueryInfoRequest<'_>>(request.bytes)
+        .is_ok_and(|query| is_user_data(query.info_type, query.file_info_class))
 }
 
 fn is_setting_of_data(request: &Message<'_>) -> bool {
-    Ops::decode::<SetInfoRequest<'_>>(request.bytes)
-        .is_ok_and(|set| is_data(set.info_type, set.file_info_class))
+    RequestContext::decode::<SetInfoRequest<'_>>(request.bytes)
+        .is_ok_and(|set| is_user_data(set.info_type, set.file_info_class))
 }

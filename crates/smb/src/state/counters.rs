@@ -1,6 +1,6 @@
 //! What there may be only so much of in the process, and the numbers that are given once.
 
-use super::user_quota::Users;
+use super::user_quota::UserQuotas;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Numbers, connections, sessions, tree connects, opens and pipes.
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct Counters {
     last_id: AtomicU64,
     connections: Arc<AtomicUsize>,
     sessions: Arc<AtomicUsize>,
@@ -17,35 +17,35 @@ pub(crate) struct Counts {
     opens: AtomicUsize,
     pipes: AtomicUsize,
     /// What of these each user has.
-    pub(crate) users: Users,
+    pub(crate) user_quotas: UserQuotas,
     /// Bytes on their way over the pipes of users.
     pub(crate) pipe_bytes: Arc<AtomicUsize>,
     /// The same of anonymous sessions.
     pub(crate) anonymous_pipe_bytes: Arc<AtomicUsize>,
-    refused: AtomicU64,
+    refused_logins: AtomicU64,
     spliced_bytes: AtomicU64,
 }
 
 /// One of what is counted, until this is dropped.
-pub(crate) struct Counted(Arc<AtomicUsize>);
+pub(crate) struct CountGuard(Arc<AtomicUsize>);
 
-impl Counted {
+impl CountGuard {
     /// How many there are of what it is one of.
-    pub(crate) fn all(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Counts {
+impl Counters {
     /// Counts a connection: how many there are is bounded where they are accepted.
-    pub(crate) fn connection(&self) -> Option<Counted> {
-        counted(&self.connections, usize::MAX)
+    pub(crate) fn connection(&self) -> Option<CountGuard> {
+        try_guard(&self.connections, usize::MAX)
     }
 
     /// Connections now, and those whose sessions are being ended.
@@ -54,13 +54,13 @@ impl Counts {
     }
 
     /// Counts a session, if there may be one more.
-    pub(crate) fn session(&self, sessions_max: usize) -> Option<Counted> {
-        counted(&self.sessions, sessions_max)
+    pub(crate) fn session(&self, sessions_max: usize) -> Option<CountGuard> {
+        try_guard(&self.sessions, sessions_max)
     }
 
     /// Counts a tree connect, if there may be one more.
-    pub(crate) fn tree(&self, trees_max: usize) -> Option<Counted> {
-        counted(&self.trees, trees_max)
+    pub(crate) fn tree(&self, trees_max: usize) -> Option<CountGuard> {
+        try_guard(&self.trees, trees_max)
     }
 
     /// A number that was not given before, and is not 0.
@@ -70,17 +70,17 @@ impl Counts {
 
     /// Counts an open, if there may be one more.
     pub(crate) fn count_open(&self, opens_max: usize) -> bool {
-        count(&self.opens, opens_max)
+        try_count(&self.opens, opens_max)
     }
 
     /// Counts a login that was refused.
-    pub(crate) fn count_refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_refused_login(&self) {
+        self.refused_logins.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Logins that were refused.
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    pub(crate) fn refused_logins(&self) -> u64 {
+        self.refused_logins.load(Ordering::Relaxed)
     }
 
     /// Counts bytes that left a file without a copy.
@@ -93,7 +93,7 @@ impl Counts {
         self.spliced_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn uncount_opens(&self, opens: usize) {
+    pub(crate) fn release_opens(&self, opens: usize) {
         self.opens.fetch_sub(opens, Ordering::Relaxed);
     }
 
@@ -114,7 +114,7 @@ impl Counts {
 
     /// Counts a pipe, which is an open as well, if there may be one more.
     pub(crate) fn count_pipe(&self, pipes_max: usize, opens_max: usize) -> bool {
-        let is_counted = count(&self.pipes, pipes_max);
+        let is_counted = try_count(&self.pipes, pipes_max);
         if is_counted && !self.count_open(opens_max) {
             self.pipes.fetch_sub(1, Ordering::Relaxed);
             return false;
@@ -122,25 +122,25 @@ impl Counts {
         is_counted
     }
 
-    pub(crate) fn uncount_pipes(&self, pipes: usize) {
+    pub(crate) fn release_pipes(&self, pipes: usize) {
         self.pipes.fetch_sub(pipes, Ordering::Relaxed);
-        self.uncount_opens(pipes);
+        self.release_opens(pipes);
     }
 }
 
-pub(crate) fn counted(counter: &Arc<AtomicUsize>, max: usize) -> Option<Counted> {
-    count(counter, max).then(|| Counted(Arc::clone(counter)))
+pub(crate) fn try_guard(counter: &Arc<AtomicUsize>, max: usize) -> Option<CountGuard> {
+    try_count(counter, max).then(|| CountGuard(Arc::clone(counter)))
 }
 
 /// Counts one more, unless there are `max` already.
-pub(crate) fn count(counter: &AtomicUsize, max: usize) -> bool {
+pub(crate) fn try_count(counter: &AtomicUsize, max: usize) -> bool {
     let more = |counted: usize| (counted < max).then_some(counted + 1);
     counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
 }
 
 /// Counts one less of what somebody has. Who has nothing is forgotten.
-pub(crate) fn count_down<K: Eq + Hash>(counts: &mut HashMap<K, usize>, whose: K) {
-    if let Entry::Occupied(mut count) = counts.entry(whose) {
+pub(crate) fn decrement<K: Eq + Hash>(counters: &mut HashMap<K, usize>, whose: K) {
+    if let Entry::Occupied(mut count) = counters.entry(whose) {
         *count.get_mut() -= 1;
         if *count.get() == 0 {
             count.remove();

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A table by numbers that the service gives, or pairs of them.
-pub(crate) type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<Product>>;
+pub(crate) type IdTable<K, V> = HashMap<K, V, BuildHasherDefault<ProductHasher>>;
 
 /// The hash of numbers: neighbors differ in their lowest bits, by which a table finds its place, and in their highest, by which it
 /// tells those at one place apart.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Product(u64);
+pub(crate) struct ProductHasher(u64);
 
 /// 2⁶⁴ divided by the golden ratio.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl Hasher for Product {
+impl Hasher for ProductHasher {
     fn finish(&self) -> u64 {
         // The lowest bits of a product depend on nothing but the lowest bits of its factors.
         self.0 ^ self.0 >> 32
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn numbers_in_steps_are_told_apart_by_few_bits() {
         const COUNT: usize = 1 << 12;
-        let hasher = BuildHasherDefault::<Product>::default();
+        let hasher = BuildHasherDefault::<ProductHasher>::default();
         for step in [1, 2, 3, 8, 1000, 4096] {
             let numbers = || (1..=COUNT as u64).map(|number| number * step);
             let ids =

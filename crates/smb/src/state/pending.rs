@@ -27,28 +27,28 @@ pub(crate) enum Interim {
 pub(crate) type Cancel = Box<dyn Fn() -> bool + Send>;
 
 /// Gives back what a request has got while it waited, where nobody is told that it has it.
-pub(crate) type Undo = Box<dyn FnOnce() + Send>;
+pub(crate) type Rollback = Box<dyn FnOnce() + Send>;
 
 /// How a request was woken. What it has got is given back with this, unless the request keeps it.
-pub(crate) struct Woken {
+pub(crate) struct Wakeup {
     pub(crate) outcome: Outcome,
-    undo: Option<Undo>,
+    rollback: Option<Rollback>,
 }
 
-impl Woken {
-    pub(crate) fn new(outcome: Outcome, undo: Option<Undo>) -> Self {
-        Self { outcome, undo: undo.filter(|_| outcome == Outcome::Granted) }
+impl Wakeup {
+    pub(crate) fn new(outcome: Outcome, undo: Option<Rollback>) -> Self {
+        Self { outcome, rollback: undo.filter(|_| outcome == Outcome::Granted) }
     }
 
     /// The request has what it has got.
-    pub(crate) fn keep(mut self) {
-        self.undo = None;
+    pub(crate) fn commit(mut self) {
+        self.rollback = None;
     }
 }
 
-impl Drop for Woken {
+impl Drop for Wakeup {
     fn drop(&mut self) {
-        self.undo.take().into_iter().for_each(|undo| undo());
+        self.rollback.take().into_iter().for_each(|undo| undo());
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) trait Suspension: Send {
 
 /// What a request is known by while it waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct AsyncRequest {
     /// `AsyncId`.
     pub(crate) async_id: u64,
     /// The number of its connection.
@@ -73,30 +73,30 @@ pub(crate) struct Asked {
     /// The file that it is about.
     pub(crate) file: Option<FileId>,
     /// How it ends when its file is closed, also with its tree connect or session.
-    pub(crate) closed_with: NtStatus,
+    pub(crate) status_on_close: NtStatus,
     pub(crate) interim: Interim,
     /// Whether it is done also when its connection is gone: its client asks again over another one what became of it.
-    pub(crate) outlives: bool,
+    pub(crate) outlives_connection: bool,
 }
 
 /// Wakes a request that waits, from any thread, whatever that holds.
 #[derive(Clone)]
-pub(crate) struct Waker(Arc<Slot>);
+pub(crate) struct Waker(Arc<AsyncSlot>);
 
-struct Slot {
-    asked: Asked,
-    table: Weak<Waiting>,
+struct AsyncSlot {
+    request: AsyncRequest,
+    table: Weak<AsyncCommandList>,
     state: Mutex<State>,
-    counted: Mutex<Counted>,
+    quota_use: Mutex<QuotaUse>,
 }
 
 /// What a request that waits counts as.
-struct Counted {
+struct QuotaUse {
     /// Among the requests of which connection.
     connection: u64,
-    of_connection: Taken,
+    connection_permit: QuotaPermit,
     /// Of its user, and of all.
-    _of_others: [Taken; 2],
+    _other_permits: [QuotaPermit; 2],
 }
 
 enum State {
@@ -105,41 +105,50 @@ enum State {
         /// How it was woken before it waits.
         woken: Option<Outcome>,
         /// How it is to end before it waits.
-        ended: Option<NtStatus>,
+        end_status: Option<NtStatus>,
     },
     Waiting {
         cancel: Cancel,
         suspension: Box<dyn Suspension>,
         /// How it is to end, if it is being woken already and waits again.
-        ended: Option<NtStatus>,
+        end_status: Option<NtStatus>,
     },
     Over,
 }
 
-const RUNNING: State = State::Running { woken: None, ended: None };
+const RUNNING: State = State::Running { woken: None, end_status: None };
 
-impl Slot {
+impl AsyncSlot {
     /// Counts it among the requests of another connection, if that may have one more.
-    fn is_inherited(&self, (connection, allowance): (u64, &Arc<Allowance>)) -> bool {
-        let mut counted = self.counted.lock();
-        let Some(taken) = allowance.take(counted.of_connection.bytes) else { return false };
-        (counted.connection, counted.of_connection) = (connection, taken);
+    fn try_move_to(&self, (connection, quota): (u64, &Arc<PendingQuota>)) -> bool {
+        let mut quota_use = self.quota_use.lock();
+        let Some(permit) = quota.try_acquire(quota_use.connection_permit.bytes) else { return false };
+        (quota_use.connection, quota_use.connection_permit) = (connection, permit);
         true
     }
 }
 
 impl Waker {
     /// A waker of a request of a session; `None` if that is over.
-    pub(crate) fn new(waiting: &Arc<Waiting>, asked: Asked, taken: [Taken; 3]) -> Option<Self> {
-        let [of_connection, of_user, of_all] = taken;
-        let counted = Counted { connection: asked.connection, of_connection, _of_others: [of_user, of_all] };
-        let (table, state, counted) = (Arc::downgrade(waiting), Mutex::new(RUNNING), Mutex::new(counted));
-        let slot = Arc::new(Slot { asked, table, state, counted });
-        waiting.add(&slot).then_some(Self(slot))
+    pub(crate) fn new(
+        commands: &Arc<AsyncCommandList>,
+        request: AsyncRequest,
+        permit: [QuotaPermit; 3],
+    ) -> Option<Self> {
+        let [of_connection, of_user, of_all] = permit;
+        let quota_use = QuotaUse {
+            connection: request.connection,
+            connection_permit: of_connection,
+            _other_permits: [of_user, of_all],
+        };
+        let (table, state, quota_use) =
+            (Arc::downgrade(commands), Mutex::new(RUNNING), Mutex::new(quota_use));
+        let slot = Arc::new(AsyncSlot { request, table, state, quota_use });
+        commands.add(&slot).then_some(Self(slot))
     }
 
-    pub(crate) fn asked(&self) -> &Asked {
-        &self.0.asked
+    pub(crate) fn request(&self) -> &AsyncRequest {
+        &self.0.request
     }
 
     /// Has the request go on.
@@ -147,9 +156,12 @@ impl Waker {
         let mut state = self.0.state.lock();
         match &mut *state {
             State::Running { woken, .. } => *woken = Some(outcome),
-            State::Waiting { ended, .. } => {
+            State::Waiting { end_status: ended, .. } => {
                 let ended = *ended;
-                let was = std::mem::replace(&mut *state, State::Running { woken: Some(outcome), ended });
+                let was = std::mem::replace(
+                    &mut *state,
+                    State::Running { woken: Some(outcome), end_status: ended },
+                );
                 drop(state);
                 if let State::Waiting { suspension, .. } = was {
                     suspension.resume(self.clone());
@@ -160,7 +172,7 @@ impl Waker {
     }
 
     /// How it was woken, told once.
-    pub(crate) fn take_woken(&self) -> Option<Outcome> {
+    pub(crate) fn take_outcome(&self) -> Option<Outcome> {
         match &mut *self.0.state.lock() {
             State::Running { woken, .. } => woken.take(),
             State::Waiting { .. } | State::Over => None,
@@ -170,12 +182,12 @@ impl Waker {
     /// Waits, unless it was woken or ended already.
     pub(crate) fn suspend(&self, cancel: Cancel, suspension: Box<dyn Suspension>) {
         let mut state = self.0.state.lock();
-        let State::Running { woken, ended } = *state else { return };
+        let State::Running { woken, end_status: ended } = *state else { return };
         if woken.is_some() {
             drop(state);
             return suspension.resume(self.clone());
         }
-        *state = State::Waiting { cancel, suspension, ended };
+        *state = State::Waiting { cancel, suspension, end_status: ended };
         drop(state);
         if let Some(status) = ended {
             self.end(status);
@@ -186,10 +198,10 @@ impl Waker {
     fn end(&self, status: NtStatus) {
         let mut state = self.0.state.lock();
         let (cancel, suspension) =
-            match std::mem::replace(&mut *state, State::Running { woken: None, ended: Some(status) }) {
+            match std::mem::replace(&mut *state, State::Running { woken: None, end_status: Some(status) }) {
                 State::Waiting { cancel, suspension, .. } => (cancel, suspension),
                 State::Running { woken, .. } => {
-                    *state = State::Running { woken, ended: Some(status) };
+                    *state = State::Running { woken, end_status: Some(status) };
                     return;
                 }
                 State::Over => {
@@ -208,26 +220,26 @@ impl Waker {
                 drop(state);
                 suspension.resume(self.clone());
             }
-            _ => *state = State::Waiting { cancel, suspension, ended: Some(status) },
+            _ => *state = State::Waiting { cancel, suspension, end_status: Some(status) },
         }
     }
 
     /// It is answered.
     pub(crate) fn finish(&self) {
         *self.0.state.lock() = State::Over;
-        if let Some(waiting) = self.0.table.upgrade() {
-            waiting.remove(self.0.asked.async_id);
+        if let Some(commands) = self.0.table.upgrade() {
+            commands.remove(self.0.request.async_id);
         }
     }
 }
 
 /// `Connection.AsyncCommandList` of all connections of a session, as far as they are this session's requests.
 #[derive(Default)]
-pub(crate) struct Waiting(Mutex<Table>);
+pub(crate) struct AsyncCommandList(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    slots: HashMap<u64, Arc<Slot>>,
+    slots: HashMap<u64, Arc<AsyncSlot>>,
     /// The slots by what requests are about, and by the connections and messages that they came in.
     of_files: BTreeSet<((u64, u64), u64)>,
     of_messages: BTreeSet<((u64, u64), u64)>,
@@ -235,16 +247,16 @@ struct Table {
 }
 
 impl Table {
-    fn add(&mut self, slot: &Arc<Slot>) {
-        let Asked { async_id, connection, message_id, file, .. } = slot.asked;
+    fn add(&mut self, slot: &Arc<AsyncSlot>) {
+        let AsyncRequest { async_id, connection, message_id, file, .. } = slot.request;
         self.of_files.extend(file.map(|file| ((file.persistent, file.volatile), async_id)));
         self.of_messages.insert(((connection, message_id), async_id));
         self.slots.insert(async_id, Arc::clone(slot));
     }
 
-    fn remove(&mut self, async_id: u64) -> Option<Arc<Slot>> {
+    fn remove(&mut self, async_id: u64) -> Option<Arc<AsyncSlot>> {
         let slot = self.slots.remove(&async_id)?;
-        let Asked { connection, message_id, file, .. } = slot.asked;
+        let AsyncRequest { connection, message_id, file, .. } = slot.request;
         file.into_iter()
             .for_each(|file| _ = self.of_files.remove(&((file.persistent, file.volatile), async_id)));
         self.of_messages.remove(&((connection, message_id), async_id));
@@ -252,14 +264,14 @@ impl Table {
     }
 
     /// The slots that an index has under this.
-    fn found(&self, index: &BTreeSet<((u64, u64), u64)>, under: (u64, u64)) -> Vec<Arc<Slot>> {
+    fn lookup(&self, index: &BTreeSet<((u64, u64), u64)>, under: (u64, u64)) -> Vec<Arc<AsyncSlot>> {
         let ids = index.range((under, 0)..=(under, u64::MAX)).map(|(_, async_id)| async_id);
         ids.filter_map(|async_id| self.slots.get(async_id)).cloned().collect()
     }
 }
 
-impl Waiting {
-    fn add(&self, slot: &Arc<Slot>) -> bool {
+impl AsyncCommandList {
+    fn add(&self, slot: &Arc<AsyncSlot>) -> bool {
         let mut table = self.0.lock();
         if !table.is_over {
             table.add(slot);
@@ -277,102 +289,107 @@ impl Waiting {
         let table = self.0.lock();
         let found = match async_id {
             Some(async_id) => table.slots.get(&async_id).cloned().into_iter().collect(),
-            None => table.found(&table.of_messages, (connection, message_id)),
+            None => table.lookup(&table.of_messages, (connection, message_id)),
         };
         drop(table);
-        let its = found.into_iter().filter(|slot| slot.asked.connection == connection);
+        let its = found.into_iter().filter(|slot| slot.request.connection == connection);
         its.for_each(|slot| Waker(slot).end(NtStatus::CANCELLED));
     }
 
     /// Ends the requests about a file that is no longer open.
     pub(crate) fn close_file(&self, file: FileId) {
         let table = self.0.lock();
-        let found = table.found(&table.of_files, (file.persistent, file.volatile));
+        let found = table.lookup(&table.of_files, (file.persistent, file.volatile));
         drop(table);
         for slot in found {
-            let status = slot.asked.closed_with;
+            let status = slot.request.status_on_close;
             Waker(slot).end(status);
         }
     }
 
     /// Ends requests.
-    pub(crate) fn close(&self, which: impl Fn(&Asked) -> bool) {
+    pub(crate) fn end_matching(&self, which: impl Fn(&AsyncRequest) -> bool) {
         let table = self.0.lock();
-        let found: Vec<_> = table.slots.values().filter(|slot| which(&slot.asked)).cloned().collect();
+        let found: Vec<_> = table.slots.values().filter(|slot| which(&slot.request)).cloned().collect();
         drop(table);
         for slot in found {
-            let status = slot.asked.closed_with;
+            let status = slot.request.status_on_close;
             Waker(slot).end(status);
         }
     }
 
     /// Ends the requests that count among those of a connection which is gone. Those that outlive it count among those of another
     /// one from now on, if that may have so many.
-    pub(crate) fn lose(&self, connection: u64, heir: Option<(u64, &Arc<Allowance>)>) {
-        let is_lost = |slot: &&Arc<Slot>| slot.counted.lock().connection == connection;
+    pub(crate) fn end_of_connection(&self, connection: u64, heir: Option<(u64, &Arc<PendingQuota>)>) {
+        let is_lost = |slot: &&Arc<AsyncSlot>| slot.quota_use.lock().connection == connection;
         let lost: Vec<_> = self.0.lock().slots.values().filter(is_lost).cloned().collect();
         for slot in lost {
-            if !slot.asked.outlives || !heir.is_some_and(|heir| slot.is_inherited(heir)) {
-                let status = slot.asked.closed_with;
+            if !slot.request.outlives_connection || !heir.is_some_and(|heir| slot.try_move_to(heir)) {
+                let status = slot.request.status_on_close;
                 Waker(slot).end(status);
             }
         }
     }
 
     /// Ends all, and takes no more.
-    pub(crate) fn close_all(&self) {
+    pub(crate) fn end_all(&self) {
         self.0.lock().is_over = true;
-        self.close(|_| true);
+        self.end_matching(|_| true);
     }
 }
 
 /// How many requests may wait, and how many bytes of them.
-pub(crate) struct Allowance {
+pub(crate) struct PendingQuota {
     requests: AtomicUsize,
     bytes: AtomicUsize,
     requests_max: usize,
     bytes_max: usize,
 }
 
-impl Allowance {
+impl PendingQuota {
     pub(crate) const fn new(requests_max: usize, bytes_max: usize) -> Self {
         Self { requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0), requests_max, bytes_max }
     }
 
     /// Counts a request of so many bytes, if there may be one more.
-    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Taken> {
-        self.take_within(bytes, self.requests_max, self.bytes_max)
+    pub(crate) fn try_acquire(self: &Arc<Self>, bytes: usize) -> Option<QuotaPermit> {
+        self.try_acquire_within(bytes, self.requests_max, self.bytes_max)
     }
 
     /// The same for one user, whose part of `all` is less where others leave less.
-    pub(crate) fn take_beside(self: &Arc<Self>, bytes: usize, all: &Self) -> Option<Taken> {
+    pub(crate) fn try_acquire_beside(self: &Arc<Self>, bytes: usize, all: &Self) -> Option<QuotaPermit> {
         let most = |own: &AtomicUsize, of_all: &AtomicUsize, own_max, all_max| {
             let others = of_all.load(Ordering::Relaxed).saturating_sub(own.load(Ordering::Relaxed));
             most_of_user(own_max, all_max, others)
         };
         let requests_max = most(&self.requests, &all.requests, self.requests_max, all.requests_max);
         let bytes_max = most(&self.bytes, &all.bytes, self.bytes_max, all.bytes_max);
-        self.take_within(bytes, requests_max, bytes_max)
+        self.try_acquire_within(bytes, requests_max, bytes_max)
     }
 
-    fn take_within(self: &Arc<Self>, bytes: usize, requests_max: usize, bytes_max: usize) -> Option<Taken> {
-        let taken = Taken { allowance: Arc::clone(self), bytes };
+    fn try_acquire_within(
+        self: &Arc<Self>,
+        bytes: usize,
+        requests_max: usize,
+        bytes_max: usize,
+    ) -> Option<QuotaPermit> {
+        let permit = QuotaPermit { quota: Arc::clone(self), bytes };
         let requests = self.requests.fetch_add(1, Ordering::Relaxed);
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        (requests < requests_max && before.saturating_add(bytes) <= bytes_max).then_some(taken)
+        (requests < requests_max && before.saturating_add(bytes) <= bytes_max).then_some(permit)
     }
 }
 
 /// A request that is counted, until this is dropped.
-pub(crate) struct Taken {
-    allowance: Arc<Allowance>,
+pub(crate) struct QuotaPermit {
+    quota: Arc<PendingQuota>,
     bytes: usize,
 }
 
-impl Drop for Taken {
+impl Drop for QuotaPermit {
     fn drop(&mut self) {
-        self.allowance.requests.fetch_sub(1, Ordering::Relaxed);
-        self.allowance.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.quota.requests.fetch_sub(1, Ordering::Relaxed);
+        self.quota.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -382,13 +399,13 @@ pub(crate) mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// What became of a request: it went on by this, or ended with that.
-    type Became = Result<Option<Outcome>, NtStatus>;
+    type Ending = Result<Option<Outcome>, NtStatus>;
 
-    struct Told(Sender<Became>);
+    struct RecordedEnd(Sender<Ending>);
 
-    impl Suspension for Told {
+    impl Suspension for RecordedEnd {
         fn resume(self: Box<Self>, waker: Waker) {
-            _ = self.0.send(Ok(waker.take_woken()));
+            _ = self.0.send(Ok(waker.take_outcome()));
         }
 
         fn end(self: Box<Self>, waker: Waker, status: NtStatus) {
@@ -397,36 +414,36 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn request(waiting: &Arc<Waiting>) -> Waker {
-        let asked = Asked {
+    pub(crate) fn request(commands: &Arc<AsyncCommandList>) -> Waker {
+        let request = AsyncRequest {
             async_id: 1,
             connection: 1,
             message_id: 1,
             tree_id: 1,
             file: None,
-            closed_with: NtStatus::FILE_CLOSED,
+            status_on_close: NtStatus::FILE_CLOSED,
             interim: Interim::Always,
-            outlives: false,
+            outlives_connection: false,
         };
-        let taken = || Arc::new(Allowance::new(1, 1)).take(1).unwrap();
-        Waker::new(waiting, asked, [taken(), taken(), taken()]).unwrap()
+        let permit = || Arc::new(PendingQuota::new(1, 1)).try_acquire(1).unwrap();
+        Waker::new(commands, request, [permit(), permit(), permit()]).unwrap()
     }
 
     /// A request waits, and what it waits for can be taken back or not.
-    fn suspend(waker: &Waker, is_canceled: bool) -> Receiver<Became> {
-        let (told, became) = channel();
-        waker.suspend(Box::new(move || is_canceled), Box::new(Told(told)));
+    fn suspend(waker: &Waker, is_canceled: bool) -> Receiver<Ending> {
+        let (sender, became) = channel();
+        waker.suspend(Box::new(move || is_canceled), Box::new(RecordedEnd(sender)));
         became
     }
 
     #[test]
     fn a_request_that_is_canceled_ends_once() {
-        let waiting = Arc::default();
-        let waker = request(&waiting);
+        let commands = Arc::default();
+        let waker = request(&commands);
         let became = suspend(&waker, true);
-        waiting.cancel(1, Some(1), 1);
+        commands.cancel(1, Some(1), 1);
         waker.wake(Outcome::Granted);
-        waiting.cancel(1, Some(1), 1);
+        commands.cancel(1, Some(1), 1);
         assert_eq!(became.iter().collect::<Vec<_>>(), [Err(NtStatus::CANCELLED)]);
     }
 
@@ -435,8 +452,8 @@ pub(crate) mod tests {
     fn a_request_that_is_canceled_too_late_goes_on() {
         for early in [[true, true], [true, false], [false, true], [false, false]] {
             for wakes_first in [true, false] {
-                let waiting = Arc::default();
-                let waker = request(&waiting);
+                let commands = Arc::default();
+                let waker = request(&commands);
                 let wake = |now| {
                     if now == early[0] {
                         waker.wake(Outcome::Granted);
@@ -444,7 +461,7 @@ pub(crate) mod tests {
                 };
                 let cancel = |now| {
                     if now == early[1] {
-                        waiting.cancel(1, Some(1), 1);
+                        commands.cancel(1, Some(1), 1);
                     }
                 };
                 let both = |now| match wakes_first {
@@ -461,21 +478,21 @@ pub(crate) mod tests {
 
     #[test]
     fn what_may_not_wait_is_not_counted() {
-        let allowance = Arc::new(Allowance::new(2, 10));
-        let first = allowance.take(5).unwrap();
-        assert!(allowance.take(6).is_none(), "too many bytes");
-        let second = allowance.take(5).unwrap();
-        assert!(allowance.take(0).is_none(), "too many requests");
+        let quota = Arc::new(PendingQuota::new(2, 10));
+        let first = quota.try_acquire(5).unwrap();
+        assert!(quota.try_acquire(6).is_none(), "too many bytes");
+        let second = quota.try_acquire(5).unwrap();
+        assert!(quota.try_acquire(0).is_none(), "too many requests");
         drop((first, second));
-        assert!(allowance.take(10).is_some());
+        assert!(quota.try_acquire(10).is_some());
     }
 
     #[test]
     fn a_request_that_is_canceled_while_it_is_woken_does_not_wait_again() {
-        let waiting = Arc::default();
-        let waker = request(&waiting);
+        let commands = Arc::default();
+        let waker = request(&commands);
         let became = suspend(&waker, false);
-        waiting.cancel(1, Some(1), 1);
+        commands.cancel(1, Some(1), 1);
         waker.wake(Outcome::Again);
         assert_eq!(became.try_recv(), Ok(Ok(Some(Outcome::Again))));
         assert_eq!(suspend(&waker, true).try_recv(), Ok(Err(NtStatus::CANCELLED)));

@@ -2,8 +2,8 @@
 
 use super::pending::Waker;
 use crate::limits::most_of_user;
-use crate::pipes::Handles;
-use smb_wire::rpc::{Association, Call, Fault, PartOfReply, WriteError};
+use crate::pipes::ContextHandles;
+use smb_wire::rpc::{Association, Call, Fault, ReplyPart, WriteError};
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use vfs::sync::Mutex;
 
 /// What is spoken over a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaks {
+pub(crate) enum PipeService {
     /// `srvsvc`: which shares there are.
     Server,
     /// `wkssvc`: what the host is called.
@@ -30,7 +30,7 @@ pub(crate) struct Pipe {
     pub(crate) id: FileId,
     /// The tree connect it was opened by.
     pub(crate) tree_id: u32,
-    pub(crate) speaks: Speaks,
+    pub(crate) service: PipeService,
     granted: AccessMask,
     state: Mutex<State>,
     budgets: [Budget; 3],
@@ -40,7 +40,7 @@ struct State {
     /// Nothing once the client has written what is no RPC.
     association: Option<Association>,
     /// What the client has opened over it.
-    handles: Handles,
+    handles: ContextHandles,
     /// What it counts as in the budgets.
     bytes: usize,
     /// READs that wait for something to read, in the order in which they came.
@@ -80,12 +80,12 @@ impl Pipe {
         id: FileId,
         tree_id: u32,
         granted: AccessMask,
-        (speaks, association): (Speaks, Association),
+        (speaks, association): (PipeService, Association),
         budgets: [Budget; 3],
     ) -> Self {
-        let handles = Handles::of_pipe(id);
+        let handles = ContextHandles::of_pipe(id);
         let state = State { association: Some(association), handles, bytes: 0, readers: VecDeque::new() };
-        Self { id, tree_id, speaks, granted, state: Mutex::new(state), budgets }
+        Self { id, tree_id, service: speaks, granted, state: Mutex::new(state), budgets }
     }
 
     /// `STATUS_ACCESS_DENIED` unless all of `rights` were granted.
@@ -97,7 +97,7 @@ impl Pipe {
     pub(crate) fn write(
         &self,
         bytes: &[u8],
-        mut answer: impl FnMut(&mut Handles, Call<'_>) -> Result<Vec<u8>, Fault>,
+        mut answer: impl FnMut(&mut ContextHandles, Call<'_>) -> Result<Vec<u8>, Fault>,
     ) -> Result<(), NtStatus> {
         let mut state = self.state.lock();
         let State { association, handles, .. } = &mut *state;
@@ -107,11 +107,11 @@ impl Pipe {
         }
         let written = match open.write(bytes, |call| answer(handles, call)) {
             Ok(()) => Ok(()),
-            Err(WriteError::Unread) => Err(NtStatus::PIPE_BUSY),
+            Err(WriteError::UnreadReplies) => Err(NtStatus::PIPE_BUSY),
             Err(WriteError::Malformed(malformed)) => {
                 tracing::info!(what = malformed.0, "a pipe is closed");
                 state.association = None;
-                state.handles = Handles::of_pipe(self.id);
+                state.handles = ContextHandles::of_pipe(self.id);
                 Err(NtStatus::PIPE_DISCONNECTED)
             }
         };
@@ -122,7 +122,7 @@ impl Pipe {
     }
 
     /// At most `length` bytes of what was answered; `STATUS_PIPE_EMPTY` if all of that is read.
-    pub(crate) fn read(&self, length: u32) -> Result<PartOfReply, NtStatus> {
+    pub(crate) fn read(&self, length: u32) -> Result<ReplyPart, NtStatus> {
         let mut state = self.state.lock();
         let read = match &mut state.association {
             Some(open) => {
@@ -152,8 +152,8 @@ impl Pipe {
     }
 
     /// A READ waits no longer: what it was to look for is for the next one.
-    pub(crate) fn forget(&self, async_id: u64) {
-        self.state.lock().readers.retain(|waker| waker.asked().async_id != async_id);
+    pub(crate) fn cancel_wait(&self, async_id: u64) {
+        self.state.lock().readers.retain(|waker| waker.request().async_id != async_id);
         self.wake();
     }
 
@@ -170,21 +170,21 @@ impl Pipe {
 
     /// Counts the memory that it takes now.
     fn count(&self, state: &mut State) {
-        let of_handles = state.handles.held_bytes();
-        let bytes = state.association.as_ref().map_or(0, |open| open.held_bytes() + of_handles);
-        let before = std::mem::replace(&mut state.bytes, bytes);
+        let of_handles = state.handles.memory_bytes();
+        let bytes = state.association.as_ref().map_or(0, |open| open.buffered_bytes() + of_handles);
+        let previous = std::mem::replace(&mut state.bytes, bytes);
         for budget in &self.budgets {
             budget.bytes.fetch_add(bytes, Ordering::Relaxed);
-            budget.bytes.fetch_sub(before, Ordering::Relaxed);
+            budget.bytes.fetch_sub(previous, Ordering::Relaxed);
         }
     }
 }
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        let before = self.state.lock().bytes;
+        let previous = self.state.lock().bytes;
         for budget in &self.budgets {
-            budget.bytes.fetch_sub(before, Ordering::Relaxed);
+            budget.bytes.fetch_sub(previous, Ordering::Relaxed);
         }
     }
 }
@@ -201,7 +201,7 @@ mod tests {
     fn within(budgets: [Budget; 3], granted: AccessMask) -> Pipe {
         let association = Association::new("\\PIPE\\srvsvc", &[srvsvc::INTERFACE]);
         let id = FileId { persistent: 1, volatile: 1 };
-        Pipe::new(id, 1, granted, (Speaks::Server, association), budgets)
+        Pipe::new(id, 1, granted, (PipeService::Server, association), budgets)
     }
 
     fn pipe(granted: AccessMask) -> Pipe {
@@ -215,7 +215,7 @@ mod tests {
         let counted = || [&of_session, &of_all].map(|budget| budget.bytes.load(Ordering::Relaxed));
         let (one, two) = (within(budgets(), AccessMask::FILE_ALL), within(budgets(), AccessMask::FILE_ALL));
         let other = within([budget(100), budget(1000), of_all.clone()], AccessMask::FILE_ALL);
-        let refuse = |_: &mut Handles, _: Call<'_>| Err(Fault::ACCESS_DENIED);
+        let refuse = |_: &mut ContextHandles, _: Call<'_>| Err(Fault::ACCESS_DENIED);
         // The beginning of a unit that is never whole.
         let begin = [&[5, 0, 0, 3, 0x10, 0, 0, 0, 0xff, 0x0f, 0, 0, 1, 0, 0, 0][..], &[0; 44]].concat();
         assert_eq!(one.write(&begin, refuse), Ok(()));
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn what_is_no_rpc_closes_the_pipe() {
         let pipe = pipe(AccessMask::FILE_ALL);
-        let refuse = |_: &mut Handles, _: Call<'_>| Err(Fault::ACCESS_DENIED);
+        let refuse = |_: &mut ContextHandles, _: Call<'_>| Err(Fault::ACCESS_DENIED);
         assert_eq!(pipe.read(100), Err(NtStatus::PIPE_EMPTY));
         assert_eq!(pipe.write(&[0xff; 64], refuse), Err(NtStatus::PIPE_DISCONNECTED));
         assert_eq!(pipe.write(&[], refuse), Err(NtStatus::PIPE_DISCONNECTED));

@@ -25,13 +25,13 @@ pub(crate) enum Object {
 }
 
 /// The handles of a pipe. No other pipe has a handle of these bytes, nor has this one had it before.
-pub(crate) struct Handles {
+pub(crate) struct ContextHandles {
     pipe: u64,
     last: u64,
     open: Vec<(u64, Object)>,
 }
 
-impl Handles {
+impl ContextHandles {
     /// None yet.
     pub(crate) fn of_pipe(pipe: FileId) -> Self {
         Self { pipe: pipe.persistent, last: 0, open: Vec::new() }
@@ -51,26 +51,26 @@ impl Handles {
 
     /// What is open by this handle.
     pub(crate) fn object(&self, handle: Handle) -> Result<Object, Fault> {
-        self.place(handle).map(|place| self.open[place].1)
+        self.index_of(handle).map(|entry_path| self.open[entry_path].1)
     }
 
     pub(crate) fn close(&mut self, handle: Handle) -> Result<(), Fault> {
-        let place = self.place(handle)?;
-        self.open.swap_remove(place);
+        let entry_path = self.index_of(handle)?;
+        self.open.swap_remove(entry_path);
         Ok(())
     }
 
     /// Bytes that they take.
-    pub(crate) fn held_bytes(&self) -> usize {
+    pub(crate) fn memory_bytes(&self) -> usize {
         self.open.len() * size_of::<(u64, Object)>()
     }
 
-    fn place(&self, handle: Handle) -> Result<usize, Fault> {
+    fn index_of(&self, handle: Handle) -> Result<usize, Fault> {
         let (attributes, number) = handle.split_at(4);
         let is =
             |(of, _): &(u64, Object)| *number == *[self.pipe.to_le_bytes(), of.to_le_bytes()].as_flattened();
-        let place = if attributes == [0; 4] { self.open.iter().position(is) } else { None };
-        place.ok_or(Fault::CONTEXT_MISMATCH)
+        let entry_path = if attributes == [0; 4] { self.open.iter().position(is) } else { None };
+        entry_path.ok_or(Fault::CONTEXT_MISMATCH)
     }
 }
 
@@ -78,8 +78,8 @@ impl Handles {
 mod tests {
     use super::*;
 
-    fn handles(pipe: u64) -> Handles {
-        Handles::of_pipe(FileId { persistent: pipe, volatile: pipe })
+    fn handles(pipe: u64) -> ContextHandles {
+        ContextHandles::of_pipe(FileId { persistent: pipe, volatile: pipe })
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
         let mut handles = handles(1);
         let open: Vec<_> = (0..PIPE_HANDLES_MAX).map(|_| handles.open(Object::Server).unwrap()).collect();
         assert_eq!(handles.open(Object::Server), Err(NtStatus::INSUFFICIENT_RESOURCES));
-        assert!(handles.held_bytes() <= 24 * PIPE_HANDLES_MAX);
+        assert!(handles.memory_bytes() <= 24 * PIPE_HANDLES_MAX);
         handles.close(open[7]).unwrap();
         handles.open(Object::User(1000)).unwrap();
     }

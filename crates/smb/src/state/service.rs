@@ -1,17 +1,17 @@
 //! What all connections share (MS-SMB2 §3.3.1.5).
 
 use super::caching::leases::LeaseTables;
-use super::counters::Counts;
-use super::disconnected::Endings;
+use super::counters::Counters;
+use super::disconnected::CleanupQueue;
 use super::open::Open;
-use super::open::open_table::Handles;
-use super::pending::Allowance;
+use super::open::open_table::OpenTable;
+use super::pending::PendingQuota;
 use super::persistent::PersistentOpens;
 use super::session::Session;
 use super::session::channel::Channel;
-use super::session::login_throttle::Attempts;
-use super::session::pending_setups::Setups;
-use super::tree::{Disk, Tree};
+use super::session::login_throttle::LoginThrottle;
+use super::session::pending_setups::PendingSessions;
+use super::tree::{DiskShare, TreeConnect};
 use crate::limits::{WAITING_BYTES_MAX, WAITING_MAX};
 use crate::metadata::names::locks::NameLocks;
 use identity::{Authority, Identity, MicPolicy, Resolver, ServerNames, SharedAccounts};
@@ -25,7 +25,7 @@ use vfs::bounds::{Network, Networks};
 use vfs::sync::Mutex;
 
 /// Locks of users whose sessions end.
-const ENDING_LOCKS: usize = 64;
+const CLEANUP_LOCKS: usize = 64;
 
 /// Where random bytes come from.
 pub type Random = Box<dyn Fn(&mut [u8]) + Send + Sync>;
@@ -46,27 +46,27 @@ pub struct Service {
     pub(crate) random: Random,
     /// `IsMultiChannelCapable`: whether sessions may have several connections.
     pub(crate) is_multichannel: bool,
-    pub(crate) counts: Counts,
+    pub(crate) counters: Counters,
     /// What may wait of all requests.
-    pub(crate) waiting: Arc<Allowance>,
+    pub(crate) pending_quota: Arc<PendingQuota>,
     pub(crate) leases: LeaseTables,
     /// Names that are being made.
     pub(crate) name_locks: NameLocks,
     /// `GlobalOpenTable`, as far as it is of opens without a session, and of those that may be asked for twice.
-    pub(crate) handles: Arc<Handles>,
+    pub(crate) open_table: Arc<OpenTable>,
     /// What outlives the service, if anything can.
     pub(crate) persistent: Option<Arc<PersistentOpens>>,
     /// Logins that were refused.
-    pub(crate) attempts: Attempts,
-    setups: Setups,
+    pub(crate) login_throttle: LoginThrottle,
+    pending_sessions: PendingSessions,
     /// The networks that clients are in.
     pub(crate) networks: Networks,
     /// `GlobalSessionTable`.
     sessions: Mutex<HashMap<u64, Weak<Session>>>,
     /// Where connections part with their sessions.
-    pub(crate) endings: Endings,
+    pub(crate) cleanup: CleanupQueue,
     /// Held while what a session of a user has open becomes what nobody has; users share some of them.
-    endings_of: [Mutex<()>; ENDING_LOCKS],
+    cleanup_locks: [Mutex<()>; CLEANUP_LOCKS],
 }
 
 impl Service {
@@ -95,51 +95,51 @@ impl Service {
             guid: Guid(guid),
             random,
             is_multichannel: true,
-            counts: Counts::default(),
-            waiting: Arc::new(Allowance::new(WAITING_MAX, WAITING_BYTES_MAX)),
+            counters: Counters::default(),
+            pending_quota: Arc::new(PendingQuota::new(WAITING_MAX, WAITING_BYTES_MAX)),
             leases: LeaseTables::default(),
             name_locks: NameLocks::default(),
-            handles: Arc::default(),
+            open_table: Arc::default(),
             persistent: None,
-            attempts: Attempts::default(),
-            setups: Setups::default(),
+            login_throttle: LoginThrottle::default(),
+            pending_sessions: PendingSessions::default(),
             networks: Networks::default(),
             sessions: Mutex::default(),
-            endings: Endings::default(),
-            endings_of: std::array::from_fn(|_| Mutex::default()),
+            cleanup: CleanupQueue::default(),
+            cleanup_locks: std::array::from_fn(|_| Mutex::default()),
         }
     }
 
     /// The same, where opens of continuously available shares outlive the service.
     #[must_use]
-    pub fn keeping(self, opens: PersistentOpens) -> Self {
+    pub fn with_persistent_opens(self, opens: PersistentOpens) -> Self {
         Self { persistent: Some(Arc::new(opens)), ..self }
     }
 
     /// The same for clients that call it by one of these names, or by the address that they reach it at. Others are refused: their
     /// answers were meant for somebody else. Without names, none is.
     #[must_use]
-    pub fn called(self, target_names: Vec<String>) -> Self {
+    pub fn with_target_names(self, target_names: Vec<String>) -> Self {
         Self { authority: Arc::new(Authority { target_names, ..(*self.authority).clone() }), ..self }
     }
 
     /// The same for clients in these networks.
     #[must_use]
-    pub fn within(self, networks: Networks) -> Self {
-        Self { networks, attempts: Attempts::of(networks), ..self }
+    pub fn with_networks(self, networks: Networks) -> Self {
+        Self { networks, login_throttle: LoginThrottle::with_networks(networks), ..self }
     }
 
     /// The same, which lets clients in without a name or not. They reach IPC$ alone: which shares there are, and what the server is
     /// called.
     #[must_use]
-    pub fn anonymous(self, null_sessions: bool) -> Self {
+    pub fn with_anonymous_logins(self, null_sessions: bool) -> Self {
         Self { authority: Arc::new(Authority { null_sessions, ..(*self.authority).clone() }), ..self }
     }
 
     /// Service with several connections for the sessions of clients that announce them, or with one for each session: then
     /// AES-GMAC signs for all clients that offer it.
     #[must_use]
-    pub fn multichannel(self, is_multichannel: bool) -> Self {
+    pub fn with_multichannel(self, is_multichannel: bool) -> Self {
         Self { is_multichannel, ..self }
     }
 
@@ -161,8 +161,10 @@ impl Service {
             (self.random)(&mut drawn);
             let id = u64::from(u32::from_le_bytes(drawn));
             if id != 0 && !sessions.contains_key(&id) {
-                let Some((setup, ended)) = self.setups.take(id, network, now) else { return (None, None) };
-                let session = Session::new(id, setup, &self.counts, now).map(Arc::new);
+                let Some((pending, ended)) = self.pending_sessions.try_add(id, network, now) else {
+                    return (None, None);
+                };
+                let session = Session::new(id, pending, &self.counters, now).map(Arc::new);
                 sessions.extend(session.iter().map(|session| (id, Arc::downgrade(session))));
                 return (session, ended);
             }
@@ -172,95 +174,102 @@ impl Service {
     /// Ends a session: nobody finds it any longer, over no connection. What it has open is closed, unless it is durable
     /// (MS-SMB2 §3.3.5.6, §3.3.7.1).
     pub(crate) fn end_session(&self, session: &Session) {
-        self.take_session(session).iter().for_each(|open| self.let_go(open));
+        self.remove_session(session).iter().for_each(|open| self.release_open(open));
     }
 
     /// Ends a session like [`Self::end_session`], and returns the opens that the caller has to close.
-    fn take_session(&self, session: &Session) -> Vec<Arc<Open>> {
-        self.end(session, || self.forget(session))
+    fn remove_session(&self, session: &Session) -> Vec<Arc<Open>> {
+        self.detach_opens(session, || self.unregister(session))
     }
 
     /// Ends a tree connect whose share is gone, or is another one to all connections of its session by now, if that is so. What it has
     /// open is closed, unless it is durable: its client connects again.
-    pub(crate) fn end_tree_if_gone(&self, session: &Session, tree: &Arc<Tree>) {
-        let is_gone = |disk: &Arc<Disk>| disk.is_gone(&self.namespace.load(), &session.clients());
+    pub(crate) fn end_tree_if_withdrawn(&self, session: &Session, tree: &Arc<TreeConnect>) {
+        let is_gone = |disk: &Arc<DiskShare>| disk.is_unreachable(&self.namespace.load(), &session.clients());
         if tree.disk().is_some_and(is_gone) {
-            let opens = self.end(session, || session.take_tree(&self.counts, tree));
-            opens.iter().for_each(|open| self.let_go(open));
+            let opens = self.detach_opens(session, || session.remove_tree(&self.counters, tree));
+            opens.iter().for_each(|open| self.release_open(open));
         }
     }
 
     /// Takes something of a session away with all that it has open: what of that is to be closed, because it is not durable.
-    fn end(&self, session: &Session, take: impl FnOnce() -> Vec<Arc<Open>>) -> Vec<Arc<Open>> {
-        let _ending = self.hold_endings(session.identity().map(|identity| identity.credential.uid));
-        take().into_iter().filter_map(|open| self.handles.keep(open).err()).collect()
+    fn detach_opens(&self, session: &Session, take: impl FnOnce() -> Vec<Arc<Open>>) -> Vec<Arc<Open>> {
+        let _ending = self.lock_cleanup(session.identity().map(|identity| identity.credential.uid));
+        take().into_iter().filter_map(|open| self.open_table.add_disconnected(open).err()).collect()
     }
 
     /// Waits until no session of a user is becoming what nobody has, and has none do so meanwhile.
-    pub(crate) fn hold_endings(&self, uid: Option<u32>) -> MutexGuard<'_, ()> {
-        let at = uid.map_or(0, |uid| uid as usize % ENDING_LOCKS);
-        self.endings_of[at].lock()
+    pub(crate) fn lock_cleanup(&self, uid: Option<u32>) -> MutexGuard<'_, ()> {
+        let at = uid.map_or(0, |uid| uid as usize % CLEANUP_LOCKS);
+        self.cleanup_locks[at].lock()
     }
 
     /// Ends a tree connect and closes what is open by it.
-    pub(crate) fn end_tree(&self, session: &Session, tree: &Arc<Tree>) {
-        session.take_tree(&self.counts, tree).iter().for_each(|open| self.let_go(open));
+    pub(crate) fn end_tree(&self, session: &Session, tree: &Arc<TreeConnect>) {
+        session.remove_tree(&self.counters, tree).iter().for_each(|open| self.release_open(open));
     }
 
     /// Closes an open that nobody finds any longer. What goes by that with the last open of its file does after a restart, too.
-    pub(crate) fn let_go(&self, open: &Open) {
+    pub(crate) fn release_open(&self, open: &Open) {
         let deletes = open.deletes() && !open.file.is_stream();
         open.close();
         if let Some(opens) = self.persistent.as_ref().filter(|_| deletes) {
-            opens.note_deletion(&open.file);
+            opens.record_deletion(&open.file);
         }
     }
 
     /// Takes a connection's channel from a session, which ends with the last of them, or if it was not set up yet: what it had open that
     /// is to be closed.
-    pub(crate) fn part(&self, channel: &Arc<Channel>, number: u64) -> Vec<Arc<Open>> {
+    pub(crate) fn detach_channel(&self, channel: &Arc<Channel>, number: u64) -> Vec<Arc<Open>> {
         let session = &channel.session;
         let is_last = channel.is_bound() && session.remove_channel(channel);
         if is_last || !session.is_established() {
-            return self.take_session(session);
+            return self.remove_session(session);
         }
         let heir = session.channels().iter().find_map(|channel| channel.connection());
-        session.waiting().lose(number, heir.as_ref().map(|heir| (heir.number(), heir.waiting())));
+        session
+            .async_commands()
+            .end_of_connection(number, heir.as_ref().map(|heir| (heir.number(), heir.pending_quota())));
         if channel.is_bound() {
-            session.remind(number);
+            session.resend_breaks(number);
         }
         Vec::new()
     }
 
     /// Waits for sessions of a user that are being ended: what they had open is kept then, or is to be closed.
-    pub(crate) fn pass_endings(&self, uid: u32) {
-        drop(self.hold_endings(Some(uid)));
+    pub(crate) fn wait_for_cleanup(&self, uid: u32) {
+        drop(self.lock_cleanup(Some(uid)));
     }
 
     /// Whether a user's client has left a session with an open that is wanted, and the session is not ended yet.
-    pub(crate) fn is_being_left(&self, uid: u32, persistent: u64, is_wanted: impl Fn(&Open) -> bool) -> bool {
+    pub(crate) fn is_abandoned_open(
+        &self,
+        uid: u32,
+        persistent: u64,
+        is_wanted: impl Fn(&Open) -> bool,
+    ) -> bool {
         let is_its = |session: &Arc<Session>| {
             session.identity().is_some_and(|identity| identity.credential.uid == uid)
                 && session
-                    .opens_where(|open| open.id.persistent == persistent)
+                    .find_opens(|open| open.id.persistent == persistent)
                     .iter()
                     .any(|open| is_wanted(open))
         };
-        self.all_sessions().iter().any(|session| is_its(session) && session.is_left())
+        self.all_sessions().iter().any(|session| is_its(session) && session.is_disconnected())
     }
 
     /// Has nobody find a session any longer, and gives what it has open.
-    fn forget(&self, session: &Session) -> Vec<Arc<Open>> {
+    fn unregister(&self, session: &Session) -> Vec<Arc<Open>> {
         self.sessions.lock().remove(&session.id);
-        let opens = session.end(&self.counts);
+        let opens = session.end(&self.counters);
         for connection in session.channels().iter().filter_map(|channel| channel.connection()) {
-            connection.forget(session.id);
+            connection.remove_channel(session.id);
         }
         opens
     }
 
     /// Ends the sessions that are not set up in time.
-    fn end_setups(&self, now: Instant) {
+    fn end_overdue_setups(&self, now: Instant) {
         let sessions = self.all_sessions();
         sessions
             .iter()
@@ -270,20 +279,20 @@ impl Service {
 
     /// Ends the sessions that are not set up in time, those of users who are gone and the tree connects to shares that are, and lets
     /// durable opens go whose time is over. To be called every second or so.
-    pub fn end_what_is_gone(&self) {
-        self.end_setups(Instant::now());
+    pub fn expire(&self) {
+        self.end_overdue_setups(Instant::now());
         let namespace = self.namespace.load();
         let is_nobody = |of: &Identity| {
             self.resolver.principal("", &of.name).is_none_or(|principal| principal.sid != of.sid)
         };
         for session in self.all_sessions() {
             if session.identity().is_some_and(is_nobody) {
-                self.forget(&session).iter().for_each(|open| self.let_go(open));
+                self.unregister(&session).iter().for_each(|open| self.release_open(open));
                 continue;
             }
-            session.trees().iter().for_each(|tree| self.end_tree_if_gone(&session, tree));
+            session.trees().iter().for_each(|tree| self.end_tree_if_withdrawn(&session, tree));
         }
-        self.handles.sweep(|open| open.disk.is_withdrawn(&namespace));
+        self.open_table.close_expired(|open| open.disk.is_withdrawn(&namespace));
     }
 
     /// Sessions of users.
@@ -296,19 +305,19 @@ impl Service {
     }
 
     /// What is open over all sessions and is like this.
-    pub(crate) fn opens_where(&self, is: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {
-        self.all_sessions().iter().flat_map(|session| session.opens_where(&is)).collect()
+    pub(crate) fn find_opens(&self, is: impl Fn(&Open) -> bool) -> Vec<Arc<Open>> {
+        self.all_sessions().iter().flat_map(|session| session.find_opens(&is)).collect()
     }
 
     /// Closes an open, whatever session has it.
     pub(crate) fn close(&self, open: &Arc<Open>) {
         let is_its =
-            |session: &&Arc<Session>| session.open(open.id).is_some_and(|known| Arc::ptr_eq(&known, open));
+            |session: &&Arc<Session>| session.open(open.id).is_some_and(|found| Arc::ptr_eq(&found, open));
         let sessions = self.all_sessions();
         if let Some(session) = sessions.iter().find(is_its) {
-            session.remove_open(&self.counts, open.id);
+            session.remove_open(&self.counters, open.id);
         }
-        self.let_go(open);
+        self.release_open(open);
     }
 
     pub(crate) fn session(&self, id: u64) -> Option<Arc<Session>> {
@@ -355,15 +364,15 @@ pub(crate) mod tests {
     #[test]
     fn who_is_the_last_to_have_a_connection_ends_no_session() {
         let service = service();
-        service.endings.start().unwrap();
+        service.cleanup.start().unwrap();
         let (connection, begun) = begin(&service, 0, Instant::now());
         assert_eq!(begun, CONNECTION_SETUPS_MAX);
         // It may hold what is needed for that.
-        let held = service.hold_endings(None);
+        let lock = service.lock_cleanup(None);
         drop(connection);
         assert_eq!(service.sessions.lock().len(), begun);
-        drop(held);
-        service.endings.stop(Duration::from_secs(60));
+        drop(lock);
+        service.cleanup.stop(Duration::from_secs(60));
         assert!(service.sessions.lock().is_empty());
     }
 
@@ -378,9 +387,9 @@ pub(crate) mod tests {
         assert!(service.sessions.lock().is_empty());
         let (_connection, begun) = begin(&service, 0, now);
         assert_eq!(begun, CONNECTION_SETUPS_MAX);
-        service.end_setups(now + SETUP_TIME_MAX);
+        service.end_overdue_setups(now + SETUP_TIME_MAX);
         assert_eq!(service.sessions.lock().len(), begun);
-        service.end_setups(now + SETUP_TIME_MAX + Duration::from_millis(1));
+        service.end_overdue_setups(now + SETUP_TIME_MAX + Duration::from_millis(1));
         assert!(service.sessions.lock().is_empty());
     }
 

@@ -1,8 +1,8 @@
 //! Shares and tree connects (MS-SMB2 §3.3.1.6, §3.3.1.9): a share is an export, and its name what NFS mounts.
 
 use super::caching::breaks::Client;
-use super::caching::claim_holder::Claimant;
-use super::counters::Counted;
+use super::caching::claim_holder::ClaimHolder;
+use super::counters::CountGuard;
 use smb_wire::NtStatus;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
@@ -13,38 +13,38 @@ use vfs::{Caller, Export, File, FsResult, Namespace, Origin, Protection, Protoco
 pub const PROTOCOL: ProtocolId = ProtocolId(3);
 
 /// `TreeConnect`: a share as one session uses it.
-pub(crate) struct Tree {
+pub(crate) struct TreeConnect {
     pub(crate) id: u32,
     pub(crate) share: Share,
     /// What it counts as.
     /// Among those of its user, and of all.
-    pub(crate) _counted: [Counted; 2],
+    pub(crate) _guards: [CountGuard; 2],
 }
 
 /// What is shared.
 #[derive(Clone)]
 pub(crate) enum Share {
     /// Files.
-    Disk(Arc<Disk>),
+    Disk(Arc<DiskShare>),
     /// IPC$: pipes.
     Pipe,
 }
 
 /// An export as the user of a session reaches it.
-pub(crate) struct Disk {
+pub(crate) struct DiskShare {
     pub(crate) export: Arc<Export>,
     pub(crate) caller: Caller,
     /// Whose opens these are to the table of claims.
     pub(crate) holder: HolderId,
     /// What waits for the claims of others.
-    pub(crate) claimant: Arc<Claimant>,
+    pub(crate) claim_holder: Arc<ClaimHolder>,
     /// Whether messages must be encrypted.
     pub(crate) must_seal: bool,
     /// Who it was connected by; nobody where its opens wait for their client after a restart.
     origin: Option<Origin>,
 }
 
-impl AsRef<Volume> for Disk {
+impl AsRef<Volume> for DiskShare {
     fn as_ref(&self) -> &Volume {
         &self.export.volume
     }
@@ -57,12 +57,12 @@ pub(crate) fn share_name(export: &Export) -> &str {
 
 /// Where calls of a client at this address come from. A share that wants encryption is connected to without it: what follows is
 /// refused.
-pub(crate) fn origin_at(client: IpAddr) -> Origin {
+pub(crate) fn client_origin(client: IpAddr) -> Origin {
     let protection = Protection::Encrypted;
     Origin { client: client.to_canonical(), endpoint: None, protocol: PROTOCOL, protection }
 }
 
-impl Disk {
+impl DiskShare {
     /// What `user` reaches who has logged in, as the `caller` that the export makes of it.
     pub(crate) fn new(
         client: Weak<dyn Client>,
@@ -71,10 +71,10 @@ impl Disk {
         (user, must_seal): (u32, bool),
         origin: Option<Origin>,
     ) -> Self {
-        let claimant = Arc::new(Claimant::new(client));
+        let claimant = Arc::new(ClaimHolder::new(client));
         let holder = export.volume.claims().attach_for(Arc::clone(&claimant) as _, user);
         caller.by = Requester::Holder(holder);
-        Self { export: Arc::clone(export), caller, holder, claimant, must_seal, origin }
+        Self { export: Arc::clone(export), caller, holder, claim_holder: claimant, must_seal, origin }
     }
 
     /// `STATUS_MEDIA_WRITE_PROTECTED` where the export refuses the user every change: nothing asks again when a file goes with its last
@@ -92,15 +92,15 @@ impl Disk {
     /// Deletes what was to go with its last open, if that was closed.
     pub(crate) fn delete_closed(&self) {
         let volume = &self.export.volume;
-        self.log_left(volume.expire_claims(volume.now()));
+        self.log_undeleted(volume.expire_claims(volume.now()));
     }
 
     /// The same, after which `file` is gone if it was to go.
     pub(crate) fn delete_closed_file(&self, file: &File) {
-        self.log_left(self.export.volume.remove_closed(&file.key()));
+        self.log_undeleted(self.export.volume.remove_closed(&file.key()));
     }
 
-    fn log_left(&self, deleted: FsResult<()>) {
+    fn log_undeleted(&self, deleted: FsResult<()>) {
         if let Err(error) = deleted {
             let volume = self.export.volume.name();
             tracing::error!(volume, %error, "a file that was to be deleted is still there");
@@ -109,7 +109,7 @@ impl Disk {
 
     /// Whether the share is still what it was when it was connected to: the same volume by the same name, whose rules let in
     /// who comes from `origin`, by whatever channel, as they let in who connected, and that asks for no more protection of messages.
-    pub(crate) fn is_served(&self, namespace: &Namespace, origin: Origin) -> bool {
+    pub(crate) fn is_current(&self, namespace: &Namespace, origin: Origin) -> bool {
         let (then, connected) = (&*self.export, self.origin);
         let Some(now) = namespace.export(then.id) else { return false };
         if std::ptr::eq(&**now, then) && connected == Some(origin) {
@@ -130,22 +130,23 @@ impl Disk {
     }
 
     /// Whether the share is gone over all connections that a session has, which are from these addresses.
-    pub(crate) fn is_gone(&self, namespace: &Namespace, clients: &[IpAddr]) -> bool {
+    pub(crate) fn is_unreachable(&self, namespace: &Namespace, clients: &[IpAddr]) -> bool {
         // A session that has none is being ended.
-        !clients.is_empty() && !clients.iter().any(|&client| self.is_served(namespace, origin_at(client)))
+        !clients.is_empty()
+            && !clients.iter().any(|&client| self.is_current(namespace, client_origin(client)))
     }
 }
 
-impl Drop for Disk {
+impl Drop for DiskShare {
     fn drop(&mut self) {
         // What waits is answered.
         self.export.volume.claims().end_holder(self.export.volume.now(), self.holder);
     }
 }
 
-impl Tree {
+impl TreeConnect {
     /// The files of the share; pipes have none.
-    pub(crate) fn disk(&self) -> Option<&Arc<Disk>> {
+    pub(crate) fn disk(&self) -> Option<&Arc<DiskShare>> {
         match &self.share {
             Share::Disk(disk) => Some(disk),
             Share::Pipe => None,
@@ -171,9 +172,10 @@ mod tests {
     #[test]
     fn what_waits_is_told_when_its_tree_connect_goes() {
         let export = Arc::new(Export::new("/one", volume(), vec![ExportRule::everybody()]));
-        let connect = || Disk::new(Weak::<Session>::new(), &export, Caller::new(0, 0, []), (0, false), None);
+        let connect =
+            || DiskShare::new(Weak::<Session>::new(), &export, Caller::new(0, 0, []), (0, false), None);
         let (one, two) = (connect(), connect());
-        let lock = |disk: &Disk| {
+        let lock = |disk: &DiskShare| {
             export.root().claim(&Request::Lock(LockRequest {
                 owner: LockOwner { holder: disk.holder, owner: 1 },
                 open: None,
@@ -189,9 +191,9 @@ mod tests {
         let Verdict::Wait(ticket) = lock(&two) else { panic!("it is locked") };
         let waker = request(&Arc::default());
         // Its client is being told that it waits.
-        let cancel = two.claimant.wait(&export.root(), ticket, &waker);
+        let cancel = two.claim_holder.wait(&export.root(), ticket, &waker);
         drop(two);
-        assert_eq!((waker.take_woken(), cancel()), (Some(Outcome::Canceled), false));
+        assert_eq!((waker.take_outcome(), cancel()), (Some(Outcome::Canceled), false));
     }
 
     #[test]
@@ -204,16 +206,16 @@ mod tests {
         let rules = vec![rule("10.0.0.0/24", false), rule("10.0.1.0/24", false), rule("10.0.2.0/24", true)];
         let export = Arc::new(Export::new("/one", volume(), rules));
         let caller = Caller::new(1, 1, []);
-        let origin = Some(origin_at([10, 0, 0, 1].into()));
-        let disk = Disk::new(Weak::<Session>::new(), &export, caller, (1, false), origin);
+        let origin = Some(client_origin([10, 0, 0, 1].into()));
+        let disk = DiskShare::new(Weak::<Session>::new(), &export, caller, (1, false), origin);
         let namespace = Namespace::new([Arc::clone(&export)]);
-        let is_served = |client: [u8; 4]| disk.is_served(&namespace, origin_at(client.into()));
-        assert!(is_served([10, 0, 0, 1]) && is_served([10, 0, 0, 2]) && is_served([10, 0, 1, 1]));
-        assert!(!is_served([10, 0, 2, 1]), "it may only read from there");
-        assert!(!is_served([10, 0, 3, 1]), "nobody is let in from there");
+        let is_current = |client: [u8; 4]| disk.is_current(&namespace, client_origin(client.into()));
+        assert!(is_current([10, 0, 0, 1]) && is_current([10, 0, 0, 2]) && is_current([10, 0, 1, 1]));
+        assert!(!is_current([10, 0, 2, 1]), "it may only read from there");
+        assert!(!is_current([10, 0, 3, 1]), "nobody is let in from there");
         let is_gone = |clients: &[[u8; 4]]| {
             let clients: Vec<IpAddr> = clients.iter().map(|&client| client.into()).collect();
-            disk.is_gone(&namespace, &clients)
+            disk.is_unreachable(&namespace, &clients)
         };
         assert!(!is_gone(&[[10, 0, 3, 1], [10, 0, 1, 1]]), "one is let in");
         assert!(is_gone(&[[10, 0, 3, 1], [10, 0, 2, 1]]));

@@ -1,7 +1,7 @@
 //! What each user has of what there may be only so much of in all: one may not have what the others need.
 
-use super::counters::{Counted, Counts, count, counted};
-use super::pending::Allowance;
+use super::counters::{CountGuard, Counters, try_count, try_guard};
+use super::pending::PendingQuota;
 use crate::limits::{
     OPENS_MAX, OPENS_OF_USER_MAX, PIPES_MAX, PIPES_OF_USER_MAX, SESSIONS_MAX, SESSIONS_OF_USER_MAX,
     TREES_MAX, TREES_OF_USER_MAX, WAITING_BYTES_OF_USER_MAX, WAITING_OF_USER_MAX, most_of_user,
@@ -13,10 +13,10 @@ use vfs::sync::Mutex;
 
 /// The users who have sessions, by their numbers; nobody is who is anonymous.
 #[derive(Clone, Default)]
-pub(crate) struct Users(Arc<Mutex<HashMap<Option<u32>, Weak<UserUse>>>>);
+pub(crate) struct UserQuotas(Arc<Mutex<HashMap<Option<u32>, Weak<UserQuota>>>>);
 
 /// What the sessions of one user have together.
-pub(crate) struct UserUse {
+pub(crate) struct UserQuota {
     sessions: Arc<AtomicUsize>,
     trees: Arc<AtomicUsize>,
     opens: AtomicUsize,
@@ -24,24 +24,24 @@ pub(crate) struct UserUse {
     /// Bytes on their way over pipes.
     pub(crate) pipe_bytes: Arc<AtomicUsize>,
     /// What may wait of all requests.
-    pub(crate) waiting: Arc<Allowance>,
+    pub(crate) pending_quota: Arc<PendingQuota>,
 }
 
-impl Users {
+impl UserQuotas {
     /// What a user has. Who has no session any longer is forgotten.
-    pub(crate) fn of(&self, uid: Option<u32>) -> Arc<UserUse> {
-        let mut known = self.0.lock();
-        if let Some(user) = known.get(&uid).and_then(Weak::upgrade) {
+    pub(crate) fn of(&self, uid: Option<u32>) -> Arc<UserQuota> {
+        let mut quotas = self.0.lock();
+        if let Some(user) = quotas.get(&uid).and_then(Weak::upgrade) {
             return user;
         }
-        known.retain(|_, user| user.strong_count() > 0);
+        quotas.retain(|_, user| user.strong_count() > 0);
         let user = Arc::default();
-        known.insert(uid, Arc::downgrade(&user));
+        quotas.insert(uid, Arc::downgrade(&user));
         user
     }
 }
 
-impl Default for UserUse {
+impl Default for UserQuota {
     fn default() -> Self {
         Self {
             sessions: Arc::default(),
@@ -49,49 +49,49 @@ impl Default for UserUse {
             opens: AtomicUsize::new(0),
             pipes: AtomicUsize::new(0),
             pipe_bytes: Arc::default(),
-            waiting: Arc::new(Allowance::new(WAITING_OF_USER_MAX, WAITING_BYTES_OF_USER_MAX)),
+            pending_quota: Arc::new(PendingQuota::new(WAITING_OF_USER_MAX, WAITING_BYTES_OF_USER_MAX)),
         }
     }
 }
 
-impl UserUse {
+impl UserQuota {
     /// Counts a session that is the user's, if there may be one more beside those of all.
-    pub(crate) fn session(&self, all: usize) -> Option<Counted> {
-        counted(&self.sessions, most_beside(&self.sessions, all, SESSIONS_OF_USER_MAX, SESSIONS_MAX))
+    pub(crate) fn session(&self, all: usize) -> Option<CountGuard> {
+        try_guard(&self.sessions, user_max(&self.sessions, all, SESSIONS_OF_USER_MAX, SESSIONS_MAX))
     }
 
     /// Counts a tree connect, if there may be one more beside those of all.
-    pub(crate) fn tree(&self, all: usize) -> Option<Counted> {
-        counted(&self.trees, most_beside(&self.trees, all, TREES_OF_USER_MAX, TREES_MAX))
+    pub(crate) fn tree(&self, all: usize) -> Option<CountGuard> {
+        try_guard(&self.trees, user_max(&self.trees, all, TREES_OF_USER_MAX, TREES_MAX))
     }
 
-    fn opens_max(&self, counts: &Counts) -> usize {
-        most_beside(&self.opens, counts.opens(), OPENS_OF_USER_MAX, OPENS_MAX)
+    fn opens_max(&self, counters: &Counters) -> usize {
+        user_max(&self.opens, counters.opens(), OPENS_OF_USER_MAX, OPENS_MAX)
     }
 
     /// Counts an open, also among all, if there may be one more.
-    pub(crate) fn count_open(&self, counts: &Counts) -> bool {
-        let is_counted = count(&self.opens, self.opens_max(counts));
-        if is_counted && !counts.count_open(OPENS_MAX) {
+    pub(crate) fn count_open(&self, counters: &Counters) -> bool {
+        let is_counted = try_count(&self.opens, self.opens_max(counters));
+        if is_counted && !counters.count_open(OPENS_MAX) {
             self.opens.fetch_sub(1, Ordering::Relaxed);
             return false;
         }
         is_counted
     }
 
-    pub(crate) fn uncount_opens(&self, counts: &Counts, opens: usize) {
+    pub(crate) fn release_opens(&self, counters: &Counters, opens: usize) {
         self.opens.fetch_sub(opens, Ordering::Relaxed);
-        counts.uncount_opens(opens);
+        counters.release_opens(opens);
     }
 
     /// Counts a pipe, which is an open as well, also among all, if there may be one more.
-    pub(crate) fn count_pipe(&self, counts: &Counts) -> bool {
-        if !count(&self.opens, self.opens_max(counts)) {
+    pub(crate) fn count_pipe(&self, counters: &Counters) -> bool {
+        if !try_count(&self.opens, self.opens_max(counters)) {
             return false;
         }
-        let pipes_max = most_beside(&self.pipes, counts.pipes(), PIPES_OF_USER_MAX, PIPES_MAX);
-        let is_pipe = count(&self.pipes, pipes_max);
-        if is_pipe && counts.count_pipe(PIPES_MAX, OPENS_MAX) {
+        let pipes_max = user_max(&self.pipes, counters.pipes(), PIPES_OF_USER_MAX, PIPES_MAX);
+        let is_pipe = try_count(&self.pipes, pipes_max);
+        if is_pipe && counters.count_pipe(PIPES_MAX, OPENS_MAX) {
             return true;
         }
         self.pipes.fetch_sub(usize::from(is_pipe), Ordering::Relaxed);
@@ -99,15 +99,15 @@ impl UserUse {
         false
     }
 
-    pub(crate) fn uncount_pipes(&self, counts: &Counts, pipes: usize) {
+    pub(crate) fn release_pipes(&self, counters: &Counters, pipes: usize) {
         self.pipes.fetch_sub(pipes, Ordering::Relaxed);
         self.opens.fetch_sub(pipes, Ordering::Relaxed);
-        counts.uncount_pipes(pipes);
+        counters.release_pipes(pipes);
     }
 }
 
 /// How many a user may have who has `own` of `all`.
-fn most_beside(own: &AtomicUsize, all: usize, of_user_max: usize, all_max: usize) -> usize {
+fn user_max(own: &AtomicUsize, all: usize, of_user_max: usize, all_max: usize) -> usize {
     most_of_user(of_user_max, all_max, all.saturating_sub(own.load(Ordering::Relaxed)))
 }
 
@@ -117,61 +117,63 @@ mod tests {
 
     #[test]
     fn one_user_leaves_opens_and_pipes_to_others() {
-        let (counts, users) = (Counts::default(), Users::default());
+        let (counters, users) = (Counters::default(), UserQuotas::default());
         let (greedy, modest) = (users.of(Some(1000)), users.of(Some(1001)));
-        let pipes = (0..PIPES_MAX).take_while(|_| greedy.count_pipe(&counts)).count();
+        let pipes = (0..PIPES_MAX).take_while(|_| greedy.count_pipe(&counters)).count();
         assert_eq!(pipes, PIPES_OF_USER_MAX);
         let again = users.of(Some(1000));
-        let opens = (0..OPENS_MAX).take_while(|_| again.count_open(&counts)).count();
+        let opens = (0..OPENS_MAX).take_while(|_| again.count_open(&counters)).count();
         assert_eq!(
             opens + pipes,
             OPENS_OF_USER_MAX,
             "pipes are opens, and another session is the same user's"
         );
-        assert!(!greedy.count_pipe(&counts) && modest.count_open(&counts) && modest.count_pipe(&counts));
-        assert_eq!(counts.opens(), OPENS_OF_USER_MAX + 2, "what was refused is not counted");
-        greedy.uncount_opens(&counts, 1);
-        assert!(greedy.count_open(&counts) && !greedy.count_open(&counts));
-        greedy.uncount_pipes(&counts, pipes);
-        greedy.uncount_opens(&counts, opens);
-        modest.uncount_pipes(&counts, 1);
-        modest.uncount_opens(&counts, 1);
-        assert_eq!(counts.opens(), 0);
+        assert!(
+            !greedy.count_pipe(&counters) && modest.count_open(&counters) && modest.count_pipe(&counters)
+        );
+        assert_eq!(counters.opens(), OPENS_OF_USER_MAX + 2, "what was refused is not counted");
+        greedy.release_opens(&counters, 1);
+        assert!(greedy.count_open(&counters) && !greedy.count_open(&counters));
+        greedy.release_pipes(&counters, pipes);
+        greedy.release_opens(&counters, opens);
+        modest.release_pipes(&counters, 1);
+        modest.release_opens(&counters, 1);
+        assert_eq!(counters.opens(), 0);
     }
 
     #[test]
     fn greedy_users_together_leave_something_to_the_next() {
-        let (counts, users) = (Counts::default(), Users::default());
+        let (counters, users) = (Counters::default(), UserQuotas::default());
         let mut had = Vec::new();
         for uid in 0..12 {
             let user = users.of(Some(uid));
-            let opens = (0..OPENS_MAX).take_while(|_| user.count_open(&counts)).count();
+            let opens = (0..OPENS_MAX).take_while(|_| user.count_open(&counters)).count();
             had.push((user, opens));
         }
         let least = had.iter().map(|(_, opens)| *opens).min().unwrap();
         assert_eq!(had[0].1, OPENS_OF_USER_MAX);
         assert!(least > OPENS_MAX / 512, "{least}");
-        let user = UserUse::default();
+        let user = UserQuota::default();
         assert!(user.session(SESSIONS_MAX / 8 * 7).is_some() && user.tree(TREES_MAX / 8 * 7).is_some());
-        let sessions: Vec<Counted> = std::iter::from_fn(|| user.session(SESSIONS_MAX / 4 * 3)).collect();
+        let sessions: Vec<CountGuard> = std::iter::from_fn(|| user.session(SESSIONS_MAX / 4 * 3)).collect();
         assert!(sessions.len() < SESSIONS_OF_USER_MAX, "{}", sessions.len());
     }
 
     #[test]
     fn what_there_is_for_all_is_not_counted_to_who_does_not_get_it() {
-        let counts = Counts::default();
-        assert!((0..OPENS_MAX).all(|_| counts.count_open(OPENS_MAX)));
-        let user = UserUse::default();
-        assert!(!user.count_open(&counts) && !user.count_pipe(&counts));
-        counts.uncount_opens(OPENS_MAX);
-        assert_eq!((0..OPENS_MAX).take_while(|_| user.count_open(&counts)).count(), OPENS_OF_USER_MAX);
+        let counters = Counters::default();
+        assert!((0..OPENS_MAX).all(|_| counters.count_open(OPENS_MAX)));
+        let user = UserQuota::default();
+        assert!(!user.count_open(&counters) && !user.count_pipe(&counters));
+        counters.release_opens(OPENS_MAX);
+        assert_eq!((0..OPENS_MAX).take_while(|_| user.count_open(&counters)).count(), OPENS_OF_USER_MAX);
     }
 
     #[test]
     fn one_user_leaves_sessions_and_tree_connects_to_others() {
-        let user = UserUse::default();
-        let sessions: Vec<Counted> = std::iter::from_fn(|| user.session(0)).collect();
-        let trees: Vec<Counted> = std::iter::from_fn(|| user.tree(0)).collect();
+        let user = UserQuota::default();
+        let sessions: Vec<CountGuard> = std::iter::from_fn(|| user.session(0)).collect();
+        let trees: Vec<CountGuard> = std::iter::from_fn(|| user.tree(0)).collect();
         assert_eq!((sessions.len(), trees.len()), (SESSIONS_OF_USER_MAX, TREES_OF_USER_MAX));
         drop((sessions, trees));
         assert!(user.session(0).is_some() && user.tree(0).is_some());
@@ -179,7 +181,7 @@ mod tests {
 
     #[test]
     fn who_has_no_session_is_forgotten() {
-        let users = Users::default();
+        let users = UserQuotas::default();
         let (first, nobody) = (users.of(Some(0)), users.of(None));
         assert!(Arc::ptr_eq(&users.of(Some(0)), &first) && !Arc::ptr_eq(&first, &nobody));
         drop(first);

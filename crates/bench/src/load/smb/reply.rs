@@ -5,7 +5,7 @@ use smb_wire::create::CreateResponse;
 use smb_wire::dir::OutputResponse;
 use smb_wire::file::{ReadResponse, WriteResponse};
 use smb_wire::header::Command;
-use smb_wire::{Elsewhere, FileId, NtStatus, chain};
+use smb_wire::{ExternalBuffer, FileId, NtStatus, chain};
 
 use super::command;
 use crate::driver::compound::{Refusal, fatal};
@@ -64,7 +64,7 @@ fn succeeded(message: &Message<'_>, slot: &Slot) -> Result<(), Refusal> {
 /// READ: its data may not be there.
 #[inline]
 fn read(plan: &Plan, slot: &Slot, message: &Message<'_>, missing: usize) -> Result<Good, Refusal> {
-    let Elsewhere { offset, length } = body::<ReadResponse<Elsewhere>>(message)?.data;
+    let ExternalBuffer { offset, length } = body::<ReadResponse<ExternalBuffer>>(message)?.data;
     let data = message.bytes.get(offset..).unwrap_or_default();
     let count = u32::try_from(length).unwrap_or(u32::MAX);
     let read = Transferred { count, length: count, eof: false, data, padded: length, missing };

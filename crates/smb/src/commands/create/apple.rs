@@ -3,10 +3,10 @@
 //! Nothing is said to be there that is not: neither copies of whole files in one request, in place of which macOS has chunks copied
 //! (decision 0056), nor paths by file ids.
 
-use crate::request::context::Ops;
+use crate::request::context::RequestContext;
 use crate::state::open::Open;
 use smb_wire::apple::{
-    self, AppleCapabilities, AppleVolumeCapabilities, QueryBitmap, ServerAnswer, ServerQuery,
+    self, AppleCapabilities, AppleVolumeCapabilities, QueryBitmap, ServerQuery, ServerQueryResponse,
 };
 use smb_wire::create::CreateContexts;
 use smb_wire::{Decode, Encode, Utf16};
@@ -16,17 +16,17 @@ use vfs::{Durability, SecurityStyle};
 const MODEL: &str = "MacSamba";
 
 /// The answer to a query; none to what is no query. What it promises holds for the session from then on.
-pub(super) fn answer(
-    ops: &Ops<'_>,
+pub(super) fn response(
+    cx: &RequestContext<'_>,
     contexts: &CreateContexts<'_>,
     open: &Open,
 ) -> Option<(&'static [u8], Vec<u8>)> {
     let query = ServerQuery::from_bytes(contexts.find(apple::NAME)?).ok()?;
-    let ServerQuery { request_bitmap: asked, client_capabilities } = query;
+    let ServerQuery { request_bitmap: requested, client_capabilities } = query;
     let server = server_capabilities(open, client_capabilities);
-    let is_told = asked.contains(QueryBitmap::SERVER_CAPS);
-    if is_told {
-        ops.session().ok()?.promise(server);
+    let has_server_caps = requested.contains(QueryBitmap::SERVER_CAPS);
+    if has_server_caps {
+        cx.session().ok()?.announce(server);
     }
     // A flush is a full one, as F_FULLFSYNC wants it, where what is acknowledged is durable at all.
     let volume = match open.file.volume().durability() {
@@ -34,10 +34,10 @@ pub(super) fn answer(
         _ => AppleVolumeCapabilities::empty(),
     };
     let model: Vec<u8> = MODEL.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let answer = ServerAnswer {
-        server_capabilities: is_told.then_some(server),
-        volume_capabilities: asked.contains(QueryBitmap::VOLUME_CAPS).then_some(volume),
-        model: if asked.contains(QueryBitmap::MODEL_INFO) { Utf16::new(&model).ok() } else { None },
+    let answer = ServerQueryResponse {
+        server_capabilities: has_server_caps.then_some(server),
+        volume_capabilities: requested.contains(QueryBitmap::VOLUME_CAPS).then_some(volume),
+        model: if requested.contains(QueryBitmap::MODEL_INFO) { Utf16::new(&model).ok() } else { None },
     };
     Some((apple::NAME, answer.to_bytes()))
 }

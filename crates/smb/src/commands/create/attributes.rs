@@ -1,15 +1,15 @@
 //! What CREATE makes of the attributes that it is given (MS-FSA §2.1.5.1): those of a new file, and of one that is emptied.
 
-use super::posix::Rules;
+use super::posix::PosixOptions;
 use crate::commands::extended_attributes;
 use crate::metadata::acl;
-use crate::metadata::file_info::{KEPT, Shown, kept_flags};
+use crate::metadata::file_info::{FileInfo, STORED, stored_flags};
 use crate::metadata::mode_descriptor::Classes;
 use crate::metadata::names::Naming;
 use crate::metadata::unix;
-use crate::request::context::{Ops, Stop};
+use crate::request::context::{CommandError, RequestContext};
 use crate::state::open::Open;
-use crate::state::tree::Disk;
+use crate::state::tree::DiskShare;
 use smb_wire::contexts::SD_BUFFER;
 use smb_wire::create::{CreateOptions, CreateRequest};
 use smb_wire::ea::EA_BUFFER;
@@ -21,8 +21,8 @@ use vfs::{Acl, Attrs, Blocking, Caller, File, FileType, FsError, PendingSync, Se
 
 /// Attributes that a client may ask for (MS-FSA §2.1.5.1): all that files can have. Those of files that lie elsewhere mean nothing
 /// here: they are accepted and not kept.
-const KNOWN: FileAttributes = FileAttributes(
-    KEPT.0
+const VALID_ATTRIBUTES: FileAttributes = FileAttributes(
+    STORED.0
         | FileAttributes::DIRECTORY.0
         | FileAttributes::NORMAL.0
         | FileAttributes::SPARSE_FILE.0
@@ -40,8 +40,8 @@ const KNOWN: FileAttributes = FileAttributes(
 /// Refuses what no file can have, and what a directory cannot.
 pub(super) fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
-    let (asked, never) = (args.file_attributes, FileAttributes::TEMPORARY);
-    if !asked.without(KNOWN).is_empty() || is_dir && asked.intersects(never) {
+    let (requested, never) = (args.file_attributes, FileAttributes::TEMPORARY);
+    if !requested.without(VALID_ATTRIBUTES).is_empty() || is_dir && requested.intersects(never) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     args.contexts.find(EA_BUFFER).map_or(Ok(()), |bytes| extended_attributes::parse(bytes).map(drop))
@@ -49,14 +49,14 @@ pub(super) fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
 
 /// Refuses to empty a file that is hidden or of the system where the client does not say that it is
 /// (MS-FSA §2.1.5.1.2).
-pub(super) fn check_overwrite(args: &CreateRequest<'_>, shown: &Shown) -> Result<(), NtStatus> {
+pub(super) fn check_overwrite(args: &CreateRequest<'_>, file_info: &FileInfo) -> Result<(), NtStatus> {
     let marks = FileAttributes::HIDDEN | FileAttributes::SYSTEM;
-    let unsaid = (shown.attributes & marks).without(args.file_attributes);
+    let unsaid = (file_info.attributes & marks).without(args.file_attributes);
     if unsaid.is_empty() { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
 }
 
 /// Who may do what with a new file, where the request says so; else what is usual.
-pub(super) struct New {
+pub(super) struct NewFileSecurity {
     /// Its mode, where mode bits rule.
     pub(super) mode: Option<u32>,
     /// Its list, where lists rule.
@@ -65,27 +65,27 @@ pub(super) struct New {
 
 /// What the descriptor of a new file in `dir` says (MS-SMB2 §2.2.13.2.2), or else the mode that comes with it.
 pub(super) fn security_of_new(
-    ops: &Ops<'_>,
-    (args, rules): (&CreateRequest<'_>, Rules),
-    disk: &Disk,
+    cx: &RequestContext<'_>,
+    (args, posix): (&CreateRequest<'_>, PosixOptions),
+    disk: &DiskShare,
     dir: &File,
-) -> Result<New, Stop> {
-    let by_mode = |mode| New { mode, acl: None };
+) -> Result<NewFileSecurity, CommandError> {
+    let by_mode = |mode| NewFileSecurity { mode, acl: None };
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
-    let share = ops.share_settings(disk);
+    let share = cx.share_settings(disk);
     // The usual modes come from a umask, and a list that the directory hands on takes the place of that.
     let usual = ShareSettings::default();
     let (set, usual) = match is_dir {
         true => (share.directory_mode, usual.directory_mode),
         false => (share.create_mode, usual.create_mode),
     };
-    let usual = rules.mode().or((set != usual).then_some(set));
+    let usual = posix.mode().or((set != usual).then_some(set));
     let Some(bytes) = args.contexts.find(SD_BUFFER) else { return Ok(by_mode(usual)) };
     let descriptor = SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
     let dir = dir.attrs(Blocking::Allowed)?;
     let caller = &disk.caller;
     let gid = if dir.mode & SET_GID != 0 { dir.gid } else { caller.gid };
-    let resolver = &*ops.service.resolver;
+    let resolver = &*cx.service.resolver;
     let classes = Classes::of(resolver, caller.uid, gid)?;
     if descriptor.owner.is_some_and(|owner| owner != classes.owner) {
         return Err(NtStatus::INVALID_OWNER.into());
@@ -93,69 +93,69 @@ pub(super) fn security_of_new(
     if !descriptor.control.contains(Control::DACL_PRESENT) {
         return Ok(by_mode(usual));
     }
-    let said = unix::mode_of(descriptor.dacl.as_ref()).filter(|_| rules.naming() == Naming::Posix);
+    let said = unix::mode_of(descriptor.dacl.as_ref()).filter(|_| posix.naming() == Naming::Posix);
     if said.is_some() {
         return Ok(by_mode(said));
     }
     if disk.export.volume.security_style() == SecurityStyle::Ntfs {
-        return Ok(New { mode: None, acl: Some(acl::from_wire(resolver, &descriptor)?) });
+        return Ok(NewFileSecurity { mode: None, acl: Some(acl::from_wire(resolver, &descriptor)?) });
     }
     let file_type = if is_dir { FileType::Directory } else { FileType::Regular };
     Ok(by_mode(Some(classes.mode(descriptor.dacl.as_ref(), file_type, 0)?)))
 }
 
 /// The rights that a file that is read-only gives nobody (MS-FSA §2.1.5.1.2.1).
-pub(super) fn refused(attrs: &Attrs, shown: &Shown) -> AccessMask {
+pub(super) fn read_only_denied(attrs: &Attrs, file_info: &FileInfo) -> AccessMask {
     let is_bound =
-        attrs.file_type == FileType::Regular && shown.attributes.contains(FileAttributes::READONLY);
+        attrs.file_type == FileType::Regular && file_info.attributes.contains(FileAttributes::READONLY);
     if is_bound { AccessMask::WRITE_DATA | AccessMask::APPEND_DATA } else { AccessMask::empty() }
 }
 
 /// Keeps with a new file what it was asked to have; its attributes then.
-pub(super) fn of_new(
+pub(super) fn apply_to_new(
     file: &File,
     attrs: Attrs,
     caller: &Caller,
     args: &CreateRequest<'_>,
     pending: &mut PendingSync,
-) -> Result<Attrs, Stop> {
-    let attrs = keep_flags(file, caller, attrs, args.file_attributes, pending)?;
+) -> Result<Attrs, CommandError> {
+    let attrs = store_flags(file, caller, attrs, args.file_attributes, pending)?;
     set_eas(file, caller, attrs, args, pending)
 }
 
 /// Gives a file that was emptied the attributes that a new one would have; those it has then.
-pub(super) fn of_emptied(
+pub(super) fn apply_to_overwritten(
     open: &Open,
     attrs: Attrs,
     args: &CreateRequest<'_>,
     pending: &mut PendingSync,
-) -> Result<Attrs, Stop> {
+) -> Result<Attrs, CommandError> {
     let (file, caller) = (&open.file, &open.disk.caller);
     extended_attributes::clear(file, caller, &attrs, pending)?;
     let attrs = file.attrs(Blocking::Allowed)?;
-    let attrs = keep_flags(file, caller, attrs, args.file_attributes, pending)?;
+    let attrs = store_flags(file, caller, attrs, args.file_attributes, pending)?;
     set_eas(file, caller, attrs, args, pending)
 }
 
-fn keep_flags(
+fn store_flags(
     file: &File,
     caller: &Caller,
     attrs: Attrs,
-    asked: FileAttributes,
+    requested: FileAttributes,
     pending: &mut PendingSync,
-) -> Result<Attrs, Stop> {
-    let kept = file.extra_attrs(&attrs, Blocking::Allowed)?;
-    let wanted = match attrs.file_type {
-        FileType::Regular => (asked & KEPT) | FileAttributes::ARCHIVE,
-        _ => asked & KEPT,
+) -> Result<Attrs, CommandError> {
+    let extra = file.extra_attrs(&attrs, Blocking::Allowed)?;
+    let flags = match attrs.file_type {
+        FileType::Regular => (requested & STORED) | FileAttributes::ARCHIVE,
+        _ => requested & STORED,
     };
-    if wanted == kept_flags((attrs.file_type, attrs.file_type), &kept) {
+    if flags == stored_flags((attrs.file_type, attrs.file_type), &extra) {
         return Ok(attrs);
     }
-    match file.update_extra_attrs(caller, |kept| kept.flags = Some(wanted.0), pending) {
+    match file.update_extra_attrs(caller, |extra| extra.flags = Some(flags.0), pending) {
         // The storage has no room for it, and a file is made all the same.
         Err(FsError::NotSupported) => Ok(attrs),
-        kept => Ok(kept?.after),
+        extra => Ok(extra?.after),
     }
 }
 
@@ -166,7 +166,7 @@ fn set_eas(
     attrs: Attrs,
     args: &CreateRequest<'_>,
     pending: &mut PendingSync,
-) -> Result<Attrs, Stop> {
+) -> Result<Attrs, CommandError> {
     let Some(bytes) = args.contexts.find(EA_BUFFER) else { return Ok(attrs) };
     extended_attributes::apply(file, caller, &extended_attributes::parse(bytes)?, pending)?;
     Ok(file.attrs(Blocking::Allowed)?)

@@ -1,11 +1,12 @@
 //! What a CREATE asks to cache, and what it is given of it (MS-SMB2 §3.3.5.9, §3.3.5.9.8, §3.3.5.9.11).
 
-use crate::request::context::Ops;
+use crate::request::context::RequestContext;
 use crate::state::caching::breaks::{
-    Asking, CacheName, NewCache, Secret, Told, caching_of_level, caching_of_state, level_of, state_of,
+    BreakTarget, CacheName, Confidentiality, NewCache, PendingOplock, caching_of_level, caching_of_state,
+    level_of, state_of,
 };
-use crate::state::caching::leases::{Cached, LeaseUse, Lessee};
-use crate::state::tree::Disk;
+use crate::state::caching::leases::{LeaseGuard, LeaseOwner, OpenCaching};
+use crate::state::tree::DiskShare;
 use smb_wire::create::{CreateRequest, OplockLevel};
 use smb_wire::lease::{Lease, LeaseFlags, LeaseV1, LeaseV2};
 use smb_wire::negotiate::Capabilities;
@@ -16,39 +17,39 @@ use vfs::claims::{self, Caching, Granted, LeaseKind, LeaseRequest, OpenId};
 use vfs::{File, FileType};
 
 /// Whose leases this request's are; nobody's before there is a user.
-pub(crate) fn lessee(ops: &Ops<'_>) -> Option<Lessee> {
-    let client_guid = ops.connection.negotiated()?.client_guid;
-    let uid = ops.session().ok()?.identity()?.credential.uid;
-    Some(Lessee { client_guid, uid })
+pub(crate) fn lease_owner(cx: &RequestContext<'_>) -> Option<LeaseOwner> {
+    let client_guid = cx.connection.negotiated()?.client_guid;
+    let uid = cx.session().ok()?.identity()?.credential.uid;
+    Some(LeaseOwner { client_guid, uid })
 }
 
 /// The lease that a request asks for.
-pub(super) fn lease_of(ops: &Ops<'_>, args: &CreateRequest<'_>) -> Option<Lease> {
+pub(super) fn lease_of(cx: &RequestContext<'_>, args: &CreateRequest<'_>) -> Option<Lease> {
     if args.requested_oplock_level != OplockLevel::LEASE {
         return None;
     }
     let lease = Lease::from_bytes(args.contexts.find(Lease::NAME)?).ok()?;
     // The second version came with 3.0.
-    let has_second = ops.connection.negotiated()?.dialect != Dialect::SMB210;
+    let has_second = cx.connection.negotiated()?.dialect != Dialect::SMB210;
     (has_second || matches!(lease, Lease::V1(_))).then_some(lease)
 }
 
 /// Whether the client has said that it caches listings.
-fn has_directories(ops: &Ops<'_>) -> bool {
-    ops.connection
+fn has_directory_leasing(cx: &RequestContext<'_>) -> bool {
+    cx.connection
         .negotiated()
         .is_some_and(|negotiated| negotiated.capabilities.contains(Capabilities::DIRECTORY_LEASING))
 }
 
 /// The lease of a directory whose holder knows what this request and its open change of the listing.
-pub(super) fn listing_of(ops: &Ops<'_>, args: &CreateRequest<'_>) -> Option<claims::LeaseKey> {
-    ops.service.leases.key_of(lessee(ops)?, lease_of(ops, args)?.parent_lease_key()?)
+pub(super) fn parent_lease_of(cx: &RequestContext<'_>, args: &CreateRequest<'_>) -> Option<claims::LeaseKey> {
+    cx.service.leases.claim_key_of(lease_owner(cx)?, lease_of(cx, args)?.parent_lease_key()?)
 }
 
 /// Whether a request may make a file: not with the key of a lease that another one has (MS-SMB2 §3.3.5.9.8).
-pub(super) fn check_new(ops: &Ops<'_>, args: &CreateRequest<'_>) -> Result<(), NtStatus> {
-    match (lease_of(ops, args), lessee(ops)) {
-        (Some(lease), Some(lessee)) if ops.service.leases.is_used(lessee, lease.lease_key()) => {
+pub(super) fn check_lease_key(cx: &RequestContext<'_>, args: &CreateRequest<'_>) -> Result<(), NtStatus> {
+    match (lease_of(cx, args), lease_owner(cx)) {
+        (Some(lease), Some(owner)) if cx.service.leases.is_used(owner, lease.lease_key()) => {
             Err(NtStatus::INVALID_PARAMETER)
         }
         _ => Ok(()),
@@ -56,56 +57,58 @@ pub(super) fn check_new(ops: &Ops<'_>, args: &CreateRequest<'_>) -> Result<(), N
 }
 
 /// The wish of a CREATE, before its file is claimed.
-pub(super) enum Wish {
+pub(super) enum CachingRequest {
     Nothing,
-    Oplock { want: Caching, asking: Asking },
-    Lease(Box<LeaseWish>),
+    Oplock { want: Caching, asking: PendingOplock },
+    Lease(Box<RequestedLease>),
 }
 
-pub(super) struct LeaseWish {
+pub(super) struct RequestedLease {
     want: Caching,
-    asked: Lease,
-    lease: LeaseUse,
+    lease_context: Lease,
+    lease: LeaseGuard,
     new: NewCache,
 }
 
 /// What the client is answered.
-pub(super) struct Answer {
+pub(super) struct CachingGrant {
     pub(super) level: OplockLevel,
     pub(super) lease: Option<Lease>,
 }
 
-impl Wish {
+impl CachingRequest {
     /// What `args` ask of a file of this type.
     pub(super) fn of(
-        ops: &Ops<'_>,
+        cx: &RequestContext<'_>,
         args: &CreateRequest<'_>,
-        disk: &Disk,
+        disk: &DiskShare,
         (file, file_type): (&File, FileType),
     ) -> Result<Self, NtStatus> {
-        if !ops.share_settings(disk).oplocks {
+        if !cx.share_settings(disk).oplocks {
             return Ok(Self::Nothing);
         }
         let is_dir = file_type == FileType::Directory;
-        if let (Some(asked), Some(lessee)) = (lease_of(ops, args), lessee(ops)) {
-            let want = caching_of_state(asked.lease_state());
-            let want = match (file_type, &asked) {
+        if let (Some(lease_context), Some(owner)) = (lease_of(cx, args), lease_owner(cx)) {
+            let want = caching_of_state(lease_context.lease_state());
+            let want = match (file_type, &lease_context) {
                 (FileType::Regular, _) => want,
                 // Nobody writes a listing (MS-SMB2 §3.3.5.9.11).
-                (FileType::Directory, Lease::V2(_)) if has_directories(ops) => want.without(Caching::WRITE),
+                (FileType::Directory, Lease::V2(_)) if has_directory_leasing(cx) => {
+                    want.without(Caching::WRITE)
+                }
                 _ => return Ok(Self::Nothing),
             };
-            let named = (asked.lease_key(), matches!(asked, Lease::V2(_)));
-            let lease = ops.service.leases.take(lessee, named, file, file.stream())?;
-            let LeaseKind::Shared { client, key } = lease.kind() else { return Ok(Self::Nothing) };
-            let name = CacheName::Lease { key: asked.lease_key(), has_epoch: lease.has_epoch() };
-            let told = told(ops, disk, name, lease.secret());
-            let new = disk.claimant.breaks.add(claims::LeaseKey::Shared { client, key }, told);
-            return Ok(Self::Lease(Box::new(LeaseWish { want, asked, lease, new })));
+            let named = (lease_context.lease_key(), matches!(lease_context, Lease::V2(_)));
+            let lease = cx.service.leases.acquire(owner, named, file, file.stream())?;
+            let LeaseKind::Shared { client, key } = lease.claim_kind() else { return Ok(Self::Nothing) };
+            let name = CacheName::Lease { key: lease_context.lease_key(), has_epoch: lease.has_epoch() };
+            let target = break_target(cx, disk, name, lease.confidentiality());
+            let new = disk.claim_holder.breaks.add(claims::LeaseKey::Shared { client, key }, target);
+            return Ok(Self::Lease(Box::new(RequestedLease { want, lease_context, lease, new })));
         }
         match caching_of_level(args.requested_oplock_level) {
             Some(want) if !want.is_none() && !is_dir && file_type == FileType::Regular => {
-                Ok(Self::Oplock { want, asking: disk.claimant.breaks.ask() })
+                Ok(Self::Oplock { want, asking: disk.claim_holder.breaks.begin_oplock() })
             }
             _ => Ok(Self::Nothing),
         }
@@ -113,95 +116,111 @@ impl Wish {
 
     /// What is asked to be cached.
     pub(super) fn want(&self) -> Caching {
-        self.request().map(|request| request.want).unwrap_or_default()
+        self.claim_request().map(|request| request.want).unwrap_or_default()
     }
 
     /// As the table of claims is asked.
-    pub(super) fn request(&self) -> Option<LeaseRequest> {
+    pub(super) fn claim_request(&self) -> Option<LeaseRequest> {
         let (kind, want, epoch) = match self {
             Self::Nothing => return None,
             Self::Oplock { want, .. } => (LeaseKind::Oplock, *want, 0),
-            Self::Lease(wish) => (wish.lease.kind(), wish.want, epoch_of(&wish.asked)),
+            Self::Lease(requested) => {
+                (requested.lease.claim_kind(), requested.want, epoch_of(&requested.lease_context))
+            }
         };
         Some(LeaseRequest { kind, want, answers_within: None, epoch })
     }
 
     /// What comes of it, now that the file is claimed: what its open keeps, and what the client is answered.
-    pub(super) fn granted(
+    pub(super) fn into_grant(
         self,
-        ops: &mut Ops<'_>,
-        disk: &Disk,
+        cx: &mut RequestContext<'_>,
+        disk: &DiskShare,
         file_id: FileId,
         granted: &Granted,
-    ) -> (Option<Cached>, Answer) {
-        let none = Answer { level: OplockLevel::NONE, lease: None };
+    ) -> (Option<OpenCaching>, CachingGrant) {
+        let none = CachingGrant { level: OplockLevel::NONE, lease: None };
         match self {
             Self::Nothing => (None, none),
             Self::Oplock { asking, .. } => {
                 let Some(key) = granted.lease.filter(|_| !granted.caching.is_none()) else {
                     return (None, none);
                 };
-                let told = told(ops, disk, CacheName::Oplock(file_id), &Secret::default());
-                let NewCache { open, reply } = disk.claimant.breaks.add(key, told);
+                let target = break_target(cx, disk, CacheName::Oplock(file_id), &Confidentiality::default());
+                let NewCache { open, reply } = disk.claim_holder.breaks.add(key, target);
                 drop(asking);
-                ops.unanswered.push(reply);
-                (Some(Cached::new(None, open)), Answer { level: level_of(granted.caching), lease: None })
+                cx.reply_guards.push(reply);
+                (
+                    Some(OpenCaching::new(None, open)),
+                    CachingGrant { level: level_of(granted.caching), lease: None },
+                )
             }
-            Self::Lease(wish) => {
-                let LeaseWish { asked, lease, new: NewCache { open, reply }, .. } = *wish;
-                ops.unanswered.push(reply);
-                let asked = as_version(asked, lease.has_epoch());
-                let answer = Answer { level: OplockLevel::LEASE, lease: Some(answer(&asked, granted)) };
-                (Some(Cached::new(Some(lease), open)), answer)
+            Self::Lease(requested) => {
+                let RequestedLease { lease_context, lease, new: NewCache { open, reply }, .. } = *requested;
+                cx.reply_guards.push(reply);
+                let lease_context = as_version(lease_context, lease.has_epoch());
+                let answer = CachingGrant {
+                    level: OplockLevel::LEASE,
+                    lease: Some(lease_response(&lease_context, granted)),
+                };
+                (Some(OpenCaching::new(Some(lease), open)), answer)
             }
         }
     }
 }
 
-fn told(ops: &Ops<'_>, disk: &Disk, name: CacheName, secret: &Secret) -> Told {
-    if ops.is_sealed || disk.must_seal {
-        secret.keep();
+fn break_target(
+    cx: &RequestContext<'_>,
+    disk: &DiskShare,
+    name: CacheName,
+    confidentiality: &Confidentiality,
+) -> BreakTarget {
+    if cx.is_sealed || disk.must_seal {
+        confidentiality.set();
     }
-    Told { name, secret: secret.clone(), connection: ops.connection.number }
+    BreakTarget { name, confidentiality: confidentiality.clone(), connection: cx.connection.number }
 }
 
-fn epoch_of(asked: &Lease) -> u16 {
-    match asked {
+fn epoch_of(lease_context: &Lease) -> u16 {
+    match lease_context {
         Lease::V1(_) => 0,
         Lease::V2(lease) => lease.epoch,
     }
 }
 
 /// What an open has that its client has come back for, over another tree connect and by another id.
-pub(super) fn moved(
-    ops: &mut Ops<'_>,
-    disk: &Disk,
-    (cached, open): (Cached, OpenId),
-    (file_id, asked): (FileId, Option<&Lease>),
-) -> Cached {
-    let (key, name, secret) = match (cached.lease(), asked) {
+pub(super) fn reattach(
+    cx: &mut RequestContext<'_>,
+    disk: &DiskShare,
+    (cached, open): (OpenCaching, OpenId),
+    (file_id, lease_context): (FileId, Option<&Lease>),
+) -> OpenCaching {
+    let (key, name, confidentiality) = match (cached.lease(), lease_context) {
         (Some(lease), Some(_)) => {
             let name = CacheName::Lease { key: lease.key(), has_epoch: lease.has_epoch() };
-            (lease.shared(), name, lease.secret().clone())
+            (lease.claim_key(), name, lease.confidentiality().clone())
         }
-        _ => (claims::LeaseKey::Oplock(open), CacheName::Oplock(file_id), Secret::default()),
+        _ => (claims::LeaseKey::Oplock(open), CacheName::Oplock(file_id), Confidentiality::default()),
     };
-    let NewCache { open, reply } = disk.claimant.breaks.add(key, told(ops, disk, name, &secret));
-    ops.unanswered.push(reply);
-    cached.moved(open)
+    let NewCache { open, reply } =
+        disk.claim_holder.breaks.add(key, break_target(cx, disk, name, &confidentiality));
+    cx.reply_guards.push(reply);
+    cached.with_guard(open)
 }
 
 /// What the client is told of a cache that it has already.
-pub(super) fn again(asked: Option<&Lease>, granted: &Granted) -> Answer {
-    match asked {
-        Some(asked) => Answer { level: OplockLevel::LEASE, lease: Some(answer(asked, granted)) },
-        None => Answer { level: level_of(granted.caching), lease: None },
+pub(super) fn regrant(lease_context: Option<&Lease>, granted: &Granted) -> CachingGrant {
+    match lease_context {
+        Some(lease_context) => {
+            CachingGrant { level: OplockLevel::LEASE, lease: Some(lease_response(lease_context, granted)) }
+        }
+        None => CachingGrant { level: level_of(granted.caching), lease: None },
     }
 }
 
 /// What is asked for, in the version that its lease has.
-fn as_version(asked: Lease, has_epoch: bool) -> Lease {
-    match asked {
+fn as_version(lease_context: Lease, has_epoch: bool) -> Lease {
+    match lease_context {
         Lease::V1(LeaseV1 { lease_key, lease_state, lease_flags }) if has_epoch => Lease::V2(LeaseV2 {
             lease_key,
             lease_state,
@@ -212,15 +231,15 @@ fn as_version(asked: Lease, has_epoch: bool) -> Lease {
         Lease::V2(LeaseV2 { lease_key, lease_state, flags, .. }) if !has_epoch => {
             Lease::V1(LeaseV1 { lease_key, lease_state, lease_flags: flags })
         }
-        asked => asked,
+        lease_context => lease_context,
     }
 }
 
 /// The lease as it is now.
-fn answer(asked: &Lease, granted: &Granted) -> Lease {
+fn lease_response(lease_context: &Lease, granted: &Granted) -> Lease {
     let lease_state = state_of(granted.caching);
     let breaking = if granted.is_breaking { LeaseFlags::BREAK_IN_PROGRESS } else { LeaseFlags::empty() };
-    match asked {
+    match lease_context {
         Lease::V1(lease) => {
             Lease::V1(LeaseV1 { lease_key: lease.lease_key, lease_state, lease_flags: breaking })
         }

@@ -1,7 +1,7 @@
 //! What is answered to the contexts of a CREATE that ask something (MS-SMB2 §3.3.5.9.5, §3.3.5.9.9).
 
-use super::maximal;
-use crate::metadata::file_info::shown_time;
+use super::maximal_access;
+use crate::metadata::file_info::file_time;
 use crate::state::open::Open;
 use crate::status::of_fs_error;
 use smb_wire::contexts::{MaximalAccess, OnDiskId};
@@ -11,20 +11,20 @@ use smb_wire::{Encode, NtStatus};
 use vfs::Attrs;
 
 /// Answers, each with the name of its context.
-pub(super) struct Answers(Vec<(&'static [u8], Vec<u8>)>);
+pub(super) struct ResponseContexts(Vec<(&'static [u8], Vec<u8>)>);
 
-impl Answers {
-    pub(super) fn to(
-        asked: &CreateContexts<'_>,
+impl ResponseContexts {
+    pub(super) fn build(
+        contexts: &CreateContexts<'_>,
         open: &Open,
         attrs: &Attrs,
         more: [Option<(&'static [u8], Vec<u8>)>; 4],
     ) -> Self {
-        let maximal = asked.find(MaximalAccess::NAME).map(|data| {
-            let answer = maximal_access(data, open, attrs);
+        let maximal = contexts.find(MaximalAccess::NAME).map(|data| {
+            let answer = maximal_access_response(data, open, attrs);
             (MaximalAccess::NAME, answer.to_bytes())
         });
-        let id = asked.find(OnDiskId::NAME).map(|_| {
+        let id = contexts.find(OnDiskId::NAME).map(|_| {
             let volume_id = u64::from(open.disk.serial_number());
             let answer = OnDiskId { disk_file_id: attrs.file_id, volume_id };
             (OnDiskId::NAME, answer.to_bytes())
@@ -32,19 +32,23 @@ impl Answers {
         Self(maximal.into_iter().chain(id).chain(more.into_iter().flatten()).collect())
     }
 
-    pub(super) fn on_wire(&self) -> CreateContexts<'_> {
+    pub(super) fn to_wire(&self) -> CreateContexts<'_> {
         CreateContexts(self.0.iter().map(|(name, data)| CreateContext { name, data }).collect())
     }
 }
 
 /// MS-SMB2 §3.3.5.9.5: a client that knows the rights of a file says since when, and is told only if it has changed.
-fn maximal_access(data: &[u8], open: &Open, attrs: &Attrs) -> MaximalAccess {
+fn maximal_access_response(data: &[u8], open: &Open, attrs: &Attrs) -> MaximalAccess {
     let none = |query_status| MaximalAccess { query_status, maximal_access: AccessMask::empty() };
-    if data == shown_time(attrs.modified).0.to_le_bytes() {
+    if data == file_time(attrs.modified).0.to_le_bytes() {
         return none(NtStatus::NONE_MAPPED);
     }
-    match maximal(&open.disk, &open.place(), (&open.file, attrs), (open.naming, AccessMask::MAXIMUM_ALLOWED))
-    {
+    match maximal_access(
+        &open.disk,
+        &open.entry_path(),
+        (&open.file, attrs),
+        (open.naming, AccessMask::MAXIMUM_ALLOWED),
+    ) {
         Ok(maximal_access) => MaximalAccess { query_status: NtStatus::SUCCESS, maximal_access },
         Err(error) => none(of_fs_error(error)),
     }

@@ -1,13 +1,13 @@
 //! What a CREATE asks of opens that outlive their connections (MS-SMB2 §3.3.5.9.6, §3.3.5.9.7, §3.3.5.9.10, §3.3.5.9.12).
 
-use super::caching::{self, Answer, lessee};
+use super::caching::{self, CachingGrant, lease_owner};
 use crate::limits::{DURABLE_MS_DEFAULT, DURABLE_MS_MAX, PERSISTENT_MS_DEFAULT};
 use crate::metadata::names::{self, Naming, Part};
-use crate::request::context::{Ops, Stop};
-use crate::state::open::open_table::{Begun, Durable, Instance, Taking};
-use crate::state::open::{Back, Open};
-use crate::state::persistent::{AsCreated, record};
-use crate::state::tree::Disk;
+use crate::request::context::{CommandError, RequestContext};
+use crate::state::open::open_table::{AppInstance, CreateReplay, Durable, TakeError};
+use crate::state::open::{Open, ReconnectUpdate};
+use crate::state::persistent::{CreateParams, record};
+use crate::state::tree::DiskShare;
 use smb_wire::create::{CreateAction, CreateContexts, CreateRequest, OplockLevel, ShareAccess};
 use smb_wire::durable::{
     AppInstanceId, AppInstanceVersion, DurableFlags, DurableReconnect, DurableReconnectV2, DurableRequest,
@@ -23,19 +23,19 @@ use vfs::{Caller, File, FileType};
 
 /// What of it a CREATE asks.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Asked {
+pub(super) enum DurableContext {
     Nothing,
     /// A durable handle of the first version.
     V1,
     /// Of the second one.
     V2(DurableRequestV2),
     /// An open that lost its connection.
-    Reconnect(Wanted),
+    Reconnect(ReconnectTarget),
 }
 
 /// The open that a client has come back for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ReconnectTarget {
     /// The persistent half of its id.
     persistent: u64,
     /// Its `CreateGuid`, if the client knows that such opens have one.
@@ -45,30 +45,30 @@ pub(super) struct Wanted {
 }
 
 /// An open as it is to be made durable.
-pub(super) struct Granting {
+pub(super) struct DurableGrant {
     /// What its client may cache, and what that asked for.
     pub(super) caching: Caching,
     pub(super) want: Caching,
     pub(super) action: CreateAction,
 }
 
-impl Wanted {
+impl ReconnectTarget {
     /// The same of an open that its client knows by its `CreateGuid` alone (MS-SMB2 §3.3.5.9.12).
-    fn by_any_name(self, ops: &Ops<'_>) -> Self {
+    fn by_create_guid(self, cx: &RequestContext<'_>) -> Self {
         let by_guid = || {
             let guid = self.create_guid.filter(|_| self.is_persistent)?;
-            ops.service.handles.find(lessee(ops)?, guid)
+            cx.service.open_table.find_by_guid(lease_owner(cx)?, guid)
         };
-        let is_known = || ops.service.handles.has(self.persistent);
+        let is_known = || cx.service.open_table.is_disconnected(self.persistent);
         let persistent = if is_known() { self.persistent } else { by_guid().unwrap_or(self.persistent) };
         Self { persistent, ..self }
     }
 }
 
-impl Asked {
+impl DurableContext {
     /// What the contexts of a request ask together. Those of the second version are of SMB 3.
-    pub(super) fn of(ops: &Ops<'_>, contexts: &CreateContexts<'_>) -> Result<Self, NtStatus> {
-        let has_v2 = ops.connection.negotiated().is_some_and(|agreed| agreed.dialect != Dialect::SMB210);
+    pub(super) fn of(cx: &RequestContext<'_>, contexts: &CreateContexts<'_>) -> Result<Self, NtStatus> {
+        let has_v2 = cx.connection.negotiated().is_some_and(|agreed| agreed.dialect != Dialect::SMB210);
         let of_v2 = |name| contexts.find(name).filter(|_| has_v2);
         let v1 = contexts.find(DurableRequest::NAME);
         let reconnect = contexts.find(DurableReconnect::NAME);
@@ -77,13 +77,13 @@ impl Asked {
             (_, Some(data), None, None) => {
                 let DurableReconnect { file_id } = decoded(data)?;
                 let persistent = file_id.persistent;
-                Ok(Self::Reconnect(Wanted { persistent, create_guid: None, is_persistent: false }))
+                Ok(Self::Reconnect(ReconnectTarget { persistent, create_guid: None, is_persistent: false }))
             }
             (Some(_), None, None, None) => Ok(Self::V1),
             (None, None, Some(data), None) => Ok(Self::V2(decoded(data)?)),
             (None, None, None, Some(data)) => {
                 let DurableReconnectV2 { file_id, create_guid, flags } = decoded(data)?;
-                Ok(Self::Reconnect(Wanted {
+                Ok(Self::Reconnect(ReconnectTarget {
                     persistent: file_id.persistent,
                     create_guid: Some(create_guid),
                     is_persistent: flags.contains(DurableFlags::PERSISTENT),
@@ -94,31 +94,37 @@ impl Asked {
     }
 
     /// The id of a new open. The persistent half of one that a client may come back for is drawn, so that nobody else can name it.
-    pub(super) fn new_id(&self, ops: &Ops<'_>) -> FileId {
-        let volatile = ops.service.counts.next_id();
+    pub(super) fn new_id(&self, cx: &RequestContext<'_>) -> FileId {
+        let volatile = cx.service.counters.next_id();
         let persistent = match self {
             Self::Nothing | Self::Reconnect(_) => volatile,
-            Self::V1 | Self::V2(_) => drawn(ops),
+            Self::V1 | Self::V2(_) => random_id(cx),
         };
         FileId { persistent, volatile }
     }
 
     /// Makes an open durable that was asked to be and keeps its handle cached, or persistent that was asked to be that.
-    pub(super) fn grant(&self, ops: &Ops<'_>, args: &CreateRequest<'_>, open: &Open, granting: Granting) {
-        let Some(owner) = lessee(ops).filter(|_| open.file_type == FileType::Regular) else { return };
+    pub(super) fn grant(
+        &self,
+        cx: &RequestContext<'_>,
+        args: &CreateRequest<'_>,
+        open: &Open,
+        granting: DurableGrant,
+    ) {
+        let Some(owner) = lease_owner(cx).filter(|_| open.file_type == FileType::Regular) else { return };
         let keeps_handle = granting.caching.contains(Caching::HANDLE);
         let (create_guid, timeout_ms) = match self {
             Self::Nothing | Self::Reconnect(_) => return,
             Self::V1 => (None, 0),
-            Self::V2(asked) => (Some(asked.create_guid), asked.timeout),
+            Self::V2(context) => (Some(context.create_guid), context.timeout),
         };
         let timeout_or = |default| if timeout_ms == 0 { default } else { timeout_ms.min(DURABLE_MS_MAX) };
         let durable =
             Durable { owner, create_guid, timeout_ms: timeout_or(DURABLE_MS_DEFAULT), is_persistent: false };
-        if self.is_for_persistent() && ops.is_continuously_available(&open.disk) && !open.file.is_stream() {
+        if self.is_for_persistent() && cx.is_continuously_available(&open.disk) && !open.file.is_stream() {
             let timeout_ms = timeout_or(PERSISTENT_MS_DEFAULT);
             let persistent = Durable { timeout_ms, is_persistent: true, ..durable };
-            if persist(ops, open, persistent, (args.share_access, granting)).is_some() {
+            if make_persistent(cx, open, persistent, (args.share_access, granting)).is_some() {
                 return;
             }
         }
@@ -128,11 +134,11 @@ impl Asked {
     }
 
     fn is_for_persistent(&self) -> bool {
-        matches!(self, Self::V2(asked) if asked.flags.contains(DurableFlags::PERSISTENT))
+        matches!(self, Self::V2(context) if context.flags.contains(DurableFlags::PERSISTENT))
     }
 
     /// What the client is told of a durable open that it has asked for.
-    pub(super) fn answer(&self, open: &Open) -> Option<(&'static [u8], Vec<u8>)> {
+    pub(super) fn response(&self, open: &Open) -> Option<(&'static [u8], Vec<u8>)> {
         let Durable { timeout_ms, is_persistent, .. } = open.durable()?;
         match self {
             Self::Nothing | Self::Reconnect(_) => None,
@@ -147,15 +153,15 @@ impl Asked {
 }
 
 /// Has an open outlive the service; `None` where there are too many, or its record cannot be written.
-fn persist(
-    ops: &Ops<'_>,
+fn make_persistent(
+    cx: &RequestContext<'_>,
     open: &Open,
     durable: Durable,
-    (share_access, granting): (ShareAccess, Granting),
+    (share_access, granting): (ShareAccess, DurableGrant),
 ) -> Option<()> {
-    let opens = ops.service.persistent.as_ref()?;
+    let opens = cx.service.persistent.as_ref()?;
     let Durable { owner, create_guid, timeout_ms, .. } = durable;
-    let created = AsCreated {
+    let created = CreateParams {
         uid: owner.uid,
         client_guid: owner.client_guid,
         create_guid: create_guid?,
@@ -164,26 +170,26 @@ fn persist(
         action: granting.action,
         want: granting.want,
     };
-    let kept = opens.add(created, &open.file, (open.id.persistent, false))?;
-    if record::save_as(open, &kept).is_err() {
+    let record = opens.add(created, &open.file, (open.id.persistent, false))?;
+    if record::save_as(open, &record).is_err() {
         // Some of it may be on disk.
-        kept.end(&open.file, true);
+        record.end(&open.file, true);
         return None;
     }
     open.set_durable(durable);
-    open.set_kept(kept);
+    open.set_record(record);
     Some(())
 }
 
 /// The application that a CREATE of `file` is for. What it had open of the file at another client, which has failed, is closed
 /// (MS-SMB2 §3.3.5.9.13). Whoever is not its user closes nothing, though anybody may know its id.
-pub(super) fn fail_over(
-    ops: &Ops<'_>,
+pub(super) fn close_failed_over(
+    cx: &RequestContext<'_>,
     args: &CreateRequest<'_>,
-    asked: &Asked,
+    context: &DurableContext,
     file: &File,
-) -> Result<Option<Instance>, NtStatus> {
-    let (Asked::V2(_), Some(data)) = (asked, args.contexts.find(AppInstanceId::NAME)) else {
+) -> Result<Option<AppInstance>, NtStatus> {
+    let (DurableContext::V2(_), Some(data)) = (context, args.contexts.find(AppInstanceId::NAME)) else {
         return Ok(None);
     };
     let AppInstanceId { app_instance_id: id } = decoded(data)?;
@@ -191,31 +197,31 @@ pub(super) fn fail_over(
         args.contexts.find(AppInstanceVersion::NAME).map(decoded::<AppInstanceVersion>).transpose()?;
     let version =
         version.map(|version| (version.app_instance_version_high, version.app_instance_version_low));
-    let owner = lessee(ops).ok_or(NtStatus::ACCESS_DENIED)?;
-    let instance = Instance { owner, id, version: version.unwrap_or_default() };
+    let owner = lease_owner(cx).ok_or(NtStatus::ACCESS_DENIED)?;
+    let app_instance = AppInstance { owner, id, version: version.unwrap_or_default() };
     let is_before = |open: &Open| {
-        open.instance().is_some_and(|other| instance.follows(other))
+        open.app_instance().is_some_and(|other| app_instance.follows(other))
             && open.file.volume().id() == file.volume().id()
             && open.file.key() == file.key()
     };
-    let before = ops.service.opens_where(is_before);
+    let previous = cx.service.find_opens(is_before);
     let is_later = |open: &Arc<Open>| {
-        let other = open.instance().map(|other| other.version).unwrap_or_default();
-        version.is_some() && other != (0, 0) && other >= instance.version
+        let other = open.app_instance().map(|other| other.version).unwrap_or_default();
+        version.is_some() && other != (0, 0) && other >= app_instance.version
     };
-    if before.iter().any(is_later) {
+    if previous.iter().any(is_later) {
         return Err(NtStatus::FILE_FORCED_CLOSED);
     }
-    before.iter().for_each(|open| ops.service.close(open));
-    ops.service.handles.sweep(is_before);
-    Ok(Some(instance))
+    previous.iter().for_each(|open| cx.service.close(open));
+    cx.service.open_table.close_expired(is_before);
+    Ok(Some(app_instance))
 }
 
 /// A number that is no reserved one.
-fn drawn(ops: &Ops<'_>) -> u64 {
+fn random_id(cx: &RequestContext<'_>) -> u64 {
     loop {
         let mut bytes = [0; 8];
-        (ops.service.random)(&mut bytes);
+        (cx.service.random)(&mut bytes);
         let drawn = u64::from_le_bytes(bytes);
         if !matches!(drawn, 0 | u64::MAX) {
             return drawn;
@@ -228,179 +234,187 @@ fn decoded<'a, T: Decode<'a>>(data: &'a [u8]) -> Result<T, NtStatus> {
 }
 
 /// An open that the client has already, and how it is told of it.
-pub(super) struct Known {
+pub(super) struct ExistingOpen {
     pub(super) open: Arc<Open>,
     pub(super) action: CreateAction,
-    pub(super) caching: Answer,
+    pub(super) caching: CachingGrant,
     /// Whether it is told that it is durable.
-    pub(super) is_told: bool,
+    pub(super) announces_durable: bool,
 }
 
 /// What came of this CREATE, if it was done before (MS-SMB2 §3.3.5.9.10). Otherwise it is known from now on.
-pub(super) fn replayed(
-    ops: &mut Ops<'_>,
+pub(super) fn find_replayed(
+    cx: &mut RequestContext<'_>,
     args: &CreateRequest<'_>,
-    disk: &Arc<Disk>,
-    asked: &Asked,
-) -> Result<Option<Known>, Stop> {
-    let Asked::V2(DurableRequestV2 { create_guid, .. }) = *asked else { return Ok(None) };
-    if ops.creation.is_some() {
+    disk: &Arc<DiskShare>,
+    context: &DurableContext,
+) -> Result<Option<ExistingOpen>, CommandError> {
+    let DurableContext::V2(DurableRequestV2 { create_guid, .. }) = *context else { return Ok(None) };
+    if cx.create_registration.is_some() {
         // It has waited.
         return Ok(None);
     }
-    let owner = lessee(ops).ok_or(NtStatus::ACCESS_DENIED)?;
-    let is_replay = ops.header.flags.contains(Flags::REPLAY_OPERATION);
-    let open = match ops.service.handles.begin(owner, create_guid, is_replay)? {
-        Begun::New(creation) => {
-            ops.creation = Some(creation);
+    let owner = lease_owner(cx).ok_or(NtStatus::ACCESS_DENIED)?;
+    let is_replay = cx.header.flags.contains(Flags::REPLAY_OPERATION);
+    let open = match cx.service.open_table.register_create(owner, create_guid, is_replay)? {
+        CreateReplay::New(creation) => {
+            cx.create_registration = Some(creation);
             return Ok(None);
         }
-        Begun::Before(open) => open,
+        CreateReplay::Existing(open) => open,
     };
-    let asked_lease = caching::lease_of(ops, args);
+    let asked_lease = caching::lease_of(cx, args);
     if asked_lease.as_ref().map(Lease::lease_key) != open.lease_key() {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    let is_here = ops.session()?.open(open.id).is_some_and(|known| Arc::ptr_eq(&known, &open));
+    let is_here = cx.session()?.open(open.id).is_some_and(|existing| Arc::ptr_eq(&existing, &open));
     if !is_here || !Arc::ptr_eq(disk, &open.disk) {
         let (persistent, is_persistent) = (open.id.persistent, open.is_persistent());
-        let wanted = Wanted { persistent, create_guid: Some(create_guid), is_persistent };
+        let target = ReconnectTarget { persistent, create_guid: Some(create_guid), is_persistent };
         drop(open);
-        let back = reconnect(ops, args, disk, wanted);
+        let reconnected = reconnect(cx, args, disk, target);
         // The client has not heard of it: it is told as it was to be.
-        let back = back.map(|known| Some(told_again(ops, Known { is_told: true, ..known })));
+        let reconnected = reconnected.map(|existing| {
+            Some(with_original_action(cx, ExistingOpen { announces_durable: true, ..existing }))
+        });
         // Another session of the client has it.
-        return back.map_err(|stop| match stop {
-            Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND) => NtStatus::DUPLICATE_OBJECTID.into(),
+        return reconnected.map_err(|stop| match stop {
+            CommandError::Status(NtStatus::OBJECT_NAME_NOT_FOUND) => NtStatus::DUPLICATE_OBJECTID.into(),
             stop => stop,
         });
     }
     let granted = open.file.granted_of(open.claim()).ok_or(NtStatus::FILE_CLOSED)?;
     let caching = match &asked_lease {
-        Some(lease) => caching::again(Some(lease), &granted),
+        Some(lease) => caching::regrant(Some(lease), &granted),
         // Windows says what was asked for, whatever the oplock is.
-        None => Answer { level: args.requested_oplock_level, lease: None },
+        None => CachingGrant { level: args.requested_oplock_level, lease: None },
     };
     let is_told = asked_lease.is_some() || caching.level == OplockLevel::BATCH || open.is_persistent();
-    Ok(Some(told_again(ops, Known { open, action: CreateAction::OPENED, caching, is_told })))
+    Ok(Some(with_original_action(
+        cx,
+        ExistingOpen { open, action: CreateAction::OPENED, caching, announces_durable: is_told },
+    )))
 }
 
 /// An open with what its CREATE has done. What that has changed may still be on its way to the disk.
-fn told_again(ops: &mut Ops<'_>, known: Known) -> Known {
-    let Some(action) = known.open.origin().map(|origin| origin.action) else { return known };
+fn with_original_action(cx: &mut RequestContext<'_>, existing: ExistingOpen) -> ExistingOpen {
+    let Some(action) = existing.open.create_identity().map(|origin| origin.action) else { return existing };
     if action != CreateAction::OPENED {
-        known.open.file.require_stable(ops.pending);
-        if let Some((dir, _)) = &known.open.place().entry {
-            dir.require_stable(ops.pending);
+        existing.open.file.require_stable(cx.pending);
+        if let Some((dir, _)) = &existing.open.entry_path().entry {
+            dir.require_stable(cx.pending);
         }
     }
-    Known { action, ..known }
+    ExistingOpen { action, ..existing }
 }
 
 /// Gives a client the open back that it lost with its connection (MS-SMB2 §3.3.5.9.7, §3.3.5.9.12).
 pub(super) fn reconnect(
-    ops: &mut Ops<'_>,
+    cx: &mut RequestContext<'_>,
     args: &CreateRequest<'_>,
-    disk: &Arc<Disk>,
-    wanted: Wanted,
-) -> Result<Known, Stop> {
+    disk: &Arc<DiskShare>,
+    target: ReconnectTarget,
+) -> Result<ExistingOpen, CommandError> {
     // Whatever oplock level the request names.
     let lease = args.contexts.find(Lease::NAME).map(decoded::<Lease>).transpose()?;
-    let wanted = wanted.by_any_name(ops);
-    let mut open = take(ops, args, disk, (wanted, lease.as_ref()))?;
-    let volatile = ops.service.counts.next_id();
+    let target = target.by_create_guid(cx);
+    let mut open = take_disconnected(cx, args, disk, (target, lease.as_ref()))?;
+    let volatile = cx.service.counters.next_id();
     let id = FileId { volatile, ..open.id };
-    let cached = open.take_cached();
-    let cached = cached.map(|cached| caching::moved(ops, disk, (cached, open.claim()), (id, lease.as_ref())));
-    let back = Back { volatile, channel_sequence: ops.header.channel_sequence(), cached };
-    let Some(granted) = open.reconnect(disk, back) else {
+    let cached = open.take_caching();
+    let cached =
+        cached.map(|cached| caching::reattach(cx, disk, (cached, open.claim()), (id, lease.as_ref())));
+    let reconnected = ReconnectUpdate { volatile, channel_sequence: cx.header.channel_sequence(), cached };
+    let Some(granted) = open.reconnect(disk, reconnected) else {
         open.close();
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());
     };
     let open = Arc::new(open);
-    if let Some(origin) = open.origin() {
-        origin.moved(&open);
+    if let Some(origin) = open.create_identity() {
+        origin.set_open(&open);
     }
-    if let Err(status) = ops.session()?.add_open(&ops.service.counts, ops.header.tree_id(), &open) {
+    if let Err(status) = cx.session()?.add_open(&cx.service.counters, cx.header.tree_id(), &open) {
         // It goes on waiting, or is closed.
-        _ = ops.service.handles.keep(open).inspect_err(|open| open.close());
+        _ = cx.service.open_table.add_disconnected(open).inspect_err(|open| open.close());
         return Err(status.into());
     }
-    let caching = caching::again(lease.as_ref(), &granted);
-    Ok(Known { open, action: CreateAction::OPENED, caching, is_told: false })
+    let caching = caching::regrant(lease.as_ref(), &granted);
+    Ok(ExistingOpen { open, action: CreateAction::OPENED, caching, announces_durable: false })
 }
 
 /// Takes the open that a client wants from those without a session. One that still has a session which its client has left is waited
 /// for: clients come back sooner than a server has learnt that they were gone.
-fn take(
-    ops: &Ops<'_>,
+fn take_disconnected(
+    cx: &RequestContext<'_>,
     args: &CreateRequest<'_>,
-    disk: &Disk,
-    (wanted, lease): (Wanted, Option<&Lease>),
-) -> Result<Open, Stop> {
-    let check = |open: &Open| check(ops, args, (disk, open), (wanted, lease));
+    disk: &DiskShare,
+    (target, lease): (ReconnectTarget, Option<&Lease>),
+) -> Result<Open, CommandError> {
+    let check = |open: &Open| check_reconnect(cx, args, (disk, open), (target, lease));
     let take = || {
-        ops.service.handles.take(wanted.persistent, check).map_err(|taking| match taking {
-            Taking::Refused(status) => Stop::Status(status),
-            Taking::Busy => Stop::Delayed,
+        cx.service.open_table.take_disconnected(target.persistent, check).map_err(|taking| match taking {
+            TakeError::Refused(status) => CommandError::Status(status),
+            TakeError::Busy => CommandError::Delayed,
         })
     };
-    let taken = take();
-    let (Err(Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND)), Some(asker)) = (&taken, lessee(ops)) else {
-        return taken;
+    let opened = take();
+    let (Err(CommandError::Status(NtStatus::OBJECT_NAME_NOT_FOUND)), Some(owner)) =
+        (&opened, lease_owner(cx))
+    else {
+        return opened;
     };
     // An open with an oplock may be wanted under another ClientGuid: smb2.durable-open.reopen2 draws one for each connection.
-    if ops.service.is_being_left(asker.uid, wanted.persistent, |open| check(open).is_ok()) {
-        return Err(Stop::Delayed);
+    if cx.service.is_abandoned_open(owner.uid, target.persistent, |open| check(open).is_ok()) {
+        return Err(CommandError::Delayed);
     }
-    ops.service.pass_endings(asker.uid);
+    cx.service.wait_for_cleanup(owner.uid);
     take()
 }
 
 /// Whether an open is the one that a client wants, and the client's.
-fn check(
-    ops: &Ops<'_>,
+fn check_reconnect(
+    cx: &RequestContext<'_>,
     args: &CreateRequest<'_>,
-    (disk, open): (&Disk, &Open),
-    (wanted, lease): (Wanted, Option<&Lease>),
+    (disk, open): (&DiskShare, &Open),
+    (target, lease): (ReconnectTarget, Option<&Lease>),
 ) -> Result<(), NtStatus> {
     let unknown = NtStatus::OBJECT_NAME_NOT_FOUND;
     let durable = open.durable().ok_or(unknown)?;
-    let asker = lessee(ops).ok_or(NtStatus::ACCESS_DENIED)?;
+    let owner = lease_owner(cx).ok_or(NtStatus::ACCESS_DENIED)?;
     let is_of_share =
         open.disk.export.id == disk.export.id && Arc::ptr_eq(&open.disk.export.volume, &disk.export.volume);
     // One of the first version has the GUID of zeros.
     let create_guid = durable.create_guid.unwrap_or_default();
-    let is_named = wanted.create_guid.is_none_or(|wanted| wanted == create_guid);
+    let is_named = target.create_guid.is_none_or(|target| target == create_guid);
     let has_lease = open.lease_key().is_some();
-    let is_kind = wanted.is_persistent || !durable.is_persistent;
+    let is_kind = target.is_persistent || !durable.is_persistent;
     if !is_of_share
         || !is_named
         || !is_kind
         || open.lease_key() != lease.map(Lease::lease_key)
-        || has_lease && asker.client_guid != durable.owner.client_guid
+        || has_lease && owner.client_guid != durable.owner.client_guid
     {
         return Err(unknown);
     }
-    if asker.uid != durable.owner.uid {
+    if owner.uid != durable.owner.uid {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    if !is_same(&open.disk.caller, &disk.caller) {
+    if !is_same_caller(&open.disk.caller, &disk.caller) {
         return Err(unknown);
     }
     // Of an oplock, the name is of no concern.
-    if has_lease && !is_name_of(args, open) {
+    if has_lease && !has_name(args, open) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     Ok(())
 }
 
 /// Whether the rules of a share take a user as they did: what was allowed to one is no other's.
-fn is_same(then: &Caller, now: &Caller) -> bool {
+fn is_same_caller(then: &Caller, now: &Caller) -> bool {
     (then.uid, then.gid, then.groups(), then.read_only) == (now.uid, now.gid, now.groups(), now.read_only)
 }
 
-fn is_name_of(args: &CreateRequest<'_>, open: &Open) -> bool {
+fn has_name(args: &CreateRequest<'_>, open: &Open) -> bool {
     let folded = |path: &[Vec<u8>]| {
         let to_wire = |name: &Vec<u8>| names::to_wire(name, Naming::Windows);
         let names = path.iter().map(|name| to_wire(name).map(|name| names::folded(&name)));
@@ -409,15 +423,15 @@ fn is_name_of(args: &CreateRequest<'_>, open: &Open) -> bool {
     let wire = args.name.units().collect::<Vec<_>>();
     let Ok((path, part)) = names::path_and_part(&wire, open.naming) else { return false };
     let folded_stream = |name: &[u8]| names::stream_to_wire(name).map(|name| names::folded(&name));
-    let place = open.place();
-    let is_of_part = match (&part, &place.stream) {
-        (Part::Stream(asked), Some(stream)) => folded_stream(asked) == folded_stream(stream),
+    let entry_path = open.entry_path();
+    let is_of_part = match (&part, &entry_path.stream) {
+        (Part::Stream(context), Some(stream)) => folded_stream(context) == folded_stream(stream),
         (Part::Whole | Part::Data, None) => true,
         _ => false,
     };
     is_of_part
         && match open.naming {
-            Naming::Windows => folded(&path) == folded(&place.path),
-            Naming::Posix => path == place.path,
+            Naming::Windows => folded(&path) == folded(&entry_path.path),
+            Naming::Posix => path == entry_path.path,
         }
 }

@@ -12,22 +12,22 @@ mod streams;
 
 use super::tree_connect::READ_ONLY;
 use crate::limits::{CREATE_TRIES, PATH_NAMES_MAX};
-use crate::metadata::file_info::Shown;
+use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::{self, Naming, Part};
 use crate::metadata::rights::{claimed_by, data_access, mode_of, of_attrs, of_list, without_generic};
 use crate::pipes;
-use crate::request::context::{Done, Ops, Stop};
+use crate::request::context::{CommandError, CommandResult, RequestContext};
 use crate::request::payload;
-use crate::state::open::{NewOpen, Open, Place};
+use crate::state::open::{EntryPath, NewOpen, Open};
 use crate::state::pending::Interim;
-use crate::state::tree::{Disk, Share};
+use crate::state::tree::{DiskShare, Share};
 use crate::status::of_conflict;
-use attributes::New;
-use caching::{Answer, Wish};
-use contexts::Answers;
-use durable::{Asked, Granting, Known};
-use posix::Rules;
-use resolve::Target;
+use attributes::NewFileSecurity;
+use caching::{CachingGrant, CachingRequest};
+use contexts::ResponseContexts;
+use durable::{DurableContext, DurableGrant, ExistingOpen};
+use posix::PosixOptions;
+use resolve::PathTarget;
 use smb_wire::create::{
     CreateAction, CreateDisposition, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags,
     ImpersonationLevel, ShareAccess,
@@ -45,7 +45,7 @@ use vfs::{
 };
 
 pub(crate) use allocation::check_room;
-pub(crate) use caching::lessee;
+pub(crate) use caching::lease_owner;
 pub(crate) use streams::{find as find_stream, lock as lock_stream};
 
 /// Names of create contexts have so many bytes, or more (MS-SMB2 §2.2.13.2).
@@ -59,8 +59,8 @@ const OPTIONS_NOT_SUPPORTED: CreateOptions = CreateOptions::CREATE_TREE_CONNECTI
     .or(CreateOptions::RESERVE_OPFILTER);
 
 /// A file as CREATE has found or made it.
-struct Chosen {
-    place: Place,
+struct ResolvedFile {
+    entry_path: EntryPath,
     file: File,
     attrs: Attrs,
     /// The type of the file that it is, or that it is a stream of.
@@ -71,138 +71,142 @@ struct Chosen {
 }
 
 /// MS-SMB2 §3.3.5.9.
-pub(crate) fn create(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let mut args: CreateRequest<'_> = Ops::decode(request)?;
-    let disk = match &ops.tree()?.share {
+pub(crate) fn create(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+    let mut args: CreateRequest<'_> = RequestContext::decode(request)?;
+    let disk = match &cx.tree()?.share {
         Share::Disk(disk) => Arc::clone(disk),
         Share::Pipe => {
             check(&args)?;
-            return pipes::create(ops, &args, granted_freely(&args), w);
+            return pipes::create(cx, &args, unrestricted_access(&args), w);
         }
     };
-    ops.stats.target = Some(Arc::clone(&disk));
-    let asked = Asked::of(ops, &args.contexts)?;
-    let known = match asked {
+    cx.stats.target = Some(Arc::clone(&disk));
+    let asked = DurableContext::of(cx, &args.contexts)?;
+    let existing = match asked {
         // Of everything else that such a request says nothing counts.
-        Asked::Reconnect(wanted) => Some(durable::reconnect(ops, &args, &disk, wanted)?),
-        asked => durable::replayed(ops, &args, &disk, &asked)?,
+        DurableContext::Reconnect(wanted) => Some(durable::reconnect(cx, &args, &disk, wanted)?),
+        asked => durable::find_replayed(cx, &args, &disk, &asked)?,
     };
-    if let Some(Known { open, action, caching, is_told }) = known {
+    if let Some(ExistingOpen { open, action, caching, announces_durable }) = existing {
         let attrs = open.file.attrs(Blocking::Allowed)?;
-        let asked = if is_told { asked } else { Asked::Nothing };
-        return answer(ops, (&args, &asked), Made { open, attrs, action, caching }, w);
+        let asked = if announces_durable { asked } else { DurableContext::Nothing };
+        return write_reply(cx, (&args, &asked), CreatedOpen { open, attrs, action, caching }, w);
     }
     check(&args)?;
-    let rules = Rules::of(ops, &args.contexts)?;
-    if rules.naming() == Naming::Posix {
+    let posix = PosixOptions::of(cx, &args.contexts)?;
+    if posix.naming() == Naming::Posix {
         // The mode says who may write the file.
         args.file_attributes = args.file_attributes.without(FileAttributes::READONLY);
     }
-    let (path, part) = names::path_and_part(&args.name.units().collect::<Vec<_>>(), rules.naming())?;
+    let (path, part) = names::path_and_part(&args.name.units().collect::<Vec<_>>(), posix.naming())?;
     if path.len() > PATH_NAMES_MAX {
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     }
-    if !must_be_there(&args) && disk.export.volume.claims().is_in_grace() {
+    if !must_exist(&args) && disk.export.volume.claims().is_in_grace() {
         // What is made now could not be opened.
-        return Err(Stop::Delayed);
+        return Err(CommandError::Delayed);
     }
     let mut has_deleted = false;
     for _ in 0..CREATE_TRIES {
-        let chosen = match choose(ops, (&args, rules), &disk, &path, &part) {
+        let resolved = match resolve(cx, (&args, posix), &disk, &path, &part) {
             // Somebody else was faster.
-            Err(Stop::Status(NtStatus::OBJECT_NAME_COLLISION)) if !must_make(&args) => continue,
-            Err(Stop::Status(NtStatus::IO_REPARSE_TAG_NOT_HANDLED)) if rules.naming() == Naming::Posix => {
+            Err(CommandError::Status(NtStatus::OBJECT_NAME_COLLISION)) if !must_create(&args) => continue,
+            Err(CommandError::Status(NtStatus::IO_REPARSE_TAG_NOT_HANDLED))
+                if posix.naming() == Naming::Posix =>
+            {
                 return posix::stopped_on_link(&disk, &path, w);
             }
-            chosen => chosen?,
+            resolved => resolved?,
         };
-        let action = chosen.action;
-        let (open, attrs, caching) = match keep(ops, (&args, &asked), &disk, chosen) {
+        let action = resolved.action;
+        let (open, attrs, caching) = match open_and_claim(cx, (&args, &asked), &disk, resolved) {
             // An open without a connection may have been the last of a file that was to go with it, and has gone.
-            Err(Stop::Status(NtStatus::DELETE_PENDING)) if !has_deleted => {
+            Err(CommandError::Status(NtStatus::DELETE_PENDING)) if !has_deleted => {
                 has_deleted = true;
                 continue;
             }
-            kept => kept?,
+            extra => extra?,
         };
-        if let Some(creation) = ops.creation.take() {
-            creation.done(&open, action);
+        if let Some(creation) = cx.create_registration.take() {
+            creation.complete(&open, action);
         }
-        ops.stats.count_listed(Transferred { read: 0, written: payload::stored_bytes(&args) });
-        return answer(ops, (&args, &asked), Made { open, attrs, action, caching }, w);
+        cx.stats.count_listed(Transferred { read: 0, written: payload::stored_bytes(&args) });
+        return write_reply(cx, (&args, &asked), CreatedOpen { open, attrs, action, caching }, w);
     }
-    Err(Stop::Delayed)
+    Err(CommandError::Delayed)
 }
 
 /// An open as its client is told of it.
-struct Made {
+struct CreatedOpen {
     open: Arc<Open>,
     attrs: Attrs,
     action: CreateAction,
-    caching: Answer,
+    caching: CachingGrant,
 }
 
-fn answer(
-    ops: &mut Ops<'_>,
-    (args, asked): (&CreateRequest<'_>, &Asked),
-    made: Made,
+fn write_reply(
+    cx: &mut RequestContext<'_>,
+    (args, asked): (&CreateRequest<'_>, &DurableContext),
+    created: CreatedOpen,
     w: &mut Writer<'_>,
-) -> Done {
-    let Made { open, attrs, action, caching } = made;
-    (ops.file, ops.told) = (Some(open.id), Some(attrs));
-    let shown = open.shown(&attrs)?;
-    let flags = if shown.reparse_tag.is_some() && !open.is_dir() {
+) -> CommandResult {
+    let CreatedOpen { open, attrs, action, caching } = created;
+    (cx.file, cx.attrs_at_open) = (Some(open.id), Some(attrs));
+    let file_info = open.file_info(&attrs)?;
+    let flags = if file_info.reparse_tag.is_some() && !open.is_dir() {
         CreateResponseFlags::REPARSEPOINT
     } else {
         CreateResponseFlags::empty()
     };
-    let answers = Answers::to(
+    let answers = ResponseContexts::build(
         &args.contexts,
         &open,
         &attrs,
         [
-            apple::answer(ops, &args.contexts, &open),
+            apple::response(cx, &args.contexts, &open),
             caching.lease.map(|lease| (Lease::NAME, lease.to_bytes())),
-            asked.answer(&open),
-            posix::answer(ops, &args.contexts, &open, (&attrs, &shown)),
+            asked.response(&open),
+            posix::response(cx, &args.contexts, &open, (&attrs, &file_info)),
         ],
     );
     let response = CreateResponse {
         oplock_level: caching.level,
         flags,
         create_action: action,
-        creation_time: shown.created,
-        last_access_time: shown.accessed,
-        last_write_time: shown.written,
-        change_time: shown.changed,
-        allocation_size: shown.allocation,
-        end_of_file: shown.size,
-        file_attributes: shown.attributes,
+        creation_time: file_info.created,
+        last_access_time: file_info.accessed,
+        last_write_time: file_info.written,
+        change_time: file_info.changed,
+        allocation_size: file_info.allocation,
+        end_of_file: file_info.size,
+        file_attributes: file_info.attributes,
         file_id: open.id,
-        contexts: answers.on_wire(),
+        contexts: answers.to_wire(),
     };
-    ops.reply(w, &response)
+    cx.reply(w, &response)
 }
 
 /// What is at `path`, made where the request says so.
-fn choose(
-    ops: &mut Ops<'_>,
-    (args, rules): (&CreateRequest<'_>, Rules),
-    disk: &Arc<Disk>,
+fn resolve(
+    cx: &mut RequestContext<'_>,
+    (args, posix): (&CreateRequest<'_>, PosixOptions),
+    disk: &Arc<DiskShare>,
     path: &[Vec<u8>],
     part: &Part,
-) -> Result<Chosen, Stop> {
+) -> Result<ResolvedFile, CommandError> {
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
-    let making = (!must_be_there(args)).then_some(ops.service);
-    match (resolve::walk(disk, path, rules.naming(), ops.trail, making)?, part) {
-        (target, Part::Stream(name)) => streams::choose(ops, args, disk, target, name),
+    let making = (!must_exist(args)).then_some(cx.service);
+    match (resolve::resolve_path(disk, path, posix.naming(), cx.path_cache, making)?, part) {
+        (target, Part::Stream(name)) => streams::resolve(cx, args, disk, target, name),
         // Whoever says that the data are meant wants no directory.
         (_, Part::Data) if is_dir => Err(NtStatus::NOT_A_DIRECTORY.into()),
-        (Target::Found { attrs, .. }, Part::Data) if attrs.file_type == FileType::Directory => {
+        (PathTarget::Found { attrs, .. }, Part::Data) if attrs.file_type == FileType::Directory => {
             Err(NtStatus::FILE_IS_A_DIRECTORY.into())
         }
-        (Target::Found { place, file, attrs }, _) => take((args, rules.naming()), disk, place, file, attrs),
-        (Target::Missing(place, _lock), _) => make(ops, (args, rules), disk, place),
+        (PathTarget::Found { entry_path, file, attrs }, _) => {
+            open_existing((args, posix.naming()), disk, entry_path, file, attrs)
+        }
+        (PathTarget::Missing(entry_path, _lock), _) => create_new(cx, (args, posix), disk, entry_path),
     }
 }
 
@@ -217,7 +221,7 @@ fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     let deletes = options.contains(CreateOptions::DELETE_ON_CLOSE);
     let desired = without_generic(args.desired_access);
     let may_delete = desired.intersects(AccessMask::DELETE | AccessMask::MAXIMUM_ALLOWED);
-    let known = AccessMask::FILE_ALL | AccessMask::MAXIMUM_ALLOWED | AccessMask::ACCESS_SYSTEM_SECURITY;
+    let existing = AccessMask::FILE_ALL | AccessMask::MAXIMUM_ALLOWED | AccessMask::ACCESS_SYSTEM_SECURITY;
     let known_share = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;
     if args.impersonation_level > ImpersonationLevel::DELEGATE {
         return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
@@ -231,7 +235,7 @@ fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    if desired.is_empty() || !desired.without(known).is_empty() {
+    if desired.is_empty() || !desired.without(existing).is_empty() {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if desired.contains(AccessMask::ACCESS_SYSTEM_SECURITY) {
@@ -252,30 +256,30 @@ fn check(args: &CreateRequest<'_>) -> Result<(), NtStatus> {
 }
 
 /// The rights asked for, where nothing stands against any.
-fn granted_freely(args: &CreateRequest<'_>) -> AccessMask {
+fn unrestricted_access(args: &CreateRequest<'_>) -> AccessMask {
     let desired = without_generic(args.desired_access);
     if desired.contains(AccessMask::MAXIMUM_ALLOWED) { AccessMask::FILE_ALL } else { desired }
 }
 
 /// Whether the name must be free.
-fn must_make(args: &CreateRequest<'_>) -> bool {
+fn must_create(args: &CreateRequest<'_>) -> bool {
     args.create_disposition == CreateDisposition::CREATE
 }
 
 /// Whether the name must be there already: nothing is made.
-fn must_be_there(args: &CreateRequest<'_>) -> bool {
+fn must_exist(args: &CreateRequest<'_>) -> bool {
     matches!(args.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE)
 }
 
 /// A file that is there already (MS-FSA §2.1.5.1.2).
-fn take(
+fn open_existing(
     (args, naming): (&CreateRequest<'_>, Naming),
-    disk: &Disk,
-    place: Place,
+    disk: &DiskShare,
+    entry_path: EntryPath,
     file: File,
     attrs: Attrs,
-) -> Result<Chosen, Stop> {
-    if must_make(args) {
+) -> Result<ResolvedFile, CommandError> {
+    if must_create(args) {
         return Err(NtStatus::OBJECT_NAME_COLLISION.into());
     }
     let is_dir = attrs.file_type == FileType::Directory;
@@ -297,17 +301,17 @@ fn take(
     if attrs.file_type == FileType::Symlink && !options.contains(CreateOptions::OPEN_REPARSE_POINT) {
         return Err(NtStatus::IO_REPARSE_TAG_NOT_HANDLED.into());
     }
-    let kept = file.extra_attrs(&attrs, Blocking::Allowed)?;
-    if kept.is_damaged {
+    let extra = file.extra_attrs(&attrs, Blocking::Allowed)?;
+    if extra.is_damaged {
         let (volume, file) = (disk.export.volume.name(), attrs.file_id);
         tracing::warn!(volume, file, "what is kept with a file is damaged, and counts as nothing");
     }
-    let shown = Shown::of(&attrs, &kept);
+    let file_info = FileInfo::of(&attrs, &extra);
     if overwrites && naming == Naming::Windows {
-        attributes::check_overwrite(args, &shown)?;
+        attributes::check_overwrite(args, &file_info)?;
     }
     let desired = without_generic(args.desired_access);
-    let maximal = maximal(disk, &place, (&file, &attrs), (naming, desired))?;
+    let maximal = maximal_access(disk, &entry_path, (&file, &attrs), (naming, desired))?;
     let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
     let needed = match overwrites {
         // It begins anew: its extended attributes go, and its attributes are set (MS-FSA §2.1.5.1.2).
@@ -322,20 +326,20 @@ fn take(
     }
     let granted = if desired.contains(AccessMask::MAXIMUM_ALLOWED) { maximal } else { asked };
     let deletes = options.contains(CreateOptions::DELETE_ON_CLOSE);
-    if deletes && (place.deletion(&file, None).is_none() || !granted.contains(AccessMask::DELETE)) {
+    if deletes && (entry_path.deletion(&file, None).is_none() || !granted.contains(AccessMask::DELETE)) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    if deletes && naming == Naming::Windows && shown.attributes.contains(FileAttributes::READONLY) {
+    if deletes && naming == Naming::Windows && file_info.attributes.contains(FileAttributes::READONLY) {
         return Err(NtStatus::CANNOT_DELETE.into());
     }
-    Ok(Chosen { place, file, attrs, base_type: attrs.file_type, naming, granted, action })
+    Ok(ResolvedFile { entry_path, file, attrs, base_type: attrs.file_type, naming, granted, action })
 }
 
 /// The rights of the user on a file. Whether it may be deleted is looked at only if `desired` asks for that, or for all rights. To Unix
 /// the attribute *read-only* says nothing.
-pub(crate) fn maximal(
-    disk: &Disk,
-    place: &Place,
+pub(crate) fn maximal_access(
+    disk: &DiskShare,
+    entry_path: &EntryPath,
     (file, attrs): (&File, &Attrs),
     (naming, desired): (Naming, AccessMask),
 ) -> FsResult<AccessMask> {
@@ -347,14 +351,14 @@ pub(crate) fn maximal(
     let asks_removal = desired.intersects(AccessMask::DELETE | AccessMask::MAXIMUM_ALLOWED);
     let may_remove =
         |(dir, _): &(File, Vec<u8>)| dir.authorize_removal(caller, file, attrs, Blocking::Allowed).is_ok();
-    let may_remove = match place.stream {
+    let may_remove = match entry_path.stream {
         // Whoever may write a file may remove its streams.
         Some(_) => reply.modify,
-        None => asks_removal && place.entry.as_ref().is_some_and(may_remove),
+        None => asks_removal && entry_path.entry.as_ref().is_some_and(may_remove),
     };
     let all = match file.rights(caller, attrs, Blocking::Allowed)? {
         Some(rights) => {
-            let is_listed = place.entry.as_ref().map(|(dir, _)| lists(dir, caller)).transpose()?;
+            let is_listed = entry_path.entry.as_ref().map(|(dir, _)| may_list(dir, caller)).transpose()?;
             let all = of_list(rights, is_listed == Some(true), may_remove);
             // The rule of an export may refuse what a list gives.
             if caller.read_only { all & READ_ONLY } else { all }
@@ -364,27 +368,27 @@ pub(crate) fn maximal(
     if naming == Naming::Posix {
         return Ok(all);
     }
-    let shown = Shown::of(attrs, &file.extra_attrs(attrs, Blocking::Allowed)?);
-    Ok(all.without(attributes::refused(attrs, &shown)))
+    let file_info = FileInfo::of(attrs, &file.extra_attrs(attrs, Blocking::Allowed)?);
+    Ok(all.without(attributes::read_only_denied(attrs, &file_info)))
 }
 
 /// Whether somebody may list a directory.
-fn lists(dir: &File, caller: &Caller) -> FsResult<bool> {
+fn may_list(dir: &File, caller: &Caller) -> FsResult<bool> {
     Ok(dir.access(caller, Blocking::Allowed)?.read)
 }
 
 /// A file or directory that is made (MS-FSA §2.1.5.1.1).
-fn make(
-    ops: &mut Ops<'_>,
-    (args, rules): (&CreateRequest<'_>, Rules),
-    disk: &Disk,
-    place: Place,
-) -> Result<Chosen, Stop> {
-    if must_be_there(args) {
+fn create_new(
+    cx: &mut RequestContext<'_>,
+    (args, posix): (&CreateRequest<'_>, PosixOptions),
+    disk: &DiskShare,
+    entry_path: EntryPath,
+) -> Result<ResolvedFile, CommandError> {
+    if must_exist(args) {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());
     }
-    let Some((dir, name)) = &place.entry else { return Err(NtStatus::OBJECT_NAME_INVALID.into()) };
-    caching::check_new(ops, args)?;
+    let Some((dir, name)) = &entry_path.entry else { return Err(NtStatus::OBJECT_NAME_INVALID.into()) };
+    caching::check_lease_key(cx, args)?;
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
     let is_read_only = args.file_attributes.contains(FileAttributes::READONLY) && !is_dir;
     if is_read_only && args.create_options.contains(CreateOptions::DELETE_ON_CLOSE) {
@@ -393,76 +397,83 @@ fn make(
     if !is_dir {
         allocation::check(args, dir, 0)?;
     }
-    let New { mode, acl } = attributes::security_of_new(ops, (args, rules), disk, dir)?;
+    let NewFileSecurity { mode, acl } = attributes::security_of_new(cx, (args, posix), disk, dir)?;
     let set = SetAttrs { mode, ..SetAttrs::default() };
     let mut caller = disk.caller.clone();
-    caller.listing = caching::listing_of(ops, args);
-    let made = if is_dir {
-        dir.make_dir_listed(&caller, name, &set, acl.as_ref(), ops.pending)
+    caller.listing = caching::parent_lease_of(cx, args);
+    let created = if is_dir {
+        dir.make_dir_listed(&caller, name, &set, acl.as_ref(), cx.pending)
     } else {
-        dir.create_listed(&caller, name, Disposition::CreateNew, &set, acl.as_ref(), ops.pending)
+        dir.create_listed(&caller, name, Disposition::CreateNew, &set, acl.as_ref(), cx.pending)
     };
-    let made = made.map_err(|error| match error {
+    let created = created.map_err(|error| match error {
         // Whoever may not add names learns it as from Windows.
-        FsError::ReadOnly => Stop::Status(NtStatus::ACCESS_DENIED),
+        FsError::ReadOnly => CommandError::Status(NtStatus::ACCESS_DENIED),
         error => error.into(),
     })?;
-    let attrs = match attributes::of_new(&made.file, made.attrs, &disk.caller, args, ops.pending) {
+    let attrs = match attributes::apply_to_new(&created.file, created.attrs, &disk.caller, args, cx.pending) {
         Ok(attrs) => attrs,
         Err(refused) => {
             // Attributes that were set before the refusal have changed it. A file that somebody has written to stays.
-            let seen = made.file.attrs(Blocking::Allowed).ok().filter(|seen| seen.size == made.attrs.size);
+            let seen =
+                created.file.attrs(Blocking::Allowed).ok().filter(|seen| seen.size == created.attrs.size);
             if let Some(seen) = seen {
-                take_back(ops, args, disk, &place, &seen);
+                undo_create(cx, args, disk, &entry_path, &seen);
             }
             return Err(refused);
         }
     };
-    let granted = granted_freely(args);
-    let naming = rules.naming();
-    let (file, base_type) = (made.file, attrs.file_type);
-    Ok(Chosen { file, attrs, base_type, naming, granted, action: CreateAction::CREATED, place })
+    let granted = unrestricted_access(args);
+    let naming = posix.naming();
+    let (file, base_type) = (created.file, attrs.file_type);
+    Ok(ResolvedFile { file, attrs, base_type, naming, granted, action: CreateAction::CREATED, entry_path })
 }
 
 /// Removes a file that was made for something that it cannot have. It stays where somebody else has found a use for it.
-fn take_back(ops: &mut Ops<'_>, args: &CreateRequest<'_>, disk: &Disk, place: &Place, seen: &Attrs) {
-    let Some((dir, name)) = &place.entry else { return };
+fn undo_create(
+    cx: &mut RequestContext<'_>,
+    args: &CreateRequest<'_>,
+    disk: &DiskShare,
+    entry_path: &EntryPath,
+    seen: &Attrs,
+) {
+    let Some((dir, name)) = &entry_path.entry else { return };
     let mut caller = disk.caller.clone();
-    caller.listing = caching::listing_of(ops, args);
-    _ = dir.remove_as_seen(&caller, name, seen, ops.pending);
+    caller.listing = caching::parent_lease_of(cx, args);
+    _ = dir.remove_as_seen(&caller, name, seen, cx.pending);
 }
 
 /// Claims the file and keeps it open, empty if it is overwritten.
-fn keep(
-    ops: &mut Ops<'_>,
-    (args, asked): (&CreateRequest<'_>, &Asked),
-    disk: &Arc<Disk>,
-    chosen: Chosen,
-) -> Result<(Arc<Open>, Attrs, Answer), Stop> {
-    let Chosen { place, file, attrs, base_type, naming, granted, action } = chosen;
-    ask_before_telling(ops, disk, &file)?;
-    let truncates = empties(action);
+fn open_and_claim(
+    cx: &mut RequestContext<'_>,
+    (args, asked): (&CreateRequest<'_>, &DurableContext),
+    disk: &Arc<DiskShare>,
+    resolved: ResolvedFile,
+) -> Result<(Arc<Open>, Attrs, CachingGrant), CommandError> {
+    let ResolvedFile { entry_path, file, attrs, base_type, naming, granted, action } = resolved;
+    recall_writers(cx, disk, &file)?;
+    let truncates = truncates(action);
     if truncates {
-        prepare_to_empty(ops, args, disk, (&file, &attrs), naming)?;
+        prepare_overwrite(cx, args, disk, (&file, &attrs), naming)?;
     }
     let deletes = args.create_options.contains(CreateOptions::DELETE_ON_CLOSE);
     if deletes {
         disk.check_writable()?;
     }
-    let opened = data_of(disk, (&file, &attrs), granted, action)?;
-    let instance = durable::fail_over(ops, args, asked, &file)?;
-    let listing = caching::listing_of(ops, args);
-    let wish = Wish::of(ops, args, disk, (&file, attrs.file_type))?;
-    let request = request(disk, &file, (args, granted), truncates, &wish);
-    let granted_claim = claim(ops, disk, &file, request).inspect_err(|stop| {
-        if *stop == Stop::Status(NtStatus::DELETE_PENDING) {
+    let opened = open_data(disk, (&file, &attrs), granted, action)?;
+    let app_instance = durable::close_failed_over(cx, args, asked, &file)?;
+    let listing = caching::parent_lease_of(cx, args);
+    let caching_request = CachingRequest::of(cx, args, disk, (&file, attrs.file_type))?;
+    let request = claim_request(disk, &file, (args, granted), truncates, &caching_request);
+    let granted_claim = claim(cx, disk, &file, request).inspect_err(|stop| {
+        if *stop == CommandError::Status(NtStatus::DELETE_PENDING) {
             disk.delete_closed_file(&file);
         }
     })?;
-    let claim = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
-    let granting = Granting { caching: granted_claim.caching, want: wish.want(), action };
-    let id = asked.new_id(ops);
-    let (cached, answer) = wish.granted(ops, disk, id, &granted_claim);
+    let claim_open = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
+    let granting = DurableGrant { caching: granted_claim.caching, want: caching_request.want(), action };
+    let id = asked.new_id(cx);
+    let (cached, answer) = caching_request.into_grant(cx, disk, id, &granted_claim);
     let open = Open::new(NewOpen {
         id,
         disk: Arc::clone(disk),
@@ -470,24 +481,22 @@ fn keep(
         file_type: attrs.file_type,
         base_type,
         naming,
-        opened: opened.map(|opened| opened.with_claim(Requester::Open(claim))),
+        opened: opened.map(|opened| opened.with_claim(Requester::Open(claim_open))),
         granted,
         mode: mode_of(args.create_options),
-        claim,
-        place,
-        channel_sequence: ops.header.channel_sequence(),
+        claim: claim_open,
+        entry_path,
+        channel_sequence: cx.header.channel_sequence(),
         cached,
         listing,
     });
-    let attrs = attrs_of_claimed(ops, args, &open, &granting)?.unwrap_or(attrs);
-    if let Some(instance) = instance {
-        open.set_instance(instance);
+    let attrs = finish_claimed(cx, args, &open, &granting)?.unwrap_or(attrs);
+    if let Some(app_instance) = app_instance {
+        open.set_app_instance(app_instance);
     }
-    asked.grant(ops, args, &open, granting);
+    asked.grant(cx, args, &open, granting);
     let open = Arc::new(open);
-    ops.session()?
-        .add_open(&ops.service.counts, ops.header.tree_id(), &open)
-        .inspect_err(|_| open.close())?;
+    cx.session()?.add_open(&cx.service.counters, cx.header.tree_id(), &open).inspect_err(|_| open.close())?;
     if deletes {
         // Not before it is the client's: nothing goes with a CREATE that is refused.
         open.delete_on_close();
@@ -496,38 +505,38 @@ fn keep(
 }
 
 /// Whether a file loses what was in it.
-fn empties(action: CreateAction) -> bool {
+fn truncates(action: CreateAction) -> bool {
     matches!(action, CreateAction::SUPERSEDED | CreateAction::OVERWRITTEN)
 }
 
 /// Does what was asked for with an open once the file is claimed; what the file is then, if that may be other than before.
-fn attrs_of_claimed(
-    ops: &mut Ops<'_>,
+fn finish_claimed(
+    cx: &mut RequestContext<'_>,
     args: &CreateRequest<'_>,
     open: &Open,
-    granting: &Granting,
-) -> Result<Option<Attrs>, Stop> {
+    granting: &DurableGrant,
+) -> Result<Option<Attrs>, CommandError> {
     let mut attrs = None;
     if !granting.caching.is_none() {
         // A change that has begun before is done before the client caches anything.
         attrs = Some(open.file.pass_changes()?);
     }
-    if empties(granting.action) {
-        attrs = Some(empty(ops, args, open)?);
+    if truncates(granting.action) {
+        attrs = Some(overwrite(cx, args, open)?);
     }
     if granting.action != CreateAction::OPENED && open.file_type == FileType::Regular {
-        attrs = allocation::take(ops, args, open, granting.action)?.or(attrs);
+        attrs = allocation::preallocate(cx, args, open, granting.action)?.or(attrs);
     }
     Ok(attrs)
 }
 
 /// What is claimed of the file.
-fn request(
-    disk: &Disk,
+fn claim_request(
+    disk: &DiskShare,
     file: &File,
     (args, granted): (&CreateRequest<'_>, AccessMask),
     truncates: bool,
-    wish: &Wish,
+    caching_request: &CachingRequest,
 ) -> OpenRequest {
     // Whoever empties a file writes it, whatever else it is opened for.
     let writes = if truncates { AccessMask::WRITE_DATA } else { AccessMask::empty() };
@@ -538,30 +547,30 @@ fn request(
         truncates,
         is_mandatory: true,
         is_advisory: false,
-        lease: wish.request(),
+        lease: caching_request.claim_request(),
         reclaims: false,
         waits: false,
     }
 }
 
 /// Asks who may have written to a file without saying so: the reply tells of its size and times, also of what is not opened to be read.
-fn ask_before_telling(ops: &mut Ops<'_>, disk: &Disk, file: &File) -> Result<(), Stop> {
+fn recall_writers(cx: &mut RequestContext<'_>, disk: &DiskShare, file: &File) -> Result<(), CommandError> {
     let by = disk.caller.by;
     match file.recall_writers(by) {
         Err(FsError::Wait(Wait::Recall)) => {}
         asked => return Ok(asked?),
     }
-    let waker = ops.waker(None, NtStatus::CANCELLED, Interim::Always)?;
+    let waker = cx.waker(None, NtStatus::CANCELLED, Interim::Always)?;
     let io = Io { by, stream: file.stream(), kind: IoKind::ReadAttrs, span: Span::ALL, waits: true };
     match file.claim(&Request::Io(io)) {
-        Verdict::Wait(ticket) => Err(ops.wait_for_claim(disk, file, ticket, &waker)),
-        Verdict::Granted(_) | Verdict::Refused(_) => Err(Stop::Delayed),
+        Verdict::Wait(ticket) => Err(cx.wait_for_claim(disk, file, ticket, &waker)),
+        Verdict::Granted(_) | Verdict::Refused(_) => Err(CommandError::Delayed),
     }
 }
 
 /// The way to the data of a file, if it has any.
-fn data_of(
-    disk: &Disk,
+fn open_data(
+    disk: &DiskShare,
     (file, attrs): (&File, &Attrs),
     granted: AccessMask,
     action: CreateAction,
@@ -578,16 +587,16 @@ fn data_of(
 }
 
 /// Checks that there is room for what a file is to have instead, and asks those who cache streams that go with what it has.
-fn prepare_to_empty(
-    ops: &mut Ops<'_>,
+fn prepare_overwrite(
+    cx: &mut RequestContext<'_>,
     args: &CreateRequest<'_>,
-    disk: &Disk,
+    disk: &DiskShare,
     (file, attrs): (&File, &Attrs),
     naming: Naming,
-) -> Result<(), Stop> {
+) -> Result<(), CommandError> {
     allocation::check(args, file, attrs.used)?;
     if removes_streams(file, naming) {
-        streams::ask_before_removal(ops, disk, file)?;
+        streams::recall_stream_caches(cx, disk, file)?;
     }
     Ok(())
 }
@@ -599,15 +608,19 @@ fn removes_streams(file: &File, naming: Naming) -> bool {
 }
 
 /// Empties the file of an open that replaces it, and ends the right to write it that was claimed for that: its attributes then.
-fn empty(ops: &mut Ops<'_>, args: &CreateRequest<'_>, open: &Open) -> Result<Attrs, Stop> {
+fn overwrite(
+    cx: &mut RequestContext<'_>,
+    args: &CreateRequest<'_>,
+    open: &Open,
+) -> Result<Attrs, CommandError> {
     let (file, caller) = (&open.file, &open.disk.caller);
     let (writing, _) = file.open(caller, Access::WRITE, Blocking::Allowed)?;
     let by = Requester::Open(open.claim());
-    let mut attrs = writing.into_owned().with_claim(by).replace(caller, ops.pending)?.after;
+    let mut attrs = writing.into_owned().with_claim(by).replace(caller, cx.pending)?.after;
     if removes_streams(file, open.naming) {
-        streams::tell_removal(file, by)?;
-        file.remove_streams(caller, ops.pending)?;
-        attrs = attributes::of_emptied(open, attrs, args, ops.pending)?;
+        streams::notify_removal(file, by)?;
+        file.remove_streams(caller, cx.pending)?;
+        attrs = attributes::apply_to_overwritten(open, attrs, args, cx.pending)?;
     }
     open.tell_modified(ChangeMask::SIZE | ChangeMask::MODIFIED | ChangeMask::ATTRIBUTES);
     let access = claimed_by(caller, open.granted, args.share_access);
@@ -616,18 +629,25 @@ fn empty(ops: &mut Ops<'_>, args: &CreateRequest<'_>, open: &Open) -> Result<Att
 }
 
 /// Claims the file, once those have answered who have to give up something first.
-fn claim(ops: &mut Ops<'_>, disk: &Disk, file: &File, request: OpenRequest) -> Result<Granted, Stop> {
+fn claim(
+    cx: &mut RequestContext<'_>,
+    disk: &DiskShare,
+    file: &File,
+    request: OpenRequest,
+) -> Result<Granted, CommandError> {
     let mut verdict = file.claim(&Request::Open(request.clone()));
     if let Verdict::Refused(Conflict::Recalling) = verdict {
-        let waker = ops.waker(None, NtStatus::CANCELLED, Interim::Always)?;
+        let waker = cx.waker(None, NtStatus::CANCELLED, Interim::Always)?;
         verdict = file.claim(&Request::Open(OpenRequest { waits: true, ..request }));
         if let Verdict::Wait(ticket) = verdict {
-            return Err(ops.wait_for_claim(disk, file, ticket, &waker));
+            return Err(cx.wait_for_claim(disk, file, ticket, &waker));
         }
     }
     match verdict {
         Verdict::Granted(granted) => Ok(granted),
-        Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
-        Verdict::Wait(_) => Err(Stop::Delayed),
+        Verdict::Refused(conflict) => {
+            Err(of_conflict(conflict).map_or(CommandError::Delayed, CommandError::Status))
+        }
+        Verdict::Wait(_) => Err(CommandError::Delayed),
     }
 }

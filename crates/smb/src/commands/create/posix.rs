@@ -1,11 +1,11 @@
 //! The create context of the POSIX extensions: a file that is opened by the rules of Unix.
 
-use crate::metadata::file_info::Shown;
+use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::Naming;
 use crate::metadata::unix::{link_target, unix_of};
-use crate::request::context::{Done, Ops};
+use crate::request::context::{CommandResult, RequestContext};
 use crate::state::open::Open;
-use crate::state::tree::Disk;
+use crate::state::tree::DiskShare;
 use smb_wire::create::CreateContexts;
 use smb_wire::error::{ErrorContext, ErrorId, ErrorResponse, SymlinkError};
 use smb_wire::posix::{NAME, PosixRequest};
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use vfs::Attrs;
 use vfs::model::attrs::MODE_BITS;
 
-use super::resolve::{self, Target};
-use crate::request::path_lookup::Trail;
+use super::resolve::{self, PathTarget};
+use crate::request::path_lookup::PathCache;
 
 /// By whose rules a request opens its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rules {
+pub(super) enum PosixOptions {
     Windows,
     /// A file that is made has these permissions, if the client says any.
     Unix {
@@ -27,15 +27,15 @@ pub(super) enum Rules {
     },
 }
 
-impl Rules {
+impl PosixOptions {
     /// What the contexts of a request ask. Where the extensions were not agreed on, theirs is like any that nobody knows.
-    pub(super) fn of(ops: &Ops<'_>, contexts: &CreateContexts<'_>) -> Result<Self, NtStatus> {
-        if !ops.connection.negotiated().is_some_and(|agreed| agreed.posix) {
+    pub(super) fn of(cx: &RequestContext<'_>, contexts: &CreateContexts<'_>) -> Result<Self, NtStatus> {
+        if !cx.connection.negotiated().is_some_and(|agreed| agreed.posix) {
             return Ok(Self::Windows);
         }
-        let mut asked = contexts.0.iter().filter(|context| context.name == NAME);
-        let Some(context) = asked.next() else { return Ok(Self::Windows) };
-        if asked.next().is_some() || context.data.len() != size_of::<u32>() {
+        let mut requested = contexts.0.iter().filter(|context| context.name == NAME);
+        let Some(context) = requested.next() else { return Ok(Self::Windows) };
+        if requested.next().is_some() || context.data.len() != size_of::<u32>() {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         let PosixRequest { mode } =
@@ -60,20 +60,21 @@ impl Rules {
 }
 
 /// What is answered to the context.
-pub(super) fn answer(
-    ops: &Ops<'_>,
-    asked: &CreateContexts<'_>,
+pub(super) fn response(
+    cx: &RequestContext<'_>,
+    requested: &CreateContexts<'_>,
     open: &Open,
-    (attrs, shown): (&Attrs, &Shown),
+    (attrs, file_info): (&Attrs, &FileInfo),
 ) -> Option<(&'static [u8], Vec<u8>)> {
-    let is_asked = matches!(Rules::of(ops, asked), Ok(Rules::Unix { .. }));
-    (is_asked && open.naming == Naming::Posix).then(|| (NAME, unix_of(attrs, shown).to_bytes()))
+    let is_asked = matches!(PosixOptions::of(cx, requested), Ok(PosixOptions::Unix { .. }));
+    (is_asked && open.naming == Naming::Posix).then(|| (NAME, unix_of(attrs, file_info).to_bytes()))
 }
 
 /// Tells the client that its path leads to a symbolic link, and where that leads: the client looks there (MS-SMB2 §2.2.2.2.1).
-pub(super) fn stopped_on_link(disk: &Arc<Disk>, path: &[Vec<u8>], w: &mut Writer<'_>) -> Done {
+pub(super) fn stopped_on_link(disk: &Arc<DiskShare>, path: &[Vec<u8>], w: &mut Writer<'_>) -> CommandResult {
     let not_handled = NtStatus::IO_REPARSE_TAG_NOT_HANDLED;
-    let Target::Found { file, .. } = resolve::walk(disk, path, Naming::Posix, &mut Trail::default(), None)?
+    let PathTarget::Found { file, .. } =
+        resolve::resolve_path(disk, path, Naming::Posix, &mut PathCache::default(), None)?
     else {
         return Err(not_handled.into());
     };

@@ -1,16 +1,19 @@
 //! Named streams in CREATE: finding one, making one with its file (MS-FSA §2.1.5.1).
 
-use super::posix::Rules;
-use super::resolve::Target;
-use super::{Chosen, caching, granted_freely, make, maximal, must_be_there, must_make, take, take_back};
+use super::posix::PosixOptions;
+use super::resolve::PathTarget;
+use super::{
+    ResolvedFile, caching, create_new, maximal_access, must_create, must_exist, open_existing, undo_create,
+    unrestricted_access,
+};
 use crate::metadata::names::locks::NameLock;
 use crate::metadata::names::{Naming, folded, stream_to_wire};
 use crate::metadata::rights::without_generic;
-use crate::request::context::{Ops, Stop};
-use crate::state::open::Place;
+use crate::request::context::{CommandError, RequestContext};
+use crate::state::open::EntryPath;
 use crate::state::pending::Interim;
 use crate::state::service::Service;
-use crate::state::tree::Disk;
+use crate::state::tree::DiskShare;
 use smb_wire::NtStatus;
 use smb_wire::create::{CreateAction, CreateOptions, CreateRequest};
 use smb_wire::types::AccessMask;
@@ -19,68 +22,68 @@ use vfs::volume::change_notify::ChangeMask;
 use vfs::{Blocking, File, FileType, FsError, FsResult};
 
 /// The stream `name` of what is at `target`, made where the request says so. Unix knows no streams.
-pub(super) fn choose(
-    ops: &mut Ops<'_>,
+pub(super) fn resolve(
+    cx: &mut RequestContext<'_>,
     args: &CreateRequest<'_>,
-    disk: &Disk,
-    target: Target<'_>,
+    disk: &DiskShare,
+    target: PathTarget<'_>,
     name: &[u8],
-) -> Result<Chosen, Stop> {
+) -> Result<ResolvedFile, CommandError> {
     if args.create_options.contains(CreateOptions::DIRECTORY_FILE) {
         return Err(NtStatus::NOT_A_DIRECTORY.into());
     }
-    let service = ops.service;
-    let (place, file, granted, new, base_type, _lock) = match target {
-        Target::Found { place, file, attrs } => {
+    let service = cx.service;
+    let (entry_path, file, granted, new, base_type, _lock) = match target {
+        PathTarget::Found { entry_path, file, attrs } => {
             let base_type = attrs.file_type;
             if attrs.file_type == FileType::Symlink {
                 return Err(NtStatus::IO_REPARSE_TAG_NOT_HANDLED.into());
             }
-            let lock = (!must_be_there(args)).then(|| lock(service, &file, name));
+            let lock = (!must_exist(args)).then(|| lock(service, &file, name));
             match find(&file, name) {
                 Ok((stored, stream)) => {
                     let attrs = stream.attrs(Blocking::Allowed)?;
-                    let place = Place { stream: Some(stored), ..place };
-                    let taken = take((args, Naming::Windows), disk, place, stream, attrs)?;
-                    return Ok(Chosen { base_type, ..taken });
+                    let entry_path = EntryPath { stream: Some(stored), ..entry_path };
+                    let opened = open_existing((args, Naming::Windows), disk, entry_path, stream, attrs)?;
+                    return Ok(ResolvedFile { base_type, ..opened });
                 }
-                Err(FsError::NotFound) if !must_be_there(args) => {}
+                Err(FsError::NotFound) if !must_exist(args) => {}
                 Err(FsError::NotFound) => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
                 Err(error) => return Err(error.into()),
             }
-            let place = Place { stream: Some(name.to_vec()), ..place };
+            let entry_path = EntryPath { stream: Some(name.to_vec()), ..entry_path };
             let desired = without_generic(args.desired_access);
-            let maximal = maximal(disk, &place, (&file, &attrs), (Naming::Windows, desired))?;
-            let asked = desired.without(AccessMask::MAXIMUM_ALLOWED);
-            if !maximal.contains(asked | AccessMask::WRITE_DATA) {
+            let maximal = maximal_access(disk, &entry_path, (&file, &attrs), (Naming::Windows, desired))?;
+            let requested = desired.without(AccessMask::MAXIMUM_ALLOWED);
+            if !maximal.contains(requested | AccessMask::WRITE_DATA) {
                 return Err(NtStatus::ACCESS_DENIED.into());
             }
-            let granted = if desired == asked { asked } else { maximal };
-            (place, file, granted, None, base_type, lock)
+            let granted = if desired == requested { requested } else { maximal };
+            (entry_path, file, granted, None, base_type, lock)
         }
         // Who makes another stream of the file finds that by the same name, once this is made.
-        Target::Missing(place, lock) => {
+        PathTarget::Missing(entry_path, lock) => {
             vfs::volume::streams::check_name(name)?;
-            let Chosen { place, file, attrs, base_type, .. } =
-                make(ops, (args, Rules::Windows), disk, place)?;
-            let place = Place { stream: Some(name.to_vec()), ..place };
-            (place, file, granted_freely(args), Some(attrs), base_type, lock)
+            let ResolvedFile { entry_path, file, attrs, base_type, .. } =
+                create_new(cx, (args, PosixOptions::Windows), disk, entry_path)?;
+            let entry_path = EntryPath { stream: Some(name.to_vec()), ..entry_path };
+            (entry_path, file, unrestricted_access(args), Some(attrs), base_type, lock)
         }
     };
-    let stream = match file.make_stream(&disk.caller, name, ops.pending) {
+    let stream = match file.make_stream(&disk.caller, name, cx.pending) {
         // Somebody else was faster.
-        Err(FsError::Exists) if !must_make(args) => return Err(Stop::Delayed),
-        made => {
-            if let (Err(_), Some(seen)) = (&made, &new) {
-                take_back(ops, args, disk, &place, seen);
+        Err(FsError::Exists) if !must_create(args) => return Err(CommandError::Delayed),
+        created => {
+            if let (Err(_), Some(seen)) = (&created, &new) {
+                undo_create(cx, args, disk, &entry_path, seen);
             }
-            made?
+            created?
         }
     };
-    place.tell_modified(ChangeMask::MODIFIED, caching::listing_of(ops, args));
+    entry_path.tell_modified(ChangeMask::MODIFIED, caching::parent_lease_of(cx, args));
     let attrs = stream.attrs(Blocking::Allowed)?;
     let (naming, action) = (Naming::Windows, CreateAction::CREATED);
-    Ok(Chosen { place, file: stream, attrs, base_type, naming, granted, action })
+    Ok(ResolvedFile { entry_path, file: stream, attrs, base_type, naming, granted, action })
 }
 
 /// Locks the name of a stream of `file`.
@@ -89,37 +92,41 @@ pub(crate) fn lock<'l>(service: &'l Service, file: &File, name: &[u8]) -> NameLo
 }
 
 /// Asks who caches streams of a file that is about to be emptied, and waits for that: what was written to them is lost otherwise.
-pub(super) fn ask_before_removal(ops: &mut Ops<'_>, disk: &Disk, file: &File) -> Result<(), Stop> {
-    for stream in all(file)? {
-        let io = replacing(&stream, disk.caller.by);
+pub(super) fn recall_stream_caches(
+    cx: &mut RequestContext<'_>,
+    disk: &DiskShare,
+    file: &File,
+) -> Result<(), CommandError> {
+    for stream in all_streams(file)? {
+        let io = replace_io(&stream, disk.caller.by);
         if stream.claim(&Request::Io(io)) != Verdict::Refused(Conflict::Recalling) {
             continue;
         }
-        let waker = ops.waker(None, NtStatus::CANCELLED, Interim::Always)?;
+        let waker = cx.waker(None, NtStatus::CANCELLED, Interim::Always)?;
         if let Verdict::Wait(ticket) = stream.claim(&Request::Io(Io { waits: true, ..io })) {
-            return Err(ops.wait_for_claim(disk, &stream, ticket, &waker));
+            return Err(cx.wait_for_claim(disk, &stream, ticket, &waker));
         }
     }
     Ok(())
 }
 
 /// Tells who caches streams by now, or keeps others from writing them, that these go with an open of their file. Nobody waits.
-pub(super) fn tell_removal(file: &File, by: Requester) -> FsResult<()> {
-    for stream in all(file)? {
-        stream.claim(&Request::Io(replacing(&stream, by)));
+pub(super) fn notify_removal(file: &File, by: Requester) -> FsResult<()> {
+    for stream in all_streams(file)? {
+        stream.claim(&Request::Io(replace_io(&stream, by)));
     }
     Ok(())
 }
 
 /// The streams of a file.
-fn all(file: &File) -> FsResult<Vec<File>> {
+fn all_streams(file: &File) -> FsResult<Vec<File>> {
     let mut names = Vec::new();
     file.list_streams(&mut |name, _, _| names.push(name.to_vec()))?;
     let found = names.iter().map(|name| file.find_stream(name));
     found.filter(|found| !matches!(found, Err(FsError::NotFound))).collect()
 }
 
-fn replacing(stream: &File, by: Requester) -> Io {
+fn replace_io(stream: &File, by: Requester) -> Io {
     Io { by, stream: stream.stream(), kind: IoKind::Replace, span: Span::ALL, waits: false }
 }
 
@@ -129,10 +136,10 @@ pub(crate) fn find(file: &File, name: &[u8]) -> FsResult<(Vec<u8>, File)> {
         Err(FsError::NotFound) => {}
         found => return Ok((name.to_vec(), found?)),
     }
-    let wanted = folded(&stream_to_wire(name).ok_or(FsError::NotFound)?);
+    let folded_name = folded(&stream_to_wire(name).ok_or(FsError::NotFound)?);
     let mut stored = None;
     file.list_streams(&mut |name, _, _| {
-        if stream_to_wire(name).is_some_and(|wire| folded(&wire) == wanted) {
+        if stream_to_wire(name).is_some_and(|wire| folded(&wire) == folded_name) {
             stored = Some(name.to_vec());
         }
     })?;

@@ -1,10 +1,10 @@
 //! Copies by the server: SRV_REQUEST_RESUME_KEY and SRV_COPYCHUNK (MS-SMB2 §3.3.5.15.5, §3.3.5.15.6).
 
-use super::answer::{Answer, room};
+use super::answer::{FsctlReply, output_room};
 use crate::limits::{COPY_BYTES_MAX, COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX, COPY_PAID_BYTES_MAX};
-use crate::request::context::{Ops, Stop};
-use crate::request::copying::Copying;
-use crate::request::export_access::origin;
+use crate::request::context::{CommandError, RequestContext};
+use crate::request::copying::CopyProgress;
+use crate::request::export_access::request_origin;
 use crate::state::open::Open;
 use crate::status::of_fs_error;
 use smb_wire::copy::{CopyChunk, CopyChunkCopy, CopyChunkResponse, ResumeKey, ResumeKeyResponse};
@@ -44,35 +44,39 @@ fn id_of(key: ResumeKey) -> Option<FileId> {
 }
 
 /// Another file that the session has open, in a share that is still served, by a message that has the protection that share asks for.
-pub(super) fn source(ops: &Ops<'_>, id: FileId) -> Result<Option<Arc<Open>>, Stop> {
-    let open = ops.session()?.open(id);
-    let Some(open) = open.filter(|open| open.disk.is_served(ops.namespace, origin(ops))) else {
+pub(super) fn source(cx: &RequestContext<'_>, id: FileId) -> Result<Option<Arc<Open>>, CommandError> {
+    let open = cx.session()?.open(id);
+    let Some(open) = open.filter(|open| open.disk.is_current(cx.namespace, request_origin(cx))) else {
         return Ok(None);
     };
-    ops.check_sealed(&open.disk)?;
+    cx.check_sealed(&open.disk)?;
     Ok(Some(open))
 }
 
 /// MS-SMB2 §3.3.5.15.5.
-pub(super) fn resume_key(_: &Ops<'_>, open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+pub(super) fn resume_key(
+    _: &RequestContext<'_>,
+    open: &Open,
+    args: &IoctlRequest<'_>,
+) -> Result<FsctlReply, CommandError> {
     let response = ResumeKeyResponse { resume_key: key_of(open.id) };
-    Answer::whole(args, &response, NtStatus::INVALID_PARAMETER)
+    FsctlReply::encode_whole(args, &response, NtStatus::INVALID_PARAMETER)
 }
 
 /// MS-SMB2 §3.3.5.15.6, to a file from one whose key is given.
 pub(super) fn copy_chunks(
-    ops: &mut Ops<'_>,
+    cx: &mut RequestContext<'_>,
     target: &Arc<Open>,
     args: &IoctlRequest<'_>,
-) -> Result<Answer, Stop> {
-    let asked = CopyChunkCopy::from_bytes(args.input)?;
-    if room(args) < RESPONSE_BYTES {
+) -> Result<FsctlReply, CommandError> {
+    let request = CopyChunkCopy::from_bytes(args.input)?;
+    if output_room(args) < RESPONSE_BYTES {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
-    let id = id_of(asked.source_key).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-    let source = source(ops, id)?.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-    if !are_within_limits(&asked.chunks) {
-        return Ok(answer(NtStatus::INVALID_PARAMETER, &LIMITS));
+    let id = id_of(request.source_key).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    let source = source(cx, id)?.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    if !are_within_limits(&request.chunks) {
+        return Ok(copy_reply(NtStatus::INVALID_PARAMETER, &LIMITS));
     }
     let from = source.data(Access::READ)?;
     let to = target.data(Access::WRITE)?;
@@ -80,74 +84,75 @@ pub(super) fn copy_chunks(
     if args.ctl_code == CtlCode::SRV_COPYCHUNK {
         target.check(AccessMask::READ_DATA)?;
     }
-    let sides = CopyAdmission::new(from, to, ops.payer);
-    let mut copying = ops.copying.take().unwrap_or_else(|| Box::new(Copying::new(sides.is_limited())));
-    let copied = copy_parts(ops, &mut copying, (&source, target), (&sides, &asked.chunks));
-    let done = copying.done;
+    let admission = CopyAdmission::new(from, to, cx.client_address);
+    let mut progress =
+        cx.copy_progress.take().unwrap_or_else(|| Box::new(CopyProgress::new(admission.is_limited())));
+    let copied = copy_parts(cx, &mut progress, (&source, target), (&admission, &request.chunks));
+    let done = progress.done;
     match copied {
         // It goes on where it is.
-        Err(Stop::Later | Stop::WouldBlock) => {
-            ops.copying = Some(copying);
-            return copied.map(|()| Answer::NOTHING);
+        Err(CommandError::Later | CommandError::WouldBlock) => {
+            cx.copy_progress = Some(progress);
+            return copied.map(|()| FsctlReply::NOTHING);
         }
         // Nothing is done yet: the first chunk waits, and all are copied then.
-        Err(Stop::Delayed) if done == CopyChunkResponse::default() => {
-            let first = asked.chunks.first().map(span_of).ok_or(Stop::Delayed)?;
-            return Err(wait_for_sides(ops, &source, target, &first));
+        Err(CommandError::Delayed) if done == CopyChunkResponse::default() => {
+            let first = request.chunks.first().map(span_of).ok_or(CommandError::Delayed)?;
+            return Err(wait_for_copy(cx, &source, target, &first));
         }
         _ => {}
     }
-    if let Some(change) = copying.change {
+    if let Some(change) = progress.change {
         to.schedule_sync(
             if target.writes_through() { Stability::Data } else { Stability::Unstable },
-            ops.pending,
+            cx.pending,
         );
-        target.tell_written(&change);
-        target.keep_written(&change, ops.pending)?;
+        target.notify_written(&change);
+        target.restore_modified(&change, cx.pending)?;
     }
     match copied {
-        Ok(()) => Ok(answer(NtStatus::SUCCESS, &done)),
-        Err(Stop::Delayed) => Ok(answer(of_fs_error(FsError::Wait(Wait::Recall)), &done)),
-        Err(Stop::Status(status)) => Ok(answer(status, &done)),
+        Ok(()) => Ok(copy_reply(NtStatus::SUCCESS, &done)),
+        Err(CommandError::Delayed) => Ok(copy_reply(of_fs_error(FsError::Wait(Wait::Recall)), &done)),
+        Err(CommandError::Status(status)) => Ok(copy_reply(status, &done)),
         Err(stop) => Err(stop),
     }
 }
 
-impl Copying {
+impl CopyProgress {
     /// Pays for a part at both volumes, each of which may have the request wait for its turn.
-    fn pay(
+    fn acquire_permits(
         &mut self,
-        ops: &mut Ops<'_>,
+        cx: &mut RequestContext<'_>,
         open: &Open,
-        sides: &CopyAdmission<'_>,
-        part: &[CopyChunk],
-    ) -> Result<(), Stop> {
+        admission: &CopyAdmission<'_>,
+        copy_range: &[CopyChunk],
+    ) -> Result<(), CommandError> {
         if !self.is_paid_at_target {
-            self.target = sides
-                .target_admission(total(part), count(part))
-                .map(|toll| ops.pay(open, toll))
+            self.target = admission
+                .target_admission(total(copy_range), count(copy_range))
+                .map(|toll| cx.acquire_permit(open, toll))
                 .transpose()?;
             self.is_paid_at_target = true;
         }
         if self.source.is_none() {
-            self.source = sides
-                .source_admission(total(part), count(part))
-                .map(|toll| ops.pay(open, toll))
+            self.source = admission
+                .source_admission(total(copy_range), count(copy_range))
+                .map(|toll| cx.acquire_permit(open, toll))
                 .transpose()?;
         }
         Ok(())
     }
 
     /// Settles the payments for a part, of which so many bytes were copied.
-    fn settle(&mut self, ops: &mut Ops<'_>, sides: &CopyAdmission<'_>, bytes: u64) {
+    fn record_permits(&mut self, cx: &mut RequestContext<'_>, admission: &CopyAdmission<'_>, bytes: u64) {
         if let Some(mut charge) = self.source.take() {
-            charge.record(sides.at_source(bytes));
+            charge.record(admission.at_source(bytes));
         }
         self.is_paid_at_target = false;
-        let moved = sides.at_target(bytes);
+        let moved = admission.at_target(bytes);
         match self.target.take() {
             Some(mut charge) => charge.record(moved),
-            None => ops.stats.count_listed(moved),
+            None => cx.stats.count_listed(moved),
         }
     }
 }
@@ -155,32 +160,32 @@ impl Copying {
 /// Copies the chunks that are not copied yet, part by part. Nothing is flushed before the end: the reply waits for that, and a part in the
 /// middle may wait for a limit.
 fn copy_parts(
-    ops: &mut Ops<'_>,
-    copying: &mut Copying,
+    cx: &mut RequestContext<'_>,
+    progress: &mut CopyProgress,
     (source, target): (&Arc<Open>, &Arc<Open>),
-    (sides, chunks): (&CopyAdmission<'_>, &[CopyChunk]),
-) -> Result<(), Stop> {
+    (admission, chunks): (&CopyAdmission<'_>, &[CopyChunk]),
+) -> Result<(), CommandError> {
     let (from, to) = (source.data(Access::READ)?, target.data(Access::WRITE)?);
-    ops.count(Kind::Write, Transferred::default());
+    cx.count_transfer(Kind::Write, Transferred::default());
     loop {
-        let copied = usize::try_from(copying.done.chunks_written).unwrap_or(usize::MAX);
+        let copied = usize::try_from(progress.done.chunks_written).unwrap_or(usize::MAX);
         let rest = chunks.get(copied..).unwrap_or_default();
         if rest.is_empty() {
             return Ok(());
         }
-        let part = if sides.is_limited() { first_part(rest) } else { rest };
-        copying.pay(ops, target, sides, part)?;
-        let (began, before) = (Instant::now(), copying.done.total_bytes_written);
+        let part = if admission.is_limited() { first_part(rest) } else { rest };
+        progress.acquire_permits(cx, target, admission, part)?;
+        let (began, before) = (Instant::now(), progress.done.total_bytes_written);
         let stability = Stability::Unstable;
-        let (done, change) = (copying.done, copying.change);
-        let mut copier = Copier { from, to, stability, pending: ops.pending, done, change };
-        let result = copier.all(part);
-        (copying.done, copying.change) = (copier.done, copier.change);
-        let bytes = u64::from(copying.done.total_bytes_written - before);
-        sides.count_read(bytes, began.elapsed());
+        let (done, change) = (progress.done, progress.change);
+        let mut copier = Copier { from, to, stability, pending: cx.pending, done, change };
+        let result = copier.copy_all(part);
+        (progress.done, progress.change) = (copier.done, copier.change);
+        let bytes = u64::from(progress.done.total_bytes_written - before);
+        admission.count_read(bytes, began.elapsed());
         // The request itself is an operation.
-        sides.count_written(0, bytes, began.elapsed());
-        copying.settle(ops, sides, bytes);
+        admission.count_written(0, bytes, began.elapsed());
+        progress.record_permits(cx, admission, bytes);
         result?;
     }
 }
@@ -196,8 +201,8 @@ fn first_part(chunks: &[CopyChunk]) -> &[CopyChunk] {
     &chunks[..fitting.max(1).min(chunks.len())]
 }
 
-fn answer(status: NtStatus, response: &CopyChunkResponse) -> Answer {
-    Answer { status, output: response.to_bytes() }
+fn copy_reply(status: NtStatus, response: &CopyChunkResponse) -> FsctlReply {
+    FsctlReply { status, output: response.to_bytes() }
 }
 
 /// Without chunks, macOS asks for the whole file where it was told that it may; it is not.
@@ -212,12 +217,17 @@ fn span_of(chunk: &CopyChunk) -> Span {
 }
 
 /// Has the request wait until others have given up what stands in the way of a copy: at the source, or else at the target.
-pub(super) fn wait_for_sides(ops: &mut Ops<'_>, source: &Open, target: &Open, span: &Span) -> Stop {
+pub(super) fn wait_for_copy(
+    cx: &mut RequestContext<'_>,
+    source: &Open,
+    target: &Open,
+    span: &Span,
+) -> CommandError {
     let is_readable =
         |from: &OpenFile<'_>| from.check_read(span.source, span.len) != Err(FsError::Wait(Wait::Recall));
     match source.opened().is_none_or(is_readable) {
-        true => ops.wait_for_io(target, IoKind::Write, claims::Span::clamped(span.target, span.len)),
-        false => ops.wait_for_io(source, IoKind::Read, claims::Span::clamped(span.source, span.len)),
+        true => cx.wait_for_io(target, IoKind::Write, claims::Span::clamped(span.target, span.len)),
+        false => cx.wait_for_io(source, IoKind::Read, claims::Span::clamped(span.source, span.len)),
     }
 }
 
@@ -232,13 +242,13 @@ fn total(chunks: &[CopyChunk]) -> u64 {
 
 /// The demand of the first part of a copy; `None` if the request is refused, or is none of copies. Within a volume bytes are read and
 /// written.
-pub(crate) fn copied(args: &IoctlRequest<'_>) -> Option<Demand> {
+pub(crate) fn copy_demand(args: &IoctlRequest<'_>) -> Option<Demand> {
     if !matches!(args.ctl_code, CtlCode::SRV_COPYCHUNK | CtlCode::SRV_COPYCHUNK_WRITE) {
         return None;
     }
-    let asked =
-        CopyChunkCopy::from_bytes(args.input).ok().filter(|asked| are_within_limits(&asked.chunks))?;
-    let part = first_part(&asked.chunks);
+    let request =
+        CopyChunkCopy::from_bytes(args.input).ok().filter(|request| are_within_limits(&request.chunks))?;
+    let part = first_part(&request.chunks);
     let (bytes, chunks) = (u32::try_from(total(part)).unwrap_or(u32::MAX), count(part));
     Some(Demand { read_bytes: bytes, write_bytes: bytes, reads: chunks, writes: chunks, others: 0 })
 }
@@ -256,7 +266,7 @@ struct Copier<'c> {
 
 impl Copier<'_> {
     /// One chunk after the other; what was copied before one that fails stays.
-    fn all(&mut self, chunks: &[CopyChunk]) -> Result<(), Stop> {
+    fn copy_all(&mut self, chunks: &[CopyChunk]) -> Result<(), CommandError> {
         for chunk in chunks {
             let size = self.from.size(Blocking::Allowed)?;
             let end = chunk.source_offset.checked_add(u64::from(chunk.length));
@@ -264,18 +274,18 @@ impl Copier<'_> {
                 // It goes past the end of the source (MS-SMB2 §3.3.5.15.6).
                 return Err(NtStatus::INVALID_VIEW_SIZE.into());
             }
-            self.one(chunk)?;
+            self.copy_chunk(chunk)?;
             self.done.chunks_written += 1;
             self.done.chunk_bytes_written = 0;
         }
         Ok(())
     }
 
-    fn one(&mut self, chunk: &CopyChunk) -> Result<(), Stop> {
-        let (mut at, mut left) = (0, u64::from(chunk.length));
-        while left > 0 {
+    fn copy_chunk(&mut self, chunk: &CopyChunk) -> Result<(), CommandError> {
+        let (mut at, mut remaining) = (0, u64::from(chunk.length));
+        while remaining > 0 {
             let target = chunk.target_offset.checked_add(at).ok_or(FsError::FileTooBig)?;
-            let span = Span { source: chunk.source_offset + at, target, len: left };
+            let span = Span { source: chunk.source_offset + at, target, len: remaining };
             let (copied, change) = self.part(&span)?;
             if copied == 0 {
                 // The source was cut off meanwhile.
@@ -283,7 +293,7 @@ impl Copier<'_> {
             }
             let before = self.change.map_or(change.before, |all| all.before);
             self.change = Some(Change { before, ..change });
-            (at, left) = (at + copied, left - copied);
+            (at, remaining) = (at + copied, remaining - copied);
             let bytes = u32::try_from(copied).unwrap_or(u32::MAX);
             self.done.chunk_bytes_written += bytes;
             self.done.total_bytes_written += bytes;
@@ -294,13 +304,13 @@ impl Copier<'_> {
     /// A range, perhaps only its beginning, by the storage where it can, and else by reading and writing.
     fn part(&mut self, span: &Span) -> FsResult<(u64, Change)> {
         match self.from.copy_to(self.to, span, self.stability, self.pending) {
-            Err(FsError::CrossVolume | FsError::Invalid | FsError::NotSupported) => self.by_memory(span),
+            Err(FsError::CrossVolume | FsError::Invalid | FsError::NotSupported) => self.copy_by_memory(span),
             copied => copied,
         }
     }
 
     /// A chunk at most, so that what overlaps itself is read before it is written.
-    fn by_memory(&mut self, span: &Span) -> FsResult<(u64, Change)> {
+    fn copy_by_memory(&mut self, span: &Span) -> FsResult<(u64, Change)> {
         let len = usize::try_from(span.len).unwrap_or(usize::MAX);
         let mut data = Vec::new();
         let read = self.from.read(span.source, len, &mut data, Blocking::Allowed)?;
@@ -325,12 +335,12 @@ mod tests {
 
     #[test]
     fn what_is_refused_pays_nothing() {
-        let asked = |length| {
+        let request = |length| {
             let chunk = CopyChunk { source_offset: 0, target_offset: 0, length };
             CopyChunkCopy { source_key: key_of(FileId::PREVIOUS), chunks: vec![chunk; 3] }.to_bytes()
         };
         let demand = |ctl_code, input: &[u8]| {
-            copied(&IoctlRequest {
+            copy_demand(&IoctlRequest {
                 ctl_code,
                 file_id: FileId::PREVIOUS,
                 input,
@@ -342,13 +352,13 @@ mod tests {
         };
         let three = Demand { read_bytes: 3000, write_bytes: 3000, reads: 3, writes: 3, others: 0 };
         let three = Some(three);
-        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &asked(1000)), three);
-        assert_eq!(demand(CtlCode::SRV_COPYCHUNK_WRITE, &asked(1000)), three);
+        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &request(1000)), three);
+        assert_eq!(demand(CtlCode::SRV_COPYCHUNK_WRITE, &request(1000)), three);
         let one = Demand::read(700 << 10).and(Demand::write(700 << 10));
-        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &asked(700 << 10)), Some(one), "the first part");
-        assert_eq!(demand(CtlCode::SET_ZERO_DATA, &asked(1000)), None);
-        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &asked(u32::MAX)), None);
-        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &asked(1000)[..50]), None);
+        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &request(700 << 10)), Some(one), "the first part");
+        assert_eq!(demand(CtlCode::SET_ZERO_DATA, &request(1000)), None);
+        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &request(u32::MAX)), None);
+        assert_eq!(demand(CtlCode::SRV_COPYCHUNK, &request(1000)[..50]), None);
     }
 
     #[test]

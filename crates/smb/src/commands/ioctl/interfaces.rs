@@ -1,7 +1,7 @@
 //! Which interfaces a client can connect to (MS-SMB2 §3.3.5.15.11).
 
-use super::answer::Answer;
-use crate::request::context::{Ops, Stop};
+use super::answer::FsctlReply;
+use crate::request::context::{CommandError, RequestContext};
 use smb_wire::NtStatus;
 use smb_wire::fsctl::{InterfaceCapabilities, NetworkInterface};
 use smb_wire::ioctl::IoctlRequest;
@@ -13,16 +13,16 @@ const LINK_SPEED: u64 = 10_000_000_000;
 
 /// The address that the client has reached us at: it is certain to be answered there, and others are for it to know. Clients make
 /// several connections to one interface if that spreads what it receives.
-pub(crate) fn query(ops: &Ops<'_>, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
-    let negotiated = ops.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
+pub(crate) fn query(cx: &RequestContext<'_>, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
+    let negotiated = cx.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
     if !negotiated.capabilities.contains(Capabilities::MULTI_CHANNEL) {
         return Err(NtStatus::NOT_SUPPORTED.into());
     }
-    let address = ops.ends.local.to_canonical();
+    let address = cx.endpoints.local.to_canonical();
     let needs_scope = matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
     if needs_scope {
         // It means nothing to the client without the interface of its own.
-        return Ok(Answer::NOTHING);
+        return Ok(FsctlReply::NOTHING);
     }
     let interface = NetworkInterface {
         if_index: 1,
@@ -30,5 +30,5 @@ pub(crate) fn query(ops: &Ops<'_>, args: &IoctlRequest<'_>) -> Result<Answer, St
         link_speed: LINK_SPEED,
         address,
     };
-    Answer::whole(args, &interface, NtStatus::BUFFER_TOO_SMALL)
+    FsctlReply::encode_whole(args, &interface, NtStatus::BUFFER_TOO_SMALL)
 }

@@ -8,10 +8,10 @@ mod ranges;
 mod reparse;
 mod volume;
 
-use super::negotiate::validated;
+use super::negotiate::validate;
 use crate::limits::TRANSACT_BYTES_MAX;
 use crate::pipes;
-use crate::request::context::{Done, Ops, Stop};
+use crate::request::context::{CommandError, CommandResult, RequestContext};
 use crate::state::open::Open;
 use smb_wire::fsctl::ValidateNegotiateRequest;
 use smb_wire::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
@@ -20,11 +20,11 @@ use smb_wire::{Decode, Encode, FileId, NtStatus, Writer};
 use std::sync::Arc;
 use vfs::qos::Demand;
 
-use answer::Answer;
+use answer::FsctlReply;
 
 /// MS-SMB2 §3.3.5.15.
-pub(crate) fn ioctl(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let args: IoctlRequest<'_> = Ops::decode(request)?;
+pub(crate) fn ioctl(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+    let args: IoctlRequest<'_> = RequestContext::decode(request)?;
     if args.flags != IoctlFlags::IS_FSCTL {
         return Err(NtStatus::NOT_SUPPORTED.into());
     }
@@ -36,20 +36,20 @@ pub(crate) fn ioctl(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     let answer = match args.ctl_code {
-        CtlCode::VALIDATE_NEGOTIATE_INFO => validate_negotiate(ops, &args)?,
+        CtlCode::VALIDATE_NEGOTIATE_INFO => validate_negotiate(cx, &args)?,
         // There are no referrals to other servers (MS-SMB2 §3.3.5.15.2).
         CtlCode::DFS_GET_REFERRALS | CtlCode::DFS_GET_REFERRALS_EX => {
             return Err(NtStatus::NOT_FOUND.into());
         }
-        CtlCode::QUERY_NETWORK_INTERFACE_INFO => interfaces::query(ops, &args)?,
+        CtlCode::QUERY_NETWORK_INTERFACE_INFO => interfaces::query(cx, &args)?,
         CtlCode::PIPE_TRANSCEIVE => {
-            let pipe = ops.pipe(args.file_id)?.ok_or(NtStatus::INVALID_DEVICE_REQUEST)?;
-            return pipes::transceive(ops, &pipe, &args, w);
+            let pipe = cx.pipe(args.file_id)?.ok_or(NtStatus::INVALID_DEVICE_REQUEST)?;
+            return pipes::transceive(cx, &pipe, &args, w);
         }
-        CtlCode::PIPE_WAIT => pipes::wait(ops, args.input).map(|()| Answer::NOTHING)?,
+        CtlCode::PIPE_WAIT => pipes::wait(cx, args.input).map(|()| FsctlReply::NOTHING)?,
         _ => {
-            let open = ops.open(args.file_id)?;
-            of_file(ops, &open, &args)?
+            let open = cx.open(args.file_id)?;
+            of_file(cx, &open, &args)?
         }
     };
     let reply = IoctlResponse {
@@ -65,7 +65,7 @@ pub(crate) fn ioctl(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
 
 /// What a request moves, and how many operations it is, for the limits of volumes.
 pub(crate) fn demand(args: &IoctlRequest<'_>) -> Demand {
-    copy::copied(args).or_else(|| ranges::trimmed(args)).unwrap_or(Demand::OTHER)
+    copy::copy_demand(args).or_else(|| ranges::trim_demand(args)).unwrap_or(Demand::OTHER)
 }
 
 fn is_of_no_file(code: CtlCode) -> bool {
@@ -80,19 +80,23 @@ fn is_of_no_file(code: CtlCode) -> bool {
 }
 
 /// What files are asked. Everything else is nothing that the file system knows (MS-FSA §2.1.5.10).
-fn of_file(ops: &mut Ops<'_>, open: &Arc<Open>, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+fn of_file(
+    cx: &mut RequestContext<'_>,
+    open: &Arc<Open>,
+    args: &IoctlRequest<'_>,
+) -> Result<FsctlReply, CommandError> {
     match args.ctl_code {
-        CtlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(ops, open, args),
-        CtlCode::SRV_COPYCHUNK | CtlCode::SRV_COPYCHUNK_WRITE => copy::copy_chunks(ops, open, args),
-        CtlCode::DUPLICATE_EXTENTS_TO_FILE => clone::duplicate(ops, open, args.input),
-        CtlCode::DUPLICATE_EXTENTS_TO_FILE_EX => clone::duplicate_ex(ops, open, args.input),
-        CtlCode::SET_SPARSE => ranges::set_sparse(ops, open, args.input),
-        CtlCode::SET_ZERO_DATA => ranges::zero(ops, open, args.input),
+        CtlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(cx, open, args),
+        CtlCode::SRV_COPYCHUNK | CtlCode::SRV_COPYCHUNK_WRITE => copy::copy_chunks(cx, open, args),
+        CtlCode::DUPLICATE_EXTENTS_TO_FILE => clone::duplicate(cx, open, args.input),
+        CtlCode::DUPLICATE_EXTENTS_TO_FILE_EX => clone::duplicate_ex(cx, open, args.input),
+        CtlCode::SET_SPARSE => ranges::set_sparse(cx, open, args.input),
+        CtlCode::SET_ZERO_DATA => ranges::zero(cx, open, args.input),
         CtlCode::QUERY_ALLOCATED_RANGES => ranges::allocated(open, args),
         CtlCode::QUERY_FILE_REGIONS => ranges::regions(open, args),
-        CtlCode::FILE_LEVEL_TRIM => ranges::trim(ops, open, args),
+        CtlCode::FILE_LEVEL_TRIM => ranges::trim(cx, open, args),
         CtlCode::GET_REPARSE_POINT => reparse::get(open, args),
-        CtlCode::SET_REPARSE_POINT => reparse::set(ops, open, args.input),
+        CtlCode::SET_REPARSE_POINT => reparse::set(cx, open, args.input),
         CtlCode::SRV_ENUMERATE_SNAPSHOTS => volume::snapshots(args),
         CtlCode::CREATE_OR_GET_OBJECT_ID => volume::object_id(open, args),
         CtlCode::GET_COMPRESSION => volume::compression(args),
@@ -102,11 +106,11 @@ fn of_file(ops: &mut Ops<'_>, open: &Arc<Open>, args: &IoctlRequest<'_>) -> Resu
 }
 
 /// MS-SMB2 §3.3.5.15.12: where somebody has changed the negotiation on the way, the connection ends.
-fn validate_negotiate(ops: &Ops<'_>, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
-    let negotiated = ops.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
-    let asked = ValidateNegotiateRequest::from_bytes(args.input)?;
-    let answer = validated(negotiated, ops.service, &asked);
+fn validate_negotiate(cx: &RequestContext<'_>, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
+    let negotiated = cx.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
+    let request = ValidateNegotiateRequest::from_bytes(args.input)?;
+    let answer = validate(negotiated, cx.service, &request);
     // With 3.1.1 the keys prove it, and no client asks.
-    let answer = answer.filter(|_| negotiated.dialect != Dialect::SMB311).ok_or(Stop::Disconnect)?;
-    Answer::whole(args, &answer, NtStatus::INVALID_PARAMETER)
+    let answer = answer.filter(|_| negotiated.dialect != Dialect::SMB311).ok_or(CommandError::Disconnect)?;
+    FsctlReply::encode_whole(args, &answer, NtStatus::INVALID_PARAMETER)
 }

@@ -1,9 +1,9 @@
 //! Ranges of files: whether they are sparse, zeros, what of them is allocated, what is not needed any longer (MS-FSA §2.1.5.10).
 
-use super::answer::{Answer, room};
+use super::answer::{FsctlReply, output_room};
 use crate::limits::TRIM_RANGES_MAX;
-use crate::metadata::file_info::kept_flags;
-use crate::request::context::{Ops, Stop};
+use crate::metadata::file_info::stored_flags;
+use crate::request::context::{CommandError, RequestContext};
 use crate::state::open::Open;
 use smb_wire::ioctl::{CtlCode, IoctlRequest};
 use smb_wire::ranges::{
@@ -43,51 +43,59 @@ fn signed(value: u64) -> i64 {
 /// Whether storage that holds zeros alone may be given back, as whoever wrote the file has said.
 fn is_sparse(open: &Open) -> FsResult<bool> {
     let attrs = open.file.attrs(Blocking::Allowed)?;
-    let kept = open.file.extra_attrs(&attrs, Blocking::Allowed)?;
-    Ok(kept_flags((open.file_type, open.base_type), &kept).contains(FileAttributes::SPARSE_FILE))
+    let extra = open.file.extra_attrs(&attrs, Blocking::Allowed)?;
+    Ok(stored_flags((open.file_type, open.base_type), &extra).contains(FileAttributes::SPARSE_FILE))
 }
 
 /// FSCTL_SET_SPARSE. What a file that is sparse no longer lacks of storage is taken when it is written: nobody is promised more.
-pub(super) fn set_sparse(ops: &mut Ops<'_>, open: &Open, input: &[u8]) -> Result<Answer, Stop> {
+pub(super) fn set_sparse(
+    cx: &mut RequestContext<'_>,
+    open: &Open,
+    input: &[u8],
+) -> Result<FsctlReply, CommandError> {
     if open.opened().is_none() {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     open.check(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA | AccessMask::WRITE_ATTRIBUTES)?;
-    let SetSparse(wanted) = SetSparse::decode(&mut smb_wire::Reader::new(input))?;
-    if is_sparse(open)? != wanted {
-        let set = |kept: &mut ExtraAttrs| {
+    let SetSparse(is_sparse_wanted) = SetSparse::decode(&mut smb_wire::Reader::new(input))?;
+    if is_sparse(open)? != is_sparse_wanted {
+        let set = |extra: &mut ExtraAttrs| {
             let others =
-                kept_flags((open.file_type, open.base_type), kept).without(FileAttributes::SPARSE_FILE);
-            let sparse = if wanted { FileAttributes::SPARSE_FILE } else { FileAttributes::empty() };
-            kept.flags = Some((others | sparse).0);
+                stored_flags((open.file_type, open.base_type), extra).without(FileAttributes::SPARSE_FILE);
+            let sparse = if is_sparse_wanted { FileAttributes::SPARSE_FILE } else { FileAttributes::empty() };
+            extra.flags = Some((others | sparse).0);
         };
-        match open.file.update_extra_attrs(&open.disk.caller, set, ops.pending) {
+        match open.file.update_extra_attrs(&open.disk.caller, set, cx.pending) {
             Err(FsError::NotSupported) => return Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
-            kept => _ = kept?,
+            extra => _ = extra?,
         }
         open.tell_modified(ChangeMask::ATTRIBUTES);
     }
-    Ok(Answer::NOTHING)
+    Ok(FsctlReply::NOTHING)
 }
 
 /// Tells of a change of a range; one that others stand in the way of waits for them.
-fn changed(
-    ops: &mut Ops<'_>,
+fn report_change(
+    cx: &mut RequestContext<'_>,
     open: &Open,
     (offset, length): (u64, u64),
     change: FsResult<Change>,
-) -> Result<(), Stop> {
+) -> Result<(), CommandError> {
     if let Err(FsError::Wait(Wait::Recall)) = change {
-        return Err(ops.wait_for_io(open, IoKind::Write, Span::clamped(offset, length)));
+        return Err(cx.wait_for_io(open, IoKind::Write, Span::clamped(offset, length)));
     }
     let change = change?;
-    open.keep_written(&change, ops.pending)?;
-    open.tell_written(&change);
+    open.restore_modified(&change, cx.pending)?;
+    open.notify_written(&change);
     Ok(())
 }
 
 /// FSCTL_SET_ZERO_DATA: what is in the file of a range reads as zeros.
-pub(super) fn zero(ops: &mut Ops<'_>, open: &Open, input: &[u8]) -> Result<Answer, Stop> {
+pub(super) fn zero(
+    cx: &mut RequestContext<'_>,
+    open: &Open,
+    input: &[u8],
+) -> Result<FsctlReply, CommandError> {
     let opened = data(open, AccessMask::WRITE_DATA, Access::WRITE)?;
     let ZeroData { file_offset, beyond_final_zero } = ZeroData::from_bytes(input)?;
     let length = beyond_final_zero.checked_sub(file_offset).ok_or(NtStatus::INVALID_PARAMETER)?;
@@ -96,29 +104,29 @@ pub(super) fn zero(ops: &mut Ops<'_>, open: &Open, input: &[u8]) -> Result<Answe
         let stability = if open.writes_through() { Stability::Data } else { Stability::Unstable };
         let length = end - start;
         let change = match is_sparse(open)? {
-            true => opened.deallocate(start, length, stability, ops.pending),
-            false => opened.zero(start, length, stability, ops.pending),
+            true => opened.deallocate(start, length, stability, cx.pending),
+            false => opened.zero(start, length, stability, cx.pending),
         };
-        changed(ops, open, (start, length), change)?;
+        report_change(cx, open, (start, length), change)?;
     }
-    Ok(Answer::NOTHING)
+    Ok(FsctlReply::NOTHING)
 }
 
 /// FSCTL_QUERY_ALLOCATED_RANGES: where there may be something else than zeros. A file that is not sparse is allocated as a whole.
-pub(super) fn allocated(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+pub(super) fn allocated(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     let opened = data(open, AccessMask::READ_DATA, Access::READ)?;
     let mut input = smb_wire::Reader::new(args.input);
     let AllocatedRange { file_offset, length } = AllocatedRange::decode(&mut input)?;
     let (mut at, end) = range(file_offset, length)?;
     let end = end.min(opened.size(Blocking::Allowed)?);
-    let (mut output, ranges_max) = (Vec::new(), room(args) / RANGE_BYTES);
+    let (mut output, ranges_max) = (Vec::new(), output_room(args) / RANGE_BYTES);
     let is_sparse = is_sparse(open)?;
     while at < end {
         let start = if is_sparse { seek(opened, at, Seek::Data)? } else { Some(at) };
         let Some(start) = start.filter(|start| *start < end) else { break };
         if output.len() == ranges_max * RANGE_BYTES {
             // Those that there is room for are told, if there is any.
-            let cut = Answer { status: NtStatus::BUFFER_OVERFLOW, output };
+            let cut = FsctlReply { status: NtStatus::BUFFER_OVERFLOW, output };
             return if ranges_max == 0 { Err(NtStatus::BUFFER_TOO_SMALL.into()) } else { Ok(cut) };
         }
         let hole = if is_sparse { seek(opened, start, Seek::Hole)? } else { None };
@@ -126,11 +134,11 @@ pub(super) fn allocated(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, 
         let found = AllocatedRange { file_offset: signed(start), length: signed(at - start) };
         output.extend(found.to_bytes());
     }
-    Ok(Answer { status: NtStatus::SUCCESS, output })
+    Ok(FsctlReply { status: NtStatus::SUCCESS, output })
 }
 
 /// A file that ends before `offset` by now has nothing there. Storage that knows no holes has none.
-fn seek(opened: &OpenFile<'_>, offset: u64, what: Seek) -> Result<Option<u64>, Stop> {
+fn seek(opened: &OpenFile<'_>, offset: u64, what: Seek) -> Result<Option<u64>, CommandError> {
     match (opened.seek(offset, what), what) {
         (Ok(found), _) => Ok(found),
         (Err(FsError::NoDevice), _) | (Err(FsError::NotSupported), Seek::Hole) => Ok(None),
@@ -140,7 +148,7 @@ fn seek(opened: &OpenFile<'_>, offset: u64, what: Seek) -> Result<Option<u64>, S
 }
 
 /// FSCTL_QUERY_FILE_REGIONS: all data of a file are valid, up to its end.
-pub(super) fn regions(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+pub(super) fn regions(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     let opened = data(open, AccessMask::READ_DATA, Access::READ)?;
     let size = opened.size(Blocking::Allowed)?;
     let (start, end) = match args.input {
@@ -160,34 +168,38 @@ pub(super) fn regions(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, St
         usage: RegionUsage::VALID_CACHED_DATA,
     };
     let regions = if start < end { vec![region] } else { Vec::new() };
-    Answer::whole(args, &FileRegions { regions }, NtStatus::BUFFER_TOO_SMALL)
+    FsctlReply::encode_whole(args, &FileRegions { regions }, NtStatus::BUFFER_TOO_SMALL)
 }
 
 /// FSCTL_FILE_LEVEL_TRIM: what the client does not need any longer reads as zeros, and its storage is given back.
-pub(super) fn trim(ops: &mut Ops<'_>, open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+pub(super) fn trim(
+    cx: &mut RequestContext<'_>,
+    open: &Open,
+    args: &IoctlRequest<'_>,
+) -> Result<FsctlReply, CommandError> {
     let opened = data(open, AccessMask::WRITE_DATA, Access::WRITE)?;
-    let asked = FileLevelTrim::from_bytes(args.input)?;
-    if room(args) > 0 && room(args) < size_of::<u32>() {
+    let trim = FileLevelTrim::from_bytes(args.input)?;
+    if output_room(args) > 0 && output_room(args) < size_of::<u32>() {
         return Err(NtStatus::BUFFER_TOO_SMALL.into());
     }
     let mut processed: u32 = 0;
-    for range in asked.ranges.iter().take(TRIM_RANGES_MAX) {
+    for range in trim.ranges.iter().take(TRIM_RANGES_MAX) {
         if range.offset.checked_add(range.length).is_none() {
             return Err(NtStatus::INVALID_PARAMETER.into());
         }
         if range.length > 0 {
             let unstable = Stability::Unstable;
-            let change = opened.deallocate(range.offset, range.length, unstable, ops.pending);
-            changed(ops, open, (range.offset, range.length), change)?;
+            let change = opened.deallocate(range.offset, range.length, unstable, cx.pending);
+            report_change(cx, open, (range.offset, range.length), change)?;
         }
         processed += 1;
     }
-    let output = if room(args) == 0 { Vec::new() } else { processed.to_bytes() };
-    Ok(Answer { status: NtStatus::SUCCESS, output })
+    let output = if output_room(args) == 0 { Vec::new() } else { processed.to_bytes() };
+    Ok(FsctlReply { status: NtStatus::SUCCESS, output })
 }
 
 /// What a request trims, for the limits of volumes; `None` if it trims nothing. No bytes are moved, and each range is an operation.
-pub(super) fn trimmed(args: &IoctlRequest<'_>) -> Option<Demand> {
+pub(super) fn trim_demand(args: &IoctlRequest<'_>) -> Option<Demand> {
     if args.ctl_code != CtlCode::FILE_LEVEL_TRIM {
         return None;
     }

@@ -1,13 +1,13 @@
 //! Reparse points: where a symbolic link leads, and what is made a link or another file of Unix (MS-FSA §2.1.5.10, MS-FSCC §2.1.2).
 
-use super::answer::{Answer, room};
+use super::answer::{FsctlReply, output_room};
 use crate::commands::set_info::is_empty;
 use crate::metadata::file_info::reparse_tag;
 use crate::metadata::unix::{link_target, target_of};
-use crate::request::context::{Ops, Stop};
+use crate::request::context::{CommandError, RequestContext};
 use crate::request::path_lookup::lock_name;
 use crate::state::caching::breaks::Break;
-use crate::state::open::{NewOpen, Open, Place};
+use crate::state::open::{EntryPath, NewOpen, Open};
 use crate::status::of_conflict;
 use smb_wire::error::ReparseTag;
 use smb_wire::ioctl::IoctlRequest;
@@ -22,21 +22,21 @@ use vfs::{Attrs, Blocking, Created, Device, File, FileType, FsError, FsResult, S
 const HEAD_BYTES: usize = 8;
 
 /// FSCTL_GET_REPARSE_POINT: where a link leads, and what other files of Unix are.
-pub(super) fn get(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+pub(super) fn get(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     let reparse_tag = reparse_tag(open.file_type).ok_or(NtStatus::NOT_A_REPARSE_POINT)?;
     let mut output = match reparse_tag {
         ReparseTag::SYMLINK => link_of(open)?,
         reparse_tag => ReparseData::Other { reparse_tag, data: &[] }.to_bytes(),
     };
-    if room(args) < HEAD_BYTES {
+    if output_room(args) < HEAD_BYTES {
         return Err(NtStatus::BUFFER_TOO_SMALL.into());
     }
-    let is_cut = output.len() > room(args);
-    output.truncate(room(args));
-    Ok(Answer { status: if is_cut { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
+    let is_cut = output.len() > output_room(args);
+    output.truncate(output_room(args));
+    Ok(FsctlReply { status: if is_cut { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
 }
 
-fn link_of(open: &Open) -> Result<Vec<u8>, Stop> {
+fn link_of(open: &Open) -> Result<Vec<u8>, CommandError> {
     let (_, target) = open.file.read_link()?;
     let (target, flags) = link_target(&target, open.naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
     let name = Utf16::new(&target)?;
@@ -46,39 +46,43 @@ fn link_of(open: &Open) -> Result<Vec<u8>, Stop> {
 
 /// FSCTL_SET_REPARSE_POINT: an empty file that nobody else has open becomes a link, or another file that Unix knows. To the file
 /// system that is a new file, which takes the name and the open.
-pub(super) fn set(ops: &mut Ops<'_>, open: &Arc<Open>, input: &[u8]) -> Result<Answer, Stop> {
+pub(super) fn set(
+    cx: &mut RequestContext<'_>,
+    open: &Arc<Open>,
+    input: &[u8],
+) -> Result<FsctlReply, CommandError> {
     open.check(AccessMask::WRITE_DATA | AccessMask::WRITE_ATTRIBUTES)?;
-    let wish = Wish::of(input, open)?;
-    let Place { entry: Some((dir, name)), stream: None, .. } = open.place().clone() else {
+    let target = SpecialTarget::of(input, open)?;
+    let EntryPath { entry: Some((dir, name)), stream: None, .. } = open.entry_path().clone() else {
         return Err(NtStatus::ACCESS_DENIED.into());
     };
     if open.deletes() {
         return Err(NtStatus::DELETE_PENDING.into());
     }
     let seen = open.file.attrs(Blocking::Allowed)?;
-    check_is_new(open, &seen, &wish)?;
-    let alone = Alone::of(open)?;
+    check_replaceable(open, &seen, &target)?;
+    let exclusive = ExclusiveClaim::of(open)?;
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
-    caller.listing = open.listing;
+    caller.listing = open.parent_lease;
     // A client takes no break of a listing that it has not heard the change of.
-    let after_reply = open.disk.claimant.breaks.pause();
+    let after_reply = open.disk.claim_holder.breaks.pause();
     // In between nothing has the name.
-    let lock = lock_name(ops.service, (&dir, &name), open.naming);
-    let made = dir.make_special_over(caller, (&name, &seen), wish.special(), ops.pending);
+    let lock = lock_name(cx.service, (&dir, &name), open.naming);
+    let created = dir.make_special_over(caller, (&name, &seen), target.special(), cx.pending);
     drop(lock);
-    let made = made.map_err(|error| match error {
-        FsError::Wait(Wait::Recall) => ops.wait_for_name(open, &open.file),
+    let created = created.map_err(|error| match error {
+        FsError::Wait(Wait::Recall) => cx.wait_for_name(open, &open.file),
         FsError::Stale => NtStatus::SHARING_VIOLATION.into(),
         error => error.into(),
     })?;
-    ops.unanswered.push(after_reply);
-    move_to(ops, open, made, alone.before)?;
-    Ok(Answer { status: NtStatus::SUCCESS, output: Vec::new() })
+    cx.reply_guards.push(after_reply);
+    replace_open(cx, open, created, exclusive.previous)?;
+    Ok(FsctlReply { status: NtStatus::SUCCESS, output: Vec::new() })
 }
 
 /// What a file is to become.
-enum Wish {
+enum SpecialTarget {
     Link(Vec<u8>),
     Fifo,
     Socket,
@@ -86,7 +90,7 @@ enum Wish {
     Block(Device),
 }
 
-impl Wish {
+impl SpecialTarget {
     fn of(input: &[u8], open: &Open) -> Result<Self, NtStatus> {
         let data = ReparseData::from_bytes(input).map_err(|_| NtStatus::IO_REPARSE_DATA_INVALID)?;
         let link = |name: Utf16<'_>, flags| {
@@ -127,14 +131,14 @@ impl Wish {
 }
 
 /// A file has nothing that would be lost, and no other name. A link may lead elsewhere from now on.
-fn check_is_new(open: &Open, seen: &Attrs, wish: &Wish) -> Result<(), Stop> {
+fn check_replaceable(open: &Open, seen: &Attrs, target: &SpecialTarget) -> Result<(), CommandError> {
     let is_new = match seen.file_type {
         FileType::Directory if !is_empty(&open.file, open)? => {
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
         }
         FileType::Directory => !has_streams(&open.file)?,
         FileType::Regular => seen.size == 0 && seen.links == 1 && !has_streams(&open.file)?,
-        FileType::Symlink if matches!(wish, Wish::Link(_)) => seen.links == 1,
+        FileType::Symlink if matches!(target, SpecialTarget::Link(_)) => seen.links == 1,
         _ => return Err(NtStatus::IO_REPARSE_TAG_MISMATCH.into()),
     };
     if is_new { Ok(()) } else { Err(NtStatus::NOT_SUPPORTED.into()) }
@@ -147,37 +151,44 @@ fn has_streams(file: &File) -> FsResult<bool> {
 }
 
 /// That nobody but who has this open has its file open, or opens it, as long as this is there.
-struct Alone<'o> {
+struct ExclusiveClaim<'o> {
     open: &'o Open,
     /// What it had claimed before.
-    before: claims::Access,
+    previous: claims::Access,
 }
 
-impl<'o> Alone<'o> {
-    fn of(open: &'o Open) -> Result<Self, Stop> {
-        let before = open.file.access_of(open.claim()).ok_or(NtStatus::FILE_CLOSED)?;
+impl<'o> ExclusiveClaim<'o> {
+    fn of(open: &'o Open) -> Result<Self, CommandError> {
+        let previous = open.file.access_of(open.claim()).ok_or(NtStatus::FILE_CLOSED)?;
         let deny = Rights::READ | Rights::WRITE | Rights::DELETE;
         // Its name goes, as if it were deleted: who denies that keeps it, and what others cache of it comes first.
         let access = claims::Access { rights: Rights::DELETE, deny };
         let request = Request::Upgrade { open: open.claim(), access, reclaims: false, waits: false };
         match open.file.claim(&request) {
-            Verdict::Granted(_) => Ok(Self { open, before }),
-            Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
-            Verdict::Wait(_) => Err(Stop::Delayed),
+            Verdict::Granted(_) => Ok(Self { open, previous }),
+            Verdict::Refused(conflict) => {
+                Err(of_conflict(conflict).map_or(CommandError::Delayed, CommandError::Status))
+            }
+            Verdict::Wait(_) => Err(CommandError::Delayed),
         }
     }
 }
 
-impl Drop for Alone<'_> {
+impl Drop for ExclusiveClaim<'_> {
     fn drop(&mut self) {
-        self.open.file.claim(&Request::Downgrade { open: self.open.claim(), access: self.before });
+        self.open.file.claim(&Request::Downgrade { open: self.open.claim(), access: self.previous });
     }
 }
 
 /// Has an open be one of the file that has taken the place of its own.
-fn move_to(ops: &mut Ops<'_>, open: &Open, made: Created, access: claims::Access) -> Result<(), Stop> {
-    let Created { file, attrs, .. } = made;
-    let request = Request::Open(open.further(&file, access));
+fn replace_open(
+    cx: &mut RequestContext<'_>,
+    open: &Open,
+    created: Created,
+    access: claims::Access,
+) -> Result<(), CommandError> {
+    let Created { file, attrs, .. } = created;
+    let request = Request::Open(open.auxiliary_request(&file, access));
     let Verdict::Granted(Granted { open: Some(claim), .. }) = file.claim(&request) else {
         return Err(NtStatus::SHARING_VIOLATION.into());
     };
@@ -192,28 +203,28 @@ fn move_to(ops: &mut Ops<'_>, open: &Open, made: Created, access: claims::Access
         granted: open.granted,
         mode: open.mode(),
         claim,
-        place: open.place().clone(),
-        channel_sequence: ops.header.channel_sequence(),
+        entry_path: open.entry_path().clone(),
+        channel_sequence: cx.header.channel_sequence(),
         cached: None,
-        listing: open.listing,
+        listing: open.parent_lease,
     }));
-    let Some(old) = ops.session()?.replace_open(&new) else {
+    let Some(old) = cx.session()?.replace_open(&new) else {
         new.close();
         return Err(NtStatus::FILE_CLOSED.into());
     };
-    tell_uncached(&old);
+    notify_uncached(&old);
     old.close();
     Ok(())
 }
 
 /// Tells a client that it caches nothing of a file any longer, whose place another one has.
-fn tell_uncached(old: &Open) {
+fn notify_uncached(old: &Open) {
     let granted = old.file.granted_of(old.claim());
     if let Some(Granted { lease: Some(key), caching, epoch, .. }) = granted
         && !caching.is_none()
     {
         let epoch = epoch.wrapping_add(1);
         let step = Break { from: caching, to: Caching::NONE, epoch, acknowledge: false };
-        old.disk.claimant.breaks.tell(key, step);
+        old.disk.claim_holder.breaks.notify(key, step);
     }
 }

@@ -1,7 +1,7 @@
 //! What is asked of a file and answered for all of a volume alike: no snapshots, no compression, and numbers as object ids.
 
-use super::answer::Answer;
-use crate::request::context::Stop;
+use super::answer::FsctlReply;
+use crate::request::context::CommandError;
 use crate::state::open::Open;
 use smb_wire::copy::SnapshotArray;
 use smb_wire::fsctl::{COMPRESSION_FORMAT_NONE, ObjectIdBuffer};
@@ -11,35 +11,39 @@ use smb_wire::{Decode, Guid, NtStatus, Utf16};
 use vfs::Blocking;
 
 /// FSCTL_SRV_ENUMERATE_SNAPSHOTS (MS-SMB2 §3.3.5.15.1): there are none.
-pub(super) fn snapshots(args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+pub(super) fn snapshots(args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     let none = SnapshotArray {
         number_of_snapshots: 0,
         number_of_snapshots_returned: 0,
         // Two zeros end a list of names.
         snapshots: Utf16::new(&[0; 4])?,
     };
-    Answer::whole(args, &none, NtStatus::INVALID_PARAMETER)
+    FsctlReply::encode_whole(args, &none, NtStatus::INVALID_PARAMETER)
 }
 
 /// FSCTL_CREATE_OR_GET_OBJECT_ID: the numbers of the volume and of the file, which no other file has.
-pub(super) fn object_id(open: &Open, args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
+pub(super) fn object_id(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
     let file_id = open.file.attrs(Blocking::Allowed)?.file_id;
     let mut object_id = [0; 16];
     object_id[..4].copy_from_slice(&open.disk.serial_number().to_le_bytes());
     object_id[8..].copy_from_slice(&file_id.to_le_bytes());
     let object_id = Guid(object_id);
     let buffer = ObjectIdBuffer { object_id, birth_object_id: object_id, ..ObjectIdBuffer::default() };
-    Answer::whole(args, &buffer, NtStatus::INVALID_PARAMETER)
+    FsctlReply::encode_whole(args, &buffer, NtStatus::INVALID_PARAMETER)
 }
 
 /// FSCTL_GET_COMPRESSION.
-pub(super) fn compression(args: &IoctlRequest<'_>) -> Result<Answer, Stop> {
-    Answer::whole(args, &COMPRESSION_FORMAT_NONE, NtStatus::INVALID_PARAMETER)
+pub(super) fn compression(args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
+    FsctlReply::encode_whole(args, &COMPRESSION_FORMAT_NONE, NtStatus::INVALID_PARAMETER)
 }
 
 /// FSCTL_SET_COMPRESSION: files are not compressed, and may be told to stay so.
-pub(super) fn set_compression(open: &Open, input: &[u8]) -> Result<Answer, Stop> {
+pub(super) fn set_compression(open: &Open, input: &[u8]) -> Result<FsctlReply, CommandError> {
     let format = u16::decode(&mut smb_wire::Reader::new(input))?;
     open.check(AccessMask::WRITE_DATA)?;
-    if format == COMPRESSION_FORMAT_NONE { Ok(Answer::NOTHING) } else { Err(NtStatus::NOT_SUPPORTED.into()) }
+    if format == COMPRESSION_FORMAT_NONE {
+        Ok(FsctlReply::NOTHING)
+    } else {
+        Err(NtStatus::NOT_SUPPORTED.into())
+    }
 }

@@ -3,18 +3,18 @@
 mod apple;
 
 use crate::limits::TRANSACT_BYTES_MAX;
-use crate::metadata::file_info::Shown;
+use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::{Naming, Pattern, component, to_wire};
 use crate::metadata::unix;
-use crate::request::context::{Done, Ops, Stop};
-use crate::request::path_lookup::find;
+use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::path_lookup::find_name;
 use crate::state::open::Open;
-use crate::state::open::directory_cursor::{Scan, Wanted};
-use smb_wire::apple::{AppleCapabilities, ListedAttributes};
-use smb_wire::classes::listing::{DirectoryEntry, ListingWriter, is_known};
+use crate::state::open::directory_cursor::{DirectoryCursor, NameFilter};
+use smb_wire::apple::{AppleCapabilities, ReadDirAttributes};
+use smb_wire::classes::listing::{DirectoryEntry, ListingWriter, is_supported};
 use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDirectoryRequest};
 use smb_wire::types::AccessMask;
-use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
+use smb_wire::{Encode, ExternalBuffer, NtStatus, Writer};
 use std::ops::ControlFlow;
 use vfs::qos::{Kind, Transferred};
 use vfs::{Attrs, Blocking, Entry, ExtraAttrs, FileKey, FsError, Resolved};
@@ -23,45 +23,45 @@ use vfs::{Attrs, Blocking, Entry, ExtraAttrs, FileKey, FsError, Resolved};
 const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
 
 /// MS-SMB2 §3.3.5.18.
-pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let args: QueryDirectoryRequest<'_> = Ops::decode(request)?;
-    let open = ops.open(args.file_id)?;
+pub(crate) fn query(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+    let args: QueryDirectoryRequest<'_> = RequestContext::decode(request)?;
+    let open = cx.open(args.file_id)?;
     let is_posix = args.file_information_class == DirectoryClass::POSIX && open.naming == Naming::Posix;
-    if !is_known(args.file_information_class) && !is_posix {
+    if !is_supported(args.file_information_class) && !is_posix {
         return Err(NtStatus::INVALID_INFO_CLASS.into());
     }
     if !open.is_dir() {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     open.check(AccessMask::LIST_DIRECTORY)?;
-    ops.count(Kind::Read, Transferred::default());
+    cx.count_transfer(Kind::Read, Transferred::default());
     // Who has room for more is told as much as there is for others.
     let room = usize::try_from(args.output_buffer_length.min(TRANSACT_BYTES_MAX)).unwrap_or(usize::MAX);
     // The length is not 0, so that nothing stands in place of the entries.
-    OutputResponse { output: Elsewhere { offset: 0, length: 1 } }.encode(w);
+    OutputResponse { output: ExternalBuffer { offset: 0, length: 1 } }.encode(w);
     let start = w.position();
-    let mut scan = open.scan();
-    let is_first = begin(&mut scan, &args, open.naming)?;
-    let hides = ops.share_settings(&open.disk).access_based_enumeration;
-    let mut page = Page {
+    let mut cursor = open.cursor();
+    let is_first = start_scan(&mut cursor, &args, open.naming)?;
+    let access_based = cx.share_settings(&open.disk).access_based_enumeration;
+    let mut page = ReplyPage {
         listing: ListingWriter::new(args.file_information_class, w, room),
         is_single: args.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY),
         posix_device: is_posix.then(|| open.disk.serial_number()),
-        needs_attrs: hides || args.file_information_class != DirectoryClass::NAMES,
-        hides,
+        needs_attrs: access_based || args.file_information_class != DirectoryClass::NAMES,
+        hides: access_based,
         is_for_apple: args.file_information_class == DirectoryClass::ID_BOTH_DIRECTORY
-            && ops.session()?.has_promised(AppleCapabilities::SUPPORTS_READ_DIR_ATTR),
+            && cx.session()?.has_announced(AppleCapabilities::SUPPORTS_READ_DIR_ATTR),
         is_full: false,
     };
-    if !scan.is_over {
-        match scan.pattern.clone() {
-            Some(Wanted::Name(name)) => one(&open, &mut scan, &name, &mut page, w)?,
-            Some(Wanted::Pattern(pattern)) => several(&open, &mut scan, &pattern, &mut page, w)?,
+    if !cursor.at_end {
+        match cursor.filter.clone() {
+            Some(NameFilter::Name(name)) => list_single(&open, &mut cursor, &name, &mut page, w)?,
+            Some(NameFilter::Pattern(pattern)) => list_matching(&open, &mut cursor, &pattern, &mut page, w)?,
             None => return Err(NtStatus::INTERNAL_ERROR.into()),
         }
     }
     if page.listing.is_empty() {
-        return Err(Stop::Status(match (page.is_full, is_first) {
+        return Err(CommandError::Status(match (page.is_full, is_first) {
             (true, _) => NtStatus::INFO_LENGTH_MISMATCH,
             (false, true) => NtStatus::NO_SUCH_FILE,
             (false, false) => NtStatus::NO_MORE_FILES,
@@ -69,33 +69,37 @@ pub(crate) fn query(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Do
     }
     let bytes = w.position() - start;
     w.patch::<u32>(LENGTH_AT, bytes);
-    ops.count(Kind::Read, Transferred::read(bytes));
+    cx.count_transfer(Kind::Read, Transferred::read(bytes));
     Ok(NtStatus::SUCCESS)
 }
 
 /// Takes up what a request says of where to begin. Whether it is the first of its scan.
-fn begin(scan: &mut Scan, args: &QueryDirectoryRequest<'_>, naming: Naming) -> Result<bool, NtStatus> {
+fn start_scan(
+    cursor: &mut DirectoryCursor,
+    args: &QueryDirectoryRequest<'_>,
+    naming: Naming,
+) -> Result<bool, NtStatus> {
     let reopens = args.flags.contains(QueryDirectoryFlags::REOPEN);
     let restarts = reopens || args.flags.contains(QueryDirectoryFlags::RESTART_SCANS);
     if restarts {
-        (scan.cookie, scan.is_over) = (0, false);
+        (cursor.cookie, cursor.at_end) = (0, false);
     }
-    let is_first = scan.pattern.is_none() || restarts;
+    let is_first = cursor.filter.is_none() || restarts;
     // What is looked for stays, unless the scan begins anew.
-    if is_first && (!args.file_name.is_empty() || scan.pattern.is_none()) {
+    if is_first && (!args.file_name.is_empty() || cursor.filter.is_none()) {
         let wire: Vec<u16> = args.file_name.units().collect();
         let wire = if wire.is_empty() { vec![u16::from(b'*')] } else { wire };
         let pattern = Pattern::new(&wire, naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
-        scan.pattern = Some(match pattern.is_one_name() {
-            true => Wanted::Name(component(&wire, naming).map_err(|_| NtStatus::OBJECT_NAME_INVALID)?),
-            false => Wanted::Pattern(pattern),
+        cursor.filter = Some(match pattern.is_one_name() {
+            true => NameFilter::Name(component(&wire, naming).map_err(|_| NtStatus::OBJECT_NAME_INVALID)?),
+            false => NameFilter::Pattern(pattern),
         });
     }
     Ok(is_first)
 }
 
 /// A reply to be filled.
-struct Page {
+struct ReplyPage {
     listing: ListingWriter,
     is_single: bool,
     /// The number of the device that entries are of, if they are those of the POSIX extensions.
@@ -109,13 +113,19 @@ struct Page {
     is_full: bool,
 }
 
-impl Page {
+impl ReplyPage {
     /// Whether the entry was taken.
-    fn push(&mut self, name: &[u16], object: Option<Object<'_>>, file_id: u64, w: &mut Writer<'_>) -> bool {
+    fn push(
+        &mut self,
+        name: &[u16],
+        object: Option<EntryObject<'_>>,
+        file_id: u64,
+        w: &mut Writer<'_>,
+    ) -> bool {
         let is_taken = match self.posix_device {
             Some(device) => {
                 let information = match &object {
-                    Some(Object { attrs, shown, .. }) => unix::information(attrs, shown, device),
+                    Some(EntryObject { attrs, file_info, .. }) => unix::information(attrs, file_info, device),
                     None => unix::information_of_unknown(file_id, device),
                 };
                 self.listing.push_posix(&information, name, w)
@@ -128,38 +138,38 @@ impl Page {
 }
 
 /// What an entry is of.
-struct Object<'a> {
+struct EntryObject<'a> {
     attrs: &'a Attrs,
-    shown: Shown,
-    apple: Option<ListedAttributes>,
+    file_info: FileInfo,
+    apple: Option<ReadDirAttributes>,
 }
 
-impl<'a> Object<'a> {
+impl<'a> EntryObject<'a> {
     /// The file of `key`, which `name` in the directory that is open leads to.
     fn of(
         open: &Open,
-        page: &Page,
+        page: &ReplyPage,
         name: &[u8],
         (key, attrs): (&FileKey, &'a Attrs),
-        kept: &ExtraAttrs,
+        extra: &ExtraAttrs,
     ) -> Self {
         let apple = page.is_for_apple.then(|| apple::attributes(open, name, key, attrs));
-        Self { shown: Shown::of(attrs, kept), attrs, apple }
+        Self { file_info: FileInfo::of(attrs, extra), attrs, apple }
     }
 }
 
-fn entry<'a>(file_name: &'a [u16], object: Option<Object<'_>>, file_id: u64) -> DirectoryEntry<'a> {
-    let (shown, apple) = object.map_or_else(Default::default, |object| (object.shown, object.apple));
+fn entry<'a>(file_name: &'a [u16], object: Option<EntryObject<'_>>, file_id: u64) -> DirectoryEntry<'a> {
+    let (file_info, apple) = object.map_or_else(Default::default, |object| (object.file_info, object.apple));
     DirectoryEntry {
-        creation_time: shown.created,
-        last_access_time: shown.accessed,
-        last_write_time: shown.written,
-        change_time: shown.changed,
-        end_of_file: shown.size,
-        allocation_size: shown.allocation,
-        file_attributes: shown.attributes,
+        creation_time: file_info.created,
+        last_access_time: file_info.accessed,
+        last_write_time: file_info.written,
+        change_time: file_info.changed,
+        end_of_file: file_info.size,
+        allocation_size: file_info.allocation,
+        file_attributes: file_info.attributes,
         ea_size: 0,
-        reparse_tag: shown.reparse_tag.unwrap_or_default(),
+        reparse_tag: file_info.reparse_tag.unwrap_or_default(),
         file_id,
         apple,
         file_name,
@@ -167,44 +177,50 @@ fn entry<'a>(file_name: &'a [u16], object: Option<Object<'_>>, file_id: u64) -> 
 }
 
 /// The one entry that has a name.
-fn one(open: &Open, scan: &mut Scan, name: &[u8], page: &mut Page, w: &mut Writer<'_>) -> Result<(), Stop> {
+fn list_single(
+    open: &Open,
+    cursor: &mut DirectoryCursor,
+    name: &[u8],
+    page: &mut ReplyPage,
+    w: &mut Writer<'_>,
+) -> Result<(), CommandError> {
     let dir = Resolved { file: open.file.clone(), attrs: open.file.attrs(Blocking::Allowed)? };
-    let (stored, found) = match find(&dir, &open.disk.caller, name, open.naming) {
+    let (stored, found) = match find_name(&dir, &open.disk.caller, name, open.naming) {
         Err(FsError::NotFound) => {
-            scan.is_over = true;
+            cursor.at_end = true;
             return Ok(());
         }
         found => found?,
     };
     let disk = &open.disk;
     if page.hides && !disk.export.is_visible(&found.file.key(), &found.attrs, &disk.caller)? {
-        scan.is_over = true;
+        cursor.at_end = true;
         return Ok(());
     }
     let wire = to_wire(&stored, open.naming).ok_or(NtStatus::OBJECT_NAME_INVALID)?;
-    let kept = found.file.extra_attrs(&found.attrs, Blocking::Allowed)?;
-    let object = Object::of(open, page, &stored, (&found.file.key(), &found.attrs), &kept);
-    scan.is_over = page.push(&wire, Some(object), found.attrs.file_id, w);
+    let extra = found.file.extra_attrs(&found.attrs, Blocking::Allowed)?;
+    let object = EntryObject::of(open, page, &stored, (&found.file.key(), &found.attrs), &extra);
+    cursor.at_end = page.push(&wire, Some(object), found.attrs.file_id, w);
     Ok(())
 }
 
 /// As many entries as there is room for, from where the scan is.
-fn several(
+fn list_matching(
     open: &Open,
-    scan: &mut Scan,
+    cursor: &mut DirectoryCursor,
     pattern: &Pattern,
-    page: &mut Page,
+    page: &mut ReplyPage,
     w: &mut Writer<'_>,
-) -> Result<(), Stop> {
+) -> Result<(), CommandError> {
     let (caller, export) = (&open.disk.caller, &open.disk.export);
     // Attributes of the directory above do not come with the entries. What is above a share is not told.
-    let above: &[u8] = if open.place().path.is_empty() { b"." } else { b".." };
+    let above: &[u8] = if open.entry_path().path.is_empty() { b"." } else { b".." };
     let parent = match open.file.open_dir(caller, Blocking::Allowed) {
         Ok(dir) if page.needs_attrs => dir.lookup(above, Blocking::Allowed).ok(),
         _ => None,
     };
     let parent = parent.map(|found| (found.file.key(), found.attrs));
-    let (mut cookie, needs_attrs) = (scan.cookie, page.needs_attrs);
+    let (mut cookie, needs_attrs) = (cursor.cookie, page.needs_attrs);
     let mut take = |entry: &Entry<'_>| {
         if page.is_single && !page.listing.is_empty() {
             return ControlFlow::Break(());
@@ -223,8 +239,8 @@ fn several(
             }
             // What went away meanwhile has nothing that could be shown.
             let object = object.map(|(key, attrs)| {
-                let kept = export.extra_attrs(key, attrs).unwrap_or_default();
-                Object::of(open, page, entry.name, (key, attrs), &kept)
+                let extra = export.extra_attrs(key, attrs).unwrap_or_default();
+                EntryObject::of(open, page, entry.name, (key, attrs), &extra)
             });
             if !page.push(&wire, object, entry.file_id, w) {
                 return ControlFlow::Break(());
@@ -236,10 +252,10 @@ fn several(
     // Names are compared before anybody looks at their files.
     let is_wanted = |name: &[u8]| to_wire(name, open.naming).is_some_and(|wire| pattern.matches(&wire));
     let listed = match pattern.is_everything() {
-        true => open.file.read_dir(caller, scan.cookie, needs_attrs, &mut take)?,
-        false => open.file.read_dir_of(caller, (scan.cookie, needs_attrs), &is_wanted, &mut take)?,
+        true => open.file.read_dir(caller, cursor.cookie, needs_attrs, &mut take)?,
+        false => open.file.read_dir_of(caller, (cursor.cookie, needs_attrs), &is_wanted, &mut take)?,
     };
-    scan.cookie = cookie;
-    scan.is_over = listed.at_end;
+    cursor.cookie = cookie;
+    cursor.at_end = listed.at_end;
     Ok(())
 }

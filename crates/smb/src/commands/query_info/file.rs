@@ -2,11 +2,11 @@
 
 use super::info::Info;
 use super::streams;
-use crate::commands::extended_attributes::{self, Listed};
-use crate::metadata::file_info::Shown;
+use crate::commands::extended_attributes::{self, EaList};
+use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::{Naming, stream_to_wire, to_wire};
 use crate::metadata::unix;
-use crate::request::context::{Ops, Stop};
+use crate::request::context::{CommandError, RequestContext};
 use crate::state::open::Open;
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{
@@ -27,9 +27,13 @@ const NAME_FIXED: usize = 8;
 /// Bytes of `FileAlternateNameInformation` that a client must have room for.
 const ALTERNATE_NAME_FIXED: u32 = 4;
 
-pub(super) fn query(ops: &mut Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>) -> Result<Info, Stop> {
+pub(super) fn query(
+    cx: &mut RequestContext<'_>,
+    open: &Open,
+    args: &QueryInfoRequest<'_>,
+) -> Result<Info, CommandError> {
     let class = FileClass(args.file_info_class);
-    ask_before_telling(ops, open, class)?;
+    recall_writers(cx, open, class)?;
     // Whatever tells of attributes needs the right to read them; what else there is, an open is enough for.
     let tells_attributes = matches!(
         class,
@@ -43,24 +47,24 @@ pub(super) fn query(ops: &mut Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>)
         open.check(AccessMask::READ_ATTRIBUTES)?;
     }
     // What a message opens and then asks for need not be looked at twice.
-    let attrs = ops.told.map_or_else(|| open.file.attrs(ops.blocking), Ok)?;
-    let kept =
-        if tells_attributes { open.file.extra_attrs(&attrs, ops.blocking)? } else { ExtraAttrs::default() };
-    let shown = open.shown_with(&attrs, &kept);
+    let attrs = cx.attrs_at_open.map_or_else(|| open.file.attrs(cx.blocking), Ok)?;
+    let extra =
+        if tells_attributes { open.file.extra_attrs(&attrs, cx.blocking)? } else { ExtraAttrs::default() };
+    let file_info = open.file_info_with(&attrs, &extra);
     let room = args.output_buffer_length;
     Ok(match class {
-        FileClass::BASIC => Info::fixed(&basic(&shown)),
-        FileClass::STANDARD => Info::fixed(&standard(open, &attrs, &shown)),
+        FileClass::BASIC => Info::fixed(&basic(&file_info)),
+        FileClass::STANDARD => Info::fixed(&standard(open, &attrs, &file_info)),
         FileClass::INTERNAL => Info::fixed(&InternalInformation { index_number: attrs.file_id }),
         FileClass::EA => {
-            Info::fixed(&EaInformation { ea_size: extended_attributes::size(ops, open, &attrs)? })
+            Info::fixed(&EaInformation { ea_size: extended_attributes::size(cx, open, &attrs)? })
         }
         FileClass::ACCESS => Info::fixed(&AccessInformation { access_flags: open.granted }),
         FileClass::POSITION => Info::fixed(&position(open)),
         FileClass::MODE => Info::fixed(&ModeInformation { mode: open.mode() }),
         FileClass::ALIGNMENT => Info::fixed(&AlignmentInformation::default()),
-        FileClass::ALL => all(open, &attrs, &shown, extended_attributes::size(ops, open, &attrs)?)?,
-        FileClass::NORMALIZED_NAME if !ops.speaks(Dialect::SMB311) => {
+        FileClass::ALL => all(open, &attrs, &file_info, extended_attributes::size(cx, open, &attrs)?)?,
+        FileClass::NORMALIZED_NAME if !cx.has_dialect(Dialect::SMB311) => {
             // MS-SMB2 §3.3.5.20.1.
             return Err(NtStatus::NOT_SUPPORTED.into());
         }
@@ -73,29 +77,29 @@ pub(super) fn query(ops: &mut Ops<'_>, open: &Open, args: &QueryInfoRequest<'_>)
         }
         // No file has a second name of eight and three characters.
         FileClass::ALTERNATE_NAME => return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into()),
-        FileClass::NETWORK_OPEN => Info::fixed(&network_open(&shown)),
+        FileClass::NETWORK_OPEN => Info::fixed(&network_open(&file_info)),
         FileClass::ATTRIBUTE_TAG => Info::fixed(&AttributeTagInformation {
-            file_attributes: shown.attributes,
-            reparse_tag: shown.reparse_tag.unwrap_or_default(),
+            file_attributes: file_info.attributes,
+            reparse_tag: file_info.reparse_tag.unwrap_or_default(),
         }),
-        FileClass::STREAM => streams::query(ops, open, room)?,
+        FileClass::STREAM => streams::query(cx, open, room)?,
         FileClass::COMPRESSION => Info::fixed(&CompressionInformation {
-            compressed_file_size: shown.size,
+            compressed_file_size: file_info.size,
             ..CompressionInformation::default()
         }),
         FileClass::FULL_EA => {
-            let Listed { bytes, is_cut } = extended_attributes::query(ops, open, args)?;
+            let EaList { bytes, is_cut } = extended_attributes::query(cx, open, args)?;
             Info { bytes, fixed: 0, is_cut }
         }
         FileClass::POSIX if open.naming == Naming::Posix => {
-            Info::fixed(&unix::information(&attrs, &shown, open.disk.serial_number()))
+            Info::fixed(&unix::information(&attrs, &file_info, open.disk.serial_number()))
         }
         _ => return Err(NtStatus::INVALID_INFO_CLASS.into()),
     })
 }
 
 /// Asks who may have written to a file without saying so, where that would show.
-fn ask_before_telling(ops: &mut Ops<'_>, open: &Open, class: FileClass) -> Result<(), Stop> {
+fn recall_writers(cx: &mut RequestContext<'_>, open: &Open, class: FileClass) -> Result<(), CommandError> {
     let shows = matches!(
         class,
         FileClass::BASIC
@@ -110,26 +114,26 @@ fn ask_before_telling(ops: &mut Ops<'_>, open: &Open, class: FileClass) -> Resul
         return Ok(());
     }
     match open.file.recall_writers(open.disk.caller.by) {
-        Err(FsError::Wait(Wait::Recall)) => Err(ops.wait_for_io(open, IoKind::ReadAttrs, Span::ALL)),
-        asked => Ok(asked?),
+        Err(FsError::Wait(Wait::Recall)) => Err(cx.wait_for_io(open, IoKind::ReadAttrs, Span::ALL)),
+        recalled => Ok(recalled?),
     }
 }
 
-fn basic(shown: &Shown) -> BasicInformation {
+fn basic(file_info: &FileInfo) -> BasicInformation {
     BasicInformation {
-        creation_time: shown.created,
-        last_access_time: shown.accessed,
-        last_write_time: shown.written,
-        change_time: shown.changed,
-        file_attributes: shown.attributes,
+        creation_time: file_info.created,
+        last_access_time: file_info.accessed,
+        last_write_time: file_info.written,
+        change_time: file_info.changed,
+        file_attributes: file_info.attributes,
     }
 }
 
-fn standard(open: &Open, attrs: &Attrs, shown: &Shown) -> StandardInformation {
+fn standard(open: &Open, attrs: &Attrs, file_info: &FileInfo) -> StandardInformation {
     let (delete_pending, goes_by_name) = open.pending_deletion();
     StandardInformation {
-        allocation_size: shown.allocation,
-        end_of_file: shown.size,
+        allocation_size: file_info.allocation,
+        end_of_file: file_info.size,
         // The one that is to be deleted counts no more (MS-FSA §2.1.5.12.27).
         number_of_links: attrs.links.saturating_sub(u32::from(goes_by_name)),
         delete_pending,
@@ -137,15 +141,15 @@ fn standard(open: &Open, attrs: &Attrs, shown: &Shown) -> StandardInformation {
     }
 }
 
-fn network_open(shown: &Shown) -> NetworkOpenInformation {
+fn network_open(file_info: &FileInfo) -> NetworkOpenInformation {
     NetworkOpenInformation {
-        creation_time: shown.created,
-        last_access_time: shown.accessed,
-        last_write_time: shown.written,
-        change_time: shown.changed,
-        allocation_size: shown.allocation,
-        end_of_file: shown.size,
-        file_attributes: shown.attributes,
+        creation_time: file_info.created,
+        last_access_time: file_info.accessed,
+        last_write_time: file_info.written,
+        change_time: file_info.changed,
+        allocation_size: file_info.allocation,
+        end_of_file: file_info.size,
+        file_attributes: file_info.attributes,
     }
 }
 
@@ -153,11 +157,11 @@ fn position(open: &Open) -> PositionInformation {
     PositionInformation { current_byte_offset: open.position() }
 }
 
-fn all(open: &Open, attrs: &Attrs, shown: &Shown, ea_size: u32) -> Result<Info, Stop> {
+fn all(open: &Open, attrs: &Attrs, file_info: &FileInfo, ea_size: u32) -> Result<Info, CommandError> {
     let name = path_of(open, "\\")?;
     let all = AllInformation {
-        basic: basic(shown),
-        standard: standard(open, attrs, shown),
+        basic: basic(file_info),
+        standard: standard(open, attrs, file_info),
         internal: InternalInformation { index_number: attrs.file_id },
         ea: EaInformation { ea_size },
         access: AccessInformation { access_flags: open.granted },
@@ -172,14 +176,14 @@ fn all(open: &Open, attrs: &Attrs, shown: &Shown, ea_size: u32) -> Result<Info, 
 /// The path of a file from the root of its share, in UTF-16, behind `root`.
 fn path_of(open: &Open, root: &str) -> Result<Vec<u8>, NtStatus> {
     let mut units: Vec<u16> = root.encode_utf16().collect();
-    let place = open.place();
-    for (i, name) in place.path.iter().enumerate() {
+    let entry_path = open.entry_path();
+    for (i, name) in entry_path.path.iter().enumerate() {
         if i > 0 {
             units.push(u16::from(b'\\'));
         }
         units.extend(to_wire(name, Naming::Windows).ok_or(NtStatus::OBJECT_NAME_INVALID)?);
     }
-    if let Some(stream) = &place.stream {
+    if let Some(stream) = &entry_path.stream {
         units.push(u16::from(b':'));
         units.extend(stream_to_wire(stream).ok_or(NtStatus::OBJECT_NAME_INVALID)?);
     }

@@ -2,9 +2,9 @@
 
 use super::info::Info;
 use crate::limits::IO_BYTES_MAX;
-use crate::metadata::file_info::Shown;
+use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::Naming;
-use crate::request::context::{Ops, Stop};
+use crate::request::context::{CommandError, RequestContext};
 use crate::state::open::Open;
 use smb_wire::classes::FileSystemClass;
 use smb_wire::classes::file_system::{
@@ -27,14 +27,14 @@ const ATTRIBUTE_FIXED: usize = 16;
 /// What clients take for a file system that can what ours can.
 const FILE_SYSTEM_NAME: &str = "NTFS";
 
-pub(super) fn query(ops: &Ops<'_>, open: &Open, class: u8) -> Result<Info, Stop> {
+pub(super) fn query(cx: &RequestContext<'_>, open: &Open, class: u8) -> Result<Info, CommandError> {
     let volume = open.file.volume();
     Ok(match FileSystemClass(class) {
         FileSystemClass::VOLUME => {
-            let root = open.disk.export.root().attrs(ops.blocking)?;
+            let root = open.disk.export.root().attrs(cx.blocking)?;
             let label = utf16_bytes(volume.name());
             let volume = VolumeInformation {
-                volume_creation_time: Shown::of(&root, &ExtraAttrs::default()).created,
+                volume_creation_time: FileInfo::of(&root, &ExtraAttrs::default()).created,
                 volume_serial_number: open.disk.serial_number(),
                 volume_label: Utf16::new(&label)?,
                 supports_objects: false,
@@ -42,7 +42,7 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, class: u8) -> Result<Info, Stop>
             Info::with_name(&volume, VOLUME_FIXED)
         }
         FileSystemClass::SIZE => {
-            let stat = stat(ops, open)?;
+            let stat = stat(cx, open)?;
             Info::fixed(&SizeInformation {
                 total_allocation_units: stat.bytes_total / UNIT_BYTES,
                 available_allocation_units: stat.bytes_available / UNIT_BYTES,
@@ -51,7 +51,7 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, class: u8) -> Result<Info, Stop>
             })
         }
         FileSystemClass::FULL_SIZE => {
-            let stat = stat(ops, open)?;
+            let stat = stat(cx, open)?;
             Info::fixed(&FullSizeInformation {
                 total_allocation_units: stat.bytes_total / UNIT_BYTES,
                 caller_available_allocation_units: stat.bytes_available / UNIT_BYTES,
@@ -91,13 +91,13 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, class: u8) -> Result<Info, Stop>
             object_id[..4].copy_from_slice(&open.disk.serial_number().to_le_bytes());
             Info::fixed(&ObjectIdInformation { object_id: Guid(object_id) })
         }
-        FileSystemClass::POSIX if open.naming == Naming::Posix => Info::fixed(&posix(ops, open)?),
+        FileSystemClass::POSIX if open.naming == Naming::Posix => Info::fixed(&posix(cx, open)?),
         _ => return Err(NtStatus::INVALID_INFO_CLASS.into()),
     })
 }
 
-fn posix(ops: &Ops<'_>, open: &Open) -> Result<FileSystemPosixInformation, Stop> {
-    let stat = stat(ops, open)?;
+fn posix(cx: &RequestContext<'_>, open: &Open) -> Result<FileSystemPosixInformation, CommandError> {
+    let stat = stat(cx, open)?;
     Ok(FileSystemPosixInformation {
         optimal_transfer_size: IO_BYTES_MAX,
         block_size: PHYSICAL_SECTOR_BYTES,
@@ -145,9 +145,9 @@ fn trim(volume: &Volume) -> SectorSizeFlags {
     }
 }
 
-fn stat(ops: &Ops<'_>, open: &Open) -> Result<FsStat, Stop> {
-    match ops.blocking {
-        Blocking::Never => Err(Stop::WouldBlock),
+fn stat(cx: &RequestContext<'_>, open: &Open) -> Result<FsStat, CommandError> {
+    match cx.blocking {
+        Blocking::Never => Err(CommandError::WouldBlock),
         Blocking::Allowed => Ok(open.file.volume().stat()?),
     }
 }

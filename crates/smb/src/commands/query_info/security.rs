@@ -4,7 +4,7 @@ use super::info::Info;
 use crate::metadata::acl;
 use crate::metadata::mode_descriptor::Classes;
 use crate::metadata::unix;
-use crate::request::context::{Ops, Stop};
+use crate::request::context::{CommandError, RequestContext};
 use crate::state::open::Open;
 use smb_wire::NtStatus;
 use smb_wire::apple::AppleCapabilities;
@@ -18,26 +18,30 @@ const READ: SecurityInformation = SecurityInformation(
 );
 
 /// MS-FSA §2.1.5.14.
-pub(super) fn query(ops: &Ops<'_>, open: &Open, wanted: SecurityInformation) -> Result<Info, Stop> {
-    if wanted.contains(SecurityInformation::SACL) {
+pub(super) fn query(
+    cx: &RequestContext<'_>,
+    open: &Open,
+    requested: SecurityInformation,
+) -> Result<Info, CommandError> {
+    if requested.contains(SecurityInformation::SACL) {
         // Nobody here has the privilege to see what is recorded.
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    if wanted.intersects(READ) {
+    if requested.intersects(READ) {
         open.check(AccessMask::READ_CONTROL)?;
     }
-    let attrs = open.file.attrs(ops.blocking)?;
-    let list = open.file.acl(&attrs, ops.blocking)?;
-    let classes = Classes::of(&*ops.service.resolver, attrs.uid, attrs.gid)?;
+    let attrs = open.file.attrs(cx.blocking)?;
+    let list = open.file.acl(&attrs, cx.blocking)?;
+    let classes = Classes::of(&*cx.service.resolver, attrs.uid, attrs.gid)?;
     let (control, dacl) = match list {
-        _ if !wanted.contains(SecurityInformation::DACL) => (Control::empty(), None),
-        Some(list) => acl::to_wire(&*ops.service.resolver, &list)?,
+        _ if !requested.contains(SecurityInformation::DACL) => (Control::empty(), None),
+        Some(list) => acl::to_wire(&*cx.service.resolver, &list)?,
         None => {
-            let mut entries = match open.file.posix_acl(&attrs, ops.blocking)? {
-                Some(acl) => classes.entries_of_list(&*ops.service.resolver, &attrs, &acl)?,
+            let mut entries = match open.file.posix_acl(&attrs, cx.blocking)? {
+                Some(acl) => classes.entries_of_list(&*cx.service.resolver, &attrs, &acl)?,
                 None => classes.entries(&attrs),
             };
-            if ops.session()?.has_promised(AppleCapabilities::SUPPORTS_NFS_ACE) {
+            if cx.session()?.has_announced(AppleCapabilities::SUPPORTS_NFS_ACE) {
                 entries.extend(unix::entries_of(&attrs));
             }
             (Control::DACL_PROTECTED, Acl::new(entries))
@@ -45,8 +49,8 @@ pub(super) fn query(ops: &Ops<'_>, open: &Open, wanted: SecurityInformation) -> 
     };
     Ok(Info::fixed(&SecurityDescriptor {
         control,
-        owner: wanted.contains(SecurityInformation::OWNER).then_some(classes.owner),
-        group: wanted.contains(SecurityInformation::GROUP).then_some(classes.group),
+        owner: requested.contains(SecurityInformation::OWNER).then_some(classes.owner),
+        group: requested.contains(SecurityInformation::GROUP).then_some(classes.group),
         sacl: None,
         dacl,
     }))

@@ -2,7 +2,7 @@
 
 use super::info::Info;
 use crate::metadata::names::{DATA, stream_to_wire};
-use crate::request::context::{Ops, Stop};
+use crate::request::context::{CommandError, RequestContext};
 use crate::state::open::Open;
 use smb_wire::chain::ChainWriter;
 use smb_wire::classes::file::StreamInformation;
@@ -16,9 +16,9 @@ const ALIGNMENT: usize = 8;
 const FIXED: usize = 24;
 
 /// The data, which a directory has not, and what has a name; as many as `room` bytes have room for.
-pub(super) fn query(ops: &Ops<'_>, open: &Open, room: u32) -> Result<Info, Stop> {
-    if ops.blocking == Blocking::Never {
-        return Err(Stop::WouldBlock);
+pub(super) fn query(cx: &RequestContext<'_>, open: &Open, room: u32) -> Result<Info, CommandError> {
+    if cx.blocking == Blocking::Never {
+        return Err(CommandError::WouldBlock);
     }
     let file = open.file.of_stream();
     let attrs = file.attrs(Blocking::Allowed)?;

@@ -7,9 +7,9 @@ mod streams;
 
 use super::create::check_room;
 use super::extended_attributes;
-use crate::metadata::file_info::{KEPT, WRITE_BITS, kept_flags};
+use crate::metadata::file_info::{STORED, WRITE_BITS, stored_flags};
 use crate::metadata::names::Naming;
-use crate::request::context::{Done, Ops, Stop};
+use crate::request::context::{CommandError, CommandResult, RequestContext};
 use crate::request::payload;
 use crate::state::open::Open;
 use crate::status::of_conflict;
@@ -36,38 +36,43 @@ use vfs::{
 const OWNER_WRITE: u32 = 0o200;
 
 /// MS-SMB2 §3.3.5.21.
-pub(crate) fn set(ops: &mut Ops<'_>, request: &[u8], w: &mut Writer<'_>) -> Done {
-    let args: SetInfoRequest<'_> = Ops::decode(request)?;
-    let open = ops.open(args.file_id)?;
+pub(crate) fn set(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+    let args: SetInfoRequest<'_> = RequestContext::decode(request)?;
+    let open = cx.open(args.file_id)?;
     match args.info_type {
-        InfoType::FILE => set_file(ops, &open, FileClass(args.file_info_class), args.buffer)?,
-        InfoType::SECURITY => security::set(ops, &open, args.additional_information, args.buffer)?,
+        InfoType::FILE => set_file(cx, &open, FileClass(args.file_info_class), args.buffer)?,
+        InfoType::SECURITY => security::set(cx, &open, args.additional_information, args.buffer)?,
         InfoType::FILESYSTEM | InfoType::QUOTA => {
             return Err(NtStatus::NOT_SUPPORTED.into());
         }
         _ => return Err(NtStatus::INVALID_PARAMETER.into()),
     }
-    if payload::is_data(args.info_type, args.file_info_class) {
-        ops.stats.count_listed(Transferred::written(args.buffer.len()));
+    if payload::is_user_data(args.info_type, args.file_info_class) {
+        cx.stats.count_listed(Transferred::written(args.buffer.len()));
     }
-    ops.reply(w, &SetInfoResponse)
+    cx.reply(w, &SetInfoResponse)
 }
 
-fn set_file(ops: &mut Ops<'_>, open: &Arc<Open>, class: FileClass, bytes: &[u8]) -> Result<(), Stop> {
+fn set_file(
+    cx: &mut RequestContext<'_>,
+    open: &Arc<Open>,
+    class: FileClass,
+    bytes: &[u8],
+) -> Result<(), CommandError> {
     match class {
-        FileClass::BASIC => set_basic(ops, open, &decode(bytes)?),
-        FileClass::END_OF_FILE => set_size(ops, open, size(bytes)?),
-        FileClass::ALLOCATION => set_allocation(ops, open, size(bytes)?),
+        FileClass::BASIC => set_basic(cx, open, &decode(bytes)?),
+        FileClass::END_OF_FILE => set_size(cx, open, size(bytes)?),
+        FileClass::ALLOCATION => set_allocation(cx, open, size(bytes)?),
         FileClass::DISPOSITION => {
             let disposition: DispositionInformation = decode(bytes)?;
-            dispose(ops, open, disposition.delete_pending, false)
+            set_disposition(cx, open, disposition.delete_pending, false)
         }
         FileClass::DISPOSITION_EX => {
             let flags = decode::<DispositionInformationEx>(bytes)?.flags;
             let ignores_read_only = flags.contains(DispositionFlags::IGNORE_READONLY_ATTRIBUTE);
-            dispose(ops, open, flags.contains(DispositionFlags::DELETE), ignores_read_only)
+            set_disposition(cx, open, flags.contains(DispositionFlags::DELETE), ignores_read_only)
         }
-        FileClass::RENAME => rename::rename(ops, open, &decode(bytes)?, false),
+        FileClass::RENAME => rename::rename(cx, open, &decode(bytes)?, false),
         FileClass::RENAME_EX => {
             let ex: RenameInformationEx<'_> = decode(bytes)?;
             let rename = RenameInformation {
@@ -76,9 +81,9 @@ fn set_file(ops: &mut Ops<'_>, open: &Arc<Open>, class: FileClass, bytes: &[u8])
                 file_name: ex.file_name,
             };
             let ignores_read_only = ex.flags.contains(RenameFlags::IGNORE_READONLY_ATTRIBUTE);
-            rename::rename(ops, open, &rename, ignores_read_only)
+            rename::rename(cx, open, &rename, ignores_read_only)
         }
-        FileClass::LINK => rename::link(ops, open, &decode(bytes)?),
+        FileClass::LINK => rename::link(cx, open, &decode(bytes)?),
         FileClass::POSITION => {
             let PositionInformation { current_byte_offset } = decode(bytes)?;
             i64::try_from(current_byte_offset).map_err(|_| NtStatus::INVALID_PARAMETER)?;
@@ -86,7 +91,7 @@ fn set_file(ops: &mut Ops<'_>, open: &Arc<Open>, class: FileClass, bytes: &[u8])
             Ok(())
         }
         FileClass::MODE => set_mode(open, decode::<ModeInformation>(bytes)?.mode),
-        FileClass::FULL_EA => extended_attributes::set(ops, open, bytes),
+        FileClass::FULL_EA => extended_attributes::set(cx, open, bytes),
         // Who has not written bytes must not get to read them: Windows asks for a privilege here.
         FileClass::VALID_DATA_LENGTH => Err(NtStatus::PRIVILEGE_NOT_HELD.into()),
         _ => Err(NtStatus::INVALID_INFO_CLASS.into()),
@@ -94,11 +99,11 @@ fn set_file(ops: &mut Ops<'_>, open: &Arc<Open>, class: FileClass, bytes: &[u8])
 }
 
 /// How data is read and written may change, but not whether that is synchronous, nor what goes past caches.
-fn set_mode(open: &Open, mode: Mode) -> Result<(), Stop> {
+fn set_mode(open: &Open, mode: Mode) -> Result<(), CommandError> {
     let synchronous = Mode::SYNCHRONOUS_IO_ALERT | Mode::SYNCHRONOUS_IO_NONALERT;
     let settable = Mode::WRITE_THROUGH | Mode::SEQUENTIAL_ONLY | synchronous;
-    let (had, wants) = (open.mode().and(synchronous), mode.and(synchronous));
-    let stays = had.is_empty() == wants.is_empty() && wants != synchronous;
+    let (old_flags, wants) = (open.mode().and(synchronous), mode.and(synchronous));
+    let stays = old_flags.is_empty() == wants.is_empty() && wants != synchronous;
     if !mode.without(settable).is_empty() || !stays {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
@@ -116,47 +121,49 @@ fn size(bytes: &[u8]) -> Result<u64, NtStatus> {
 }
 
 /// Asks those who cache the data past `size`, as who writes there does.
-fn ask_to_write(ops: &mut Ops<'_>, open: &Open, size: u64) -> Result<(), Stop> {
+fn recall_caches_past(cx: &mut RequestContext<'_>, open: &Open, size: u64) -> Result<(), CommandError> {
     let (by, stream, span) = (Requester::Open(open.claim()), open.file.stream(), Span::to_end(size));
     let io = Io { by, stream, kind: IoKind::Write, span, waits: false };
     match open.file.claim(&Request::Io(io)) {
         Verdict::Granted(_) => Ok(()),
-        Verdict::Refused(Conflict::Recalling) => Err(ops.wait_for_io(open, IoKind::Write, span)),
-        Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
-        Verdict::Wait(_) => Err(Stop::Delayed),
+        Verdict::Refused(Conflict::Recalling) => Err(cx.wait_for_io(open, IoKind::Write, span)),
+        Verdict::Refused(conflict) => {
+            Err(of_conflict(conflict).map_or(CommandError::Delayed, CommandError::Status))
+        }
+        Verdict::Wait(_) => Err(CommandError::Delayed),
     }
 }
 
 /// MS-FSA §2.1.5.15.1: a file that is to have less room than it has bytes is cut.
-fn set_allocation(ops: &mut Ops<'_>, open: &Open, allocation: u64) -> Result<(), Stop> {
+fn set_allocation(cx: &mut RequestContext<'_>, open: &Open, allocation: u64) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_DATA)?;
     // Directories and other files without data have no room.
     let opened = open.opened().ok_or(NtStatus::INVALID_PARAMETER)?;
     let Attrs { size, used, .. } = open.file.attrs(Blocking::Allowed)?;
     if allocation < size {
-        return set_size(ops, open, allocation);
+        return set_size(cx, open, allocation);
     }
     check_room(&open.file, allocation.saturating_sub(used))?;
-    match opened.preallocate(allocation, Stability::Unstable, ops.pending) {
-        Err(FsError::Wait(Wait::Recall)) => Err(ops.wait_for_io(open, IoKind::Write, Span::to_end(size))),
+    match opened.preallocate(allocation, Stability::Unstable, cx.pending) {
+        Err(FsError::Wait(Wait::Recall)) => Err(cx.wait_for_io(open, IoKind::Write, Span::to_end(size))),
         // Storage is taken when data are written.
-        Err(FsError::NotSupported) => ask_to_write(ops, open, size),
+        Err(FsError::NotSupported) => recall_caches_past(cx, open, size),
         change => {
-            open.keep_written(&change?, ops.pending)?;
+            open.restore_modified(&change?, cx.pending)?;
             open.tell_modified(ChangeMask::SIZE);
             Ok(())
         }
     }
 }
 
-fn set_size(ops: &mut Ops<'_>, open: &Open, size: u64) -> Result<(), Stop> {
+fn set_size(cx: &mut RequestContext<'_>, open: &Open, size: u64) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_DATA)?;
     let opened = open.opened().ok_or(NtStatus::INVALID_PARAMETER)?;
     let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
-    match opened.set_attrs(&open.disk.caller, &set, ops.pending) {
-        Err(FsError::Wait(Wait::Recall)) => Err(ops.wait_for_io(open, IoKind::Write, Span::to_end(size))),
+    match opened.set_attrs(&open.disk.caller, &set, cx.pending) {
+        Err(FsError::Wait(Wait::Recall)) => Err(cx.wait_for_io(open, IoKind::Write, Span::to_end(size))),
         change => {
-            open.keep_written(&change?, ops.pending)?;
+            open.restore_modified(&change?, cx.pending)?;
             open.tell_modified(ChangeMask::SIZE | ChangeMask::MODIFIED);
             Ok(())
         }
@@ -164,7 +171,7 @@ fn set_size(ops: &mut Ops<'_>, open: &Open, size: u64) -> Result<(), Stop> {
 }
 
 /// MS-FSA §2.1.5.15.2.
-fn set_basic(ops: &mut Ops<'_>, open: &Open, basic: &BasicInformation) -> Result<(), Stop> {
+fn set_basic(cx: &mut RequestContext<'_>, open: &Open, basic: &BasicInformation) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_ATTRIBUTES)?;
     let attributes = basic.file_attributes;
     let is_of_dir = open.base_type == FileType::Directory;
@@ -179,52 +186,53 @@ fn set_basic(ops: &mut Ops<'_>, open: &Open, basic: &BasicInformation) -> Result
     }
     let caller = &open.disk.caller;
     let attrs = open.file.attrs(Blocking::Allowed)?;
-    let kept = open.file.extra_attrs(&attrs, Blocking::Allowed)?;
+    let extra = open.file.extra_attrs(&attrs, Blocking::Allowed)?;
     // Who says that a file is not read-only wants somebody to be able to write it.
     let frees = !attributes.is_empty() && !attributes.contains(FileAttributes::READONLY);
     let frees =
-        frees && open.base_type == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !kept.is_listed;
+        frees && open.base_type == FileType::Regular && attrs.mode & WRITE_BITS == 0 && !extra.is_listed;
     let set = SetAttrs {
         mode: frees.then_some(attrs.mode | OWNER_WRITE),
-        accessed: given(basic.last_access_time).map(SetTime::To),
-        modified: given(basic.last_write_time).map(SetTime::To),
+        accessed: settable_time(basic.last_access_time).map(SetTime::To),
+        modified: settable_time(basic.last_write_time).map(SetTime::To),
         ..SetAttrs::default()
     };
     if !set.is_empty() {
-        open.set_times(&set, ops.pending)?;
+        open.set_times(&set, cx.pending)?;
     }
-    let flags = new_flags(open.base_type, &kept, attributes);
-    let born = given(basic.creation_time).or(kept.born);
-    keep_time(&open.keeps_written, basic.last_write_time);
-    keep_time(&open.keeps_changed, basic.change_time);
-    let sets = !set.is_empty() || (flags, born) != (kept.flags, kept.born);
-    let stays = (sets && open.keeps_changed.load(Ordering::Relaxed)).then(|| kept.changed(&attrs));
-    let changed = given(basic.change_time).or(stays);
-    if (flags, born) != (kept.flags, kept.born) || changed.is_some() {
-        let new = |kept: &mut ExtraAttrs| (kept.flags, kept.born, kept.set_changed) = (flags, born, changed);
-        match open.file.update_extra_attrs(caller, new, ops.pending) {
+    let flags = new_flags(open.base_type, &extra, attributes);
+    let born = settable_time(basic.creation_time).or(extra.born);
+    set_time_sticky(&open.user_set_modified, basic.last_write_time);
+    set_time_sticky(&open.user_set_changed, basic.change_time);
+    let sets = !set.is_empty() || (flags, born) != (extra.flags, extra.born);
+    let stays = (sets && open.user_set_changed.load(Ordering::Relaxed)).then(|| extra.changed(&attrs));
+    let changed = settable_time(basic.change_time).or(stays);
+    if (flags, born) != (extra.flags, extra.born) || changed.is_some() {
+        let new =
+            |extra: &mut ExtraAttrs| (extra.flags, extra.born, extra.set_changed) = (flags, born, changed);
+        match open.file.update_extra_attrs(caller, new, cx.pending) {
             // A file that cannot have them is none the worse.
             Err(FsError::NotSupported) => {}
             done => _ = done?,
         }
     }
-    open.tell_modified(changes(basic));
+    open.tell_modified(change_mask(basic));
     Ok(())
 }
 
 /// What a client sets, for those who watch.
-fn changes(basic: &BasicInformation) -> ChangeMask {
+fn change_mask(basic: &BasicInformation) -> ChangeMask {
     let kinds = [
         (!basic.file_attributes.is_empty(), ChangeMask::ATTRIBUTES),
-        (given(basic.creation_time).is_some(), ChangeMask::CREATED),
-        (given(basic.last_access_time).is_some(), ChangeMask::ACCESSED),
-        (given(basic.last_write_time).is_some(), ChangeMask::MODIFIED),
+        (settable_time(basic.creation_time).is_some(), ChangeMask::CREATED),
+        (settable_time(basic.last_access_time).is_some(), ChangeMask::ACCESSED),
+        (settable_time(basic.last_write_time).is_some(), ChangeMask::MODIFIED),
     ];
     kinds.into_iter().filter(|(is_set, _)| *is_set).fold(ChangeMask::NONE, |all, (_, kind)| all | kind)
 }
 
 /// Who says what a time is, or that it is not to change, does not want it to change by itself (MS-FSA §2.1.5.15.2).
-fn keep_time(keeps: &AtomicBool, time: FileTime) {
+fn set_time_sticky(keeps: &AtomicBool, time: FileTime) {
     match time {
         FileTime::NONE => {}
         FileTime::THAW => keeps.store(false, Ordering::Relaxed),
@@ -233,17 +241,17 @@ fn keep_time(keeps: &AtomicBool, time: FileTime) {
 }
 
 /// What is kept of the attributes that a client sets; none are set if there are none. What FSCTLs set stays.
-fn new_flags(base: FileType, kept: &ExtraAttrs, attributes: FileAttributes) -> Option<u32> {
+fn new_flags(base: FileType, extra: &ExtraAttrs, attributes: FileAttributes) -> Option<u32> {
     if attributes.is_empty() {
-        return kept.flags;
+        return extra.flags;
     }
-    let had = kept_flags((FileType::Regular, base), kept);
-    let wanted = had.without(KEPT) | (attributes & KEPT);
-    if wanted == had { kept.flags } else { Some(wanted.0) }
+    let old_flags = stored_flags((FileType::Regular, base), extra);
+    let flags = old_flags.without(STORED) | (attributes & STORED);
+    if flags == old_flags { extra.flags } else { Some(flags.0) }
 }
 
 /// The moment that is to be set, if any is: times that are not to change by themselves, or again, are none (MS-FSCC §2.4.7).
-fn given(time: FileTime) -> Option<Time> {
+fn settable_time(time: FileTime) -> Option<Time> {
     if [FileTime::NONE, FileTime::FREEZE, FileTime::THAW].contains(&time) {
         return None;
     }
@@ -252,16 +260,21 @@ fn given(time: FileTime) -> Option<Time> {
 }
 
 /// MS-FSA §2.1.5.15.3: the file goes with its last open, or stays after all.
-fn dispose(ops: &mut Ops<'_>, open: &Open, deletes: bool, ignores_read_only: bool) -> Result<(), Stop> {
+fn set_disposition(
+    cx: &mut RequestContext<'_>,
+    open: &Open,
+    deletes: bool,
+    ignores_read_only: bool,
+) -> Result<(), CommandError> {
     open.check(AccessMask::DELETE)?;
     if deletes {
         open.disk.check_writable()?;
-        if open.place().deletion(&open.file, None).is_none() {
+        if open.entry_path().deletion(&open.file, None).is_none() {
             return Err(NtStatus::CANNOT_DELETE.into());
         }
         check_name(open)?;
         let attrs = open.file.attrs(Blocking::Allowed)?;
-        let is_read_only = open.shown(&attrs)?.attributes.contains(FileAttributes::READONLY);
+        let is_read_only = open.file_info(&attrs)?.attributes.contains(FileAttributes::READONLY);
         if is_read_only && !ignores_read_only && open.naming == Naming::Windows {
             return Err(NtStatus::CANNOT_DELETE.into());
         }
@@ -269,23 +282,25 @@ fn dispose(ops: &mut Ops<'_>, open: &Open, deletes: bool, ignores_read_only: boo
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
         }
     }
-    let verdict = match &ops.service.persistent {
+    let verdict = match &cx.service.persistent {
         // Streams are not on record.
-        Some(opens) if !open.file.is_stream() => opens.decide(open, deletes)?,
+        Some(opens) if !open.file.is_stream() => opens.set_deletion(open, deletes)?,
         _ => open.set_delete(deletes),
     };
     match verdict {
         Verdict::Granted(_) => Ok(()),
-        Verdict::Refused(Conflict::Recalling) => Err(ops.wait_for_name(open, &open.file)),
-        Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
-        Verdict::Wait(_) => Err(Stop::Delayed),
+        Verdict::Refused(Conflict::Recalling) => Err(cx.wait_for_name(open, &open.file)),
+        Verdict::Refused(conflict) => {
+            Err(of_conflict(conflict).map_or(CommandError::Delayed, CommandError::Status))
+        }
+        Verdict::Wait(_) => Err(CommandError::Delayed),
     }
 }
 
 /// What goes goes by its name: others may have given the file another one, or this one to another file.
 fn check_name(open: &Open) -> Result<(), NtStatus> {
-    let place = open.place().clone();
-    let Some((dir, name)) = place.entry.filter(|_| place.stream.is_none()) else { return Ok(()) };
+    let entry_path = open.entry_path().clone();
+    let Some((dir, name)) = entry_path.entry.filter(|_| entry_path.stream.is_none()) else { return Ok(()) };
     let dir = dir.open_dir(&open.disk.caller, Blocking::Allowed);
     match dir.and_then(|dir| dir.lookup(&name, Blocking::Allowed)) {
         Ok(found) if found.file.key() != open.file.key() => Err(NtStatus::OBJECT_NAME_NOT_FOUND),

@@ -1,8 +1,8 @@
 //! What a new name means for what others have open: the file itself, and what lies below a directory.
 
 use crate::metadata::names::Naming;
-use crate::request::context::{Ops, Stop};
-use crate::state::open::{Open, Place};
+use crate::request::context::{CommandError, RequestContext};
+use crate::state::open::{EntryPath, Open};
 use crate::state::persistent::record;
 use smb_wire::NtStatus;
 use smb_wire::apple::AppleCapabilities;
@@ -11,62 +11,62 @@ use vfs::claims::{Conflict, Request, Requester, Verdict};
 
 /// A directory keeps its name while anything below it is open over SMB (MS-FSA §2.1.5.15.11), unless its client renames as Unix does;
 /// who keeps that open for later alone is asked to close it first.
-pub(super) fn check_nothing_below(ops: &mut Ops<'_>, dir: &Open) -> Result<(), Stop> {
-    let below = ask_below(ops, dir)?;
-    if below.is_empty() || renames_as_unix(ops, dir)? { Ok(()) } else { Err(NtStatus::ACCESS_DENIED.into()) }
+pub(super) fn check_no_opens_below(cx: &mut RequestContext<'_>, dir: &Open) -> Result<(), CommandError> {
+    let below = recall_below(cx, dir)?;
+    if below.is_empty() || renames_as_unix(cx, dir)? { Ok(()) } else { Err(NtStatus::ACCESS_DENIED.into()) }
 }
 
 /// Whether a client expects rename(2): opens below a directory are no matter. Clients of Apple's do that were told that this is a Unix,
 /// and so do opens of the POSIX extensions.
-fn renames_as_unix(ops: &Ops<'_>, dir: &Open) -> Result<bool, NtStatus> {
-    Ok(dir.naming == Naming::Posix || ops.session()?.has_promised(AppleCapabilities::UNIX_BASED))
+fn renames_as_unix(cx: &RequestContext<'_>, dir: &Open) -> Result<bool, NtStatus> {
+    Ok(dir.naming == Naming::Posix || cx.session()?.has_announced(AppleCapabilities::UNIX_BASED))
 }
 
 /// The opens below a directory, once nobody keeps one for later alone.
-fn ask_below(ops: &mut Ops<'_>, dir: &Open) -> Result<Vec<Arc<Open>>, Stop> {
+fn recall_below(cx: &mut RequestContext<'_>, dir: &Open) -> Result<Vec<Arc<Open>>, CommandError> {
     if !dir.is_dir() {
         return Ok(Vec::new());
     }
-    let path = dir.place().path.clone();
-    let below = opens_below(ops, dir, &path);
+    let path = dir.entry_path().path.clone();
+    let below = opens_below(cx, dir, &path);
     let request = Request::Unlink { by: Requester::Open(dir.claim()), waits: false };
     for open in &below {
         if let Verdict::Refused(Conflict::Recalling) = open.file.claim(&request) {
-            return Err(ops.wait_for_name(dir, &open.file));
+            return Err(cx.wait_for_name(dir, &open.file));
         }
     }
     Ok(below)
 }
 
-fn opens_below(ops: &Ops<'_>, dir: &Open, path: &[Vec<u8>]) -> Vec<Arc<Open>> {
+fn opens_below(cx: &RequestContext<'_>, dir: &Open, path: &[Vec<u8>]) -> Vec<Arc<Open>> {
     let is_below = |open: &Open| {
-        let place = open.place();
-        is_of_volume(open, dir) && place.path.len() > path.len() && place.path.starts_with(path)
+        let entry_path = open.entry_path();
+        is_of_volume(open, dir) && entry_path.path.len() > path.len() && entry_path.path.starts_with(path)
     };
-    ops.service.opens_where(is_below)
+    cx.service.find_opens(is_below)
 }
 
 /// Tells all other opens of a file that had this name where it is now, and those below a directory.
-pub(super) fn follow(ops: &Ops<'_>, open: &Arc<Open>, from: &Place, to: &Place) {
+pub(super) fn update_opens(cx: &RequestContext<'_>, open: &Arc<Open>, from: &EntryPath, to: &EntryPath) {
     let is_other = |other: &Open| is_of_volume(other, open) && other.file.key() == open.file.key();
-    for other in ops.service.opens_where(is_other) {
-        let mut place = other.place();
+    for other in cx.service.find_opens(is_other) {
+        let mut entry_path = other.entry_path();
         // The file may have other names, by which others have it open.
-        if Arc::ptr_eq(&other, open) || place.link(None) != from.link(None) {
+        if Arc::ptr_eq(&other, open) || entry_path.link(None) != from.link(None) {
             continue;
         }
-        *place = Place { stream: place.stream.take(), ..to.clone() };
-        drop(place);
+        *entry_path = EntryPath { stream: entry_path.stream.take(), ..to.clone() };
+        drop(entry_path);
         _ = record::save(&other);
     }
     if !open.is_dir() {
         return;
     }
-    for below in opens_below(ops, open, &from.path) {
-        let mut place = below.place();
-        let Some(rest) = place.path.strip_prefix(&from.path[..]) else { continue };
-        place.path = [&to.path[..], rest].concat();
-        drop(place);
+    for below in opens_below(cx, open, &from.path) {
+        let mut entry_path = below.entry_path();
+        let Some(rest) = entry_path.path.strip_prefix(&from.path[..]) else { continue };
+        entry_path.path = [&to.path[..], rest].concat();
+        drop(entry_path);
         _ = record::save(&below);
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{others, streams};
 use crate::limits::PATH_NAMES_MAX;
-use crate::metadata::file_info::Shown;
+use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::locks::NameLock;
 use crate::metadata::names::{self, Naming};
-use crate::request::context::{Ops, Stop};
-use crate::request::path_lookup::{find, lock_name, parent_of, spelling};
-use crate::state::open::{Open, Place};
+use crate::request::context::{CommandError, RequestContext};
+use crate::request::path_lookup::{find_name, folded_key, lock_name, resolve_parent};
+use crate::state::open::{EntryPath, Open};
 use crate::state::persistent::record;
 use crate::state::service::Service;
 use crate::status::of_conflict;
@@ -19,7 +19,7 @@ use vfs::claims::{self, OpenId, OpenRequest, Request, Requester, Rights, Verdict
 use vfs::{Attrs, Blocking, File, FileType, FsError, Resolved, Wait};
 
 /// Where a file is to be.
-struct Goal<'l> {
+struct RenameTarget<'l> {
     dir: File,
     /// As it is stored, where something has the name already.
     name: Vec<u8>,
@@ -42,7 +42,7 @@ enum Existing {
     OtherFile(Resolved),
 }
 
-impl Goal<'_> {
+impl RenameTarget<'_> {
     /// The file that gives way.
     fn replaced(&self) -> Option<&Resolved> {
         match &self.existing {
@@ -53,100 +53,109 @@ impl Goal<'_> {
 }
 
 pub(super) fn rename(
-    ops: &mut Ops<'_>,
+    cx: &mut RequestContext<'_>,
     open: &Arc<Open>,
     args: &RenameInformation<'_>,
     ignores_read_only: bool,
-) -> Result<(), Stop> {
+) -> Result<(), CommandError> {
     open.check(AccessMask::DELETE)?;
     if open.file.is_stream() {
-        return streams::rename(ops, open, args);
+        return streams::rename(cx, open, args);
     }
-    let goal = goal(ops.service, open, args)?;
-    let from = open.place().entry.clone();
+    let target = rename_target(cx.service, open, args)?;
+    let from = open.entry_path().entry.clone();
     // The root of a share has no name.
     let (from_dir, from_name) = from.ok_or(NtStatus::ACCESS_DENIED)?;
-    if goal.path.starts_with(&open.place().path) && goal.path.len() > open.place().path.len() {
+    if target.path.starts_with(&open.entry_path().path) && target.path.len() > open.entry_path().path.len() {
         // A directory does not come to lie below itself.
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    let gives_up = matches!(goal.existing, Existing::OtherName);
+    let gives_up = matches!(target.existing, Existing::OtherName);
     if gives_up && open.naming == Naming::Posix {
         // rename(2) leaves both names.
         return Ok(());
     }
-    others::check_nothing_below(ops, open)?;
-    let taken = goal.replaced().map(|replaced| take_over(open, replaced, ignores_read_only)).transpose()?;
-    let parent = write_to(open, &goal.dir)?;
+    others::check_no_opens_below(cx, open)?;
+    let claimed =
+        target.replaced().map(|replaced| claim_replaced(open, replaced, ignores_read_only)).transpose()?;
+    let parent = claim_parent(open, &target.dir)?;
     // Its own leases stand in nobody's way.
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
-    caller.listing = open.listing;
-    let after_reply = open.disk.claimant.breaks.pause();
+    caller.listing = open.parent_lease;
+    let after_reply = open.disk.claim_holder.breaks.pause();
     // What has the name may be another file by now, which others have put there.
-    let (from, to) = ((&from_name[..], open.file.attrs(Blocking::Allowed)?.file_id), &goal.name[..]);
+    let (from, to) = ((&from_name[..], open.file.attrs(Blocking::Allowed)?.file_id), &target.name[..]);
     let renamed = match gives_up {
-        true => from_dir.remove_one_name(caller, from, (&goal.dir, to), ops.pending).map(drop),
-        false => from_dir.rename_file(caller, from, &goal.dir, to, ops.pending).map(drop),
+        true => from_dir.remove_one_name(caller, from, (&target.dir, to), cx.pending).map(drop),
+        false => from_dir.rename_file(caller, from, &target.dir, to, cx.pending).map(drop),
     };
-    drop((taken, parent, goal.lock));
+    drop((claimed, parent, target.lock));
     if renamed.is_ok() {
         // A client takes no break of a listing that it has not heard the change of.
-        ops.unanswered.push(after_reply);
+        cx.reply_guards.push(after_reply);
     } else {
         drop(after_reply);
     }
     renamed.map_err(|error| match error {
-        FsError::NotFound | FsError::Stale => Stop::Status(NtStatus::OBJECT_NAME_NOT_FOUND),
-        FsError::Wait(Wait::Recall) => ops.wait_for_name(open, &open.file),
+        FsError::NotFound | FsError::Stale => CommandError::Status(NtStatus::OBJECT_NAME_NOT_FOUND),
+        FsError::Wait(Wait::Recall) => cx.wait_for_name(open, &open.file),
         error => error.into(),
     })?;
-    let to = Place { entry: Some((goal.dir, goal.name)), path: goal.path, stream: None };
-    let from = std::mem::replace(&mut *open.place(), to.clone());
+    let to = EntryPath { entry: Some((target.dir, target.name)), path: target.path, stream: None };
+    let from = std::mem::replace(&mut *open.entry_path(), to.clone());
     // The name is what it is now: without a record of it the open is lost in a restart, which is logged.
     _ = record::save(open);
-    others::follow(ops, open, &from, &to);
+    others::update_opens(cx, open, &from, &to);
     Ok(())
 }
 
-pub(super) fn link(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation<'_>) -> Result<(), Stop> {
-    let goal = goal(ops.service, open, args)?;
+pub(super) fn link(
+    cx: &mut RequestContext<'_>,
+    open: &Arc<Open>,
+    args: &RenameInformation<'_>,
+) -> Result<(), CommandError> {
+    let target = rename_target(cx.service, open, args)?;
     if open.is_dir() {
         return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
     }
-    match goal.existing {
+    match target.existing {
         Existing::OwnName | Existing::OtherName if args.replace_if_exists => return Ok(()),
         Existing::OwnName | Existing::OtherName => return Err(NtStatus::OBJECT_NAME_COLLISION.into()),
         Existing::Nothing | Existing::OtherFile(_) => {}
     }
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
-    caller.listing = open.listing;
+    caller.listing = open.parent_lease;
     // A client takes no break of a listing that it has not heard the change of.
-    let after_reply = open.disk.claimant.breaks.pause();
-    let (mut linked, mut in_the_way) = (goal.dir.authorize_link(caller, &open.file), &open.file);
+    let after_reply = open.disk.claim_holder.breaks.pause();
+    let (mut linked, mut in_the_way) = (target.dir.authorize_link(caller, &open.file), &open.file);
     if linked.is_ok() {
-        linked = match goal.replaced() {
+        linked = match target.replaced() {
             Some(replaced) => {
-                let _taken = take_over(open, replaced, false)?;
+                let _taken = claim_replaced(open, replaced, false)?;
                 in_the_way = &replaced.file;
-                let over = (&goal.name[..], replaced.attrs.file_id);
-                goal.dir.link_over(caller, &open.file, over, ops.pending).map(drop)
+                let over = (&target.name[..], replaced.attrs.file_id);
+                target.dir.link_over(caller, &open.file, over, cx.pending).map(drop)
             }
-            None => goal.dir.link(caller, &open.file, &goal.name, ops.pending).map(drop),
+            None => target.dir.link(caller, &open.file, &target.name, cx.pending).map(drop),
         };
     }
     if linked == Err(FsError::Wait(Wait::Recall)) {
         drop(after_reply);
-        return Err(ops.wait_for_name(open, in_the_way));
+        return Err(cx.wait_for_name(open, in_the_way));
     }
     linked?;
-    ops.unanswered.push(after_reply);
+    cx.reply_guards.push(after_reply);
     Ok(())
 }
 
 /// Where a request wants a file to be, if it may be there.
-fn goal<'l>(service: &'l Service, open: &Open, args: &RenameInformation<'_>) -> Result<Goal<'l>, Stop> {
+fn rename_target<'l>(
+    service: &'l Service,
+    open: &Open,
+    args: &RenameInformation<'_>,
+) -> Result<RenameTarget<'l>, CommandError> {
     if args.root_directory != 0 {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
@@ -156,16 +165,16 @@ fn goal<'l>(service: &'l Service, open: &Open, args: &RenameInformation<'_>) -> 
     let Some(name) = path.last().filter(|_| path.len() <= PATH_NAMES_MAX).cloned() else {
         return Err(NtStatus::OBJECT_NAME_INVALID.into());
     };
-    let (dir, mut path) = parent_of(&open.disk, &path, naming)?;
+    let (dir, mut path) = resolve_parent(&open.disk, &path, naming)?;
     let lock = lock_name(service, (&dir.file, &name), naming);
-    let own = open.place().entry.clone();
+    let own = open.entry_path().entry.clone();
     // Another case of its own name is a name like any other, to a file system that tells no case apart as well.
     let is_own = |stored: &[u8], attrs: &Attrs| {
-        let folds_to = |name: &[u8]| name == stored || spelling(name) == spelling(stored);
+        let folds_to = |name: &[u8]| name == stored || folded_key(name) == folded_key(stored);
         let is_only = attrs.file_type == FileType::Directory || attrs.links < 2;
         is_only || own.is_some_and(|(of, name)| of.key() == dir.file.key() && folds_to(&name))
     };
-    let (name, existing) = match find(&dir, &open.disk.caller, &name, naming) {
+    let (name, existing) = match find_name(&dir, &open.disk.caller, &name, naming) {
         Ok((stored, found)) if found.file.key() == open.file.key() => match is_own(&stored, &found.attrs) {
             true => (name, Existing::OwnName),
             false if args.replace_if_exists => (stored, Existing::OtherName),
@@ -177,16 +186,16 @@ fn goal<'l>(service: &'l Service, open: &Open, args: &RenameInformation<'_>) -> 
         Err(error) => return Err(error.into()),
     };
     path.push(name.clone());
-    Ok(Goal { dir: dir.file, name, path, existing, lock })
+    Ok(RenameTarget { dir: dir.file, name, path, existing, lock })
 }
 
 /// A claim that lasts for as long as a name changes.
-pub(super) struct Taken {
+pub(super) struct ClaimGuard {
     file: File,
     claim: OpenId,
 }
 
-impl Drop for Taken {
+impl Drop for ClaimGuard {
     fn drop(&mut self) {
         self.file.claim(&Request::Close(self.claim));
     }
@@ -194,8 +203,8 @@ impl Drop for Taken {
 
 /// A directory takes a name: it is written to, and nobody may be about to delete it or keep others from writing (MS-FSA
 /// §2.1.5.15.11).
-fn write_to(open: &Open, dir: &File) -> Result<Taken, Stop> {
-    take(
+fn claim_parent(open: &Open, dir: &File) -> Result<ClaimGuard, CommandError> {
+    claim_file(
         open,
         dir,
         claims::Access { rights: Rights::WRITE, deny: Rights::DELETE },
@@ -204,38 +213,44 @@ fn write_to(open: &Open, dir: &File) -> Result<Taken, Stop> {
 }
 
 /// A file is replaced: it may be deleted, nobody has it open, and nobody opens it meanwhile.
-fn take_over(open: &Open, replaced: &Resolved, ignores_read_only: bool) -> Result<Taken, Stop> {
+fn claim_replaced(
+    open: &Open,
+    replaced: &Resolved,
+    ignores_read_only: bool,
+) -> Result<ClaimGuard, CommandError> {
     let Resolved { file, attrs } = replaced;
     if attrs.file_type == FileType::Directory {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     if open.naming == Naming::Windows && !ignores_read_only {
-        let shown = Shown::of(attrs, &file.extra_attrs(attrs, Blocking::Allowed)?);
-        if shown.attributes.contains(FileAttributes::READONLY) {
+        let file_info = FileInfo::of(attrs, &file.extra_attrs(attrs, Blocking::Allowed)?);
+        if file_info.attributes.contains(FileAttributes::READONLY) {
             return Err(NtStatus::ACCESS_DENIED.into());
         }
     }
     let all = Rights::READ | Rights::WRITE | Rights::DELETE;
     let access = claims::Access { rights: Rights::DELETE, deny: all };
     // Whoever has it open keeps it (MS-FSA §2.1.5.15.11).
-    take(open, file, access, NtStatus::ACCESS_DENIED)
+    claim_file(open, file, access, NtStatus::ACCESS_DENIED)
 }
 
 /// Claims a file; `in_use` where somebody has it open otherwise.
-pub(super) fn take(
+pub(super) fn claim_file(
     open: &Open,
     file: &File,
     access: claims::Access,
     in_use: NtStatus,
-) -> Result<Taken, Stop> {
-    let request = Request::Open(OpenRequest { is_advisory: true, ..open.further(file, access) });
+) -> Result<ClaimGuard, CommandError> {
+    let request = Request::Open(OpenRequest { is_advisory: true, ..open.auxiliary_request(file, access) });
     match file.claim(&request) {
         Verdict::Granted(granted) => {
             let claim = granted.open.ok_or(NtStatus::INTERNAL_ERROR)?;
-            Ok(Taken { file: file.clone(), claim })
+            Ok(ClaimGuard { file: file.clone(), claim })
         }
         Verdict::Refused(claims::Conflict::Share | claims::Conflict::Absent) => Err(in_use.into()),
-        Verdict::Refused(conflict) => Err(of_conflict(conflict).map_or(Stop::Delayed, Stop::Status)),
-        Verdict::Wait(_) => Err(Stop::Delayed),
+        Verdict::Refused(conflict) => {
+            Err(of_conflict(conflict).map_or(CommandError::Delayed, CommandError::Status))
+        }
+        Verdict::Wait(_) => Err(CommandError::Delayed),
     }
 }

@@ -5,7 +5,7 @@ use crate::metadata::acl;
 use crate::metadata::mode_descriptor::Classes;
 use crate::metadata::names::Naming;
 use crate::metadata::unix;
-use crate::request::context::{Ops, Stop};
+use crate::request::context::{CommandError, RequestContext};
 use crate::state::open::Open;
 use identity::{Id, Sid as OurSid};
 use smb_wire::apple::AppleCapabilities;
@@ -25,11 +25,11 @@ const SETTABLE: SecurityInformation = SecurityInformation(
 );
 
 pub(super) fn set(
-    ops: &mut Ops<'_>,
+    cx: &mut RequestContext<'_>,
     open: &Open,
     parts: SecurityInformation,
     bytes: &[u8],
-) -> Result<(), Stop> {
+) -> Result<(), CommandError> {
     if !parts.without(SETTABLE).is_empty() {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
@@ -43,14 +43,14 @@ pub(super) fn set(
         SecurityDescriptor::from_bytes(bytes).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
     let attrs = open.file.attrs(Blocking::Allowed)?;
     let uid = match parts.contains(SecurityInformation::OWNER) {
-        true => Some(match id_of(ops, open, descriptor.owner)? {
+        true => Some(match id_of(cx, open, descriptor.owner)? {
             Some(Id::User(uid)) => uid,
             _ => return Err(NtStatus::INVALID_OWNER.into()),
         }),
         false => None,
     };
     let gid = match parts.contains(SecurityInformation::GROUP) {
-        true => Some(match id_of(ops, open, descriptor.group)? {
+        true => Some(match id_of(cx, open, descriptor.group)? {
             Some(Id::Group(gid)) => gid,
             _ => return Err(NtStatus::INVALID_PRIMARY_GROUP.into()),
         }),
@@ -58,19 +58,19 @@ pub(super) fn set(
     };
     let (uid, gid) = (uid.filter(|uid| *uid != attrs.uid), gid.filter(|gid| *gid != attrs.gid));
     let sets_list = parts.contains(SecurityInformation::DACL);
-    let said = if sets_list { said_mode(ops, open, &attrs, &mut descriptor.dacl)? } else { None };
+    let said = if sets_list { requested_mode(cx, open, &attrs, &mut descriptor.dacl)? } else { None };
     let set = match (open.file.volume().security_style(), said) {
         // As chmod over NFS, which is refused where lists rule.
         (_, Some(mode)) => {
             let mode = Some(mode).filter(|mode| *mode != attrs.mode);
             let set = SetAttrs { uid, gid, mode, ..SetAttrs::default() };
-            open.file.set_attrs(&open.disk.caller, &set, None, ops.pending)
+            open.file.set_attrs(&open.disk.caller, &set, None, cx.pending)
         }
         (SecurityStyle::Ntfs, None) => {
-            let resolver = &*ops.service.resolver;
+            let resolver = &*cx.service.resolver;
             let acl = sets_list.then(|| acl::from_wire(resolver, &descriptor)).transpose()?;
             let set = SetSecurity { uid, gid, acl };
-            open.file.set_security(&open.disk.caller, Rights(open.granted.0), &set, ops.pending)
+            open.file.set_security(&open.disk.caller, Rights(open.granted.0), &set, cx.pending)
         }
         (SecurityStyle::Unix, None) => {
             // The list is about those who own the file afterwards.
@@ -80,26 +80,26 @@ pub(super) fn set(
                 true if open.file.posix_acl(&attrs, Blocking::Allowed)?.is_some() => {
                     return Err(NtStatus::NOT_SUPPORTED.into());
                 }
-                true => Some(mode_of(ops, open, &attrs, owners, descriptor.dacl.as_ref())?),
+                true => Some(mode_of(cx, open, &attrs, owners, descriptor.dacl.as_ref())?),
                 false => None,
             };
             let mode = mode.filter(|mode| *mode != attrs.mode);
             let set = SetAttrs { uid, gid, mode, ..SetAttrs::default() };
-            open.file.set_attrs(&open.disk.caller, &set, None, ops.pending)
+            open.file.set_attrs(&open.disk.caller, &set, None, cx.pending)
         }
     };
     match set {
         // Nobody gives files away, or takes those of others (MS-FSA §2.1.5.17).
         Err(FsError::NotOwner) if uid.is_some() => Err(NtStatus::INVALID_OWNER.into()),
         set => {
-            open.tell_modified(shown_by(&set?));
+            open.tell_modified(is_unchanged(&set?));
             Ok(())
         }
     }
 }
 
 /// What watchers see of a change of a descriptor: whether anybody may write a file says whether it is shown as read-only.
-fn shown_by(change: &Change) -> ChangeMask {
+fn is_unchanged(change: &Change) -> ChangeMask {
     if change.before.mode == change.after.mode {
         ChangeMask::SECURITY
     } else {
@@ -109,8 +109,8 @@ fn shown_by(change: &Change) -> ChangeMask {
 
 /// The mode that a client sets by an entry for it. macOS sends such entries back that it was told: where they say nothing new, the others
 /// count.
-fn said_mode(
-    ops: &Ops<'_>,
+fn requested_mode(
+    cx: &RequestContext<'_>,
     open: &Open,
     attrs: &Attrs,
     list: &mut Option<Acl>,
@@ -120,7 +120,7 @@ fn said_mode(
         return Ok(said);
     }
     let Some(list) = list else { return Ok(None) };
-    if !ops.session()?.has_promised(AppleCapabilities::SUPPORTS_NFS_ACE) {
+    if !cx.session()?.has_announced(AppleCapabilities::SUPPORTS_NFS_ACE) {
         return Ok(None);
     }
     list.retain(|ace| !unix::is_number(ace));
@@ -130,17 +130,17 @@ fn said_mode(
 
 /// The mode that says what a list does, of a file with these owners.
 fn mode_of(
-    ops: &Ops<'_>,
+    cx: &RequestContext<'_>,
     open: &Open,
     attrs: &Attrs,
     (uid, gid): (u32, u32),
     list: Option<&Acl>,
 ) -> Result<u32, NtStatus> {
-    Classes::of(&*ops.service.resolver, uid, gid)?.mode(list, open.file_type, attrs.mode)
+    Classes::of(&*cx.service.resolver, uid, gid)?.mode(list, open.file_type, attrs.mode)
 }
 
 /// Whom files know by this identifier.
-fn id_of(ops: &Ops<'_>, open: &Open, sid: Option<Sid>) -> Result<Option<Id>, NtStatus> {
+fn id_of(cx: &RequestContext<'_>, open: &Open, sid: Option<Sid>) -> Result<Option<Id>, NtStatus> {
     let Some(sid) = sid else { return Ok(None) };
     if open.naming == Naming::Posix
         && let Some(id) = unix::id_of(&sid)
@@ -148,5 +148,5 @@ fn id_of(ops: &Ops<'_>, open: &Open, sid: Option<Sid>) -> Result<Option<Id>, NtS
         return Ok(Some(id));
     }
     let (ours, _) = OurSid::from_bytes(sid.as_bytes()).ok_or(NtStatus::INVALID_SID)?;
-    Ok(ops.service.resolver.id_of(&ours))
+    Ok(cx.service.resolver.id_of(&ours))
 }

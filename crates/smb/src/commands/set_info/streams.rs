@@ -1,9 +1,9 @@
 //! New names of streams: FileRenameInformation through an open of one (MS-FSA §2.1.5.15.11).
 
-use super::rename::{self, Taken};
+use super::rename::{self, ClaimGuard};
 use crate::commands::create::{find_stream, lock_stream};
 use crate::metadata::names::{self, Part};
-use crate::request::context::{Ops, Stop};
+use crate::request::context::{CommandError, RequestContext};
 use crate::state::open::Open;
 use smb_wire::NtStatus;
 use smb_wire::classes::file::RenameInformation;
@@ -13,7 +13,11 @@ use vfs::volume::change_notify::ChangeMask;
 use vfs::{File, FsError, Wait};
 
 /// A stream stays with its file: the new name is ":name", with or without the type.
-pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformation<'_>) -> Result<(), Stop> {
+pub(super) fn rename(
+    cx: &mut RequestContext<'_>,
+    open: &Arc<Open>,
+    args: &RenameInformation<'_>,
+) -> Result<(), CommandError> {
     if args.root_directory != 0 {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
@@ -27,11 +31,11 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
     };
     let Part::Stream(to) = names::part(name)? else { return Err(NtStatus::INVALID_PARAMETER.into()) };
     let file = open.file.of_stream();
-    let from = open.place().stream.clone().ok_or(NtStatus::INVALID_PARAMETER)?;
-    let lock = lock_stream(ops.service, &file, &to);
-    let (to, taken) = match find_stream(&file, &to) {
+    let from = open.entry_path().stream.clone().ok_or(NtStatus::INVALID_PARAMETER)?;
+    let lock = lock_stream(cx.service, &file, &to);
+    let (to, claimed) = match find_stream(&file, &to) {
         Ok((_, other)) if other.stream() == open.file.stream() => (to, None),
-        Ok((stored, other)) if args.replace_if_exists => (stored, Some(take_over(open, &other)?)),
+        Ok((stored, other)) if args.replace_if_exists => (stored, Some(claim_replaced(open, &other)?)),
         Ok(_) => return Err(NtStatus::OBJECT_NAME_COLLISION.into()),
         Err(FsError::NotFound) => (to, None),
         Err(error) => return Err(error.into()),
@@ -39,32 +43,32 @@ pub(super) fn rename(ops: &mut Ops<'_>, open: &Arc<Open>, args: &RenameInformati
     // Its own leases stand in nobody's way.
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
-    let renamed = file.rename_stream(caller, &from, &to, args.replace_if_exists, ops.pending);
-    drop((taken, lock));
+    let renamed = file.rename_stream(caller, &from, &to, args.replace_if_exists, cx.pending);
+    drop((claimed, lock));
     renamed.map_err(|error| match error {
-        FsError::Wait(Wait::Recall) => ops.wait_for_io(open, IoKind::Replace, Span::ALL),
+        FsError::Wait(Wait::Recall) => cx.wait_for_io(open, IoKind::Replace, Span::ALL),
         error => error.into(),
     })?;
     open.tell_modified(ChangeMask::MODIFIED);
-    follow(ops, open, &to);
+    update_opens(cx, open, &to);
     Ok(())
 }
 
 /// A stream is replaced: nobody has it open, and nobody opens it meanwhile.
-fn take_over(open: &Open, replaced: &File) -> Result<Taken, Stop> {
+fn claim_replaced(open: &Open, replaced: &File) -> Result<ClaimGuard, CommandError> {
     let all = Rights::READ | Rights::WRITE | Rights::DELETE;
     let access = claims::Access { rights: Rights::DELETE, deny: all };
-    rename::take(open, replaced, access, NtStatus::ACCESS_DENIED)
+    rename::claim_file(open, replaced, access, NtStatus::ACCESS_DENIED)
 }
 
 /// Tells all opens of the stream what it is called now.
-fn follow(ops: &Ops<'_>, open: &Arc<Open>, to: &[u8]) {
+fn update_opens(cx: &RequestContext<'_>, open: &Arc<Open>, to: &[u8]) {
     let is_of = |other: &Open| {
         Arc::ptr_eq(&other.disk.export.volume, &open.disk.export.volume)
             && other.file.key() == open.file.key()
             && other.file.stream() == open.file.stream()
     };
-    for other in ops.service.opens_where(is_of) {
-        other.place().stream = Some(to.to_vec());
+    for other in cx.service.find_opens(is_of) {
+        other.entry_path().stream = Some(to.to_vec());
     }
 }

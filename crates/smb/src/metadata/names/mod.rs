@@ -59,7 +59,7 @@ impl Naming {
     fn allows(self, c: char) -> bool {
         match self {
             Self::Windows => {
-                c != '/' && u32::from(c) >= 0x20 && RESERVED.iter().all(|(known, _)| *known != c)
+                c != '/' && u32::from(c) >= 0x20 && RESERVED.iter().all(|(reserved, _)| *reserved != c)
             }
             Self::Posix => c != '/' && c != '\0',
         }
@@ -142,7 +142,7 @@ pub(crate) fn component(wire: &[u16], naming: Naming) -> Result<Vec<u8>, NtStatu
 /// A name as it is put on the wire; `None` if it is no text.
 pub(crate) fn to_wire(name: &[u8], naming: Naming) -> Option<Vec<u16>> {
     if name == b"." || name == b".." {
-        return as_it_is(name);
+        return is_unchanged(name);
     }
     let mut wire = decoded(name, |wire, text| extend(wire, text, naming))?;
     if naming == Naming::Posix {
@@ -159,7 +159,7 @@ pub(crate) fn to_wire(name: &[u8], naming: Naming) -> Option<Vec<u16>> {
 }
 
 /// Bytes as UTF-16; `None` if they are no text.
-fn as_it_is(name: &[u8]) -> Option<Vec<u16>> {
+fn is_unchanged(name: &[u8]) -> Option<Vec<u16>> {
     decoded(name, |wire, text| wire.extend(text.encode_utf16()))
 }
 
@@ -250,7 +250,7 @@ fn text(wire: &[u16]) -> Vec<u8> {
 
 /// The name of a stream as it is put on the wire; `None` if it is no text.
 pub(crate) fn stream_to_wire(name: &[u8]) -> Option<Vec<u16>> {
-    as_it_is(name)
+    is_unchanged(name)
 }
 
 /// What a character of a name on the wire is in a directory; `None` for those that are not allowed.
@@ -401,7 +401,7 @@ mod tests {
         pieces.extend([" ", ".", "a", "\u{1}", "\u{1f}", "𐐀"].map(|text| text.as_bytes().to_vec()));
         pieces.extend([surrogate(0xd801).to_vec(), surrogate(0xdc00).to_vec(), Vec::new()]);
         for naming in [Naming::Windows, Naming::Posix] {
-            let mut told = std::collections::HashMap::new();
+            let mut wire_names = std::collections::HashMap::new();
             for (one, two, three) in pieces
                 .iter()
                 .flat_map(|one| pieces.iter().map(move |two| (one, two)))
@@ -413,10 +413,10 @@ mod tests {
                 }
                 let Some(wire) = to_wire(&name, naming) else { continue };
                 assert_eq!(component(&wire, naming), Ok(name.clone()), "{wire:x?}");
-                let other = told.insert(wire, name.clone());
+                let other = wire_names.insert(wire, name.clone());
                 assert!(other.is_none_or(|other| other == name), "{name:?}");
             }
-            assert!(told.len() > 10_000, "{}", told.len());
+            assert!(wire_names.len() > 10_000, "{}", wire_names.len());
         }
         let halves = [surrogate(0xd801), surrogate(0xdc00)].concat();
         assert_eq!(to_wire(&halves, Naming::Windows), None, "it would be told as another name");

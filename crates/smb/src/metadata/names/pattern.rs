@@ -56,10 +56,10 @@ impl Pattern {
         self.skip_empty(&mut reached, name.first().copied());
         for (at, &unit) in name.iter().enumerate() {
             let mut next = vec![false; reached.len()];
-            for (i, &wanted) in self.units.iter().enumerate().filter(|(i, _)| reached[*i]) {
-                match wanted {
+            for (i, &pattern_unit) in self.units.iter().enumerate().filter(|(i, _)| reached[*i]) {
+                match pattern_unit {
                     STAR => next[i] = true,
-                    DOS_STAR if self.is_of_dos(wanted) => {
+                    DOS_STAR if self.is_of_dos(pattern_unit) => {
                         if unit != DOT || last_dot.is_some_and(|last| at < last) {
                             next[i] = true;
                         } else {
@@ -68,9 +68,9 @@ impl Pattern {
                         }
                     }
                     QUESTION => next[i + 1] = true,
-                    DOS_QUESTION if self.is_of_dos(wanted) && unit != DOT => next[i + 1] = true,
-                    DOS_DOT if self.is_of_dos(wanted) && unit == DOT => next[i + 1] = true,
-                    _ if wanted == unit => next[i + 1] = true,
+                    DOS_QUESTION if self.is_of_dos(pattern_unit) && unit != DOT => next[i + 1] = true,
+                    DOS_DOT if self.is_of_dos(pattern_unit) && unit == DOT => next[i + 1] = true,
+                    _ if pattern_unit == unit => next[i + 1] = true,
                     _ => {}
                 }
             }
@@ -82,8 +82,8 @@ impl Pattern {
 
     /// Passes over what needs no character before `next`.
     fn skip_empty(&self, reached: &mut [bool], next: Option<u16>) {
-        for (i, &wanted) in self.units.iter().enumerate() {
-            let may_be_empty = match wanted {
+        for (i, &pattern_unit) in self.units.iter().enumerate() {
+            let may_be_empty = match pattern_unit {
                 STAR => true,
                 unit if !self.is_of_dos(unit) => false,
                 DOS_STAR => true,

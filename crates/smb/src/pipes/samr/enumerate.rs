@@ -6,51 +6,51 @@ use crate::state::pipe_handles::DomainKind;
 use identity::{ListEntry, builtin_aliases};
 use smb_wire::rpc::samr::{Display, DisplayInformation, Entry, ObjectKind, UserAccountControl};
 
-type List<'a> = Box<dyn Iterator<Item = ListEntry<'a>> + 'a>;
+type AccountList<'a> = Box<dyn Iterator<Item = ListEntry<'a>> + 'a>;
 
 /// Some of a list.
-pub(super) struct Part<'a> {
+pub(super) struct ListPart<'a> {
     pub(super) entries: Vec<Entry<'a>>,
     pub(super) has_more: bool,
 }
 
 /// Those behind the one with this relative identifier, in a list in their order.
-pub(super) fn after(list: List<'_>, rid: u32, preferred_bytes: u32) -> Part<'_> {
-    part(list.skip_while(|listed| listed.rid <= rid), u32::MAX, preferred_bytes, false)
+pub(super) fn list_after(list: AccountList<'_>, rid: u32, preferred_bytes: u32) -> ListPart<'_> {
+    fill_part(list.skip_while(|listed| listed.rid <= rid), u32::MAX, preferred_bytes, false)
 }
 
 /// Those from this place of the list on, at most `most`.
-pub(super) fn shown<'a>(
-    list: impl Fn() -> List<'a>,
+pub(super) fn display_from<'a>(
+    list: impl Fn() -> AccountList<'a>,
     index: u32,
     most: u32,
     preferred_bytes: u32,
 ) -> Display<'a> {
     let total_available = list().map(|listed| entry(listed).size(true)).sum();
     let skipped = usize::try_from(index).unwrap_or(usize::MAX);
-    let Part { entries, has_more } = part(list().skip(skipped), most, preferred_bytes, true);
+    let ListPart { entries, has_more } = fill_part(list().skip(skipped), most, preferred_bytes, true);
     Display { total_available, index, entries, has_more }
 }
 
 /// As many as there is room for, and one in any case where the client takes one.
-fn part<'a>(
+fn fill_part<'a>(
     list: impl Iterator<Item = ListEntry<'a>>,
     most: u32,
     preferred_bytes: u32,
     is_display: bool,
-) -> Part<'a> {
+) -> ListPart<'a> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut room = usize::try_from(preferred_bytes).unwrap_or(usize::MAX).min(ACCOUNT_LIST_BYTES_MAX);
     let mut entries = Vec::new();
     for entry in list.map(entry) {
         let size = entry.size(is_display);
         if entries.len() == most || (size > room && !entries.is_empty()) {
-            return Part { entries, has_more: true };
+            return ListPart { entries, has_more: true };
         }
         room = room.saturating_sub(size);
         entries.push(entry);
     }
-    Part { entries, has_more: false }
+    ListPart { entries, has_more: false }
 }
 
 fn entry(ListEntry { rid, name }: ListEntry<'_>) -> Entry<'_> {
@@ -64,12 +64,14 @@ impl Sam<'_> {
         domain: DomainKind,
         kind: ObjectKind,
         control: UserAccountControl,
-    ) -> List<'_> {
+    ) -> AccountList<'_> {
         match (domain, kind) {
             (DomainKind::Account, ObjectKind::User) if UserAccountControl::ALL.contains(control) => {
                 Box::new(self.accounts.users())
             }
-            (DomainKind::Account, ObjectKind::Group) => Box::new([self.accounts.domain_users_group()].into_iter()),
+            (DomainKind::Account, ObjectKind::Group) => {
+                Box::new([self.accounts.domain_users_group()].into_iter())
+            }
             (DomainKind::Account, ObjectKind::Alias) => Box::new(self.accounts.groups()),
             (DomainKind::Builtin, ObjectKind::Alias) => Box::new(builtin_aliases()),
             (_, ObjectKind::User) | (DomainKind::Builtin, ObjectKind::Group) => Box::new([].into_iter()),
@@ -77,7 +79,7 @@ impl Sam<'_> {
     }
 
     /// What a class shows of a domain, in the order of names. Aliases are shown by none.
-    pub(super) fn display(&self, domain: DomainKind, class: DisplayInformation) -> List<'_> {
+    pub(super) fn display(&self, domain: DomainKind, class: DisplayInformation) -> AccountList<'_> {
         match (domain, class) {
             (DomainKind::Account, DisplayInformation::USER | DisplayInformation::OEM_USER) => {
                 Box::new(self.accounts.users_by_name())
@@ -94,7 +96,7 @@ impl Sam<'_> {
 mod tests {
     use super::*;
 
-    fn list(count: u32) -> List<'static> {
+    fn list(count: u32) -> AccountList<'static> {
         Box::new((1..=count).map(|rid| ListEntry { rid, name: "twelve bytes" }))
     }
 
@@ -105,7 +107,7 @@ mod tests {
     #[test]
     fn a_part_has_as_many_as_there_is_room_for() {
         let of = |rid, bytes| {
-            let part = after(list(5), rid, bytes);
+            let part = list_after(list(5), rid, bytes);
             (rids(&part.entries), part.has_more)
         };
         assert_eq!(of(0, u32::MAX), (vec![1, 2, 3, 4, 5], false));
@@ -116,14 +118,14 @@ mod tests {
         assert_eq!(of(4, 0), (vec![5], false));
         assert_eq!(of(5, 0), (vec![], false));
         assert_eq!(of(u32::MAX, 0), (vec![], false));
-        let all = after(list(10_000), 0, u32::MAX);
+        let all = list_after(list(10_000), 0, u32::MAX);
         assert_eq!((all.entries.len(), all.has_more), (ACCOUNT_LIST_BYTES_MAX / 48, true));
     }
 
     #[test]
     fn what_is_shown_starts_at_a_place_and_has_an_end() {
         let of = |index, most, bytes| {
-            let display = shown(|| list(5), index, most, bytes);
+            let display = display_from(|| list(5), index, most, bytes);
             assert_eq!(display.total_available, 5 * 96);
             (rids(&display.entries), display.has_more)
         };

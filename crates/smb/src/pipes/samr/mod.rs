@@ -8,8 +8,8 @@ mod enumerate;
 mod query;
 
 use super::lsarpc::{text, to_wire};
-use crate::request::context::Ops;
-use crate::state::pipe_handles::{DomainKind, Handles, Object};
+use crate::request::context::RequestContext;
+use crate::state::pipe_handles::{ContextHandles, DomainKind, Object};
 use identity::{Accounts, Resolver, Sid, folded};
 use smb_wire::rpc::samr::{
     self, Entry, Handle, ObjectKind, access_denied_results, close_results, connect_5_results,
@@ -34,8 +34,12 @@ const STANDARD_READ: AccessMask = AccessMask(
 );
 
 /// Does a call of `samr`.
-pub(super) fn answer(ops: &Ops<'_>, handles: &mut Handles, call: Call<'_>) -> Result<Vec<u8>, Fault> {
-    let accounts = ops.service.accounts.load();
+pub(super) fn answer(
+    cx: &RequestContext<'_>,
+    handles: &mut ContextHandles,
+    call: Call<'_>,
+) -> Result<Vec<u8>, Fault> {
+    let accounts = cx.service.accounts.load();
     let call = samr::Call::decode(call.opnum, call.stub)?;
     Sam { accounts: &accounts, handles }.answer(call)
 }
@@ -43,7 +47,7 @@ pub(super) fn answer(ops: &Ops<'_>, handles: &mut Handles, call: Call<'_>) -> Re
 /// The users and groups as they are now, and what the client has open.
 struct Sam<'a> {
     accounts: &'a Accounts,
-    handles: &'a mut Handles,
+    handles: &'a mut ContextHandles,
 }
 
 impl Sam<'_> {
@@ -74,14 +78,14 @@ impl Sam<'_> {
             }
             C::Enumerate { handle, kind, context, control, preferred_maximum_length } => {
                 let list = self.enumerate(self.domain(handle)?, kind, control);
-                let part = enumerate::after(list, context, preferred_maximum_length);
+                let part = enumerate::list_after(list, context, preferred_maximum_length);
                 let context = part.entries.last().map_or(context, |last| last.rid);
                 enumerate_results(context, &part.entries, part.has_more)
             }
             C::QueryDisplayInformation { handle, class, index, entry_count, preferred_maximum_length } => {
                 let domain = self.domain(handle)?;
                 let list = || self.display(domain, class);
-                let display = enumerate::shown(list, index, entry_count, preferred_maximum_length);
+                let display = enumerate::display_from(list, index, entry_count, preferred_maximum_length);
                 query_display_information_results(class, &display)
             }
             C::LookupNames { handle, names } => lookup_names_results(&self.look_up_names(handle, &names)?),

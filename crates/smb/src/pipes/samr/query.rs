@@ -148,7 +148,8 @@ impl Sam<'_> {
         let DomainKind::Account = self.domain(handle)? else { return Ok(Vec::new()) };
         let ours = sids.iter().filter_map(|sid| Sid::from_bytes(sid.as_bytes()));
         let users: BTreeSet<_> = ours.filter_map(|(sid, _)| self.accounts.rid_of(&sid)).collect();
-        let aliases: BTreeSet<_> = users.into_iter().flat_map(|rid| self.accounts.group_rids_of(rid)).collect();
+        let aliases: BTreeSet<_> =
+            users.into_iter().flat_map(|rid| self.accounts.group_rids_of(rid)).collect();
         Ok(aliases.into_iter().collect())
     }
 

@@ -45,42 +45,42 @@ pub(crate) struct Breaks {
 
 #[derive(Default)]
 struct Caches {
-    known: HashMap<claims::LeaseKey, Cache>,
+    entries: HashMap<claims::LeaseKey, CacheEntry>,
     /// CREATEs that ask for an oplock and do not know yet by which open they have it.
-    asking: usize,
+    pending_oplocks: usize,
     /// Breaks of such oplocks.
-    early: HashMap<OpenId, Break>,
+    early_breaks: HashMap<OpenId, Break>,
     /// Requests whose replies come before what they break.
     pauses: usize,
     /// What the client is told then.
-    paused: Vec<(claims::LeaseKey, Told, Break)>,
+    paused_breaks: Vec<(claims::LeaseKey, BreakTarget, Break)>,
 }
 
-struct Cache {
-    told: Told,
+struct CacheEntry {
+    target: BreakTarget,
     /// Opens that have it, and CREATEs that ask for it.
     uses: usize,
     /// CREATEs whose replies have not left.
-    unanswered: usize,
+    unsent_replies: usize,
     /// What the client is told when they have: the last break says all.
-    held: Option<Break>,
+    deferred_break: Option<Break>,
     /// The last break that a connection has taken.
-    sent: Option<Sent>,
+    last_sent: Option<SentBreak>,
 }
 
 /// A break that may not have arrived.
-struct Sent {
+struct SentBreak {
     step: Break,
     /// The connection.
-    over: u64,
+    connection: u64,
     at: Instant,
 }
 
 /// How a client is told of a cache.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct BreakTarget {
     pub(crate) name: CacheName,
-    pub(crate) secret: Secret,
+    pub(crate) confidentiality: Confidentiality,
     /// Over which connection it was asked for: the first that is tried.
     pub(crate) connection: u64,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Told {
 /// Whether a cache was asked for in an encrypted message. What was a secret once stays one, also for other tree connects and sessions
 /// of the client that have the same lease.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Secret(Arc<AtomicBool>);
+pub(crate) struct Confidentiality(Arc<AtomicBool>);
 
 /// What a client knows a cache by.
 #[derive(Clone, Copy, Debug)]
@@ -111,24 +111,24 @@ pub(crate) struct Break {
 }
 
 /// A CREATE that asks for an oplock.
-pub(crate) struct Asking(Arc<Breaks>);
+pub(crate) struct PendingOplock(Arc<Breaks>);
 
 /// That an open has a cache, or a request whose reply has not left has to do with some.
-pub(crate) struct CacheUse {
+pub(crate) struct CacheGuard {
     breaks: Arc<Breaks>,
-    of: Use,
+    kind: GuardKind,
 }
 
 #[derive(Clone, Copy)]
-enum Use {
-    Cache { key: claims::LeaseKey, is_unanswered: bool },
+enum GuardKind {
+    Cache { key: claims::LeaseKey, is_reply: bool },
     Pause,
 }
 
 /// What a CREATE that was granted a cache keeps: with its open, and until its reply has left.
 pub(crate) struct NewCache {
-    pub(crate) open: CacheUse,
-    pub(crate) reply: CacheUse,
+    pub(crate) open: CacheGuard,
+    pub(crate) reply: CacheGuard,
 }
 
 impl Breaks {
@@ -137,131 +137,134 @@ impl Breaks {
     }
 
     /// Notes that an oplock is about to be claimed.
-    pub(crate) fn ask(self: &Arc<Self>) -> Asking {
-        self.caches.lock().asking += 1;
-        Asking(Arc::clone(self))
+    pub(crate) fn begin_oplock(self: &Arc<Self>) -> PendingOplock {
+        self.caches.lock().pending_oplocks += 1;
+        PendingOplock(Arc::clone(self))
     }
 
     /// Notes that a CREATE asks for a cache, or has got it.
-    pub(crate) fn add(self: &Arc<Self>, key: claims::LeaseKey, told: Told) -> NewCache {
+    pub(crate) fn add(self: &Arc<Self>, key: claims::LeaseKey, target: BreakTarget) -> NewCache {
         let mut caches = self.caches.lock();
-        let held = match key {
-            claims::LeaseKey::Oplock(open) => caches.early.remove(&open),
+        let deferred_break = match key {
+            claims::LeaseKey::Oplock(open) => caches.early_breaks.remove(&open),
             claims::LeaseKey::Shared { .. } | claims::LeaseKey::Delegation(_) => None,
         };
-        let new = Cache { told, uses: 0, unanswered: 0, held, sent: None };
-        let cache = match caches.known.entry(key) {
+        let new = CacheEntry { target, uses: 0, unsent_replies: 0, deferred_break, last_sent: None };
+        let cache = match caches.entries.entry(key) {
             Entry::Occupied(entry) => {
                 let cache = entry.into_mut();
                 // A lease that has ended is known by this key as long as a reply to do with it has not left.
-                if !cache.told.secret.is_same(&new.told.secret) {
-                    (cache.told, cache.held, cache.sent) = (new.told, None, None);
+                if !cache.target.confidentiality.is_same(&new.target.confidentiality) {
+                    (cache.target, cache.deferred_break, cache.last_sent) = (new.target, None, None);
                 }
                 cache
             }
             Entry::Vacant(entry) => entry.insert(new),
         };
         cache.uses += 2;
-        cache.unanswered += 1;
+        cache.unsent_replies += 1;
         let new =
-            |is_unanswered| CacheUse { breaks: Arc::clone(self), of: Use::Cache { key, is_unanswered } };
+            |is_reply| CacheGuard { breaks: Arc::clone(self), kind: GuardKind::Cache { key, is_reply } };
         NewCache { open: new(false), reply: new(true) }
     }
 
     /// Has what the client is told from now on follow the reply to a request.
-    pub(crate) fn pause(self: &Arc<Self>) -> CacheUse {
+    pub(crate) fn pause(self: &Arc<Self>) -> CacheGuard {
         self.caches.lock().pauses += 1;
-        CacheUse { breaks: Arc::clone(self), of: Use::Pause }
+        CacheGuard { breaks: Arc::clone(self), kind: GuardKind::Pause }
     }
 
     /// Tells the client what it was not told before the reply to a request.
-    fn go_on(&self) {
+    fn resume(&self) {
         let mut caches = self.caches.lock();
         caches.pauses -= 1;
-        let due = if caches.pauses == 0 { std::mem::take(&mut caches.paused) } else { Vec::new() };
+        let due = if caches.pauses == 0 { std::mem::take(&mut caches.paused_breaks) } else { Vec::new() };
         drop(caches);
-        due.iter().for_each(|(key, told, step)| self.send(*key, told, *step));
+        due.iter().for_each(|(key, target, step)| self.send(*key, target, *step));
     }
 
     /// Tells the client that a cache has to be given up, as soon as it knows that it has it.
-    pub(crate) fn tell(&self, key: claims::LeaseKey, step: Break) {
+    pub(crate) fn notify(&self, key: claims::LeaseKey, step: Break) {
         let mut caches = self.caches.lock();
-        let told = match caches.known.get_mut(&key) {
-            Some(cache) if cache.unanswered > 0 => {
-                cache.held = Some(step);
+        let target = match caches.entries.get_mut(&key) {
+            Some(cache) if cache.unsent_replies > 0 => {
+                cache.deferred_break = Some(step);
                 return;
             }
-            Some(cache) => cache.told.clone(),
+            Some(cache) => cache.target.clone(),
             None => {
                 if let claims::LeaseKey::Oplock(open) = key
-                    && caches.asking > 0
+                    && caches.pending_oplocks > 0
                 {
-                    caches.early.insert(open, step);
+                    caches.early_breaks.insert(open, step);
                 }
                 return;
             }
         };
         if caches.pauses > 0 {
-            return caches.paused.push((key, told, step));
+            return caches.paused_breaks.push((key, target, step));
         }
         drop(caches);
-        self.send(key, &told, step);
+        self.send(key, &target, step);
     }
 
     /// Who hears nothing has lost the cache when the time for an answer is over.
-    fn send(&self, key: claims::LeaseKey, told: &Told, step: Break) {
+    fn send(&self, key: claims::LeaseKey, target: &BreakTarget, step: Break) {
         let Some(client) = self.client.upgrade() else { return };
-        let Some(mut message) = notification(&*client, told, step) else { return };
-        client.send(told.connection, &mut message, &|over| {
-            if let Some(cache) = self.caches.lock().known.get_mut(&key) {
-                cache.sent = over.map(|over| Sent { step, over, at: Instant::now() });
+        let Some(mut message) = notification(&*client, target, step) else { return };
+        client.send(target.connection, &mut message, &|connection| {
+            if let Some(cache) = self.caches.lock().entries.get_mut(&key) {
+                cache.last_sent =
+                    connection.map(|connection| SentBreak { step, connection, at: Instant::now() });
             }
         });
     }
 
     /// Tells the client again what a connection that has gone may have taken with it. Breaks that an answer is waited for are not
     /// among it.
-    pub(crate) fn repeat(&self, gone: u64) {
-        let is_lost = |sent: &mut Sent| {
-            sent.over == gone && !sent.step.acknowledge && sent.at.elapsed() <= 2 * DELIVERY_ALONE
+    pub(crate) fn resend(&self, gone: u64) {
+        let is_lost = |sent: &mut SentBreak| {
+            sent.connection == gone && !sent.step.acknowledge && sent.at.elapsed() <= 2 * DELIVERY_ALONE
         };
         let mut caches = self.caches.lock();
-        let known = caches.known.iter_mut();
-        let lost: Vec<_> = known
-            .filter_map(|(&key, cache)| Some((key, cache.told.clone(), cache.sent.take_if(is_lost)?.step)))
+        let entries = caches.entries.iter_mut();
+        let lost: Vec<_> = entries
+            .filter_map(|(&key, cache)| {
+                Some((key, cache.target.clone(), cache.last_sent.take_if(is_lost)?.step))
+            })
             .collect();
         drop(caches);
-        lost.iter().for_each(|(key, told, step)| self.send(*key, told, *step));
+        lost.iter().for_each(|(key, target, step)| self.send(*key, target, *step));
     }
 
     /// Whether a connection that has gone may have taken the last break of a cache with it.
     pub(crate) fn may_be_lost(&self, key: claims::LeaseKey, gone: u64) -> bool {
         let caches = self.caches.lock();
-        let sent = caches.known.get(&key).and_then(|cache| cache.sent.as_ref());
-        sent.is_none_or(|sent| sent.over == gone)
+        let sent = caches.entries.get(&key).and_then(|cache| cache.last_sent.as_ref());
+        sent.is_none_or(|sent| sent.connection == gone)
     }
 
-    fn release(&self, key: claims::LeaseKey, is_unanswered: bool) {
+    fn release(&self, key: claims::LeaseKey, is_reply: bool) {
         let mut caches = self.caches.lock();
-        let Some(cache) = caches.known.get_mut(&key) else { return };
+        let Some(cache) = caches.entries.get_mut(&key) else { return };
         cache.uses -= 1;
-        cache.unanswered -= usize::from(is_unanswered);
-        let told = cache.told.clone();
-        let due = if cache.unanswered == 0 { cache.held.take() } else { None };
+        cache.unsent_replies -= usize::from(is_reply);
+        let target = cache.target.clone();
+        let due = if cache.unsent_replies == 0 { cache.deferred_break.take() } else { None };
         if cache.uses == 0 {
-            caches.known.remove(&key);
+            caches.entries.remove(&key);
             return;
         }
         drop(caches);
         if let Some(step) = due {
-            self.send(key, &told, step);
+            self.send(key, &target, step);
         }
     }
 }
 
-impl Secret {
+impl Confidentiality {
     /// Keeps it from now on.
-    pub(crate) fn keep(&self) {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
@@ -270,35 +273,35 @@ impl Secret {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    fn is_kept(&self) -> bool {
+    fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-impl Drop for Asking {
+impl Drop for PendingOplock {
     fn drop(&mut self) {
         let mut caches = self.0.caches.lock();
-        caches.asking -= 1;
-        if caches.asking == 0 {
-            caches.early.clear();
+        caches.pending_oplocks -= 1;
+        if caches.pending_oplocks == 0 {
+            caches.early_breaks.clear();
         }
     }
 }
 
-impl Drop for CacheUse {
+impl Drop for CacheGuard {
     fn drop(&mut self) {
-        match self.of {
-            Use::Cache { key, is_unanswered } => self.breaks.release(key, is_unanswered),
-            Use::Pause => self.breaks.go_on(),
+        match self.kind {
+            GuardKind::Cache { key, is_reply } => self.breaks.release(key, is_reply),
+            GuardKind::Pause => self.breaks.resume(),
         }
     }
 }
 
 /// What is sent: unsigned, and encrypted where what asked for the cache was.
-fn notification(client: &dyn Client, told: &Told, step: Break) -> Option<Outbox> {
+fn notification(client: &dyn Client, target: &BreakTarget, step: Break) -> Option<Outbox> {
     let mut outbox = Outbox::default();
     let out = outbox.bytes();
-    let is_sealed = told.secret.is_kept();
+    let is_sealed = target.confidentiality.is_set();
     out.resize(FRAMING + if is_sealed { TRANSFORM_SIZE } else { 0 }, 0);
     let header = |session_id| Header {
         credit_charge: 0,
@@ -306,7 +309,7 @@ fn notification(client: &dyn Client, told: &Told, step: Break) -> Option<Outbox>
         flags: Flags::SERVER_TO_REDIR,
         ..Header::request(Command::OPLOCK_BREAK, UNSOLICITED, session_id, 0)
     };
-    match told.name {
+    match target.name {
         CacheName::Oplock(file_id) => {
             let oplock_level = level_of(step.to);
             compound::push(out, &header(client.session_id()), &OplockBreak { oplock_level, file_id });

@@ -9,10 +9,10 @@ use vfs::claims::{Effect, Holder, Outcome, Request, Ticket, Verdict};
 use vfs::sync::Mutex;
 
 /// Whoever holds the claims of a tree connect, and waits for those of others.
-pub(crate) struct Claimant {
+pub(crate) struct ClaimHolder {
     /// What its client is told of its caches.
     pub(crate) breaks: Arc<Breaks>,
-    waiting: Mutex<Tickets>,
+    tickets: Mutex<Tickets>,
 }
 
 #[derive(Default)]
@@ -22,12 +22,12 @@ struct Tickets {
     over: HashMap<Ticket, Outcome>,
 }
 
-impl Holder for Claimant {
+impl Holder for ClaimHolder {
     fn deliver(&self, effect: Effect) {
         match effect {
             Effect::Resume { ticket, outcome, .. } => self.resume(ticket, outcome),
             Effect::Recall { key, from, to, epoch, acknowledge, .. } => {
-                self.breaks.tell(key, Break { from, to, epoch, acknowledge });
+                self.breaks.notify(key, Break { from, to, epoch, acknowledge });
             }
             // Who loses a cache for want of an answer is not told (MS-SMB2 §3.3.6.1).
             Effect::Revoked { .. } | Effect::Notify { .. } | Effect::Remove { .. } => {}
@@ -35,42 +35,42 @@ impl Holder for Claimant {
     }
 }
 
-impl Claimant {
+impl ClaimHolder {
     pub(crate) fn new(client: Weak<dyn Client>) -> Self {
-        Self { breaks: Breaks::new(client), waiting: Mutex::default() }
+        Self { breaks: Breaks::new(client), tickets: Mutex::default() }
     }
 
     /// Has a request woken when the ticket of a claim on `file` is over. Every ticket that a tree connect is given comes here once.
     pub(crate) fn wait(self: &Arc<Self>, file: &File, ticket: Ticket, waker: &Waker) -> Cancel {
-        let mut waiting = self.waiting.lock();
-        match waiting.over.remove(&ticket) {
+        let mut tickets = self.tickets.lock();
+        match tickets.over.remove(&ticket) {
             Some(outcome) => {
-                drop(waiting);
+                drop(tickets);
                 waker.wake(outcome);
             }
             None => {
-                waiting.wakers.insert(ticket, waker.clone());
+                tickets.wakers.insert(ticket, waker.clone());
             }
         }
-        let (claimant, file) = (Arc::downgrade(self), file.clone());
+        let (holder, file) = (Arc::downgrade(self), file.clone());
         Box::new(move || {
             let is_canceled = matches!(file.claim(&Request::Cancel(ticket)), Verdict::Granted(_));
-            if is_canceled && let Some(claimant) = claimant.upgrade() {
-                claimant.waiting.lock().wakers.remove(&ticket);
+            if is_canceled && let Some(holder) = holder.upgrade() {
+                holder.tickets.lock().wakers.remove(&ticket);
             }
             is_canceled
         })
     }
 
     fn resume(&self, ticket: Ticket, outcome: Outcome) {
-        let mut waiting = self.waiting.lock();
-        match waiting.wakers.remove(&ticket) {
+        let mut tickets = self.tickets.lock();
+        match tickets.wakers.remove(&ticket) {
             Some(waker) => {
-                drop(waiting);
+                drop(tickets);
                 waker.wake(outcome);
             }
             None => {
-                waiting.over.insert(ticket, outcome);
+                tickets.over.insert(ticket, outcome);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Leases by their keys: of which file each is, for all sessions and connections of a client (MS-SMB2 §3.3.1.11, §3.3.1.12).
 
-use super::breaks::{CacheUse, Secret};
+use super::breaks::{CacheGuard, Confidentiality};
 use smb_wire::oplock::LeaseKey;
 use smb_wire::{Guid, NtStatus};
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use vfs::{File, FileKey, VolumeId};
 
 /// Whose leases those are with the same keys. `ClientGuid` alone would be anybody's who has seen it: it is sent in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Lessee {
+pub(crate) struct LeaseOwner {
     pub(crate) client_guid: Guid,
     pub(crate) uid: u32,
 }
@@ -23,9 +23,9 @@ pub(crate) struct LeaseTables(Arc<Mutex<Tables>>);
 #[derive(Default)]
 struct Tables {
     last_client: u128,
-    clients: HashMap<Lessee, LeaseTable>,
+    clients: HashMap<LeaseOwner, LeaseTable>,
     /// Whose the leases of a user's clients are, by their keys: of one that several have, whoever had it last.
-    keys: HashMap<(u32, LeaseKey), Lessee>,
+    keys: HashMap<(u32, LeaseKey), LeaseOwner>,
 }
 
 /// `LeaseTable`.
@@ -40,30 +40,30 @@ struct Lease {
     stream: Stream,
     /// Of the second version, which counts how often it has changed. It stays what it was first (MS-SMB2 §3.3.5.9.11).
     has_epoch: bool,
-    secret: Secret,
+    confidentiality: Confidentiality,
     /// Opens that have it, and CREATEs that ask for it.
     uses: usize,
 }
 
 /// That somebody has a lease, or asks for it: as long as this is there, its key is that of one file.
-pub(crate) struct LeaseUse {
+pub(crate) struct LeaseGuard {
     tables: LeaseTables,
-    lessee: Lessee,
+    owner: LeaseOwner,
     key: LeaseKey,
     client: u128,
     has_epoch: bool,
-    secret: Secret,
+    confidentiality: Confidentiality,
 }
 
 /// What an open's client may cache, as long as the open is there.
-pub(crate) struct Cached {
-    lease: Option<LeaseUse>,
-    _told: CacheUse,
+pub(crate) struct OpenCaching {
+    lease: Option<LeaseGuard>,
+    _guard: CacheGuard,
 }
 
-impl Cached {
-    pub(crate) fn new(lease: Option<LeaseUse>, told: CacheUse) -> Self {
-        Self { lease, _told: told }
+impl OpenCaching {
+    pub(crate) fn new(lease: Option<LeaseGuard>, guard: CacheGuard) -> Self {
+        Self { lease, _guard: guard }
     }
 
     /// Whether it is a lease, not an oplock.
@@ -72,71 +72,78 @@ impl Cached {
     }
 
     /// The lease, if it is one.
-    pub(crate) fn lease(&self) -> Option<&LeaseUse> {
+    pub(crate) fn lease(&self) -> Option<&LeaseGuard> {
         self.lease.as_ref()
     }
 
     /// The same for another tree connect, whose client is told by `told`.
-    pub(crate) fn moved(self, told: CacheUse) -> Self {
-        Self { lease: self.lease, _told: told }
+    pub(crate) fn with_guard(self, guard: CacheGuard) -> Self {
+        Self { lease: self.lease, _guard: guard }
     }
 }
 
 impl LeaseTables {
     /// Makes use of a lease on a stream of `file`. A key that is another file's is refused (MS-SMB2 §3.3.5.9.8).
-    pub(crate) fn take(
+    pub(crate) fn acquire(
         &self,
-        lessee: Lessee,
+        owner: LeaseOwner,
         (key, has_epoch): (LeaseKey, bool),
         file: &File,
         stream: Stream,
-    ) -> Result<LeaseUse, NtStatus> {
+    ) -> Result<LeaseGuard, NtStatus> {
         let mut tables = self.0.lock();
         let Tables { last_client, clients, keys } = &mut *tables;
-        let table = clients.entry(lessee).or_insert_with(|| {
+        let table = clients.entry(owner).or_insert_with(|| {
             *last_client += 1;
             LeaseTable { client: *last_client, leases: HashMap::new() }
         });
-        let new = || Lease { file: file.clone(), stream, has_epoch, secret: Secret::default(), uses: 0 };
+        let new = || Lease {
+            file: file.clone(),
+            stream,
+            has_epoch,
+            confidentiality: Confidentiality::default(),
+            uses: 0,
+        };
         let lease = table.leases.entry(key).or_insert_with(new);
-        if place(&lease.file) != place(file) || lease.stream != stream {
+        if file_id(&lease.file) != file_id(file) || lease.stream != stream {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         lease.uses += 1;
-        keys.insert((lessee.uid, key), lessee);
-        let (has_epoch, secret) = (lease.has_epoch, lease.secret.clone());
-        Ok(LeaseUse { tables: self.clone(), lessee, key, client: table.client, has_epoch, secret })
+        keys.insert((owner.uid, key), owner);
+        let (has_epoch, confidentiality) = (lease.has_epoch, lease.confidentiality.clone());
+        Ok(LeaseGuard { tables: self.clone(), owner, key, client: table.client, has_epoch, confidentiality })
     }
 
     /// Whether a lease has this key.
-    pub(crate) fn is_used(&self, lessee: Lessee, key: LeaseKey) -> bool {
+    pub(crate) fn is_used(&self, owner: LeaseOwner, key: LeaseKey) -> bool {
         let tables = self.0.lock();
-        tables.clients.get(&lessee).is_some_and(|table| table.leases.contains_key(&key))
+        tables.clients.get(&owner).is_some_and(|table| table.leases.contains_key(&key))
     }
 
     /// What the table of claims knows a client's lease by; `None` of who has none. One of another client of the same user is as good:
     /// keys alone are compared (MS-FSA §2.1.4.12.2), but those of other users are nobody's business.
-    pub(crate) fn key_of(&self, lessee: Lessee, key: LeaseKey) -> Option<claims::LeaseKey> {
+    pub(crate) fn claim_key_of(&self, owner: LeaseOwner, key: LeaseKey) -> Option<claims::LeaseKey> {
         let tables = self.0.lock();
-        let has_it =
-            |lessee: &Lessee| tables.clients.get(lessee).is_some_and(|table| table.leases.contains_key(&key));
-        let other = || tables.keys.get(&(lessee.uid, key)).copied();
-        let holder = if has_it(&lessee) { lessee } else { other().unwrap_or(lessee) };
+        let has_it = |owner: &LeaseOwner| {
+            tables.clients.get(owner).is_some_and(|table| table.leases.contains_key(&key))
+        };
+        let other = || tables.keys.get(&(owner.uid, key)).copied();
+        let holder = if has_it(&owner) { owner } else { other().unwrap_or(owner) };
         let client = tables.clients.get(&holder)?.client;
         Some(claims::LeaseKey::Shared { client, key: u128::from_le_bytes(key.0) })
     }
 
     /// Which file a lease is of, and what the table of claims knows it by.
-    pub(crate) fn find(&self, lessee: Lessee, key: LeaseKey) -> Option<(File, Stream, claims::LeaseKey)> {
+    pub(crate) fn find(&self, owner: LeaseOwner, key: LeaseKey) -> Option<(File, Stream, claims::LeaseKey)> {
         let tables = self.0.lock();
-        let table = tables.clients.get(&lessee)?;
+        let table = tables.clients.get(&owner)?;
         let lease = table.leases.get(&key)?;
         let shared = claims::LeaseKey::Shared { client: table.client, key: u128::from_le_bytes(key.0) };
         Some((lease.file.clone(), lease.stream, shared))
     }
 }
 
-impl LeaseUse {
+impl LeaseGuard {
     /// Its key.
     pub(crate) fn key(&self) -> LeaseKey {
         self.key
@@ -148,41 +155,41 @@ impl LeaseUse {
     }
 
     /// Whether it was asked for in secret, through whatever share.
-    pub(crate) fn secret(&self) -> &Secret {
-        &self.secret
+    pub(crate) fn confidentiality(&self) -> &Confidentiality {
+        &self.confidentiality
     }
 
     /// What the table of claims knows the lease by.
-    pub(crate) fn kind(&self) -> claims::LeaseKind {
+    pub(crate) fn claim_kind(&self) -> claims::LeaseKind {
         claims::LeaseKind::Shared { client: self.client, key: u128::from_le_bytes(self.key.0) }
     }
 
     /// The same, as the name of the lease.
-    pub(crate) fn shared(&self) -> claims::LeaseKey {
+    pub(crate) fn claim_key(&self) -> claims::LeaseKey {
         claims::LeaseKey::Shared { client: self.client, key: u128::from_le_bytes(self.key.0) }
     }
 }
 
-impl Drop for LeaseUse {
+impl Drop for LeaseGuard {
     fn drop(&mut self) {
         let mut tables = self.tables.0.lock();
         let Tables { clients, keys, .. } = &mut *tables;
-        let Some(table) = clients.get_mut(&self.lessee) else { return };
+        let Some(table) = clients.get_mut(&self.owner) else { return };
         let Some(lease) = table.leases.get_mut(&self.key) else { return };
         lease.uses -= 1;
-        let gone = if lease.uses == 0 { table.leases.remove(&self.key) } else { None };
-        let name = (self.lessee.uid, self.key);
-        if gone.is_some() && keys.get(&name) == Some(&self.lessee) {
+        let ended = if lease.uses == 0 { table.leases.remove(&self.key) } else { None };
+        let name = (self.owner.uid, self.key);
+        if ended.is_some() && keys.get(&name) == Some(&self.owner) {
             keys.remove(&name);
         }
         if table.leases.is_empty() {
-            clients.remove(&self.lessee);
+            clients.remove(&self.owner);
         }
         drop(tables);
-        drop(gone);
+        drop(ended);
     }
 }
 
-fn place(file: &File) -> (VolumeId, FileKey) {
+fn file_id(file: &File) -> (VolumeId, FileKey) {
     (file.volume().id(), file.key())
 }

@@ -30,7 +30,7 @@ impl SequenceWindow {
 
     /// Uses `charge` ids from `id` on. A client that uses what it was not granted, or an id for the second time, is disconnected
     /// (MS-SMB2 §3.3.5.2.3).
-    pub(crate) fn take(&mut self, id: u64, charge: u16) -> Result<(), Malformed> {
+    pub(crate) fn consume(&mut self, id: u64, charge: u16) -> Result<(), Malformed> {
         let refusal = Malformed("a message id that was not granted, or was used before");
         let charge = charge.max(1);
         let end = id.checked_add(u64::from(charge)).filter(|&end| end <= self.end).ok_or(refusal)?;
@@ -38,12 +38,12 @@ impl SequenceWindow {
             return Err(refusal);
         }
         for id in id..end {
-            let (word, bit) = place(id);
+            let (word, bit) = bit_of(id);
             self.used[word] |= bit;
         }
         self.credits = self.credits.saturating_sub(u32::from(charge));
         while self.first < self.end && self.is_used(self.first) {
-            let (word, bit) = place(self.first);
+            let (word, bit) = bit_of(self.first);
             self.used[word] &= !bit;
             self.first += 1;
         }
@@ -51,7 +51,7 @@ impl SequenceWindow {
     }
 
     fn is_used(&self, id: u64) -> bool {
-        let (word, bit) = place(id);
+        let (word, bit) = bit_of(id);
         self.used[word] & bit != 0
     }
 
@@ -70,9 +70,9 @@ impl SequenceWindow {
 }
 
 /// Where the bit of an id is.
-fn place(id: u64) -> (usize, u64) {
-    let place = id % WINDOW_IDS_MAX as u64;
-    (usize::try_from(place / WORD_BITS).unwrap_or(0), 1 << (place % WORD_BITS))
+fn bit_of(id: u64) -> (usize, u64) {
+    let entry_path = id % WINDOW_IDS_MAX as u64;
+    (usize::try_from(entry_path / WORD_BITS).unwrap_or(0), 1 << (entry_path % WORD_BITS))
 }
 
 #[cfg(test)]
@@ -82,23 +82,23 @@ mod tests {
     #[test]
     fn every_id_is_used_once() {
         let mut window = SequenceWindow::new();
-        window.take(0, 1).unwrap();
-        assert!(window.take(0, 1).is_err(), "twice");
-        assert!(window.take(1, 1).is_err(), "not granted");
+        window.consume(0, 1).unwrap();
+        assert!(window.consume(0, 1).is_err(), "twice");
+        assert!(window.consume(1, 1).is_err(), "not granted");
         assert_eq!(window.grant(4, false), 4);
-        window.take(3, 1).unwrap();
-        window.take(1, 2).unwrap();
-        assert!(window.take(3, 1).is_err());
-        assert!(window.take(4, 2).is_err(), "more than were granted");
-        assert!(window.take(u64::MAX, 1).is_err());
-        window.take(4, 1).unwrap();
+        window.consume(3, 1).unwrap();
+        window.consume(1, 2).unwrap();
+        assert!(window.consume(3, 1).is_err());
+        assert!(window.consume(4, 2).is_err(), "more than were granted");
+        assert!(window.consume(u64::MAX, 1).is_err());
+        window.consume(4, 1).unwrap();
         assert_eq!(window.first, 5);
     }
 
     #[test]
     fn a_client_is_never_left_without_credits_nor_given_too_many() {
         let mut window = SequenceWindow::new();
-        window.take(0, 0).unwrap();
+        window.consume(0, 0).unwrap();
         assert_eq!(window.grant(0, false), 1, "it has none");
         assert_eq!(window.grant(0, false), 0);
         assert_eq!(u32::from(window.grant(u16::MAX, false)), CREDITS_MAX - 1);
@@ -108,11 +108,11 @@ mod tests {
     #[test]
     fn a_client_has_less_while_limits_press() {
         let mut window = SequenceWindow::new();
-        window.take(0, 0).unwrap();
+        window.consume(0, 0).unwrap();
         assert_eq!(u32::from(window.grant(u16::MAX, true)), CREDITS_PRESSED_MAX);
         window.grant(u16::MAX, false);
         for id in 1..=u64::from(CREDITS_MAX) {
-            window.take(id, 1).unwrap();
+            window.consume(id, 1).unwrap();
             let has = CREDITS_MAX - u32::try_from(id).unwrap();
             let granted = window.grant(1, true);
             assert_eq!(granted > 0, has < CREDITS_PRESSED_MAX, "it has {has}");
@@ -126,14 +126,14 @@ mod tests {
         let (mut next, mut granted) = (1, u64::from(window.grant(u16::MAX, false)));
         while granted > 0 {
             for id in next..next + granted {
-                window.take(id, 1).unwrap();
+                window.consume(id, 1).unwrap();
             }
             next += granted;
             granted = u64::from(window.grant(u16::MAX, false));
         }
         assert_eq!(window.end - window.first, WINDOW_IDS_MAX as u64);
-        assert!(window.take(WINDOW_IDS_MAX as u64, 1).is_err(), "it has the same bit as the first");
-        window.take(0, 1).unwrap();
+        assert!(window.consume(WINDOW_IDS_MAX as u64, 1).is_err(), "it has the same bit as the first");
+        window.consume(0, 1).unwrap();
         assert!(window.used.iter().all(|word| *word == 0) && window.grant(1, false) == 1, "it goes on");
     }
 
@@ -150,7 +150,7 @@ mod tests {
             let lowest = free.first().copied().unwrap_or(end);
             let (id, charge) = (lowest + (random >> 20) % 100, 1 + (random >> 40) % 3);
             let may = (id..id + charge).all(|id| free.contains(&id));
-            assert_eq!(window.take(id, u16::try_from(charge).unwrap()).is_ok(), may, "{id} and {charge}");
+            assert_eq!(window.consume(id, u16::try_from(charge).unwrap()).is_ok(), may, "{id} and {charge}");
             if may {
                 (id..id + charge).for_each(|id| assert!(free.remove(&id)));
             }

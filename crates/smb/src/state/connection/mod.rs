@@ -3,10 +3,10 @@
 mod credits;
 pub(crate) mod negotiated;
 
-use super::counters::Counted;
-use super::disconnected::Gone;
-use super::id_table::Numbered;
-use super::pending::Allowance;
+use super::counters::CountGuard;
+use super::disconnected::ClosedConnection;
+use super::id_table::IdTable;
+use super::pending::PendingQuota;
 use super::service::Service;
 use super::session::Session;
 use super::session::channel::{Channel, ChannelConnection};
@@ -35,10 +35,10 @@ pub(crate) trait Sender: Any + Send + Sync {
     fn client(&self) -> IpAddr;
 
     /// Keeps the connection where connections run out: its client has logged in as a user.
-    fn prove(&self);
+    fn keep_as_user(&self);
 
     /// Lifts the deadline for a login: the client has logged in as nobody.
-    fn tolerate(&self);
+    fn allow_anonymous(&self);
 }
 
 /// `Connection`.
@@ -47,15 +47,15 @@ pub(crate) struct Connection {
     /// Tells connections apart.
     pub(crate) number: u64,
     /// What may wait of its requests.
-    pub(crate) waiting: Arc<Allowance>,
+    pub(crate) pending_quota: Arc<PendingQuota>,
     negotiated: OnceLock<Negotiated>,
     /// `PreauthIntegrityHashValue`, up to the reply to NEGOTIATE.
     preauth: Mutex<Preauth>,
     window: Mutex<SequenceWindow>,
     /// `SessionTable`: the sessions as this connection has them.
-    channels: Mutex<Numbered<u64, Arc<Channel>>>,
+    channels: Mutex<IdTable<u64, Arc<Channel>>>,
     sender: OnceLock<Weak<dyn Sender>>,
-    counted: Option<Counted>,
+    guard: Option<CountGuard>,
     itself: Weak<Self>,
 }
 
@@ -63,14 +63,14 @@ impl Connection {
     pub(crate) fn new(service: &Arc<Service>) -> Arc<Self> {
         Arc::new_cyclic(|itself| Self {
             service: Arc::clone(service),
-            number: service.counts.next_id(),
-            waiting: Arc::new(Allowance::new(CONNECTION_WAITING_MAX, CONNECTION_WAITING_BYTES_MAX)),
+            number: service.counters.next_id(),
+            pending_quota: Arc::new(PendingQuota::new(CONNECTION_WAITING_MAX, CONNECTION_WAITING_BYTES_MAX)),
             negotiated: OnceLock::new(),
             preauth: Mutex::default(),
             window: Mutex::new(SequenceWindow::new()),
             channels: Mutex::default(),
             sender: OnceLock::new(),
-            counted: service.counts.connection(),
+            guard: service.counters.connection(),
             itself: itself.clone(),
         })
     }
@@ -99,7 +99,7 @@ impl Connection {
     }
 
     /// Settles what was agreed on; it can be done once.
-    pub(crate) fn settle(&self, negotiated: Negotiated) -> Result<(), NtStatus> {
+    pub(crate) fn set_negotiated(&self, negotiated: Negotiated) -> Result<(), NtStatus> {
         self.negotiated.set(negotiated).map_err(|_| NtStatus::INVALID_PARAMETER)
     }
 
@@ -109,7 +109,7 @@ impl Connection {
 
     /// Uses the message ids of a request.
     pub(crate) fn take_ids(&self, id: u64, charge: u16) -> Result<(), Malformed> {
-        self.window.lock().take(id, charge)
+        self.window.lock().consume(id, charge)
     }
 
     /// Grants message ids with a reply; fewer while others wait for the same limits.
@@ -146,7 +146,7 @@ impl Connection {
     pub(crate) fn remove_channel(&self, session_id: u64) {
         let removed = self.channels.lock().remove(&session_id);
         if let Some(channel) = removed {
-            self.service.part(&channel, self.number);
+            self.service.detach_channel(&channel, self.number);
         }
     }
 
@@ -161,7 +161,7 @@ impl Connection {
     /// Notes that the client has logged in, as a user or as nobody.
     pub(crate) fn note_login(&self, is_user: bool) {
         if let Some(sender) = self.sender() {
-            if is_user { sender.prove() } else { sender.tolerate() }
+            if is_user { sender.keep_as_user() } else { sender.allow_anonymous() }
         }
     }
 
@@ -171,7 +171,7 @@ impl Connection {
 }
 
 impl ChannelConnection for Connection {
-    fn forget(&self, session_id: u64) {
+    fn remove_channel(&self, session_id: u64) {
         self.channels.lock().remove(&session_id);
     }
 
@@ -183,11 +183,11 @@ impl ChannelConnection for Connection {
         self.sender().map(|sender| sender.send_surely(message, patience)).is_some()
     }
 
-    fn waiting(&self) -> &Arc<Allowance> {
-        &self.waiting
+    fn pending_quota(&self) -> &Arc<PendingQuota> {
+        &self.pending_quota
     }
 
-    fn carrier(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+    fn transport(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         let sender: Arc<dyn Any + Send + Sync> = self.sender()?;
         Some(sender)
     }
@@ -213,8 +213,13 @@ impl Drop for Connection {
         let channels = self.take_channels();
         if !channels.is_empty() {
             let service = Arc::clone(&self.service);
-            let counted = self.counted.take();
-            self.service.endings.add(Gone { service, number: self.number, channels, counted });
+            let counted = self.guard.take();
+            self.service.cleanup.add(ClosedConnection {
+                service,
+                number: self.number,
+                channels,
+                guard: counted,
+            });
         }
     }
 }

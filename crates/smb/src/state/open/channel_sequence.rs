@@ -9,36 +9,36 @@ use vfs::sync::Mutex;
 
 /// `ChannelSequence` of an open, and its requests that are being done.
 #[derive(Default)]
-pub(crate) struct Sequences(Arc<Mutex<Counted>>);
+pub(crate) struct ChannelSequence(Arc<Mutex<OutstandingCounts>>);
 
 #[derive(Default)]
-struct Counted {
+struct OutstandingCounts {
     sequence: u16,
     /// How often that has changed.
     changes: u64,
     /// `OutstandingRequestCount`.
-    now: usize,
+    outstanding: usize,
     /// `OutstandingPreRequestCount`.
-    before: usize,
+    outstanding_pre: usize,
 }
 
 /// A request of an open that is being done, until this is dropped.
-pub(crate) struct Outstanding {
-    counted: Arc<Mutex<Counted>>,
+pub(crate) struct OutstandingRequest {
+    counters: Arc<Mutex<OutstandingCounts>>,
     changes: u64,
 }
 
 /// A sequence that is as many steps later as this, or more, is an earlier one.
 const EARLIER: u16 = 0x8000;
 
-impl Sequences {
+impl ChannelSequence {
     /// Of an open that was made, or has come back, by a request with this channel sequence.
     pub(crate) fn new(sequence: u16) -> Self {
-        Self(Arc::new(Mutex::new(Counted { sequence, ..Counted::default() })))
+        Self(Arc::new(Mutex::new(OutstandingCounts { sequence, ..OutstandingCounts::default() })))
     }
 
     /// Counts a request of an open. `None`: it comes from before, and does no harm. What changes something does, and is refused.
-    pub(crate) fn count(&self, header: &Header) -> Result<Option<Outstanding>, NtStatus> {
+    pub(crate) fn count(&self, header: &Header) -> Result<Option<OutstandingRequest>, NtStatus> {
         let sequence = header.channel_sequence();
         let changes = matches!(header.command, Command::WRITE | Command::SET_INFO | Command::IOCTL);
         let refused = if changes { Err(NtStatus::FILE_NOT_AVAILABLE) } else { Ok(None) };
@@ -47,27 +47,27 @@ impl Sequences {
             EARLIER.. => return refused,
             0 => {}
             _ => {
-                counted.before += std::mem::take(&mut counted.now);
+                counted.outstanding_pre += std::mem::take(&mut counted.outstanding);
                 counted.sequence = sequence;
                 counted.changes += 1;
             }
         }
         // What is sent again is done once nothing of what was sent before is still on its way.
-        if header.flags.contains(Flags::REPLAY_OPERATION) && counted.before > 0 {
+        if header.flags.contains(Flags::REPLAY_OPERATION) && counted.outstanding_pre > 0 {
             return refused;
         }
-        counted.now += 1;
-        Ok(Some(Outstanding { counted: Arc::clone(&self.0), changes: counted.changes }))
+        counted.outstanding += 1;
+        Ok(Some(OutstandingRequest { counters: Arc::clone(&self.0), changes: counted.changes }))
     }
 }
 
-impl Drop for Outstanding {
+impl Drop for OutstandingRequest {
     fn drop(&mut self) {
-        let mut counted = self.counted.lock();
+        let mut counted = self.counters.lock();
         if self.changes == counted.changes {
-            counted.now -= 1;
+            counted.outstanding -= 1;
         } else {
-            counted.before -= 1;
+            counted.outstanding_pre -= 1;
         }
     }
 }

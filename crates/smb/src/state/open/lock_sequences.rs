@@ -15,7 +15,7 @@ pub(crate) struct LockSequences(Mutex<Option<Box<[Option<u32>; ENTRIES]>>>);
 impl LockSequences {
     /// Whether this request was done before. If not, what was done by its index before is forgotten.
     pub(crate) fn was_done(&self, sequence: LockSequence) -> bool {
-        let Some(at) = place(sequence) else { return false };
+        let Some(at) = index_of(sequence) else { return false };
         let mut last = self.0.lock();
         let Some(entry) = last.as_mut().map(|last| &mut last[at]) else { return false };
         let was_done = *entry == Some(sequence.number());
@@ -26,8 +26,8 @@ impl LockSequences {
     }
 
     /// Forgets what was noted of a request.
-    pub(crate) fn forget(&self, sequence: LockSequence) {
-        if let (Some(at), Some(last)) = (place(sequence), self.0.lock().as_mut()) {
+    pub(crate) fn clear(&self, sequence: LockSequence) {
+        if let (Some(at), Some(last)) = (index_of(sequence), self.0.lock().as_mut()) {
             last[at] = None;
         }
     }
@@ -39,22 +39,22 @@ impl LockSequences {
     }
 
     /// Those of an open that had these.
-    pub(crate) fn of_bytes(bytes: &[u8; ENTRIES]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8; ENTRIES]) -> Self {
         let number = |byte| (byte != NONE).then_some(u32::from(byte));
         let last = bytes.map(number);
         Self(Mutex::new(last.iter().any(Option::is_some).then(|| Box::new(last))))
     }
 
     /// Notes that this request was done.
-    pub(crate) fn note_done(&self, sequence: LockSequence) {
-        if let Some(at) = place(sequence) {
+    pub(crate) fn record_done(&self, sequence: LockSequence) {
+        if let Some(at) = index_of(sequence) {
             self.0.lock().get_or_insert_with(|| Box::new([None; ENTRIES]))[at] = Some(sequence.number());
         }
     }
 }
 
 /// Where a request is noted: indices count from 1, and those beyond are none.
-fn place(sequence: LockSequence) -> Option<usize> {
+fn index_of(sequence: LockSequence) -> Option<usize> {
     let at = usize::try_from(sequence.index()).ok()?.checked_sub(1)?;
     (at < ENTRIES).then_some(at)
 }
@@ -69,18 +69,18 @@ mod tests {
         let of = |index: u32, number: u32| LockSequence(index << 4 | number);
         for index in [1, 64] {
             assert!(!sequences.was_done(of(index, 1)));
-            sequences.note_done(of(index, 1));
+            sequences.record_done(of(index, 1));
             assert!(sequences.was_done(of(index, 1)));
         }
         assert!(!sequences.was_done(of(1, 2)), "another one");
         assert!(!sequences.was_done(of(1, 1)), "which may have undone it");
         assert!(sequences.was_done(of(64, 1)));
-        let again = LockSequences::of_bytes(&sequences.to_bytes());
+        let again = LockSequences::from_bytes(&sequences.to_bytes());
         assert!(again.was_done(of(64, 1)) && !again.was_done(of(1, 1)));
-        again.forget(of(64, 1));
+        again.clear(of(64, 1));
         assert!(!again.was_done(of(64, 1)));
         for index in [0, 65, u32::MAX >> 4] {
-            sequences.note_done(of(index, 1));
+            sequences.record_done(of(index, 1));
             assert!(!sequences.was_done(of(index, 1)), "{index}");
         }
     }

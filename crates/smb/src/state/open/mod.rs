@@ -6,15 +6,15 @@ pub(crate) mod lock_sequences;
 pub(crate) mod open_table;
 pub(crate) mod watch;
 
-use super::caching::leases::{Cached, LeaseUse};
-use super::persistent::Kept;
-use super::tree::Disk;
-use crate::metadata::file_info::Shown;
+use super::caching::leases::{LeaseGuard, OpenCaching};
+use super::persistent::OpenRecord;
+use super::tree::DiskShare;
+use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::Naming;
-use channel_sequence::Sequences;
-use directory_cursor::Scan;
+use channel_sequence::ChannelSequence;
+use directory_cursor::DirectoryCursor;
 use lock_sequences::LockSequences;
-use open_table::{Durable, Instance, Origin};
+use open_table::{AppInstance, CreateIdentity, Durable};
 use smb_wire::classes::file::Mode;
 use smb_wire::oplock::LeaseKey;
 use smb_wire::types::AccessMask;
@@ -30,12 +30,12 @@ use vfs::{
     Access, Attrs, Blocking, Change, File, FileType, FsError, FsResult, OpenFile, PendingSync, SetAttrs,
     SetTime, Wait,
 };
-use watch::Watching;
+use watch::DirectoryWatch;
 
 /// `Open`: a file as a client has it open.
 pub(crate) struct Open {
     pub(crate) id: FileId,
-    pub(crate) disk: Arc<Disk>,
+    pub(crate) disk: Arc<DiskShare>,
     pub(crate) file: File,
     pub(crate) file_type: FileType,
     /// That of the file which it is a stream of; otherwise the same.
@@ -43,40 +43,40 @@ pub(crate) struct Open {
     /// By whose rules it was opened, and names what it names.
     pub(crate) naming: Naming,
     /// The way to the data, if it has any.
-    opened: Option<OpenFile<'static>>,
+    open_file: Option<OpenFile<'static>>,
     /// `Open.GrantedAccess`.
     pub(crate) granted: AccessMask,
     claim: OpenId,
     mode: AtomicU32,
     position: AtomicU64,
-    place: Mutex<Place>,
-    scan: Mutex<Scan>,
+    entry_path: Mutex<EntryPath>,
+    cursor: Mutex<DirectoryCursor>,
     /// Whether the file goes when this open is closed, as it was created for.
-    goes_on_close: AtomicBool,
+    deletes_on_close: AtomicBool,
     /// Whether what is written through this open leaves the time of the last write as it is (MS-FSA §2.1.1.6,
     /// `Open.UserSetModificationTime`).
-    pub(crate) keeps_written: AtomicBool,
+    pub(crate) user_set_modified: AtomicBool,
     /// The same of the change time, where attributes are set (`Open.UserSetChangeTime`).
-    pub(crate) keeps_changed: AtomicBool,
+    pub(crate) user_set_changed: AtomicBool,
     /// Where a list of extended attributes goes on (`Open.NextEaEntry`).
-    pub(crate) next_ea: AtomicU64,
+    pub(crate) next_ea_entry: AtomicU64,
     /// What of the directory is watched, once anything is.
-    watching: OnceLock<Arc<Watching>>,
+    directory_watch: OnceLock<Arc<DirectoryWatch>>,
     /// Which of its requests come from before.
-    pub(crate) sequences: Sequences,
+    pub(crate) channel_sequence: ChannelSequence,
     pub(crate) lock_sequences: LockSequences,
     /// What the client may cache with it, as it is told of that.
-    cached: Mutex<Option<Cached>>,
+    caching: Mutex<Option<OpenCaching>>,
     /// How it outlives its connection, if it does.
-    durable: OnceLock<Durable>,
+    durability: OnceLock<Durable>,
     /// That it is on record, if it outlives the service as well.
-    kept: OnceLock<Kept>,
+    record: OnceLock<OpenRecord>,
     /// The CREATE that it came of, if that may come again.
-    origin: OnceLock<Origin>,
+    create_identity: OnceLock<CreateIdentity>,
     /// The application that it is of, if that may go on elsewhere.
-    instance: OnceLock<Instance>,
+    app_instance: OnceLock<AppInstance>,
     /// The lease of its directory whose holder knows what this open changes there (MS-SMB2 §2.2.13.2.10, `ParentLeaseKey`).
-    pub(crate) listing: Option<claims::LeaseKey>,
+    pub(crate) parent_lease: Option<claims::LeaseKey>,
     /// Whether data were written through it: the directory shows that when it is closed.
     has_written: AtomicBool,
     is_closed: AtomicBool,
@@ -85,7 +85,7 @@ pub(crate) struct Open {
 /// What an [`Open`] is made of.
 pub(crate) struct NewOpen {
     pub(crate) id: FileId,
-    pub(crate) disk: Arc<Disk>,
+    pub(crate) disk: Arc<DiskShare>,
     pub(crate) file: File,
     pub(crate) file_type: FileType,
     pub(crate) base_type: FileType,
@@ -94,22 +94,22 @@ pub(crate) struct NewOpen {
     pub(crate) granted: AccessMask,
     pub(crate) mode: Mode,
     pub(crate) claim: OpenId,
-    pub(crate) place: Place,
+    pub(crate) entry_path: EntryPath,
     pub(crate) channel_sequence: u16,
-    pub(crate) cached: Option<Cached>,
+    pub(crate) cached: Option<OpenCaching>,
     pub(crate) listing: Option<claims::LeaseKey>,
 }
 
 /// What changes of an open when its client comes back.
-pub(crate) struct Back {
+pub(crate) struct ReconnectUpdate {
     pub(crate) volatile: u64,
     pub(crate) channel_sequence: u16,
-    pub(crate) cached: Option<Cached>,
+    pub(crate) cached: Option<OpenCaching>,
 }
 
 /// Where a file was found: its directory, and its name there; none for the root of a share.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct EntryPath {
     pub(crate) entry: Option<(File, Vec<u8>)>,
     /// The names on the way from the root of the share, as they are stored.
     pub(crate) path: Vec<Vec<u8>>,
@@ -117,7 +117,7 @@ pub(crate) struct Place {
     pub(crate) stream: Option<Vec<u8>>,
 }
 
-impl Place {
+impl EntryPath {
     /// The file's name as the table of claims knows it.
     pub(crate) fn link(&self, listing: Option<claims::LeaseKey>) -> Option<Link> {
         let (dir, name) = self.entry.as_ref()?;
@@ -154,7 +154,7 @@ impl Open {
             granted,
             mode,
             claim,
-            place,
+            entry_path,
             channel_sequence,
             cached,
             listing,
@@ -166,26 +166,26 @@ impl Open {
             file_type,
             base_type,
             naming,
-            opened,
+            open_file: opened,
             granted,
             claim,
             mode: AtomicU32::new(mode.0),
             position: AtomicU64::new(0),
-            place: Mutex::new(place),
-            scan: Mutex::new(Scan::default()),
-            goes_on_close: AtomicBool::new(false),
-            keeps_written: AtomicBool::new(false),
-            keeps_changed: AtomicBool::new(false),
-            next_ea: AtomicU64::new(0),
-            watching: OnceLock::new(),
-            sequences: Sequences::new(channel_sequence),
+            entry_path: Mutex::new(entry_path),
+            cursor: Mutex::new(DirectoryCursor::default()),
+            deletes_on_close: AtomicBool::new(false),
+            user_set_modified: AtomicBool::new(false),
+            user_set_changed: AtomicBool::new(false),
+            next_ea_entry: AtomicU64::new(0),
+            directory_watch: OnceLock::new(),
+            channel_sequence: ChannelSequence::new(channel_sequence),
             lock_sequences: LockSequences::default(),
-            cached: Mutex::new(cached),
-            durable: OnceLock::new(),
-            kept: OnceLock::new(),
-            origin: OnceLock::new(),
-            instance: OnceLock::new(),
-            listing,
+            caching: Mutex::new(cached),
+            durability: OnceLock::new(),
+            record: OnceLock::new(),
+            create_identity: OnceLock::new(),
+            app_instance: OnceLock::new(),
+            parent_lease: listing,
             has_written: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
         }
@@ -193,7 +193,7 @@ impl Open {
 
     /// The way to the data, if the open has all of `access`.
     pub(crate) fn data(&self, access: Access) -> Result<&OpenFile<'static>, NtStatus> {
-        match &self.opened {
+        match &self.open_file {
             Some(opened) if opened.allows(access) => Ok(opened),
             Some(_) => Err(NtStatus::ACCESS_DENIED),
             None => Err(NtStatus::INVALID_DEVICE_REQUEST),
@@ -202,7 +202,7 @@ impl Open {
 
     /// The way to the data, with whatever access.
     pub(crate) fn opened(&self) -> Option<&OpenFile<'static>> {
-        self.opened.as_ref()
+        self.open_file.as_ref()
     }
 
     /// How it was opened, or is used by now (MS-FSCC §2.4.26).
@@ -241,27 +241,27 @@ impl Open {
 
     /// Whether it has a lease, in place of an oplock.
     pub(crate) fn has_lease(&self) -> bool {
-        self.cached.lock().as_ref().is_some_and(Cached::is_lease)
+        self.caching.lock().as_ref().is_some_and(OpenCaching::is_lease)
     }
 
     /// The key of its lease, if it has one.
     pub(crate) fn lease_key(&self) -> Option<LeaseKey> {
-        self.cached.lock().as_ref().and_then(Cached::lease).map(LeaseUse::key)
+        self.caching.lock().as_ref().and_then(OpenCaching::lease).map(LeaseGuard::key)
     }
 
     /// Whether its lease is of the second version.
     pub(crate) fn has_epoch(&self) -> bool {
-        self.cached.lock().as_ref().and_then(Cached::lease).is_some_and(LeaseUse::has_epoch)
+        self.caching.lock().as_ref().and_then(OpenCaching::lease).is_some_and(LeaseGuard::has_epoch)
     }
 
     /// How it outlives its connection, if it does.
     pub(crate) fn durable(&self) -> Option<Durable> {
-        self.durable.get().copied()
+        self.durability.get().copied()
     }
 
     /// Has it outlive its connection.
     pub(crate) fn set_durable(&self, durable: Durable) {
-        _ = self.durable.set(durable);
+        _ = self.durability.set(durable);
     }
 
     /// Whether it outlives the service as well.
@@ -270,31 +270,31 @@ impl Open {
     }
 
     /// Has it be on record until it is closed.
-    pub(crate) fn set_kept(&self, kept: Kept) {
-        _ = self.kept.set(kept);
+    pub(crate) fn set_record(&self, record: OpenRecord) {
+        _ = self.record.set(record);
     }
 
     /// That it is on record, if it is.
-    pub(crate) fn kept(&self) -> Option<&Kept> {
-        self.kept.get()
+    pub(crate) fn record(&self) -> Option<&OpenRecord> {
+        self.record.get()
     }
 
     /// The CREATE that it came of, if that may come again.
-    pub(crate) fn origin(&self) -> Option<&Origin> {
-        self.origin.get()
+    pub(crate) fn create_identity(&self) -> Option<&CreateIdentity> {
+        self.create_identity.get()
     }
 
-    pub(crate) fn set_origin(&self, origin: Origin) {
-        _ = self.origin.set(origin);
+    pub(crate) fn set_create_identity(&self, origin: CreateIdentity) {
+        _ = self.create_identity.set(origin);
     }
 
     /// The application that it is of, if that may go on elsewhere.
-    pub(crate) fn instance(&self) -> Option<&Instance> {
-        self.instance.get()
+    pub(crate) fn app_instance(&self) -> Option<&AppInstance> {
+        self.app_instance.get()
     }
 
-    pub(crate) fn set_instance(&self, instance: Instance) {
-        _ = self.instance.set(instance);
+    pub(crate) fn set_app_instance(&self, instance: AppInstance) {
+        _ = self.app_instance.set(instance);
     }
 
     /// Whether its claim was taken away, because something conflicted with it or its time was over.
@@ -320,20 +320,20 @@ impl Open {
     }
 
     /// Gives it to the tree connect of a client that has come back, if it is still there. Its ranges and its lease come with it.
-    pub(crate) fn reconnect(&mut self, disk: &Arc<Disk>, back: Back) -> Option<Granted> {
-        let Back { volatile, channel_sequence, cached } = back;
+    pub(crate) fn reconnect(&mut self, disk: &Arc<DiskShare>, back: ReconnectUpdate) -> Option<Granted> {
+        let ReconnectUpdate { volatile, channel_sequence, cached } = back;
         let request = Request::Reconnect { open: self.claim, holder: disk.holder };
         let Verdict::Granted(granted) = self.file.claim(&request) else { return None };
         self.id.volatile = volatile;
         self.disk = Arc::clone(disk);
-        self.sequences = Sequences::new(channel_sequence);
-        self.cached = Mutex::new(cached);
+        self.channel_sequence = ChannelSequence::new(channel_sequence);
+        self.caching = Mutex::new(cached);
         Some(granted)
     }
 
     /// What the client is told of its lease or oplock, to be told anew.
-    pub(crate) fn take_cached(&self) -> Option<Cached> {
-        self.cached.lock().take()
+    pub(crate) fn take_caching(&self) -> Option<OpenCaching> {
+        self.caching.lock().take()
     }
 
     /// Whose byte ranges are this open's.
@@ -343,7 +343,7 @@ impl Open {
     }
 
     /// What asks for a further open of its client, which caches nothing.
-    pub(crate) fn further(&self, file: &File, access: claims::Access) -> OpenRequest {
+    pub(crate) fn auxiliary_request(&self, file: &File, access: claims::Access) -> OpenRequest {
         OpenRequest {
             holder: self.disk.holder,
             stream: file.stream(),
@@ -361,28 +361,29 @@ impl Open {
         self.file_type == FileType::Directory
     }
 
-    pub(crate) fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock()
+    pub(crate) fn entry_path(&self) -> MutexGuard<'_, EntryPath> {
+        self.entry_path.lock()
     }
 
-    pub(crate) fn scan(&self) -> MutexGuard<'_, Scan> {
-        self.scan.lock()
+    pub(crate) fn cursor(&self) -> MutexGuard<'_, DirectoryCursor> {
+        self.cursor.lock()
     }
 
     /// The file's attributes as they are shown.
-    pub(crate) fn shown(&self, attrs: &Attrs) -> FsResult<Shown> {
-        Ok(self.shown_with(attrs, &self.file.extra_attrs(attrs, Blocking::Allowed)?))
+    pub(crate) fn file_info(&self, attrs: &Attrs) -> FsResult<FileInfo> {
+        Ok(self.file_info_with(attrs, &self.file.extra_attrs(attrs, Blocking::Allowed)?))
     }
 
     /// The same with what is known to be kept with the file.
-    pub(crate) fn shown_with(&self, attrs: &Attrs, kept: &vfs::ExtraAttrs) -> Shown {
-        Shown::with_base(self.base_type, attrs, kept)
+    pub(crate) fn file_info_with(&self, attrs: &Attrs, record: &vfs::ExtraAttrs) -> FileInfo {
+        FileInfo::with_base(self.base_type, attrs, record)
     }
 
     /// After a write that changed the file so: gives it back the time of the last write, if that is not to change by itself. Where the
     /// user may not set it, or others would have to answer first, it stays as it is: what was written is written.
-    pub(crate) fn keep_written(&self, change: &Change, pending: &mut PendingSync) -> FsResult<()> {
-        if !self.keeps_written.load(Ordering::Relaxed) || change.before.modified == change.after.modified {
+    pub(crate) fn restore_modified(&self, change: &Change, pending: &mut PendingSync) -> FsResult<()> {
+        if !self.user_set_modified.load(Ordering::Relaxed) || change.before.modified == change.after.modified
+        {
             return Ok(());
         }
         let modified = Some(SetTime::To(change.before.modified));
@@ -396,63 +397,63 @@ impl Open {
     /// Sets times, and a mode. Who may change the attributes of a file, as whoever may write it, sets its times to Windows (MS-FSA
     /// §2.1.5.15.2), and the owner alone to Unix.
     pub(crate) fn set_times(&self, set: &SetAttrs, pending: &mut PendingSync) -> FsResult<Change> {
-        let held = match self.naming {
+        let rights = match self.naming {
             Naming::Windows => Rights(self.granted.0),
             Naming::Posix => Rights::default(),
         };
-        self.file.set_attrs_by_claim(&self.disk.caller, held, set, pending)
+        self.file.set_attrs_by_claim(&self.disk.caller, rights, set, pending)
     }
 
     /// What of the directory is watched, if anything is.
-    pub(crate) fn watched(&self) -> Option<&Watching> {
-        self.watching.get().map(|watching| &**watching)
+    pub(crate) fn watched(&self) -> Option<&DirectoryWatch> {
+        self.directory_watch.get().map(|watching| &**watching)
     }
 
     /// The same, from now on if nothing was: the first who asks says what.
-    pub(crate) fn watching(&self, wish: impl FnOnce() -> WatchFilter) -> FsResult<Arc<Watching>> {
-        if let Some(watching) = self.watching.get() {
+    pub(crate) fn watching(&self, wish: impl FnOnce() -> WatchFilter) -> FsResult<Arc<DirectoryWatch>> {
+        if let Some(watching) = self.directory_watch.get() {
             return Ok(Arc::clone(watching));
         }
-        let watching = Arc::new(Watching::start(&self.file, wish())?);
-        Ok(Arc::clone(self.watching.get_or_init(|| watching)))
+        let watching = Arc::new(DirectoryWatch::start(&self.file, wish())?);
+        Ok(Arc::clone(self.directory_watch.get_or_init(|| watching)))
     }
 
     /// Tells those who keep the listing of its directory that what it shows of the file has changed.
     pub(crate) fn tell_listing_changed(&self) {
-        if let Some((dir, _)) = &self.place().entry {
-            dir.notify_listing_changed(self.listing);
+        if let Some((dir, _)) = &self.entry_path().entry {
+            dir.notify_listing_changed(self.parent_lease);
         }
     }
 
     /// Tells those who watch its directory, or keep its listing, that the file was changed through this open.
     pub(crate) fn tell_modified(&self, what: ChangeMask) {
         self.tell_listing_changed();
-        self.tell_watchers(what);
+        self.notify_watchers(what);
     }
 
     /// The same after data were changed: listings show that when the file is closed, as those of Windows do, and last as long.
-    pub(crate) fn tell_written(&self, change: &Change) {
+    pub(crate) fn notify_written(&self, change: &Change) {
         let is_resized = change.before.size != change.after.size;
         self.has_written.store(true, Ordering::Relaxed);
-        self.tell_watchers(if is_resized {
+        self.notify_watchers(if is_resized {
             ChangeMask::MODIFIED | ChangeMask::SIZE
         } else {
             ChangeMask::MODIFIED
         });
     }
 
-    fn tell_watchers(&self, what: ChangeMask) {
+    fn notify_watchers(&self, what: ChangeMask) {
         if !self.file.volume().is_watched() {
             return;
         }
-        let entry = self.place().entry.clone();
+        let entry = self.entry_path().entry.clone();
         if let Some((dir, name)) = entry {
             dir.notify_modified(&name, what);
         }
     }
 
     /// Tells of the file of a stream that has gone with its last open.
-    fn tell_stream_removed(&self) {
+    fn notify_stream_removed(&self) {
         if self.file.is_stream() {
             self.disk.delete_closed();
             if self.file.has_lost_stream() {
@@ -475,10 +476,10 @@ impl Open {
 
     /// Has the file go with its last open, or stay after all.
     pub(crate) fn set_delete(&self, deletes: bool) -> Verdict {
-        let place = self.place();
-        let link = if deletes { place.deletion(&self.file, self.listing) } else { None };
+        let entry_path = self.entry_path();
+        let link = if deletes { entry_path.deletion(&self.file, self.parent_lease) } else { None };
         let verdict = self.file.claim(&Request::SetDelete { open: self.claim, link, waits: false });
-        drop(place);
+        drop(entry_path);
         if deletes && matches!(verdict, Verdict::Granted(_)) {
             self.tell_deleting();
         }
@@ -487,16 +488,16 @@ impl Open {
 
     /// Has the file go when this open is closed, as it was created for.
     pub(crate) fn delete_on_close(&self) {
-        let place = self.place();
-        let Some(link) = place.deletion(&self.file, self.listing) else { return };
+        let entry_path = self.entry_path();
+        let Some(link) = entry_path.deletion(&self.file, self.parent_lease) else { return };
         let verdict = self.file.claim(&Request::DeleteOnClose { open: self.claim, link });
-        self.goes_on_close.store(matches!(verdict, Verdict::Granted(_)), Ordering::Relaxed);
+        self.deletes_on_close.store(matches!(verdict, Verdict::Granted(_)), Ordering::Relaxed);
     }
 
     /// Tells those who watch the directory that it goes, if it does.
     fn tell_deleting(&self) {
         // With an open that its client has not got, nothing goes.
-        let goes = || self.goes_on_close.load(Ordering::Relaxed) || self.file.is_deleted();
+        let goes = || self.deletes_on_close.load(Ordering::Relaxed) || self.file.is_deleted();
         if self.is_dir() && goes() {
             self.file.notify_deleting();
         }
@@ -505,8 +506,8 @@ impl Open {
     /// Gives the claim back, once. What is to be deleted then is deleted when claims expire.
     pub(crate) fn close(&self) {
         self.release();
-        if let Some(kept) = self.kept.get() {
-            kept.end(&self.file, self.mode().contains(Mode::DELETE_ON_CLOSE));
+        if let Some(record) = self.record.get() {
+            record.end(&self.file, self.mode().contains(Mode::DELETE_ON_CLOSE));
         }
     }
 
@@ -516,9 +517,9 @@ impl Open {
             if self.has_written.load(Ordering::Relaxed) {
                 self.tell_listing_changed();
             }
-            self.file.claim(&Request::CloseListed { open: self.claim, listing: self.listing });
-            self.tell_stream_removed();
-            let cached = self.cached.lock().take();
+            self.file.claim(&Request::CloseListed { open: self.claim, listing: self.parent_lease });
+            self.notify_stream_removed();
+            let cached = self.caching.lock().take();
             drop(cached);
         }
     }

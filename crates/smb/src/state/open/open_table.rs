@@ -6,8 +6,8 @@
 
 use super::Open;
 use crate::limits::{DISCONNECTED_MAX, DISCONNECTED_OF_USER_MAX, most_of_user};
-use crate::state::caching::leases::Lessee;
-use crate::state::counters::count_down;
+use crate::state::caching::leases::LeaseOwner;
+use crate::state::counters::decrement;
 use smb_wire::create::CreateAction;
 use smb_wire::{Guid, NtStatus};
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use vfs::sync::Mutex;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Durable {
     /// `DurableOwner` and `ClientGuid`.
-    pub(crate) owner: Lessee,
+    pub(crate) owner: LeaseOwner,
     /// `CreateGuid`, of the second version.
     pub(crate) create_guid: Option<Guid>,
     /// `DurableOpenTimeout` in milliseconds.
@@ -30,14 +30,14 @@ pub(crate) struct Durable {
 
 /// `AppInstanceId` and `AppInstanceVersion`: the application that an open is of, which may go on at another client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Instance {
-    pub(crate) owner: Lessee,
+pub(crate) struct AppInstance {
+    pub(crate) owner: LeaseOwner,
     pub(crate) id: Guid,
     /// The high and the low half; zeros for none.
     pub(crate) version: (u64, u64),
 }
 
-impl Instance {
+impl AppInstance {
     /// Whether it goes on as `self` what was `other`: the same application of the same user at another client.
     pub(crate) fn follows(&self, other: &Self) -> bool {
         self.id == other.id
@@ -48,7 +48,7 @@ impl Instance {
 
 /// Opens without a session, and CREATEs by the names that clients give them.
 #[derive(Default)]
-pub(crate) struct Handles(Mutex<Table>);
+pub(crate) struct OpenTable(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
@@ -56,14 +56,14 @@ struct Table {
     disconnected: HashMap<u64, Arc<Open>>,
     /// How many of them each user has.
     of_users: HashMap<u32, usize>,
-    created: HashMap<CreationKey, Created>,
-    lastcreation: u64,
+    creates: HashMap<CreationKey, CreateEntry>,
+    last_create: u64,
 }
 
-type CreationKey = (Lessee, Guid);
+type CreationKey = (LeaseOwner, Guid);
 
 /// What became of a CREATE with a `CreateGuid`.
-struct Created {
+struct CreateEntry {
     /// Tells it from another one by the same name.
     number: u64,
     /// The open, once there is one.
@@ -71,39 +71,39 @@ struct Created {
 }
 
 /// A CREATE with a `CreateGuid`, and the open that came of it: known as long as this is there.
-pub(crate) struct Creation {
+pub(crate) struct CreateRegistration {
     /// Where it is known, which has the open as well.
-    handles: Weak<Handles>,
+    open_table: Weak<OpenTable>,
     key: CreationKey,
     number: u64,
 }
 
 /// A CREATE with a `CreateGuid` that was made known.
-pub(crate) enum Begun {
+pub(crate) enum CreateReplay {
     /// It is the first.
-    New(Creation),
+    New(CreateRegistration),
     /// It was done before, and this is what came of it.
-    Before(Arc<Open>),
+    Existing(Arc<Open>),
 }
 
 /// What an open keeps of the CREATE it came of.
-pub(crate) struct Origin {
+pub(crate) struct CreateIdentity {
     pub(crate) action: CreateAction,
-    creation: Creation,
+    registration: CreateRegistration,
 }
 
-impl Handles {
+impl OpenTable {
     /// Makes a CREATE known. One that is known already must say that it is sent again (MS-SMB2 §3.3.5.9.10), and is not to be while
     /// the first is under way.
-    pub(crate) fn begin(
+    pub(crate) fn register_create(
         self: &Arc<Self>,
-        owner: Lessee,
+        owner: LeaseOwner,
         create_guid: Guid,
         is_replay: bool,
-    ) -> Result<Begun, NtStatus> {
+    ) -> Result<CreateReplay, NtStatus> {
         let key = (owner, create_guid);
         let mut table = self.0.lock();
-        if let Some(created) = table.created.get(&key) {
+        if let Some(created) = table.creates.get(&key) {
             let is_pending = created.open.is_none();
             let open = created.open.as_ref().and_then(Weak::upgrade);
             // Otherwise it is being closed.
@@ -112,19 +112,19 @@ impl Handles {
                 drop(table);
                 return match open {
                     _ if !is_replay => Err(NtStatus::DUPLICATE_OBJECTID),
-                    Some(open) => Ok(Begun::Before(open)),
+                    Some(open) => Ok(CreateReplay::Existing(open)),
                     None => Err(NtStatus::FILE_NOT_AVAILABLE),
                 };
             }
         }
-        table.lastcreation += 1;
-        let number = table.lastcreation;
-        table.created.insert(key, Created { number, open: None });
-        Ok(Begun::New(Creation { handles: Arc::downgrade(self), key, number }))
+        table.last_create += 1;
+        let number = table.last_create;
+        table.creates.insert(key, CreateEntry { number, open: None });
+        Ok(CreateReplay::New(CreateRegistration { open_table: Arc::downgrade(self), key, number }))
     }
 
     /// Keeps an open that has lost its session or tree connect. It comes back if it does not outlive that, or there is no room.
-    pub(crate) fn keep(&self, open: Arc<Open>) -> Result<(), Arc<Open>> {
+    pub(crate) fn add_disconnected(&self, open: Arc<Open>) -> Result<(), Arc<Open>> {
         let Some(durable) = open.durable().filter(|durable| open.disconnect(*durable)) else {
             return Err(open);
         };
@@ -145,7 +145,7 @@ impl Handles {
     }
 
     /// Has an open from before a restart wait for its client.
-    pub(crate) fn add(&self, open: Arc<Open>) {
+    pub(crate) fn add_restored(&self, open: Arc<Open>) {
         let mut table = self.0.lock();
         if let Some(durable) = open.durable() {
             *table.of_users.entry(durable.owner.uid).or_default() += 1;
@@ -154,41 +154,41 @@ impl Handles {
     }
 
     /// Whether an open waits for its client.
-    pub(crate) fn has(&self, persistent: u64) -> bool {
+    pub(crate) fn is_disconnected(&self, persistent: u64) -> bool {
         self.0.lock().disconnected.contains_key(&persistent)
     }
 
     /// The persistent half of the id of an open, by the name that its client gave the CREATE.
-    pub(crate) fn find(&self, owner: Lessee, create_guid: Guid) -> Option<u64> {
+    pub(crate) fn find_by_guid(&self, owner: LeaseOwner, create_guid: Guid) -> Option<u64> {
         let table = self.0.lock();
-        let open = table.created.get(&(owner, create_guid))?.open.as_ref()?.upgrade();
+        let open = table.creates.get(&(owner, create_guid))?.open.as_ref()?.upgrade();
         // Who is the last to have it closes it, for which the table has to be free.
         drop(table);
         open.map(|open| open.id.persistent)
     }
 
     /// Takes an open without a session out, for its client that is back and passes `check`.
-    pub(crate) fn take(
+    pub(crate) fn take_disconnected(
         &self,
         persistent: u64,
         check: impl FnOnce(&Open) -> Result<(), NtStatus>,
-    ) -> Result<Open, Taking> {
+    ) -> Result<Open, TakeError> {
         let mut table = self.0.lock();
         let Entry::Occupied(entry) = table.disconnected.entry(persistent) else {
-            return Err(Taking::Refused(NtStatus::OBJECT_NAME_NOT_FOUND));
+            return Err(TakeError::Refused(NtStatus::OBJECT_NAME_NOT_FOUND));
         };
-        check(entry.get()).map_err(Taking::Refused)?;
+        check(entry.get()).map_err(TakeError::Refused)?;
         let open = match Arc::try_unwrap(entry.remove()) {
             Ok(open) => open,
             Err(open) => {
                 table.disconnected.insert(persistent, open);
-                return Err(Taking::Busy);
+                return Err(TakeError::Busy);
             }
         };
         table.uncount(&open);
         // Until it is another value, what its CREATE has made is not known: a repetition of that is put off.
-        if let Some(Origin { creation, .. }) = open.origin()
-            && let Some(created) = table.created.get_mut(&creation.key)
+        if let Some(CreateIdentity { registration: creation, .. }) = open.create_identity()
+            && let Some(created) = table.creates.get_mut(&creation.key)
             && created.number == creation.number
         {
             created.open = None;
@@ -197,19 +197,19 @@ impl Handles {
     }
 
     /// Lets those go that are lost, or are like this.
-    pub(crate) fn sweep(&self, is_over: impl Fn(&Open) -> bool) {
+    pub(crate) fn close_expired(&self, is_over: impl Fn(&Open) -> bool) {
         let mut table = self.0.lock();
         let over = |_: &u64, open: &mut Arc<Open>| open.is_lost() || is_over(open);
-        let gone: Vec<Arc<Open>> = table.disconnected.extract_if(over).map(|(_, open)| open).collect();
-        gone.iter().for_each(|open| table.uncount(open));
+        let expired: Vec<Arc<Open>> = table.disconnected.extract_if(over).map(|(_, open)| open).collect();
+        expired.iter().for_each(|open| table.uncount(open));
         drop(table);
-        gone.iter().for_each(|open| open.close());
+        expired.iter().for_each(|open| open.close());
     }
 }
 
 /// Why an open could not be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taking {
+pub(crate) enum TakeError {
     Refused(NtStatus),
     /// Requests of the connection that is gone are still being done.
     Busy,
@@ -218,38 +218,38 @@ pub(crate) enum Taking {
 impl Table {
     fn uncount(&mut self, open: &Open) {
         let Some(durable) = open.durable() else { return };
-        count_down(&mut self.of_users, durable.owner.uid);
+        decrement(&mut self.of_users, durable.owner.uid);
     }
 }
 
-impl Creation {
+impl CreateRegistration {
     /// Notes what came of it.
-    pub(crate) fn done(self, open: &Arc<Open>, action: CreateAction) {
-        self.is_of(open);
-        open.set_origin(Origin { action, creation: self });
+    pub(crate) fn complete(self, open: &Arc<Open>, action: CreateAction) {
+        self.set_open(open);
+        open.set_create_identity(CreateIdentity { action, registration: self });
     }
 
-    fn is_of(&self, open: &Arc<Open>) {
-        let Some(handles) = self.handles.upgrade() else { return };
-        let mut table = handles.0.lock();
-        let created = table.created.get_mut(&self.key).filter(|created| created.number == self.number);
+    fn set_open(&self, open: &Arc<Open>) {
+        let Some(open_table) = self.open_table.upgrade() else { return };
+        let mut table = open_table.0.lock();
+        let created = table.creates.get_mut(&self.key).filter(|created| created.number == self.number);
         created.into_iter().for_each(|created| created.open = Some(Arc::downgrade(open)));
     }
 }
 
-impl Origin {
+impl CreateIdentity {
     /// The open is another value by now.
-    pub(crate) fn moved(&self, open: &Arc<Open>) {
-        self.creation.is_of(open);
+    pub(crate) fn set_open(&self, open: &Arc<Open>) {
+        self.registration.set_open(open);
     }
 }
 
-impl Drop for Creation {
+impl Drop for CreateRegistration {
     fn drop(&mut self) {
-        let Some(handles) = self.handles.upgrade() else { return };
-        let mut table = handles.0.lock();
-        if table.created.get(&self.key).is_some_and(|created| created.number == self.number) {
-            table.created.remove(&self.key);
+        let Some(open_table) = self.open_table.upgrade() else { return };
+        let mut table = open_table.0.lock();
+        if table.creates.get(&self.key).is_some_and(|created| created.number == self.number) {
+            table.creates.remove(&self.key);
         }
     }
 }

@@ -9,7 +9,7 @@ use vfs::volume::change_notify::{Watch, WatchEvents, WatchFilter};
 use vfs::{File, FsResult};
 
 /// A watch of a directory, and who waits.
-pub(crate) struct Watching {
+pub(crate) struct DirectoryWatch {
     watch: Watch,
     queue: Arc<Queue>,
 }
@@ -28,11 +28,11 @@ impl Queue {
     }
 }
 
-impl Watching {
+impl DirectoryWatch {
     pub(crate) fn start(dir: &File, wish: WatchFilter) -> FsResult<Self> {
         let queue = Arc::new(Queue::default());
-        let told = Arc::clone(&queue);
-        Ok(Self { watch: dir.watch(wish, Box::new(move || told.wake()))?, queue })
+        let waiting = Arc::clone(&queue);
+        Ok(Self { watch: dir.watch(wish, Box::new(move || waiting.wake()))?, queue })
     }
 
     /// Takes the news, if there is any.
@@ -49,7 +49,7 @@ impl Watching {
 
     /// A request waits no longer: news that it was to look for is for the next one.
     pub(crate) fn forget(&self, async_id: u64) {
-        self.queue.0.lock().retain(|waker| waker.asked().async_id != async_id);
+        self.queue.0.lock().retain(|waker| waker.request().async_id != async_id);
         self.wake_for_news();
     }
 

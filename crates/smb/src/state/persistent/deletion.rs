@@ -2,7 +2,7 @@
 //! may delete the file, and is the file's: the table of claims knows it.
 
 use super::record::{self, Record};
-use super::{DECISIONS, PersistentOpens, Slot, id_of, status_of};
+use super::{DELETION_LOCKS, PersistentOpens, RecordSlot, id_of, status_of};
 use crate::state::open::Open;
 use smb_wire::NtStatus;
 use std::sync::{Arc, MutexGuard};
@@ -13,44 +13,44 @@ use xdr::Encode;
 impl PersistentOpens {
     /// Has a file go with its last open, or stay after all. It is on record when this returns: that it goes, of one of its opens, if
     /// not of the one that decides it; that it stays, of all. What cannot be written down is not decided.
-    pub(crate) fn decide(&self, open: &Open, deletes: bool) -> Result<Verdict, NtStatus> {
+    pub(crate) fn set_deletion(&self, open: &Open, deletes: bool) -> Result<Verdict, NtStatus> {
         // One after the other: what is taken back is what nobody else has decided as well.
-        let _deciding = self.lock_deciding(&open.file);
-        let before = open.file.deletion();
+        let _deciding = self.lock_deletion(&open.file);
+        let previous = open.file.deletion();
         let verdict = open.set_delete(deletes);
         if !matches!(verdict, Verdict::Granted(_)) {
             return Ok(verdict);
         }
         let written = if deletes { record::save(open) } else { self.write_or_forget(&open.file) };
         if let Err(status) = written {
-            open.file.claim(&Request::SetDelete { open: open.claim(), link: before, waits: false });
+            open.file.claim(&Request::SetDelete { open: open.claim(), link: previous, waits: false });
             // Part of it may be on disk.
             _ = self.write_or_forget(&open.file);
             return Err(status);
         }
         if deletes {
-            self.say_deleted(&open.file, None);
+            self.write_deleted(&open.file, None);
         }
         Ok(verdict)
     }
 
     /// Has the record of an open of a file say that it goes with the last of them, if it does. Where that cannot be written, the file
     /// stays after a restart.
-    pub(crate) fn note_deletion(&self, file: &File) {
-        let _deciding = self.lock_deciding(file);
-        self.say_deleted(file, None);
+    pub(crate) fn record_deletion(&self, file: &File) {
+        let _deciding = self.lock_deletion(file);
+        self.write_deleted(file, None);
     }
 
-    pub(super) fn lock_deciding(&self, file: &File) -> MutexGuard<'_, ()> {
-        self.deciding[file.key().shard::<DECISIONS>()].lock()
+    pub(super) fn lock_deletion(&self, file: &File) -> MutexGuard<'_, ()> {
+        self.deletion_locks[file.key().shard::<DELETION_LOCKS>()].lock()
     }
 
     /// Has a record say it, but that of an open that is ending. One is enough, however many there are: before its open ends, another
     /// one says it.
-    pub(super) fn say_deleted(&self, file: &File, ended: Option<&Arc<Slot>>) {
-        let is_other = |slot: &&Arc<Slot>| ended.is_none_or(|ended| !Arc::ptr_eq(ended, slot));
+    pub(super) fn write_deleted(&self, file: &File, ended: Option<&Arc<RecordSlot>>) {
+        let is_other = |slot: &&Arc<RecordSlot>| ended.is_none_or(|ended| !Arc::ptr_eq(ended, slot));
         let slots = self.slots(file);
-        let says = |slot: &&Arc<Slot>| slot.state.lock().says_deleted;
+        let says = |slot: &&Arc<RecordSlot>| slot.state.lock().says_deleted;
         let (saying, silent): (Vec<_>, Vec<_>) = slots.iter().filter(is_other).partition(says);
         let mut says_so = false;
         for slot in saying {
@@ -76,23 +76,23 @@ impl PersistentOpens {
         Ok(())
     }
 
-    fn forget(&self, slot: &Slot) -> Result<(), NtStatus> {
+    fn forget(&self, slot: &RecordSlot) -> Result<(), NtStatus> {
         let mut state = slot.state.lock();
-        if !state.is_over {
+        if !state.is_removed {
             self.entries.forget(slot.number).map_err(|error| status_of(&error))?;
             state.says_deleted = false;
         }
         Ok(())
     }
 
-    fn slots(&self, file: &File) -> Vec<Arc<Slot>> {
+    fn slots(&self, file: &File) -> Vec<Arc<RecordSlot>> {
         self.of_files.lock().get(&id_of(file)).cloned().unwrap_or_default()
     }
 
     /// Has a record say whether the file goes, and whether it says so then.
-    fn write_deletion(&self, slot: &Slot, file: &File) -> Result<bool, NtStatus> {
+    fn write_deletion(&self, slot: &RecordSlot, file: &File) -> Result<bool, NtStatus> {
         let mut state = slot.state.lock();
-        if state.is_over {
+        if state.is_removed {
             return Ok(false);
         }
         // One that is not there yet will say what is then, and one that is damaged says nothing.
@@ -100,7 +100,7 @@ impl PersistentOpens {
         let Some(mut record) = content.as_deref().and_then(|content| Record::read(content).ok()) else {
             return Ok(false);
         };
-        let is_deleted = record.goes_by(file.deletion().as_ref());
+        let is_deleted = record.is_deleted_by(file.deletion().as_ref());
         if record.is_deleted != is_deleted {
             record.is_deleted = is_deleted;
             self.put(slot, &mut state, (&record.to_bytes(), is_deleted))?;

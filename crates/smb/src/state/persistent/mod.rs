@@ -5,7 +5,7 @@ mod deletion;
 pub(crate) mod record;
 mod restore;
 
-use super::counters::count_down;
+use super::counters::decrement;
 use crate::limits::{PERSISTENT_MAX, PERSISTENT_OF_USER_MAX, most_of_user};
 use smb_wire::create::{CreateAction, ShareAccess};
 use smb_wire::{Guid, NtStatus};
@@ -23,7 +23,7 @@ const DIRECTORY: &str = "persistent-opens";
 const KIND: &[u8; 12] = b"PLMOPENS\0\0\0\x01";
 
 /// Locks for what is decided of files, each for some of them.
-const DECISIONS: usize = 64;
+const DELETION_LOCKS: usize = 64;
 
 /// The records of opens that outlive the service.
 pub struct PersistentOpens {
@@ -31,32 +31,32 @@ pub struct PersistentOpens {
     /// How many each user has.
     of_users: Mutex<HashMap<u32, usize>>,
     /// Where the records of each file's opens are, whoever has them now.
-    of_files: Mutex<HashMap<FileId, Vec<Arc<Slot>>>>,
+    of_files: Mutex<HashMap<VolumeFile, Vec<Arc<RecordSlot>>>>,
     /// Held from when it is decided whether a file goes with its last open, or when an open ends, until that is on record.
-    deciding: [Mutex<()>; DECISIONS],
+    deletion_locks: [Mutex<()>; DELETION_LOCKS],
 }
 
 /// A file of any volume.
-type FileId = (VolumeId, FileKey);
+type VolumeFile = (VolumeId, FileKey);
 
 /// Where the record of an open is.
-struct Slot {
+struct RecordSlot {
     number: u64,
     /// Held while the record is written: that comes from one moment, and the last one is what stays.
-    state: Mutex<SlotState>,
+    state: Mutex<RecordState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct SlotState {
+struct RecordState {
     /// Whether there is no record any longer.
-    is_over: bool,
+    is_removed: bool,
     /// Whether the record says that the file goes with its last open, or may say so.
     says_deleted: bool,
 }
 
 /// How an open was created, as far as it does not know that itself.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AsCreated {
+pub(crate) struct CreateParams {
     /// Who logged in.
     pub(crate) uid: u32,
     pub(crate) client_guid: Guid,
@@ -69,11 +69,11 @@ pub(crate) struct AsCreated {
 }
 
 /// That an open is on record.
-pub(crate) struct Kept {
+pub(crate) struct OpenRecord {
     opens: Arc<PersistentOpens>,
-    pub(crate) created: AsCreated,
-    file: FileId,
-    slot: Arc<Slot>,
+    pub(crate) params: CreateParams,
+    file: VolumeFile,
+    slot: Arc<RecordSlot>,
 }
 
 impl PersistentOpens {
@@ -81,17 +81,22 @@ impl PersistentOpens {
     pub fn open(dir: &Arc<StableDir>) -> io::Result<Self> {
         let (of_users, of_files) = (Mutex::default(), Mutex::default());
         let deciding = std::array::from_fn(|_| Mutex::default());
-        Ok(Self { entries: Entries::open(dir, DIRECTORY, KIND)?, of_users, of_files, deciding })
+        Ok(Self {
+            entries: Entries::open(dir, DIRECTORY, KIND)?,
+            of_users,
+            of_files,
+            deletion_locks: deciding,
+        })
     }
 
     /// One more of a user's opens that are to be on record, if there may be one: that of a file, by this number, under which a record may
     /// say already that the file goes.
     pub(crate) fn add(
         self: &Arc<Self>,
-        created: AsCreated,
+        created: CreateParams,
         file: &File,
         (number, says_deleted): (u64, bool),
-    ) -> Option<Kept> {
+    ) -> Option<OpenRecord> {
         let uid = created.uid;
         let mut of_users = self.of_users.lock();
         let (all, of_user) =
@@ -103,17 +108,17 @@ impl PersistentOpens {
         of_users.insert(uid, of_user + 1);
         drop(of_users);
         let (opens, file) = (Arc::clone(self), id_of(file));
-        let state = Mutex::new(SlotState { is_over: false, says_deleted });
-        let slot = Arc::new(Slot { number, state });
+        let state = Mutex::new(RecordState { is_removed: false, says_deleted });
+        let slot = Arc::new(RecordSlot { number, state });
         self.of_files.lock().entry(file).or_default().push(Arc::clone(&slot));
-        Some(Kept { opens, created, file, slot })
+        Some(OpenRecord { opens, params: created, file, slot })
     }
 
     /// Writes a record, and notes whether it says that the file goes. Part of one that cannot be written may be on disk.
     fn put(
         &self,
-        slot: &Slot,
-        state: &mut SlotState,
+        slot: &RecordSlot,
+        state: &mut RecordState,
         (record, says_deleted): (&[u8], bool),
     ) -> Result<(), NtStatus> {
         state.says_deleted |= says_deleted;
@@ -135,7 +140,7 @@ impl PersistentOpens {
     }
 }
 
-fn id_of(file: &File) -> FileId {
+fn id_of(file: &File) -> VolumeFile {
     (file.volume().id(), file.key())
 }
 
@@ -146,17 +151,17 @@ fn status_of(error: &io::Error) -> NtStatus {
     }
 }
 
-impl Kept {
+impl OpenRecord {
     /// Writes down what the open is now, and whether that says that the file goes. It is on disk when this returns.
     pub(crate) fn write(
         &self,
-        record: impl FnOnce(&AsCreated) -> Result<(Vec<u8>, bool), NtStatus>,
+        record: impl FnOnce(&CreateParams) -> Result<(Vec<u8>, bool), NtStatus>,
     ) -> Result<(), NtStatus> {
         let mut state = self.slot.state.lock();
-        if state.is_over {
+        if state.is_removed {
             return Ok(());
         }
-        let (record, says_deleted) = record(&self.created)?;
+        let (record, says_deleted) = record(&self.params)?;
         self.opens.put(&self.slot, &mut state, (&record, says_deleted))
     }
 
@@ -164,20 +169,20 @@ impl Kept {
     /// goes, as it says or as the open was created for (`deletes`), comes back after no crash: who has the file open meanwhile may keep it.
     pub(crate) fn end(&self, file: &File, deletes: bool) {
         // One after the other: two of them do not leave it to each other.
-        let _deciding = self.opens.lock_deciding(file);
+        let _deciding = self.opens.lock_deletion(file);
         if self.slot.state.lock().says_deleted {
-            self.opens.say_deleted(file, Some(&self.slot));
+            self.opens.write_deleted(file, Some(&self.slot));
         }
         let mut state = self.slot.state.lock();
-        if !std::mem::replace(&mut state.is_over, true) {
+        if !std::mem::replace(&mut state.is_removed, true) {
             self.opens.remove(self.slot.number, deletes || state.says_deleted);
         }
     }
 }
 
-impl Drop for Kept {
+impl Drop for OpenRecord {
     fn drop(&mut self) {
-        count_down(&mut self.opens.of_users.lock(), self.created.uid);
+        decrement(&mut self.opens.of_users.lock(), self.params.uid);
         let mut of_files = self.opens.of_files.lock();
         if let Some(slots) = of_files.get_mut(&self.file) {
             slots.retain(|slot| !Arc::ptr_eq(slot, &self.slot));

@@ -1,11 +1,11 @@
 //! The record of an open, as XDR (RFC 4506).
 
-use super::{AsCreated, Kept};
+use super::{CreateParams, OpenRecord};
 use crate::limits::{PATH_NAMES_MAX, PERSISTENT_RANGES_MAX};
 use crate::metadata::names::Naming;
 use crate::state::caching::breaks::{caching_of_state, state_of};
 use crate::state::open::lock_sequences::ENTRIES;
-use crate::state::open::{Open, Place};
+use crate::state::open::{EntryPath, Open};
 use smb_wire::NtStatus;
 use smb_wire::oplock::LeaseState;
 use vfs::claims::{Caching, Link, Span};
@@ -108,12 +108,12 @@ pub(super) struct RangeRecord {
 
 /// Has the record of an open say what is, if it has one.
 pub(crate) fn save(open: &Open) -> Result<(), NtStatus> {
-    open.kept().map_or(Ok(()), |kept| save_as(open, kept))
+    open.record().map_or(Ok(()), |open_record| save_as(open, open_record))
 }
 
 /// The same of an open that is to have one.
-pub(crate) fn save_as(open: &Open, kept: &Kept) -> Result<(), NtStatus> {
-    kept.write(|created| {
+pub(crate) fn save_as(open: &Open, open_record: &OpenRecord) -> Result<(), NtStatus> {
+    open_record.write(|created| {
         let sources = Sources::of(open).ok_or(NtStatus::NOT_SUPPORTED)?;
         let record = Record::of(open, created, &sources).ok_or(NtStatus::FILE_CLOSED)?;
         if record.ranges.len() > PERSISTENT_RANGES_MAX {
@@ -125,7 +125,7 @@ pub(crate) fn save_as(open: &Open, kept: &Kept) -> Result<(), NtStatus> {
 
 /// What a record is made of that lives for no longer than that.
 pub(super) struct Sources {
-    place: Place,
+    entry_path: EntryPath,
     dir: FileKey,
     file: FileKey,
 }
@@ -133,17 +133,17 @@ pub(super) struct Sources {
 impl Sources {
     /// Of an open with a name; `None` of the root of a share, and of a stream.
     pub(super) fn of(open: &Open) -> Option<Self> {
-        let place = open.place().clone();
-        let (dir, _) = place.entry.as_ref().filter(|_| place.stream.is_none())?;
+        let entry_path = open.entry_path().clone();
+        let (dir, _) = entry_path.entry.as_ref().filter(|_| entry_path.stream.is_none())?;
         let (dir, file) = (dir.key(), open.file.key());
-        Some(Self { place, dir, file })
+        Some(Self { entry_path, dir, file })
     }
 }
 
 impl<'a> Record<'a> {
     /// The record of an open as it is now; `None` if its claim is lost.
-    pub(super) fn of(open: &'a Open, created: &AsCreated, sources: &'a Sources) -> Option<Self> {
-        let Sources { place, dir, file } = sources;
+    pub(super) fn of(open: &'a Open, created: &CreateParams, sources: &'a Sources) -> Option<Self> {
+        let Sources { entry_path, dir, file } = sources;
         let export = &open.disk.export;
         let caller = &open.disk.caller;
         let granted = open.file.granted_of(open.claim())?;
@@ -158,7 +158,7 @@ impl<'a> Record<'a> {
             length: span.len(),
             is_exclusive,
         };
-        let instance = open.instance().map(|instance| {
+        let instance = open.app_instance().map(|instance| {
             let (high, low) = instance.version;
             InstanceRecord { id: instance.id.0, high, low }
         });
@@ -178,7 +178,7 @@ impl<'a> Record<'a> {
             share: export.path.as_bytes(),
             file: file.bytes(),
             dir: dir.bytes(),
-            path: place.path.iter().map(|name| NameRecord(name)).collect(),
+            path: entry_path.path.iter().map(|name| NameRecord(name)).collect(),
             is_posix: open.naming == Naming::Posix,
             granted: open.granted.0,
             share_access: created.share_access.0,
@@ -189,12 +189,12 @@ impl<'a> Record<'a> {
             ranges: open.file.ranges_with(open.claim()).into_iter().map(range).collect(),
             lock_sequences: open.lock_sequences.to_bytes(),
         };
-        record.is_deleted = record.goes_by(open.file.deletion().as_ref());
+        record.is_deleted = record.is_deleted_by(open.file.deletion().as_ref());
         Some(record)
     }
 
     /// Whether a name that goes with the last open of the file is the one that the record has.
-    pub(super) fn goes_by(&self, deletion: Option<&Link>) -> bool {
+    pub(super) fn is_deleted_by(&self, deletion: Option<&Link>) -> bool {
         // By another name of the file its own stays.
         deletion.is_some_and(|link| link.parent.bytes() == self.dir && *link.name == *self.name())
     }
@@ -210,7 +210,7 @@ impl<'a> Record<'a> {
     }
 
     /// The byte ranges, as they are claimed.
-    pub(super) fn spans(&self) -> Result<Vec<(Span, bool)>, NtStatus> {
+    pub(super) fn lock_spans(&self) -> Result<Vec<(Span, bool)>, NtStatus> {
         let span = |range: &RangeRecord| {
             let span = Span::new(range.start, range.length).ok_or(NtStatus::INVALID_LOCK_RANGE)?;
             Ok((span, range.is_exclusive))

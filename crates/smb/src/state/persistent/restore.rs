@@ -1,17 +1,17 @@
 //! After a restart: opens come back from their records, and wait for their clients.
 
 use super::record::{CacheRecord, LeaseRecord, Record};
-use super::{AsCreated, Kept, PersistentOpens};
+use super::{CreateParams, OpenRecord, PersistentOpens};
 use crate::metadata::names::Naming;
 use crate::metadata::rights::{claimed_by, data_access};
-use crate::state::caching::breaks::{CacheName, NewCache, Told};
-use crate::state::caching::leases::{Cached, Lessee};
+use crate::state::caching::breaks::{BreakTarget, CacheName, NewCache};
+use crate::state::caching::leases::{LeaseOwner, OpenCaching};
 use crate::state::open::lock_sequences::LockSequences;
-use crate::state::open::open_table::{Begun, Durable, Instance};
-use crate::state::open::{NewOpen, Open, Place};
+use crate::state::open::open_table::{AppInstance, CreateReplay, Durable};
+use crate::state::open::{EntryPath, NewOpen, Open};
 use crate::state::service::Service;
 use crate::state::session::Session;
-use crate::state::tree::Disk;
+use crate::state::tree::DiskShare;
 use crate::status::{of_conflict, of_fs_error};
 use smb_wire::classes::file::Mode;
 use smb_wire::create::{CreateAction, ShareAccess};
@@ -25,14 +25,14 @@ use vfs::qos::Nanos;
 use vfs::{Blocking, Caller, File, FileKey, FileType, SecurityStyle, VolumeId};
 
 /// An open whose claim is there again, but not what its client may cache.
-struct Claimed<'a> {
+struct ClaimedRecord<'a> {
     record: &'a Record<'a>,
     id: FileId,
-    disk: Arc<Disk>,
+    disk: Arc<DiskShare>,
     dir: File,
     file: File,
     claim: OpenId,
-    kept: Kept,
+    open_record: OpenRecord,
 }
 
 impl Service {
@@ -52,30 +52,30 @@ impl Service {
         let records: Vec<_> = records.collect();
         let mut claimed = Vec::new();
         for (number, record) in &records {
-            match self.claim_again(opens, *number, record) {
+            match self.claim(opens, *number, record) {
                 Ok(open) => claimed.push(open),
-                Err(status) => forget(opens, (*number, record), status),
+                Err(status) => discard(opens, (*number, record), status),
             }
         }
         // Only now, so that none keeps more than what all the others allow.
         let mut restored = 0;
         for open in claimed {
             let (number, record) = (open.id.persistent, open.record);
-            match self.bring_back(open) {
+            match self.restore_open(open) {
                 Ok(()) => restored += 1,
-                Err(status) => forget(opens, (number, record), status),
+                Err(status) => discard(opens, (number, record), status),
             }
         }
         Ok(restored)
     }
 
     /// Claims what an open had.
-    fn claim_again<'a>(
+    fn claim<'a>(
         &self,
         opens: &Arc<PersistentOpens>,
         persistent: u64,
         record: &'a Record<'a>,
-    ) -> Result<Claimed<'a>, NtStatus> {
+    ) -> Result<ClaimedRecord<'a>, NtStatus> {
         let namespace = self.namespace.load();
         let export = namespace
             .exports()
@@ -91,7 +91,7 @@ impl Service {
             export.file(&key, Blocking::Allowed).map_err(of_fs_error)
         };
         let (dir, file) = (file(record.dir)?, file(record.file)?);
-        let created = AsCreated {
+        let created = CreateParams {
             uid: record.uid,
             client_guid: Guid(record.client_guid),
             create_guid: Guid(record.create_guid),
@@ -100,7 +100,7 @@ impl Service {
             action: CreateAction(record.action),
             want: record.cache.map(|cache| cache.want()).unwrap_or_default(),
         };
-        let kept = opens
+        let open_record = opens
             .add(created, &file, (persistent, record.is_deleted))
             .ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         let caller = &record.caller;
@@ -109,7 +109,7 @@ impl Service {
         caller.read_only = read_only;
         // Whoever has it now is told nothing: nobody is there.
         let nobody = Weak::<Session>::new();
-        let disk = Arc::new(Disk::new(nobody, export, caller, (record.uid, true), None));
+        let disk = Arc::new(DiskShare::new(nobody, export, caller, (record.uid, true), None));
         let link = Link { parent: dir.key(), name: record.name().into(), listing: None };
         let is_deleted_on_close = Mode(record.mode).contains(Mode::DELETE_ON_CLOSE);
         let waits_ns = u64::from(record.timeout_ms) * 1_000_000;
@@ -119,7 +119,7 @@ impl Service {
             stream: file.stream(),
             access: claimed_by(&disk.caller, AccessMask(record.granted), share_access),
             durable: claims::Durable { until, is_persistent: true },
-            ranges: record.spans()?,
+            ranges: record.lock_spans()?,
             delete_on_close: is_deleted_on_close.then(|| link.clone()),
             deletion: record.is_deleted.then_some(link),
         }));
@@ -130,16 +130,17 @@ impl Service {
             }
             Verdict::Wait(_) => return Err(NtStatus::INTERNAL_ERROR),
         };
-        let id = FileId { persistent, volatile: self.counts.next_id() };
-        Ok(Claimed { record, id, disk, dir, file, claim, kept })
+        let id = FileId { persistent, volatile: self.counters.next_id() };
+        Ok(ClaimedRecord { record, id, disk, dir, file, claim, open_record })
     }
 
     /// Gives an open what it may cache, and has it wait for its client.
-    fn bring_back(&self, claimed: Claimed<'_>) -> Result<(), NtStatus> {
-        let Claimed { record, id, disk, dir, file, claim, kept } = claimed;
-        let AsCreated { uid, client_guid, create_guid, timeout_ms, action, .. } = kept.created;
-        let owner = Lessee { client_guid, uid };
-        let cached = record.cache.map(|cache| self.cache(&disk, (&file, claim), (id, owner), &cache));
+    fn restore_open(&self, claimed: ClaimedRecord<'_>) -> Result<(), NtStatus> {
+        let ClaimedRecord { record, id, disk, dir, file, claim, open_record } = claimed;
+        let CreateParams { uid, client_guid, create_guid, timeout_ms, action, .. } = open_record.params;
+        let owner = LeaseOwner { client_guid, uid };
+        let cached =
+            record.cache.map(|cache| self.restore_caching(&disk, (&file, claim), (id, owner), &cache));
         let access =
             data_access(AccessMask(record.granted), file.volume().security_style() == SecurityStyle::Ntfs);
         let opened = file.reopen(&disk.caller, access).map_err(of_fs_error)?.into_owned();
@@ -153,7 +154,7 @@ impl Service {
             granted: AccessMask(record.granted),
             mode: Mode(record.mode),
             claim,
-            place: Place {
+            entry_path: EntryPath {
                 entry: Some((dir, record.name().to_vec())),
                 path: record.path.iter().map(|name| name.0.to_vec()).collect(),
                 stream: None,
@@ -163,54 +164,55 @@ impl Service {
             listing: None,
             file,
         });
-        open.lock_sequences = LockSequences::of_bytes(&record.lock_sequences);
+        open.lock_sequences = LockSequences::from_bytes(&record.lock_sequences);
         open.set_durable(Durable { owner, create_guid: Some(create_guid), timeout_ms, is_persistent: true });
         if let Some(instance) = record.instance {
             let version = (instance.high, instance.low);
-            open.set_instance(Instance { owner, id: Guid(instance.id), version });
+            open.set_app_instance(AppInstance { owner, id: Guid(instance.id), version });
         }
-        open.set_kept(kept);
+        open.set_record(open_record);
         let open = Arc::new(open);
-        if let Begun::New(creation) = self.handles.begin(owner, create_guid, false)? {
-            creation.done(&open, action);
+        if let CreateReplay::New(creation) = self.open_table.register_create(owner, create_guid, false)? {
+            creation.complete(&open, action);
         }
-        self.handles.add(open);
+        self.open_table.add_restored(open);
         Ok(())
     }
 
     /// What the client of an open may cache by now.
-    fn cache(
+    fn restore_caching(
         &self,
-        disk: &Disk,
+        disk: &DiskShare,
         (file, claim): (&File, OpenId),
-        (id, owner): (FileId, Lessee),
+        (id, owner): (FileId, LeaseOwner),
         cache: &CacheRecord,
-    ) -> Result<Option<Cached>, NtStatus> {
+    ) -> Result<Option<OpenCaching>, NtStatus> {
         let lease = |LeaseRecord { key, has_epoch }| {
-            self.leases.take(owner, (LeaseKey(key), has_epoch), file, file.stream())
+            self.leases.acquire(owner, (LeaseKey(key), has_epoch), file, file.stream())
         };
         let lease = cache.lease.map(lease).transpose()?;
-        let kind = lease.as_ref().map_or(LeaseKind::Oplock, |lease| lease.kind());
+        let kind = lease.as_ref().map_or(LeaseKind::Oplock, |lease| lease.claim_kind());
         let epoch = u16::try_from(cache.epoch).unwrap_or_default();
         let lease_request = LeaseRequest { kind, want: cache.want(), answers_within: None, epoch };
         let verdict = file.claim(&Request::Recache { open: claim, lease: lease_request });
         let Verdict::Granted(granted) = verdict else { return Err(NtStatus::INTERNAL_ERROR) };
         let (key, name) = match &lease {
             Some(lease) => {
-                (lease.shared(), CacheName::Lease { key: lease.key(), has_epoch: lease.has_epoch() })
+                (lease.claim_key(), CacheName::Lease { key: lease.key(), has_epoch: lease.has_epoch() })
             }
             None if granted.caching.is_none() => return Ok(None),
             None => (claims::LeaseKey::Oplock(claim), CacheName::Oplock(id)),
         };
         // Whether it is a secret, the client says when it comes back.
-        let secret = lease.as_ref().map(|lease| lease.secret().clone()).unwrap_or_default();
-        let NewCache { open, reply } = disk.claimant.breaks.add(key, Told { name, secret, connection: 0 });
+        let confidentiality = lease.as_ref().map(|lease| lease.confidentiality().clone()).unwrap_or_default();
+        let NewCache { open, reply } =
+            disk.claim_holder.breaks.add(key, BreakTarget { name, confidentiality, connection: 0 });
         drop(reply);
-        Ok(Some(Cached::new(lease, open)))
+        Ok(Some(OpenCaching::new(lease, open)))
     }
 }
 
-fn forget(opens: &PersistentOpens, (number, record): (u64, &Record<'_>), status: NtStatus) {
+fn discard(opens: &PersistentOpens, (number, record): (u64, &Record<'_>), status: NtStatus) {
     let share = String::from_utf8_lossy(record.share);
     tracing::warn!("an open of {share} cannot come back ({status:?}): its client has lost it");
     opens.remove(number, true);

@@ -3,7 +3,7 @@
 use super::Session;
 use super::keys::{Keys, signing_key};
 use crate::state::connection::negotiated::Negotiated;
-use crate::state::pending::Allowance;
+use crate::state::pending::PendingQuota;
 use identity::{Acceptor, Authority, Identity, SessionKey, Step};
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Preauth, signing};
@@ -18,14 +18,14 @@ use vfs::sync::Mutex;
 pub(crate) struct Channel {
     pub(crate) session: Arc<Session>,
     connection: Weak<dyn ChannelConnection>,
-    setup: Mutex<Setup>,
+    authentication: Mutex<Authentication>,
     signing: OnceLock<Arc<signing::Key>>,
 }
 
 /// A connection, as the sessions that it has reach it.
 pub(crate) trait ChannelConnection: Send + Sync {
     /// Takes the channel of a session away that is over.
-    fn forget(&self, session_id: u64);
+    fn remove_channel(&self, session_id: u64);
 
     /// Tells connections apart.
     fn number(&self) -> u64;
@@ -35,10 +35,10 @@ pub(crate) trait ChannelConnection: Send + Sync {
     fn send_surely(&self, message: &mut Outbox, patience: Duration) -> bool;
 
     /// What may wait of its requests.
-    fn waiting(&self) -> &Arc<Allowance>;
+    fn pending_quota(&self) -> &Arc<PendingQuota>;
 
     /// What takes its messages, as the server knows it; `None` where it is gone.
-    fn carrier(&self) -> Option<Arc<dyn Any + Send + Sync>>;
+    fn transport(&self) -> Option<Arc<dyn Any + Send + Sync>>;
 
     /// Whether its client has ended it, be that noticed or not.
     fn is_ended(&self) -> bool;
@@ -48,7 +48,7 @@ pub(crate) trait ChannelConnection: Send + Sync {
 }
 
 /// A channel that is being set up, or authenticates again.
-struct Setup {
+struct Authentication {
     acceptor: Option<Acceptor>,
     /// `PreauthIntegrityHashValue`.
     preauth: Preauth,
@@ -61,8 +61,8 @@ impl Channel {
         connection: Weak<dyn ChannelConnection>,
         preauth: Preauth,
     ) -> Self {
-        let setup = Mutex::new(Setup { acceptor: None, preauth });
-        Self { session, connection, setup, signing: OnceLock::new() }
+        let setup = Mutex::new(Authentication { acceptor: None, preauth });
+        Self { session, connection, authentication: setup, signing: OnceLock::new() }
     }
 
     /// Its connection, as long as that is there.
@@ -91,7 +91,7 @@ impl Channel {
     }
 
     /// The next step of an authentication, by the token of a request that has come to this address.
-    pub(crate) fn step(
+    pub(crate) fn authenticate(
         &self,
         request: &[u8],
         token: &[u8],
@@ -99,7 +99,7 @@ impl Channel {
         now: identity::FileTime,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Step {
-        let mut setup = self.setup.lock();
+        let mut setup = self.authentication.lock();
         if !self.is_bound() {
             setup.preauth.update(request);
         }
@@ -115,7 +115,7 @@ impl Channel {
     /// Adds the reply to a step of the setup to what the keys are made of.
     pub(crate) fn note_reply(&self, reply: &[u8]) {
         if !self.is_bound() {
-            self.setup.lock().preauth.update(reply);
+            self.authentication.lock().preauth.update(reply);
         }
     }
 
@@ -130,18 +130,18 @@ impl Channel {
         must_sign: bool,
     ) -> Result<(), NtStatus> {
         if self.session.is_established() {
-            let is_same = self.session.is_of(identity.as_ref());
+            let is_same = self.session.is_same_user(identity.as_ref());
             if self.is_bound() {
                 return if is_same { Ok(()) } else { Err(NtStatus::LOGON_FAILURE) };
             }
             if !is_same {
                 return Err(NtStatus::ACCESS_DENIED);
             }
-            let preauth = self.setup.lock().preauth.clone();
+            let preauth = self.authentication.lock().preauth.clone();
             let key = signing_key(negotiated, key, &preauth).ok_or(NtStatus::LOGON_FAILURE)?;
             return self.bind(Arc::new(key));
         }
-        let preauth = self.setup.lock().preauth.clone();
+        let preauth = self.authentication.lock().preauth.clone();
         let keys = Keys::derive(negotiated, key, &preauth).ok_or(NtStatus::LOGON_FAILURE)?;
         let signing = Arc::clone(keys.signing());
         self.session.establish(negotiated, identity, keys, must_sign)?;

@@ -10,39 +10,39 @@ use vfs::sync::Mutex;
 
 /// The places that there are, each with the number of its session.
 #[derive(Clone)]
-pub(crate) struct Setups(Arc<Mutex<Yielding<u64>>>);
+pub(crate) struct PendingSessions(Arc<Mutex<Yielding<u64>>>);
 
 /// A session's place, until this is dropped.
-pub(crate) struct Setup {
-    setups: Setups,
+pub(crate) struct PendingSession {
+    pending_sessions: PendingSessions,
     number: u64,
 }
 
-impl Default for Setups {
+impl Default for PendingSessions {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(Yielding::new(SETUP_TIME_MIN))))
     }
 }
 
-impl Setups {
+impl PendingSessions {
     /// A place for a session of a client in this network, and the session that has lost it, if one had to. `None`: all are in use, and
     /// none gives way.
-    pub(crate) fn take(
+    pub(crate) fn try_add(
         &self,
         session_id: u64,
         network: Network,
         now: Instant,
-    ) -> Option<(Setup, Option<u64>)> {
+    ) -> Option<(PendingSession, Option<u64>)> {
         let mut places = self.0.lock();
         let ended = if places.len() >= SETUPS_MAX { Some(places.give_way(network, now)?.1) } else { None };
         let number = places.add(network, now, session_id);
-        Some((Setup { setups: self.clone(), number }, ended))
+        Some((PendingSession { pending_sessions: self.clone(), number }, ended))
     }
 }
 
-impl Drop for Setup {
+impl Drop for PendingSession {
     fn drop(&mut self) {
-        self.setups.0.lock().remove(self.number);
+        self.pending_sessions.0.lock().remove(self.number);
     }
 }
 
@@ -58,20 +58,24 @@ mod tests {
 
     #[test]
     fn greedy_networks_lose_their_oldest_place_to_others() {
-        let (setups, now) = (Setups::default(), Instant::now());
+        let (pending_sessions, now) = (PendingSessions::default(), Instant::now());
         let hosts = (0..).map(|id| network(u32::try_from(id % 5).unwrap()));
-        let flood: Vec<Setup> = (0..SETUPS_MAX as u64)
+        let flood: Vec<PendingSession> = (0..SETUPS_MAX as u64)
             .zip(hosts)
-            .map(|(id, host)| setups.take(id, host, now).unwrap().0)
+            .map(|(id, host)| pending_sessions.try_add(id, host, now).unwrap().0)
             .collect();
-        assert!(setups.take(7, network(0), now).is_none(), "they have it all");
-        let others: Vec<(Setup, Option<u64>)> =
-            (10..110).map(|host| setups.take(1 << 20, network(host), now).unwrap()).collect();
+        assert!(pending_sessions.try_add(7, network(0), now).is_none(), "they have it all");
+        let others: Vec<(PendingSession, Option<u64>)> =
+            (10..110).map(|host| pending_sessions.try_add(1 << 20, network(host), now).unwrap()).collect();
         let lost: Vec<u64> = others.iter().filter_map(|(_, ended)| *ended).collect();
         assert_eq!(lost.len(), 100);
         assert!(lost.iter().all(|&id| id < 110), "the oldest of the five: {lost:?}");
-        assert!(setups.take(7, network(0), now + SETUP_TIME_MIN).is_some_and(|(_, ended)| ended.is_some()));
+        assert!(
+            pending_sessions
+                .try_add(7, network(0), now + SETUP_TIME_MIN)
+                .is_some_and(|(_, ended)| ended.is_some())
+        );
         drop((flood, others));
-        assert!(setups.0.lock().is_empty(), "all were given back");
+        assert!(pending_sessions.0.lock().is_empty(), "all were given back");
     }
 }

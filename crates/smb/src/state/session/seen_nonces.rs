@@ -12,28 +12,28 @@ use vfs::sync::Mutex;
 
 /// Nonces of the last messages: at least [`NONCES_MAX`] of them, and less than twice as many.
 #[derive(Default)]
-pub(crate) struct Nonces {
+pub(crate) struct SeenNonces {
     hasher: RandomState,
-    seen: Mutex<Seen>,
+    sets: Mutex<NonceSets>,
 }
 
 /// Hashes: 8 bytes of each nonce are enough to tell messages apart, as clients cannot choose what they hash to.
 #[derive(Default)]
-struct Seen {
-    new: HashSet<u64>,
-    old: HashSet<u64>,
+struct NonceSets {
+    current: HashSet<u64>,
+    previous: HashSet<u64>,
 }
 
-impl Nonces {
+impl SeenNonces {
     /// Whether a nonce was not used before; it is now. To be asked of messages that are not forged.
-    pub(crate) fn is_first(&self, nonce: &[u8; 16]) -> bool {
+    pub(crate) fn insert(&self, nonce: &[u8; 16]) -> bool {
         let hash = self.hasher.hash_one(nonce);
-        let mut seen = self.seen.lock();
-        if seen.old.contains(&hash) || !seen.new.insert(hash) {
+        let mut seen = self.sets.lock();
+        if seen.previous.contains(&hash) || !seen.current.insert(hash) {
             return false;
         }
-        if seen.new.len() >= NONCES_MAX {
-            seen.old = std::mem::take(&mut seen.new);
+        if seen.current.len() >= NONCES_MAX {
+            seen.previous = std::mem::take(&mut seen.current);
         }
         true
     }
@@ -49,13 +49,13 @@ mod tests {
 
     #[test]
     fn the_last_nonces_are_known_and_no_more_kept() {
-        let nonces = Nonces::default();
+        let nonces = SeenNonces::default();
         for number in 0..3 * NONCES_MAX + NONCES_MAX / 2 {
-            assert!(nonces.is_first(&nonce(number)));
-            assert!(!nonces.is_first(&nonce(number)));
-            assert!(!nonces.is_first(&nonce(number.saturating_sub(NONCES_MAX - 1))));
-            let seen = nonces.seen.lock();
-            assert!(seen.new.len() + seen.old.len() < 2 * NONCES_MAX);
+            assert!(nonces.insert(&nonce(number)));
+            assert!(!nonces.insert(&nonce(number)));
+            assert!(!nonces.insert(&nonce(number.saturating_sub(NONCES_MAX - 1))));
+            let seen = nonces.sets.lock();
+            assert!(seen.current.len() + seen.previous.len() < 2 * NONCES_MAX);
         }
     }
 }

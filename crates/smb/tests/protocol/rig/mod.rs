@@ -76,17 +76,17 @@ impl Rig {
     /// That has these names for its clients.
     pub(crate) fn called(names: &[&str]) -> Self {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Self::serving(ExportRule::everybody(), |volume| volume, |service| service.called(names))
+        Self::serving(ExportRule::everybody(), |volume| volume, |service| service.with_target_names(names))
     }
 
     /// That lets clients in without a name.
     pub(crate) fn anonymous() -> Self {
-        Self::serving(ExportRule::everybody(), |volume| volume, |service| service.anonymous(true))
+        Self::serving(ExportRule::everybody(), |volume| volume, |service| service.with_anonymous_logins(true))
     }
 
     /// Rig whose service gives each session one connection.
     pub(crate) fn single() -> Self {
-        Self::serving(ExportRule::everybody(), |volume| volume, |service| service.multichannel(false))
+        Self::serving(ExportRule::everybody(), |volume| volume, |service| service.with_multichannel(false))
     }
 
     /// That has these groups, and as many users besides alice and bob.
@@ -136,7 +136,7 @@ impl Rig {
             Export::new("/spare", Arc::new(spare), everybody()),
         ];
         Self::of(exports, |service| {
-            let service = service.keeping(PersistentOpens::open(dir).unwrap());
+            let service = service.with_persistent_opens(PersistentOpens::open(dir).unwrap());
             service.restore().unwrap();
             service
         })
@@ -151,7 +151,12 @@ impl Rig {
         let (docs, spare) = Disks::default().volumes();
         let exports = [("/docs", docs), ("/spare", spare)]
             .map(|(path, volume)| Export::new(path, Arc::new(volume), vec![ExportRule::everybody()]));
-        Self::run(exports, accounts(vec![], 0), |service| service.anonymous(null_sessions), settings)
+        Self::run(
+            exports,
+            accounts(vec![], 0),
+            |service| service.with_anonymous_logins(null_sessions),
+            settings,
+        )
     }
 
     /// The settings of most tests.
@@ -212,7 +217,7 @@ impl Rig {
 
     /// What is done once a second.
     pub(crate) fn tick(&self) {
-        self.service.end_what_is_gone();
+        self.service.expire();
     }
 
     /// Connections that the server has now.
