@@ -137,7 +137,7 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
         ("posix::PosixInformation", information.to_bytes()),
         ("posix::FileSystemPosixInformation", file_system.to_bytes()),
         ("apple::ServerQuery", query.to_bytes()),
-        ("apple::ServerAnswer<'_>", answer.to_bytes()),
+        ("apple::ServerQueryResponse<'_>", answer.to_bytes()),
         ("ea::FullEa<'_>", attribute.to_bytes()),
         ("notify::NotifyInformation<'_>", change.to_bytes()),
     ]

@@ -4,7 +4,8 @@
 
 use crate::limits::{NOTIFY_BYTES_MAX, TRANSACT_BYTES_MAX};
 use crate::metadata::names::{Naming, to_wire};
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::{CommandError, CommandResult};
 use crate::state::open::Open;
 use crate::state::open::watch::DirectoryWatch;
 use crate::state::pending::Interim;
@@ -30,7 +31,7 @@ fn watch_filter(open: &Open, user: u32, args: &ChangeNotifyRequest) -> WatchFilt
 
 /// MS-SMB2 §3.3.5.19.
 pub(crate) fn change_notify(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     request: &[u8],
     w: &mut Writer<'_>,
 ) -> CommandResult {
@@ -56,7 +57,7 @@ pub(crate) fn change_notify(
     })?;
     watching.wait(&waker);
     let (async_id, watching) = (waker.request().async_id, Arc::downgrade(&watching));
-    Err(cx.wait(Box::new(move || {
+    Err(cx.suspend(Box::new(move || {
         if let Some(watching) = watching.upgrade() {
             watching.forget(async_id);
         }
@@ -64,14 +65,19 @@ pub(crate) fn change_notify(
     })))
 }
 
-fn write_reply(cx: &RequestContext<'_>, news: &WatchEvents, room: u32, w: &mut Writer<'_>) -> CommandResult {
+fn write_reply(
+    cx: &RequestContext<'_, '_>,
+    news: &WatchEvents,
+    room: u32,
+    w: &mut Writer<'_>,
+) -> CommandResult {
     let bytes = match news {
         WatchEvents::DirectoryRemoved => return Err(NtStatus::DELETE_PENDING.into()),
         WatchEvents::Overflow => None,
         WatchEvents::Changes(changes) => encode_changes(changes, usize::try_from(room).unwrap_or(usize::MAX)),
     };
     let output = bytes.as_deref().unwrap_or_default();
-    cx.reply(w, &OutputResponse { output })?;
+    cx.respond(w, &OutputResponse { output })?;
     Ok(if bytes.is_some() { NtStatus::SUCCESS } else { NtStatus::NOTIFY_ENUM_DIR })
 }
 

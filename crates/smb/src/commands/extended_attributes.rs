@@ -1,7 +1,8 @@
 //! Extended attributes: those of the storage that every protocol sees, by names that differ by more than case (MS-FSCC §2.4.16).
 
 use crate::limits::EAS_MAX;
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use crate::status::of_fs_error;
 use smb_wire::ea::{EaFlags, EaWriter, FullEa, full_eas, requested_names};
@@ -88,33 +89,33 @@ pub(crate) fn clear(
 }
 
 /// SET_INFO with `FileFullEaInformation`.
-pub(crate) fn set(cx: &mut RequestContext<'_>, open: &Open, bytes: &[u8]) -> Result<(), CommandError> {
+pub(crate) fn set(cx: &mut RequestContext<'_, '_>, open: &Open, bytes: &[u8]) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_EA)?;
     let list = parse(bytes)?;
-    let done = apply(&open.file, &open.disk.caller, &list, cx.pending);
+    let done = apply(&open.file, &open.disk.caller, &list, cx.message.pending);
     if !list.is_empty() {
         // What comes before one that is refused is set.
-        open.tell_modified(ChangeMask::XATTRS);
+        open.notify_modified(ChangeMask::XATTRS);
     }
     done
 }
 
 /// `EaSize`: what a list of all attributes takes at most.
-pub(crate) fn size(cx: &RequestContext<'_>, open: &Open, attrs: &Attrs) -> Result<u32, CommandError> {
-    let size = open.file.xattrs_size(attrs, cx.blocking)?;
+pub(crate) fn size(cx: &RequestContext<'_, '_>, open: &Open, attrs: &Attrs) -> Result<u32, CommandError> {
+    let size = open.file.xattrs_size(attrs, cx.message.blocking)?;
     Ok(u32::try_from(size.bytes + size.count * ENTRY_BYTES).unwrap_or(u32::MAX))
 }
 
 /// QUERY_INFO with `FileFullEaInformation` (MS-FSA §2.1.5.12.12): from where the last one of this open ended, or those that are asked
 /// for by name.
 pub(crate) fn query(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     open: &Open,
     args: &QueryInfoRequest<'_>,
 ) -> Result<EaList, CommandError> {
     open.check(AccessMask::READ_EA)?;
-    if cx.blocking == Blocking::Never {
-        return Err(CommandError::WouldBlock);
+    if cx.message.blocking == Blocking::Never {
+        return Err(CommandError::Wait(Wait::Storage));
     }
     let (file, caller) = (&open.file, &open.disk.caller);
     let is_single = args.flags.contains(QueryInfoFlags::RETURN_SINGLE_ENTRY);
@@ -133,16 +134,16 @@ pub(crate) fn query(
         return Ok(fill(room, entries)?.0.ok_or(NtStatus::NO_EAS_ON_FILE)?);
     }
     if args.flags.contains(QueryInfoFlags::RESTART_SCAN) {
-        open.next_ea_entry.store(0, Ordering::Relaxed);
+        open.cursors.next_ea_entry.store(0, Ordering::Relaxed);
     }
-    let from = open.next_ea_entry.load(Ordering::Relaxed);
+    let from = open.cursors.next_ea_entry.load(Ordering::Relaxed);
     let present = names_after(file, caller, from).map_err(ea_error)?;
     let entries = present.into_iter().map(|(name, cookie)| {
         let value = value_of(file, caller, &name)?;
         Ok(EaEntry { name, value, cookie })
     });
     let (listed, last) = fill(room, entries)?;
-    open.next_ea_entry.store(last.unwrap_or(from), Ordering::Relaxed);
+    open.cursors.next_ea_entry.store(last.unwrap_or(from), Ordering::Relaxed);
     Ok(listed.ok_or(if from == 0 { NtStatus::NO_EAS_ON_FILE } else { NtStatus::NO_MORE_EAS })?)
 }
 
@@ -211,7 +212,7 @@ fn ea_error(error: FsError) -> CommandError {
         FsError::NotSupported => NtStatus::EAS_NOT_SUPPORTED.into(),
         FsError::NoSpace | FsError::FileTooBig => NtStatus::EA_TOO_LARGE.into(),
         FsError::NameTooLong | FsError::Invalid => NtStatus::INVALID_EA_NAME.into(),
-        FsError::Wait(Wait::Recall) => CommandError::Delayed,
+        FsError::Wait(Wait::Recall) => CommandError::Wait(Wait::Recall),
         error => of_fs_error(error).into(),
     }
 }

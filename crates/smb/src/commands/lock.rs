@@ -1,7 +1,8 @@
 //! LOCK: byte ranges (MS-SMB2 §3.3.5.14, MS-FSA §2.1.5.8).
 
 use crate::limits::LOCKS_MAX;
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::{CommandError, CommandResult};
 use crate::state::open::Open;
 use crate::state::pending::Interim;
 use crate::state::persistent::record;
@@ -14,7 +15,7 @@ use vfs::claims::{self, Conflict, IoKind, Outcome, Queueing, Request, Span, Verd
 use vfs::qos::Nanos;
 
 /// MS-SMB2 §3.3.5.14.
-pub(crate) fn lock(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn lock(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: LockRequest = RequestContext::decode(request)?;
     let open = cx.open(args.file_id)?;
     if args.locks.is_empty() || args.locks.len() > LOCKS_MAX {
@@ -24,9 +25,9 @@ pub(crate) fn lock(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'
         return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
     }
     let has_sequences = has_sequences(cx) || open.is_persistent();
-    let sequences = has_sequences.then_some(&open.lock_sequences);
+    let sequences = has_sequences.then_some(&open.sequences.locks);
     if sequences.is_some_and(|sequences| sequences.was_done(args.lock_sequence)) {
-        return cx.reply(w, &Empty);
+        return cx.respond(w, &Empty);
     }
     let unlocks = args.locks[0].flags == LockFlags::UNLOCK;
     if !unlocks && args.locks.len() > 1 && args.locks.iter().any(may_wait) {
@@ -58,16 +59,16 @@ pub(crate) fn lock(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'
     if let Err(status) = record::save(&open)
         && !unlocks
     {
-        open.lock_sequences.clear(args.lock_sequence);
+        open.sequences.locks.clear(args.lock_sequence);
         unlock_all(&open, locked)?;
         return Err(status.into());
     }
-    cx.reply(w, &Empty)
+    cx.respond(w, &Empty)
 }
 
 /// Whether requests for ranges can come twice: the client may have several connections.
-fn has_sequences(cx: &RequestContext<'_>) -> bool {
-    let agreed = cx.connection.negotiated();
+fn has_sequences(cx: &RequestContext<'_, '_>) -> bool {
+    let agreed = cx.message.connection.negotiated();
     agreed.is_some_and(|agreed| agreed.capabilities.contains(Capabilities::MULTI_CHANNEL))
 }
 
@@ -82,7 +83,7 @@ fn unlock_all(open: &Open, locked: Vec<(Span, bool)>) -> Result<(), NtStatus> {
 
 /// Does what one element says, and gives its bytes and whether they are for one alone.
 fn apply_element(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Open,
     element: &LockElement,
     unlocks: bool,
@@ -117,7 +118,7 @@ fn try_lock(open: &Open, span: Span, is_exclusive: bool) -> Result<(), NtStatus>
 
 /// Takes a range that is not waited for. What others only cache is: it comes before ranges (MS-FSA 2.1.5.8).
 fn lock_now(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Open,
     span: Span,
     is_exclusive: bool,
@@ -134,12 +135,12 @@ fn lock_now(
 
 /// Takes a range, or waits for it until it is canceled.
 fn lock_or_wait(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Open,
     span: Span,
     is_exclusive: bool,
 ) -> Result<(), CommandError> {
-    if let Some(woken) = cx.wakeup.take() {
+    if let Some(woken) = cx.wait.wakeup.take() {
         match woken.outcome {
             Outcome::Granted => {
                 woken.commit();
@@ -156,7 +157,7 @@ fn lock_or_wait(
     match request_lock(open, span, is_exclusive, Queueing::Until(Nanos(u64::MAX))) {
         Verdict::Wait(ticket) => {
             let (file, request) = (open.file.clone(), unlock_request(open, span, Some(is_exclusive)));
-            cx.rollback = Some(Box::new(move || _ = file.claim(&request)));
+            cx.wait.rollback = Some(Box::new(move || _ = file.claim(&request)));
             Err(cx.wait_for_claim(&open.disk, &open.file, ticket, &waker))
         }
         verdict => Ok(check_granted(&verdict, NtStatus::LOCK_NOT_GRANTED)?),

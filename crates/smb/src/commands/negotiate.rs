@@ -1,8 +1,9 @@
 //! NEGOTIATE: which dialect, which algorithms (MS-SMB2 §3.3.5.3, §3.3.5.4).
 
 use crate::limits::{DIALECTS_MAX, IO_BYTES_MAX, NEGOTIATE_CONTEXTS_MAX, TRANSACT_BYTES_MAX};
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::RequestContext;
 use crate::request::export_access::visible_exports;
+use crate::request::outcome::{CommandError, CommandResult};
 use crate::state::connection::Connection;
 use crate::state::connection::negotiated::Negotiated;
 use crate::state::service::Service;
@@ -36,7 +37,11 @@ const MUST_SIGN: SecurityMode =
 const SALT_BYTES: usize = 32;
 
 /// MS-SMB2 §3.3.5.4.
-pub(crate) fn negotiate(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn negotiate(
+    cx: &mut RequestContext<'_, '_>,
+    request: &[u8],
+    w: &mut Writer<'_>,
+) -> CommandResult {
     let args: NegotiateRequest<'_> = RequestContext::decode(request)?;
     if args.dialects.is_empty() || args.dialects.len() > DIALECTS_MAX {
         return Err(NtStatus::INVALID_PARAMETER.into());
@@ -61,10 +66,10 @@ pub(crate) fn negotiate(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Wri
     if dialect != Dialect::SMB210 {
         // Told to those who say that they can (MS-SMB2 §3.3.5.4): some others stumble over it.
         let mut has = Capabilities::DIRECTORY_LEASING;
-        if cx.service.is_multichannel {
+        if cx.message.service.is_multichannel {
             has |= Capabilities::MULTI_CHANNEL;
         }
-        if cx.service.persistent.is_some() {
+        if cx.message.service.persistent.is_some() {
             has |= Capabilities::PERSISTENT_HANDLES;
         }
         negotiated.capabilities |= args.capabilities.and(has);
@@ -72,7 +77,7 @@ pub(crate) fn negotiate(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Wri
     let mut salt = [0; SALT_BYTES];
     let mut contexts = Vec::new();
     if dialect == Dialect::SMB311 {
-        (cx.service.random)(&mut salt);
+        (cx.message.service.random)(&mut salt);
         contexts = negotiate_contexts(&args.contexts, &mut negotiated, &salt, has_compressed_share(cx))?;
         if negotiated.signing == SigningAlgorithm::AES_GMAC {
             negotiated.capabilities = negotiated.capabilities.without(Capabilities::MULTI_CHANNEL);
@@ -88,21 +93,21 @@ pub(crate) fn negotiate(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Wri
     let answer = NegotiateResponse {
         contexts,
         security_mode: negotiated.security_mode,
-        ..response(cx.service, cx.now, dialect, negotiated.capabilities, &hint)
+        ..response(cx.message.service, cx.message.now, dialect, negotiated.capabilities, &hint)
     };
-    cx.connection.set_negotiated(negotiated)?;
-    cx.connection.preauth().update(request);
-    cx.reply(w, &answer)
+    cx.message.connection.set_negotiated(negotiated)?;
+    cx.message.connection.preauth().update(request);
+    cx.respond(w, &answer)
 }
 
 /// Whether this client may use a share that needs no signatures. Whoever cannot encrypt signs in any case: encryption takes the
 /// place of signatures in shares that need them.
-fn has_unsigned_share(cx: &RequestContext<'_>) -> bool {
+fn has_unsigned_share(cx: &RequestContext<'_, '_>) -> bool {
     visible_exports(cx).any(|(export, _)| !export.share.signing)
 }
 
 /// Whether this client may use a share whose messages are compressed.
-fn has_compressed_share(cx: &RequestContext<'_>) -> bool {
+fn has_compressed_share(cx: &RequestContext<'_, '_>) -> bool {
     visible_exports(cx).any(|(export, _)| export.share.compression)
 }
 

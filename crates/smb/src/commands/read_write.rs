@@ -2,7 +2,8 @@
 
 use crate::limits::{IO_BYTES_MAX, SPLICE_BYTES_MIN};
 use crate::pipes;
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::{OpenObject, RequestContext};
+use crate::request::outcome::{CommandError, CommandResult};
 use smb_wire::file::{
     CloseFlags, CloseRequest, CloseResponse, FlushRequest, READ_HEADER_SIZE, ReadFlags, ReadRequest,
     ReadResponse, WriteFlags, WriteRequest, WriteResponse,
@@ -22,18 +23,18 @@ use vfs::{Access, Blocking, FsError, OpenFile, Stability, Wait};
 const READ_LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
 
 /// MS-SMB2 §3.3.5.12.
-pub(crate) fn read(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn read(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: ReadRequest<'_> = RequestContext::decode(request)?;
-    if let Some(pipe) = cx.pipe(args.file_id)? {
-        return pipes::read(cx, &pipe, &args, w);
-    }
-    let open = cx.open(args.file_id)?;
+    let open = match cx.object(args.file_id)? {
+        OpenObject::File(open) => open,
+        OpenObject::Pipe(pipe) => return pipes::read(cx, &pipe, &args, w),
+    };
     if args.length > IO_BYTES_MAX {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
     check_range(args.offset, args.length)?;
-    cx.compresses |=
-        args.flags.contains(ReadFlags::REQUEST_COMPRESSED) && cx.connection.compression().is_some();
+    cx.reply.compresses |=
+        args.flags.contains(ReadFlags::REQUEST_COMPRESSED) && cx.message.connection.compression().is_some();
     let opened = open.data(Access::READ)?;
     let length = usize::try_from(args.length).unwrap_or(usize::MAX);
     let data = ExternalBuffer { offset: READ_HEADER_SIZE, length: 0 };
@@ -43,11 +44,11 @@ pub(crate) fn read(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'
     let pages = pages(cx, opened, args.offset, length);
     let read = match &pages {
         Some(pages) => Ok(pages.held()),
-        None => opened.read(args.offset, length, w.buffer_mut(), cx.blocking),
+        None => opened.read(args.offset, length, w.buffer_mut(), cx.message.blocking),
     };
     cx.count_transfer(Kind::Read, Transferred::default());
     if let Err(FsError::Wait(Wait::Storage)) = read {
-        cx.stats.read_from = Some(ReadSource::Storage);
+        cx.message.stats.read_from = Some(ReadSource::Storage);
     }
     if let Err(FsError::Wait(Wait::Recall)) = read {
         return Err(cx.wait_for_io(&open, IoKind::Read, Span::clamped(args.offset, u64::from(args.length))));
@@ -65,12 +66,12 @@ pub(crate) fn read(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'
         w.zeros(1);
     }
     if let Some(pages) = &pages {
-        cx.service.counters.count_spliced(pages.held());
+        cx.message.service.counters.count_spliced(pages.held());
     }
-    cx.pages = pages;
+    cx.reply.pages = pages;
     open.set_position(args.offset + read as u64);
     cx.count_transfer(Kind::Read, Transferred::read(read));
-    cx.stats.read_from = cx.stats.read_from.or(Some(match cx.blocking {
+    cx.message.stats.read_from = cx.message.stats.read_from.or(Some(match cx.message.blocking {
         Blocking::Never => ReadSource::Memory,
         Blocking::Allowed => ReadSource::Storage,
     }));
@@ -78,16 +79,16 @@ pub(crate) fn read(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'
 }
 
 /// The file's own pages, where the reply may end with them and they can be had now (or the command may wait for them).
-fn pages(cx: &RequestContext<'_>, opened: &OpenFile<'_>, offset: u64, length: usize) -> Option<Pipe> {
-    if !cx.takes_pages || cx.compresses || length < SPLICE_BYTES_MIN {
+fn pages(cx: &RequestContext<'_, '_>, opened: &OpenFile<'_>, offset: u64, length: usize) -> Option<Pipe> {
+    if !cx.reply.takes_pages || cx.reply.compresses || length < SPLICE_BYTES_MIN {
         return None;
     }
-    let remaining = opened.size(cx.blocking).ok()?.saturating_sub(offset);
+    let remaining = opened.size(cx.message.blocking).ok()?.saturating_sub(offset);
     let length = length.min(usize::try_from(remaining).unwrap_or(usize::MAX));
     if length < SPLICE_BYTES_MIN {
         return None;
     }
-    let descriptor = opened.pages(offset, length, cx.blocking)?;
+    let descriptor = opened.pages(offset, length, cx.message.blocking)?;
     let mut pipe = Pipe::take().ok()?;
     match pipe.fill(descriptor.as_fd(), offset, length) {
         Ok(got) if got == length => Some(pipe),
@@ -104,12 +105,12 @@ fn check_range(offset: u64, length: u32) -> Result<(), NtStatus> {
 }
 
 /// MS-SMB2 §3.3.5.13.
-pub(crate) fn write(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn write(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: WriteRequest<&[u8]> = RequestContext::decode(request)?;
-    if let Some(pipe) = cx.pipe(args.file_id)? {
-        return pipes::write(cx, &pipe, &args, w);
-    }
-    let open = cx.open(args.file_id)?;
+    let open = match cx.object(args.file_id)? {
+        OpenObject::File(open) => open,
+        OpenObject::Pipe(pipe) => return pipes::write(cx, &pipe, &args, w),
+    };
     let length = u32::try_from(args.data.len()).unwrap_or(u32::MAX);
     if length > IO_BYTES_MAX {
         return Err(NtStatus::INVALID_PARAMETER.into());
@@ -125,56 +126,59 @@ pub(crate) fn write(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<
     }
     cx.count_transfer(Kind::Write, Transferred::default());
     if length > 0 {
-        let change = match opened.write(offset, args.data, stability, cx.pending) {
+        let change = match opened.write(offset, args.data, stability, cx.message.pending) {
             Err(FsError::Wait(Wait::Recall)) => {
                 return Err(cx.wait_for_io(&open, IoKind::Write, Span::clamped(offset, u64::from(length))));
             }
             change => change?,
         };
-        open.restore_modified(&change, cx.pending)?;
+        open.restore_modified(&change, cx.message.pending)?;
         open.notify_written(&change);
     }
     open.set_position(offset + u64::from(length));
     cx.count_transfer(Kind::Write, Transferred::written(args.data.len()));
-    cx.reply(w, &WriteResponse { count: length, remaining: 0 })
+    cx.respond(w, &WriteResponse { count: length, remaining: 0 })
 }
 
 /// MS-SMB2 §3.3.5.11.
-pub(crate) fn flush(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn flush(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: FlushRequest = RequestContext::decode(request)?;
-    if cx.pipe(args.file_id)?.is_some() {
-        // What is written is answered at once.
-        return cx.reply(w, &Empty);
+    match cx.object(args.file_id)? {
+        OpenObject::File(open) => {
+            open.check(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA)?;
+            if let Some(opened) = open.opened() {
+                opened.schedule_sync(Stability::File, cx.message.pending);
+            }
+        }
+        // A pipe answers each write at once.
+        OpenObject::Pipe(_) => {}
     }
-    let open = cx.open(args.file_id)?;
-    open.check(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA)?;
-    if let Some(opened) = open.opened() {
-        opened.schedule_sync(Stability::File, cx.pending);
-    }
-    cx.reply(w, &Empty)
+    cx.respond(w, &Empty)
 }
 
 /// MS-SMB2 §3.3.5.10.
-pub(crate) fn close(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn close(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: CloseRequest = RequestContext::decode(request)?;
-    if let Some(pipe) = cx.pipe(args.file_id)? {
-        let removed = cx.session()?.remove_pipe(&cx.service.counters, pipe.id);
-        removed.ok_or(CommandError::Status(NtStatus::FILE_CLOSED))?;
-        return cx.reply(w, &CloseResponse::default());
-    }
-    let open = cx.open(args.file_id)?;
-    cx.session()?
-        .remove_open(&cx.service.counters, open.id)
-        .ok_or(CommandError::Status(NtStatus::FILE_CLOSED))?;
+    let counters = &cx.message.service.counters;
+    let open = match cx.object(args.file_id)? {
+        OpenObject::File(open) => open,
+        OpenObject::Pipe(pipe) => {
+            let removed = cx.session()?.remove_pipe(counters, pipe.id);
+            removed.ok_or(CommandError::Status(NtStatus::FILE_CLOSED))?;
+            return cx.respond(w, &CloseResponse::default());
+        }
+    };
+    let removed = cx.session()?.remove_open(counters, open.id);
+    removed.ok_or(CommandError::Status(NtStatus::FILE_CLOSED))?;
     let file_info = match args.flags.contains(CloseFlags::POSTQUERY_ATTRIB) {
         true => open.file.attrs(Blocking::Allowed).and_then(|attrs| open.file_info(&attrs)).ok(),
         false => None,
     };
-    if open.parent_lease.is_some() || open.deletes() {
+    if open.parent_lease().is_some() || open.deletes() {
         // A client takes no break of a listing that it has not heard the change of.
-        cx.reply_guards.push(open.disk.claim_holder.breaks.pause());
+        cx.reply.guards.push(open.disk.claim_holder.breaks.pause());
     }
-    cx.service.release_open(&open);
+    cx.message.service.release_open(&open);
     open.disk.delete_closed_file(&open.file);
     let response = file_info.map_or(CloseResponse::default(), |file_info| CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,
@@ -186,7 +190,7 @@ pub(crate) fn close(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<
         end_of_file: file_info.size,
         file_attributes: file_info.attributes,
     });
-    cx.reply(w, &response)
+    cx.respond(w, &response)
 }
 
 #[cfg(test)]

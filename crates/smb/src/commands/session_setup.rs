@@ -1,7 +1,8 @@
 //! SESSION_SETUP, LOGOFF and ECHO (MS-SMB2 §3.3.5.5, §3.3.5.6, §3.3.5.17).
 
 use crate::limits::CONNECTION_SETUPS_MAX;
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::{CommandError, CommandResult};
 use crate::state::connection::negotiated::Negotiated;
 use crate::state::session::Session;
 use crate::state::session::channel::Channel;
@@ -17,11 +18,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// MS-SMB2 §3.3.5.5.
-pub(crate) fn setup(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn setup(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: SessionSetupRequest<'_> = RequestContext::decode(request)?;
-    let negotiated = cx.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
-    let (address, tried_at) = (cx.endpoints.peer.ip(), Instant::now());
-    if !cx.service.login_throttle.is_allowed(address, tried_at) {
+    let negotiated = cx.message.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
+    let (address, tried_at) = (cx.message.endpoints.peer.ip(), Instant::now());
+    if !cx.message.service.login_throttle.is_allowed(address, tried_at) {
         return Err(NtStatus::REQUEST_NOT_ACCEPTED.into());
     }
     let channel = if args.flags.contains(SessionSetupFlags::BINDING) {
@@ -35,13 +36,13 @@ pub(crate) fn setup(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<
     };
     cx.header.session_id = channel.session.id;
     cx.channel = Some(Arc::clone(&channel));
-    let now = identity::FileTime(FileTime::from_unix(cx.now.seconds, cx.now.nanos).0);
-    let random = &mut |bytes: &mut [u8]| (cx.service.random)(bytes);
-    let authority = (&cx.service.authority, cx.endpoints.local);
+    let now = identity::FileTime(FileTime::from_unix(cx.message.now.seconds, cx.message.now.nanos).0);
+    let random = &mut |bytes: &mut [u8]| (cx.message.service.random)(bytes);
+    let authority = (&cx.message.service.authority, cx.message.endpoints.local);
     match channel.authenticate(request, args.security_buffer, authority, now, random) {
         Step::Continue(token) => {
             let session_flags = SessionFlags::empty();
-            cx.reply(w, &SessionSetupResponse { session_flags, security_buffer: &token })?;
+            cx.respond(w, &SessionSetupResponse { session_flags, security_buffer: &token })?;
             Ok(NtStatus::MORE_PROCESSING_REQUIRED)
         }
         Step::Done(accepted) => {
@@ -52,16 +53,16 @@ pub(crate) fn setup(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<
                 abandon_setup(cx, &channel);
                 return Err(stop);
             }
-            cx.connection.note_login(!is_anonymous);
-            cx.signer = channel.signing().filter(|_| !is_anonymous).cloned();
+            cx.message.connection.note_login(!is_anonymous);
+            cx.reply.signer = channel.signing().filter(|_| !is_anonymous).cloned();
             end_previous(cx, &channel.session, args.previous_session_id);
             let session_flags = if is_anonymous { SessionFlags::IS_NULL } else { SessionFlags::empty() };
-            cx.reply(w, &SessionSetupResponse { session_flags, security_buffer: &accepted.token })
+            cx.respond(w, &SessionSetupResponse { session_flags, security_buffer: &accepted.token })
         }
         Step::Refused(refusal) => {
-            tracing::info!(peer = %cx.endpoints.peer, %refusal, "a session was refused");
-            cx.service.login_throttle.record_refused(address, tried_at);
-            cx.service.counters.count_refused_login();
+            tracing::info!(peer = %cx.message.endpoints.peer, %refusal, "a session was refused");
+            cx.message.service.login_throttle.record_refused(address, tried_at);
+            cx.message.service.counters.count_refused_login();
             abandon_setup(cx, &channel);
             let status =
                 if refusal.is_malformed() { NtStatus::INVALID_PARAMETER } else { NtStatus::LOGON_FAILURE };
@@ -71,12 +72,15 @@ pub(crate) fn setup(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<
 }
 
 /// The channel of a new session.
-fn begin_session(cx: &RequestContext<'_>, now: Instant) -> Result<Arc<Channel>, NtStatus> {
-    let session =
-        cx.service.new_session(cx.endpoints.peer.ip(), now).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
-    let channel = cx.connection.new_channel(session);
-    if let Err(status) = cx.connection.add_channel(&channel, CONNECTION_SETUPS_MAX) {
-        cx.service.end_session(&channel.session);
+fn begin_session(cx: &RequestContext<'_, '_>, now: Instant) -> Result<Arc<Channel>, NtStatus> {
+    let session = cx
+        .message
+        .service
+        .new_session(cx.message.endpoints.peer.ip(), now)
+        .ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+    let channel = cx.message.connection.new_channel(session);
+    if let Err(status) = cx.message.connection.add_channel(&channel, CONNECTION_SETUPS_MAX) {
+        cx.message.service.end_session(&channel.session);
         return Err(status);
     }
     Ok(channel)
@@ -90,12 +94,12 @@ fn is_binding(channel: &Channel) -> bool {
 /// Another channel of a session. Who adds one must have the session's key, besides its user's password, and have agreed on the
 /// same over this connection.
 fn bind_channel(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     request: &[u8],
     negotiated: &Negotiated,
 ) -> Result<Arc<Channel>, NtStatus> {
     let of_channel = cx.channel.as_ref().map(|channel| Arc::clone(&channel.session));
-    let session = of_channel.or_else(|| cx.service.session(cx.header.session_id));
+    let session = of_channel.or_else(|| cx.message.service.session(cx.header.session_id));
     let session = session.filter(|session| !session.is_over()).ok_or(NtStatus::USER_SESSION_DELETED)?;
     // What others set up is theirs alone until it is.
     let (Some(first), Some(keys)) = (session.negotiated(), session.keys()) else {
@@ -105,7 +109,7 @@ fn bind_channel(
     // A key of AES-GMAC signs on one connection: message ids, its nonces, begin anew on another.
     let is_shared = first.signing != SigningAlgorithm::AES_GMAC;
     if is_shared && is_signed && keys.signing().verify(request).is_ok() {
-        cx.signer = Some(Arc::clone(keys.signing()));
+        cx.reply.signer = Some(Arc::clone(keys.signing()));
     }
     check_binding(first, negotiated)?;
     if !session.has_channels() {
@@ -117,7 +121,7 @@ fn bind_channel(
     if cx.channel.as_ref().is_some_and(|channel| channel.is_bound()) {
         return Err(NtStatus::REQUEST_NOT_ACCEPTED);
     }
-    if cx.signer.is_none() {
+    if cx.reply.signer.is_none() {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if session.identity().is_none() {
@@ -129,8 +133,8 @@ fn bind_channel(
     if !session.has_room_for_channel() {
         return Err(NtStatus::INSUFFICIENT_RESOURCES);
     }
-    let channel = cx.connection.new_channel(session);
-    cx.connection.add_channel(&channel, CONNECTION_SETUPS_MAX)?;
+    let channel = cx.message.connection.new_channel(session);
+    cx.message.connection.add_channel(&channel, CONNECTION_SETUPS_MAX)?;
     Ok(channel)
 }
 
@@ -153,12 +157,12 @@ fn check_binding(first: &Negotiated, negotiated: &Negotiated) -> Result<(), NtSt
 
 /// What is left of an authentication that has failed: nothing of a channel that it was to add, and no session that it was to begin or
 /// to prolong (MS-SMB2 §3.3.5.5.3).
-fn abandon_setup(cx: &RequestContext<'_>, channel: &Channel) {
+fn abandon_setup(cx: &RequestContext<'_, '_>, channel: &Channel) {
     let session_id = channel.session.id;
     if is_binding(channel) {
-        cx.connection.remove_channel(session_id);
+        cx.message.connection.remove_channel(session_id);
     } else {
-        cx.connection.end_session(session_id);
+        cx.message.connection.end_session(session_id);
     }
 }
 
@@ -171,7 +175,7 @@ fn must_sign(negotiated: &Negotiated, args: &SessionSetupRequest<'_>) -> bool {
 
 /// Gives a session its user and its keys, or a channel its key.
 fn establish(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     channel: &Arc<Channel>,
     negotiated: &Negotiated,
     accepted: &Accepted,
@@ -183,31 +187,33 @@ fn establish(
     };
     let name = identity.as_ref().map(|identity| identity.name.clone()).unwrap_or_default();
     channel.establish(negotiated, identity, &accepted.session_key, must_sign)?;
-    tracing::debug!(peer = %cx.endpoints.peer, user = name, dialect = ?negotiated.dialect, "a session has a channel");
+    tracing::debug!(peer = %cx.message.endpoints.peer, user = name, dialect = ?negotiated.dialect, "a session has a channel");
     Ok(())
 }
 
 /// A client that comes back after its connection broke says which session it had: that one ends, if it is the same user's
 /// (MS-SMB2 §3.3.5.5.3).
-fn end_previous(cx: &RequestContext<'_>, session: &Arc<Session>, previous: u64) {
-    let Some(replaced) = cx.service.session(previous).filter(|_| previous != session.id) else { return };
+fn end_previous(cx: &RequestContext<'_, '_>, session: &Arc<Session>, previous: u64) {
+    let Some(replaced) = cx.message.service.session(previous).filter(|_| previous != session.id) else {
+        return;
+    };
     if replaced.is_same_user(session.identity()) {
-        cx.service.end_session(&replaced);
+        cx.message.service.end_session(&replaced);
     }
 }
 
 /// MS-SMB2 §3.3.5.6.
-pub(crate) fn logoff(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn logoff(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let _: Empty = RequestContext::decode(request)?;
     let session = Arc::clone(cx.session()?);
     let trees = session.trees();
-    cx.connection.end_session(session.id);
+    cx.message.connection.end_session(session.id);
     trees.iter().filter_map(|tree| tree.disk()).for_each(|disk| disk.delete_closed());
-    cx.reply(w, &Empty)
+    cx.respond(w, &Empty)
 }
 
 /// MS-SMB2 §3.3.5.17.
-pub(crate) fn echo(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn echo(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let _: Empty = RequestContext::decode(request)?;
-    cx.reply(w, &Empty)
+    cx.respond(w, &Empty)
 }

@@ -2,8 +2,9 @@
 
 use crate::limits::{ANONYMOUS_TREES_MAX, SESSION_TREES_MAX};
 use crate::metadata::names::{folded, is_spelled};
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::RequestContext;
 use crate::request::export_access::{IPC, is_sealed, request_origin, share_flags};
+use crate::request::outcome::{CommandError, CommandResult};
 use crate::state::connection::Connection;
 use crate::state::session::Session;
 use crate::state::tree::{DiskShare, Share, share_name};
@@ -18,7 +19,7 @@ use std::sync::{Arc, Weak};
 use vfs::Export;
 
 /// MS-SMB2 §3.3.5.7.
-pub(crate) fn connect(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn connect(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: TreeConnectRequest<'_> = RequestContext::decode(request)?;
     if args.flags.contains(TreeConnectFlags::EXTENSION_PRESENT) {
         return Err(NtStatus::NOT_SUPPORTED.into());
@@ -35,7 +36,8 @@ pub(crate) fn connect(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Write
         share_type: if matches!(share, Share::Pipe) { ShareType::PIPE } else { ShareType::DISK },
         share_flags: match &share {
             Share::Disk(disk) => {
-                let compresses = disk.export.share.compression && cx.connection.compression().is_some();
+                let compresses =
+                    disk.export.share.compression && cx.message.connection.compression().is_some();
                 share_flags(disk.must_seal, compresses, &disk.export)
             }
             Share::Pipe => ShareFlags::NO_CACHING,
@@ -44,21 +46,25 @@ pub(crate) fn connect(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Write
         maximal_access: maximal_access(&share),
     };
     let trees_max = if session.is_anonymous() { ANONYMOUS_TREES_MAX } else { SESSION_TREES_MAX };
-    let tree_id = session.add_tree(&cx.service.counters, share, trees_max);
+    let tree_id = session.add_tree(&cx.message.service.counters, share, trees_max);
     let tree_id = tree_id.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
     cx.header.routing = Routing::Sync { process_id: 0, tree_id };
-    cx.reply(w, &response)
+    cx.respond(w, &response)
 }
 
 /// MS-SMB2 §3.3.5.8.
-pub(crate) fn disconnect(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn disconnect(
+    cx: &mut RequestContext<'_, '_>,
+    request: &[u8],
+    w: &mut Writer<'_>,
+) -> CommandResult {
     let _: Empty = RequestContext::decode(request)?;
     let tree = Arc::clone(cx.tree()?);
-    cx.service.end_tree(cx.session()?, &tree);
+    cx.message.service.end_tree(cx.session()?, &tree);
     if let Some(disk) = tree.disk() {
         disk.delete_closed();
     }
-    cx.reply(w, &Empty)
+    cx.respond(w, &Empty)
 }
 
 /// The share of `\\server\share`.
@@ -71,16 +77,20 @@ fn share_of(path: &[u16]) -> Option<&[u16]> {
 }
 
 /// The export of a share's name, as the session's user may use it.
-fn disk(cx: &RequestContext<'_>, session: &Arc<Session>, name: &[u16]) -> Result<DiskShare, CommandError> {
+fn disk(
+    cx: &RequestContext<'_, '_>,
+    session: &Arc<Session>,
+    name: &[u16],
+) -> Result<DiskShare, CommandError> {
     // Of a session without a user, pipes are all there is.
     let identity = session.identity().ok_or(NtStatus::ACCESS_DENIED)?;
     let folded_name = folded(name);
     let is_named = |export: &&Arc<Export>| is_spelled(share_name(export), &folded_name);
-    let export = cx.namespace.exports().iter().find(is_named).ok_or(NtStatus::BAD_NETWORK_NAME)?;
+    let export = cx.message.namespace.exports().iter().find(is_named).ok_or(NtStatus::BAD_NETWORK_NAME)?;
     let rule = export.rule(request_origin(cx)).ok_or(NtStatus::ACCESS_DENIED)?;
     // Without signatures, encryption is what tells changes on the way.
     let must_seal = is_sealed(export, rule) || export.share.signing && !session.must_sign();
-    if must_seal && !can_seal(cx.connection) {
+    if must_seal && !can_seal(cx.message.connection) {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let client: Weak<Session> = Arc::downgrade(session);
@@ -90,7 +100,7 @@ fn disk(cx: &RequestContext<'_>, session: &Arc<Session>, name: &[u16]) -> Result
 }
 
 /// `Capabilities` of a share.
-fn capabilities(cx: &RequestContext<'_>, share: &Share) -> ShareCapabilities {
+fn capabilities(cx: &RequestContext<'_, '_>, share: &Share) -> ShareCapabilities {
     match share {
         Share::Disk(disk) if cx.is_continuously_available(disk) => ShareCapabilities::CONTINUOUS_AVAILABILITY,
         Share::Disk(_) | Share::Pipe => ShareCapabilities::empty(),

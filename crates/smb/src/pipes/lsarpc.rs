@@ -13,8 +13,8 @@ use smb_wire::{Decode, Utf16, security};
 const POLICY: Handle = [0, 0, 0, 0, b'p', b'o', b'l', b'i', b'c', b'y', 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
 /// Does a call of `lsarpc`.
-pub(super) fn authority(cx: &RequestContext<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
-    let resolver = &*cx.service.resolver;
+pub(super) fn authority(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
+    let resolver = &*cx.message.service.resolver;
     let results = match lsarpc::Call::decode(call.opnum, call.stub)? {
         lsarpc::Call::OpenPolicy => open_policy_results(POLICY),
         lsarpc::Call::Close { handle } => {
@@ -23,7 +23,7 @@ pub(super) fn authority(cx: &RequestContext<'_>, call: Call<'_>) -> Result<Vec<u
         }
         lsarpc::Call::QueryInformationPolicy { handle, class } => {
             check(handle)?;
-            let names = &cx.service.authority.names;
+            let names = &cx.message.service.authority.names;
             let sid = to_wire(&resolver.machine_sid())?;
             query_information_policy_results(class, &Domain { name: &names.netbios_domain, sid })
         }

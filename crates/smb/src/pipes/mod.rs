@@ -9,7 +9,8 @@ pub(crate) use crate::state::pipe_handles::ContextHandles;
 
 use crate::limits::{IO_BYTES_MAX, TRANSACT_BYTES_MAX};
 use crate::metadata::names::folded;
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::{CommandError, CommandResult};
 use crate::state::pending::Interim;
 use crate::state::pipe::{Pipe, PipeService};
 use smb_wire::classes::FileClass;
@@ -67,7 +68,7 @@ static NAMED_PIPES: [NamedPipe; 4] = [
 ];
 
 /// Takes what a client writes.
-fn handle_write(cx: &RequestContext<'_>, pipe: &Pipe, bytes: &[u8]) -> Result<(), NtStatus> {
+fn handle_write(cx: &RequestContext<'_, '_>, pipe: &Pipe, bytes: &[u8]) -> Result<(), NtStatus> {
     pipe.write(bytes, |handles, call| match pipe.service {
         PipeService::Server => srvsvc::server(cx, call),
         PipeService::Workstation => srvsvc::workstation(cx, call),
@@ -91,7 +92,7 @@ fn named_pipe(name: Utf16<'_>) -> Result<&'static NamedPipe, NtStatus> {
 }
 
 /// FSCTL_PIPE_WAIT (MS-SMB2 §3.3.5.15.9): a pipe that is there can always be opened.
-pub(crate) fn wait(cx: &RequestContext<'_>, input: &[u8]) -> Result<(), CommandError> {
+pub(crate) fn wait(cx: &RequestContext<'_, '_>, input: &[u8]) -> Result<(), CommandError> {
     if cx.tree()?.disk().is_some() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
     }
@@ -102,7 +103,7 @@ pub(crate) fn wait(cx: &RequestContext<'_>, input: &[u8]) -> Result<(), CommandE
 /// CREATE on IPC$ (MS-SMB2 §3.3.5.9), with the rights that were asked for: whoever has a session may use pipes. Which users there are is
 /// nothing that those are told who are none.
 pub(crate) fn create(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     granted: AccessMask,
     w: &mut Writer<'_>,
@@ -119,13 +120,13 @@ pub(crate) fn create(
     if session.identity().is_none() && tells_users {
         return Err(NtStatus::ACCESS_DENIED.into());
     }
-    let number = cx.service.counters.next_id();
+    let number = cx.message.service.counters.next_id();
     let id = FileId { persistent: number, volatile: number };
     let association = Association::new(named_pipe.path, named_pipe.offers);
-    let budgets = session.pipe_budgets(&cx.service.counters);
+    let budgets = session.pipe_budgets(&cx.message.service.counters);
     let pipe = Pipe::new(id, cx.tree()?.id, granted, (named_pipe.service, association), budgets);
-    session.add_pipe(&cx.service.counters, pipe)?;
-    cx.file = Some(id);
+    session.add_pipe(&cx.message.service.counters, pipe)?;
+    cx.related.file_id = Some(id);
     let response = CreateResponse {
         oplock_level: OplockLevel::NONE,
         flags: CreateResponseFlags::empty(),
@@ -140,12 +141,12 @@ pub(crate) fn create(
         file_id: id,
         contexts: CreateContexts::default(),
     };
-    cx.reply(w, &response)
+    cx.respond(w, &response)
 }
 
 /// READ of a pipe (MS-SMB2 §3.3.5.12), which waits until there is something to read. Where it is read from says nothing.
 pub(crate) fn read(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     pipe: &Arc<Pipe>,
     args: &ReadRequest<'_>,
     w: &mut Writer<'_>,
@@ -163,11 +164,11 @@ pub(crate) fn read(
 }
 
 /// Has a READ wait until something is answered over its pipe.
-fn wait_for_answer(cx: &mut RequestContext<'_>, pipe: &Arc<Pipe>) -> Result<CommandError, NtStatus> {
+fn wait_for_answer(cx: &mut RequestContext<'_, '_>, pipe: &Arc<Pipe>) -> Result<CommandError, NtStatus> {
     let waker = cx.waker(Some(pipe.id), NtStatus::FILE_CLOSED, Interim::OfLast)?;
     pipe.wait(&waker);
     let (async_id, pipe) = (waker.request().async_id, Arc::downgrade(pipe));
-    Ok(cx.wait(Box::new(move || {
+    Ok(cx.suspend(Box::new(move || {
         if let Some(pipe) = pipe.upgrade() {
             pipe.cancel_wait(async_id);
         }
@@ -177,7 +178,7 @@ fn wait_for_answer(cx: &mut RequestContext<'_>, pipe: &Arc<Pipe>) -> Result<Comm
 
 /// WRITE to a pipe (MS-SMB2 §3.3.5.13).
 pub(crate) fn write(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     pipe: &Pipe,
     args: &WriteRequest<&[u8]>,
     w: &mut Writer<'_>,
@@ -188,12 +189,12 @@ pub(crate) fn write(
     }
     pipe.check(AccessMask::WRITE_DATA)?;
     handle_write(cx, pipe, args.data)?;
-    cx.reply(w, &WriteResponse { count, remaining: 0 })
+    cx.respond(w, &WriteResponse { count, remaining: 0 })
 }
 
 /// FSCTL_PIPE_TRANSCEIVE (MS-SMB2 §3.3.5.15.3): a write, and a read of what is answered.
 pub(crate) fn transceive(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     pipe: &Pipe,
     args: &IoctlRequest<'_>,
     w: &mut Writer<'_>,

@@ -18,7 +18,7 @@ use vfs::{Export, ExportRule, ShareSettings};
 const VERSION: (u32, u32) = (10, 0);
 
 /// Does a call of `srvsvc`.
-pub(super) fn server(cx: &RequestContext<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
+pub(super) fn server(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
     let results = match srvsvc::Call::decode(call.opnum, call.stub)? {
         srvsvc::Call::ShareEnum { level, resume_handle, .. } => {
             share_enum_results(level, resume_handle, &shares(cx, |share| share.browsable))
@@ -30,7 +30,7 @@ pub(super) fn server(cx: &RequestContext<'_>, call: Call<'_>) -> Result<Vec<u8>,
         }
         srvsvc::Call::ServerGetInfo { level } => {
             let server = Server {
-                name: &cx.service.authority.names.netbios,
+                name: &cx.message.service.authority.names.netbios,
                 version_major: VERSION.0,
                 version_minor: VERSION.1,
                 server_type: ServerType::WORKSTATION
@@ -47,9 +47,9 @@ pub(super) fn server(cx: &RequestContext<'_>, call: Call<'_>) -> Result<Vec<u8>,
 }
 
 /// Does a call of `wkssvc`.
-pub(super) fn workstation(cx: &RequestContext<'_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
+pub(super) fn workstation(cx: &RequestContext<'_, '_>, call: Call<'_>) -> Result<Vec<u8>, Fault> {
     let wkssvc::Call::WkstaGetInfo { level } = wkssvc::Call::decode(call.opnum, call.stub)?;
-    let names = &cx.service.authority.names;
+    let names = &cx.message.service.authority.names;
     let workstation = Workstation {
         computer_name: &names.netbios,
         lan_group: &names.netbios_domain,
@@ -61,17 +61,17 @@ pub(super) fn workstation(cx: &RequestContext<'_>, call: Call<'_>) -> Result<Vec
 }
 
 /// The shares that this client can connect to and whose settings are like this. Where their files are stored is told to nobody.
-fn shares<'c>(cx: &RequestContext<'c>, is: impl Fn(&ShareSettings) -> bool) -> Vec<Share<'c>> {
+fn shares<'c>(cx: &RequestContext<'_, 'c>, is: impl Fn(&ShareSettings) -> bool) -> Vec<Share<'c>> {
     let disks = visible_exports(cx).filter(|(export, _)| is(&export.share));
     disks.map(|(export, rule)| disk(export, rule)).chain([ipc()]).collect()
 }
 
 /// The share of this name, in whatever case, that this client can connect to. No other is looked at closely: a client asks for as many
 /// as it likes in one message.
-fn share_named<'c>(cx: &RequestContext<'c>, folded_name: &[u16]) -> Option<Share<'c>> {
+fn share_named<'c>(cx: &RequestContext<'_, 'c>, folded_name: &[u16]) -> Option<Share<'c>> {
     let of_name = |export: &&Arc<Export>| is_spelled(share_name(export), folded_name);
     let from = request_origin(cx);
-    let found = cx.namespace.exports().iter().filter(of_name);
+    let found = cx.message.namespace.exports().iter().filter(of_name);
     let mut disks = found.filter_map(|export| Some(disk(export, export.rule(from)?)));
     disks.next().or_else(|| is_spelled(IPC, folded_name).then(ipc))
 }

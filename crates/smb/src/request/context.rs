@@ -1,81 +1,34 @@
-//! What the commands of a message share: who asks, over what, and how they end.
+//! The context of a command: its message, its session and tree connect, and the state that it leaves to related commands.
 
-use super::copying::CopyProgress;
-use super::limit_wait::LimitWait;
-use crate::request::path_lookup::PathCache;
+use super::outcome::CommandResult;
+use super::path_lookup::PathCache;
+use super::wait::WaitState;
 use crate::state::caching::breaks::CacheGuard;
 use crate::state::connection::Connection;
 use crate::state::open::Open;
-use crate::state::open::channel_sequence::OutstandingRequest;
-use crate::state::open::open_table::CreateRegistration;
-use crate::state::pending::{AsyncRequest, Cancel, Interim, Rollback, Waker, Wakeup};
 use crate::state::pipe::Pipe;
 use crate::state::service::Service;
 use crate::state::session::Session;
 use crate::state::session::channel::Channel;
 use crate::state::tree::{DiskShare, TreeConnect};
-use crate::status::of_fs_error;
 use smb_wire::crypto::signing;
-use smb_wire::header::{Flags, Header};
+use smb_wire::header::{Command, Flags, Header};
 use smb_wire::negotiate::Capabilities;
 use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Malformed, NtStatus, Writer};
 use std::net::IpAddr;
 use std::sync::Arc;
 use transport::{CallStats, Endpoints, Pipe as Pages};
-use vfs::claims::{Io, IoKind, Request, Requester, Span, Ticket, Verdict};
-use vfs::qos::{Admission, Kind, Permit, QueueResult, Transferred};
-use vfs::{Attrs, Blocking, File, FsError, Namespace, PendingSync, ShareSettings, Time, Wait};
+use vfs::qos::{Kind, Permit, Transferred};
+use vfs::{Attrs, Blocking, Namespace, PendingSync, ShareSettings, Time};
 
-/// How a command ended that has a reply of its own: the status of that. Anything else is an error, which has no body.
-pub(crate) type CommandResult = Result<NtStatus, CommandError>;
-
-/// Why a command has no reply of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CommandError {
-    /// It is refused.
-    Status(NtStatus),
-    /// It has to wait for the storage, which it may not here.
-    WouldBlock,
-    /// Somebody else has to give way first: it is to be tried again.
-    Delayed,
-    /// It has to wait for its turn at a limit.
-    Unpaid,
-    /// It is done again when it is woken ([`Ops::wait`]).
-    Later,
-    /// It ends the connection: what was said before cannot be trusted.
-    Disconnect,
-}
-
-impl From<NtStatus> for CommandError {
-    fn from(status: NtStatus) -> Self {
-        Self::Status(status)
-    }
-}
-
-impl From<FsError> for CommandError {
-    fn from(error: FsError) -> Self {
-        match error {
-            FsError::Wait(Wait::Storage) => Self::WouldBlock,
-            FsError::Wait(Wait::Recall) => Self::Delayed,
-            error => Self::Status(of_fs_error(error)),
-        }
-    }
-}
-
-impl From<Malformed> for CommandError {
-    fn from(_: Malformed) -> Self {
-        Self::Status(NtStatus::INVALID_PARAMETER)
-    }
-}
-
-/// What a command is given besides its request.
-pub(crate) struct RequestContext<'c> {
+/// The context that all commands of a message share.
+pub(crate) struct MessageContext<'c> {
     pub(crate) service: &'c Service,
     pub(crate) connection: &'c Connection,
     pub(crate) namespace: &'c Arc<Namespace>,
     pub(crate) endpoints: Endpoints,
-    /// The address that stands for the client at limits.
+    /// The client's address at limits.
     pub(crate) client_address: IpAddr,
     pub(crate) blocking: Blocking,
     pub(crate) now: Time,
@@ -83,53 +36,78 @@ pub(crate) struct RequestContext<'c> {
     pub(crate) path_cache: &'c mut PathCache,
     pub(crate) stats: &'c mut CallStats<Arc<DiskShare>>,
     pub(crate) permit: &'c mut Option<Permit>,
-    /// The header of the request, with the ids that related commands take over, and those that the command makes.
-    pub(crate) header: Header,
-    /// The session of the request as its connection has it, be it bound already or not.
-    pub(crate) channel: Option<Arc<Channel>>,
-    /// What the reply is signed with, unless it is encrypted.
-    pub(crate) signer: Option<Arc<signing::Key>>,
-    pub(crate) tree: Option<Arc<TreeConnect>>,
-    /// The file of the commands before it in a compound.
-    pub(crate) file: Option<FileId>,
-    /// What that was like when one of them opened it, if they have done nothing else.
-    pub(crate) attrs_at_open: Option<Attrs>,
-    /// How the command before it failed, if it did.
-    pub(crate) previous_error: Option<NtStatus>,
-    /// That the request is being done, as its open counts it.
-    pub(crate) outstanding: Option<OutstandingRequest>,
-    /// What wakes the request, if it waits or has waited.
-    pub(crate) waker: Option<Waker>,
-    /// How it was woken, if it has waited.
-    pub(crate) wakeup: Option<Wakeup>,
-    /// How it stops waiting.
-    pub(crate) cancel: Option<Cancel>,
-    /// What it does if it gets what it waits for when nobody is there any more.
-    pub(crate) rollback: Option<Rollback>,
-    /// Its turn at a limit, if it waits or has waited for one by itself.
-    pub(crate) limit_wait: Option<LimitWait>,
-    /// How far it has copied, if it has to pay before it copies more.
-    pub(crate) copy_progress: Option<Box<CopyProgress>>,
-    /// That the request is a CREATE under way, as it may come again.
-    pub(crate) create_registration: Option<CreateRegistration>,
-    /// Caches of which the client learns with the reply.
-    pub(crate) reply_guards: Vec<CacheGuard>,
-    /// Whether the message was encrypted.
-    pub(crate) is_sealed: bool,
-    /// Whether it is the last one of its message.
-    pub(crate) is_last: bool,
-    /// The memory it takes while it waits.
-    pub(crate) memory_bytes: usize,
-    /// Whether its reply is compressed if it is long.
-    pub(crate) compresses: bool,
-    /// Whether its reply may end with pages of a file: nothing follows it, and nothing is computed of its bytes.
-    pub(crate) takes_pages: bool,
-    /// Those pages.
-    pub(crate) pages: Option<Pages>,
 }
 
-impl RequestContext<'_> {
-    /// The structure behind the header of a request.
+/// State that a command leaves to the related commands behind it (MS-SMB2 §3.3.5.2.7.2).
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RelatedState {
+    /// Session and tree connect; none before the first command.
+    pub(crate) ids: Option<(u64, u32)>,
+    pub(crate) file_id: Option<FileId>,
+    /// Attributes of the file when it was opened, as long as no command may have changed them.
+    pub(crate) attrs_at_open: Option<Attrs>,
+    pub(crate) error: Option<NtStatus>,
+}
+
+/// The form of a reply, and its parts beside the body.
+#[derive(Default)]
+pub(crate) struct ReplyOptions {
+    /// The key of the signature, unless the reply is encrypted.
+    pub(crate) signer: Option<Arc<signing::Key>>,
+    pub(crate) compresses: bool,
+    /// Whether the reply may end with pages of a file: no reply follows, and nothing is computed over the bytes.
+    pub(crate) takes_pages: bool,
+    pub(crate) pages: Option<Pages>,
+    /// Caches granted by the reply: their breaks must follow it.
+    pub(crate) guards: Vec<CacheGuard>,
+}
+
+/// The context of one command.
+pub(crate) struct RequestContext<'c, 'm> {
+    pub(crate) message: &'c mut MessageContext<'m>,
+    /// The header of the request, with inherited ids and ids that the command creates.
+    pub(crate) header: Header,
+    /// The session of the request on this connection, bound or not.
+    pub(crate) channel: Option<Arc<Channel>>,
+    pub(crate) tree: Option<Arc<TreeConnect>>,
+    pub(crate) related: RelatedState,
+    /// Whether the message was encrypted.
+    pub(crate) is_sealed: bool,
+    /// Whether the request is the last of its message.
+    pub(crate) is_last: bool,
+    pub(crate) wait: WaitState,
+    pub(crate) reply: ReplyOptions,
+}
+
+/// The object of a file id.
+pub(crate) enum OpenObject {
+    File(Arc<Open>),
+    Pipe(Arc<Pipe>),
+}
+
+impl<'c, 'm> RequestContext<'c, 'm> {
+    /// Creates the context of a command with this header, behind a command that has left `related`.
+    pub(crate) fn new(message: &'c mut MessageContext<'m>, header: Header, related: &RelatedState) -> Self {
+        let channel = message.connection.channel(header.session_id);
+        let valid = channel.as_ref().filter(|channel| channel.is_valid());
+        let signer = valid.and_then(|channel| channel.reply_key(&header));
+        let tree = valid.and_then(|channel| channel.session.tree(header.tree_id()));
+        // A CREATE that opens no file leaves none to the commands behind it.
+        let file_id = related.file_id.filter(|_| header.command != Command::CREATE);
+        Self {
+            message,
+            header,
+            channel,
+            tree,
+            related: RelatedState { file_id, ..*related },
+            is_sealed: false,
+            is_last: true,
+            wait: WaitState::default(),
+            reply: ReplyOptions { signer, ..ReplyOptions::default() },
+        }
+    }
+
+    /// Decodes the structure behind the header of a request.
     pub(crate) fn decode<'a, T: Decode<'a>>(request: &'a [u8]) -> Result<T, Malformed> {
         let mut r = smb_wire::Reader::new(request);
         r.skip(smb_wire::header::HEADER_SIZE)?;
@@ -138,210 +116,111 @@ impl RequestContext<'_> {
 
     /// Writes the reply of a command that has succeeded.
     #[expect(clippy::unused_self, reason = "a reply is one to a command")]
-    pub(crate) fn reply(&self, w: &mut Writer<'_>, reply: &impl Encode) -> CommandResult {
-        reply.encode(w);
+    pub(crate) fn respond(&self, w: &mut Writer<'_>, response: &impl Encode) -> CommandResult {
+        response.encode(w);
         Ok(NtStatus::SUCCESS)
     }
 
-    /// Counts a command that reads or writes, and the bytes that it has moved: the commands of a message add up.
+    /// Counts a command that reads or writes, and its bytes; a message with any write counts as a write.
     pub(crate) fn count_transfer(&mut self, kind: Kind, moved: Transferred) {
-        if self.stats.kind != Kind::Write {
-            self.stats.kind = kind;
+        let stats = &mut self.message.stats;
+        if stats.kind != Kind::Write {
+            stats.kind = kind;
         }
-        self.stats.count_data(moved);
+        stats.count_data(moved);
     }
 
-    /// The session of the request.
     pub(crate) fn session(&self) -> Result<&Arc<Session>, NtStatus> {
         let channel = self.channel.as_ref().ok_or(NtStatus::USER_SESSION_DELETED)?;
         Ok(&channel.session)
     }
 
-    /// The tree connect of the request.
     pub(crate) fn tree(&self) -> Result<&Arc<TreeConnect>, NtStatus> {
         self.tree.as_ref().ok_or(NtStatus::NETWORK_NAME_DELETED)
     }
 
-    /// Whether the message is encrypted where a share asks for that. Checked for each share that a command takes an object of.
+    /// Fails unless the message is encrypted where a share requires that. A command checks each share whose objects it uses.
     pub(crate) fn check_sealed(&self, disk: &DiskShare) -> Result<(), NtStatus> {
         if disk.must_seal && !self.is_sealed { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
     }
 
-    /// Whether what is open of a share outlives the service, for a client that knows such opens.
+    /// Whether opens of a share survive a restart of the service, for a client that supports this.
     pub(crate) fn is_continuously_available(&self, disk: &DiskShare) -> bool {
-        let agreed = self.connection.negotiated();
-        agreed.is_some_and(|agreed| agreed.capabilities.contains(Capabilities::PERSISTENT_HANDLES))
+        let negotiated = self.message.connection.negotiated();
+        negotiated.is_some_and(|agreed| agreed.capabilities.contains(Capabilities::PERSISTENT_HANDLES))
             && self.share_settings(disk).continuously_available
     }
 
-    /// What holds for a share now.
+    /// The current settings of a share.
     pub(crate) fn share_settings(&self, disk: &DiskShare) -> ShareSettings {
-        self.namespace.export(disk.export.id).map_or(disk.export.share, |export| export.share)
+        self.message.namespace.export(disk.export.id).map_or(disk.export.share, |export| export.share)
     }
 
-    /// Whether long replies of the share are compressed, to a client that can read them.
+    /// Whether long replies of the share are compressed.
     pub(crate) fn share_compresses(&self) -> bool {
-        let has_disk =
+        let is_set =
             |tree: &Arc<TreeConnect>| tree.disk().is_some_and(|disk| self.share_settings(disk).compression);
-        self.connection.compression().is_some() && self.tree.as_ref().is_some_and(has_disk)
+        self.message.connection.compression().is_some() && self.tree.as_ref().is_some_and(is_set)
     }
 
-    /// What wakes this request, which is about `file` and ends with `closed_with` when that is closed. From now on it is one of those
-    /// that are answered later, of which there are only so many.
-    pub(crate) fn waker(
-        &mut self,
-        file: Option<FileId>,
-        closed_with: NtStatus,
-        interim: Interim,
-    ) -> Result<Waker, NtStatus> {
-        if let Some(waker) = &self.waker {
-            return Ok(waker.clone());
-        }
-        if interim == Interim::OfLast && !self.is_last {
-            return Err(NtStatus::INTERNAL_ERROR);
-        }
-        let request = AsyncRequest {
-            async_id: self.service.counters.next_id(),
-            connection: self.connection.number,
-            message_id: self.header.message_id,
-            tree_id: self.header.tree_id(),
-            file,
-            status_on_close: closed_with,
-            interim,
-            outlives_connection: self.create_registration.is_some(),
-        };
-        let too_many = NtStatus::INSUFFICIENT_RESOURCES;
-        let of_connection = self.connection.pending_quota.try_acquire(self.memory_bytes).ok_or(too_many)?;
-        let of_user = self
-            .session()?
-            .user()
-            .pending_quota
-            .try_acquire_beside(self.memory_bytes, &self.service.pending_quota)
-            .ok_or(too_many)?;
-        let all = self.service.pending_quota.try_acquire(self.memory_bytes).ok_or(too_many)?;
-        let waker = self.session()?.waker(request, [of_connection, of_user, all])?;
-        self.waker = Some(waker.clone());
-        Ok(waker)
-    }
-
-    /// Has the request wait for its [`Waker`], which somebody has by now.
-    pub(crate) fn wait(&mut self, cancel: Cancel) -> CommandError {
-        self.cancel = Some(cancel);
-        CommandError::Later
-    }
-
-    /// Has the request wait for a ticket of a claim on `file` that `disk` was given.
-    pub(crate) fn wait_for_claim(
-        &mut self,
-        disk: &DiskShare,
-        file: &File,
-        ticket: Ticket,
-        waker: &Waker,
-    ) -> CommandError {
-        let cancel = disk.claim_holder.wait(file, ticket, waker);
-        self.wait(cancel)
-    }
-
-    /// Has the request wait until others have given up what stands in the way of reading or writing through `open`. Its client is not
-    /// told.
-    pub(crate) fn wait_for_io(&mut self, open: &Open, kind: IoKind, span: Span) -> CommandError {
-        let by = Requester::Open(open.claim());
-        let request = Request::Io(Io { by, stream: open.file.stream(), kind, span, waits: true });
-        self.wait_for_verdict(open, &open.file, &request)
-    }
-
-    /// The same before the name of `file` changes, which `open` is for or will replace.
-    pub(crate) fn wait_for_name(&mut self, open: &Open, file: &File) -> CommandError {
-        let request = Request::Unlink { by: Requester::Open(open.claim()), waits: true };
-        self.wait_for_verdict(open, file, &request)
-    }
-
-    fn wait_for_verdict(&mut self, open: &Open, file: &File, request: &Request) -> CommandError {
-        let waker = match self.waker(Some(open.id), NtStatus::FILE_CLOSED, Interim::Never) {
-            Ok(waker) => waker,
-            Err(status) => return status.into(),
-        };
-        match file.claim(request) {
-            Verdict::Wait(ticket) => self.wait_for_claim(&open.disk, file, ticket, &waker),
-            // What was in the way has gone, or is no lease.
-            Verdict::Granted(_) | Verdict::Refused(_) => CommandError::Delayed,
-        }
-    }
-
-    /// Pays what a request about `open` owes at the limit of another volume than its own. Its client is not told if it has to wait.
-    pub(crate) fn acquire_permit(&mut self, open: &Open, toll: Admission) -> Result<Permit, CommandError> {
-        if let Some(charge) = self.limit_wait.take().and_then(LimitWait::into_charge) {
-            return Ok(charge);
-        }
-        let toll = match toll.try_acquire() {
-            Ok(charge) => return Ok(charge),
-            Err(toll) => toll,
-        };
-        let waker = self.waker(Some(open.id), NtStatus::FILE_CLOSED, Interim::Never)?;
-        let turn = LimitWait::default();
-        match turn.queue(&toll, &waker) {
-            QueueResult::Passed => Ok(toll.into_permit()),
-            QueueResult::Full => Err(CommandError::Delayed),
-            QueueResult::Queued => {
-                self.limit_wait = Some(turn);
-                Err(self.wait(Box::new(|| true)))
-            }
-        }
-    }
-
-    /// A file id of a request; in a compound, perhaps that of the command before.
+    /// Resolves a file id of a request: a related command inherits that of the command before.
     fn resolve_file_id(&self, id: FileId) -> Result<FileId, NtStatus> {
         let is_related = self.header.flags.contains(Flags::RELATED_OPERATIONS);
-        match (self.file, self.previous_error) {
-            // Whatever a related command names, it is about the file of the one before (MS-SMB2 §3.3.5.2.7.2).
+        match (self.related.file_id, self.related.error) {
+            // The id in a related command is ignored (MS-SMB2 §3.3.5.2.7.2).
             (Some(id), _) if is_related => Ok(id),
-            // Where that has failed and opened no file, it fails in the same way.
+            // If the command before failed and opened no file, this one fails with the same status.
             (None, Some(status)) if is_related => Err(status),
-            _ if id == FileId::PREVIOUS => self.file.ok_or(NtStatus::FILE_CLOSED),
+            _ if id == FileId::PREVIOUS => self.related.file_id.ok_or(NtStatus::FILE_CLOSED),
             _ => Ok(id),
         }
     }
 
-    /// A pipe of the request's session and tree connect, if that is IPC$.
-    pub(crate) fn pipe(&mut self, id: FileId) -> Result<Option<Arc<Pipe>>, NtStatus> {
-        let tree = self.tree()?;
-        if tree.disk().is_some() {
-            return Ok(None);
-        }
+    /// The object of a file id, in the request's session and tree connect.
+    pub(crate) fn object(&mut self, id: FileId) -> Result<OpenObject, NtStatus> {
+        let tree = self.tree.as_ref().ok_or(NtStatus::NETWORK_NAME_DELETED)?;
         let id = self.resolve_file_id(id)?;
-        let pipe = self.session()?.pipe(id).filter(|pipe| pipe.tree_id == tree.id);
-        let pipe = pipe.ok_or(NtStatus::FILE_CLOSED)?;
-        self.file = Some(id);
-        Ok(Some(pipe))
+        let Some(disk) = tree.disk() else {
+            let pipe = self.session()?.pipe(id).filter(|pipe| pipe.tree_id == tree.id);
+            let pipe = pipe.ok_or(NtStatus::FILE_CLOSED)?;
+            self.related.file_id = Some(id);
+            return Ok(OpenObject::Pipe(pipe));
+        };
+        let open = self.session()?.open(id).filter(|open| Arc::ptr_eq(disk, &open.disk));
+        let open = open.ok_or(NtStatus::FILE_CLOSED)?;
+        self.related.file_id = Some(id);
+        self.message.stats.target = Some(Arc::clone(&open.disk));
+        self.count_in_open(&open)?;
+        Ok(OpenObject::File(open))
     }
 
-    /// A file of the request's session and share that is open.
+    /// The open of a file id; pipes do not support the command.
     pub(crate) fn open(&mut self, id: FileId) -> Result<Arc<Open>, NtStatus> {
-        if self.pipe(id)?.is_some() {
-            // What is asked is none of a pipe's.
+        match self.object(id)? {
+            OpenObject::File(open) => Ok(open),
+            OpenObject::Pipe(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
+        }
+    }
+
+    /// The pipe of a file id; files do not support the command.
+    pub(crate) fn pipe(&mut self, id: FileId) -> Result<Arc<Pipe>, NtStatus> {
+        if self.tree()?.disk().is_some() {
             return Err(NtStatus::INVALID_DEVICE_REQUEST);
         }
-        let id = self.resolve_file_id(id)?;
-        let open = self.session()?.open(id).ok_or(NtStatus::FILE_CLOSED)?;
-        let is_of_tree = self.tree()?.disk().is_some_and(|disk| Arc::ptr_eq(disk, &open.disk));
-        if !is_of_tree {
-            return Err(NtStatus::FILE_CLOSED);
+        match self.object(id)? {
+            OpenObject::Pipe(pipe) => Ok(pipe),
+            OpenObject::File(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
         }
-        self.file = Some(id);
-        self.stats.target = Some(Arc::clone(&open.disk));
-        self.count_in_open(&open)?;
-        Ok(open)
     }
 
-    /// Whether this is the dialect of the connection.
     pub(crate) fn has_dialect(&self, dialect: Dialect) -> bool {
-        self.connection.negotiated().is_some_and(|negotiated| negotiated.dialect == dialect)
+        self.message.connection.negotiated().is_some_and(|negotiated| negotiated.dialect == dialect)
     }
 
-    /// Counts the request as one of its open, once, for clients that say which of theirs come from before (MS-SMB2 §3.3.5.2.10).
+    /// Counts the request in its open, once (MS-SMB2 §3.3.5.2.10). SMB 2.1 has no channel sequence.
     fn count_in_open(&mut self, open: &Arc<Open>) -> Result<(), NtStatus> {
-        if self.outstanding.is_none() && !self.has_dialect(Dialect::SMB210) {
-            self.outstanding = open.channel_sequence.count(&self.header)?;
+        if self.wait.outstanding.is_none() && !self.has_dialect(Dialect::SMB210) {
+            self.wait.outstanding = open.sequences.channel.count(&self.header)?;
         }
         Ok(())
     }

@@ -28,14 +28,14 @@ pub(crate) fn share_flags(must_seal: bool, compresses: bool, export: &Export) ->
 
 /// The exports that the session's user may use, and by which rules.
 pub(crate) fn visible_exports<'c>(
-    cx: &RequestContext<'c>,
+    cx: &RequestContext<'_, 'c>,
 ) -> impl Iterator<Item = (&'c Arc<Export>, &'c ExportRule)> {
     let from = request_origin(cx);
-    let exports = cx.namespace.exports().iter();
+    let exports = cx.message.namespace.exports().iter();
     exports.filter_map(move |export| Some((export, export.rule(from)?)))
 }
 
 /// Where a call of this message comes from.
-pub(crate) fn request_origin(cx: &RequestContext<'_>) -> Origin {
-    client_origin(cx.endpoints.peer.ip())
+pub(crate) fn request_origin(cx: &RequestContext<'_, '_>) -> Origin {
+    client_origin(cx.message.endpoints.peer.ip())
 }

@@ -12,34 +12,34 @@ pub(crate) struct LimitWait(Arc<Mutex<Option<Permit>>>);
 
 impl LimitWait {
     /// Queues at a limit. When the turn has come, it is paid and the command is woken.
-    pub(crate) fn queue(&self, toll: &Admission, waker: &Waker) -> QueueResult {
-        let (paid, waker) = (Arc::downgrade(&self.0), waker.clone());
-        toll.wait(Box::new(QueuedCommand { toll: toll.clone(), paid, waker }))
+    pub(crate) fn queue(&self, admission: &Admission, waker: &Waker) -> QueueResult {
+        let (granted, waker) = (Arc::downgrade(&self.0), waker.clone());
+        admission.wait(Box::new(QueuedCommand { admission: admission.clone(), granted, waker }))
     }
 
     /// What was paid, if the turn has come.
-    pub(crate) fn into_charge(self) -> Option<Permit> {
+    pub(crate) fn into_permit(self) -> Option<Permit> {
         self.0.lock().take()
     }
 }
 
 struct QueuedCommand {
-    toll: Admission,
-    paid: Weak<Mutex<Option<Permit>>>,
+    admission: Admission,
+    granted: Weak<Mutex<Option<Permit>>>,
     waker: Waker,
 }
 
 impl Waiter for QueuedCommand {
     fn pass(self: Box<Self>) {
-        let Self { toll, paid, waker } = *self;
-        let charge = toll.into_permit();
-        if let Some(paid) = paid.upgrade() {
-            *paid.lock() = Some(charge);
+        let Self { admission, granted, waker } = *self;
+        let permit = admission.into_permit();
+        if let Some(granted) = granted.upgrade() {
+            *granted.lock() = Some(permit);
             waker.wake(Outcome::Granted);
         }
     }
 
     fn is_gone(&self) -> bool {
-        self.paid.strong_count() == 0
+        self.granted.strong_count() == 0
     }
 }

@@ -4,5 +4,7 @@ pub(crate) mod context;
 pub(crate) mod copying;
 pub(crate) mod export_access;
 pub(crate) mod limit_wait;
+pub(crate) mod outcome;
 pub(crate) mod path_lookup;
 pub(crate) mod payload;
+pub(crate) mod wait;

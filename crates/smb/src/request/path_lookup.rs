@@ -1,6 +1,6 @@
 //! The directories and names of a path, case-insensitive unless the client asked for POSIX names.
 
-use super::context::CommandError;
+use super::outcome::CommandError;
 use crate::metadata::names::locks::NameLock;
 use crate::metadata::names::{Naming, folded, to_wire};
 use crate::state::service::Service;

@@ -6,7 +6,8 @@ use crate::commands::{
     session_setup, set_info, tree_connect,
 };
 use crate::limits::{COMPOUND_REPLY_BYTES_MAX, IO_BYTES_MAX};
-use crate::request::context::{CommandResult, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandResult;
 use crate::request::payload::transfer_bytes;
 use smb_wire::Writer;
 use smb_wire::compound;
@@ -27,7 +28,7 @@ pub(crate) enum Needs {
 }
 
 /// Does a command: the bytes of its request from the header on, and where the reply goes behind its header.
-type Handler = fn(&mut RequestContext<'_>, &[u8], &mut Writer<'_>) -> CommandResult;
+type Handler = fn(&mut RequestContext<'_, '_>, &[u8], &mut Writer<'_>) -> CommandResult;
 
 /// How a command is done.
 pub(crate) struct CommandEntry {

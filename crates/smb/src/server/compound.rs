@@ -1,248 +1,102 @@
-//! A message: one command, or several in a compound (MS-SMB2 §3.3.5.2.7), and the replies to them.
+//! A message: one command, or several in a compound (MS-SMB2 §3.3.5.2.7).
 //!
-//! Commands are done one after the other. Where one has to wait, the chain is kept with what was answered so far, and goes on at
-//! that command later.
+//! Commands run one after the other. When one has to wait, the compound keeps the replies so far and continues with that
+//! command later.
 
-use super::batch_signing::UnsignedReplies;
-use super::command_table::{CommandEntry, Needs, command_entry};
+use super::admission::{AdmissionState, CommandInMessage};
+use super::checks::{check_request, is_protected};
 use super::headers::RequestHeaders;
-use super::price::{demand, demand_of_all, ends_waits};
-use crate::limits::{COMPOUND_REPLY_BYTES_MAX, COMPRESSED_BYTES_MIN, CREDIT_BYTES};
-use crate::request::context::{CommandError, RequestContext};
-use crate::request::copying::CopyProgress;
-use crate::request::export_access::request_origin;
-use crate::request::limit_wait::LimitWait;
-use crate::request::path_lookup::PathCache;
-use crate::state::caching::breaks::CacheGuard;
+use super::replies::{Replies, ReplyBuffer, hash_reply, reply_header};
+use crate::limits::COMPOUND_REPLY_BYTES_MAX;
+use crate::request::context::{MessageContext, RelatedState, RequestContext};
+use crate::request::outcome::{CommandError, CommandResult};
+use crate::request::wait::WaitState;
 use crate::state::connection::Connection;
-use crate::state::open::channel_sequence::OutstandingRequest;
-use crate::state::open::open_table::CreateRegistration;
-use crate::state::pending::{Cancel, Interim, Rollback, Waker, Wakeup};
-use crate::state::service::Service;
+use crate::state::pending::{AsyncSlotGuard, Cancel, Interim, Rollback, Waker, Wakeup};
 use crate::state::session::Session;
-use crate::state::session::channel::Channel;
-use crate::state::tree::{DiskShare, TreeConnect};
 use smb_wire::compound::{self, Message};
-use smb_wire::compression::Compression;
 use smb_wire::crypto::signing;
 use smb_wire::error::ErrorResponse;
-use smb_wire::file::READ_HEADER_SIZE;
-use smb_wire::header::{Command, Flags, HEADER_SIZE, Header, NEXT_COMMAND_OFFSET, Routing};
-use smb_wire::types::Dialect;
-use smb_wire::{Encode, FileId, NtStatus, Writer};
-use std::net::IpAddr;
+use smb_wire::header::{Command, Flags, HEADER_SIZE, Header, Routing};
+use smb_wire::{Encode, NtStatus, Writer};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use transport::{CallStats, Endpoints, Pipe};
-use vfs::qos::{Admission, Demand, Permit, is_anything_limited};
-use vfs::{Attrs, Blocking, Namespace, PendingSync, Time, VolumeId};
+use vfs::{VolumeId, Wait};
 
-/// What all commands of a message are given.
-pub(crate) struct MessageContext<'c> {
-    pub(crate) service: &'c Service,
-    pub(crate) connection: &'c Connection,
-    pub(crate) namespace: &'c Arc<Namespace>,
-    pub(crate) ends: Endpoints,
-    /// The address that stands for the client at limits.
-    pub(crate) payer: IpAddr,
-    pub(crate) blocking: Blocking,
-    pub(crate) now: Time,
-    pub(crate) pending: &'c mut PendingSync,
-    pub(crate) trail: &'c mut PathCache,
-    pub(crate) stats: &'c mut CallStats<Arc<DiskShare>>,
-    pub(crate) charge: &'c mut Option<Permit>,
-}
-
-impl MessageContext<'_> {
-    /// What a command with this header is given, behind what the one before it has left.
-    fn cx(&mut self, header: Header, previous: &RelatedState) -> RequestContext<'_> {
-        let channel = self.connection.channel(header.session_id);
-        let valid = channel.as_ref().filter(|channel| channel.is_valid());
-        let signer = valid.and_then(|channel| signer(channel, &header));
-        let tree = valid.and_then(|channel| channel.session.tree(header.tree_id()));
-        RequestContext {
-            service: self.service,
-            connection: self.connection,
-            namespace: self.namespace,
-            endpoints: self.ends,
-            client_address: self.payer,
-            blocking: self.blocking,
-            now: self.now,
-            pending: self.pending,
-            path_cache: self.trail,
-            stats: self.stats,
-            permit: self.charge,
-            header,
-            channel,
-            signer,
-            tree,
-            // A CREATE has no file but the one that it opens: where it opens none, none is left to those that follow it.
-            file: previous.file.filter(|_| header.command != Command::CREATE),
-            attrs_at_open: previous.attrs_at_open,
-            previous_error: previous.error,
-            outstanding: None,
-            waker: None,
-            wakeup: None,
-            cancel: None,
-            rollback: None,
-            limit_wait: None,
-            copy_progress: None,
-            create_registration: None,
-            reply_guards: Vec::new(),
-            is_sealed: false,
-            is_last: true,
-            memory_bytes: 0,
-            compresses: false,
-            takes_pages: false,
-            pages: None,
-        }
-    }
-}
-
-/// How far a message is done.
+/// The progress of a message.
 #[derive(Default)]
-pub(crate) struct Compound {
-    /// The session by whose key the message was encrypted, if it was.
-    pub(crate) sealed_by: Option<Arc<Session>>,
-    /// Where the next command begins in the message.
+pub(super) struct Compound {
+    /// Offset of the next command in the message.
     position: usize,
     previous: RelatedState,
-    pub(crate) replies: Vec<Reply>,
-    /// The volume whose limits what is left of the message has paid, or the next command alone.
-    pub(crate) paid: Option<VolumeId>,
-    /// Whether it is the next command alone.
-    pays_singly: bool,
-    /// The volume that has counted its commands: bytes alone are to be paid there.
-    counted: Option<VolumeId>,
-    /// Where the command begins that has paid by itself.
-    paid_at: Option<usize>,
-    /// Since when something is in the way of the next command.
-    pub(crate) deferred_since: Option<Instant>,
-    /// What the next command is refused with, because it was put off for too long.
-    pub(crate) fails_with: Option<NtStatus>,
-    /// What wakes the next command, if it waits or has waited.
-    waker: Option<AsyncSlotGuard>,
-    /// How it was woken, until it learns that.
-    wake: Option<Wakeup>,
-    /// What the next command has to pay for first.
-    unpaid: Option<(VolumeId, Admission)>,
-    /// That the next command is being done, as its open counts it.
-    outstanding: Option<OutstandingRequest>,
-    /// The same, as a CREATE that may come again.
-    creation: Option<CreateRegistration>,
-    /// The turn of the next command at a limit of its own.
-    turn: Option<LimitWait>,
-    /// Progress of the next command, if it copies. Boxed, because chains are moved often and few commands copy.
-    copying: Option<Box<CopyProgress>>,
-    /// The client was told that it is answered later.
+    pub(super) replies: Replies,
+    pub(super) admission: AdmissionState,
+    /// State of the next command, if that has waited.
+    wait: WaitState,
+    /// The next command, if that waits for a wakeup now.
+    pub(super) pending_command: Option<PendingCommand>,
+    /// Time since when the next command is deferred.
+    pub(super) deferred_since: Option<Instant>,
+    /// Status of the next command, which is not tried again.
+    pub(super) fails_with: Option<NtStatus>,
+    /// Whether the client has received an interim reply to the next command.
     has_interim: bool,
-    /// Its connection is gone: the next command is done by way of another one, and nobody is answered.
+    /// Whether the connection is gone: the next command runs on another connection of the session, without a reply.
     is_detached: bool,
-    /// What waits.
-    pub(crate) pending_command: Option<PendingCommand>,
-    /// Caches of which the client learns with the replies so far.
-    pub(crate) unanswered: Vec<CacheGuard>,
-    /// How the replies are compressed, if they are to be.
-    compression: Option<Compression>,
-    /// Pages of a file that end the only reply.
-    pub(crate) pages: Option<Pipe>,
 }
 
-/// The waker of a command, which counts among those that are answered later until it is answered, or is not to be any more.
-struct AsyncSlotGuard(Option<Waker>);
-
-impl AsyncSlotGuard {
-    fn into_waker(mut self) -> Option<Waker> {
-        self.0.take()
-    }
+/// A command that waits for a wakeup.
+pub(super) struct PendingCommand {
+    pub(super) waker: Waker,
+    pub(super) cancel: Cancel,
+    pub(super) reply_target: ReplyTarget,
 }
 
-impl Drop for AsyncSlotGuard {
-    fn drop(&mut self) {
-        self.0.take().iter().for_each(Waker::finish);
-    }
-}
-
-/// A command that waits.
-pub(crate) struct PendingCommand {
-    pub(crate) waker: Waker,
-    pub(crate) cancel: Cancel,
-    pub(crate) reply_target: ReplyTarget,
-}
-
-/// Who is answered later, and to what.
-pub(crate) struct ReplyTarget {
-    /// The header of the request, with the ids that it takes over.
+/// The target of a reply that follows later.
+pub(super) struct ReplyTarget {
+    /// The header of the request, with inherited ids.
     header: Header,
     signer: Option<Arc<signing::Key>>,
-    /// Whose request it is.
-    pub(crate) session: Weak<Session>,
-    /// For the case that it is refused, or nobody is there any more to be answered.
-    pub(crate) undo: Option<Rollback>,
+    pub(super) session: Weak<Session>,
+    /// Gives back a granted claim if the request is refused, or its client is gone.
+    pub(super) rollback: Option<Rollback>,
 }
 
-/// What related commands take over from the one before.
-#[derive(Default)]
-struct RelatedState {
-    /// Whether there was one, and then its session and tree connect.
-    ids: Option<(u64, u32)>,
-    file: Option<FileId>,
-    /// What that was like when it was opened, if nothing was done to it since.
-    attrs_at_open: Option<Attrs>,
-    error: Option<NtStatus>,
-}
-
-/// A reply that was written.
-pub(crate) struct Reply {
-    pub(crate) header: Header,
-    /// Where it begins, from the first one.
-    start: usize,
-    /// Whose key it is signed with.
-    signer: Option<Arc<signing::Key>>,
-}
-
-/// How a chain ended, for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CompoundProgress {
-    /// All of it is done.
+pub(super) enum CompoundProgress {
     Done,
-    /// The next command has to wait for the storage.
-    WouldBlock,
-    /// Something stands in the way of the next command.
-    Delayed,
-    /// The rest has to pay first.
-    Unpaid,
-    /// The next command is done when it is woken.
-    Later,
-    /// The connection ends.
+    /// The next command waits; for [`Wait::Event`], it is [`Compound::pending_command`].
+    Wait(Wait),
     Disconnected,
 }
 
 impl Compound {
-    pub(crate) fn new(sealed_by: Option<Arc<Session>>, paid: Option<VolumeId>) -> Self {
-        Self { sealed_by, paid, ..Self::default() }
+    pub(super) fn new(sealed_by: Option<Arc<Session>>, admitted_volume: Option<VolumeId>) -> Self {
+        Self {
+            replies: Replies::sealed_by(sealed_by),
+            admission: AdmissionState::of_message(admitted_volume),
+            ..Self::default()
+        }
     }
 
-    /// Does the commands of `message` that are not done yet. Replies are appended to `out`, where the first begins at `base`.
-    pub(crate) fn run(
+    /// Runs the remaining commands of `message` and appends their replies.
+    pub(super) fn run(
         &mut self,
-        with: &mut MessageContext<'_>,
+        context: &mut MessageContext<'_>,
         message: &[u8],
-        out: &mut Vec<u8>,
-        base: usize,
+        buffer: &mut ReplyBuffer<'_>,
     ) -> CompoundProgress {
-        while let Some(Ok(request)) = compound::messages(self.rest(message)).next() {
-            let start = out.len();
-            let rest = self.rest(message);
-            if let Err(ended) = self.run_command(with, (&request, rest), out, base) {
-                out.truncate(start);
-                return ended;
+        while let Some(Ok(request)) = compound::messages(self.remaining(message)).next() {
+            let start = buffer.out.len();
+            if let Err(progress) = self.run_command(context, &request, message, buffer) {
+                buffer.out.truncate(start);
+                return progress;
             }
             self.deferred_since = None;
-            self.paid = self.paid.filter(|_| !self.pays_singly);
+            self.admission.finish_command();
             if self.is_detached {
-                // Who asks again asks for all of it.
-                out.truncate(base);
+                // The client sends the whole message again over another connection.
+                buffer.out.truncate(buffer.first);
                 self.replies.clear();
                 break;
             }
@@ -256,102 +110,125 @@ impl Compound {
 
     fn run_command(
         &mut self,
-        with: &mut MessageContext<'_>,
-        (request, rest): (&Message<'_>, &[u8]),
-        out: &mut Vec<u8>,
-        base: usize,
+        context: &mut MessageContext<'_>,
+        request: &Message<'_>,
+        message: &[u8],
+        buffer: &mut ReplyBuffer<'_>,
     ) -> Result<(), CompoundProgress> {
         let mut header = request.header;
         let is_related = inherit_ids(&mut header, self.previous.ids);
         if header.command == Command::CANCEL {
-            cancel(with.connection, request, self.sealed_by.as_ref());
+            cancel(context.connection, request, self.replies.sealed_by.as_ref());
             return Ok(());
         }
         if matches!(header.command, Command::SET_INFO | Command::IOCTL) {
-            // It may change what directories are called, or whom they let through.
-            with.trail.clear();
+            // The command may rename directories, or change access to them.
+            context.path_cache.clear();
         }
         let previous = if is_related { std::mem::take(&mut self.previous) } else { RelatedState::default() };
-        let mut cx = with.cx(header, &previous);
-        let is_last = request.header.next_command == 0;
-        let is_alone = self.position == 0 && is_last;
-        self.prepare(&mut cx, is_last, is_alone, rest.len() + out.len() - base);
-        let is_first = is_related && previous.ids.is_none();
-        let follows = if is_first { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) };
-        let has_room = out.len() - base < COMPOUND_REPLY_BYTES_MAX;
-        if let Some(previous) = self.replies.last() {
-            compound::link(out, base + previous.start);
-        }
-        let start = out.len();
-        let mut w = Writer::new(out);
+        // A related command at the head of a message has nothing to relate to.
+        let has_previous = !is_related || previous.ids.is_some();
+        let command =
+            CommandInMessage { request, remaining: self.remaining(message), position: self.position };
+        let mut cx = RequestContext::new(context, header, &previous);
+        self.prepare(&mut cx, command, buffer);
+        let has_room = buffer.len() < COMPOUND_REPLY_BYTES_MAX;
+        self.replies.link(buffer);
+        let start = buffer.out.len();
+        let mut w = Writer::new(buffer.out);
         w.zeros(HEADER_SIZE);
-        let done = follows
-            .and(self.fails_with.take().map_or(Ok(()), Err))
-            .and(if has_room { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) })
-            .map_err(CommandError::from)
-            .and_then(|()| check_admissible(&cx, request, self.sealed_by.as_ref(), is_alone))
-            .and_then(|row| self.admit(&mut cx, request, rest).map(|()| row))
-            .and_then(|row| (row.run)(&mut cx, request.bytes, &mut w));
-        let status = match done {
+        let refusal = match self.fails_with.take() {
+            _ if !has_previous => Some(NtStatus::INVALID_PARAMETER),
+            Some(status) => Some(status),
+            None => (!has_room).then_some(NtStatus::INSUFFICIENT_RESOURCES),
+        };
+        let result = match refusal {
+            Some(status) => Err(status.into()),
+            None => self.try_command(&mut cx, command, &mut w),
+        };
+        let status = match result {
             Ok(status) => status,
             Err(CommandError::Status(status)) => {
                 w.truncate(HEADER_SIZE);
                 ErrorResponse::default().encode(&mut w);
                 status
             }
-            Err(stop) => {
-                // What it waits for may change the file.
+            Err(CommandError::Wait(cause)) => {
+                // The file may change during the wait.
                 self.previous = RelatedState { attrs_at_open: None, ..previous };
-                return Err(self.suspend_command(stop, cx));
+                self.suspend(cause, cx);
+                return Err(CompoundProgress::Wait(cause));
             }
+            Err(CommandError::Disconnect) => return Err(CompoundProgress::Disconnected),
         };
-        let has_session = !is_first && status != NtStatus::USER_SESSION_DELETED;
-        self.finish_reply(cx, (status, has_session), (out, base, start));
+        let has_session = has_previous && status != NtStatus::USER_SESSION_DELETED;
+        self.finish_reply(cx, status, has_session, buffer, start);
         Ok(())
     }
 
-    /// Gives a reply, which begins at `start` and ends `out`, its header, and keeps what those that follow it take over.
+    fn try_command(
+        &mut self,
+        cx: &mut RequestContext<'_, '_>,
+        command: CommandInMessage<'_>,
+        w: &mut Writer<'_>,
+    ) -> CommandResult {
+        let request = command.request;
+        let is_alone = command.position == 0 && cx.is_last;
+        let entry = check_request(cx, request, self.replies.sealed_by.as_ref(), is_alone)?;
+        self.admission.admit(cx, command)?;
+        (entry.run)(cx, request.bytes, w)
+    }
+
+    /// Hands the state of the compound over to its next command.
+    fn prepare(
+        &mut self,
+        cx: &mut RequestContext<'_, '_>,
+        command: CommandInMessage<'_>,
+        buffer: &ReplyBuffer<'_>,
+    ) {
+        cx.wait = std::mem::take(&mut self.wait);
+        cx.wait.take_early_wakeup();
+        cx.wait.memory_bytes = command.remaining.len() + buffer.len();
+        cx.is_last = command.request.header.next_command == 0;
+        cx.is_sealed = self.replies.sealed_by.is_some();
+        cx.reply.compresses = cx.share_compresses();
+        let is_alone = command.position == 0 && cx.is_last;
+        cx.reply.takes_pages = is_alone && !cx.is_sealed && cx.reply.signer.is_none();
+    }
+
+    /// Writes the header of a reply, which begins at `start` and ends the output.
     fn finish_reply(
         &mut self,
-        cx: RequestContext<'_>,
-        (status, has_session): (NtStatus, bool),
-        (out, base, start): (&mut [u8], usize, usize),
+        cx: RequestContext<'_, '_>,
+        status: NtStatus,
+        has_session: bool,
+        buffer: &mut ReplyBuffer<'_>,
+        start: usize,
     ) {
-        let RequestContext { connection, header, channel, file, attrs_at_open, waker, .. } = cx;
-        self.pages = cx.pages;
-        if cx.compresses {
-            self.compression = connection.compression();
+        let RequestContext { message, header, channel, related, mut wait, reply, .. } = cx;
+        let connection = message.connection;
+        self.replies.pages = reply.pages;
+        if reply.compresses {
+            self.replies.compression = connection.compression();
         }
-        self.unanswered.extend(cx.reply_guards);
+        self.replies.guards.extend(reply.guards);
+        let keeps_attrs = matches!(header.command, Command::CREATE | Command::QUERY_INFO);
         self.previous = RelatedState {
-            // What has no session leaves none to those that follow it (MS-SMB2 §3.3.5.2.7.2).
+            // Without a session, none is left to related commands (MS-SMB2 §3.3.5.2.7.2).
             ids: has_session.then(|| (header.session_id, header.tree_id())),
-            file,
-            attrs_at_open: attrs_at_open
-                .filter(|_| matches!(header.command, Command::CREATE | Command::QUERY_INFO)),
+            file_id: related.file_id,
+            attrs_at_open: related.attrs_at_open.filter(|_| keeps_attrs),
             error: status.is_error().then_some(status),
         };
-        let signer = cx.signer.filter(|_| self.sealed_by.is_none());
+        let signer = reply.signer.filter(|_| self.replies.sealed_by.is_none());
+        let waker = wait.waker.take().and_then(AsyncSlotGuard::into_waker);
         let reply = self.final_header(connection, &header, status, signer.is_some(), waker.as_ref());
-        out[start..start + HEADER_SIZE].copy_from_slice(&reply.to_array());
-        note_reply(connection, channel.as_deref(), &reply, signer.as_deref(), &mut out[start..]);
-        self.replies.push(Reply { header: reply, start: start - base, signer });
+        buffer.out[start..start + HEADER_SIZE].copy_from_slice(&reply.to_array());
+        hash_reply(connection, channel.as_deref(), &reply, signer.as_deref(), &mut buffer.out[start..]);
+        self.replies.add(reply, signer, buffer, start);
     }
 
-    /// Gives a command what it has of the chain, which takes so many bytes with the replies so far.
-    fn prepare(&mut self, cx: &mut RequestContext<'_>, is_last: bool, is_alone: bool, bytes: usize) {
-        (cx.outstanding, cx.create_registration) = (self.outstanding.take(), self.creation.take());
-        (cx.limit_wait, cx.copy_progress) = (self.turn.take(), self.copying.take());
-        (cx.waker, cx.is_last) = (self.waker.take().and_then(AsyncSlotGuard::into_waker), is_last);
-        cx.is_sealed = self.sealed_by.is_some();
-        cx.compresses = cx.share_compresses();
-        let early = || cx.waker.as_ref().and_then(Waker::take_outcome);
-        cx.wakeup = self.wake.take().or_else(|| early().map(|outcome| Wakeup::new(outcome, None)));
-        cx.memory_bytes = bytes;
-        cx.takes_pages = is_alone && self.sealed_by.is_none() && cx.signer.is_none();
-    }
-
-    /// The header of the reply to a request, which need not wait any longer if it has.
+    /// Ends the wait of a request, and returns the header of its reply.
     fn final_header(
         &mut self,
         connection: &Connection,
@@ -360,280 +237,129 @@ impl Compound {
         is_signed: bool,
         waker: Option<&Waker>,
     ) -> Header {
-        let Some(waker) = waker else { return header_of(connection, request, status, is_signed) };
+        let Some(waker) = waker else { return reply_header(connection, request, status, is_signed) };
         waker.finish();
         if !std::mem::take(&mut self.has_interim) {
-            return header_of(connection, request, status, is_signed);
+            return reply_header(connection, request, status, is_signed);
         }
-        // The credits came with the interim reply (MS-SMB2 §3.3.4.2).
+        // The interim reply has granted the credits (MS-SMB2 §3.3.4.2).
         let reply = request.response(status);
         let flags = if is_signed { reply.flags | Flags::SIGNED } else { reply.flags };
         Header { routing: Routing::Async { async_id: waker.request().async_id }, flags, ..reply }
     }
 
-    /// Tells the client that the next command is answered later, if it is to be told. It is not signed: its signature would have the
-    /// same nonce as that of the reply (MS-SMB2 §3.3.4.1.1).
-    pub(crate) fn push_interim(
+    /// Appends an interim reply to the next command, if its client expects one. It is not signed: the signature would have the
+    /// nonce of the final reply (MS-SMB2 §3.3.4.1.1).
+    pub(super) fn push_interim(
         &mut self,
         connection: &Connection,
-        waits: &PendingCommand,
-        out: &mut Vec<u8>,
-        base: usize,
+        pending: &PendingCommand,
+        buffer: &mut ReplyBuffer<'_>,
     ) {
-        let request = waits.waker.request();
+        let request = pending.waker.request();
         if request.interim == Interim::Never || std::mem::replace(&mut self.has_interim, true) {
             return;
         }
-        let reply = header_of(connection, &waits.reply_target.header, NtStatus::PENDING, false);
+        let reply = reply_header(connection, &pending.reply_target.header, NtStatus::PENDING, false);
         let routing = Routing::Async { async_id: request.async_id };
-        self.push_reply(Header { routing, ..reply }, None, out, base);
+        self.replies.push_error(Header { routing, ..reply }, None, buffer);
     }
 
-    /// Has the next command go on without its connection, if it may.
-    pub(crate) fn detach(&mut self, waker: &Waker) -> bool {
+    /// Detaches the next command from its connection, if the command outlives that. Whether it is detached.
+    pub(super) fn detach(&mut self, waker: &Waker) -> bool {
         self.is_detached |= waker.request().outlives_connection;
         self.is_detached
     }
 
-    /// Whether nobody is answered.
-    pub(crate) fn is_detached(&self) -> bool {
+    pub(super) fn is_detached(&self) -> bool {
         self.is_detached
     }
 
-    /// Whether the client was told that the next command is answered later.
-    pub(crate) fn has_interim(&self) -> bool {
+    pub(super) fn has_interim(&self) -> bool {
         self.has_interim
     }
 
     /// Answers the next command, which waits, with an error.
-    pub(crate) fn end_pending(
+    pub(super) fn end_pending(
         &mut self,
         connection: &Connection,
-        asker: ReplyTarget,
+        target: ReplyTarget,
         waker: &Waker,
         status: NtStatus,
-        (out, base): (&mut Vec<u8>, usize),
+        buffer: &mut ReplyBuffer<'_>,
     ) {
-        let ReplyTarget { header, signer, .. } = asker;
-        let signer = signer.filter(|_| self.sealed_by.is_none());
+        let ReplyTarget { header, signer, .. } = target;
+        let signer = signer.filter(|_| self.replies.sealed_by.is_none());
         let reply = self.final_header(connection, &header, status, signer.is_some(), Some(waker));
-        self.push_reply(reply, signer, out, base);
+        self.replies.push_error(reply, signer, buffer);
     }
 
-    fn push_reply(
-        &mut self,
-        header: Header,
-        signer: Option<Arc<signing::Key>>,
-        out: &mut Vec<u8>,
-        base: usize,
-    ) {
-        if let Some(previous) = self.replies.last() {
-            compound::link(out, base + previous.start);
-        }
-        self.replies.push(Reply { header, start: out.len() - base, signer });
-        compound::push(out, &header, &ErrorResponse::default());
+    /// The commands of `message` from the next one on.
+    pub(super) fn remaining<'m>(&self, message: &'m [u8]) -> &'m [u8] {
+        message.get(self.position..).unwrap_or_default()
     }
 
-    /// The replies so far, which end `out` and leave by themselves.
-    pub(crate) fn take_replies(&mut self, out: &mut [u8], base: usize) -> Self {
-        let replies = std::mem::take(&mut self.replies);
-        if let Some(last) = replies.last() {
-            out[base + last.start + NEXT_COMMAND_OFFSET..][..4].fill(0);
-        }
-        let unanswered = std::mem::take(&mut self.unanswered);
-        let (sealed_by, compression) = (self.sealed_by.clone(), self.compression);
-        Self { sealed_by, compression, replies, unanswered, ..Self::default() }
-    }
-
-    /// The commands of `message` that are not done yet, as a message of their own.
-    pub(crate) fn split_off(&mut self, message: &[u8]) -> Vec<u8> {
-        let remaining = self.rest(message).to_vec();
-        self.paid_at = self.paid_at.filter(|at| *at == self.position).map(|_| 0);
+    /// Splits the remaining commands off, as a message of their own.
+    pub(super) fn split_off(&mut self, message: &[u8]) -> Vec<u8> {
+        let remaining = self.remaining(message).to_vec();
+        self.admission.rebase(self.position);
         self.position = 0;
         remaining
     }
 
-    /// Whether nothing follows the next command of `message`.
-    pub(crate) fn is_at_last(&self, message: &[u8]) -> bool {
-        let next = compound::messages(self.rest(message)).next();
+    /// Whether the next command of `message` is the last.
+    pub(super) fn is_at_last(&self, message: &[u8]) -> bool {
+        let next = compound::messages(self.remaining(message)).next();
         next.is_none_or(|next| next.is_ok_and(|next| next.header.next_command == 0))
     }
 
-    /// Goes on with a command that was woken, or ends it.
-    pub(crate) fn woken(&mut self, waker: Waker, woken: Option<Wakeup>, ends_with: Option<NtStatus>) {
-        (self.waker, self.wake) = (Some(AsyncSlotGuard(Some(waker))), woken);
-        self.fails_with = ends_with;
+    /// Continues with a command that was woken, or is to fail.
+    pub(super) fn wake(&mut self, waker: Waker, wakeup: Option<Wakeup>, fails_with: Option<NtStatus>) {
+        self.wait.resume(waker, wakeup);
+        self.fails_with = fails_with;
     }
 
-    /// How a command ended that has no reply now.
-    fn suspend_command(&mut self, stop: CommandError, cx: RequestContext<'_>) -> CompoundProgress {
-        let RequestContext { header, channel, signer, waker, wakeup: woken, cancel, rollback: undo, .. } = cx;
-        (self.outstanding, self.creation) = (cx.outstanding, cx.create_registration);
-        (self.turn, self.copying) = (cx.limit_wait, cx.copy_progress);
-        self.waker = waker.map(|waker| AsyncSlotGuard(Some(waker)));
-        match stop {
-            CommandError::Delayed => CompoundProgress::Delayed,
-            CommandError::Unpaid => {
-                self.wake = woken;
-                CompoundProgress::Unpaid
-            }
-            CommandError::Disconnect => CompoundProgress::Disconnected,
-            CommandError::WouldBlock | CommandError::Status(_) => {
-                self.wake = woken;
-                CompoundProgress::WouldBlock
-            }
-            CommandError::Later => {
-                let session = channel.map_or_else(Weak::new, |channel| Arc::downgrade(&channel.session));
-                let asker = ReplyTarget { header, signer, session, undo };
-                let waits = self.waker.take().and_then(AsyncSlotGuard::into_waker).zip(cancel);
-                self.pending_command =
-                    waits.map(|(waker, cancel)| PendingCommand { waker, cancel, reply_target: asker });
-                CompoundProgress::Later
-            }
+    /// Keeps the state of a command that waits.
+    fn suspend(&mut self, cause: Wait, cx: RequestContext<'_, '_>) {
+        let RequestContext { header, channel, mut wait, reply, .. } = cx;
+        if cause == Wait::Event {
+            let session = channel.map_or_else(Weak::new, |channel| Arc::downgrade(&channel.session));
+            let rollback = wait.rollback.take();
+            let reply_target = ReplyTarget { header, signer: reply.signer, session, rollback };
+            let waker = wait.waker.take().and_then(AsyncSlotGuard::into_waker);
+            let pending = waker.zip(wait.cancel.take());
+            self.pending_command =
+                pending.map(|(waker, cancel)| PendingCommand { waker, cancel, reply_target });
         }
+        wait.suspend(cause);
+        self.wait = wait;
     }
 
-    /// Pays for the next command if the message has not paid for its volume: whatever tree connects the commands of a message are
-    /// of, nothing is done in a limited volume for nothing. What cannot pay at once waits for its turn with all that follows it.
-    fn admit(
-        &mut self,
-        cx: &mut RequestContext<'_>,
-        request: &Message<'_>,
-        rest: &[u8],
-    ) -> Result<(), CommandError> {
-        let Some(disk) = cx.tree.as_ref().and_then(|tree| tree.disk()) else { return Ok(()) };
-        let volume = &disk.export.volume;
-        // A copy on its way pays for each part by itself.
-        let is_paid = self.paid == Some(volume.id())
-            || self.paid_at == Some(self.position)
-            || cx.copy_progress.is_some();
-        if !is_anything_limited() || is_paid || ends_waits(request.header.command) {
-            return Ok(());
-        }
-        let client = cx.client_address;
-        let toll = |demand: Demand| match self.counted == Some(volume.id()) {
-            true => Some(demand.without_operations()).filter(|demand| !demand.is_nothing()),
-            false => Some(demand),
-        };
-        let toll = |demand| toll(demand).and_then(|demand| volume.admission(client, demand));
-        // Before anything is done, all of a message can wait: what has to be told of first cannot.
-        let is_first = self.position == 0 && self.counted.is_none() && request.header.next_command != 0;
-        let whole = is_first.then(|| demand_of_all(rest)).flatten();
-        let demand = whole.unwrap_or_else(|| demand(request));
-        let Some(paying) = toll(demand) else { return Ok(()) };
-        if let Ok(charge) = paying.try_acquire() {
-            let previous = cx.permit.replace(charge);
-            cx.stats.settle(previous);
-            (self.paid, self.paid_at) = (whole.map(|_| volume.id()).or(self.paid), Some(self.position));
-            return Ok(());
-        }
-        let all = demand_of_all(rest);
-        self.pays_singly = all.is_none();
-        self.unpaid = toll(all.unwrap_or(demand)).map(|toll| (volume.id(), toll));
-        Err(CommandError::Unpaid)
-    }
-
-    /// What was paid is settled with what was done: what follows pays for the bytes that it moves.
-    pub(crate) fn settle_admission(&mut self) {
-        let paid = self.paid.take().filter(|_| !self.pays_singly);
-        self.counted = paid.or(self.counted);
-    }
-
-    /// The same, with what the rest has to pay before it goes on, and has paid then.
-    pub(crate) fn take_admission(&mut self) -> Option<Admission> {
-        self.settle_admission();
-        let (volume, toll) = self.unpaid.take()?;
-        self.paid = Some(volume);
-        Some(toll)
-    }
-
-    /// The commands of `message` that are not done yet.
-    pub(crate) fn rest<'m>(&self, message: &'m [u8]) -> &'m [u8] {
-        message.get(self.position..).unwrap_or_default()
-    }
-
-    /// Has the last of several replies, which begin at `base` and end `out`, end as the others do (MS-SMB2 §3.3.4.1.3).
-    pub(crate) fn pad(&self, out: &mut Vec<u8>, base: usize) {
-        if self.replies.len() > 1 {
-            out.resize(base + (out.len() - base).next_multiple_of(8), 0);
-        }
-    }
-
-    /// Signs the replies, which begin at `base` and end `out`.
-    pub(crate) fn sign(&self, out: &mut [u8], base: usize) {
-        if let ([only], true) = (&*self.replies, self.pages.is_none()) {
-            return only.signer.iter().for_each(|key| key.sign(&mut out[base..]));
-        }
-        let mut unsigned = UnsignedReplies::default();
-        self.defer_signing(&mut unsigned, out.len(), base);
-        unsigned.sign(out);
-    }
-
-    /// How the replies are compressed, which are so many bytes, if they are.
-    pub(crate) fn compression_of(&self, bytes: usize) -> Option<Compression> {
-        self.compression.filter(|_| bytes >= COMPRESSED_BYTES_MIN)
-    }
-
-    /// Compresses the replies, which begin at `base` and end `out`, where that is wanted and makes them shorter. What comes before the
-    /// data of a READ stays as it is.
-    pub(crate) fn compress(&self, out: &mut Vec<u8>, base: usize) {
-        let compression = self.compression_of(out.len() - base);
-        let packed = compression.and_then(|compression| compression.compress(&out[base..], READ_HEADER_SIZE));
-        if let Some(packed) = packed {
-            out.truncate(base);
-            out.extend_from_slice(&packed);
-        }
-    }
-
-    /// Whether the replies are signed with less work beside others.
-    pub(crate) fn signs_faster_in_batches(&self) -> bool {
-        self.replies.iter().any(|reply| reply.signer.as_ref().is_some_and(|key| key.benefits_from_batching()))
-    }
-
-    /// Leaves the replies, which lie between `base` and `end`, to be signed with others.
-    pub(crate) fn defer_signing(&self, unsigned: &mut UnsignedReplies, end: usize, base: usize) {
-        let ends = self.replies.iter().skip(1).map(|next| base + next.start).chain([end]);
-        for (reply, end) in self.replies.iter().zip(ends) {
-            if let Some(key) = &reply.signer {
-                unsigned.push(key, base + reply.start..end);
-            }
-        }
-    }
-
-    /// Writes a refusal in place of each reply.
-    pub(crate) fn refuse_replied(&mut self, status: NtStatus, out: &mut Vec<u8>, base: usize) {
-        for Reply { mut header, signer, .. } in std::mem::take(&mut self.replies) {
-            header.status = status;
-            self.push_reply(header, signer, out, base);
-        }
-    }
-
-    /// Refuses the commands of a message that are not done: those of `rest`.
-    pub(crate) fn refuse_remaining(
+    /// Refuses the remaining commands of a message, which have these headers.
+    pub(super) fn refuse_remaining(
         &mut self,
         connection: &Connection,
-        rest: &RequestHeaders,
+        remaining: &RequestHeaders,
         status: NtStatus,
-        (out, base): (&mut Vec<u8>, usize),
+        buffer: &mut ReplyBuffer<'_>,
     ) {
-        // Who was told that the first is answered later is told what became of it in the same way.
-        let mut waker = self.waker.take().and_then(AsyncSlotGuard::into_waker);
+        // Only the first may have had an interim reply, which its final reply must match.
+        let mut waker = self.wait.waker.take().and_then(AsyncSlotGuard::into_waker);
         let mut ids = self.previous.ids;
-        for mut header in rest.iter().copied().filter(|header| header.command != Command::CANCEL) {
+        for mut header in remaining.iter().copied().filter(|header| header.command != Command::CANCEL) {
             inherit_ids(&mut header, ids);
             ids = Some((header.session_id, header.tree_id()));
             let channel = connection.channel(header.session_id);
-            let channel = channel.filter(|channel| self.sealed_by.is_none() && channel.is_valid());
-            let signer = channel.and_then(|channel| signer(&channel, &header));
+            let channel = channel.filter(|channel| self.replies.sealed_by.is_none() && channel.is_valid());
+            let signer = channel.and_then(|channel| channel.reply_key(&header));
             let waker = waker.take();
             let reply = self.final_header(connection, &header, status, signer.is_some(), waker.as_ref());
-            self.push_reply(reply, signer, out, base);
+            self.replies.push_error(reply, signer, buffer);
         }
     }
 }
 
-/// Whether a command is about what the one before it was about: then it has the ids of its session and tree connect
-/// (MS-SMB2 §3.3.5.2.7.2).
+/// Gives a related command the session and tree connect of the one before (MS-SMB2 §3.3.5.2.7.2). Whether it is related.
 fn inherit_ids(header: &mut Header, previous: Option<(u64, u32)>) -> bool {
     let is_related = header.flags.contains(Flags::RELATED_OPERATIONS);
     if let (true, Some((session_id, tree_id))) = (is_related, previous) {
@@ -642,163 +368,10 @@ fn inherit_ids(header: &mut Header, previous: Option<(u64, u32)>) -> bool {
     is_related
 }
 
-/// The key that the reply to a request is signed with: as the request was, and in any case where the session must be
-/// (MS-SMB2 §3.3.4.1.1).
-fn signer(channel: &Channel, request: &Header) -> Option<Arc<signing::Key>> {
-    let signs = request.flags.contains(Flags::SIGNED) || channel.session.must_sign();
-    channel.signing().filter(|_| signs).cloned()
-}
-
-/// The header of the reply to a request, with as many credits as there are for it. Signed requests get replies that say they are
-/// signed even where there is no key for them: clients take nothing else.
-fn header_of(connection: &Connection, request: &Header, status: NtStatus, is_signed: bool) -> Header {
-    let credits = connection.grant(request.credits, is_pressed(connection, request));
-    let reply = Header { credits, ..request.response(status) };
-    // A session that is over has no key any longer, and the key of AES-GMAC signs no refusal to bind.
-    let has_no_key = matches!(status, NtStatus::USER_SESSION_DELETED | NtStatus::REQUEST_OUT_OF_SEQUENCE);
-    let signs = is_signed || has_no_key && request.flags.contains(Flags::SIGNED);
-    let flags = if signs { reply.flags | Flags::SIGNED } else { reply.flags };
-    Header { flags, ..reply }
-}
-
-/// Whether calls wait for a limit of the volume that a request is about: its client is to have fewer on their way.
-fn is_pressed(connection: &Connection, request: &Header) -> bool {
-    if !is_anything_limited() {
-        return false;
-    }
-    let channel = connection.channel(request.session_id);
-    let tree = channel.and_then(|channel| channel.session.tree(request.tree_id()));
-    tree.as_ref().and_then(|tree| tree.disk()).is_some_and(|disk| {
-        let gate = disk.export.volume.gate();
-        gate.is_limited() && gate.throttled().1 > 0
-    })
-}
-
-/// Adds a reply to what keys are made of, if it is part of that (MS-SMB2 §3.3.5.4, §3.3.5.5): as it leaves, with its signature.
-fn note_reply(
-    connection: &Connection,
-    channel: Option<&Channel>,
-    header: &Header,
-    signer: Option<&signing::Key>,
-    reply: &mut [u8],
-) {
-    match (header.command, header.status) {
-        (Command::NEGOTIATE, NtStatus::SUCCESS) => connection.preauth().update(reply),
-        (Command::SESSION_SETUP, NtStatus::MORE_PROCESSING_REQUIRED) => {
-            if let Some(key) = signer {
-                key.sign(reply);
-            }
-            if let Some(channel) = channel {
-                channel.note_reply(reply);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// How a command is done, if its session and tree connect are there and its signature is right.
-fn check_admissible(
-    cx: &RequestContext<'_>,
-    request: &Message<'_>,
-    sealed_by: Option<&Arc<Session>>,
-    is_alone: bool,
-) -> Result<&'static CommandEntry, CommandError> {
-    let command = request.header.command;
-    if command == Command::NEGOTIATE && cx.connection.negotiated().is_some() {
-        // MS-SMB2 §3.3.5.4.
-        return Err(CommandError::Disconnect);
-    }
-    let row = command_entry(command).ok_or(NtStatus::INVALID_PARAMETER)?;
-    if cx.connection.negotiated().is_none() && command != Command::NEGOTIATE {
-        return Err(NtStatus::INVALID_PARAMETER.into());
-    }
-    let channel = cx.channel.as_ref().filter(|channel| channel.is_valid());
-    if let Some(channel) = channel {
-        // What has waited was checked before, perhaps by the key of a channel that is gone.
-        if cx.waker.is_none() {
-            check_protection(cx, request, channel, sealed_by)?;
-        }
-    } else if sealed_by.is_some() {
-        return Err(NtStatus::ACCESS_DENIED.into());
-    }
-    check_charge(request)?;
-    match row.needs {
-        Needs::SingleCommand if !is_alone => return Err(NtStatus::INVALID_PARAMETER.into()),
-        Needs::SingleCommand | Needs::Nothing => {}
-        Needs::Session | Needs::Tree => _ = channel.ok_or(NtStatus::USER_SESSION_DELETED)?,
-    }
-    if row.needs == Needs::Tree {
-        let tree = cx.tree()?;
-        if let Some(disk) = tree.disk() {
-            if command != Command::TREE_DISCONNECT {
-                check_served(cx, tree, disk)?;
-            }
-            cx.check_sealed(disk)?;
-        }
-    }
-    Ok(row)
-}
-
-/// Whether a share is what it was when its client connected to it. If it is not, the client may connect to it again, and is not to
-/// meet what it had open.
-fn check_served(
-    cx: &RequestContext<'_>,
-    tree: &Arc<TreeConnect>,
-    disk: &DiskShare,
-) -> Result<(), CommandError> {
-    if disk.is_current(cx.namespace, request_origin(cx)) {
-        return Ok(());
-    }
-    if cx.blocking == Blocking::Never {
-        // There may be much to close.
-        return Err(CommandError::WouldBlock);
-    }
-    cx.service.end_tree_if_withdrawn(cx.session()?, tree);
-    Err(NtStatus::NETWORK_NAME_DELETED.into())
-}
-
-/// Signature and encryption of a request of an established session (MS-SMB2 §3.3.5.2.4, §3.3.5.2.11).
-fn check_protection(
-    cx: &RequestContext<'_>,
-    request: &Message<'_>,
-    channel: &Channel,
-    sealed_by: Option<&Arc<Session>>,
-) -> Result<(), CommandError> {
-    if is_protected(request, channel, sealed_by) {
-        let is_bare = sealed_by.is_none() && !request.header.flags.contains(Flags::SIGNED);
-        // With 3.1.1 it proves that the negotiation was not changed on the way (MS-SMB2 §3.3.5.7).
-        let proves = request.header.command == Command::TREE_CONNECT
-            && !channel.session.is_anonymous()
-            && cx.connection.negotiated().is_some_and(|negotiated| negotiated.dialect == Dialect::SMB311);
-        return if is_bare && proves { Err(CommandError::Disconnect) } else { Ok(()) };
-    }
-    if sealed_by.is_none() {
-        let (peer, is_signed) = (cx.endpoints.peer, request.header.flags.contains(Flags::SIGNED));
-        tracing::warn!(%peer, command = ?request.header.command, is_signed, "a request without a valid signature is refused");
-    }
-    Err(NtStatus::ACCESS_DENIED.into())
-}
-
-fn is_protected(request: &Message<'_>, channel: &Channel, sealed_by: Option<&Arc<Session>>) -> bool {
-    match sealed_by {
-        Some(sealer) => Arc::ptr_eq(sealer, &channel.session),
-        None if request.header.flags.contains(Flags::SIGNED) => channel.verify(request.bytes),
-        None => !channel.session.must_sign(),
-    }
-}
-
-/// CANCEL (MS-SMB2 §3.3.5.16), which has no reply. It is for requests of its own session and connection.
+/// CANCEL (MS-SMB2 §3.3.5.16), which has no reply. It reaches requests of its own session and connection.
 fn cancel(connection: &Connection, request: &Message<'_>, sealed_by: Option<&Arc<Session>>) {
     let header = &request.header;
     let channel = connection.channel(header.session_id).filter(|channel| channel.is_valid());
     let Some(channel) = channel.filter(|channel| is_protected(request, channel, sealed_by)) else { return };
     channel.session.async_commands().cancel(connection.number, header.async_id(), header.message_id);
-}
-
-/// What a request moves must be paid for with its credits (MS-SMB2 §3.3.5.2.5).
-fn check_charge(request: &Message<'_>) -> Result<(), NtStatus> {
-    let length = crate::request::payload::payload_bytes(request);
-    let needed = 1 + length.saturating_sub(1) / CREDIT_BYTES;
-    let charge = u32::from(request.header.credit_charge.max(1));
-    if charge < needed { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }
 }

@@ -1,16 +1,21 @@
 //! SMB as a protocol of the transport, and the server that speaks it.
 
+mod admission;
 mod batch_signing;
+mod checks;
 mod command_table;
 mod compound;
 mod headers;
 mod inbound_message;
 mod price;
+mod replies;
+mod run;
 mod suspended;
+mod view;
 
 use crate::commands::negotiate::multi_protocol;
 use crate::framing::{self, FRAMING};
-use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX, RETRY_MS, RETRY_MS_MAX};
+use crate::limits::{MESSAGE_BYTES_MAX, PARKED_BYTES_MAX, PARKED_CALLS_MAX};
 use crate::request::path_lookup::PathCache;
 use crate::state::connection::{Connection, Sender};
 use crate::state::service::Service;
@@ -18,27 +23,29 @@ use crate::state::tree::DiskShare;
 use crate::status::of_fs_error;
 use batch_signing::UnsignedReplies;
 use command_table::{dispatch, reply_bytes_max};
-use compound::{Compound, CompoundProgress, MessageContext, PendingCommand};
+use compound::Compound;
 use headers::RequestHeaders;
 use inbound_message::{InboundMessage, check_compression};
 use price::{demand_of_all, ends_waits};
+use replies::ReplyBuffer;
+use run::append_replies;
+use smb_wire::Decode;
 use smb_wire::compound::messages;
 use smb_wire::header::{Header, ProtocolId};
 use smb_wire::transform::{TRANSFORM_SIZE, TransformHeader};
-use smb_wire::{Decode, NtStatus};
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use suspended::{BlockedCommand, FlushingReplies, RemainingCommands, WaitingCall};
+use suspended::{BlockedCommand, FlushingReplies, ParkedCall, SuspendedCall};
 use transport::{
-    Body, CallStats, Context, Dispatch, Endpoints, Frame, Late, Malformed, Outbox, Parked, Parking, PartData,
-    Pipe, Plan, Progress, Protocol, Role,
+    Body, Context, Dispatch, Endpoints, Frame, Malformed, Outbox, Parking, PartData, Plan, Progress,
+    Protocol, Role,
 };
 pub use transport::{Client, Settings, Stats, Users};
-use vfs::bounds::Network;
 use vfs::qos::{Admission, is_anything_limited};
-use vfs::{Blocking, FsError, Namespace, VolumeId};
+use vfs::{FsError, Namespace, VolumeId};
+pub use view::{Usage, View};
 
 /// SMB over TCP.
 struct Smb {
@@ -77,22 +84,6 @@ enum Continuation {
     Suspended(Box<SuspendedCall>),
     /// At its reply, which waits for flushes.
     Replied(Box<FlushingReplies>),
-}
-
-struct SuspendedCall {
-    connection: Arc<Connection>,
-    message: Vec<u8>,
-    compound: Compound,
-    /// The replies so far, without their framing.
-    replies: Vec<u8>,
-    /// What was done for them.
-    stats: CallStats<Arc<DiskShare>>,
-}
-
-/// A call that goes on after a while.
-struct ParkedCall {
-    late: Late<Smb>,
-    suspended: Box<SuspendedCall>,
 }
 
 /// A long message on its way. It is all tail: what is signed, encrypted or compressed is looked at as a whole.
@@ -191,7 +182,8 @@ impl Protocol for Smb {
         };
         call.headers.consume_ids(ours)?;
         call.has_consumed_ids = true;
-        let toll = self.message_admission(connection, plain, &mut call.admitted_volume);
+        let (volume, toll) = self.message_admission(connection, plain).unzip();
+        call.admitted_volume = volume;
         let dispatch = dispatch(&call.headers);
         if toll.is_some() && call.inbound.is_decompressed() {
             call.reply_bytes_max = Some(reply_bytes_max(plain));
@@ -258,26 +250,26 @@ impl Protocol for Smb {
     fn fail(&self, at: Continuation, error: FsError, out: &mut Outbox) {
         let status = of_fs_error(error);
         match at {
-            Continuation::Replied(mut replied) => {
-                // Who was to be told that a command is answered later is told now that it has failed.
-                if replied.blocked.as_ref().is_some_and(|blocked| blocked.waiting.compound.has_interim())
-                    && let Some(BlockedCommand { waker, cancel, .. }) = replied.blocked.take()
+            Continuation::Replied(mut flushing) => {
+                // The refusals replace the interim reply of a command that is about to wait, so that command ends as well.
+                if flushing.blocked.as_ref().is_some_and(|blocked| blocked.waiting.compound.has_interim())
+                    && let Some(BlockedCommand { waker, cancel, .. }) = flushing.blocked.take()
                 {
                     cancel();
                     waker.finish();
                 }
-                let mut compound = std::mem::take(&mut replied.compound);
-                append_replies(out, &mut compound, |compound, out, base| {
-                    compound.refuse_replied(status, out, base)
-                });
+                let mut replies = std::mem::take(&mut flushing.replies);
+                let mut buffer = ReplyBuffer::begin(out.bytes(), &replies);
+                replies.refuse(status, &mut buffer);
+                replies.finish(buffer);
             }
             Continuation::Suspended(suspended) => {
-                let SuspendedCall { connection, message, mut compound, replies, .. } = *suspended;
-                let rest = RequestHeaders::parse(compound.rest(&message)).unwrap_or_default();
-                // What is done stays answered.
-                append_replies(out, &mut compound, |compound, out, base| {
-                    out.extend_from_slice(&replies);
-                    compound.refuse_remaining(&connection, &rest, status, (out, base));
+                let SuspendedCall { connection, message, compound, replies, .. } = *suspended;
+                let remaining = RequestHeaders::parse(compound.remaining(&message)).unwrap_or_default();
+                // Commands that are done keep their replies.
+                append_replies(out, compound, |compound, buffer| {
+                    buffer.out.extend_from_slice(&replies);
+                    compound.refuse_remaining(&connection, &remaining, status, buffer);
                 });
             }
         }
@@ -328,177 +320,13 @@ impl Protocol for Smb {
 }
 
 impl Smb {
-    /// Does a chain from where it is. `before` is what was replied so far.
-    fn run_compound(
-        &self,
-        cx: &mut Context<'_, Self>,
-        compound: Compound,
-        message: &[u8],
-        replies_so_far: &[u8],
-    ) -> Progress<Continuation> {
-        let flushes = cx.pending.added();
-        self.run_compound_after(cx, compound, message, replies_so_far, flushes)
-    }
-
-    /// The same; `flushes` were pending before it began.
-    fn run_compound_after(
-        &self,
-        cx: &mut Context<'_, Self>,
-        mut compound: Compound,
-        message: &[u8],
-        replies_so_far: &[u8],
-        flushes: usize,
-    ) -> Progress<Continuation> {
-        let (ends, connection) = (cx.ends(), cx.connection);
-        let ours = &connection.session;
-        ours.attach(connection);
-        let out = cx.out.bytes();
-        let frame_start = out.len();
-        let base = frame_start + head_bytes(&compound);
-        out.resize(base, 0);
-        out.extend_from_slice(replies_so_far);
-        let mut with = MessageContext {
-            service: &self.service,
-            connection: ours,
-            namespace: &cx.memory.namespace,
-            ends,
-            payer: cx.connection.client(),
-            blocking: cx.blocking,
-            now: cx.now,
-            pending: cx.pending,
-            trail: &mut cx.memory.path_cache,
-            stats: &mut cx.stats,
-            charge: &mut cx.charge,
-        };
-        match compound.run(&mut with, message, out, base) {
-            CompoundProgress::Done => finish_done(cx, compound, frame_start, cx.pending.added() == flushes),
-            CompoundProgress::Disconnected => {
-                out.truncate(frame_start);
-                cx.connection.close();
-                Progress::Done
-            }
-            CompoundProgress::Later => {
-                self.suspend_until_woken(cx, compound, message, (frame_start, base), flushes)
-            }
-            CompoundProgress::Unpaid | CompoundProgress::Delayed
-                if cx.pending.added() > flushes && !compound.replies.is_empty() =>
-            {
-                send_before_rest(cx, compound, message, (frame_start, base))
-            }
-            ended => {
-                let replies = out[base..].to_vec();
-                out.truncate(frame_start);
-                let (message, connection, stats) = (message.to_vec(), Arc::clone(ours), CallStats::default());
-                let suspended = Box::new(SuspendedCall { connection, message, compound, replies, stats });
-                self.suspend(cx, suspended, ended, flushes)
-            }
-        }
-    }
-
-    /// Leaves a call to go on at a command that is not done.
-    fn suspend(
-        &self,
-        cx: &mut Context<'_, Self>,
-        mut suspended: Box<SuspendedCall>,
-        ended: CompoundProgress,
-        flushes: usize,
-    ) -> Progress<Continuation> {
-        if ended == CompoundProgress::WouldBlock && cx.blocking == Blocking::Never {
-            suspended.stats = std::mem::take(&mut cx.stats);
-            return Progress::WouldBlock(Continuation::Suspended(suspended));
-        }
-        if suspended.replies.is_empty() {
-            // No command is done: it counts when one is. Bytes were moved all the same.
-            cx.stats = CallStats { moved: cx.stats.moved, ..CallStats::default() };
-        }
-        if ended == CompoundProgress::Unpaid
-            && cx.pending.added() == flushes
-            && let Some(toll) = suspended.compound.take_admission()
-        {
-            let bytes = suspended.bytes();
-            return Progress::Unpaid { at: Continuation::Suspended(suspended), bytes, toll };
-        }
-        self.defer(cx, suspended, flushes)
-    }
-
-    /// Leaves a call to whoever wakes it. Its client is told, unless it need not be, together with what is answered already.
-    fn suspend_until_woken(
-        &self,
-        cx: &mut Context<'_, Self>,
-        mut compound: Compound,
-        message: &[u8],
-        (frame_start, base): (usize, usize),
-        flushes: usize,
-    ) -> Progress<Continuation> {
-        let Some(waits) = compound.pending_command.take() else { return Progress::Done };
-        compound.settle_admission();
-        let (is_pending, had_interim) = (cx.pending.added() > flushes, compound.has_interim());
-        let ours = Arc::clone(cx.session());
-        if cx.out.bytes().len() == base {
-            cx.stats = CallStats { moved: cx.stats.moved, ..CallStats::default() };
-        }
-        let out = cx.out.bytes();
-        compound.push_interim(&ours, &waits, out, base);
-        // Replies leave with the interim one, and what waits for flushes with those of this turn.
-        let leaves = is_pending || compound.has_interim() != had_interim;
-        let sent = leaves.then(|| compound.take_replies(out, base));
-        let replies = if leaves { Vec::new() } else { out[base..].to_vec() };
-        let PendingCommand { waker, cancel, reply_target: asker } = waits;
-        let message = compound.split_off(message);
-        let connection = Arc::downgrade(cx.connection);
-        let blocked = BlockedCommand {
-            waker,
-            cancel,
-            waiting: Box::new(WaitingCall { connection, asker, message, compound, replies }),
-        };
-        if let Some(sent) = sent {
-            finish(&sent, out, frame_start);
-            if is_pending {
-                return Progress::AfterSync(Continuation::Replied(Box::new(FlushingReplies {
-                    compound: sent,
-                    blocked: Some(blocked),
-                    remaining: None,
-                })));
-            }
-            // The reply may be there before this turn is over.
-            send_now(cx, frame_start);
-        }
-        cx.out.bytes().truncate(frame_start);
-        blocked.wait();
-        Progress::Done
-    }
-
-    /// Puts a call off that something stands in the way of. Where that takes too long, or too many are put off, it is refused.
-    fn defer(
-        &self,
-        cx: &mut Context<'_, Self>,
-        mut suspended: Box<SuspendedCall>,
-        flushes: usize,
-    ) -> Progress<Continuation> {
-        let since = *suspended.compound.deferred_since.get_or_insert_with(Instant::now);
-        // What has added a flush by itself and is not done yet cannot be told of when that is.
-        let is_over = since.elapsed() > Duration::from_millis(RETRY_MS_MAX) || cx.pending.added() > flushes;
-        suspended.compound.settle_admission();
-        let late = cx.detach();
-        let parked = ParkedCall { late, suspended };
-        let refused = match is_over {
-            true => Some(parked),
-            false => self.parking.park(parked, Duration::from_millis(RETRY_MS)).err(),
-        };
-        let Some(ParkedCall { suspended, .. }) = refused else { return Progress::Detached };
-        let SuspendedCall { message, mut compound, replies, .. } = *suspended;
-        compound.fails_with = Some(NtStatus::SHARING_VIOLATION);
-        self.run_compound_after(cx, compound, &message, &replies, flushes)
-    }
-
     /// What a message must pay, for the volume that its first command is for, which is noted. Commands of other volumes pay by
     /// themselves, and so do those behind one that pays nothing; whoever has no session and tree connect pays nothing, and gets nothing.
     fn message_admission(
         &self,
         connection: &transport::Connection<Self>,
         message: &[u8],
-        paid: &mut Option<VolumeId>,
-    ) -> Option<Admission> {
+    ) -> Option<(VolumeId, Admission)> {
         if !is_anything_limited() {
             return None;
         }
@@ -509,9 +337,8 @@ impl Smb {
         let channel = connection.session.channel(first.session_id).filter(|channel| channel.is_valid())?;
         let tree = channel.session.tree(first.tree_id())?;
         let volume = &tree.disk()?.export.volume;
-        let toll = volume.admission(connection.client(), demand_of_all(message)?)?;
-        *paid = Some(volume.id());
-        Some(toll)
+        let admission = volume.admission(connection.client(), demand_of_all(message)?)?;
+        Some((volume.id(), admission))
     }
 }
 
@@ -534,27 +361,6 @@ impl Sender for transport::Connection<Smb> {
 
     fn allow_anonymous(&self) {
         Self::tolerate(self);
-    }
-}
-
-impl SuspendedCall {
-    /// The memory that it takes.
-    fn bytes(&self) -> usize {
-        self.message.len() + self.replies.len()
-    }
-}
-
-impl Parked for ParkedCall {
-    fn bytes(&self) -> usize {
-        self.suspended.bytes()
-    }
-
-    fn network(&self) -> Network {
-        self.late.network()
-    }
-
-    fn go_on(self) {
-        self.late.resume(Continuation::Suspended(self.suspended));
     }
 }
 
@@ -581,118 +387,18 @@ fn end(cx: &Context<'_, Smb>, error: Malformed) -> Progress<Continuation> {
     Progress::Done
 }
 
-/// Bytes before the first reply of a chain.
-fn head_bytes(compound: &Compound) -> usize {
-    FRAMING + if compound.sealed_by.is_some() { TRANSFORM_SIZE } else { 0 }
-}
-
-/// Has what was changed be told of once it is durable, and not after something else. What follows goes on then, however long it has to
-/// wait.
-fn send_before_rest(
-    cx: &mut Context<'_, Smb>,
-    mut compound: Compound,
-    message: &[u8],
-    (frame_start, base): (usize, usize),
-) -> Progress<Continuation> {
-    compound.settle_admission();
-    let out = cx.out.bytes();
-    let sent = compound.take_replies(out, base);
-    finish(&sent, out, frame_start);
-    let message = compound.split_off(message);
-    let rest = RemainingCommands { connection: Arc::downgrade(cx.connection), message, compound };
-    Progress::AfterSync(Continuation::Replied(Box::new(FlushingReplies {
-        compound: sent,
-        blocked: None,
-        remaining: Some(rest),
-    })))
-}
-
-/// Finishes the replies of a chain that is done. They leave at the end of the turn, or when flushes are done that they wait for.
-fn finish_done(
-    cx: &mut Context<'_, Smb>,
-    mut compound: Compound,
-    start: usize,
-    is_flushed: bool,
-) -> Progress<Continuation> {
-    let out = cx.out.bytes();
-    let is_compressed = compound.compression_of(out.len() - start).is_some();
-    if is_flushed && compound.unanswered.is_empty() && !is_compressed && compound.signs_faster_in_batches() {
-        compound.pad(out, start + FRAMING);
-        compound.defer_signing(&mut cx.memory.unsigned, out.len(), start + FRAMING);
-        framing::finish(out, start, 0);
-        return Progress::Done;
-    }
-    finish(&compound, out, start);
-    compound.pages.take().into_iter().for_each(|pages| cx.out.push_pipe(pages));
-    if !is_flushed {
-        return Progress::AfterSync(Continuation::Replied(Box::new(FlushingReplies {
-            compound,
-            blocked: None,
-            remaining: None,
-        })));
-    }
-    if !compound.unanswered.is_empty() {
-        send_now(cx, start);
-    }
-    Progress::Done
-}
-
-/// Signs the replies of a chain, compresses and encrypts them where that is wanted, and frames them. Without any, there is no message.
-fn finish(compound: &Compound, out: &mut Vec<u8>, start: usize) {
-    if compound.replies.is_empty() {
-        return out.truncate(start);
-    }
-    compound.pad(out, start + head_bytes(compound));
-    let piped = compound.pages.as_ref().map_or(0, Pipe::held);
-    if compound.sealed_by.is_none() {
-        compound.sign(out, start + FRAMING);
-    }
-    compound.compress(out, start + head_bytes(compound));
-    if let Some(session) = &compound.sealed_by {
-        let is_sealed = session.keys().is_some_and(|keys| keys.seal(session.id, out, start + FRAMING));
-        if !is_sealed {
-            tracing::error!("the keys of a session are used up: it gets no more replies");
-            return out.truncate(start);
-        }
-    }
-    framing::finish(out, start, piped);
-}
-
-/// Sends what begins at `start` before the turn is over, so that it is there before what follows from elsewhere.
-fn send_now(cx: &mut Context<'_, Smb>, start: usize) {
-    let out = cx.out.bytes();
-    let mut first = Outbox::default();
-    first.bytes().extend_from_slice(&out[start..]);
-    out.truncate(start);
-    cx.connection.send(&mut first);
-}
-
 /// Refuses all commands of a message.
 fn refuse(
-    mut compound: Compound,
+    compound: Compound,
     connection: &Connection,
     headers: &RequestHeaders,
     error: FsError,
     out: &mut Outbox,
 ) {
     let status = of_fs_error(error);
-    append_replies(out, &mut compound, |compound, out, base| {
-        compound.refuse_remaining(connection, headers, status, (out, base))
+    append_replies(out, compound, |compound, buffer| {
+        compound.refuse_remaining(connection, headers, status, buffer);
     });
-}
-
-/// Writes replies of a chain, of which `with` makes the first where it is told.
-fn append_replies(
-    out: &mut Outbox,
-    compound: &mut Compound,
-    write: impl FnOnce(&mut Compound, &mut Vec<u8>, usize),
-) {
-    let out = out.bytes();
-    let start = out.len();
-    let base = start + head_bytes(compound);
-    out.resize(base, 0);
-    write(compound, out, base);
-    finish(compound, out, start);
 }
 
 fn push(out: &mut Outbox, message: &[u8]) {
@@ -701,61 +407,6 @@ fn push(out: &mut Outbox, message: &[u8]) {
     out.extend_from_slice(&[0; FRAMING]);
     out.extend_from_slice(message);
     framing::finish(out, start, 0);
-}
-
-/// A look at a running server.
-#[derive(Clone)]
-pub struct View {
-    transport: transport::View<Smb>,
-    service: Arc<Service>,
-}
-
-/// What clients have over SMB.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Connections now.
-    pub connections: usize,
-    /// Sessions: users who are logged in.
-    pub sessions: usize,
-    /// Files and pipes that they have open.
-    pub opens: usize,
-    /// Logins that were refused since the start.
-    pub refused_logins: u64,
-    /// Bytes that READs took from files to the network without a copy, since the start.
-    pub spliced_bytes: u64,
-}
-
-impl View {
-    /// Connections now, and those whose sessions are being ended.
-    pub fn connections(&self) -> usize {
-        self.service.counters.connections()
-    }
-
-    /// What clients have.
-    pub fn usage(&self) -> Usage {
-        Usage {
-            connections: self.connections(),
-            sessions: self.service.sessions(),
-            opens: self.service.counters.opens(),
-            refused_logins: self.service.counters.refused_logins(),
-            spliced_bytes: self.service.counters.spliced_bytes(),
-        }
-    }
-
-    /// Everybody who is connected.
-    pub fn clients(&self) -> Vec<Client> {
-        self.transport.clients()
-    }
-
-    /// The connections that a call to a volume was answered on within this time.
-    pub fn users(&self, within: Duration) -> Users {
-        self.transport.users(within)
-    }
-
-    /// How it does.
-    pub fn stats(&self) -> Stats {
-        self.transport.stats()
-    }
 }
 
 /// A running server.

@@ -1,19 +1,41 @@
-//! What goes on later: behind replies that wait for flushes, or when it is woken.
+//! Calls that continue later: behind replies that wait for flushes, after a deferral, or when they are woken.
 
 use super::compound::{Compound, ReplyTarget};
-use super::{Continuation, Smb, SuspendedCall, append_replies};
+use super::replies::Replies;
+use super::run::append_replies;
+use super::{Continuation, Smb};
+use crate::state::connection::Connection;
 use crate::state::pending::{Cancel, Suspension, Waker, Wakeup};
 use crate::state::session::Session;
+use crate::state::tree::DiskShare;
 use smb_wire::NtStatus;
 use std::sync::{Arc, Weak};
-use transport::{CallStats, Outbox};
+use transport::{CallStats, Late, Outbox, Parked};
+use vfs::bounds::Network;
+
+/// A call at a command that has to wait.
+pub(super) struct SuspendedCall {
+    pub(super) connection: Arc<Connection>,
+    pub(super) message: Vec<u8>,
+    pub(super) compound: Compound,
+    /// The replies so far, without their frame.
+    pub(super) replies: Vec<u8>,
+    /// Statistics of the commands that are done.
+    pub(super) stats: CallStats<Arc<DiskShare>>,
+}
+
+/// A call that is tried again after a while.
+pub(super) struct ParkedCall {
+    pub(super) late: Late<Smb>,
+    pub(super) suspended: Box<SuspendedCall>,
+}
 
 /// Replies that wait for flushes.
 pub(super) struct FlushingReplies {
-    pub(super) compound: Compound,
-    /// A command behind them that is about to wait.
+    pub(super) replies: Replies,
+    /// A command behind the replies that is about to wait.
     pub(super) blocked: Option<BlockedCommand>,
-    /// What goes on behind them.
+    /// The commands behind the replies.
     pub(super) remaining: Option<RemainingCommands>,
 }
 
@@ -21,13 +43,13 @@ impl Drop for FlushingReplies {
     fn drop(&mut self) {
         // The replies have left by now.
         self.blocked.take().into_iter().for_each(BlockedCommand::wait);
-        self.remaining.take().into_iter().for_each(RemainingCommands::resume_at_connection);
+        self.remaining.take().into_iter().for_each(RemainingCommands::resume);
     }
 }
 
-/// The commands of a message that follow those which wait for flushes.
+/// The commands of a message behind replies that wait for flushes.
 pub(super) struct RemainingCommands {
-    /// Not kept alive: what follows goes with its connection.
+    /// Weak, because the commands end with their connection.
     pub(super) connection: Weak<transport::Connection<Smb>>,
     pub(super) message: Vec<u8>,
     pub(super) compound: Compound,
@@ -40,29 +62,43 @@ pub(super) struct BlockedCommand {
     pub(super) waiting: Box<WaitingCall>,
 }
 
-/// A call whose next command waits to be woken.
+/// A call whose next command waits for a wakeup.
 pub(super) struct WaitingCall {
-    /// Not kept alive: what waits goes with its connection.
+    /// Weak, because the call ends with its connection.
     pub(super) connection: Weak<transport::Connection<Smb>>,
-    pub(super) asker: ReplyTarget,
+    pub(super) reply_target: ReplyTarget,
     pub(super) message: Vec<u8>,
     pub(super) compound: Compound,
     pub(super) replies: Vec<u8>,
 }
 
+impl SuspendedCall {
+    /// Memory of the call in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.message.len() + self.replies.len()
+    }
+}
+
+impl Parked for ParkedCall {
+    fn bytes(&self) -> usize {
+        self.suspended.bytes()
+    }
+
+    fn network(&self) -> Network {
+        self.late.network()
+    }
+
+    fn go_on(self) {
+        self.late.resume(Continuation::Suspended(self.suspended));
+    }
+}
+
 impl RemainingCommands {
-    fn resume_at_connection(self) {
+    fn resume(self) {
         let Self { connection, message, compound } = self;
-        let Some(connection) = connection.upgrade() else { return };
-        let ours = Arc::clone(&connection.session);
-        let suspended = SuspendedCall {
-            connection: ours,
-            message,
-            compound,
-            replies: Vec::new(),
-            stats: CallStats::default(),
-        };
-        connection.late().resume(Continuation::Suspended(Box::new(suspended)));
+        if let Some(connection) = connection.upgrade() {
+            resume_at(&connection, message, compound, Vec::new());
+        }
     }
 }
 
@@ -73,49 +109,58 @@ impl BlockedCommand {
 }
 
 impl WaitingCall {
-    fn resume_at_connection(self, waker: Waker, ends_with: Option<NtStatus>) {
-        let Self { connection, asker, message, mut compound, replies } = self;
-        let other = || match ends_with.is_none() && compound.detach(&waker) {
-            true => connection_of(&asker.session),
+    fn wake(self, waker: Waker, fails_with: Option<NtStatus>) {
+        let Self { connection, reply_target, message, mut compound, replies } = self;
+        let other = || match fails_with.is_none() && compound.detach(&waker) {
+            true => connection_of(&reply_target.session),
             false => None,
         };
         let connection = connection.upgrade().or_else(other);
-        let woken = waker.take_outcome().map(|outcome| Wakeup::new(outcome, asker.undo));
+        let wakeup = waker.take_outcome().map(|outcome| Wakeup::new(outcome, reply_target.rollback));
         let Some(connection) = connection else {
-            // Its client asks again by another connection, and must not find itself in the way.
-            drop(woken);
+            // The client sends the request again over another connection, which must not conflict with this one.
+            drop(wakeup);
             return waker.finish();
         };
-        compound.woken(waker, woken, ends_with);
-        let (ours, stats) = (Arc::clone(&connection.session), CallStats::default());
-        let suspended = SuspendedCall { connection: ours, message, compound, replies, stats };
-        connection.late().resume(Continuation::Suspended(Box::new(suspended)));
+        compound.wake(waker, wakeup, fails_with);
+        resume_at(&connection, message, compound, replies);
     }
 }
 
 impl Suspension for WaitingCall {
     fn resume(self: Box<Self>, waker: Waker) {
-        self.resume_at_connection(waker, None);
+        self.wake(waker, None);
     }
 
     fn end(self: Box<Self>, waker: Waker, status: NtStatus) {
         if !self.compound.is_at_last(&self.message) {
-            // What follows it in its message is still to be done.
-            return self.resume_at_connection(waker, Some(status));
+            // The commands behind it still have to run.
+            return self.wake(waker, Some(status));
         }
-        let Self { connection, asker, mut compound, replies, .. } = *self;
+        let Self { connection, reply_target, compound, replies, .. } = *self;
         let connection = connection.upgrade().filter(|_| !compound.is_detached());
         let Some(connection) = connection else { return waker.finish() };
         let mut outbox = Outbox::default();
-        append_replies(&mut outbox, &mut compound, |compound, out, base| {
-            out.extend_from_slice(&replies);
-            compound.end_pending(&connection.session, asker, &waker, status, (out, base));
+        append_replies(&mut outbox, compound, |compound, buffer| {
+            buffer.out.extend_from_slice(&replies);
+            compound.end_pending(&connection.session, reply_target, &waker, status, buffer);
         });
         connection.send(&mut outbox);
     }
 }
 
-/// A connection that a session still has.
+fn resume_at(
+    connection: &Arc<transport::Connection<Smb>>,
+    message: Vec<u8>,
+    compound: Compound,
+    replies: Vec<u8>,
+) {
+    let (session, stats) = (Arc::clone(&connection.session), CallStats::default());
+    let suspended = SuspendedCall { connection: session, message, compound, replies, stats };
+    connection.late().resume(Continuation::Suspended(Box::new(suspended)));
+}
+
+/// A connection of a session.
 fn connection_of(session: &Weak<Session>) -> Option<Arc<transport::Connection<Smb>>> {
     let channels = session.upgrade()?.channels();
     channels.iter().find_map(|channel| channel.connection()?.transport()?.downcast().ok())

@@ -7,6 +7,7 @@ mod disconnected;
 mod id_table;
 pub(crate) mod open;
 pub(crate) mod pending;
+pub(crate) mod pending_quota;
 pub mod persistent;
 pub(crate) mod pipe;
 pub(crate) mod pipe_handles;

@@ -1,13 +1,12 @@
 //! Requests that are answered later: an interim reply at once, the reply when it is there (MS-SMB2 §3.3.4.2, §3.3.5.16).
 //!
-//! A command that has to wait takes a [`Waker`] ([`crate::request::context::Ops::waker`]), gives it to whatever it waits for, and ends with
-//! [`crate::request::context::Ops::wait`]. Once woken it is run again from its beginning, and finds how it was woken in
-//! `Ops::woken`.
+//! A command that has to wait takes a [`Waker`] ([`crate::request::context::RequestContext::waker`]), gives it to whatever it waits for, and ends with
+//! [`crate::request::context::RequestContext::suspend`]. Once woken it is run again from its beginning, and finds how it was woken in
+//! `WaitState::wakeup`.
 
-use crate::limits::most_of_user;
+use super::pending_quota::{PendingQuota, QuotaPermit};
 use smb_wire::{FileId, NtStatus};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use vfs::claims::Outcome;
 use vfs::sync::Mutex;
@@ -122,7 +121,7 @@ impl AsyncSlot {
     /// Counts it among the requests of another connection, if that may have one more.
     fn try_move_to(&self, (connection, quota): (u64, &Arc<PendingQuota>)) -> bool {
         let mut quota_use = self.quota_use.lock();
-        let Some(permit) = quota.try_acquire(quota_use.connection_permit.bytes) else { return false };
+        let Some(permit) = quota.try_acquire(quota_use.connection_permit.bytes()) else { return false };
         (quota_use.connection, quota_use.connection_permit) = (connection, permit);
         true
     }
@@ -233,6 +232,30 @@ impl Waker {
     }
 }
 
+/// Removes an asynchronous request from its session when it is answered or abandoned.
+pub(crate) struct AsyncSlotGuard(Option<Waker>);
+
+impl AsyncSlotGuard {
+    pub(crate) fn new(waker: Waker) -> Self {
+        Self(Some(waker))
+    }
+
+    pub(crate) fn waker(&self) -> Option<&Waker> {
+        self.0.as_ref()
+    }
+
+    /// Keeps the request, which is suspended or answered by the caller.
+    pub(crate) fn into_waker(mut self) -> Option<Waker> {
+        self.0.take()
+    }
+}
+
+impl Drop for AsyncSlotGuard {
+    fn drop(&mut self) {
+        self.0.take().iter().for_each(Waker::finish);
+    }
+}
+
 /// `Connection.AsyncCommandList` of all connections of a session, as far as they are this session's requests.
 #[derive(Default)]
 pub(crate) struct AsyncCommandList(Mutex<Table>);
@@ -338,61 +361,6 @@ impl AsyncCommandList {
     }
 }
 
-/// How many requests may wait, and how many bytes of them.
-pub(crate) struct PendingQuota {
-    requests: AtomicUsize,
-    bytes: AtomicUsize,
-    requests_max: usize,
-    bytes_max: usize,
-}
-
-impl PendingQuota {
-    pub(crate) const fn new(requests_max: usize, bytes_max: usize) -> Self {
-        Self { requests: AtomicUsize::new(0), bytes: AtomicUsize::new(0), requests_max, bytes_max }
-    }
-
-    /// Counts a request of so many bytes, if there may be one more.
-    pub(crate) fn try_acquire(self: &Arc<Self>, bytes: usize) -> Option<QuotaPermit> {
-        self.try_acquire_within(bytes, self.requests_max, self.bytes_max)
-    }
-
-    /// The same for one user, whose part of `all` is less where others leave less.
-    pub(crate) fn try_acquire_beside(self: &Arc<Self>, bytes: usize, all: &Self) -> Option<QuotaPermit> {
-        let most = |own: &AtomicUsize, of_all: &AtomicUsize, own_max, all_max| {
-            let others = of_all.load(Ordering::Relaxed).saturating_sub(own.load(Ordering::Relaxed));
-            most_of_user(own_max, all_max, others)
-        };
-        let requests_max = most(&self.requests, &all.requests, self.requests_max, all.requests_max);
-        let bytes_max = most(&self.bytes, &all.bytes, self.bytes_max, all.bytes_max);
-        self.try_acquire_within(bytes, requests_max, bytes_max)
-    }
-
-    fn try_acquire_within(
-        self: &Arc<Self>,
-        bytes: usize,
-        requests_max: usize,
-        bytes_max: usize,
-    ) -> Option<QuotaPermit> {
-        let permit = QuotaPermit { quota: Arc::clone(self), bytes };
-        let requests = self.requests.fetch_add(1, Ordering::Relaxed);
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        (requests < requests_max && before.saturating_add(bytes) <= bytes_max).then_some(permit)
-    }
-}
-
-/// A request that is counted, until this is dropped.
-pub(crate) struct QuotaPermit {
-    quota: Arc<PendingQuota>,
-    bytes: usize,
-}
-
-impl Drop for QuotaPermit {
-    fn drop(&mut self) {
-        self.quota.requests.fetch_sub(1, Ordering::Relaxed);
-        self.quota.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -474,17 +442,6 @@ pub(crate) mod tests {
                 assert_eq!(became.try_recv(), Ok(Ok(Some(Outcome::Granted))), "{early:?}, {wakes_first}");
             }
         }
-    }
-
-    #[test]
-    fn what_may_not_wait_is_not_counted() {
-        let quota = Arc::new(PendingQuota::new(2, 10));
-        let first = quota.try_acquire(5).unwrap();
-        assert!(quota.try_acquire(6).is_none(), "too many bytes");
-        let second = quota.try_acquire(5).unwrap();
-        assert!(quota.try_acquire(0).is_none(), "too many requests");
-        drop((first, second));
-        assert!(quota.try_acquire(10).is_some());
     }
 
     #[test]

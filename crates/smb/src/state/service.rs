@@ -5,7 +5,7 @@ use super::counters::Counters;
 use super::disconnected::CleanupQueue;
 use super::open::Open;
 use super::open::open_table::OpenTable;
-use super::pending::PendingQuota;
+use super::pending_quota::PendingQuota;
 use super::persistent::PersistentOpens;
 use super::session::Session;
 use super::session::channel::Channel;

@@ -1,7 +1,7 @@
 //! What each user has of what there may be only so much of in all: one may not have what the others need.
 
 use super::counters::{CountGuard, Counters, try_count, try_guard};
-use super::pending::PendingQuota;
+use super::pending_quota::PendingQuota;
 use crate::limits::{
     OPENS_MAX, OPENS_OF_USER_MAX, PIPES_MAX, PIPES_OF_USER_MAX, SESSIONS_MAX, SESSIONS_OF_USER_MAX,
     TREES_MAX, TREES_OF_USER_MAX, WAITING_BYTES_OF_USER_MAX, WAITING_OF_USER_MAX, most_of_user,

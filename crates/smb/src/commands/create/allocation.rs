@@ -1,6 +1,7 @@
 //! The room that a CREATE asks for (MS-SMB2 §3.3.5.9.2, MS-FSA §2.1.5.1.1).
 
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use smb_wire::contexts::AllocationSize;
 use smb_wire::create::{CreateAction, CreateRequest};
@@ -26,7 +27,7 @@ pub(crate) fn check_room(file: &File, more: u64) -> Result<(), CommandError> {
 /// Takes the room for a file that was made, or has been emptied, by an open: its attributes then, if that has changed anything.
 /// Where it cannot be, the client learns from the reply how much the file has.
 pub(super) fn preallocate(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     open: &Open,
     action: CreateAction,
@@ -42,10 +43,10 @@ pub(super) fn preallocate(
     };
     let preallocated = opened.and_then(|(opened, _)| {
         let opened = opened.into_owned().with_claim(Requester::Open(open.claim()));
-        opened.preallocate(size, Stability::Unstable, cx.pending)
+        opened.preallocate(size, Stability::Unstable, cx.message.pending)
     });
     let Ok(change) = preallocated else { return Ok(None) };
-    open.tell_modified(ChangeMask::SIZE);
+    open.notify_modified(ChangeMask::SIZE);
     Ok(Some(change.after))
 }
 

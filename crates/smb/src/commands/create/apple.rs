@@ -17,7 +17,7 @@ const MODEL: &str = "MacSamba";
 
 /// The answer to a query; none to what is no query. What it promises holds for the session from then on.
 pub(super) fn response(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     contexts: &CreateContexts<'_>,
     open: &Open,
 ) -> Option<(&'static [u8], Vec<u8>)> {

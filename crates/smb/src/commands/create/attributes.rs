@@ -7,7 +7,8 @@ use crate::metadata::file_info::{FileInfo, STORED, stored_flags};
 use crate::metadata::mode_descriptor::Classes;
 use crate::metadata::names::Naming;
 use crate::metadata::unix;
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use crate::state::tree::DiskShare;
 use smb_wire::contexts::SD_BUFFER;
@@ -65,7 +66,7 @@ pub(super) struct NewFileSecurity {
 
 /// What the descriptor of a new file in `dir` says (MS-SMB2 §2.2.13.2.2), or else the mode that comes with it.
 pub(super) fn security_of_new(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     (args, posix): (&CreateRequest<'_>, PosixOptions),
     disk: &DiskShare,
     dir: &File,
@@ -85,7 +86,7 @@ pub(super) fn security_of_new(
     let dir = dir.attrs(Blocking::Allowed)?;
     let caller = &disk.caller;
     let gid = if dir.mode & SET_GID != 0 { dir.gid } else { caller.gid };
-    let resolver = &*cx.service.resolver;
+    let resolver = &*cx.message.service.resolver;
     let classes = Classes::of(resolver, caller.uid, gid)?;
     if descriptor.owner.is_some_and(|owner| owner != classes.owner) {
         return Err(NtStatus::INVALID_OWNER.into());

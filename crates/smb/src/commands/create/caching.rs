@@ -17,39 +17,43 @@ use vfs::claims::{self, Caching, Granted, LeaseKind, LeaseRequest, OpenId};
 use vfs::{File, FileType};
 
 /// Whose leases this request's are; nobody's before there is a user.
-pub(crate) fn lease_owner(cx: &RequestContext<'_>) -> Option<LeaseOwner> {
-    let client_guid = cx.connection.negotiated()?.client_guid;
+pub(crate) fn lease_owner(cx: &RequestContext<'_, '_>) -> Option<LeaseOwner> {
+    let client_guid = cx.message.connection.negotiated()?.client_guid;
     let uid = cx.session().ok()?.identity()?.credential.uid;
     Some(LeaseOwner { client_guid, uid })
 }
 
 /// The lease that a request asks for.
-pub(super) fn lease_of(cx: &RequestContext<'_>, args: &CreateRequest<'_>) -> Option<Lease> {
+pub(super) fn lease_of(cx: &RequestContext<'_, '_>, args: &CreateRequest<'_>) -> Option<Lease> {
     if args.requested_oplock_level != OplockLevel::LEASE {
         return None;
     }
     let lease = Lease::from_bytes(args.contexts.find(Lease::NAME)?).ok()?;
     // The second version came with 3.0.
-    let has_second = cx.connection.negotiated()?.dialect != Dialect::SMB210;
+    let has_second = cx.message.connection.negotiated()?.dialect != Dialect::SMB210;
     (has_second || matches!(lease, Lease::V1(_))).then_some(lease)
 }
 
 /// Whether the client has said that it caches listings.
-fn has_directory_leasing(cx: &RequestContext<'_>) -> bool {
-    cx.connection
+fn has_directory_leasing(cx: &RequestContext<'_, '_>) -> bool {
+    cx.message
+        .connection
         .negotiated()
         .is_some_and(|negotiated| negotiated.capabilities.contains(Capabilities::DIRECTORY_LEASING))
 }
 
 /// The lease of a directory whose holder knows what this request and its open change of the listing.
-pub(super) fn parent_lease_of(cx: &RequestContext<'_>, args: &CreateRequest<'_>) -> Option<claims::LeaseKey> {
-    cx.service.leases.claim_key_of(lease_owner(cx)?, lease_of(cx, args)?.parent_lease_key()?)
+pub(super) fn parent_lease_of(
+    cx: &RequestContext<'_, '_>,
+    args: &CreateRequest<'_>,
+) -> Option<claims::LeaseKey> {
+    cx.message.service.leases.claim_key_of(lease_owner(cx)?, lease_of(cx, args)?.parent_lease_key()?)
 }
 
 /// Whether a request may make a file: not with the key of a lease that another one has (MS-SMB2 §3.3.5.9.8).
-pub(super) fn check_lease_key(cx: &RequestContext<'_>, args: &CreateRequest<'_>) -> Result<(), NtStatus> {
+pub(super) fn check_lease_key(cx: &RequestContext<'_, '_>, args: &CreateRequest<'_>) -> Result<(), NtStatus> {
     match (lease_of(cx, args), lease_owner(cx)) {
-        (Some(lease), Some(owner)) if cx.service.leases.is_used(owner, lease.lease_key()) => {
+        (Some(lease), Some(owner)) if cx.message.service.leases.is_used(owner, lease.lease_key()) => {
             Err(NtStatus::INVALID_PARAMETER)
         }
         _ => Ok(()),
@@ -79,7 +83,7 @@ pub(super) struct CachingGrant {
 impl CachingRequest {
     /// What `args` ask of a file of this type.
     pub(super) fn of(
-        cx: &RequestContext<'_>,
+        cx: &RequestContext<'_, '_>,
         args: &CreateRequest<'_>,
         disk: &DiskShare,
         (file, file_type): (&File, FileType),
@@ -99,7 +103,7 @@ impl CachingRequest {
                 _ => return Ok(Self::Nothing),
             };
             let named = (lease_context.lease_key(), matches!(lease_context, Lease::V2(_)));
-            let lease = cx.service.leases.acquire(owner, named, file, file.stream())?;
+            let lease = cx.message.service.leases.acquire(owner, named, file, file.stream())?;
             let LeaseKind::Shared { client, key } = lease.claim_kind() else { return Ok(Self::Nothing) };
             let name = CacheName::Lease { key: lease_context.lease_key(), has_epoch: lease.has_epoch() };
             let target = break_target(cx, disk, name, lease.confidentiality());
@@ -134,7 +138,7 @@ impl CachingRequest {
     /// What comes of it, now that the file is claimed: what its open keeps, and what the client is answered.
     pub(super) fn into_grant(
         self,
-        cx: &mut RequestContext<'_>,
+        cx: &mut RequestContext<'_, '_>,
         disk: &DiskShare,
         file_id: FileId,
         granted: &Granted,
@@ -149,7 +153,7 @@ impl CachingRequest {
                 let target = break_target(cx, disk, CacheName::Oplock(file_id), &Confidentiality::default());
                 let NewCache { open, reply } = disk.claim_holder.breaks.add(key, target);
                 drop(asking);
-                cx.reply_guards.push(reply);
+                cx.reply.guards.push(reply);
                 (
                     Some(OpenCaching::new(None, open)),
                     CachingGrant { level: level_of(granted.caching), lease: None },
@@ -157,7 +161,7 @@ impl CachingRequest {
             }
             Self::Lease(requested) => {
                 let RequestedLease { lease_context, lease, new: NewCache { open, reply }, .. } = *requested;
-                cx.reply_guards.push(reply);
+                cx.reply.guards.push(reply);
                 let lease_context = as_version(lease_context, lease.has_epoch());
                 let answer = CachingGrant {
                     level: OplockLevel::LEASE,
@@ -170,7 +174,7 @@ impl CachingRequest {
 }
 
 fn break_target(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     disk: &DiskShare,
     name: CacheName,
     confidentiality: &Confidentiality,
@@ -178,7 +182,7 @@ fn break_target(
     if cx.is_sealed || disk.must_seal {
         confidentiality.set();
     }
-    BreakTarget { name, confidentiality: confidentiality.clone(), connection: cx.connection.number }
+    BreakTarget { name, confidentiality: confidentiality.clone(), connection: cx.message.connection.number }
 }
 
 fn epoch_of(lease_context: &Lease) -> u16 {
@@ -190,7 +194,7 @@ fn epoch_of(lease_context: &Lease) -> u16 {
 
 /// What an open has that its client has come back for, over another tree connect and by another id.
 pub(super) fn reattach(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,
     (cached, open): (OpenCaching, OpenId),
     (file_id, lease_context): (FileId, Option<&Lease>),
@@ -204,7 +208,7 @@ pub(super) fn reattach(
     };
     let NewCache { open, reply } =
         disk.claim_holder.breaks.add(key, break_target(cx, disk, name, &confidentiality));
-    cx.reply_guards.push(reply);
+    cx.reply.guards.push(reply);
     cached.with_guard(open)
 }
 

@@ -3,9 +3,11 @@
 use super::caching::{self, CachingGrant, lease_owner};
 use crate::limits::{DURABLE_MS_DEFAULT, DURABLE_MS_MAX, PERSISTENT_MS_DEFAULT};
 use crate::metadata::names::{self, Naming, Part};
-use crate::request::context::{CommandError, RequestContext};
-use crate::state::open::open_table::{AppInstance, CreateReplay, Durable, TakeError};
-use crate::state::open::{Open, ReconnectUpdate};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
+use crate::state::open::Open;
+use crate::state::open::durability::{AppInstance, Durable, ReconnectUpdate};
+use crate::state::open::open_table::{CreateReplay, TakeError};
 use crate::state::persistent::{CreateParams, record};
 use crate::state::tree::DiskShare;
 use smb_wire::create::{CreateAction, CreateContexts, CreateRequest, OplockLevel, ShareAccess};
@@ -19,7 +21,7 @@ use smb_wire::types::Dialect;
 use smb_wire::{Decode, Encode, FileId, Guid, NtStatus};
 use std::sync::Arc;
 use vfs::claims::Caching;
-use vfs::{Caller, File, FileType};
+use vfs::{Caller, File, FileType, Wait};
 
 /// What of it a CREATE asks.
 #[derive(Clone, Copy, Debug)]
@@ -54,12 +56,12 @@ pub(super) struct DurableGrant {
 
 impl ReconnectTarget {
     /// The same of an open that its client knows by its `CreateGuid` alone (MS-SMB2 §3.3.5.9.12).
-    fn by_create_guid(self, cx: &RequestContext<'_>) -> Self {
+    fn by_create_guid(self, cx: &RequestContext<'_, '_>) -> Self {
         let by_guid = || {
             let guid = self.create_guid.filter(|_| self.is_persistent)?;
-            cx.service.open_table.find_by_guid(lease_owner(cx)?, guid)
+            cx.message.service.open_table.find_by_guid(lease_owner(cx)?, guid)
         };
-        let is_known = || cx.service.open_table.is_disconnected(self.persistent);
+        let is_known = || cx.message.service.open_table.is_disconnected(self.persistent);
         let persistent = if is_known() { self.persistent } else { by_guid().unwrap_or(self.persistent) };
         Self { persistent, ..self }
     }
@@ -67,8 +69,9 @@ impl ReconnectTarget {
 
 impl DurableContext {
     /// What the contexts of a request ask together. Those of the second version are of SMB 3.
-    pub(super) fn of(cx: &RequestContext<'_>, contexts: &CreateContexts<'_>) -> Result<Self, NtStatus> {
-        let has_v2 = cx.connection.negotiated().is_some_and(|agreed| agreed.dialect != Dialect::SMB210);
+    pub(super) fn of(cx: &RequestContext<'_, '_>, contexts: &CreateContexts<'_>) -> Result<Self, NtStatus> {
+        let has_v2 =
+            cx.message.connection.negotiated().is_some_and(|agreed| agreed.dialect != Dialect::SMB210);
         let of_v2 = |name| contexts.find(name).filter(|_| has_v2);
         let v1 = contexts.find(DurableRequest::NAME);
         let reconnect = contexts.find(DurableReconnect::NAME);
@@ -94,8 +97,8 @@ impl DurableContext {
     }
 
     /// The id of a new open. The persistent half of one that a client may come back for is drawn, so that nobody else can name it.
-    pub(super) fn new_id(&self, cx: &RequestContext<'_>) -> FileId {
-        let volatile = cx.service.counters.next_id();
+    pub(super) fn new_id(&self, cx: &RequestContext<'_, '_>) -> FileId {
+        let volatile = cx.message.service.counters.next_id();
         let persistent = match self {
             Self::Nothing | Self::Reconnect(_) => volatile,
             Self::V1 | Self::V2(_) => random_id(cx),
@@ -106,7 +109,7 @@ impl DurableContext {
     /// Makes an open durable that was asked to be and keeps its handle cached, or persistent that was asked to be that.
     pub(super) fn grant(
         &self,
-        cx: &RequestContext<'_>,
+        cx: &RequestContext<'_, '_>,
         args: &CreateRequest<'_>,
         open: &Open,
         granting: DurableGrant,
@@ -154,12 +157,12 @@ impl DurableContext {
 
 /// Has an open outlive the service; `None` where there are too many, or its record cannot be written.
 fn make_persistent(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     open: &Open,
     durable: Durable,
     (share_access, granting): (ShareAccess, DurableGrant),
 ) -> Option<()> {
-    let opens = cx.service.persistent.as_ref()?;
+    let opens = cx.message.service.persistent.as_ref()?;
     let Durable { owner, create_guid, timeout_ms, .. } = durable;
     let created = CreateParams {
         uid: owner.uid,
@@ -184,7 +187,7 @@ fn make_persistent(
 /// The application that a CREATE of `file` is for. What it had open of the file at another client, which has failed, is closed
 /// (MS-SMB2 §3.3.5.9.13). Whoever is not its user closes nothing, though anybody may know its id.
 pub(super) fn close_failed_over(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     context: &DurableContext,
     file: &File,
@@ -204,7 +207,7 @@ pub(super) fn close_failed_over(
             && open.file.volume().id() == file.volume().id()
             && open.file.key() == file.key()
     };
-    let previous = cx.service.find_opens(is_before);
+    let previous = cx.message.service.find_opens(is_before);
     let is_later = |open: &Arc<Open>| {
         let other = open.app_instance().map(|other| other.version).unwrap_or_default();
         version.is_some() && other != (0, 0) && other >= app_instance.version
@@ -212,16 +215,16 @@ pub(super) fn close_failed_over(
     if previous.iter().any(is_later) {
         return Err(NtStatus::FILE_FORCED_CLOSED);
     }
-    previous.iter().for_each(|open| cx.service.close(open));
-    cx.service.open_table.close_expired(is_before);
+    previous.iter().for_each(|open| cx.message.service.close(open));
+    cx.message.service.open_table.close_expired(is_before);
     Ok(Some(app_instance))
 }
 
 /// A number that is no reserved one.
-fn random_id(cx: &RequestContext<'_>) -> u64 {
+fn random_id(cx: &RequestContext<'_, '_>) -> u64 {
     loop {
         let mut bytes = [0; 8];
-        (cx.service.random)(&mut bytes);
+        (cx.message.service.random)(&mut bytes);
         let drawn = u64::from_le_bytes(bytes);
         if !matches!(drawn, 0 | u64::MAX) {
             return drawn;
@@ -244,21 +247,21 @@ pub(super) struct ExistingOpen {
 
 /// What came of this CREATE, if it was done before (MS-SMB2 §3.3.5.9.10). Otherwise it is known from now on.
 pub(super) fn find_replayed(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     disk: &Arc<DiskShare>,
     context: &DurableContext,
 ) -> Result<Option<ExistingOpen>, CommandError> {
     let DurableContext::V2(DurableRequestV2 { create_guid, .. }) = *context else { return Ok(None) };
-    if cx.create_registration.is_some() {
+    if cx.wait.create_registration.is_some() {
         // It has waited.
         return Ok(None);
     }
     let owner = lease_owner(cx).ok_or(NtStatus::ACCESS_DENIED)?;
     let is_replay = cx.header.flags.contains(Flags::REPLAY_OPERATION);
-    let open = match cx.service.open_table.register_create(owner, create_guid, is_replay)? {
+    let open = match cx.message.service.open_table.register_create(owner, create_guid, is_replay)? {
         CreateReplay::New(creation) => {
-            cx.create_registration = Some(creation);
+            cx.wait.create_registration = Some(creation);
             return Ok(None);
         }
         CreateReplay::Existing(open) => open,
@@ -297,12 +300,12 @@ pub(super) fn find_replayed(
 }
 
 /// An open with what its CREATE has done. What that has changed may still be on its way to the disk.
-fn with_original_action(cx: &mut RequestContext<'_>, existing: ExistingOpen) -> ExistingOpen {
+fn with_original_action(cx: &mut RequestContext<'_, '_>, existing: ExistingOpen) -> ExistingOpen {
     let Some(action) = existing.open.create_identity().map(|origin| origin.action) else { return existing };
     if action != CreateAction::OPENED {
-        existing.open.file.require_stable(cx.pending);
+        existing.open.file.require_stable(cx.message.pending);
         if let Some((dir, _)) = &existing.open.entry_path().entry {
-            dir.require_stable(cx.pending);
+            dir.require_stable(cx.message.pending);
         }
     }
     ExistingOpen { action, ..existing }
@@ -310,7 +313,7 @@ fn with_original_action(cx: &mut RequestContext<'_>, existing: ExistingOpen) -> 
 
 /// Gives a client the open back that it lost with its connection (MS-SMB2 §3.3.5.9.7, §3.3.5.9.12).
 pub(super) fn reconnect(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     disk: &Arc<DiskShare>,
     target: ReconnectTarget,
@@ -319,12 +322,13 @@ pub(super) fn reconnect(
     let lease = args.contexts.find(Lease::NAME).map(decoded::<Lease>).transpose()?;
     let target = target.by_create_guid(cx);
     let mut open = take_disconnected(cx, args, disk, (target, lease.as_ref()))?;
-    let volatile = cx.service.counters.next_id();
+    let volatile = cx.message.service.counters.next_id();
     let id = FileId { volatile, ..open.id };
     let cached = open.take_caching();
     let cached =
         cached.map(|cached| caching::reattach(cx, disk, (cached, open.claim()), (id, lease.as_ref())));
-    let reconnected = ReconnectUpdate { volatile, channel_sequence: cx.header.channel_sequence(), cached };
+    let reconnected =
+        ReconnectUpdate { volatile, channel_sequence: cx.header.channel_sequence(), caching: cached };
     let Some(granted) = open.reconnect(disk, reconnected) else {
         open.close();
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND.into());
@@ -333,9 +337,9 @@ pub(super) fn reconnect(
     if let Some(origin) = open.create_identity() {
         origin.set_open(&open);
     }
-    if let Err(status) = cx.session()?.add_open(&cx.service.counters, cx.header.tree_id(), &open) {
+    if let Err(status) = cx.session()?.add_open(&cx.message.service.counters, cx.header.tree_id(), &open) {
         // It goes on waiting, or is closed.
-        _ = cx.service.open_table.add_disconnected(open).inspect_err(|open| open.close());
+        _ = cx.message.service.open_table.add_disconnected(open).inspect_err(|open| open.close());
         return Err(status.into());
     }
     let caching = caching::regrant(lease.as_ref(), &granted);
@@ -345,16 +349,18 @@ pub(super) fn reconnect(
 /// Takes the open that a client wants from those without a session. One that still has a session which its client has left is waited
 /// for: clients come back sooner than a server has learnt that they were gone.
 fn take_disconnected(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     disk: &DiskShare,
     (target, lease): (ReconnectTarget, Option<&Lease>),
 ) -> Result<Open, CommandError> {
     let check = |open: &Open| check_reconnect(cx, args, (disk, open), (target, lease));
     let take = || {
-        cx.service.open_table.take_disconnected(target.persistent, check).map_err(|taking| match taking {
-            TakeError::Refused(status) => CommandError::Status(status),
-            TakeError::Busy => CommandError::Delayed,
+        cx.message.service.open_table.take_disconnected(target.persistent, check).map_err(|taking| {
+            match taking {
+                TakeError::Refused(status) => CommandError::Status(status),
+                TakeError::Busy => CommandError::Wait(Wait::Recall),
+            }
         })
     };
     let opened = take();
@@ -364,16 +370,16 @@ fn take_disconnected(
         return opened;
     };
     // An open with an oplock may be wanted under another ClientGuid: smb2.durable-open.reopen2 draws one for each connection.
-    if cx.service.is_abandoned_open(owner.uid, target.persistent, |open| check(open).is_ok()) {
-        return Err(CommandError::Delayed);
+    if cx.message.service.is_abandoned_open(owner.uid, target.persistent, |open| check(open).is_ok()) {
+        return Err(CommandError::Wait(Wait::Recall));
     }
-    cx.service.wait_for_cleanup(owner.uid);
+    cx.message.service.wait_for_cleanup(owner.uid);
     take()
 }
 
 /// Whether an open is the one that a client wants, and the client's.
 fn check_reconnect(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     (disk, open): (&DiskShare, &Open),
     (target, lease): (ReconnectTarget, Option<&Lease>),

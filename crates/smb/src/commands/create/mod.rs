@@ -16,12 +16,12 @@ use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::{self, Naming, Part};
 use crate::metadata::rights::{claimed_by, data_access, mode_of, of_attrs, of_list, without_generic};
 use crate::pipes;
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::{CommandError, CommandResult};
 use crate::request::payload;
 use crate::state::open::{EntryPath, NewOpen, Open};
 use crate::state::pending::Interim;
 use crate::state::tree::{DiskShare, Share};
-use crate::status::of_conflict;
 use attributes::NewFileSecurity;
 use caching::{CachingGrant, CachingRequest};
 use contexts::ResponseContexts;
@@ -71,7 +71,7 @@ struct ResolvedFile {
 }
 
 /// MS-SMB2 §3.3.5.9.
-pub(crate) fn create(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn create(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let mut args: CreateRequest<'_> = RequestContext::decode(request)?;
     let disk = match &cx.tree()?.share {
         Share::Disk(disk) => Arc::clone(disk),
@@ -80,7 +80,7 @@ pub(crate) fn create(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer
             return pipes::create(cx, &args, unrestricted_access(&args), w);
         }
     };
-    cx.stats.target = Some(Arc::clone(&disk));
+    cx.message.stats.target = Some(Arc::clone(&disk));
     let asked = DurableContext::of(cx, &args.contexts)?;
     let existing = match asked {
         // Of everything else that such a request says nothing counts.
@@ -104,7 +104,7 @@ pub(crate) fn create(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer
     }
     if !must_exist(&args) && disk.export.volume.claims().is_in_grace() {
         // What is made now could not be opened.
-        return Err(CommandError::Delayed);
+        return Err(CommandError::Wait(Wait::Recall));
     }
     let mut has_deleted = false;
     for _ in 0..CREATE_TRIES {
@@ -127,13 +127,13 @@ pub(crate) fn create(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer
             }
             extra => extra?,
         };
-        if let Some(creation) = cx.create_registration.take() {
+        if let Some(creation) = cx.wait.create_registration.take() {
             creation.complete(&open, action);
         }
-        cx.stats.count_listed(Transferred { read: 0, written: payload::stored_bytes(&args) });
+        cx.message.stats.count_listed(Transferred { read: 0, written: payload::stored_bytes(&args) });
         return write_reply(cx, (&args, &asked), CreatedOpen { open, attrs, action, caching }, w);
     }
-    Err(CommandError::Delayed)
+    Err(CommandError::Wait(Wait::Recall))
 }
 
 /// An open as its client is told of it.
@@ -145,13 +145,13 @@ struct CreatedOpen {
 }
 
 fn write_reply(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     (args, asked): (&CreateRequest<'_>, &DurableContext),
     created: CreatedOpen,
     w: &mut Writer<'_>,
 ) -> CommandResult {
     let CreatedOpen { open, attrs, action, caching } = created;
-    (cx.file, cx.attrs_at_open) = (Some(open.id), Some(attrs));
+    (cx.related.file_id, cx.related.attrs_at_open) = (Some(open.id), Some(attrs));
     let file_info = open.file_info(&attrs)?;
     let flags = if file_info.reparse_tag.is_some() && !open.is_dir() {
         CreateResponseFlags::REPARSEPOINT
@@ -183,20 +183,20 @@ fn write_reply(
         file_id: open.id,
         contexts: answers.to_wire(),
     };
-    cx.reply(w, &response)
+    cx.respond(w, &response)
 }
 
 /// What is at `path`, made where the request says so.
 fn resolve(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     (args, posix): (&CreateRequest<'_>, PosixOptions),
     disk: &Arc<DiskShare>,
     path: &[Vec<u8>],
     part: &Part,
 ) -> Result<ResolvedFile, CommandError> {
     let is_dir = args.create_options.contains(CreateOptions::DIRECTORY_FILE);
-    let making = (!must_exist(args)).then_some(cx.service);
-    match (resolve::resolve_path(disk, path, posix.naming(), cx.path_cache, making)?, part) {
+    let making = (!must_exist(args)).then_some(cx.message.service);
+    match (resolve::resolve_path(disk, path, posix.naming(), cx.message.path_cache, making)?, part) {
         (target, Part::Stream(name)) => streams::resolve(cx, args, disk, target, name),
         // Whoever says that the data are meant wants no directory.
         (_, Part::Data) if is_dir => Err(NtStatus::NOT_A_DIRECTORY.into()),
@@ -379,7 +379,7 @@ fn may_list(dir: &File, caller: &Caller) -> FsResult<bool> {
 
 /// A file or directory that is made (MS-FSA §2.1.5.1.1).
 fn create_new(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     (args, posix): (&CreateRequest<'_>, PosixOptions),
     disk: &DiskShare,
     entry_path: EntryPath,
@@ -402,16 +402,22 @@ fn create_new(
     let mut caller = disk.caller.clone();
     caller.listing = caching::parent_lease_of(cx, args);
     let created = if is_dir {
-        dir.make_dir_listed(&caller, name, &set, acl.as_ref(), cx.pending)
+        dir.make_dir_listed(&caller, name, &set, acl.as_ref(), cx.message.pending)
     } else {
-        dir.create_listed(&caller, name, Disposition::CreateNew, &set, acl.as_ref(), cx.pending)
+        dir.create_listed(&caller, name, Disposition::CreateNew, &set, acl.as_ref(), cx.message.pending)
     };
     let created = created.map_err(|error| match error {
         // Whoever may not add names learns it as from Windows.
         FsError::ReadOnly => CommandError::Status(NtStatus::ACCESS_DENIED),
         error => error.into(),
     })?;
-    let attrs = match attributes::apply_to_new(&created.file, created.attrs, &disk.caller, args, cx.pending) {
+    let attrs = match attributes::apply_to_new(
+        &created.file,
+        created.attrs,
+        &disk.caller,
+        args,
+        cx.message.pending,
+    ) {
         Ok(attrs) => attrs,
         Err(refused) => {
             // Attributes that were set before the refusal have changed it. A file that somebody has written to stays.
@@ -431,7 +437,7 @@ fn create_new(
 
 /// Removes a file that was made for something that it cannot have. It stays where somebody else has found a use for it.
 fn undo_create(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     disk: &DiskShare,
     entry_path: &EntryPath,
@@ -440,12 +446,12 @@ fn undo_create(
     let Some((dir, name)) = &entry_path.entry else { return };
     let mut caller = disk.caller.clone();
     caller.listing = caching::parent_lease_of(cx, args);
-    _ = dir.remove_as_seen(&caller, name, seen, cx.pending);
+    _ = dir.remove_as_seen(&caller, name, seen, cx.message.pending);
 }
 
 /// Claims the file and keeps it open, empty if it is overwritten.
 fn open_and_claim(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     (args, asked): (&CreateRequest<'_>, &DurableContext),
     disk: &Arc<DiskShare>,
     resolved: ResolvedFile,
@@ -462,7 +468,7 @@ fn open_and_claim(
     }
     let opened = open_data(disk, (&file, &attrs), granted, action)?;
     let app_instance = durable::close_failed_over(cx, args, asked, &file)?;
-    let listing = caching::parent_lease_of(cx, args);
+    let parent_lease = caching::parent_lease_of(cx, args);
     let caching_request = CachingRequest::of(cx, args, disk, (&file, attrs.file_type))?;
     let request = claim_request(disk, &file, (args, granted), truncates, &caching_request);
     let granted_claim = claim(cx, disk, &file, request).inspect_err(|stop| {
@@ -473,7 +479,7 @@ fn open_and_claim(
     let claim_open = granted_claim.open.ok_or(NtStatus::INTERNAL_ERROR)?;
     let granting = DurableGrant { caching: granted_claim.caching, want: caching_request.want(), action };
     let id = asked.new_id(cx);
-    let (cached, answer) = caching_request.into_grant(cx, disk, id, &granted_claim);
+    let (caching, answer) = caching_request.into_grant(cx, disk, id, &granted_claim);
     let open = Open::new(NewOpen {
         id,
         disk: Arc::clone(disk),
@@ -487,8 +493,8 @@ fn open_and_claim(
         claim: claim_open,
         entry_path,
         channel_sequence: cx.header.channel_sequence(),
-        cached,
-        listing,
+        caching,
+        parent_lease,
     });
     let attrs = finish_claimed(cx, args, &open, &granting)?.unwrap_or(attrs);
     if let Some(app_instance) = app_instance {
@@ -496,7 +502,9 @@ fn open_and_claim(
     }
     asked.grant(cx, args, &open, granting);
     let open = Arc::new(open);
-    cx.session()?.add_open(&cx.service.counters, cx.header.tree_id(), &open).inspect_err(|_| open.close())?;
+    cx.session()?
+        .add_open(&cx.message.service.counters, cx.header.tree_id(), &open)
+        .inspect_err(|_| open.close())?;
     if deletes {
         // Not before it is the client's: nothing goes with a CREATE that is refused.
         open.delete_on_close();
@@ -511,7 +519,7 @@ fn truncates(action: CreateAction) -> bool {
 
 /// Does what was asked for with an open once the file is claimed; what the file is then, if that may be other than before.
 fn finish_claimed(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     open: &Open,
     granting: &DurableGrant,
@@ -554,7 +562,11 @@ fn claim_request(
 }
 
 /// Asks who may have written to a file without saying so: the reply tells of its size and times, also of what is not opened to be read.
-fn recall_writers(cx: &mut RequestContext<'_>, disk: &DiskShare, file: &File) -> Result<(), CommandError> {
+fn recall_writers(
+    cx: &mut RequestContext<'_, '_>,
+    disk: &DiskShare,
+    file: &File,
+) -> Result<(), CommandError> {
     let by = disk.caller.by;
     match file.recall_writers(by) {
         Err(FsError::Wait(Wait::Recall)) => {}
@@ -564,7 +576,7 @@ fn recall_writers(cx: &mut RequestContext<'_>, disk: &DiskShare, file: &File) ->
     let io = Io { by, stream: file.stream(), kind: IoKind::ReadAttrs, span: Span::ALL, waits: true };
     match file.claim(&Request::Io(io)) {
         Verdict::Wait(ticket) => Err(cx.wait_for_claim(disk, file, ticket, &waker)),
-        Verdict::Granted(_) | Verdict::Refused(_) => Err(CommandError::Delayed),
+        Verdict::Granted(_) | Verdict::Refused(_) => Err(CommandError::Wait(Wait::Recall)),
     }
 }
 
@@ -588,7 +600,7 @@ fn open_data(
 
 /// Checks that there is room for what a file is to have instead, and asks those who cache streams that go with what it has.
 fn prepare_overwrite(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     disk: &DiskShare,
     (file, attrs): (&File, &Attrs),
@@ -609,20 +621,20 @@ fn removes_streams(file: &File, naming: Naming) -> bool {
 
 /// Empties the file of an open that replaces it, and ends the right to write it that was claimed for that: its attributes then.
 fn overwrite(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     open: &Open,
 ) -> Result<Attrs, CommandError> {
     let (file, caller) = (&open.file, &open.disk.caller);
     let (writing, _) = file.open(caller, Access::WRITE, Blocking::Allowed)?;
     let by = Requester::Open(open.claim());
-    let mut attrs = writing.into_owned().with_claim(by).replace(caller, cx.pending)?.after;
+    let mut attrs = writing.into_owned().with_claim(by).replace(caller, cx.message.pending)?.after;
     if removes_streams(file, open.naming) {
         streams::notify_removal(file, by)?;
-        file.remove_streams(caller, cx.pending)?;
-        attrs = attributes::apply_to_overwritten(open, attrs, args, cx.pending)?;
+        file.remove_streams(caller, cx.message.pending)?;
+        attrs = attributes::apply_to_overwritten(open, attrs, args, cx.message.pending)?;
     }
-    open.tell_modified(ChangeMask::SIZE | ChangeMask::MODIFIED | ChangeMask::ATTRIBUTES);
+    open.notify_modified(ChangeMask::SIZE | ChangeMask::MODIFIED | ChangeMask::ATTRIBUTES);
     let access = claimed_by(caller, open.granted, args.share_access);
     file.claim(&Request::Downgrade { open: open.claim(), access });
     Ok(attrs)
@@ -630,7 +642,7 @@ fn overwrite(
 
 /// Claims the file, once those have answered who have to give up something first.
 fn claim(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,
     file: &File,
     request: OpenRequest,
@@ -645,9 +657,7 @@ fn claim(
     }
     match verdict {
         Verdict::Granted(granted) => Ok(granted),
-        Verdict::Refused(conflict) => {
-            Err(of_conflict(conflict).map_or(CommandError::Delayed, CommandError::Status))
-        }
-        Verdict::Wait(_) => Err(CommandError::Delayed),
+        Verdict::Refused(conflict) => Err(conflict.into()),
+        Verdict::Wait(_) => Err(CommandError::Wait(Wait::Recall)),
     }
 }

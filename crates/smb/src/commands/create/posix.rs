@@ -3,7 +3,8 @@
 use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::Naming;
 use crate::metadata::unix::{link_target, unix_of};
-use crate::request::context::{CommandResult, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandResult;
 use crate::state::open::Open;
 use crate::state::tree::DiskShare;
 use smb_wire::create::CreateContexts;
@@ -29,8 +30,8 @@ pub(super) enum PosixOptions {
 
 impl PosixOptions {
     /// What the contexts of a request ask. Where the extensions were not agreed on, theirs is like any that nobody knows.
-    pub(super) fn of(cx: &RequestContext<'_>, contexts: &CreateContexts<'_>) -> Result<Self, NtStatus> {
-        if !cx.connection.negotiated().is_some_and(|agreed| agreed.posix) {
+    pub(super) fn of(cx: &RequestContext<'_, '_>, contexts: &CreateContexts<'_>) -> Result<Self, NtStatus> {
+        if !cx.message.connection.negotiated().is_some_and(|agreed| agreed.posix) {
             return Ok(Self::Windows);
         }
         let mut requested = contexts.0.iter().filter(|context| context.name == NAME);
@@ -61,7 +62,7 @@ impl PosixOptions {
 
 /// What is answered to the context.
 pub(super) fn response(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     requested: &CreateContexts<'_>,
     open: &Open,
     (attrs, file_info): (&Attrs, &FileInfo),

@@ -2,7 +2,7 @@
 
 use crate::metadata::names::Naming;
 use crate::metadata::names::locks::NameLock;
-use crate::request::context::CommandError;
+use crate::request::outcome::CommandError;
 use crate::request::path_lookup::{PathCache, find_name, lock_name, path_error};
 use crate::state::open::EntryPath;
 use crate::state::service::Service;

@@ -9,7 +9,8 @@ use super::{
 use crate::metadata::names::locks::NameLock;
 use crate::metadata::names::{Naming, folded, stream_to_wire};
 use crate::metadata::rights::without_generic;
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::EntryPath;
 use crate::state::pending::Interim;
 use crate::state::service::Service;
@@ -19,11 +20,11 @@ use smb_wire::create::{CreateAction, CreateOptions, CreateRequest};
 use smb_wire::types::AccessMask;
 use vfs::claims::{Conflict, Io, IoKind, Request, Requester, Span, Verdict};
 use vfs::volume::change_notify::ChangeMask;
-use vfs::{Blocking, File, FileType, FsError, FsResult};
+use vfs::{Blocking, File, FileType, FsError, FsResult, Wait};
 
 /// The stream `name` of what is at `target`, made where the request says so. Unix knows no streams.
 pub(super) fn resolve(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     args: &CreateRequest<'_>,
     disk: &DiskShare,
     target: PathTarget<'_>,
@@ -32,7 +33,7 @@ pub(super) fn resolve(
     if args.create_options.contains(CreateOptions::DIRECTORY_FILE) {
         return Err(NtStatus::NOT_A_DIRECTORY.into());
     }
-    let service = cx.service;
+    let service = cx.message.service;
     let (entry_path, file, granted, new, base_type, _lock) = match target {
         PathTarget::Found { entry_path, file, attrs } => {
             let base_type = attrs.file_type;
@@ -70,9 +71,9 @@ pub(super) fn resolve(
             (entry_path, file, unrestricted_access(args), Some(attrs), base_type, lock)
         }
     };
-    let stream = match file.make_stream(&disk.caller, name, cx.pending) {
+    let stream = match file.make_stream(&disk.caller, name, cx.message.pending) {
         // Somebody else was faster.
-        Err(FsError::Exists) if !must_create(args) => return Err(CommandError::Delayed),
+        Err(FsError::Exists) if !must_create(args) => return Err(CommandError::Wait(Wait::Recall)),
         created => {
             if let (Err(_), Some(seen)) = (&created, &new) {
                 undo_create(cx, args, disk, &entry_path, seen);
@@ -80,7 +81,7 @@ pub(super) fn resolve(
             created?
         }
     };
-    entry_path.tell_modified(ChangeMask::MODIFIED, caching::parent_lease_of(cx, args));
+    entry_path.notify_modified(ChangeMask::MODIFIED, caching::parent_lease_of(cx, args));
     let attrs = stream.attrs(Blocking::Allowed)?;
     let (naming, action) = (Naming::Windows, CreateAction::CREATED);
     Ok(ResolvedFile { entry_path, file: stream, attrs, base_type, naming, granted, action })
@@ -93,7 +94,7 @@ pub(crate) fn lock<'l>(service: &'l Service, file: &File, name: &[u8]) -> NameLo
 
 /// Asks who caches streams of a file that is about to be emptied, and waits for that: what was written to them is lost otherwise.
 pub(super) fn recall_stream_caches(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     disk: &DiskShare,
     file: &File,
 ) -> Result<(), CommandError> {

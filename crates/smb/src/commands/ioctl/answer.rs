@@ -1,6 +1,6 @@
 //! What is answered to a control code, and how much of it there is room for.
 
-use crate::request::context::CommandError;
+use crate::request::outcome::CommandError;
 use smb_wire::ioctl::IoctlRequest;
 use smb_wire::{Encode, NtStatus};
 

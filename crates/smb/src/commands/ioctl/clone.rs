@@ -2,7 +2,8 @@
 
 use super::answer::FsctlReply;
 use super::copy::{source, wait_for_copy};
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use smb_wire::copy::{DuplicateExtents, DuplicateExtentsEx};
 use smb_wire::types::AccessMask;
@@ -13,7 +14,7 @@ use vfs::{Access, Blocking, FsError, Span, Stability, Wait};
 
 /// FSCTL_DUPLICATE_EXTENTS_TO_FILE_EX. All or nothing, as is asked for by its only flag, is what every clone is.
 pub(super) fn duplicate_ex(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     target: &Arc<Open>,
     input: &[u8],
 ) -> Result<FsctlReply, CommandError> {
@@ -22,7 +23,7 @@ pub(super) fn duplicate_ex(
 
 /// FSCTL_DUPLICATE_EXTENTS_TO_FILE.
 pub(super) fn duplicate(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     target: &Arc<Open>,
     input: &[u8],
 ) -> Result<FsctlReply, CommandError> {
@@ -30,7 +31,7 @@ pub(super) fn duplicate(
 }
 
 fn clone(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     target: &Arc<Open>,
     request: &DuplicateExtents,
 ) -> Result<FsctlReply, CommandError> {
@@ -44,7 +45,7 @@ fn clone(
     if [span.source, span.target].iter().any(|at| !at.is_multiple_of(block)) {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
-    let sides = CopyAdmission::new(from, to, cx.client_address);
+    let sides = CopyAdmission::new(from, to, cx.message.client_address);
     if sides.is_between_volumes() && sides.is_limited() {
         // What is shared is not read and not written, so that nothing could be paid for it.
         return Err(NtStatus::NOT_SAME_DEVICE.into());
@@ -60,9 +61,9 @@ fn clone(
         return Err(NtStatus::NOT_SUPPORTED.into());
     }
     let stability = if target.writes_through() { Stability::Data } else { Stability::Unstable };
-    match from.clone_to(to, &span, stability, cx.pending) {
+    match from.clone_to(to, &span, stability, cx.message.pending) {
         Ok(change) => {
-            target.restore_modified(&change, cx.pending)?;
+            target.restore_modified(&change, cx.message.pending)?;
             target.notify_written(&change);
             Ok(FsctlReply::NOTHING)
         }

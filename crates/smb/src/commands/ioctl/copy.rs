@@ -2,9 +2,10 @@
 
 use super::answer::{FsctlReply, output_room};
 use crate::limits::{COPY_BYTES_MAX, COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX, COPY_PAID_BYTES_MAX};
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
 use crate::request::copying::CopyProgress;
 use crate::request::export_access::request_origin;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use crate::status::of_fs_error;
 use smb_wire::copy::{CopyChunk, CopyChunkCopy, CopyChunkResponse, ResumeKey, ResumeKeyResponse};
@@ -44,9 +45,10 @@ fn id_of(key: ResumeKey) -> Option<FileId> {
 }
 
 /// Another file that the session has open, in a share that is still served, by a message that has the protection that share asks for.
-pub(super) fn source(cx: &RequestContext<'_>, id: FileId) -> Result<Option<Arc<Open>>, CommandError> {
+pub(super) fn source(cx: &RequestContext<'_, '_>, id: FileId) -> Result<Option<Arc<Open>>, CommandError> {
     let open = cx.session()?.open(id);
-    let Some(open) = open.filter(|open| open.disk.is_current(cx.namespace, request_origin(cx))) else {
+    let Some(open) = open.filter(|open| open.disk.is_current(cx.message.namespace, request_origin(cx)))
+    else {
         return Ok(None);
     };
     cx.check_sealed(&open.disk)?;
@@ -55,7 +57,7 @@ pub(super) fn source(cx: &RequestContext<'_>, id: FileId) -> Result<Option<Arc<O
 
 /// MS-SMB2 §3.3.5.15.5.
 pub(super) fn resume_key(
-    _: &RequestContext<'_>,
+    _: &RequestContext<'_, '_>,
     open: &Open,
     args: &IoctlRequest<'_>,
 ) -> Result<FsctlReply, CommandError> {
@@ -65,7 +67,7 @@ pub(super) fn resume_key(
 
 /// MS-SMB2 §3.3.5.15.6, to a file from one whose key is given.
 pub(super) fn copy_chunks(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     target: &Arc<Open>,
     args: &IoctlRequest<'_>,
 ) -> Result<FsctlReply, CommandError> {
@@ -84,20 +86,20 @@ pub(super) fn copy_chunks(
     if args.ctl_code == CtlCode::SRV_COPYCHUNK {
         target.check(AccessMask::READ_DATA)?;
     }
-    let admission = CopyAdmission::new(from, to, cx.client_address);
+    let admission = CopyAdmission::new(from, to, cx.message.client_address);
     let mut progress =
-        cx.copy_progress.take().unwrap_or_else(|| Box::new(CopyProgress::new(admission.is_limited())));
+        cx.wait.copy_progress.take().unwrap_or_else(|| Box::new(CopyProgress::new(admission.is_limited())));
     let copied = copy_parts(cx, &mut progress, (&source, target), (&admission, &request.chunks));
     let done = progress.done;
     match copied {
         // It goes on where it is.
-        Err(CommandError::Later | CommandError::WouldBlock) => {
-            cx.copy_progress = Some(progress);
+        Err(CommandError::Wait(Wait::Event) | CommandError::Wait(Wait::Storage)) => {
+            cx.wait.copy_progress = Some(progress);
             return copied.map(|()| FsctlReply::NOTHING);
         }
         // Nothing is done yet: the first chunk waits, and all are copied then.
-        Err(CommandError::Delayed) if done == CopyChunkResponse::default() => {
-            let first = request.chunks.first().map(span_of).ok_or(CommandError::Delayed)?;
+        Err(CommandError::Wait(Wait::Recall)) if done == CopyChunkResponse::default() => {
+            let first = request.chunks.first().map(span_of).ok_or(CommandError::Wait(Wait::Recall))?;
             return Err(wait_for_copy(cx, &source, target, &first));
         }
         _ => {}
@@ -105,14 +107,16 @@ pub(super) fn copy_chunks(
     if let Some(change) = progress.change {
         to.schedule_sync(
             if target.writes_through() { Stability::Data } else { Stability::Unstable },
-            cx.pending,
+            cx.message.pending,
         );
         target.notify_written(&change);
-        target.restore_modified(&change, cx.pending)?;
+        target.restore_modified(&change, cx.message.pending)?;
     }
     match copied {
         Ok(()) => Ok(copy_reply(NtStatus::SUCCESS, &done)),
-        Err(CommandError::Delayed) => Ok(copy_reply(of_fs_error(FsError::Wait(Wait::Recall)), &done)),
+        Err(CommandError::Wait(Wait::Recall)) => {
+            Ok(copy_reply(of_fs_error(FsError::Wait(Wait::Recall)), &done))
+        }
         Err(CommandError::Status(status)) => Ok(copy_reply(status, &done)),
         Err(stop) => Err(stop),
     }
@@ -122,7 +126,7 @@ impl CopyProgress {
     /// Pays for a part at both volumes, each of which may have the request wait for its turn.
     fn acquire_permits(
         &mut self,
-        cx: &mut RequestContext<'_>,
+        cx: &mut RequestContext<'_, '_>,
         open: &Open,
         admission: &CopyAdmission<'_>,
         copy_range: &[CopyChunk],
@@ -144,7 +148,7 @@ impl CopyProgress {
     }
 
     /// Settles the payments for a part, of which so many bytes were copied.
-    fn record_permits(&mut self, cx: &mut RequestContext<'_>, admission: &CopyAdmission<'_>, bytes: u64) {
+    fn record_permits(&mut self, cx: &mut RequestContext<'_, '_>, admission: &CopyAdmission<'_>, bytes: u64) {
         if let Some(mut charge) = self.source.take() {
             charge.record(admission.at_source(bytes));
         }
@@ -152,7 +156,7 @@ impl CopyProgress {
         let moved = admission.at_target(bytes);
         match self.target.take() {
             Some(mut charge) => charge.record(moved),
-            None => cx.stats.count_listed(moved),
+            None => cx.message.stats.count_listed(moved),
         }
     }
 }
@@ -160,7 +164,7 @@ impl CopyProgress {
 /// Copies the chunks that are not copied yet, part by part. Nothing is flushed before the end: the reply waits for that, and a part in the
 /// middle may wait for a limit.
 fn copy_parts(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     progress: &mut CopyProgress,
     (source, target): (&Arc<Open>, &Arc<Open>),
     (admission, chunks): (&CopyAdmission<'_>, &[CopyChunk]),
@@ -178,7 +182,7 @@ fn copy_parts(
         let (began, before) = (Instant::now(), progress.done.total_bytes_written);
         let stability = Stability::Unstable;
         let (done, change) = (progress.done, progress.change);
-        let mut copier = Copier { from, to, stability, pending: cx.pending, done, change };
+        let mut copier = Copier { from, to, stability, pending: cx.message.pending, done, change };
         let result = copier.copy_all(part);
         (progress.done, progress.change) = (copier.done, copier.change);
         let bytes = u64::from(progress.done.total_bytes_written - before);
@@ -218,7 +222,7 @@ fn span_of(chunk: &CopyChunk) -> Span {
 
 /// Has the request wait until others have given up what stands in the way of a copy: at the source, or else at the target.
 pub(super) fn wait_for_copy(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     source: &Open,
     target: &Open,
     span: &Span,

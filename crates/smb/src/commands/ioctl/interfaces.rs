@@ -1,7 +1,8 @@
 //! Which interfaces a client can connect to (MS-SMB2 §3.3.5.15.11).
 
 use super::answer::FsctlReply;
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use smb_wire::NtStatus;
 use smb_wire::fsctl::{InterfaceCapabilities, NetworkInterface};
 use smb_wire::ioctl::IoctlRequest;
@@ -13,12 +14,15 @@ const LINK_SPEED: u64 = 10_000_000_000;
 
 /// The address that the client has reached us at: it is certain to be answered there, and others are for it to know. Clients make
 /// several connections to one interface if that spreads what it receives.
-pub(crate) fn query(cx: &RequestContext<'_>, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
-    let negotiated = cx.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
+pub(crate) fn query(
+    cx: &RequestContext<'_, '_>,
+    args: &IoctlRequest<'_>,
+) -> Result<FsctlReply, CommandError> {
+    let negotiated = cx.message.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
     if !negotiated.capabilities.contains(Capabilities::MULTI_CHANNEL) {
         return Err(NtStatus::NOT_SUPPORTED.into());
     }
-    let address = cx.endpoints.local.to_canonical();
+    let address = cx.message.endpoints.local.to_canonical();
     let needs_scope = matches!(address, IpAddr::V6(address) if address.is_unicast_link_local());
     if needs_scope {
         // It means nothing to the client without the interface of its own.

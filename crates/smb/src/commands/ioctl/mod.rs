@@ -11,7 +11,8 @@ mod volume;
 use super::negotiate::validate;
 use crate::limits::TRANSACT_BYTES_MAX;
 use crate::pipes;
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::{CommandError, CommandResult};
 use crate::state::open::Open;
 use smb_wire::fsctl::ValidateNegotiateRequest;
 use smb_wire::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
@@ -23,7 +24,7 @@ use vfs::qos::Demand;
 use answer::FsctlReply;
 
 /// MS-SMB2 §3.3.5.15.
-pub(crate) fn ioctl(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn ioctl(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: IoctlRequest<'_> = RequestContext::decode(request)?;
     if args.flags != IoctlFlags::IS_FSCTL {
         return Err(NtStatus::NOT_SUPPORTED.into());
@@ -43,7 +44,7 @@ pub(crate) fn ioctl(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<
         }
         CtlCode::QUERY_NETWORK_INTERFACE_INFO => interfaces::query(cx, &args)?,
         CtlCode::PIPE_TRANSCEIVE => {
-            let pipe = cx.pipe(args.file_id)?.ok_or(NtStatus::INVALID_DEVICE_REQUEST)?;
+            let pipe = cx.pipe(args.file_id)?;
             return pipes::transceive(cx, &pipe, &args, w);
         }
         CtlCode::PIPE_WAIT => pipes::wait(cx, args.input).map(|()| FsctlReply::NOTHING)?,
@@ -81,7 +82,7 @@ fn is_of_no_file(code: CtlCode) -> bool {
 
 /// What files are asked. Everything else is nothing that the file system knows (MS-FSA §2.1.5.10).
 fn of_file(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Arc<Open>,
     args: &IoctlRequest<'_>,
 ) -> Result<FsctlReply, CommandError> {
@@ -106,10 +107,13 @@ fn of_file(
 }
 
 /// MS-SMB2 §3.3.5.15.12: where somebody has changed the negotiation on the way, the connection ends.
-fn validate_negotiate(cx: &RequestContext<'_>, args: &IoctlRequest<'_>) -> Result<FsctlReply, CommandError> {
-    let negotiated = cx.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
+fn validate_negotiate(
+    cx: &RequestContext<'_, '_>,
+    args: &IoctlRequest<'_>,
+) -> Result<FsctlReply, CommandError> {
+    let negotiated = cx.message.connection.negotiated().ok_or(NtStatus::INVALID_PARAMETER)?;
     let request = ValidateNegotiateRequest::from_bytes(args.input)?;
-    let answer = validate(negotiated, cx.service, &request);
+    let answer = validate(negotiated, cx.message.service, &request);
     // With 3.1.1 the keys prove it, and no client asks.
     let answer = answer.filter(|_| negotiated.dialect != Dialect::SMB311).ok_or(CommandError::Disconnect)?;
     FsctlReply::encode_whole(args, &answer, NtStatus::INVALID_PARAMETER)

@@ -3,7 +3,8 @@
 use super::answer::{FsctlReply, output_room};
 use crate::limits::TRIM_RANGES_MAX;
 use crate::metadata::file_info::stored_flags;
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use smb_wire::ioctl::{CtlCode, IoctlRequest};
 use smb_wire::ranges::{
@@ -49,7 +50,7 @@ fn is_sparse(open: &Open) -> FsResult<bool> {
 
 /// FSCTL_SET_SPARSE. What a file that is sparse no longer lacks of storage is taken when it is written: nobody is promised more.
 pub(super) fn set_sparse(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Open,
     input: &[u8],
 ) -> Result<FsctlReply, CommandError> {
@@ -65,18 +66,18 @@ pub(super) fn set_sparse(
             let sparse = if is_sparse_wanted { FileAttributes::SPARSE_FILE } else { FileAttributes::empty() };
             extra.flags = Some((others | sparse).0);
         };
-        match open.file.update_extra_attrs(&open.disk.caller, set, cx.pending) {
+        match open.file.update_extra_attrs(&open.disk.caller, set, cx.message.pending) {
             Err(FsError::NotSupported) => return Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
             extra => _ = extra?,
         }
-        open.tell_modified(ChangeMask::ATTRIBUTES);
+        open.notify_modified(ChangeMask::ATTRIBUTES);
     }
     Ok(FsctlReply::NOTHING)
 }
 
 /// Tells of a change of a range; one that others stand in the way of waits for them.
 fn report_change(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Open,
     (offset, length): (u64, u64),
     change: FsResult<Change>,
@@ -85,14 +86,14 @@ fn report_change(
         return Err(cx.wait_for_io(open, IoKind::Write, Span::clamped(offset, length)));
     }
     let change = change?;
-    open.restore_modified(&change, cx.pending)?;
+    open.restore_modified(&change, cx.message.pending)?;
     open.notify_written(&change);
     Ok(())
 }
 
 /// FSCTL_SET_ZERO_DATA: what is in the file of a range reads as zeros.
 pub(super) fn zero(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Open,
     input: &[u8],
 ) -> Result<FsctlReply, CommandError> {
@@ -104,8 +105,8 @@ pub(super) fn zero(
         let stability = if open.writes_through() { Stability::Data } else { Stability::Unstable };
         let length = end - start;
         let change = match is_sparse(open)? {
-            true => opened.deallocate(start, length, stability, cx.pending),
-            false => opened.zero(start, length, stability, cx.pending),
+            true => opened.deallocate(start, length, stability, cx.message.pending),
+            false => opened.zero(start, length, stability, cx.message.pending),
         };
         report_change(cx, open, (start, length), change)?;
     }
@@ -173,7 +174,7 @@ pub(super) fn regions(open: &Open, args: &IoctlRequest<'_>) -> Result<FsctlReply
 
 /// FSCTL_FILE_LEVEL_TRIM: what the client does not need any longer reads as zeros, and its storage is given back.
 pub(super) fn trim(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Open,
     args: &IoctlRequest<'_>,
 ) -> Result<FsctlReply, CommandError> {
@@ -189,7 +190,7 @@ pub(super) fn trim(
         }
         if range.length > 0 {
             let unstable = Stability::Unstable;
-            let change = opened.deallocate(range.offset, range.length, unstable, cx.pending);
+            let change = opened.deallocate(range.offset, range.length, unstable, cx.message.pending);
             report_change(cx, open, (range.offset, range.length), change)?;
         }
         processed += 1;

@@ -4,11 +4,11 @@ use super::answer::{FsctlReply, output_room};
 use crate::commands::set_info::is_empty;
 use crate::metadata::file_info::reparse_tag;
 use crate::metadata::unix::{link_target, target_of};
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::request::path_lookup::lock_name;
 use crate::state::caching::breaks::Break;
 use crate::state::open::{EntryPath, NewOpen, Open};
-use crate::status::of_conflict;
 use smb_wire::error::ReparseTag;
 use smb_wire::ioctl::IoctlRequest;
 use smb_wire::reparse::{NfsFile, ReparseData, SymbolicLink};
@@ -47,7 +47,7 @@ fn link_of(open: &Open) -> Result<Vec<u8>, CommandError> {
 /// FSCTL_SET_REPARSE_POINT: an empty file that nobody else has open becomes a link, or another file that Unix knows. To the file
 /// system that is a new file, which takes the name and the open.
 pub(super) fn set(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Arc<Open>,
     input: &[u8],
 ) -> Result<FsctlReply, CommandError> {
@@ -64,19 +64,19 @@ pub(super) fn set(
     let exclusive = ExclusiveClaim::of(open)?;
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
-    caller.listing = open.parent_lease;
+    caller.listing = open.parent_lease();
     // A client takes no break of a listing that it has not heard the change of.
     let after_reply = open.disk.claim_holder.breaks.pause();
     // In between nothing has the name.
-    let lock = lock_name(cx.service, (&dir, &name), open.naming);
-    let created = dir.make_special_over(caller, (&name, &seen), target.special(), cx.pending);
+    let lock = lock_name(cx.message.service, (&dir, &name), open.naming);
+    let created = dir.make_special_over(caller, (&name, &seen), target.special(), cx.message.pending);
     drop(lock);
     let created = created.map_err(|error| match error {
         FsError::Wait(Wait::Recall) => cx.wait_for_name(open, &open.file),
         FsError::Stale => NtStatus::SHARING_VIOLATION.into(),
         error => error.into(),
     })?;
-    cx.reply_guards.push(after_reply);
+    cx.reply.guards.push(after_reply);
     replace_open(cx, open, created, exclusive.previous)?;
     Ok(FsctlReply { status: NtStatus::SUCCESS, output: Vec::new() })
 }
@@ -166,10 +166,8 @@ impl<'o> ExclusiveClaim<'o> {
         let request = Request::Upgrade { open: open.claim(), access, reclaims: false, waits: false };
         match open.file.claim(&request) {
             Verdict::Granted(_) => Ok(Self { open, previous }),
-            Verdict::Refused(conflict) => {
-                Err(of_conflict(conflict).map_or(CommandError::Delayed, CommandError::Status))
-            }
-            Verdict::Wait(_) => Err(CommandError::Delayed),
+            Verdict::Refused(conflict) => Err(conflict.into()),
+            Verdict::Wait(_) => Err(CommandError::Wait(Wait::Recall)),
         }
     }
 }
@@ -182,7 +180,7 @@ impl Drop for ExclusiveClaim<'_> {
 
 /// Has an open be one of the file that has taken the place of its own.
 fn replace_open(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Open,
     created: Created,
     access: claims::Access,
@@ -205,8 +203,8 @@ fn replace_open(
         claim,
         entry_path: open.entry_path().clone(),
         channel_sequence: cx.header.channel_sequence(),
-        cached: None,
-        listing: open.parent_lease,
+        caching: None,
+        parent_lease: open.parent_lease(),
     }));
     let Some(old) = cx.session()?.replace_open(&new) else {
         new.close();

@@ -1,7 +1,7 @@
 //! What is asked of a file and answered for all of a volume alike: no snapshots, no compression, and numbers as object ids.
 
 use super::answer::FsctlReply;
-use crate::request::context::CommandError;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use smb_wire::copy::SnapshotArray;
 use smb_wire::fsctl::{COMPRESSION_FORMAT_NONE, ObjectIdBuffer};

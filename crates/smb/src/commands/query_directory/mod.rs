@@ -6,7 +6,8 @@ use crate::limits::TRANSACT_BYTES_MAX;
 use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::{Naming, Pattern, component, to_wire};
 use crate::metadata::unix;
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::{CommandError, CommandResult};
 use crate::request::path_lookup::find_name;
 use crate::state::open::Open;
 use crate::state::open::directory_cursor::{DirectoryCursor, NameFilter};
@@ -23,7 +24,7 @@ use vfs::{Attrs, Blocking, Entry, ExtraAttrs, FileKey, FsError, Resolved};
 const LENGTH_AT: usize = smb_wire::header::HEADER_SIZE + 4;
 
 /// MS-SMB2 §3.3.5.18.
-pub(crate) fn query(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn query(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: QueryDirectoryRequest<'_> = RequestContext::decode(request)?;
     let open = cx.open(args.file_id)?;
     let is_posix = args.file_information_class == DirectoryClass::POSIX && open.naming == Naming::Posix;

@@ -6,7 +6,8 @@ use crate::commands::extended_attributes::{self, EaList};
 use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::{Naming, stream_to_wire, to_wire};
 use crate::metadata::unix;
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{
@@ -28,7 +29,7 @@ const NAME_FIXED: usize = 8;
 const ALTERNATE_NAME_FIXED: u32 = 4;
 
 pub(super) fn query(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Open,
     args: &QueryInfoRequest<'_>,
 ) -> Result<Info, CommandError> {
@@ -47,9 +48,12 @@ pub(super) fn query(
         open.check(AccessMask::READ_ATTRIBUTES)?;
     }
     // What a message opens and then asks for need not be looked at twice.
-    let attrs = cx.attrs_at_open.map_or_else(|| open.file.attrs(cx.blocking), Ok)?;
-    let extra =
-        if tells_attributes { open.file.extra_attrs(&attrs, cx.blocking)? } else { ExtraAttrs::default() };
+    let attrs = cx.related.attrs_at_open.map_or_else(|| open.file.attrs(cx.message.blocking), Ok)?;
+    let extra = if tells_attributes {
+        open.file.extra_attrs(&attrs, cx.message.blocking)?
+    } else {
+        ExtraAttrs::default()
+    };
     let file_info = open.file_info_with(&attrs, &extra);
     let room = args.output_buffer_length;
     Ok(match class {
@@ -99,7 +103,11 @@ pub(super) fn query(
 }
 
 /// Asks who may have written to a file without saying so, where that would show.
-fn recall_writers(cx: &mut RequestContext<'_>, open: &Open, class: FileClass) -> Result<(), CommandError> {
+fn recall_writers(
+    cx: &mut RequestContext<'_, '_>,
+    open: &Open,
+    class: FileClass,
+) -> Result<(), CommandError> {
     let shows = matches!(
         class,
         FileClass::BASIC

@@ -4,7 +4,8 @@ use super::info::Info;
 use crate::limits::IO_BYTES_MAX;
 use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::Naming;
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use smb_wire::classes::FileSystemClass;
 use smb_wire::classes::file_system::{
@@ -14,7 +15,7 @@ use smb_wire::classes::file_system::{
 };
 use smb_wire::posix::FileSystemPosixInformation;
 use smb_wire::{Guid, NtStatus, Utf16};
-use vfs::{Blocking, ExtraAttrs, FsStat, Volume};
+use vfs::{Blocking, ExtraAttrs, FsStat, Volume, Wait};
 
 const SECTOR_BYTES: u32 = 512;
 const SECTORS_PER_UNIT: u32 = 8;
@@ -27,11 +28,11 @@ const ATTRIBUTE_FIXED: usize = 16;
 /// What clients take for a file system that can what ours can.
 const FILE_SYSTEM_NAME: &str = "NTFS";
 
-pub(super) fn query(cx: &RequestContext<'_>, open: &Open, class: u8) -> Result<Info, CommandError> {
+pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, class: u8) -> Result<Info, CommandError> {
     let volume = open.file.volume();
     Ok(match FileSystemClass(class) {
         FileSystemClass::VOLUME => {
-            let root = open.disk.export.root().attrs(cx.blocking)?;
+            let root = open.disk.export.root().attrs(cx.message.blocking)?;
             let label = utf16_bytes(volume.name());
             let volume = VolumeInformation {
                 volume_creation_time: FileInfo::of(&root, &ExtraAttrs::default()).created,
@@ -96,7 +97,7 @@ pub(super) fn query(cx: &RequestContext<'_>, open: &Open, class: u8) -> Result<I
     })
 }
 
-fn posix(cx: &RequestContext<'_>, open: &Open) -> Result<FileSystemPosixInformation, CommandError> {
+fn posix(cx: &RequestContext<'_, '_>, open: &Open) -> Result<FileSystemPosixInformation, CommandError> {
     let stat = stat(cx, open)?;
     Ok(FileSystemPosixInformation {
         optimal_transfer_size: IO_BYTES_MAX,
@@ -145,9 +146,9 @@ fn trim(volume: &Volume) -> SectorSizeFlags {
     }
 }
 
-fn stat(cx: &RequestContext<'_>, open: &Open) -> Result<FsStat, CommandError> {
-    match cx.blocking {
-        Blocking::Never => Err(CommandError::WouldBlock),
+fn stat(cx: &RequestContext<'_, '_>, open: &Open) -> Result<FsStat, CommandError> {
+    match cx.message.blocking {
+        Blocking::Never => Err(CommandError::Wait(Wait::Storage)),
         Blocking::Allowed => Ok(open.file.volume().stat()?),
     }
 }

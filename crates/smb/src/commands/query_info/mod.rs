@@ -8,8 +8,10 @@ mod streams;
 
 use crate::limits::TRANSACT_BYTES_MAX;
 use crate::pipes;
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::{OpenObject, RequestContext};
+use crate::request::outcome::{CommandError, CommandResult};
 use crate::request::payload;
+use crate::state::open::Open;
 use info::Info;
 use smb_wire::dir::OutputResponse;
 use smb_wire::error::ErrorResponse;
@@ -18,14 +20,14 @@ use smb_wire::{Encode, NtStatus, Writer};
 use vfs::qos::Transferred;
 
 /// MS-SMB2 §3.3.5.20.
-pub(crate) fn query(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn query(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: QueryInfoRequest<'_> = RequestContext::decode(request)?;
     if args.output_buffer_length > TRANSACT_BYTES_MAX {
         return Err(NtStatus::INVALID_PARAMETER.into());
     }
-    let info = match cx.pipe(args.file_id)? {
-        Some(_) => Info::fixed(&pipes::query(&args)?),
-        None => of_file(cx, &args)?,
+    let info = match cx.object(args.file_id)? {
+        OpenObject::Pipe(_) => Info::fixed(&pipes::query(&args)?),
+        OpenObject::File(open) => of_file(cx, &open, &args)?,
     };
     let room = usize::try_from(args.output_buffer_length).unwrap_or(usize::MAX);
     if room < info.fixed && args.info_type == InfoType::SECURITY {
@@ -39,18 +41,21 @@ pub(crate) fn query(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<
     }
     let returned = info.bytes.len().min(room);
     if payload::is_user_data(args.info_type, args.file_info_class) {
-        cx.stats.count_listed(Transferred::read(returned));
+        cx.message.stats.count_listed(Transferred::read(returned));
     }
     OutputResponse { output: &info.bytes[..returned] }.encode(w);
     Ok(if info.is_cut || returned < info.bytes.len() { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS })
 }
 
-fn of_file(cx: &mut RequestContext<'_>, args: &QueryInfoRequest<'_>) -> Result<Info, CommandError> {
-    let open = cx.open(args.file_id)?;
+fn of_file(
+    cx: &mut RequestContext<'_, '_>,
+    open: &Open,
+    args: &QueryInfoRequest<'_>,
+) -> Result<Info, CommandError> {
     match args.info_type {
-        InfoType::FILE => file::query(cx, &open, args),
-        InfoType::FILESYSTEM => file_system::query(cx, &open, args.file_info_class),
-        InfoType::SECURITY => security::query(cx, &open, args.additional_information),
+        InfoType::FILE => file::query(cx, open, args),
+        InfoType::FILESYSTEM => file_system::query(cx, open, args.file_info_class),
+        InfoType::SECURITY => security::query(cx, open, args.additional_information),
         // Users have none (MS-SMB2 §3.3.5.20.4).
         InfoType::QUOTA => Err(NtStatus::NOT_SUPPORTED.into()),
         _ => Err(NtStatus::INVALID_PARAMETER.into()),

@@ -4,7 +4,8 @@ use super::info::Info;
 use crate::metadata::acl;
 use crate::metadata::mode_descriptor::Classes;
 use crate::metadata::unix;
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use smb_wire::NtStatus;
 use smb_wire::apple::AppleCapabilities;
@@ -19,7 +20,7 @@ const READ: SecurityInformation = SecurityInformation(
 
 /// MS-FSA §2.1.5.14.
 pub(super) fn query(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     open: &Open,
     requested: SecurityInformation,
 ) -> Result<Info, CommandError> {
@@ -30,15 +31,15 @@ pub(super) fn query(
     if requested.intersects(READ) {
         open.check(AccessMask::READ_CONTROL)?;
     }
-    let attrs = open.file.attrs(cx.blocking)?;
-    let list = open.file.acl(&attrs, cx.blocking)?;
-    let classes = Classes::of(&*cx.service.resolver, attrs.uid, attrs.gid)?;
+    let attrs = open.file.attrs(cx.message.blocking)?;
+    let list = open.file.acl(&attrs, cx.message.blocking)?;
+    let classes = Classes::of(&*cx.message.service.resolver, attrs.uid, attrs.gid)?;
     let (control, dacl) = match list {
         _ if !requested.contains(SecurityInformation::DACL) => (Control::empty(), None),
-        Some(list) => acl::to_wire(&*cx.service.resolver, &list)?,
+        Some(list) => acl::to_wire(&*cx.message.service.resolver, &list)?,
         None => {
-            let mut entries = match open.file.posix_acl(&attrs, cx.blocking)? {
-                Some(acl) => classes.entries_of_list(&*cx.service.resolver, &attrs, &acl)?,
+            let mut entries = match open.file.posix_acl(&attrs, cx.message.blocking)? {
+                Some(acl) => classes.entries_of_list(&*cx.message.service.resolver, &attrs, &acl)?,
                 None => classes.entries(&attrs),
             };
             if cx.session()?.has_announced(AppleCapabilities::SUPPORTS_NFS_ACE) {

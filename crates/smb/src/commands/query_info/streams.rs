@@ -2,12 +2,13 @@
 
 use super::info::Info;
 use crate::metadata::names::{DATA, stream_to_wire};
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use smb_wire::chain::ChainWriter;
 use smb_wire::classes::file::StreamInformation;
 use smb_wire::{Encode, Utf16, Writer};
-use vfs::{Blocking, FileType};
+use vfs::{Blocking, FileType, Wait};
 
 /// Entries begin at multiples of this (MS-FSCC §2.4.44).
 const ALIGNMENT: usize = 8;
@@ -16,9 +17,9 @@ const ALIGNMENT: usize = 8;
 const FIXED: usize = 24;
 
 /// The data, which a directory has not, and what has a name; as many as `room` bytes have room for.
-pub(super) fn query(cx: &RequestContext<'_>, open: &Open, room: u32) -> Result<Info, CommandError> {
-    if cx.blocking == Blocking::Never {
-        return Err(CommandError::WouldBlock);
+pub(super) fn query(cx: &RequestContext<'_, '_>, open: &Open, room: u32) -> Result<Info, CommandError> {
+    if cx.message.blocking == Blocking::Never {
+        return Err(CommandError::Wait(Wait::Storage));
     }
     let file = open.file.of_stream();
     let attrs = file.attrs(Blocking::Allowed)?;

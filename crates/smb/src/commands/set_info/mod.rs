@@ -9,10 +9,10 @@ use super::create::check_room;
 use super::extended_attributes;
 use crate::metadata::file_info::{STORED, WRITE_BITS, stored_flags};
 use crate::metadata::names::Naming;
-use crate::request::context::{CommandError, CommandResult, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::{CommandError, CommandResult};
 use crate::request::payload;
 use crate::state::open::Open;
-use crate::status::of_conflict;
 use smb_wire::classes::FileClass;
 use smb_wire::classes::file::{
     BasicInformation, DispositionFlags, DispositionInformation, DispositionInformationEx, Mode,
@@ -36,7 +36,7 @@ use vfs::{
 const OWNER_WRITE: u32 = 0o200;
 
 /// MS-SMB2 §3.3.5.21.
-pub(crate) fn set(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
+pub(crate) fn set(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writer<'_>) -> CommandResult {
     let args: SetInfoRequest<'_> = RequestContext::decode(request)?;
     let open = cx.open(args.file_id)?;
     match args.info_type {
@@ -48,13 +48,13 @@ pub(crate) fn set(cx: &mut RequestContext<'_>, request: &[u8], w: &mut Writer<'_
         _ => return Err(NtStatus::INVALID_PARAMETER.into()),
     }
     if payload::is_user_data(args.info_type, args.file_info_class) {
-        cx.stats.count_listed(Transferred::written(args.buffer.len()));
+        cx.message.stats.count_listed(Transferred::written(args.buffer.len()));
     }
-    cx.reply(w, &SetInfoResponse)
+    cx.respond(w, &SetInfoResponse)
 }
 
 fn set_file(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Arc<Open>,
     class: FileClass,
     bytes: &[u8],
@@ -121,21 +121,19 @@ fn size(bytes: &[u8]) -> Result<u64, NtStatus> {
 }
 
 /// Asks those who cache the data past `size`, as who writes there does.
-fn recall_caches_past(cx: &mut RequestContext<'_>, open: &Open, size: u64) -> Result<(), CommandError> {
+fn recall_caches_past(cx: &mut RequestContext<'_, '_>, open: &Open, size: u64) -> Result<(), CommandError> {
     let (by, stream, span) = (Requester::Open(open.claim()), open.file.stream(), Span::to_end(size));
     let io = Io { by, stream, kind: IoKind::Write, span, waits: false };
     match open.file.claim(&Request::Io(io)) {
         Verdict::Granted(_) => Ok(()),
         Verdict::Refused(Conflict::Recalling) => Err(cx.wait_for_io(open, IoKind::Write, span)),
-        Verdict::Refused(conflict) => {
-            Err(of_conflict(conflict).map_or(CommandError::Delayed, CommandError::Status))
-        }
-        Verdict::Wait(_) => Err(CommandError::Delayed),
+        Verdict::Refused(conflict) => Err(conflict.into()),
+        Verdict::Wait(_) => Err(CommandError::Wait(Wait::Recall)),
     }
 }
 
 /// MS-FSA §2.1.5.15.1: a file that is to have less room than it has bytes is cut.
-fn set_allocation(cx: &mut RequestContext<'_>, open: &Open, allocation: u64) -> Result<(), CommandError> {
+fn set_allocation(cx: &mut RequestContext<'_, '_>, open: &Open, allocation: u64) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_DATA)?;
     // Directories and other files without data have no room.
     let opened = open.opened().ok_or(NtStatus::INVALID_PARAMETER)?;
@@ -144,34 +142,38 @@ fn set_allocation(cx: &mut RequestContext<'_>, open: &Open, allocation: u64) -> 
         return set_size(cx, open, allocation);
     }
     check_room(&open.file, allocation.saturating_sub(used))?;
-    match opened.preallocate(allocation, Stability::Unstable, cx.pending) {
+    match opened.preallocate(allocation, Stability::Unstable, cx.message.pending) {
         Err(FsError::Wait(Wait::Recall)) => Err(cx.wait_for_io(open, IoKind::Write, Span::to_end(size))),
         // Storage is taken when data are written.
         Err(FsError::NotSupported) => recall_caches_past(cx, open, size),
         change => {
-            open.restore_modified(&change?, cx.pending)?;
-            open.tell_modified(ChangeMask::SIZE);
+            open.restore_modified(&change?, cx.message.pending)?;
+            open.notify_modified(ChangeMask::SIZE);
             Ok(())
         }
     }
 }
 
-fn set_size(cx: &mut RequestContext<'_>, open: &Open, size: u64) -> Result<(), CommandError> {
+fn set_size(cx: &mut RequestContext<'_, '_>, open: &Open, size: u64) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_DATA)?;
     let opened = open.opened().ok_or(NtStatus::INVALID_PARAMETER)?;
     let set = SetAttrs { size: Some(size), ..SetAttrs::default() };
-    match opened.set_attrs(&open.disk.caller, &set, cx.pending) {
+    match opened.set_attrs(&open.disk.caller, &set, cx.message.pending) {
         Err(FsError::Wait(Wait::Recall)) => Err(cx.wait_for_io(open, IoKind::Write, Span::to_end(size))),
         change => {
-            open.restore_modified(&change?, cx.pending)?;
-            open.tell_modified(ChangeMask::SIZE | ChangeMask::MODIFIED);
+            open.restore_modified(&change?, cx.message.pending)?;
+            open.notify_modified(ChangeMask::SIZE | ChangeMask::MODIFIED);
             Ok(())
         }
     }
 }
 
 /// MS-FSA §2.1.5.15.2.
-fn set_basic(cx: &mut RequestContext<'_>, open: &Open, basic: &BasicInformation) -> Result<(), CommandError> {
+fn set_basic(
+    cx: &mut RequestContext<'_, '_>,
+    open: &Open,
+    basic: &BasicInformation,
+) -> Result<(), CommandError> {
     open.check(AccessMask::WRITE_ATTRIBUTES)?;
     let attributes = basic.file_attributes;
     let is_of_dir = open.base_type == FileType::Directory;
@@ -198,25 +200,25 @@ fn set_basic(cx: &mut RequestContext<'_>, open: &Open, basic: &BasicInformation)
         ..SetAttrs::default()
     };
     if !set.is_empty() {
-        open.set_times(&set, cx.pending)?;
+        open.set_times(&set, cx.message.pending)?;
     }
     let flags = new_flags(open.base_type, &extra, attributes);
     let born = settable_time(basic.creation_time).or(extra.born);
-    set_time_sticky(&open.user_set_modified, basic.last_write_time);
-    set_time_sticky(&open.user_set_changed, basic.change_time);
+    set_time_sticky(&open.times.modified, basic.last_write_time);
+    set_time_sticky(&open.times.changed, basic.change_time);
     let sets = !set.is_empty() || (flags, born) != (extra.flags, extra.born);
-    let stays = (sets && open.user_set_changed.load(Ordering::Relaxed)).then(|| extra.changed(&attrs));
+    let stays = (sets && open.times.changed.load(Ordering::Relaxed)).then(|| extra.changed(&attrs));
     let changed = settable_time(basic.change_time).or(stays);
     if (flags, born) != (extra.flags, extra.born) || changed.is_some() {
         let new =
             |extra: &mut ExtraAttrs| (extra.flags, extra.born, extra.set_changed) = (flags, born, changed);
-        match open.file.update_extra_attrs(caller, new, cx.pending) {
+        match open.file.update_extra_attrs(caller, new, cx.message.pending) {
             // A file that cannot have them is none the worse.
             Err(FsError::NotSupported) => {}
             done => _ = done?,
         }
     }
-    open.tell_modified(change_mask(basic));
+    open.notify_modified(change_mask(basic));
     Ok(())
 }
 
@@ -261,7 +263,7 @@ fn settable_time(time: FileTime) -> Option<Time> {
 
 /// MS-FSA §2.1.5.15.3: the file goes with its last open, or stays after all.
 fn set_disposition(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Open,
     deletes: bool,
     ignores_read_only: bool,
@@ -282,7 +284,7 @@ fn set_disposition(
             return Err(NtStatus::DIRECTORY_NOT_EMPTY.into());
         }
     }
-    let verdict = match &cx.service.persistent {
+    let verdict = match &cx.message.service.persistent {
         // Streams are not on record.
         Some(opens) if !open.file.is_stream() => opens.set_deletion(open, deletes)?,
         _ => open.set_delete(deletes),
@@ -290,10 +292,8 @@ fn set_disposition(
     match verdict {
         Verdict::Granted(_) => Ok(()),
         Verdict::Refused(Conflict::Recalling) => Err(cx.wait_for_name(open, &open.file)),
-        Verdict::Refused(conflict) => {
-            Err(of_conflict(conflict).map_or(CommandError::Delayed, CommandError::Status))
-        }
-        Verdict::Wait(_) => Err(CommandError::Delayed),
+        Verdict::Refused(conflict) => Err(conflict.into()),
+        Verdict::Wait(_) => Err(CommandError::Wait(Wait::Recall)),
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a new name means for what others have open: the file itself, and what lies below a directory.
 
 use crate::metadata::names::Naming;
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::{EntryPath, Open};
 use crate::state::persistent::record;
 use smb_wire::NtStatus;
@@ -11,19 +12,19 @@ use vfs::claims::{Conflict, Request, Requester, Verdict};
 
 /// A directory keeps its name while anything below it is open over SMB (MS-FSA §2.1.5.15.11), unless its client renames as Unix does;
 /// who keeps that open for later alone is asked to close it first.
-pub(super) fn check_no_opens_below(cx: &mut RequestContext<'_>, dir: &Open) -> Result<(), CommandError> {
+pub(super) fn check_no_opens_below(cx: &mut RequestContext<'_, '_>, dir: &Open) -> Result<(), CommandError> {
     let below = recall_below(cx, dir)?;
     if below.is_empty() || renames_as_unix(cx, dir)? { Ok(()) } else { Err(NtStatus::ACCESS_DENIED.into()) }
 }
 
 /// Whether a client expects rename(2): opens below a directory are no matter. Clients of Apple's do that were told that this is a Unix,
 /// and so do opens of the POSIX extensions.
-fn renames_as_unix(cx: &RequestContext<'_>, dir: &Open) -> Result<bool, NtStatus> {
+fn renames_as_unix(cx: &RequestContext<'_, '_>, dir: &Open) -> Result<bool, NtStatus> {
     Ok(dir.naming == Naming::Posix || cx.session()?.has_announced(AppleCapabilities::UNIX_BASED))
 }
 
 /// The opens below a directory, once nobody keeps one for later alone.
-fn recall_below(cx: &mut RequestContext<'_>, dir: &Open) -> Result<Vec<Arc<Open>>, CommandError> {
+fn recall_below(cx: &mut RequestContext<'_, '_>, dir: &Open) -> Result<Vec<Arc<Open>>, CommandError> {
     if !dir.is_dir() {
         return Ok(Vec::new());
     }
@@ -38,18 +39,18 @@ fn recall_below(cx: &mut RequestContext<'_>, dir: &Open) -> Result<Vec<Arc<Open>
     Ok(below)
 }
 
-fn opens_below(cx: &RequestContext<'_>, dir: &Open, path: &[Vec<u8>]) -> Vec<Arc<Open>> {
+fn opens_below(cx: &RequestContext<'_, '_>, dir: &Open, path: &[Vec<u8>]) -> Vec<Arc<Open>> {
     let is_below = |open: &Open| {
         let entry_path = open.entry_path();
         is_of_volume(open, dir) && entry_path.path.len() > path.len() && entry_path.path.starts_with(path)
     };
-    cx.service.find_opens(is_below)
+    cx.message.service.find_opens(is_below)
 }
 
 /// Tells all other opens of a file that had this name where it is now, and those below a directory.
-pub(super) fn update_opens(cx: &RequestContext<'_>, open: &Arc<Open>, from: &EntryPath, to: &EntryPath) {
+pub(super) fn update_opens(cx: &RequestContext<'_, '_>, open: &Arc<Open>, from: &EntryPath, to: &EntryPath) {
     let is_other = |other: &Open| is_of_volume(other, open) && other.file.key() == open.file.key();
-    for other in cx.service.find_opens(is_other) {
+    for other in cx.message.service.find_opens(is_other) {
         let mut entry_path = other.entry_path();
         // The file may have other names, by which others have it open.
         if Arc::ptr_eq(&other, open) || entry_path.link(None) != from.link(None) {

@@ -5,12 +5,12 @@ use crate::limits::PATH_NAMES_MAX;
 use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::locks::NameLock;
 use crate::metadata::names::{self, Naming};
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::request::path_lookup::{find_name, folded_key, lock_name, resolve_parent};
 use crate::state::open::{EntryPath, Open};
 use crate::state::persistent::record;
 use crate::state::service::Service;
-use crate::status::of_conflict;
 use smb_wire::NtStatus;
 use smb_wire::classes::file::RenameInformation;
 use smb_wire::types::{AccessMask, FileAttributes};
@@ -53,7 +53,7 @@ impl RenameTarget<'_> {
 }
 
 pub(super) fn rename(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Arc<Open>,
     args: &RenameInformation<'_>,
     ignores_read_only: bool,
@@ -62,7 +62,7 @@ pub(super) fn rename(
     if open.file.is_stream() {
         return streams::rename(cx, open, args);
     }
-    let target = rename_target(cx.service, open, args)?;
+    let target = rename_target(cx.message.service, open, args)?;
     let from = open.entry_path().entry.clone();
     // The root of a share has no name.
     let (from_dir, from_name) = from.ok_or(NtStatus::ACCESS_DENIED)?;
@@ -82,18 +82,18 @@ pub(super) fn rename(
     // Its own leases stand in nobody's way.
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
-    caller.listing = open.parent_lease;
+    caller.listing = open.parent_lease();
     let after_reply = open.disk.claim_holder.breaks.pause();
     // What has the name may be another file by now, which others have put there.
     let (from, to) = ((&from_name[..], open.file.attrs(Blocking::Allowed)?.file_id), &target.name[..]);
     let renamed = match gives_up {
-        true => from_dir.remove_one_name(caller, from, (&target.dir, to), cx.pending).map(drop),
-        false => from_dir.rename_file(caller, from, &target.dir, to, cx.pending).map(drop),
+        true => from_dir.remove_one_name(caller, from, (&target.dir, to), cx.message.pending).map(drop),
+        false => from_dir.rename_file(caller, from, &target.dir, to, cx.message.pending).map(drop),
     };
     drop((claimed, parent, target.lock));
     if renamed.is_ok() {
         // A client takes no break of a listing that it has not heard the change of.
-        cx.reply_guards.push(after_reply);
+        cx.reply.guards.push(after_reply);
     } else {
         drop(after_reply);
     }
@@ -111,11 +111,11 @@ pub(super) fn rename(
 }
 
 pub(super) fn link(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Arc<Open>,
     args: &RenameInformation<'_>,
 ) -> Result<(), CommandError> {
-    let target = rename_target(cx.service, open, args)?;
+    let target = rename_target(cx.message.service, open, args)?;
     if open.is_dir() {
         return Err(NtStatus::FILE_IS_A_DIRECTORY.into());
     }
@@ -126,7 +126,7 @@ pub(super) fn link(
     }
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
-    caller.listing = open.parent_lease;
+    caller.listing = open.parent_lease();
     // A client takes no break of a listing that it has not heard the change of.
     let after_reply = open.disk.claim_holder.breaks.pause();
     let (mut linked, mut in_the_way) = (target.dir.authorize_link(caller, &open.file), &open.file);
@@ -136,9 +136,9 @@ pub(super) fn link(
                 let _taken = claim_replaced(open, replaced, false)?;
                 in_the_way = &replaced.file;
                 let over = (&target.name[..], replaced.attrs.file_id);
-                target.dir.link_over(caller, &open.file, over, cx.pending).map(drop)
+                target.dir.link_over(caller, &open.file, over, cx.message.pending).map(drop)
             }
-            None => target.dir.link(caller, &open.file, &target.name, cx.pending).map(drop),
+            None => target.dir.link(caller, &open.file, &target.name, cx.message.pending).map(drop),
         };
     }
     if linked == Err(FsError::Wait(Wait::Recall)) {
@@ -146,7 +146,7 @@ pub(super) fn link(
         return Err(cx.wait_for_name(open, in_the_way));
     }
     linked?;
-    cx.reply_guards.push(after_reply);
+    cx.reply.guards.push(after_reply);
     Ok(())
 }
 
@@ -248,9 +248,7 @@ pub(super) fn claim_file(
             Ok(ClaimGuard { file: file.clone(), claim })
         }
         Verdict::Refused(claims::Conflict::Share | claims::Conflict::Absent) => Err(in_use.into()),
-        Verdict::Refused(conflict) => {
-            Err(of_conflict(conflict).map_or(CommandError::Delayed, CommandError::Status))
-        }
-        Verdict::Wait(_) => Err(CommandError::Delayed),
+        Verdict::Refused(conflict) => Err(conflict.into()),
+        Verdict::Wait(_) => Err(CommandError::Wait(Wait::Recall)),
     }
 }

@@ -5,7 +5,8 @@ use crate::metadata::acl;
 use crate::metadata::mode_descriptor::Classes;
 use crate::metadata::names::Naming;
 use crate::metadata::unix;
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use identity::{Id, Sid as OurSid};
 use smb_wire::apple::AppleCapabilities;
@@ -25,7 +26,7 @@ const SETTABLE: SecurityInformation = SecurityInformation(
 );
 
 pub(super) fn set(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Open,
     parts: SecurityInformation,
     bytes: &[u8],
@@ -64,13 +65,13 @@ pub(super) fn set(
         (_, Some(mode)) => {
             let mode = Some(mode).filter(|mode| *mode != attrs.mode);
             let set = SetAttrs { uid, gid, mode, ..SetAttrs::default() };
-            open.file.set_attrs(&open.disk.caller, &set, None, cx.pending)
+            open.file.set_attrs(&open.disk.caller, &set, None, cx.message.pending)
         }
         (SecurityStyle::Ntfs, None) => {
-            let resolver = &*cx.service.resolver;
+            let resolver = &*cx.message.service.resolver;
             let acl = sets_list.then(|| acl::from_wire(resolver, &descriptor)).transpose()?;
             let set = SetSecurity { uid, gid, acl };
-            open.file.set_security(&open.disk.caller, Rights(open.granted.0), &set, cx.pending)
+            open.file.set_security(&open.disk.caller, Rights(open.granted.0), &set, cx.message.pending)
         }
         (SecurityStyle::Unix, None) => {
             // The list is about those who own the file afterwards.
@@ -85,14 +86,14 @@ pub(super) fn set(
             };
             let mode = mode.filter(|mode| *mode != attrs.mode);
             let set = SetAttrs { uid, gid, mode, ..SetAttrs::default() };
-            open.file.set_attrs(&open.disk.caller, &set, None, cx.pending)
+            open.file.set_attrs(&open.disk.caller, &set, None, cx.message.pending)
         }
     };
     match set {
         // Nobody gives files away, or takes those of others (MS-FSA §2.1.5.17).
         Err(FsError::NotOwner) if uid.is_some() => Err(NtStatus::INVALID_OWNER.into()),
         set => {
-            open.tell_modified(is_unchanged(&set?));
+            open.notify_modified(is_unchanged(&set?));
             Ok(())
         }
     }
@@ -110,7 +111,7 @@ fn is_unchanged(change: &Change) -> ChangeMask {
 /// The mode that a client sets by an entry for it. macOS sends such entries back that it was told: where they say nothing new, the others
 /// count.
 fn requested_mode(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     open: &Open,
     attrs: &Attrs,
     list: &mut Option<Acl>,
@@ -130,17 +131,17 @@ fn requested_mode(
 
 /// The mode that says what a list does, of a file with these owners.
 fn mode_of(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     open: &Open,
     attrs: &Attrs,
     (uid, gid): (u32, u32),
     list: Option<&Acl>,
 ) -> Result<u32, NtStatus> {
-    Classes::of(&*cx.service.resolver, uid, gid)?.mode(list, open.file_type, attrs.mode)
+    Classes::of(&*cx.message.service.resolver, uid, gid)?.mode(list, open.file_type, attrs.mode)
 }
 
 /// Whom files know by this identifier.
-fn id_of(cx: &RequestContext<'_>, open: &Open, sid: Option<Sid>) -> Result<Option<Id>, NtStatus> {
+fn id_of(cx: &RequestContext<'_, '_>, open: &Open, sid: Option<Sid>) -> Result<Option<Id>, NtStatus> {
     let Some(sid) = sid else { return Ok(None) };
     if open.naming == Naming::Posix
         && let Some(id) = unix::id_of(&sid)
@@ -148,5 +149,5 @@ fn id_of(cx: &RequestContext<'_>, open: &Open, sid: Option<Sid>) -> Result<Optio
         return Ok(Some(id));
     }
     let (ours, _) = OurSid::from_bytes(sid.as_bytes()).ok_or(NtStatus::INVALID_SID)?;
-    Ok(cx.service.resolver.id_of(&ours))
+    Ok(cx.message.service.resolver.id_of(&ours))
 }

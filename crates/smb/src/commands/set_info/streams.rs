@@ -3,7 +3,8 @@
 use super::rename::{self, ClaimGuard};
 use crate::commands::create::{find_stream, lock_stream};
 use crate::metadata::names::{self, Part};
-use crate::request::context::{CommandError, RequestContext};
+use crate::request::context::RequestContext;
+use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use smb_wire::NtStatus;
 use smb_wire::classes::file::RenameInformation;
@@ -14,7 +15,7 @@ use vfs::{File, FsError, Wait};
 
 /// A stream stays with its file: the new name is ":name", with or without the type.
 pub(super) fn rename(
-    cx: &mut RequestContext<'_>,
+    cx: &mut RequestContext<'_, '_>,
     open: &Arc<Open>,
     args: &RenameInformation<'_>,
 ) -> Result<(), CommandError> {
@@ -32,7 +33,7 @@ pub(super) fn rename(
     let Part::Stream(to) = names::part(name)? else { return Err(NtStatus::INVALID_PARAMETER.into()) };
     let file = open.file.of_stream();
     let from = open.entry_path().stream.clone().ok_or(NtStatus::INVALID_PARAMETER)?;
-    let lock = lock_stream(cx.service, &file, &to);
+    let lock = lock_stream(cx.message.service, &file, &to);
     let (to, claimed) = match find_stream(&file, &to) {
         Ok((_, other)) if other.stream() == open.file.stream() => (to, None),
         Ok((stored, other)) if args.replace_if_exists => (stored, Some(claim_replaced(open, &other)?)),
@@ -43,13 +44,13 @@ pub(super) fn rename(
     // Its own leases stand in nobody's way.
     let caller = &mut open.disk.caller.clone();
     caller.by = Requester::Open(open.claim());
-    let renamed = file.rename_stream(caller, &from, &to, args.replace_if_exists, cx.pending);
+    let renamed = file.rename_stream(caller, &from, &to, args.replace_if_exists, cx.message.pending);
     drop((claimed, lock));
     renamed.map_err(|error| match error {
         FsError::Wait(Wait::Recall) => cx.wait_for_io(open, IoKind::Replace, Span::ALL),
         error => error.into(),
     })?;
-    open.tell_modified(ChangeMask::MODIFIED);
+    open.notify_modified(ChangeMask::MODIFIED);
     update_opens(cx, open, &to);
     Ok(())
 }
@@ -62,13 +63,13 @@ fn claim_replaced(open: &Open, replaced: &File) -> Result<ClaimGuard, CommandErr
 }
 
 /// Tells all opens of the stream what it is called now.
-fn update_opens(cx: &RequestContext<'_>, open: &Arc<Open>, to: &[u8]) {
+fn update_opens(cx: &RequestContext<'_, '_>, open: &Arc<Open>, to: &[u8]) {
     let is_of = |other: &Open| {
         Arc::ptr_eq(&other.disk.export.volume, &open.disk.export.volume)
             && other.file.key() == open.file.key()
             && other.file.stream() == open.file.stream()
     };
-    for other in cx.service.find_opens(is_of) {
+    for other in cx.message.service.find_opens(is_of) {
         other.entry_path().stream = Some(to.to_vec());
     }
 }

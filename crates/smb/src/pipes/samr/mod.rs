@@ -35,11 +35,11 @@ const STANDARD_READ: AccessMask = AccessMask(
 
 /// Does a call of `samr`.
 pub(super) fn answer(
-    cx: &RequestContext<'_>,
+    cx: &RequestContext<'_, '_>,
     handles: &mut ContextHandles,
     call: Call<'_>,
 ) -> Result<Vec<u8>, Fault> {
-    let accounts = cx.service.accounts.load();
+    let accounts = cx.message.service.accounts.load();
     let call = samr::Call::decode(call.opnum, call.stub)?;
     Sam { accounts: &accounts, handles }.answer(call)
 }

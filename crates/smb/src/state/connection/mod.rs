@@ -6,7 +6,7 @@ pub(crate) mod negotiated;
 use super::counters::CountGuard;
 use super::disconnected::ClosedConnection;
 use super::id_table::IdTable;
-use super::pending::PendingQuota;
+use super::pending_quota::PendingQuota;
 use super::service::Service;
 use super::session::Session;
 use super::session::channel::{Channel, ChannelConnection};

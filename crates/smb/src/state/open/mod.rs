@@ -2,19 +2,22 @@
 
 pub(crate) mod channel_sequence;
 pub(crate) mod directory_cursor;
+pub(crate) mod durability;
+pub(crate) mod entry_path;
 pub(crate) mod lock_sequences;
+mod notify;
 pub(crate) mod open_table;
 pub(crate) mod watch;
 
 use super::caching::leases::{LeaseGuard, OpenCaching};
-use super::persistent::OpenRecord;
 use super::tree::DiskShare;
 use crate::metadata::file_info::FileInfo;
 use crate::metadata::names::Naming;
 use channel_sequence::ChannelSequence;
 use directory_cursor::DirectoryCursor;
+use durability::Durability;
+pub(crate) use entry_path::EntryPath;
 use lock_sequences::LockSequences;
-use open_table::{AppInstance, CreateIdentity, Durable};
 use smb_wire::classes::file::Mode;
 use smb_wire::oplock::LeaseKey;
 use smb_wire::types::AccessMask;
@@ -22,10 +25,8 @@ use smb_wire::{FileId, NtStatus};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use vfs::acl::Rights;
-use vfs::claims::{self, Caching, Granted, Link, LockOwner, OpenId, OpenRequest, Request, Verdict};
-use vfs::qos::Nanos;
+use vfs::claims::{self, LockOwner, OpenId, OpenRequest, Request};
 use vfs::sync::Mutex;
-use vfs::volume::change_notify::{ChangeMask, WatchFilter};
 use vfs::{
     Access, Attrs, Blocking, Change, File, FileType, FsError, FsResult, OpenFile, PendingSync, SetAttrs,
     SetTime, Wait,
@@ -48,36 +49,52 @@ pub(crate) struct Open {
     pub(crate) granted: AccessMask,
     claim: OpenId,
     mode: AtomicU32,
-    position: AtomicU64,
     entry_path: Mutex<EntryPath>,
-    cursor: Mutex<DirectoryCursor>,
-    /// Whether the file goes when this open is closed, as it was created for.
-    deletes_on_close: AtomicBool,
-    /// Whether what is written through this open leaves the time of the last write as it is (MS-FSA §2.1.1.6,
-    /// `Open.UserSetModificationTime`).
-    pub(crate) user_set_modified: AtomicBool,
-    /// The same of the change time, where attributes are set (`Open.UserSetChangeTime`).
-    pub(crate) user_set_changed: AtomicBool,
-    /// Where a list of extended attributes goes on (`Open.NextEaEntry`).
+    pub(crate) cursors: Cursors,
+    pub(crate) times: UserSetTimes,
+    pub(crate) sequences: Sequences,
+    caching: CachingState,
+    durability: Durability,
+    closing: ClosingState,
+}
+
+/// Positions from which requests continue.
+#[derive(Default)]
+pub(crate) struct Cursors {
+    position: AtomicU64,
+    directory: Mutex<DirectoryCursor>,
+    /// `Open.NextEaEntry`.
     pub(crate) next_ea_entry: AtomicU64,
-    /// What of the directory is watched, once anything is.
-    directory_watch: OnceLock<Arc<DirectoryWatch>>,
-    /// Which of its requests come from before.
-    pub(crate) channel_sequence: ChannelSequence,
-    pub(crate) lock_sequences: LockSequences,
-    /// What the client may cache with it, as it is told of that.
-    caching: Mutex<Option<OpenCaching>>,
-    /// How it outlives its connection, if it does.
-    durability: OnceLock<Durable>,
-    /// That it is on record, if it outlives the service as well.
-    record: OnceLock<OpenRecord>,
-    /// The CREATE that it came of, if that may come again.
-    create_identity: OnceLock<CreateIdentity>,
-    /// The application that it is of, if that may go on elsewhere.
-    app_instance: OnceLock<AppInstance>,
-    /// The lease of its directory whose holder knows what this open changes there (MS-SMB2 §2.2.13.2.10, `ParentLeaseKey`).
-    pub(crate) parent_lease: Option<claims::LeaseKey>,
-    /// Whether data were written through it: the directory shows that when it is closed.
+    /// The watch of the directory, once a request has begun it.
+    watch: OnceLock<Arc<DirectoryWatch>>,
+}
+
+/// Times that the client has set, and that writes leave alone.
+#[derive(Default)]
+pub(crate) struct UserSetTimes {
+    /// `Open.UserSetModificationTime` (MS-FSA §2.1.1.6).
+    pub(crate) modified: AtomicBool,
+    /// `Open.UserSetChangeTime`: the change of attributes leaves the time alone.
+    pub(crate) changed: AtomicBool,
+}
+
+/// Sequence numbers by which requests of a lost connection are recognized.
+pub(crate) struct Sequences {
+    pub(crate) channel: ChannelSequence,
+    pub(crate) locks: LockSequences,
+}
+
+struct CachingState {
+    /// The lease or oplock of the open.
+    current: Mutex<Option<OpenCaching>>,
+    /// `ParentLeaseKey` (MS-SMB2 §2.2.13.2.10): the directory's lease, whose holder knows what this open changes there.
+    parent_lease: Option<claims::LeaseKey>,
+}
+
+#[derive(Default)]
+struct ClosingState {
+    deletes_on_close: AtomicBool,
+    /// Whether data were written: the directory's listing shows that when the open is closed.
     has_written: AtomicBool,
     is_closed: AtomicBool,
 }
@@ -96,49 +113,8 @@ pub(crate) struct NewOpen {
     pub(crate) claim: OpenId,
     pub(crate) entry_path: EntryPath,
     pub(crate) channel_sequence: u16,
-    pub(crate) cached: Option<OpenCaching>,
-    pub(crate) listing: Option<claims::LeaseKey>,
-}
-
-/// What changes of an open when its client comes back.
-pub(crate) struct ReconnectUpdate {
-    pub(crate) volatile: u64,
-    pub(crate) channel_sequence: u16,
-    pub(crate) cached: Option<OpenCaching>,
-}
-
-/// Where a file was found: its directory, and its name there; none for the root of a share.
-#[derive(Clone)]
-pub(crate) struct EntryPath {
-    pub(crate) entry: Option<(File, Vec<u8>)>,
-    /// The names on the way from the root of the share, as they are stored.
-    pub(crate) path: Vec<Vec<u8>>,
-    /// The name of the stream, if it is not the file as such.
-    pub(crate) stream: Option<Vec<u8>>,
-}
-
-impl EntryPath {
-    /// The file's name as the table of claims knows it.
-    pub(crate) fn link(&self, listing: Option<claims::LeaseKey>) -> Option<Link> {
-        let (dir, name) = self.entry.as_ref()?;
-        Some(Link { parent: dir.key(), name: name.clone().into(), listing })
-    }
-
-    /// What goes with the last open of `file`, if that is to be deleted: its name, or that of the stream.
-    pub(crate) fn deletion(&self, file: &File, listing: Option<claims::LeaseKey>) -> Option<Link> {
-        match &self.stream {
-            Some(stream) => Some(Link { parent: file.key(), name: stream.clone().into(), listing: None }),
-            None => self.link(listing),
-        }
-    }
-
-    /// Tells those who watch the directory, or keep its listing, that the file was changed; the holder of `except` knows it already.
-    pub(crate) fn tell_modified(&self, what: ChangeMask, except: Option<claims::LeaseKey>) {
-        if let Some((dir, name)) = &self.entry {
-            dir.notify_listing_changed(except);
-            dir.notify_modified(name, what);
-        }
-    }
+    pub(crate) caching: Option<OpenCaching>,
+    pub(crate) parent_lease: Option<claims::LeaseKey>,
 }
 
 impl Open {
@@ -156,8 +132,8 @@ impl Open {
             claim,
             entry_path,
             channel_sequence,
-            cached,
-            listing,
+            caching,
+            parent_lease,
         } = new;
         Self {
             id,
@@ -170,25 +146,21 @@ impl Open {
             granted,
             claim,
             mode: AtomicU32::new(mode.0),
-            position: AtomicU64::new(0),
             entry_path: Mutex::new(entry_path),
-            cursor: Mutex::new(DirectoryCursor::default()),
-            deletes_on_close: AtomicBool::new(false),
-            user_set_modified: AtomicBool::new(false),
-            user_set_changed: AtomicBool::new(false),
-            next_ea_entry: AtomicU64::new(0),
-            directory_watch: OnceLock::new(),
-            channel_sequence: ChannelSequence::new(channel_sequence),
-            lock_sequences: LockSequences::default(),
-            caching: Mutex::new(cached),
-            durability: OnceLock::new(),
-            record: OnceLock::new(),
-            create_identity: OnceLock::new(),
-            app_instance: OnceLock::new(),
-            parent_lease: listing,
-            has_written: AtomicBool::new(false),
-            is_closed: AtomicBool::new(false),
+            cursors: Cursors::default(),
+            times: UserSetTimes::default(),
+            sequences: Sequences {
+                channel: ChannelSequence::new(channel_sequence),
+                locks: LockSequences::default(),
+            },
+            caching: CachingState { current: Mutex::new(caching), parent_lease },
+            durability: Durability::default(),
+            closing: ClosingState::default(),
         }
+    }
+
+    pub(crate) fn parent_lease(&self) -> Option<claims::LeaseKey> {
+        self.caching.parent_lease
     }
 
     /// The way to the data, if the open has all of `access`.
@@ -222,11 +194,11 @@ impl Open {
 
     /// Where what was last read or written ends, or the client has said (MS-FSCC §2.4.35). Nothing here begins there.
     pub(crate) fn position(&self) -> u64 {
-        self.position.load(Ordering::Relaxed)
+        self.cursors.position.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_position(&self, position: u64) {
-        self.position.store(position, Ordering::Relaxed);
+        self.cursors.position.store(position, Ordering::Relaxed);
     }
 
     /// `STATUS_ACCESS_DENIED` unless any of `rights` was granted.
@@ -241,99 +213,22 @@ impl Open {
 
     /// Whether it has a lease, in place of an oplock.
     pub(crate) fn has_lease(&self) -> bool {
-        self.caching.lock().as_ref().is_some_and(OpenCaching::is_lease)
+        self.caching.current.lock().as_ref().is_some_and(OpenCaching::is_lease)
     }
 
     /// The key of its lease, if it has one.
     pub(crate) fn lease_key(&self) -> Option<LeaseKey> {
-        self.caching.lock().as_ref().and_then(OpenCaching::lease).map(LeaseGuard::key)
+        self.caching.current.lock().as_ref().and_then(OpenCaching::lease).map(LeaseGuard::key)
     }
 
     /// Whether its lease is of the second version.
     pub(crate) fn has_epoch(&self) -> bool {
-        self.caching.lock().as_ref().and_then(OpenCaching::lease).is_some_and(LeaseGuard::has_epoch)
-    }
-
-    /// How it outlives its connection, if it does.
-    pub(crate) fn durable(&self) -> Option<Durable> {
-        self.durability.get().copied()
-    }
-
-    /// Has it outlive its connection.
-    pub(crate) fn set_durable(&self, durable: Durable) {
-        _ = self.durability.set(durable);
-    }
-
-    /// Whether it outlives the service as well.
-    pub(crate) fn is_persistent(&self) -> bool {
-        self.durable().is_some_and(|durable| durable.is_persistent)
-    }
-
-    /// Has it be on record until it is closed.
-    pub(crate) fn set_record(&self, record: OpenRecord) {
-        _ = self.record.set(record);
-    }
-
-    /// That it is on record, if it is.
-    pub(crate) fn record(&self) -> Option<&OpenRecord> {
-        self.record.get()
-    }
-
-    /// The CREATE that it came of, if that may come again.
-    pub(crate) fn create_identity(&self) -> Option<&CreateIdentity> {
-        self.create_identity.get()
-    }
-
-    pub(crate) fn set_create_identity(&self, origin: CreateIdentity) {
-        _ = self.create_identity.set(origin);
-    }
-
-    /// The application that it is of, if that may go on elsewhere.
-    pub(crate) fn app_instance(&self) -> Option<&AppInstance> {
-        self.app_instance.get()
-    }
-
-    pub(crate) fn set_app_instance(&self, instance: AppInstance) {
-        _ = self.app_instance.set(instance);
-    }
-
-    /// Whether its claim was taken away, because something conflicted with it or its time was over.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.file.granted_of(self.claim).is_none()
-    }
-
-    /// Has it wait for its client. `false`: it does not, because the client has not kept its handle cached (MS-SMB2 §3.3.7.1), or
-    /// locks bytes that others may write meanwhile, for which Windows closes it.
-    pub(crate) fn disconnect(&self, durable: Durable) -> bool {
-        let Some(Granted { caching, .. }) = self.file.granted_of(self.claim) else { return false };
-        let is_locked = || self.file.holds_ranges(self.lock_owner());
-        let stays =
-            || caching.contains(Caching::HANDLE) && (caching.contains(Caching::WRITE) || !is_locked());
-        if !durable.is_persistent && !stays() {
-            return false;
-        }
-        let until = self.file.volume().now().0.saturating_add(u64::from(durable.timeout_ms) * 1_000_000);
-        let is_persistent = durable.is_persistent;
-        let durable = claims::Durable { until: Nanos(until), is_persistent };
-        let verdict = self.file.claim(&Request::Disconnect { open: self.claim, durable });
-        matches!(verdict, Verdict::Granted(_))
-    }
-
-    /// Gives it to the tree connect of a client that has come back, if it is still there. Its ranges and its lease come with it.
-    pub(crate) fn reconnect(&mut self, disk: &Arc<DiskShare>, back: ReconnectUpdate) -> Option<Granted> {
-        let ReconnectUpdate { volatile, channel_sequence, cached } = back;
-        let request = Request::Reconnect { open: self.claim, holder: disk.holder };
-        let Verdict::Granted(granted) = self.file.claim(&request) else { return None };
-        self.id.volatile = volatile;
-        self.disk = Arc::clone(disk);
-        self.channel_sequence = ChannelSequence::new(channel_sequence);
-        self.caching = Mutex::new(cached);
-        Some(granted)
+        self.caching.current.lock().as_ref().and_then(OpenCaching::lease).is_some_and(LeaseGuard::has_epoch)
     }
 
     /// What the client is told of its lease or oplock, to be told anew.
     pub(crate) fn take_caching(&self) -> Option<OpenCaching> {
-        self.caching.lock().take()
+        self.caching.current.lock().take()
     }
 
     /// Whose byte ranges are this open's.
@@ -366,7 +261,7 @@ impl Open {
     }
 
     pub(crate) fn cursor(&self) -> MutexGuard<'_, DirectoryCursor> {
-        self.cursor.lock()
+        self.cursors.directory.lock()
     }
 
     /// The file's attributes as they are shown.
@@ -382,8 +277,7 @@ impl Open {
     /// After a write that changed the file so: gives it back the time of the last write, if that is not to change by itself. Where the
     /// user may not set it, or others would have to answer first, it stays as it is: what was written is written.
     pub(crate) fn restore_modified(&self, change: &Change, pending: &mut PendingSync) -> FsResult<()> {
-        if !self.user_set_modified.load(Ordering::Relaxed) || change.before.modified == change.after.modified
-        {
+        if !self.times.modified.load(Ordering::Relaxed) || change.before.modified == change.after.modified {
             return Ok(());
         }
         let modified = Some(SetTime::To(change.before.modified));
@@ -404,122 +298,23 @@ impl Open {
         self.file.set_attrs_by_claim(&self.disk.caller, rights, set, pending)
     }
 
-    /// What of the directory is watched, if anything is.
-    pub(crate) fn watched(&self) -> Option<&DirectoryWatch> {
-        self.directory_watch.get().map(|watching| &**watching)
-    }
-
-    /// The same, from now on if nothing was: the first who asks says what.
-    pub(crate) fn watching(&self, wish: impl FnOnce() -> WatchFilter) -> FsResult<Arc<DirectoryWatch>> {
-        if let Some(watching) = self.directory_watch.get() {
-            return Ok(Arc::clone(watching));
-        }
-        let watching = Arc::new(DirectoryWatch::start(&self.file, wish())?);
-        Ok(Arc::clone(self.directory_watch.get_or_init(|| watching)))
-    }
-
-    /// Tells those who keep the listing of its directory that what it shows of the file has changed.
-    pub(crate) fn tell_listing_changed(&self) {
-        if let Some((dir, _)) = &self.entry_path().entry {
-            dir.notify_listing_changed(self.parent_lease);
-        }
-    }
-
-    /// Tells those who watch its directory, or keep its listing, that the file was changed through this open.
-    pub(crate) fn tell_modified(&self, what: ChangeMask) {
-        self.tell_listing_changed();
-        self.notify_watchers(what);
-    }
-
-    /// The same after data were changed: listings show that when the file is closed, as those of Windows do, and last as long.
-    pub(crate) fn notify_written(&self, change: &Change) {
-        let is_resized = change.before.size != change.after.size;
-        self.has_written.store(true, Ordering::Relaxed);
-        self.notify_watchers(if is_resized {
-            ChangeMask::MODIFIED | ChangeMask::SIZE
-        } else {
-            ChangeMask::MODIFIED
-        });
-    }
-
-    fn notify_watchers(&self, what: ChangeMask) {
-        if !self.file.volume().is_watched() {
-            return;
-        }
-        let entry = self.entry_path().entry.clone();
-        if let Some((dir, name)) = entry {
-            dir.notify_modified(&name, what);
-        }
-    }
-
-    /// Tells of the file of a stream that has gone with its last open.
-    fn notify_stream_removed(&self) {
-        if self.file.is_stream() {
-            self.disk.delete_closed();
-            if self.file.has_lost_stream() {
-                self.tell_modified(ChangeMask::MODIFIED);
-            }
-        }
-    }
-
-    /// Whether the file goes with its last open, or will when this one is closed.
-    pub(crate) fn deletes(&self) -> bool {
-        self.mode().contains(Mode::DELETE_ON_CLOSE) || self.file.is_deleted()
-    }
-
-    /// Whether the file goes with its last open, by whichever open that was decided, and whether its name goes with it: of a stream
-    /// that goes alone it does not.
-    pub(crate) fn pending_deletion(&self) -> (bool, bool) {
-        let is_deleted = self.file.is_deleted();
-        (is_deleted, is_deleted && (!self.file.is_stream() || self.file.of_stream().is_deleted()))
-    }
-
-    /// Has the file go with its last open, or stay after all.
-    pub(crate) fn set_delete(&self, deletes: bool) -> Verdict {
-        let entry_path = self.entry_path();
-        let link = if deletes { entry_path.deletion(&self.file, self.parent_lease) } else { None };
-        let verdict = self.file.claim(&Request::SetDelete { open: self.claim, link, waits: false });
-        drop(entry_path);
-        if deletes && matches!(verdict, Verdict::Granted(_)) {
-            self.tell_deleting();
-        }
-        verdict
-    }
-
-    /// Has the file go when this open is closed, as it was created for.
-    pub(crate) fn delete_on_close(&self) {
-        let entry_path = self.entry_path();
-        let Some(link) = entry_path.deletion(&self.file, self.parent_lease) else { return };
-        let verdict = self.file.claim(&Request::DeleteOnClose { open: self.claim, link });
-        self.deletes_on_close.store(matches!(verdict, Verdict::Granted(_)), Ordering::Relaxed);
-    }
-
-    /// Tells those who watch the directory that it goes, if it does.
-    fn tell_deleting(&self) {
-        // With an open that its client has not got, nothing goes.
-        let goes = || self.deletes_on_close.load(Ordering::Relaxed) || self.file.is_deleted();
-        if self.is_dir() && goes() {
-            self.file.notify_deleting();
-        }
-    }
-
     /// Gives the claim back, once. What is to be deleted then is deleted when claims expire.
     pub(crate) fn close(&self) {
         self.release();
-        if let Some(record) = self.record.get() {
+        if let Some(record) = self.record() {
             record.end(&self.file, self.mode().contains(Mode::DELETE_ON_CLOSE));
         }
     }
 
     fn release(&self) {
-        if !self.is_closed.swap(true, Ordering::SeqCst) {
-            self.tell_deleting();
-            if self.has_written.load(Ordering::Relaxed) {
-                self.tell_listing_changed();
+        if !self.closing.is_closed.swap(true, Ordering::SeqCst) {
+            self.notify_deleting();
+            if self.closing.has_written.load(Ordering::Relaxed) {
+                self.notify_listing_changed();
             }
-            self.file.claim(&Request::CloseListed { open: self.claim, listing: self.parent_lease });
+            self.file.claim(&Request::CloseListed { open: self.claim, listing: self.caching.parent_lease });
             self.notify_stream_removed();
-            let cached = self.caching.lock().take();
+            let cached = self.caching.current.lock().take();
             drop(cached);
         }
     }

@@ -15,37 +15,6 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Weak};
 use vfs::sync::Mutex;
 
-/// How an open outlives its connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Durable {
-    /// `DurableOwner` and `ClientGuid`.
-    pub(crate) owner: LeaseOwner,
-    /// `CreateGuid`, of the second version.
-    pub(crate) create_guid: Option<Guid>,
-    /// `DurableOpenTimeout` in milliseconds.
-    pub(crate) timeout_ms: u32,
-    /// Whether it outlives the service as well, and nothing that conflicts with it takes it away.
-    pub(crate) is_persistent: bool,
-}
-
-/// `AppInstanceId` and `AppInstanceVersion`: the application that an open is of, which may go on at another client.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AppInstance {
-    pub(crate) owner: LeaseOwner,
-    pub(crate) id: Guid,
-    /// The high and the low half; zeros for none.
-    pub(crate) version: (u64, u64),
-}
-
-impl AppInstance {
-    /// Whether it goes on as `self` what was `other`: the same application of the same user at another client.
-    pub(crate) fn follows(&self, other: &Self) -> bool {
-        self.id == other.id
-            && self.owner.uid == other.owner.uid
-            && self.owner.client_guid != other.owner.client_guid
-    }
-}
-
 /// Opens without a session, and CREATEs by the names that clients give them.
 #[derive(Default)]
 pub(crate) struct OpenTable(Mutex<Table>);

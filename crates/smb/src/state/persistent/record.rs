@@ -187,7 +187,7 @@ impl<'a> Record<'a> {
             is_deleted: false,
             cache,
             ranges: open.file.ranges_with(open.claim()).into_iter().map(range).collect(),
-            lock_sequences: open.lock_sequences.to_bytes(),
+            lock_sequences: open.sequences.locks.to_bytes(),
         };
         record.is_deleted = record.is_deleted_by(open.file.deletion().as_ref());
         Some(record)

@@ -6,8 +6,9 @@ use crate::metadata::names::Naming;
 use crate::metadata::rights::{claimed_by, data_access};
 use crate::state::caching::breaks::{BreakTarget, CacheName, NewCache};
 use crate::state::caching::leases::{LeaseOwner, OpenCaching};
+use crate::state::open::durability::{AppInstance, Durable};
 use crate::state::open::lock_sequences::LockSequences;
-use crate::state::open::open_table::{AppInstance, CreateReplay, Durable};
+use crate::state::open::open_table::CreateReplay;
 use crate::state::open::{EntryPath, NewOpen, Open};
 use crate::state::service::Service;
 use crate::state::session::Session;
@@ -139,7 +140,7 @@ impl Service {
         let ClaimedRecord { record, id, disk, dir, file, claim, open_record } = claimed;
         let CreateParams { uid, client_guid, create_guid, timeout_ms, action, .. } = open_record.params;
         let owner = LeaseOwner { client_guid, uid };
-        let cached =
+        let caching =
             record.cache.map(|cache| self.restore_caching(&disk, (&file, claim), (id, owner), &cache));
         let access =
             data_access(AccessMask(record.granted), file.volume().security_style() == SecurityStyle::Ntfs);
@@ -160,11 +161,11 @@ impl Service {
                 stream: None,
             },
             channel_sequence: 0,
-            cached: cached.transpose()?.flatten(),
-            listing: None,
+            caching: caching.transpose()?.flatten(),
+            parent_lease: None,
             file,
         });
-        open.lock_sequences = LockSequences::from_bytes(&record.lock_sequences);
+        open.sequences.locks = LockSequences::from_bytes(&record.lock_sequences);
         open.set_durable(Durable { owner, create_guid: Some(create_guid), timeout_ms, is_persistent: true });
         if let Some(instance) = record.instance {
             let version = (instance.high, instance.low);

@@ -3,10 +3,11 @@
 use super::Session;
 use super::keys::{Keys, signing_key};
 use crate::state::connection::negotiated::Negotiated;
-use crate::state::pending::PendingQuota;
+use crate::state::pending_quota::PendingQuota;
 use identity::{Acceptor, Authority, Identity, SessionKey, Step};
 use smb_wire::NtStatus;
 use smb_wire::crypto::{Preauth, signing};
+use smb_wire::header::{Flags, Header};
 use std::any::Any;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock, Weak};
@@ -83,6 +84,13 @@ impl Channel {
     /// What its messages are signed with, once it is bound.
     pub(crate) fn signing(&self) -> Option<&Arc<signing::Key>> {
         self.signing.get()
+    }
+
+    /// The key that signs the reply to a request: as the request was signed, and always where the session requires it
+    /// (MS-SMB2 §3.3.4.1.1).
+    pub(crate) fn reply_key(&self, request: &Header) -> Option<Arc<signing::Key>> {
+        let signs = request.flags.contains(Flags::SIGNED) || self.session.must_sign();
+        self.signing().filter(|_| signs).cloned()
     }
 
     /// Whether a message is signed by this channel's key.
