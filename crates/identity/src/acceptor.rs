@@ -1,43 +1,38 @@
-//! A client's tokens, and whose they are.
+//! The server's side of an authentication, token by token.
 
 use crate::authority::{Account, Authority, Random};
 use crate::limits::{TOKEN_BYTES_MAX, TOKENS_MAX};
-use crate::ntlm::acceptor::{Challenged, challenge};
+use crate::ntlm::acceptor::{PendingChallenge, challenge};
 use crate::ntlm::{self, Direction, Keys};
 use crate::refusal::{Malformed, Refusal};
 use crate::secret::SessionKey;
-use crate::spnego::{Init, Mechanism, NegState, Response};
+use crate::spnego::{Mechanism, NegState, NegTokenInit, NegTokenResp};
 use crate::time::FileTime;
 use std::mem;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A client that is let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Who it is.
     pub account: Account,
-    /// The key that both sides have.
+    /// The session key, shared by client and server.
     pub session_key: SessionKey,
     /// The last token for the client; empty if it needs none.
     pub token: Vec<u8>,
 }
 
-/// What comes of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The client is sent this, and answers.
+    /// Send this token; the client answers with another.
     Continue(Vec<u8>),
-    /// The client is let in.
     Done(Accepted),
-    /// The client is not.
     Refused(Refusal),
 }
 
 /// One authentication, token by token: SPNEGO with NTLM in it, or NTLM alone.
 pub struct Acceptor {
     authority: Arc<Authority>,
-    /// The address of this service that the client has come to.
+    /// The address of this service that the client connected to.
     reached_at: Option<IpAddr>,
     state: State,
     tokens: u8,
@@ -45,46 +40,47 @@ pub struct Acceptor {
 
 enum State {
     Start,
-    /// The client's first mechanism was not ours: its first token for ours comes next.
-    Chosen(Spnego),
-    /// A challenge was sent.
-    Challenged(Challenged, Option<Spnego>),
+    /// The client's preferred mechanism is not supported. Its next token starts the chosen one.
+    MechanismChosen(Spnego),
+    ChallengeSent(PendingChallenge, Option<Spnego>),
     Finished,
 }
 
-/// A negotiation of mechanisms.
+/// A SPNEGO negotiation of mechanisms.
 struct Spnego {
-    /// What the client proposed, as it is on the wire.
+    /// The client's `MechTypeList`, as on the wire.
     mechanisms: Vec<u8>,
-    /// Whether its first was chosen. If not, both sides must show that the list is the one sent (RFC 4178 §5).
-    is_first: bool,
+    /// Whether the client's first mechanism was chosen. If not, both sides must prove that the list is unchanged (RFC
+    /// 4178 §5).
+    is_preferred: bool,
 }
 
 impl Acceptor {
-    /// An authentication that begins.
     pub fn new(authority: Arc<Authority>) -> Self {
         Self { authority, reached_at: None, state: State::Start, tokens: 0 }
     }
 
-    /// The same of a client that has come to this address: it may call the service by that as well.
+    /// Also accepts `address` as a target name (see [`Authority::target_names`]).
     #[must_use]
     pub fn reached_at(self, address: IpAddr) -> Self {
         Self { reached_at: Some(address.to_canonical()), ..self }
     }
 
-    /// Takes the client's next token. After `Done` or `Refused` every other one is refused.
+    /// Consumes the client's next token. After `Done` or `Refused` every further token is refused.
     pub fn step(&mut self, token: &[u8], now: FileTime, random: Random<'_>) -> Step {
         let state = mem::replace(&mut self.state, State::Finished);
         self.tokens = self.tokens.saturating_add(1);
         if token.len() > TOKEN_BYTES_MAX || self.tokens > TOKENS_MAX {
-            return Step::Refused(Refusal::TooMuch);
+            return Step::Refused(Refusal::TooLarge);
         }
         let stepped = match state {
             State::Start => self.start(token, now, random),
-            State::Chosen(spnego) => Response::parse(token)
+            State::MechanismChosen(spnego) => NegTokenResp::parse(token)
                 .and_then(|response| response.token.ok_or(Malformed::SPNEGO.into()))
                 .and_then(|token| self.challenge(token, Some(spnego), now, random)),
-            State::Challenged(challenged, spnego) => self.finish(challenged, spnego, token).map(Step::Done),
+            State::ChallengeSent(challenged, spnego) => {
+                self.finish(challenged, spnego, token).map(Step::Done)
+            }
             State::Finished => Err(Refusal::Finished),
         };
         stepped.unwrap_or_else(Step::Refused)
@@ -94,14 +90,14 @@ impl Acceptor {
         if token.starts_with(ntlm::SIGNATURE) {
             return self.challenge(token, None, now, random);
         }
-        let init = Init::parse(token)?;
+        let init = NegTokenInit::parse(token)?;
         let (Mechanism::Ntlm, is_first) = init.choose()?;
-        let spnego = Spnego { mechanisms: init.mechanisms.to_vec(), is_first };
+        let spnego = Spnego { mechanisms: init.mechanisms.to_vec(), is_preferred: is_first };
         match init.token.filter(|_| is_first) {
             Some(token) => self.challenge(token, Some(spnego), now, random),
             None => {
                 let token = spnego.reply(None);
-                self.state = State::Chosen(spnego);
+                self.state = State::MechanismChosen(spnego);
                 Ok(Step::Continue(token))
             }
         }
@@ -117,13 +113,13 @@ impl Acceptor {
         let challenged = challenge(&self.authority, negotiate, now, random)?;
         let message = challenged.message();
         let token = spnego.as_ref().map_or_else(|| message.to_vec(), |spnego| spnego.reply(Some(message)));
-        self.state = State::Challenged(challenged, spnego);
+        self.state = State::ChallengeSent(challenged, spnego);
         Ok(Step::Continue(token))
     }
 
     fn finish(
         &self,
-        challenged: Challenged,
+        challenged: PendingChallenge,
         spnego: Option<Spnego>,
         token: &[u8],
     ) -> Result<Accepted, Refusal> {
@@ -133,7 +129,7 @@ impl Acceptor {
                 (account, keys, Vec::new())
             }
             Some(spnego) => {
-                let response = Response::parse(token)?;
+                let response = NegTokenResp::parse(token)?;
                 let message = response.token.ok_or(Malformed::SPNEGO)?;
                 let (account, keys) = challenged.finish(&self.authority, self.reached_at, message)?;
                 let token = spnego.finish(&keys, response.mic)?;
@@ -145,23 +141,23 @@ impl Acceptor {
 }
 
 impl Spnego {
-    /// What the client is sent until it has authenticated.
+    /// The response that carries an intermediate mechanism token.
     fn reply(&self, token: Option<&[u8]>) -> Vec<u8> {
-        let state = if self.is_first { NegState::AcceptIncomplete } else { NegState::RequestMic };
-        Response { state: Some(state), mechanism: Some(Mechanism::Ntlm), token, mic: None }.to_bytes()
+        let state = if self.is_preferred { NegState::AcceptIncomplete } else { NegState::RequestMic };
+        NegTokenResp { state: Some(state), mechanism: Some(Mechanism::Ntlm), token, mic: None }.to_bytes()
     }
 
-    /// The last token, after the client's MIC over its list of mechanisms: it must be there if another mechanism than its
-    /// first was chosen, and right if it is there (RFC 4178 §5).
+    /// Checks the client's MIC over its list of mechanisms and returns the last token. The MIC is mandatory if the
+    /// client's preferred mechanism was not chosen, and must always be valid (RFC 4178 §5).
     fn finish(&self, keys: &Keys, mic: Option<&[u8]>) -> Result<Vec<u8>, Refusal> {
         let is_right = mic.map(|mic| keys.verify(Direction::ClientToServer, &self.mechanisms, mic));
         match is_right {
             Some(false) => return Err(Refusal::Tampered),
-            None if !self.is_first => return Err(Refusal::NoMic),
+            None if !self.is_preferred => return Err(Refusal::NoMic),
             Some(true) | None => {}
         }
         let ours = mic.map(|_| keys.sign(Direction::ServerToClient, &self.mechanisms));
         let mic = ours.as_ref().map(|mic| &mic[..]);
-        Ok(Response { state: Some(NegState::AcceptCompleted), mic, ..Response::default() }.to_bytes())
+        Ok(NegTokenResp { state: Some(NegState::AcceptCompleted), mic, ..NegTokenResp::default() }.to_bytes())
     }
 }

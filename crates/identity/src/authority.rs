@@ -1,43 +1,40 @@
-//! By what rules clients are let in, and who they have proven to be.
+//! The rules of an authentication, and its outcome.
 
 use crate::accounts::SharedAccounts;
 use crate::names::ServerNames;
 use crate::resolver::Identity;
 
-/// Fills with random bytes that nobody can guess.
+/// Fills the slice with unpredictable random bytes.
 pub type Random<'a> = &'a mut dyn FnMut(&mut [u8]);
 
-/// On whose behalf clients are let in, and by what rules.
+/// The rules by which clients authenticate.
 #[derive(Clone)]
 pub struct Authority {
-    /// What the server says its names are.
+    /// The server's names, as the CHALLENGE states them.
     pub names: ServerNames,
-    /// The users whose passwords clients may prove.
     pub accounts: SharedAccounts,
-    /// Whether clients without a name are let in, as [`Account::Anonymous`].
+    /// Whether null sessions are accepted, as [`Account::Anonymous`].
     pub null_sessions: bool,
-    /// Who must give a MIC.
     pub mic: MicPolicy,
-    /// The hosts by which clients may call this service, besides the address that they have reached it at; any if there are none.
-    /// Clients that say nothing are believed.
+    /// Host names that a client may give as its target, besides the address that it connected to. Empty: any. A client
+    /// that names no target is accepted.
     pub target_names: Vec<String>,
 }
 
-/// Which clients must give a MIC over the messages of the exchange. Whether a client gives one is covered by the proof of
-/// its password, so with both nobody else can take it away.
+/// Which clients must send a MIC over the messages of the exchange. The proof of the password covers the flag that
+/// announces a MIC, so an attacker cannot strip it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MicPolicy {
-    /// Those that say they do. The kernel of Linux never does.
+    /// Clients that announce one. The Linux kernel never does.
     Announced,
-    /// All.
     Always,
 }
 
-/// Who a client has proven to be.
+/// The account that a client has authenticated as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Account {
-    /// Nobody: a null session, which may ask for nothing but what anybody may know.
+    /// A null session. It may read only public information.
     Anonymous,
-    /// A user, as it was when its password was proven.
+    /// A user, as it was when its password was verified.
     User(Identity),
 }

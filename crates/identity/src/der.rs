@@ -1,4 +1,4 @@
-//! DER (X.690 §10): elements of a tag, a length and contents. As much of it as SPNEGO needs.
+//! DER (X.690 §10), the subset that SPNEGO needs: elements of a tag, a length and contents.
 
 use crate::refusal::{Malformed, Refusal};
 
@@ -8,15 +8,15 @@ pub(crate) const OID: u8 = 0x06;
 pub(crate) const ENUMERATED: u8 = 0x0a;
 pub(crate) const GENERAL_STRING: u8 = 0x1b;
 pub(crate) const SEQUENCE: u8 = 0x30;
-/// `[APPLICATION 0]`, which a GSS-API token begins with (RFC 2743 §3.1).
-pub(crate) const APPLICATION: u8 = 0x60;
+/// `[APPLICATION 0]`, the tag of an initial GSS-API token (RFC 2743 §3.1).
+pub(crate) const APPLICATION_0: u8 = 0x60;
 
-/// `[number]`, a field of a sequence.
-pub(crate) const fn field(number: u8) -> u8 {
+/// `[number]`, the tag of a field of a sequence.
+pub(crate) const fn context_tag(number: u8) -> u8 {
     0xa0 | number
 }
 
-/// Elements one after another. Never reads past what is there, and never allocates.
+/// Reads consecutive elements. Never reads past the end, and never allocates.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -40,17 +40,16 @@ impl<'a> Reader<'a> {
         Ok(Some(contents))
     }
 
-    /// The contents of the next element, which must have this tag.
     pub(crate) fn expect(&mut self, tag: u8) -> Result<&'a [u8], Refusal> {
         self.optional(tag)?.ok_or(Malformed::DER.into())
     }
 
-    /// The contents of the element of tag `inner` which is all that field `number` holds, if the field is there.
+    /// The contents of the only element in field `number`, if the field is present.
     pub(crate) fn field(&mut self, number: u8, inner: u8) -> Result<Option<&'a [u8]>, Refusal> {
-        self.optional(field(number))?.map(|contents| Reader::new(contents).only(inner)).transpose()
+        self.optional(context_tag(number))?.map(|contents| Reader::new(contents).only(inner)).transpose()
     }
 
-    /// The contents of the one element there is, which must have this tag.
+    /// The contents of the only element, which must have this tag.
     pub(crate) fn only(mut self, tag: u8) -> Result<&'a [u8], Refusal> {
         let contents = self.expect(tag)?;
         if self.is_empty() { Ok(contents) } else { Err(Malformed::DER.into()) }
@@ -61,7 +60,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The length that `bytes` begin with, and how many bytes say so.
+/// Decodes a length. Returns it with the number of bytes that encode it.
 fn length(bytes: &[u8]) -> Option<(usize, usize)> {
     let (&first, rest) = bytes.split_first()?;
     if first < 0x80 {
@@ -75,7 +74,6 @@ fn length(bytes: &[u8]) -> Option<(usize, usize)> {
     Some((usize::try_from(value).ok()?, 1 + count))
 }
 
-/// An element of these contents.
 pub(crate) fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
     let mut bytes = vec![tag];
     match u8::try_from(contents.len()) {
@@ -92,9 +90,9 @@ pub(crate) fn element(tag: u8, contents: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Field `number` of a sequence, which holds one element.
-pub(crate) fn field_of(number: u8, tag: u8, contents: &[u8]) -> Vec<u8> {
-    element(field(number), &element(tag, contents))
+/// Field `number` of a sequence, with one element in it.
+pub(crate) fn context_field(number: u8, tag: u8, contents: &[u8]) -> Vec<u8> {
+    element(context_tag(number), &element(tag, contents))
 }
 
 #[cfg(test)]
@@ -102,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_of_every_form_come_back() {
+    fn length_of_every_form_round_trips() {
         for length in [0, 1, 127, 128, 255, 256, 65_535, 65_536] {
             let contents = vec![7; length];
             let bytes = element(OCTET_STRING, &contents);
@@ -112,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_past_the_end() {
+    fn truncated_element_is_refused() {
         let cut: [&[u8]; 8] = [
             &[0x04],
             &[0x04, 1],
@@ -129,12 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn a_field_holds_one_element() {
-        let bytes = field_of(2, OCTET_STRING, b"x");
+    fn field_with_two_elements_is_refused() {
+        let bytes = context_field(2, OCTET_STRING, b"x");
         assert_eq!(Reader::new(&bytes).field(2, OCTET_STRING).unwrap(), Some(&b"x"[..]));
         assert_eq!(Reader::new(&bytes).field(1, OCTET_STRING).unwrap(), None);
         assert!(Reader::new(&bytes).field(2, OID).is_err());
-        let two = element(field(2), &[element(OCTET_STRING, b"x"), element(OCTET_STRING, b"y")].concat());
+        let two =
+            element(context_tag(2), &[element(OCTET_STRING, b"x"), element(OCTET_STRING, b"y")].concat());
         assert!(Reader::new(&two).field(2, OCTET_STRING).is_err());
     }
 }

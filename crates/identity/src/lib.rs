@@ -1,8 +1,8 @@
-//! Who is calling: SPNEGO and NTLMv2, users and groups of our own, and security identifiers.
+//! Authentication: SPNEGO and NTLMv2, local users and groups, and security identifiers.
 //!
-//! [`Acceptor`] takes a client's tokens and says whose they are, as an [`Identity`] with a [`vfs::Credential`]; [`Resolver`] says
-//! who is who; [`Accounts`] are the users and groups of this service, by which both answer. Nothing here opens a socket or
-//! a file, looks at a clock or draws a random number: time and randomness are arguments.
+//! [`Acceptor`] turns a client's tokens into an [`Identity`] with a [`vfs::Credential`]. [`Resolver`] maps names,
+//! numbers and security identifiers to each other. Both read [`Accounts`], the local users and groups. Nothing here
+//! opens a socket or a file, reads a clock or draws random numbers: time and randomness are arguments.
 //!
 //! Layers, top down: `accounts`, `ntlm`.
 
@@ -27,7 +27,7 @@ mod tests;
 mod time;
 
 pub use acceptor::{Accepted, Acceptor, Step};
-pub use accounts::{Accounts, Conflict, Group, Listed, Mapping, SharedAccounts, User, builtin_aliases};
+pub use accounts::{Accounts, Conflict, Group, ListEntry, Mapping, SharedAccounts, User, builtin_aliases};
 pub use authority::{Account, Authority, MicPolicy, Random};
 pub use initiator::{Credentials, Initiator};
 pub use limits::*;
@@ -36,5 +36,5 @@ pub use refusal::Refusal;
 pub use resolver::{Id, Identity, NotMapped, Principal, PrincipalKind, Resolver};
 pub use secret::{NtHash, SessionKey};
 pub use sid::Sid;
-pub use spnego::hint;
+pub use spnego::neg_token_init2;
 pub use time::FileTime;

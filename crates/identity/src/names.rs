@@ -1,24 +1,21 @@
-//! Names of users, groups and servers.
-
 use crate::limits::{ACCOUNT_NAME_CHARS_MAX, NAME_UNITS_MAX};
 use crate::refusal::{Malformed, Refusal};
 use std::fmt;
 
-/// The name of a user or group of ours.
+/// The name of a local user or group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountName(String);
 
 impl AccountName {
-    /// What a name may be, for errors and help.
+    /// The rule for names, for errors and help.
     pub const ALLOWED: &str =
         "1 to 64 letters, digits, dots, hyphens and underscores, the first a letter or an underscore";
 
-    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What the name is compared by: two accounts cannot differ by case alone.
+    /// The form in which names are compared: two accounts cannot differ by case alone.
     pub fn folded(&self) -> String {
         folded(&self.0)
     }
@@ -47,17 +44,16 @@ impl fmt::Display for AccountName {
     }
 }
 
-/// The name of a user as Windows has it, with or without a domain: `CORP\\alice`, `Alice Smith`.
+/// The name of a Windows user, with or without a domain: `CORP\\alice`, `Alice Smith`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WindowsName {
-    /// The domain, if the name is of one alone.
+    /// `None` matches every domain.
     pub domain: Option<String>,
-    /// The user in it.
     pub name: String,
 }
 
 impl WindowsName {
-    /// What a name may be, for errors and help.
+    /// The rule for names, for errors and help.
     pub const ALLOWED: &str = r#"a name or DOMAIN\name, each of 1 to 64 characters without control characters and without any of / \ " [ ] : ; | = , + * ? < > @"#;
 }
 
@@ -90,7 +86,8 @@ impl fmt::Display for WindowsName {
     }
 }
 
-/// What names are compared by: each letter's upper case where that is one letter, as Windows has it (MS-UCODEREF §3.1.5).
+/// Folds case for comparison: each letter becomes its upper case, where that is a single letter, as in Windows
+/// (MS-UCODEREF §3.1.5).
 pub fn folded(name: &str) -> String {
     name.chars().map(upper).collect()
 }
@@ -103,22 +100,22 @@ fn upper(c: char) -> char {
     }
 }
 
-/// What a server says its names are.
+/// The names that a server states in its CHALLENGE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerNames {
-    /// Of the machine, at most 15 letters: `FILES`.
+    /// The machine's NetBIOS name, at most 15 letters: `FILES`.
     pub netbios: String,
-    /// Of its domain; the machine's own if it is in none.
+    /// The NetBIOS name of the domain; the machine's own if it is in none.
     pub netbios_domain: String,
-    /// Of the machine in the DNS: `files.example.org`.
+    /// The machine's DNS name: `files.example.org`.
     pub dns: String,
-    /// Of its domain in the DNS: `example.org`, or empty.
+    /// The DNS name of the domain: `example.org`, or empty.
     pub dns_domain: String,
 }
 
 impl ServerNames {
-    /// The names of a machine without a domain, by its host name, with or without the domain of the DNS.
-    pub fn of_host(host: &str) -> Self {
+    /// Derives the names of a machine without a domain from its host name, with or without a DNS domain.
+    pub fn for_host(host: &str) -> Self {
         let (first, domain) = host.split_once('.').unwrap_or((host, ""));
         let fits = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
         let mut netbios: String = first.chars().filter(fits).take(15).collect();
@@ -130,12 +127,12 @@ impl ServerNames {
     }
 }
 
-/// A text as UTF-16LE.
+/// Encodes UTF-16LE.
 pub(crate) fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// The text that these bytes are as UTF-16LE.
+/// Decodes UTF-16LE.
 pub(crate) fn from_utf16(bytes: &[u8]) -> Result<String, Refusal> {
     let (units, odd) = bytes.as_chunks();
     if !odd.is_empty() || units.len() > NAME_UNITS_MAX {
@@ -150,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_accounts() {
+    fn account_name_rules() {
         for good in ["alice", "Jürgen", "_svc", "a.b-c_9", "王", &"x".repeat(64)] {
             assert_eq!(good.parse::<AccountName>().unwrap().as_str(), good);
         }
@@ -175,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_windows_users() {
+    fn windows_name_rules() {
         for good in ["alice", "Alice Smith", r"CORP\alice", "a.b$"] {
             assert_eq!(good.parse::<WindowsName>().unwrap().to_string(), good);
         }
@@ -186,21 +183,21 @@ mod tests {
     }
 
     #[test]
-    fn case_tells_nobody_apart() {
+    fn folding_ignores_case() {
         assert_eq!(folded("jürgen"), folded("JÜRGEN"));
         assert_eq!(folded("straße"), "STRAßE");
     }
 
     #[test]
-    fn a_server_without_a_domain_is_its_own() {
-        let names = ServerNames::of_host("files-01_production.example.org");
+    fn server_without_domain_is_its_own_domain() {
+        let names = ServerNames::for_host("files-01_production.example.org");
         assert_eq!((&*names.netbios, &*names.netbios_domain), ("FILES-01PRODUCT", "FILES-01PRODUCT"));
         assert_eq!((&*names.dns, &*names.dns_domain), ("files-01_production.example.org", "example.org"));
-        assert_eq!(ServerNames::of_host("").netbios, "PLIMSOLL");
+        assert_eq!(ServerNames::for_host("").netbios, "PLIMSOLL");
     }
 
     #[test]
-    fn names_on_the_wire_are_bounded_and_whole() {
+    fn overlong_or_odd_utf16_name_is_refused() {
         assert_eq!(from_utf16(&utf16("Größe 𝄞")).unwrap(), "Größe 𝄞");
         assert!(from_utf16(&[0x41]).is_err());
         assert!(from_utf16(&[0x00, 0xd8]).is_err());

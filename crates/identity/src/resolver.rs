@@ -1,76 +1,66 @@
-//! Who somebody is here.
+//! Mapping between names, numbers and security identifiers.
 
 use crate::sid::Sid;
 use std::fmt;
 use std::sync::Arc;
 use vfs::Credential;
 
-/// Says who is who: names as clients spell them, numbers as files have them, and security identifiers.
+/// Maps names as clients spell them, numbers as files store them, and security identifiers to each other.
 pub trait Resolver: Send + Sync {
-    /// Who an authenticated user is here: by an explicit rule, by the same name, else the default user.
+    /// The local user for an authenticated name: by a mapping, by the same name, else the default user.
     fn identity(&self, name: &str, domain: &str) -> Result<Identity, NotMapped>;
 
-    /// Who owns what this user owns: there is always one.
+    /// The security identifier of `uid`; every uid has one.
     fn user_sid(&self, uid: u32) -> Sid;
 
-    /// The same of a group.
+    /// The security identifier of `gid`; every gid has one.
     fn group_sid(&self, gid: u32) -> Sid;
 
-    /// The number that files have of somebody. A user or group of ours has it whether or not it is there yet: what is said of it holds
-    /// for whoever is made with the number.
+    /// The number that files store for `sid`. A local user or group need not exist yet: permissions granted to its
+    /// number take effect when it is created.
     fn id_of(&self, sid: &Sid) -> Option<Id>;
 
-    /// The name of somebody.
     fn name_of(&self, sid: &Sid) -> Option<Principal>;
 
-    /// Somebody by name. An empty `domain` is any.
+    /// Finds a user or group by name. An empty `domain` matches any.
     fn principal(&self, domain: &str, name: &str) -> Option<Principal>;
 
-    /// What the identifiers of this machine begin with.
+    /// The security identifier of this machine, the prefix of its users' and groups'.
     fn machine_sid(&self) -> Sid;
 }
 
-/// Who an authenticated user is here.
+/// The local identity of an authenticated user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The name of the user.
     pub name: String,
-    /// What files are opened with.
+    /// The credential for file access.
     pub credential: Arc<Credential>,
-    /// The user.
     pub sid: Sid,
-    /// Its groups, the primary one first.
+    /// The user's groups, the primary group first.
     pub group_sids: Vec<Sid>,
 }
 
-/// The number of somebody.
+/// A uid or gid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id {
-    /// Of a user.
     User(u32),
-    /// Of a group.
     Group(u32),
 }
 
-/// Somebody with a name.
+/// A named user, group or domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// What it is.
     pub kind: PrincipalKind,
-    /// Where it has its name.
+    /// The domain of the name.
     pub domain: String,
-    /// Its name there.
     pub name: String,
-    /// Its identifier.
     pub sid: Sid,
 }
 
-/// `SID_NAME_USE`, MS-LSAT §2.2.13: what has a name.
+/// `SID_NAME_USE`, MS-LSAT §2.2.13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrincipalKind {
-    /// A user.
     User = 1,
-    /// A group.
     Group = 2,
     /// A machine or domain.
     Domain = 3,
@@ -80,12 +70,10 @@ pub enum PrincipalKind {
     WellKnownGroup = 5,
 }
 
-/// Somebody who has proven a name, and is nobody here.
+/// An authenticated name without a local user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotMapped {
-    /// The name.
     pub name: String,
-    /// Its domain.
     pub domain: String,
 }
 
@@ -105,7 +93,7 @@ impl std::error::Error for NotMapped {}
 pub(crate) const BUILTIN_ALIASES: [(u32, &str); 3] =
     [(544, "Administrators"), (545, "Users"), (546, "Guests")];
 
-/// Who every machine has.
+/// The principals that every machine has.
 pub(crate) fn well_known() -> impl Iterator<Item = Principal> {
     const NT_AUTHORITY: &str = "NT AUTHORITY";
     const BUILTIN: &str = "BUILTIN";
@@ -120,11 +108,12 @@ pub(crate) fn well_known() -> impl Iterator<Item = Principal> {
         of("", "CREATOR OWNER", Sid::creator_owner()),
         of("", "CREATOR GROUP", Sid::creator_group()),
         of("", "OWNER RIGHTS", Sid::owner_rights()),
-        of(NT_AUTHORITY, "NETWORK", Sid::of(5, [2])),
+        of(NT_AUTHORITY, "NETWORK", Sid::from_parts(5, [2])),
         of(NT_AUTHORITY, "ANONYMOUS LOGON", Sid::anonymous()),
         of(NT_AUTHORITY, "Authenticated Users", Sid::authenticated_users()),
         of(NT_AUTHORITY, "SYSTEM", Sid::system()),
     ];
-    let aliases = BUILTIN_ALIASES.map(|(relative, name)| of(BUILTIN, name, Sid::builtin().below(relative)));
+    let aliases =
+        BUILTIN_ALIASES.map(|(relative, name)| of(BUILTIN, name, Sid::builtin().with_rid(relative)));
     groups.into_iter().chain(aliases)
 }

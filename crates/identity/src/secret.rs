@@ -1,30 +1,28 @@
-//! What must not be shown: hashes of passwords and session keys.
+//! Hashes of passwords and session keys; their `Debug` hides the bytes.
 
 use crate::names::utf16;
 use md4::{Digest, Md4};
 use std::fmt;
 
-/// The NT hash of a password, `NTOWFv1` of MS-NLMP §3.3.1: MD4 of its UTF-16. Whoever has it can be the user as with the
-/// password itself, so it is never shown.
+/// The NT hash of a password, `NTOWFv1` of MS-NLMP §3.3.1: MD4 of its UTF-16. The hash suffices to log in as the user,
+/// so it is never shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NtHash([u8; 16]);
 
-/// The key that both sides have after an authentication.
+/// The key that client and server share after an authentication.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionKey(Box<[u8]>);
 
 impl NtHash {
-    /// The hash of this password.
     pub fn of_password(password: &str) -> Self {
         Self(Md4::digest(utf16(password)).into())
     }
 
-    /// The hash that these bytes are.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes: to be sealed, and for nothing else.
+    /// The bytes, for encrypted storage only.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -35,7 +33,7 @@ impl SessionKey {
         Self(bytes.into())
     }
 
-    /// Its bytes: 16 of NTLM.
+    /// The bytes; NTLM has 16.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -58,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_not_shown() {
+    fn secret_debug_output_is_hidden() {
         let hash = NtHash::of_password("Password");
         // MS-NLMP §4.2.2.1.2.
         assert_eq!(hash.as_bytes()[..4], [0xa4, 0xf4, 0x9c, 0x40]);

@@ -6,19 +6,19 @@ use crate::refusal::{Malformed, Refusal};
 
 /// `1.3.6.1.5.5.2`, SPNEGO itself.
 const SPNEGO: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x02];
-/// The field that a `NegTokenResp` is in.
-const RESPONSE: u8 = 1;
-/// What [MS-SPNG] §2.2.1 has as the name of whoever is asked for nothing in particular.
-const HINT: &[u8] = b"not_defined_in_RFC4178@please_ignore";
+/// The field that contains a `NegTokenResp`.
+const RESPONSE_TAG: u8 = 1;
+/// The placeholder for `hintName`, MS-SPNG §2.2.1.
+const HINT_NAME: &[u8] = b"not_defined_in_RFC4178@please_ignore";
 
-/// A way to prove who one is.
+/// An authentication mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mechanism {
     /// NTLM, `1.3.6.1.4.1.311.2.2.10`.
     Ntlm,
 }
 
-/// What this service offers, the best first. Kerberos comes before NTLM, once there is a directory.
+/// The supported mechanisms, the best first. Kerberos will precede NTLM once a directory is supported.
 pub(crate) const MECHANISMS: [Mechanism; 1] = [Mechanism::Ntlm];
 
 impl Mechanism {
@@ -29,7 +29,7 @@ impl Mechanism {
     }
 }
 
-/// How far a negotiation is: `negState`, RFC 4178 §4.2.2.
+/// `negState`, RFC 4178 §4.2.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NegState {
     AcceptCompleted = 0,
@@ -38,49 +38,49 @@ pub(crate) enum NegState {
     RequestMic = 3,
 }
 
-/// `NegTokenInit`, RFC 4178 §4.2.1: what a client begins with.
+/// `NegTokenInit`, RFC 4178 §4.2.1: the client's first token.
 #[derive(Debug)]
-pub(crate) struct Init<'a> {
-    /// `MechTypeList` as it is on the wire, which a MIC is made over.
+pub(crate) struct NegTokenInit<'a> {
+    /// `MechTypeList` as on the wire, the input of the MIC.
     pub(crate) mechanisms: &'a [u8],
-    /// The first token of the first mechanism.
+    /// The first token of the client's preferred mechanism.
     pub(crate) token: Option<&'a [u8]>,
 }
 
-/// `NegTokenResp`, RFC 4178 §4.2.2: whatever follows, in both directions.
+/// `NegTokenResp`, RFC 4178 §4.2.2: every later token, in both directions.
 #[derive(Debug, Default)]
-pub(crate) struct Response<'a> {
+pub(crate) struct NegTokenResp<'a> {
     pub(crate) state: Option<NegState>,
     pub(crate) mechanism: Option<Mechanism>,
     pub(crate) token: Option<&'a [u8]>,
     pub(crate) mic: Option<&'a [u8]>,
 }
 
-impl<'a> Init<'a> {
+impl<'a> NegTokenInit<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
-        let mut token = Reader::new(Reader::new(bytes).only(der::APPLICATION)?);
+        let mut token = Reader::new(Reader::new(bytes).only(der::APPLICATION_0)?);
         if token.expect(der::OID)? != SPNEGO {
             return Err(Malformed::SPNEGO.into());
         }
-        let mut fields = Reader::new(Reader::new(token.only(der::field(0))?).only(der::SEQUENCE)?);
-        let mechanisms = fields.optional(der::field(0))?.ok_or(Malformed::SPNEGO)?;
+        let mut fields = Reader::new(Reader::new(token.only(der::context_tag(0))?).only(der::SEQUENCE)?);
+        let mechanisms = fields.optional(der::context_tag(0))?.ok_or(Malformed::SPNEGO)?;
         if mechanisms.len() > MECHANISM_LIST_BYTES_MAX {
-            return Err(Refusal::TooMuch);
+            return Err(Refusal::TooLarge);
         }
-        // What the client wants of the context: NTLM negotiates that by itself.
+        // `reqFlags`: NTLM negotiates these itself.
         _ = fields.field(1, der::BIT_STRING)?;
-        // A MIC (or, in a NegTokenInit2, hints) may follow, which nobody sends before a mechanism is chosen.
+        // A MIC (or hints, in a NegTokenInit2) may follow; no client sends one before a mechanism is chosen.
         Ok(Self { mechanisms, token: fields.field(2, der::OCTET_STRING)? })
     }
 
-    /// The first mechanism of the client's that is offered, and whether it is the client's first.
+    /// Chooses the client's first supported mechanism. Returns it with whether it is the client's preferred one.
     pub(crate) fn choose(&self) -> Result<(Mechanism, bool), Refusal> {
         let mut list = Reader::new(Reader::new(self.mechanisms).only(der::SEQUENCE)?);
         for place in 0..MECHANISMS_MAX {
             if list.is_empty() {
                 break;
             }
-            if let Some(mechanism) = by_oid(list.expect(der::OID)?) {
+            if let Some(mechanism) = mechanism_by_oid(list.expect(der::OID)?) {
                 return Ok((mechanism, place == 0));
             }
         }
@@ -88,18 +88,19 @@ impl<'a> Init<'a> {
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut fields = der::element(der::field(0), self.mechanisms);
+        let mut fields = der::element(der::context_tag(0), self.mechanisms);
         if let Some(token) = self.token {
-            fields.extend(der::field_of(2, der::OCTET_STRING, token));
+            fields.extend(der::context_field(2, der::OCTET_STRING, token));
         }
-        wrapped(&fields)
+        wrap_initial_token(&fields)
     }
 }
 
-impl<'a> Response<'a> {
+impl<'a> NegTokenResp<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
-        let mut fields =
-            Reader::new(Reader::new(Reader::new(bytes).only(der::field(RESPONSE))?).only(der::SEQUENCE)?);
+        let mut fields = Reader::new(
+            Reader::new(Reader::new(bytes).only(der::context_tag(RESPONSE_TAG))?).only(der::SEQUENCE)?,
+        );
         let state = match fields.field(0, der::ENUMERATED)? {
             None => None,
             Some([0]) => Some(NegState::AcceptCompleted),
@@ -108,8 +109,10 @@ impl<'a> Response<'a> {
             Some([3]) => Some(NegState::RequestMic),
             Some(_) => return Err(Malformed::SPNEGO.into()),
         };
-        let mechanism =
-            fields.field(1, der::OID)?.map(|oid| by_oid(oid).ok_or(Refusal::NoMechanism)).transpose()?;
+        let mechanism = fields
+            .field(1, der::OID)?
+            .map(|oid| mechanism_by_oid(oid).ok_or(Refusal::NoMechanism))
+            .transpose()?;
         let token = fields.field(2, der::OCTET_STRING)?;
         let mic = fields.field(3, der::OCTET_STRING)?;
         if fields.is_empty() {
@@ -122,43 +125,43 @@ impl<'a> Response<'a> {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut fields = Vec::new();
         if let Some(state) = self.state {
-            fields.extend(der::field_of(0, der::ENUMERATED, &[state as u8]));
+            fields.extend(der::context_field(0, der::ENUMERATED, &[state as u8]));
         }
         if let Some(mechanism) = self.mechanism {
-            fields.extend(der::field_of(1, der::OID, mechanism.oid()));
+            fields.extend(der::context_field(1, der::OID, mechanism.oid()));
         }
         if let Some(token) = self.token {
-            fields.extend(der::field_of(2, der::OCTET_STRING, token));
+            fields.extend(der::context_field(2, der::OCTET_STRING, token));
         }
         if let Some(mic) = self.mic {
-            fields.extend(der::field_of(3, der::OCTET_STRING, mic));
+            fields.extend(der::context_field(3, der::OCTET_STRING, mic));
         }
-        der::field_of(RESPONSE, der::SEQUENCE, &fields)
+        der::context_field(RESPONSE_TAG, der::SEQUENCE, &fields)
     }
 }
 
-/// The mechanisms that are offered, as a `MechTypeList`.
-pub(crate) fn offered() -> Vec<u8> {
+/// The supported mechanisms as a `MechTypeList`.
+pub(crate) fn mechanism_list() -> Vec<u8> {
     let list: Vec<u8> =
         MECHANISMS.iter().flat_map(|mechanism| der::element(der::OID, mechanism.oid())).collect();
     der::element(der::SEQUENCE, &list)
 }
 
-/// What a server says before a client has said anything, in its answer to NEGOTIATE: `NegTokenInit2`, MS-SPNG §2.2.1.
-pub fn hint() -> Vec<u8> {
-    let mut fields = der::element(der::field(0), &offered());
-    let name = der::field_of(0, der::GENERAL_STRING, HINT);
-    fields.extend(der::field_of(3, der::SEQUENCE, &name));
-    wrapped(&fields)
+/// `NegTokenInit2`, MS-SPNG §2.2.1: the server's hint in its response to NEGOTIATE, before the client's first token.
+pub fn neg_token_init2() -> Vec<u8> {
+    let mut fields = der::element(der::context_tag(0), &mechanism_list());
+    let name = der::context_field(0, der::GENERAL_STRING, HINT_NAME);
+    fields.extend(der::context_field(3, der::SEQUENCE, &name));
+    wrap_initial_token(&fields)
 }
 
-fn wrapped(fields: &[u8]) -> Vec<u8> {
+fn wrap_initial_token(fields: &[u8]) -> Vec<u8> {
     let mut token = der::element(der::OID, SPNEGO);
-    token.extend(der::field_of(0, der::SEQUENCE, fields));
-    der::element(der::APPLICATION, &token)
+    token.extend(der::context_field(0, der::SEQUENCE, fields));
+    der::element(der::APPLICATION_0, &token)
 }
 
-fn by_oid(oid: &[u8]) -> Option<Mechanism> {
+fn mechanism_by_oid(oid: &[u8]) -> Option<Mechanism> {
     MECHANISMS.into_iter().find(|mechanism| mechanism.oid() == oid)
 }
 
@@ -176,37 +179,37 @@ mod tests {
     }
 
     #[test]
-    fn tokens_come_back() {
+    fn tokens_round_trip() {
         let mechanisms = list(&[KERBEROS, Mechanism::Ntlm.oid()]);
-        let bytes = Init { mechanisms: &mechanisms, token: Some(b"token") }.to_bytes();
-        let init = Init::parse(&bytes).unwrap();
+        let bytes = NegTokenInit { mechanisms: &mechanisms, token: Some(b"token") }.to_bytes();
+        let init = NegTokenInit::parse(&bytes).unwrap();
         assert_eq!((init.mechanisms, init.token), (&*mechanisms, Some(&b"token"[..])));
         assert_eq!(init.choose().unwrap(), (Mechanism::Ntlm, false));
-        let whole = Response {
+        let whole = NegTokenResp {
             state: Some(NegState::RequestMic),
             mechanism: Some(Mechanism::Ntlm),
             token: Some(b"t"),
             mic: Some(b"m"),
         };
         let bytes = whole.to_bytes();
-        let back = Response::parse(&bytes).unwrap();
+        let back = NegTokenResp::parse(&bytes).unwrap();
         assert_eq!((back.state, back.mechanism), (whole.state, whole.mechanism));
         assert_eq!((back.token, back.mic), (whole.token, whole.mic));
-        assert!(Response::parse(&Response::default().to_bytes()).unwrap().token.is_none());
+        assert!(NegTokenResp::parse(&NegTokenResp::default().to_bytes()).unwrap().token.is_none());
     }
 
     #[test]
-    fn the_hint_offers_ntlm() {
-        let bytes = hint();
-        assert_eq!(Init::parse(&bytes).unwrap().choose().unwrap(), (Mechanism::Ntlm, true));
-        assert!(bytes.ends_with(HINT));
+    fn hint_offers_ntlm() {
+        let bytes = neg_token_init2();
+        assert_eq!(NegTokenInit::parse(&bytes).unwrap().choose().unwrap(), (Mechanism::Ntlm, true));
+        assert!(bytes.ends_with(HINT_NAME));
     }
 
     #[test]
-    fn lists_are_bounded_and_without_ours_refused() {
+    fn mechanism_list_too_long_or_without_ntlm_is_refused() {
         let init = |mechanisms: &[u8]| {
-            let bytes = Init { mechanisms, token: None }.to_bytes();
-            Init::parse(&bytes).and_then(|init| init.choose())
+            let bytes = NegTokenInit { mechanisms, token: None }.to_bytes();
+            NegTokenInit::parse(&bytes).and_then(|init| init.choose())
         };
         assert_eq!(init(&list(&[])), Err(Refusal::NoMechanism));
         assert_eq!(init(&list(&[KERBEROS])), Err(Refusal::NoMechanism));
@@ -215,19 +218,19 @@ mod tests {
         assert!(init(&list(&many)).is_ok());
         many.insert(0, KERBEROS);
         assert_eq!(init(&list(&many)), Err(Refusal::NoMechanism));
-        assert_eq!(init(&list(&[&[0; MECHANISM_LIST_BYTES_MAX]])), Err(Refusal::TooMuch));
+        assert_eq!(init(&list(&[&[0; MECHANISM_LIST_BYTES_MAX]])), Err(Refusal::TooLarge));
         assert!(init(b"x").is_err());
     }
 
     #[test]
-    fn whatever_is_cut_off_is_refused() {
-        let bytes = hint();
+    fn truncated_message_is_refused() {
+        let bytes = neg_token_init2();
         for length in 0..bytes.len() {
-            assert!(Init::parse(&bytes[..length]).is_err(), "{length}");
+            assert!(NegTokenInit::parse(&bytes[..length]).is_err(), "{length}");
         }
-        let bytes = Response { mic: Some(&[0; 16]), ..Response::default() }.to_bytes();
+        let bytes = NegTokenResp { mic: Some(&[0; 16]), ..NegTokenResp::default() }.to_bytes();
         for length in 0..bytes.len() {
-            assert!(Response::parse(&bytes[..length]).is_err(), "{length}");
+            assert!(NegTokenResp::parse(&bytes[..length]).is_err(), "{length}");
         }
     }
 }

@@ -1,14 +1,14 @@
-//! Whole exchanges, as a client and a server have them.
+//! Whole exchanges between a client and a server.
 
 use crate::der;
-use crate::spnego::{Init, Mechanism, NegState, Response, offered};
+use crate::spnego::{Mechanism, NegState, NegTokenInit, NegTokenResp, mechanism_list};
 use crate::*;
 use std::sync::Arc;
 
 pub(crate) const NOW: FileTime = FileTime(133_000_000_000_000_000);
 const KERBEROS: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02];
 
-/// The bytes that these digits are.
+/// Decodes hexadecimal digits.
 pub(crate) fn hex(digits: &str) -> Vec<u8> {
     digits
         .as_bytes()
@@ -17,7 +17,7 @@ pub(crate) fn hex(digits: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Random numbers that are 1, 2, 3, …
+/// A generator of the bytes 1, 2, 3, …
 pub(crate) fn counting() -> impl FnMut(&mut [u8]) {
     let mut last = 0_u8;
     move |bytes| {
@@ -41,12 +41,12 @@ pub(crate) fn accounts() -> Accounts {
         user("bob", 1001, None),
         user("Jürgen", 1002, Some("grün")),
     ];
-    Accounts::none(Sid::machine([1, 2, 3]), "FILES").with(users, vec![], vec![], None).unwrap()
+    Accounts::empty(Sid::machine([1, 2, 3]), "FILES").with_entries(users, vec![], vec![], None).unwrap()
 }
 
 pub(crate) fn authority() -> Authority {
     Authority {
-        names: ServerNames::of_host("files.example.org"),
+        names: ServerNames::for_host("files.example.org"),
         accounts: SharedAccounts::new(accounts()),
         null_sessions: false,
         mic: MicPolicy::Always,
@@ -58,7 +58,7 @@ pub(crate) fn credentials(user: &str, password: &str) -> Credentials {
     Credentials { user: user.to_owned(), domain: "HOME".to_owned(), nt_hash: NtHash::of_password(password) }
 }
 
-/// What comes of it if `credentials` are used against `authority`; the keys of both sides if that is well.
+/// Runs an exchange of `credentials` against `authority`. Returns the outcome with the client's key.
 fn exchange(authority: Authority, credentials: Credentials) -> Result<(Accepted, SessionKey), Refusal> {
     let mut acceptor = Acceptor::new(Arc::new(authority));
     let mut client = Initiator::new(credentials, "files");
@@ -74,23 +74,22 @@ fn exchange(authority: Authority, credentials: Credentials) -> Result<(Accepted,
     }
 }
 
-/// The number of a user who was let in.
 fn uid(accepted: &Accepted) -> u32 {
     let Account::User(identity) = &accepted.account else { panic!("nobody was let in") };
     identity.credential.uid
 }
 
 #[test]
-fn a_user_with_the_password_is_let_in() {
+fn correct_password_authenticates() {
     let (accepted, key) = exchange(authority(), credentials("alice", "secret")).unwrap();
     assert_eq!(accepted.account, Account::User(accounts().identity("alice", "").unwrap()));
     assert_eq!((accepted.session_key.as_bytes().len(), &accepted.session_key), (16, &key));
     assert_eq!(uid(&accepted), 1000);
 }
 
-/// A Windows name that becomes another user's while somebody logs in by it is still whose password was proven.
+/// A mapping that changes to another user during an exchange does not change the authenticated user.
 #[test]
-fn who_is_let_in_is_whose_password_it_was() {
+fn mapping_change_during_exchange_keeps_the_proven_user() {
     let rule = |user: &str| {
         let user_of = |name: &str, uid, password| User {
             name: name.parse().unwrap(),
@@ -100,7 +99,9 @@ fn who_is_let_in_is_whose_password_it_was() {
         };
         let users = vec![user_of("alice", 1000, "secret"), user_of("bob", 1001, "other")];
         let mapping = Mapping { windows: "HOME\\a.b".parse().unwrap(), user: user.parse().unwrap() };
-        Accounts::none(Sid::machine([1, 2, 3]), "FILES").with(users, vec![], vec![mapping], None).unwrap()
+        Accounts::empty(Sid::machine([1, 2, 3]), "FILES")
+            .with_entries(users, vec![], vec![mapping], None)
+            .unwrap()
     };
     let shared = SharedAccounts::new(rule("alice"));
     let authority = || Authority { accounts: shared.clone(), ..authority() };
@@ -112,8 +113,8 @@ fn who_is_let_in_is_whose_password_it_was() {
     assert_eq!(uid(&accepted), 1001);
 }
 
-/// What pyspnego 0.12.4 sent as `HOME\\Jürgen` to this acceptor, with the random numbers and the time of these tests: other code, the
-/// same bytes and keys.
+/// The tokens that pyspnego 0.12.4 sent as `HOME\\Jürgen` to this acceptor with the random numbers and the time of
+/// these tests. An independent implementation must produce the same bytes and keys.
 const FROM_ANOTHER: [&str; 2] = [
     "604806062b0601050502a03e303ca00e300c060a2b06010401823702020aa22a04284e544c4d5353500001000000378208e20000\
      0000280000000000000028000000000c04000000000f",
@@ -128,7 +129,7 @@ const FROM_ANOTHER: [&str; 2] = [
 ];
 
 #[test]
-fn a_client_that_is_not_ours_is_let_in() {
+fn foreign_implementation_authenticates() {
     let mut acceptor = Acceptor::new(Arc::new(authority()));
     let mut random = counting();
     let first = acceptor.step(&hex(FROM_ANOTHER[0]), NOW, &mut random);
@@ -142,7 +143,7 @@ fn a_client_that_is_not_ours_is_let_in() {
 }
 
 #[test]
-fn case_of_a_name_does_not_count_and_letters_are_any() {
+fn user_name_ignores_case_and_allows_any_letter() {
     for name in ["ALICE", "Alice"] {
         assert!(exchange(authority(), credentials(name, "secret")).is_ok(), "{name}");
     }
@@ -151,8 +152,8 @@ fn case_of_a_name_does_not_count_and_letters_are_any() {
 }
 
 #[test]
-fn wrong_passwords_and_unknown_users_are_refused_alike() {
-    // Also with the hash that stands in for that of somebody unknown.
+fn wrong_password_and_unknown_user_fail_alike() {
+    // The all-zero hash stands in for unknown users; it must not log anyone in.
     let zeros = Credentials { nt_hash: NtHash::from_bytes([0; 16]), ..credentials("carol", "") };
     let without = Credentials { nt_hash: NtHash::from_bytes([0; 16]), ..credentials("bob", "") };
     for credentials in [
@@ -169,15 +170,15 @@ fn wrong_passwords_and_unknown_users_are_refused_alike() {
 }
 
 #[test]
-fn a_client_that_means_another_host_is_refused() {
+fn target_of_another_host_is_refused() {
     let others = Authority { target_names: vec!["other".to_owned()], ..authority() };
     let refusal = exchange(others, credentials("alice", "secret")).unwrap_err();
-    assert_eq!(refusal, Refusal::OtherTarget("cifs/files".to_owned()));
+    assert_eq!(refusal, Refusal::WrongTarget("cifs/files".to_owned()));
     let any = Authority { target_names: vec![], ..authority() };
     assert!(exchange(any, credentials("alice", "secret")).is_ok());
 }
 
-/// How a client is answered that has come to `address` and says that it means `host`.
+/// The outcome for a client that connected to `address` and names `host` as its target.
 fn calling(names: &[&str], address: &str, host: &str) -> Step {
     let target_names = names.iter().map(|name| (*name).to_owned()).collect();
     let authority = Arc::new(Authority { target_names, ..authority() });
@@ -191,7 +192,7 @@ fn calling(names: &[&str], address: &str, host: &str) -> Step {
 }
 
 #[test]
-fn a_service_is_called_by_its_names_and_the_address_it_is_reached_at() {
+fn target_may_be_a_service_name_or_the_connected_address() {
     let names = ["files.example.org", "files"];
     let good = [
         ("192.0.2.5", "Files"),
@@ -207,65 +208,65 @@ fn a_service_is_called_by_its_names_and_the_address_it_is_reached_at() {
     }
     let bad = ["192.0.2.6", "files.example.com", "example.org", "files.", "[192.0.2.5", "ipv6-literal.net"];
     for host in bad {
-        let refusal = Refusal::OtherTarget(format!("cifs/{host}"));
+        let refusal = Refusal::WrongTarget(format!("cifs/{host}"));
         assert_eq!(calling(&names, "192.0.2.5", host), Step::Refused(refusal));
         assert!(matches!(calling(&[], "192.0.2.5", host), Step::Done(_)), "{host}: any without names");
     }
 }
 
-/// A client whose first mechanism is not ours, up to its NEGOTIATE; then its AUTHENTICATE, with this MIC over this list.
+/// A client whose preferred mechanism is not supported sends NEGOTIATE, then AUTHENTICATE, with a MIC over this list.
 fn second_choice(mic_over: Option<&[u8]>) -> Step {
     let oids =
         [der::element(der::OID, KERBEROS), der::element(der::OID, &hex("2b06010401823702020a"))].concat();
     let list = der::element(der::SEQUENCE, &oids);
     let mut acceptor = Acceptor::new(Arc::new(authority()));
     let mut random = counting();
-    let init = Init { mechanisms: &list, token: Some(b"a ticket") }.to_bytes();
+    let init = NegTokenInit { mechanisms: &list, token: Some(b"a ticket") }.to_bytes();
     let Step::Continue(token) = acceptor.step(&init, NOW, &mut random) else { panic!("no choice") };
-    let response = Response::parse(&token).unwrap();
+    let response = NegTokenResp::parse(&token).unwrap();
     assert_eq!((response.state, response.mechanism), (Some(NegState::RequestMic), Some(Mechanism::Ntlm)));
     assert!(response.token.is_none());
     let negotiate = ntlm::initiator::negotiate();
-    let token = Response { token: Some(&negotiate), ..Response::default() }.to_bytes();
+    let token = NegTokenResp { token: Some(&negotiate), ..NegTokenResp::default() }.to_bytes();
     let Step::Continue(token) = acceptor.step(&token, NOW, &mut random) else { panic!("no challenge") };
-    let challenge = Response::parse(&token).unwrap().token.unwrap().to_vec();
+    let challenge = NegTokenResp::parse(&token).unwrap().token.unwrap().to_vec();
     let alice = credentials("alice", "secret");
     let (message, keys) =
         ntlm::initiator::authenticate(&alice, "cifs/files", &challenge, NOW, &mut random).unwrap();
     let mic = mic_over.map(|list| keys.sign(ntlm::Direction::ClientToServer, list));
     let mic = mic.as_ref().map(|mic| &mic[..]);
     acceptor.step(
-        &Response { token: Some(&message), mic, ..Response::default() }.to_bytes(),
+        &NegTokenResp { token: Some(&message), mic, ..NegTokenResp::default() }.to_bytes(),
         NOW,
         &mut random,
     )
 }
 
 #[test]
-fn the_list_of_mechanisms_is_proven_if_the_first_was_not_chosen() {
+fn mechanism_list_mic_is_required_if_the_first_was_not_chosen() {
     let oids =
         [der::element(der::OID, KERBEROS), der::element(der::OID, &hex("2b06010401823702020a"))].concat();
     let list = der::element(der::SEQUENCE, &oids);
     let Step::Done(accepted) = second_choice(Some(&list)) else { panic!("refused") };
-    assert!(Response::parse(&accepted.token).unwrap().mic.is_some());
+    assert!(NegTokenResp::parse(&accepted.token).unwrap().mic.is_some());
     assert_eq!(second_choice(None), Step::Refused(Refusal::NoMic));
-    // Somebody has taken Kerberos out of the list, or put it in.
-    assert_eq!(second_choice(Some(&offered())), Step::Refused(Refusal::Tampered));
+    // An attacker has removed Kerberos from the list, or added it.
+    assert_eq!(second_choice(Some(&mechanism_list())), Step::Refused(Refusal::Tampered));
 }
 
 #[test]
-fn an_exchange_ends_once() {
+fn finished_exchange_refuses_tokens() {
     let mut acceptor = Acceptor::new(Arc::new(authority()));
     assert!(matches!(acceptor.step(b"x", NOW, &mut counting()), Step::Refused(Refusal::Malformed(_))));
     let start = Initiator::new(credentials("alice", "secret"), "files").start();
     assert_eq!(acceptor.step(&start, NOW, &mut counting()), Step::Refused(Refusal::Finished));
     let mut acceptor = Acceptor::new(Arc::new(authority()));
     let long = vec![0x60; TOKEN_BYTES_MAX + 1];
-    assert_eq!(acceptor.step(&long, NOW, &mut counting()), Step::Refused(Refusal::TooMuch));
+    assert_eq!(acceptor.step(&long, NOW, &mut counting()), Step::Refused(Refusal::TooLarge));
 }
 
 #[test]
-fn whatever_bytes_come_nothing_panics_and_nobody_is_let_in() {
+fn random_changes_never_panic_or_authenticate() {
     let mut state = 1_u64;
     let mut random = move |bytes: &mut [u8]| {
         for byte in bytes {
@@ -291,14 +292,15 @@ fn whatever_bytes_come_nothing_panics_and_nobody_is_let_in() {
         let before = token.clone();
         mutate(&mut token, place);
         if let Step::Done(accepted) = acceptor.step(&token, NOW, &mut random) {
-            // Only what neither proof nor MIC covers may differ: lengths of DER, of which there are several forms.
-            let message = |token: &[u8]| Response::parse(token).unwrap().token.unwrap().to_vec();
+            // Only bytes covered neither by the proof nor by the MIC may differ: DER lengths, which have several
+            // encodings.
+            let message = |token: &[u8]| NegTokenResp::parse(token).unwrap().token.unwrap().to_vec();
             assert_eq!((message(&before), place[0] & 3), (message(&token), 3), "{accepted:?}");
         }
     }
 }
 
-/// Changes a byte, or cuts the rest off.
+/// Changes a byte, or truncates.
 fn mutate(bytes: &mut Vec<u8>, [_, how, high, low]: [u8; 4]) {
     let at = usize::from(u16::from_be_bytes([high, low])) % bytes.len();
     if how < 200 { bytes[at] ^= how.max(1) } else { bytes.truncate(at) }

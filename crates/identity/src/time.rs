@@ -1,5 +1,3 @@
-//! Time as Windows counts it.
-
 use std::time::Duration;
 
 /// `FILETIME`, MS-DTYP §2.3.3: steps of 100 ns since 1601-01-01 UTC.
@@ -7,11 +5,10 @@ use std::time::Duration;
 pub struct FileTime(pub u64);
 
 impl FileTime {
-    /// Seconds from 1601 to 1970.
     const UNIX_EPOCH_SECONDS: u64 = 11_644_473_600;
     const STEPS_PER_SECOND: u64 = 10_000_000;
 
-    /// The time that is `since` after 1970-01-01 UTC; the last there is if that is beyond.
+    /// The time `since` after 1970-01-01 UTC, saturating.
     pub fn from_unix(since: Duration) -> Self {
         let seconds = since.as_secs().saturating_add(Self::UNIX_EPOCH_SECONDS);
         Self(
@@ -27,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_counted_from_1601() {
+    fn unix_epoch_converts_to_filetime() {
         assert_eq!(FileTime::from_unix(Duration::ZERO), FileTime(116_444_736_000_000_000));
         assert_eq!(FileTime::from_unix(Duration::from_nanos(1_250)), FileTime(116_444_736_000_000_012));
         assert_eq!(FileTime::from_unix(Duration::MAX), FileTime(u64::MAX));

@@ -89,7 +89,7 @@ impl SmbListen {
 
 /// The names of this server, which are those of the host.
 fn server_names() -> ServerNames {
-    ServerNames::of_host(&rustix::system::uname().nodename().to_string_lossy())
+    ServerNames::for_host(&rustix::system::uname().nodename().to_string_lossy())
 }
 
 impl SmbFrontend {

@@ -65,7 +65,7 @@ fn parse(text: &str, machine: Sid, host: &str) -> anyhow::Result<Accounts> {
     let groups = file.group.into_iter().map(GroupEntry::group).collect::<anyhow::Result<_>>()?;
     let mappings = file.map.into_iter().map(MapEntry::mapping).collect::<anyhow::Result<_>>()?;
     let default = file.default_user.as_deref().map(name).transpose()?;
-    Ok(Accounts::none(machine, host).with(users, groups, mappings, default.as_ref())?)
+    Ok(Accounts::empty(machine, host).with_entries(users, groups, mappings, default.as_ref())?)
 }
 
 fn name(text: &str) -> anyhow::Result<AccountName> {

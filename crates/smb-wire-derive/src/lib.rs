@@ -25,20 +25,20 @@ pub fn derive_wire(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// A part of a buffer's place, in the order of the attribute.
-enum Part {
+/// A field of `#[wire(offset, length)]`, in the order of the attribute.
+enum LocationPart {
     Offset(Ident),
     Length(Ident),
     Gap(LitInt),
 }
 
-/// What `#[wire(…)]` may hold, on a type or a field.
+/// The options of `#[wire(…)]` on a type or a field.
 #[derive(Default)]
 struct Options {
     size: Option<LitInt>,
     end: Option<LitInt>,
     pad: Option<LitInt>,
-    place: Vec<Part>,
+    location: Vec<LocationPart>,
     optional: bool,
 }
 
@@ -51,9 +51,9 @@ impl Options {
                     "size" => options.size = Some(meta.value()?.parse()?),
                     "end" => options.end = Some(meta.value()?.parse()?),
                     "pad" => options.pad = Some(meta.value()?.parse()?),
-                    "offset" => options.place.push(Part::Offset(meta.value()?.parse()?)),
-                    "length" => options.place.push(Part::Length(meta.value()?.parse()?)),
-                    "gap" => options.place.push(Part::Gap(meta.value()?.parse()?)),
+                    "offset" => options.location.push(LocationPart::Offset(meta.value()?.parse()?)),
+                    "length" => options.location.push(LocationPart::Length(meta.value()?.parse()?)),
+                    "gap" => options.location.push(LocationPart::Gap(meta.value()?.parse()?)),
                     "optional" => options.optional = true,
                     _ => return Err(meta.error("unknown option")),
                 }
@@ -64,22 +64,22 @@ impl Options {
     }
 }
 
-/// The two function bodies.
-struct Bodies {
+/// The bodies of `encode` and `decode`.
+struct MethodBodies {
     encode: TokenStream,
     decode: TokenStream,
 }
 
 fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let bodies = match &input.data {
-        Data::Struct(data) => structure(&data.fields, &Options::parse(&input.attrs)?)?,
-        Data::Enum(data) => enumeration(data, &input.attrs, &input.ident.to_string())?,
+        Data::Struct(data) => expand_struct(&data.fields, &Options::parse(&input.attrs)?)?,
+        Data::Enum(data) => expand_enum(data, &input.attrs, &input.ident.to_string())?,
         Data::Union(_) => return Err(Error::new(input.span(), "a Rust union has no wire form")),
     };
-    let Bodies { encode, decode } = bodies;
+    let MethodBodies { encode, decode } = bodies;
     let name = &input.ident;
     let (_, type_generics, _) = input.generics.split_for_impl();
-    let writing = bounded(&input.generics, &quote!(::smb_wire::EncodeBuffer));
+    let writing = add_bounds(&input.generics, &quote!(::smb_wire::EncodeBuffer));
     let (impl_generics, _, bounds) = writing.split_for_impl();
     let encode = quote! {
         impl #impl_generics ::smb_wire::Encode for #name #type_generics #bounds {
@@ -87,8 +87,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             fn encode(&self, w: &mut ::smb_wire::Writer<'_>) { #encode }
         }
     };
-    let lifetime = borrowed(&input.generics);
-    let mut reading = bounded(&input.generics, &quote!(::smb_wire::DecodeBuffer<#lifetime>));
+    let lifetime = message_lifetime(&input.generics);
+    let mut reading = add_bounds(&input.generics, &quote!(::smb_wire::DecodeBuffer<#lifetime>));
     if reading.lifetimes().next().is_none() {
         reading.params.insert(0, parse_quote!(#lifetime));
     }
@@ -104,14 +104,14 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote!(#encode #decode))
 }
 
-/// The lifetime of the message that a value borrows from; a type that borrows nothing gets one of its own.
-fn borrowed(generics: &Generics) -> Lifetime {
+/// The lifetime of the borrowed message; a type that borrows nothing gets a fresh one.
+fn message_lifetime(generics: &Generics) -> Lifetime {
     let own = generics.lifetimes().next().map(|parameter| parameter.lifetime.clone());
     own.unwrap_or_else(|| parse_quote!('wire))
 }
 
-/// Type parameters are buffers.
-fn bounded(generics: &Generics, bound: &TokenStream) -> Generics {
+/// Adds bounds to the type parameters, all of which are buffers.
+fn add_bounds(generics: &Generics, bound: &TokenStream) -> Generics {
     let mut generics = generics.clone();
     for parameter in generics.type_params_mut() {
         parameter.bounds.push(parse_quote!(#bound));
@@ -119,12 +119,12 @@ fn bounded(generics: &Generics, bound: &TokenStream) -> Generics {
     generics
 }
 
-fn structure(fields: &Fields, options: &Options) -> Result<Bodies> {
-    let mut parts = Halves::default();
+fn expand_struct(fields: &Fields, options: &Options) -> Result<MethodBodies> {
+    let mut parts = Statements::default();
     for (index, (field, member)) in fields.iter().zip(fields.members()).enumerate() {
         parts.field(field, &quote!(self.#member), &format_ident!("field{index}"))?;
     }
-    let Halves { write, write_buffers, placed, read, read_buffers } = parts;
+    let Statements { write, write_buffers, buffer_offsets: placed, read, read_buffers } = parts;
     let size = options.size.as_ref();
     let write_size = size.map(|size| quote!(w.u16(#size);));
     let read_size = size.map(|size| quote!(r.structure_size(#size)?;));
@@ -139,28 +139,28 @@ fn structure(fields: &Fields, options: &Options) -> Result<Bodies> {
         #read_size #read #read_end #read_buffers
         ::core::result::Result::Ok(Self { #(#members: #values),* })
     };
-    Ok(Bodies { encode, decode })
+    Ok(MethodBodies { encode, decode })
 }
 
-/// Statements: those of the fixed part, and those of the buffers behind it.
+/// Statements of the fixed part, and of the buffers behind it.
 #[derive(Default)]
-struct Halves {
+struct Statements {
     write: TokenStream,
     write_buffers: TokenStream,
-    /// Where each buffer was written.
-    placed: Vec<Ident>,
+    /// The variables that hold where each buffer was written.
+    buffer_offsets: Vec<Ident>,
     read: TokenStream,
     read_buffers: TokenStream,
 }
 
-impl Halves {
+impl Statements {
     fn field(&mut self, field: &Field, value: &TokenStream, local: &Ident) -> Result<()> {
         let options = Options::parse(&field.attrs)?;
         if let Some(pad) = &options.pad {
             self.write.extend(quote!(w.zeros(#pad);));
             self.read.extend(quote!(r.skip(#pad)?;));
         }
-        if options.place.is_empty() {
+        if options.location.is_empty() {
             self.write.extend(quote!(::smb_wire::Encode::encode(&#value, w);));
             self.read.extend(quote!(let #local = ::smb_wire::Decode::decode(r)?;));
             return Ok(());
@@ -173,43 +173,43 @@ impl Halves {
         let placed = format_ident!("{local}_placed");
         self.write_buffers.extend(quote!(let #placed = w.buffer(&#value, #optional);));
         let (mut offset, mut length) = (quote!(::core::option::Option::None), None);
-        for part in &options.place {
+        for part in &options.location {
             match part {
-                Part::Gap(gap) => {
+                LocationPart::Gap(gap) => {
                     self.write.extend(quote!(w.zeros(#gap);));
                     self.read.extend(quote!(r.skip(#gap)?;));
                 }
-                Part::Offset(int) => {
-                    let at = self.slot(int, &format_ident!("{local}_offset"));
+                LocationPart::Offset(int) => {
+                    let at = self.reserve_int(int, &format_ident!("{local}_offset"));
                     self.write_buffers.extend(quote!(w.patch::<#int>(#at, #placed.offset);));
                     offset = quote!(::core::option::Option::Some(usize::try_from(#at).unwrap_or(usize::MAX)));
                 }
-                Part::Length(int) => {
-                    let at = self.slot(int, &format_ident!("{local}_length"));
+                LocationPart::Length(int) => {
+                    let at = self.reserve_int(int, &format_ident!("{local}_length"));
                     self.write_buffers.extend(quote!(w.patch::<#int>(#at, #placed.length);));
                     length = Some(quote!(usize::try_from(#at).unwrap_or(usize::MAX)));
                 }
             }
         }
-        self.placed.push(placed);
+        self.buffer_offsets.push(placed);
         let length = length.ok_or_else(|| Error::new(field.span(), "a buffer needs a length"))?;
         self.read_buffers.extend(quote! {
             let #local = ::smb_wire::DecodeBuffer::decode_buffer(
-                r, ::smb_wire::Place { offset: #offset, length: #length },
+                r, ::smb_wire::BufferLocation { offset: #offset, length: #length },
             )?;
         });
         Ok(())
     }
 
-    /// Room for an integer that is known when its buffer is written.
-    fn slot(&mut self, int: &Ident, local: &Ident) -> Ident {
+    /// Reserves an integer that is known once its buffer is written.
+    fn reserve_int(&mut self, int: &Ident, local: &Ident) -> Ident {
         self.write.extend(quote!(let #local = w.position(); w.zeros(::core::mem::size_of::<#int>());));
         self.read.extend(quote!(let #local: #int = ::smb_wire::Decode::decode(r)?;));
         local.clone()
     }
 }
 
-fn enumeration(data: &DataEnum, attributes: &[Attribute], name: &str) -> Result<Bodies> {
+fn expand_enum(data: &DataEnum, attributes: &[Attribute], name: &str) -> Result<MethodBodies> {
     let repr = attributes.iter().find(|attribute| attribute.path().is_ident("repr"));
     let repr = repr.ok_or_else(|| Error::new(data.variants.span(), "a closed set needs a `repr`"))?;
     let int: Ident = repr.parse_args()?;
@@ -221,5 +221,5 @@ fn enumeration(data: &DataEnum, attributes: &[Attribute], name: &str) -> Result<
         #(if value == Self::#variants as #int { return ::core::result::Result::Ok(Self::#variants); })*
         ::core::result::Result::Err(::smb_wire::Malformed(#unknown))
     };
-    Ok(Bodies { encode, decode })
+    Ok(MethodBodies { encode, decode })
 }

@@ -1,5 +1,5 @@
-//! What macOS asks with a create context of its own (`AAPL`). Apple publishes the names and numbers with its client; no
-//! specification has them.
+//! Apple's create context `AAPL`. Apple publishes the names and numbers in the source of its client; there is no
+//! specification.
 
 use crate::sets::bit_set;
 use crate::types::AccessMask;
@@ -7,30 +7,31 @@ use crate::{Decode, Encode, Malformed, Reader, Utf16, Writer};
 
 /// The name of the create context, of request and response.
 pub const NAME: &[u8] = b"AAPL";
-/// `kAAPL_SERVER_QUERY`, the one command that is known here.
+/// `kAAPL_SERVER_QUERY`, the only supported command.
 const SERVER_QUERY: u32 = 1;
-/// The stream in which macOS keeps what Finder knows of a file: marks, and in old files type and creator.
+/// The stream with Finder's metadata: flags, and in old files type and creator.
 pub const AFP_INFO: &[u8] = b"AFP_AfpInfo";
-/// The stream that is the resource fork of a file.
+/// The stream with the resource fork of a file.
 pub const AFP_RESOURCE: &[u8] = b"AFP_Resource";
 /// Bytes of the stream [`AFP_INFO`].
 pub const AFP_INFO_BYTES: usize = 60;
-/// What that stream begins with.
+/// The first bytes of that stream.
 const AFP_INFO_MAGIC: &[u8] = b"AFP\0";
-/// Where in it the 32 bytes are that Finder knows.
+/// The range of Finder's 32 bytes in that stream.
 const FINDER_INFO: std::ops::Range<usize> = 16..48;
-/// `short_name_len` of an entry with [`ListedAttributes`]: the length of what is there in place of a name. Apple's client does not look at it.
+/// `short_name_len` of an entry with [`ReadDirAttributes`]: the length of the bytes in place of the short name. Apple's
+/// client ignores it.
 const SHORT_NAME_LENGTH: u16 = 24;
 
 bit_set! {
-    /// Which of the answers a client wants, and the server gives.
+    /// The parts of the response that a client requests and the server returns.
     pub struct QueryBitmap: u64 {
         SERVER_CAPS = 0x1,
         VOLUME_CAPS = 0x2,
         MODEL_INFO = 0x4,
     }
 
-    /// What client and server can do.
+    /// The capabilities of client and server.
     pub struct AppleCapabilities: u64 {
         SUPPORTS_READ_DIR_ATTR = 0x1,
         SUPPORTS_OSX_COPYFILE = 0x2,
@@ -38,7 +39,7 @@ bit_set! {
         SUPPORTS_NFS_ACE = 0x8,
     }
 
-    /// What the volume can do.
+    /// The capabilities of the volume.
     pub struct AppleVolumeCapabilities: u64 {
         SUPPORT_RESOLVE_ID = 0x1,
         CASE_SENSITIVE = 0x2,
@@ -46,7 +47,6 @@ bit_set! {
     }
 }
 
-/// A query of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerQuery {
     pub request_bitmap: QueryBitmap,
@@ -65,23 +65,23 @@ impl Encode for ServerQuery {
 impl Decode<'_> for ServerQuery {
     fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         if u32::decode(r)? != SERVER_QUERY {
-            return Err(Malformed("a command of Apple's that nobody knows"));
+            return Err(Malformed("an unknown Apple command"));
         }
         r.skip(4)?;
         Ok(Self { request_bitmap: Decode::decode(r)?, client_capabilities: Decode::decode(r)? })
     }
 }
 
-/// The answer: what is there of what was asked.
+/// The response, with the requested parts that exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServerAnswer<'a> {
+pub struct ServerQueryResponse<'a> {
     pub server_capabilities: Option<AppleCapabilities>,
     pub volume_capabilities: Option<AppleVolumeCapabilities>,
-    /// By which Finder picks an icon (`MacSamba`).
+    /// Finder picks an icon by this model (`MacSamba`).
     pub model: Option<Utf16<'a>>,
 }
 
-impl Encode for ServerAnswer<'_> {
+impl Encode for ServerQueryResponse<'_> {
     fn encode(&self, w: &mut Writer<'_>) {
         let bits = [
             (self.server_capabilities.is_some(), QueryBitmap::SERVER_CAPS),
@@ -102,10 +102,10 @@ impl Encode for ServerAnswer<'_> {
     }
 }
 
-impl<'a> Decode<'a> for ServerAnswer<'a> {
+impl<'a> Decode<'a> for ServerQueryResponse<'a> {
     fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         if u32::decode(r)? != SERVER_QUERY {
-            return Err(Malformed("an answer to a command of Apple's that nobody knows"));
+            return Err(Malformed("a response to an unknown Apple command"));
         }
         r.skip(4)?;
         let given = QueryBitmap::decode(r)?;
@@ -126,20 +126,20 @@ impl<'a> Decode<'a> for ServerAnswer<'a> {
     }
 }
 
-/// What an entry of a listing says in place of the size of extended attributes and a short name, to who has asked for that
-/// (`ReadDirAttr Support`), so that Finder needs no further request for each file.
+/// Attributes in place of the EA size and the short name of a directory entry, for clients that negotiated `ReadDirAttr
+/// Support`. Finder then needs no further request per file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ListedAttributes {
-    /// Not told of what has a reparse tag, which is in its place.
+pub struct ReadDirAttributes {
+    /// Absent from an entry with a reparse tag, which takes its place.
     pub max_access: AccessMask,
     pub resource_fork_bytes: u64,
     pub finder_info: FinderInfo,
-    /// The mode with the kind of file.
+    /// The mode including the file type.
     pub unix_mode: u16,
 }
 
-impl ListedAttributes {
-    /// Appends what is behind the size of extended attributes and before the number of the file.
+impl ReadDirAttributes {
+    /// Appends the bytes between the EA size and the file number.
     pub(crate) fn encode_short_name(&self, w: &mut Writer<'_>) {
         SHORT_NAME_LENGTH.encode(w);
         self.resource_fork_bytes.encode(w);
@@ -148,14 +148,14 @@ impl ListedAttributes {
     }
 }
 
-/// `compressed_finder_info`: type, creator, flags, extended flags and the time when the file came to its folder, in the order of bytes
-/// that they are stored in.
+/// `compressed_finder_info`: type, creator, flags, extended flags, and the time at which the file was added to its
+/// folder. The byte order is that of the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FinderInfo(pub [u8; 16]);
 
 impl FinderInfo {
-    /// What a stream [`AFP_INFO`] says; `None` if it is none. Of folders there are neither type nor creator.
-    pub fn of_afp_info(stream: &[u8], is_folder: bool) -> Option<Self> {
+    /// Parses a stream [`AFP_INFO`]; `None` if it is malformed. Folders have neither type nor creator.
+    pub fn from_afp_info(stream: &[u8], is_folder: bool) -> Option<Self> {
         if stream.len() != AFP_INFO_BYTES || !stream.starts_with(AFP_INFO_MAGIC) {
             return None;
         }
@@ -176,10 +176,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_finder_knows_is_told_in_short() {
+    fn read_dir_attributes_encode_finder_info() {
         let mut stream: Vec<u8> = (0..60).collect();
         stream[..4].copy_from_slice(b"AFP\0");
-        let told = |stream: &[u8], is_folder| FinderInfo::of_afp_info(stream, is_folder).map(|info| info.0);
+        let told = |stream: &[u8], is_folder| FinderInfo::from_afp_info(stream, is_folder).map(|info| info.0);
         let rest = [24, 25, 40, 41, 36, 37, 38, 39];
         let file = [16, 17, 18, 19, 20, 21, 22, 23];
         assert_eq!(told(&stream, false).unwrap(), *[file, rest].concat());
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_24_bytes() {
+    fn server_query_is_24_bytes() {
         let query = ServerQuery {
             request_bitmap: QueryBitmap::SERVER_CAPS | QueryBitmap::MODEL_INFO,
             client_capabilities: AppleCapabilities::SUPPORTS_READ_DIR_ATTR,
@@ -203,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_it_has() {
-        let all = ServerAnswer {
+    fn response_encodes_present_parts() {
+        let all = ServerQueryResponse {
             server_capabilities: Some(AppleCapabilities::UNIX_BASED),
             volume_capabilities: Some(AppleVolumeCapabilities::SUPPORTS_FULL_SYNC),
             model: Some(Utf16::new(b"M\0").unwrap()),
@@ -214,12 +214,12 @@ mod tests {
         assert_eq!(bytes[32..], [0, 0, 0, 0, 2, 0, 0, 0, b'M', 0]);
         for answer in [
             all,
-            ServerAnswer { volume_capabilities: None, ..all },
-            ServerAnswer { model: None, ..all },
-            ServerAnswer::default(),
+            ServerQueryResponse { volume_capabilities: None, ..all },
+            ServerQueryResponse { model: None, ..all },
+            ServerQueryResponse::default(),
         ] {
-            assert_eq!(ServerAnswer::from_bytes(&answer.to_bytes()), Ok(answer));
+            assert_eq!(ServerQueryResponse::from_bytes(&answer.to_bytes()), Ok(answer));
         }
-        assert!(ServerAnswer::from_bytes(&bytes[..41]).is_err());
+        assert!(ServerQueryResponse::from_bytes(&bytes[..41]).is_err());
     }
 }

@@ -1,9 +1,8 @@
-//! Chains: entries of which each begins with the offset of the next one from its own start, 0 in the last (MS-FSCC §2.4).
+//! Chains of entries: each begins with `NextEntryOffset`, counted from its own start, 0 in the last (MS-FSCC §2.4).
 
 use crate::reader::SHORT;
 use crate::{Decode, Malformed, Writer};
 
-/// Appends entries to a bounded buffer.
 #[derive(Debug)]
 pub struct ChainWriter {
     alignment: usize,
@@ -13,13 +12,14 @@ pub struct ChainWriter {
 }
 
 impl ChainWriter {
-    /// Entries from where `w` is, each at a multiple of `alignment` from there, at most `bytes_max` bytes of them.
+    /// Begins a chain at the position of `w`. Entries start at multiples of `alignment` from there and take at most
+    /// `bytes_max` bytes.
     pub fn new(alignment: usize, w: &Writer<'_>, bytes_max: usize) -> Self {
         Self { alignment, start: w.position(), bytes_max, last: None }
     }
 
-    /// Appends an entry: the offset of the next one, which is not there yet, and what `body` writes. `false`: it does not
-    /// fit, and nothing has changed.
+    /// Appends an entry: a zero `NextEntryOffset`, then the output of `body`. Returns `false` without a change if the
+    /// entry does not fit.
     pub fn push(&mut self, w: &mut Writer<'_>, body: impl FnOnce(&mut Writer<'_>)) -> bool {
         let end = w.position();
         let length = end - self.start;
@@ -37,19 +37,17 @@ impl ChainWriter {
         true
     }
 
-    /// Whether there is no entry yet.
     pub fn is_empty(&self) -> bool {
         self.last.is_none()
     }
 }
 
-/// The entries of `bytes`, their offsets included; none if there are no bytes. What lies between two belongs to the first.
-/// A malformed one is the last.
+/// Iterates over the entries of `bytes`, their offsets included; none if `bytes` is empty. Padding belongs to the
+/// preceding entry. A malformed entry ends the iteration.
 pub fn entries(alignment: usize, bytes: &[u8]) -> Entries<'_> {
     Entries { alignment, rest: bytes }
 }
 
-/// Iterates over the entries of a chain.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     alignment: usize,
@@ -63,7 +61,7 @@ impl<'a> Entries<'a> {
             return Ok((self.rest, &[]));
         }
         if !next.is_multiple_of(self.alignment) {
-            return Err(Malformed("an entry that is not aligned"));
+            return Err(Malformed("an unaligned entry"));
         }
         let (entry, rest) = self.rest.split_at_checked(next).ok_or(Malformed("an entry past the end"))?;
         if rest.is_empty() { Err(SHORT) } else { Ok((entry, rest)) }
@@ -88,7 +86,7 @@ mod tests {
     use super::*;
 
     fn chain(texts: &[&[u8]], bytes_max: usize) -> (Vec<u8>, Vec<bool>) {
-        // Neither the buffer nor the chain begins at a multiple of anything.
+        // Buffer and chain both begin at unaligned offsets.
         let mut out = vec![0xee; 3];
         let mut w = Writer::new(&mut out);
         w.zeros(2);
@@ -99,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_back() {
+    fn entries_round_trip() {
         let (bytes, fits) = chain(&[b"a", b"quite long", b""], 28);
         assert_eq!(fits, [true, true, true]);
         assert_eq!(bytes[..9], [8, 0, 0, 0, b'a', 0, 0, 0, 16]);
@@ -109,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_leaves_no_trace() {
+    fn oversized_entry_is_not_written() {
         let (bytes, fits) = chain(&[b"a", b"bcdef", b"b"], 13);
         assert_eq!((bytes.len(), fits), (13, vec![true, false, true]));
         assert_eq!(bytes[8..], [0, 0, 0, 0, b'b']);
@@ -118,9 +116,9 @@ mod tests {
     }
 
     #[test]
-    fn offsets_that_lead_nowhere_end_the_chain() {
+    fn invalid_next_offset_ends_the_chain() {
         for (next, expected) in [
-            (4, "an entry that is not aligned"),
+            (4, "an unaligned entry"),
             (24, "an entry past the end"),
             (16, "message ends early"),
             (u32::MAX - 7, "an entry past the end"),

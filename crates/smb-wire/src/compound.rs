@@ -1,34 +1,30 @@
-//! Several messages in one: compounds, MS-SMB2 §3.2.4.1.4 and §3.3.5.2.7.
+//! Compounds, several messages in one: MS-SMB2 §3.2.4.1.4 and §3.3.5.2.7.
 
 use crate::header::{HEADER_SIZE, Header, NEXT_COMMAND_OFFSET};
 use crate::{Decode, Malformed, Reader, Writer};
 
-/// Every message but the last is filled up to a multiple of this.
+/// The alignment of every message but the last, which needs no padding.
 pub const ALIGNMENT: usize = 8;
 
-/// One message of a compound, or the only one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The header.
     pub header: Header,
-    /// All of the message: header, body, and the padding before the next one. Signatures are over these bytes; offsets count
-    /// from their start.
+    /// Header, body, and the padding before the next message: the input of the signature. Offsets count from its start.
     pub bytes: &'a [u8],
 }
 
 impl<'a> Message<'a> {
-    /// A reader behind the header, at the message's structure.
+    /// A reader at the message's structure, behind the header.
     pub fn body(&self) -> Reader<'a> {
         Reader::starting_at(self.bytes, HEADER_SIZE)
     }
 }
 
-/// The messages of `bytes`, which start with a header. A malformed one is the last.
+/// Iterates over the messages of `bytes`, which start with a header. A malformed message ends the iteration.
 pub fn messages(bytes: &[u8]) -> Messages<'_> {
     Messages { rest: Some(bytes) }
 }
 
-/// Iterates over the messages of a compound.
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     rest: Option<&'a [u8]>,
@@ -60,7 +56,7 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// Fills the message that starts at `start` and ends `out` up, and says in its header that another one follows.
+/// Pads the message that starts at `start` and ends `out`, and sets its `NextCommand`.
 ///
 /// # Panics
 /// If no header is at `start`.
@@ -71,7 +67,7 @@ pub fn link(out: &mut Vec<u8>, start: usize) {
     out[start + NEXT_COMMAND_OFFSET..][..4].copy_from_slice(&next.to_le_bytes());
 }
 
-/// Appends header and body as one message and returns where it starts.
+/// Appends header and body as one message and returns its start.
 pub fn push(out: &mut Vec<u8>, header: &Header, body: &(impl crate::Encode + ?Sized)) -> usize {
     let start = out.len();
     let mut w = Writer::new(out);

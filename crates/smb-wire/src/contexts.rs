@@ -26,7 +26,7 @@ impl AllocationSize {
     pub const NAME: &'static [u8] = b"AlSi";
 }
 
-/// `SMB2_CREATE_SD_BUFFER`, MS-SMB2 §2.2.13.2.2: the name of the create context that carries a descriptor.
+/// `SMB2_CREATE_SD_BUFFER`, MS-SMB2 §2.2.13.2.2: the create context with a security descriptor.
 pub const SD_BUFFER: &[u8] = b"SecD";
 
 /// `SMB2_CREATE_QUERY_ON_DISK_ID`, MS-SMB2 §2.2.14.2.9.

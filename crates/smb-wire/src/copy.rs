@@ -1,13 +1,14 @@
-//! Copies and clones between files of a server, and its snapshots: what IOCTL carries, MS-SMB2 §2.2.31 and §2.2.32, MS-FSCC §2.3.
+//! Copies and clones between files of one server, and snapshots: the data of IOCTL, MS-SMB2 §2.2.31 and §2.2.32,
+//! MS-FSCC §2.3.
 
 use crate::sets::bit_set;
 use crate::{Decode, Encode, FileId, Malformed, Reader, Utf16, Wire, Writer, decode_list, encode_list};
 
-/// A key that stands for an open file, MS-SMB2 §2.2.32.3.
+/// The identifier of an open file for a server-side copy, MS-SMB2 §2.2.32.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Wire)]
 pub struct ResumeKey(pub [u8; 24]);
 
-/// `SRV_REQUEST_RESUME_KEY Response`, MS-SMB2 §2.2.32.3, with no context, as servers send it.
+/// `SRV_REQUEST_RESUME_KEY Response`, MS-SMB2 §2.2.32.3, without a context, as servers send it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 #[wire(end = 8)]
 pub struct ResumeKeyResponse {
@@ -23,7 +24,7 @@ pub struct CopyChunk {
     pub length: u32,
 }
 
-/// `SRV_COPYCHUNK_COPY`, MS-SMB2 §2.2.31.1. Without chunks: the whole file, as macOS asks.
+/// `SRV_COPYCHUNK_COPY`, MS-SMB2 §2.2.31.1. macOS copies a whole file with an empty list of chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyChunkCopy {
     pub source_key: ResumeKey,
@@ -48,7 +49,7 @@ impl Decode<'_> for CopyChunkCopy {
     }
 }
 
-/// `SRV_COPYCHUNK_RESPONSE`, MS-SMB2 §2.2.32.1: what was done, or, with `INVALID_PARAMETER`, the most that a request may ask.
+/// `SRV_COPYCHUNK_RESPONSE`, MS-SMB2 §2.2.32.1: the progress, or, with `INVALID_PARAMETER`, the limits of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 pub struct CopyChunkResponse {
     pub chunks_written: u32,
@@ -107,7 +108,7 @@ impl Decode<'_> for DuplicateExtentsEx {
 pub struct SnapshotArray<'a> {
     pub number_of_snapshots: u32,
     pub number_of_snapshots_returned: u32,
-    /// `@GMT-2023.11.14-22.13.20` and so on, each with a zero behind it, and one more behind the last.
+    /// `@GMT-2023.11.14-22.13.20` and so on, each terminated by a zero, with one more zero at the end.
     #[wire(length = u32)]
     pub snapshots: Utf16<'a>,
 }
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_are_as_many_as_they_say() {
+    fn chunk_count_must_match() {
         let chunk = CopyChunk { source_offset: 1, target_offset: 2, length: 3 };
         let copy = CopyChunkCopy { source_key: ResumeKey([7; 24]), chunks: vec![chunk; 2] };
         let mut bytes = copy.to_bytes();
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn structures_are_as_the_figures_draw_them() {
+    fn structures_match_figures() {
         assert_eq!(ResumeKeyResponse { resume_key: ResumeKey([7; 24]) }.to_bytes().len(), 32);
         let extents = DuplicateExtents {
             source_file_id: FileId { persistent: 1, volatile: 2 },

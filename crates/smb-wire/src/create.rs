@@ -4,8 +4,8 @@ use crate::chain;
 use crate::sets::{bit_set, open_set};
 use crate::types::{AccessMask, FileAttributes};
 use crate::{
-    Decode, DecodeBuffer, Encode, EncodeBuffer, FileId, FileTime, Malformed, Place, Reader, Utf16, Wire,
-    Writer,
+    BufferLocation, Decode, DecodeBuffer, Encode, EncodeBuffer, FileId, FileTime, Malformed, Reader, Utf16,
+    Wire, Writer,
 };
 
 open_set! {
@@ -26,7 +26,8 @@ open_set! {
         DELEGATE = 3,
     }
 
-    /// `CreateDisposition`, MS-SMB2 §2.2.13: above 5, the server refuses the value, not the message.
+    /// `CreateDisposition`, MS-SMB2 §2.2.13. The server refuses values above 5 without treating the message as
+    /// malformed.
     pub struct CreateDisposition: u32 {
         SUPERSEDE = 0,
         OPEN = 1,
@@ -124,9 +125,10 @@ pub struct CreateResponse<'a> {
     pub contexts: CreateContexts<'a>,
 }
 
-/// Each create context starts at a multiple of this.
+/// The alignment of each create context.
 const CONTEXT_ALIGNMENT: usize = 8;
-/// Most create contexts of one message: the specification has seventeen kinds, and no client sends one twice.
+/// The maximum number of create contexts in a message. The specification has seventeen kinds, and no client repeats
+/// one.
 pub const CONTEXTS_MAX: usize = 32;
 
 /// `SMB2_CREATE_CONTEXT`, MS-SMB2 §2.2.13.2, as name and data.
@@ -136,18 +138,16 @@ pub struct CreateContext<'a> {
     pub data: &'a [u8],
 }
 
-/// The create contexts of a message, at most [`CONTEXTS_MAX`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateContexts<'a>(pub Vec<CreateContext<'a>>);
 
 impl<'a> CreateContexts<'a> {
-    /// The data of the first context with this name.
     pub fn find(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.0.iter().find(|context| context.name == name).map(|context| context.data)
     }
 }
 
-/// The part of a context that has a place of its own; offsets count from its start.
+/// The separately aligned part of a context; offsets count from its start.
 #[derive(Clone, Copy, Debug, Wire)]
 struct ContextBody<'a> {
     next: u32,
@@ -157,7 +157,7 @@ struct ContextBody<'a> {
     data: Aligned<'a>,
 }
 
-/// Bytes that start at a multiple of 8.
+/// Bytes aligned to a multiple of 8.
 #[derive(Clone, Copy, Debug)]
 struct Aligned<'a>(&'a [u8]);
 
@@ -170,8 +170,8 @@ impl EncodeBuffer for Aligned<'_> {
 }
 
 impl<'a> DecodeBuffer<'a> for Aligned<'a> {
-    fn decode_buffer(r: &mut Reader<'a>, place: Place) -> Result<Self, Malformed> {
-        r.buffer(place).map(Self)
+    fn decode_buffer(r: &mut Reader<'a>, location: BufferLocation) -> Result<Self, Malformed> {
+        r.buffer(location).map(Self)
     }
 }
 
@@ -194,11 +194,11 @@ impl EncodeBuffer for CreateContexts<'_> {
 }
 
 impl<'a> DecodeBuffer<'a> for CreateContexts<'a> {
-    fn decode_buffer(r: &mut Reader<'a>, place: Place) -> Result<Self, Malformed> {
+    fn decode_buffer(r: &mut Reader<'a>, location: BufferLocation) -> Result<Self, Malformed> {
         let mut contexts = Vec::new();
-        for bytes in chain::entries(CONTEXT_ALIGNMENT, r.buffer(place)?) {
+        for bytes in chain::entries(CONTEXT_ALIGNMENT, r.buffer(location)?) {
             if contexts.len() == CONTEXTS_MAX {
-                return Err(Malformed("more create contexts than there are kinds"));
+                return Err(Malformed("too many create contexts"));
             }
             let body = ContextBody::from_bytes(bytes?)?;
             contexts.push(CreateContext { name: body.name, data: body.data.0 });

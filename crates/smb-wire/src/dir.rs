@@ -4,7 +4,7 @@ use crate::sets::{bit_set, open_set};
 use crate::{FileId, Utf16, Wire};
 
 open_set! {
-    /// `FileInformationClass` of a listing, MS-SMB2 §2.2.33; `POSIX` is of the POSIX extensions to SMB3.
+    /// `FileInformationClass` of a directory listing, MS-SMB2 §2.2.33; `POSIX` belongs to the POSIX extensions to SMB3.
     pub struct DirectoryClass: u8 {
         DIRECTORY = 0x01,
         FULL_DIRECTORY = 0x02,
@@ -71,8 +71,8 @@ pub struct ChangeNotifyRequest {
     pub completion_filter: CompletionFilter,
 }
 
-/// The response of one buffer: `SMB2 QUERY_DIRECTORY Response` (MS-SMB2 §2.2.34), `SMB2 CHANGE_NOTIFY Response` (§2.2.36)
-/// and `SMB2 QUERY_INFO Response` (§2.2.38).
+/// A response with a single buffer: `SMB2 QUERY_DIRECTORY Response` (MS-SMB2 §2.2.34), `SMB2 CHANGE_NOTIFY Response`
+/// (§2.2.36) and `SMB2 QUERY_INFO Response` (§2.2.38).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 #[wire(size = 9)]
 pub struct OutputResponse<B> {

@@ -1,4 +1,4 @@
-//! Handles that outlive their connection as create contexts, MS-SMB2 §2.2.13.2 and §2.2.14.2.
+//! Create contexts of durable handles, MS-SMB2 §2.2.13.2 and §2.2.14.2.
 
 use crate::sets::bit_set;
 use crate::{FileId, Guid, Wire};
@@ -9,7 +9,7 @@ use crate::{FileId, Guid, Wire};
 pub struct DurableRequest;
 
 impl DurableRequest {
-    /// `SMB2_CREATE_DURABLE_HANDLE_REQUEST`, of the response as well.
+    /// `SMB2_CREATE_DURABLE_HANDLE_REQUEST`, shared with the response.
     pub const NAME: &'static [u8] = b"DHnQ";
 }
 
@@ -39,7 +39,7 @@ bit_set! {
 /// `SMB2_CREATE_DURABLE_HANDLE_REQUEST_V2`, MS-SMB2 §2.2.13.2.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct DurableRequestV2 {
-    /// In milliseconds; 0 leaves it to the server.
+    /// A duration in milliseconds; 0 lets the server choose.
     pub timeout: u32,
     pub flags: DurableFlags,
     #[wire(pad = 8)]
@@ -47,14 +47,14 @@ pub struct DurableRequestV2 {
 }
 
 impl DurableRequestV2 {
-    /// `SMB2_CREATE_DURABLE_HANDLE_REQUEST_V2`, of the response as well.
+    /// `SMB2_CREATE_DURABLE_HANDLE_REQUEST_V2`, shared with the response.
     pub const NAME: &'static [u8] = b"DH2Q";
 }
 
 /// `SMB2_CREATE_DURABLE_HANDLE_RESPONSE_V2`, MS-SMB2 §2.2.14.2.12.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct DurableResponseV2 {
-    /// In milliseconds.
+    /// A duration in milliseconds.
     pub timeout: u32,
     pub flags: DurableFlags,
 }
@@ -105,7 +105,7 @@ mod tests {
     use crate::{Decode, Encode};
 
     #[test]
-    fn structures_are_as_the_figures_draw_them() {
+    fn structures_match_figures() {
         assert_eq!(DurableRequest.to_bytes(), [0; 16]);
         assert_eq!(DurableResponse.to_bytes(), [0; 8]);
         let file_id = FileId { persistent: 1, volatile: 2 };
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_have_a_size_in_front() {
+    fn app_instance_starts_with_its_size() {
         let id = AppInstanceId { app_instance_id: Guid([7; 16]) };
         let bytes = id.to_bytes();
         assert_eq!((bytes.len(), &bytes[..4]), (20, &[20, 0, 0, 0][..]));

@@ -5,9 +5,9 @@ use crate::reader::SHORT;
 use crate::sets::bit_set;
 use crate::{Decode, Encode, Malformed, Reader, Writer};
 
-/// `SMB2_CREATE_EA_BUFFER`, MS-SMB2 §2.2.13.2.1: the name of the create context that carries a list of [`FullEa`].
+/// `SMB2_CREATE_EA_BUFFER`, MS-SMB2 §2.2.13.2.1: the create context with a list of [`FullEa`].
 pub const EA_BUFFER: &[u8] = b"ExtA";
-/// Each attribute begins at a multiple of this.
+/// The alignment of each attribute.
 const ALIGNMENT: usize = 4;
 
 bit_set! {
@@ -17,13 +17,13 @@ bit_set! {
     }
 }
 
-/// `FILE_FULL_EA_INFORMATION`, MS-FSCC §2.4.15, without the offset of the next one.
+/// `FILE_FULL_EA_INFORMATION`, MS-FSCC §2.4.15, without `NextEntryOffset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FullEa<'a> {
     pub flags: EaFlags,
-    /// At most 255 bytes, none of which is 0.
+    /// At most 255 bytes, without a zero byte.
     pub name: &'a [u8],
-    /// At most 64 KiB; an attribute without one is removed.
+    /// At most 64 KiB. An empty value removes the attribute.
     pub value: &'a [u8],
 }
 
@@ -43,31 +43,30 @@ impl<'a> Decode<'a> for FullEa<'a> {
         let flags = Decode::decode(r)?;
         let name_length = u8::decode(r)?;
         let value_length = u16::decode(r)?;
-        let name = ended_name(r, name_length)?;
+        let name = terminated_name(r, name_length)?;
         Ok(Self { flags, name, value: r.bytes(usize::from(value_length))? })
     }
 }
 
-/// A name and the zero that ends it.
-fn ended_name<'a>(r: &mut Reader<'a>, length: u8) -> Result<&'a [u8], Malformed> {
+/// Reads a name and its terminating zero.
+fn terminated_name<'a>(r: &mut Reader<'a>, length: u8) -> Result<&'a [u8], Malformed> {
     let name = r.bytes(usize::from(length))?;
     if u8::decode(r)? != 0 || name.contains(&0) {
-        return Err(Malformed("a name of an attribute that does not end where it says"));
+        return Err(Malformed("an attribute name without its terminating zero"));
     }
     Ok(name)
 }
 
-/// Appends attributes to a bounded buffer.
 #[derive(Debug)]
 pub struct EaWriter(ChainWriter);
 
 impl EaWriter {
-    /// Attributes from where `w` is, at most `bytes_max` bytes of them.
+    /// Begins at the position of `w` and writes at most `bytes_max` bytes.
     pub fn new(w: &Writer<'_>, bytes_max: usize) -> Self {
         Self(ChainWriter::new(ALIGNMENT, w, bytes_max))
     }
 
-    /// Appends an attribute. `false`: it does not fit, and nothing has changed.
+    /// Appends an attribute. Returns `false` without a change if it does not fit.
     ///
     /// # Panics
     /// If its name is longer than 255 bytes, or its value than 65,535.
@@ -76,21 +75,21 @@ impl EaWriter {
     }
 }
 
-/// The attributes that a client sets.
+/// Parses the attributes of a SET_INFO or CREATE request.
 pub fn full_eas(bytes: &[u8]) -> impl Iterator<Item = Result<FullEa<'_>, Malformed>> {
-    chain::entries(ALIGNMENT, bytes).map(|entry| FullEa::from_bytes(behind_offset(entry?)?))
+    chain::entries(ALIGNMENT, bytes).map(|entry| FullEa::from_bytes(after_next_offset(entry?)?))
 }
 
-/// The names of `FILE_GET_EA_INFORMATION` (MS-FSCC §2.4.15.1): what a client asks for.
-pub fn asked_names(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], Malformed>> {
+/// Parses the requested names of a `FILE_GET_EA_INFORMATION` (MS-FSCC §2.4.15.1).
+pub fn requested_names(bytes: &[u8]) -> impl Iterator<Item = Result<&[u8], Malformed>> {
     chain::entries(ALIGNMENT, bytes).map(|entry| {
-        let mut r = Reader::new(behind_offset(entry?)?);
+        let mut r = Reader::new(after_next_offset(entry?)?);
         let length = Decode::decode(&mut r)?;
-        ended_name(&mut r, length)
+        terminated_name(&mut r, length)
     })
 }
 
-fn behind_offset(entry: &[u8]) -> Result<&[u8], Malformed> {
+fn after_next_offset(entry: &[u8]) -> Result<&[u8], Malformed> {
     entry.split_first_chunk::<4>().map(|(_, entry)| entry).ok_or(SHORT)
 }
 
@@ -99,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_come_back() {
+    fn attributes_round_trip() {
         let all = [
             FullEa { flags: EaFlags::NEED_EA, name: b"ONE", value: b"value" },
             FullEa { flags: EaFlags::empty(), name: b"TWO", value: b"" },
@@ -120,9 +119,9 @@ mod tests {
     }
 
     #[test]
-    fn names_are_asked_for() {
+    fn requested_names_are_parsed() {
         let bytes = *b"\x0c\0\0\0\x03ONE\0\0\0\0\0\0\0\0\x01T\0";
-        assert_eq!(asked_names(&bytes).collect::<Result<Vec<_>, _>>(), Ok(vec![&b"ONE"[..], b"T"]));
-        assert!(asked_names(&bytes[..18]).any(|name| name.is_err()));
+        assert_eq!(requested_names(&bytes).collect::<Result<Vec<_>, _>>(), Ok(vec![&b"ONE"[..], b"T"]));
+        assert!(requested_names(&bytes[..18]).any(|name| name.is_err()));
     }
 }

@@ -1,10 +1,10 @@
-//! The response of a request that failed, MS-SMB2 §2.2.2.
+//! The response to a failed request, MS-SMB2 §2.2.2.
 
 use crate::reparse::SymbolicLink;
 use crate::sets::{bit_set, open_set};
 use crate::{Decode, Encode, Malformed, Reader, Utf16, Wire, Writer};
 
-/// `SMB2 ERROR Response`, MS-SMB2 §2.2.2. The data is contexts where `context_count` is not 0.
+/// `SMB2 ERROR Response`, MS-SMB2 §2.2.2. The data consists of contexts if `context_count` is not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 #[wire(size = 9)]
 pub struct ErrorResponse<'a> {
@@ -20,7 +20,7 @@ open_set! {
         SHARE_REDIRECT = 0x7264_5253,
     }
 
-    /// Tags of reparse points, MS-FSCC §2.1.2.1.
+    /// Reparse tags, MS-FSCC §2.1.2.1.
     pub struct ReparseTag: u32 {
         MOUNT_POINT = 0xa000_0003,
         SYMLINK = 0xa000_000c,
@@ -40,7 +40,7 @@ bit_set! {
     }
 }
 
-/// `SMB2 ERROR Context`, MS-SMB2 §2.2.2.1. Each starts at a multiple of 8.
+/// `SMB2 ERROR Context`, MS-SMB2 §2.2.2.1, aligned to a multiple of 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorContext<'a> {
     pub error_id: ErrorId,
@@ -68,7 +68,7 @@ impl<'a> Decode<'a> for ErrorContext<'a> {
 /// `Symbolic Link Error Response`, MS-SMB2 §2.2.2.2.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymlinkError<'a> {
-    /// Bytes at the end of the path asked for that were not looked at.
+    /// Bytes at the end of the requested path that follow the link.
     pub unparsed_path_length: u16,
     pub substitute_name: Utf16<'a>,
     pub print_name: Utf16<'a>,
@@ -76,7 +76,7 @@ pub struct SymlinkError<'a> {
 }
 
 impl<'a> SymlinkError<'a> {
-    /// The link as a reparse point has it.
+    /// The link in the form of a reparse point.
     fn link(&self) -> SymbolicLink<'a> {
         let Self { substitute_name, print_name, flags, .. } = *self;
         SymbolicLink { substitute_name, print_name, flags }

@@ -57,7 +57,7 @@ pub struct CloseResponse {
     pub file_attributes: FileAttributes,
 }
 
-/// `SMB2 FLUSH Request`, MS-SMB2 §2.2.17; `Reserved1` tells of Apple's F_FULLFSYNC. The response is
+/// `SMB2 FLUSH Request`, MS-SMB2 §2.2.17. `Reserved1` marks Apple's F_FULLFSYNC. The response is
 /// [`Empty`](crate::session::Empty).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 #[wire(size = 24)]
@@ -71,7 +71,7 @@ pub struct FlushRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 #[wire(size = 49)]
 pub struct ReadRequest<'a> {
-    /// Where the client would like the data in the response: `DataOffset`.
+    /// `DataOffset` that the client prefers in the response.
     pub padding: u8,
     pub flags: ReadFlags,
     pub length: u32,
@@ -84,19 +84,20 @@ pub struct ReadRequest<'a> {
     pub read_channel_info: &'a [u8],
 }
 
-/// `SMB2 READ Response`, MS-SMB2 §2.2.20. The data is `&[u8]`, or [`Elsewhere`](crate::Elsewhere) where it goes out behind the message.
+/// `SMB2 READ Response`, MS-SMB2 §2.2.20. The data is `&[u8]`, or [`ExternalBuffer`](crate::ExternalBuffer) if it is
+/// sent separately behind the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 #[wire(size = 17)]
 pub struct ReadResponse<B> {
     #[wire(offset = u8, gap = 1, length = u32)]
     pub data: B,
     pub data_remaining: u32,
-    /// Reserved but for RDMA.
+    /// Reserved except for RDMA.
     pub flags: u32,
 }
 
-/// `SMB2 WRITE Request`, MS-SMB2 §2.2.21, without its channel info, which only RDMA has. The data is `&[u8]`, or
-/// [`Elsewhere`](crate::Elsewhere) where it still arrives.
+/// `SMB2 WRITE Request`, MS-SMB2 §2.2.21, without the channel info of RDMA. The data is `&[u8]`, or
+/// [`ExternalBuffer`](crate::ExternalBuffer) if it has not arrived yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 #[wire(size = 49)]
 pub struct WriteRequest<B> {
@@ -110,10 +111,10 @@ pub struct WriteRequest<B> {
     pub flags: WriteFlags,
 }
 
-/// Bytes from the header of a WRITE up to its data, as all clients send it: header and fixed part.
-pub const WRITE_HEAD_SIZE: usize = 112;
-/// Bytes from the header of a response to READ up to its data.
-pub const READ_HEAD_SIZE: usize = 80;
+/// Bytes of a WRITE before its data, as all clients send it: header and fixed part.
+pub const WRITE_HEADER_SIZE: usize = 112;
+/// Bytes of a READ response before its data: header and fixed part.
+pub const READ_HEADER_SIZE: usize = 80;
 
 /// `SMB2 WRITE Response`, MS-SMB2 §2.2.22.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]

@@ -1,4 +1,4 @@
-//! What IOCTL carries, MS-SMB2 §2.2.31 and §2.2.32.
+//! The data of IOCTL, MS-SMB2 §2.2.31 and §2.2.32.
 
 use std::net::IpAddr;
 
@@ -53,7 +53,7 @@ bit_set! {
     }
 }
 
-/// `NETWORK_INTERFACE_INFO Response`, MS-SMB2 §2.2.32.5, as the last, or only, one.
+/// `NETWORK_INTERFACE_INFO Response`, MS-SMB2 §2.2.32.5, with a single interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkInterface {
     pub if_index: u32,
@@ -76,7 +76,7 @@ impl Encode for NetworkInterface {
         w.zeros(4);
         self.link_speed.encode(w);
         let start = w.position();
-        // The port is 0, and so are flow and scope.
+        // Port, flow label and scope are 0.
         match self.address {
             IpAddr::V4(address) => {
                 w.u16(FAMILY_IPV4);
@@ -108,7 +108,7 @@ pub struct ObjectIdBuffer {
 /// `FSCTL_PIPE_WAIT Request`, MS-FSCC §2.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PipeWait<'a> {
-    /// In units of 100 ns, if it is specified.
+    /// In units of 100 ns, if specified.
     pub timeout: i64,
     pub timeout_specified: bool,
     pub name: Utf16<'a>,
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_is_152_bytes() {
+    fn network_interface_is_152_bytes() {
         let interface = |address: &str| NetworkInterface {
             if_index: 1,
             capability: InterfaceCapabilities::RSS_CAPABLE,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_validation_has_as_many_dialects_as_it_says() {
+    fn validate_negotiate_dialect_count_must_match() {
         let request = ValidateNegotiateRequest {
             capabilities: Capabilities::DFS,
             guid: Guid([3; 16]),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_waited_for_by_its_name() {
+    fn pipe_wait_round_trips() {
         let name = Utf16::new(b"a\0b\0").unwrap();
         let wait = PipeWait { timeout: 1, timeout_specified: true, name };
         let mut bytes = wait.to_bytes();

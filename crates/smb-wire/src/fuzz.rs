@@ -1,4 +1,4 @@
-//! The door for fuzzers and the smoke test: every decoder under one selector. No part of the interface.
+//! Entry points for the fuzzers and the smoke test: every decoder under one selector. Not part of the public interface.
 
 use crate::compression::Compression;
 use crate::crypto::Preauth;
@@ -14,10 +14,10 @@ use crate::{
 };
 use crate::{rpc, security, session, smb1, transform, tree};
 
-/// Decodes bytes that may be anything. `false`: malformed.
+/// Decodes arbitrary bytes. Returns `false` if they are malformed.
 ///
 /// # Panics
-/// If a value that was decoded does not survive encoding and decoding again.
+/// If a decoded value does not round-trip.
 pub type Decoder = fn(&[u8]) -> bool;
 
 macro_rules! decoders {
@@ -25,7 +25,7 @@ macro_rules! decoders {
         &[$((stringify!($type), |bytes| {
             let Ok(value) = <$type>::from_bytes(bytes) else { return false };
             let encoded = value.to_bytes();
-            let again = <$type>::from_bytes(&encoded).expect("what was encoded decodes");
+            let again = <$type>::from_bytes(&encoded).expect("an encoded value decodes");
             assert_eq!(again, value);
             assert_eq!(again.to_bytes(), encoded);
             true
@@ -33,7 +33,7 @@ macro_rules! decoders {
     };
 }
 
-/// The messages, both directions.
+/// Messages, in both directions.
 pub const MESSAGES: &[(&str, Decoder)] = decoders![
     header::Header,
     transform::TransformHeader,
@@ -74,7 +74,7 @@ pub const MESSAGES: &[(&str, Decoder)] = decoders![
     error::SymlinkError<'_>,
 ];
 
-/// The data of create contexts, what IOCTL carries, entries of chains, and security descriptors.
+/// Create contexts, IOCTL data, chained entries, and security descriptors.
 pub const CONTEXTS: &[(&str, Decoder)] = decoders![
     lease::Lease,
     durable::DurableRequest,
@@ -90,7 +90,7 @@ pub const CONTEXTS: &[(&str, Decoder)] = decoders![
     posix::PosixInformation,
     posix::FileSystemPosixInformation,
     apple::ServerQuery,
-    apple::ServerAnswer<'_>,
+    apple::ServerQueryResponse<'_>,
     reparse::ReparseData<'_>,
     ranges::ZeroData,
     ranges::AllocatedRange,
@@ -107,7 +107,7 @@ pub const CONTEXTS: &[(&str, Decoder)] = decoders![
     notify::NotifyInformation<'_>,
 ];
 
-/// Information classes, the simplest create contexts, and what IOCTL negotiates.
+/// Information classes, the simplest create contexts, and IOCTL negotiation.
 pub const CLASSES: &[(&str, Decoder)] = decoders![
     classes::file::BasicInformation,
     classes::file::StandardInformation,
@@ -144,7 +144,7 @@ pub const CLASSES: &[(&str, Decoder)] = decoders![
     fsctl::PipeWait<'_>,
 ];
 
-/// Walks through bytes that may be a compound. `false`: malformed.
+/// Iterates over arbitrary bytes as a compound. Returns `false` if they are malformed.
 pub fn compound(bytes: &[u8]) -> bool {
     let mut length = 0;
     for message in compound::messages(bytes) {
@@ -156,18 +156,18 @@ pub fn compound(bytes: &[u8]) -> bool {
     true
 }
 
-/// Walks through bytes that may be any chain. `false`: malformed.
+/// Iterates over arbitrary bytes as any chain. Returns `false` if they are malformed.
 pub fn chains(bytes: &[u8]) -> bool {
     let changes = notify::changes(bytes).all(|change| change.is_ok());
     let attributes = ea::full_eas(bytes).all(|attribute| attribute.is_ok());
-    let names = ea::asked_names(bytes).all(|name| name.is_ok());
+    let names = ea::requested_names(bytes).all(|name| name.is_ok());
     let entries = chain::entries(8, bytes).map_while(Result::ok).map(<[u8]>::len).sum::<usize>();
     assert!(entries <= bytes.len(), "entries do not overlap");
     changes || attributes || names
 }
 
-/// Writes bytes that may be anything to a pipe that offers every interface, in two parts, decodes the arguments of what is
-/// called, and reads the replies. `false`: a client's side would not send this.
+/// Writes arbitrary bytes, in two parts, to a pipe that offers every interface. Decodes the arguments of each call and
+/// reads the replies. Returns `false` if a client would not send the bytes.
 pub fn pipe(bytes: &[u8]) -> bool {
     const OFFERED: &[rpc::Syntax] =
         &[rpc::srvsvc::INTERFACE, rpc::wkssvc::INTERFACE, rpc::lsarpc::INTERFACE, rpc::samr::INTERFACE];
@@ -183,23 +183,23 @@ pub fn pipe(bytes: &[u8]) -> bool {
     };
     let (first, second) = bytes.split_at(bytes.len() / 2);
     let is_taken = [first, second].into_iter().all(|part| association.write(part, answer).is_ok());
-    let mut most = rpc::UNREAD_MAX + rpc::REQUEST_MAX + bytes.len();
+    let mut max = rpc::UNREAD_MAX + rpc::REQUEST_MAX + bytes.len();
     while let Some(part) = association.read(1000) {
-        assert!(!part.bytes.is_empty() && part.bytes.len() <= most, "replies are read to their end");
-        most -= part.bytes.len();
+        assert!(!part.bytes.is_empty() && part.bytes.len() <= max, "replies are read to their end");
+        max -= part.bytes.len();
     }
     is_taken
 }
 
-/// Opens bytes that may be anything as an encrypted message; then encrypts those behind the first two, which say with which cipher,
-/// and which byte is changed on the way. `false`: there are too few.
+/// Opens arbitrary bytes as an encrypted message. Then encrypts the bytes behind the first two, which select the cipher
+/// and a byte to corrupt. Returns `false` if there are too few.
 ///
 /// # Panics
-/// If something is taken for an encrypted message that is none, or one is not opened.
+/// If an invalid message opens, or a valid one does not.
 pub fn sealed(bytes: &[u8]) -> bool {
     const CIPHERS: [Cipher; 4] =
         [Cipher::AES_128_GCM, Cipher::AES_128_CCM, Cipher::AES_256_GCM, Cipher::AES_256_CCM];
-    let Some((&[cipher, place], text)) = bytes.split_first_chunk() else { return false };
+    let Some((&[cipher, index], text)) = bytes.split_first_chunk() else { return false };
     let preauth = Preauth::default();
     let source = KeySource { dialect: Dialect::SMB311, session_key: &[7; 16], preauth: &preauth };
     let key = || source.client_to_server(CIPHERS[usize::from(cipher) % 4]).expect("a cipher that is there");
@@ -208,18 +208,18 @@ pub fn sealed(bytes: &[u8]) -> bool {
     let mut message = [&[0; transform::TRANSFORM_SIZE], text].concat();
     sealer.seal(1, &mut message).expect("the first nonce");
     let mut changed = message.clone();
-    let place = usize::from(place) % changed.len();
-    changed[place] ^= 1;
+    let index = usize::from(index) % changed.len();
+    changed[index] ^= 1;
     assert!(opener.open(&mut changed).is_err(), "a changed byte is found");
-    assert_eq!(opener.open(&mut message).expect("it is as it was"), text);
+    assert_eq!(opener.open(&mut message).expect("an unchanged message opens"), text);
     true
 }
 
-/// Takes bytes behind the first for a compressed message, by what the first says was agreed on; then compresses them. `false`: they
-/// are no compressed message.
+/// Decompresses the bytes behind the first, which selects the negotiated algorithms; then compresses them. Returns
+/// `false` if they are not a compressed message.
 ///
 /// # Panics
-/// If a message says more than it may, or what was compressed does not come back.
+/// If a message exceeds its declared size, or compression does not round-trip.
 pub fn compressed(bytes: &[u8]) -> bool {
     const MOST: usize = 10_000;
     let Some((&agreed, bytes)) = bytes.split_first() else { return false };
@@ -228,13 +228,16 @@ pub fn compressed(bytes: &[u8]) -> bool {
     let plain = agreed.decompress(bytes, MOST);
     assert!(plain.as_ref().is_ok_and(|plain| plain.len() <= MOST) || plain.is_err());
     if let Some(packed) = agreed.compress(bytes, 64) {
-        assert!(packed.len() < bytes.len(), "what is longer stays as it is");
-        assert_eq!(agreed.decompress(&packed, bytes.len()).expect("what was compressed"), bytes);
+        assert!(packed.len() < bytes.len(), "a message that does not shrink is not compressed");
+        assert_eq!(
+            agreed.decompress(&packed, bytes.len()).expect("a compressed message decompresses"),
+            bytes
+        );
     }
     plain.is_ok()
 }
 
-/// Runs the decoder of `table` that the first byte picks on the other bytes.
+/// Runs the decoder of `table` that the first byte selects on the remaining bytes.
 pub fn decode(table: &[(&str, Decoder)], input: &[u8]) -> bool {
     let Some((selector, bytes)) = input.split_first() else { return false };
     let (_, decoder) = table[usize::from(*selector) % table.len()];

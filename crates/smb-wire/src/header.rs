@@ -5,19 +5,19 @@ use crate::{Decode, Encode, Malformed, NtStatus, Reader, Writer};
 
 /// Bytes of the header.
 pub const HEADER_SIZE: usize = 64;
-/// The same as the header says it.
+/// The size as a header field.
 const STRUCTURE_SIZE: u16 = 64;
-/// Where `Flags` is in the header.
+/// The offset of `Flags`.
 pub const FLAGS_OFFSET: usize = 16;
-/// Where `NextCommand` is in the header.
+/// The offset of `NextCommand`.
 pub const NEXT_COMMAND_OFFSET: usize = 20;
-/// Where `MessageId` is in the header.
+/// The offset of `MessageId`.
 pub const MESSAGE_ID_OFFSET: usize = 24;
-/// Where `Signature` is in the header: its last 16 bytes.
+/// The offset of `Signature`, the last 16 bytes.
 pub const SIGNATURE_OFFSET: usize = 48;
 
 open_set! {
-    /// `ProtocolId`, the first four bytes of whatever arrives, as a little-endian number.
+    /// `ProtocolId`, the first four bytes of a message as a little-endian number.
     pub struct ProtocolId: u32 {
         // 0xFF 'SMB', MS-CIFS §2.2.3.1.
         SMB1 = 0x424d_53ff,
@@ -55,7 +55,7 @@ open_set! {
 }
 
 bit_set! {
-    /// `Flags`, MS-SMB2 §2.2.1.2. `ASYNC_COMMAND` is [`Routing`]'s alone: reading takes it out of these, writing puts it in.
+    /// `Flags`, MS-SMB2 §2.2.1.2. [`Routing`] alone represents `ASYNC_COMMAND`: decoding removes it, encoding adds it.
     pub struct Flags: u32 {
         SERVER_TO_REDIR = 0x1,
         ASYNC_COMMAND = 0x2,
@@ -67,50 +67,39 @@ bit_set! {
     }
 }
 
-/// What the header's form depends on: MS-SMB2 §2.2.1.1 or §2.2.1.2.
+/// The two forms of the header: MS-SMB2 §2.2.1.1 and §2.2.1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// Names a tree connect. The four bytes before that are reserved; some clients put a process there.
-    Sync {
-        /// Reserved.
-        process_id: u32,
-        /// `TreeId`.
-        tree_id: u32,
-    },
-    /// Names a request that is answered later.
-    Async {
-        /// `AsyncId`.
-        async_id: u64,
-    },
+    /// Identifies a tree connect. The four bytes before it are reserved; some clients send a process ID.
+    Sync { process_id: u32, tree_id: u32 },
+    /// Identifies an asynchronous request.
+    Async { async_id: u64 },
 }
 
 /// `SMB2 Packet Header`, MS-SMB2 §2.2.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What the message costs, in units of 64 KiB.
+    /// The cost of the message, in units of 64 KiB.
     pub credit_charge: u16,
-    /// Of a response; in a request since 3.0, its low half is the channel sequence.
+    /// The status of a response. In a request since 3.0, the low half is the channel sequence.
     pub status: NtStatus,
-    /// What is asked or answered.
     pub command: Command,
-    /// Credits asked for or granted.
+    /// Credits requested or granted.
     pub credits: u16,
-    /// But for `ASYNC_COMMAND`.
+    /// All flags but `ASYNC_COMMAND`.
     pub flags: Flags,
-    /// From this header to the next one of a compound; 0 in the last.
+    /// Offset from this header to the next one of a compound; 0 in the last.
     pub next_command: u32,
-    /// Ties a response to its request.
+    /// Matches a response to its request.
     pub message_id: u64,
-    /// Tree connect, or request answered later.
     pub routing: Routing,
-    /// Of the session.
     pub session_id: u64,
-    /// Zeros where the message is not signed.
+    /// Zeros in an unsigned message.
     pub signature: [u8; 16],
 }
 
 impl Header {
-    /// The tree connect that a synchronous message names; 0 otherwise.
+    /// The tree connect of a synchronous message, else 0.
     pub const fn tree_id(&self) -> u32 {
         match self.routing {
             Routing::Sync { tree_id, .. } => tree_id,
@@ -118,7 +107,6 @@ impl Header {
         }
     }
 
-    /// The id that an asynchronous message names.
     pub const fn async_id(&self) -> Option<u64> {
         match self.routing {
             Routing::Sync { .. } => None,
@@ -132,7 +120,6 @@ impl Header {
         u16::from_le_bytes([low, high])
     }
 
-    /// The header of a request.
     pub const fn request(command: Command, message_id: u64, session_id: u64, tree_id: u32) -> Self {
         Self {
             credit_charge: 1,
@@ -148,7 +135,7 @@ impl Header {
         }
     }
 
-    /// The header of a response to the request with this header: its command, identifiers and relation; no credits.
+    /// The header of the response to this request, without credits.
     pub const fn response(&self, status: NtStatus) -> Self {
         Self {
             status,
@@ -165,7 +152,6 @@ impl Header {
 }
 
 impl Header {
-    /// The header on the wire.
     pub fn to_array(&self) -> [u8; HEADER_SIZE] {
         let (flags, routing) = match self.routing {
             Routing::Sync { process_id, tree_id } => {
@@ -189,7 +175,6 @@ impl Header {
         bytes
     }
 
-    /// From the header on the wire.
     fn from_array(bytes: &[u8; HEADER_SIZE]) -> Result<Self, Malformed> {
         if u32::from_le_bytes(field(bytes, 0)) != ProtocolId::SMB2.0 {
             return Err(Malformed("not an SMB2 header"));
@@ -221,7 +206,6 @@ impl Header {
     }
 }
 
-/// The bytes of a field that begins at `offset`.
 #[inline(always)]
 fn field<const N: usize>(bytes: &[u8; HEADER_SIZE], offset: usize) -> [u8; N] {
     *bytes[offset..].first_chunk().expect("a field lies within the header")

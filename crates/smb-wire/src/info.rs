@@ -35,7 +35,7 @@ bit_set! {
     }
 }
 
-/// `SMB2 QUERY_INFO Request`, MS-SMB2 §2.2.37. The class is of the set that `info_type` says.
+/// `SMB2 QUERY_INFO Request`, MS-SMB2 §2.2.37. The value of `info_type` selects the set of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 #[wire(size = 41)]
 pub struct QueryInfoRequest<'a> {

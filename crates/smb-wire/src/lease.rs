@@ -33,23 +33,20 @@ pub struct LeaseV2 {
     pub epoch: u16,
 }
 
-/// Both have one name, and differ by their length alone (MS-SMB2 §3.3.5.9.8 and §3.3.5.9.11).
+/// A lease of either version. Both share one name and differ only by length (MS-SMB2 §3.3.5.9.8 and §3.3.5.9.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
     V1(LeaseV1),
     V2(LeaseV2),
 }
 
-/// Bytes of a [`LeaseV1`].
 const V1_SIZE: usize = 32;
-/// Bytes of a [`LeaseV2`].
 const V2_SIZE: usize = 52;
 
 impl Lease {
     /// `SMB2_CREATE_REQUEST_LEASE` and `SMB2_CREATE_REQUEST_LEASE_V2`.
     pub const NAME: &'static [u8] = b"RqLs";
 
-    /// `LeaseKey`.
     pub fn lease_key(&self) -> LeaseKey {
         match self {
             Self::V1(lease) => lease.lease_key,
@@ -57,7 +54,6 @@ impl Lease {
         }
     }
 
-    /// `LeaseState`.
     pub fn lease_state(&self) -> LeaseState {
         match self {
             Self::V1(lease) => lease.lease_state,
@@ -65,7 +61,7 @@ impl Lease {
         }
     }
 
-    /// `ParentLeaseKey`, where the flags say that there is one.
+    /// `ParentLeaseKey`, if the flags declare it valid.
     pub fn parent_lease_key(&self) -> Option<LeaseKey> {
         match self {
             Self::V2(lease) if lease.flags.contains(LeaseFlags::PARENT_LEASE_KEY_SET) => {
@@ -85,13 +81,13 @@ impl Encode for Lease {
     }
 }
 
-/// Of all that is left.
+/// Consumes all remaining bytes.
 impl Decode<'_> for Lease {
     fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         match r.rest().len() {
             V1_SIZE => LeaseV1::decode(r).map(Self::V1),
             V2_SIZE => LeaseV2::decode(r).map(Self::V2),
-            _ => Err(Malformed("a lease of another length than either version's")),
+            _ => Err(Malformed("a lease with the length of neither version")),
         }
     }
 }
@@ -101,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_told_apart_by_their_length() {
+    fn lease_version_follows_length() {
         let first = Lease::V1(LeaseV1 {
             lease_key: LeaseKey([1; 16]),
             lease_state: LeaseState::READ_CACHING | LeaseState::HANDLE_CACHING,

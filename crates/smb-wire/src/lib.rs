@@ -1,8 +1,7 @@
 //! The messages of SMB 2.0.2 to 3.1.1 (MS-SMB2) as types, for servers and clients alike.
 //!
-//! This crate holds what the specifications say: constants, types, and the bounds within which a type is decoded. What a
-//! server does with a message is the business of the server. Decoding never allocates more than a small multiple of the
-//! bytes that are really there, and follows no offset backward.
+//! This crate holds constants, types and the bounds of decoding, as specified. It has no server behavior. Decoding
+//! never allocates more than a small multiple of the input, and never follows an offset backward.
 //!
 //! Layers, top down: `classes`, `compression`, `crypto`, `rpc`, `security`.
 
@@ -53,10 +52,10 @@ mod utf16;
 mod value;
 mod writer;
 
-pub use reader::{Malformed, Place, Reader};
+pub use reader::{BufferLocation, Malformed, Reader};
 pub use smb_wire_derive::Wire;
 pub use status::NtStatus;
 pub use types::{FileId, FileTime, Guid};
 pub use utf16::Utf16;
-pub use value::{Decode, DecodeBuffer, Elsewhere, Encode, EncodeBuffer, decode_list, encode_list};
-pub use writer::{Placed, Slot, Writer};
+pub use value::{Decode, DecodeBuffer, Encode, EncodeBuffer, ExternalBuffer, decode_list, encode_list};
+pub use writer::{BufferSpan, FieldInt, Writer};

@@ -27,12 +27,12 @@ pub struct LockElement {
 pub struct LockSequence(pub u32);
 
 impl LockSequence {
-    /// Differs between two requests with one index.
+    /// A number that differs between consecutive requests with the same index.
     pub const fn number(self) -> u32 {
         self.0 & 15
     }
 
-    /// 1 to 64, of an entry in `Open.LockSequenceArray`; 0: none.
+    /// An entry of `Open.LockSequenceArray`, 1 to 64; 0: none.
     pub const fn index(self) -> u32 {
         self.0 >> 4
     }

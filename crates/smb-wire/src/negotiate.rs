@@ -37,7 +37,7 @@ bit_set! {
 }
 
 open_set! {
-    /// `ContextType`, MS-SMB2 §2.2.3.1; `POSIX_EXTENSIONS` is of the POSIX extensions to SMB3.
+    /// `ContextType`, MS-SMB2 §2.2.3.1; `POSIX_EXTENSIONS` belongs to the POSIX extensions to SMB3.
     pub struct ContextType: u16 {
         PREAUTH_INTEGRITY_CAPABILITIES = 0x0001,
         ENCRYPTION_CAPABILITIES = 0x0002,
@@ -87,7 +87,7 @@ pub struct NegotiateRequest<'a> {
     pub capabilities: Capabilities,
     pub client_guid: Guid,
     pub dialects: Vec<Dialect>,
-    /// On the wire only where the dialects have 3.1.1.
+    /// Encoded only if the dialects include 3.1.1.
     pub contexts: Vec<NegotiateContext<'a>>,
 }
 
@@ -145,14 +145,14 @@ pub struct NegotiateResponse<'a> {
     pub system_time: FileTime,
     pub server_start_time: FileTime,
     pub security_buffer: &'a [u8],
-    /// On the wire only where the dialect is 3.1.1.
+    /// Encoded only if the dialect is 3.1.1.
     pub contexts: Vec<NegotiateContext<'a>>,
 }
 
-/// What of the response has a place of its own.
+/// The fixed part of the response.
 #[derive(Clone, Copy, Debug, Wire)]
 #[wire(size = 65)]
-struct ResponseHead<'a> {
+struct ResponseFixedPart<'a> {
     security_mode: SecurityMode,
     dialect: Dialect,
     context_count: u16,
@@ -171,7 +171,7 @@ struct ResponseHead<'a> {
 impl Encode for NegotiateResponse<'_> {
     fn encode(&self, w: &mut Writer<'_>) {
         let with_contexts = self.dialect == Dialect::SMB311;
-        let head = ResponseHead {
+        let head = ResponseFixedPart {
             security_mode: self.security_mode,
             dialect: self.dialect,
             context_count: 0,
@@ -198,7 +198,7 @@ impl Encode for NegotiateResponse<'_> {
 
 impl<'a> Decode<'a> for NegotiateResponse<'a> {
     fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let head = ResponseHead::decode(r)?;
+        let head = ResponseFixedPart::decode(r)?;
         let mut contexts = Vec::new();
         if head.dialect == Dialect::SMB311 && head.context_count != 0 {
             contexts = decode_contexts(r, head.context_offset, head.context_count)?;
@@ -236,12 +236,11 @@ pub enum NegotiateContext<'a> {
     RdmaTransform(Vec<u16>),
     /// §2.2.3.1.7.
     Signing(Vec<SigningAlgorithm>),
-    /// Any other, those included that only an extension knows.
+    /// Any other context, including those of unknown extensions.
     Other { context_type: ContextType, data: &'a [u8] },
 }
 
 impl NegotiateContext<'_> {
-    /// Its `ContextType`.
     pub fn context_type(&self) -> ContextType {
         match self {
             Self::Preauth { .. } => ContextType::PREAUTH_INTEGRITY_CAPABILITIES,
@@ -319,7 +318,7 @@ fn decode_counted<'a, T: Decode<'a>>(r: &mut Reader<'a>, reserved: usize) -> Res
     decode_list(r, usize::from(count))
 }
 
-/// Every context starts at a multiple of 8; no padding follows the last.
+/// Each context starts at a multiple of 8; no padding follows the last.
 fn encode_contexts(contexts: &[NegotiateContext<'_>], w: &mut Writer<'_>) {
     for context in contexts {
         w.align(8);

@@ -1,4 +1,4 @@
-//! Changes of a directory, which the response to CHANGE_NOTIFY carries, MS-FSCC §2.7.
+//! The changes of a directory in a CHANGE_NOTIFY response, MS-FSCC §2.7.
 
 use crate::chain::{self, ChainWriter};
 use crate::sets::open_set;
@@ -18,35 +18,35 @@ open_set! {
     }
 }
 
-/// `FILE_NOTIFY_INFORMATION`, MS-FSCC §2.7.1, without the offset of the next one.
+/// `FILE_NOTIFY_INFORMATION`, MS-FSCC §2.7.1, without `NextEntryOffset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct NotifyInformation<'a> {
     pub action: NotifyAction,
-    /// A path from the directory that is watched.
+    /// A path relative to the watched directory.
     #[wire(length = u32)]
     pub file_name: Utf16<'a>,
 }
 
-/// Each change begins at a multiple of this.
+/// The alignment of each change.
 const ALIGNMENT: usize = 4;
 
-/// Appends changes to a bounded buffer.
 #[derive(Debug)]
 pub struct NotifyWriter(ChainWriter);
 
 impl NotifyWriter {
-    /// Changes from where `w` is, at most `bytes_max` bytes of them.
+    /// Begins at the position of `w` and writes at most `bytes_max` bytes.
     pub fn new(w: &Writer<'_>, bytes_max: usize) -> Self {
         Self(ChainWriter::new(ALIGNMENT, w, bytes_max))
     }
 
-    /// Appends a change. `false`: it does not fit, and the client must list the directory (`NOTIFY_ENUM_DIR`).
+    /// Appends a change. Returns `false` if it does not fit; the client must then list the directory
+    /// (`NOTIFY_ENUM_DIR`).
     pub fn push(&mut self, change: &NotifyInformation<'_>, w: &mut Writer<'_>) -> bool {
         self.0.push(w, |w| change.encode(w))
     }
 }
 
-/// The changes that a response carries.
+/// Parses the changes of a response.
 pub fn changes(bytes: &[u8]) -> impl Iterator<Item = Result<NotifyInformation<'_>, Malformed>> {
     chain::entries(ALIGNMENT, bytes).map(|entry| {
         let (_, change) = entry?.split_first_chunk::<4>().ok_or(crate::reader::SHORT)?;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_come_back() {
+    fn changes_round_trip() {
         let change =
             |action, file_name| NotifyInformation { action, file_name: Utf16::new(file_name).unwrap() };
         let all = [

@@ -64,7 +64,7 @@ pub struct LeaseBreakAck {
     pub lease_duration: u64,
 }
 
-/// What a client acknowledges with OPLOCK_BREAK: the two differ by their `StructureSize` alone.
+/// The acknowledgment in an OPLOCK_BREAK. The two kinds differ only by `StructureSize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakAck {
     Oplock(OplockBreak),

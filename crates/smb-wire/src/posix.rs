@@ -1,5 +1,4 @@
-//! The POSIX extensions to SMB3, as Linux' client and Samba have them: what a file is to Unix. They are a draft; MS-SMB2 does not have
-//! them.
+//! The POSIX extensions to SMB3 as implemented by Linux's client and Samba. They are a draft and not part of MS-SMB2.
 
 use crate::error::ReparseTag;
 use crate::security::Sid;
@@ -7,12 +6,12 @@ use crate::sets::open_set;
 use crate::types::FileAttributes;
 use crate::{FileTime, Wire};
 
-/// The name of the create context, of request and response, and the version of the extensions that is negotiated.
+/// The create context of request and response, and the negotiated version of the extensions.
 pub const NAME: &[u8] = &0x93ad_2550_9cb4_11e7_b423_83de_968b_cd7c_u128.to_be_bytes();
 
 open_set! {
-    /// The kind of a file, in the bits of a mode above the permissions.
-    pub struct PosixKind: u32 {
+    /// The file type, in the bits of a mode above the permissions.
+    pub struct PosixFileType: u32 {
         FILE = 0,
         DIRECTORY = 0o10_000,
         SYMLINK = 0o20_000,
@@ -23,30 +22,30 @@ open_set! {
     }
 }
 
-/// The create context of a request: an open that follows the rules of Unix.
+/// The create context of a request for an open with POSIX semantics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct PosixRequest {
-    /// Permissions of a file that is made; the kind that clients send with them says nothing.
+    /// Permissions of a created file. The file type bits that clients send are meaningless.
     pub mode: u32,
 }
 
 impl PosixRequest {
-    /// The mode that Linux sends where it has none to say.
+    /// The mode that Linux sends if it does not set one.
     pub const NO_MODE: u32 = 0xffff;
 }
 
-/// The create context of a response, and the end of [`PosixInformation`].
+/// The create context of a response, and the tail of [`PosixInformation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct PosixResponse {
     pub hard_links: u32,
     pub reparse_tag: ReparseTag,
-    /// Permissions, and a [`PosixKind`].
+    /// Permissions, and a [`PosixFileType`].
     pub mode: u32,
     pub owner: Sid,
     pub group: Sid,
 }
 
-/// What QUERY_INFO tells of a file, and QUERY_DIRECTORY of an entry before its name.
+/// The POSIX attributes of a file in QUERY_INFO, and of an entry in QUERY_DIRECTORY, where its name follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct PosixInformation {
     pub creation_time: FileTime,
@@ -62,7 +61,7 @@ pub struct PosixInformation {
     pub unix: PosixResponse,
 }
 
-/// What QUERY_INFO tells of a file system.
+/// The POSIX attributes of a file system in QUERY_INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 pub struct FileSystemPosixInformation {
     pub optimal_transfer_size: u32,
@@ -81,7 +80,7 @@ mod tests {
     use crate::{Decode, Encode};
 
     #[test]
-    fn structures_are_as_long_as_linux_has_them() {
+    fn structures_have_the_lengths_of_linux() {
         let unix = PosixResponse {
             hard_links: 1,
             reparse_tag: ReparseTag(0),

@@ -1,9 +1,9 @@
-//! Ranges of a file that IOCTL asks about or changes, MS-FSCC §2.3.
+//! File ranges in IOCTL requests and responses, MS-FSCC §2.3.
 
 use crate::sets::bit_set;
 use crate::{Decode, Encode, Malformed, Reader, Wire, Writer, decode_list, encode_list};
 
-/// `FILE_SET_SPARSE_BUFFER` of `FSCTL_SET_SPARSE`, MS-FSCC §2.3; a request without one sets.
+/// `FILE_SET_SPARSE_BUFFER` of `FSCTL_SET_SPARSE`, MS-FSCC §2.3; an empty request means `true`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetSparse(pub bool);
 
@@ -13,7 +13,7 @@ impl Encode for SetSparse {
     }
 }
 
-/// Of all that is left.
+/// Consumes all remaining bytes.
 impl Decode<'_> for SetSparse {
     fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         if r.rest().is_empty() { Ok(Self(true)) } else { Decode::decode(r).map(Self) }
@@ -27,8 +27,8 @@ pub struct ZeroData {
     pub beyond_final_zero: i64,
 }
 
-/// `FILE_ALLOCATED_RANGE_BUFFER` of `FSCTL_QUERY_ALLOCATED_RANGES`, MS-FSCC §2.3: one in the request, all that fit in the
-/// response. Signed on the wire.
+/// `FILE_ALLOCATED_RANGE_BUFFER` of `FSCTL_QUERY_ALLOCATED_RANGES`, MS-FSCC §2.3. The request has one, the response as
+/// many as fit. Signed on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct AllocatedRange {
     pub file_offset: i64,
@@ -42,7 +42,7 @@ pub struct TrimRange {
     pub length: u64,
 }
 
-/// `FILE_LEVEL_TRIM` of `FSCTL_FILE_LEVEL_TRIM`, MS-FSCC §2.3. The response is the number of ranges that were processed.
+/// `FILE_LEVEL_TRIM` of `FSCTL_FILE_LEVEL_TRIM`, MS-FSCC §2.3. The response is the number of processed ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileLevelTrim {
     pub ranges: Vec<TrimRange>,
@@ -90,7 +90,7 @@ pub struct FileRegion {
     pub usage: RegionUsage,
 }
 
-/// `FILE_REGION_OUTPUT`, MS-FSCC §2.3.56, with all regions there are.
+/// `FILE_REGION_OUTPUT`, MS-FSCC §2.3.56, complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRegions {
     pub regions: Vec<FileRegion>,
@@ -111,14 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sparse_is_the_default() {
+    fn empty_set_sparse_means_true() {
         assert_eq!(SetSparse::from_bytes(&[]), Ok(SetSparse(true)));
         assert_eq!(SetSparse::from_bytes(&[0]), Ok(SetSparse(false)));
         assert_eq!(SetSparse::from_bytes(&[2]), Ok(SetSparse(true)));
     }
 
     #[test]
-    fn regions_are_as_the_figures_draw_them() {
+    fn regions_match_figures() {
         let request =
             RegionRequest { file_offset: 1, length: 2, desired_usage: RegionUsage::VALID_CACHED_DATA };
         let bytes = request.to_bytes();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_signed_where_the_specification_says() {
+    fn negative_range_decodes_where_signed() {
         let zero = ZeroData { file_offset: 1, beyond_final_zero: -1 };
         let bytes = zero.to_bytes();
         assert_eq!(bytes, [1, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);

@@ -1,8 +1,8 @@
-//! Reading.
+//! Decoding.
 
 use std::fmt;
 
-/// Bytes that are no message of the expected type, with the reason.
+/// The reason for which bytes are not a message of the expected type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -14,17 +14,16 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Where the fixed part of a structure says that a buffer is.
+/// The location of a buffer, as stated in the fixed part of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// From the start of the message; `None`: behind what was read last.
+pub struct BufferLocation {
+    /// Counted from the start of the message; `None`: behind the last byte read.
     pub offset: Option<usize>,
-    /// In bytes.
     pub length: usize,
 }
 
-/// A position in borrowed bytes, counted from their start: the start of the SMB2 header for a message, of itself for a
-/// structure that counts its own offsets.
+/// A position in borrowed bytes. It counts from the SMB2 header of a message, or from the start of a structure with its
+/// own offsets.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -32,31 +31,28 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the first byte of `bytes`.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, position: 0 }
     }
 
-    /// Starts at `position`, or at the end where that is nearer.
+    /// Starts at `position`, or at the end if that is nearer.
     #[inline]
     pub fn starting_at(bytes: &'a [u8], position: usize) -> Self {
         Self { bytes, position: position.min(bytes.len()) }
     }
 
-    /// Bytes already read.
     #[inline]
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// The bytes not yet read, without reading them.
+    /// Returns the unread bytes without consuming them.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.position..]
     }
 
-    /// The next `length` bytes.
     #[inline]
     pub fn bytes(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let bytes = self.rest().get(..length).ok_or(SHORT)?;
@@ -64,7 +60,6 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// The next `N` bytes.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let bytes = self.rest().first_chunk().ok_or(SHORT)?;
@@ -72,20 +67,19 @@ impl<'a> Reader<'a> {
         Ok(*bytes)
     }
 
-    /// Passes reserved bytes, whatever they hold.
+    /// Skips reserved bytes without checking them.
     #[inline]
     pub fn skip(&mut self, length: usize) -> Result<(), Malformed> {
         self.bytes(length).map(drop)
     }
 
-    /// Moves to the next multiple of `alignment`, or to the end where that is nearer: padding that ends a message may be
-    /// absent.
+    /// Moves to the next multiple of `alignment`, or to the end if that is nearer: trailing padding is optional.
     #[inline]
     pub fn align(&mut self, alignment: usize) {
         self.position = self.position.next_multiple_of(alignment).min(self.bytes.len());
     }
 
-    /// A `StructureSize`, which must be `size`.
+    /// Reads a `StructureSize` and checks that it is `size`.
     #[inline]
     pub fn structure_size(&mut self, size: u16) -> Result<(), Malformed> {
         if u16::from_le_bytes(self.array()?) == size {
@@ -94,18 +88,18 @@ impl<'a> Reader<'a> {
         Err(Malformed("StructureSize is not the structure's"))
     }
 
-    /// The bytes of a buffer, behind everything read so far: neither the fixed part nor another buffer overlaps it. The
-    /// place of an empty one is not looked at, since clients put anything there.
+    /// The bytes of a buffer, which must lie behind all bytes read so far, so that buffers never overlap. The location
+    /// of an empty buffer is ignored, since clients send arbitrary values.
     #[inline]
-    pub fn buffer(&mut self, place: Place) -> Result<&'a [u8], Malformed> {
-        if place.length == 0 {
+    pub fn buffer(&mut self, location: BufferLocation) -> Result<&'a [u8], Malformed> {
+        if location.length == 0 {
             return Ok(&[]);
         }
-        self.move_to(place.offset.unwrap_or(self.position))?;
-        self.bytes(place.length)
+        self.move_to(location.offset.unwrap_or(self.position))?;
+        self.bytes(location.length)
     }
 
-    /// Moves forward to `position`; backward is malformed.
+    /// Moves forward to `position`; a backward move is malformed.
     #[inline]
     pub fn move_to(&mut self, position: usize) -> Result<(), Malformed> {
         if position < self.position {

@@ -1,10 +1,10 @@
-//! Reparse points: symbolic links, and files of Unix that Windows has no kind for, MS-FSCC §2.1.2.
+//! Reparse points, MS-FSCC §2.1.2: symbolic links, and Unix file types that Windows lacks.
 
 use crate::error::{ReparseTag, SymlinkFlags};
 use crate::{Decode, Encode, Malformed, Reader, Utf16, Writer};
 
-/// Data of a symbolic link behind what every reparse point has, MS-FSCC §2.1.2.4; also in the error that a link on the way gives
-/// (MS-SMB2 §2.2.2.2.1).
+/// The data of a symbolic link, MS-FSCC §2.1.2.4. The error for a link within a path has the same data (MS-SMB2
+/// §2.2.2.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SymbolicLink<'a> {
     pub substitute_name: Utf16<'a>,
@@ -14,11 +14,11 @@ pub struct SymbolicLink<'a> {
 
 impl SymbolicLink<'_> {
     /// Bytes before the names.
-    pub(crate) const FIXED: usize = 12;
+    pub(crate) const FIXED_SIZE: usize = 12;
 
-    /// Bytes of all.
+    /// Total bytes.
     pub(crate) fn size(&self) -> usize {
-        Self::FIXED + self.substitute_name.bytes().len() + self.print_name.bytes().len()
+        Self::FIXED_SIZE + self.substitute_name.bytes().len() + self.print_name.bytes().len()
     }
 }
 
@@ -34,13 +34,13 @@ impl Encode for SymbolicLink<'_> {
     }
 }
 
-/// Of all that is left. The one name may be part of the other.
+/// Consumes all remaining bytes. One name may be a part of the other.
 impl<'a> Decode<'a> for SymbolicLink<'a> {
     fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let places: [u16; 4] =
+        let fields: [u16; 4] =
             [Decode::decode(r)?, Decode::decode(r)?, Decode::decode(r)?, Decode::decode(r)?];
         let flags = Decode::decode(r)?;
-        let [substitute, substitute_length, print, print_length] = places.map(usize::from);
+        let [substitute, substitute_length, print, print_length] = fields.map(usize::from);
         let name = |offset, length| {
             let bytes = r.rest().get(offset..).and_then(|rest| rest.get(..length));
             bytes.ok_or(Malformed("a name past the end")).and_then(Utf16::new)
@@ -52,10 +52,10 @@ impl<'a> Decode<'a> for SymbolicLink<'a> {
     }
 }
 
-/// What a file of Unix is, MS-FSCC §2.1.2.6.
+/// A Unix file type, MS-FSCC §2.1.2.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NfsFile<'a> {
-    /// Where it leads to.
+    /// The target of a symbolic link.
     Link(Utf16<'a>),
     Character {
         major: u32,
@@ -101,7 +101,7 @@ impl Encode for NfsFile<'_> {
     }
 }
 
-/// Of all that is left.
+/// Consumes all remaining bytes.
 impl<'a> Decode<'a> for NfsFile<'a> {
     fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         let kind = u64::decode(r)?;
@@ -111,9 +111,9 @@ impl<'a> Decode<'a> for NfsFile<'a> {
             NFS_BLOCK => Self::Block { major: Decode::decode(r)?, minor: Decode::decode(r)? },
             NFS_FIFO => Self::Fifo,
             NFS_SOCKET => Self::Socket,
-            _ => return Err(Malformed("no kind of file that Unix has")),
+            _ => return Err(Malformed("not a Unix file type")),
         };
-        if r.rest().is_empty() { Ok(file) } else { Err(Malformed("more than the kind of file has")) }
+        if r.rest().is_empty() { Ok(file) } else { Err(Malformed("trailing bytes after a Unix file type")) }
     }
 }
 
@@ -124,12 +124,11 @@ pub enum ReparseData<'a> {
     SymbolicLink(SymbolicLink<'a>),
     /// `IO_REPARSE_TAG_NFS`.
     Nfs(NfsFile<'a>),
-    /// Of every other tag; that of somebody but Microsoft begins with a GUID (MS-FSCC §2.1.2.3).
+    /// Any other tag. Data of tags not owned by Microsoft begins with a GUID (MS-FSCC §2.1.2.3).
     Other { reparse_tag: ReparseTag, data: &'a [u8] },
 }
 
 impl ReparseData<'_> {
-    /// `ReparseTag`.
     pub const fn reparse_tag(&self) -> ReparseTag {
         match self {
             Self::SymbolicLink(_) => ReparseTag::SYMLINK,
@@ -173,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_comes_back() {
+    fn symbolic_link_round_trips() {
         let name = |bytes| Utf16::new(bytes).unwrap();
         let link = SymbolicLink {
             substitute_name: name(b"a\0/\0"),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_unix_come_back() {
+    fn unix_files_round_trip() {
         let target = Utf16::new(b"x\0").unwrap();
         for (file, length) in [
             (NfsFile::Link(target), 10),

@@ -46,8 +46,8 @@ pub struct SessionSetupResponse<'a> {
     pub security_buffer: &'a [u8],
 }
 
-/// A structure of four bytes that says nothing: `SMB2 LOGOFF` (§2.2.7, §2.2.8), `SMB2 TREE_DISCONNECT` (§2.2.11, §2.2.12),
-/// `SMB2 ECHO` (§2.2.28, §2.2.29), each request and response; `SMB2 CANCEL Request` (§2.2.30); the responses of FLUSH
+/// The empty structure of four bytes: `SMB2 LOGOFF` (§2.2.7, §2.2.8), `SMB2 TREE_DISCONNECT` (§2.2.11, §2.2.12), `SMB2
+/// ECHO` (§2.2.28, §2.2.29), each request and response; `SMB2 CANCEL Request` (§2.2.30); the responses of FLUSH
 /// (§2.2.18) and LOCK (§2.2.27).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 #[wire(size = 4, end = 2)]

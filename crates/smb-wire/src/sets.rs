@@ -1,5 +1,5 @@
-//! Declaring sets of constants under the specification's names: open sets, in which unknown values survive, and sets of
-//! bits. Closed sets are enums with `#[derive(Wire)]`.
+//! Macros that declare constants under the specification's names: open sets, in which unknown values survive, and bit
+//! sets. Closed sets are enums with `#[derive(Wire)]`.
 
 /// An open set: a newtype over an integer with named constants.
 macro_rules! open_set {
@@ -11,7 +11,7 @@ macro_rules! open_set {
         impl $set {
             $(#[doc = concat!("`", stringify!($constant), "`.")] pub const $constant: Self = Self($value);)*
 
-            /// Every constant under the specification's name.
+            /// Every constant with its name in the specification.
             pub const NAMED: &'static [(&'static str, $int)] = &[$((stringify!($constant), $value)),*];
         }
 
@@ -26,7 +26,7 @@ macro_rules! open_set {
     )*};
 }
 
-/// A set whose members are bits of one integer. Unknown bits survive.
+/// A bit set over one integer. Unknown bits survive.
 macro_rules! bit_set {
     ($($(#[$meta:meta])* pub struct $set:ident: $int:ident { $($constant:ident = $value:expr),* $(,)? })*) => {$(
         $(#[$meta])*
@@ -36,45 +36,39 @@ macro_rules! bit_set {
         impl $set {
             $(#[doc = concat!("`", stringify!($constant), "`.")] pub const $constant: Self = Self($value);)*
 
-            /// Every constant under the specification's name.
+            /// Every constant with its name in the specification.
             pub const NAMED: &'static [(&'static str, $int)] = &[$((stringify!($constant), $value)),*];
 
-            /// No bit.
             pub const fn empty() -> Self {
                 Self(0)
             }
 
-            /// Whether no bit is set.
             #[inline]
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
             }
 
-            /// Whether every bit of `other` is set.
+            /// Whether all bits of `other` are set.
             #[inline]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }
 
-            /// Whether any bit of `other` is set.
             #[inline]
             pub const fn intersects(self, other: Self) -> bool {
                 self.0 & other.0 != 0
             }
 
-            /// The bits that are in both.
             #[inline]
             pub const fn and(self, other: Self) -> Self {
                 Self(self.0 & other.0)
             }
 
-            /// The bits that are in either.
             #[inline]
             pub const fn or(self, other: Self) -> Self {
                 Self(self.0 | other.0)
             }
 
-            /// The bits that are not in `other`.
             #[inline]
             pub const fn without(self, other: Self) -> Self {
                 Self(self.0 & !other.0)

@@ -1,4 +1,4 @@
-//! The one message of SMB1 that a server without SMB1 reads: the multi-protocol NEGOTIATE, MS-SMB2 §3.3.5.3.1.
+//! The only SMB1 message that the server reads: the multi-protocol NEGOTIATE, MS-SMB2 §3.3.5.3.1.
 
 use crate::header::ProtocolId;
 use crate::{Decode, Encode, Malformed, Reader, Writer};
@@ -13,17 +13,17 @@ const DIALECT_FORMAT: u8 = 2;
 /// `SMB_COM_NEGOTIATE` request, MS-CIFS §2.2.4.52.1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Smb1Negotiate<'a> {
-    /// Without the zero at the end of each.
+    /// The dialect names without their terminating zeros.
     pub dialects: Vec<&'a [u8]>,
 }
 
 impl Smb1Negotiate<'_> {
-    /// A client that speaks some SMB2 and asks which: it is answered [`Dialect::SMB2_WILDCARD`](crate::types::Dialect).
+    /// Offered by a client that supports some version of SMB2. The response has the dialect
+    /// [`Dialect::SMB2_WILDCARD`](crate::types::Dialect).
     pub const SMB2_WILDCARD: &'static [u8] = b"SMB 2.???";
-    /// A client that speaks 2.0.2.
+    /// Offered by a client that supports 2.0.2.
     pub const SMB202: &'static [u8] = b"SMB 2.002";
 
-    /// Whether `dialect` is among those offered.
     pub fn offers(&self, dialect: &[u8]) -> bool {
         self.dialects.contains(&dialect)
     }
@@ -58,7 +58,7 @@ impl<'a> Decode<'a> for Smb1Negotiate<'a> {
         let mut rest = r.bytes(usize::from(count))?;
         let mut dialects = Vec::new();
         while let Some((&format, text)) = rest.split_first() {
-            let end = text.iter().position(|&byte| byte == 0).ok_or(Malformed("a dialect without an end"))?;
+            let end = text.iter().position(|&byte| byte == 0).ok_or(Malformed("an unterminated dialect"))?;
             if format != DIALECT_FORMAT {
                 return Err(Malformed("a dialect of another format"));
             }

@@ -1,9 +1,9 @@
-//! Statuses, MS-ERREF §2.3.1: those that SMB servers answer with and clients tell apart.
+//! The statuses that SMB servers return and clients distinguish, MS-ERREF §2.3.1.
 
 use crate::sets::open_set;
 
 open_set! {
-    /// `NTSTATUS`, MS-ERREF §2.3; the names without `STATUS_`.
+    /// `NTSTATUS`, MS-ERREF §2.3; the names omit `STATUS_`.
     pub struct NtStatus: u32 {
         SUCCESS = 0x0000_0000,
         PENDING = 0x0000_0103,
@@ -134,13 +134,13 @@ open_set! {
 }
 
 impl NtStatus {
-    /// Whether the severity is *error*: the operation was not done.
+    /// Whether the severity is *error*: the operation failed.
     #[inline]
     pub const fn is_error(self) -> bool {
         self.0 >> 30 == 3
     }
 
-    /// Whether the severity is *warning*: done in part, or there is nothing more.
+    /// Whether the severity is *warning*: the result is partial, or no more entries exist.
     #[inline]
     pub const fn is_warning(self) -> bool {
         self.0 >> 30 == 2

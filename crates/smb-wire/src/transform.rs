@@ -7,13 +7,13 @@ use crate::{Decode, Encode, Malformed, Reader, Wire, Writer};
 
 /// Bytes of a transform header.
 pub const TRANSFORM_SIZE: usize = 52;
-/// Where `Signature` is in a transform header.
+/// The offset of `Signature`.
 pub const TRANSFORM_SIGNATURE_OFFSET: usize = 4;
-/// Where the bytes that are authenticated start: behind the signature.
+/// The offset of the authenticated bytes, behind the signature.
 pub const TRANSFORM_AAD_OFFSET: usize = 20;
 
 bit_set! {
-    /// `Flags`, MS-SMB2 §2.2.41; before 3.1.1 the field is `EncryptionAlgorithm`, and AES-128-CCM is 1 as well.
+    /// `Flags`, MS-SMB2 §2.2.41. Before 3.1.1 the field is `EncryptionAlgorithm`, where AES-128-CCM is also 1.
     pub struct TransformFlags: u16 {
         ENCRYPTED = 0x1,
     }
@@ -31,7 +31,7 @@ pub struct TransformHeader {
 }
 
 impl TransformHeader {
-    /// The header on the wire, for a message that is encrypted in place.
+    /// The header as on the wire, for encryption in place.
     pub fn to_array(&self) -> [u8; TRANSFORM_SIZE] {
         let mut bytes = [0; TRANSFORM_SIZE];
         bytes[..4].copy_from_slice(&ProtocolId::TRANSFORM.0.to_le_bytes());
@@ -76,8 +76,8 @@ bit_set! {
     }
 }
 
-/// `SMB2_COMPRESSION_TRANSFORM_HEADER_UNCHAINED`, MS-SMB2 §2.2.42.1. Of the chained one, §2.2.42.2, the first two fields, and the
-/// first [`CompressionPayload`]: its `Length` is the `Offset`.
+/// `SMB2_COMPRESSION_TRANSFORM_HEADER_UNCHAINED`, MS-SMB2 §2.2.42.1. A chained header (§2.2.42.2) has the first two
+/// fields, then its first [`CompressionPayload`], whose `Length` is in `Offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct CompressionTransform {
     pub protocol_id: ProtocolId,
@@ -90,13 +90,14 @@ pub struct CompressionTransform {
 /// Bytes of a `SMB2_COMPRESSION_TRANSFORM_HEADER_CHAINED` before its first payload.
 pub const CHAINED_HEADER_SIZE: usize = 8;
 
-/// `SMB2_COMPRESSION_CHAINED_PAYLOAD_HEADER`, MS-SMB2 §2.2.42.2.1, up to `OriginalPayloadSize`, which not all of them have.
+/// `SMB2_COMPRESSION_CHAINED_PAYLOAD_HEADER`, MS-SMB2 §2.2.42.2.1, without `OriginalPayloadSize`, which only some
+/// payloads have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct CompressionPayload {
     pub compression_algorithm: CompressionAlgorithm,
-    /// Of the first one `CHAINED`. Of others anything: Windows leaves in it what was there.
+    /// `CHAINED` in the first payload. Windows leaves stale bits in the others.
     pub flags: CompressionTransformFlags,
-    /// Of what follows, `OriginalPayloadSize` included.
+    /// Bytes that follow, including `OriginalPayloadSize`.
     pub length: u32,
 }
 

@@ -12,7 +12,7 @@ bit_set! {
         EXTENSION_PRESENT = 0x4,
     }
 
-    /// `ShareFlags`, MS-SMB2 §2.2.10: two bits say how clients may cache, the others stand alone.
+    /// `ShareFlags`, MS-SMB2 §2.2.10. Two bits select the caching mode; the others are independent.
     pub struct ShareFlags: u32 {
         MANUAL_CACHING = 0x0,
         AUTO_CACHING = 0x10,
@@ -53,7 +53,7 @@ open_set! {
     }
 }
 
-/// `SMB2 TREE_CONNECT Request`, MS-SMB2 §2.2.9; with `EXTENSION_PRESENT` the buffer is not a path alone.
+/// `SMB2 TREE_CONNECT Request`, MS-SMB2 §2.2.9; with `EXTENSION_PRESENT` the buffer has more than a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 #[wire(size = 9)]
 pub struct TreeConnectRequest<'a> {

@@ -1,16 +1,16 @@
-//! What several messages share: identifiers, times, attributes, rights.
+//! Types that several messages share: identifiers, times, attributes, rights.
 
 use std::fmt;
 
 use crate::Wire;
 use crate::sets::{bit_set, open_set};
 
-/// `GUID`, MS-DTYP §2.3.4.2, as its bytes on the wire.
+/// `GUID`, MS-DTYP §2.3.4.2, in wire order.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Wire)]
 pub struct Guid(pub [u8; 16]);
 
 impl Guid {
-    /// The GUID with these fields, as its text groups them: `d` is the last two groups.
+    /// Builds a GUID from the groups of its text form; `d` is the last two groups.
     pub const fn new(a: u32, b: u16, c: u16, d: u64) -> Self {
         let ([a0, a1, a2, a3], [b0, b1], [c0, c1]) = (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes());
         let [d0, d1, d2, d3, d4, d5, d6, d7] = d.to_be_bytes();
@@ -27,16 +27,16 @@ impl fmt::Debug for Guid {
 /// `SMB2_FILEID`, MS-SMB2 §2.2.14.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Wire)]
 pub struct FileId {
-    /// Stays over a reconnection of a durable handle.
+    /// Survives the reconnection of a durable handle.
     pub persistent: u64,
-    /// Of this open.
+    /// Identifies this open.
     pub volatile: u64,
 }
 
 impl FileId {
-    /// In a related operation of a compound: that of the operation before (MS-SMB2 §3.2.4.1.4).
+    /// The file of the previous operation, in a related operation of a compound (MS-SMB2 §3.2.4.1.4).
     pub const PREVIOUS: Self = Self { persistent: u64::MAX, volatile: u64::MAX };
-    /// In an IOCTL that is about no file (MS-SMB2 §3.3.5.15).
+    /// No file, in an IOCTL (MS-SMB2 §3.3.5.15).
     pub const NONE: Self = Self::PREVIOUS;
 }
 
@@ -45,30 +45,29 @@ impl FileId {
 pub struct FileTime(pub u64);
 
 impl FileTime {
-    /// No time; where times are set: leave it as it is.
+    /// No time. When setting times: do not change.
     pub const NONE: Self = Self(0);
-    /// Where times are set (MS-FSCC §2.4.7): operations through this open change it no more.
+    /// When setting times (MS-FSCC §2.4.7): stop updates through this open.
     pub const FREEZE: Self = Self(u64::MAX);
-    /// Where times are set (MS-FSCC §2.4.7): operations through this open change it again.
+    /// When setting times (MS-FSCC §2.4.7): resume updates through this open.
     pub const THAW: Self = Self(u64::MAX - 1);
 
     const STEPS_PER_SECOND: i128 = 10_000_000;
-    /// From 1601 to 1970.
     const UNIX_EPOCH_SECONDS: i128 = 11_644_473_600;
 
-    /// A time by Unix' clock, to the step below; the earliest and the latest time where it lies outside.
+    /// Converts Unix time, rounded down and saturating.
     pub fn from_unix(seconds: i64, nanoseconds: u32) -> Self {
         let seconds = i128::from(seconds) + Self::UNIX_EPOCH_SECONDS;
         let steps = seconds * Self::STEPS_PER_SECOND + i128::from(nanoseconds / 100);
         Self(u64::try_from(steps.clamp(0, i128::from(i64::MAX))).unwrap_or_default())
     }
 
-    /// Seconds and nanoseconds by Unix' clock.
+    /// Returns Unix seconds and nanoseconds.
     pub fn to_unix(self) -> (i64, u32) {
         let steps = i128::from(self.0);
         let seconds = steps / Self::STEPS_PER_SECOND - Self::UNIX_EPOCH_SECONDS;
         let nanoseconds = steps % Self::STEPS_PER_SECOND * 100;
-        // A tenth of 2⁶⁴ microseconds is far below 2⁶³ seconds, and the rest below one second.
+        // A tenth of 2⁶⁴ microseconds is far below 2⁶³ seconds; the remainder is below one second.
         (i64::try_from(seconds).unwrap_or(i64::MAX), u32::try_from(nanoseconds).unwrap_or_default())
     }
 }
@@ -123,15 +122,15 @@ bit_set! {
 }
 
 impl AccessMask {
-    /// For a directory: see its entries.
+    /// The right to list a directory.
     pub const LIST_DIRECTORY: Self = Self::READ_DATA;
-    /// For a directory: make a file in it.
+    /// The right to create a file in a directory.
     pub const ADD_FILE: Self = Self::WRITE_DATA;
-    /// For a directory: make a directory in it.
+    /// The right to create a directory in a directory.
     pub const ADD_SUBDIRECTORY: Self = Self::APPEND_DATA;
-    /// For a directory: look up names in it.
+    /// The right to look up names in a directory.
     pub const TRAVERSE: Self = Self::EXECUTE;
-    /// Every right on a file, without those that need a privilege.
+    /// All rights to a file, without those that need a privilege.
     pub const FILE_ALL: Self = Self(0x001f_01ff);
 }
 
@@ -152,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_steps_since_1601() {
+    fn filetime_converts_unix_time() {
         assert_eq!(FileTime::from_unix(0, 0), FileTime(116_444_736_000_000_000));
         assert_eq!(FileTime::from_unix(-11_644_473_600, 199), FileTime(1));
         assert_eq!(FileTime::from_unix(i64::MIN, 0), FileTime(0));
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_print_their_names() {
+    fn sets_print_constant_names() {
         let mask = AccessMask::DELETE | AccessMask::READ_DATA;
         assert_eq!(format!("{mask:?}"), "READ_DATA | DELETE");
         assert_eq!(format!("{:?}", AccessMask(0x201)), "READ_DATA | AccessMask(0x200)");

@@ -1,17 +1,15 @@
-//! Values and their wire forms.
+//! Traits of values with a wire form.
 
 use crate::reader::SHORT;
-use crate::{Malformed, Place, Reader, Writer};
+use crate::{BufferLocation, Malformed, Reader, Writer};
 
-/// Room that is made for a value by itself: most structures are shorter.
+/// The initial capacity of an encoded value: most structures are shorter.
 const MOSTLY_BYTES: usize = 128;
 
-/// A value with a wire form.
 pub trait Encode {
-    /// Appends the value to `w`.
     fn encode(&self, w: &mut Writer<'_>);
 
-    /// The value alone, in a new vector.
+    /// Encodes the value alone.
     fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(MOSTLY_BYTES);
         self.encode(&mut Writer::new(&mut out));
@@ -19,30 +17,30 @@ pub trait Encode {
     }
 }
 
-/// A value that can be read from bytes that live for `'a`, which it may borrow.
+/// A value that is decoded from bytes with lifetime `'a`, which it may borrow.
 pub trait Decode<'a>: Sized {
-    /// Reads the value and moves `r` past it; on an error the position of `r` is unspecified.
+    /// Decodes a value and moves `r` past it. After an error the position of `r` is unspecified.
     fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed>;
 
-    /// Reads the value at the start of `bytes`; what follows it is not looked at.
+    /// Decodes the value at the start of `bytes`; ignores the rest.
     fn from_bytes(bytes: &'a [u8]) -> Result<Self, Malformed> {
         Self::decode(&mut Reader::new(bytes))
     }
 }
 
-/// What can follow a structure as a buffer, given by offset and length.
+/// A buffer behind a structure, located by offset and length.
 pub trait EncodeBuffer {
-    /// The buffer starts at a multiple of this, counted from the start of the message.
+    /// The alignment of the buffer, counted from the start of the message.
     const ALIGN: usize = 1;
 
     /// Appends the bytes and returns their length.
     fn encode_buffer(&self, w: &mut Writer<'_>) -> usize;
 }
 
-/// What can be read from a buffer.
+/// A value that is decoded from a buffer.
 pub trait DecodeBuffer<'a>: Sized {
-    /// Reads all of the buffer, and moves `r` past it.
-    fn decode_buffer(r: &mut Reader<'a>, place: Place) -> Result<Self, Malformed>;
+    /// Decodes the whole buffer and moves `r` past it.
+    fn decode_buffer(r: &mut Reader<'a>, location: BufferLocation) -> Result<Self, Malformed>;
 }
 
 macro_rules! integers {
@@ -65,7 +63,7 @@ macro_rules! integers {
 
 integers!(u8, u16, u32, u64, i64);
 
-/// A `BOOLEAN` of one byte (MS-DTYP §2.2.4): anything but 0 is true.
+/// A one-byte `BOOLEAN` (MS-DTYP §2.2.4): every nonzero value is true.
 impl Encode for bool {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
@@ -104,45 +102,43 @@ impl EncodeBuffer for &[u8] {
 
 impl<'a> DecodeBuffer<'a> for &'a [u8] {
     #[inline]
-    fn decode_buffer(r: &mut Reader<'a>, place: Place) -> Result<Self, Malformed> {
-        r.buffer(place)
+    fn decode_buffer(r: &mut Reader<'a>, location: BufferLocation) -> Result<Self, Malformed> {
+        r.buffer(location)
     }
 }
 
-/// A buffer that is not in the bytes at hand: it follows behind them, or is still to come. It is the last of its message.
+/// A buffer outside of the bytes at hand: it is sent separately, or has not arrived. It is the last of its message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// From the start of the message, as it was read; writing puts the place behind the fixed part there.
+pub struct ExternalBuffer {
+    /// Counted from the start of the message, as decoded. Encoding sets it to the end of the fixed part.
     pub offset: usize,
-    /// In bytes.
     pub length: usize,
 }
 
-impl EncodeBuffer for Elsewhere {
+impl EncodeBuffer for ExternalBuffer {
     fn encode_buffer(&self, _: &mut Writer<'_>) -> usize {
         self.length
     }
 }
 
-impl DecodeBuffer<'_> for Elsewhere {
-    fn decode_buffer(r: &mut Reader<'_>, place: Place) -> Result<Self, Malformed> {
-        let offset = place.offset.unwrap_or(r.position());
-        if place.length != 0 && offset < r.position() {
+impl DecodeBuffer<'_> for ExternalBuffer {
+    fn decode_buffer(r: &mut Reader<'_>, location: BufferLocation) -> Result<Self, Malformed> {
+        let offset = location.offset.unwrap_or(r.position());
+        if location.length != 0 && offset < r.position() {
             return Err(Malformed("a buffer overlaps what precedes it"));
         }
-        Ok(Self { offset, length: place.length })
+        Ok(Self { offset, length: location.length })
     }
 }
 
-/// Appends a list whose count is elsewhere.
+/// Appends a list whose count is encoded elsewhere.
 pub fn encode_list<T: Encode>(items: &[T], w: &mut Writer<'_>) {
     items.iter().for_each(|item| item.encode(w));
 }
 
-/// Reads `count` values. The vector grows as they arrive: a count is a claim of the sender's, not a reason to reserve
-/// memory.
+/// Decodes `count` values. The vector grows as they are decoded: a sender's count does not justify an allocation.
 pub fn decode_list<'a, T: Decode<'a>>(r: &mut Reader<'a>, count: usize) -> Result<Vec<T>, Malformed> {
-    // Every value is one byte or more, so a count above what remains cannot be met.
+    // Every value takes at least one byte, so a count above the remaining bytes is false.
     if count > r.rest().len() {
         return Err(SHORT);
     }

@@ -1,4 +1,5 @@
-//! Every decoder against valid messages, changed at random, on the stable toolchain; `fuzz/` runs the same entry for longer.
+//! Every decoder on randomly changed valid messages, with the stable toolchain; `fuzz/` runs the same entry points for
+//! longer.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,6 @@ mod classes;
 mod samples;
 mod structures;
 
-/// Changed messages per sample.
 const ROUNDS: usize = 4_000;
 
 /// xorshift64*: the same inputs in every run.
@@ -26,7 +26,7 @@ impl Random {
         usize::try_from(self.next() >> 33).unwrap() % bound
     }
 
-    /// A byte such as offsets, lengths and counts have.
+    /// A byte that is typical of offsets, lengths and counts.
     fn byte(&mut self) -> u8 {
         let values = [0, 0, 1, 2, 3, 4, 7, 8, 9, 16, 24, 64, 0x7f, 0x80, 0xfe, 0xff];
         match self.below(3) {
@@ -35,7 +35,7 @@ impl Random {
         }
     }
 
-    /// The message with some bytes changed, and sometimes cut, or longer.
+    /// Changes some bytes of the message, and sometimes truncates or extends it.
     fn changed(&mut self, message: &[u8]) -> Vec<u8> {
         let mut bytes = message.to_vec();
         for _ in 0..self.below(4) {
@@ -51,7 +51,7 @@ impl Random {
     }
 }
 
-/// How many changed messages were decoded, and how many refused.
+/// Returns the number of changed messages that decoded, and the number refused.
 fn run(random: &mut Random, sample: &[u8], decoder: impl Fn(&[u8]) -> bool) -> (usize, usize) {
     assert!(decoder(sample), "the sample itself is valid");
     let decoded = (0..ROUNDS).filter(|_| decoder(&random.changed(sample))).count();
@@ -127,7 +127,7 @@ fn encrypted_messages() {
 }
 
 #[test]
-fn anything_at_all() {
+fn random_bytes_never_panic() {
     let mut random = Random(0x0bad_cafe_1234_5678);
     for (_, decoder) in MESSAGES.iter().chain(CONTEXTS).chain(CLASSES) {
         for _ in 0..ROUNDS {

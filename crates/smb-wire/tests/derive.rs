@@ -1,6 +1,6 @@
-//! What `#[derive(Wire)]` writes and reads.
+//! Encoding and decoding by `#[derive(Wire)]`.
 
-use smb_wire::{Decode, Elsewhere, Encode, Malformed, Utf16, Wire, Writer};
+use smb_wire::{Decode, Encode, ExternalBuffer, Malformed, Utf16, Wire, Writer};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 #[wire(size = 17, end = 1)]
@@ -38,7 +38,7 @@ enum Closed {
 const PAIRS: Pairs<'_> = Pairs { first: &[0xa1, 0xa2, 0xa3], second: Utf16::EMPTY, last: 0x0b0a };
 
 #[test]
-fn buffers_follow_the_fixed_part_in_order() {
+fn buffers_follow_fixed_part_in_order() {
     let name = [0x41, 0, 0x42, 0];
     let value = Pairs { second: Utf16::new(&name).unwrap(), ..PAIRS };
     let bytes = [
@@ -47,7 +47,7 @@ fn buffers_follow_the_fixed_part_in_order() {
     ];
     assert_eq!(value.to_bytes(), bytes);
     assert_eq!(Pairs::from_bytes(&bytes), Ok(value));
-    // Buffers may lie further apart than we write them.
+    // Buffers may lie further apart than the encoder places them.
     let mut apart = bytes.to_vec();
     apart.splice(16..16, [9, 9]);
     (apart[3], apart[11]) = (18, 22);
@@ -55,7 +55,7 @@ fn buffers_follow_the_fixed_part_in_order() {
 }
 
 #[test]
-fn offsets_count_from_the_message() {
+fn offsets_count_from_message_start() {
     let mut out = vec![0xff; 5];
     let mut w = Writer::new(&mut out);
     w.zeros(64);
@@ -64,7 +64,7 @@ fn offsets_count_from_the_message() {
 }
 
 #[test]
-fn buffers_that_overlap_are_malformed() {
+fn overlapping_buffers_are_malformed() {
     let good = Pairs { second: Utf16::new(&[1, 0]).unwrap(), ..PAIRS }.to_bytes();
     let with = |at: usize, value: u8| {
         let mut bytes = good.clone();
@@ -79,43 +79,43 @@ fn buffers_that_overlap_are_malformed() {
     assert_eq!(with(11, 21), short, "the end");
     assert_eq!(with(11, 255), short);
     assert_eq!(with(6, 255), short, "a length past the end");
-    assert_eq!(with(7, 1), Err(Malformed("a text of half a UTF-16 unit")));
+    assert_eq!(with(7, 1), Err(Malformed("a text with an odd number of bytes")));
     assert_eq!(with(0, 16), Err(Malformed("StructureSize is not the structure's")));
 }
 
 #[test]
-fn the_place_of_an_empty_buffer_is_anything() {
+fn location_of_empty_buffer_is_ignored() {
     let mut bytes = PAIRS.to_bytes();
     (bytes[11], bytes[12]) = (0xff, 0xff);
     assert_eq!(Pairs::from_bytes(&bytes), Ok(PAIRS));
 }
 
 #[test]
-fn an_odd_structure_size_has_one_byte_more() {
+fn odd_structure_size_adds_a_byte() {
     assert_eq!(Pairs { first: &[], ..PAIRS }.to_bytes().len(), 17);
     assert_eq!(Late { data: &[][..] }.to_bytes(), [7, 0, 7, 0, 0, 0, 0, 0]);
     assert_eq!(Late { data: &[5][..] }.to_bytes(), [7, 0, 7, 1, 0, 0, 0, 5]);
 }
 
 #[test]
-fn data_may_be_elsewhere() {
-    let head = Late { data: Elsewhere { offset: 0, length: 9 } };
+fn external_buffer_has_no_bytes() {
+    let head = Late { data: ExternalBuffer { offset: 0, length: 9 } };
     let bytes = head.to_bytes();
     assert_eq!(bytes[..7], [7, 0, 7, 9, 0, 0, 0]);
-    assert_eq!(Late::from_bytes(&bytes), Ok(Late { data: Elsewhere { offset: 7, length: 9 } }));
-    let within = Late::<Elsewhere>::from_bytes(&[7, 0, 6, 9, 0, 0, 0]);
+    assert_eq!(Late::from_bytes(&bytes), Ok(Late { data: ExternalBuffer { offset: 7, length: 9 } }));
+    let within = Late::<ExternalBuffer>::from_bytes(&[7, 0, 6, 9, 0, 0, 0]);
     assert_eq!(within, Err(Malformed("a buffer overlaps what precedes it")));
 }
 
 #[test]
-fn lengths_without_offsets_follow_each_other() {
+fn buffers_without_offsets_are_consecutive() {
     let value = Behind { first: &[1, 2], middle: 7, second: &[3] };
     assert_eq!(value.to_bytes(), [2, 7, 1, 1, 2, 3]);
     assert_eq!(Behind::from_bytes(&[2, 7, 1, 1, 2, 3]), Ok(value));
 }
 
 #[test]
-fn closed_sets_refuse_other_values() {
+fn closed_set_refuses_unknown_value() {
     assert_eq!(Closed::Three.to_bytes(), [3, 0]);
     assert_eq!(Closed::from_bytes(&[1, 0]), Ok(Closed::One));
     assert_eq!(Closed::from_bytes(&[2, 0]), Err(Malformed("unknown value of Closed")));

@@ -1,22 +1,22 @@
-//! Messages byte by byte, as the figures of MS-SMB2 §2.2 draw them.
+//! Messages byte by byte, after the figures of MS-SMB2 §2.2.
 
 use smb_wire::compound::messages;
 use smb_wire::compression::lz77;
 use smb_wire::create::{CreateContexts, CreateRequest};
 use smb_wire::dir::OutputResponse;
 use smb_wire::error::ErrorResponse;
-use smb_wire::file::{CloseRequest, READ_HEAD_SIZE, ReadResponse, WRITE_HEAD_SIZE, WriteRequest};
+use smb_wire::file::{CloseRequest, READ_HEADER_SIZE, ReadResponse, WRITE_HEADER_SIZE, WriteRequest};
 use smb_wire::header::{Command, Flags, Header, NEXT_COMMAND_OFFSET, Routing, SIGNATURE_OFFSET};
 use smb_wire::ioctl::IoctlResponse;
 use smb_wire::negotiate::{NegotiateContext, NegotiateRequest, NegotiateResponse};
 use smb_wire::oplock::BreakAck;
 use smb_wire::smb1::Smb1Negotiate;
 use smb_wire::types::Dialect;
-use smb_wire::{Decode, Elsewhere, Encode, FileId, Malformed, NtStatus, Reader, Writer};
+use smb_wire::{Decode, Encode, ExternalBuffer, FileId, Malformed, NtStatus, Reader, Writer};
 
 mod samples;
 
-/// A message with a synchronous header of zeros in front, so that offsets are as on the wire.
+/// A message behind a zero header, so that offsets are as on the wire.
 fn message(body: &impl Encode) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut w = Writer::new(&mut bytes);
@@ -69,7 +69,7 @@ fn headers() {
 }
 
 #[test]
-fn responses_take_their_request_s_identifiers() {
+fn response_header_copies_request_ids() {
     let flags = Flags::RELATED_OPERATIONS | Flags::SIGNED | Flags::DFS_OPERATIONS;
     let request =
         Header { flags, next_command: 72, signature: [1; 16], ..Header::request(Command::READ, 5, 6, 7) };
@@ -94,18 +94,18 @@ fn negotiate_request() {
 }
 
 #[test]
-fn without_311_there_are_no_contexts() {
+fn contexts_need_dialect_311() {
     let dialects = vec![Dialect::SMB202, Dialect::SMB302];
     let request = NegotiateRequest { dialects, contexts: vec![], ..samples::negotiate_request() };
     let mut bytes = message(&request);
     assert_eq!(bytes.len(), 64 + 36 + 4);
-    // ClientStartTime is there instead, and whatever it holds is no offset.
+    // ClientStartTime takes the place of the context offset, which must be ignored.
     bytes[64 + 28..64 + 36].fill(0xff);
     assert_eq!(NegotiateRequest::decode(&mut body(&bytes)), Ok(request));
 }
 
 #[test]
-fn negotiate_contexts_lie_behind_the_dialects() {
+fn negotiate_contexts_follow_dialects() {
     let bytes = message(&samples::negotiate_request());
     let with = |offset: u32| {
         let mut bytes = bytes.clone();
@@ -142,7 +142,7 @@ fn multi_protocol_negotiate() {
     assert!(negotiate.offers(Smb1Negotiate::SMB2_WILDCARD) && !negotiate.offers(Smb1Negotiate::SMB202));
     assert_eq!(negotiate.to_bytes(), bytes);
     bytes[33] = 22;
-    assert_eq!(Smb1Negotiate::from_bytes(&bytes), Err(Malformed("a dialect without an end")));
+    assert_eq!(Smb1Negotiate::from_bytes(&bytes), Err(Malformed("an unterminated dialect")));
     bytes[32] = 1;
     let words = Err(Malformed("a NEGOTIATE of SMB1 has no parameter words"));
     assert_eq!(Smb1Negotiate::from_bytes(&bytes), words);
@@ -154,7 +154,7 @@ fn create_request() {
     assert_eq!(bytes[64..72], [57, 0, 0, 0xff, 2, 0, 0, 0]);
     assert_eq!((u16_at(&bytes, 64 + 44), u16_at(&bytes, 64 + 46)), (120, 10));
     assert_eq!(bytes[120..130], *samples::NAME);
-    // The contexts start at a multiple of 8, each with its name at 16 and its data at a multiple of 8.
+    // Contexts start at multiples of 8, each with its name at 16 and its data at a multiple of 8.
     assert_eq!((u32_at(&bytes, 64 + 48), u32_at(&bytes, 64 + 52)), (136, 24 + 56 + 35));
     assert_eq!(bytes[136..156], [24, 0, 0, 0, 16, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, b'M', b'x', b'A', b'c']);
     assert_eq!(bytes[160..180], [56, 0, 0, 0, 16, 0, 4, 0, 0, 0, 24, 0, 32, 0, 0, 0, b'D', b'H', b'2', b'Q']);
@@ -167,14 +167,14 @@ fn create_request() {
 }
 
 #[test]
-fn create_contexts_stay_in_their_chain() {
+fn create_context_offsets_stay_in_chain() {
     let good = message(&samples::create_request());
     let with = |at: usize, value: u8| {
         let mut bytes = good.clone();
         bytes[at] = value;
         CreateRequest::decode(&mut body(&bytes)).map(|_| ())
     };
-    assert_eq!(with(136, 20), Err(Malformed("an entry that is not aligned")));
+    assert_eq!(with(136, 20), Err(Malformed("an unaligned entry")));
     assert_eq!(with(136, 0xf8), Err(Malformed("an entry past the end")));
     assert_eq!(with(136, 8), Err(Malformed("message ends early")));
     assert_eq!(with(140, 15), Err(Malformed("a buffer overlaps what precedes it")));
@@ -183,31 +183,31 @@ fn create_contexts_stay_in_their_chain() {
 }
 
 #[test]
-fn there_are_so_many_create_contexts() {
+fn create_contexts_are_limited() {
     let mut request = samples::create_request();
     request.contexts.0 = vec![request.contexts.0[0]; 32];
     assert!(CreateRequest::decode(&mut body(&message(&request))).is_ok());
     request.contexts.0.push(request.contexts.0[0]);
     let many = CreateRequest::decode(&mut body(&message(&request))).map(|_| ());
-    assert_eq!(many, Err(Malformed("more create contexts than there are kinds")));
+    assert_eq!(many, Err(Malformed("too many create contexts")));
 }
 
 #[test]
-fn data_of_read_and_write_starts_behind_the_fixed_part() {
+fn read_and_write_data_follows_fixed_part() {
     let read = message(&ReadResponse { data: &b"abc"[..], data_remaining: 0, flags: 0 });
-    assert_eq!(read[64..READ_HEAD_SIZE], [17, 0, 80, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(read[READ_HEAD_SIZE..], *b"abc");
-    let ahead = ReadResponse { data: Elsewhere { offset: 0, length: 3 }, data_remaining: 0, flags: 0 };
-    assert_eq!(message(&ahead)[..READ_HEAD_SIZE], read[..READ_HEAD_SIZE]);
+    assert_eq!(read[64..READ_HEADER_SIZE], [17, 0, 80, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(read[READ_HEADER_SIZE..], *b"abc");
+    let ahead = ReadResponse { data: ExternalBuffer { offset: 0, length: 3 }, data_remaining: 0, flags: 0 };
+    assert_eq!(message(&ahead)[..READ_HEADER_SIZE], read[..READ_HEADER_SIZE]);
     let write = samples::messages().into_iter().find(|(name, _)| name.starts_with("file::Write")).unwrap().1;
-    let head = WriteRequest::<Elsewhere>::from_bytes(&write[..48]).unwrap();
-    assert_eq!(head.data, Elsewhere { offset: 48, length: 4 });
+    let head = WriteRequest::<ExternalBuffer>::from_bytes(&write[..48]).unwrap();
+    assert_eq!(head.data, ExternalBuffer { offset: 48, length: 4 });
     assert_eq!(WriteRequest::<&[u8]>::from_bytes(&write[..48]), Err(Malformed("message ends early")));
-    assert_eq!(message(&head).len(), WRITE_HEAD_SIZE);
+    assert_eq!(message(&head).len(), WRITE_HEADER_SIZE);
 }
 
 #[test]
-fn outputs_start_where_clients_expect_them() {
+fn output_offset_matches_clients() {
     let output = message(&OutputResponse { output: &b"abc"[..] });
     assert_eq!(output[64..], [9, 0, 72, 0, 3, 0, 0, 0, b'a', b'b', b'c']);
     let error = message(&ErrorResponse::default());
@@ -221,7 +221,7 @@ fn outputs_start_where_clients_expect_them() {
 }
 
 #[test]
-fn breaks_are_told_apart_by_their_size() {
+fn break_kind_follows_structure_size() {
     for (name, bytes) in samples::messages() {
         match name {
             "oplock::OplockBreak" => assert!(matches!(BreakAck::from_bytes(&bytes), Ok(BreakAck::Oplock(_)))),
@@ -235,7 +235,7 @@ fn breaks_are_told_apart_by_their_size() {
 }
 
 #[test]
-fn compounds_come_apart() {
+fn compound_splits_into_messages() {
     let bytes = samples::compound();
     let parts: Vec<_> = messages(&bytes).map(Result::unwrap).collect();
     assert_eq!(parts.len(), 2);
@@ -246,7 +246,7 @@ fn compounds_come_apart() {
 }
 
 #[test]
-fn next_command_stays_inside() {
+fn next_command_out_of_bounds_is_malformed() {
     let bytes = samples::compound();
     let with = |next: u32| {
         let mut bytes = bytes.clone();
@@ -262,9 +262,10 @@ fn next_command_stays_inside() {
     assert_eq!(with(u32::try_from(bytes.len()).unwrap()), (2, Err(Malformed("message ends early"))));
 }
 
-/// By Samba 4.22 (`samba.compression.plain_compress`): near and far matches, lengths of every form, both halves of a byte.
+/// Compressed by Samba 4.22 (`samba.compression.plain_compress`): near and far matches, every length encoding, both
+/// nibbles.
 #[test]
-fn what_others_have_compressed_is_expanded() {
+fn samba_compressed_data_decompresses() {
     #[rustfmt::skip]
     let packed = [
         0x1b, 0x00, 0x84, 0x12, 0x61, 0x62, 0x63, 0x17, 0x00, 0xd8, 0x2d, 0x2d, 0xb7, 0x00, 0x00,

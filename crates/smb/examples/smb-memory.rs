@@ -55,7 +55,7 @@ fn main() -> Result<(), Failure> {
     let namespace = Arc::new(namespace);
     let service = Service::new(
         Arc::new(Arc::clone(&namespace).into()),
-        ServerNames::of_host("memory.example.org"),
+        ServerNames::for_host("memory.example.org"),
         SharedAccounts::new(accounts(&std::fs::read_to_string(&args.users)?)?),
         Box::new(random),
     );
@@ -118,7 +118,7 @@ fn accounts(file: &str) -> Result<Accounts, Failure> {
         Ok(User { name: field(user, "name")?.parse()?, uid, gid: uid, nt_hash })
     });
     let users = users.collect::<Result<Vec<User>, Failure>>()?;
-    Ok(Accounts::none(Sid::machine([1, 2, 3]), "MEMORY").with(users, vec![], vec![], None)?)
+    Ok(Accounts::empty(Sid::machine([1, 2, 3]), "MEMORY").with_entries(users, vec![], vec![], None)?)
 }
 
 /// Time since the start, by which claims end.

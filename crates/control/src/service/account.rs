@@ -69,10 +69,10 @@ impl Service {
             }
             users.push(user);
         }
-        let domain = ServerNames::of_host(&self.dependencies.host).netbios;
-        let none = Accounts::none(store::account::machine(store)?, &domain);
+        let domain = ServerNames::for_host(&self.dependencies.host).netbios;
+        let none = Accounts::empty(store::account::machine(store)?, &domain);
         let (groups, mappings) = (store::account::groups(store)?, store::account::mappings(store)?);
-        Ok(Loaded { accounts: none.with(users, groups, mappings, None)?, locked_out })
+        Ok(Loaded { accounts: none.with_entries(users, groups, mappings, None)?, locked_out })
     }
 }
 
@@ -91,12 +91,12 @@ pub(super) fn check_number(kind: Kind, number: u32, taken_by: Option<String>) ->
 impl From<Conflict> for Error {
     fn from(conflict: Conflict) -> Self {
         let allowed = match &conflict {
-            Conflict::Name(_) => "a name that differs by more than case".to_owned(),
-            Conflict::Number(_) => "a number that nobody has".to_owned(),
+            Conflict::DuplicateName(_) => "a name that differs by more than case".to_owned(),
+            Conflict::DuplicateId(_) => "a number that nobody has".to_owned(),
             Conflict::OutOfRange(_) => format!("numbers from 1 to {ID_MAX}; 0 for a primary group too"),
-            Conflict::NoUser(_) => "a user of this service".to_owned(),
-            Conflict::Shadowed(_) => "DOMAIN\\NAME, or a name that no other user has".to_owned(),
-            Conflict::Mapping(_) => "each Windows name once".to_owned(),
+            Conflict::UnknownUser(_) => "a user of this service".to_owned(),
+            Conflict::ShadowedUser(_) => "DOMAIN\\NAME, or a name that no other user has".to_owned(),
+            Conflict::DuplicateMapping(_) => "each Windows name once".to_owned(),
             Conflict::TooMany(most) => format!("at most {most} users, groups, and Windows names, each"),
         };
         Self::invalid(conflict.to_string(), allowed)

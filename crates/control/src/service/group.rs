@@ -119,7 +119,7 @@ impl Service {
     fn find_group(&self, name: &AccountName) -> Result<Group> {
         let accounts = self.accounts.load();
         // Case does not tell groups apart.
-        let named = accounts.group_named(name).unwrap_or(name);
+        let named = accounts.canonical_group_name(name).unwrap_or(name);
         let found = self.read(|store| Ok(store::group::find(store, named)?))?;
         found.ok_or_else(|| Error::not_found(Kind::Group, name))
     }

@@ -175,7 +175,7 @@ impl Service {
             removing: HashSet::new(),
             startup_warnings: Vec::new(),
         };
-        let accounts = SharedAccounts::new(Accounts::none(Sid::machine([0; 3]), ""));
+        let accounts = SharedAccounts::new(Accounts::empty(Sid::machine([0; 3]), ""));
         let service = Self { dependencies, live: Mutex::new(live), store: Mutex::new(store), accounts };
         service.reconcile()?;
         Ok(service)

@@ -100,7 +100,7 @@ impl Service {
 
     /// A user's name as it was given: case does not tell users apart.
     pub(super) fn user_name(&self, name: &AccountName) -> AccountName {
-        self.accounts.load().user_named(name).unwrap_or(name).clone()
+        self.accounts.load().canonical_user_name(name).unwrap_or(name).clone()
     }
 
     fn sealed_for(

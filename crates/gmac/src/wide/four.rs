@@ -1,5 +1,5 @@
-//! GHASH of long messages by multiplications of four blocks at a time, for processors that have AVX-512: as in `wide`, with 64
-//! blocks in a group, so that the next products do not wait for a reduction.
+//! GHASH of long messages, four blocks per multiplication, for processors with AVX-512. The method is that of `wide`. A
+//! group has 64 blocks, so that the next products do not wait for a reduction.
 
 use std::arch::x86_64::{
     __m128i, __m512i, _mm_set_epi64x, _mm_xor_si128, _mm512_broadcast_i32x4, _mm512_castsi512_si128,
@@ -7,22 +7,22 @@ use std::arch::x86_64::{
     _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_xor_si512, _mm512_zextsi128_si512,
 };
 
-use super::{BLOCK_SIZE, reduced};
+use super::{BLOCK_SIZE, reduce_parts};
 
-/// What is multiplied at once.
-const FOUR_SIZE: usize = 4 * BLOCK_SIZE;
-/// Vectors whose products are added before the sum is reduced.
-const FOURS: usize = 16;
-/// Powers of a key that this needs.
-pub(super) const POWERS: usize = 4 * FOURS;
-pub(super) const GROUP_SIZE: usize = FOURS * FOUR_SIZE;
+/// Bytes per multiplication.
+const QUAD_SIZE: usize = 4 * BLOCK_SIZE;
+/// Vectors whose products are added before one reduction.
+const QUADS: usize = 16;
+/// Powers of the key that a group needs.
+pub(super) const POWERS: usize = 4 * QUADS;
+pub(super) const GROUP_SIZE: usize = QUADS * QUAD_SIZE;
 
-/// Powers of a key, from the 64th down to the key: four in each vector.
-pub(super) type Powers = [__m512i; FOURS];
+/// Powers of the key, from the 64th down to the first: four in each vector.
+pub(super) type Powers = [__m512i; QUADS];
 
 #[target_feature(enable = "avx512bw,vpclmulqdq")]
-pub(super) fn joined(powers: &[__m128i; POWERS]) -> Powers {
-    let mut joined = [_mm512_setzero_si512(); FOURS];
+pub(super) fn pack_powers(powers: &[__m128i; POWERS]) -> Powers {
+    let mut joined = [_mm512_setzero_si512(); QUADS];
     for (four, powers) in joined.iter_mut().zip(powers.as_chunks::<4>().0) {
         *four = _mm512_zextsi128_si512(powers[0]);
         *four = _mm512_inserti32x4::<1>(*four, powers[1]);
@@ -32,40 +32,40 @@ pub(super) fn joined(powers: &[__m128i; POWERS]) -> Powers {
     joined
 }
 
-/// The state after these groups.
+/// Returns the state after absorbing these groups.
 #[target_feature(enable = "avx2,pclmulqdq,avx512bw,vpclmulqdq")]
 #[inline]
-pub(super) fn after(powers: &Powers, mut state: __m128i, groups: &[[u8; GROUP_SIZE]]) -> __m128i {
+pub(super) fn absorb_groups(powers: &Powers, mut state: __m128i, groups: &[[u8; GROUP_SIZE]]) -> __m128i {
     for group in groups {
         let mut before = _mm512_zextsi128_si512(state);
         let [mut low, mut middle, mut high] = [_mm512_setzero_si512(); 3];
         for (four, powers) in group.as_chunks().0.iter().zip(powers) {
-            let blocks = _mm512_xor_si512(loaded(four), before);
+            let blocks = _mm512_xor_si512(load_blocks(four), before);
             before = _mm512_setzero_si512();
             low = _mm512_xor_si512(low, _mm512_clmulepi64_epi128::<0x00>(blocks, *powers));
             middle = _mm512_xor_si512(middle, _mm512_clmulepi64_epi128::<0x01>(blocks, *powers));
             middle = _mm512_xor_si512(middle, _mm512_clmulepi64_epi128::<0x10>(blocks, *powers));
             high = _mm512_xor_si512(high, _mm512_clmulepi64_epi128::<0x11>(blocks, *powers));
         }
-        state = reduced(folded(low), folded(middle), folded(high));
+        state = reduce_parts(xor_lanes(low), xor_lanes(middle), xor_lanes(high));
     }
     state
 }
 
-/// Four blocks, the first one in the lowest quarter.
+/// Loads four blocks, the first into the lowest lane.
 #[target_feature(enable = "avx512bw")]
 #[inline]
-fn loaded(four: &[u8; FOUR_SIZE]) -> __m512i {
+fn load_blocks(four: &[u8; QUAD_SIZE]) -> __m512i {
     let words = four.as_chunks().0;
     let [a, b, c, d, e, f, g, h] = std::array::from_fn(|index| i64::from_le_bytes(words[index]));
     let reversed = _mm_set_epi64x(0x0001_0203_0405_0607, 0x0809_0a0b_0c0d_0e0f);
     _mm512_shuffle_epi8(_mm512_set_epi64(h, g, f, e, d, c, b, a), _mm512_broadcast_i32x4(reversed))
 }
 
-/// The sum of the quarters.
+/// XORs the four lanes.
 #[target_feature(enable = "avx512bw")]
 #[inline]
-fn folded(quarters: __m512i) -> __m128i {
+fn xor_lanes(quarters: __m512i) -> __m128i {
     let lower = _mm_xor_si128(_mm512_castsi512_si128(quarters), _mm512_extracti32x4_epi32::<1>(quarters));
     let upper =
         _mm_xor_si128(_mm512_extracti32x4_epi32::<2>(quarters), _mm512_extracti32x4_epi32::<3>(quarters));

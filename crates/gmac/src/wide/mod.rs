@@ -1,14 +1,13 @@
-//! GHASH by multiplications of two blocks at a time, or of four where there are many blocks and the processor can (`four`).
+//! GHASH, two blocks per multiplication, or four for long messages on processors with AVX-512 (`four`).
 //!
-//! GHASH is POLYVAL of blocks with their bytes reversed, under a key that is multiplied by x (RFC 8452, appendix A): so no product
-//! has to be shifted. A sum of products is reduced once, as integers are by Montgomery's method. No step depends on a secret but by
-//! what it computes.
+//! GHASH is POLYVAL of byte-reversed blocks, under a key multiplied by x (RFC 8452, appendix A): no product has to be
+//! shifted. A sum of products is reduced once, by Montgomery's method. No branch or address depends on a secret.
 //!
 //! ```text
-//!   state ⊕ block 1   block 2   …   block 16        two of them in each of eight vectors
-//!         ×              ×              ×
-//!       H^16           H^15     …      H
-//!         └──────────────┴── ⊕ ──┴─────┘ ── reduce ──► state
+//!    state ⊕ block 1   block 2   …   block 16        two of them in each of eight vectors
+//!          ×              ×              ×
+//!        H^16           H^15     …      H
+//!          └──────────────┴── ⊕ ──┴─────┘ ── reduce ──► state
 //! ```
 
 mod four;
@@ -23,9 +22,9 @@ use std::arch::x86_64::{
 
 use super::BLOCK_SIZE;
 
-/// What is multiplied at once.
+/// Bytes per multiplication.
 const PAIR_SIZE: usize = 2 * BLOCK_SIZE;
-/// Pairs of blocks whose products are added before the sum is reduced.
+/// Pairs of blocks whose products are added before one reduction.
 const PAIRS: usize = 8;
 const GROUP_SIZE: usize = PAIRS * PAIR_SIZE;
 /// x^127 + x^126 + x^121, divided by x^64.
@@ -33,18 +32,18 @@ const REDUCTION: u64 = 0xc200_0000_0000_0000;
 /// x^128 + x^127 + x^126 + x^121 + 1, without its highest term.
 const POLYNOMIAL: u128 = (REDUCTION as u128) << 64 | 1;
 
-/// Powers of a key. That there are some shows that the processor can do this.
+/// Powers of a key. A value of this type proves that the processor has the instructions.
 pub(super) struct Powers {
-    /// From the 16th down to the key: two in each vector.
+    /// The powers from the 16th down to the first: two in each vector.
     pairs: Pairs,
-    /// That there are some shows that the processor has AVX-512 too.
+    /// `Some` proves that the processor also has AVX-512.
     fours: Option<four::Powers>,
 }
 
 type Pairs = [__m256i; PAIRS];
 
 impl Powers {
-    /// `None` where the processor does not multiply so.
+    /// `None` if the processor lacks the instructions.
     pub(super) fn new(key: [u8; BLOCK_SIZE]) -> Option<Self> {
         let can = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("pclmulqdq")
@@ -54,20 +53,20 @@ impl Powers {
         }
         #[allow(unsafe_code, reason = "the only way into code for certain processors")]
         // SAFETY: this processor has what `pairs` is compiled for.
-        let pairs = unsafe { pairs(key) };
+        let pairs = unsafe { pair_powers(key) };
         #[allow(unsafe_code, reason = "the only way into code for certain processors")]
         // SAFETY: this processor has what `fours` is compiled for: the above, and AVX-512.
-        let fours = is_x86_feature_detected!("avx512bw").then(|| unsafe { fours(key) });
+        let fours = is_x86_feature_detected!("avx512bw").then(|| unsafe { quad_powers(key) });
         Some(Self { pairs, fours })
     }
 
-    /// As on a processor without AVX-512.
+    /// Simulates a processor without AVX-512.
     #[cfg(test)]
-    pub(super) fn without_fours(self) -> Self {
+    pub(super) fn without_avx512(self) -> Self {
         Self { fours: None, ..self }
     }
 
-    /// The hash of `parts`, each filled up with zeros to whole blocks, and of the block of their lengths.
+    /// Hashes `parts`, each padded with zeros to whole blocks, and the block of their lengths.
     pub(super) fn hash<const N: usize>(
         &self,
         parts: [&[u8]; N],
@@ -78,7 +77,7 @@ impl Powers {
         unsafe {
             match &self.fours {
                 Some(fours) if parts.iter().any(|part| part.len() >= 2 * four::GROUP_SIZE) => {
-                    hash_with_fours(&self.pairs, fours, parts, lengths)
+                    hash_avx512(&self.pairs, fours, parts, lengths)
                 }
                 _ => hash(&self.pairs, parts, lengths),
             }
@@ -87,7 +86,7 @@ impl Powers {
 }
 
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
-fn pairs(key: [u8; BLOCK_SIZE]) -> Pairs {
+fn pair_powers(key: [u8; BLOCK_SIZE]) -> Pairs {
     let mut pairs = [_mm256_setzero_si256(); PAIRS];
     for (pair, powers) in pairs.iter_mut().zip(powers::<{ 2 * PAIRS }>(key).as_chunks::<2>().0) {
         *pair = _mm256_set_m128i(powers[1], powers[0]);
@@ -96,24 +95,24 @@ fn pairs(key: [u8; BLOCK_SIZE]) -> Pairs {
 }
 
 #[target_feature(enable = "avx2,pclmulqdq,avx512bw,vpclmulqdq")]
-fn fours(key: [u8; BLOCK_SIZE]) -> four::Powers {
-    four::joined(&powers(key))
+fn quad_powers(key: [u8; BLOCK_SIZE]) -> four::Powers {
+    four::pack_powers(&powers(key))
 }
 
-/// From the highest down to the key.
+/// The powers from the highest down to the key itself.
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
 fn powers<const N: usize>(key: [u8; BLOCK_SIZE]) -> [__m128i; N] {
     let key = u128::from_be_bytes(key);
-    // Times x; the mask in place of a branch, because the key is a secret.
+    // Multiplies by x. A mask replaces the branch, because the key is a secret.
     let times_x = (key << 1) ^ (POLYNOMIAL & (key >> 127).wrapping_neg());
     let bytes = times_x.to_le_bytes();
     let (words, _) = bytes.as_chunks();
     let key = _mm_set_epi64x(i64::from_le_bytes(words[1]), i64::from_le_bytes(words[0]));
     let mut powers = [key; N];
     for exponent in 1..powers.len() {
-        let mut product = Sum::new();
+        let mut product = UnreducedSum::new();
         product.add(_mm256_zextsi128_si256(powers[exponent - 1]), _mm256_zextsi128_si256(key));
-        powers[exponent] = product.reduced();
+        powers[exponent] = product.reduce();
     }
     powers.reverse();
     powers
@@ -121,12 +120,12 @@ fn powers<const N: usize>(key: [u8; BLOCK_SIZE]) -> [__m128i; N] {
 
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
 fn hash<const N: usize>(pairs: &Pairs, parts: [&[u8]; N], lengths: [u8; BLOCK_SIZE]) -> [u8; BLOCK_SIZE] {
-    let state = parts.iter().fold(_mm_setzero_si128(), |state, part| after_part(pairs, state, part));
-    bytes(after_part(pairs, state, &lengths))
+    let state = parts.iter().fold(_mm_setzero_si128(), |state, part| absorb_part(pairs, state, part));
+    bytes(absorb_part(pairs, state, &lengths))
 }
 
 #[target_feature(enable = "avx2,pclmulqdq,avx512bw,vpclmulqdq")]
-fn hash_with_fours<const N: usize>(
+fn hash_avx512<const N: usize>(
     pairs: &Pairs,
     fours: &four::Powers,
     parts: [&[u8]; N],
@@ -135,9 +134,9 @@ fn hash_with_fours<const N: usize>(
     let mut state = _mm_setzero_si128();
     for part in parts {
         let (groups, rest) = part.as_chunks();
-        state = after_part(pairs, four::after(fours, state, groups), rest);
+        state = absorb_part(pairs, four::absorb_groups(fours, state, groups), rest);
     }
-    bytes(after_part(pairs, state, &lengths))
+    bytes(absorb_part(pairs, state, &lengths))
 }
 
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
@@ -148,20 +147,21 @@ fn bytes(state: __m128i) -> [u8; BLOCK_SIZE] {
     (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
 }
 
-/// The state after these bytes, filled up with zeros to whole blocks.
+/// Absorbs bytes padded with zeros to whole blocks, and returns the new state.
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
 #[inline]
-fn after_part(powers: &Pairs, mut state: __m128i, part: &[u8]) -> __m128i {
+fn absorb_part(powers: &Pairs, mut state: __m128i, part: &[u8]) -> __m128i {
     let (groups, rest) = part.as_chunks::<GROUP_SIZE>();
     for group in groups {
-        state = after(powers, _mm256_zextsi128_si256(state), group.as_chunks().0);
+        state = absorb_pairs(powers, _mm256_zextsi128_si256(state), group.as_chunks().0);
     }
-    if rest.is_empty() { state } else { after_less(powers, state, rest) }
+    if rest.is_empty() { state } else { absorb_tail(powers, state, rest) }
 }
 
-/// The state after at most a group's blocks. Of an odd number the first is alone, behind one of zeros, where the state is nothing.
+/// Absorbs at most a group of blocks. An odd number gets a zero block in front; the state is then added to the second
+/// block, the first real one.
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
-fn after_less(powers: &Pairs, state: __m128i, bytes: &[u8]) -> __m128i {
+fn absorb_tail(powers: &Pairs, state: __m128i, bytes: &[u8]) -> __m128i {
     let start = GROUP_SIZE - bytes.len().next_multiple_of(BLOCK_SIZE);
     let mut group = [0; GROUP_SIZE];
     group[start..][..bytes.len()].copy_from_slice(bytes);
@@ -171,25 +171,25 @@ fn after_less(powers: &Pairs, state: __m128i, bytes: &[u8]) -> __m128i {
     } else {
         _mm256_set_m128i(state, _mm_setzero_si128())
     };
-    after(&powers[first..], state, &group.as_chunks().0[first..])
+    absorb_pairs(&powers[first..], state, &group.as_chunks().0[first..])
 }
 
-/// The state after these pairs of blocks, each multiplied by its powers; what the state was is added to the first.
+/// Absorbs pairs of blocks, each multiplied by its powers. The state is added to the first.
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
 #[inline]
-fn after(powers: &[__m256i], mut state: __m256i, pairs: &[[u8; PAIR_SIZE]]) -> __m128i {
-    let mut sum = Sum::new();
+fn absorb_pairs(powers: &[__m256i], mut state: __m256i, pairs: &[[u8; PAIR_SIZE]]) -> __m128i {
+    let mut sum = UnreducedSum::new();
     for (pair, powers) in pairs.iter().zip(powers) {
-        sum.add(_mm256_xor_si256(loaded(pair), state), *powers);
+        sum.add(_mm256_xor_si256(load_blocks(pair), state), *powers);
         state = _mm256_setzero_si256();
     }
-    sum.reduced()
+    sum.reduce()
 }
 
-/// Two blocks, the first one in the lower half.
+/// Loads two blocks, the first into the lower half.
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
 #[inline]
-fn loaded(pair: &[u8; PAIR_SIZE]) -> __m256i {
+fn load_blocks(pair: &[u8; PAIR_SIZE]) -> __m256i {
     let words = pair.as_chunks().0;
     let [first, second, third, fourth] = std::array::from_fn(|index| i64::from_le_bytes(words[index]));
     let reversed = _mm_set_epi64x(0x0001_0203_0405_0607, 0x0809_0a0b_0c0d_0e0f);
@@ -199,14 +199,14 @@ fn loaded(pair: &[u8; PAIR_SIZE]) -> __m256i {
     )
 }
 
-/// A sum of products of 256 bits, two of them side by side, in three parts that overlap.
-struct Sum {
+/// Two 256-bit sums of products side by side, each in three overlapping parts.
+struct UnreducedSum {
     low: __m256i,
     middle: __m256i,
     high: __m256i,
 }
 
-impl Sum {
+impl UnreducedSum {
     #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
     #[inline]
     fn new() -> Self {
@@ -224,20 +224,20 @@ impl Sum {
         self.high = _mm256_xor_si256(self.high, _mm256_clmulepi64_epi128::<0x11>(one, other));
     }
 
-    /// Both sums together, modulo the polynomial and divided by x^128.
+    /// Adds both sums, modulo the polynomial and divided by x^128.
     #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
     #[inline]
-    fn reduced(self) -> __m128i {
+    fn reduce(self) -> __m128i {
         let [low, middle, high] = [self.low, self.middle, self.high]
             .map(|both| _mm_xor_si128(_mm256_castsi256_si128(both), _mm256_extracti128_si256::<1>(both)));
-        reduced(low, middle, high)
+        reduce_parts(low, middle, high)
     }
 }
 
-/// A sum in three parts that overlap, modulo the polynomial and divided by x^128.
+/// Reduces a sum of three overlapping parts, modulo the polynomial and divided by x^128.
 #[target_feature(enable = "avx2,pclmulqdq,vpclmulqdq")]
 #[inline]
-fn reduced(low: __m128i, middle: __m128i, high: __m128i) -> __m128i {
+fn reduce_parts(low: __m128i, middle: __m128i, high: __m128i) -> __m128i {
     let high = _mm_xor_si128(high, _mm_srli_si128::<8>(middle));
     let mut low = _mm_xor_si128(low, _mm_slli_si128::<8>(middle));
     let polynomial = _mm_set_epi64x(0, REDUCTION.cast_signed());

@@ -1,131 +1,128 @@
-//! Who there is, as clients are told that list the users and groups of a machine (MS-SAMR): by relative identifiers, and with the names
-//! that [`Resolver::name_of`] gives.
+//! Lists of users and groups for MS-SAMR, by relative identifier, with the names that [`Resolver::name_of`] returns.
 
-use super::{Accounts, Group, Known};
+use super::{Accounts, Group, UserRecord};
 use crate::names::{WindowsName, folded};
 use crate::resolver::{BUILTIN_ALIASES, Principal, PrincipalKind, Resolver};
 use crate::sid::Sid;
 use std::collections::BTreeSet;
 
-/// What the group of all users is called where there is no domain, as Windows calls it.
-const ALL_USERS: &str = "None";
+/// The group of all users on a machine without a domain, as Windows names it.
+const DOMAIN_USERS_NAME: &str = "None";
 
 /// A user or group in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed<'a> {
-    /// Its relative identifier.
+pub struct ListEntry<'a> {
+    /// The relative identifier.
     pub rid: u32,
-    /// Its name in the domain of the machine.
+    /// The name in the machine's domain.
     pub name: &'a str,
 }
 
-/// The groups that every machine has, in the order of their relative identifiers below [`Sid::builtin`]. Nobody is in them here.
-pub fn builtin_aliases<'a>() -> impl ExactSizeIterator<Item = Listed<'a>> {
-    BUILTIN_ALIASES.into_iter().map(|(rid, name)| Listed { rid, name })
+/// The groups that every machine has, ordered by relative identifier below [`Sid::builtin`]. They have no members here.
+pub fn builtin_aliases<'a>() -> impl ExactSizeIterator<Item = ListEntry<'a>> {
+    BUILTIN_ALIASES.into_iter().map(|(rid, name)| ListEntry { rid, name })
 }
 
 impl Accounts {
-    /// The name of the machine, which is the domain of its users.
+    /// The machine's name, the domain of its users.
     pub fn domain(&self) -> &str {
         &self.domain
     }
 
-    /// The users in the order of their relative identifiers.
-    pub fn users(&self) -> impl ExactSizeIterator<Item = Listed<'_>> {
-        self.user_numbered.values().map(|&place| self.listed_user(&self.users[place]))
+    /// The users, ordered by relative identifier.
+    pub fn users(&self) -> impl ExactSizeIterator<Item = ListEntry<'_>> {
+        self.user_by_uid.values().map(|&index| self.user_entry(&self.users[index]))
     }
 
-    /// The users in the order of their names.
-    pub fn users_by_name(&self) -> impl ExactSizeIterator<Item = Listed<'_>> {
-        self.users_by_name.iter().map(|&place| self.listed_user(&self.users[place]))
+    /// The users, ordered by name.
+    pub fn users_by_name(&self) -> impl ExactSizeIterator<Item = ListEntry<'_>> {
+        self.name_order.iter().map(|&index| self.user_entry(&self.users[index]))
     }
 
-    /// The groups of ours in the order of their relative identifiers.
-    pub fn groups(&self) -> impl ExactSizeIterator<Item = Listed<'_>> {
-        self.group_numbered.values().map(|&place| self.listed_group(&self.groups[place]))
+    /// The local groups, ordered by relative identifier.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = ListEntry<'_>> {
+        self.group_by_gid.values().map(|&index| self.group_entry(&self.groups[index]))
     }
 
-    /// The group that all users are in, which grants nothing.
-    pub fn group_of_all(&self) -> Listed<'_> {
-        Listed { rid: self.machine.all_users().relative(), name: ALL_USERS }
+    /// The group that contains all users and grants nothing.
+    pub fn domain_users_group(&self) -> ListEntry<'_> {
+        ListEntry { rid: self.machine.domain_users().rid(), name: DOMAIN_USERS_NAME }
     }
 
-    /// The user with this relative identifier.
-    pub fn user_listed(&self, rid: u32) -> Option<Listed<'_>> {
-        self.known(rid).map(|known| self.listed_user(known))
+    pub fn user_by_rid(&self, rid: u32) -> Option<ListEntry<'_>> {
+        self.find_user(rid).map(|record| self.user_entry(record))
     }
 
-    /// The group of ours with this relative identifier.
-    pub fn group_listed(&self, rid: u32) -> Option<Listed<'_>> {
-        self.group(rid).map(|group| self.listed_group(group))
+    pub fn group_by_rid(&self, rid: u32) -> Option<ListEntry<'_>> {
+        self.find_group(rid).map(|group| self.group_entry(group))
     }
 
-    /// The users in the group of ours with this relative identifier, also by their primary group: their relative identifiers, in order.
-    pub fn members(&self, rid: u32) -> Vec<u32> {
-        let Some(&Group { gid, .. }) = self.group(rid) else { return Vec::new() };
-        let is_in = |known: &Known| known.user.gid == gid || known.groups.contains(&gid);
-        let members = self.user_numbered.values().map(|&place| &self.users[place]);
-        members.filter(|known| is_in(known)).map(|known| self.listed_user(known).rid).collect()
+    /// The relative identifiers, sorted, of the users in this local group, primary memberships included.
+    pub fn member_rids(&self, rid: u32) -> Vec<u32> {
+        let Some(&Group { gid, .. }) = self.find_group(rid) else { return Vec::new() };
+        let is_in = |record: &UserRecord| record.user.gid == gid || record.groups.contains(&gid);
+        let members = self.user_by_uid.values().map(|&index| &self.users[index]);
+        members.filter(|record| is_in(record)).map(|record| self.user_entry(record).rid).collect()
     }
 
-    /// The groups of ours that the user with this relative identifier is in: their relative identifiers, in order.
-    pub fn groups_of(&self, rid: u32) -> Vec<u32> {
-        let Some(known) = self.known(rid) else { return Vec::new() };
-        let all = known.groups.iter().chain([&known.user.gid]);
-        let ours: BTreeSet<_> = all.filter(|gid| self.group_numbered.contains_key(gid)).collect();
-        ours.into_iter().map(|&gid| self.machine.group(gid).relative()).collect()
+    /// The relative identifiers, sorted, of the local groups of this user.
+    pub fn group_rids_of(&self, rid: u32) -> Vec<u32> {
+        let Some(record) = self.find_user(rid) else { return Vec::new() };
+        let all = record.groups.iter().chain([&record.user.gid]);
+        let ours: BTreeSet<_> = all.filter(|gid| self.group_by_gid.contains_key(gid)).collect();
+        ours.into_iter().map(|&gid| self.machine.group(gid).rid()).collect()
     }
 
-    /// The relative identifier of an identifier of this machine.
+    /// The relative identifier of a SID of this machine.
     pub fn rid_of(&self, sid: &Sid) -> Option<u32> {
-        let rid = sid.relative();
-        (self.machine.below(rid) == *sid).then_some(rid)
+        let rid = sid.rid();
+        (self.machine.with_rid(rid) == *sid).then_some(rid)
     }
 
-    /// The user or group of this machine with this name: its relative identifier and what it is.
-    pub fn named(&self, name: &str) -> Option<(u32, PrincipalKind)> {
+    /// Finds a user or group of this machine by name. Returns its relative identifier and kind.
+    pub fn lookup_name(&self, name: &str) -> Option<(u32, PrincipalKind)> {
         let principal = self.principal(&self.domain, name)?;
         Some((self.rid_of(&principal.sid)?, principal.kind))
     }
 
-    pub(super) fn all_users(&self) -> Principal {
+    pub(super) fn domain_users_principal(&self) -> Principal {
         Principal {
             kind: PrincipalKind::Group,
             domain: self.domain.clone(),
-            name: ALL_USERS.to_owned(),
-            sid: self.machine.all_users(),
+            name: DOMAIN_USERS_NAME.to_owned(),
+            sid: self.machine.domain_users(),
         }
     }
 
     pub(super) fn sort_by_name(&mut self) {
-        let mut places: Vec<usize> = (0..self.users.len()).collect();
-        places.sort_by_cached_key(|&place| folded(self.listed_user(&self.users[place]).name));
-        self.users_by_name = places;
+        let mut indexes: Vec<usize> = (0..self.users.len()).collect();
+        indexes.sort_by_cached_key(|&index| folded(self.user_entry(&self.users[index]).name));
+        self.name_order = indexes;
     }
 
-    fn known(&self, rid: u32) -> Option<&Known> {
-        let number = self.machine.below(rid).number(&self.machine).filter(|number| !number.is_group)?;
-        self.user_numbered.get(&number.id).map(|&place| &self.users[place])
+    fn find_user(&self, rid: u32) -> Option<&UserRecord> {
+        let number = self.machine.with_rid(rid).mapped_id(&self.machine).filter(|number| !number.is_group)?;
+        self.user_by_uid.get(&number.id).map(|&index| &self.users[index])
     }
 
-    fn group(&self, rid: u32) -> Option<&Group> {
-        let number = self.machine.below(rid).number(&self.machine).filter(|number| number.is_group)?;
-        self.group_numbered.get(&number.id).map(|&place| &self.groups[place])
+    fn find_group(&self, rid: u32) -> Option<&Group> {
+        let number = self.machine.with_rid(rid).mapped_id(&self.machine).filter(|number| number.is_group)?;
+        self.group_by_gid.get(&number.id).map(|&index| &self.groups[index])
     }
 
-    /// By the name that Windows knows it by, unless that is one of another domain.
-    fn listed_user<'a>(&'a self, known: &'a Known) -> Listed<'a> {
+    /// Uses the Windows name, unless that belongs to another domain.
+    fn user_entry<'a>(&'a self, record: &'a UserRecord) -> ListEntry<'a> {
         let is_here =
             |domain: &Option<String>| domain.as_ref().is_none_or(|name| folded(name) == folded(&self.domain));
-        let name = match &known.windows {
+        let name = match &record.windows {
             Some(WindowsName { domain, name }) if is_here(domain) => name,
-            _ => known.user.name.as_str(),
+            _ => record.user.name.as_str(),
         };
-        Listed { rid: self.machine.user(known.user.uid).relative(), name }
+        ListEntry { rid: self.machine.user(record.user.uid).rid(), name }
     }
 
-    fn listed_group<'a>(&self, group: &'a Group) -> Listed<'a> {
-        Listed { rid: self.machine.group(group.gid).relative(), name: group.name.as_str() }
+    fn group_entry<'a>(&self, group: &'a Group) -> ListEntry<'a> {
+        ListEntry { rid: self.machine.group(group.gid).rid(), name: group.name.as_str() }
     }
 }
 
@@ -151,62 +148,62 @@ mod tests {
         let mapping = |windows, user| Mapping { windows: name(windows), user: name(user) };
         let mappings =
             vec![mapping(r"files\Bob B", "bob"), mapping(r"CORP\z", "zoë"), mapping("Al", "alice")];
-        Accounts::none(Sid::machine([1, 2, 3]), "FILES").with(users, groups, mappings, None).unwrap()
+        Accounts::empty(Sid::machine([1, 2, 3]), "FILES").with_entries(users, groups, mappings, None).unwrap()
     }
 
-    fn all<'a>(listed: impl Iterator<Item = Listed<'a>>) -> Vec<(u32, &'a str)> {
+    fn all<'a>(listed: impl Iterator<Item = ListEntry<'a>>) -> Vec<(u32, &'a str)> {
         listed.map(|listed| (listed.rid, listed.name)).collect()
     }
 
     #[test]
-    fn lists_are_in_order_and_have_the_names_of_this_machine() {
+    fn listed_users_are_sorted_with_names_of_this_machine() {
         let accounts = accounts();
         let users = all(accounts.users());
         assert_eq!(users, [(1002, "Émile"), (1004, "Bob B"), (1006, "zoë"), (1018, "Al")]);
         let names: Vec<_> = accounts.users_by_name().map(|user| user.name).collect();
         assert_eq!(names, ["Al", "Bob B", "zoë", "Émile"]);
         assert_eq!(all(accounts.groups()), [(1201, "staff"), (5001, "artists")]);
-        assert_eq!(all([accounts.group_of_all()].into_iter()), [(513, "None")]);
-        assert_eq!(all(Accounts::none(Sid::machine([1, 2, 3]), "FILES").users()), []);
+        assert_eq!(all([accounts.domain_users_group()].into_iter()), [(513, "None")]);
+        assert_eq!(all(Accounts::empty(Sid::machine([1, 2, 3]), "FILES").users()), []);
     }
 
-    /// What is listed is found by its identifier and its name, and has the identifier that it has elsewhere.
+    /// Every listed entry is found by its identifier and by its name, and has the same identifier everywhere.
     #[test]
-    fn what_is_listed_is_found() {
+    fn listed_account_is_found_by_rid_and_name() {
         let accounts = accounts();
-        let of_all = [accounts.group_of_all()].into_iter();
+        let of_all = [accounts.domain_users_group()].into_iter();
         for listed in accounts.users().chain(accounts.groups()).chain(of_all) {
-            let (rid, kind) = accounts.named(listed.name).unwrap();
-            let principal = accounts.name_of(&accounts.machine.below(rid)).unwrap();
+            let (rid, kind) = accounts.lookup_name(listed.name).unwrap();
+            let principal = accounts.name_of(&accounts.machine.with_rid(rid)).unwrap();
             assert_eq!((rid, kind), (listed.rid, principal.kind), "{listed:?}");
             assert_eq!(accounts.rid_of(&principal.sid), Some(rid));
-            let (user, group) = (accounts.user_listed(rid), accounts.group_listed(rid));
+            let (user, group) = (accounts.user_by_rid(rid), accounts.group_by_rid(rid));
             assert_eq!(user.is_some(), kind == PrincipalKind::User);
             assert_eq!(group.is_some(), kind == PrincipalKind::Alias);
             assert!(user.or(group).is_none_or(|found| found == listed));
         }
-        assert_eq!(accounts.named("Everyone"), None, "it is of no machine");
+        assert_eq!(accounts.lookup_name("Everyone"), None, "it is of no machine");
         for rid in [0, 500, 999, 1000, 1001, 9999, u32::MAX] {
-            assert_eq!((accounts.user_listed(rid), accounts.group_listed(rid)), (None, None), "{rid}");
+            assert_eq!((accounts.user_by_rid(rid), accounts.group_by_rid(rid)), (None, None), "{rid}");
         }
         assert_eq!(accounts.rid_of(&Sid::everyone()), None);
         for alias in builtin_aliases() {
-            let known = accounts.name_of(&Sid::builtin().below(alias.rid)).unwrap();
-            assert_eq!((&*known.name, known.kind), (alias.name, PrincipalKind::Alias));
+            let record = accounts.name_of(&Sid::builtin().with_rid(alias.rid)).unwrap();
+            assert_eq!((&*record.name, record.kind), (alias.name, PrincipalKind::Alias));
         }
     }
 
     #[test]
-    fn members_are_of_the_groups_that_are_theirs() {
+    fn members_and_groups_match() {
         let accounts = accounts();
-        assert_eq!(accounts.members(5001), [1004, 1006]);
-        assert_eq!(accounts.members(1201), [1002, 1004], "by their primary group");
-        assert_eq!(accounts.members(1002), [], "it is a user");
+        assert_eq!(accounts.member_rids(5001), [1004, 1006]);
+        assert_eq!(accounts.member_rids(1201), [1002, 1004], "by their primary group");
+        assert_eq!(accounts.member_rids(1002), [], "it is a user");
         for (user, groups) in
             [(1002, vec![1201]), (1004, vec![1201, 5001]), (1006, vec![5001]), (1018, vec![])]
         {
-            assert_eq!(accounts.groups_of(user), groups, "{user}");
+            assert_eq!(accounts.group_rids_of(user), groups, "{user}");
         }
-        assert_eq!(accounts.groups_of(5001), [], "it is a group");
+        assert_eq!(accounts.group_rids_of(5001), [], "it is a group");
     }
 }

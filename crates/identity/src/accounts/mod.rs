@@ -1,4 +1,4 @@
-//! The users and groups of this service.
+//! Local users and groups.
 
 mod listing;
 
@@ -8,118 +8,112 @@ use crate::resolver::{Id, Identity, NotMapped, Principal, PrincipalKind, Resolve
 use crate::secret::NtHash;
 use crate::sid::Sid;
 use arc_swap::ArcSwap;
-pub use listing::{Listed, builtin_aliases};
+pub use listing::{ListEntry, builtin_aliases};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use vfs::model::caller::INVALID_ID;
 use vfs::{Credential, Proof};
 
-/// Where users of the host have their names, as Samba has it.
+/// Samba's domain name for users of the host.
 const UNIX_USERS: &str = "Unix User";
-/// The same of groups.
+/// Samba's domain name for groups of the host.
 const UNIX_GROUPS: &str = "Unix Group";
 
-/// A user of ours.
+/// A local user.
 #[derive(Clone, Debug)]
 pub struct User {
-    /// Its name.
     pub name: AccountName,
-    /// Its number: 1 to [`ID_MAX`].
+    /// The user's id: 1 to [`ID_MAX`].
     pub uid: u32,
-    /// The number of its primary group, which need not be one of ours.
+    /// The primary group, which need not be a local group.
     pub gid: u32,
-    /// The hash of its password. Without one nobody can be this user by a password.
+    /// The hash of the password. A user without one cannot log in.
     pub nt_hash: Option<NtHash>,
 }
 
-/// A group of ours.
+/// A local group.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its name.
     pub name: AccountName,
-    /// Its number: 1 to [`ID_MAX`].
+    /// The group's id: 1 to [`ID_MAX`].
     pub gid: u32,
-    /// Users of ours that are in it.
     pub members: Vec<AccountName>,
 }
 
-/// A rule: this Windows user is this user of ours, and is shown by that name.
+/// A rule that maps a Windows user to a local user, and shows the local user under the Windows name.
 #[derive(Clone, Debug)]
 pub struct Mapping {
-    /// Who it is to Windows.
     pub windows: WindowsName,
-    /// Who it is here.
     pub user: AccountName,
 }
 
-/// All of them, as they are at one moment.
+/// An immutable snapshot of all users, groups and mappings.
 pub struct Accounts {
     machine: Sid,
-    /// The name of the machine, which is the domain of its users.
+    /// The machine's name, the domain of its users.
     domain: String,
-    users: Vec<Known>,
+    users: Vec<UserRecord>,
     groups: Vec<Group>,
-    /// Places in `users`, by folded name and by number.
-    user_named: HashMap<String, usize>,
-    user_numbered: BTreeMap<u32, usize>,
-    group_named: HashMap<String, usize>,
-    group_numbered: BTreeMap<u32, usize>,
-    /// Places in `users`, in the order of the names that lists have.
-    users_by_name: Vec<usize>,
-    /// By folded domain, empty for any, and folded name.
-    mapped: HashMap<(String, String), usize>,
-    default: Option<usize>,
+    /// Indexes into `users`, by folded name and by uid.
+    user_by_name: HashMap<String, usize>,
+    user_by_uid: BTreeMap<u32, usize>,
+    group_by_name: HashMap<String, usize>,
+    group_by_gid: BTreeMap<u32, usize>,
+    /// Indexes into `users`, in the order of listed names.
+    name_order: Vec<usize>,
+    /// Keyed by folded domain (empty: any) and folded name.
+    user_by_windows_name: HashMap<(String, String), usize>,
+    default_user: Option<usize>,
 }
 
-/// A user with what follows of the rest.
-struct Known {
+/// A user with its groups and its Windows name.
+struct UserRecord {
     user: User,
-    /// The groups that it is in.
+    /// The gids of its groups.
     groups: Vec<u32>,
-    /// The name by which Windows knows it, if that is another one.
+    /// The Windows name, if it differs from the local one.
     windows: Option<WindowsName>,
 }
 
-/// Why users and groups do not go together.
+/// The reason for which users, groups and mappings contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conflict {
-    /// Two users, or two groups, have a name that differs at most by case.
-    Name(String),
-    /// Two users, or two groups, have this number.
-    Number(u32),
-    /// A number that no user or group can have.
+    /// Two users, or two groups, have names that differ at most by case.
+    DuplicateName(String),
+    /// Two users, or two groups, have this id.
+    DuplicateId(u32),
+    /// A id outside of 1 to [`ID_MAX`].
     OutOfRange(u32),
-    /// A group or a rule names a user whom there is not.
-    NoUser(String),
-    /// Two rules are for this Windows user.
-    Mapping(String),
-    /// A rule for this Windows user, of whatever domain, would keep another user of the name out.
-    Shadowed(String),
-    /// There are too many of something.
+    /// A group or a mapping names an unknown user.
+    UnknownUser(String),
+    /// Two mappings are for this Windows user.
+    DuplicateMapping(String),
+    /// A mapping of this Windows user, in any domain, would lock out the local user of that name.
+    ShadowedUser(String),
     TooMany(usize),
 }
 
 impl Accounts {
-    /// Nobody.
-    pub fn none(machine: Sid, domain: &str) -> Self {
+    /// Accounts without users, groups and mappings.
+    pub fn empty(machine: Sid, domain: &str) -> Self {
         Self {
             machine,
             domain: domain.to_owned(),
             users: Vec::new(),
             groups: Vec::new(),
-            user_named: HashMap::new(),
-            user_numbered: BTreeMap::new(),
-            group_named: HashMap::new(),
-            group_numbered: BTreeMap::new(),
-            users_by_name: Vec::new(),
-            mapped: HashMap::new(),
-            default: None,
+            user_by_name: HashMap::new(),
+            user_by_uid: BTreeMap::new(),
+            group_by_name: HashMap::new(),
+            group_by_gid: BTreeMap::new(),
+            name_order: Vec::new(),
+            user_by_windows_name: HashMap::new(),
+            default_user: None,
         }
     }
 
-    /// These users, groups and rules.
-    pub fn with(
+    /// Adds users, groups and mappings.
+    pub fn with_entries(
         mut self,
         users: Vec<User>,
         groups: Vec<Group>,
@@ -127,7 +121,7 @@ impl Accounts {
         default: Option<&AccountName>,
     ) -> Result<Self, Conflict> {
         for count in [users.len(), groups.len(), mappings.len()] {
-            at_most(count, ACCOUNTS_MAX)?;
+            check_count(count, ACCOUNTS_MAX)?;
         }
         for user in users {
             self.add_user(user)?;
@@ -140,86 +134,86 @@ impl Accounts {
         }
         self.check_shadows()?;
         self.sort_by_name();
-        self.default = default.map(|name| self.place(name)).transpose()?;
+        self.default_user = default.map(|name| self.user_index(name)).transpose()?;
         Ok(self)
     }
 
-    /// The NT hash of a user's password, by rule or name, or `None` for nobody and for users without one. `name` is as the client spells
-    /// it; case does not tell users apart. The default user lets nobody in: that is for those who have proven elsewhere who they are.
+    /// The NT hash of a user's password, found by mapping or by name, regardless of case. `None` for unknown users and
+    /// users without a password. The default user has no login here: it is for clients that authenticated elsewhere.
     pub fn nt_hash(&self, name: &str, domain: &str) -> Option<NtHash> {
-        self.find(name, domain)?.user.nt_hash
+        self.find_user_by_name(name, domain)?.user.nt_hash
     }
 
     fn add_user(&mut self, user: User) -> Result<(), Conflict> {
-        let place = self.users.len();
-        // The primary group may be one of the host's.
+        let index = self.users.len();
+        // The primary group may be a group of the host.
         if user.gid > ID_MAX {
             return Err(Conflict::OutOfRange(user.gid));
         }
-        index(&mut self.user_named, &mut self.user_numbered, (&user.name, user.uid), place)?;
-        self.users.push(Known { user, groups: Vec::new(), windows: None });
+        insert_unique(&mut self.user_by_name, &mut self.user_by_uid, &user.name, user.uid, index)?;
+        self.users.push(UserRecord { user, groups: Vec::new(), windows: None });
         Ok(())
     }
 
     fn add_group(&mut self, group: Group) -> Result<(), Conflict> {
-        at_most(group.members.len(), MEMBERS_MAX)?;
-        let place = self.groups.len();
-        index(&mut self.group_named, &mut self.group_numbered, (&group.name, group.gid), place)?;
+        check_count(group.members.len(), MEMBERS_MAX)?;
+        let index = self.groups.len();
+        insert_unique(&mut self.group_by_name, &mut self.group_by_gid, &group.name, group.gid, index)?;
         for member in &group.members {
-            let place = self.place(member)?;
-            self.users[place].groups.push(group.gid);
+            let index = self.user_index(member)?;
+            self.users[index].groups.push(group.gid);
         }
         self.groups.push(group);
         Ok(())
     }
 
     fn add_mapping(&mut self, Mapping { windows, user }: Mapping) -> Result<(), Conflict> {
-        let place = self.place(&user)?;
+        let index = self.user_index(&user)?;
         let domain = windows.domain.as_deref().map(folded).unwrap_or_default();
-        if self.mapped.insert((domain, folded(&windows.name)), place).is_some() {
-            return Err(Conflict::Mapping(windows.to_string()));
+        if self.user_by_windows_name.insert((domain, folded(&windows.name)), index).is_some() {
+            return Err(Conflict::DuplicateMapping(windows.to_string()));
         }
-        self.users[place].windows.get_or_insert(windows);
+        self.users[index].windows.get_or_insert(windows);
         Ok(())
     }
 
-    /// Refuses rules by which one user has the name of another everywhere.
+    /// Refuses mappings that give one user the name of another in every domain.
     fn check_shadows(&self) -> Result<(), Conflict> {
-        let anywhere = self.mapped.iter().filter(|((domain, _), _)| domain.is_empty());
+        let anywhere = self.user_by_windows_name.iter().filter(|((domain, _), _)| domain.is_empty());
         let of_others = anywhere
-            .filter(|((_, name), place)| self.user_named.get(name).is_some_and(|user| user != *place));
-        // The first by name, so that it does not depend on the order of the map.
+            .filter(|((_, name), index)| self.user_by_name.get(name).is_some_and(|user| user != *index));
+        // The first by name, so that the error does not depend on the order of the map.
         match of_others.map(|((_, name), _)| name).min() {
-            Some(name) => Err(Conflict::Shadowed(name.clone())),
+            Some(name) => Err(Conflict::ShadowedUser(name.clone())),
             None => Ok(()),
         }
     }
 
-    fn place(&self, name: &AccountName) -> Result<usize, Conflict> {
-        self.user_named.get(&name.folded()).copied().ok_or_else(|| Conflict::NoUser(name.to_string()))
+    fn user_index(&self, name: &AccountName) -> Result<usize, Conflict> {
+        self.user_by_name.get(&name.folded()).copied().ok_or_else(|| Conflict::UnknownUser(name.to_string()))
     }
 
-    /// The name of a user as it was given, by one that may differ by case.
-    pub fn user_named(&self, name: &AccountName) -> Option<&AccountName> {
-        self.user_named.get(&name.folded()).map(|&place| &self.users[place].user.name)
+    /// The user's name in its original spelling.
+    pub fn canonical_user_name(&self, name: &AccountName) -> Option<&AccountName> {
+        self.user_by_name.get(&name.folded()).map(|&index| &self.users[index].user.name)
     }
 
-    /// The same of a group.
-    pub fn group_named(&self, name: &AccountName) -> Option<&AccountName> {
-        self.group_named.get(&name.folded()).map(|&place| &self.groups[place].name)
+    /// The group's name in its original spelling.
+    pub fn canonical_group_name(&self, name: &AccountName) -> Option<&AccountName> {
+        self.group_by_name.get(&name.folded()).map(|&index| &self.groups[index].name)
     }
 
-    /// The user that somebody is by a rule or by name.
-    fn find(&self, name: &str, domain: &str) -> Option<&Known> {
+    /// Finds a user by mapping or by name.
+    fn find_user_by_name(&self, name: &str, domain: &str) -> Option<&UserRecord> {
         let (name, domain) = (folded(name), folded(domain));
-        let by_name = self.user_named.get(&name);
-        let in_domain = self.mapped.get(&(domain, name.clone()));
-        let anywhere = self.mapped.get(&(String::new(), name));
-        in_domain.or(anywhere).or(by_name).map(|&place| &self.users[place])
+        let by_name = self.user_by_name.get(&name);
+        let in_domain = self.user_by_windows_name.get(&(domain, name.clone()));
+        let anywhere = self.user_by_windows_name.get(&(String::new(), name));
+        in_domain.or(anywhere).or(by_name).map(|&index| &self.users[index])
     }
 
-    fn identity_of(&self, known: &Known) -> Identity {
-        let Known { user, groups, .. } = known;
+    fn identity_of(&self, record: &UserRecord) -> Identity {
+        let UserRecord { user, groups, .. } = record;
         let others = groups.iter().filter(|&&group| group != user.gid);
         Identity {
             name: user.name.to_string(),
@@ -229,12 +223,12 @@ impl Accounts {
         }
     }
 
-    fn principal_of_user(&self, known: &Known) -> Principal {
-        let (domain, name) = match &known.windows {
+    fn principal_of_user(&self, record: &UserRecord) -> Principal {
+        let (domain, name) = match &record.windows {
             Some(WindowsName { domain, name }) => (domain.as_ref().unwrap_or(&self.domain), &**name),
-            None => (&self.domain, known.user.name.as_str()),
+            None => (&self.domain, record.user.name.as_str()),
         };
-        let sid = self.machine.user(known.user.uid);
+        let sid = self.machine.user(record.user.uid);
         Principal { kind: PrincipalKind::User, domain: domain.clone(), name: name.to_owned(), sid }
     }
 
@@ -251,26 +245,26 @@ impl Accounts {
 
 impl Resolver for Accounts {
     fn identity(&self, name: &str, domain: &str) -> Result<Identity, NotMapped> {
-        let default = || self.default.map(|place| &self.users[place]);
+        let default = || self.default_user.map(|index| &self.users[index]);
         let not_mapped = || NotMapped { name: name.to_owned(), domain: domain.to_owned() };
-        let known = self.find(name, domain).or_else(default).ok_or_else(not_mapped)?;
-        Ok(self.identity_of(known))
+        let record = self.find_user_by_name(name, domain).or_else(default).ok_or_else(not_mapped)?;
+        Ok(self.identity_of(record))
     }
 
     fn user_sid(&self, uid: u32) -> Sid {
-        let is_ours = self.user_numbered.contains_key(&uid);
-        if is_ours { self.machine.user(uid) } else { Sid::unix_user(uid) }
+        let is_local = self.user_by_uid.contains_key(&uid);
+        if is_local { self.machine.user(uid) } else { Sid::unix_user(uid) }
     }
 
     fn group_sid(&self, gid: u32) -> Sid {
-        let is_ours = self.group_numbered.contains_key(&gid);
-        if is_ours { self.machine.group(gid) } else { Sid::unix_group(gid) }
+        let is_local = self.group_by_gid.contains_key(&gid);
+        if is_local { self.machine.group(gid) } else { Sid::unix_group(gid) }
     }
 
     fn id_of(&self, sid: &Sid) -> Option<Id> {
-        let number = sid.number(&self.machine)?;
-        let is_one = if number.is_ours { (1..=ID_MAX).contains(&number.id) } else { number.id != INVALID_ID };
-        let id = if number.is_group { Id::Group(number.id) } else { Id::User(number.id) };
+        let id = sid.mapped_id(&self.machine)?;
+        let is_one = if id.is_local { (1..=ID_MAX).contains(&id.id) } else { id.id != INVALID_ID };
+        let id = if id.is_group { Id::Group(id.id) } else { Id::User(id.id) };
         is_one.then_some(id)
     }
 
@@ -279,28 +273,28 @@ impl Resolver for Accounts {
             let (domain, name) = (self.domain.clone(), String::new());
             return Some(Principal { kind: PrincipalKind::Domain, domain, name, sid: sid.clone() });
         }
-        if *sid == self.machine.all_users() {
-            return Some(self.all_users());
+        if *sid == self.machine.domain_users() {
+            return Some(self.domain_users_principal());
         }
         let Some(id) = self.id_of(sid) else {
-            return well_known().find(|known| known.sid == *sid);
+            return well_known().find(|record| record.sid == *sid);
         };
-        let known = match id {
+        let record = match id {
             Id::User(uid) => {
-                self.user_numbered.get(&uid).map(|&place| self.principal_of_user(&self.users[place]))
+                self.user_by_uid.get(&uid).map(|&index| self.principal_of_user(&self.users[index]))
             }
             Id::Group(gid) => {
-                self.group_numbered.get(&gid).map(|&place| self.principal_of_group(&self.groups[place]))
+                self.group_by_gid.get(&gid).map(|&index| self.principal_of_group(&self.groups[index]))
             }
         };
         let (domain, kind, id) = match id {
             Id::User(uid) => (UNIX_USERS, PrincipalKind::User, uid),
             Id::Group(gid) => (UNIX_GROUPS, PrincipalKind::Alias, gid),
         };
-        let is_ours = sid.number(&self.machine).is_some_and(|number| number.is_ours);
+        let is_local = sid.mapped_id(&self.machine).is_some_and(|id| id.is_local);
         let (domain, name) = (domain.to_owned(), id.to_string());
-        // A user or group of ours that is not there has no name.
-        known.or_else(|| (!is_ours).then(|| Principal { kind, domain, name, sid: sid.clone() }))
+        // A local user or group that does not exist has no name.
+        record.or_else(|| (!is_local).then(|| Principal { kind, domain, name, sid: sid.clone() }))
     }
 
     fn principal(&self, domain: &str, name: &str) -> Option<Principal> {
@@ -312,12 +306,12 @@ impl Resolver for Accounts {
         }
         let is =
             |one: &Principal| folded(&one.name) == wanted && (of.is_empty() || folded(&one.domain) == of);
-        let user = self.find(name, domain).map(|known| self.principal_of_user(known));
-        let is_ours = of.is_empty() || of == folded(&self.domain);
-        let group = self.group_named.get(&wanted).filter(|_| is_ours);
-        let group = group.map(|&place| self.principal_of_group(&self.groups[place]));
-        let user = user.filter(|user| is_ours || folded(&user.domain) == of);
-        let well_known = || [self.all_users()].into_iter().chain(well_known()).find(is);
+        let user = self.find_user_by_name(name, domain).map(|record| self.principal_of_user(record));
+        let is_local = of.is_empty() || of == folded(&self.domain);
+        let group = self.group_by_name.get(&wanted).filter(|_| is_local);
+        let group = group.map(|&index| self.principal_of_group(&self.groups[index]));
+        let user = user.filter(|user| is_local || folded(&user.domain) == of);
+        let well_known = || [self.domain_users_principal()].into_iter().chain(well_known()).find(is);
         user.or(group).or_else(well_known)
     }
 
@@ -326,27 +320,24 @@ impl Resolver for Accounts {
     }
 }
 
-/// Users and groups that can be replaced as a whole, while those who ask go on with what they have.
+/// Accounts that are replaced as a whole. Readers keep the snapshot that they have loaded.
 #[derive(Clone)]
 pub struct SharedAccounts(Arc<ArcSwap<Accounts>>);
 
 impl SharedAccounts {
-    /// These, for now.
     pub fn new(accounts: Accounts) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(accounts)))
     }
 
-    /// Replaces them.
     pub fn store(&self, accounts: Accounts) {
         self.0.store(Arc::new(accounts));
     }
 
-    /// As they are now.
     pub fn load(&self) -> Arc<Accounts> {
         self.0.load_full()
     }
 
-    /// The NT hash of a user's password now, as of [`Accounts::nt_hash`].
+    /// The current NT hash, as [`Accounts::nt_hash`].
     pub fn nt_hash(&self, name: &str, domain: &str) -> Option<NtHash> {
         self.0.load().nt_hash(name, domain)
     }
@@ -385,12 +376,14 @@ impl Resolver for SharedAccounts {
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Name(name) => write!(f, "there is {name:?} already; case does not tell names apart"),
-            Self::Number(id) => write!(f, "the number {id} is taken"),
+            Self::DuplicateName(name) => {
+                write!(f, "the name {name:?} is already in use; names are compared without case")
+            }
+            Self::DuplicateId(id) => write!(f, "the number {id} is already in use"),
             Self::OutOfRange(id) => write!(f, "the number {id} is not in 1 to {ID_MAX}"),
-            Self::NoUser(name) => write!(f, "there is no user {name:?}"),
-            Self::Mapping(name) => write!(f, "there are two rules for the Windows user {name:?}"),
-            Self::Shadowed(name) => {
+            Self::UnknownUser(name) => write!(f, "there is no user {name:?}"),
+            Self::DuplicateMapping(name) => write!(f, "the Windows user {name:?} has two mappings"),
+            Self::ShadowedUser(name) => {
                 write!(f, "{name:?} is a Windows name of one user and the name of another")
             }
             Self::TooMany(most) => write!(f, "there are more than {most}"),
@@ -400,25 +393,26 @@ impl fmt::Display for Conflict {
 
 impl std::error::Error for Conflict {}
 
-fn at_most(count: usize, most: usize) -> Result<(), Conflict> {
+fn check_count(count: usize, most: usize) -> Result<(), Conflict> {
     if count > most { Err(Conflict::TooMany(most)) } else { Ok(()) }
 }
 
-/// Makes something be found by name and number, which nothing else may have.
-fn index(
+/// Indexes an account by name and id; both must be unused.
+fn insert_unique(
     named: &mut HashMap<String, usize>,
     numbered: &mut BTreeMap<u32, usize>,
-    (name, id): (&AccountName, u32),
-    place: usize,
+    name: &AccountName,
+    id: u32,
+    index: usize,
 ) -> Result<(), Conflict> {
     if !(1..=ID_MAX).contains(&id) {
         return Err(Conflict::OutOfRange(id));
     }
-    if named.insert(name.folded(), place).is_some() {
-        return Err(Conflict::Name(name.to_string()));
+    if named.insert(name.folded(), index).is_some() {
+        return Err(Conflict::DuplicateName(name.to_string()));
     }
-    if numbered.insert(id, place).is_some() {
-        return Err(Conflict::Number(id));
+    if numbered.insert(id, index).is_some() {
+        return Err(Conflict::DuplicateId(id));
     }
     Ok(())
 }
@@ -444,7 +438,7 @@ mod tests {
     }
 
     fn none() -> Accounts {
-        Accounts::none(Sid::machine([1, 2, 3]), "FILES")
+        Accounts::empty(Sid::machine([1, 2, 3]), "FILES")
     }
 
     fn accounts(default: Option<&str>) -> Accounts {
@@ -455,7 +449,7 @@ mod tests {
             mapping("Alice Smith", "alice"),
             mapping(r"OTHER\a.smith", "alice"),
         ];
-        none().with(users, groups, mappings, default.map(name).as_ref()).unwrap()
+        none().with_entries(users, groups, mappings, default.map(name).as_ref()).unwrap()
     }
 
     fn who(accounts: &Accounts, name: &str, domain: &str) -> Option<u32> {
@@ -463,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_comes_before_the_name_and_that_before_the_default() {
+    fn mapping_precedes_name_precedes_default_user() {
         let strict = accounts(None);
         assert_eq!(who(&strict, "alice", "corp"), Some(1001));
         assert_eq!(who(&strict, "ALICE", "FILES"), Some(1000));
@@ -474,13 +468,13 @@ mod tests {
         let lenient = accounts(Some("nobody"));
         assert_eq!(who(&lenient, "carol", "FILES"), Some(9));
         assert_eq!(who(&lenient, "alice", "corp"), Some(1001));
-        // Nobody comes in by the password of the default user.
+        // The default user's password lets no client in.
         assert!(lenient.nt_hash("carol", "FILES").is_none());
         assert_eq!(lenient.nt_hash("alice", "CORP"), Some(NtHash::of_password("bob")));
     }
 
     #[test]
-    fn a_user_has_all_its_groups() {
+    fn identity_includes_every_group() {
         let bob = accounts(None).identity("bob", "").unwrap();
         assert_eq!((bob.credential.gid, bob.credential.groups()), (100, &[2000][..]));
         assert_eq!(bob.credential.proof, Proof::Proven);
@@ -490,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_and_numbers_are_each_other_s() {
+    fn sids_and_ids_are_inverse() {
         let accounts = accounts(None);
         for uid in [0, 9, 1000, 77, u32::MAX - 1] {
             assert_eq!(accounts.id_of(&accounts.user_sid(uid)), Some(Id::User(uid)));
@@ -499,7 +493,7 @@ mod tests {
             assert_eq!(accounts.id_of(&accounts.group_sid(gid)), Some(Id::Group(gid)));
         }
         assert_eq!(accounts.user_sid(77).to_string(), "S-1-22-1-77");
-        // Numbers that nobody of ours can have, no number at all, and another machine.
+        // Numbers outside of the range of local accounts, no id at all, and another machine.
         for sid in [
             "S-1-5-21-1-2-3-1000",
             "S-1-5-21-1-2-3-1001",
@@ -512,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_here_yet_has_its_number() {
+    fn sid_of_absent_local_account_maps_to_its_id() {
         let (before, after) = (none(), accounts(None));
         for (sid, id) in [
             (after.user_sid(1000), Id::User(1000)),
@@ -526,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_identifiers_are_each_other_s() {
+    fn names_and_sids_are_inverse() {
         let accounts = accounts(None);
         for (domain, name) in [
             ("FILES", "Alice Smith"),
@@ -555,25 +549,28 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused() {
-        let with = |users, groups, mappings| none().with(users, groups, mappings, None).err();
-        let name = |text: &str| Some(Conflict::Name(text.to_owned()));
+    fn conflicting_accounts_are_refused() {
+        let with = |users, groups, mappings| none().with_entries(users, groups, mappings, None).err();
+        let name = |text: &str| Some(Conflict::DuplicateName(text.to_owned()));
         assert_eq!(with(vec![user("a", 1), user("A", 2)], vec![], vec![]), name("A"));
-        assert_eq!(with(vec![user("a", 1), user("b", 1)], vec![], vec![]), Some(Conflict::Number(1)));
+        assert_eq!(with(vec![user("a", 1), user("b", 1)], vec![], vec![]), Some(Conflict::DuplicateId(1)));
         for id in [0, ID_MAX + 1, u32::MAX] {
             assert_eq!(with(vec![user("a", id)], vec![], vec![]), Some(Conflict::OutOfRange(id)));
             assert_eq!(with(vec![], vec![group("g", id, &[])], vec![]), Some(Conflict::OutOfRange(id)));
         }
-        let stranger = Some(Conflict::NoUser("b".to_owned()));
+        let stranger = Some(Conflict::UnknownUser("b".to_owned()));
         assert_eq!(with(vec![user("a", 1)], vec![group("g", 1, &["b"])], vec![]), stranger);
         assert_eq!(with(vec![user("a", 1)], vec![], vec![mapping("x", "b")]), stranger);
         let twice = vec![mapping(r"D\x", "a"), mapping(r"d\X", "a")];
-        assert_eq!(with(vec![user("a", 1)], vec![], twice), Some(Conflict::Mapping(r"d\X".to_owned())));
+        assert_eq!(
+            with(vec![user("a", 1)], vec![], twice),
+            Some(Conflict::DuplicateMapping(r"d\X".to_owned()))
+        );
         let many = (0..=ACCOUNTS_MAX).map(|_| user("a", 1)).collect();
         assert_eq!(with(many, vec![], vec![]), Some(Conflict::TooMany(ACCOUNTS_MAX)));
         assert!(with(vec![user("a", 1)], vec![group("a", 1, &["a"])], vec![]).is_none());
         let two = || vec![user("a", 1), user("b", 2)];
-        let shadowed = Some(Conflict::Shadowed("A".to_owned()));
+        let shadowed = Some(Conflict::ShadowedUser("A".to_owned()));
         assert_eq!(with(two(), vec![], vec![mapping("a", "b")]), shadowed);
         for fine in [mapping("a", "a"), mapping(r"D\a", "b")] {
             assert_eq!(with(two(), vec![], vec![fine]), None);
@@ -581,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_are_replaced_as_a_whole() {
+    fn shared_accounts_are_replaced_atomically() {
         let shared = SharedAccounts::new(none());
         let before = shared.load();
         shared.store(accounts(None));

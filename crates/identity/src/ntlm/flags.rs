@@ -1,5 +1,3 @@
-//! What both sides negotiate.
-
 /// `NEGOTIATE`, MS-NLMP §2.2.2.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flags(pub(crate) u32);
@@ -19,31 +17,28 @@ impl Flags {
     pub(crate) const KEY_EXCH: Self = Self(0x4000_0000);
     pub(crate) const NEGOTIATE_56: Self = Self(0x8000_0000);
 
-    /// What a server gives of what a client wants.
+    /// The features that the server supports.
     pub(crate) const OFFERED: Self = Self::UNICODE
-        .and(Self::REQUEST_TARGET)
-        .and(Self::SIGN)
-        .and(Self::SEAL)
-        .and(Self::NTLM)
-        .and(Self::ALWAYS_SIGN)
-        .and(Self::EXTENDED_SESSIONSECURITY)
-        .and(Self::VERSION)
-        .and(Self::NEGOTIATE_128)
-        .and(Self::KEY_EXCH)
-        .and(Self::NEGOTIATE_56);
+        .union(Self::REQUEST_TARGET)
+        .union(Self::SIGN)
+        .union(Self::SEAL)
+        .union(Self::NTLM)
+        .union(Self::ALWAYS_SIGN)
+        .union(Self::EXTENDED_SESSIONSECURITY)
+        .union(Self::VERSION)
+        .union(Self::NEGOTIATE_128)
+        .union(Self::KEY_EXCH)
+        .union(Self::NEGOTIATE_56);
 
-    /// These and `more`.
-    pub(crate) const fn and(self, more: Self) -> Self {
+    pub(crate) const fn union(self, more: Self) -> Self {
         Self(self.0 | more.0)
     }
 
-    /// Those that `other` has, too.
-    pub(crate) const fn within(self, other: Self) -> Self {
+    pub(crate) const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Whether all of `other` are among these.
-    pub(crate) const fn has(self, other: Self) -> bool {
+    pub(crate) const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }

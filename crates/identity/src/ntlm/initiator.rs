@@ -1,10 +1,10 @@
 //! The client's side of the three messages, for load generators and tests.
 
-use super::answer::temp;
+use super::av_pairs::{self, AvPairs};
 use super::flags::Flags;
 use super::keys::{ResponseKey, mic, rc4k};
 use super::message::{Authenticate, Challenge, Mic, Negotiate};
-use super::pairs::{self, Pairs};
+use super::response::temp;
 use super::{Keys, REQUIRED};
 use crate::authority::Random;
 use crate::initiator::Credentials;
@@ -12,15 +12,13 @@ use crate::names::utf16;
 use crate::refusal::Refusal;
 use crate::time::FileTime;
 
-/// What a client wants.
-const WANTED: Flags = Flags::OFFERED.and(Flags::TARGET_INFO);
+const WANTED: Flags = Flags::OFFERED.union(Flags::TARGET_INFO);
 
-/// The NEGOTIATE of every client.
 pub(crate) fn negotiate() -> Vec<u8> {
     Negotiate { flags: WANTED }.to_bytes()
 }
 
-/// The AUTHENTICATE that answers a CHALLENGE, and the keys that come of it.
+/// Answers a CHALLENGE. Returns the AUTHENTICATE and the derived keys.
 pub(crate) fn authenticate(
     credentials: &Credentials,
     target: &str,
@@ -29,16 +27,17 @@ pub(crate) fn authenticate(
     random: Random<'_>,
 ) -> Result<(Vec<u8>, Keys), Refusal> {
     let challenge = Challenge::parse(challenge_bytes)?;
-    let flags = challenge.flags.within(WANTED);
-    if !flags.has(REQUIRED.and(Flags::KEY_EXCH)) {
+    let flags = challenge.flags.intersection(WANTED);
+    if !flags.contains(REQUIRED.union(Flags::KEY_EXCH)) {
         return Err(Refusal::Weak("the server does not offer it"));
     }
     let (mut client_challenge, mut exported) = ([0; 8], [0; 16]);
     random(&mut client_challenge);
     random(&mut exported);
-    let time =
-        Pairs::parse(challenge.target_info)?.timestamp.map_or(now, |time| FileTime(u64::from_le_bytes(time)));
-    let temp = temp(time, client_challenge, &pairs::of_client(challenge.target_info, target)?);
+    let time = AvPairs::parse(challenge.target_info)?
+        .timestamp
+        .map_or(now, |time| FileTime(u64::from_le_bytes(time)));
+    let temp = temp(time, client_challenge, &av_pairs::for_response(challenge.target_info, target)?);
     let domain = utf16(&credentials.domain);
     let key = ResponseKey::new(&credentials.nt_hash, &credentials.user, &domain);
     let proof = key.proof(&challenge.challenge, &temp);
@@ -53,6 +52,6 @@ pub(crate) fn authenticate(
     };
     let mut message = message.to_bytes();
     let mic = mic(&exported, [&negotiate(), challenge_bytes, &message]);
-    Mic::put(&mut message, mic);
+    Mic::write_to(&mut message, mic);
     Ok((message, Keys { exported, flags }))
 }

@@ -6,71 +6,69 @@ use hmac::{Hmac, KeyInit, Mac};
 use md5::{Digest, Md5};
 use rc4::{Rc4, StreamCipher};
 
-/// A signature, `NTLMSSP_MESSAGE_SIGNATURE` of MS-NLMP §2.2.2.9.2.
+/// `NTLMSSP_MESSAGE_SIGNATURE`, MS-NLMP §2.2.2.9.2.
 pub(crate) type Signature = [u8; 16];
 
-/// The version that a signature begins with.
+/// The first field of a signature.
 const SIGNATURE_VERSION: [u8; 4] = 1_u32.to_le_bytes();
-/// The number of the first message in a direction, which a signature ends with.
+/// The sequence number of the first message in a direction, the last field of a signature.
 const FIRST: [u8; 4] = 0_u32.to_le_bytes();
 
-/// Whose messages a key is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Direction {
     ClientToServer,
     ServerToClient,
 }
 
-/// `NTOWFv2`, MS-NLMP §3.3.2: what proves the password of one user in one domain.
+/// `NTOWFv2`, MS-NLMP §3.3.2: the key that proves one user's password in one domain.
 pub(crate) struct ResponseKey(Hmac<Md5>);
 
 impl ResponseKey {
-    /// `domain` as UTF-16, as it is on the wire: its case counts.
+    /// `domain` is UTF-16 as on the wire: its case matters.
     pub(crate) fn new(hash: &NtHash, user: &str, domain: &[u8]) -> Self {
         let mac = hmac_md5(hash.as_bytes()).chain_update(utf16(&folded(user))).chain_update(domain);
-        Self(hmac_md5(&finished(mac)))
+        Self(hmac_md5(&finalize(mac)))
     }
 
-    /// `NTProofStr`: the answer to a challenge, which covers `temp` as well.
+    /// `NTProofStr`: the response to a challenge, which also covers `temp`.
     pub(crate) fn proof(&self, challenge: &[u8; 8], temp: &[u8]) -> [u8; 16] {
-        finished(self.0.clone().chain_update(challenge).chain_update(temp))
+        finalize(self.0.clone().chain_update(challenge).chain_update(temp))
     }
 
-    /// Whether `proof` is that answer. Takes as long if it is not.
+    /// Verifies a proof in constant time.
     pub(crate) fn verify(&self, challenge: &[u8; 8], temp: &[u8], proof: &[u8; 16]) -> bool {
         self.0.clone().chain_update(challenge).chain_update(temp).verify_slice(proof).is_ok()
     }
 
     /// `SessionBaseKey`, which with NTLMv2 is the `KeyExchangeKey` as well (MS-NLMP §3.4.5.1).
     pub(crate) fn session_base_key(&self, proof: &[u8; 16]) -> [u8; 16] {
-        finished(self.0.clone().chain_update(proof))
+        finalize(self.0.clone().chain_update(proof))
     }
 }
 
-/// `RC4K` of 16 bytes, which undoes itself.
+/// `RC4K` of 16 bytes, its own inverse.
 pub(crate) fn rc4k(key: &[u8; 16], mut bytes: [u8; 16]) -> [u8; 16] {
     rc4(key).apply_keystream(&mut bytes);
     bytes
 }
 
-/// What the MIC of an exchange is made over: its three messages, the last with zeros for the MIC (MS-NLMP §3.1.5.1.2).
+/// The MIC over the three messages of an exchange, the last with zeros in place of the MIC (MS-NLMP §3.1.5.1.2).
 pub(crate) fn mic(exported: &[u8; 16], messages: [&[u8]; 3]) -> [u8; 16] {
-    finished(mic_of(exported, messages))
+    finalize(mic_state(exported, messages))
 }
 
-/// Whether this is that MIC.
 pub(crate) fn verify_mic(exported: &[u8; 16], messages: [&[u8]; 3], mic: &[u8; 16]) -> bool {
-    mic_of(exported, messages).verify_slice(mic).is_ok()
+    mic_state(exported, messages).verify_slice(mic).is_ok()
 }
 
-fn mic_of(exported: &[u8; 16], messages: [&[u8]; 3]) -> Hmac<Md5> {
+fn mic_state(exported: &[u8; 16], messages: [&[u8]; 3]) -> Hmac<Md5> {
     messages.into_iter().fold(hmac_md5(exported), |mac, message| mac.chain_update(message))
 }
 
-/// The first signature in a direction (MS-NLMP §3.4.4.2); its checksum is sealed if a key was exchanged.
+/// The first signature in a direction (MS-NLMP §3.4.4.2). Its checksum is sealed if a key was exchanged.
 pub(crate) fn sign(exported: &[u8; 16], direction: Direction, is_sealed: bool, message: &[u8]) -> Signature {
     let mut checksum = [0; 8];
-    checksum.copy_from_slice(&finished(checksum_of(exported, direction, message))[..8]);
+    checksum.copy_from_slice(&finalize(checksum_state(exported, direction, message))[..8]);
     seal(exported, direction, is_sealed, &mut checksum);
     let mut signature = [0; 16];
     signature[..4].copy_from_slice(&SIGNATURE_VERSION);
@@ -79,7 +77,7 @@ pub(crate) fn sign(exported: &[u8; 16], direction: Direction, is_sealed: bool, m
     signature
 }
 
-/// Whether `signature` is the first one in a direction.
+/// Verifies the first signature in a direction.
 pub(crate) fn verify(
     exported: &[u8; 16],
     direction: Direction,
@@ -93,22 +91,22 @@ pub(crate) fn verify(
     seal(exported, direction, is_sealed, &mut checksum);
     signature[..4] == SIGNATURE_VERSION
         && signature[12..] == FIRST
-        && checksum_of(exported, direction, message).verify_truncated_left(&checksum).is_ok()
+        && checksum_state(exported, direction, message).verify_truncated_left(&checksum).is_ok()
 }
 
-fn checksum_of(exported: &[u8; 16], direction: Direction, message: &[u8]) -> Hmac<Md5> {
-    let key = derived(exported, direction, "signing");
+fn checksum_state(exported: &[u8; 16], direction: Direction, message: &[u8]) -> Hmac<Md5> {
+    let key = derive_key(exported, direction, "signing");
     hmac_md5(&key).chain_update(FIRST).chain_update(message)
 }
 
 fn seal(exported: &[u8; 16], direction: Direction, is_sealed: bool, checksum: &mut [u8; 8]) {
     if is_sealed {
-        rc4(&derived(exported, direction, "sealing")).apply_keystream(checksum);
+        rc4(&derive_key(exported, direction, "sealing")).apply_keystream(checksum);
     }
 }
 
 /// `SIGNKEY` and `SEALKEY` with 128 bits, MS-NLMP §3.4.5.2 and §3.4.5.3.
-fn derived(exported: &[u8; 16], direction: Direction, purpose: &str) -> [u8; 16] {
+fn derive_key(exported: &[u8; 16], direction: Direction, purpose: &str) -> [u8; 16] {
     let (from, to) = match direction {
         Direction::ClientToServer => ("client", "server"),
         Direction::ServerToClient => ("server", "client"),
@@ -118,16 +116,16 @@ fn derived(exported: &[u8; 16], direction: Direction, purpose: &str) -> [u8; 16]
 }
 
 fn rc4(key: &[u8; 16]) -> Rc4 {
-    // A key of 1 to 256 bytes is taken.
+    // RC4 accepts keys of 1 to 256 bytes.
     Rc4::new_from_slice(key).unwrap_or_else(|_| unreachable!())
 }
 
 fn hmac_md5(key: &[u8]) -> Hmac<Md5> {
-    // A key of any length is taken (RFC 2104 §2).
+    // HMAC accepts keys of any length (RFC 2104 §2).
     Hmac::new_from_slice(key).unwrap_or_else(|_| unreachable!())
 }
 
-fn finished(mac: Hmac<Md5>) -> [u8; 16] {
+fn finalize(mac: Hmac<Md5>) -> [u8; 16] {
     mac.finalize().into_bytes().into()
 }
 
@@ -138,11 +136,11 @@ mod tests {
 
     /// MS-NLMP §4.2.1 and §4.2.4.
     #[test]
-    fn the_specification_s_example() {
+    fn specification_example_matches() {
         let key = ResponseKey::new(&NtHash::of_password("Password"), "User", &utf16("Domain"));
         assert_eq!(
-            finished(key.0.clone())[..],
-            finished(hmac_md5(&hex("0c868a403bfd7a93a3001ef22ef02e3f")))[..]
+            finalize(key.0.clone())[..],
+            finalize(hmac_md5(&hex("0c868a403bfd7a93a3001ef22ef02e3f")))[..]
         );
         let challenge = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
         let temp = hex(concat!(
@@ -157,17 +155,17 @@ mod tests {
         assert_eq!(base[..], hex("8de40ccadbc14a82f15cb0ad0de95ca3"));
         assert_eq!(rc4k(&base, [0x55; 16])[..], hex("c5dad2544fc9799094ce1ce90bc9d03e"));
         assert_eq!(
-            derived(&[0x55; 16], Direction::ClientToServer, "signing")[..],
+            derive_key(&[0x55; 16], Direction::ClientToServer, "signing")[..],
             hex("4788dc861b4782f35d43fd98fe1a2d39")
         );
         assert_eq!(
-            derived(&[0x55; 16], Direction::ClientToServer, "sealing")[..],
+            derive_key(&[0x55; 16], Direction::ClientToServer, "sealing")[..],
             hex("59f600973cc4960a25480a7c196e4c58")
         );
     }
 
     #[test]
-    fn a_signature_is_of_one_message_in_one_direction() {
+    fn signature_covers_message_and_direction() {
         let exported = [0x55; 16];
         for is_sealed in [false, true] {
             let signature = sign(&exported, Direction::ClientToServer, is_sealed, b"message");
@@ -186,10 +184,10 @@ mod tests {
         }
     }
 
-    /// MS-NLMP §4.2.4.4; the checksum before it is sealed.
+    /// MS-NLMP §4.2.4.4; the checksum before sealing.
     #[test]
-    fn the_checksum_of_the_specification_s_example() {
-        let checksum = finished(checksum_of(&[0x55; 16], Direction::ClientToServer, &utf16("Plaintext")));
+    fn specification_checksum_matches() {
+        let checksum = finalize(checksum_state(&[0x55; 16], Direction::ClientToServer, &utf16("Plaintext")));
         assert_eq!(checksum[..8], hex("70352851f2564309"));
     }
 }

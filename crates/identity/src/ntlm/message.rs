@@ -8,19 +8,19 @@ use crate::refusal::{Malformed, Refusal};
 const NEGOTIATE: u32 = 1;
 const CHALLENGE: u32 = 2;
 const AUTHENTICATE: u32 = 3;
-/// `VERSION`, MS-NLMP §2.2.2.10: Windows 7, revision 15 of NTLM. Nobody decides anything by it.
+/// `VERSION`, MS-NLMP §2.2.2.10: Windows 7, NTLM revision 15. No implementation acts on it.
 const VERSION: [u8; 8] = [6, 1, 0, 0, 0, 0, 0, 15];
-/// Where the payload of a CHALLENGE begins.
-const CHALLENGE_HEAD_BYTES: usize = 56;
-/// Where the fields of an AUTHENTICATE end that every client sends.
-const AUTHENTICATE_HEAD_BYTES: usize = 64;
-/// Where its MIC is, after its version.
-const MIC_AT: usize = 72;
-/// Where its payload begins if it has a MIC.
-const MIC_END: usize = MIC_AT + 16;
+/// The offset of the payload in a CHALLENGE.
+const CHALLENGE_HEADER_BYTES: usize = 56;
+/// The end of the mandatory fields of an AUTHENTICATE.
+const AUTHENTICATE_HEADER_BYTES: usize = 64;
+/// The offset of the MIC in an AUTHENTICATE, after its version.
+const MIC_OFFSET: usize = 72;
+/// The offset of the payload in an AUTHENTICATE with a MIC.
+const MIC_END: usize = MIC_OFFSET + 16;
 const NAME_BYTES_MAX: usize = 2 * NAME_UNITS_MAX;
 
-/// `NEGOTIATE_MESSAGE`, MS-NLMP §2.2.1.1: as much as counts. Names in it are ignored, as the specification has it.
+/// `NEGOTIATE_MESSAGE`, MS-NLMP §2.2.1.1: its flags. The names in it are ignored, as specified.
 pub(crate) struct Negotiate {
     pub(crate) flags: Flags,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Negotiate {
 pub(crate) struct Challenge<'a> {
     pub(crate) flags: Flags,
     pub(crate) challenge: [u8; 8],
-    /// In UTF-16.
+    /// The target name in UTF-16.
     pub(crate) target: &'a [u8],
     pub(crate) target_info: &'a [u8],
 }
@@ -45,17 +45,17 @@ pub(crate) struct Authenticate<'a> {
     pub(crate) session_key: &'a [u8],
 }
 
-/// The fields before which the payload of an AUTHENTICATE has a MIC.
+/// The MIC of an AUTHENTICATE.
 pub(crate) struct Mic {
-    /// What is there.
+    /// The MIC as received.
     pub(crate) value: [u8; 16],
-    /// The message with zeros in its place.
+    /// The message with zeros in place of the MIC.
     pub(crate) zeroed: Vec<u8>,
 }
 
 impl Negotiate {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        check(bytes, NEGOTIATE, NEGOTIATE_BYTES_MAX)?;
+        check_header(bytes, NEGOTIATE, NEGOTIATE_BYTES_MAX)?;
         Ok(Self { flags: Flags(u32_at(bytes, 12)?) })
     }
 
@@ -71,30 +71,30 @@ impl Negotiate {
 
 impl<'a> Challenge<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
-        check(bytes, CHALLENGE, usize::MAX)?;
-        let target = payload(bytes, 12, CHALLENGE_HEAD_BYTES, NAME_BYTES_MAX)?;
+        check_header(bytes, CHALLENGE, usize::MAX)?;
+        let target = payload(bytes, 12, CHALLENGE_HEADER_BYTES, NAME_BYTES_MAX)?;
         let flags = Flags(u32_at(bytes, 20)?);
         let challenge = bytes.get(24..32).and_then(|bytes| bytes.try_into().ok()).ok_or(Malformed::NTLM)?;
-        let target_info = payload(bytes, 40, CHALLENGE_HEAD_BYTES, usize::MAX)?;
+        let target_info = payload(bytes, 40, CHALLENGE_HEADER_BYTES, usize::MAX)?;
         Ok(Self { flags, challenge, target, target_info })
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut message = Message::new(CHALLENGE, CHALLENGE_HEAD_BYTES);
+        let mut message = MessageBuilder::new(CHALLENGE, CHALLENGE_HEADER_BYTES);
         message.field(self.target);
-        message.head.extend(self.flags.0.to_le_bytes());
-        message.head.extend(self.challenge);
-        message.head.extend([0; 8]);
+        message.header.extend(self.flags.0.to_le_bytes());
+        message.header.extend(self.challenge);
+        message.header.extend([0; 8]);
         message.field(self.target_info);
-        message.head.extend(VERSION);
+        message.header.extend(VERSION);
         message.into_bytes()
     }
 }
 
 impl<'a> Authenticate<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
-        check(bytes, AUTHENTICATE, usize::MAX)?;
-        let field = |at, most| payload(bytes, at, AUTHENTICATE_HEAD_BYTES, most);
+        check_header(bytes, AUTHENTICATE, usize::MAX)?;
+        let field = |at, most| payload(bytes, at, AUTHENTICATE_HEADER_BYTES, most);
         Ok(Self {
             lm: field(12, usize::MAX)?,
             nt: field(20, usize::MAX)?,
@@ -106,64 +106,64 @@ impl<'a> Authenticate<'a> {
         })
     }
 
-    /// The message without a MIC yet: zeros are in its place.
+    /// Encodes the message with zeros in place of the MIC.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut message = Message::new(AUTHENTICATE, MIC_END);
+        let mut message = MessageBuilder::new(AUTHENTICATE, MIC_END);
         for field in [self.lm, self.nt, self.domain, self.user, self.workstation, self.session_key] {
             message.field(field);
         }
-        message.head.extend(self.flags.0.to_le_bytes());
-        message.head.extend(VERSION);
-        message.head.extend([0; 16]);
+        message.header.extend(self.flags.0.to_le_bytes());
+        message.header.extend(VERSION);
+        message.header.extend([0; 16]);
         message.into_bytes()
     }
 }
 
 impl Mic {
-    /// The MIC of an AUTHENTICATE. Refused if one of its fields lies there: then it has none.
-    pub(crate) fn of(bytes: &[u8]) -> Result<Self, Refusal> {
+    /// Refuses a message that has a field's payload in place of the MIC, since it has no MIC.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         for at in [12, 20, 28, 36, 44, 52] {
             payload(bytes, at, MIC_END, usize::MAX)?;
         }
         let mut zeroed = bytes.to_vec();
-        let place = zeroed.get_mut(MIC_AT..MIC_END).ok_or(Malformed::FIELD)?;
+        let place = zeroed.get_mut(MIC_OFFSET..MIC_END).ok_or(Malformed::FIELD)?;
         let value = (&*place).try_into().map_err(|_| Malformed::FIELD)?;
         place.fill(0);
         Ok(Self { value, zeroed })
     }
 
-    /// Puts a MIC into an AUTHENTICATE of [`Authenticate::to_bytes`].
-    pub(crate) fn put(bytes: &mut [u8], mic: [u8; 16]) {
-        bytes[MIC_AT..MIC_END].copy_from_slice(&mic);
+    /// Writes a MIC into the result of [`Authenticate::to_bytes`].
+    pub(crate) fn write_to(bytes: &mut [u8], mic: [u8; 16]) {
+        bytes[MIC_OFFSET..MIC_END].copy_from_slice(&mic);
     }
 }
 
-/// A message being written: its fixed part, and what the fields in it point at.
-struct Message {
-    head: Vec<u8>,
+/// A message under construction: its fixed part, and the payload that the fields point to.
+struct MessageBuilder {
+    header: Vec<u8>,
     head_bytes: usize,
     payload: Vec<u8>,
 }
 
-impl Message {
+impl MessageBuilder {
     fn new(kind: u32, head_bytes: usize) -> Self {
-        Self { head: head(kind), head_bytes, payload: Vec::new() }
+        Self { header: head(kind), head_bytes, payload: Vec::new() }
     }
 
-    /// Length, room and offset of `contents`, which are at most 64 KiB: everything here is far below.
+    /// Appends length, maximum length and offset of `contents`. All payloads here are far below 64 KiB.
     fn field(&mut self, contents: &[u8]) {
         let length = u16::try_from(contents.len()).unwrap_or(u16::MAX).to_le_bytes();
         let offset = u32::try_from(self.head_bytes + self.payload.len()).unwrap_or(u32::MAX);
-        self.head.extend(length);
-        self.head.extend(length);
-        self.head.extend(offset.to_le_bytes());
+        self.header.extend(length);
+        self.header.extend(length);
+        self.header.extend(offset.to_le_bytes());
         self.payload.extend_from_slice(contents);
     }
 
     fn into_bytes(mut self) -> Vec<u8> {
-        debug_assert_eq!(self.head.len(), self.head_bytes);
-        self.head.append(&mut self.payload);
-        self.head
+        debug_assert_eq!(self.header.len(), self.head_bytes);
+        self.header.append(&mut self.payload);
+        self.header
     }
 }
 
@@ -171,11 +171,11 @@ fn head(kind: u32) -> Vec<u8> {
     [&SIGNATURE[..], &kind.to_le_bytes()].concat()
 }
 
-fn check(bytes: &[u8], kind: u32, bytes_max: usize) -> Result<(), Refusal> {
+fn check_header(bytes: &[u8], kind: u32, bytes_max: usize) -> Result<(), Refusal> {
     if !bytes.starts_with(SIGNATURE) || u32_at(bytes, 8)? != kind {
         return Err(Malformed::NTLM.into());
     }
-    if bytes.len() > bytes_max { Err(Refusal::TooMuch) } else { Ok(()) }
+    if bytes.len() > bytes_max { Err(Refusal::TooLarge) } else { Ok(()) }
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Result<u32, Refusal> {
@@ -183,7 +183,8 @@ fn u32_at(bytes: &[u8], at: usize) -> Result<u32, Refusal> {
     Ok(u32::from_le_bytes(*value))
 }
 
-/// What the field at `at` points at: not before `from`, not past the end, at most so long.
+/// The payload of the field at `at`: it starts at `from` or later, ends within the message, and has at most `bytes_max`
+/// bytes.
 fn payload(bytes: &[u8], at: usize, from: usize, bytes_max: usize) -> Result<&[u8], Refusal> {
     let length = bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or(Malformed::NTLM)?;
     let length = usize::from(u16::from_le_bytes(*length));
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_back() {
+    fn messages_round_trip() {
         let message = Challenge { flags: Flags(9), challenge: [7; 8], target: b"T\0", target_info: &[5; 40] };
         let bytes = message.to_bytes();
         let back = Challenge::parse(&bytes).unwrap();
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_off_is_refused() {
+    fn truncated_message_is_refused() {
         let whole = authenticate();
         for length in 0..whole.len() {
             assert!(Authenticate::parse(&whole[..length]).is_err(), "{length}");
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_lie_within_the_message_and_after_its_head() {
+    fn field_outside_the_payload_is_refused() {
         let whole = authenticate();
         let end = u32::try_from(whole.len()).unwrap();
         for at in [12, 20, 28, 36, 44, 52] {
@@ -250,15 +251,15 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[at..at + 2].copy_from_slice(&u16::MAX.to_le_bytes());
             assert!(Authenticate::parse(&bytes).is_err(), "{at}");
-            // Over the MIC: the fields are there, a MIC is not.
+            // In place of the MIC: valid fields, but no MIC.
             let mut bytes = whole.clone();
             bytes[at + 4..at + 8].copy_from_slice(&80_u32.to_le_bytes());
-            assert!(Mic::of(&bytes).is_err(), "{at}");
+            assert!(Mic::parse(&bytes).is_err(), "{at}");
         }
     }
 
     #[test]
-    fn an_empty_field_may_point_anywhere() {
+    fn empty_field_with_any_offset_is_accepted() {
         let mut bytes = authenticate();
         bytes[12..14].fill(0);
         bytes[16..20].fill(0xff);
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_negotiates_are_bounded() {
+    fn overlong_name_and_negotiate_are_refused() {
         let long = vec![0; NAME_BYTES_MAX + 2];
         let message = Authenticate {
             flags: Flags(0),
@@ -282,6 +283,6 @@ mod tests {
         negotiate.resize(NEGOTIATE_BYTES_MAX, 0);
         assert!(Negotiate::parse(&negotiate).is_ok());
         negotiate.push(0);
-        assert_eq!(Negotiate::parse(&negotiate).err(), Some(Refusal::TooMuch));
+        assert_eq!(Negotiate::parse(&negotiate).err(), Some(Refusal::TooLarge));
     }
 }

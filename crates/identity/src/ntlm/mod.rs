@@ -1,12 +1,12 @@
-//! NTLM with NTLMv2 (MS-NLMP): three messages, NEGOTIATE, CHALLENGE and AUTHENTICATE. Nothing older is taken.
+//! NTLMv2 (MS-NLMP): NEGOTIATE, CHALLENGE and AUTHENTICATE. Older versions are refused.
 
 pub(crate) mod acceptor;
-mod answer;
+mod av_pairs;
 mod flags;
 pub(crate) mod initiator;
 mod keys;
 mod message;
-mod pairs;
+mod response;
 #[cfg(test)]
 mod tests;
 
@@ -14,13 +14,13 @@ pub(crate) use keys::{Direction, Signature};
 
 use flags::Flags;
 
-/// What every message begins with.
+/// The first bytes of every message.
 pub(crate) const SIGNATURE: &[u8; 8] = b"NTLMSSP\0";
 
-/// What a client must want: anything less can be had only from those who want to break in.
-const REQUIRED: Flags = Flags::UNICODE.and(Flags::EXTENDED_SESSIONSECURITY).and(Flags::NEGOTIATE_128);
+/// The minimum that a client must offer. Every current client offers more; less is a downgrade attack.
+const REQUIRED: Flags = Flags::UNICODE.union(Flags::EXTENDED_SESSIONSECURITY).union(Flags::NEGOTIATE_128);
 
-/// The keys of an exchange that has ended well.
+/// The keys of a successful exchange.
 #[derive(Clone)]
 pub(crate) struct Keys {
     /// `ExportedSessionKey`, MS-NLMP §3.1.5.1.2.
@@ -29,13 +29,13 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// The signature over `message`, the first in its direction (MS-NLMP §3.4.4.2).
+    /// Signs `message` as the first in its direction (MS-NLMP §3.4.4.2).
     pub(crate) fn sign(&self, direction: Direction, message: &[u8]) -> Signature {
-        keys::sign(&self.exported, direction, self.flags.has(Flags::KEY_EXCH), message)
+        keys::sign(&self.exported, direction, self.flags.contains(Flags::KEY_EXCH), message)
     }
 
-    /// Whether `signature` is the one over `message`.
+    /// Verifies the signature of `message`.
     pub(crate) fn verify(&self, direction: Direction, message: &[u8], signature: &[u8]) -> bool {
-        keys::verify(&self.exported, direction, self.flags.has(Flags::KEY_EXCH), message, signature)
+        keys::verify(&self.exported, direction, self.flags.contains(Flags::KEY_EXCH), message, signature)
     }
 }

@@ -1,27 +1,27 @@
-//! What a client might try that has read the code: messages made by hand, without SPNEGO.
+//! Attacks with handmade messages, without SPNEGO, by an attacker that knows this code.
 
-use super::answer::temp;
+use super::av_pairs;
 use super::flags::Flags;
 use super::keys::{ResponseKey, mic, rc4k};
 use super::message::{Authenticate, Challenge, Mic, Negotiate};
-use super::pairs;
+use super::response::temp;
 use crate::names::utf16;
 use crate::tests::{NOW, accounts, authority, counting};
 use crate::*;
 use std::sync::Arc;
 
-const OFFER: Flags = Flags::OFFERED.and(Flags::TARGET_INFO);
+const OFFER: Flags = Flags::OFFERED.union(Flags::TARGET_INFO);
 
-/// A client that does what a test wants.
+/// A client that deviates from the protocol as a test needs.
 struct Forger {
     negotiate: Flags,
     authenticate: Flags,
     password: &'static str,
-    /// Its pairs, made of the server's.
+    /// Derives the client's pairs from the server's.
     pairs: fn(&[u8]) -> Vec<u8>,
-    /// The MIC that it gives, made of the right one.
+    /// Derives the MIC to send from the correct one.
     mic: fn([u8; 16]) -> [u8; 16],
-    /// What it does with its message before the MIC.
+    /// Changes the AUTHENTICATE before its MIC is computed.
     change: fn(&mut Authenticate<'_>),
 }
 
@@ -31,13 +31,13 @@ impl Forger {
             negotiate: OFFER,
             authenticate: OFFER,
             password: "secret",
-            pairs: |server| pairs::of_client(server, "cifs/files").unwrap(),
+            pairs: |server| av_pairs::for_response(server, "cifs/files").unwrap(),
             mic: |mic| mic,
             change: |_| {},
         }
     }
 
-    /// Like the kernel of Linux: no MIC, and nothing that says there is one.
+    /// Like the Linux kernel: no MIC, and no announcement of one.
     fn without_mic() -> Self {
         Self { pairs: <[u8]>::to_vec, mic: |_| [0; 16], ..Self::honest() }
     }
@@ -48,13 +48,13 @@ impl Forger {
         let negotiate = Negotiate { flags: self.negotiate }.to_bytes();
         match acceptor.step(&negotiate, NOW, &mut random) {
             Step::Continue(challenge) => {
-                acceptor.step(&self.answer(&negotiate, &challenge), NOW, &mut random)
+                acceptor.step(&self.response(&negotiate, &challenge), NOW, &mut random)
             }
             other => other,
         }
     }
 
-    fn answer(&self, negotiate: &[u8], challenge_bytes: &[u8]) -> Vec<u8> {
+    fn response(&self, negotiate: &[u8], challenge_bytes: &[u8]) -> Vec<u8> {
         let challenge = Challenge::parse(challenge_bytes).unwrap();
         let key = ResponseKey::new(&NtHash::of_password(self.password), "alice", &utf16("HOME"));
         let temp = temp(NOW, [9; 8], &(self.pairs)(challenge.target_info));
@@ -74,7 +74,7 @@ impl Forger {
         (self.change)(&mut message);
         let mut bytes = message.to_bytes();
         let mic = mic(&exported, [negotiate, challenge_bytes, &bytes]);
-        Mic::put(&mut bytes, (self.mic)(mic));
+        Mic::write_to(&mut bytes, (self.mic)(mic));
         bytes
     }
 
@@ -101,14 +101,14 @@ fn session_key(step: Step) -> SessionKey {
 }
 
 #[test]
-fn ntlm_without_spnego_is_answered_without() {
+fn bare_ntlm_gets_bare_ntlm_reply() {
     assert_eq!(session_key(Forger::honest().against(authority())).as_bytes(), [7; 16]);
 }
 
 #[test]
-fn a_proof_is_of_one_password_and_one_challenge() {
+fn proof_covers_password_and_challenge() {
     assert_eq!(Forger { password: "Secret", ..Forger::honest() }.refusal(), Refusal::WrongCredentials);
-    // What was right for one challenge is wrong for another.
+    // A response to one challenge is invalid for another.
     let forger = Forger::honest();
     let negotiate = Negotiate { flags: OFFER }.to_bytes();
     let mut random = counting();
@@ -120,15 +120,15 @@ fn a_proof_is_of_one_password_and_one_challenge() {
         (acceptor, challenge)
     };
     let ((mut first, challenge_first), (mut second, _)) = (challenge(), challenge());
-    let answer = forger.answer(&negotiate, &challenge_first);
-    let replayed = second.step(&answer, NOW, &mut counting());
+    let response = forger.response(&negotiate, &challenge_first);
+    let replayed = second.step(&response, NOW, &mut counting());
     assert_eq!(replayed, Step::Refused(Refusal::WrongCredentials));
-    assert!(matches!(first.step(&answer, NOW, &mut counting()), Step::Done(_)));
-    assert_eq!(first.step(&answer, NOW, &mut counting()), Step::Refused(Refusal::Finished));
+    assert!(matches!(first.step(&response, NOW, &mut counting()), Step::Done(_)));
+    assert_eq!(first.step(&response, NOW, &mut counting()), Step::Refused(Refusal::Finished));
 }
 
 #[test]
-fn a_mic_that_is_announced_must_be_right() {
+fn announced_mic_must_match() {
     for policy in [MicPolicy::Announced, MicPolicy::Always] {
         let against = |forger: Forger| forger.against(Authority { mic: policy, ..authority() });
         let zeros = Forger { mic: |_| [0; 16], ..Forger::honest() };
@@ -136,30 +136,30 @@ fn a_mic_that_is_announced_must_be_right() {
         let one_bit = Forger { mic: |mic| mic.map(|byte| byte ^ 1), ..Forger::honest() };
         assert_eq!(against(one_bit), Step::Refused(Refusal::Tampered));
     }
-    // Cut off before the MIC, with the payload in its place: `MsvAvFlags` still says that there is one.
+    // The MIC is cut out and the payload moves into its place, while `MsvAvFlags` still announces a MIC.
     let negotiate = Negotiate { flags: OFFER }.to_bytes();
     let mut acceptor = Acceptor::new(Arc::new(announced()));
     let Step::Continue(challenge) = acceptor.step(&negotiate, NOW, &mut counting()) else {
         panic!("no challenge")
     };
-    let mut answer = Forger::honest().answer(&negotiate, &challenge);
-    answer.drain(72..88);
+    let mut response = Forger::honest().response(&negotiate, &challenge);
+    response.drain(72..88);
     for at in [12, 20, 28, 36, 44, 52] {
-        let offset = u32::from_le_bytes(answer[at + 4..at + 8].try_into().unwrap()) - 16;
-        answer[at + 4..at + 8].copy_from_slice(&offset.to_le_bytes());
+        let offset = u32::from_le_bytes(response[at + 4..at + 8].try_into().unwrap()) - 16;
+        response[at + 4..at + 8].copy_from_slice(&offset.to_le_bytes());
     }
-    assert!(matches!(acceptor.step(&answer, NOW, &mut counting()), Step::Refused(Refusal::Malformed(_))));
+    assert!(matches!(acceptor.step(&response, NOW, &mut counting()), Step::Refused(Refusal::Malformed(_))));
 }
 
 #[test]
-fn a_client_without_a_mic_is_let_in_only_if_that_is_allowed() {
+fn client_without_mic_needs_announced_policy() {
     assert_eq!(Forger::without_mic().refusal(), Refusal::NoMic);
     session_key(Forger::without_mic().against(announced()));
 }
 
-/// Clients give a MIC if the server tells them the time. Who takes that out of the CHALLENGE is found out.
+/// Clients send a MIC if the CHALLENGE has a time. Removing the time is detected.
 #[test]
-fn who_takes_the_reason_for_a_mic_away_is_found_out() {
+fn removed_or_changed_time_is_detected() {
     fn without_time(server: &[u8]) -> Vec<u8> {
         let at = server.windows(4).position(|head| head == [7, 0, 8, 0]).unwrap();
         [&server[..at], &server[at + 12..]].concat()
@@ -178,52 +178,52 @@ fn who_takes_the_reason_for_a_mic_away_is_found_out() {
 }
 
 #[test]
-fn who_takes_the_announcement_of_a_mic_away_breaks_the_proof() {
-    // The client's own bytes, but for `MsvAvFlags`, which is made another pair of the same length.
+fn removed_mic_announcement_breaks_the_proof() {
+    // The client's own bytes, with `MsvAvFlags` replaced by another pair of the same length.
     let negotiate = Negotiate { flags: OFFER }.to_bytes();
     let mut acceptor = Acceptor::new(Arc::new(announced()));
     let Step::Continue(challenge) = acceptor.step(&negotiate, NOW, &mut counting()) else {
         panic!("no challenge")
     };
-    let mut answer = Forger::honest().answer(&negotiate, &challenge);
+    let mut response = Forger::honest().response(&negotiate, &challenge);
     let flags = [6, 0, 4, 0, 2, 0, 0, 0];
-    let at = answer.windows(8).position(|window| window == flags).unwrap();
-    answer[at] = 0x0a;
-    assert_eq!(acceptor.step(&answer, NOW, &mut counting()), Step::Refused(Refusal::WrongCredentials));
+    let at = response.windows(8).position(|window| window == flags).unwrap();
+    response[at] = 0x0a;
+    assert_eq!(acceptor.step(&response, NOW, &mut counting()), Step::Refused(Refusal::WrongCredentials));
 }
 
 #[test]
-fn a_mic_is_over_the_messages_that_were_sent() {
-    // Somebody between has changed the NEGOTIATE: the client's MIC is over its own.
+fn mic_detects_changed_negotiate_and_authenticate() {
+    // An attacker has changed the NEGOTIATE: the client's MIC covers the original.
     let sent = Negotiate { flags: OFFER }.to_bytes();
     let arrived = Negotiate { flags: Flags(OFFER.0 & !Flags::SIGN.0) }.to_bytes();
     let mut acceptor = Acceptor::new(Arc::new(authority()));
     let Step::Continue(challenge) = acceptor.step(&arrived, NOW, &mut counting()) else {
         panic!("no challenge")
     };
-    let answer = Forger::honest().answer(&sent, &challenge);
-    assert_eq!(acceptor.step(&answer, NOW, &mut counting()), Step::Refused(Refusal::Tampered));
-    // And the same of its AUTHENTICATE.
+    let response = Forger::honest().response(&sent, &challenge);
+    assert_eq!(acceptor.step(&response, NOW, &mut counting()), Step::Refused(Refusal::Tampered));
+    // The same attack on the AUTHENTICATE.
     let workstation = Forger { change: |message| message.workstation = b"W\0", ..Forger::honest() };
     session_key(workstation.against(authority()));
     let mut acceptor = Acceptor::new(Arc::new(authority()));
     let Step::Continue(challenge) = acceptor.step(&sent, NOW, &mut counting()) else {
         panic!("no challenge")
     };
-    let mut answer = workstation.answer(&sent, &challenge);
-    let at = answer.windows(2).rposition(|window| window == b"W\0").unwrap();
-    answer[at] = b'V';
-    assert_eq!(acceptor.step(&answer, NOW, &mut counting()), Step::Refused(Refusal::Tampered));
+    let mut response = workstation.response(&sent, &challenge);
+    let at = response.windows(2).rposition(|window| window == b"W\0").unwrap();
+    response[at] = b'V';
+    assert_eq!(acceptor.step(&response, NOW, &mut counting()), Step::Refused(Refusal::Tampered));
 }
 
 #[test]
-fn less_than_ntlmv2_with_its_protections_is_refused() {
+fn flags_or_responses_below_ntlmv2_are_refused() {
     for flag in [Flags::UNICODE, Flags::EXTENDED_SESSIONSECURITY, Flags::NEGOTIATE_128] {
         let without = Flags(OFFER.0 & !flag.0);
         let offered = Forger { negotiate: without, ..Forger::honest() };
         assert!(matches!(offered.refusal(), Refusal::Weak(_)), "{flag:?}");
-        let taken_back = Forger { authenticate: without, ..Forger::honest() };
-        assert!(matches!(taken_back.refusal(), Refusal::Weak(_)), "{flag:?}");
+        let dropped = Forger { authenticate: without, ..Forger::honest() };
+        assert!(matches!(dropped.refusal(), Refusal::Weak(_)), "{flag:?}");
     }
     let ntlmv1 = Forger { change: |message| message.nt = &[1; 24], ..Forger::honest() };
     assert!(matches!(ntlmv1.refusal(), Refusal::Weak(_)));
@@ -238,11 +238,11 @@ fn less_than_ntlmv2_with_its_protections_is_refused() {
 }
 
 #[test]
-fn without_a_key_exchange_the_key_is_that_of_the_answer() {
+fn session_key_without_key_exchange_is_base_key() {
     let flags = Flags(OFFER.0 & !Flags::KEY_EXCH.0);
     let forger = Forger { negotiate: flags, authenticate: flags, ..Forger::without_mic() };
     assert_ne!(session_key(forger.against(announced())).as_bytes(), [7; 16]);
-    // A key that was not negotiated is none.
+    // A key that was not negotiated is ignored.
     let forger = Forger { negotiate: flags, ..Forger::without_mic() };
     assert_ne!(session_key(forger.against(announced())).as_bytes(), [7; 16]);
     let short = Forger { change: |message| message.session_key = &[1; 15], ..Forger::honest() };
@@ -250,7 +250,7 @@ fn without_a_key_exchange_the_key_is_that_of_the_answer() {
 }
 
 #[test]
-fn null_sessions_are_an_outcome_of_their_own() {
+fn null_session_is_anonymous_only_if_allowed() {
     let nobody = Forger {
         change: |message| {
             (message.nt, message.user, message.domain) = (&[], &[], &[]);
@@ -262,7 +262,7 @@ fn null_sessions_are_an_outcome_of_their_own() {
     let allowed = || Authority { null_sessions: true, ..authority() };
     let Step::Done(accepted) = nobody.against(allowed()) else { panic!("refused") };
     assert_eq!(accepted.account, Account::Anonymous);
-    // Samba's clients take back what such a session has no use for; those who have a name may not.
+    // Samba's anonymous clients drop session security. A client with a user name may not.
     let plain = Forger {
         change: |message| {
             (message.nt, message.user, message.domain) = (&[], &[], &[]);
@@ -274,11 +274,11 @@ fn null_sessions_are_an_outcome_of_their_own() {
     assert!(
         matches!(plain.against(allowed()), Step::Done(accepted) if accepted.account == Account::Anonymous)
     );
-    // An answer without a name, or a name without an answer, is none.
+    // A response without a name, or a name without a response, is not a null session.
     let no_name = Forger { change: |message| message.user = &[], ..Forger::honest() };
     assert_eq!(no_name.against(allowed()), Step::Refused(Refusal::WrongCredentials));
-    let no_answer = Forger { change: |message| message.nt = &[], ..Forger::honest() };
-    assert!(matches!(no_answer.against(allowed()), Step::Refused(Refusal::Malformed(_))));
+    let no_response = Forger { change: |message| message.nt = &[], ..Forger::honest() };
+    assert!(matches!(no_response.against(allowed()), Step::Refused(Refusal::Malformed(_))));
     let with_lm = Forger {
         change: |message| {
             (message.nt, message.user) = (&[], &[]);
@@ -290,19 +290,20 @@ fn null_sessions_are_an_outcome_of_their_own() {
 }
 
 #[test]
-fn a_client_of_another_service_is_refused() {
-    let http = Forger { pairs: |server| pairs::of_client(server, "HTTP/files").unwrap(), ..Forger::honest() };
-    assert_eq!(http.refusal(), Refusal::OtherTarget("HTTP/files".to_owned()));
-    let none = Forger { pairs: |server| pairs::of_client(server, "").unwrap(), ..Forger::honest() };
+fn other_service_target_is_refused() {
+    let http =
+        Forger { pairs: |server| av_pairs::for_response(server, "HTTP/files").unwrap(), ..Forger::honest() };
+    assert_eq!(http.refusal(), Refusal::WrongTarget("HTTP/files".to_owned()));
+    let none = Forger { pairs: |server| av_pairs::for_response(server, "").unwrap(), ..Forger::honest() };
     session_key(none.against(authority()));
-    let spelled =
-        Forger { pairs: |server| pairs::of_client(server, "CIFS/FILES").unwrap(), ..Forger::honest() };
-    session_key(spelled.against(authority()));
+    let upper_case =
+        Forger { pairs: |server| av_pairs::for_response(server, "CIFS/FILES").unwrap(), ..Forger::honest() };
+    session_key(upper_case.against(authority()));
 }
 
 #[test]
-fn the_name_that_is_proven_is_the_name_that_is_told() {
-    // Bob's name in alice's message: the proof is of the name, too.
+fn proof_covers_user_and_domain() {
+    // Bob's name in alice's message: the proof covers the name, too.
     let bob = Forger { change: |message| message.user = b"b\0o\0b\0", ..Forger::honest() };
     assert_eq!(bob.refusal(), Refusal::WrongCredentials);
     let elsewhere = Forger { change: |message| message.domain = b"O\0", ..Forger::honest() };

@@ -28,10 +28,11 @@ impl Shares {
         let (uid, gid) = alice();
         let nt_hash = Some(NtHash::of_password(PASSWORD));
         let users = vec![User { name: "alice".parse().unwrap(), uid, gid, nt_hash }];
-        let accounts = Accounts::none(Sid::machine([1, 2, 3]), "FILES").with(users, vec![], vec![], None);
+        let accounts =
+            Accounts::empty(Sid::machine([1, 2, 3]), "FILES").with_entries(users, vec![], vec![], None);
         let service = Service::new(
             Arc::new(Arc::new(Namespace::new(exports)).into()),
-            ServerNames::of_host("files.example.org"),
+            ServerNames::for_host("files.example.org"),
             SharedAccounts::new(accounts.unwrap()),
             Box::new(random),
         );

@@ -1,4 +1,4 @@
-//! What a file says of itself, and what of it can be set, MS-FSCC §2.4.
+//! Information classes of files, MS-FSCC §2.4.
 
 use crate::error::ReparseTag;
 use crate::sets::bit_set;
@@ -72,12 +72,12 @@ pub struct ModeInformation {
 /// `FileAlignmentInformation`, MS-FSCC §2.4.3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 pub struct AlignmentInformation {
-    /// One less than the alignment; 0: none.
+    /// The alignment minus one; 0: none.
     pub alignment_requirement: u32,
 }
 
-/// A name alone: `FileNameInformation` (MS-FSCC §2.1.7), `FileNormalizedNameInformation` (§2.4.30),
-/// `FileAlternateNameInformation` (§2.4.5).
+/// `FileNameInformation` (MS-FSCC §2.1.7), `FileNormalizedNameInformation` (§2.4.30), `FileAlternateNameInformation`
+/// (§2.4.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 pub struct NameInformation<'a> {
     #[wire(length = u32)]
@@ -130,12 +130,12 @@ pub struct CompressionInformation {
     pub cluster_shift: u8,
 }
 
-/// An entry of `FileStreamInformation`, MS-FSCC §2.4.44, without the offset of the next one.
+/// An entry of `FileStreamInformation`, MS-FSCC §2.4.44, without `NextEntryOffset`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamInformation<'a> {
     pub stream_size: u64,
     pub stream_allocation_size: u64,
-    /// With its colons: `::$DATA` is the data of a file.
+    /// The name with its colons: `::$DATA` is the data of a file.
     pub stream_name: Utf16<'a>,
 }
 
@@ -149,7 +149,7 @@ impl Encode for StreamInformation<'_> {
 }
 
 /// `FileEndOfFileInformation` (MS-FSCC §2.4.14), `FileAllocationInformation` (§2.4.4) and
-/// `FileValidDataLengthInformation` (§2.4.46): signed on the wire, and never negative.
+/// `FileValidDataLengthInformation` (§2.4.46). Signed on the wire, but never negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 pub struct SizeInformation {
     pub size: i64,
@@ -185,8 +185,8 @@ pub struct DispositionInformationEx {
     pub flags: DispositionFlags,
 }
 
-/// `FileRenameInformation` (MS-FSCC §2.4.42.2) and `FileLinkInformation` (§2.4.24.2), as SMB2 has them. The name is a path from
-/// the root of the share.
+/// `FileRenameInformation` (MS-FSCC §2.4.42.2) and `FileLinkInformation` (§2.4.24.2) in SMB2's layout. The name is a
+/// path from the root of the share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 pub struct RenameInformation<'a> {
     pub replace_if_exists: bool,
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_classes_are_as_long_as_the_specification_says() {
+    fn fixed_classes_have_specified_length() {
         assert_eq!(size(&BasicInformation::default()), 40);
         assert_eq!(size(&StandardInformation::default()), 24);
         assert_eq!(size(&NetworkOpenInformation::default()), 56);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_name_stands_behind_its_length() {
+    fn rename_name_follows_its_length() {
         let name = [0x61, 0, 0x62, 0];
         let file_name = Utf16::new(&name).unwrap();
         let rename = RenameInformation { replace_if_exists: true, root_directory: 0, file_name };
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_says_how_long_its_name_is() {
+    fn stream_information_includes_name_length() {
         let name: Vec<u8> = "::$DATA".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let stream_name = Utf16::new(&name).unwrap();
         let bytes =

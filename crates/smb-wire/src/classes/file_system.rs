@@ -1,4 +1,4 @@
-//! What a file system says of itself, MS-FSCC §2.5.
+//! Information classes of file systems, MS-FSCC §2.5.
 
 use crate::sets::{bit_set, open_set};
 use crate::{FileTime, Guid, Utf16, Wire};
@@ -77,7 +77,7 @@ bit_set! {
     }
 }
 
-/// `FileFsControlInformation`, MS-FSCC §2.5.2. Signed on the wire; -1 is no limit.
+/// `FileFsControlInformation`, MS-FSCC §2.5.2. Signed on the wire; -1 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 #[wire(end = 4)]
 pub struct ControlInformation {
@@ -86,7 +86,7 @@ pub struct ControlInformation {
     pub free_space_stop_filtering: i64,
     pub default_quota_threshold: i64,
     pub default_quota_limit: i64,
-    /// `FileSystemControlFlags`: 0, nothing is tracked.
+    /// `FileSystemControlFlags`; 0: quotas are not tracked.
     pub file_system_control_flags: u32,
 }
 
@@ -131,7 +131,7 @@ mod tests {
     use crate::Encode;
 
     #[test]
-    fn fixed_classes_are_as_long_as_the_specification_says() {
+    fn fixed_classes_have_specified_length() {
         assert_eq!(SizeInformation::default().to_bytes().len(), 24);
         assert_eq!(FullSizeInformation::default().to_bytes().len(), 32);
         assert_eq!(DeviceInformation::default().to_bytes().len(), 8);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_stands_behind_everything_else() {
+    fn volume_label_is_last() {
         let label = [0x61, 0];
         let volume_label = Utf16::new(&label).unwrap();
         let bytes =

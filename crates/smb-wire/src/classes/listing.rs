@@ -1,6 +1,6 @@
-//! Entries of a listing, MS-FSCC §2.4: chains in which each entry says where the next one begins.
+//! Entries of a directory listing, MS-FSCC §2.4, in a chain.
 
-use crate::apple::ListedAttributes;
+use crate::apple::ReadDirAttributes;
 use crate::chain::ChainWriter;
 use crate::dir::DirectoryClass;
 use crate::error::ReparseTag;
@@ -8,13 +8,12 @@ use crate::posix::PosixInformation;
 use crate::types::FileAttributes;
 use crate::{Encode, FileTime, Writer};
 
-/// Each entry begins at a multiple of this.
+/// The alignment of each entry.
 const ALIGNMENT: usize = 8;
-/// Bytes of `ShortName`, its length and what is reserved; there are no short names.
-const SHORT_NAME: usize = 26;
+/// Bytes of `ShortName`, its length and reserved bytes, all zero: there are no short names.
+const SHORT_NAME_BYTES: usize = 26;
 
-/// What all classes together say of an entry; each has a part of it. Without an offset of the next entry, and with a `FileIndex`
-/// of 0.
+/// The union of the fields of all classes; each class encodes a subset. Without `NextEntryOffset`; `FileIndex` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryEntry<'a> {
     pub creation_time: FileTime,
@@ -27,14 +26,14 @@ pub struct DirectoryEntry<'a> {
     pub ea_size: u32,
     pub reparse_tag: ReparseTag,
     pub file_id: u64,
-    /// What clients of Apple's are told besides, in [`DirectoryClass::ID_BOTH_DIRECTORY`] alone.
-    pub apple: Option<ListedAttributes>,
-    /// In UTF-16.
+    /// Apple's attributes, encoded in [`DirectoryClass::ID_BOTH_DIRECTORY`] alone.
+    pub apple: Option<ReadDirAttributes>,
+    /// The name in UTF-16.
     pub file_name: &'a [u16],
 }
 
-/// Whether a class of listings has entries of this kind. Those of the POSIX extensions are others ([`ListingWriter::push_posix`]).
-pub fn is_known(class: DirectoryClass) -> bool {
+/// Whether entries of this class can be encoded. [`ListingWriter::push_posix`] encodes the POSIX class.
+pub fn is_supported(class: DirectoryClass) -> bool {
     matches!(
         class,
         DirectoryClass::DIRECTORY
@@ -48,7 +47,7 @@ pub fn is_known(class: DirectoryClass) -> bool {
 }
 
 impl DirectoryEntry<'_> {
-    /// Appends the entry behind the offset of the next one.
+    /// Appends the entry behind its `NextEntryOffset`.
     fn encode(&self, class: DirectoryClass, w: &mut Writer<'_>) {
         w.zeros(4);
         if class != DirectoryClass::NAMES {
@@ -59,14 +58,14 @@ impl DirectoryEntry<'_> {
             self.file_attributes.encode(w);
         }
         w.length::<u32>(2 * self.file_name.len());
-        // A file with a reparse tag says that in place of the size of its extended attributes (MS-FSCC §2.4.17).
+        // The reparse tag takes the place of the EA size (MS-FSCC §2.4.17).
         let is_reparse = self.file_attributes.contains(FileAttributes::REPARSE_POINT);
         let ea_size = if is_reparse { self.reparse_tag.0 } else { self.ea_size };
         match class {
             DirectoryClass::FULL_DIRECTORY => ea_size.encode(w),
             DirectoryClass::BOTH_DIRECTORY => {
                 ea_size.encode(w);
-                w.zeros(SHORT_NAME);
+                w.zeros(SHORT_NAME_BYTES);
             }
             DirectoryClass::ID_BOTH_DIRECTORY => {
                 match self.apple {
@@ -76,7 +75,7 @@ impl DirectoryEntry<'_> {
                     }
                     None => {
                         ea_size.encode(w);
-                        w.zeros(SHORT_NAME + 2);
+                        w.zeros(SHORT_NAME_BYTES + 2);
                     }
                 }
                 self.file_id.encode(w);
@@ -98,7 +97,6 @@ impl DirectoryEntry<'_> {
     }
 }
 
-/// Writes entries into a bounded buffer.
 #[derive(Debug)]
 pub struct ListingWriter {
     class: DirectoryClass,
@@ -106,17 +104,17 @@ pub struct ListingWriter {
 }
 
 impl ListingWriter {
-    /// Entries of `class` from where `w` is, at most `bytes_max` bytes of them.
+    /// Begins at the position of `w` and writes at most `bytes_max` bytes.
     pub fn new(class: DirectoryClass, w: &Writer<'_>, bytes_max: usize) -> Self {
         Self { class, chain: ChainWriter::new(ALIGNMENT, w, bytes_max) }
     }
 
-    /// Appends an entry. `false`: it does not fit, and nothing has changed.
+    /// Appends an entry. Returns `false` without a change if it does not fit.
     pub fn push(&mut self, entry: &DirectoryEntry<'_>, w: &mut Writer<'_>) -> bool {
         self.chain.push(w, |w| entry.encode(self.class, w))
     }
 
-    /// The same of the POSIX extensions to SMB3, with a name in UTF-16.
+    /// Appends an entry of the POSIX extensions; `name` is UTF-16.
     pub fn push_posix(
         &mut self,
         information: &PosixInformation,
@@ -131,7 +129,6 @@ impl ListingWriter {
         })
     }
 
-    /// Whether there is no entry yet.
     pub fn is_empty(&self) -> bool {
         self.chain.is_empty()
     }
@@ -144,7 +141,7 @@ mod tests {
     use crate::types::AccessMask;
 
     fn listing(class: DirectoryClass, names: &[&[u16]], bytes_max: usize) -> (Vec<u8>, Vec<bool>) {
-        // The buffer does not begin at a multiple of anything.
+        // The buffer begins at an unaligned offset.
         let mut out = vec![0xee; 3];
         let mut w = Writer::new(&mut out);
         w.zeros(2);
@@ -156,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_is_where_each_class_has_it() {
+    fn name_offset_matches_class() {
         for (class, fixed) in [
             (DirectoryClass::DIRECTORY, 64),
             (DirectoryClass::FULL_DIRECTORY, 68),
@@ -169,14 +166,14 @@ mod tests {
             let (bytes, _) = listing(class, &[&[0x61, 0x62]], 200);
             assert_eq!(bytes.len(), fixed + 4, "{class:?}");
             assert_eq!(bytes[fixed..], [0x61, 0, 0x62, 0], "{class:?}");
-            assert!(is_known(class));
+            assert!(is_supported(class));
         }
-        assert!(!is_known(DirectoryClass(0x99)));
+        assert!(!is_supported(DirectoryClass(0x99)));
     }
 
     #[test]
-    fn clients_of_apples_are_told_more_in_the_same_room() {
-        let apple = ListedAttributes {
+    fn apple_attributes_fit_in_place_of_short_name() {
+        let apple = ReadDirAttributes {
             max_access: AccessMask(0x1f),
             resource_fork_bytes: 0x0102_0304_0506_0708,
             finder_info: FinderInfo([b'F'; 16]),
@@ -208,16 +205,16 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_chained_and_the_last_ends_the_chain() {
+    fn listing_entries_are_chained() {
         let (bytes, fits) = listing(DirectoryClass::NAMES, &[&[0x61], &[0x62], &[0x63]], 46);
         assert_eq!(fits, [true, true, true]);
         assert_eq!(bytes.len(), 46);
         assert_eq!((bytes[0], bytes[16], bytes[32]), (16, 16, 0));
-        assert_eq!(bytes[14..16], [0, 0], "what lies between is filled up");
+        assert_eq!(bytes[14..16], [0, 0], "padding is zero");
     }
 
     #[test]
-    fn what_does_not_fit_leaves_no_trace() {
+    fn oversized_entry_is_not_written() {
         let (bytes, fits) = listing(DirectoryClass::NAMES, &[&[0x61], &[0x62]], 29);
         assert_eq!(fits, [true, false]);
         assert_eq!((bytes.len(), bytes[0]), (14, 0));

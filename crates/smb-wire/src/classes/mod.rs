@@ -1,4 +1,4 @@
-//! Information classes of MS-FSCC: what QUERY_INFO, SET_INFO and QUERY_DIRECTORY carry.
+//! Information classes of MS-FSCC: the data of QUERY_INFO, SET_INFO and QUERY_DIRECTORY.
 
 pub mod file;
 pub mod file_system;
@@ -7,7 +7,7 @@ pub mod listing;
 use crate::sets::open_set;
 
 open_set! {
-    /// `FileInformationClass`, MS-FSCC §2.4; `POSIX` is of the POSIX extensions to SMB3. Those of a listing are
+    /// `FileInformationClass`, MS-FSCC §2.4; `POSIX` belongs to the POSIX extensions to SMB3. Listings use
     /// [`DirectoryClass`](crate::dir::DirectoryClass).
     pub struct FileClass: u8 {
         BASIC = 4,
@@ -40,7 +40,7 @@ open_set! {
         POSIX = 100,
     }
 
-    /// `FsInformationClass`, MS-FSCC §2.5; `POSIX` is of the POSIX extensions to SMB3.
+    /// `FsInformationClass`, MS-FSCC §2.5; `POSIX` belongs to the POSIX extensions to SMB3.
     pub struct FileSystemClass: u8 {
         VOLUME = 1,
         LABEL = 2,

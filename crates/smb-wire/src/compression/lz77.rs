@@ -1,69 +1,69 @@
-//! Plain LZ77, MS-XCA §2.3 and §2.4: literals and matches, 32 flags in front of as many of them.
+//! Plain LZ77, MS-XCA §2.3 and §2.4: literals and matches, in groups of 32 behind a word of flags.
 
 use crate::{Malformed, Reader};
 
-/// How far back a match may lie.
+/// The maximum distance of a match.
 const DISTANCE_MAX: usize = 1 << 13;
 /// The shortest match of the format.
 const MATCH_MIN: usize = 3;
-/// The shortest match that is looked for: shorter ones save a byte at most.
-const FOUND_MIN: usize = 4;
-/// Places that are remembered, by the hash of the four bytes there.
-const SLOT_BITS: u32 = 13;
-/// After 2⁵ places at which no match begins, some are passed over; more of them as that goes on.
-const PATIENCE_BITS: u32 = 5;
-/// The most that are.
-const SKIPPED_MAX: usize = 15;
+/// The shortest match that the encoder uses: shorter ones save at most a byte.
+const SEARCH_MIN: usize = 4;
+/// The size of the table of positions, indexed by a hash of four bytes.
+const HASH_BITS: u32 = 13;
+/// After 2⁵ positions without a match the encoder starts to skip positions, and skips more the longer that lasts.
+const SKIP_SHIFT: u32 = 5;
+/// The maximum number of skipped positions.
+const SKIP_MAX: usize = 15;
 /// Flags of one word.
 const FLAGS: u32 = 32;
-/// The length in the three bits of a match that says that more of it follows.
-const LENGTH_MORE: usize = 7;
-/// The same in half a byte, and in a byte.
-const HALF_MORE: usize = 15;
-/// See [`HALF_MORE`].
-const BYTE_MORE: usize = 255;
+/// The value of the three length bits that announces a longer length.
+const LENGTH_ESCAPE: usize = 7;
+/// The escape value of a nibble.
+const NIBBLE_ESCAPE: usize = 15;
+/// The escape value of a byte.
+const BYTE_ESCAPE: usize = 255;
 
-/// Appends `input` in compressed form to `out`. `false` if that takes `room` bytes or more; what was appended then is no
-/// compressed form of anything.
+/// Appends compressed `input` to `out`. Returns `false` if it takes `room` bytes or more; the appended bytes are then
+/// invalid.
 pub fn compress(input: &[u8], out: &mut Vec<u8>, room: usize) -> bool {
     let end = out.len() + room;
     let mut encoder = Encoder::new(out);
-    let mut places = [0_u16; 1 << SLOT_BITS];
+    let mut table = [0_u16; 1 << HASH_BITS];
     let (mut at, mut written, mut misses) = (0, 0, 0_usize);
-    while let Some(word) = four(input, at) {
-        // A place is remembered by its last 16 bits, which is enough: matches lie nearer.
-        let place = &mut places[slot(word)];
-        let distance = usize::from(low(at).wrapping_sub(*place));
-        *place = low(at);
+    while let Some(word) = read_word(input, at) {
+        // The table has only the low 16 bits of a position, which suffices for matches within 8 KiB.
+        let entry = &mut table[hash(word)];
+        let distance = usize::from(low_u16(at).wrapping_sub(*entry));
+        *entry = low_u16(at);
         let is_near = (1..=DISTANCE_MAX.min(at)).contains(&distance);
-        if !is_near || four(input, at - distance) != Some(word) {
+        if !is_near || read_word(input, at - distance) != Some(word) {
             misses += 1;
-            at += 1 + (misses >> PATIENCE_BITS).min(SKIPPED_MAX);
+            at += 1 + (misses >> SKIP_SHIFT).min(SKIP_MAX);
             continue;
         }
-        let length = FOUND_MIN + common(&input[at - distance + FOUND_MIN..], &input[at + FOUND_MIN..]);
-        encoder.literals(&input[written..at]);
-        encoder.repeat(length, distance);
+        let length = SEARCH_MIN
+            + common_prefix_length(&input[at - distance + SEARCH_MIN..], &input[at + SEARCH_MIN..]);
+        encoder.write_literals(&input[written..at]);
+        encoder.write_match(length, distance);
         if encoder.out.len() >= end {
             return false;
         }
         at += length;
         (written, misses) = (at, 0);
-        if let Some(word) = four(input, at - 2) {
-            places[slot(word)] = low(at - 2);
+        if let Some(word) = read_word(input, at - 2) {
+            table[hash(word)] = low_u16(at - 2);
         }
     }
-    encoder.literals(&input[written..]);
+    encoder.write_literals(&input[written..]);
     encoder.finish();
     out.len() < end
 }
 
-/// Appends what `input` is the compressed form of, which are `size` bytes, to `out`. Whatever `input` is, never more than that are
-/// appended.
+/// Decompresses `input` to exactly `size` bytes and appends them to `out`. Never appends more.
 pub fn decompress(input: &[u8], out: &mut Vec<u8>, size: usize) -> Result<(), Malformed> {
     let (base, end) = (out.len(), out.len() + size);
     let mut r = Reader::new(input);
-    let mut half = None;
+    let mut nibble = None;
     while !(out.len() == end && r.rest().is_empty()) {
         // The next flag is the highest bit.
         let mut flags = u64::from(u32::from_le_bytes(r.array()?)) << FLAGS;
@@ -71,7 +71,7 @@ pub fn decompress(input: &[u8], out: &mut Vec<u8>, size: usize) -> Result<(), Ma
         while left > 0 {
             let room = end - out.len();
             if room == 0 {
-                // A flag with nothing behind it ends the input (MS-XCA §2.4.4).
+                // A flag without data ends the input (MS-XCA §2.4.4).
                 return if r.rest().is_empty() { Ok(()) } else { Err(LONG) };
             }
             let literals = (flags.leading_zeros() as usize).min(left).min(room);
@@ -79,14 +79,14 @@ pub fn decompress(input: &[u8], out: &mut Vec<u8>, size: usize) -> Result<(), Ma
             if literals > 0 {
                 out.extend_from_slice(r.bytes(literals)?);
             } else {
-                let (length, distance) = read_match(&mut r, &mut half)?;
+                let (length, distance) = read_match(&mut r, &mut nibble)?;
                 if distance > out.len() - base {
-                    return Err(Malformed("a match before the start of what is compressed"));
+                    return Err(Malformed("a match before the start of the data"));
                 }
                 if length > room {
                     return Err(LONG);
                 }
-                repeat(out, length, distance);
+                copy_back(out, length, distance);
             }
             (flags, left) = (flags << items, left - items);
         }
@@ -94,68 +94,67 @@ pub fn decompress(input: &[u8], out: &mut Vec<u8>, size: usize) -> Result<(), Ma
     Ok(())
 }
 
-const LONG: Malformed = Malformed("more was compressed than is said");
+const LONG: Malformed = Malformed("more compressed data than declared");
 
-/// What writes literals and matches with their flags.
 struct Encoder<'o> {
     out: &'o mut Vec<u8>,
-    /// The flags of the word that is not full, the last one lowest, and how many there are.
+    /// The flags of the current word, the last one lowest.
     flags: u64,
     count: u32,
-    /// Where that word goes.
-    flags_at: usize,
-    /// Where half a byte is left that the next long match uses.
-    half_at: Option<usize>,
+    /// The position of that word in `out`.
+    flags_offset: usize,
+    /// The position of the byte with a free upper nibble for the next long match.
+    nibble_offset: Option<usize>,
 }
 
 impl<'o> Encoder<'o> {
     fn new(out: &'o mut Vec<u8>) -> Self {
         let flags_at = out.len();
         out.extend_from_slice(&[0; 4]);
-        Self { out, flags: 0, count: 0, flags_at, half_at: None }
+        Self { out, flags: 0, count: 0, flags_offset: flags_at, nibble_offset: None }
     }
 
-    fn literals(&mut self, mut bytes: &[u8]) {
+    fn write_literals(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let room = (FLAGS - self.count) as usize;
             let (now, rest) = bytes.split_at(room.min(bytes.len()));
             self.out.extend_from_slice(now);
             (self.flags, bytes) = (self.flags << now.len(), rest);
-            // No more than there is room for.
-            self.counted(u32::try_from(now.len()).unwrap_or(FLAGS));
+            // At most the flags that still fit in the word.
+            self.add_flags(u32::try_from(now.len()).unwrap_or(FLAGS));
         }
     }
 
-    fn repeat(&mut self, length: usize, distance: usize) {
-        let (coded, place) = (length - MATCH_MIN, (distance - 1) << 3);
-        self.out.extend_from_slice(&low(place | coded.min(LENGTH_MORE)).to_le_bytes());
-        if let Some(more) = coded.checked_sub(LENGTH_MORE) {
-            self.half(more.min(HALF_MORE));
-            if let Some(more) = more.checked_sub(HALF_MORE) {
-                self.long(coded, more);
+    fn write_match(&mut self, length: usize, distance: usize) {
+        let (coded, distance_bits) = (length - MATCH_MIN, (distance - 1) << 3);
+        self.out.extend_from_slice(&low_u16(distance_bits | coded.min(LENGTH_ESCAPE)).to_le_bytes());
+        if let Some(more) = coded.checked_sub(LENGTH_ESCAPE) {
+            self.write_nibble(more.min(NIBBLE_ESCAPE));
+            if let Some(more) = more.checked_sub(NIBBLE_ESCAPE) {
+                self.write_long_length(coded, more);
             }
         }
         self.flags = self.flags << 1 | 1;
-        self.counted(1);
+        self.add_flags(1);
     }
 
-    /// The length in a half of a byte: that which is left, or the lower one of a new byte.
-    fn half(&mut self, value: usize) {
+    /// Writes a length into a nibble: the free upper one of an earlier byte, or the lower one of a new byte.
+    fn write_nibble(&mut self, value: usize) {
         let [value, ..] = value.to_le_bytes();
-        match self.half_at.take() {
+        match self.nibble_offset.take() {
             Some(at) => self.out[at] |= value << 4,
             None => {
-                self.half_at = Some(self.out.len());
+                self.nibble_offset = Some(self.out.len());
                 self.out.push(value);
             }
         }
     }
 
-    /// The length in a byte, or else as a whole in the next integer that it fits.
-    fn long(&mut self, coded: usize, more: usize) {
-        let [byte, ..] = more.min(BYTE_MORE).to_le_bytes();
+    /// Writes a length in a byte, or in full in the smallest integer that fits.
+    fn write_long_length(&mut self, coded: usize, more: usize) {
+        let [byte, ..] = more.min(BYTE_ESCAPE).to_le_bytes();
         self.out.push(byte);
-        if more < BYTE_MORE {
+        if more < BYTE_ESCAPE {
             return;
         }
         let [a, b, c, d, ..] = coded.to_le_bytes();
@@ -165,16 +164,16 @@ impl<'o> Encoder<'o> {
         }
     }
 
-    fn counted(&mut self, count: u32) {
+    fn add_flags(&mut self, count: u32) {
         self.count += count;
         if self.count == FLAGS {
             self.write_flags();
-            (self.flags, self.count, self.flags_at) = (0, 0, self.out.len());
+            (self.flags, self.count, self.flags_offset) = (0, 0, self.out.len());
             self.out.extend_from_slice(&[0; 4]);
         }
     }
 
-    /// Sets all flags that are left: the first of them ends the input.
+    /// Sets all remaining flags: the first of them ends the input.
     fn finish(mut self) {
         let left = FLAGS - self.count;
         self.flags = self.flags << left | ((1 << left) - 1);
@@ -183,49 +182,49 @@ impl<'o> Encoder<'o> {
 
     fn write_flags(&mut self) {
         let [a, b, c, d, ..] = self.flags.to_le_bytes();
-        self.out[self.flags_at..][..4].copy_from_slice(&[a, b, c, d]);
+        self.out[self.flags_offset..][..4].copy_from_slice(&[a, b, c, d]);
     }
 }
 
-/// The length and distance of a match. `half` is half a byte that is left of one before.
-fn read_match(r: &mut Reader<'_>, half: &mut Option<u8>) -> Result<(usize, usize), Malformed> {
+/// Reads the length and distance of a match. `nibble` is the unused half of an earlier length byte.
+fn read_match(r: &mut Reader<'_>, nibble: &mut Option<u8>) -> Result<(usize, usize), Malformed> {
     let coded = usize::from(u16::from_le_bytes(r.array()?));
-    let (distance, mut length) = ((coded >> 3) + 1, coded & LENGTH_MORE);
-    if length == LENGTH_MORE {
-        length += usize::from(match half.take() {
+    let (distance, mut length) = ((coded >> 3) + 1, coded & LENGTH_ESCAPE);
+    if length == LENGTH_ESCAPE {
+        length += usize::from(match nibble.take() {
             Some(upper) => upper,
             None => {
                 let [byte] = r.array()?;
-                *half = Some(byte >> 4);
+                *nibble = Some(byte >> 4);
                 byte & 0xf
             }
         });
-        if length == LENGTH_MORE + HALF_MORE {
-            length = read_long(r, length)?;
+        if length == LENGTH_ESCAPE + NIBBLE_ESCAPE {
+            length = read_long_length(r, length)?;
         }
     }
     Ok((length + MATCH_MIN, distance))
 }
 
-/// A length that is at least `least`.
-fn read_long(r: &mut Reader<'_>, least: usize) -> Result<usize, Malformed> {
+/// Reads a length of at least `least`.
+fn read_long_length(r: &mut Reader<'_>, least: usize) -> Result<usize, Malformed> {
     let [byte] = r.array()?;
-    if usize::from(byte) < BYTE_MORE {
+    if usize::from(byte) < BYTE_ESCAPE {
         return Ok(least + usize::from(byte));
     }
     let length = match u16::from_le_bytes(r.array()?) {
         0 => usize::try_from(u32::from_le_bytes(r.array()?)).unwrap_or(usize::MAX),
         short => usize::from(short),
     };
-    // With what is still to be added, it is no number that overflows.
+    // Excludes lengths that would overflow below.
     let is_one = (least..=usize::MAX - MATCH_MIN).contains(&length);
-    if is_one { Ok(length) } else { Err(Malformed("a match of a length that has a shorter form")) }
+    if is_one { Ok(length) } else { Err(Malformed("a match length with a shorter encoding")) }
 }
 
-/// Appends `length` bytes to `out`, each the one that lies `distance` before it.
-fn repeat(out: &mut Vec<u8>, mut length: usize, distance: usize) {
+/// Copies `length` bytes from `distance` back to the end of `out`.
+fn copy_back(out: &mut Vec<u8>, mut length: usize, distance: usize) {
     let from = out.len() - distance;
-    // What was copied repeats as well, so each step may take all that is there.
+    // The source grows with each copy, since a match may overlap its own output.
     while length > 0 {
         let step = length.min(out.len() - from);
         out.extend_from_within(from..from + step);
@@ -233,30 +232,28 @@ fn repeat(out: &mut Vec<u8>, mut length: usize, distance: usize) {
     }
 }
 
-/// Four bytes of `input`, as a number.
+/// Reads four bytes of `input` as a number.
 #[inline]
-fn four(input: &[u8], at: usize) -> Option<u32> {
+fn read_word(input: &[u8], at: usize) -> Option<u32> {
     input.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
 #[inline]
-fn slot(word: u32) -> usize {
-    (word.wrapping_mul(0x9e37_79b1) >> (u32::BITS - SLOT_BITS)) as usize
+fn hash(word: u32) -> usize {
+    (word.wrapping_mul(0x9e37_79b1) >> (u32::BITS - HASH_BITS)) as usize
 }
 
-/// The last 16 bits of a number.
 #[inline]
-fn low(number: usize) -> u16 {
+fn low_u16(number: usize) -> u16 {
     let [a, b, ..] = number.to_le_bytes();
     u16::from_le_bytes([a, b])
 }
 
-/// How many bytes two slices begin with that are the same.
 #[inline]
-fn common(one: &[u8], other: &[u8]) -> usize {
+fn common_prefix_length(one: &[u8], other: &[u8]) -> usize {
     const STEP: usize = size_of::<u64>();
     let mut same = 0;
-    while let (Some(one), Some(other)) = (chunk(one, same), chunk(other, same)) {
+    while let (Some(one), Some(other)) = (read_chunk(one, same), read_chunk(other, same)) {
         if one != other {
             return same + ((one ^ other).trailing_zeros() / u8::BITS) as usize;
         }
@@ -267,7 +264,7 @@ fn common(one: &[u8], other: &[u8]) -> usize {
 }
 
 #[inline]
-fn chunk(bytes: &[u8], at: usize) -> Option<u64> {
+fn read_chunk(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
@@ -292,7 +289,7 @@ mod tests {
 
     /// The examples of MS-XCA §3.1.
     #[test]
-    fn alphabet_and_repeated_letters() {
+    fn specification_examples_match() {
         let alphabet = b"abcdefghijklmnopqrstuvwxyz";
         let literals = [&[0x3f, 0, 0, 0][..], alphabet].concat();
         let abc = b"abc".repeat(100);
@@ -304,9 +301,9 @@ mod tests {
         }
     }
 
-    /// Every form that a length has, at its bounds, with one and with both halves of a byte.
+    /// Every encoding of a length, at its bounds, in both nibbles.
     #[test]
-    fn matches_of_every_length() {
+    fn match_of_every_length_round_trips() {
         let lengths = [4, 9, 10, 24, 25, 279, 280, 281, 65_537, 65_538, 65_539, 100_000];
         for first in lengths {
             for second in lengths {
@@ -321,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_word_of_flags_is_followed_by_another() {
+    fn full_flag_word_starts_another() {
         for length in [0, 1, 31, 32, 33, 63, 64, 65] {
             let plain: Vec<u8> = (0..length).collect();
             let packed = compressed(&plain);
@@ -331,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_lie_up_to_8_kib_back() {
+    fn match_distance_is_at_most_8_kib() {
         for (distance, length) in [(DISTANCE_MAX, 21), (DISTANCE_MAX + 1, 27)] {
             let plain = [b"a match!", &vec![b'.'; distance - 8][..], b"a match!"].concat();
             let packed = compressed(&plain);
@@ -341,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shorter_is_not_compressed() {
+    fn incompressible_input_is_refused() {
         let plain = b"abcabcabcabcabcabcabcabc";
         let length = compressed(plain).len();
         assert!(compress(plain, &mut Vec::new(), length + 1));
@@ -350,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_may_go_without_its_flag_but_nothing_may_follow_it() {
+    fn end_flag_is_optional_and_trailing_bytes_are_refused() {
         assert_eq!(decompressed(&[0, 0, 0, 0, 1, 2], 2), Ok(vec![1, 2]));
         assert_eq!(decompressed(&[0, 0, 0, 0, 1, 2], 1), Err(LONG));
         assert_eq!(decompressed(&[0, 0, 0, 0x20, 1, 2, 1, 0], 6), Ok(vec![1, 2, 2, 2, 2, 2]));
@@ -359,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_compressed_form_is_refused() {
+    fn malformed_input_is_refused() {
         let packed = compressed(&b"abc".repeat(100));
         for size in [0, 1, 3, 299, 301, 100_000] {
             assert!(decompressed(&packed, size).is_err(), "{size}");
@@ -382,9 +379,9 @@ mod tests {
         }
     }
 
-    /// Nothing is found in noise, which is passed over quickly, but what follows it is.
+    /// The encoder skips through noise, then still finds matches.
     #[test]
-    fn text_behind_noise_is_compressed() {
+    fn text_after_noise_is_compressed() {
         let mut state = 1_u64;
         let noise = std::iter::repeat_with(|| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -399,7 +396,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_compressed_comes_back(
+        fn compression_round_trips(
             words in vec((0_usize..12, 1_usize..400), 0..60),
             noise in vec(any::<u8>(), 0..3000),
         ) {
@@ -416,7 +413,7 @@ mod tests {
         }
 
         #[test]
-        fn anything_gives_at_most_its_size(input in vec(any::<u8>(), 0..300), size in 0_usize..5000) {
+        fn arbitrary_input_never_exceeds_size(input in vec(any::<u8>(), 0..300), size in 0_usize..5000) {
             let _ = decompressed(&input, size);
         }
     }

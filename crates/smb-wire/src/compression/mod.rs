@@ -12,22 +12,21 @@ use crate::{Decode, Encode, Malformed, Reader, Writer};
 
 /// Bytes of a `SMB2_COMPRESSION_PATTERN_PAYLOAD_V1`.
 const PATTERN_SIZE: usize = 8;
-/// Fewer bytes between patterns are sent as they are.
+/// Shorter data between patterns stays uncompressed.
 const LZ77_BYTES_MIN: usize = 512;
 
-/// What the two ends of a connection have agreed on: `SupportsChainedCompression` and `CompressionIds`, MS-SMB2 §3.3.1.7.
+/// The negotiated compression of a connection: `SupportsChainedCompression` and `CompressionIds`, MS-SMB2 §3.3.1.7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
-    /// Whether a message may be of several payloads, each compressed in its own way.
+    /// Whether a message may have several payloads, each compressed separately.
     pub is_chained: bool,
-    /// Whether they may be in plain LZ77.
     pub lz77: bool,
-    /// Whether they may be the same byte again and again; only in chains.
+    /// Whether payloads of a repeated byte are allowed; only in chains.
     pub pattern: bool,
 }
 
 impl Compression {
-    /// What is agreed on with a client that offers this, if there is anything (MS-SMB2 §3.3.5.4).
+    /// Negotiates compression with a client (MS-SMB2 §3.3.5.4). `None` if no algorithm is shared.
     pub fn choose(flags: CompressionFlags, offered: &[CompressionAlgorithm]) -> Option<Self> {
         let is_chained = flags.contains(CompressionFlags::CHAINED);
         let chosen = Self {
@@ -38,40 +37,38 @@ impl Compression {
         (chosen.lz77 || chosen.pattern).then_some(chosen)
     }
 
-    /// The same as the client is told.
     pub fn flags(self) -> CompressionFlags {
         if self.is_chained { CompressionFlags::CHAINED } else { CompressionFlags::empty() }
     }
 
-    /// The algorithms as the client is told.
     pub fn algorithms(self) -> Vec<CompressionAlgorithm> {
         let all = [(self.lz77, CompressionAlgorithm::LZ77), (self.pattern, CompressionAlgorithm::PATTERN_V1)];
         all.into_iter().filter(|(is_chosen, _)| *is_chosen).map(|(_, algorithm)| algorithm).collect()
     }
 
-    /// `message` in compressed form, if that is shorter. Its first `head` bytes stay as they are.
+    /// Compresses `message` except for its first `head` bytes. `None` if the result is not shorter.
     pub fn compress(self, message: &[u8], head: usize) -> Option<Vec<u8>> {
         let size = u32::try_from(message.len()).ok()?;
         let (head, data) = message.split_at(head.min(message.len()));
-        let mut packed = Packed { out: Vec::with_capacity(message.len()), room: message.len() };
+        let mut packed = CompressedOutput { out: Vec::with_capacity(message.len()), room: message.len() };
         if self.is_chained {
             self.compress_chained(size, head, data, &mut packed)?;
         } else if self.lz77 {
-            self.compress_whole(head, data, &mut packed)?;
+            self.compress_unchained(head, data, &mut packed)?;
         } else {
             return None;
         }
         Some(packed.out).filter(|out| out.len() < message.len())
     }
 
-    /// What a compressed message says, which is not longer than `most`: nothing longer is allocated either.
-    pub fn decompress(self, message: &[u8], most: usize) -> Result<Vec<u8>, Malformed> {
+    /// Decompresses a message of at most `max` bytes. Never allocates more.
+    pub fn decompress(self, message: &[u8], max: usize) -> Result<Vec<u8>, Malformed> {
         let mut r = Reader::new(message);
         let header = CompressionTransform::decode(&mut r)?;
         if header.protocol_id != ProtocolId::COMPRESSION_TRANSFORM {
             return Err(Malformed("not a compressed message"));
         }
-        let size = bounded(header.original_compressed_segment_size, most)?;
+        let size = check_length(header.original_compressed_segment_size, max)?;
         match header.flags {
             CompressionTransformFlags::CHAINED if self.is_chained => {
                 self.decompress_chained(&message[CHAINED_HEADER_SIZE..], size)
@@ -79,17 +76,17 @@ impl Compression {
             CompressionTransformFlags(0)
                 if self.lz77 && header.compression_algorithm == CompressionAlgorithm::LZ77 =>
             {
-                let head = r.bytes(bounded(header.offset, most - size)?)?;
+                let head = r.bytes(check_length(header.offset, max - size)?)?;
                 let mut plain = Vec::with_capacity(head.len() + size);
                 plain.extend_from_slice(head);
                 lz77::decompress(r.rest(), &mut plain, size)?;
                 Ok(plain)
             }
-            _ => Err(Malformed("a message is compressed in a way that was not agreed on")),
+            _ => Err(Malformed("a compression algorithm that was not negotiated")),
         }
     }
 
-    fn compress_whole(self, head: &[u8], data: &[u8], packed: &mut Packed) -> Option<()> {
+    fn compress_unchained(self, head: &[u8], data: &[u8], packed: &mut CompressedOutput) -> Option<()> {
         let header = CompressionTransform {
             protocol_id: ProtocolId::COMPRESSION_TRANSFORM,
             original_compressed_segment_size: u32::try_from(data.len()).ok()?,
@@ -102,7 +99,13 @@ impl Compression {
         packed.lz77(data).then_some(())
     }
 
-    fn compress_chained(self, size: u32, head: &[u8], data: &[u8], packed: &mut Packed) -> Option<()> {
+    fn compress_chained(
+        self,
+        size: u32,
+        head: &[u8],
+        data: &[u8],
+        packed: &mut CompressedOutput,
+    ) -> Option<()> {
         packed.push(&ProtocolId::COMPRESSION_TRANSFORM);
         packed.push(&size);
         packed.plain(head);
@@ -126,7 +129,7 @@ impl Compression {
         let mut plain = Vec::with_capacity(size);
         while !r.rest().is_empty() {
             let payload = CompressionPayload::decode(&mut r)?;
-            let mut data = Reader::new(r.bytes(bounded(payload.length, r.rest().len())?)?);
+            let mut data = Reader::new(r.bytes(check_length(payload.length, r.rest().len())?)?);
             let room = size - plain.len();
             match payload.compression_algorithm {
                 CompressionAlgorithm::NONE => {
@@ -138,44 +141,40 @@ impl Compression {
                 }
                 CompressionAlgorithm::PATTERN_V1 if self.pattern && data.rest().len() == PATTERN_SIZE => {
                     let PatternPayload { pattern, repetitions } = PatternPayload::decode(&mut data)?;
-                    let count = bounded(repetitions, room)?;
+                    let count = check_length(repetitions, room)?;
                     plain.resize(plain.len() + count, pattern);
                 }
                 CompressionAlgorithm::LZ77 if self.lz77 => {
-                    let count = bounded(u32::decode(&mut data)?, room)?;
+                    let count = check_length(u32::decode(&mut data)?, room)?;
                     lz77::decompress(data.rest(), &mut plain, count)?;
                 }
-                _ => return Err(Malformed("a payload is compressed in a way that was not agreed on")),
+                _ => return Err(Malformed("a payload with a compression algorithm that was not negotiated")),
             }
         }
-        if plain.len() == size {
-            Ok(plain)
-        } else {
-            Err(Malformed("payloads are less than they are said to be"))
-        }
+        if plain.len() == size { Ok(plain) } else { Err(Malformed("payloads are shorter than declared")) }
     }
 }
 
-const LONG: Malformed = Malformed("payloads are more than they are said to be");
+const LONG: Malformed = Malformed("payloads are longer than declared");
 
-/// A length of at most `most`.
-fn bounded(length: u32, most: usize) -> Result<usize, Malformed> {
-    usize::try_from(length).ok().filter(|length| *length <= most).ok_or(LONG)
+/// Checks that a length is at most `max`.
+fn check_length(length: u32, max: usize) -> Result<usize, Malformed> {
+    usize::try_from(length).ok().filter(|length| *length <= max).ok_or(LONG)
 }
 
-/// A compressed message that is being written.
-struct Packed {
+/// A compressed message under construction.
+struct CompressedOutput {
     out: Vec<u8>,
-    /// With so many bytes it is too long.
+    /// The size at which the result is too long.
     room: usize,
 }
 
-impl Packed {
+impl CompressedOutput {
     fn push(&mut self, value: &impl Encode) {
         value.encode(&mut Writer::new(&mut self.out));
     }
 
-    /// The header of a payload.
+    /// Appends the header of a payload.
     fn payload(&mut self, compression_algorithm: CompressionAlgorithm, length: usize) {
         let is_first = self.out.len() == CHAINED_HEADER_SIZE;
         let flags = CompressionTransformFlags(u16::from(is_first));
@@ -196,7 +195,7 @@ impl Packed {
         }
     }
 
-    /// `data` in LZ77, or as it is where that is not longer. `None` if neither leaves the message shorter than it was.
+    /// Appends `data` in LZ77, or uncompressed if that is not longer. `None` if the message would not become shorter.
     fn lz77_payload(&mut self, data: &[u8]) -> Option<()> {
         let header = self.out.len();
         self.payload(CompressionAlgorithm::LZ77, 0);
@@ -212,7 +211,7 @@ impl Packed {
         (self.out.len() < self.room).then_some(())
     }
 
-    /// Whether `data` in LZ77 is shorter than it is, and fits.
+    /// Appends `data` in LZ77. Returns whether that is shorter and fits.
     fn lz77(&mut self, data: &[u8]) -> bool {
         let room = self.room.saturating_sub(self.out.len()).min(data.len());
         lz77::compress(data, &mut self.out, room)

@@ -7,7 +7,7 @@ const UNCHAINED: Compression = Compression { is_chained: false, lz77: true, patt
 const PATTERN: Compression = Compression { lz77: false, ..ALL };
 const MOST: usize = 1 << 20;
 
-/// Text that repeats itself, but not byte by byte.
+/// Text that repeats, but not byte by byte.
 fn text(len: usize) -> Vec<u8> {
     b"all work and no play makes jack a dull boy. ".iter().copied().cycle().take(len).collect()
 }
@@ -34,7 +34,7 @@ fn chained(size: u32, payloads: &[(u16, &[u8])]) -> Vec<u8> {
 }
 
 #[test]
-fn what_both_know_is_agreed_on() {
+fn shared_algorithms_are_negotiated() {
     use CompressionAlgorithm as A;
     let (chained, plain) = (CompressionFlags::CHAINED, CompressionFlags::empty());
     let offered = [A::LZ77_HUFFMAN, A::PATTERN_V1, A::LZ77, A::LZ4];
@@ -50,7 +50,7 @@ fn what_both_know_is_agreed_on() {
 }
 
 #[test]
-fn a_chain_is_as_the_figures_draw_it() {
+fn chained_message_matches_figures() {
     let plain = [&b"head"[..], &[0; 100], &[7; 64]].concat();
     let packed = PATTERN.compress(&plain, 4).unwrap();
     let expected = [
@@ -65,7 +65,7 @@ fn a_chain_is_as_the_figures_draw_it() {
     let abc = [0xff, 0xff, 0xff, 0x1f, 0x61, 0x62, 0x63, 0x17, 0x00, 0x0f, 0xff, 0x26, 0x01];
     let message = chained(300, &[(2, &[&[0x2c, 1, 0, 0][..], &abc].concat())]);
     assert_eq!(ALL.decompress(&message, MOST), Ok(b"abc".repeat(100)));
-    // Not chained: a header, what is not compressed, and the rest.
+    // Unchained: a header, uncompressed bytes, and LZ77.
     let header = [&b"\xfcSMB"[..], &[0x2c, 1, 0, 0], &[2, 0, 0, 0, 2, 0, 0, 0]].concat();
     let message = [&header[..], b"xy", &abc].concat();
     let plain = [b"xy".to_vec(), b"abc".repeat(100)].concat();
@@ -74,14 +74,14 @@ fn a_chain_is_as_the_figures_draw_it() {
 }
 
 #[test]
-fn messages_come_back_in_fewer_bytes() {
+fn compressed_messages_are_shorter_and_round_trip() {
     let zeros = |len| vec![0; len];
     let bodies = [
         (text(5000), 3),
         ([zeros(4096), text(3000), zeros(64 << 10)].concat(), 3),
         ([noise(1000), text(5000)].concat(), 3),
         (zeros(1 << 20), 3),
-        // A pattern alone, between what is none.
+        // A pattern alone, between random bytes.
         ([noise(4096), zeros(200)].concat(), 2),
     ];
     for (i, (body, ways)) in bodies.into_iter().enumerate() {
@@ -98,7 +98,7 @@ fn messages_come_back_in_fewer_bytes() {
 }
 
 #[test]
-fn what_does_not_get_shorter_stays_as_it_is() {
+fn incompressible_message_is_not_compressed() {
     for plain in [noise(64 << 10), noise(100), text(90), Vec::new(), vec![1]] {
         for agreed in [ALL, UNCHAINED, PATTERN] {
             assert_eq!(agreed.compress(&plain, 80), None, "{} {agreed:?}", plain.len());
@@ -107,7 +107,7 @@ fn what_does_not_get_shorter_stays_as_it_is() {
 }
 
 #[test]
-fn sizes_hold_whatever_payloads_say() {
+fn payload_beyond_declared_size_is_refused() {
     let pattern = |count: u32| [&[1, 0xaa, 0xbb, 0xcc][..], &count.to_le_bytes()].concat();
     let lz77 =
         |size: u32| [&size.to_le_bytes()[..], &[0xff, 0xff, 0xff, 0x7f, b'x', 7, 0, 0xf, 0xfe]].concat();
@@ -115,12 +115,12 @@ fn sizes_hold_whatever_payloads_say() {
     let good = chained(10 + 20 + length, &[(0, &[5; 10]), (4, &pattern(20)), (2, &lz77(length)), (0, &[])]);
     let plain = ALL.decompress(&good, MOST).unwrap();
     assert_eq!(plain, [vec![5; 10], vec![1; 20], vec![b'x'; length as usize]].concat());
-    // What Windows leaves in the flags of a later payload is not looked at.
+    // Stale flags that Windows leaves in a later payload are ignored.
     let mut odd = good.clone();
     odd[8 + 8 + 10 + 2] = 0xff;
     assert_eq!(ALL.decompress(&odd, MOST), Ok(plain.clone()));
     assert_eq!(ALL.decompress(&good, plain.len()), Ok(plain.clone()));
-    assert!(ALL.decompress(&good, plain.len() - 1).is_err(), "it is too long");
+    assert!(ALL.decompress(&good, plain.len() - 1).is_err(), "the message is too long");
     for end in 0..good.len() - 8 {
         assert!(ALL.decompress(&good[..end], MOST).is_err(), "{end}");
     }
@@ -151,7 +151,7 @@ fn sizes_hold_whatever_payloads_say() {
 }
 
 #[test]
-fn what_was_not_agreed_on_is_not_sent() {
+fn unnegotiated_algorithm_is_not_used() {
     for is_chained in [false, true] {
         let nothing = Compression { is_chained, lz77: false, pattern: false };
         assert_eq!(nothing.compress(&text(4000), 64), None);
@@ -159,7 +159,7 @@ fn what_was_not_agreed_on_is_not_sent() {
 }
 
 #[test]
-fn what_was_not_agreed_on_is_refused() {
+fn unnegotiated_algorithm_is_refused() {
     let plain = [text(2000), vec![0; 1000]].concat();
     let (chain, whole) = (ALL.compress(&plain, 80).unwrap(), UNCHAINED.compress(&plain, 80).unwrap());
     assert_eq!(ALL.decompress(&whole, MOST), Ok(plain));
@@ -175,7 +175,7 @@ fn what_was_not_agreed_on_is_refused() {
 
 proptest! {
     #[test]
-    fn any_message_comes_back(
+    fn any_message_round_trips(
         front in 0_usize..300,
         words in vec((any::<u8>(), 1_usize..80), 0..200),
         back in 0_usize..300,

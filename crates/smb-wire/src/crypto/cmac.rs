@@ -10,26 +10,26 @@ use super::Key128;
 
 /// Bytes of a block.
 const BLOCK: usize = 16;
-/// Messages whose MACs are computed side by side. The blocks of one message wait for each other, those of several do not,
-/// and a processor has room for about this many in its AES unit.
+/// Messages whose MACs are computed side by side. The blocks of one message depend on each other, those of different
+/// messages do not; the AES unit of a processor has room for about this many.
 const LANES: usize = 8;
 
-/// A key and what is derived from it.
+/// A prepared key.
 pub(super) struct Cmac {
     cipher: Aes128,
-    /// `K1`, for a last block that is whole.
-    whole: u128,
-    /// `K2`, for a last block that is filled up.
-    filled: u128,
+    /// `K1`, for a whole last block.
+    k1: u128,
+    /// `K2`, for a padded last block.
+    k2: u128,
 }
 
-/// A message on its way.
+/// A message in progress.
 struct Lane<'m> {
     index: usize,
     state: Block<Aes128>,
-    /// Ahead, without the last one.
+    /// The remaining blocks, without the last one.
     blocks: &'m [[u8; BLOCK]],
-    /// The last block, filled up and masked.
+    /// The last block, padded and masked.
     last: [u8; BLOCK],
 }
 
@@ -39,10 +39,10 @@ impl Cmac {
         let mut zero = Block::<Aes128>::default();
         cipher.encrypt_block(&mut zero);
         let whole = double(u128::from_be_bytes(zero.into()));
-        Self { cipher, whole, filled: double(whole) }
+        Self { cipher, k1: whole, k2: double(whole) }
     }
 
-    /// The MAC of `parts`, one after the other. All but the last are whole blocks.
+    /// Computes the MAC of `parts`, concatenated. All but the last must be whole blocks.
     pub(super) fn mac<const N: usize>(&self, parts: [&[u8]; N]) -> [u8; 16] {
         let used = parts.iter().rposition(|part| !part.is_empty()).unwrap_or(0);
         let mut lane = self.lane(0, parts[used]);
@@ -54,7 +54,7 @@ impl Cmac {
         self.finish(&mut lane)
     }
 
-    /// The MAC of each message, in their order.
+    /// Computes the MAC of each message.
     pub(super) fn macs<'m>(&self, messages: impl IntoIterator<Item = &'m [u8]>) -> Vec<[u8; 16]> {
         let mut macs = Vec::new();
         let mut waiting = messages.into_iter();
@@ -76,17 +76,17 @@ impl Cmac {
         let state = Block::<Aes128>::default();
         let (blocks, rest) = message.as_chunks();
         if let (Some((last, blocks)), []) = (blocks.split_last(), rest) {
-            let last = (u128::from_be_bytes(*last) ^ self.whole).to_be_bytes();
+            let last = (u128::from_be_bytes(*last) ^ self.k1).to_be_bytes();
             return Lane { index, state, blocks, last };
         }
         let mut last = [0; BLOCK];
         last[..rest.len()].copy_from_slice(rest);
         last[rest.len()] = 0x80;
-        let last = (u128::from_be_bytes(last) ^ self.filled).to_be_bytes();
+        let last = (u128::from_be_bytes(last) ^ self.k2).to_be_bytes();
         Lane { index, state, blocks, last }
     }
 
-    /// Takes the next `rounds` blocks of every lane.
+    /// Absorbs the next `rounds` blocks of every lane.
     fn absorb(&self, lanes: &mut [Lane<'_>], rounds: usize) {
         match lanes.len() {
             1 => self.cipher.encrypt_with_backend(Absorb::<1> { lanes, rounds }),
@@ -102,8 +102,8 @@ impl Cmac {
     }
 }
 
-/// The loop over blocks, within what the processor's features are asked for once. Of `N` lanes those that are not there are
-/// the first one again: the number is known to the compiler, which keeps all states in registers.
+/// The loop over blocks, as a closure that the cipher runs after one check of the processor's features. Missing lanes
+/// repeat the first one: a constant `N` lets the compiler keep all states in registers.
 struct Absorb<'l, 'm, const N: usize> {
     lanes: &'l mut [Lane<'m>],
     rounds: usize,
@@ -140,7 +140,7 @@ fn xor(state: &mut Block<Aes128>, block: &[u8; BLOCK]) {
     *state = sum.to_le_bytes().into();
 }
 
-/// Times x in GF(2¹²⁸), RFC 4493 §2.3, in constant time.
+/// Multiplies by x in GF(2¹²⁸), RFC 4493 §2.3, in constant time.
 fn double(value: u128) -> u128 {
     (value << 1) ^ ((value >> 127) * 0x87)
 }

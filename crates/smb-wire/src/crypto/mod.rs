@@ -1,5 +1,5 @@
-//! Cryptography: keys, signatures and encryption of messages, MS-SMB2 §3.1.4 and §3.3.5.5.3. Key schedules are made once,
-//! with the key's type; nothing here asks for the time or for random bytes.
+//! Keys, signatures and encryption of messages, MS-SMB2 §3.1.4 and §3.3.5.5.3. Key schedules are computed once, with
+//! the key's type. Nothing here reads a clock or draws random bytes.
 
 mod cmac;
 mod gcm;
@@ -12,20 +12,19 @@ pub use preauth::Preauth;
 
 use std::fmt;
 
-/// A key of 128 bits.
 pub type Key128 = [u8; 16];
 
-/// A signature that does not match its message, or bytes that were never encrypted with this key.
+/// A signature does not match its message, or bytes were not encrypted with this key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forged;
+pub struct InvalidSignature;
 
-impl fmt::Display for Forged {
+impl fmt::Display for InvalidSignature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the message does not match its signature")
     }
 }
 
-impl std::error::Error for Forged {}
+impl std::error::Error for InvalidSignature {}
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,11 +1,11 @@
-//! Preauthentication integrity: a hash over what is said before there are keys.
+//! Preauthentication integrity: a hash over the messages before the session has keys.
 
 use std::fmt;
 
 use ring::digest::{Context, SHA512};
 
-/// `PreauthIntegrityHashValue`, MS-SMB2 §3.3.1.7 and §3.3.1.8, by SHA-512, the only algorithm there is: a value that
-/// starts as zeros, and becomes the hash of itself and the next message.
+/// `PreauthIntegrityHashValue`, MS-SMB2 §3.3.1.7 and §3.3.1.8, with SHA-512, the only algorithm. It starts as zeros;
+/// each message replaces it with the hash of itself and the message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Preauth(pub(super) [u8; 64]);
 
@@ -16,7 +16,7 @@ impl Default for Preauth {
 }
 
 impl Preauth {
-    /// Takes a message in, from its header on (MS-SMB2 §3.3.5.4 and §3.3.5.5).
+    /// Absorbs a message, from its header on (MS-SMB2 §3.3.5.4 and §3.3.5.5).
     pub fn update(&mut self, message: &[u8]) {
         let mut hash = Context::new(&SHA512);
         hash.update(&self.0);
@@ -24,7 +24,7 @@ impl Preauth {
         self.0.copy_from_slice(hash.finish().as_ref());
     }
 
-    /// The value, which the keys of 3.1.1 are derived with.
+    /// The value, an input to the key derivation of 3.1.1.
     pub fn value(&self) -> &[u8; 64] {
         &self.0
     }

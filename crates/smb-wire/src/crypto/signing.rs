@@ -1,4 +1,4 @@
-//! Signatures of messages, MS-SMB2 §3.1.4.1 and §3.1.5.1.
+//! Message signatures, MS-SMB2 §3.1.4.1 and §3.1.5.1.
 
 use std::fmt;
 
@@ -6,14 +6,13 @@ use gmac::Gmac;
 use ring::hmac;
 
 use super::cmac::Cmac;
-use super::{Forged, Key128};
+use super::{InvalidSignature, Key128};
 use crate::header::{Command, FLAGS_OFFSET, Flags, HEADER_SIZE, MESSAGE_ID_OFFSET, SIGNATURE_OFFSET};
 use crate::negotiate::SigningAlgorithm;
 
-/// Where `Command` is in the header.
 const COMMAND_OFFSET: usize = 12;
 
-/// A key that signs and verifies with one algorithm.
+/// A signing key with its algorithm.
 pub struct Key(Algorithm);
 
 enum Algorithm {
@@ -23,7 +22,7 @@ enum Algorithm {
 }
 
 impl Key {
-    /// Prepares a signing key. `None`: the algorithm has no name here.
+    /// Prepares a signing key. `None` if the algorithm is not supported.
     pub fn new(algorithm: SigningAlgorithm, key: &Key128) -> Option<Self> {
         let algorithm = match algorithm {
             SigningAlgorithm::HMAC_SHA256 => Algorithm::HmacSha256(hmac::Key::new(hmac::HMAC_SHA256, key)),
@@ -34,33 +33,33 @@ impl Key {
         Some(Self(algorithm))
     }
 
-    /// Signs one message, from its header to its end, the padding before the next one of a compound included. Sets
+    /// Signs one message, from its header to its end, including the padding before the next one of a compound. Sets
     /// `SIGNED` and the signature.
     ///
     /// # Panics
     /// If it is shorter than a header.
     pub fn sign(&self, message: &mut [u8]) {
         let (header, rest) = message.split_first_chunk_mut().expect(HEADER);
-        mark(header);
+        set_signed_flag(header);
         let signature = self.signature(header, rest);
         header[SIGNATURE_OFFSET..].copy_from_slice(&signature);
     }
 
-    /// Whether [`sign_all`] takes less for several messages than for one after the other.
-    pub fn gains_by_company(&self) -> bool {
+    /// Whether [`sign_all`] is faster for several messages than single calls.
+    pub fn benefits_from_batching(&self) -> bool {
         matches!(self.0, Algorithm::AesCmac(_))
     }
 
-    /// Checks the signature of one message, from its header to its end, whatever its flags say.
-    pub fn verify(&self, message: &[u8]) -> Result<(), Forged> {
-        let (header, rest) = message.split_first_chunk().ok_or(Forged)?;
+    /// Verifies the signature of one message, from its header to its end, whether or not `SIGNED` is set.
+    pub fn verify(&self, message: &[u8]) -> Result<(), InvalidSignature> {
+        let (header, rest) = message.split_first_chunk().ok_or(InvalidSignature)?;
         let expected = u128::from_le_bytes(self.signature(header, rest));
         let found = *header.last_chunk().expect("a header is longer than its signature");
-        // As one number, so that the time says nothing of where they differ.
-        if expected ^ u128::from_le_bytes(found) == 0 { Ok(()) } else { Err(Forged) }
+        // Compared as one number, so that the time does not depend on the first difference.
+        if expected ^ u128::from_le_bytes(found) == 0 { Ok(()) } else { Err(InvalidSignature) }
     }
 
-    /// Of a message whose signature is taken as zeros.
+    /// Computes the signature; the signature field counts as zeros.
     fn signature(&self, header: &[u8; HEADER_SIZE], rest: &[u8]) -> [u8; 16] {
         let mut header = *header;
         header[SIGNATURE_OFFSET..].fill(0);
@@ -79,15 +78,14 @@ impl Key {
 
 const HEADER: &str = "a message starts with its header";
 
-/// Sets `SIGNED`.
-fn mark(header: &mut [u8; HEADER_SIZE]) {
-    // Every flag that matters is in the first byte.
+fn set_signed_flag(header: &mut [u8; HEADER_SIZE]) {
+    // `SIGNED` is in the first byte.
     let [signed, ..] = Flags::SIGNED.0.to_le_bytes();
     header[FLAGS_OFFSET] |= signed;
 }
 
-/// Signs many messages as [`Key::sign`] does each: faster where neighbors share a key of AES-CMAC, whose messages are then
-/// signed in lockstep.
+/// Signs many messages as [`Key::sign`] does. Faster if neighbors share a key of AES-CMAC: these are signed in
+/// lockstep.
 ///
 /// # Panics
 /// If one is shorter than a header.
@@ -103,7 +101,7 @@ pub fn sign_all(messages: &mut [(&Key, &mut [u8])]) {
 fn sign_in_lockstep(key: &Cmac, run: &mut [(&Key, &mut [u8])]) {
     for (_, message) in &mut *run {
         let header = message.first_chunk_mut().expect(HEADER);
-        mark(header);
+        set_signed_flag(header);
         header[SIGNATURE_OFFSET..].fill(0);
     }
     let signatures = key.macs(run.iter().map(|(_, message)| &**message));
@@ -112,8 +110,8 @@ fn sign_in_lockstep(key: &Cmac, run: &mut [(&Key, &mut [u8])]) {
     }
 }
 
-/// The nonce of GMAC: the `MessageId`, whether a server speaks, and whether it is a CANCEL, which shares the id of what it
-/// cancels.
+/// The nonce of GMAC, MS-SMB2 §3.1.4.1: `MessageId`, the sender's role, and whether it is a CANCEL, which reuses the id
+/// of the cancelled request.
 fn nonce(header: &[u8; HEADER_SIZE]) -> [u8; 12] {
     let [response, ..] = Flags::SERVER_TO_REDIR.0.to_le_bytes();
     let is_cancel = header[COMMAND_OFFSET..][..2] == Command::CANCEL.0.to_le_bytes();

@@ -1,5 +1,5 @@
 //! Published vectors: Microsoft's ("SMB 2 and SMB 3 security in Windows 10", "SMB 3.1.1 Pre-authentication integrity in
-//! Windows 10"), RFC 4493; and ring's GCM, another implementation of what GMAC is made of.
+//! Windows 10") and RFC 4493. For GMAC, ring's GCM is an independent implementation.
 
 use gmac::Gmac;
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -7,13 +7,13 @@ use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use super::cmac::Cmac;
 use super::kdf::KeySource;
 use super::signing::{Key, sign_all};
-use super::{Forged, Preauth};
+use super::{InvalidSignature, Preauth};
 use crate::header::{Command, Header, SIGNATURE_OFFSET};
 use crate::negotiate::SigningAlgorithm;
 use crate::types::Dialect;
 use crate::{Encode, NtStatus};
 
-/// The bytes of a text in hexadecimal.
+/// Decodes hexadecimal text.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<_> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap()).collect()
@@ -51,7 +51,7 @@ const PREAUTH_5: &str = "
     bb3ce6bdadef5d5bce3c6c01";
 
 #[test]
-fn preauthentication_hashes_every_message() {
+fn preauth_hashes_every_message() {
     let mut preauth = Preauth::default();
     preauth.update(&hex(NEGOTIATE_REQUEST));
     assert_eq!(preauth.value()[..], hex(PREAUTH_1));
@@ -62,7 +62,7 @@ fn preauthentication_hashes_every_message() {
 }
 
 #[test]
-fn keys_are_as_microsoft_publishes_them() {
+fn published_keys_match() {
     let preauth = Preauth(hex(PREAUTH_5).try_into().unwrap());
     let session_key = &hex("7cd451825d0450d235424e44ba6e78cc");
     let source = KeySource { dialect: Dialect::SMB300, session_key, preauth: &preauth };
@@ -77,7 +77,7 @@ fn keys_are_as_microsoft_publishes_them() {
 }
 
 #[test]
-fn a_session_key_is_cut_or_filled_to_16_bytes() {
+fn session_key_is_cut_or_padded_to_16_bytes() {
     let preauth = Preauth::default();
     let of = |session_key: &[u8], dialect| KeySource { dialect, session_key, preauth: &preauth }.signing();
     assert_eq!(of(&[1; 32], Dialect::SMB210), [1; 16]);
@@ -87,7 +87,7 @@ fn a_session_key_is_cut_or_filled_to_16_bytes() {
 
 /// RFC 4493 §4.
 #[test]
-fn cmac_is_as_its_rfc_says() {
+fn cmac_matches_rfc_4493() {
     let cmac = Cmac::new(&key("2b7e151628aed2a6abf7158809cf4f3c"));
     let message = hex("6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e5130c81c46a35ce411
          e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710");
@@ -104,7 +104,7 @@ fn cmac_is_as_its_rfc_says() {
     }
 }
 
-/// GCM's tag over no text.
+/// GCM's tag of an empty plaintext.
 fn tag_by_ring(key: &[u8; 16], nonce: [u8; 12], message: &[u8]) -> [u8; 16] {
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, key).unwrap());
     let nonce = Nonce::assume_unique_for_key(nonce);
@@ -113,7 +113,7 @@ fn tag_by_ring(key: &[u8; 16], nonce: [u8; 12], message: &[u8]) -> [u8; 16] {
 }
 
 #[test]
-fn gmac_is_gcm_of_no_text() {
+fn gmac_equals_gcm_of_empty_text() {
     let gmac_key = key("000102030405060708090a0b0c0d0e0f");
     let gmac = Gmac::new(&gmac_key);
     let message: Vec<_> = (0..=255).cycle().take(1000).collect();
@@ -127,9 +127,9 @@ fn gmac_is_gcm_of_no_text() {
     }
 }
 
-/// A message that Windows signed.
+/// A message signed by Windows.
 #[test]
-fn a_published_message_verifies() {
+fn published_message_verifies() {
     let key = Key::new(SigningAlgorithm::AES_CMAC, &key("73fe7a9a77bef0bde49c650d8ccb5f76")).unwrap();
     let signed = hex(SETUP_RESPONSE);
     assert_eq!(key.verify(&signed), Ok(()));
@@ -150,25 +150,25 @@ fn message(command: Command, is_response: bool) -> Vec<u8> {
 }
 
 #[test]
-fn whatever_is_changed_is_noticed() {
+fn any_changed_bit_is_detected() {
     for (_, algorithm) in SigningAlgorithm::NAMED {
         let key = Key::new(SigningAlgorithm(*algorithm), &[7; 16]).unwrap();
         let other = Key::new(SigningAlgorithm(*algorithm), &[8; 16]).unwrap();
         let mut signed = message(Command::ECHO, false);
         key.sign(&mut signed);
-        assert_eq!(signed[16], 8, "it says that it is signed");
+        assert_eq!(signed[16], 8, "SIGNED is set");
         assert_eq!(key.verify(&signed), Ok(()));
-        assert_eq!(other.verify(&signed), Err(Forged));
+        assert_eq!(other.verify(&signed), Err(InvalidSignature));
         for bit in 0..signed.len() * 8 {
             let mut changed = signed.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(key.verify(&changed), Err(Forged), "{key:?}, bit {bit}");
+            assert_eq!(key.verify(&changed), Err(InvalidSignature), "{key:?}, bit {bit}");
         }
         for length in 0..signed.len() {
-            assert_eq!(key.verify(&signed[..length]), Err(Forged), "{key:?}, {length} bytes");
+            assert_eq!(key.verify(&signed[..length]), Err(InvalidSignature), "{key:?}, {length} bytes");
         }
         let longer = [&signed[..], &[0]].concat();
-        assert_eq!(key.verify(&longer), Err(Forged));
+        assert_eq!(key.verify(&longer), Err(InvalidSignature));
     }
     assert!(Key::new(SigningAlgorithm(3), &[0; 16]).is_none());
 }
@@ -186,7 +186,7 @@ fn hmac_is_cut_to_16_bytes() {
 }
 
 #[test]
-fn the_nonce_of_gmac_tells_directions_and_cancels_apart() {
+fn gmac_nonce_differs_by_direction_and_cancel() {
     let key_bytes = [9; 16];
     let key = Key::new(SigningAlgorithm::AES_GMAC, &key_bytes).unwrap();
     for (command, is_response, last) in
@@ -203,7 +203,7 @@ fn the_nonce_of_gmac_tells_directions_and_cancels_apart() {
 
 /// Lengths around blocks and lanes, in an order that fills and empties lanes at different times.
 #[test]
-fn in_lockstep_every_signature_is_the_same() {
+fn lockstep_signatures_equal_single_ones() {
     let keys: Vec<_> = [SigningAlgorithm::AES_CMAC, SigningAlgorithm::AES_CMAC, SigningAlgorithm::AES_GMAC]
         .into_iter()
         .zip(1..)

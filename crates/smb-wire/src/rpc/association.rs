@@ -1,46 +1,45 @@
-//! An association: what one open pipe has agreed on, units that are arriving, and replies not yet read.
+//! The state of one open pipe: bound interfaces, a partly received PDU, and unread replies.
 
 use std::collections::VecDeque;
 
 use super::pdu::{
     Bind, BindAck, ContextElement, ContextResult, DATA_REPRESENTATION, Fault, HEADER_SIZE, Header, PduFlags,
-    PduType, RESPONSE_FIXED, RequestHead, ResponseHead, Syntax, unit,
+    PduType, RESPONSE_HEADER_SIZE, RequestHeader, ResponseHeader, Syntax, build,
 };
 use crate::{Decode, Encode, Malformed, Reader};
 
-/// Arguments of one call, at most. The longest that a client has reason to send is a thousand SIDs.
+/// The maximum size of a call's arguments. The longest useful call has a thousand SIDs.
 pub const REQUEST_MAX: usize = 256 * 1024;
-/// With this much unread, nothing more is taken.
+/// With this many unread bytes, writes are refused.
 pub const UNREAD_MAX: usize = 1024 * 1024;
-/// Calls, and other units, of one write: clients send one. The next write has its turn behind those of others.
+/// The maximum number of PDUs in one write. Clients send one; the limit lets other connections take turns.
 pub(super) const WRITE_CALLS_MAX: usize = 256;
-/// The longest fragment, as Windows has it over TCP.
+/// The longest fragment that is sent, as Windows over TCP.
 const FRAGMENT_MAX: u16 = 5840;
-/// The shortest that everybody takes: `MustRecvFragSize`, C706 §12.6.3.1.
+/// The shortest maximum that every peer must accept: `MustRecvFragSize`, C706 §12.6.3.1.
 const FRAGMENT_MIN: u16 = 1432;
 /// Interfaces bound at a time.
 const CONTEXTS_MAX: usize = 16;
-/// `authentication_type_not_recognized`, MS-RPCE §2.2.2.5: the session under the pipe is who is calling.
+/// `authentication_type_not_recognized`, MS-RPCE §2.2.2.5: the caller is the session under the pipe.
 const REJECT_AUTHENTICATION: u16 = 8;
 
-/// A call whose arguments are whole.
+/// A call with complete arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// One of those that the pipe offers.
+    /// One of the interfaces that the pipe offers.
     pub interface: Syntax,
-    /// The operation.
     pub opnum: u16,
     /// The arguments.
     pub stub: &'a [u8],
 }
 
-/// Why a write was not taken.
+/// The reason for which a write is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteError {
-    /// No RPC, or more of it than is taken: the pipe is to be closed.
+    /// Malformed or excessive RPC: the pipe must be closed.
     Malformed(Malformed),
     /// The client must read first.
-    Unread,
+    UnreadReplies,
 }
 
 impl From<Malformed> for WriteError {
@@ -49,33 +48,32 @@ impl From<Malformed> for WriteError {
     }
 }
 
-/// What a read gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartOfReply {
-    /// Of one fragment.
+pub struct ReplyPart {
+    /// Bytes of a single fragment.
     pub bytes: Vec<u8>,
-    /// The fragment goes on: `STATUS_BUFFER_OVERFLOW`.
+    /// The fragment has more bytes: `STATUS_BUFFER_OVERFLOW`.
     pub has_more: bool,
 }
 
-/// A call whose arguments are arriving.
-struct Partial {
+/// A call whose arguments are incomplete.
+struct PendingCall {
     call_id: u32,
-    head: RequestHead,
+    head: RequestHeader,
     stub: Vec<u8>,
 }
 
-/// What one open of a pipe has of RPC: the server's side.
+/// The server's RPC state of one open pipe.
 pub struct Association {
     pipe: &'static str,
     offered: &'static [Syntax],
-    /// By their id.
+    /// Bound interfaces by context id.
     contexts: Vec<(u16, Syntax)>,
     max_xmit: u16,
-    /// Of a unit, not yet whole.
-    arrived: Vec<u8>,
-    partial: Option<Partial>,
-    /// Fragments, and how much of the first was read.
+    /// The beginning of an incomplete PDU.
+    partial_pdu: Vec<u8>,
+    partial: Option<PendingCall>,
+    /// Fragments, and the number of bytes read from the first.
     replies: VecDeque<Vec<u8>>,
     read: usize,
     /// Bytes of `replies`.
@@ -83,14 +81,14 @@ pub struct Association {
 }
 
 impl Association {
-    /// Of the pipe with this name (`\PIPE\srvsvc`), which offers these interfaces.
+    /// Creates the state of a pipe with this name (`\PIPE\srvsvc`) and these interfaces.
     pub fn new(pipe: &'static str, offered: &'static [Syntax]) -> Self {
         Self {
             pipe,
             offered,
             contexts: Vec::new(),
             max_xmit: FRAGMENT_MIN,
-            arrived: Vec::new(),
+            partial_pdu: Vec::new(),
             partial: None,
             replies: VecDeque::new(),
             read: 0,
@@ -98,17 +96,17 @@ impl Association {
         }
     }
 
-    /// Takes what the client writes: parts of units, or several. `answer` does the calls that are whole with it.
+    /// Consumes a client's write: part of a PDU, or several. Runs `answer` for each complete call.
     pub fn write(
         &mut self,
         bytes: &[u8],
         mut answer: impl FnMut(Call<'_>) -> Result<Vec<u8>, Fault>,
     ) -> Result<(), WriteError> {
         if self.unread > UNREAD_MAX {
-            return Err(WriteError::Unread);
+            return Err(WriteError::UnreadReplies);
         }
         let mut calls = 0;
-        let mut arrived = std::mem::take(&mut self.arrived);
+        let mut arrived = std::mem::take(&mut self.partial_pdu);
         arrived.extend_from_slice(bytes);
         let mut rest = &arrived[..];
         while rest.len() >= HEADER_SIZE {
@@ -118,25 +116,25 @@ impl Association {
                 || header.data_representation != DATA_REPRESENTATION
                 || length < HEADER_SIZE
             {
-                return Err(Malformed("not RPC of version 5 in little-endian").into());
+                return Err(Malformed("not RPC version 5 in little-endian").into());
             }
             let Some((unit, behind)) = rest.split_at_checked(length) else { break };
             if self.unread > UNREAD_MAX {
-                return Err(Malformed("calls behind others whose replies are not read").into());
+                return Err(Malformed("calls while earlier replies are unread").into());
             }
             calls += 1;
             if calls > WRITE_CALLS_MAX {
-                return Err(Malformed("more calls in one write than any client sends").into());
+                return Err(Malformed("too many calls in one write").into());
             }
             self.receive(&header, unit, &mut answer)?;
             rest = behind;
         }
-        self.arrived = rest.to_vec();
+        self.partial_pdu = rest.to_vec();
         Ok(())
     }
 
-    /// At most `length` bytes of the oldest fragment that is not read. `None`: there is none yet.
-    pub fn read(&mut self, length: usize) -> Option<PartOfReply> {
+    /// Returns at most `length` bytes of the oldest unread fragment; `None` if there is none yet.
+    pub fn read(&mut self, length: usize) -> Option<ReplyPart> {
         let fragment = self.replies.front()?;
         let end = self.read.saturating_add(length).min(fragment.len());
         let bytes = fragment[self.read..end].to_vec();
@@ -148,21 +146,20 @@ impl Association {
             self.replies.pop_front();
             self.read = 0;
         }
-        Some(PartOfReply { bytes, has_more })
+        Some(ReplyPart { bytes, has_more })
     }
 
-    /// Whether there is something to read.
     pub fn has_unread(&self) -> bool {
         self.unread > 0
     }
 
-    /// Bytes that are kept: of calls that are not whole, and of answers that are not read.
-    pub fn held_bytes(&self) -> usize {
+    /// Bytes buffered for incomplete calls and unread replies.
+    pub fn buffered_bytes(&self) -> usize {
         let partial = self.partial.as_ref().map_or(0, |call| call.stub.len());
-        self.arrived.len() + partial + self.unread
+        self.partial_pdu.len() + partial + self.unread
     }
 
-    fn push(&mut self, fragment: Vec<u8>) {
+    fn push_fragment(&mut self, fragment: Vec<u8>) {
         self.unread += fragment.len();
         self.replies.push_back(fragment);
     }
@@ -177,10 +174,10 @@ impl Association {
         match header.pdu_type {
             PduType::BIND | PduType::ALTER_CONTEXT => self.bind(header, &Bind::decode(&mut r)?),
             PduType::REQUEST => self.request(header, &mut r, answer)?,
-            // The call is done already, or the client takes no interest in it.
+            // The call has already completed, or the client ignores its reply.
             PduType::CO_CANCEL => (),
             PduType::ORPHANED => self.partial = None,
-            _ => return Err(Malformed("a unit that no client sends")),
+            _ => return Err(Malformed("a PDU type that clients do not send")),
         }
         Ok(())
     }
@@ -189,9 +186,9 @@ impl Association {
         let is_bind = header.pdu_type == PduType::BIND;
         if header.auth_length != 0 {
             let header = Header::new(PduType::BIND_NAK, PduFlags::WHOLE, header.call_id);
-            self.push(unit(&header, |w| {
+            self.push_fragment(build(&header, |w| {
                 w.u16(REJECT_AUTHENTICATION);
-                // The one version there is.
+                // The only version.
                 w.bytes(&[1, 5, 0]);
             }));
             return;
@@ -209,7 +206,7 @@ impl Association {
         };
         let reply = if is_bind { PduType::BIND_ACK } else { PduType::ALTER_CONTEXT_RESP };
         let header = Header::new(reply, PduFlags::WHOLE, header.call_id);
-        self.push(unit(&header, |w| ack.encode(w)));
+        self.push_fragment(build(&header, |w| ack.encode(w)));
     }
 
     fn negotiate(&mut self, context: &ContextElement) -> ContextResult {
@@ -228,31 +225,31 @@ impl Association {
         ContextResult::ACCEPTED
     }
 
-    /// One fragment of a call; the last one has it done.
+    /// Handles one fragment of a call; the last one runs the call.
     fn request(
         &mut self,
         header: &Header,
         r: &mut Reader<'_>,
         answer: &mut impl FnMut(Call<'_>) -> Result<Vec<u8>, Fault>,
     ) -> Result<(), Malformed> {
-        let head = RequestHead::decode(r)?;
+        let head = RequestHeader::decode(r)?;
         if header.flags.contains(PduFlags::OBJECT_UUID) {
             r.skip(16)?;
         }
         if header.auth_length != 0 {
-            return Err(Malformed("a call with an authentication that was not agreed on"));
+            return Err(Malformed("a call with authentication, which was not negotiated"));
         }
         let mut call = match self.partial.take() {
             None if header.flags.contains(PduFlags::FIRST_FRAG) => {
-                Partial { call_id: header.call_id, head, stub: Vec::new() }
+                PendingCall { call_id: header.call_id, head, stub: Vec::new() }
             }
             Some(call) if !header.flags.contains(PduFlags::FIRST_FRAG) && call.call_id == header.call_id => {
                 call
             }
-            _ => return Err(Malformed("fragments of calls that are mixed")),
+            _ => return Err(Malformed("interleaved fragments of calls")),
         };
         if call.stub.len() + r.rest().len() > REQUEST_MAX {
-            return Err(Malformed("a call with more arguments than any has"));
+            return Err(Malformed("a call with too many bytes of arguments"));
         }
         call.stub.extend_from_slice(r.rest());
         if !header.flags.contains(PduFlags::LAST_FRAG) {
@@ -273,9 +270,9 @@ impl Association {
         Ok(())
     }
 
-    /// Queues the results, in as many fragments as they need.
-    fn respond(&mut self, call: &Partial, stub: &[u8]) {
-        let room = usize::from(self.max_xmit) - RESPONSE_FIXED;
+    /// Queues the results in as many fragments as they need.
+    fn respond(&mut self, call: &PendingCall, stub: &[u8]) {
+        let room = usize::from(self.max_xmit) - RESPONSE_HEADER_SIZE;
         let mut rest = stub;
         let mut flags = PduFlags::FIRST_FRAG;
         loop {
@@ -285,8 +282,8 @@ impl Association {
             }
             let header = Header::new(PduType::RESPONSE, flags, call.call_id);
             let alloc_hint = u32::try_from(rest.len()).unwrap_or(u32::MAX);
-            let head = ResponseHead { alloc_hint, context_id: call.head.context_id };
-            self.push(unit(&header, |w| {
+            let head = ResponseHeader { alloc_hint, context_id: call.head.context_id };
+            self.push_fragment(build(&header, |w| {
                 head.encode(w);
                 w.bytes(part);
             }));
@@ -298,11 +295,11 @@ impl Association {
     }
 
     /// `fault`, C706 §12.6.4.7.
-    fn fault(&mut self, call: &Partial, fault: Fault) {
+    fn fault(&mut self, call: &PendingCall, fault: Fault) {
         let flags = PduFlags::WHOLE | PduFlags::DID_NOT_EXECUTE;
         let header = Header::new(PduType::FAULT, flags, call.call_id);
-        let head = ResponseHead { alloc_hint: 0, context_id: call.head.context_id };
-        self.push(unit(&header, |w| {
+        let head = ResponseHeader { alloc_hint: 0, context_id: call.head.context_id };
+        self.push_fragment(build(&header, |w| {
             head.encode(w);
             fault.encode(w);
             w.zeros(4);

@@ -1,4 +1,4 @@
-//! The Local Security Authority, MS-LSAD and MS-LSAT: whose a SID is, and the SID of a name.
+//! The Local Security Authority, MS-LSAD and MS-LSAT: translates SIDs to names and back.
 
 use super::ndr::{NdrReader, NdrWriter};
 use super::{Fault, Syntax};
@@ -13,9 +13,9 @@ pub const INTERFACE: Syntax =
 /// `LSAPR_HANDLE`, MS-LSAD §2.2.2.1.
 pub type Handle = [u8; 20];
 
-/// Most SIDs of one call; MS-LSAT §2.2.18 allows five times as many, no client asks for them.
+/// The maximum number of SIDs in a call. MS-LSAT §2.2.18 allows five times as many, but no client sends them.
 pub const SIDS_MAX: usize = 4096;
-/// Most names of one call (MS-LSAT §3.1.4.8).
+/// The maximum number of names in a call (MS-LSAT §3.1.4.8).
 pub const NAMES_MAX: usize = 1000;
 
 open_set! {
@@ -41,44 +41,43 @@ open_set! {
     }
 }
 
-/// Which of the calls with one purpose was asked: later ones say more.
+/// The version of a lookup call; later ones return more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum CallVersion {
     First,
-    /// With flags.
+    /// Adds flags.
     Second,
-    /// With whole SIDs.
+    /// Adds whole SIDs.
     Third,
 }
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call<'a> {
     /// `LsarClose`, MS-LSAD §3.1.4.9.4.
     Close { handle: Handle },
-    /// `LsarOpenPolicy` (MS-LSAD §3.1.4.4.2) and `LsarOpenPolicy2` (§3.1.4.4.1), whatever rights it wants.
+    /// `LsarOpenPolicy` (MS-LSAD §3.1.4.4.2) and `LsarOpenPolicy2` (§3.1.4.4.1), with any requested access.
     OpenPolicy,
     /// `LsarQueryInformationPolicy` (MS-LSAD §3.1.4.4.4) and `LsarQueryInformationPolicy2` (§3.1.4.4.3).
     QueryInformationPolicy { handle: Handle, class: PolicyInformationClass },
     /// `LsarLookupSids` (MS-LSAT §3.1.4.11) and `LsarLookupSids2` (§3.1.4.10).
-    LookupSids { handle: Handle, form: Form, sids: Vec<Sid> },
+    LookupSids { handle: Handle, form: CallVersion, sids: Vec<Sid> },
     /// `LsarLookupNames` (MS-LSAT §3.1.4.8), `LsarLookupNames2` (§3.1.4.7) and `LsarLookupNames3` (§3.1.4.6).
-    LookupNames { handle: Handle, form: Form, names: Vec<Utf16<'a>> },
+    LookupNames { handle: Handle, form: CallVersion, names: Vec<Utf16<'a>> },
 }
 
 impl<'a> Call<'a> {
-    /// The call with these arguments.
     pub fn decode(opnum: u16, stub: &'a [u8]) -> Result<Self, Fault> {
         let r = NdrReader::new(stub);
         let decoded = match opnum {
             0 => close(r),
             6 | 44 => Ok(Self::OpenPolicy),
             7 | 46 => query_information_policy(r),
-            14 => lookup_names(r, Form::First),
-            58 => lookup_names(r, Form::Second),
-            68 => lookup_names(r, Form::Third),
-            15 => lookup_sids(r, Form::First),
-            57 => lookup_sids(r, Form::Second),
+            14 => lookup_names(r, CallVersion::First),
+            58 => lookup_names(r, CallVersion::Second),
+            68 => lookup_names(r, CallVersion::Third),
+            15 => lookup_sids(r, CallVersion::First),
+            57 => lookup_sids(r, CallVersion::Second),
             _ => return Err(Fault::OP_RNG_ERROR),
         };
         decoded.map_err(|_| Fault::NDR)
@@ -93,17 +92,16 @@ fn query_information_policy(mut r: NdrReader<'_>) -> Result<Call<'_>, Malformed>
     Ok(Call::QueryInformationPolicy { handle: r.array()?, class: PolicyInformationClass(r.u16()?) })
 }
 
-fn lookup_sids(mut r: NdrReader<'_>, form: Form) -> Result<Call<'_>, Malformed> {
+fn lookup_sids(mut r: NdrReader<'_>, form: CallVersion) -> Result<Call<'_>, Malformed> {
     Ok(Call::LookupSids { handle: r.array()?, form, sids: r.sids(SIDS_MAX)? })
 }
 
-fn lookup_names(mut r: NdrReader<'_>, form: Form) -> Result<Call<'_>, Malformed> {
+fn lookup_names(mut r: NdrReader<'_>, form: CallVersion) -> Result<Call<'_>, Malformed> {
     let (handle, entries) = (r.array()?, r.u32()?);
     let count = r.list_length(entries, NAMES_MAX)?;
     Ok(Call::LookupNames { handle, form, names: r.unicode_strings(count)? })
 }
 
-/// The results of `LsarOpenPolicy`.
 pub fn open_policy_results(handle: Handle) -> Vec<u8> {
     NdrWriter::stub(|w| {
         w.bytes(&handle);
@@ -111,19 +109,18 @@ pub fn open_policy_results(handle: Handle) -> Vec<u8> {
     })
 }
 
-/// The results of `LsarClose`.
 pub fn close_results() -> Vec<u8> {
     open_policy_results([0; 20])
 }
 
-/// A domain that names belong to, MS-LSAD §2.2.4.14 and MS-LSAT §2.2.11.
+/// The domain of a name, MS-LSAD §2.2.4.14 and MS-LSAT §2.2.11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Domain<'a> {
     pub name: &'a str,
     pub sid: Sid,
 }
 
-/// The results of `LsarQueryInformationPolicy` of a host that is in no domain: its own, whatever the class.
+/// The results of `LsarQueryInformationPolicy` of a standalone host: its own domain, for every class.
 pub fn query_information_policy_results(class: PolicyInformationClass, domain: &Domain<'_>) -> Vec<u8> {
     NdrWriter::stub(|w| {
         let names: &[&str] = match class {
@@ -150,29 +147,29 @@ pub fn query_information_policy_results(class: PolicyInformationClass, domain: &
 /// `LSAPR_TRANSLATED_NAME_EX`, MS-LSAT §2.2.21.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TranslatedName {
-    /// `UNKNOWN`: the SID is nobody's.
+    /// `UNKNOWN` if no account has the SID.
     pub name_use: SidNameUse,
-    /// Of nobody's: the SID as text.
+    /// The SID as text if no account has it.
     pub name: String,
-    /// Among the domains of the results.
+    /// An index into the domains of the results.
     pub domain: Option<usize>,
 }
 
 /// `LSAPR_TRANSLATED_SID_EX2`, MS-LSAT §2.2.25.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TranslatedSid {
-    /// `UNKNOWN`: nobody has the name.
+    /// `UNKNOWN` if no account has the name.
     pub name_use: SidNameUse,
     pub sid: Option<Sid>,
-    /// Among the domains of the results.
+    /// An index into the domains of the results.
     pub domain: Option<usize>,
 }
 
-/// The results of `LsarLookupSids` and its like, a name for every SID.
+/// The results of every version of `LsarLookupSids`, a name for every SID.
 ///
 /// # Panics
 /// If a name is longer than 32,767 units.
-pub fn lookup_sids_results(form: Form, domains: &[Domain<'_>], names: &[TranslatedName]) -> Vec<u8> {
+pub fn lookup_sids_results(form: CallVersion, domains: &[Domain<'_>], names: &[TranslatedName]) -> Vec<u8> {
     NdrWriter::stub(|w| {
         referenced_domains(w, domains);
         w.count(names.len());
@@ -182,17 +179,17 @@ pub fn lookup_sids_results(form: Form, domains: &[Domain<'_>], names: &[Translat
             w.u16(name.name_use.0);
             w.unicode_string(&name.name);
             domain_index(w, name.domain);
-            if form != Form::First {
+            if form != CallVersion::First {
                 w.u32(0);
             }
         }
         names.iter().for_each(|name| w.text(&name.name));
-        mapped(w, names.iter().map(|name| name.name_use));
+        lookup_status(w, names.iter().map(|name| name.name_use));
     })
 }
 
-/// The results of `LsarLookupNames` and its like, a SID for every name.
-pub fn lookup_names_results(form: Form, domains: &[Domain<'_>], sids: &[TranslatedSid]) -> Vec<u8> {
+/// The results of every version of `LsarLookupNames`, a SID for every name.
+pub fn lookup_names_results(form: CallVersion, domains: &[Domain<'_>], sids: &[TranslatedSid]) -> Vec<u8> {
     NdrWriter::stub(|w| {
         referenced_domains(w, domains);
         w.count(sids.len());
@@ -201,21 +198,21 @@ pub fn lookup_names_results(form: Form, domains: &[Domain<'_>], sids: &[Translat
         for translated in sids {
             w.u16(translated.name_use.0);
             match (form, &translated.sid) {
-                (Form::First | Form::Second, sid) => {
+                (CallVersion::First | CallVersion::Second, sid) => {
                     w.u32(sid.and_then(|sid| sid.sub_authorities().last()).unwrap_or(u32::MAX));
                 }
-                (Form::Third, Some(_)) => w.pointer(),
-                (Form::Third, None) => w.null(),
+                (CallVersion::Third, Some(_)) => w.pointer(),
+                (CallVersion::Third, None) => w.null(),
             }
             domain_index(w, translated.domain);
-            if form != Form::First {
+            if form != CallVersion::First {
                 w.u32(0);
             }
         }
-        if form == Form::Third {
+        if form == CallVersion::Third {
             sids.iter().filter_map(|translated| translated.sid.as_ref()).for_each(|sid| w.sid(sid));
         }
-        mapped(w, sids.iter().map(|translated| translated.name_use));
+        lookup_status(w, sids.iter().map(|translated| translated.name_use));
     })
 }
 
@@ -241,8 +238,8 @@ fn domain_index(w: &mut NdrWriter<'_>, domain: Option<usize>) {
     w.u32(domain.and_then(|index| u32::try_from(index).ok()).unwrap_or(u32::MAX));
 }
 
-/// `MappedCount`, and the status that goes with it (MS-LSAT §3.1.4.9).
-fn mapped(w: &mut NdrWriter<'_>, uses: impl ExactSizeIterator<Item = SidNameUse>) {
+/// `MappedCount`, and the corresponding status (MS-LSAT §3.1.4.9).
+fn lookup_status(w: &mut NdrWriter<'_>, uses: impl ExactSizeIterator<Item = SidNameUse>) {
     let all = uses.len();
     let mapped = uses.filter(|name_use| *name_use != SidNameUse::UNKNOWN).count();
     w.count(mapped);

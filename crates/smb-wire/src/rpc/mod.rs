@@ -1,5 +1,5 @@
-//! DCE/RPC over named pipes (C706, MS-RPCE, MS-SMB2 §3.3.5.12 and §3.3.5.13), as far as clients of a file server need it: which
-//! shares there are, what the server is, whose a SID is, and which users there are.
+//! DCE/RPC over named pipes (C706, MS-RPCE, MS-SMB2 §3.3.5.12 and §3.3.5.13), for clients of a file server: shares,
+//! server information, SIDs, and users.
 
 mod association;
 pub mod lsarpc;
@@ -9,14 +9,13 @@ pub mod samr;
 pub mod srvsvc;
 pub mod wkssvc;
 
-pub use association::{Association, Call, PartOfReply, REQUEST_MAX, UNREAD_MAX, WriteError};
+pub use association::{Association, Call, REQUEST_MAX, ReplyPart, UNREAD_MAX, WriteError};
 pub use pdu::{Fault, Syntax};
 
 use crate::sets::open_set;
 
 open_set! {
-    /// Win32 error codes (MS-ERREF §2.2) and those of networks (§2.2, `NERR_`), with which calls of `srvsvc` and `wkssvc`
-    /// end.
+    /// Win32 error codes (MS-ERREF §2.2), including those of networks (`NERR_`), that `srvsvc` and `wkssvc` return.
     pub struct Win32Error: u32 {
         SUCCESS = 0,
         ACCESS_DENIED = 5,

@@ -1,13 +1,13 @@
-//! Network Data Representation of 32 bits, C706 §14: integers at multiples of their size, pointers as numbers, and what they
-//! point to behind the structure that they are in.
+//! Network Data Representation of 32 bits, C706 §14: integers aligned to their size, pointers as numbers, and referents
+//! behind the structure that contains the pointer.
 
 use crate::security::Sid;
 use crate::{Decode, Encode, Malformed, Reader, Utf16, Writer};
 
-/// The first referent; they say nothing but that they are not null.
+/// The first referent id. Its value means only that the pointer is not null.
 const REFERENT: u32 = 0x0002_0000;
 
-/// Arguments of a call.
+/// Reads the arguments of a call.
 pub(super) struct NdrReader<'a>(Reader<'a>);
 
 impl<'a> NdrReader<'a> {
@@ -15,7 +15,6 @@ impl<'a> NdrReader<'a> {
         Self(Reader::new(stub))
     }
 
-    /// An enumeration of 16 bits.
     pub(super) fn u16(&mut self) -> Result<u16, Malformed> {
         self.0.align(2);
         Decode::decode(&mut self.0)
@@ -26,76 +25,77 @@ impl<'a> NdrReader<'a> {
         Decode::decode(&mut self.0)
     }
 
-    /// Bytes that are no integer, at a multiple of 4.
+    /// Reads bytes aligned to a multiple of 4.
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         self.0.align(4);
         self.0.array()
     }
 
-    /// Whether a pointer is not null.
+    /// Reads a pointer and returns whether it is not null.
     pub(super) fn pointer(&mut self) -> Result<bool, Malformed> {
         self.u32().map(|referent| referent != 0)
     }
 
-    /// A conformant and varying text: units up to a maximum, of which some are there (C706 §14.3.4.2).
+    /// Reads a conformant and varying text: a maximum count, then the actual units (C706 §14.3.4.2).
     pub(super) fn text(&mut self) -> Result<Utf16<'a>, Malformed> {
-        let [most, offset, actual] = [self.u32()?, self.u32()?, self.u32()?];
-        if offset != 0 || actual > most {
-            return Err(Malformed("a text that does not start at its start, or is longer than it can be"));
+        let [max, offset, actual] = [self.u32()?, self.u32()?, self.u32()?];
+        if offset != 0 || actual > max {
+            return Err(Malformed("a text with an offset, or longer than its maximum"));
         }
         let units = usize::try_from(actual).unwrap_or(usize::MAX);
         Utf16::new(self.0.bytes(units.saturating_mul(2))?)
     }
 
-    /// The same without the zero that ends it.
+    /// Reads a text and removes its terminating zero.
     pub(super) fn string(&mut self) -> Result<Utf16<'a>, Malformed> {
         let text = self.text()?;
         match text.bytes().split_last_chunk() {
             Some((text, [0, 0])) => Utf16::new(text),
-            _ => Err(Malformed("a string without its end")),
+            _ => Err(Malformed("an unterminated string")),
         }
     }
 
-    /// A string behind a pointer.
+    /// Reads a pointer, and the string behind it.
     pub(super) fn optional_string(&mut self) -> Result<Option<Utf16<'a>>, Malformed> {
         if self.pointer()? { self.string().map(Some) } else { Ok(None) }
     }
 
-    /// As many `RPC_UNICODE_STRING` (MS-DTYP §2.3.10), and what their pointers point to. A null one is empty.
+    /// Reads `count` entries of `RPC_UNICODE_STRING` (MS-DTYP §2.3.10), and their referents. A null pointer is an empty
+    /// text.
     pub(super) fn unicode_strings(&mut self, count: usize) -> Result<Vec<Utf16<'a>>, Malformed> {
         let mut is_there = Vec::new();
         for _ in 0..count {
-            // `Length` and `MaximumLength`, which the text behind says again.
+            // `Length` and `MaximumLength`, which the referent repeats.
             self.u32()?;
             is_there.push(self.pointer()?);
         }
         is_there.into_iter().map(|is_there| if is_there { self.text() } else { Ok(Utf16::EMPTY) }).collect()
     }
 
-    /// A count, and a pointer to as many pointers to `RPC_SID`: `LSAPR_SID_ENUM_BUFFER` (MS-LSAT §2.2.18) and `SAMPR_PSID_ARRAY`
-    /// (MS-SAMR §2.2.7.6).
-    pub(super) fn sids(&mut self, most: usize) -> Result<Vec<Sid>, Malformed> {
+    /// Reads a count, and a pointer to as many pointers to `RPC_SID`: `LSAPR_SID_ENUM_BUFFER` (MS-LSAT §2.2.18) and
+    /// `SAMPR_PSID_ARRAY` (MS-SAMR §2.2.7.6).
+    pub(super) fn sids(&mut self, max: usize) -> Result<Vec<Sid>, Malformed> {
         let entries = self.u32()?;
         if !self.pointer()? {
-            return if entries == 0 { Ok(Vec::new()) } else { Err(Malformed("a list that is not there")) };
+            return if entries == 0 { Ok(Vec::new()) } else { Err(Malformed("a missing list")) };
         }
-        let count = self.list_length(entries, most)?;
+        let count = self.list_length(entries, max)?;
         for _ in 0..count {
             if !self.pointer()? {
-                return Err(Malformed("a list without one of its SIDs"));
+                return Err(Malformed("a list with a missing SID"));
             }
         }
         (0..count).map(|_| self.sid()).collect()
     }
 
-    /// The count in front of a list, which is also that of its structure, and at most `most`.
-    pub(super) fn list_length(&mut self, entries: u32, most: usize) -> Result<usize, Malformed> {
+    /// Reads the conformance of a list, which must match the count of its structure and be at most `max`.
+    pub(super) fn list_length(&mut self, entries: u32, max: usize) -> Result<usize, Malformed> {
         let count = self.u32()?;
         if count != entries {
-            return Err(Malformed("a list of another length than it says"));
+            return Err(Malformed("a list whose length does not match its count"));
         }
-        let count = usize::try_from(count).ok().filter(|count| *count <= most);
-        count.ok_or(Malformed("more to look up than any client asks"))
+        let count = usize::try_from(count).ok().filter(|count| *count <= max);
+        count.ok_or(Malformed("too many entries to look up"))
     }
 
     /// `RPC_SID`, MS-DTYP §2.4.2.3.
@@ -103,27 +103,27 @@ impl<'a> NdrReader<'a> {
         let count = self.u32()?;
         let sid = Sid::decode(&mut self.0)?;
         if u32::try_from(sid.sub_authorities().len()) != Ok(count) {
-            return Err(Malformed("a SID of another length than it says"));
+            return Err(Malformed("a SID whose length does not match its count"));
         }
         Ok(sid)
     }
 }
 
-/// Results of a call.
+/// Writes the results of a call.
 pub(super) struct NdrWriter<'b> {
     w: Writer<'b>,
     referents: u32,
 }
 
 impl NdrWriter<'_> {
-    /// The results that `body` writes.
+    /// Collects the results that `body` writes.
     pub(super) fn stub(body: impl FnOnce(&mut NdrWriter<'_>)) -> Vec<u8> {
         let mut out = Vec::new();
         body(&mut NdrWriter { w: Writer::new(&mut out), referents: 0 });
         out
     }
 
-    /// Goes on at a multiple, as a structure does whose members need it (C706 §14.3.2).
+    /// Aligns a structure to its most demanding member (C706 §14.3.2).
     pub(super) fn align(&mut self, alignment: usize) {
         self.w.align(alignment);
     }
@@ -147,7 +147,7 @@ impl NdrWriter<'_> {
         self.w.bytes(&value.to_le_bytes());
     }
 
-    /// Bytes that are no integer, at a multiple of 4.
+    /// Writes bytes aligned to a multiple of 4.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.w.align(4);
         self.w.bytes(bytes);
@@ -158,7 +158,7 @@ impl NdrWriter<'_> {
         self.w.length::<u32>(count);
     }
 
-    /// A pointer that is not null. What it points to follows the outermost structure.
+    /// Writes a pointer that is not null. Its referent follows the outermost structure.
     pub(super) fn pointer(&mut self) {
         self.u32(REFERENT + 4 * self.referents);
         self.referents += 1;
@@ -168,12 +168,12 @@ impl NdrWriter<'_> {
         self.u32(0);
     }
 
-    /// A conformant and varying string, with the zero that ends it.
+    /// Writes a conformant and varying string with a terminating zero.
     pub(super) fn string(&mut self, text: &str) {
         self.units(text, &[0]);
     }
 
-    /// What the pointer of an `RPC_UNICODE_STRING` points to: units without an end.
+    /// Writes the referent of an `RPC_UNICODE_STRING`, without a terminating zero.
     pub(super) fn text(&mut self, text: &str) {
         self.units(text, &[]);
     }
@@ -186,15 +186,15 @@ impl NdrWriter<'_> {
         text.encode_utf16().chain(end.iter().copied()).for_each(|unit| self.w.u16(unit));
     }
 
-    /// Conformant and varying bytes, of which there can be as many as `most`.
-    pub(super) fn varying_bytes(&mut self, most: usize, bytes: &[u8]) {
-        for number in [most, 0, bytes.len()] {
+    /// Writes conformant and varying bytes with the maximum count `max`.
+    pub(super) fn varying_bytes(&mut self, max: usize, bytes: &[u8]) {
+        for number in [max, 0, bytes.len()] {
             self.count(number);
         }
         self.w.bytes(bytes);
     }
 
-    /// `RPC_UNICODE_STRING`, MS-DTYP §2.3.10, without what its pointer points to.
+    /// `RPC_UNICODE_STRING`, MS-DTYP §2.3.10, without its referent.
     pub(super) fn unicode_string(&mut self, text: &str) {
         let bytes = 2 * text.encode_utf16().count();
         self.w.align(4);
@@ -203,7 +203,7 @@ impl NdrWriter<'_> {
         self.pointer();
     }
 
-    /// `RPC_STRING`, MS-SAMR §2.2.2.1, of as many bytes as the text has characters, without what its pointer points to.
+    /// `RPC_STRING`, MS-SAMR §2.2.2.1, with a byte for each character, without its referent.
     pub(super) fn oem_string(&mut self, text: &str) {
         self.w.align(4);
         let bytes = text.chars().count();
@@ -212,7 +212,7 @@ impl NdrWriter<'_> {
         self.pointer();
     }
 
-    /// What the pointer of an `RPC_STRING` points to: characters of ASCII, and question marks for others.
+    /// Writes the referent of an `RPC_STRING`: ASCII, with question marks for other characters.
     pub(super) fn oem_text(&mut self, text: &str) {
         let in_ascii = |c: char| u8::try_from(c).ok().filter(u8::is_ascii).unwrap_or(b'?');
         let bytes: Vec<u8> = text.chars().map(in_ascii).collect();

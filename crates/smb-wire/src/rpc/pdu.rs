@@ -18,17 +18,17 @@ open_set! {
         ORPHANED = 19,
     }
 
-    /// Why a call was not done: `status` of a fault (C706 appendix E, MS-RPCE §2.2.2.1).
+    /// The reason for which a call failed: `status` of a fault (C706 appendix E, MS-RPCE §2.2.2.1).
     pub struct Fault: u32 {
-        // No such operation of the interface.
+        // The interface has no such operation.
         OP_RNG_ERROR = 0x1c01_0002,
-        // No such interface is bound.
+        // The interface is not bound.
         UNK_IF = 0x1c01_0003,
-        // Arguments that are no such operation's: RPC_X_BAD_STUB_DATA.
+        // The arguments are malformed: RPC_X_BAD_STUB_DATA.
         NDR = 0x0000_06f7,
         // RPC_S_ACCESS_DENIED.
         ACCESS_DENIED = 0x0000_0005,
-        // A handle that is not open.
+        // The handle is not open.
         CONTEXT_MISMATCH = 0x1c00_001a,
         REMOTE_NO_MEMORY = 0x1c00_001b,
     }
@@ -45,18 +45,18 @@ bit_set! {
 }
 
 impl PduFlags {
-    /// Of a message that is one fragment.
+    /// The flags of a message in a single fragment.
     pub const WHOLE: Self = Self(Self::FIRST_FRAG.0 | Self::LAST_FRAG.0);
 }
 
 /// Little-endian, ASCII, IEEE (C706 §14.1).
 pub const DATA_REPRESENTATION: [u8; 4] = [0x10, 0, 0, 0];
-/// Bytes of the header of every unit.
+/// Bytes of the PDU header.
 pub const HEADER_SIZE: usize = 16;
-/// Where `frag_length` is in it.
+/// The offset of `frag_length` in the header.
 pub const FRAG_LENGTH_OFFSET: usize = 8;
 
-/// The header of every unit, C706 §12.6.3.1.
+/// The header of every PDU, C706 §12.6.3.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct Header {
     pub version: u8,
@@ -70,7 +70,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// `frag_length` is set by [`unit`].
+    /// [`build`] sets `frag_length`.
     pub const fn new(pdu_type: PduType, flags: PduFlags, call_id: u32) -> Self {
         Self {
             version: 5,
@@ -85,8 +85,8 @@ impl Header {
     }
 }
 
-/// One unit: its header and what `body` appends.
-pub fn unit(header: &Header, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+/// Builds one PDU from its header and the output of `body`.
+pub fn build(header: &Header, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut out = Vec::new();
     let mut w = Writer::new(&mut out);
     header.encode(&mut w);
@@ -98,7 +98,6 @@ pub fn unit(header: &Header, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
 /// `p_syntax_id_t`, C706 §12.6.3.1: an interface or a transfer syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct Syntax {
-    /// `if_uuid`.
     pub uuid: Guid,
     /// `if_version`: the major version in the lower half, the minor in the upper.
     pub version: u32,
@@ -110,7 +109,7 @@ impl Syntax {
         Self { uuid: Guid::new(0x8a88_5d04, 0x1ceb, 0x11c9, 0x9fe8_0800_2b10_4860), version: 2 };
 }
 
-/// `p_cont_elem_t`, C706 §12.6.3.1: an interface that the client wants to call, and how it would encode arguments.
+/// `p_cont_elem_t`, C706 §12.6.3.1: a requested interface and the proposed transfer syntaxes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextElement {
     pub context_id: u16,
@@ -159,14 +158,14 @@ pub struct ContextResult {
 
 impl ContextResult {
     pub const ACCEPTED: Self = Self { result: 0, reason: 0, transfer_syntax: Syntax::NDR };
-    /// The interface is none of the pipe's.
+    /// The pipe does not offer the interface.
     pub const ABSTRACT_SYNTAX_NOT_SUPPORTED: Self = Self::rejected(1);
-    /// None of the transfer syntaxes is NDR.
+    /// NDR is not among the transfer syntaxes.
     pub const TRANSFER_SYNTAXES_NOT_SUPPORTED: Self = Self::rejected(2);
-    /// Too many interfaces.
+    /// Too many interfaces are bound.
     pub const LOCAL_LIMIT_EXCEEDED: Self = Self::rejected(3);
 
-    /// By the provider.
+    /// A rejection by the provider.
     const fn rejected(reason: u16) -> Self {
         Self { result: 2, reason, transfer_syntax: Syntax { uuid: Guid([0; 16]), version: 0 } }
     }
@@ -202,9 +201,9 @@ impl Encode for BindAck<'_> {
     }
 }
 
-/// `request`, C706 §12.6.4.9, behind the header and before the arguments, with the object that is asked for, if any.
+/// `request`, C706 §12.6.4.9, behind the header and before the arguments, with the optional object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
-pub struct RequestHead {
+pub struct RequestHeader {
     pub alloc_hint: u32,
     pub context_id: u16,
     pub opnum: u16,
@@ -213,10 +212,10 @@ pub struct RequestHead {
 /// `response`, C706 §12.6.4.10, behind the header and before the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 #[wire(end = 2)]
-pub struct ResponseHead {
+pub struct ResponseHeader {
     pub alloc_hint: u32,
     pub context_id: u16,
 }
 
 /// Bytes of `response` before the results.
-pub const RESPONSE_FIXED: usize = HEADER_SIZE + 8;
+pub const RESPONSE_HEADER_SIZE: usize = HEADER_SIZE + 8;

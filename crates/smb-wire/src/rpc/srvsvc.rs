@@ -1,4 +1,4 @@
-//! The Server Service, MS-SRVS: which shares there are, and what the server is.
+//! The Server Service, MS-SRVS: shares and server information.
 
 use super::ndr::{NdrReader, NdrWriter};
 use super::{Fault, Syntax, Win32Error};
@@ -20,7 +20,7 @@ open_set! {
 }
 
 bit_set! {
-    /// What is added to a share's kind, MS-SRVS §2.2.2.4.
+    /// Modifiers of a share's type, MS-SRVS §2.2.2.4.
     pub struct ShareModifiers: u32 {
         TEMPORARY = 0x4000_0000,
         SPECIAL = 0x8000_0000,
@@ -36,7 +36,7 @@ bit_set! {
     }
 }
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call<'a> {
     /// `NetrShareEnum` (MS-SRVS §3.1.4.8) and `NetrShareEnumSticky` (§3.1.4.9).
@@ -48,7 +48,6 @@ pub enum Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The call with these arguments.
     pub fn decode(opnum: u16, stub: &'a [u8]) -> Result<Self, Fault> {
         let decoded = match opnum {
             15 | 36 => share_enum(stub),
@@ -73,7 +72,7 @@ fn share_enum(stub: &[u8]) -> Result<Call<'_>, Malformed> {
     Ok(Call::ShareEnum { level, preferred_maximum_length, resume_handle })
 }
 
-/// A container is for the results; in a request it has no entries.
+/// Reads a container of a request, which must be empty.
 fn empty_container(r: &mut NdrReader<'_>) -> Result<(), Malformed> {
     if r.pointer()? {
         let entries = r.u32()?;
@@ -97,7 +96,7 @@ fn server_get_info(stub: &[u8]) -> Result<Call<'_>, Malformed> {
     Ok(Call::ServerGetInfo { level: r.u32()? })
 }
 
-/// A share, as all levels together tell it (MS-SRVS §2.2.4).
+/// A share, the union of all levels (MS-SRVS §2.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share<'a> {
     pub net_name: &'a str,
@@ -108,17 +107,16 @@ pub struct Share<'a> {
     pub path: &'a str,
     pub max_uses: u32,
     pub current_uses: u32,
-    /// `shi1005_flags`, those of TREE_CONNECT.
+    /// `shi1005_flags`, the flags of TREE_CONNECT.
     pub flags: crate::tree::ShareFlags,
 }
 
 impl Share<'_> {
-    /// Whether there are shares at this level.
     fn has_level(level: u32) -> bool {
         [0, 1, 2, 501, 502].contains(&level)
     }
 
-    /// The structure of a level.
+    /// Writes the structure of a level.
     fn write(&self, level: u32, w: &mut NdrWriter<'_>) {
         w.pointer();
         if level == 0 {
@@ -129,7 +127,7 @@ impl Share<'_> {
         match level {
             501 => w.u32(self.flags.0),
             2 | 502 => {
-                // Permissions are those of share-level security, which there is none of.
+                // Permissions of share-level security, which is not supported.
                 [0, self.max_uses, self.current_uses].into_iter().for_each(|number| w.u32(number));
                 w.pointer();
                 w.null();
@@ -143,8 +141,7 @@ impl Share<'_> {
         }
     }
 
-    /// What its pointers point to.
-    fn write_behind(&self, level: u32, w: &mut NdrWriter<'_>) {
+    fn write_referents(&self, level: u32, w: &mut NdrWriter<'_>) {
         w.string(self.net_name);
         if level != 0 {
             w.string(self.remark);
@@ -155,7 +152,7 @@ impl Share<'_> {
     }
 }
 
-/// The results of `NetrShareEnum`: all of `shares`, which a client takes in one reply whatever it prefers.
+/// The results of `NetrShareEnum`: all of `shares` in one reply, whatever size the client prefers.
 pub fn share_enum_results(level: u32, resume_handle: Option<u32>, shares: &[Share<'_>]) -> Vec<u8> {
     NdrWriter::stub(|w| {
         w.u32(level);
@@ -167,7 +164,7 @@ pub fn share_enum_results(level: u32, resume_handle: Option<u32>, shares: &[Shar
             w.pointer();
             w.count(shares.len());
             shares.iter().for_each(|share| share.write(level, w));
-            shares.iter().for_each(|share| share.write_behind(level, w));
+            shares.iter().for_each(|share| share.write_referents(level, w));
         } else {
             w.null();
         }
@@ -183,7 +180,6 @@ pub fn share_enum_results(level: u32, resume_handle: Option<u32>, shares: &[Shar
     })
 }
 
-/// The results of `NetrShareGetInfo`.
 pub fn share_get_info_results(level: u32, share: Result<&Share<'_>, Win32Error>) -> Vec<u8> {
     let has_level = level == 1005 || Share::has_level(level);
     let share = if has_level { share } else { Err(Win32Error::INVALID_LEVEL) };
@@ -197,7 +193,7 @@ pub fn share_get_info_results(level: u32, share: Result<&Share<'_>, Win32Error>)
             Ok(share) => {
                 w.pointer();
                 share.write(level, w);
-                share.write_behind(level, w);
+                share.write_referents(level, w);
             }
             Err(_) => w.null(),
         }
@@ -205,7 +201,7 @@ pub fn share_get_info_results(level: u32, share: Result<&Share<'_>, Win32Error>)
     })
 }
 
-/// What the server is, as levels 100 to 102 tell it (MS-SRVS §2.2.4).
+/// The server information of levels 100 to 102 (MS-SRVS §2.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Server<'a> {
     pub name: &'a str,
@@ -213,7 +209,7 @@ pub struct Server<'a> {
     pub version_minor: u32,
     pub server_type: ServerType,
     pub comment: &'a str,
-    /// `sv102_users`: sessions at most.
+    /// `sv102_users`: the maximum number of sessions.
     pub users: u32,
 }
 
@@ -222,7 +218,6 @@ pub(super) const PLATFORM_NT: u32 = 500;
 /// Minutes until an idle session ends: never (`SV_NODISC`).
 const NO_DISCONNECT: u32 = u32::MAX;
 
-/// The results of `NetrServerGetInfo`.
 pub fn server_get_info_results(level: u32, server: &Server<'_>) -> Vec<u8> {
     let has_level = (100..=102).contains(&level);
     NdrWriter::stub(|w| {
@@ -240,7 +235,7 @@ pub fn server_get_info_results(level: u32, server: &Server<'_>) -> Vec<u8> {
             w.pointer();
         }
         if level == 102 {
-            // Not hidden, announced every four minutes and no second more; no licenses.
+            // Not hidden, announced every four minutes without random delay; no licenses.
             let numbers = [server.users, NO_DISCONNECT, 0, 240, 0, 0];
             numbers.into_iter().for_each(|number| w.u32(number));
             w.pointer();

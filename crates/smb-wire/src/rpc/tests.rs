@@ -1,8 +1,8 @@
-//! Arguments as another implementation (impacket) encodes them, and results as it decodes them.
+//! Arguments as encoded by another implementation (impacket), and results as decoded by it.
 
 use super::association::{Association, Call, REQUEST_MAX, UNREAD_MAX, WRITE_CALLS_MAX, WriteError};
 use super::lsarpc::{
-    self, Domain, Form, NAMES_MAX, PolicyInformationClass, SIDS_MAX, SidNameUse, TranslatedName,
+    self, CallVersion, Domain, NAMES_MAX, PolicyInformationClass, SIDS_MAX, SidNameUse, TranslatedName,
     TranslatedSid,
 };
 use super::srvsvc::{self, Server, ServerType, Share, ShareKind, ShareModifiers};
@@ -74,7 +74,7 @@ pub(super) fn text(units: Utf16<'_>) -> String {
     String::from_utf8(units.to_wtf8()).unwrap()
 }
 
-/// That `decode` takes the arguments, and refuses them wherever they are cut before `end`.
+/// Asserts that `decode` accepts the arguments, and refuses them truncated anywhere before `end`.
 pub(super) fn cut<T: PartialEq + std::fmt::Debug>(
     stub: &[u8],
     end: usize,
@@ -87,17 +87,17 @@ pub(super) fn cut<T: PartialEq + std::fmt::Debug>(
 }
 
 #[test]
-fn shares_are_asked_for() {
+fn share_calls_decode() {
     let stub = hex(SHARE_ENUM);
-    let most = u32::MAX;
+    let max = u32::MAX;
     assert_eq!(
         srvsvc::Call::decode(15, &stub),
-        Ok(srvsvc::Call::ShareEnum { level: 1, preferred_maximum_length: most, resume_handle: None })
+        Ok(srvsvc::Call::ShareEnum { level: 1, preferred_maximum_length: max, resume_handle: None })
     );
     cut(&stub, stub.len(), |stub| srvsvc::Call::decode(36, stub).map(drop));
     assert_eq!(
         srvsvc::Call::decode(15, &hex(SHARE_ENUM_502)),
-        Ok(srvsvc::Call::ShareEnum { level: 502, preferred_maximum_length: most, resume_handle: Some(7) })
+        Ok(srvsvc::Call::ShareEnum { level: 502, preferred_maximum_length: max, resume_handle: Some(7) })
     );
     let stub = hex(SHARE_GET_INFO);
     let Ok(srvsvc::Call::ShareGetInfo { net_name, level: 1 }) = srvsvc::Call::decode(16, &stub) else {
@@ -114,7 +114,7 @@ fn shares_are_asked_for() {
 }
 
 #[test]
-fn a_level_and_its_container_agree() {
+fn container_of_another_level_is_refused() {
     let with = |changes: &[(usize, u8)]| {
         let mut stub = hex(SHARE_ENUM);
         changes.iter().for_each(|(at, value)| stub[*at] = *value);
@@ -129,18 +129,19 @@ fn a_level_and_its_container_agree() {
 }
 
 #[test]
-fn identifiers_and_names_are_looked_up() {
+fn sid_and_name_lookups_decode() {
     let handle: lsarpc::Handle = std::array::from_fn(|index| u8::try_from(index).unwrap());
     let class = PolicyInformationClass::ACCOUNT_DOMAIN;
     let expected = lsarpc::Call::QueryInformationPolicy { handle, class };
     assert_eq!(lsarpc::Call::decode(46, &hex(QUERY_POLICY)), Ok(expected));
     let sids = vec![sid(&[32, 544]), sid(&[21, 1, 2, 3, 1000])];
     let stub = hex(LOOKUP_SIDS);
-    let expected = lsarpc::Call::LookupSids { handle, form: Form::First, sids };
+    let expected = lsarpc::Call::LookupSids { handle, form: CallVersion::First, sids };
     assert_eq!(lsarpc::Call::decode(15, &stub), Ok(expected));
     cut(&stub, 88, |stub| lsarpc::Call::decode(15, stub).map(drop));
     let stub = hex(LOOKUP_NAMES);
-    let Ok(lsarpc::Call::LookupNames { form: Form::Third, names, .. }) = lsarpc::Call::decode(68, &stub)
+    let Ok(lsarpc::Call::LookupNames { form: CallVersion::Third, names, .. }) =
+        lsarpc::Call::decode(68, &stub)
     else {
         panic!("names are looked up");
     };
@@ -151,7 +152,7 @@ fn identifiers_and_names_are_looked_up() {
 }
 
 #[test]
-fn a_lookup_has_as_many_as_it_says_and_not_too_many() {
+fn lookup_count_must_match_and_is_limited() {
     let of = |entries: u32, count: u32, there: usize| {
         let mut stub = vec![0; 20];
         [entries, 1, count].iter().for_each(|number| stub.extend_from_slice(&number.to_le_bytes()));
@@ -159,9 +160,9 @@ fn a_lookup_has_as_many_as_it_says_and_not_too_many() {
         stub.extend(std::iter::repeat_n([0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 5], there).flatten());
         lsarpc::Call::decode(57, &stub).map(drop)
     };
-    let most = u32::try_from(SIDS_MAX).unwrap();
-    assert_eq!(of(most, most, SIDS_MAX), Ok(()));
-    assert_eq!(of(most + 1, most + 1, SIDS_MAX + 1), Err(Fault::NDR));
+    let max = u32::try_from(SIDS_MAX).unwrap();
+    assert_eq!(of(max, max, SIDS_MAX), Ok(()));
+    assert_eq!(of(max + 1, max + 1, SIDS_MAX + 1), Err(Fault::NDR));
     assert_eq!(of(u32::MAX, u32::MAX, 1), Err(Fault::NDR));
     assert_eq!(of(2, 1, 1), Err(Fault::NDR));
     let names = |count: usize| {
@@ -196,7 +197,7 @@ fn shares() -> [Share<'static>; 2] {
 }
 
 #[test]
-fn shares_are_told() {
+fn share_results_match() {
     assert_eq!(srvsvc::share_enum_results(1, Some(0), &shares()), hex(SHARES_1));
     assert_eq!(srvsvc::share_get_info_results(501, Ok(&shares()[1])), hex(SHARE_501));
     let missing = srvsvc::share_get_info_results(1, Err(Win32Error::NERR_NET_NAME_NOT_FOUND));
@@ -208,7 +209,7 @@ fn shares_are_told() {
 }
 
 #[test]
-fn the_host_is_told() {
+fn host_results_match() {
     let server = Server {
         name: "HOST",
         version_major: 6,
@@ -233,21 +234,21 @@ fn the_host_is_told() {
 }
 
 #[test]
-fn names_and_identifiers_are_told() {
+fn name_and_sid_results_match() {
     let domain = Domain { name: "HOST", sid: sid(&[21, 1, 2, 3]) };
     let nobody = SidNameUse::UNKNOWN;
     let names = [
         TranslatedName { name_use: SidNameUse::USER, name: "alice".into(), domain: Some(0) },
         TranslatedName { name_use: nobody, name: "S-1-9-9".into(), domain: None },
     ];
-    assert_eq!(lsarpc::lookup_sids_results(Form::Second, &[domain], &names), hex(NAMES_2));
+    assert_eq!(lsarpc::lookup_sids_results(CallVersion::Second, &[domain], &names), hex(NAMES_2));
     let sids = [
         TranslatedSid { name_use: SidNameUse::USER, sid: Some(sid(&[21, 1, 2, 3, 1001])), domain: Some(0) },
         TranslatedSid { name_use: nobody, sid: None, domain: None },
     ];
-    assert_eq!(lsarpc::lookup_names_results(Form::Third, &[domain], &sids), hex(SIDS_3));
+    assert_eq!(lsarpc::lookup_names_results(CallVersion::Third, &[domain], &sids), hex(SIDS_3));
     let status = |sids: &[TranslatedSid]| {
-        let results = lsarpc::lookup_names_results(Form::First, &[domain], sids);
+        let results = lsarpc::lookup_names_results(CallVersion::First, &[domain], sids);
         results.last_chunk().map(|status| u32::from_le_bytes(*status))
     };
     assert_eq!(status(&sids), Some(0x107), "some are mapped");
@@ -258,10 +259,10 @@ fn names_and_identifiers_are_told() {
 const OFFERED: &[Syntax] = &[srvsvc::INTERFACE];
 
 fn refuse(_: Call<'_>) -> Result<Vec<u8>, Fault> {
-    panic!("nothing is called")
+    panic!("unexpected call")
 }
 
-/// An association with the interface bound as 0.
+/// An association with the interface bound as context 0.
 fn bound() -> Association {
     let mut association = Association::new("\\PIPE\\srvsvc", OFFERED);
     association.write(&hex(BIND), refuse).unwrap();
@@ -278,7 +279,7 @@ fn request(flags: u8, call_id: u8, context: u8, opnum: u8, stub: &[u8]) -> Vec<u
 }
 
 #[test]
-fn an_interface_is_bound() {
+fn bind_accepts_offered_interface() {
     let mut association = Association::new("\\PIPE\\srvsvc", OFFERED);
     association.write(&hex(BIND), refuse).unwrap();
     let reply = association.read(usize::MAX).unwrap();
@@ -291,7 +292,7 @@ fn an_interface_is_bound() {
 }
 
 #[test]
-fn what_is_not_offered_is_not_bound() {
+fn bind_rejects_other_interfaces() {
     for (at, reason) in [(32, 1), (52, 2)] {
         let mut bind = hex(BIND);
         bind[at] ^= 1;
@@ -311,7 +312,7 @@ fn what_is_not_offered_is_not_bound() {
 }
 
 #[test]
-fn a_bind_takes_a_bounded_number_of_interfaces() {
+fn bound_interfaces_are_limited() {
     let mut association = bound();
     let mut alter = hex(BIND);
     alter[2] = 14;
@@ -325,7 +326,7 @@ fn a_bind_takes_a_bounded_number_of_interfaces() {
 }
 
 #[test]
-fn calls_arrive_in_pieces() {
+fn fragmented_call_is_reassembled() {
     let fragments =
         [request(1, 7, 0, 15, b"one "), request(0, 7, 0, 15, b"two "), request(2, 7, 0, 15, b"three")]
             .concat();
@@ -349,7 +350,7 @@ fn calls_arrive_in_pieces() {
 }
 
 #[test]
-fn results_leave_in_pieces() {
+fn long_results_are_fragmented() {
     let mut association = bound();
     let results: Vec<u8> = (0..=255).cycle().take(10_000).collect();
     association.write(&request(3, 7, 0, 15, &[]), |_| Ok(results.clone())).unwrap();
@@ -374,7 +375,7 @@ fn results_leave_in_pieces() {
 }
 
 #[test]
-fn a_call_that_is_not_done_is_a_fault() {
+fn failed_call_is_a_fault() {
     let mut association = bound();
     association.write(&request(3, 7, 0, 99, &[]), |_| Err(Fault::OP_RNG_ERROR)).unwrap();
     let reply = association.read(usize::MAX).unwrap().bytes;
@@ -383,7 +384,7 @@ fn a_call_that_is_not_done_is_a_fault() {
 }
 
 #[test]
-fn what_is_no_call_ends_it() {
+fn malformed_pdu_ends_the_association() {
     let malformed = |bytes: &[u8]| {
         let result = bound().write(bytes, |_| Ok(vec![]));
         assert!(matches!(result, Err(WriteError::Malformed(_))), "{bytes:x?}");
@@ -403,7 +404,7 @@ fn what_is_no_call_ends_it() {
 }
 
 #[test]
-fn arguments_and_unread_replies_are_bounded() {
+fn arguments_and_unread_replies_are_limited() {
     let mut association = bound();
     let part = vec![0; 60_000];
     association.write(&request(1, 7, 0, 15, &part), refuse).unwrap();
@@ -423,7 +424,7 @@ fn arguments_and_unread_replies_are_bounded() {
         writes += 1;
     }
     assert!(writes <= UNREAD_MAX / part.len() + 1, "{writes} replies that nobody reads");
-    assert_eq!(association.write(&call, refuse), Err(WriteError::Unread));
+    assert_eq!(association.write(&call, refuse), Err(WriteError::UnreadReplies));
     let mut association = bound();
     let mut answered = 0;
     let result = association.write(&call.repeat(100), |_| {
@@ -437,7 +438,7 @@ fn arguments_and_unread_replies_are_bounded() {
 }
 
 #[test]
-fn calls_of_one_write_are_bounded() {
+fn calls_per_write_are_limited() {
     let call = request(3, 7, 0, 15, &[]);
     let mut association = bound();
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! The Workstation Service, MS-WKST: what the host is called.
+//! The Workstation Service, MS-WKST: the host's name.
 
 use super::ndr::{NdrReader, NdrWriter};
 use super::srvsvc::PLATFORM_NT;
@@ -9,7 +9,7 @@ use crate::Guid;
 pub const INTERFACE: Syntax =
     Syntax { uuid: Guid::new(0x6bff_d098, 0xa112, 0x3610, 0x9833_46c3_f87e_345a), version: 1 };
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `NetrWkstaGetInfo`, MS-WKST §3.2.4.1.
@@ -17,7 +17,6 @@ pub enum Call {
 }
 
 impl Call {
-    /// The call with these arguments.
     pub fn decode(opnum: u16, stub: &[u8]) -> Result<Self, Fault> {
         if opnum != 0 {
             return Err(Fault::OP_RNG_ERROR);
@@ -28,7 +27,7 @@ impl Call {
     }
 }
 
-/// What the host is, as levels 100 to 102 tell it (MS-WKST §2.2.5.1 to §2.2.5.3).
+/// The host information of levels 100 to 102 (MS-WKST §2.2.5.1 to §2.2.5.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workstation<'a> {
     pub computer_name: &'a str,
@@ -39,7 +38,6 @@ pub struct Workstation<'a> {
     pub logged_on_users: u32,
 }
 
-/// The results of `NetrWkstaGetInfo`.
 pub fn wksta_get_info_results(level: u32, workstation: &Workstation<'_>) -> Vec<u8> {
     NdrWriter::stub(|w| {
         w.u32(level);

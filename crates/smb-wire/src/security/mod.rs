@@ -1,4 +1,4 @@
-//! Security descriptors, MS-DTYP §2.4: who owns a file, and who may do what with it.
+//! Security descriptors, MS-DTYP §2.4: ownership and access rights of a file.
 
 use std::fmt;
 
@@ -6,14 +6,13 @@ use crate::sets::{bit_set, open_set};
 use crate::types::AccessMask;
 use crate::{Decode, Encode, Malformed, Reader, Writer};
 
-/// Most numbers behind the authority of a [`Sid`].
 const SUB_AUTHORITIES_MAX: usize = 15;
-/// Bytes of a [`Sid`] without those numbers.
+/// Bytes of a [`Sid`] without sub-authorities.
 const SID_FIXED: usize = 8;
 /// Bytes of the longest [`Sid`].
 const SID_MAX: usize = SID_FIXED + 4 * SUB_AUTHORITIES_MAX;
 
-/// `SID`, MS-DTYP §2.4.2.2, as its bytes on the wire, which are valid.
+/// `SID`, MS-DTYP §2.4.2.2, as valid bytes on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sid {
     bytes: [u8; SID_MAX],
@@ -21,7 +20,7 @@ pub struct Sid {
 }
 
 impl Sid {
-    /// The identifier below `authority`, a number of 48 bits. `None`: of more bits, or more than 15 numbers below it.
+    /// Builds a SID. `None` if `authority` exceeds 48 bits or there are more than 15 sub-authorities.
     pub fn new(authority: u64, sub_authorities: &[u32]) -> Option<Self> {
         let count = u8::try_from(sub_authorities.len())
             .ok()
@@ -30,18 +29,18 @@ impl Sid {
         let mut bytes = [0; SID_MAX];
         bytes[..2].copy_from_slice(&[1, count]);
         bytes[2..SID_FIXED].copy_from_slice(&authority);
-        for (place, number) in bytes[SID_FIXED..].as_chunks_mut().0.iter_mut().zip(sub_authorities) {
-            *place = number.to_le_bytes();
+        for (bytes, number) in bytes[SID_FIXED..].as_chunks_mut().0.iter_mut().zip(sub_authorities) {
+            *bytes = number.to_le_bytes();
         }
         Some(Self { bytes, length: 8 + 4 * count })
     }
 
-    /// `S-1-22-1-uid`: a user of Unix, as Samba and Linux have it.
+    /// `S-1-22-1-uid`: a Unix user, as in Samba and Linux.
     pub fn unix_user(uid: u32) -> Self {
         Self::unix(1, uid)
     }
 
-    /// `S-1-22-2-gid`: a group of Unix.
+    /// `S-1-22-2-gid`: a Unix group.
     pub fn unix_group(gid: u32) -> Self {
         Self::unix(2, gid)
     }
@@ -53,32 +52,30 @@ impl Sid {
         Self { bytes, length: 16 }
     }
 
-    /// `S-1-0-0`: nobody.
+    /// `S-1-0-0`.
     pub fn nobody() -> Self {
         let mut bytes = [0; SID_MAX];
         bytes[..2].copy_from_slice(&[1, 1]);
         Self { bytes, length: 12 }
     }
 
-    /// The bytes on the wire.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// The number whose digits come before the sub-authorities.
+    /// The identifier authority.
     pub fn authority(&self) -> u64 {
         let mut authority = [0; 8];
         authority[2..].copy_from_slice(&self.bytes[2..SID_FIXED]);
         u64::from_be_bytes(authority)
     }
 
-    /// The numbers below the authority.
     pub fn sub_authorities(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         self.as_bytes()[SID_FIXED..].as_chunks().0.iter().map(|number| u32::from_le_bytes(*number))
     }
 }
 
-/// `S-1-5-32-544` (MS-DTYP §2.4.2.1).
+/// Formats as `S-1-5-32-544` (MS-DTYP §2.4.2.1).
 impl fmt::Debug for Sid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "S-1-{}", self.authority())?;
@@ -96,7 +93,7 @@ impl Decode<'_> for Sid {
     fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let [revision, count, ..] = *r.rest() else { return Err(crate::reader::SHORT) };
         if revision != 1 || usize::from(count) > SUB_AUTHORITIES_MAX {
-            return Err(Malformed("a SID of another revision, or longer than one is"));
+            return Err(Malformed("a SID with another revision, or too long"));
         }
         let length = 8 + 4 * count;
         let mut bytes = [0; SID_MAX];
@@ -132,8 +129,8 @@ open_set! {
 }
 
 impl AceType {
-    /// Whether entries of this type are a mask and a SID, and nothing else.
-    const fn is_plain(self) -> bool {
+    /// Whether entries of this type consist of a mask and a SID.
+    const fn is_mask_and_sid(self) -> bool {
         matches!(
             self,
             Self::ACCESS_ALLOWED
@@ -178,13 +175,13 @@ bit_set! {
     }
 }
 
-/// What an entry says, by its type.
+/// The contents of an entry, by its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AceBody {
-    /// Of allowing, denying and auditing entries (MS-DTYP §2.4.4.2, §2.4.4.4, §2.4.4.10), of labels (§2.4.4.13) and scoped
+    /// Allowing, denying and auditing entries (MS-DTYP §2.4.4.2, §2.4.4.4, §2.4.4.10), labels (§2.4.4.13) and scoped
     /// policies (§2.4.4.16).
     Plain { mask: AccessMask, sid: Sid },
-    /// Of every other type, as its bytes.
+    /// Every other type, as its bytes.
     Other(Vec<u8>),
 }
 
@@ -204,32 +201,27 @@ const ACE_SIZE_MIN: usize = ACE_HEADER_SIZE + 4 + SID_FIXED;
 const ACL_HEADER_SIZE: usize = 8;
 
 impl Ace {
-    /// An entry that allows.
     pub const fn allow(flags: AceFlags, mask: AccessMask, sid: Sid) -> Self {
         Self { ace_type: AceType::ACCESS_ALLOWED, flags, body: AceBody::Plain { mask, sid } }
     }
 
-    /// An entry that denies.
     pub const fn deny(flags: AceFlags, mask: AccessMask, sid: Sid) -> Self {
         Self { ace_type: AceType::ACCESS_DENIED, flags, body: AceBody::Plain { mask, sid } }
     }
 
-    /// The same with other flags: what a new file inherits.
+    /// Replaces the flags, for inheritance.
     pub fn with_flags(self, flags: AceFlags) -> Self {
         Self { flags, ..self }
     }
 
-    /// `AceType`.
     pub const fn ace_type(&self) -> AceType {
         self.ace_type
     }
 
-    /// `AceFlags`.
     pub const fn flags(&self) -> AceFlags {
         self.flags
     }
 
-    /// What it says.
     pub const fn body(&self) -> &AceBody {
         &self.body
     }
@@ -258,17 +250,17 @@ impl Encode for Ace {
     }
 }
 
-/// What follows the SID of a plain entry is passed over.
+/// Ignores bytes behind the SID of a plain entry.
 impl Decode<'_> for Ace {
     fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let ace_type = AceType::decode(r)?;
         let flags = Decode::decode(r)?;
         let size = usize::from(u16::decode(r)?);
         if !size.is_multiple_of(4) || size < ACE_SIZE_MIN {
-            return Err(Malformed("AceSize is no multiple of 4, or too small"));
+            return Err(Malformed("AceSize is not a multiple of 4, or too small"));
         }
         let body = r.bytes(size - ACE_HEADER_SIZE)?;
-        let body = if ace_type.is_plain() {
+        let body = if ace_type.is_mask_and_sid() {
             let mut r = Reader::new(body);
             AceBody::Plain { mask: Decode::decode(&mut r)?, sid: Decode::decode(&mut r)? }
         } else {
@@ -278,26 +270,23 @@ impl Decode<'_> for Ace {
     }
 }
 
-/// `ACL`, MS-DTYP §2.4.5: entries that fit the 64 KiB it can have.
+/// `ACL`, MS-DTYP §2.4.5: entries that fit in 64 KiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl(Vec<Ace>);
 
 impl Acl {
-    /// Bytes of the longest list.
     pub const SIZE_MAX: usize = 0xffff;
 
-    /// The list of `aces`. `None`: they are longer than [`Self::SIZE_MAX`].
+    /// `None` if the entries are longer than [`Self::SIZE_MAX`].
     pub fn new(aces: Vec<Ace>) -> Option<Self> {
         let list = Self(aces);
         (list.size() <= Self::SIZE_MAX).then_some(list)
     }
 
-    /// Takes out the entries that are not to stay.
     pub fn retain(&mut self, stays: impl FnMut(&Ace) -> bool) {
         self.0.retain(stays);
     }
 
-    /// The entries, in their order.
     pub fn aces(&self) -> &[Ace] {
         &self.0
     }
@@ -306,7 +295,7 @@ impl Acl {
         ACL_HEADER_SIZE + self.0.iter().map(Ace::size).sum::<usize>()
     }
 
-    /// `ACL_REVISION_DS` where an entry is about an object, else `ACL_REVISION`.
+    /// `ACL_REVISION_DS` if an entry concerns an object, else `ACL_REVISION`.
     fn revision(&self) -> u8 {
         let is_object = |ace: &Ace| [5, 6, 7, 8, 0xb, 0xc, 0xf, 0x10].contains(&ace.ace_type.0);
         if self.0.iter().any(is_object) { 4 } else { 2 }
@@ -326,14 +315,14 @@ impl Encode for Acl {
 impl Decode<'_> for Acl {
     fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         if ![2, 4].contains(&u8::decode(r)?) {
-            return Err(Malformed("an ACL of another revision"));
+            return Err(Malformed("an ACL with another revision"));
         }
         r.skip(1)?;
         let size = usize::from(u16::decode(r)?);
         let count = u16::decode(r)?;
         r.skip(2)?;
         let entries =
-            size.checked_sub(ACL_HEADER_SIZE).ok_or(Malformed("AclSize is below that of the header"))?;
+            size.checked_sub(ACL_HEADER_SIZE).ok_or(Malformed("AclSize is smaller than the header"))?;
         let mut entries = Reader::new(r.bytes(entries)?);
         crate::decode_list(&mut entries, usize::from(count)).map(Self)
     }
@@ -342,18 +331,18 @@ impl Decode<'_> for Acl {
 /// `SECURITY_DESCRIPTOR`, MS-DTYP §2.4.6, in its self-relative form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecurityDescriptor {
-    /// `SELF_RELATIVE`, and the presence of a list that is there, are written in any case.
+    /// Encoding always sets `SELF_RELATIVE` and the bits of the present lists.
     pub control: Control,
     pub owner: Option<Sid>,
     pub group: Option<Sid>,
-    /// `None` with `SACL_PRESENT`: the list is taken away.
+    /// `None` with `SACL_PRESENT`: the list is removed.
     pub sacl: Option<Acl>,
     /// `None` with `DACL_PRESENT`: a null list, which allows everything.
     pub dacl: Option<Acl>,
 }
 
 impl SecurityDescriptor {
-    /// Bytes of the longest: two lists, two SIDs, the fixed part.
+    /// Bytes of the longest descriptor: two lists, two SIDs, the fixed part.
     pub const SIZE_MAX: usize = 2 * (Acl::SIZE_MAX + 1) + 2 * SID_MAX + DESCRIPTOR_FIXED;
 }
 
@@ -368,29 +357,29 @@ impl Encode for SecurityDescriptor {
         w.bytes(&[1, 0]);
         (self.control | Control::SELF_RELATIVE | sacl | dacl).encode(w);
         w.zeros(16);
-        // In the order in which Windows lays them out.
-        part(w, 12, &self.sacl);
-        part(w, 16, &self.dacl);
-        part(w, 4, &self.owner);
-        part(w, 8, &self.group);
+        // In the order of Windows.
+        write_part(w, 12, &self.sacl);
+        write_part(w, 16, &self.dacl);
+        write_part(w, 4, &self.owner);
+        write_part(w, 8, &self.group);
     }
 }
 
-/// Appends a part, and its offset at `slot`.
-fn part(w: &mut Writer<'_>, slot: usize, part: &Option<impl Encode>) {
+/// Appends a part, and writes its offset at `offset_position`.
+fn write_part(w: &mut Writer<'_>, offset_position: usize, part: &Option<impl Encode>) {
     if let Some(part) = part {
         w.align(4);
-        w.patch::<u32>(slot, w.position());
+        w.patch::<u32>(offset_position, w.position());
         part.encode(w);
     }
 }
 
-/// Of all that is left. The parts come in any order and may share their bytes: clients give owner and group as one.
+/// Consumes all remaining bytes. The parts come in any order and may overlap: clients send owner and group as one.
 impl Decode<'_> for SecurityDescriptor {
     fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         let bytes = r.rest();
         if u8::decode(r)? != 1 {
-            return Err(Malformed("a security descriptor of another revision"));
+            return Err(Malformed("a security descriptor with another revision"));
         }
         r.skip(1)?;
         let control = Control::decode(r)?;
@@ -411,7 +400,7 @@ impl Decode<'_> for SecurityDescriptor {
     }
 }
 
-/// The part at `offset`; 0 stands for none.
+/// Decodes the part at `offset`; 0 means absent.
 fn part_at<'a, T: Decode<'a>>(bytes: &'a [u8], offset: u32) -> Result<Option<T>, Malformed> {
     match usize::try_from(offset).unwrap_or(usize::MAX) {
         0 => Ok(None),
@@ -419,7 +408,7 @@ fn part_at<'a, T: Decode<'a>>(bytes: &'a [u8], offset: u32) -> Result<Option<T>,
             let bytes = bytes.get(offset..).ok_or(crate::reader::SHORT)?;
             T::from_bytes(bytes).map(Some)
         }
-        _ => Err(Malformed("a part of a security descriptor in its fixed part")),
+        _ => Err(Malformed("a part of a security descriptor overlaps its fixed part")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The example of MS-DTYP §2.5.1.4, and what does not fit together.
+//! The example of MS-DTYP §2.5.1.4, and malformed descriptors.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn example() -> SecurityDescriptor {
 }
 
 #[test]
-fn a_descriptor_is_as_its_specification_shows() {
+fn descriptor_matches_specification_example() {
     assert_eq!(SecurityDescriptor::from_bytes(&EXAMPLE), Ok(example()));
     assert_eq!(example().to_bytes(), EXAMPLE);
     let mut behind = vec![0xaa; 3];
@@ -59,7 +59,7 @@ fn a_descriptor_is_as_its_specification_shows() {
 }
 
 #[test]
-fn a_null_list_is_not_an_empty_one() {
+fn null_list_differs_from_empty_list() {
     let null = SecurityDescriptor { control: Control::DACL_PRESENT, ..Default::default() };
     let bytes = null.to_bytes();
     assert_eq!(bytes, [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -68,11 +68,11 @@ fn a_null_list_is_not_an_empty_one() {
     let empty = SecurityDescriptor { dacl: Some(Acl::default()), ..Default::default() };
     let decoded = SecurityDescriptor::from_bytes(&empty.to_bytes()).unwrap();
     assert_eq!(decoded.dacl.unwrap().aces(), []);
-    assert!(decoded.control.contains(Control::DACL_PRESENT), "what is there is said to be there");
+    assert!(decoded.control.contains(Control::DACL_PRESENT), "the present bit is set");
 }
 
 #[test]
-fn a_list_that_is_not_said_to_be_there_is_not() {
+fn list_without_present_bit_is_absent() {
     let mut bytes = EXAMPLE;
     bytes[2] = 0x10;
     let decoded = SecurityDescriptor::from_bytes(&bytes).unwrap();
@@ -80,7 +80,7 @@ fn a_list_that_is_not_said_to_be_there_is_not() {
 }
 
 #[test]
-fn what_does_not_fit_is_malformed() {
+fn parts_out_of_bounds_are_malformed() {
     let changes: [(&str, usize, u8); 9] = [
         ("another revision", 0, 2),
         ("not self-relative", 3, 0x30),
@@ -109,7 +109,7 @@ fn what_does_not_fit_is_malformed() {
 }
 
 #[test]
-fn a_list_is_at_most_64_kib() {
+fn acl_beyond_64_kib_is_refused() {
     let entry = Ace::deny(AceFlags::INHERITED, AccessMask::DELETE, sid(5, &[7; 15]));
     let size = entry.size();
     assert_eq!(size, 76);
@@ -129,7 +129,7 @@ fn a_list_is_at_most_64_kib() {
 }
 
 #[test]
-fn other_entries_keep_their_bytes() {
+fn unknown_entries_keep_their_bytes() {
     let mut bytes = [4, 0, 24, 0, 1, 0, 0, 0, 5, 0, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
     let list = Acl::from_bytes(&bytes).unwrap();
     let [entry] = list.aces() else { panic!("one entry") };
@@ -141,7 +141,7 @@ fn other_entries_keep_their_bytes() {
 }
 
 #[test]
-fn identifiers_print_as_text() {
+fn sid_prints_as_text() {
     let domain = sid(5, &[21, 1, 2, u32::MAX]);
     assert_eq!(format!("{domain:?}"), "S-1-5-21-1-2-4294967295");
     assert_eq!(Sid::from_bytes(domain.as_bytes()), Ok(domain));

@@ -118,7 +118,7 @@ pub fn compound() -> Vec<u8> {
     out
 }
 
-/// By the name of the decoder in `fuzz::MESSAGES`.
+/// Keyed by the name of the decoder in `fuzz::MESSAGES`.
 pub fn messages() -> Vec<(&'static str, Vec<u8>)> {
     let header = Header::request(Command::READ, 9, 10, 11);
     let dialects = vec![&b"NT LM 0.12"[..], Smb1Negotiate::SMB202, Smb1Negotiate::SMB2_WILDCARD];

@@ -1,4 +1,4 @@
-//! One valid value of what messages carry.
+//! One valid value of every structure that messages carry.
 
 use smb_wire::apple::*;
 use smb_wire::copy::*;
@@ -65,7 +65,7 @@ fn security_descriptor() -> SecurityDescriptor {
     }
 }
 
-/// What IOCTL carries.
+/// The data of IOCTL.
 fn controls() -> Vec<(&'static str, Vec<u8>)> {
     let chunk = CopyChunk { source_offset: 1, target_offset: 2, length: 3 };
     let copy = CopyChunkCopy { source_key: ResumeKey([7; 24]), chunks: vec![chunk; 2] };
@@ -124,7 +124,7 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
         request_bitmap: QueryBitmap::SERVER_CAPS,
         client_capabilities: AppleCapabilities::SUPPORTS_READ_DIR_ATTR,
     };
-    let answer = ServerAnswer {
+    let answer = ServerQueryResponse {
         server_capabilities: Some(AppleCapabilities::UNIX_BASED),
         volume_capabilities: Some(AppleVolumeCapabilities::SUPPORTS_FULL_SYNC),
         model: Some(name()),
@@ -137,13 +137,12 @@ fn others() -> Vec<(&'static str, Vec<u8>)> {
         ("posix::PosixInformation", information.to_bytes()),
         ("posix::FileSystemPosixInformation", file_system.to_bytes()),
         ("apple::ServerQuery", query.to_bytes()),
-        ("apple::ServerAnswer<'_>", answer.to_bytes()),
+        ("apple::ServerQueryResponse<'_>", answer.to_bytes()),
         ("ea::FullEa<'_>", attribute.to_bytes()),
         ("notify::NotifyInformation<'_>", change.to_bytes()),
     ]
 }
 
-/// Two changes of a directory.
 pub fn chain() -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut w = Writer::new(&mut bytes);
@@ -154,12 +153,12 @@ pub fn chain() -> Vec<u8> {
     bytes
 }
 
-/// What a client writes to a pipe: a bind to the server service, and a call of `NetrShareEnum`.
+/// A client's write to a pipe: a bind to the server service, and a call of `NetrShareEnum`.
 pub fn pipe() -> Vec<u8> {
     pipe_of(srvsvc::INTERFACE, 15, &[0, 1, 1, 4, 0, 0, u32::MAX, 0])
 }
 
-/// The same of the accounts: a call of `SamrLookupIdsInDomain`.
+/// A client's write to the accounts pipe: a call of `SamrLookupIdsInDomain`.
 pub fn accounts_pipe() -> Vec<u8> {
     pipe_of(samr::INTERFACE, 18, &[0, 1, 2, 3, 4, 2, 1000, 0, 2, 3000, 513])
 }
@@ -184,7 +183,7 @@ fn pipe_of(interface: Syntax, opnum: u8, numbers: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// What was agreed on, and a message of every kind of payload.
+/// The negotiated algorithms, and a message with every kind of payload.
 pub fn compressed() -> Vec<u8> {
     let text = b"all work and no play makes jack a dull boy. ".repeat(20);
     let message = [&[1; 64][..], &[0; 70], &text, &[7; 80]].concat();

@@ -5,7 +5,7 @@ use crate::request::context::RequestContext;
 use crate::request::outcome::CommandError;
 use crate::state::open::Open;
 use crate::status::of_fs_error;
-use smb_wire::ea::{EaFlags, EaWriter, FullEa, asked_names, full_eas};
+use smb_wire::ea::{EaFlags, EaWriter, FullEa, full_eas, requested_names};
 use smb_wire::info::{QueryInfoFlags, QueryInfoRequest};
 use smb_wire::types::AccessMask;
 use smb_wire::{NtStatus, Writer};
@@ -119,7 +119,7 @@ pub(crate) fn query(
     }
     let (file, caller) = (&open.file, &open.disk.caller);
     let is_single = args.flags.contains(QueryInfoFlags::RETURN_SINGLE_ENTRY);
-    let requested: Vec<&[u8]> = asked_names(args.input)
+    let requested: Vec<&[u8]> = requested_names(args.input)
         .take(EAS_MAX)
         .collect::<Result<_, _>>()
         .map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;

@@ -89,7 +89,7 @@ pub(crate) fn negotiate(
     if negotiated.cipher.is_some() && has_unsigned_share(cx) {
         negotiated.security_mode = SecurityMode::SIGNING_ENABLED;
     }
-    let hint = identity::hint();
+    let hint = identity::neg_token_init2();
     let answer = NegotiateResponse {
         contexts,
         security_mode: negotiated.security_mode,
@@ -217,7 +217,7 @@ pub(crate) fn multi_protocol(connection: &Connection, message: &[u8], now: Time)
         return None;
     }
     connection.take_ids(0, 1).ok()?;
-    let hint = identity::hint();
+    let hint = identity::neg_token_init2();
     let capabilities = Capabilities::LARGE_MTU;
     let body = response(&connection.service, now, Dialect::SMB2_WILDCARD, capabilities, &hint);
     let header = smb_wire::header::Header::request(smb_wire::header::Command::NEGOTIATE, 0, 0, 0);

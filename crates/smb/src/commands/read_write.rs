@@ -5,12 +5,12 @@ use crate::pipes;
 use crate::request::context::{OpenObject, RequestContext};
 use crate::request::outcome::{CommandError, CommandResult};
 use smb_wire::file::{
-    CloseFlags, CloseRequest, CloseResponse, FlushRequest, READ_HEAD_SIZE, ReadFlags, ReadRequest,
+    CloseFlags, CloseRequest, CloseResponse, FlushRequest, READ_HEADER_SIZE, ReadFlags, ReadRequest,
     ReadResponse, WriteFlags, WriteRequest, WriteResponse,
 };
 use smb_wire::session::Empty;
 use smb_wire::types::AccessMask;
-use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
+use smb_wire::{Encode, ExternalBuffer, NtStatus, Writer};
 use transport::{ReadData, ReadRange, Splice, read_data};
 use vfs::claims::{IoKind, Span};
 use vfs::qos::{Kind, Transferred};
@@ -35,9 +35,9 @@ pub(crate) fn read(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
         args.flags.contains(ReadFlags::REQUEST_COMPRESSED) && cx.message.connection.compression().is_some();
     let opened = open.data(Access::READ)?;
     let length = usize::try_from(args.length).unwrap_or(usize::MAX);
-    let data = Elsewhere { offset: READ_HEAD_SIZE, length: 0 };
+    let data = ExternalBuffer { offset: READ_HEADER_SIZE, length: 0 };
     ReadResponse { data, data_remaining: 0, flags: 0 }.encode(w);
-    w.truncate(READ_HEAD_SIZE);
+    w.truncate(READ_HEADER_SIZE);
     let start = w.position();
     let range = range(cx, opened, args.offset, length);
     cx.count_transfer(Kind::Read, Transferred::default());
@@ -53,7 +53,7 @@ pub(crate) fn read(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Writ
         cx.message.stats.read_from = None;
         return Err(NtStatus::END_OF_FILE.into());
     }
-    w.patch::<u8>(READ_LENGTH_AT - 2, READ_HEAD_SIZE);
+    w.patch::<u8>(READ_LENGTH_AT - 2, READ_HEADER_SIZE);
     w.patch::<u32>(READ_LENGTH_AT, read);
     if read == 0 {
         // A structure of odd size has one byte of its buffer at least.

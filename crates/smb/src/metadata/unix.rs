@@ -5,7 +5,7 @@ use super::names::{Naming, component, to_wire};
 use identity::Id;
 use smb_wire::NtStatus;
 use smb_wire::error::SymlinkFlags;
-use smb_wire::posix::{PosixInformation, PosixKind, PosixResponse};
+use smb_wire::posix::{PosixFileType, PosixInformation, PosixResponse};
 use smb_wire::security::{Ace, AceBody, AceFlags, Acl, Sid};
 use smb_wire::types::AccessMask;
 use vfs::model::attrs::MODE_BITS;
@@ -29,14 +29,14 @@ pub(crate) fn unix_of(attrs: &Attrs, file_info: &FileInfo) -> PosixResponse {
 }
 
 /// Older kernels (6.1) know no kinds and stumble over that of a directory; newer ones take directories for such without it.
-fn kind_of(file_type: FileType) -> PosixKind {
+fn kind_of(file_type: FileType) -> PosixFileType {
     match file_type {
-        FileType::Regular | FileType::Directory => PosixKind::FILE,
-        FileType::Symlink => PosixKind::SYMLINK,
-        FileType::Character => PosixKind::CHARACTER,
-        FileType::Block => PosixKind::BLOCK,
-        FileType::Fifo => PosixKind::FIFO,
-        FileType::Socket => PosixKind::SOCKET,
+        FileType::Regular | FileType::Directory => PosixFileType::FILE,
+        FileType::Symlink => PosixFileType::SYMLINK,
+        FileType::Character => PosixFileType::CHARACTER,
+        FileType::Block => PosixFileType::BLOCK,
+        FileType::Fifo => PosixFileType::FIFO,
+        FileType::Socket => PosixFileType::SOCKET,
     }
 }
 

@@ -23,7 +23,7 @@ use smb_wire::file::{ReadRequest, ReadResponse, WriteRequest, WriteResponse};
 use smb_wire::fsctl::PipeWait;
 use smb_wire::info::{InfoType, QueryInfoRequest};
 use smb_wire::ioctl::{IoctlRequest, IoctlResponse};
-use smb_wire::rpc::{self, Association, PartOfReply, Syntax};
+use smb_wire::rpc::{self, Association, ReplyPart, Syntax};
 use smb_wire::types::{AccessMask, FileAttributes};
 use smb_wire::{Decode, Encode, FileId, FileTime, NtStatus, Utf16, Writer};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn handle_write(cx: &RequestContext<'_, '_>, pipe: &Pipe, bytes: &[u8]) -> Resul
 }
 
 /// What a read ends with: a message that goes on says so (MS-SMB2 §3.3.5.12).
-fn status_of(part: &PartOfReply) -> NtStatus {
+fn status_of(part: &ReplyPart) -> NtStatus {
     if part.has_more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }
 }
 

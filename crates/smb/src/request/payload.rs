@@ -2,7 +2,7 @@
 
 use super::context::RequestContext;
 use crate::limits::{CREATE_CONTEXTS_BYTES_FREE, IO_BYTES_MAX, TRANSACT_BYTES_MAX};
-use smb_wire::Elsewhere;
+use smb_wire::ExternalBuffer;
 use smb_wire::classes::FileClass;
 use smb_wire::compound::Message;
 use smb_wire::create::CreateRequest;
@@ -19,7 +19,7 @@ pub(crate) fn payload_bytes(request: &Message<'_>) -> u32 {
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let counted = match request.header.command {
         Command::READ => RequestContext::decode::<ReadRequest<'_>>(bytes).map(|read| read.length),
-        Command::WRITE => RequestContext::decode::<WriteRequest<Elsewhere>>(bytes)
+        Command::WRITE => RequestContext::decode::<WriteRequest<ExternalBuffer>>(bytes)
             .map(|write| u32::try_from(write.data.length).unwrap_or(u32::MAX)),
         Command::QUERY_DIRECTORY => {
             RequestContext::decode::<QueryDirectoryRequest<'_>>(bytes).map(|query| query.output_buffer_length)

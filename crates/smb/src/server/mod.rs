@@ -102,7 +102,7 @@ impl Protocol for Smb {
     type Upload = Upload;
 
     const MESSAGE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
-    const HEAD_BYTES: usize = FRAMING + TRANSFORM_SIZE + smb_wire::file::WRITE_HEAD_SIZE;
+    const HEAD_BYTES: usize = FRAMING + TRANSFORM_SIZE + smb_wire::file::WRITE_HEADER_SIZE;
     const TAIL_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
     fn session(&self, (): &(), _: Endpoints) -> Arc<Connection> {

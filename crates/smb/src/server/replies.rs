@@ -12,7 +12,7 @@ use smb_wire::compound;
 use smb_wire::compression::Compression;
 use smb_wire::crypto::signing;
 use smb_wire::error::ErrorResponse;
-use smb_wire::file::READ_HEAD_SIZE;
+use smb_wire::file::READ_HEADER_SIZE;
 use smb_wire::header::{Command, Flags, Header, NEXT_COMMAND_OFFSET};
 use smb_wire::transform::TRANSFORM_SIZE;
 use std::sync::Arc;
@@ -187,7 +187,7 @@ impl Replies {
         mut buffer: ReplyBuffer<'_>,
     ) -> bool {
         let is_compressed = self.compression_of(buffer.out.len() - buffer.frame).is_some();
-        let is_faster = |reply: &Reply| reply.signer.as_ref().is_some_and(|key| key.gains_by_company());
+        let is_faster = |reply: &Reply| reply.signer.as_ref().is_some_and(|key| key.benefits_from_batching());
         if is_compressed || !self.guards.is_empty() || !self.list.iter().any(is_faster) {
             return false;
         }
@@ -206,7 +206,7 @@ impl Replies {
     fn compress(&self, buffer: &mut ReplyBuffer<'_>) {
         let compression = self.compression_of(buffer.len());
         let compressed =
-            compression.and_then(|compression| compression.compress(buffer.replies(), READ_HEAD_SIZE));
+            compression.and_then(|compression| compression.compress(buffer.replies(), READ_HEADER_SIZE));
         if let Some(compressed) = compressed {
             buffer.out.truncate(buffer.first);
             buffer.out.extend_from_slice(&compressed);

@@ -3,7 +3,7 @@
 use super::pending::Waker;
 use crate::limits::user_share_max;
 use crate::pipes::ContextHandles;
-use smb_wire::rpc::{Association, Call, Fault, PartOfReply, WriteError};
+use smb_wire::rpc::{Association, Call, Fault, ReplyPart, WriteError};
 use smb_wire::types::AccessMask;
 use smb_wire::{FileId, NtStatus};
 use std::collections::VecDeque;
@@ -107,7 +107,7 @@ impl Pipe {
         }
         let written = match open.write(bytes, |call| answer(handles, call)) {
             Ok(()) => Ok(()),
-            Err(WriteError::Unread) => Err(NtStatus::PIPE_BUSY),
+            Err(WriteError::UnreadReplies) => Err(NtStatus::PIPE_BUSY),
             Err(WriteError::Malformed(malformed)) => {
                 tracing::info!(what = malformed.0, "a pipe is closed");
                 state.association = None;
@@ -122,7 +122,7 @@ impl Pipe {
     }
 
     /// Reads at most `length` bytes of replies; `STATUS_PIPE_EMPTY` if none is unread.
-    pub(crate) fn read(&self, length: u32) -> Result<PartOfReply, NtStatus> {
+    pub(crate) fn read(&self, length: u32) -> Result<ReplyPart, NtStatus> {
         let mut state = self.state.lock();
         let read = match &mut state.association {
             Some(open) => {
@@ -170,7 +170,7 @@ impl Pipe {
     /// Updates the budgets with the current memory.
     fn count(&self, state: &mut State) {
         let of_handles = state.handles.memory_bytes();
-        let bytes = state.association.as_ref().map_or(0, |open| open.held_bytes() + of_handles);
+        let bytes = state.association.as_ref().map_or(0, |open| open.buffered_bytes() + of_handles);
         let previous = std::mem::replace(&mut state.bytes, bytes);
         for budget in &self.budgets {
             budget.bytes.fetch_add(bytes, Ordering::Relaxed);

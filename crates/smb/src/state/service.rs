@@ -332,9 +332,9 @@ pub(crate) mod tests {
             let next = drawn.fetch_add(1, Ordering::Relaxed).to_le_bytes();
             bytes.iter_mut().zip(next).for_each(|(byte, next)| *byte = next);
         };
-        let accounts = SharedAccounts::new(Accounts::none(Sid::machine([1, 2, 3]), "FILES"));
+        let accounts = SharedAccounts::new(Accounts::empty(Sid::machine([1, 2, 3]), "FILES"));
         let namespace: SharedNamespace = Arc::new(Arc::new(Namespace::new(Vec::<vfs::Export>::new())).into());
-        let names = ServerNames::of_host("files.example.org");
+        let names = ServerNames::for_host("files.example.org");
         Arc::new(Service::new(namespace, names, accounts, Box::new(random)))
     }
 

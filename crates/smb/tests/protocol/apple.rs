@@ -6,7 +6,7 @@ use crate::posix::mode_of;
 use crate::rig::{BOB, Client, Offer, Opening, Rig, SHARE, lease, name};
 use crate::security::{list, set, told};
 use smb_wire::apple::{
-    self, AppleCapabilities, AppleVolumeCapabilities, QueryBitmap, ServerAnswer, ServerQuery,
+    self, AppleCapabilities, AppleVolumeCapabilities, QueryBitmap, ServerQuery, ServerQueryResponse,
 };
 use smb_wire::classes::FileClass;
 use smb_wire::contexts::MaximalAccess;
@@ -72,17 +72,17 @@ fn a_server_says_what_it_can_and_no_more() {
     let all = QueryBitmap::SERVER_CAPS | QueryBitmap::VOLUME_CAPS | QueryBitmap::MODEL_INFO;
     let (none, lists) = (AppleCapabilities::empty(), AppleCapabilities::SUPPORTS_READ_DIR_ATTR);
     let told = ask(&mut client, &query(all, none)).unwrap();
-    let told = ServerAnswer::from_bytes(&told).unwrap();
+    let told = ServerQueryResponse::from_bytes(&told).unwrap();
     let always = AppleCapabilities::UNIX_BASED | AppleCapabilities::SUPPORTS_NFS_ACE;
     assert_eq!(told.server_capabilities, Some(always));
     let everything = AppleCapabilities(u64::MAX);
     let told = ask(&mut client, &query(all, everything)).unwrap();
-    let told = ServerAnswer::from_bytes(&told).unwrap();
+    let told = ServerQueryResponse::from_bytes(&told).unwrap();
     assert_eq!(told.server_capabilities, Some(always | lists));
     assert_eq!(told.volume_capabilities, Some(AppleVolumeCapabilities::SUPPORTS_FULL_SYNC));
     assert_eq!(told.model.unwrap().bytes(), name("MacSamba"));
     let told = ask(&mut client, &query(QueryBitmap::SERVER_CAPS, lists)).unwrap();
-    let told = ServerAnswer::from_bytes(&told).unwrap();
+    let told = ServerQueryResponse::from_bytes(&told).unwrap();
     assert_eq!((told.volume_capabilities, told.model), (None, None));
 }
 
@@ -300,7 +300,7 @@ fn macos_is_promised_no_modes_where_lists_rule() {
         Rig::with(ExportRule::everybody(), |volume| volume.with_security_style(SecurityStyle::Ntfs).unwrap());
     let mut client = rig.alice();
     let told_by = ask(&mut client, &query(QueryBitmap::SERVER_CAPS, AppleCapabilities::empty())).unwrap();
-    let capabilities = ServerAnswer::from_bytes(&told_by).unwrap().server_capabilities;
+    let capabilities = ServerQueryResponse::from_bytes(&told_by).unwrap().server_capabilities;
     assert_eq!(capabilities, Some(AppleCapabilities::UNIX_BASED));
     let everything = Opening { access: AccessMask::MAXIMUM_ALLOWED, ..Opening::default() };
     let root = client.open("", everything);

@@ -35,7 +35,7 @@ fn the_best_dialect_that_both_have_is_chosen() {
         let of_three = if several { of_three } else { Capabilities::empty() };
         let of_all = Capabilities::LARGE_MTU | Capabilities::LEASING;
         assert_eq!(answer.capabilities, of_all | encryption | of_three);
-        assert_eq!(answer.security_buffer, identity::hint());
+        assert_eq!(answer.security_buffer, identity::neg_token_init2());
         assert_eq!(answer.server_start_time, FileTime::NONE);
         assert_eq!(answer.contexts.is_empty(), *best != Dialect::SMB311);
         assert_eq!(reply.header.credits, 64, "as many as were asked for");

@@ -11,7 +11,7 @@ use smb_wire::file::{
 };
 use smb_wire::info::{InfoType, QueryInfoFlags, QueryInfoRequest, SecurityInformation, SetInfoRequest};
 use smb_wire::types::{AccessMask, FileAttributes};
-use smb_wire::{Elsewhere, FileId, Utf16};
+use smb_wire::{ExternalBuffer, FileId, Utf16};
 
 use crate::object::PAGE_BYTES;
 pub use crate::object::utf16;
@@ -112,8 +112,8 @@ pub fn read(file_id: FileId, offset: u64, length: u32) -> ReadRequest<'static> {
 }
 
 /// WRITE of data that follows the body.
-pub fn write(file_id: FileId, offset: u64, length: usize, flags: WriteFlags) -> WriteRequest<Elsewhere> {
-    let data = Elsewhere { offset: 0, length };
+pub fn write(file_id: FileId, offset: u64, length: usize, flags: WriteFlags) -> WriteRequest<ExternalBuffer> {
+    let data = ExternalBuffer { offset: 0, length };
     WriteRequest { data, offset, file_id, channel: Channel::NONE, remaining_bytes: 0, flags }
 }
 

@@ -1,4 +1,4 @@
-//! Encryption of messages, MS-SMB2 §3.1.4.3 and §3.2.5.1.1.
+//! Message encryption, MS-SMB2 §3.1.4.3 and §3.2.5.1.1.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use ccm::Ccm;
 use ccm::aead::AeadInOut;
 use ccm::consts::{U11, U16};
 
-use super::Forged;
+use super::InvalidSignature;
 use super::gcm::Gcm;
 use crate::Decode;
 use crate::negotiate::Cipher;
@@ -18,17 +18,17 @@ use crate::transform::{
 
 /// Every nonce of a key was used: the session must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoncesUsedUp;
+pub struct NoncesExhausted;
 
-impl fmt::Display for NoncesUsedUp {
+impl fmt::Display for NoncesExhausted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("every nonce of the encryption key was used")
     }
 }
 
-impl std::error::Error for NoncesUsedUp {}
+impl std::error::Error for NoncesExhausted {}
 
-/// A key of one direction with its cipher, ready to use: for one [`Sealer`] or [`Opener`].
+/// A prepared key for one direction and one cipher, for one [`Sealer`] or [`Opener`].
 pub struct SealingKey(Keyed);
 
 enum Keyed {
@@ -38,7 +38,7 @@ enum Keyed {
 }
 
 impl SealingKey {
-    /// `None`: no such cipher, or its keys are of another length.
+    /// `None` if the cipher is unknown or the key has the wrong length.
     pub(super) fn new(cipher: Cipher, key: &[u8]) -> Option<Self> {
         let keyed = match (cipher, key.len()) {
             (Cipher::AES_128_GCM, 16) | (Cipher::AES_256_GCM, 32) => Gcm::new(key).map(Keyed::Gcm),
@@ -53,37 +53,45 @@ impl SealingKey {
     fn seal(&self, nonce: &[u8; 16], header: &[u8], text: &mut [u8]) -> [u8; 16] {
         const SHORT: &str = "a message is shorter than 4 GiB";
         match &self.0 {
-            Keyed::Gcm(key) => key.seal(start(nonce), header, text).expect(SHORT),
-            Keyed::Ccm128(key) => {
-                key.encrypt_inout_detached(&start(nonce).into(), header, text.into()).expect(SHORT).into()
-            }
-            Keyed::Ccm256(key) => {
-                key.encrypt_inout_detached(&start(nonce).into(), header, text.into()).expect(SHORT).into()
-            }
+            Keyed::Gcm(key) => key.seal(nonce_prefix(nonce), header, text).expect(SHORT),
+            Keyed::Ccm128(key) => key
+                .encrypt_inout_detached(&nonce_prefix(nonce).into(), header, text.into())
+                .expect(SHORT)
+                .into(),
+            Keyed::Ccm256(key) => key
+                .encrypt_inout_detached(&nonce_prefix(nonce).into(), header, text.into())
+                .expect(SHORT)
+                .into(),
         }
     }
 
-    /// Decrypts `text` in place, if its tag is right.
-    fn open(&self, nonce: &[u8; 16], header: &[u8], text: &mut [u8], tag: [u8; 16]) -> Result<(), Forged> {
+    /// Decrypts `text` in place if its tag is correct.
+    fn open(
+        &self,
+        nonce: &[u8; 16],
+        header: &[u8],
+        text: &mut [u8],
+        tag: [u8; 16],
+    ) -> Result<(), InvalidSignature> {
         let is_right = match &self.0 {
-            Keyed::Gcm(key) => return key.open(start(nonce), header, text, tag),
-            Keyed::Ccm128(key) => {
-                key.decrypt_inout_detached(&start(nonce).into(), header, text.into(), &tag.into()).is_ok()
-            }
-            Keyed::Ccm256(key) => {
-                key.decrypt_inout_detached(&start(nonce).into(), header, text.into(), &tag.into()).is_ok()
-            }
+            Keyed::Gcm(key) => return key.open(nonce_prefix(nonce), header, text, tag),
+            Keyed::Ccm128(key) => key
+                .decrypt_inout_detached(&nonce_prefix(nonce).into(), header, text.into(), &tag.into())
+                .is_ok(),
+            Keyed::Ccm256(key) => key
+                .decrypt_inout_detached(&nonce_prefix(nonce).into(), header, text.into(), &tag.into())
+                .is_ok(),
         };
-        if is_right { Ok(()) } else { Err(Forged) }
+        if is_right { Ok(()) } else { Err(InvalidSignature) }
     }
 }
 
-/// The first bytes of the header's `Nonce`: 12 for GCM, 11 for CCM.
-fn start<const N: usize>(nonce: &[u8; 16]) -> [u8; N] {
+/// The used bytes of the header's `Nonce`: 12 for GCM, 11 for CCM.
+fn nonce_prefix<const N: usize>(nonce: &[u8; 16]) -> [u8; N] {
     *nonce.first_chunk().expect("the nonce of a cipher is part of the header's")
 }
 
-/// Encrypts what one side sends in a session, over all its channels.
+/// Encrypts one side's messages of a session, over all channels.
 #[derive(Debug)]
 pub struct Sealer {
     key: SealingKey,
@@ -92,20 +100,20 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// Of a key that nothing was encrypted with yet.
+    /// Takes a key that has not encrypted anything yet.
     pub fn new(key: SealingKey) -> Self {
         Self { key, next: AtomicU64::new(0) }
     }
 
-    /// Encrypts in place what follows the first [`TRANSFORM_SIZE`] bytes of `message`, a message or a compound, and writes
-    /// the transform header there.
+    /// Encrypts in place the bytes behind the first [`TRANSFORM_SIZE`] of `message`, which are a message or a compound.
+    /// Writes the transform header in front.
     ///
     /// # Panics
     /// If `message` is shorter than a transform header, or its text longer than 4 GiB.
-    pub fn seal(&self, session_id: u64, message: &mut [u8]) -> Result<(), NoncesUsedUp> {
+    pub fn seal(&self, session_id: u64, message: &mut [u8]) -> Result<(), NoncesExhausted> {
         let count = |next: u64| next.checked_add(1);
         let counter = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
-        let counter = counter.map_err(|_| NoncesUsedUp)?;
+        let counter = counter.map_err(|_| NoncesExhausted)?;
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&counter.to_le_bytes());
         self.seal_with(nonce, session_id, message);
@@ -128,24 +136,23 @@ impl Sealer {
     }
 }
 
-/// Decrypts what the other side sends in a session, over all its channels.
+/// Decrypts the other side's messages of a session, over all channels.
 #[derive(Debug)]
 pub struct Opener(SealingKey);
 
 impl Opener {
-    /// Of the other side's key.
     pub fn new(key: SealingKey) -> Self {
         Self(key)
     }
 
-    /// Decrypts a message in place, from its transform header to its end, and returns what was encrypted. What is no such
-    /// message, or says another length than it has, is forged as well; what `message` holds then is unspecified.
-    pub fn open<'a>(&self, message: &'a mut [u8]) -> Result<&'a mut [u8], Forged> {
-        let header = TransformHeader::from_bytes(message).map_err(|_| Forged)?;
-        let (head, text) = message.split_first_chunk_mut::<TRANSFORM_SIZE>().ok_or(Forged)?;
+    /// Decrypts a message in place, from its transform header to its end, and returns the plaintext. A malformed
+    /// message or a wrong length is an invalid signature as well; the contents of `message` are then unspecified.
+    pub fn open<'a>(&self, message: &'a mut [u8]) -> Result<&'a mut [u8], InvalidSignature> {
+        let header = TransformHeader::from_bytes(message).map_err(|_| InvalidSignature)?;
+        let (head, text) = message.split_first_chunk_mut::<TRANSFORM_SIZE>().ok_or(InvalidSignature)?;
         let is_whole = u32::try_from(text.len()) == Ok(header.original_message_size);
         if !is_whole || header.flags != TransformFlags::ENCRYPTED {
-            return Err(Forged);
+            return Err(InvalidSignature);
         }
         self.0.open(&header.nonce, &head[TRANSFORM_AAD_OFFSET..], text, header.signature)?;
         Ok(text)

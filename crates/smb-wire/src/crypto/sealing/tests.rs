@@ -1,4 +1,5 @@
-//! Vectors of Microsoft's ("Encryption in SMB 3.0", "SMB 3.1.1 Encryption in Windows 10"), and of another implementation.
+//! Vectors of Microsoft's ("Encryption in SMB 3.0", "SMB 3.1.1 Encryption in Windows 10") and of another
+//! implementation.
 
 use super::*;
 use crate::crypto::Preauth;
@@ -34,7 +35,7 @@ fn keys(dialect: Dialect, cipher: Cipher, session_key: &[u8], preauth: &Preauth)
     [source.client_to_server(cipher).unwrap(), source.server_to_client(cipher).unwrap()]
 }
 
-/// That a published message opens to a WRITE of the text or the response to one, and seals to the same bytes again.
+/// Asserts that a published message opens to a WRITE or its response with `inside`, and that sealing reproduces it.
 fn check(key: SealingKey, message: &str, inside: &[u8]) {
     let sealed = hex(message);
     let mut message = sealed.clone();
@@ -50,7 +51,7 @@ fn check(key: SealingKey, message: &str, inside: &[u8]) {
 }
 
 #[test]
-fn published_messages_open() {
+fn published_messages_open_and_seal() {
     let none = Preauth::default();
     let session_key = hex("b4546771b515f766a86735532dd6c4f0");
     let [client, server] = keys(Dialect::SMB300, Cipher::AES_128_CCM, &session_key, &none);
@@ -63,7 +64,7 @@ fn published_messages_open() {
     check(server, RESPONSE_311, &hex("11000000170000000000000000000000"));
 }
 
-/// By Python's `cryptography`: keys from 32 bytes, and the message `sealed!` of the first nonce but one.
+/// Produced with Python's `cryptography`: keys from 32 bytes, and the message `sealed!` under the second nonce.
 #[test]
 fn every_cipher_agrees_with_another_implementation() {
     let bytes: Vec<u8> = (0..64).collect();
@@ -86,7 +87,7 @@ fn every_cipher_agrees_with_another_implementation() {
 }
 
 #[test]
-fn keys_of_256_bits_come_from_the_whole_session_key() {
+fn keys_of_256_bits_use_the_full_session_key() {
     let preauth = Preauth(std::array::from_fn(|index| u8::try_from(index).unwrap()));
     let session_key: Vec<u8> = (0..32).collect();
     let derived = keys(Dialect::SMB311, Cipher::AES_256_GCM, &session_key, &preauth);
@@ -103,7 +104,7 @@ fn keys_of_256_bits_come_from_the_whole_session_key() {
 }
 
 #[test]
-fn a_dialect_knows_its_ciphers_alone() {
+fn dialect_accepts_only_its_ciphers() {
     let preauth = &Preauth::default();
     for dialect in [Dialect::SMB202, Dialect::SMB210, Dialect::SMB300, Dialect::SMB302, Dialect::SMB311] {
         let source = KeySource { dialect, session_key: &[1; 16], preauth };
@@ -120,7 +121,7 @@ fn a_dialect_knows_its_ciphers_alone() {
 }
 
 #[test]
-fn whatever_is_changed_is_noticed() {
+fn any_changed_bit_is_detected() {
     for (_, cipher) in Cipher::NAMED {
         let source =
             KeySource { dialect: Dialect::SMB311, session_key: &[1; 16], preauth: &Preauth::default() };
@@ -132,20 +133,20 @@ fn whatever_is_changed_is_noticed() {
         for bit in 0..sealed.len() * 8 {
             let mut changed = sealed.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            // Two reserved bytes are authenticated as well.
-            assert_eq!(opener.open(&mut changed), Err(Forged), "bit {bit}");
+            // The two reserved bytes are authenticated as well.
+            assert_eq!(opener.open(&mut changed), Err(InvalidSignature), "bit {bit}");
         }
         for length in 0..sealed.len() {
-            assert_eq!(opener.open(&mut sealed.clone()[..length]), Err(Forged), "{length} bytes");
+            assert_eq!(opener.open(&mut sealed.clone()[..length]), Err(InvalidSignature), "{length} bytes");
         }
-        assert_eq!(opener.open(&mut [&sealed[..], &[0]].concat()), Err(Forged));
+        assert_eq!(opener.open(&mut [&sealed[..], &[0]].concat()), Err(InvalidSignature));
         let other = Opener::new(source.server_to_client(Cipher(*cipher)).unwrap());
-        assert_eq!(other.open(&mut sealed), Err(Forged), "the other direction has another key");
+        assert_eq!(other.open(&mut sealed), Err(InvalidSignature), "the other direction has another key");
     }
 }
 
 #[test]
-fn no_nonce_is_used_twice_and_the_last_one_ends_it() {
+fn nonces_never_repeat_and_run_out() {
     let key = || SealingKey::new(Cipher::AES_128_GCM, &[3; 16]).unwrap();
     let sealer = Sealer::new(key());
     let nonce = || {
@@ -158,6 +159,6 @@ fn no_nonce_is_used_twice_and_the_last_one_ends_it() {
     assert_eq!(nonces.len(), 400);
     sealer.next.store(u64::MAX - 1, Ordering::Relaxed);
     assert!(nonce().is_ok());
-    assert_eq!(nonce(), Err(NoncesUsedUp));
-    assert_eq!(nonce(), Err(NoncesUsedUp));
+    assert_eq!(nonce(), Err(NoncesExhausted));
+    assert_eq!(nonce(), Err(NoncesExhausted));
 }

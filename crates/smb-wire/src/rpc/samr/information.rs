@@ -1,4 +1,4 @@
-//! What is told of domains, groups, aliases and users, by information class (MS-SAMR §2.2.3 to §2.2.6).
+//! Information about domains, groups, aliases and users, by class (MS-SAMR §2.2.3 to §2.2.6).
 
 use super::{GROUP_ATTRIBUTES, GROUP_RID_USERS};
 use crate::NtStatus;
@@ -14,7 +14,7 @@ bit_set! {
 }
 
 impl UserAccountControl {
-    /// Those of all users.
+    /// The codes of all users.
     pub const ALL: Self = Self(Self::NORMAL_ACCOUNT.0 | Self::DONT_EXPIRE_PASSWORD.0);
 }
 
@@ -24,27 +24,26 @@ pub(super) enum Field<'a> {
     Char(u8),
     Short(u16),
     Long(u32),
-    /// `OLD_LARGE_INTEGER`, MS-SAMR §2.2.2.2: a number of 64 bits at a multiple of 4.
+    /// `OLD_LARGE_INTEGER`, MS-SAMR §2.2.2.2: a 64-bit number aligned to 4.
     OldLarge(u64),
-    /// `LARGE_INTEGER`, MS-DTYP §2.3.5, at a multiple of 8.
+    /// `LARGE_INTEGER`, MS-DTYP §2.3.5, aligned to 8.
     Large(u64),
     /// `RPC_UNICODE_STRING`, MS-DTYP §2.3.10.
     Text(&'a str),
-    /// `RPC_STRING`, MS-SAMR §2.2.2.1, in which other characters than those of ASCII are not told.
+    /// `RPC_STRING`, MS-SAMR §2.2.2.1, with question marks for characters outside of ASCII.
     Oem(&'a str),
-    /// `RPC_SHORT_BLOB` (MS-SAMR §2.2.2.4) or `SAMPR_SR_SECURITY_DESCRIPTOR` (§2.2.7.11) in which there is nothing.
+    /// An empty `RPC_SHORT_BLOB` (MS-SAMR §2.2.2.4) or `SAMPR_SR_SECURITY_DESCRIPTOR` (§2.2.7.11).
     Nothing,
-    /// `SAMPR_LOGON_HOURS` (MS-SAMR §2.2.6.5): all.
+    /// `SAMPR_LOGON_HOURS` (MS-SAMR §2.2.6.5): always.
     AllHours,
 }
 
-/// A week in hours.
+/// The hours of a week.
 const UNITS_PER_WEEK: u16 = 168;
 /// `size_is` of the bits of a week's units (MS-SAMR §2.2.6.5).
 const LOGON_HOURS_MAX: usize = 1260;
 
 impl Field<'_> {
-    /// The member itself.
     pub(super) fn write(&self, w: &mut NdrWriter<'_>) {
         match *self {
             Self::Char(value) => w.u8(value),
@@ -65,8 +64,8 @@ impl Field<'_> {
         }
     }
 
-    /// What its pointer points to.
-    pub(super) fn write_behind(&self, w: &mut NdrWriter<'_>) {
+    /// Writes the referent of its pointer.
+    pub(super) fn write_referent(&self, w: &mut NdrWriter<'_>) {
         match *self {
             Self::Text(text) => w.text(text),
             Self::Oem(text) => w.oem_text(text),
@@ -81,7 +80,7 @@ impl Field<'_> {
     }
 }
 
-/// A structure that is told: its members.
+/// A structure as a list of members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Information<'a>(pub(super) Vec<Field<'a>>);
 
@@ -90,16 +89,16 @@ impl Information<'_> {
         self.0.iter().for_each(|field| field.write(w));
     }
 
-    pub(super) fn write_behind(&self, w: &mut NdrWriter<'_>) {
-        self.0.iter().for_each(|field| field.write_behind(w));
+    pub(super) fn write_referents(&self, w: &mut NdrWriter<'_>) {
+        self.0.iter().for_each(|field| field.write_referent(w));
     }
 }
 
-/// What a class is asked for that there is not.
+/// The status for an unknown class.
 const INVALID: NtStatus = NtStatus::INVALID_INFO_CLASS;
 /// A time that never comes.
 const NEVER: u64 = 0x7fff_ffff_ffff_ffff;
-/// A time span without end: the least number, since spans are negative.
+/// An unlimited time span: the lowest number, since spans are negative.
 const FOR_EVER: u64 = 1 << 63;
 /// 30 minutes, as a span.
 const HALF_AN_HOUR: u64 = (30 * 60 * 10_000_000_u64).wrapping_neg();
@@ -117,10 +116,10 @@ pub struct Domain<'a> {
 }
 
 impl<'a> Domain<'a> {
-    /// `DOMAIN_INFORMATION_CLASS`, MS-SAMR §2.2.3.16. Passwords may be of any length and age; nobody is locked out.
+    /// `DOMAIN_INFORMATION_CLASS`, MS-SAMR §2.2.3.16. Passwords may have any length and age; there is no lockout.
     pub fn information(&self, class: u16) -> Result<Information<'a>, NtStatus> {
         use Field::{Large, Long, OldLarge, Short, Text};
-        // There is no count of changes: it is 1, that of the first.
+        // There is no count of changes; 1 is the initial value.
         let modified = OldLarge(1);
         Ok(Information(match class {
             1 => vec![Short(0), Short(0), Long(0), OldLarge(FOR_EVER), OldLarge(0)],
@@ -189,7 +188,7 @@ impl<'a> Alias<'a> {
     }
 }
 
-/// A user, MS-SAMR §2.2.6. When it has logged in, and when its password was set, is told to nobody.
+/// A user, MS-SAMR §2.2.6. Times of logins and password changes are never disclosed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User<'a> {
     pub name: &'a str,
@@ -235,7 +234,7 @@ impl<'a> User<'a> {
         }))
     }
 
-    /// `SAMPR_USER_ALL_INFORMATION`, MS-SAMR §2.2.6.6, without what is secret.
+    /// `SAMPR_USER_ALL_INFORMATION`, MS-SAMR §2.2.6.6, without secrets.
     fn all(&self) -> Vec<Field<'a>> {
         use Field::{AllHours, Char, Long, Nothing, OldLarge, Short, Text};
         // LastLogon, LastLogoff, PasswordLastSet, AccountExpires, PasswordCanChange, PasswordMustChange.

@@ -1,4 +1,4 @@
-//! The Security Account Manager, MS-SAMR: which users and groups there are, and who is in which.
+//! The Security Account Manager, MS-SAMR: users, groups and memberships.
 
 mod information;
 mod results;
@@ -19,26 +19,28 @@ pub const INTERFACE: Syntax =
 /// `SAMPR_HANDLE`, MS-SAMR §2.2.7.2.
 pub type Handle = [u8; 20];
 
-/// Most SIDs of one call (MS-SAMR §2.2.7.6).
+/// The maximum number of SIDs in a call (MS-SAMR §2.2.7.6).
 pub const SIDS_MAX: usize = 1024;
-/// Most names, or relative identifiers, of one call (MS-SAMR §3.1.5.11.2, §3.1.5.11.3).
+/// The maximum number of names, or relative identifiers, in a call (MS-SAMR §3.1.5.11.2, §3.1.5.11.3).
 pub const LOOKUPS_MAX: usize = 1000;
 
-/// `SE_GROUP_MANDATORY`, `SE_GROUP_ENABLED_BY_DEFAULT` and `SE_GROUP_ENABLED`, MS-SAMR §2.2.1.10: of all groups.
+/// `SE_GROUP_MANDATORY`, `SE_GROUP_ENABLED_BY_DEFAULT` and `SE_GROUP_ENABLED`, MS-SAMR §2.2.1.10: the attributes of
+/// every group.
 pub const GROUP_ATTRIBUTES: u32 = 7;
 /// `DOMAIN_GROUP_RID_USERS`, MS-SAMR §2.2.1.14: the primary group of all users.
 pub const GROUP_RID_USERS: u32 = 513;
 
-/// What reading needs of a server: `SAM_SERVER_CONNECT`, `SAM_SERVER_ENUMERATE_DOMAINS`, `SAM_SERVER_LOOKUP_DOMAIN` (MS-SAMR §2.2.1.3).
+/// The rights to read the server: `SAM_SERVER_CONNECT`, `SAM_SERVER_ENUMERATE_DOMAINS`, `SAM_SERVER_LOOKUP_DOMAIN`
+/// (MS-SAMR §2.2.1.3).
 pub const SERVER_READ: u32 = 0x31;
-/// The same of a domain: `DOMAIN_READ_PASSWORD_PARAMETERS`, `DOMAIN_READ_OTHER_PARAMETERS`, `DOMAIN_GET_ALIAS_MEMBERSHIP`,
-/// `DOMAIN_LIST_ACCOUNTS`, `DOMAIN_LOOKUP` (MS-SAMR §2.2.1.4).
+/// The rights to read a domain: `DOMAIN_READ_PASSWORD_PARAMETERS`, `DOMAIN_READ_OTHER_PARAMETERS`,
+/// `DOMAIN_GET_ALIAS_MEMBERSHIP`, `DOMAIN_LIST_ACCOUNTS`, `DOMAIN_LOOKUP` (MS-SAMR §2.2.1.4).
 pub const DOMAIN_READ: u32 = 0x385;
-/// Of a group: `GROUP_READ_INFORMATION`, `GROUP_LIST_MEMBERS` (MS-SAMR §2.2.1.5).
+/// `GROUP_READ_INFORMATION`, `GROUP_LIST_MEMBERS` (MS-SAMR §2.2.1.5).
 pub const GROUP_READ: u32 = 0x11;
-/// Of an alias: `ALIAS_LIST_MEMBERS`, `ALIAS_READ_INFORMATION` (MS-SAMR §2.2.1.6).
+/// `ALIAS_LIST_MEMBERS`, `ALIAS_READ_INFORMATION` (MS-SAMR §2.2.1.6).
 pub const ALIAS_READ: u32 = 0xc;
-/// Of a user: `USER_READ_GENERAL`, `USER_READ_PREFERENCES`, `USER_READ_LOGON`, `USER_READ_ACCOUNT`, `USER_LIST_GROUPS`,
+/// `USER_READ_GENERAL`, `USER_READ_PREFERENCES`, `USER_READ_LOGON`, `USER_READ_ACCOUNT`, `USER_LIST_GROUPS`,
 /// `USER_READ_GROUP_INFORMATION` (MS-SAMR §2.2.1.7).
 pub const USER_READ: u32 = 0x31b;
 
@@ -53,7 +55,6 @@ open_set! {
     }
 }
 
-/// What is in a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
     Group,
@@ -61,20 +62,20 @@ pub enum ObjectKind {
     User,
 }
 
-/// What the results are of a call that would change something, and is refused.
+/// The form of the results of a modifying call, which is always refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeResults {
     /// A status alone.
     Status,
-    /// The handle of what was to be deleted.
+    /// The handle of the object to delete.
     Handle(Handle),
     /// A handle and a relative identifier.
     Created,
-    /// The same with the rights that are granted.
+    /// A handle, a relative identifier and the granted access.
     CreatedWithAccess,
 }
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call<'a> {
     /// `SamrConnect` (MS-SAMR §3.1.5.1.4), `SamrConnect2` (§3.1.5.1.3) and `SamrConnect4` (§3.1.5.1.2).
@@ -83,7 +84,7 @@ pub enum Call<'a> {
     Connect5 { access: u32 },
     /// `SamrCloseHandle`, MS-SAMR §3.1.5.13.1.
     CloseHandle { handle: Handle },
-    /// `SamrQuerySecurityObject`, MS-SAMR §3.1.5.12.2, whatever parts are asked for.
+    /// `SamrQuerySecurityObject`, MS-SAMR §3.1.5.12.2, with any requested parts.
     QuerySecurityObject { handle: Handle },
     /// `SamrLookupDomainInSamServer`, MS-SAMR §3.1.5.11.1.
     LookupDomain { handle: Handle, name: Utf16<'a> },
@@ -99,7 +100,7 @@ pub enum Call<'a> {
         handle: Handle,
         kind: ObjectKind,
         context: u32,
-        /// Bits that the users have who are asked for.
+        /// The control bits of the requested users.
         control: UserAccountControl,
         preferred_maximum_length: u32,
     },
@@ -130,16 +131,16 @@ pub enum Call<'a> {
     },
     /// `SamrGetUserDomainPasswordInformation`, MS-SAMR §3.1.5.13.3.
     GetUserDomainPasswordInformation { handle: Handle },
-    /// `SamrGetDomainPasswordInformation`, MS-SAMR §3.1.5.13.4: of whom is not looked at.
+    /// `SamrGetDomainPasswordInformation`, MS-SAMR §3.1.5.13.4; the server's name is ignored.
     GetDomainPasswordInformation,
     /// `SamrRidToSid`, MS-SAMR §3.1.5.13.5.
     RidToSid { handle: Handle, rid: u32 },
-    /// Whatever creates, sets or deletes (MS-SAMR §3.1.5.4, §3.1.5.6 to §3.1.5.8, §3.1.5.10), and `SamrShutdownSamServer`.
+    /// Every call that creates, sets or deletes (MS-SAMR §3.1.5.4, §3.1.5.6 to §3.1.5.8, §3.1.5.10), and
+    /// `SamrShutdownSamServer`.
     Change(ChangeResults),
 }
 
 impl<'a> Call<'a> {
-    /// The call with these arguments.
     pub fn decode(opnum: u16, stub: &'a [u8]) -> Result<Self, Fault> {
         let mut r = NdrReader::new(stub);
         let r = &mut r;
@@ -173,14 +174,14 @@ impl<'a> Call<'a> {
             62 => connect_4(r),
             64 => connect_5(r),
             65 => rid_to_sid(r),
-            _ => change(opnum, r)?,
+            _ => decode_change(opnum, r)?,
         };
         decoded.map_err(|_| Fault::NDR)
     }
 }
 
-/// The calls that change something, as far as what they are to change is in their results.
-fn change<'a>(opnum: u16, r: &mut NdrReader<'_>) -> Result<Result<Call<'a>, Malformed>, Fault> {
+/// Decodes a modifying call, as far as its results depend on the arguments.
+fn decode_change<'a>(opnum: u16, r: &mut NdrReader<'_>) -> Result<Result<Call<'a>, Malformed>, Fault> {
     let results = match opnum {
         // SamrSetSecurityObject, SamrShutdownSamServer, SamrSetInformationDomain, those of groups, aliases, users and passwords.
         2 | 4 | 9 | 21 | 22 | 24 | 26 | 29 | 31 | 32 | 37 | 38 | 45 | 52..=55 | 58 | 66 | 73 => {
@@ -197,7 +198,7 @@ fn change<'a>(opnum: u16, r: &mut NdrReader<'_>) -> Result<Result<Call<'a>, Malf
     Ok(results.map(Call::Change))
 }
 
-/// The server's name is one unit (`PSAMPR_SERVER_NAME` without `string`).
+/// The server's name is a single unit (`PSAMPR_SERVER_NAME` without `string`).
 fn connect<'a>(r: &mut NdrReader<'_>) -> Result<Call<'a>, Malformed> {
     if r.pointer()? {
         r.u16()?;
@@ -216,18 +217,18 @@ fn connect_4<'a>(r: &mut NdrReader<'_>) -> Result<Call<'a>, Malformed> {
     Ok(Call::Connect { access: r.u32()? })
 }
 
-/// `SAMPR_REVISION_INFO` (MS-SAMR §2.2.7.16) has one version, which says what the client can do.
+/// `SAMPR_REVISION_INFO` (MS-SAMR §2.2.7.16) has a single version, with the client's capabilities.
 fn connect_5<'a>(r: &mut NdrReader<'_>) -> Result<Call<'a>, Malformed> {
     server_name(r)?;
     let access = r.u32()?;
     let [version, tag, _revision, _supported_features] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
     if (version, tag) != (1, 1) {
-        return Err(Malformed("a revision of another version than there is"));
+        return Err(Malformed("an unknown revision"));
     }
     Ok(Call::Connect5 { access })
 }
 
-/// By which name the server is called says nothing here.
+/// Skips the server's name, which does not matter.
 fn server_name(r: &mut NdrReader<'_>) -> Result<(), Malformed> {
     if r.pointer()? { r.text().map(drop) } else { Ok(()) }
 }
@@ -268,24 +269,24 @@ fn get_alias_membership<'a>(r: &mut NdrReader<'_>) -> Result<Call<'a>, Malformed
 
 fn lookup_names<'a>(r: &mut NdrReader<'a>) -> Result<Call<'a>, Malformed> {
     let handle = r.array()?;
-    let count = lookups(r)?;
+    let count = lookup_count(r)?;
     Ok(Call::LookupNames { handle, names: r.unicode_strings(count)? })
 }
 
 fn lookup_ids<'a>(r: &mut NdrReader<'_>) -> Result<Call<'a>, Malformed> {
     let handle = r.array()?;
-    let rids = (0..lookups(r)?).map(|_| r.u32()).collect::<Result<_, _>>()?;
+    let rids = (0..lookup_count(r)?).map(|_| r.u32()).collect::<Result<_, _>>()?;
     Ok(Call::LookupIds { handle, rids })
 }
 
-/// The count in front of a conformant and varying array (C706 §14.3.3.4), and again in it.
-fn lookups(r: &mut NdrReader<'_>) -> Result<usize, Malformed> {
-    let [count, most, offset, actual] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
-    if offset != 0 || actual != count || actual > most {
-        return Err(Malformed("a list of another length than it says"));
+/// Reads the count before a conformant and varying array (C706 §14.3.3.4), which the array repeats.
+fn lookup_count(r: &mut NdrReader<'_>) -> Result<usize, Malformed> {
+    let [count, max, offset, actual] = [r.u32()?, r.u32()?, r.u32()?, r.u32()?];
+    if offset != 0 || actual != count || actual > max {
+        return Err(Malformed("a list whose length does not match its count"));
     }
     let count = usize::try_from(count).ok().filter(|count| *count <= LOOKUPS_MAX);
-    count.ok_or(Malformed("more to look up than there can be"))
+    count.ok_or(Malformed("too many entries to look up"))
 }
 
 fn open<'a>(r: &mut NdrReader<'_>, kind: ObjectKind) -> Result<Call<'a>, Malformed> {
@@ -296,11 +297,11 @@ fn query_information<'a>(r: &mut NdrReader<'_>, kind: ObjectKind) -> Result<Call
     Ok(Call::QueryInformation { handle: r.array()?, kind, class: r.u16()? })
 }
 
-/// There is no union for a class that there is not.
+/// The union has no arm for an unknown class.
 fn query_display_information<'a>(r: &mut NdrReader<'_>) -> Result<Call<'a>, Malformed> {
     let (handle, class) = (r.array()?, DisplayInformation(r.u16()?));
     if DisplayInformation::NAMED.iter().all(|(_, named)| *named != class.0) {
-        return Err(Malformed("a class of display information that there is not"));
+        return Err(Malformed("an unknown class of display information"));
     }
     let [index, entry_count, preferred_maximum_length] = [r.u32()?, r.u32()?, r.u32()?];
     Ok(Call::QueryDisplayInformation { handle, class, index, entry_count, preferred_maximum_length })

@@ -1,4 +1,4 @@
-//! What calls are answered with.
+//! The results of calls.
 
 use super::information::{Field, Information, UserAccountControl};
 use super::{ChangeResults, DisplayInformation, GROUP_ATTRIBUTES, Handle};
@@ -7,9 +7,9 @@ use crate::rpc::ndr::NdrWriter;
 use crate::security::{SecurityDescriptor, Sid};
 use crate::{Encode, NtStatus};
 
-/// What has no handle.
+/// The null handle.
 const NULL: Handle = [0; 20];
-/// What clients of `SamrConnect5` are told of the server: the third revision, and nothing that they need not do (MS-SAMR §2.2.7.15).
+/// The server's revision for `SamrConnect5`: the third, with all features required (MS-SAMR §2.2.7.15).
 const REVISION: u32 = 3;
 
 /// A user, group or alias in a list.
@@ -20,14 +20,14 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Bytes that it takes in results, about.
+    /// The approximate size in results.
     pub fn size(&self, is_display: bool) -> usize {
         let fixed = if is_display { 72 } else { 24 };
         fixed + 2 * self.name.encode_utf16().count()
     }
 }
 
-/// The results of whatever gives a handle: `SamrConnect`, `SamrOpenDomain` and their like.
+/// The results of every call that returns a handle: `SamrConnect`, `SamrOpenDomain` and others.
 pub fn handle_results(handle: Result<Handle, NtStatus>) -> Vec<u8> {
     NdrWriter::stub(|w| {
         w.bytes(&handle.unwrap_or(NULL));
@@ -35,12 +35,10 @@ pub fn handle_results(handle: Result<Handle, NtStatus>) -> Vec<u8> {
     })
 }
 
-/// The results of `SamrCloseHandle`.
 pub fn close_results() -> Vec<u8> {
     handle_results(Ok(NULL))
 }
 
-/// The results of `SamrConnect5`.
 pub fn connect_5_results(handle: Result<Handle, NtStatus>) -> Vec<u8> {
     NdrWriter::stub(|w| {
         // OutVersion, and the union's tag.
@@ -53,7 +51,7 @@ pub fn connect_5_results(handle: Result<Handle, NtStatus>) -> Vec<u8> {
     })
 }
 
-/// The results of a call that would change something.
+/// The results of a refused modifying call.
 pub fn access_denied_results(of: ChangeResults) -> Vec<u8> {
     NdrWriter::stub(|w| {
         match of {
@@ -66,7 +64,6 @@ pub fn access_denied_results(of: ChangeResults) -> Vec<u8> {
     })
 }
 
-/// The results of `SamrQuerySecurityObject`.
 pub fn query_security_object_results(descriptor: &SecurityDescriptor) -> Vec<u8> {
     let bytes = descriptor.to_bytes();
     NdrWriter::stub(|w| {
@@ -79,7 +76,6 @@ pub fn query_security_object_results(descriptor: &SecurityDescriptor) -> Vec<u8>
     })
 }
 
-/// The results of `SamrLookupDomainInSamServer` and `SamrRidToSid`.
 pub fn sid_results(sid: Result<Sid, NtStatus>) -> Vec<u8> {
     NdrWriter::stub(|w| {
         match &sid {
@@ -93,8 +89,8 @@ pub fn sid_results(sid: Result<Sid, NtStatus>) -> Vec<u8> {
     })
 }
 
-/// The results of `SamrEnumerateDomainsInSamServer`, and of `SamrEnumerateUsersInDomain` and its like: some of the list, and from where on to
-/// ask for more.
+/// The results of `SamrEnumerateDomainsInSamServer`, `SamrEnumerateUsersInDomain` and similar calls: part of the list,
+/// and the context to resume from.
 pub fn enumerate_results(context: u32, entries: &[Entry<'_>], has_more: bool) -> Vec<u8> {
     NdrWriter::stub(|w| {
         w.u32(context);
@@ -102,23 +98,23 @@ pub fn enumerate_results(context: u32, entries: &[Entry<'_>], has_more: bool) ->
         w.pointer();
         w.count(entries.len());
         w.pointer();
-        array(w, entries, |entry| Information(vec![Field::Long(entry.rid), Field::Text(entry.name)]));
+        pointed_array(w, entries, |entry| Information(vec![Field::Long(entry.rid), Field::Text(entry.name)]));
         w.count(entries.len());
-        more(w, has_more);
+        enumeration_status(w, has_more);
     })
 }
 
-/// The results of `SamrQueryInformationDomain`, `SamrQueryInformationUser` and their like.
+/// The results of `SamrQueryInformationDomain`, `SamrQueryInformationUser` and similar calls.
 pub fn query_information_results(class: u16, information: Result<Information<'_>, NtStatus>) -> Vec<u8> {
     NdrWriter::stub(|w| {
         match &information {
             Ok(information) => {
                 w.pointer();
                 w.u16(class);
-                // Every structure has a member of 32 bits, at whose multiples it starts.
+                // Every structure has a 32-bit member, which determines its alignment.
                 w.align(4);
                 information.write(w);
-                information.write_behind(w);
+                information.write_referents(w);
             }
             Err(_) => w.null(),
         }
@@ -126,18 +122,18 @@ pub fn query_information_results(class: u16, information: Result<Information<'_>
     })
 }
 
-/// Some of a list that is to be shown.
+/// Part of a list to display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Display<'a> {
-    /// Bytes of all of the list.
+    /// Bytes of the whole list.
     pub total_available: usize,
-    /// Where in the list the first is.
+    /// The index of the first entry in the list.
     pub index: u32,
     pub entries: Vec<Entry<'a>>,
     pub has_more: bool,
 }
 
-/// The results of `SamrQueryDisplayInformation` and its like.
+/// The results of `SamrQueryDisplayInformation` and its later versions.
 pub fn query_display_information_results(class: DisplayInformation, display: &Display<'_>) -> Vec<u8> {
     let entries: Vec<_> = (display.index.saturating_add(1)..).zip(&display.entries).collect();
     NdrWriter::stub(|w| {
@@ -146,13 +142,13 @@ pub fn query_display_information_results(class: DisplayInformation, display: &Di
         w.u16(class.0);
         w.count(entries.len());
         w.pointer();
-        array(w, &entries, |&(index, entry)| shown(class, index, entry));
-        more(w, display.has_more);
+        pointed_array(w, &entries, |&(index, entry)| display_entry(class, index, entry));
+        enumeration_status(w, display.has_more);
     })
 }
 
-/// An entry as each class shows it (MS-SAMR §2.2.8.2 to §2.2.8.6).
-fn shown<'a>(class: DisplayInformation, index: u32, entry: &Entry<'a>) -> Information<'a> {
+/// An entry in the form of each class (MS-SAMR §2.2.8.2 to §2.2.8.6).
+fn display_entry<'a>(class: DisplayInformation, index: u32, entry: &Entry<'a>) -> Information<'a> {
     use Field::{Long, Oem, Text};
     let [index, rid, control, attributes] =
         [index, entry.rid, UserAccountControl::ALL.0, GROUP_ATTRIBUTES].map(Long);
@@ -165,38 +161,36 @@ fn shown<'a>(class: DisplayInformation, index: u32, entry: &Entry<'a>) -> Inform
     })
 }
 
-/// The results of `SamrGetAliasMembership`.
 pub fn get_alias_membership_results(rids: &[u32]) -> Vec<u8> {
     NdrWriter::stub(|w| {
-        longs(w, rids);
+        ulong_array(w, rids);
         status(w, None);
     })
 }
 
-/// The results of `SamrLookupNamesInDomain`: who has each name, if anybody.
+/// The results of `SamrLookupNamesInDomain`: the account of each name, if it exists.
 pub fn lookup_names_results(found: &[Option<(u32, SidNameUse)>]) -> Vec<u8> {
     NdrWriter::stub(|w| {
         let of = |found: &Option<(u32, SidNameUse)>| found.unwrap_or((0, SidNameUse::UNKNOWN));
-        longs(w, &found.iter().map(|found| of(found).0).collect::<Vec<_>>());
-        longs(w, &found.iter().map(|found| of(found).1.0.into()).collect::<Vec<_>>());
-        mapped(w, found);
+        ulong_array(w, &found.iter().map(|found| of(found).0).collect::<Vec<_>>());
+        ulong_array(w, &found.iter().map(|found| of(found).1.0.into()).collect::<Vec<_>>());
+        lookup_status(w, found);
     })
 }
 
-/// The results of `SamrLookupIdsInDomain`: the name that goes with each relative identifier, if there is one.
+/// The results of `SamrLookupIdsInDomain`: the name of each relative identifier, if it exists.
 pub fn lookup_ids_results(found: &[Option<(&str, SidNameUse)>]) -> Vec<u8> {
     NdrWriter::stub(|w| {
         // SAMPR_RETURNED_USTRING_ARRAY, MS-SAMR §2.2.7.8.
         w.count(found.len());
         w.pointer();
-        array(w, found, |found| Information(vec![Field::Text(found.map_or("", |(name, _)| name))]));
+        pointed_array(w, found, |found| Information(vec![Field::Text(found.map_or("", |(name, _)| name))]));
         let uses = found.iter().map(|found| found.map_or(SidNameUse::UNKNOWN, |(_, name_use)| name_use));
-        longs(w, &uses.map(|name_use| name_use.0.into()).collect::<Vec<_>>());
-        mapped(w, found);
+        ulong_array(w, &uses.map(|name_use| name_use.0.into()).collect::<Vec<_>>());
+        lookup_status(w, found);
     })
 }
 
-/// The results of `SamrGetMembersInGroup`.
 pub fn get_members_in_group_results(rids: &[u32]) -> Vec<u8> {
     NdrWriter::stub(|w| {
         // SAMPR_GET_MEMBERS_BUFFER, MS-SAMR §2.2.7.14.
@@ -204,13 +198,12 @@ pub fn get_members_in_group_results(rids: &[u32]) -> Vec<u8> {
         w.count(rids.len());
         w.pointer();
         w.pointer();
-        array(w, rids, |rid| Information(vec![Field::Long(*rid)]));
-        array(w, rids, |_| Information(vec![Field::Long(GROUP_ATTRIBUTES)]));
+        pointed_array(w, rids, |rid| Information(vec![Field::Long(*rid)]));
+        pointed_array(w, rids, |_| Information(vec![Field::Long(GROUP_ATTRIBUTES)]));
         status(w, None);
     })
 }
 
-/// The results of `SamrGetMembersInAlias`.
 pub fn get_members_in_alias_results(sids: &[Sid]) -> Vec<u8> {
     NdrWriter::stub(|w| {
         // SAMPR_PSID_ARRAY_OUT, MS-SAMR §2.2.7.7.
@@ -223,19 +216,19 @@ pub fn get_members_in_alias_results(sids: &[Sid]) -> Vec<u8> {
     })
 }
 
-/// The results of `SamrGetGroupsForUser`.
 pub fn get_groups_for_user_results(rids: &[u32]) -> Vec<u8> {
     NdrWriter::stub(|w| {
         // SAMPR_GET_GROUPS_BUFFER, MS-SAMR §2.2.7.13.
         w.pointer();
         w.count(rids.len());
         w.pointer();
-        array(w, rids, |rid| Information(vec![Field::Long(*rid), Field::Long(GROUP_ATTRIBUTES)]));
+        pointed_array(w, rids, |rid| Information(vec![Field::Long(*rid), Field::Long(GROUP_ATTRIBUTES)]));
         status(w, None);
     })
 }
 
-/// The results of `SamrGetUserDomainPasswordInformation` and `SamrGetDomainPasswordInformation`: passwords may be as they like.
+/// The results of `SamrGetUserDomainPasswordInformation` and `SamrGetDomainPasswordInformation`: there are no password
+/// rules.
 pub fn password_information_results() -> Vec<u8> {
     NdrWriter::stub(|w| {
         // MinPasswordLength and PasswordProperties, MS-SAMR §2.2.7.17.
@@ -245,31 +238,35 @@ pub fn password_information_results() -> Vec<u8> {
     })
 }
 
-/// What a pointer to an array points to: the count, structures, and what these point to.
-fn array<'a, T>(w: &mut NdrWriter<'_>, items: &'a [T], information: impl Fn(&'a T) -> Information<'a>) {
+/// Writes the referent of a pointer to an array: the count, the structures, and their referents.
+fn pointed_array<'a, T>(
+    w: &mut NdrWriter<'_>,
+    items: &'a [T],
+    information: impl Fn(&'a T) -> Information<'a>,
+) {
     w.count(items.len());
     let structures: Vec<_> = items.iter().map(information).collect();
     structures.iter().for_each(|structure| structure.write(w));
-    structures.iter().for_each(|structure| structure.write_behind(w));
+    structures.iter().for_each(|structure| structure.write_referents(w));
 }
 
 /// `SAMPR_ULONG_ARRAY`, MS-SAMR §2.2.7.4.
-fn longs(w: &mut NdrWriter<'_>, longs: &[u32]) {
+fn ulong_array(w: &mut NdrWriter<'_>, longs: &[u32]) {
     w.count(longs.len());
     w.pointer();
-    array(w, longs, |long| Information(vec![Field::Long(*long)]));
+    pointed_array(w, longs, |long| Information(vec![Field::Long(*long)]));
 }
 
 fn status(w: &mut NdrWriter<'_>, error: Option<NtStatus>) {
     w.u32(error.unwrap_or(NtStatus::SUCCESS).0);
 }
 
-fn more(w: &mut NdrWriter<'_>, has_more: bool) {
+fn enumeration_status(w: &mut NdrWriter<'_>, has_more: bool) {
     status(w, has_more.then_some(NtStatus::MORE_ENTRIES));
 }
 
-/// The status that goes with as many that were found (MS-SAMR §3.1.5.11.2).
-fn mapped<T>(w: &mut NdrWriter<'_>, found: &[Option<T>]) {
+/// The status for the number of names that were found (MS-SAMR §3.1.5.11.2).
+fn lookup_status<T>(w: &mut NdrWriter<'_>, found: &[Option<T>]) {
     let mapped = found.iter().flatten().count();
     let error = match mapped {
         _ if mapped == found.len() => None,

@@ -1,4 +1,4 @@
-//! Arguments as another implementation (impacket) encodes them, and results laid out by hand as the specification has the structures.
+//! Arguments as encoded by another implementation (impacket), and results laid out by hand after the specification.
 
 use super::*;
 use crate::NtStatus;
@@ -162,10 +162,10 @@ const CONNECTED_5: &str = "
     01000000010000000300000000000000000102030405060708090a0b0c0d0e0f1011121300000000
     ";
 
-/// The handle of all requests: 0 to 19.
+/// The handle in all requests: 0 to 19.
 const HANDLE: Handle = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
 
-/// That a call decodes to this, and is refused wherever its arguments are cut.
+/// Asserts that a call decodes to `expected`, and is refused when truncated anywhere.
 fn assert_decodes(opnum: u16, stub: &str, expected: &Call<'_>) {
     let stub = hex(stub);
     assert_eq!(Call::decode(opnum, &stub).as_ref(), Ok(expected), "operation {opnum}");
@@ -173,7 +173,7 @@ fn assert_decodes(opnum: u16, stub: &str, expected: &Call<'_>) {
 }
 
 #[test]
-fn objects_are_opened() {
+fn open_calls_decode() {
     let handle = HANDLE;
     assert_decodes(0, CONNECT, &Call::Connect { access: 0x0200_0000 });
     assert_decodes(57, CONNECT_2, &Call::Connect { access: 0x31 });
@@ -199,7 +199,7 @@ fn objects_are_opened() {
 }
 
 #[test]
-fn lists_and_information_are_asked_for() {
+fn enumerate_and_query_calls_decode() {
     let handle = HANDLE;
     assert_decodes(6, ENUMERATE_DOMAINS, &Call::EnumerateDomains { handle, context: 1 });
     let mut expected = Call::Enumerate {
@@ -231,7 +231,7 @@ fn lists_and_information_are_asked_for() {
     let mut other = hex(QUERY_DISPLAY);
     for class in [0, 6, 0xff] {
         other[20] = class;
-        assert_eq!(Call::decode(51, &other), Err(Fault::NDR), "there is no class {class}");
+        assert_eq!(Call::decode(51, &other), Err(Fault::NDR), "class {class} is unknown");
     }
     assert_decodes(46, QUERY_DOMAIN, &Call::QueryInformationDomain { handle, class: 11 });
     let kind = ObjectKind::User;
@@ -242,7 +242,7 @@ fn lists_and_information_are_asked_for() {
 }
 
 #[test]
-fn names_and_identifiers_are_looked_up() {
+fn lookup_calls_decode() {
     let handle = HANDLE;
     let stub = hex(LOOKUP_DOMAIN);
     let Ok(Call::LookupDomain { name, .. }) = Call::decode(5, &stub) else { panic!("a domain is asked for") };
@@ -257,9 +257,9 @@ fn names_and_identifiers_are_looked_up() {
     assert_decodes(16, GET_ALIAS_MEMBERSHIP, &Call::GetAliasMembership { handle, sids });
 }
 
-/// Lists have as many as they say, and not too many; no memory is taken for those that are not there.
+/// Lists must have the declared number of entries, within the limit; missing entries cost no memory.
 #[test]
-fn lookups_are_bounded() {
+fn lookup_count_is_limited() {
     let with = |numbers: [usize; 4], there: usize| {
         let mut stub = HANDLE.to_vec();
         numbers.iter().for_each(|number| stub.extend(u32::try_from(*number).unwrap().to_le_bytes()));
@@ -267,17 +267,17 @@ fn lookups_are_bounded() {
         stub
     };
     let both = |numbers, there| [17, 18].map(|opnum| Call::decode(opnum, &with(numbers, there)).map(drop));
-    let most = LOOKUPS_MAX;
-    assert_eq!(both([most, most, 0, most], most), [Ok(()), Ok(())]);
+    let max = LOOKUPS_MAX;
+    assert_eq!(both([max, max, 0, max], max), [Ok(()), Ok(())]);
     let huge = usize::try_from(u32::MAX).unwrap();
     for (numbers, why) in [
-        ([most + 1, most + 1, 0, most + 1], "more than there can be"),
+        ([max + 1, max + 1, 0, max + 1], "more than there can be"),
         ([2, 1000, 0, 1], "another count"),
         ([2, 1, 0, 2], "more than the array has"),
         ([2, 1000, 1, 2], "not from the beginning"),
         ([huge, huge, 0, huge], "more than there is"),
     ] {
-        assert_eq!(both(numbers, most + 1), [Err(Fault::NDR), Err(Fault::NDR)], "{why}");
+        assert_eq!(both(numbers, max + 1), [Err(Fault::NDR), Err(Fault::NDR)], "{why}");
     }
     let sids = |numbers: [usize; 3], there: usize| {
         let mut stub = HANDLE.to_vec();
@@ -286,10 +286,10 @@ fn lookups_are_bounded() {
         stub.extend(std::iter::repeat_n([0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 5], there).flatten());
         Call::decode(16, &stub).map(drop)
     };
-    let most = SIDS_MAX;
-    assert_eq!(sids([most, 1, most], most), Ok(()));
+    let max = SIDS_MAX;
+    assert_eq!(sids([max, 1, max], max), Ok(()));
     assert_eq!(sids([0, 0, 0], 0), Ok(()), "nobody");
-    assert_eq!(sids([most + 1, 1, most + 1], most + 1), Err(Fault::NDR));
+    assert_eq!(sids([max + 1, 1, max + 1], max + 1), Err(Fault::NDR));
     assert_eq!(sids([2, 1, 1], 2), Err(Fault::NDR));
     assert_eq!(sids([1, 0, 1], 1), Err(Fault::NDR), "a null list of one");
     let mut null = hex(GET_ALIAS_MEMBERSHIP);
@@ -297,9 +297,9 @@ fn lookups_are_bounded() {
     assert_eq!(Call::decode(16, &null), Err(Fault::NDR), "a null SID");
 }
 
-/// Every operation that changes something is known by what it is answered with; what is none is no operation.
+/// Every modifying operation decodes to the form of its results; other numbers are unknown operations.
 #[test]
-fn changes_are_refused() {
+fn modifying_calls_are_refused() {
     let denied = NtStatus::ACCESS_DENIED.0.to_le_bytes();
     let answers = |opnum, stub: &[u8]| match Call::decode(opnum, stub) {
         Ok(Call::Change(results)) => access_denied_results(results),
@@ -322,7 +322,7 @@ fn changes_are_refused() {
 }
 
 #[test]
-fn handles_and_identifiers_are_told() {
+fn handle_and_sid_results_match() {
     let status = |status: NtStatus| [[0; 20].as_slice(), &status.0.to_le_bytes()].concat();
     assert_eq!(handle_results(Ok(HANDLE)), [&HANDLE[..], &[0; 4]].concat());
     assert_eq!(handle_results(Err(NtStatus::NO_SUCH_USER)), status(NtStatus::NO_SUCH_USER));
@@ -339,7 +339,7 @@ fn handles_and_identifiers_are_told() {
 }
 
 #[test]
-fn lists_are_told() {
+fn list_results_match() {
     let entries = [Entry { rid: 3000, name: "alice" }, Entry { rid: 3002, name: "王" }];
     assert_eq!(enumerate_results(3002, &entries, true), hex(USERS));
     let display = |class, total_available, index, entry: Entry<'static>, has_more| {
@@ -365,7 +365,7 @@ fn lists_are_told() {
 }
 
 #[test]
-fn information_is_told() {
+fn information_results_match() {
     let told = query_information_results;
     let domain = Domain { name: "FILES", user_count: 10, group_count: 1, alias_count: 2 };
     for (class, expected) in [(1, DOMAIN_1), (2, DOMAIN_2), (11, DOMAIN_11), (12, DOMAIN_12)] {
@@ -380,7 +380,7 @@ fn information_is_told() {
         assert_eq!(told(class, user.information(class)), hex(expected), "class {class}");
     }
     assert_eq!(told(16, user.information(16)), [0, 0, 2, 0, 16, 0, 0, 0, 16, 2, 0, 0, 0, 0, 0, 0]);
-    // Nor is there a class that would tell of passwords.
+    // Classes with password data do not exist.
     for class in [0, 15, 18, 19, 22, 23, 24, 25, 26, 30, 32, u16::MAX] {
         assert_eq!(told(class, user.information(class)), [0, 0, 0, 0, 3, 0, 0, 0xc0], "class {class}");
     }

@@ -6,7 +6,7 @@
 use crate::request::context::RequestContext;
 use crate::state::open::Open;
 use smb_wire::apple::{
-    self, AppleCapabilities, AppleVolumeCapabilities, QueryBitmap, ServerAnswer, ServerQuery,
+    self, AppleCapabilities, AppleVolumeCapabilities, QueryBitmap, ServerQuery, ServerQueryResponse,
 };
 use smb_wire::create::CreateContexts;
 use smb_wire::{Decode, Encode, Utf16};
@@ -34,7 +34,7 @@ pub(super) fn response(
         _ => AppleVolumeCapabilities::empty(),
     };
     let model: Vec<u8> = MODEL.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let answer = ServerAnswer {
+    let answer = ServerQueryResponse {
         server_capabilities: has_server_caps.then_some(server),
         volume_capabilities: requested.contains(QueryBitmap::VOLUME_CAPS).then_some(volume),
         model: if requested.contains(QueryBitmap::MODEL_INFO) { Utf16::new(&model).ok() } else { None },

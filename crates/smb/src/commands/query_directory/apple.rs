@@ -3,7 +3,7 @@
 use crate::commands::create::maximal_access;
 use crate::metadata::names::Naming;
 use crate::state::open::{EntryPath, Open};
-use smb_wire::apple::{AFP_INFO, AFP_INFO_BYTES, AFP_RESOURCE, FinderInfo, ListedAttributes};
+use smb_wire::apple::{AFP_INFO, AFP_INFO_BYTES, AFP_RESOURCE, FinderInfo, ReadDirAttributes};
 use smb_wire::types::AccessMask;
 use vfs::claims::Requester;
 use vfs::{Access, Attrs, Blocking, File, FileKey, FileType, FsError, FsResult};
@@ -23,10 +23,10 @@ const fn kind_bits(file_type: FileType) -> u16 {
 
 /// What is told of the entry `name` of the directory that is open, which is the file of `key`. What cannot be found out is not there, so
 /// that one file does not end the listing of all.
-pub(super) fn attributes(open: &Open, name: &[u8], key: &FileKey, attrs: &Attrs) -> ListedAttributes {
+pub(super) fn attributes(open: &Open, name: &[u8], key: &FileKey, attrs: &Attrs) -> ReadDirAttributes {
     let mode = u16::try_from(attrs.mode & vfs::model::attrs::MODE_BITS).unwrap_or(0);
     let mut listed =
-        ListedAttributes { unix_mode: kind_bits(attrs.file_type) | mode, ..ListedAttributes::default() };
+        ReadDirAttributes { unix_mode: kind_bits(attrs.file_type) | mode, ..ReadDirAttributes::default() };
     if let Ok(file) = open.disk.export.file(key, Blocking::Allowed) {
         listed.max_access = maximal_rights(open, name, &file, attrs).unwrap_or_default();
         // Of whose streams nothing can be found out, Finder shows none.
@@ -49,7 +49,7 @@ fn maximal_rights(open: &Open, name: &[u8], file: &File, attrs: &Attrs) -> FsRes
 }
 
 /// By their names: a file may have a thousand streams, and a directory thousands of such files.
-fn add_streams(open: &Open, file: &File, attrs: &Attrs, listed: &mut ListedAttributes) -> FsResult<()> {
+fn add_streams(open: &Open, file: &File, attrs: &Attrs, listed: &mut ReadDirAttributes) -> FsResult<()> {
     match file.find_stream(AFP_RESOURCE) {
         Ok(fork) => listed.resource_fork_bytes = fork.attrs(Blocking::Allowed)?.size,
         Err(FsError::NotFound) => {}
@@ -63,6 +63,6 @@ fn add_streams(open: &Open, file: &File, attrs: &Attrs, listed: &mut ListedAttri
     let mut data = Vec::new();
     opened.read(0, AFP_INFO_BYTES + 1, &mut data, Blocking::Allowed)?;
     let is_folder = attrs.file_type == FileType::Directory;
-    listed.finder_info = FinderInfo::of_afp_info(&data, is_folder).unwrap_or_default();
+    listed.finder_info = FinderInfo::from_afp_info(&data, is_folder).unwrap_or_default();
     Ok(())
 }

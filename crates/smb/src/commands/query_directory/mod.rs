@@ -11,11 +11,11 @@ use crate::request::outcome::{CommandError, CommandResult};
 use crate::request::path_lookup::find_name;
 use crate::state::open::Open;
 use crate::state::open::directory_cursor::{DirectoryCursor, NameFilter};
-use smb_wire::apple::{AppleCapabilities, ListedAttributes};
-use smb_wire::classes::listing::{DirectoryEntry, ListingWriter, is_known};
+use smb_wire::apple::{AppleCapabilities, ReadDirAttributes};
+use smb_wire::classes::listing::{DirectoryEntry, ListingWriter, is_supported};
 use smb_wire::dir::{DirectoryClass, OutputResponse, QueryDirectoryFlags, QueryDirectoryRequest};
 use smb_wire::types::AccessMask;
-use smb_wire::{Elsewhere, Encode, NtStatus, Writer};
+use smb_wire::{Encode, ExternalBuffer, NtStatus, Writer};
 use std::ops::ControlFlow;
 use vfs::qos::{Kind, Transferred};
 use vfs::{Attrs, Blocking, Entry, ExtraAttrs, FileKey, FsError, Resolved};
@@ -28,7 +28,7 @@ pub(crate) fn query(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     let args: QueryDirectoryRequest<'_> = RequestContext::decode(request)?;
     let open = cx.open(args.file_id)?;
     let is_posix = args.file_information_class == DirectoryClass::POSIX && open.naming == Naming::Posix;
-    if !is_known(args.file_information_class) && !is_posix {
+    if !is_supported(args.file_information_class) && !is_posix {
         return Err(NtStatus::INVALID_INFO_CLASS.into());
     }
     if !open.is_dir() {
@@ -39,7 +39,7 @@ pub(crate) fn query(cx: &mut RequestContext<'_, '_>, request: &[u8], w: &mut Wri
     // Who has room for more is told as much as there is for others.
     let room = usize::try_from(args.output_buffer_length.min(TRANSACT_BYTES_MAX)).unwrap_or(usize::MAX);
     // The length is not 0, so that nothing stands in place of the entries.
-    OutputResponse { output: Elsewhere { offset: 0, length: 1 } }.encode(w);
+    OutputResponse { output: ExternalBuffer { offset: 0, length: 1 } }.encode(w);
     let start = w.position();
     let mut cursor = open.cursor();
     let is_first = start_scan(&mut cursor, &args, open.naming)?;
@@ -142,7 +142,7 @@ impl ReplyPage {
 struct EntryObject<'a> {
     attrs: &'a Attrs,
     file_info: FileInfo,
-    apple: Option<ListedAttributes>,
+    apple: Option<ReadDirAttributes>,
 }
 
 impl<'a> EntryObject<'a> {

@@ -3,10 +3,10 @@
 use super::Sam;
 use crate::limits::ACCOUNT_LIST_BYTES_MAX;
 use crate::state::pipe_handles::DomainKind;
-use identity::{Listed, builtin_aliases};
+use identity::{ListEntry, builtin_aliases};
 use smb_wire::rpc::samr::{Display, DisplayInformation, Entry, ObjectKind, UserAccountControl};
 
-type AccountList<'a> = Box<dyn Iterator<Item = Listed<'a>> + 'a>;
+type AccountList<'a> = Box<dyn Iterator<Item = ListEntry<'a>> + 'a>;
 
 /// Some of a list.
 pub(super) struct ListPart<'a> {
@@ -34,7 +34,7 @@ pub(super) fn display_from<'a>(
 
 /// As many as there is room for, and one in any case where the client takes one.
 fn fill_part<'a>(
-    list: impl Iterator<Item = Listed<'a>>,
+    list: impl Iterator<Item = ListEntry<'a>>,
     most: u32,
     preferred_bytes: u32,
     is_display: bool,
@@ -53,7 +53,7 @@ fn fill_part<'a>(
     ListPart { entries, has_more: false }
 }
 
-fn entry(Listed { rid, name }: Listed<'_>) -> Entry<'_> {
+fn entry(ListEntry { rid, name }: ListEntry<'_>) -> Entry<'_> {
     Entry { rid, name }
 }
 
@@ -69,7 +69,9 @@ impl Sam<'_> {
             (DomainKind::Account, ObjectKind::User) if UserAccountControl::ALL.contains(control) => {
                 Box::new(self.accounts.users())
             }
-            (DomainKind::Account, ObjectKind::Group) => Box::new([self.accounts.group_of_all()].into_iter()),
+            (DomainKind::Account, ObjectKind::Group) => {
+                Box::new([self.accounts.domain_users_group()].into_iter())
+            }
             (DomainKind::Account, ObjectKind::Alias) => Box::new(self.accounts.groups()),
             (DomainKind::Builtin, ObjectKind::Alias) => Box::new(builtin_aliases()),
             (_, ObjectKind::User) | (DomainKind::Builtin, ObjectKind::Group) => Box::new([].into_iter()),
@@ -83,7 +85,7 @@ impl Sam<'_> {
                 Box::new(self.accounts.users_by_name())
             }
             (DomainKind::Account, DisplayInformation::GROUP | DisplayInformation::OEM_GROUP) => {
-                Box::new([self.accounts.group_of_all()].into_iter())
+                Box::new([self.accounts.domain_users_group()].into_iter())
             }
             _ => Box::new([].into_iter()),
         }
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
 
     fn list(count: u32) -> AccountList<'static> {
-        Box::new((1..=count).map(|rid| Listed { rid, name: "twelve bytes" }))
+        Box::new((1..=count).map(|rid| ListEntry { rid, name: "twelve bytes" }))
     }
 
     fn rids(entries: &[Entry<'_>]) -> Vec<u32> {

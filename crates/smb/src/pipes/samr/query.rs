@@ -46,13 +46,13 @@ fn length(count: usize) -> u32 {
 impl Sam<'_> {
     /// What has a relative identifier in a domain: its name.
     pub(super) fn found(&self, domain: DomainKind, rid: u32) -> Option<(&str, ObjectKind)> {
-        let of_all = Some(self.accounts.group_of_all()).filter(|group| group.rid == rid);
+        let of_all = Some(self.accounts.domain_users_group()).filter(|group| group.rid == rid);
         let (found, kind) = match domain {
             DomainKind::Builtin => (builtin_aliases().find(|alias| alias.rid == rid), ObjectKind::Alias),
             DomainKind::Account if of_all.is_some() => (of_all, ObjectKind::Group),
-            DomainKind::Account => match self.accounts.user_listed(rid) {
+            DomainKind::Account => match self.accounts.user_by_rid(rid) {
                 Some(user) => (Some(user), ObjectKind::User),
-                None => (self.accounts.group_listed(rid), ObjectKind::Alias),
+                None => (self.accounts.group_by_rid(rid), ObjectKind::Alias),
             },
         };
         found.map(|found| (found.name, kind))
@@ -117,7 +117,7 @@ impl Sam<'_> {
         let look_up = |name: &Utf16<'_>| {
             let name = text(*name);
             match domain {
-                DomainKind::Account => self.accounts.named(&name),
+                DomainKind::Account => self.accounts.lookup_name(&name),
                 DomainKind::Builtin => builtin_aliases()
                     .find(|alias| folded(alias.name) == folded(&name))
                     .map(|alias| (alias.rid, PrincipalKind::Alias)),
@@ -148,7 +148,8 @@ impl Sam<'_> {
         let DomainKind::Account = self.domain(handle)? else { return Ok(Vec::new()) };
         let parsed = sids.iter().filter_map(|sid| Sid::from_bytes(sid.as_bytes()));
         let users: BTreeSet<_> = parsed.filter_map(|(sid, _)| self.accounts.rid_of(&sid)).collect();
-        let aliases: BTreeSet<_> = users.into_iter().flat_map(|rid| self.accounts.groups_of(rid)).collect();
+        let aliases: BTreeSet<_> =
+            users.into_iter().flat_map(|rid| self.accounts.group_rids_of(rid)).collect();
         Ok(aliases.into_iter().collect())
     }
 
@@ -169,7 +170,7 @@ impl Sam<'_> {
 
     fn members(&self, domain: DomainKind, rid: u32) -> Vec<u32> {
         match domain {
-            DomainKind::Account => self.accounts.members(rid),
+            DomainKind::Account => self.accounts.member_rids(rid),
             DomainKind::Builtin => Vec::new(),
         }
     }
@@ -177,7 +178,7 @@ impl Sam<'_> {
     /// The group of all users; those of ours are aliases.
     pub(super) fn groups_of_user(&self, handle: Handle) -> Result<Vec<u32>, Fault> {
         let rid = self.user(handle)?;
-        let is_there = self.accounts.user_listed(rid).is_some();
+        let is_there = self.accounts.user_by_rid(rid).is_some();
         Ok(if is_there { vec![GROUP_RID_USERS] } else { Vec::new() })
     }
 }

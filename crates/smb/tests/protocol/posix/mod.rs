@@ -15,7 +15,7 @@ use smb_wire::error::ReparseTag;
 use smb_wire::header::Command;
 use smb_wire::info::{InfoType, SecurityInformation};
 use smb_wire::negotiate::{ContextType, NegotiateContext, NegotiateRequest, NegotiateResponse};
-use smb_wire::posix::{FileSystemPosixInformation, NAME, PosixInformation, PosixKind, PosixResponse};
+use smb_wire::posix::{FileSystemPosixInformation, NAME, PosixFileType, PosixInformation, PosixResponse};
 use smb_wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
 use smb_wire::types::{AccessMask, Dialect, FileAttributes};
 use smb_wire::{Decode, FileId, FileTime, NtStatus};
@@ -360,9 +360,10 @@ fn kinds_that_windows_has_not_are_told() {
     make_special(&rig, "socket", Special::Socket);
     let mut client = unix(&rig, ALICE);
     let opening = Opening { access: AccessMask::READ_ATTRIBUTES, ..OPEN };
-    for (path, kind, reparse_tag) in
-        [("fifo", PosixKind::FIFO, ReparseTag::LX_FIFO), ("socket", PosixKind::SOCKET, ReparseTag::AF_UNIX)]
-    {
+    for (path, kind, reparse_tag) in [
+        ("fifo", PosixFileType::FIFO, ReparseTag::LX_FIFO),
+        ("socket", PosixFileType::SOCKET, ReparseTag::AF_UNIX),
+    ] {
         let file = open(&mut client, path, opening, 0);
         let told = information(&mut client, file);
         assert_eq!((told.unix.mode, told.unix.reparse_tag), (kind.0 | 0o644, reparse_tag), "{path}");

@@ -157,7 +157,7 @@ fn a_listing_says_what_its_entries_are_to_unix() {
     assert_eq!(of("file"), information(&mut unix, file));
     assert_eq!((of("dir").unix.mode, of("dir").file_attributes), (0o750, FileAttributes::DIRECTORY));
     let link = of("link").unix;
-    assert_eq!((link.mode & !0o777, link.reparse_tag), (PosixKind::SYMLINK.0, ReparseTag::SYMLINK));
+    assert_eq!((link.mode & !0o777, link.reparse_tag), (PosixFileType::SYMLINK.0, ReparseTag::SYMLINK));
     assert_eq!(of("..").inode, of(".").inode, "what is above a share is not told");
     // A name asked for is an entry, too, and small buffers are filled as far as they go.
     assert_eq!(list(&mut unix, root, "file"), [("file".to_owned(), of("file"))]);
@@ -197,7 +197,7 @@ fn a_link_is_told_and_never_followed() {
         let told = information(&mut client, link);
         assert_eq!(
             (told.unix.mode, told.unix.reparse_tag),
-            (PosixKind::SYMLINK.0 | 0o777, ReparseTag::SYMLINK)
+            (PosixFileType::SYMLINK.0 | 0o777, ReparseTag::SYMLINK)
         );
         let reply = client.ioctl(link, CtlCode::GET_REPARSE_POINT, &[], 4096);
         let Ok(ReparseData::SymbolicLink(data)) = ReparseData::from_bytes(crate::rig::output(&reply)) else {

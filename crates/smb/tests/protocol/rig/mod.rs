@@ -181,7 +181,7 @@ impl Rig {
         let namespace: SharedNamespace = Arc::new(namespace.into());
         let service = Service::new(
             Arc::clone(&namespace),
-            ServerNames::of_host("files.example.org"),
+            ServerNames::for_host("files.example.org"),
             SharedAccounts::new(accounts),
             Box::new(random),
         );
@@ -258,7 +258,7 @@ fn accounts(groups: Vec<Group>, others: u32) -> Accounts {
         nt_hash: None,
     };
     let users = [user(ALICE, 1000), user(BOB, 1001)].into_iter().chain((0..others).map(other)).collect();
-    Accounts::none(Sid::machine([1, 2, 3]), "FILES").with(users, groups, vec![], None).unwrap()
+    Accounts::empty(Sid::machine([1, 2, 3]), "FILES").with_entries(users, groups, vec![], None).unwrap()
 }
 
 /// Bytes that are different each time, which is all that tests want of randomness.

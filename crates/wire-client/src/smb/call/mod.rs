@@ -21,7 +21,7 @@ use smb_wire::create::CreateResponse;
 use smb_wire::file::{ReadResponse, WriteFlags, WriteResponse};
 use smb_wire::header::Command;
 use smb_wire::types::FileAttributes;
-use smb_wire::{Elsewhere, Encode, FileId, NtStatus, Utf16};
+use smb_wire::{Encode, ExternalBuffer, FileId, NtStatus, Utf16};
 
 use super::channel::{self, Request};
 use super::requests::{self, OpenMode, utf16};
@@ -246,7 +246,7 @@ pub fn decode_read_head(bytes: &[u8]) -> Result<(ReadHead, &[u8]), Rejection> {
     if message.header.status != NtStatus::SUCCESS {
         return Err(Rejection::refused(message.header.status));
     }
-    let Elsewhere { offset, length } = body::<ReadResponse<Elsewhere>>(&message)?.data;
+    let ExternalBuffer { offset, length } = body::<ReadResponse<ExternalBuffer>>(&message)?.data;
     let count = u32::try_from(length).unwrap_or(u32::MAX);
     let data = message.bytes.get(offset..).unwrap_or_default();
     Ok((ReadHead { count, length: count, eof: false }, data))

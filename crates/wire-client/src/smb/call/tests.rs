@@ -10,7 +10,7 @@ use smb_wire::header::Header;
 use smb_wire::info::SetInfoRequest;
 use smb_wire::session::Empty;
 use smb_wire::types::FileTime;
-use smb_wire::{Decode, Elsewhere};
+use smb_wire::{Decode, ExternalBuffer};
 
 use super::*;
 use crate::call::{OpenHead, WriteHead};
@@ -108,7 +108,7 @@ fn open_file_takes_one_request() {
     ] {
         let head = WriteHead { file: FILE, offset: 8192, count: 512, stable };
         let (sent, _) = encoded(&Call::Write(head), Some(OPEN));
-        let write: WriteRequest<Elsewhere> = first(&sent);
+        let write: WriteRequest<ExternalBuffer> = first(&sent);
         assert_eq!((write.file_id, write.offset, write.flags), (OPEN, 8192, flags));
         assert_eq!(sent.len(), write.data.offset + 512);
     }

@@ -1,4 +1,4 @@
-//! What a server says of itself in a CHALLENGE, and a client repeats in its answer: `AV_PAIR`, MS-NLMP §2.2.2.1.
+//! `AV_PAIR`, MS-NLMP §2.2.2.1: the server's target information in a CHALLENGE, repeated in the client's response.
 
 use crate::limits::TARGET_PAIRS_MAX;
 use crate::names::{ServerNames, utf16};
@@ -13,56 +13,56 @@ const DNS_DOMAIN_NAME: u16 = 4;
 const FLAGS: u16 = 6;
 const TIMESTAMP: u16 = 7;
 const TARGET_NAME: u16 = 9;
-/// In `MsvAvFlags`: the client gives a MIC.
+/// The bit of `MsvAvFlags` that announces a MIC.
 const HAS_MIC: u32 = 2;
 
-/// What counts of a client's pairs.
+/// The pairs of a client's response that matter to the server.
 #[derive(Default)]
-pub(crate) struct Pairs<'a> {
+pub(crate) struct AvPairs<'a> {
     flags: u32,
-    /// The service that the client means to talk to, in UTF-16.
+    /// The client's target name, in UTF-16.
     pub(crate) target_name: Option<&'a [u8]>,
     /// The server's time.
     pub(crate) timestamp: Option<[u8; 8]>,
 }
 
-impl<'a> Pairs<'a> {
-    /// The pairs up to their end, which must be there. Each of those that count may be there once.
+impl<'a> AvPairs<'a> {
+    /// Parses the pairs up to the mandatory terminator. A pair that matters must not repeat.
     pub(crate) fn parse(mut bytes: &'a [u8]) -> Result<Self, Refusal> {
         let mut pairs = Self::default();
         let mut seen = 0_u16;
         for _ in 0..TARGET_PAIRS_MAX {
-            let (&[a, b, c, d], rest) = bytes.split_first_chunk().ok_or(Malformed::ANSWER)?;
+            let (&[a, b, c, d], rest) = bytes.split_first_chunk().ok_or(Malformed::RESPONSE)?;
             let (id, length) = (u16::from_le_bytes([a, b]), usize::from(u16::from_le_bytes([c, d])));
-            let (value, rest) = rest.split_at_checked(length).ok_or(Malformed::ANSWER)?;
+            let (value, rest) = rest.split_at_checked(length).ok_or(Malformed::RESPONSE)?;
             bytes = rest;
             if id == EOL {
                 return Ok(pairs);
             }
             let bit = 1_u16.checked_shl(u32::from(id)).unwrap_or(0);
             if seen & bit != 0 {
-                return Err(Malformed::ANSWER.into());
+                return Err(Malformed::RESPONSE.into());
             }
             seen |= bit;
             match id {
-                FLAGS => pairs.flags = u32::from_le_bytes(value.try_into().map_err(|_| Malformed::ANSWER)?),
+                FLAGS => pairs.flags = u32::from_le_bytes(value.try_into().map_err(|_| Malformed::RESPONSE)?),
                 TARGET_NAME => pairs.target_name = Some(value),
-                TIMESTAMP => pairs.timestamp = Some(value.try_into().map_err(|_| Malformed::ANSWER)?),
+                TIMESTAMP => pairs.timestamp = Some(value.try_into().map_err(|_| Malformed::RESPONSE)?),
                 _ => {}
             }
         }
-        Err(Malformed::ANSWER.into())
+        Err(Malformed::RESPONSE.into())
     }
 
-    /// Whether the client says that its AUTHENTICATE has a MIC. The proof of its password covers this.
+    /// Whether the client announces a MIC in its AUTHENTICATE. The proof of the password covers this flag.
     pub(crate) fn has_mic(&self) -> bool {
         self.flags & HAS_MIC != 0
     }
 }
 
-/// What a server says of itself. The time makes clients give a MIC (MS-NLMP §3.1.5.1.2). A name that it has not is left out:
-/// some kernels of Linux take an empty one for the end.
-pub(crate) fn of_server(names: &ServerNames, now: FileTime) -> Vec<u8> {
+/// The server's target information. The time makes clients send a MIC (MS-NLMP §3.1.5.1.2). Empty names are omitted:
+/// some Linux kernels take an empty name for the terminator.
+pub(crate) fn for_challenge(names: &ServerNames, now: FileTime) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (id, name) in [
         (NB_DOMAIN_NAME, &names.netbios_domain),
@@ -79,10 +79,11 @@ pub(crate) fn of_server(names: &ServerNames, now: FileTime) -> Vec<u8> {
     bytes
 }
 
-/// What a client answers to `server`: the same, that it gives a MIC, and whom it means to talk to.
-pub(crate) fn of_client(server: &[u8], target_name: &str) -> Result<Vec<u8>, Refusal> {
-    Pairs::parse(server)?;
-    let end = server.len().checked_sub(4).filter(|&end| server[end..] == [0; 4]).ok_or(Malformed::ANSWER)?;
+/// The client's copy of the server's pairs, plus the MIC flag and the target name.
+pub(crate) fn for_response(server: &[u8], target_name: &str) -> Result<Vec<u8>, Refusal> {
+    AvPairs::parse(server)?;
+    let end =
+        server.len().checked_sub(4).filter(|&end| server[end..] == [0; 4]).ok_or(Malformed::RESPONSE)?;
     let mut bytes = server[..end].to_vec();
     push(&mut bytes, FLAGS, &HAS_MIC.to_le_bytes());
     push(&mut bytes, TARGET_NAME, &utf16(target_name));
@@ -91,7 +92,7 @@ pub(crate) fn of_client(server: &[u8], target_name: &str) -> Result<Vec<u8>, Ref
 }
 
 fn push(bytes: &mut Vec<u8>, id: u16, value: &[u8]) {
-    // Names of servers are short; what would not fit is cut.
+    // Server names are short; longer values are cut.
     let length = u16::try_from(value.len()).unwrap_or(u16::MAX - 1);
     bytes.extend(id.to_le_bytes());
     bytes.extend(length.to_le_bytes());
@@ -103,18 +104,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_adds_to_what_the_server_says() {
-        let server = of_server(&ServerNames::of_host("files.example.org"), FileTime(5));
-        let client = of_client(&server, "cifs/files").unwrap();
-        let pairs = Pairs::parse(&client).unwrap();
-        assert!(pairs.has_mic() && !Pairs::parse(&server).unwrap().has_mic());
+    fn client_pairs_extend_server_pairs() {
+        let server = for_challenge(&ServerNames::for_host("files.example.org"), FileTime(5));
+        let client = for_response(&server, "cifs/files").unwrap();
+        let pairs = AvPairs::parse(&client).unwrap();
+        assert!(pairs.has_mic() && !AvPairs::parse(&server).unwrap().has_mic());
         assert_eq!(pairs.timestamp, Some(5_u64.to_le_bytes()));
         assert_eq!(pairs.target_name, Some(&*utf16("cifs/files")));
     }
 
     #[test]
-    fn a_server_says_nothing_empty() {
-        let mut pairs = &*of_server(&ServerNames::of_host("files"), FileTime(5));
+    fn empty_server_names_are_omitted() {
+        let mut pairs = &*for_challenge(&ServerNames::for_host("files"), FileTime(5));
         let mut ids = Vec::new();
         while let Some((&[a, b, c, d], rest)) = pairs.split_first_chunk() {
             let (id, length) = (u16::from_le_bytes([a, b]), usize::from(u16::from_le_bytes([c, d])));
@@ -126,15 +127,15 @@ mod tests {
     }
 
     #[test]
-    fn pairs_end_and_do_not_repeat() {
+    fn unterminated_or_repeated_pairs_are_refused() {
         let flags = [6, 0, 4, 0, 2, 0, 0, 0];
-        assert!(Pairs::parse(&flags).is_err());
-        assert!(Pairs::parse(&[&flags[..], &[0; 4]].concat()).unwrap().has_mic());
-        assert!(Pairs::parse(&[&flags[..], &flags, &[0; 4]].concat()).is_err());
-        assert!(Pairs::parse(&[6, 0, 3, 0, 2, 0, 0, 0, 0, 0, 0]).is_err());
-        assert!(Pairs::parse(&[1, 0, 0xff, 0xff, 0, 0]).is_err());
+        assert!(AvPairs::parse(&flags).is_err());
+        assert!(AvPairs::parse(&[&flags[..], &[0; 4]].concat()).unwrap().has_mic());
+        assert!(AvPairs::parse(&[&flags[..], &flags, &[0; 4]].concat()).is_err());
+        assert!(AvPairs::parse(&[6, 0, 3, 0, 2, 0, 0, 0, 0, 0, 0]).is_err());
+        assert!(AvPairs::parse(&[1, 0, 0xff, 0xff, 0, 0]).is_err());
         let many = [0xff, 0xff, 0, 0].repeat(TARGET_PAIRS_MAX);
-        assert!(Pairs::parse(&[&many[..], &[0; 4]].concat()).is_err());
-        assert!(Pairs::parse(&[&many[4..], &[0; 4]].concat()).is_ok());
+        assert!(AvPairs::parse(&[&many[..], &[0; 4]].concat()).is_err());
+        assert!(AvPairs::parse(&[&many[4..], &[0; 4]].concat()).is_ok());
     }
 }
